@@ -1,0 +1,10 @@
+# Libraries the core is built with. Static archives are preferred, so that the product needs libc
+# alone at run time.
+find_path(JANSSON_INCLUDE_DIR jansson.h REQUIRED)
+find_library(JANSSON_LIBRARY NAMES libjansson.a jansson REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_package(Threads REQUIRED)
+if(FLASHTL_TESTS)
+  find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)
+  find_library(CMOCKA_LIBRARY NAMES cmocka REQUIRED)
+endif()

@@ -1,0 +1,17 @@
+# Embeds text files (device wrappers, sketches, GPU descriptions) as one C table per folder:
+# embedded_<folder>[] of {name, data, length}, ended by {NULL}. See src/base/embedded.h.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(FLASHTL_EMBEDDED)
+function(flashtl_embed table)
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  set(output ${CMAKE_BINARY_DIR}/generated/embedded_${table}.c)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/embed.py ${table} ${output} ${files}
+    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/tools/embed.py
+    VERBATIM)
+  set(FLASHTL_EMBEDDED ${FLASHTL_EMBEDDED} ${output} PARENT_SCOPE)
+endfunction()
+flashtl_embed(device ${CMAKE_SOURCE_DIR}/src/device/*.cuh)
+flashtl_embed(gpus ${CMAKE_SOURCE_DIR}/gpus/*.gpu)
+flashtl_embed(sketches ${CMAKE_SOURCE_DIR}/sketches/*.tl)

@@ -1,0 +1,229 @@
+#define _POSIX_C_SOURCE 200809L
+#include "base/os.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool fail(os_error *why, const char *what, const char *subject, int error) {
+    snprintf(why->text, sizeof why->text, "cannot %s '%s': %s", what, subject, strerror(error));
+    return false;
+}
+
+/* Appends what is there to read; 0 at the end, -1 on failure with errno. */
+static ssize_t read_some(int fd, text_buffer *out) {
+    char chunk[65536];
+    ssize_t got;
+    do got = read(fd, chunk, sizeof chunk);
+    while (got < 0 && errno == EINTR);
+    if (got > 0) text_add(out, (str){chunk, (size_t)got});
+    return got;
+}
+
+bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_error *why) {
+    bool standard_input = strcmp(path, "-") == 0;
+    int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(why, "read", path, errno);
+    struct stat info;
+    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+        if (!standard_input) close(fd);
+        return fail(why, "read", path, EISDIR);
+    }
+    ssize_t got;
+    do got = read_some(fd, out);
+    while (got > 0 && out->length <= limit_bytes);
+    int error = errno;
+    if (!standard_input) close(fd);
+    if (got < 0) return fail(why, "read", path, error);
+    if (out->failed || out->length > limit_bytes) return fail(why, "read", path, EFBIG);
+    return true;
+}
+
+static bool write_all(int fd, str content) {
+    while (content.length) {
+        ssize_t wrote = write(fd, content.data, content.length);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return false;
+        content.data += wrote;
+        content.length -= (size_t)wrote;
+    }
+    return true;
+}
+
+bool os_write_file(const char *path, str content, os_error *why) {
+    size_t length = strlen(path);
+    char *temporary = malloc(length + 12);
+    if (!temporary) return fail(why, "write", path, ENOMEM);
+    memcpy(temporary, path, length);
+    memcpy(temporary + length, ".tmpXXXXXX", 11);
+    int fd = mkstemp(temporary);
+    int error = errno;
+    if (fd >= 0) {
+        bool written = fchmod(fd, 0644) == 0 && write_all(fd, content) && fsync(fd) == 0;
+        error = errno;
+        if (close(fd) != 0 && written) written = false, error = errno;
+        if (written && rename(temporary, path) == 0) {
+            free(temporary);
+            return true;
+        }
+        if (written) error = errno;
+        unlink(temporary);
+    }
+    free(temporary);
+    return fail(why, "write", path, error);
+}
+
+bool os_make_folders(const char *path, os_error *why) {
+    char *copy = strdup(path);
+    if (!copy) return fail(why, "create the folder", path, ENOMEM);
+    for (char *slash = copy + 1;; slash++) {
+        if (*slash && *slash != '/') continue;
+        char kept = *slash;
+        *slash = 0;
+        if (mkdir(copy, 0755) != 0 && errno != EEXIST) {
+            int error = errno;
+            free(copy);
+            return fail(why, "create the folder", path, error);
+        }
+        *slash = kept;
+        if (!kept) break;
+    }
+    free(copy);
+    return true;
+}
+
+bool os_file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+int64_t os_time_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t os_cpu_time_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void *os_library_open(const char *const *names, os_error *why) {
+    const char *reason = "no name given";
+    for (; *names; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        if (library) return library;
+        reason = dlerror();
+    }
+    snprintf(why->text, sizeof why->text, "cannot open the library: %s", reason);
+    return NULL;
+}
+
+void *os_library_symbol(void *library, const char *symbol) {
+    return dlsym(library, symbol);
+}
+
+void os_library_close(void *library) {
+    if (library) dlclose(library);
+}
+
+/* --- child processes ------------------------------------------------------------------------ */
+
+typedef struct child {
+    pid_t pid;
+    int in, out, err; /* our ends of its three pipes; -1 when closed */
+} child;
+
+static void close_end(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+static void become(const char *const *argv, int pipes[3][2]) {
+    dup2(pipes[0][0], STDIN_FILENO);
+    dup2(pipes[1][1], STDOUT_FILENO);
+    dup2(pipes[2][1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++) close(pipes[i][0]), close(pipes[i][1]);
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+static bool start(const char *const *argv, child *c, os_error *why) {
+    int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
+    for (int i = 0; i < 3; i++) {
+        if (pipe(pipes[i]) != 0) {
+            int error = errno;
+            for (int k = 0; k < 3; k++) close_end(&pipes[k][0]), close_end(&pipes[k][1]);
+            return fail(why, "start", argv[0], error);
+        }
+    }
+    pid_t pid = fork();
+    if (pid == 0) become(argv, pipes);
+    int error = errno;
+    close(pipes[0][0]), close(pipes[1][1]), close(pipes[2][1]);
+    *c = (child){pid, pipes[0][1], pipes[1][0], pipes[2][0]};
+    if (pid >= 0) {
+        for (int i = 0; i < 3; i++) {
+            int fd = i == 0 ? c->in : i == 1 ? c->out : c->err;
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+        }
+        fcntl(c->in, F_SETFL, O_NONBLOCK);
+        return true;
+    }
+    close_end(&c->in), close_end(&c->out), close_end(&c->err);
+    return fail(why, "start", argv[0], error);
+}
+
+/* Feeds 'input' and drains both outputs; false when the deadline passes first. */
+static bool converse(child *c, str input, int64_t deadline_ns, text_buffer *out, text_buffer *err) {
+    while (c->out >= 0 || c->err >= 0) {
+        int64_t left_ns = deadline_ns - os_time_ns();
+        if (left_ns <= 0) return false;
+        if (input.length == 0) close_end(&c->in);
+        struct pollfd ends[3] = {{c->out, POLLIN, 0}, {c->err, POLLIN, 0}, {c->in, POLLOUT, 0}};
+        int wait_ms = left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1;
+        if (poll(ends, 3, wait_ms) < 0 && errno != EINTR) return false;
+        if (ends[0].revents && read_some(c->out, out) <= 0) close_end(&c->out);
+        if (ends[1].revents && read_some(c->err, err) <= 0) close_end(&c->err);
+        if (!ends[2].revents || c->in < 0) continue;
+        ssize_t wrote = write(c->in, input.data, input.length);
+        if (wrote > 0) input.data += wrote, input.length -= (size_t)wrote;
+        else if (errno != EAGAIN && errno != EINTR) input.length = 0;
+    }
+    return true;
+}
+
+bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *out,
+            text_buffer *err, int *exit_code, os_error *why) {
+    child c;
+    if (!start(argv, &c, why)) return false;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGPIPE, &ignore, &before);
+    int64_t deadline_ns = os_time_ns() + (int64_t)(timeout_s * 1e9);
+    bool in_time = converse(&c, input, deadline_ns, out, err);
+    sigaction(SIGPIPE, &before, NULL);
+    close_end(&c.in), close_end(&c.out), close_end(&c.err);
+    if (!in_time) kill(c.pid, SIGKILL);
+    int status = 0;
+    while (waitpid(c.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!in_time) {
+        snprintf(why->text, sizeof why->text, "'%s' did not end within %.0f s and was stopped",
+                 argv[0], timeout_s);
+        return false;
+    }
+    *exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (*exit_code == 127 && out->length == 0 && err->length == 0) {
+        return fail(why, "start", argv[0], ENOENT);
+    }
+    return true;
+}

@@ -1,0 +1,194 @@
+#include "base/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+str str_from(const char *c_string) {
+    return (str){c_string, c_string ? strlen(c_string) : 0};
+}
+
+bool str_equal(str a, str b) {
+    return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+bool str_is(str a, const char *c_string) {
+    return str_equal(a, str_from(c_string));
+}
+
+bool str_starts(str a, str prefix) {
+    return a.length >= prefix.length && str_equal((str){a.data, prefix.length}, prefix);
+}
+
+bool str_ends(str a, str suffix) {
+    return a.length >= suffix.length &&
+           str_equal((str){a.data + a.length - suffix.length, suffix.length}, suffix);
+}
+
+static bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+str str_trim(str a) {
+    while (a.length && is_space(a.data[0])) a.data++, a.length--;
+    while (a.length && is_space(a.data[a.length - 1])) a.length--;
+    return a;
+}
+
+str str_cut(str *rest, char separator) {
+    const char *found = rest->length ? memchr(rest->data, separator, rest->length) : NULL;
+    str head = *rest;
+    if (!found) {
+        *rest = (str){rest->data + rest->length, 0};
+        return head;
+    }
+    head.length = (size_t)(found - rest->data);
+    rest->data = found + 1;
+    rest->length -= head.length + 1;
+    return head;
+}
+
+char *str_copy_z(arena *a, str s) {
+    char *copy = arena_array(a, char, s.length + 1);
+    if (s.length) memcpy(copy, s.data, s.length);
+    return copy;
+}
+
+str str_copy(arena *a, str s) {
+    return (str){str_copy_z(a, s), s.length};
+}
+
+str str_format_list(arena *a, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length < 0) return (str){"", 0};
+    char *data = arena_array(a, char, length + 1);
+    vsnprintf(data, (size_t)length + 1, format, arguments);
+    return (str){data, (size_t)length};
+}
+
+str str_format(arena *a, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str result = str_format_list(a, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+bool str_to_integer(str s, int64_t *value) {
+    char copy[32];
+    if (s.length == 0 || s.length >= sizeof copy) return false;
+    memcpy(copy, s.data, s.length);
+    copy[s.length] = 0;
+    if (is_space(copy[0])) return false;
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(copy, &end, 10);
+    if (errno || *end) return false;
+    *value = parsed;
+    return true;
+}
+
+bool str_to_number(str s, double *value) {
+    char copy[64];
+    if (s.length == 0 || s.length >= sizeof copy) return false;
+    memcpy(copy, s.data, s.length);
+    copy[s.length] = 0;
+    if (is_space(copy[0])) return false;
+    char *end;
+    errno = 0;
+    double parsed = strtod(copy, &end);
+    if (*end || (errno == ERANGE && (parsed > 1 || parsed < -1))) return false;
+    *value = parsed;
+    return true;
+}
+
+int str_distance(str a, str b) {
+    enum { LONGEST = 63 };
+    if (a.length > LONGEST || b.length > LONGEST) return INT_MAX;
+    int rows[3][LONGEST + 1]; /* the last two rows and the current one, by turns */
+    for (size_t j = 0; j <= b.length; j++) rows[0][j] = (int)j;
+    for (size_t i = 1; i <= a.length; i++) {
+        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *twice = rows[(i + 1) % 3];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= b.length; j++) {
+            bool same = a.data[i - 1] == b.data[j - 1];
+            int best = above[j - 1] + !same;
+            if (above[j] + 1 < best) best = above[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
+                           a.data[i - 2] == b.data[j - 1];
+            if (swapped && twice[j - 2] + 1 < best) best = twice[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[a.length % 3][b.length];
+}
+
+void text_init(text_buffer *buffer, size_t limit_bytes) {
+    *buffer = (text_buffer){.limit_bytes = limit_bytes};
+}
+
+void text_done(text_buffer *buffer) {
+    free(buffer->data);
+    *buffer = (text_buffer){.limit_bytes = buffer->limit_bytes};
+}
+
+static bool reserve(text_buffer *buffer, size_t more) {
+    if (buffer->failed) return false;
+    if (more > buffer->limit_bytes || buffer->length > buffer->limit_bytes - more) {
+        buffer->failed = true;
+        return false;
+    }
+    size_t needed = buffer->length + more + 1;
+    if (needed <= buffer->capacity) return true;
+    size_t capacity = buffer->capacity ? buffer->capacity : 256;
+    while (capacity < needed) capacity *= 2;
+    char *data = realloc(buffer->data, capacity);
+    if (!data) {
+        buffer->failed = true;
+        return false;
+    }
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void text_add(text_buffer *buffer, str s) {
+    if (!reserve(buffer, s.length)) return;
+    if (s.length) memcpy(buffer->data + buffer->length, s.data, s.length);
+    buffer->length += s.length;
+    buffer->data[buffer->length] = 0;
+}
+
+void text_add_z(text_buffer *buffer, const char *c_string) {
+    text_add(buffer, str_from(c_string));
+}
+
+void text_format(text_buffer *buffer, const char *format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length >= 0 && reserve(buffer, (size_t)length)) {
+        vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, arguments);
+        buffer->length += (size_t)length;
+    }
+    va_end(arguments);
+}
+
+void text_repeat(text_buffer *buffer, char c, size_t count) {
+    if (!reserve(buffer, count)) return;
+    memset(buffer->data + buffer->length, c, count);
+    buffer->length += count;
+    buffer->data[buffer->length] = 0;
+}
+
+str text_str(const text_buffer *buffer) {
+    return (str){buffer->data ? buffer->data : "", buffer->length};
+}

@@ -1,0 +1,60 @@
+/* Slices of text, and a growable buffer.
+ *
+ * A str points into memory that someone else owns and need not end in NUL.
+ * A text_buffer owns malloc'd bytes up to a limit; past the limit, or without memory, it drops what
+ * does not fit and remembers that in 'failed', which the owner checks once at the end.
+ */
+#ifndef FLASHTL_BASE_TEXT_H
+#define FLASHTL_BASE_TEXT_H
+
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct str {
+    const char *data;
+    size_t length;
+} str;
+
+#define STR(literal) ((str){"" literal, sizeof(literal) - 1})
+/* For printf's "%.*s". */
+#define STR_ARGS(s) (int)(s).length, (s).data
+
+str str_from(const char *c_string);
+bool str_equal(str a, str b);
+bool str_is(str a, const char *c_string);
+bool str_starts(str a, str prefix);
+bool str_ends(str a, str suffix);
+str str_trim(str a);
+/* Cuts the part before 'separator' off *rest; without a separator, all of it. */
+str str_cut(str *rest, char separator);
+str str_copy(arena *a, str s);
+/* The same, with a NUL behind it. */
+char *str_copy_z(arena *a, str s);
+str str_format(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+str str_format_list(arena *a, const char *format, va_list arguments);
+/* Parses all of 's'; false when it is not a number or does not fit. */
+bool str_to_integer(str s, int64_t *value);
+bool str_to_number(str s, double *value);
+/* The least number of insertions, removals, changes and swaps of neighbours from a to b. */
+int str_distance(str a, str b);
+
+typedef struct text_buffer {
+    char *data; /* always ends in NUL once something was added; NULL before */
+    size_t length, capacity, limit_bytes;
+    bool failed;
+} text_buffer;
+
+void text_init(text_buffer *buffer, size_t limit_bytes);
+void text_done(text_buffer *buffer);
+void text_add(text_buffer *buffer, str s);
+void text_add_z(text_buffer *buffer, const char *c_string);
+void text_format(text_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void text_repeat(text_buffer *buffer, char c, size_t count);
+str text_str(const text_buffer *buffer);
+
+#endif
