@@ -1,0 +1,182 @@
+/* flashtl/plan.h: how to launch a kernel that FlashTL made.
+ *
+ * A plan is plain data beside the CUDA text: entry, threads, shared memory, parameters, grid,
+ * conditions. It refers to nothing outside itself; ftl_plan_free frees all of it. Plans are
+ * immutable once made and may be read by several threads.
+ */
+#ifndef FLASHTL_PLAN_H
+#define FLASHTL_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef FTL_API
+#define FTL_API __attribute__((visibility("default")))
+#endif
+
+enum { FTL_AXES_MAX = 8 };
+
+/* Element types. Values are ABI. */
+typedef enum ftl_type {
+    FTL_F16 = 1,
+    FTL_BF16 = 2,
+    FTL_F32 = 3,
+    FTL_E4M3 = 4,
+    FTL_E5M2 = 5,
+    FTL_I32 = 6
+} ftl_type;
+
+FTL_API const char *ftl_type_name(ftl_type type);
+FTL_API size_t ftl_type_bytes(ftl_type type);
+
+/* Postfix programs over 64-bit integers: operands are pushed, operators take the top ones. Reals
+ * (scalars) stand in conditions only. Overflow and division by zero make the formula fail.
+ */
+typedef enum ftl_formula_op {
+    FTL_PUSH_INTEGER = 1, /* integer */
+    FTL_PUSH_NUMBER = 2,  /* number */
+    FTL_PUSH_SIZE = 3,    /* index: of ftl_plan.sizes */
+    FTL_PUSH_SCALAR = 4,  /* index: of ftl_plan.scalars */
+    FTL_ADD = 10, FTL_SUBTRACT, FTL_MULTIPLY, FTL_DIVIDE_UP, FTL_DIVIDE_DOWN, FTL_DIVIDE_REAL,
+    FTL_MODULO, FTL_MIN, FTL_MAX, FTL_NEGATE, FTL_ABS,
+    FTL_LESS = 30, FTL_LESS_EQUAL, FTL_GREATER, FTL_GREATER_EQUAL, FTL_EQUAL, FTL_NOT_EQUAL,
+    FTL_AND, FTL_OR, FTL_NOT
+} ftl_formula_op;
+
+typedef struct ftl_formula_step {
+    ftl_formula_op op;
+    int32_t index;
+    int64_t integer;
+    double number;
+} ftl_formula_step;
+
+typedef struct ftl_formula {
+    const char *text; /* as in TL, for messages */
+    const ftl_formula_step *steps;
+    int32_t step_count;
+} ftl_formula;
+
+typedef enum ftl_tensor_role { FTL_INPUT = 1, FTL_OUTPUT = 2, FTL_WORKSPACE = 3 } ftl_tensor_role;
+
+/* One axis of a tensor, outermost first. */
+typedef struct ftl_plan_axis {
+    const char *name;      /* index name: "kv" */
+    ftl_formula extent;    /* its length: a size, or arithmetic on sizes and constants */
+    int32_t size;          /* index of the size that this axis alone defines; -1 when 'extent' is no bare size */
+    int32_t stride_offset; /* bytes into the parameter struct (int64, elements); -1: the stride must be 1 */
+} ftl_plan_axis;
+
+typedef struct ftl_plan_tensor {
+    const char *name; /* "Q" */
+    ftl_type type;
+    ftl_tensor_role role;
+    ftl_plan_axis axes[FTL_AXES_MAX];
+    int32_t axis_count;
+    int32_t pointer_offset;    /* bytes into the parameter struct (64-bit device address) */
+    int32_t alignment_bytes;   /* of the base address, and of every stride but the last */
+} ftl_plan_tensor;
+
+typedef struct ftl_plan_size {
+    const char *name; /* "q_len" */
+    int32_t offset;   /* bytes into the parameter struct (int32); -1: not a parameter */
+} ftl_plan_size;
+
+typedef struct ftl_plan_scalar {
+    const char *name; /* "scale" */
+    ftl_type type;    /* F32 or I32 */
+    int32_t offset;
+} ftl_plan_scalar;
+
+/* A shared-memory tile, for reports of the emulator. */
+typedef struct ftl_plan_tile {
+    const char *name; /* "K" */
+    ftl_type type;
+    int32_t offset_bytes, rows, row_bytes, stages;
+} ftl_plan_tile;
+
+typedef struct ftl_plan {
+    const char *kernel; /* TL name: "attention" */
+    const char *entry;  /* extern "C" symbol */
+    const char *gpu;    /* description it was reasoned for */
+    const char *target; /* PTX target: "compute_80" */
+    int32_t threads;
+    int32_t shared_bytes; /* dynamic */
+    int32_t blocks_per_sm;
+    int32_t parameter_bytes;
+    const ftl_plan_tensor *tensors;
+    int32_t tensor_count;
+    const ftl_plan_size *sizes;
+    int32_t size_count;
+    const ftl_plan_scalar *scalars;
+    int32_t scalar_count;
+    const ftl_formula *walks; /* tiles along each walk of the grid, first fastest */
+    int32_t walk_count;
+    const ftl_formula *conditions; /* all must hold at launch */
+    int32_t condition_count;
+    const ftl_plan_tile *tiles;
+    int32_t tile_count;
+    double flops_hint; /* reserved: 0 */
+} ftl_plan;
+
+/* An argument: a tensor (device or host address as the caller needs), extents and strides in
+ * elements per axis, in the order of the plan's axes; or a scalar.
+ */
+typedef struct ftl_tensor {
+    const char *name;
+    uint64_t address;
+    ftl_type type;
+    int64_t extents[FTL_AXES_MAX];
+    int64_t strides[FTL_AXES_MAX];
+    int32_t axis_count;
+} ftl_tensor;
+
+typedef struct ftl_scalar {
+    const char *name;
+    double value;
+} ftl_scalar;
+
+typedef struct ftl_arguments {
+    const ftl_tensor *tensors;
+    int32_t tensor_count;
+    const ftl_scalar *scalars;
+    int32_t scalar_count;
+} ftl_arguments;
+
+enum { FTL_PARAMETER_BYTES_MAX = 4096, FTL_WHY_BYTES = 512 };
+
+/* What a launch needs, resolved from a plan and arguments. */
+typedef struct ftl_launch {
+    int64_t sizes[64];
+    uint32_t grid; /* blocks; 0: nothing to do */
+    int32_t parameter_bytes;
+    _Alignas(16) unsigned char parameters[FTL_PARAMETER_BYTES_MAX];
+} ftl_launch;
+
+/* Checks arguments against a plan (every tensor there, types, extents that agree, strides, alignment,
+ * conditions) and fills in the launch. Pure; false with one sentence in 'why'. Addresses may be null
+ * for tensors without elements. No heap allocation; safe to call from several threads.
+ */
+FTL_API bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments,
+                              ftl_launch *launch, char why[FTL_WHY_BYTES]);
+
+/* Evaluates one formula; false on overflow or division by zero. */
+FTL_API bool ftl_formula_evaluate(const ftl_formula *formula, const int64_t *sizes,
+                                  const double *scalars, double *value);
+
+/* JSON, as stored in caches and beside built kernels. ftl_plan_write returns malloc'd text, NULL without
+ * memory. ftl_plan_read returns NULL with one sentence in 'why' when the text is no plan.
+ */
+FTL_API char *ftl_plan_write(const ftl_plan *plan);
+FTL_API ftl_plan *ftl_plan_read(const char *json, size_t length, char why[FTL_WHY_BYTES]);
+FTL_API void ftl_plan_free(ftl_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,334 @@
+/* The syntax tree of TL. Sketch and TL Code are one grammar and share it.
+ *
+ * Nodes live in the arena of their program and are plain data: passes read, change and link them
+ * freely. Ranges count in the program's source text; nodes made by a pass have the range {0, 0}.
+ * A program read by tl_parse has no symbols; tl_bind (tl/names.h) fills in what is marked "bound".
+ */
+#ifndef FLASHTL_TL_TREE_H
+#define FLASHTL_TL_TREE_H
+
+#include "diag/diag.h"
+
+typedef struct tl_expr tl_expr;
+typedef struct tl_statement tl_statement;
+typedef struct tl_symbol tl_symbol; /* tl/names.h */
+
+typedef enum tl_type {
+    TL_OPEN, /* not said: the reasoner chooses */
+#define TYPE(id, spelling, bytes, doc) TL_##id,
+#include "tl/types.def"
+#undef TYPE
+} tl_type;
+
+typedef enum tl_space { TL_NOWHERE, TL_GLOBAL, TL_SHARED, TL_REGISTER } tl_space;
+
+typedef enum tl_operation {
+#define OPERATION(id, spelling, operands, shape, doc) TL_##id,
+#include "tl/operations.def"
+#undef OPERATION
+    TL_OPERATION_UNKNOWN
+} tl_operation;
+
+/* How the axes of a result follow from the operands': see docs/language.md. */
+typedef enum tl_shape_rule {
+    TL_SHAPE_PRODUCT,     /* (i, k) x (k, j) -> (i, j) */
+    TL_SHAPE_ELEMENTWISE, /* the widest operand's */
+    TL_SHAPE_REDUCTION,   /* the operand's without its last */
+    TL_SHAPE_FILL,        /* the target's own */
+    TL_SHAPE_MASK,        /* the first operand's, which is also the target */
+    TL_SHAPE_SOFTMAX
+} tl_shape_rule;
+
+typedef enum tl_function {
+#define FUNCTION(id, spelling, fewest, most, doc) TL_FUNCTION_##id,
+#include "tl/functions.def"
+#undef FUNCTION
+    TL_FUNCTION_UNKNOWN
+} tl_function;
+
+/* --- expressions ------------------------------------------------------------------------------ */
+
+typedef enum tl_expr_kind {
+    TL_INTEGER,
+    TL_NUMBER, /* a real constant; 'text' keeps its spelling */
+    TL_NAME,
+    TL_ELEMENT, /* NAME[items]: an element of a tensor, table or tile */
+    TL_CALL,    /* function(items) */
+    TL_NEGATE,
+    TL_BINARY, /* arithmetic, comparison, and, or */
+    TL_NOT,
+} tl_expr_kind;
+
+typedef enum tl_operator {
+    TL_PLUS, TL_MINUS, TL_TIMES, TL_OVER, TL_MODULO,
+    TL_LESS, TL_LESS_EQUAL, TL_GREATER, TL_GREATER_EQUAL, TL_EQUAL, TL_NOT_EQUAL,
+    TL_AND, TL_OR
+} tl_operator;
+
+/* What '/' means here (language study 5.2); bound. */
+typedef enum tl_division {
+    TL_DIVIDE_UNKNOWN,
+    TL_DIVIDE_UP,   /* an extent into blocks */
+    TL_DIVIDE_DOWN, /* an index: the block it lies in */
+    TL_DIVIDE_REAL
+} tl_division;
+
+struct tl_expr {
+    tl_expr_kind kind;
+    tl_operator operator;
+    tl_function function;
+    tl_division division; /* bound, of TL_OVER */
+    diag_range range;
+    int64_t integer;
+    double number;
+    str text;             /* NUMBER: its spelling. NAME, ELEMENT: the name as written (Q_shared) */
+    tl_symbol *symbol;    /* bound, of NAME and ELEMENT */
+    tl_space space;       /* bound, of NAME and ELEMENT that mean a tile: which place */
+    tl_expr *left, *right; /* BINARY; NEGATE and NOT use left */
+    tl_expr **items;      /* ELEMENT, CALL */
+    int item_count;
+};
+
+typedef struct tl_exprs {
+    tl_expr **items;
+    int count;
+} tl_exprs;
+
+/* --- parts of statements ------------------------------------------------------------------------ */
+
+/* One axis of a tensor: 'index in extent', or a bare extent that is its own index name.
+ * The coordinate is a new index name, or an expression (head/group) that says where on that axis.
+ */
+typedef struct tl_axis {
+    tl_expr *coordinate;
+    tl_expr *extent;
+    bool is_bare;
+    diag_range range;
+} tl_axis;
+
+typedef struct tl_axes {
+    tl_axis *items;
+    int count;
+    int matrix; /* number of axes before ';'; 0 when there is none */
+    bool has_semicolon;
+    diag_range range;
+} tl_axes;
+
+/* One entry of `in coordinate [...]`. */
+typedef struct tl_spot {
+    bool is_all;   /* ':' */
+    bool is_block; /* 'L = e': tile number e; else one index e */
+    tl_expr *at;
+} tl_spot;
+
+typedef struct tl_place {
+    tl_spot *items;
+    int count;
+    bool is_given;
+    diag_range range;
+} tl_place;
+
+typedef enum tl_layout_kind {
+    TL_LAYOUT_NONE, TL_MMA_A, TL_MMA_B, TL_MMA_C, TL_LINES, TL_ROWS, TL_COLUMNS
+} tl_layout_kind;
+
+/* [partial] kind [permuted] [over (r, c)] [of NAME] */
+typedef struct tl_layout {
+    tl_layout_kind kind;
+    bool is_partial, is_permuted;
+    int over_rows, over_columns; /* 0, 0: unsaid, all executors on rows */
+    tl_expr *of;                 /* NAME; NULL when unsaid */
+    diag_range range;
+} tl_layout;
+
+typedef struct tl_operand {
+    tl_expr *value;
+    bool is_transposed; /* NAME.T */
+    diag_range range;
+} tl_operand;
+
+typedef enum tl_target_kind { TL_NO_TARGET, TL_GET, TL_ACCUMULATE } tl_target_kind;
+
+typedef struct tl_block {
+    tl_statement *first, *last;
+} tl_block;
+
+/* --- statements --------------------------------------------------------------------------------- */
+
+typedef enum tl_statement_kind {
+    TL_INPUT, TL_OUTPUT, TL_LET, TL_GRID, TL_ALLOCATE,
+    TL_COPY, TL_COMPUTE, TL_RESHAPE, TL_WAIT, TL_RELEASE,
+    TL_ROLE, TL_FOR, TL_IF,
+    TL_HOLE /* '...': something is still open here */
+} tl_statement_kind;
+
+/* Input or Output NAME [type] [axes] [where condition] */
+typedef struct tl_parameter {
+    str name;
+    tl_type type;
+    tl_axes axes; /* count 0: a scalar */
+    tl_expr *condition;
+    tl_symbol *symbol; /* bound */
+} tl_parameter;
+
+/* One binding of `let`: with axes a view, else a constant. */
+typedef struct tl_binding {
+    str name;
+    tl_axes axes;
+    tl_expr *value;
+    tl_symbol *symbol; /* bound */
+    diag_range range;
+} tl_binding;
+
+typedef struct tl_walk {
+    str name;
+    tl_expr *extent;
+    bool is_reversed;
+    tl_symbol *symbol; /* bound */
+    diag_range range;
+} tl_walk;
+
+typedef enum tl_grid_kind { TL_GRID_PLAIN, TL_GRID_PERSISTENT, TL_GRID_DYNAMIC } tl_grid_kind;
+
+typedef struct tl_allocation {
+    str *names;
+    diag_range *name_ranges;
+    int name_count;
+    tl_space space;
+    tl_type type;
+    tl_exprs shape;
+    tl_layout layout;   /* register: `as ...` */
+    bool by_columns, is_permuted;
+    int swizzle_bytes;  /* 0: unsaid, no swizzle */
+    tl_expr *stages;    /* NULL: 1 */
+    str in_place_of;    /* empty: a place of its own. As written: Q_shared */
+    diag_range in_place_range;
+    str channel;        /* shared: `by mbarrier`: how waits are realised; empty: block barriers */
+    tl_expr *offset;    /* global, the paper's spelling: `with offset e` */
+    tl_symbol **symbols; /* bound, one per name */
+} tl_allocation;
+
+typedef struct tl_copy {
+    tl_expr *what; /* NAME */
+    tl_exprs shape;
+    tl_place place;
+    tl_space from, to;
+    tl_target_kind target_kind;
+    tl_expr *target; /* NAME; NULL: the variable keeps its name */
+    str atom;
+    bool is_async;
+} tl_copy;
+
+typedef struct tl_compute {
+    tl_operation operation;
+    str operation_text; /* as written */
+    tl_operand *operands;
+    int operand_count;
+    tl_place place;
+    tl_expr *condition;      /* Mask: `where` */
+    tl_expr *maximum, *sum;  /* Softmax: `with m and l` */
+    tl_target_kind target_kind;
+    tl_expr *target;         /* NAME */
+    str atom;
+    bool is_async;
+} tl_compute;
+
+typedef struct tl_role {
+    str name;
+    int executors;        /* how many units */
+    bool is_warpgroups;   /* a unit is 4 warps; else 1 */
+    int registers;        /* 0: unsaid */
+    str *turns;
+    int turn_count;
+    tl_symbol *symbol;        /* bound */
+    tl_symbol **turn_symbols; /* bound */
+    tl_block body;
+} tl_role;
+
+typedef struct tl_for {
+    str name;
+    tl_expr *from, *to;   /* NULL for `for NAME in grid`: the walk over this block's tiles */
+    bool is_grid_walk;
+    tl_symbol *symbol;    /* bound */
+    tl_block body;
+} tl_for;
+
+struct tl_statement {
+    tl_statement_kind kind;
+    diag_range range;      /* of the whole statement, without its body */
+    diag_range name_range; /* of the name it declares, if any */
+    str comment;           /* behind the statement on its line, without "//", trimmed */
+    str *lines_before;     /* comment lines of their own above it */
+    int line_before_count;
+    bool blank_before;
+    tl_statement *next, *previous;
+    tl_statement *parent;  /* the for, if or role around it; NULL in a kernel's own block */
+    union {
+        tl_parameter parameter; /* INPUT, OUTPUT */
+        struct { tl_binding *items; int count; } let;
+        struct { tl_grid_kind kind; tl_walk *items; int count; } grid;
+        tl_allocation allocate;
+        tl_copy copy;
+        tl_compute compute;
+        struct { tl_expr *what; tl_layout from, to; } reshape;
+        struct { tl_expr *what; } sync; /* WAIT, RELEASE */
+        tl_role role;
+        tl_for loop;
+        struct { tl_expr *condition; tl_block body; } branch; /* IF */
+    };
+};
+
+typedef struct tl_kernel tl_kernel;
+struct tl_kernel {
+    str name;
+    bool is_unnamed; /* no `kernel` line: printed as `kernel unnamed` */
+    str gpu;         /* `for GPU`; empty when unsaid */
+    diag_range range;
+    str comment;
+    str *lines_before;
+    int line_before_count;
+    tl_block body;
+    tl_symbol **symbols; /* bound: every symbol of the kernel, in order of declaration */
+    int symbol_count;
+    tl_kernel *next;
+};
+
+typedef struct tl_program {
+    arena *memory;
+    str source;      /* the text it was read from; ranges count in it */
+    str source_name;
+    tl_kernel *first;
+    int kernel_count;
+    str *lines_after; /* comment lines at the very end */
+    int line_after_count;
+} tl_program;
+
+/* --- walking and changing ----------------------------------------------------------------------- */
+
+/* The body of a role, for or if; NULL for the others. */
+tl_block *tl_statement_body(tl_statement *s);
+
+/* The statement after s in reading order, bodies included; NULL at the end. 'within' bounds the walk
+ * to one statement's body (or a kernel's block when NULL).
+ */
+tl_statement *tl_next(tl_statement *s, const tl_statement *within);
+
+void tl_block_append(tl_block *block, tl_statement *parent, tl_statement *s);
+void tl_insert_before(tl_block *block, tl_statement *at, tl_statement *s);
+void tl_insert_after(tl_block *block, tl_statement *at, tl_statement *s);
+void tl_remove(tl_block *block, tl_statement *s);
+
+tl_expr *tl_expr_copy(arena *memory, const tl_expr *e);
+tl_statement *tl_statement_copy(arena *memory, const tl_statement *s); /* deep, unlinked, unbound */
+tl_program *tl_program_copy(arena *memory, const tl_program *p);
+
+bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */
+
+const char *tl_type_name(tl_type type);
+int tl_type_bytes(tl_type type);
+const char *tl_space_name(tl_space space);
+const char *tl_operation_name(tl_operation operation);
+tl_shape_rule tl_operation_shape(tl_operation operation);
+const char *tl_layout_kind_name(tl_layout_kind kind);
+
+#endif
