@@ -1,0 +1,46 @@
+/* Shared-memory layouts: element (row, column) of a tile to a byte offset.
+ *
+ * A tile is stored in *lines*: its rows, or its columns when 'by_columns'. Lines start 'pitch_bytes'
+ * apart. "swizzled N" exchanges the 16-byte units inside runs of N bytes of a line: with
+ * k = log2(N/16), unit u of line r stands at u xor ((r >> (3 - k)) & (2^k - 1)). For a pitch of N
+ * bytes that is the swizzle of TMA and wgmma; for every pitch of N times an odd number, the 8
+ * lines of an ldmatrix matrix lie in distinct banks. N = 16: none.
+ */
+#ifndef FLASHTL_LAYOUT_SHARED_H
+#define FLASHTL_LAYOUT_SHARED_H
+
+#include "layout/layout.h"
+
+enum { SHARED_UNIT_BYTES = 16, SHARED_SWIZZLE_MAX = 128 };
+
+typedef struct shared_layout {
+    int rows, columns, element_bytes;
+    int pitch_bytes;
+    int swizzle_bytes; /* 16 (none), 32, 64 or 128 */
+    bool by_columns;
+} shared_layout;
+
+/* swizzle_bytes 0 means 16. The pitch is a line's bytes plus 'padding_bytes'; it must be a multiple
+ * of 16 and of the swizzle.
+ */
+layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_bytes, bool by_columns,
+                       int padding_bytes, shared_layout *out);
+
+int shared_lines(const shared_layout *l);
+int shared_line_bytes(const shared_layout *l); /* without padding */
+int shared_bytes(const shared_layout *l);      /* of the tile: lines * pitch */
+int shared_offset(const shared_layout *l, layout_point place);
+/* What a line's number adds (by exclusive or) to the byte inside the line: a multiple of 16. */
+int shared_line_xor(const shared_layout *l, int line);
+/* The inverse; false for an offset in the padding or past the end. */
+bool shared_find(const shared_layout *l, int offset, layout_point *place);
+
+/* The map as a matrix: bits of (element inside the line, line) -> bits of the offset. Exists when
+ * pitch, line and line count are powers of two.
+ */
+bool shared_matrix(const shared_layout *l, bitmatrix *out);
+
+/* The hardware's swizzle of N bytes on addresses: bits [4, 4 + k) xor bits [7, 7 + k). */
+bitmatrix shared_hardware_swizzle(int swizzle_bytes, int address_bits);
+
+#endif
