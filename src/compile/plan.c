@@ -1,0 +1,383 @@
+/* From a plan and arguments to a launch: binds the sizes, checks everything that could be wrong, and
+ * lays out the parameter struct. Runs at every launch, so it neither allocates nor formats anything
+ * unless it fails.
+ */
+#include "flashtl/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SIZES_MAX = 64, SCALARS_MAX = 64 };
+static const int64_t GRID_MAX = INT32_MAX; /* blocks along x that every GPU takes */
+
+static const struct {
+    ftl_type type;
+    const char *name;
+    size_t bytes;
+} types[] = {
+    {FTL_F16, "f16", 2},   {FTL_BF16, "bf16", 2}, {FTL_F32, "f32", 4},
+    {FTL_E4M3, "e4m3", 1}, {FTL_E5M2, "e5m2", 1}, {FTL_I32, "i32", 4},
+};
+
+const char *ftl_type_name(ftl_type type) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i].type == type) return types[i].name;
+    }
+    return "unknown";
+}
+
+size_t ftl_type_bytes(ftl_type type) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i].type == type) return types[i].bytes;
+    }
+    return 0;
+}
+
+/* What one resolution works on. */
+typedef struct resolution {
+    const ftl_plan *plan;
+    const ftl_arguments *arguments;
+    ftl_launch *launch;
+    double scalars[SCALARS_MAX];
+    const char *bound_by[SIZES_MAX];      /* tensor that gave a size; NULL: not bound yet */
+    const char *bound_axis[SIZES_MAX];
+    const ftl_tensor *tensors[SIZES_MAX]; /* argument for each tensor of the plan */
+    char *why;
+} resolution;
+
+__attribute__((format(printf, 2, 3))) static bool fail(resolution *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(r->why, FTL_WHY_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static void put(resolution *r, int32_t offset, const void *bytes, size_t count) {
+    memcpy(r->launch->parameters + offset, bytes, count);
+}
+
+/* --- arguments ---------------------------------------------------------------------------------- */
+
+static bool find_tensors(resolution *r) {
+    const ftl_plan *plan = r->plan;
+    for (int32_t a = 0; a < r->arguments->tensor_count; a++) {
+        const ftl_tensor *argument = &r->arguments->tensors[a];
+        if (!argument->name) return fail(r, "argument %" PRId32 " has no name", a);
+        int32_t t = 0;
+        while (t < plan->tensor_count && strcmp(plan->tensors[t].name, argument->name) != 0) t++;
+        if (t == plan->tensor_count) {
+            return fail(r, "kernel '%s' has no tensor '%s'", plan->kernel, argument->name);
+        }
+        if (r->tensors[t]) return fail(r, "tensor '%s' is given twice", argument->name);
+        r->tensors[t] = argument;
+    }
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (!r->tensors[t]) return fail(r, "tensor '%s' is missing", plan->tensors[t].name);
+    }
+    return true;
+}
+
+static bool bind_size(resolution *r, int32_t size, int64_t extent, const char *tensor,
+                      const char *axis) {
+    if (!r->bound_by[size]) {
+        r->bound_by[size] = tensor;
+        r->bound_axis[size] = axis;
+        r->launch->sizes[size] = extent;
+        return true;
+    }
+    int64_t before = r->launch->sizes[size];
+    if (before == extent) return true;
+    return fail(r, "'%s' is %" PRId64 " in %s (axis %s) and %" PRId64 " in %s (axis %s)",
+                r->plan->sizes[size].name, before, r->bound_by[size], r->bound_axis[size], extent,
+                tensor, axis);
+}
+
+static bool bind_extents(resolution *r) {
+    for (int32_t t = 0; t < r->plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &r->plan->tensors[t];
+        const ftl_tensor *argument = r->tensors[t];
+        if (argument->type != tensor->type) {
+            return fail(r, "tensor '%s' must be %s, not %s", tensor->name,
+                        ftl_type_name(tensor->type), ftl_type_name(argument->type));
+        }
+        if (argument->axis_count != tensor->axis_count) {
+            return fail(r, "tensor '%s' has %" PRId32 " axes, not %" PRId32, tensor->name,
+                        tensor->axis_count, argument->axis_count);
+        }
+        for (int32_t i = 0; i < tensor->axis_count; i++) {
+            int64_t extent = argument->extents[i];
+            const ftl_plan_axis *axis = &tensor->axes[i];
+            if (extent < 0) {
+                return fail(r, "axis %s of '%s' has the length %" PRId64, axis->name, tensor->name,
+                            extent);
+            }
+            if (axis->size >= 0 && !bind_size(r, axis->size, extent, tensor->name, axis->name)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static const ftl_scalar *find_scalar(const ftl_arguments *arguments, const char *name) {
+    for (int32_t i = 0; i < arguments->scalar_count; i++) {
+        if (arguments->scalars[i].name && strcmp(arguments->scalars[i].name, name) == 0) {
+            return &arguments->scalars[i];
+        }
+    }
+    return NULL;
+}
+
+/* A size that no tensor's axis is (a number of splits) is given like a scalar. */
+static bool bind_sizes_by_value(resolution *r) {
+    for (int32_t i = 0; i < r->plan->size_count; i++) {
+        const char *name = r->plan->sizes[i].name;
+        const ftl_scalar *given = find_scalar(r->arguments, name);
+        if (!given && !r->bound_by[i]) return fail(r, "size '%s' is not given", name);
+        if (!given) continue;
+        if (!(given->value >= 0 && given->value <= INT32_MAX) || given->value != floor(given->value)) {
+            return fail(r, "size '%s' must be a whole number from 0, not %g", name, given->value);
+        }
+        if (!bind_size(r, i, (int64_t)given->value, "the arguments", name)) return false;
+    }
+    for (int32_t i = 0; i < r->plan->size_count; i++) {
+        if (r->plan->sizes[i].offset >= 0 && r->launch->sizes[i] > INT32_MAX) {
+            return fail(r, "'%s' is %" PRId64 "; at most %d is possible", r->plan->sizes[i].name,
+                        r->launch->sizes[i], INT32_MAX);
+        }
+    }
+    return true;
+}
+
+static bool bind_scalars(resolution *r) {
+    const ftl_plan *plan = r->plan;
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        const ftl_plan_scalar *scalar = &plan->scalars[i];
+        const ftl_scalar *given = find_scalar(r->arguments, scalar->name);
+        if (!given) return fail(r, "scalar '%s' is missing", scalar->name);
+        double value = given->value;
+        if (!isfinite(value)) return fail(r, "scalar '%s' is not finite", scalar->name);
+        bool is_integer = scalar->type == FTL_I32;
+        if (is_integer && (value != floor(value) || fabs(value) > INT32_MAX)) {
+            return fail(r, "scalar '%s' must be a 32-bit integer, not %g", scalar->name, value);
+        }
+        float single = (float)value;
+        if (!is_integer && !isfinite(single)) {
+            return fail(r, "scalar '%s' is %g, which no f32 can hold", scalar->name, value);
+        }
+        int32_t integer = is_integer ? (int32_t)value : 0;
+        r->scalars[i] = is_integer ? value : (double)single;
+        put(r, scalar->offset, is_integer ? (const void *)&integer : (const void *)&single, 4);
+    }
+    for (int32_t i = 0; i < r->arguments->scalar_count; i++) {
+        const char *name = r->arguments->scalars[i].name;
+        if (!name) return fail(r, "a scalar has no name");
+        bool is_known = false;
+        for (int32_t k = 0; k < plan->scalar_count && !is_known; k++) {
+            is_known = strcmp(plan->scalars[k].name, name) == 0;
+        }
+        for (int32_t k = 0; k < plan->size_count && !is_known; k++) {
+            is_known = strcmp(plan->sizes[k].name, name) == 0;
+        }
+        if (!is_known) return fail(r, "kernel '%s' has no scalar '%s'", plan->kernel, name);
+    }
+    return true;
+}
+
+/* --- tensors ------------------------------------------------------------------------------------ */
+
+static bool check_extents(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        const ftl_plan_axis *axis = &tensor->axes[i];
+        if (axis->size >= 0) continue;
+        double extent;
+        if (!ftl_formula_evaluate(&axis->extent, r->launch->sizes, r->scalars, &extent)) {
+            return fail(r, "the length '%s' of axis %s of '%s' cannot be computed",
+                        axis->extent.text, axis->name, tensor->name);
+        }
+        if ((double)given->extents[i] != extent) {
+            return fail(r, "axis %s of '%s' must have the length %s = %.0f, not %" PRId64,
+                        axis->name, tensor->name, axis->extent.text, extent, given->extents[i]);
+        }
+    }
+    return true;
+}
+
+static bool has_elements(const ftl_tensor *tensor) {
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        if (tensor->extents[i] == 0) return false;
+    }
+    return true;
+}
+
+/* Bytes from the lowest to behind the highest element must be addressable. */
+static bool check_span(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
+    int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), above = bytes, below = 0;
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        int64_t reach;
+        bool overflows =
+            __builtin_mul_overflow(given->extents[i] - 1, given->strides[i], &reach) ||
+            __builtin_mul_overflow(reach, bytes, &reach) ||
+            (reach < 0 ? __builtin_add_overflow(below, reach, &below)
+                       : __builtin_add_overflow(above, reach, &above));
+        if (overflows) return fail(r, "the size of '%s' overflows", tensor->name);
+    }
+    uint64_t end;
+    bool wraps = __builtin_add_overflow(given->address, (uint64_t)above, &end) ||
+                 (uint64_t)0 - (uint64_t)below > given->address;
+    if (wraps) return fail(r, "'%s' reaches beyond the end of the address space", tensor->name);
+    return true;
+}
+
+static bool check_strides(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
+    int64_t bytes = (int64_t)ftl_type_bytes(tensor->type);
+    int64_t unit = tensor->alignment_bytes > bytes ? tensor->alignment_bytes / bytes : 1;
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        const char *axis = tensor->axes[i].name;
+        int64_t stride = given->strides[i];
+        if (given->extents[i] <= 1) continue; /* never multiplied by anything but 0 */
+        if (tensor->axes[i].stride_offset < 0 && stride != 1) {
+            return fail(r, "axis %s of '%s' must have stride 1, not %" PRId64, axis, tensor->name,
+                        stride);
+        }
+        if (stride == 0 && tensor->role != FTL_INPUT) {
+            return fail(r, "axis %s of '%s' has stride 0: its elements would share one place", axis,
+                        tensor->name);
+        }
+        bool is_last = i + 1 == tensor->axis_count;
+        if (!is_last && stride % unit != 0) {
+            return fail(r,
+                        "stride %" PRId64 " of axis %s of '%s' must be a multiple of %" PRId64
+                        " elements (%" PRId64 " bytes)",
+                        stride, axis, tensor->name, unit, unit * bytes);
+        }
+    }
+    return true;
+}
+
+static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
+    if (!check_extents(r, tensor, given)) return false;
+    if (has_elements(given)) {
+        if (!given->address) return fail(r, "the address of '%s' is null", tensor->name);
+        uint64_t alignment = tensor->alignment_bytes > 0 ? (uint64_t)tensor->alignment_bytes : 1;
+        if (given->address % alignment) {
+            return fail(r, "the address of '%s' (0x%" PRIx64 ") must be a multiple of %" PRIu64
+                        " bytes", tensor->name, given->address, alignment);
+        }
+        if (!check_strides(r, tensor, given) || !check_span(r, tensor, given)) return false;
+    }
+    put(r, tensor->pointer_offset, &given->address, 8);
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        int32_t offset = tensor->axes[i].stride_offset;
+        if (offset >= 0) put(r, offset, &given->strides[i], 8);
+    }
+    return true;
+}
+
+/* --- grid and conditions ------------------------------------------------------------------------ */
+
+/* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. */
+static bool is_empty(const resolution *r) {
+    for (int32_t t = 0; t < r->plan->tensor_count; t++) {
+        if (r->plan->tensors[t].role == FTL_OUTPUT && has_elements(r->tensors[t])) return false;
+    }
+    return true;
+}
+
+static bool count_blocks(resolution *r, int64_t *blocks) {
+    *blocks = 1;
+    for (int32_t i = 0; i < r->plan->walk_count; i++) {
+        const ftl_formula *walk = &r->plan->walks[i];
+        double tiles;
+        if (!ftl_formula_evaluate(walk, r->launch->sizes, r->scalars, &tiles) || tiles < 0) {
+            return fail(r, "the walk '%s' of the grid cannot be computed", walk->text);
+        }
+        if (tiles * (double)*blocks > (double)GRID_MAX) {
+            return fail(r, "the grid has more than %" PRId64 " blocks", GRID_MAX);
+        }
+        *blocks *= (int64_t)tiles;
+    }
+    return true;
+}
+
+/* The sizes and scalars that a formula reads, for a message: "q_heads = 6, kv_heads = 4". */
+static void describe_operands(const resolution *r, const ftl_formula *formula, char *out,
+                              size_t capacity) {
+    size_t length = 0;
+    *out = 0;
+    for (int32_t i = 0; i < formula->step_count && length < capacity; i++) {
+        const ftl_formula_step *step = &formula->steps[i];
+        const char *comma = length ? ", " : "";
+        int wrote = 0;
+        if (step->op == FTL_PUSH_SIZE) {
+            wrote = snprintf(out + length, capacity - length, "%s%s = %" PRId64, comma,
+                             r->plan->sizes[step->index].name, r->launch->sizes[step->index]);
+        } else if (step->op == FTL_PUSH_SCALAR) {
+            wrote = snprintf(out + length, capacity - length, "%s%s = %g", comma,
+                             r->plan->scalars[step->index].name, r->scalars[step->index]);
+        }
+        length += (size_t)wrote;
+    }
+}
+
+static bool check_conditions(resolution *r) {
+    for (int32_t i = 0; i < r->plan->condition_count; i++) {
+        const ftl_formula *condition = &r->plan->conditions[i];
+        double holds;
+        bool is_known = ftl_formula_evaluate(condition, r->launch->sizes, r->scalars, &holds);
+        if (is_known && holds != 0) continue;
+        char operands[FTL_WHY_BYTES / 2];
+        describe_operands(r, condition, operands, sizeof operands);
+        return fail(r, "kernel '%s' demands %s; %s%s", r->plan->kernel, condition->text,
+                    is_known ? "here " : "it cannot be computed from ", operands);
+    }
+    return true;
+}
+
+static void put_sizes(resolution *r) {
+    for (int32_t i = 0; i < r->plan->size_count; i++) {
+        int32_t size = (int32_t)r->launch->sizes[i];
+        if (r->plan->sizes[i].offset >= 0) put(r, r->plan->sizes[i].offset, &size, 4);
+    }
+}
+
+static bool is_within_limits(resolution *r) {
+    const ftl_plan *plan = r->plan;
+    if (plan->size_count > SIZES_MAX || plan->scalar_count > SCALARS_MAX ||
+        plan->tensor_count > SIZES_MAX || plan->parameter_bytes > FTL_PARAMETER_BYTES_MAX ||
+        plan->parameter_bytes < 0) {
+        return fail(r, "the plan of kernel '%s' is larger than plans may be", plan->kernel);
+    }
+    return true;
+}
+
+bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
+                      char why[FTL_WHY_BYTES]) {
+    resolution r = {.plan = plan, .arguments = arguments, .launch = launch, .why = why};
+    why[0] = 0;
+    if (!plan || !arguments || !launch) return fail(&r, "plan, arguments or launch is null");
+    bool is_null = (arguments->tensor_count > 0 && !arguments->tensors) ||
+                   (arguments->scalar_count > 0 && !arguments->scalars);
+    if (is_null) return fail(&r, "the list of tensors or scalars is null");
+    if (!is_within_limits(&r)) return false;
+    launch->grid = 0;
+    launch->parameter_bytes = plan->parameter_bytes;
+    memset(launch->sizes, 0, sizeof launch->sizes);
+    memset(launch->parameters, 0, (size_t)plan->parameter_bytes);
+    if (!find_tensors(&r) || !bind_extents(&r) || !bind_sizes_by_value(&r) || !bind_scalars(&r)) {
+        return false;
+    }
+    if (is_empty(&r)) return true;
+    int64_t blocks;
+    put_sizes(&r);
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (!place_tensor(&r, &plan->tensors[t], r.tensors[t])) return false;
+    }
+    if (!check_conditions(&r) || !count_blocks(&r, &blocks)) return false;
+    launch->grid = (uint32_t)blocks;
+    return true;
+}

@@ -1,0 +1,273 @@
+#include "plan_sample.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static ftl_launch launch;
+static char why[FTL_WHY_BYTES];
+
+static bool resolve(const ftl_plan *plan, const sample_call *call) {
+    ftl_arguments arguments = {call->tensors, 4, call->scalars, 1};
+    memset(&launch, 0xab, sizeof launch);
+    return ftl_plan_resolve(plan, &arguments, &launch, why);
+}
+
+static void refuses(const sample_call *call, const char *sentence) {
+    assert_false(resolve(&sample_plan, call));
+    assert_string_equal(why, sentence);
+}
+
+static int64_t parameter(int offset, int bytes) {
+    int64_t wide = 0;
+    memcpy(&wide, launch.parameters + offset, (size_t)bytes);
+    return wide;
+}
+
+static void lays_out_the_parameters(void **state) {
+    (void)state;
+    sample_call call = sample_arguments(2, 8, 4, 100, 200);
+    assert_true(resolve(&sample_plan, &call));
+    assert_int_equal(launch.grid, 8 * 2 * 2);
+    assert_int_equal(launch.parameter_bytes, 152);
+    assert_int_equal(parameter(0, 8), 0x10000);
+    assert_int_equal(parameter(8, 8), 8 * 100 * 64);
+    assert_int_equal(parameter(32 + 16, 8), 200 * 64);
+    assert_int_equal(parameter(32 + 24, 8), 64);
+    assert_int_equal(parameter(140, 4), 100);
+    assert_int_equal(parameter(144, 4), 200);
+    float scale;
+    memcpy(&scale, launch.parameters + 148, 4);
+    assert_true(scale == 0.125f);
+    assert_int_equal(launch.sizes[SAMPLE_KV_LEN], 200);
+}
+
+static void takes_any_order_of_axes_in_memory(void **state) {
+    (void)state;
+    sample_call call = sample_arguments(2, 8, 4, 100, 200);
+    call.tensors[0].strides[1] = 64; /* batch, length, heads, d */
+    call.tensors[0].strides[2] = 8 * 64;
+    assert_true(resolve(&sample_plan, &call));
+    assert_int_equal(parameter(16, 8), 64);
+    call.tensors[0].strides[2] = -8 * 64; /* rows backwards, from the last */
+    call.tensors[0].address = 0x10000000;
+    assert_true(resolve(&sample_plan, &call));
+}
+
+static void empty_work_is_no_launch(void **state) {
+    (void)state;
+    const int64_t shapes[][5] = {{0, 8, 4, 100, 200}, {2, 8, 4, 0, 200}, {2, 0, 0, 100, 200},
+                                 {2, 8, 4, 0, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t *s = shapes[i];
+        sample_call call = sample_arguments(s[0], s[1], s[2], s[3], s[4]);
+        for (int t = 0; t < 4; t++) call.tensors[t].address = 0;
+        assert_true(resolve(&sample_plan, &call));
+        assert_int_equal(launch.grid, 0);
+    }
+    sample_call call = sample_arguments(2, 8, 4, 100, 0); /* rows that see no key are written */
+    call.tensors[1].address = call.tensors[2].address = 0;
+    assert_true(resolve(&sample_plan, &call));
+    assert_int_equal(launch.grid, 32);
+}
+
+static void names_what_is_wrong(void **state) {
+    (void)state;
+    sample_call good = sample_arguments(2, 8, 4, 100, 200), call = good;
+    call.tensors[0].address = 0;
+    refuses(&call, "the address of 'Q' is null");
+    call.tensors[0].address = 0x10004;
+    refuses(&call, "the address of 'Q' (0x10004) must be a multiple of 16 bytes");
+    call = good;
+    call.tensors[2].extents[2] = 201;
+    refuses(&call, "'kv_len' is 200 in K (axis kv) and 201 in V (axis kv)");
+    call = good;
+    call.tensors[1].extents[3] = 128;
+    refuses(&call, "axis d of 'K' must have the length d = 64, not 128");
+    call = good;
+    call.tensors[3].extents[2] = -1;
+    refuses(&call, "axis q of 'O' has the length -1");
+    call = good;
+    call.tensors[0].strides[3] = 2;
+    refuses(&call, "axis d of 'Q' must have stride 1, not 2");
+    call = good;
+    call.tensors[0].strides[2] = 65;
+    refuses(&call,
+            "stride 65 of axis q of 'Q' must be a multiple of 8 elements (16 bytes)");
+    call = good;
+    call.tensors[3].strides[0] = 0;
+    refuses(&call, "axis b of 'O' has stride 0: its elements would share one place");
+    call = good;
+    call.tensors[0].type = FTL_BF16;
+    refuses(&call, "tensor 'Q' must be f16, not bf16");
+    call = good;
+    call.tensors[0].axis_count = 3;
+    refuses(&call, "tensor 'Q' has 4 axes, not 3");
+    call = good;
+    call.tensors[3].name = "P";
+    refuses(&call, "kernel 'attention' has no tensor 'P'");
+    call.tensors[3].name = "Q";
+    refuses(&call, "tensor 'Q' is given twice");
+    call.tensors[3].name = NULL;
+    refuses(&call, "argument 3 has no name");
+}
+
+static void names_wrong_scalars_and_conditions(void **state) {
+    (void)state;
+    sample_call call = sample_arguments(2, 6, 4, 100, 200);
+    refuses(&call, "kernel 'attention' demands q_heads % kv_heads == 0; here q_heads = 6, "
+                   "kv_heads = 4");
+    call = sample_arguments(2, 8, 0, 100, 200);
+    refuses(&call, "kernel 'attention' demands q_heads % kv_heads == 0; it cannot be computed from "
+                   "q_heads = 8, kv_heads = 0");
+    call = sample_arguments(2, 8, 4, 100, 200);
+    call.scalars[0].value = 0;
+    refuses(&call, "kernel 'attention' demands scale > 0; here scale = 0");
+    call.scalars[0].value = 1e300;
+    refuses(&call, "scalar 'scale' is 1e+300, which no f32 can hold");
+    call.scalars[0].value = (double)NAN;
+    refuses(&call, "scalar 'scale' is not finite");
+    call.scalars[0] = (ftl_scalar){"scales", 1};
+    refuses(&call, "scalar 'scale' is missing");
+}
+
+static void sees_every_overflow(void **state) {
+    (void)state;
+    sample_call call = sample_arguments(1, 8, 8, 100, (int64_t)1 << 31);
+    refuses(&call, "'kv_len' is 2147483648; at most 2147483647 is possible");
+    call = sample_arguments(1, 8, 8, INT32_MAX, 200);
+    call.tensors[0].strides[2] = call.tensors[3].strides[2] = INT64_MAX / 8 * 8;
+    refuses(&call, "the size of 'Q' overflows");
+    call = sample_arguments(1, 8, 8, 100, 200);
+    call.tensors[0].address = UINT64_MAX - 15;
+    refuses(&call, "'Q' reaches beyond the end of the address space");
+    call = sample_arguments(INT32_MAX, 8, 8, 1, 1);
+    refuses(&call, "the grid has more than 2147483647 blocks");
+}
+
+static void null_arguments(void **state) {
+    (void)state;
+    sample_call call = sample_arguments(1, 8, 8, 1, 1);
+    ftl_arguments none = {NULL, 4, call.scalars, 1};
+    assert_false(ftl_plan_resolve(&sample_plan, &none, &launch, why));
+    assert_string_equal(why, "the list of tensors or scalars is null");
+    assert_false(ftl_plan_resolve(NULL, &none, &launch, why));
+    assert_false(ftl_plan_resolve(&sample_plan, NULL, &launch, why));
+    ftl_arguments few = {call.tensors, 3, call.scalars, 1};
+    assert_false(ftl_plan_resolve(&sample_plan, &few, &launch, why));
+    assert_string_equal(why, "tensor 'O' is missing");
+}
+
+static double evaluate(const ftl_formula_step *steps, int count, bool *is_known) {
+    const int64_t sizes[] = {7, -7, INT64_MAX};
+    const double scalars[] = {0.5};
+    ftl_formula formula = {"", steps, count};
+    double value = 0;
+    *is_known = ftl_formula_evaluate(&formula, sizes, scalars, &value);
+    return value;
+}
+
+static void formulas(void **state) {
+    (void)state;
+    static const struct {
+        ftl_formula_op op;
+        int64_t a, b;
+        bool is_known;
+        double value;
+    } cases[] = {
+        {FTL_DIVIDE_UP, 7, 2, true, 4},      {FTL_DIVIDE_UP, -7, 2, true, -3},
+        {FTL_DIVIDE_DOWN, -7, 2, true, -4},  {FTL_DIVIDE_DOWN, 7, -2, true, -4},
+        {FTL_MODULO, -7, 4, true, 1},        {FTL_MODULO, 7, 0, false, 0},
+        {FTL_DIVIDE_REAL, 7, 2, true, 3.5},  {FTL_DIVIDE_UP, INT64_MIN, -1, false, 0},
+        {FTL_ADD, INT64_MAX, 1, false, 0},   {FTL_MULTIPLY, INT64_MAX, 2, false, 0},
+        {FTL_SUBTRACT, -2, INT64_MAX, false, 0}, {FTL_MIN, -7, 2, true, -7},
+        {FTL_MAX, -7, 2, true, 2},           {FTL_LESS, 1, 2, true, 1},
+        {FTL_GREATER_EQUAL, 1, 2, true, 0},  {FTL_EQUAL, INT64_MAX, INT64_MAX - 1, true, 0},
+        {FTL_AND, 3, 0, true, 0},            {FTL_OR, 3, 0, true, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ftl_formula_step steps[] = {INTEGER_STEP(cases[i].a), INTEGER_STEP(cases[i].b),
+                                    OP_STEP(cases[i].op)};
+        bool is_known;
+        double value = evaluate(steps, 3, &is_known);
+        assert_int_equal(is_known, cases[i].is_known);
+        if (is_known) assert_true(value == cases[i].value);
+    }
+    bool is_known;
+    ftl_formula_step too_few[] = {INTEGER_STEP(1), OP_STEP(FTL_ADD)};
+    evaluate(too_few, 2, &is_known);
+    assert_false(is_known);
+    ftl_formula_step scaled[] = {SIZE_STEP(1), OP_STEP(FTL_ABS),
+                                 {.op = FTL_PUSH_SCALAR, .index = 0}, OP_STEP(FTL_MULTIPLY)};
+    assert_true(evaluate(scaled, 4, &is_known) == 3.5 && is_known);
+}
+
+static void json_keeps_everything(void **state) {
+    (void)state;
+    char *text = ftl_plan_write(&sample_plan);
+    assert_non_null(text);
+    ftl_plan *read = ftl_plan_read(text, strlen(text), why);
+    assert_non_null(read);
+    char *again = ftl_plan_write(read);
+    assert_string_equal(text, again);
+    assert_int_equal(read->tensors[1].axes[2].stride_offset, 56);
+    sample_call call = sample_arguments(2, 8, 4, 100, 200);
+    assert_true(resolve(read, &call));
+    assert_int_equal(launch.grid, 32);
+    free(text);
+    free(again);
+    ftl_plan_free(read);
+    ftl_plan_free(NULL);
+}
+
+/* A plan from a file may say anything; nothing outside it may be touched. */
+static void json_is_checked(void **state) {
+    (void)state;
+    static const char *const edits[][3] = {
+        {"\"threads\":128", "\"threads\":4096", "the plan's 'threads' is missing or out of range"},
+        {"\"offset\":148", "\"offset\":150", "the plan's 'offset' is missing or out of range"},
+        {"\"offset\":148", "\"offset\":146", "the plan's 'offset' is not aligned"},
+        {"[\"size\",4]", "[\"size\",5]", "the plan's 'steps' has a wrong step"},
+        {"[\"scalar\",0]", "[\"scalar\",1]", "the plan's 'steps' has a wrong step"},
+        {"\"size\":0", "\"size\":5", "the plan's 'size' is missing or out of range"},
+        {"\"format\":1", "\"format\":2", "the plan's 'format' is missing or out of range"},
+        {"\"role\":\"output\"", "\"role\":\"out\"", "the plan's 'role' is missing or not known"},
+        {"\"walks\":[", "\"walks\":[7,", "the plan's 'text' is missing or no text"},
+    };
+    char *text = ftl_plan_write(&sample_plan);
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        char *at = strstr(text, edits[i][0]);
+        assert_non_null(at);
+        char edited[16384];
+        int length = snprintf(edited, sizeof edited, "%.*s%s%s", (int)(at - text), text,
+                              edits[i][1], at + strlen(edits[i][0]));
+        assert_null(ftl_plan_read(edited, (size_t)length, why));
+        assert_string_equal(why, edits[i][2]);
+    }
+    for (size_t cut = 0; cut < strlen(text); cut += 7) assert_null(ftl_plan_read(text, cut, why));
+    assert_null(ftl_plan_read(NULL, 0, why));
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lays_out_the_parameters),
+        cmocka_unit_test(takes_any_order_of_axes_in_memory),
+        cmocka_unit_test(empty_work_is_no_launch),
+        cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(names_wrong_scalars_and_conditions),
+        cmocka_unit_test(sees_every_overflow),
+        cmocka_unit_test(null_arguments),
+        cmocka_unit_test(formulas),
+        cmocka_unit_test(json_keeps_everything),
+        cmocka_unit_test(json_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
