@@ -23,7 +23,8 @@ typedef struct gpu {
     str name; /* of the file: "rtx-4090" */
     str word; /* the name as TL writes it, an identifier: "rtx_4090" */
 #define GPU_TEXT(key, meaning) str key;
-#define GPU_INTEGER(key, unit, least, most, meaning) int64_t key; /* the unit stands in fields.def */
+#define GPU_INTEGER(key, unit, least, most, meaning)                                               \
+    int64_t key; /* the unit stands in fields.def */
 #define GPU_REAL(key, unit, least, most, meaning) double key;
 #include "gpu/fields.def"
 #undef GPU_TEXT
@@ -82,7 +83,8 @@ typedef enum gpu_limit {
     GPU_LIMIT_BLOCKS,
 } gpu_limit;
 
-/* Blocks resident on an SM; 0 when one does not fit. *limit (may be NULL): what stops at that many. */
+/* Blocks resident on an SM; 0 when one does not fit. *limit (may be NULL): what stops at that many.
+ */
 int gpu_occupancy(const gpu *g, gpu_block block, gpu_limit *limit);
 /* The most registers a thread may have so that 'blocks' blocks of 'threads' fit an SM. */
 int gpu_registers_for(const gpu *g, int threads, int blocks);

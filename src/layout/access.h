@@ -4,9 +4,9 @@
  *
  *     byte offset inside the tile = add_bytes + (own(warp, lane) ^ xor_bytes)
  *     own(warp, lane)   = line*pitch_bytes + (byte ^ line_xor(line))
- *     line              = lane_line(lane) + share*warp_lines
- *     byte              = lane_byte(lane) + share*warp_bytes
- *     share             = warp / warp_divisor % warp_count
+ *     line              = lane_line(lane) + sum of share*lines    over 'shares'
+ *     byte              = lane_byte(lane) + sum of share*bytes
+ *     share             = warp / divisor % count
  *     line_xor(line)    = ((line & 7) >> swizzle_shift) << 4      (0 when swizzle_bytes is 16)
  *
  * Steps with the same xor_bytes share one address register: of a tile swizzled 128 an ldmatrix.x4
@@ -19,9 +19,15 @@
 #include "layout/banks.h"
 #include "layout/shared.h"
 
+/* What a warp adds to its lanes' place. A count of 1: nothing. */
+typedef struct access_share {
+    int divisor, count, lines, bytes;
+} access_share;
+
 typedef struct access_threads {
     bitmatrix lane_line, lane_byte;
-    int warp_divisor, warp_count, warp_lines, warp_bytes;
+    access_share shares[2];
+    int warps;
     int pitch_bytes, swizzle_bytes, swizzle_shift;
 } access_threads;
 
@@ -59,8 +65,10 @@ access_step access_copy_step(const access_copy *copy, int index);
  */
 typedef struct access_operand_request {
     bool right;              /* B; else A */
-    bool contracted_is_rows; /* the tile is (k, mn): A.T, or B as V in P V; else (mn, k) as Q and K */
-    int warps_down, warps_across; /* as the product is spread: A's share is by warps down, B's across */
+    bool contracted_is_rows; /* the tile is (k, mn): A.T, or B as V in P V; else (mn, k) as Q and K
+                              */
+    int warps_down,
+        warps_across; /* as the product is spread: A's share is by warps down, B's across */
 } access_operand_request;
 
 typedef struct access_operand {
@@ -68,9 +76,11 @@ typedef struct access_operand {
     shared_layout tile;
     bool right, contracted_is_rows;
     bool transposed; /* ldmatrix.trans: the contracted axis is not the contiguous one */
-    bool mn_first;   /* order of the matrices of an x4: (mn0 k0, mn1 k0, mn0 k1, mn1 k1), else k first */
-    int mn8, k8;     /* this warp's extents, in matrices */
-    int variants;    /* distinct xor_bytes over all loads: address registers that serve them all */
+    bool mn_first; /* order of the matrices of an x4: (mn0 k0, mn1 k0, mn0 k1, mn1 k1), else k first
+                    */
+    int mn8, k8;   /* this warp's extents, in matrices */
+    int variants;  /* distinct xor_bytes over all loads: address registers that serve them all */
+    int variant_bytes; /* variant v has xor_bytes v*variant_bytes */
 } access_operand;
 
 /* Needs multiples of 8 on both axes, and of 16 rows a warp for A. Where the warps' axis is the
@@ -90,18 +100,17 @@ typedef struct access_load {
     int matrices; /* 1, 2 or 4 */
     int mn8[4], k8[4];
     access_step step;
-    int variant; /* index of step.xor_bytes among the operand's: 0 .. variants-1 */
+    int variant; /* 0 .. variants-1: which address register */
 } access_load;
 
 enum { ACCESS_LOADS_MAX = 2 };
 
-/* The loads of the block of up to 2x2 matrices that starts at (mn8, k8), both even. At an odd end of
- * either axis the block is smaller. Returns how many instructions it takes: 1, or 2.
+/* The loads of the block of up to 2x2 matrices that starts at (mn8, k8), both even. At an odd end
+ * of either axis the block is smaller. Returns how many instructions it takes: 1, or 2. Lanes from
+ * 8*matrices on may name an address outside the tile; the instruction does not look at it.
  */
 int access_operand_loads(const access_operand *operand, int mn8, int k8,
                          access_load loads[ACCESS_LOADS_MAX]);
-/* xor_bytes of a variant. */
-int access_operand_xor(const access_operand *operand, int variant);
 /* Which register of 'load' holds the matrix; -1 when none. */
 int access_load_register(const access_load *load, int mn8, int k8);
 

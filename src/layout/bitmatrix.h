@@ -47,7 +47,7 @@ bool bitmatrix_solve(const bitmatrix *map, uint32_t image, uint32_t *word);
 int bitmatrix_kernel(const bitmatrix *map, uint32_t basis[BITMATRIX_BITS_MAX]);
 
 /* The map as a sum of shifted bit fields: image = xor of ((word >> from) & mask) << to, the form
- * in which it is written into a kernel. Returns the number of terms.
+ * in which it is written into a kernel. Returns the number of terms, or -1 for more than fit.
  */
 typedef struct bitmatrix_term {
     int from, to;

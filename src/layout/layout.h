@@ -46,9 +46,9 @@ typedef struct layout_repeat {
 } layout_repeat;
 
 typedef struct layout {
-    int rows, columns;  /* of the tile */
-    bool partial;       /* a vector whose value is the sum over the lanes that hold copies */
-    bitmatrix atom;     /* element bits, then 5 lane bits -> row bits, then column bits */
+    int rows, columns; /* of the tile */
+    bool partial;      /* a vector whose value is the sum over the lanes that hold copies */
+    bitmatrix atom;    /* element bits, then 5 lane bits -> row bits, then column bits */
     int element_bits, row_bits, column_bits; /* of the atom */
     int repeat_count;
     layout_repeat repeats[LAYOUT_REPEATS_MAX]; /* fastest digit first */
@@ -74,12 +74,12 @@ typedef struct layout_fit {
 
 typedef struct layout_request {
     layout_kind kind;
-    int rows, columns;  /* of the tile, as stored: after 'transposed' */
-    int warps_down;     /* warps on the rows of the product: each owns consecutive rows */
-    int warps_across;   /* warps on its columns; neighbouring warps lie across */
-    bool transposed;    /* mma_A: the tile is (k, m) instead of (m, k); mma_B: (n, k), not (k, n) */
-    int element_bytes;  /* lines: 2 or 4 */
-    bool warp_rows;     /* lines: each warp takes consecutive rows, not every n-th group of rows */
+    int rows, columns; /* of the tile, as stored: after 'transposed' */
+    int warps_down;    /* warps on the rows of the product: each owns consecutive rows */
+    int warps_across;  /* warps on its columns; neighbouring warps lie across */
+    bool transposed;   /* mma_A: the tile is (k, m) instead of (m, k); mma_B: (n, k), not (k, n) */
+    int element_bytes; /* lines: 2 or 4 */
+    bool warp_rows;    /* lines: each warp takes consecutive rows, not every n-th group of rows */
 } layout_request;
 
 /* mma_A is divided over the warps down (copies across), mma_B over those across (copies down),
@@ -98,7 +98,7 @@ layout layout_vector(const layout *of, layout_axis axis);
 /* "partial ..." of a vector. */
 layout layout_partial(const layout *vector);
 
-int layout_elements(const layout *l); /* per thread */
+int layout_elements(const layout *l);                     /* per thread */
 int layout_registers(const layout *l, int element_bytes); /* 32-bit registers per thread */
 int layout_warps(const layout *l);
 

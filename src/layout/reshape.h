@@ -15,10 +15,10 @@ typedef enum reshape_kind {
 
 typedef struct reshape {
     reshape_kind kind;
-    int elements;     /* per thread, of the target */
-    int *source;      /* FREE, REGISTERS: target element e is source element source[e]; else NULL */
-    int shuffles;     /* LANES, SUM: shuffle instructions a thread (32 bits each) */
-    int mask_count;   /* SUM */
+    int elements;   /* per thread, of the target */
+    int *source;    /* FREE, REGISTERS: target element e is source element source[e]; else NULL */
+    int shuffles;   /* LANES, SUM: shuffle instructions a thread (32 bits each) */
+    int mask_count; /* SUM */
     int masks[LAYOUT_LANE_BITS];
     int shared_bytes; /* SHARED: room for the tile */
 } reshape;

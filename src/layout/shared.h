@@ -1,9 +1,9 @@
 /* Shared-memory layouts: element (row, column) of a tile to a byte offset.
  *
- * A tile is stored in *lines*: its rows, or its columns when 'by_columns'. Lines start 'pitch_bytes'
- * apart. "swizzled N" exchanges the 16-byte units inside runs of N bytes of a line: with
- * k = log2(N/16), unit u of line r stands at u xor ((r >> (3 - k)) & (2^k - 1)). For a pitch of N
- * bytes that is the swizzle of TMA and wgmma; for every pitch of N times an odd number, the 8
+ * A tile is stored in *lines*: its rows, or its columns when 'by_columns'. Lines start
+ * 'pitch_bytes' apart. "swizzled N" exchanges the 16-byte units inside runs of N bytes of a line:
+ * with k = log2(N/16), unit u of line r stands at u xor ((r >> (3 - k)) & (2^k - 1)). For a pitch
+ * of N bytes that is the swizzle of TMA and wgmma; for every pitch of N times an odd number, the 8
  * lines of an ldmatrix matrix lie in distinct banks. N = 16: none.
  */
 #ifndef FLASHTL_LAYOUT_SHARED_H

@@ -1,0 +1,102 @@
+#include "layout/shared.h"
+
+#include <assert.h>
+
+static bool is_power_of_two(int value) {
+    return value > 0 && (value & (value - 1)) == 0;
+}
+
+static int log2_exact(int value) {
+    return __builtin_ctz((unsigned)value);
+}
+
+layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_bytes, bool by_columns,
+                       int padding_bytes, shared_layout *out) {
+    *out = (shared_layout){0};
+    if (swizzle_bytes == 0) swizzle_bytes = SHARED_UNIT_BYTES;
+    if (rows < 1 || rows > LAYOUT_EXTENT_MAX) return (layout_fit){LAYOUT_BAD_ROWS, rows, 0};
+    if (columns < 1 || columns > LAYOUT_EXTENT_MAX) {
+        return (layout_fit){LAYOUT_BAD_COLUMNS, columns, 0};
+    }
+    if (!is_power_of_two(element_bytes) || element_bytes > 8) {
+        return (layout_fit){LAYOUT_BAD_BYTES, element_bytes, 1};
+    }
+    if (!is_power_of_two(swizzle_bytes) || swizzle_bytes < SHARED_UNIT_BYTES ||
+        swizzle_bytes > SHARED_SWIZZLE_MAX) {
+        return (layout_fit){LAYOUT_BAD_BYTES, swizzle_bytes, SHARED_UNIT_BYTES};
+    }
+    int64_t pitch = (int64_t)(by_columns ? rows : columns) * element_bytes + padding_bytes;
+    if (padding_bytes < 0 || padding_bytes > LAYOUT_EXTENT_MAX || pitch % swizzle_bytes ||
+        pitch * (by_columns ? columns : rows) > INT32_MAX) {
+        return (layout_fit){LAYOUT_BAD_BYTES, (int)pitch, swizzle_bytes};
+    }
+    *out = (shared_layout){.rows = rows,
+                           .columns = columns,
+                           .element_bytes = element_bytes,
+                           .pitch_bytes = (int)pitch,
+                           .swizzle_bytes = swizzle_bytes,
+                           .by_columns = by_columns};
+    return (layout_fit){LAYOUT_OK, 0, 0};
+}
+
+int shared_lines(const shared_layout *l) {
+    return l->by_columns ? l->columns : l->rows;
+}
+
+int shared_line_bytes(const shared_layout *l) {
+    return (l->by_columns ? l->rows : l->columns) * l->element_bytes;
+}
+
+int shared_bytes(const shared_layout *l) {
+    return shared_lines(l) * l->pitch_bytes;
+}
+
+int shared_line_xor(const shared_layout *l, int line) {
+    int bits = log2_exact(l->swizzle_bytes / SHARED_UNIT_BYTES);
+    return ((line & 7) >> (3 - bits)) * SHARED_UNIT_BYTES;
+}
+
+int shared_offset(const shared_layout *l, layout_point place) {
+    int line = l->by_columns ? place.column : place.row;
+    int byte = (l->by_columns ? place.row : place.column) * l->element_bytes;
+    return line * l->pitch_bytes + (byte ^ shared_line_xor(l, line));
+}
+
+bool shared_find(const shared_layout *l, int offset, layout_point *place) {
+    if (offset < 0 || offset >= shared_bytes(l)) return false;
+    int line = offset / l->pitch_bytes;
+    int byte = offset % l->pitch_bytes ^ shared_line_xor(l, line);
+    if (byte >= shared_line_bytes(l)) return false;
+    int element = byte / l->element_bytes;
+    *place = l->by_columns ? (layout_point){element, line} : (layout_point){line, element};
+    return true;
+}
+
+bool shared_matrix(const shared_layout *l, bitmatrix *out) {
+    int lines = shared_lines(l), line_bytes = shared_line_bytes(l);
+    if (!is_power_of_two(lines) || !is_power_of_two(line_bytes) ||
+        !is_power_of_two(l->pitch_bytes)) {
+        return false;
+    }
+    int element_bits = log2_exact(line_bytes / l->element_bytes), line_bits = log2_exact(lines);
+    int offset_bits = log2_exact(l->pitch_bytes) + line_bits;
+    if (element_bits + line_bits > BITMATRIX_BITS_MAX || offset_bits > BITMATRIX_BITS_MAX) {
+        return false;
+    }
+    *out = bitmatrix_zero(element_bits + line_bits, offset_bits);
+    for (int i = 0; i < element_bits; i++) {
+        out->columns[i] = (uint32_t)l->element_bytes << i;
+    }
+    for (int i = 0; i < line_bits; i++) {
+        out->columns[element_bits + i] =
+            (uint32_t)l->pitch_bytes << i | (uint32_t)shared_line_xor(l, 1 << i);
+    }
+    return true;
+}
+
+bitmatrix shared_hardware_swizzle(int swizzle_bytes, int address_bits) {
+    bitmatrix map = bitmatrix_identity(address_bits);
+    int bits = log2_exact(swizzle_bytes / SHARED_UNIT_BYTES);
+    for (int i = 0; i < bits && 7 + i < address_bits; i++) map.columns[7 + i] |= 1u << (4 + i);
+    return map;
+}

@@ -1,0 +1,370 @@
+/* Register layouts against the fragment tables of the PTX manual, and as bijections. */
+#include "layout/reshape.h"
+
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static layout make(layout_request r) {
+    layout l;
+    layout_fit fit = layout_make(&r, &l);
+    if (fit.status) {
+        fail_msg("no layout %d for (%d, %d) over (%d, %d): %d", r.kind, r.rows, r.columns,
+                 r.warps_down, r.warps_across, fit.status);
+    }
+    return l;
+}
+
+static layout make_kind(layout_kind kind, int rows, int columns, int down, int across) {
+    return make((layout_request){.kind = kind,
+                                 .rows = rows,
+                                 .columns = columns,
+                                 .warps_down = down,
+                                 .warps_across = across,
+                                 .element_bytes = 2});
+}
+
+static void assert_place(layout_point p, int row, int column) {
+    assert_int_equal(p.row, row);
+    assert_int_equal(p.column, column);
+}
+
+/* --- the manual's tables: groupID = lane >> 2, threadID_in_group = lane % 4 ------------------- */
+
+static void left_operand_is_the_manuals(void **state) {
+    (void)state;
+    const int rows = 128, columns = 72, warps = 4; /* 4 k16 steps and one k8 step */
+    layout l = make_kind(LAYOUT_MMA_A, rows, columns, warps, 1);
+    for (int warp = 0; warp < warps; warp++) {
+        for (int lane = 0; lane < 32; lane++) {
+            int group = lane >> 2, in_group = lane % 4, element = 0;
+            for (int m = 0; m < rows / warps / 16; m++) {
+                int row0 = warp * 32 + 16 * m;
+                for (int step = 0; step < 4; step++) { /* m16n8k16: a0..a7 */
+                    for (int i = 0; i < 8; i++) {
+                        int row = (i < 2 || (i >= 4 && i < 6)) ? group : group + 8;
+                        int column = in_group * 2 + (i & 1) + (i < 4 ? 0 : 8);
+                        assert_place(layout_place(&l, warp, lane, element++), row0 + row,
+                                     16 * step + column);
+                    }
+                }
+                for (int i = 0; i < 4; i++) { /* m16n8k8: a0..a3 */
+                    int row = i < 2 ? group : group + 8;
+                    assert_place(layout_place(&l, warp, lane, element++), row0 + row,
+                                 64 + in_group * 2 + (i & 1));
+                }
+            }
+            assert_int_equal(element, layout_elements(&l));
+        }
+    }
+}
+
+static void right_operand_is_the_manuals(void **state) {
+    (void)state;
+    const int k = 40, n = 24; /* 2 k16 steps and one k8 step, 3 n tiles */
+    for (int turn = 0; turn < 2; turn++) {
+        layout l = make((layout_request){.kind = LAYOUT_MMA_B,
+                                         .rows = turn ? n : k,
+                                         .columns = turn ? k : n,
+                                         .warps_down = 4,
+                                         .warps_across = 1,
+                                         .transposed = turn});
+        for (int lane = 0; lane < 32; lane++) {
+            int group = lane >> 2, in_group = lane % 4, element = 0;
+            for (int tile = 0; tile < 3; tile++) {
+                for (int i = 0; i < 10; i++) { /* b0..b3, b0..b3 of k16, b0, b1 of k8 */
+                    int step = i / 4, b = i % 4;
+                    int row = 16 * step + in_group * 2 + (b & 1) + (b < 2 ? 0 : 8);
+                    int column = 8 * tile + group;
+                    layout_point p = layout_place(&l, 3, lane, element++);
+                    assert_place(p, turn ? column : row, turn ? row : column);
+                }
+            }
+            assert_int_equal(element, layout_elements(&l));
+        }
+    }
+}
+
+static void accumulator_is_the_manuals(void **state) {
+    (void)state;
+    layout l = make_kind(LAYOUT_MMA_C, 64, 48, 2, 2);
+    for (int warp = 0; warp < 4; warp++) {
+        for (int lane = 0; lane < 32; lane++) {
+            int group = lane >> 2, in_group = lane % 4, element = 0;
+            for (int m = 0; m < 2; m++) {
+                for (int n = 0; n < 3; n++) {
+                    for (int i = 0; i < 4; i++) {
+                        int row = 32 * (warp / 2) + 16 * m + (i < 2 ? group : group + 8);
+                        int column = 24 * (warp % 2) + 8 * n + in_group * 2 + (i & 1);
+                        assert_place(layout_place(&l, warp, lane, element++), row, column);
+                    }
+                }
+            }
+            assert_int_equal(element, layout_elements(&l));
+        }
+    }
+}
+
+/* --- bijections ------------------------------------------------------------------------------ */
+
+/* Every element of the tile is held by as many threads as 'copies', once by each; find inverts. */
+static void check_cover(const layout *l, int copies, bool check_find) {
+    static uint16_t holders[512 * 256];
+    memset(holders, 0, sizeof *holders * (size_t)(l->rows * l->columns));
+    int elements = layout_elements(l);
+    bool full = layout_is_full(l);
+    for (int warp = 0; warp < layout_warps(l); warp++) {
+        for (int lane = 0; lane < LAYOUT_LANES; lane++) {
+            for (int element = 0; element < elements; element++) {
+                layout_point p = layout_place(l, warp, lane, element);
+                if (!layout_inside(l, p)) {
+                    assert_false(full);
+                    continue;
+                }
+                holders[p.row * l->columns + p.column]++;
+                if (!check_find) continue;
+                layout_holder h = {-1, -1, -1};
+                bool found = layout_find(l, p, (layout_holder){warp, lane, 0}, &h);
+                if (!found || h.warp != warp || h.lane != lane || h.element != element) {
+                    fail_msg("(%d, %d) is found in warp %d, lane %d, element %d", p.row, p.column,
+                             h.warp, h.lane, h.element);
+                }
+            }
+        }
+    }
+    for (int i = 0; i < l->rows * l->columns; i++) {
+        if (holders[i] != copies) fail_msg("element %d is held %d times", i, holders[i]);
+    }
+}
+
+static void fragments_cover_each_element_once(void **state) {
+    (void)state;
+    for (int warps = 1; warps <= 8; warps *= 2) {
+        for (int columns = 16; columns <= 256; columns += 8) {
+            for (int rows = 16 * warps; rows <= 256; rows += 16 * warps) {
+                bool find = columns % 40 == 16 && rows <= 128;
+                layout c = make_kind(LAYOUT_MMA_C, rows, columns, warps, 1);
+                check_cover(&c, 1, find);
+                layout a = make_kind(LAYOUT_MMA_A, rows, columns, warps, 1);
+                assert_true(layout_equal(&a, &c));
+            }
+            if (columns % (8 * warps)) continue;
+            for (int rows = 16; rows <= 256; rows += 48) {
+                layout b = make_kind(LAYOUT_MMA_B, rows, columns, 2, warps);
+                check_cover(&b, 2, true);
+                layout c = make_kind(LAYOUT_MMA_C, rows, columns, 1, warps);
+                check_cover(&c, 1, true);
+            }
+        }
+    }
+}
+
+static void lines_cover_each_element_once(void **state) {
+    (void)state;
+    for (int element_bytes = 2; element_bytes <= 4; element_bytes *= 2) {
+        for (int warps = 1; warps <= 8; warps++) {
+            for (int columns = 16; columns <= 256; columns += 8) {
+                for (int rows = 16; rows <= 256; rows += columns == 40 ? 8 : 72) {
+                    for (int stretch = 0; stretch < 2; stretch++) {
+                        layout l = make((layout_request){.kind = LAYOUT_LINES,
+                                                         .rows = rows,
+                                                         .columns = columns,
+                                                         .warps_down = warps,
+                                                         .warps_across = 1,
+                                                         .element_bytes = element_bytes,
+                                                         .warp_rows = stretch});
+                        check_cover(&l, 1, rows == 88);
+                        assert_int_equal(layout_vector_bytes(&l, LAYOUT_COLUMNS, element_bytes, 16),
+                                         16);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void lines_go_along_the_row_first(void **state) {
+    (void)state;
+    layout l = make_kind(LAYOUT_LINES, 64, 128, 4, 1); /* 16 lanes a row, 2 rows a warp */
+    assert_int_equal(layout_elements(&l), 64);
+    assert_place(layout_place(&l, 0, 1, 0), 0, 8);
+    assert_place(layout_place(&l, 0, 16, 0), 1, 0);
+    assert_place(layout_place(&l, 1, 0, 0), 2, 0);
+    assert_place(layout_place(&l, 0, 0, 8), 8, 0);
+    l = make_kind(LAYOUT_LINES, 64, 192, 4, 1); /* 24 chunks: 8 lanes, three times */
+    assert_place(layout_place(&l, 0, 7, 0), 0, 56);
+    assert_place(layout_place(&l, 0, 8, 0), 1, 0);
+    assert_place(layout_place(&l, 0, 0, 8), 0, 64);
+    assert_place(layout_place(&l, 0, 0, 24), 16, 0);
+    l = make_kind(LAYOUT_LINES, 64, 24, 4, 1); /* a lane takes a row: two warps have nothing */
+    assert_false(layout_is_full(&l));
+    assert_false(layout_inside(&l, layout_place(&l, 2, 0, 0)));
+}
+
+/* --- vectors --------------------------------------------------------------------------------- */
+
+static void rows_drop_columns(void **state) {
+    (void)state;
+    layout s = make_kind(LAYOUT_MMA_C, 128, 64, 4, 1);
+    layout rows = layout_vector(&s, LAYOUT_ROWS);
+    assert_int_equal(layout_elements(&rows), 4);
+    int masks[LAYOUT_LANE_BITS];
+    assert_int_equal(layout_lane_copies(&rows, masks), 2);
+    assert_int_equal(masks[0], 1);
+    assert_int_equal(masks[1], 2);
+    assert_int_equal(layout_warp_copies(&rows), 1);
+    check_cover(&rows, 4, true);
+
+    layout columns = layout_vector(&s, LAYOUT_COLUMNS);
+    assert_int_equal(layout_elements(&columns), 16);
+    assert_int_equal(layout_lane_copies(&columns, masks), 3);
+    assert_int_equal(masks[0], 4);
+    assert_int_equal(masks[1], 8);
+    assert_int_equal(masks[2], 16);
+    assert_int_equal(layout_warp_copies(&columns), 4);
+    check_cover(&columns, 8 * 4, true);
+
+    layout across = make_kind(LAYOUT_MMA_C, 64, 64, 2, 2);
+    rows = layout_vector(&across, LAYOUT_ROWS);
+    assert_int_equal(layout_warp_copies(&rows), 2); /* a row lies in two warps */
+}
+
+static void vector_elements_lie_in_their_rows(void **state) {
+    (void)state;
+    layout tiles[] = {make_kind(LAYOUT_MMA_C, 96, 72, 3, 1), make_kind(LAYOUT_LINES, 64, 192, 4, 1),
+                      make_kind(LAYOUT_MMA_B, 48, 24, 4, 1)};
+    for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++) {
+        const layout *l = &tiles[t];
+        layout rows = layout_vector(l, LAYOUT_ROWS), columns = layout_vector(l, LAYOUT_COLUMNS);
+        for (int warp = 0; warp < layout_warps(l); warp++) {
+            for (int lane = 0; lane < LAYOUT_LANES; lane++) {
+                for (int element = 0; element < layout_elements(l); element++) {
+                    layout_point p = layout_place(l, warp, lane, element);
+                    int r = layout_vector_element(l, LAYOUT_ROWS, element);
+                    int c = layout_vector_element(l, LAYOUT_COLUMNS, element);
+                    assert_place(layout_place(&rows, warp, lane, r), p.row, 0);
+                    assert_place(layout_place(&columns, warp, lane, c), 0, p.column);
+                }
+            }
+        }
+    }
+}
+
+/* --- reshape --------------------------------------------------------------------------------- */
+
+static void accumulator_to_left_operand_is_free(void **state) {
+    (void)state;
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    layout c = make_kind(LAYOUT_MMA_C, 128, 72, 4, 1), a = make_kind(LAYOUT_MMA_A, 128, 72, 4, 1);
+    reshape plan = reshape_plan(&memory, &c, &a, 2);
+    assert_int_equal(plan.kind, RESHAPE_FREE);
+    for (int i = 0; i < plan.elements; i++) assert_int_equal(plan.source[i], i);
+    /* Over columns the product's rows lie in several warps: no left operand without memory. */
+    c = make_kind(LAYOUT_MMA_C, 64, 64, 2, 2);
+    a = make_kind(LAYOUT_MMA_A, 64, 64, 2, 2);
+    plan = reshape_plan(&memory, &c, &a, 2);
+    assert_int_equal(plan.kind, RESHAPE_SHARED);
+    assert_int_equal(plan.shared_bytes, 64 * 64 * 2);
+    arena_done(&memory);
+}
+
+static void reshape_costs(void **state) {
+    (void)state;
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    layout c = make_kind(LAYOUT_MMA_C, 16, 16, 1, 1);
+    layout other = make_kind(LAYOUT_MMA_C, 32, 16, 1, 1);
+    assert_int_equal(reshape_plan(&memory, &c, &other, 2).kind, RESHAPE_NONE);
+
+    /* The same threads, columns before rows: a renaming. */
+    layout swapped = make_kind(LAYOUT_MMA_C, 32, 16, 1, 1);
+    layout_repeat first = swapped.repeats[0];
+    swapped.repeats[0] = swapped.repeats[1];
+    swapped.repeats[1] = first;
+    reshape plan = reshape_plan(&memory, &other, &swapped, 2);
+    assert_int_equal(plan.kind, RESHAPE_REGISTERS);
+    for (int element = 0; element < plan.elements; element++) {
+        layout_point p = layout_place(&swapped, 0, 9, element);
+        assert_place(layout_place(&other, 0, 9, plan.source[element]), p.row, p.column);
+    }
+    /* One warp, other lanes. */
+    layout lines = make_kind(LAYOUT_LINES, 16, 16, 1, 1);
+    plan = reshape_plan(&memory, &c, &lines, 2);
+    assert_int_equal(plan.kind, RESHAPE_LANES);
+    assert_null(plan.source);
+    layout_holder source;
+    assert_true(reshape_source(&c, &lines, (layout_holder){0, 2, 5}, &source));
+    layout_point p = layout_place(&lines, 0, 2, 5);
+    assert_place(layout_place(&c, 0, source.lane, source.element), p.row, p.column);
+
+    layout rows = layout_vector(&c, LAYOUT_ROWS), parts = layout_partial(&rows);
+    plan = reshape_plan(&memory, &parts, &rows, 4);
+    assert_int_equal(plan.kind, RESHAPE_SUM);
+    assert_int_equal(plan.mask_count, 2);
+    assert_int_equal(plan.shuffles, 4);
+    assert_int_equal(reshape_plan(&memory, &rows, &parts, 4).kind, RESHAPE_NONE);
+    assert_false(layout_equal(&rows, &parts));
+    arena_done(&memory);
+}
+
+/* --- what does not fit ----------------------------------------------------------------------- */
+
+static void misfits_say_why(void **state) {
+    (void)state;
+    struct {
+        layout_request request;
+        layout_status status;
+        int multiple;
+    } cases[] = {
+        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 2, false}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 2, false}, LAYOUT_BAD_ROWS, 64},
+        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 2, false}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false}, LAYOUT_BAD_ROWS, 8},
+        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_LINES, 16, 16, 1, 1, false, 1, false}, LAYOUT_BAD_BYTES, 2},
+        {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 2, false}, LAYOUT_BAD_ROWS, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        layout l;
+        layout_fit fit = layout_make(&cases[i].request, &l);
+        assert_int_equal(fit.status, cases[i].status);
+        assert_int_equal(fit.multiple, cases[i].multiple);
+    }
+}
+
+static void vector_widths(void **state) {
+    (void)state;
+    layout c = make_kind(LAYOUT_MMA_C, 64, 64, 4, 1);
+    assert_int_equal(layout_vector_bytes(&c, LAYOUT_COLUMNS, 2, 16), 4);
+    assert_int_equal(layout_vector_bytes(&c, LAYOUT_COLUMNS, 4, 16), 8);
+    assert_int_equal(layout_vector_bytes(&c, LAYOUT_ROWS, 2, 16), 2);
+    layout lines = make_kind(LAYOUT_LINES, 64, 64, 4, 1);
+    assert_int_equal(layout_vector_bytes(&lines, LAYOUT_COLUMNS, 2, 8), 8);
+    assert_int_equal(layout_vector_bytes(&lines, LAYOUT_COLUMNS, 2, 6), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(left_operand_is_the_manuals),
+        cmocka_unit_test(right_operand_is_the_manuals),
+        cmocka_unit_test(accumulator_is_the_manuals),
+        cmocka_unit_test(fragments_cover_each_element_once),
+        cmocka_unit_test(lines_cover_each_element_once),
+        cmocka_unit_test(lines_go_along_the_row_first),
+        cmocka_unit_test(rows_drop_columns),
+        cmocka_unit_test(vector_elements_lie_in_their_rows),
+        cmocka_unit_test(accumulator_to_left_operand_is_free),
+        cmocka_unit_test(reshape_costs),
+        cmocka_unit_test(misfits_say_why),
+        cmocka_unit_test(vector_widths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
