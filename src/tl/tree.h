@@ -98,6 +98,7 @@ typedef struct tl_exprs {
 
 /* One axis of a tensor: 'index in extent', or a bare extent that is its own index name.
  * The coordinate is a new index name, or an expression (head/group) that says where on that axis.
+ * It is never NULL: of a bare axis it is the same node as the extent.
  */
 typedef struct tl_axis {
     tl_expr *coordinate;
@@ -156,10 +157,9 @@ typedef struct tl_block {
 /* --- statements --------------------------------------------------------------------------------- */
 
 typedef enum tl_statement_kind {
-    TL_INPUT, TL_OUTPUT, TL_LET, TL_GRID, TL_ALLOCATE,
-    TL_COPY, TL_COMPUTE, TL_RESHAPE, TL_WAIT, TL_RELEASE,
-    TL_ROLE, TL_FOR, TL_IF,
-    TL_HOLE /* '...': something is still open here */
+#define STATEMENT(id, spelling, doc) TL_##id,
+#include "tl/statements.def"
+#undef STATEMENT
 } tl_statement_kind;
 
 /* Input or Output NAME [type] [axes] [where condition] */
@@ -200,7 +200,7 @@ typedef struct tl_allocation {
     tl_layout layout;   /* register: `as ...` */
     bool by_columns, is_permuted;
     int swizzle_bytes;  /* 0: unsaid, no swizzle */
-    tl_expr *stages;    /* NULL: 1 */
+    tl_expr *stages;    /* an INTEGER or a NAME; NULL: 1 */
     str in_place_of;    /* empty: a place of its own. As written: Q_shared */
     diag_range in_place_range;
     str channel;        /* shared: `by mbarrier`: how waits are realised; empty: block barriers */
@@ -261,6 +261,9 @@ struct tl_statement {
     str *lines_before;     /* comment lines of their own above it */
     int line_before_count;
     bool blank_before;
+    str end_comment;       /* ROLE, FOR, IF: behind 'end' */
+    str *lines_before_end; /* and above it */
+    int line_before_end_count;
     tl_statement *next, *previous;
     tl_statement *parent;  /* the for, if or role around it; NULL in a kernel's own block */
     union {
@@ -324,11 +327,15 @@ tl_program *tl_program_copy(arena *memory, const tl_program *p);
 
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */
 
+const char *tl_statement_word(tl_statement_kind kind); /* "Copy" */
 const char *tl_type_name(tl_type type);
 int tl_type_bytes(tl_type type);
 const char *tl_space_name(tl_space space);
 const char *tl_operation_name(tl_operation operation);
+int tl_operation_operands(tl_operation operation);
 tl_shape_rule tl_operation_shape(tl_operation operation);
+const char *tl_function_name(tl_function function);
+const char *tl_operator_text(tl_operator operator); /* "+", "<=", "and" */
 const char *tl_layout_kind_name(tl_layout_kind kind);
 
 #endif

@@ -1,0 +1,231 @@
+/* Expressions and conditions, by recursive descent: one function per level of precedence. */
+#include "tl/parse.h"
+
+static tl_expr *new_expr(parser *p, tl_expr_kind kind, uint32_t begin) {
+    if (++p->node_count > PARSE_EXPRESSION_NODES_MAX && !p->failed) {
+        parse_fail_id(p, DIAG_EXPRESSION_TOO_LONG, parse_range(p, begin), STR(""), STR(""), STR(""));
+    }
+    tl_expr *e = arena_new(p->memory, tl_expr);
+    e->kind = kind;
+    e->range = parse_range(p, begin);
+    return e;
+}
+
+/* Enters a level of nesting; false, with an error, when there are too many. */
+static bool enter(parser *p) {
+    if (p->depth >= TL_NESTING_MAX) {
+        lex_token t = parse_peek(p);
+        parse_fail_id(p, DIAG_EXPRESSION_TOO_DEEP, (diag_range){t.begin, t.end},
+                      str_format(p->memory, "%d", TL_NESTING_MAX), STR(""), STR(""));
+        return false;
+    }
+    p->depth++;
+    return true;
+}
+
+static tl_expr *binary(parser *p, tl_operator operator, tl_expr *left, tl_expr *right,
+                       uint32_t begin) {
+    tl_expr *e = new_expr(p, TL_BINARY, begin);
+    e->operator = operator;
+    e->left = left;
+    e->right = right;
+    return e;
+}
+
+static tl_function function_named(str name) {
+    static const char *const spellings[] = {
+#define FUNCTION(id, spelling, fewest, most, doc) spelling,
+#include "tl/functions.def"
+#undef FUNCTION
+    };
+    for (int i = 0; i < TL_FUNCTION_UNKNOWN; i++) {
+        if (lex_same_word(name, spellings[i])) return (tl_function)i;
+    }
+    return TL_FUNCTION_UNKNOWN;
+}
+
+static void check_function(parser *p, str name, const tl_expr *call, diag_range name_range) {
+    static const char *const spellings[] = {
+#define FUNCTION(id, spelling, fewest, most, doc) spelling,
+#include "tl/functions.def"
+#undef FUNCTION
+        NULL};
+    static const struct { int fewest, most; } arguments[] = {
+#define FUNCTION(id, spelling, fewest, most, doc) {fewest, most},
+#include "tl/functions.def"
+#undef FUNCTION
+    };
+    if (p->failed) return;
+    if (call->function == TL_FUNCTION_UNKNOWN) {
+        parse_fail_id(p, DIAG_UNKNOWN_FUNCTION, name_range, name, STR(""), STR(""));
+        parse_hint_nearest(p, name_range, name, spellings);
+        return;
+    }
+    int fewest = arguments[call->function].fewest, most = arguments[call->function].most;
+    if (call->item_count >= fewest && call->item_count <= most) return;
+    str wanted = fewest == most ? str_format(p->memory, "%d argument%s", fewest, &"s"[fewest == 1])
+                                : str_format(p->memory, "%d to %d arguments", fewest, most);
+    parse_fail_id(p, DIAG_ARGUMENT_COUNT, call->range, name, wanted,
+                  str_format(p->memory, "%d", call->item_count));
+}
+
+void parse_list(parser *p, int close, bool conditions, int most, tl_exprs *out) {
+    LIST(tl_expr *) list = {0};
+    do {
+        if (list.count == most) parse_fail_too_many(p, most);
+        tl_expr *item = conditions ? parse_condition(p) : parse_expr(p);
+        if (!p->failed) list_push(p->memory, &list, item);
+    } while (!p->failed && parse_accept(p, ','));
+    parse_expect(p, close);
+    out->items = list.items;
+    out->count = list.count;
+}
+
+/* NAME, NAME[...] or function(...). */
+static tl_expr *parse_named(parser *p) {
+    lex_token start = parse_peek(p);
+    str name = parse_name(p, "an expression");
+    tl_exprs list = {0};
+    tl_expr_kind kind = TL_NAME;
+    if (parse_accept(p, '[')) {
+        kind = TL_ELEMENT;
+        parse_list(p, ']', false, TL_AXES_MAX, &list);
+    } else if (parse_accept(p, '(')) {
+        kind = TL_CALL;
+        parse_list(p, ')', true, PARSE_NAMES_MAX, &list);
+    }
+    tl_expr *e = new_expr(p, kind, start.begin);
+    e->items = list.items;
+    e->item_count = list.count;
+    if (kind != TL_CALL) {
+        e->text = name;
+    } else {
+        e->function = function_named(name);
+        check_function(p, name, e, (diag_range){start.begin, start.end});
+    }
+    return e;
+}
+
+static tl_expr *parse_number(parser *p) {
+    lex_token start = parse_peek(p);
+    str text = parse_text(p, start);
+    parse_advance(p);
+    bool is_integer = start.kind == LEX_INTEGER;
+    tl_expr *e = new_expr(p, is_integer ? TL_INTEGER : TL_NUMBER, start.begin);
+    bool fits = is_integer ? str_to_integer(text, &e->integer) : str_to_number(text, &e->number);
+    if (!is_integer) e->text = text;
+    if (!fits) {
+        parse_fail_id(p, DIAG_NUMBER_TOO_LARGE, (diag_range){start.begin, start.end}, text, STR(""),
+                      STR(""));
+    }
+    return e;
+}
+
+static tl_expr *parse_unary(parser *p) {
+    lex_token start = parse_peek(p);
+    if (p->failed || !enter(p)) return new_expr(p, TL_INTEGER, start.begin);
+    tl_expr *e;
+    if (parse_accept(p, '-')) {
+        tl_expr *operand = parse_unary(p);
+        e = new_expr(p, TL_NEGATE, start.begin);
+        e->left = operand;
+    } else if (parse_accept(p, '(')) {
+        e = parse_condition(p);
+        parse_expect(p, ')');
+    } else if (start.kind == LEX_INTEGER || start.kind == LEX_NUMBER) {
+        e = parse_number(p);
+    } else {
+        e = parse_named(p);
+    }
+    p->depth--;
+    return e;
+}
+
+static tl_expr *parse_term(parser *p) {
+    uint32_t begin = parse_peek(p).begin;
+    tl_expr *e = parse_unary(p);
+    while (!p->failed) {
+        tl_operator operator;
+        if (parse_accept(p, '*')) operator = TL_TIMES;
+        else if (parse_accept(p, '/')) operator = TL_OVER;
+        else if (parse_accept(p, '%')) operator = TL_MODULO;
+        else break;
+        tl_expr *right = parse_unary(p);
+        e = binary(p, operator, e, right, begin);
+    }
+    return e;
+}
+
+tl_expr *parse_expr(parser *p) {
+    uint32_t begin = parse_peek(p).begin;
+    tl_expr *e = parse_term(p);
+    while (!p->failed) {
+        tl_operator operator;
+        if (parse_accept(p, '+')) operator = TL_PLUS;
+        else if (parse_accept(p, '-')) operator = TL_MINUS;
+        else break;
+        tl_expr *right = parse_term(p);
+        e = binary(p, operator, e, right, begin);
+    }
+    return e;
+}
+
+static bool accept_comparison(parser *p, tl_operator *operator) {
+    static const struct { int kind; tl_operator operator; } comparisons[] = {
+        {'<', TL_LESS}, {LEX_LESS_EQUAL, TL_LESS_EQUAL}, {'>', TL_GREATER},
+        {LEX_GREATER_EQUAL, TL_GREATER_EQUAL}, {LEX_EQUAL, TL_EQUAL}, {LEX_NOT_EQUAL, TL_NOT_EQUAL}};
+    for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
+        if (!parse_accept(p, comparisons[i].kind)) continue;
+        *operator = comparisons[i].operator;
+        return true;
+    }
+    return false;
+}
+
+static tl_expr *parse_test(parser *p) {
+    uint32_t begin = parse_peek(p).begin;
+    if (parse_accept_word(p, "not")) {
+        if (!enter(p)) return new_expr(p, TL_INTEGER, begin);
+        tl_expr *operand = parse_test(p);
+        p->depth--;
+        tl_expr *e = new_expr(p, TL_NOT, begin);
+        e->left = operand;
+        return e;
+    }
+    tl_expr *e = parse_expr(p);
+    tl_operator operator;
+    if (!p->failed && accept_comparison(p, &operator)) {
+        tl_expr *right = parse_expr(p);
+        e = binary(p, operator, e, right, begin);
+    }
+    return e;
+}
+
+static tl_expr *parse_both(parser *p) {
+    uint32_t begin = parse_peek(p).begin;
+    tl_expr *e = parse_test(p);
+    /* `where kv > q and get S`: that `and` belongs to the target. */
+    while (!p->failed && !parse_at_target(p) && parse_accept_word(p, "and")) {
+        tl_expr *right = parse_test(p);
+        e = binary(p, TL_AND, e, right, begin);
+    }
+    return e;
+}
+
+tl_expr *parse_condition(parser *p) {
+    uint32_t begin = parse_peek(p).begin;
+    tl_expr *e = parse_both(p);
+    while (!p->failed && parse_accept_word(p, "or")) {
+        tl_expr *right = parse_both(p);
+        e = binary(p, TL_OR, e, right, begin);
+    }
+    return e;
+}
+
+tl_expr *parse_name_expr(parser *p, const char *what) {
+    lex_token start = parse_peek(p);
+    str name = parse_name(p, what);
+    tl_expr *e = new_expr(p, TL_NAME, start.begin);
+    e->text = name;
+    return e;
+}
