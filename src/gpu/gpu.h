@@ -33,10 +33,10 @@ typedef struct gpu {
     uint64_t features; /* bit per gpu_feature */
 } gpu;
 
-/* Finds a GPU by name or alias, or, when 'name' holds a '/' or ends in ".gpu", reads that file.
- * Sets up 'problems' (source name and text are those of the file). False with one or more errors in
- * it: an unknown name (with the nearest known ones as a hint), an unreadable file, a bad line.
- * 'out' and what it points to live in 'memory'.
+/* Finds a GPU by name, title or alias, or, when 'name' holds a '/' or ends in ".gpu", reads that
+ * file. Sets up 'problems' (source name and text are those of the file). False with one or more
+ * errors in it: an unknown name (with the nearest known ones as a hint), an unreadable file, a bad
+ * line. 'out' and what it points to live in 'memory'.
  */
 bool gpu_find(arena *memory, str name, gpu *out, diag_list *problems);
 
@@ -76,7 +76,6 @@ typedef struct gpu_block {
 } gpu_block;
 
 typedef enum gpu_limit {
-    GPU_LIMIT_NONE,
     GPU_LIMIT_THREADS,
     GPU_LIMIT_REGISTERS,
     GPU_LIMIT_SHARED,
