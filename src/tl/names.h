@@ -14,11 +14,13 @@ typedef enum tl_symbol_kind {
     TL_SYMBOL_SCALAR,   /* Input without axes: known at launch */
     TL_SYMBOL_CONSTANT, /* let NAME = e */
     TL_SYMBOL_SIZE,     /* a length known at launch: the extent of an axis that no let fixes */
-    TL_SYMBOL_INDEX,    /* index name of an axis: kv, q, head; also a bare d, which is a size, too */
+    TL_SYMBOL_INDEX,    /* index name of an axis: kv, q, head. A bare axis d has two symbols of one
+                         * name: this one, and its size (SIZE, CONSTANT or SCALAR) */
     TL_SYMBOL_GRID,     /* walk of `grid`: the tile's own index */
     TL_SYMBOL_LOOP,
     TL_SYMBOL_ROLE,
-    TL_SYMBOL_TURN
+    TL_SYMBOL_TURN,
+    TL_SYMBOL_OPEN      /* a tile size that a sketch leaves open: BN in `0:kv_len/BN` */
 } tl_symbol_kind;
 
 /* How a tile's axis relates to the tensor's: which index name it carries, and how long it is. */
@@ -29,7 +31,8 @@ typedef struct tl_tile_axis {
 
 typedef struct tl_tile {
     bool exists;
-    tl_statement *allocation; /* NULL in a sketch */
+    tl_statement *allocation; /* NULL in a sketch; of a view's part: the base's */
+    tl_symbol *part_of;       /* a view's part of its base's tile (V1_shared of C_shared); else NULL */
     tl_type type;             /* TL_OPEN when unsaid */
     tl_tile_axis axes[4];
     int axis_count;           /* 0: not known */
@@ -48,6 +51,14 @@ struct tl_symbol {
     bool is_output;
     tl_tile shared, in_register;
     tl_symbol *view_base;      /* view: the variable whose elements it names; else NULL */
+    bool is_workspace;         /* an Output that a later kernel takes as Input, and that Input */
+    tl_symbol *produced_by;    /* such an Input: the Output of the earlier kernel; else NULL */
+    /* A variable may have a register tile in several roles. The first is 'in_register' above; each
+     * further one has a symbol of its own, which only names meaning that tile have: 'variable' is
+     * the variable it belongs to, 'role' the role whose tile it is. They hang on 'other_roles'.
+     */
+    tl_symbol *variable, *other_roles;
+    const tl_statement *role;
 
     /* CONSTANT */
     tl_expr *value;
@@ -56,15 +67,72 @@ struct tl_symbol {
     int64_t integer;
     double number;
 
-    /* SIZE, and bare axes: the size of axis INDEX */
+    /* INDEX */
+    const tl_expr *extent;     /* the length of the axes that carry it */
+
+    /* all values */
     bool is_index_like;        /* a value of an index or table takes part: '/' rounds down */
+    bool is_extent;            /* serves as the length of an axis: '/' rounds up in spite of that */
     bool is_real;
 };
 
-/* Binds every kernel. Returns false when an error was reported. */
+/* Binds every kernel. Returns false when an error was reported. Spellings that the printer does not
+ * write (sQ, O_reg, `Wait K`) are put into the canonical form.
+ *
+ * In an expression a name means, first to last: an axis of the view it stands in; a loop or let
+ * around it; a walk of the grid; a let, scalar or size of the kernel; an index name; a variable.
+ * In a Compute, a name that is an axis of its tile means that axis, which tl_infer_axes decides: run
+ * it before evaluating expressions of Compute.
+ */
 bool tl_bind(tl_program *program, diag_list *diags);
 
+/* The symbol of a name as the kernel's own block sees it: loops and lets inside of it come last, an
+ * index name only when nothing else has the name. NULL when there is none.
+ */
 tl_symbol *tl_find_symbol(const tl_kernel *kernel, str name);
+tl_symbol *tl_find_index(const tl_kernel *kernel, str index);
+
+/* A kernel without a role: tiles come into being by being written, names are bare. */
+bool tl_is_sketch(const tl_kernel *kernel);
+
+/* The role around a statement, or NULL. */
+const tl_statement *tl_role_of(const tl_statement *s);
+
+/* One end of a Copy: the symbol that has the place (a role's own symbol for a register tile), and its
+ * tile there; NULL for global memory.
+ */
+typedef struct tl_end {
+    tl_symbol *symbol;
+    tl_space space;
+    tl_tile *tile;
+} tl_end;
+tl_end tl_copy_source(const tl_statement *copy);
+tl_end tl_copy_target(const tl_statement *copy);
+
+/* The tile that a statement writes besides what it reads: target of Copy and Compute, the operand of
+ * Mask, Softmax and Reshape. NULL for the others, and for Copies into global memory.
+ */
+const tl_expr *tl_written_name(const tl_statement *s);
+
+/* Allocate ... in place of Y: the variable Y. NULL when unsaid. */
+tl_symbol *tl_in_place_of(const tl_kernel *kernel, const tl_statement *allocation);
+
+/* What a loop of a sketch walks (language study 5.3): `for j = 0:length/size`, or `0:length` for
+ * steps of one (then *size is NULL). False when its bounds have another form.
+ */
+bool tl_loop_walks(const tl_statement *loop, const tl_expr **length, const tl_expr **size);
+
+/* The name of axis i's index: of its coordinate, or of a bare extent; empty for an expression. */
+str tl_axis_index(const tl_axes *axes, int i);
+
+/* The axis of a tensor at which its matrix begins: behind ';', else the last two. */
+int tl_matrix_begin(const tl_axes *axes);
+
+/* Which axes of a tensor a Copy's tile has: out[k] is the position of the tile's axis k. Axes that
+ * the coordinate fixes are left out; without a coordinate those of the matrix, or all when the
+ * Copy's shape has as many entries. Returns how many (at most TL_AXES_MAX).
+ */
+int tl_copy_axes(const tl_statement *copy, const tl_axes *axes, int *out);
 
 /* The tile that a bound NAME means (X_shared, X_register, or the one place X has); NULL otherwise. */
 tl_tile *tl_tile_of(const tl_expr *name);
@@ -75,6 +143,9 @@ tl_tile *tl_tile_of(const tl_expr *name);
  */
 bool tl_infer_axes(tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* The axes of an operand that is a tile, `.T` applied: how many, 0 when it is none or not known. */
+int tl_operand_axes(const tl_operand *operand, tl_tile_axis out[4]);
+
 /* The axes of a product, by position: which axis of a and b is contracted. False when none or
  * several fit. Operands as written, `.T` applied.
  */
@@ -82,6 +153,13 @@ typedef struct tl_product_axes {
     tl_tile_axis row, contracted, column;
 } tl_product_axes;
 bool tl_product_of(const tl_operand *a, const tl_operand *b, tl_product_axes *out);
+
+/* What a Softmax of a sketch normalises over (language study 5.6): the outermost enclosing loop on
+ * which its tile depends, with the axis of the tile that it walks; axis -1 when the loop walks single
+ * indices of an axis that the tile has not. Without such a loop *loop is NULL and the axis the last.
+ */
+void tl_softmax_axis(const tl_kernel *kernel, const tl_statement *softmax,
+                     const tl_statement **loop, int *axis);
 
 /* --- values -------------------------------------------------------------------------------------- */
 
@@ -95,10 +173,17 @@ typedef struct tl_value {
 /* Asks the caller for the value of a name or element; false when it has none. */
 typedef bool tl_lookup(void *context, const tl_expr *e, tl_value *value);
 
-/* Evaluates a bound expression exactly as TL means it (division by kind, floor and ceil exact).
- * Conditions give 0 or 1. False when a name has no value, on overflow and on division by zero.
+/* Evaluates a bound expression exactly as TL means it (division by kind, floor and ceil exact, '%'
+ * rounds as floor does). Conditions give 0 or 1. Names that are known at compile time are not asked
+ * for; a let that 'lookup' (may be NULL) has no value for is evaluated from its definition. Elements
+ * and any(...) are asked for as they stand. False when a name has no value, on overflow and on
+ * division by zero.
  */
 bool tl_evaluate(const tl_expr *e, tl_lookup *lookup, void *context, tl_value *value);
+
+/* Whether a bound expression is real, and whether an index or a table's value takes part in it. */
+bool tl_expr_is_real(const tl_expr *e);
+bool tl_expr_is_index_like(const tl_expr *e);
 
 /* The value known at compile time: numbers, constants, arithmetic on them. */
 bool tl_known_integer(const tl_expr *e, int64_t *value);

@@ -1,0 +1,540 @@
+/* The axes of every tile (language study 5.1).
+ *
+ * Axes flow from tensors through Copy and Compute, whichever order the statements stand in (roles run
+ * beside each other), so the kernel is gone through until nothing new is learnt; then conclusions are
+ * drawn backwards, too, for tiles that start by Fill. Errors are reported once, at the very end.
+ */
+#include "tl/names_internal.h"
+
+enum { TILE_AXES_MAX = 4, ROUNDS_MAX = 64 };
+
+typedef struct inference {
+    tl_kernel *kernel;
+    arena *memory;
+    diag_list *diags;
+    bool is_loose;   /* draw conclusions backwards */
+    bool is_report;  /* the last round: compare and report */
+    bool has_changed;
+} inference;
+
+typedef struct axes_list {
+    tl_tile_axis items[TILE_AXES_MAX];
+    int count;
+} axes_list;
+
+/* --- words -------------------------------------------------------------------------------------- */
+
+static str axes_text(arena *memory, const tl_tile_axis *axes, int count) {
+    str text = STR("none");
+    for (int i = 0; i < count; i++) {
+        text = i == 0 ? axes[0].index
+                      : str_format(memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(axes[i].index));
+    }
+    return text;
+}
+
+static bool lengths_differ(const tl_expr *a, const tl_expr *b) {
+    int64_t x, y;
+    return a && b && tl_known_integer(a, &x) && tl_known_integer(b, &y) && x != y;
+}
+
+static str length_text(arena *memory, const tl_expr *e) {
+    int64_t value;
+    return tl_known_integer(e, &value) ? str_format(memory, "%lld", (long long)value)
+                                       : tl_expr_text(memory, e);
+}
+
+/* --- setting ------------------------------------------------------------------------------------ */
+
+static void compare(inference *in, const tl_tile *tile, const axes_list *list, const tl_expr *name) {
+    bool is_same = tile->axis_count == list->count;
+    for (int i = 0; is_same && i < list->count; i++) {
+        is_same = str_equal(tile->axes[i].index, list->items[i].index);
+    }
+    if (!is_same) {
+        diag_report(in->diags, DIAG_AXES_DIFFER, name->range, name->text,
+                    axes_text(in->memory, tile->axes, tile->axis_count),
+                    axes_text(in->memory, list->items, list->count));
+    }
+    for (int i = 0; is_same && i < list->count; i++) {
+        if (!lengths_differ(tile->axes[i].extent, list->items[i].extent)) continue;
+        diag_report(in->diags, DIAG_EXTENTS_DIFFER, name->range, tile->axes[i].index, name->text,
+                    length_text(in->memory, tile->axes[i].extent),
+                    length_text(in->memory, list->items[i].extent));
+        if (tile->allocation) {
+            diag_report(in->diags, DIAG_AXES_FROM_HERE, tile->allocation->range, name->text);
+        }
+    }
+    const tl_exprs *shape = tile->allocation && !tile->part_of ? &tile->allocation->allocate.shape
+                                                               : NULL;
+    if (is_same && shape && shape->count != list->count) {
+        diag_report(in->diags, DIAG_AXES_COUNT, name->range,
+                    axes_text(in->memory, list->items, list->count),
+                    str_format(in->memory, "%d", shape->count));
+        diag_report(in->diags, DIAG_AXES_FROM_HERE, tile->allocation->range, name->text);
+    }
+}
+
+/* Gives a tile its axes, or compares them with what it has. Lengths come from its Allocate. */
+static void give(inference *in, tl_tile *tile, const axes_list *list, const tl_expr *name) {
+    if (!tile || !list->count) return;
+    if (tile->axis_count) {
+        if (in->is_report) compare(in, tile, list, name);
+        return;
+    }
+    tile->axis_count = list->count;
+    in->has_changed = true;
+    bool is_allocated = tile->allocation && !tile->part_of &&
+                        tile->allocation->allocate.shape.count == list->count;
+    for (int i = 0; i < list->count; i++) {
+        tile->axes[i] = list->items[i];
+        if (is_allocated) tile->axes[i].extent = tile->allocation->allocate.shape.items[i];
+    }
+}
+
+static axes_list axes_of_tile(const tl_tile *tile) {
+    axes_list list = {.count = tile ? tile->axis_count : 0};
+    for (int i = 0; i < list.count; i++) list.items[i] = tile->axes[i];
+    return list;
+}
+
+static axes_list axes_of_operand(const tl_operand *operand) {
+    axes_list list = axes_of_tile(tl_tile_of(operand->value));
+    if (!operand->is_transposed) return list;
+    axes_list turned = {.count = list.count};
+    for (int i = 0; i < list.count; i++) turned.items[i] = list.items[list.count - 1 - i];
+    return turned;
+}
+
+int tl_operand_axes(const tl_operand *operand, tl_tile_axis out[4]) {
+    axes_list list = axes_of_operand(operand);
+    for (int i = 0; i < list.count; i++) out[i] = list.items[i];
+    return list.count;
+}
+
+/* --- Copy --------------------------------------------------------------------------------------- */
+
+static str index_text(inference *in, const tl_axes *axes, int i) {
+    str index = tl_axis_index(axes, i);
+    return index.length ? index : tl_expr_text(in->memory, axes->items[i].coordinate);
+}
+
+static axes_list axes_of_copied(inference *in, const tl_statement *s, const tl_axes *axes) {
+    int positions[TL_AXES_MAX];
+    int count = tl_copy_axes(s, axes, positions);
+    axes_list list = {0};
+    const tl_exprs *shape = &s->copy.shape;
+    if (count > TILE_AXES_MAX) {
+        if (in->is_report) {
+            diag_report(in->diags, DIAG_AXES_TOO_MANY, s->range,
+                        str_format(in->memory, "%d", TILE_AXES_MAX));
+        }
+        return list;
+    }
+    list.count = count;
+    for (int k = 0; k < count; k++) {
+        list.items[k].index = index_text(in, axes, positions[k]);
+        if (shape->count == count) list.items[k].extent = shape->items[k];
+    }
+    if (in->is_report && shape->count && shape->count != count) {
+        diag_report(in->diags, DIAG_AXES_COUNT, s->range,
+                    axes_text(in->memory, list.items, list.count),
+                    str_format(in->memory, "%d", shape->count));
+    }
+    return list;
+}
+
+static void infer_copy(inference *in, tl_statement *s) {
+    tl_end source = tl_copy_source(s), target = tl_copy_target(s);
+    const tl_expr *what = s->copy.what;
+    const tl_expr *into = s->copy.target ? s->copy.target : what;
+    if (source.space == TL_GLOBAL) {
+        if (!source.symbol || !source.symbol->axes) return;
+        axes_list list = axes_of_copied(in, s, source.symbol->axes);
+        give(in, target.tile, &list, into);
+    } else if (target.space == TL_GLOBAL) {
+        if (!target.symbol || !target.symbol->axes || !source.tile) return;
+        axes_list list = axes_of_copied(in, s, target.symbol->axes);
+        bool is_wanted = source.tile->axis_count || in->is_loose;
+        if (is_wanted) give(in, source.tile, &list, what);
+    } else {
+        axes_list list = axes_of_tile(source.tile);
+        give(in, target.tile, &list, into);
+        list = axes_of_tile(target.tile);
+        if (in->is_loose && source.tile && !source.tile->axis_count) {
+            give(in, source.tile, &list, what);
+        }
+    }
+}
+
+/* --- products ----------------------------------------------------------------------------------- */
+
+bool tl_product_of(const tl_operand *a, const tl_operand *b, tl_product_axes *out) {
+    axes_list left = axes_of_operand(a), right = axes_of_operand(b);
+    if (left.count != 2 || right.count != 2) return false;
+    if (!str_equal(left.items[1].index, right.items[0].index)) return false;
+    if (str_equal(left.items[0].index, right.items[1].index)) return false;
+    out->row = left.items[0];
+    out->contracted = left.items[1];
+    out->column = right.items[1];
+    return true;
+}
+
+static void hint_transpose(inference *in, const tl_operand *operand, const char *where, str index) {
+    str name = operand->value->text;
+    str turned = operand->is_transposed ? name : str_format(in->memory, "%.*s.T", STR_ARGS(name));
+    diag *hint = diag_report(in->diags, DIAG_PRODUCT_TRANSPOSE, operand->range, turned, index,
+                             str_from(where));
+    diag_replace(hint, turned);
+}
+
+static void report_product(inference *in, const tl_statement *s) {
+    const tl_operand *operands = s->compute.operands;
+    axes_list sides[2] = {axes_of_operand(&operands[0]), axes_of_operand(&operands[1])};
+    for (int i = 0; i < 2; i++) {
+        if (sides[i].count == 2) continue;
+        diag_report(in->diags, DIAG_PRODUCT_OF_VECTOR, operands[i].range, operands[i].value->text,
+                    axes_text(in->memory, sides[i].items, sides[i].count));
+        return;
+    }
+    str last = sides[0].items[1].index, first = sides[1].items[0].index;
+    if (str_equal(last, first)) {
+        diag_report(in->diags, DIAG_PRODUCT_SQUARE, s->range, sides[0].items[0].index);
+        return;
+    }
+    diag *d = diag_report(in->diags, DIAG_PRODUCT_CONTRACTS, operands[1].range, last, first);
+    diag_expected(d, last, first);
+    if (str_equal(last, sides[1].items[1].index)) {
+        hint_transpose(in, &operands[1], "first", last);
+    } else if (str_equal(first, sides[0].items[0].index)) {
+        hint_transpose(in, &operands[0], "last", first);
+    }
+}
+
+static void infer_product(inference *in, tl_statement *s) {
+    tl_compute *c = &s->compute;
+    if (c->operand_count != 2) return;
+    bool is_known = axes_of_operand(&c->operands[0]).count && axes_of_operand(&c->operands[1]).count;
+    if (!is_known) return;
+    tl_product_axes product;
+    if (!tl_product_of(&c->operands[0], &c->operands[1], &product)) {
+        if (in->is_report) report_product(in, s);
+        return;
+    }
+    axes_list right = axes_of_operand(&c->operands[1]);
+    if (in->is_report && lengths_differ(product.contracted.extent, right.items[0].extent)) {
+        diag_report(in->diags, DIAG_PRODUCT_LENGTHS, s->range, product.contracted.index,
+                    length_text(in->memory, product.contracted.extent),
+                    length_text(in->memory, right.items[0].extent));
+    }
+    axes_list list = {.items = {product.row, product.column}, .count = 2};
+    if (c->target) give(in, tl_tile_of(c->target), &list, c->target);
+}
+
+/* --- elementwise -------------------------------------------------------------------------------- */
+
+static bool has_axis(const axes_list *list, str index) {
+    for (int i = 0; i < list->count; i++) {
+        if (str_equal(list->items[i].index, index)) return true;
+    }
+    return false;
+}
+
+static void report_narrower(inference *in, const tl_compute *c, const axes_list *widest, str name) {
+    for (int i = 0; i < c->operand_count; i++) {
+        axes_list list = axes_of_operand(&c->operands[i]);
+        for (int k = 0; k < list.count; k++) {
+            if (has_axis(widest, list.items[k].index)) continue;
+            diag_report(in->diags, DIAG_AXIS_MISSING, c->operands[i].range,
+                        c->operands[i].value->text, list.items[k].index, name,
+                        axes_text(in->memory, widest->items, widest->count));
+            break;
+        }
+    }
+}
+
+/* A tile of unknown axes among others: as those, if its Allocate has as many. */
+static void give_backwards(inference *in, const tl_compute *c, const axes_list *list) {
+    for (int i = 0; i < c->operand_count; i++) {
+        const tl_operand *operand = &c->operands[i];
+        tl_tile *tile = tl_tile_of(operand->value);
+        if (!tile || tile->axis_count || operand->is_transposed) continue;
+        bool fits = !tile->allocation || tile->allocation->allocate.shape.count == list->count;
+        if (fits) give(in, tile, list, operand->value);
+    }
+}
+
+static void infer_elementwise(inference *in, tl_statement *s) {
+    tl_compute *c = &s->compute;
+    axes_list widest = {0};
+    str widest_name = {NULL, 0};
+    bool is_known = true;
+    for (int i = 0; i < c->operand_count; i++) {
+        if (!tl_tile_of(c->operands[i].value)) continue;
+        axes_list list = axes_of_operand(&c->operands[i]);
+        is_known &= list.count > 0;
+        if (list.count <= widest.count) continue;
+        widest = list;
+        widest_name = c->operands[i].value->text;
+    }
+    tl_tile *target = tl_tile_of(c->target);
+    if (in->is_loose && target && target->axis_count) {
+        axes_list list = axes_of_tile(target);
+        give_backwards(in, c, &list);
+    }
+    if (!widest.count || (!is_known && !in->is_loose)) return;
+    if (in->is_report) report_narrower(in, c, &widest, widest_name);
+    bool fits = is_known || !target || !target->allocation ||
+                target->allocation->allocate.shape.count == widest.count;
+    if (fits && c->target) give(in, target, &widest, c->target);
+}
+
+/* --- reductions, Mask, Softmax ------------------------------------------------------------------ */
+
+static void infer_reduction(inference *in, tl_statement *s) {
+    tl_compute *c = &s->compute;
+    if (c->operand_count != 1 || !c->target) return;
+    axes_list list = axes_of_operand(&c->operands[0]);
+    if (list.count == 1 && in->is_report) {
+        diag_report(in->diags, DIAG_REDUCTION_OF_VECTOR, c->operands[0].range,
+                    c->operands[0].value->text);
+    }
+    if (list.count < 2) return;
+    list.count--;
+    give(in, tl_tile_of(c->target), &list, c->target);
+}
+
+static void infer_mask(inference *in, tl_statement *s) {
+    tl_compute *c = &s->compute;
+    if (!c->operand_count || !c->target) return;
+    axes_list list = axes_of_operand(&c->operands[0]);
+    give(in, tl_tile_of(c->target), &list, c->target);
+}
+
+static void infer_softmax(inference *in, tl_statement *s) {
+    tl_compute *c = &s->compute;
+    if (c->operand_count != 1 || !c->maximum) return;
+    axes_list list = axes_of_operand(&c->operands[0]);
+    if (!list.count) return;
+    const tl_statement *loop;
+    int axis;
+    tl_softmax_axis(in->kernel, s, &loop, &axis);
+    axes_list rows = {0};
+    for (int i = 0; i < list.count; i++) {
+        if (i != axis) rows.items[rows.count++] = list.items[i];
+    }
+    give(in, tl_tile_of(c->maximum), &rows, c->maximum);
+    give(in, tl_tile_of(c->sum), &rows, c->sum);
+}
+
+static void infer_compute(inference *in, tl_statement *s) {
+    switch (tl_operation_shape(s->compute.operation)) {
+    case TL_SHAPE_PRODUCT: infer_product(in, s); break;
+    case TL_SHAPE_ELEMENTWISE: infer_elementwise(in, s); break;
+    case TL_SHAPE_REDUCTION: infer_reduction(in, s); break;
+    case TL_SHAPE_MASK: infer_mask(in, s); break;
+    case TL_SHAPE_SOFTMAX: infer_softmax(in, s); break;
+    case TL_SHAPE_FILL: break;
+    }
+}
+
+/* --- parts of views ----------------------------------------------------------------------------- */
+
+/* How long an axis of a view's part is: as the base's tile where that has a block of the axis, else
+ * as the view's axis.
+ */
+static tl_expr *part_extent(const tl_symbol *view, const tl_tile *base, int position) {
+    str index = tl_axis_index(view->axes, position);
+    tl_expr *own = view->axes->items[position].extent;
+    const tl_expr *element = view->view->value;
+    const tl_axes *base_axes = view->view_base->axes;
+    if (element->kind != TL_ELEMENT || !base_axes) return own;
+    for (int i = 0; i < element->item_count && i < base_axes->count; i++) {
+        const tl_expr *item = element->items[i];
+        if (item->kind != TL_NAME || !str_equal(item->text, index)) continue;
+        for (int k = 0; k < base->axis_count; k++) {
+            if (!str_equal(base->axes[k].index, tl_axis_index(base_axes, i))) continue;
+            const tl_expr *there = base->axes[k].extent;
+            bool is_whole = there && tl_expr_equal(there, base_axes->items[i].extent);
+            return is_whole ? own : base->axes[k].extent;
+        }
+    }
+    return own;
+}
+
+static void infer_part(inference *in, tl_symbol *view, tl_tile *part, const tl_tile *base) {
+    if (!part->exists || !part->part_of || part->axis_count || !base->axis_count) return;
+    axes_list list = {0};
+    for (int i = tl_matrix_begin(view->axes); i < view->axes->count; i++) {
+        if (list.count == TILE_AXES_MAX) return;
+        list.items[list.count++] =
+            (tl_tile_axis){index_text(in, view->axes, i), part_extent(view, base, i)};
+    }
+    part->allocation = base->allocation;
+    part->type = base->type;
+    give(in, part, &list, view->axes->items[0].coordinate);
+}
+
+static void infer_parts(inference *in) {
+    for (int i = 0; i < in->kernel->symbol_count; i++) {
+        tl_symbol *view = in->kernel->symbols[i];
+        if (view->kind != TL_SYMBOL_VARIABLE || !view->view || !view->view_base) continue;
+        infer_part(in, view, &view->shared, &view->view_base->shared);
+        infer_part(in, view, &view->in_register, &view->view_base->in_register);
+    }
+}
+
+/* --- index names in expressions of Compute ------------------------------------------------------ */
+
+/* Whether an index runs outside of matrices: over tiles, not within them. */
+static bool is_parallel(const tl_kernel *kernel, str index) {
+    for (int i = 0; i < kernel->symbol_count; i++) {
+        const tl_symbol *symbol = kernel->symbols[i];
+        if (symbol->kind != TL_SYMBOL_VARIABLE || !symbol->axes) continue;
+        int begin = tl_matrix_begin(symbol->axes);
+        for (int k = 0; k < begin; k++) {
+            if (str_equal(tl_axis_index(symbol->axes, k), index)) return true;
+        }
+    }
+    return false;
+}
+
+static void point_names(inference *in, tl_expr *e, const tl_tile *tile) {
+    if (!e) return;
+    bool is_value = e->kind == TL_NAME && e->symbol && e->symbol->kind != TL_SYMBOL_VARIABLE;
+    if (is_value) {
+        axes_list list = axes_of_tile(tile);
+        bool is_axis = has_axis(&list, e->text);
+        tl_symbol *index = is_axis ? tl_find_index(in->kernel, e->text) : NULL;
+        if (index) e->symbol = index;
+        bool is_lost = e->symbol->kind == TL_SYMBOL_INDEX && !is_axis && tile->axis_count &&
+                       !(tl_is_sketch(in->kernel) && is_parallel(in->kernel, e->text));
+        if (is_lost && in->is_report) {
+            diag_report(in->diags, DIAG_INDEX_NOT_HERE, e->range, e->text,
+                        str_format(in->memory, "the tile's axes are %.*s",
+                                   STR_ARGS(axes_text(in->memory, list.items, list.count))));
+        }
+    }
+    for (int i = 0; i < e->item_count; i++) point_names(in, e->items[i], tile);
+    point_names(in, e->left, tile);
+    point_names(in, e->right, tile);
+}
+
+static void point_compute(inference *in, tl_statement *s) {
+    tl_compute *c = &s->compute;
+    const tl_tile *tile = tl_tile_of(tl_written_name(s));
+    if (!tile) return;
+    for (int i = 0; i < c->operand_count; i++) {
+        point_names(in, c->operands[i].value, tile);
+        names_decide_divisions(c->operands[i].value);
+    }
+    point_names(in, c->condition, tile);
+    names_decide_divisions(c->condition);
+}
+
+/* --- the kernel --------------------------------------------------------------------------------- */
+
+static void go_through(inference *in) {
+    infer_parts(in);
+    for (tl_statement *s = in->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_COPY) infer_copy(in, s);
+        if (s->kind == TL_COMPUTE) infer_compute(in, s);
+    }
+}
+
+static void forget(tl_kernel *kernel) {
+    for (int i = 0; i < kernel->symbol_count; i++) {
+        kernel->symbols[i]->shared.axis_count = 0;
+        kernel->symbols[i]->in_register.axis_count = 0;
+    }
+}
+
+bool tl_infer_axes(tl_kernel *kernel, arena *memory, diag_list *diags) {
+    inference in = {.kernel = kernel, .memory = memory, .diags = diags};
+    int errors_before = diags->error_count;
+    forget(kernel);
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        in.has_changed = false;
+        go_through(&in);
+        if (in.has_changed) {
+            in.is_loose = false;
+            continue;
+        }
+        if (in.is_loose) break;
+        in.is_loose = true;
+    }
+    in.is_loose = false;
+    in.is_report = true;
+    go_through(&in);
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_COMPUTE) point_compute(&in, s);
+    }
+    return diags->error_count == errors_before;
+}
+
+/* --- Softmax ------------------------------------------------------------------------------------ */
+
+static bool index_walks(const tl_kernel *kernel, str index, const tl_expr *length) {
+    const tl_symbol *symbol = index.length ? tl_find_index(kernel, index) : NULL;
+    return symbol && symbol->extent && tl_expr_equal(symbol->extent, length);
+}
+
+/* Whether a Copy takes one index of an axis of this length out of its tensor. */
+static bool copy_takes_index(const tl_kernel *kernel, const tl_statement *s, const tl_expr *length) {
+    tl_end source = tl_copy_source(s);
+    if (source.space != TL_GLOBAL || !source.symbol || !source.symbol->axes) return false;
+    int begin = tl_matrix_begin(source.symbol->axes);
+    for (int i = 0; i < begin; i++) {
+        if (index_walks(kernel, tl_axis_index(source.symbol->axes, i), length)) return true;
+    }
+    return false;
+}
+
+static bool contains(tl_symbol *const *items, int count, const tl_symbol *symbol) {
+    for (int i = 0; i < count; i++) {
+        if (items[i] == symbol) return true;
+    }
+    return false;
+}
+
+/* Whether 'tile' is made, before 'at' and inside 'loop', from something copied by single indices. */
+static bool depends_by_index(const tl_kernel *kernel, const tl_statement *loop,
+                             const tl_statement *at, const tl_symbol *tile, const tl_expr *length) {
+    enum { MADE_MAX = 64 };
+    tl_symbol *made[MADE_MAX];
+    int count = 0;
+    for (tl_statement *s = loop->loop.body.first; s && s != at; s = tl_next(s, loop)) {
+        const tl_expr *target = tl_written_name(s);
+        bool is_made = s->kind == TL_COPY && copy_takes_index(kernel, s, length);
+        for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++) {
+            is_made |= contains(made, count, s->compute.operands[i].value->symbol);
+        }
+        if (!is_made || !target || !target->symbol || count == MADE_MAX) continue;
+        made[count++] = target->symbol;
+    }
+    return contains(made, count, tile);
+}
+
+void tl_softmax_axis(const tl_kernel *kernel, const tl_statement *softmax,
+                     const tl_statement **loop, int *axis) {
+    const tl_expr *name = softmax->compute.operands[0].value;
+    const tl_tile *tile = tl_tile_of(name);
+    *loop = NULL;
+    *axis = tile ? tile->axis_count - 1 : 0;
+    if (!tile) return;
+    int last = *axis;
+    /* the outermost loop wins: it is the last one on the way up */
+    for (const tl_statement *s = softmax->parent; s; s = s->parent) {
+        const tl_expr *length, *size;
+        if (s->kind != TL_FOR || s->loop.is_grid_walk || !tl_loop_walks(s, &length, &size)) continue;
+        int found = -2;
+        for (int i = 0; i < tile->axis_count; i++) {
+            if (index_walks(kernel, tile->axes[i].index, length)) found = i;
+        }
+        if (found == -2 && depends_by_index(kernel, s, softmax, name->symbol, length)) found = -1;
+        if (found == -2) continue;
+        *loop = s;
+        *axis = found;
+    }
+    if (!*loop) *axis = last;
+}
