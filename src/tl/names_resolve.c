@@ -404,6 +404,9 @@ static void compare_lengths(names_binder *b, const tl_axes *axes) {
         bool is_known = tl_known_integer(extent, &here) &&
                         tl_known_integer(entry->index->extent, &there);
         if (is_known ? here == there : tl_expr_equal(extent, entry->index->extent)) continue;
+        bool is_twice_here = false; /* reported already */
+        for (int k = 0; k < i; k++) is_twice_here |= str_equal(name, tl_axis_index(axes, k));
+        if (is_twice_here) continue;
         diag_report(b->diags, DIAG_INDEX_OF_TWO_LENGTHS, axes->items[i].range, name,
                     tl_expr_text(b->memory, extent),
                     tl_expr_text(b->memory, entry->index->extent));
