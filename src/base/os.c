@@ -1,6 +1,7 @@
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* dladdr, MAP_ANONYMOUS */
 #include "base/os.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -105,6 +107,66 @@ bool os_file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
+bool os_file_info(const char *path, int64_t *bytes, int64_t *modified_s) {
+    struct stat info;
+    if (stat(path, &info) != 0) return false;
+    *bytes = (int64_t)info.st_size;
+    *modified_s = (int64_t)info.st_mtime;
+    return true;
+}
+
+bool os_remove_file(const char *path, os_error *why) {
+    if (unlink(path) == 0 || errno == ENOENT) return true;
+    return fail(why, "remove", path, errno);
+}
+
+bool os_list_folder(const char *path, void (*visit)(void *context, const char *name), void *context,
+                    os_error *why) {
+    DIR *folder = opendir(path);
+    if (!folder) return fail(why, "list", path, errno);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) visit(context, entry->d_name);
+    }
+    closedir(folder);
+    return true;
+}
+
+bool os_temporary_folder(char path[256], os_error *why) {
+    const char *const parents[] = {"/tmp", "/var/tmp", "."};
+    for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
+        snprintf(path, 256, "%s/flashtl-XXXXXX", parents[i]);
+        if (mkdtemp(path)) return true;
+    }
+    return fail(why, "create the folder", path, errno);
+}
+
+static void remove_entry(void *context, const char *name) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", (const char *)context, name);
+    unlink(path);
+}
+
+void os_remove_folder(const char *path) {
+    os_error ignored;
+    char copy[512];
+    snprintf(copy, sizeof copy, "%s", path);
+    os_list_folder(path, remove_entry, copy, &ignored);
+    rmdir(path);
+}
+
+int64_t os_clock_s(void) {
+    return (int64_t)time(NULL);
+}
+
+void os_sleep_ns(int64_t time_ns) {
+    struct timespec pause = {(time_t)(time_ns / 1000000000), (long)(time_ns % 1000000000)};
+    nanosleep(&pause, NULL);
+}
+
+bool os_is_terminal(int file) {
+    return isatty(file) == 1;
+}
+
 int64_t os_time_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -126,6 +188,15 @@ void *os_library_open(const char *const *names, os_error *why) {
     }
     snprintf(why->text, sizeof why->text, "cannot open the library: %s", reason);
     return NULL;
+}
+
+bool os_symbol_path(const void *symbol, char path[512]) {
+    Dl_info info;
+    if (!dladdr(symbol, &info) || !info.dli_fname) return false;
+    char *absolute = realpath(info.dli_fname, NULL);
+    snprintf(path, 512, "%s", absolute ? absolute : info.dli_fname);
+    free(absolute);
+    return true;
 }
 
 void *os_library_symbol(void *library, const char *symbol) {
@@ -226,4 +297,53 @@ bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *o
         return fail(why, "start", argv[0], ENOENT);
     }
     return true;
+}
+
+/* Waits for the child; kills it when it stays silent. False then. */
+static bool attend(pid_t pid, os_watch *watch, double silence_s, int *status) {
+    int beats = watch->beats;
+    int64_t heard_ns = os_time_ns(), silence_ns = (int64_t)(silence_s * 1e9);
+    for (int64_t pause_ns = 100000;; pause_ns = pause_ns < 10000000 ? pause_ns * 2 : pause_ns) {
+        pid_t ended = waitpid(pid, status, WNOHANG);
+        if (ended == pid || (ended < 0 && errno != EINTR)) return true;
+        if (watch->beats != beats) beats = watch->beats, heard_ns = os_time_ns();
+        if (os_time_ns() - heard_ns > silence_ns) break;
+        os_sleep_ns(pause_ns);
+    }
+    kill(pid, SIGKILL);
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
+    }
+    return false;
+}
+
+bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
+                    int *exit_code, os_error *why) {
+    os_watch *watch = mmap(NULL, sizeof *watch, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                           -1, 0);
+    if (watch == MAP_FAILED) return fail(why, "share memory with", "a child process", errno);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int code = work(context, watch);
+        fflush(NULL);
+        _exit(code);
+    }
+    if (pid < 0) {
+        munmap(watch, sizeof *watch);
+        return fail(why, "start", "a child process", errno);
+    }
+    int status = 0;
+    bool in_time = attend(pid, watch, silence_s, &status);
+    bool ended_itself = in_time && WIFEXITED(status);
+    watch->doing[sizeof watch->doing - 1] = 0;
+    if (!in_time) {
+        snprintf(why->text, sizeof why->text, "%s did not end within %.0f s and was stopped",
+                 watch->doing, silence_s);
+    } else if (!ended_itself) {
+        snprintf(why->text, sizeof why->text, "%s ended with signal %d (%s)", watch->doing,
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
+    *exit_code = ended_itself ? WEXITSTATUS(status) : -1;
+    munmap(watch, sizeof *watch);
+    return ended_itself;
 }

@@ -17,6 +17,16 @@ bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_err
 bool os_write_file(const char *path, str content, os_error *why);
 bool os_make_folders(const char *path, os_error *why);
 bool os_file_exists(const char *path);
+bool os_file_info(const char *path, int64_t *bytes, int64_t *modified_s);
+bool os_remove_file(const char *path, os_error *why);
+/* Calls 'visit' with each name in a folder (no path, not "." and "..") in the system's order. */
+bool os_list_folder(const char *path, void (*visit)(void *context, const char *name), void *context,
+                    os_error *why);
+/* Creates a folder for temporary files; 'path' receives its name. os_remove_folder removes it with
+ * the files in it.
+ */
+bool os_temporary_folder(char path[256], os_error *why);
+void os_remove_folder(const char *path);
 
 /* Runs argv[0] (searched in PATH) with standard input from 'input' and collects both outputs.
  * True when the program ran and ended; *exit_code is then its status, or 128 + signal.
@@ -25,11 +35,27 @@ bool os_file_exists(const char *path);
 bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *out,
             text_buffer *err, int *exit_code, os_error *why);
 
+/* Runs 'work' in a child process that shares only 'watch' with us: work whose loops or crashes must
+ * not be ours. 'work' raises watch->beats as it gets on and says in watch->doing what it is at. When
+ * no beat comes for silence_s, the child is killed and false returned; the same when a signal ended it.
+ */
+typedef struct os_watch {
+    volatile int beats;
+    char doing[256];
+} os_watch;
+bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
+                    int *exit_code, os_error *why);
+
 int64_t os_time_ns(void); /* monotonic */
+int64_t os_clock_s(void); /* of the calendar: seconds since 1970 */
+void os_sleep_ns(int64_t time_ns);
+bool os_is_terminal(int file); /* 0, 1, 2: standard input, output, errors */
 int64_t os_cpu_time_ns(void);
 
 /* dlopen and dlsym; os_library_open tries the NULL-terminated names in order. */
 void *os_library_open(const char *const *names, os_error *why);
+/* The path of the file that 'symbol' came from; false when unknown. */
+bool os_symbol_path(const void *symbol, char path[512]);
 void *os_library_symbol(void *library, const char *symbol);
 void os_library_close(void *library);
 

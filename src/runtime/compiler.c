@@ -1,0 +1,277 @@
+/* CUDA text to a cubin or to PTX: by NVRTC in this process, by nvcc or clang as a child process. */
+#include "runtime/driver.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 16, OUTPUT_BYTES_MAX = 64 << 20 };
+static const double CHILD_TIMEOUT_S = 300;
+
+/* --- what the compiler said --------------------------------------------------------------------- */
+
+static int32_t number_before(const char *log, const char *words) {
+    const char *at = strstr(log, words);
+    if (!at) return -1;
+    while (at > log && at[-1] == ' ') at--;
+    while (at > log && at[-1] >= '0' && at[-1] <= '9') at--;
+    return (int32_t)strtol(at, NULL, 10);
+}
+
+/* The figures of ptxas -v: "Used 128 registers", "0 bytes spill stores". */
+static void read_figures(ftl_image *image) {
+    const char *used = strstr(image->log, "Used ");
+    image->registers = used ? (int32_t)strtol(used + 5, NULL, 10) : -1;
+    image->stack_bytes = number_before(image->log, " bytes stack frame");
+    int32_t stores = number_before(image->log, " bytes spill stores");
+    int32_t loads = number_before(image->log, " bytes spill loads");
+    image->spill_bytes = stores < 0 || loads < 0 ? -1 : stores + loads;
+}
+
+/* The first line of a log that speaks of an error; else the first line. */
+static str first_error(str log) {
+    str rest = log;
+    while (rest.length) {
+        str line = str_cut(&rest, '\n');
+        for (size_t i = 0; i + 5 <= line.length; i++) {
+            if (memcmp(line.data + i, "error", 5) == 0) return str_trim(line);
+        }
+    }
+    rest = log;
+    return str_trim(str_cut(&rest, '\n'));
+}
+
+static char *new_text(str s) {
+    char *copy = malloc(s.length + 1);
+    if (!copy) return NULL;
+    if (s.length) memcpy(copy, s.data, s.length);
+    copy[s.length] = 0;
+    return copy;
+}
+
+static bool is_cubin_target(const char *target) {
+    return strncmp(target, "sm_", 3) == 0;
+}
+
+/* --- NVRTC -------------------------------------------------------------------------------------- */
+
+static char *nvrtc_text(nvrtc_library *nvrtc, void *program, int (*bytes)(void *, size_t *),
+                        int (*get)(void *, char *), size_t *length) {
+    (void)nvrtc;
+    size_t count = 0;
+    if (bytes(program, &count) != 0 || count == 0) return NULL;
+    char *text = malloc(count + 1);
+    if (!text) return NULL;
+    if (get(program, text) != 0) {
+        free(text);
+        return NULL;
+    }
+    text[count] = 0;
+    *length = count;
+    return text;
+}
+
+static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, const char *cuda,
+                                   const char *name, const char *target, ftl_image *out) {
+    nvrtc_library *nvrtc = &runtime->nvrtc;
+    char arch[64];
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", target);
+    const char *const options[] = {arch, "--std=c++17", "--generate-line-info", "-Xptxas", "-v"};
+    int count = is_cubin_target(target) ? 5 : 3;
+    void *program = NULL;
+    if (nvrtc->create(&program, cuda, name, 0, NULL, NULL) != 0) {
+        return ftl_context_fail(context, FTL_NO_MEMORY, "NVRTC cannot create a program");
+    }
+    int result = nvrtc->compile(program, count, options);
+    size_t length = 0;
+    out->log = nvrtc_text(nvrtc, program, nvrtc->log_bytes, nvrtc->log, &length);
+    if (!out->log) out->log = new_text(STR(""));
+    out->ptx = result ? NULL : nvrtc_text(nvrtc, program, nvrtc->ptx_bytes, nvrtc->ptx, &length);
+    if (!result && is_cubin_target(target)) {
+        out->kind = FTL_CUBIN;
+        out->bytes = nvrtc_text(nvrtc, program, nvrtc->cubin_bytes, nvrtc->cubin, &out->length);
+    } else if (out->ptx) {
+        out->kind = FTL_PTX;
+        out->bytes = out->ptx;
+        out->length = strlen(out->ptx);
+        out->ptx = NULL;
+    }
+    nvrtc->destroy(&program);
+    snprintf(out->compiler, sizeof out->compiler, "NVRTC %d.%d", nvrtc->major, nvrtc->minor);
+    if (out->bytes && out->log) return FTL_OK;
+    if (!result) return ftl_context_fail(context, FTL_NO_MEMORY, "NVRTC gave no result");
+    str error = first_error(str_from(out->log ? out->log : ""));
+    return ftl_context_fail(context, FTL_COMPILER_FAILED, "NVRTC %d.%d rejects %s for %s: %.*s",
+                            nvrtc->major, nvrtc->minor, name, target, STR_ARGS(error));
+}
+
+/* --- child processes ---------------------------------------------------------------------------- */
+
+typedef struct child_compiler {
+    const char *name;
+    bool makes_cubins;
+    const char *const *options; /* ended by NULL */
+} child_compiler;
+
+static const char *const nvcc_options[] = {"-std=c++17", "-lineinfo", "-Xptxas", "-v", NULL};
+
+static const child_compiler children[] = {
+    {"nvcc", true, nvcc_options},
+};
+
+static void add_option(const char **argv, int *count, const char *option) {
+    if (*count < OPTIONS_MAX) argv[(*count)++] = option;
+}
+
+/* Runs a compiler on 'input' in 'folder'; its result is read from 'output'. */
+static ftl_status run_child(ftl_context *context, const child_compiler *child, const char *target,
+                            const char *input, const char *output, ftl_image *out) {
+    const char *argv[OPTIONS_MAX + 1] = {child->name};
+    char arch[64];
+    int count = 1;
+    snprintf(arch, sizeof arch, "-arch=%s", target);
+    add_option(argv, &count, arch);
+    add_option(argv, &count, is_cubin_target(target) ? "-cubin" : "-ptx");
+    for (const char *const *o = child->options; *o; o++) add_option(argv, &count, *o);
+    add_option(argv, &count, "-o");
+    add_option(argv, &count, output);
+    add_option(argv, &count, input);
+    argv[count] = NULL;
+    text_buffer words, errors, result;
+    text_init(&words, OUTPUT_BYTES_MAX);
+    text_init(&errors, OUTPUT_BYTES_MAX);
+    text_init(&result, OUTPUT_BYTES_MAX);
+    os_error why;
+    int code = 0;
+    ftl_status status = FTL_OK;
+    if (!os_run(argv, STR(""), CHILD_TIMEOUT_S, &words, &errors, &code, &why)) {
+        status = ftl_context_fail(context, FTL_NO_COMPILER, "%s", why.text);
+    } else if (code != 0) {
+        str error = first_error(text_str(&errors));
+        status = ftl_context_fail(context, FTL_COMPILER_FAILED, "%s rejects the text for %s: %.*s",
+                                  child->name, target, STR_ARGS(error));
+    } else if (!os_read_file(output, OUTPUT_BYTES_MAX, &result, &why)) {
+        status = ftl_context_fail(context, FTL_COMPILER_FAILED, "%s", why.text);
+    }
+    out->log = new_text(text_str(&errors));
+    if (!status) {
+        out->kind = is_cubin_target(target) ? FTL_CUBIN : FTL_PTX;
+        out->bytes = new_text(text_str(&result));
+        out->length = result.length;
+        snprintf(out->compiler, sizeof out->compiler, "%s", child->name);
+    }
+    if (!status && (!out->bytes || !out->log)) {
+        status = ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    }
+    text_done(&words);
+    text_done(&errors);
+    text_done(&result);
+    return status;
+}
+
+static ftl_status compile_by_child(ftl_context *context, const child_compiler *child,
+                                   const char *cuda, const char *name, const char *target,
+                                   ftl_image *out) {
+    (void)name;
+    char folder[256], input[512], output[512];
+    os_error why;
+    if (!os_temporary_folder(folder, &why)) {
+        return ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
+    }
+    snprintf(input, sizeof input, "%s/kernel.cu", folder);
+    snprintf(output, sizeof output, "%s/kernel.out", folder);
+    ftl_status status;
+    if (os_write_file(input, str_from(cuda), &why)) {
+        status = run_child(context, child, target, input, output, out);
+    } else {
+        status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
+    }
+    os_remove_folder(folder);
+    return status;
+}
+
+ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const char *cuda,
+                            const char *name, const char *target, ftl_image *out) {
+    *out = (ftl_image){.registers = -1, .spill_bytes = -1, .stack_bytes = -1};
+    ftl_status status = runtime_need_nvrtc(context, runtime);
+    if (status == FTL_OK) {
+        status = compile_by_nvrtc(context, runtime, cuda, name, target, out);
+    } else if (!runtime->nvrtc_name) { /* a library that was asked for is not replaced */
+        for (size_t i = 0; status == FTL_NO_COMPILER && i < sizeof children / sizeof *children; i++) {
+            if (is_cubin_target(target) && !children[i].makes_cubins) continue;
+            ftl_image_done(out);
+            status = compile_by_child(context, &children[i], cuda, name, target, out);
+        }
+        if (status == FTL_NO_COMPILER) {
+            ftl_context_fail(context, status, "no CUDA compiler: neither NVRTC (%s) nor nvcc",
+                             runtime->nvrtc_why.text);
+        }
+    }
+    if (status) ftl_image_done(out);
+    else if (out->kind == FTL_CUBIN) read_figures(out);
+    return status;
+}
+
+void ftl_image_done(ftl_image *image) {
+    free(image->bytes);
+    free(image->ptx);
+    free(image->log);
+    *image = (ftl_image){.registers = -1, .spill_bytes = -1, .stack_bytes = -1};
+}
+
+/* --- the version, for cache keys ---------------------------------------------------------------- */
+
+/* <cache>/nvrtc remembers: name asked for, file, its size and time, version. So that a cached kernel
+ * starts without opening a library of a hundred megabytes.
+ */
+static bool recall_version(const char *memo, const char *asked, char version[32]) {
+    text_buffer text;
+    os_error ignored;
+    text_init(&text, 4096);
+    bool is_valid = false;
+    if (os_read_file(memo, 4096, &text, &ignored)) {
+        str rest = text_str(&text);
+        str name = str_cut(&rest, '\n'), path = str_cut(&rest, '\n'), stamp = str_cut(&rest, '\n');
+        str found = str_cut(&rest, '\n');
+        char file[4096], expected[64];
+        int64_t bytes, modified_s;
+        snprintf(file, sizeof file, "%.*s", STR_ARGS(path));
+        is_valid = str_is(name, asked) && os_file_info(file, &bytes, &modified_s);
+        if (is_valid) {
+            snprintf(expected, sizeof expected, "%" PRId64 " %" PRId64, bytes, modified_s);
+            is_valid = str_is(stamp, expected) && found.length > 0 && found.length < 32;
+        }
+        if (is_valid) snprintf(version, 32, "%.*s", STR_ARGS(found));
+    }
+    text_done(&text);
+    return is_valid;
+}
+
+static void remember_version(ftl_runtime *runtime, const char *memo, const char *asked,
+                             const char *version) {
+    void *function;
+    memcpy(&function, &runtime->nvrtc.version, sizeof function);
+    char path[512], text[2048];
+    int64_t bytes, modified_s;
+    os_error ignored;
+    if (!os_symbol_path(function, path) || !os_file_info(path, &bytes, &modified_s)) return;
+    snprintf(text, sizeof text, "%s\n%s\n%" PRId64 " %" PRId64 "\n%s\n", asked, path, bytes,
+             modified_s, version);
+    if (os_make_folders(runtime->cache_folder, &ignored)) {
+        os_write_file(memo, str_from(text), &ignored);
+    }
+}
+
+void runtime_compiler_version(ftl_runtime *runtime, char version[32]) {
+    char memo[4096];
+    const char *asked = runtime->nvrtc_name ? runtime->nvrtc_name : "";
+    const char *folder = runtime->cache_folder;
+    int length = folder ? snprintf(memo, sizeof memo, "%s/nvrtc", folder) : -1;
+    bool has_memo = length > 0 && (size_t)length < sizeof memo;
+    if (has_memo && recall_version(memo, asked, version)) return;
+    snprintf(version, 32, "none");
+    if (runtime_need_nvrtc(NULL, runtime) != FTL_OK) return;
+    snprintf(version, 32, "%d.%d", runtime->nvrtc.major, runtime->nvrtc.minor);
+    if (has_memo) remember_version(runtime, memo, asked, version);
+}

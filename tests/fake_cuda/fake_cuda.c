@@ -1,0 +1,237 @@
+#include "fake_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT fake_record fake_cuda = {
+    .capability = 80, .device_count = 1, .driver_version = 13000};
+
+static void set_field(const char *name, int value) {
+    static const struct {
+        const char *name;
+        int *field;
+    } fields[] = {
+        {"init_result", &fake_cuda.init_result},     {"load_result", &fake_cuda.load_result},
+        {"launch_result", &fake_cuda.launch_result}, {"query_result", &fake_cuda.query_result},
+        {"capability", &fake_cuda.capability},       {"device_count", &fake_cuda.device_count},
+        {"driver_version", &fake_cuda.driver_version},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (strcmp(fields[i].name, name) == 0) *fields[i].field = value;
+    }
+}
+
+EXPORT int cuInit(unsigned flags);
+EXPORT int cuInit(unsigned flags) {
+    (void)flags;
+    const char *settings = getenv("FAKE_CUDA");
+    char name[64];
+    int value, used;
+    while (settings && sscanf(settings, " %63[a-z_]=%d%n", name, &value, &used) == 2) {
+        set_field(name, value);
+        settings += used;
+    }
+    return fake_cuda.init_result;
+}
+
+EXPORT int cuDriverGetVersion(int *version);
+EXPORT int cuDriverGetVersion(int *version) {
+    *version = fake_cuda.driver_version;
+    return 0;
+}
+
+EXPORT int cuGetErrorName(int error, const char **text);
+EXPORT int cuGetErrorName(int error, const char **text) {
+    static char name[32];
+    snprintf(name, sizeof name, "CUDA_ERROR_%d", error);
+    *text = name;
+    return 0;
+}
+
+EXPORT int cuGetErrorString(int error, const char **text);
+EXPORT int cuGetErrorString(int error, const char **text) {
+    *text = error == 700 ? "an illegal memory access was encountered" : "some error";
+    return 0;
+}
+
+EXPORT int cuDeviceGetCount(int *count);
+EXPORT int cuDeviceGetCount(int *count) {
+    *count = fake_cuda.device_count;
+    return 0;
+}
+
+EXPORT int cuDeviceGet(int *device, int ordinal);
+EXPORT int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal < fake_cuda.device_count ? 0 : 101;
+}
+
+EXPORT int cuDeviceGetName(char *name, int length, int device);
+EXPORT int cuDeviceGetName(char *name, int length, int device) {
+    snprintf(name, (size_t)length, "Fake GPU %d", device);
+    return 0;
+}
+
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device);
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    *value = attribute == 75   ? fake_cuda.capability / 10
+             : attribute == 76 ? fake_cuda.capability % 10
+             : attribute == 16 ? 108
+                               : 1 << 20;
+    return 0;
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device);
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = (size_t)1 << 34;
+    return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int device);
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
+    (void)device;
+    fake_cuda.retains++;
+    *context = &fake_cuda;
+    return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+    (void)device;
+    fake_cuda.releases++;
+    return 0;
+}
+
+EXPORT int cuCtxSetCurrent(void *context);
+EXPORT int cuCtxSetCurrent(void *context) {
+    return context == &fake_cuda ? 0 : 201;
+}
+
+EXPORT int cuCtxGetDevice(int *device);
+EXPORT int cuCtxGetDevice(int *device) {
+    *device = 0;
+    return 0;
+}
+
+EXPORT int cuModuleLoadData(void **module, const void *image);
+EXPORT int cuModuleLoadData(void **module, const void *image) {
+    if (fake_cuda.load_result) return fake_cuda.load_result;
+    fake_cuda.loads++;
+    snprintf(fake_cuda.image, sizeof fake_cuda.image, "%s", (const char *)image);
+    *module = malloc(1);
+    return 0;
+}
+
+EXPORT int cuModuleUnload(void *module);
+EXPORT int cuModuleUnload(void *module) {
+    fake_cuda.unloads++;
+    free(module);
+    return 0;
+}
+
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name);
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+    *function = module;
+    return strlen(name) ? 0 : 500;
+}
+
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value);
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
+    (void)function;
+    if (attribute == 8) fake_cuda.shared_attribute = value;
+    return 0;
+}
+
+EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z,
+                          unsigned shared_bytes, void *stream, void **parameters, void **extra);
+EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z,
+                          unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+    (void)function, (void)extra;
+    if (grid_y * grid_z * block_y * block_z != 1) return 1;
+    fake_cuda.launches++;
+    fake_cuda.grid = grid_x;
+    fake_cuda.threads = block_x;
+    fake_cuda.shared_bytes = shared_bytes;
+    fake_cuda.stream = stream;
+    memcpy(fake_cuda.parameters, parameters[0], fake_cuda.parameter_bytes);
+    return fake_cuda.launch_result;
+}
+
+EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes);
+EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+    if (fake_cuda.allocate_result) return fake_cuda.allocate_result;
+    fake_cuda.allocations++;
+    void *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    *address = (uint64_t)(uintptr_t)memory;
+    return memory ? 0 : 2;
+}
+
+EXPORT int cuMemFree_v2(uint64_t address);
+EXPORT int cuMemFree_v2(uint64_t address) {
+    fake_cuda.allocations--;
+    free((void *)(uintptr_t)address);
+    return 0;
+}
+
+EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes);
+EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes);
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+EXPORT int cuMemsetD32_v2(uint64_t address, unsigned word, size_t words);
+EXPORT int cuMemsetD32_v2(uint64_t address, unsigned word, size_t words) {
+    for (size_t i = 0; i < words; i++) memcpy((char *)(uintptr_t)address + 4 * i, &word, 4);
+    return 0;
+}
+
+EXPORT int cuStreamQuery(void *stream);
+EXPORT int cuStreamQuery(void *stream) {
+    (void)stream;
+    return fake_cuda.query_result;
+}
+
+EXPORT int cuEventCreate(void **event, unsigned flags);
+EXPORT int cuEventCreate(void **event, unsigned flags) {
+    (void)flags;
+    *event = malloc(1);
+    return 0;
+}
+
+EXPORT int cuEventRecord(void *event, void *stream);
+EXPORT int cuEventRecord(void *event, void *stream) {
+    (void)event, (void)stream;
+    return 0;
+}
+
+EXPORT int cuEventSynchronize(void *event);
+EXPORT int cuEventSynchronize(void *event) {
+    (void)event;
+    return 0;
+}
+
+EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end);
+EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
+    (void)start, (void)end;
+    *milliseconds = 1.0f;
+    return 0;
+}
+
+EXPORT int cuEventDestroy_v2(void *event);
+EXPORT int cuEventDestroy_v2(void *event) {
+    free(event);
+    return 0;
+}
