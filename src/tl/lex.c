@@ -77,7 +77,7 @@ static bool can_end(const lexer *l, lex_token t) {
 }
 
 static void push(lexer *l, int kind, uint32_t begin, uint32_t end, int comment) {
-    list_push(l->memory, &l->tokens, ((lex_token){kind, begin, end, comment}));
+    list_push(l->memory, &l->tokens, ((lex_token){kind, begin, end, comment, false}));
 }
 
 static bool in_statement(const lexer *l) {
@@ -97,8 +97,9 @@ static void push_token(lexer *l, int kind, uint32_t begin) {
     str text = {l->source.data + begin, l->at - begin};
     /* An open bracket must not swallow the rest of the program. */
     if (l->is_continued && kind == LEX_WORD && lex_starts_statement(text)) end_statement(l);
-    l->is_continued = false;
     push(l, kind, begin, l->at, -1);
+    l->tokens.items[l->tokens.count - 1].continues_line = l->is_continued;
+    l->is_continued = false;
     l->line_has_anything = true;
     if (kind == '(' || kind == '[') l->open_brackets++;
     if ((kind == ')' || kind == ']') && l->open_brackets) l->open_brackets--;

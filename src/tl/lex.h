@@ -31,6 +31,7 @@ typedef struct lex_token {
     int kind; /* lex_kind, or the character */
     uint32_t begin, end;
     int comment; /* NEWLINE, COMMENT_LINE: index into lex_tokens.comments; -1: none */
+    bool continues_line; /* first on its line, in a statement that began above */
 } lex_token;
 
 typedef struct lex_tokens {

@@ -66,8 +66,12 @@ static bool finish_line(reader *r, str *comment) {
     lex_token t = parse_peek(p);
     if (t.kind != LEX_NEWLINE && t.kind != LEX_END) parse_fail(p, "the end of the line");
     bool is_good = !p->failed;
-    while (parse_peek(p).kind != LEX_NEWLINE && parse_peek(p).kind != LEX_END) p->at++;
+    while (parse_peek(p).kind != LEX_NEWLINE && parse_peek(p).kind != LEX_END) {
+        if (p->at == p->resume_at) break;
+        p->at++;
+    }
     t = parse_peek(p);
+    p->resume_at = -1;
     if (t.kind == LEX_NEWLINE) {
         if (t.comment >= 0) *comment = p->tokens.comments[t.comment];
         p->at++;
@@ -296,6 +300,7 @@ static void read_program(reader *r) {
 
 static tl_program *read_text(parser p, str source_name) {
     reader r = {.p = p};
+    r.p.resume_at = -1;
     r.program = arena_new(p.memory, tl_program);
     *r.program = (tl_program){.memory = p.memory, .source = p.source, .source_name = source_name};
     if (p.source.length > TL_SOURCE_BYTES_MAX) {

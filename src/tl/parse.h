@@ -21,6 +21,7 @@ typedef struct parser {
     lex_tokens tokens;
     int at;
     bool failed;
+    int resume_at;       /* token at which a new statement begins after this error; -1: by line */
     bool stopped;        /* past a limit: the rest is not read */
     bool without_ranges; /* quotations */
     int depth, node_count;

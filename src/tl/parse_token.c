@@ -52,9 +52,25 @@ bool parse_accept_word(parser *p, const char *word) {
     return true;
 }
 
+/* A bracket that was not closed made a statement of its line and the next: the error stands at the
+ * end of the first, and the second is read again by itself.
+ */
+static void fail_unclosed(parser *p, const char *expected) {
+    lex_token last = p->tokens.items[p->at - 1];
+    str found = STR("the end of the line"), expected_text = str_copy(p->memory, str_from(expected));
+    diag_range range = parse_token_range(p, (lex_token){.begin = last.end, .end = last.end});
+    diag *d = diag_report(p->diags, DIAG_SYNTAX, range, expected_text, found);
+    diag_expected(d, expected_text, found);
+    p->failed = true;
+    p->resume_at = p->at;
+}
+
 void parse_expect(parser *p, int kind) {
     char text[] = {'\'', (char)kind, '\'', 0};
-    if (!parse_accept(p, kind)) parse_fail(p, text);
+    if (p->failed || parse_accept(p, kind)) return;
+    bool is_unclosed = (kind == ')' || kind == ']') && parse_peek(p).continues_line;
+    if (is_unclosed) fail_unclosed(p, text);
+    else parse_fail(p, text);
 }
 
 void parse_expect_word(parser *p, const char *word) {

@@ -22,6 +22,95 @@ tl_statement *tl_next(tl_statement *s, const tl_statement *within) {
     return NULL;
 }
 
+static void visit_expr(tl_expr *e, tl_visit_expr *visit, void *context) {
+    if (!e) return;
+    visit(context, e);
+    visit_expr(e->left, visit, context);
+    visit_expr(e->right, visit, context);
+    for (int i = 0; i < e->item_count; i++) visit_expr(e->items[i], visit, context);
+}
+
+static void visit_axes(tl_axes *axes, tl_visit_expr *visit, void *context) {
+    for (int i = 0; i < axes->count; i++) {
+        if (!axes->items[i].is_bare) visit_expr(axes->items[i].coordinate, visit, context);
+        visit_expr(axes->items[i].extent, visit, context);
+    }
+}
+
+static void visit_place(tl_place *place, tl_visit_expr *visit, void *context) {
+    for (int i = 0; i < place->count; i++) visit_expr(place->items[i].at, visit, context);
+}
+
+static void visit_shape(tl_exprs *shape, tl_visit_expr *visit, void *context) {
+    for (int i = 0; i < shape->count; i++) visit_expr(shape->items[i], visit, context);
+}
+
+static void visit_compute(tl_compute *c, tl_visit_expr *visit, void *context) {
+    for (int i = 0; i < c->operand_count; i++) visit_expr(c->operands[i].value, visit, context);
+    visit_place(&c->place, visit, context);
+    visit_expr(c->condition, visit, context);
+    visit_expr(c->maximum, visit, context);
+    visit_expr(c->sum, visit, context);
+    visit_expr(c->target, visit, context);
+}
+
+static void visit_declaration(tl_statement *s, tl_visit_expr *visit, void *context) {
+    switch (s->kind) {
+    case TL_LET:
+        for (int i = 0; i < s->let.count; i++) {
+            visit_axes(&s->let.items[i].axes, visit, context);
+            visit_expr(s->let.items[i].value, visit, context);
+        }
+        break;
+    case TL_GRID:
+        for (int i = 0; i < s->grid.count; i++) {
+            visit_expr(s->grid.items[i].extent, visit, context);
+        }
+        break;
+    case TL_ALLOCATE:
+        visit_shape(&s->allocate.shape, visit, context);
+        visit_expr(s->allocate.layout.of, visit, context);
+        visit_expr(s->allocate.stages, visit, context);
+        visit_expr(s->allocate.offset, visit, context);
+        break;
+    default:
+        visit_axes(&s->parameter.axes, visit, context);
+        visit_expr(s->parameter.condition, visit, context);
+        break;
+    }
+}
+
+void tl_each_expr(tl_statement *s, tl_visit_expr *visit, void *context) {
+    switch (s->kind) {
+    case TL_INPUT:
+    case TL_OUTPUT:
+    case TL_LET:
+    case TL_GRID:
+    case TL_ALLOCATE: visit_declaration(s, visit, context); break;
+    case TL_COPY:
+        visit_expr(s->copy.what, visit, context);
+        visit_shape(&s->copy.shape, visit, context);
+        visit_place(&s->copy.place, visit, context);
+        visit_expr(s->copy.target, visit, context);
+        break;
+    case TL_COMPUTE: visit_compute(&s->compute, visit, context); break;
+    case TL_RESHAPE:
+        visit_expr(s->reshape.what, visit, context);
+        visit_expr(s->reshape.from.of, visit, context);
+        visit_expr(s->reshape.to.of, visit, context);
+        break;
+    case TL_WAIT:
+    case TL_RELEASE: visit_expr(s->sync.what, visit, context); break;
+    case TL_FOR:
+        visit_expr(s->loop.from, visit, context);
+        visit_expr(s->loop.to, visit, context);
+        break;
+    case TL_IF: visit_expr(s->branch.condition, visit, context); break;
+    case TL_ROLE:
+    case TL_HOLE: break;
+    }
+}
+
 void tl_block_append(tl_block *block, tl_statement *parent, tl_statement *s) {
     s->parent = parent;
     s->previous = block->last;

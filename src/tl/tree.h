@@ -316,6 +316,13 @@ tl_block *tl_statement_body(tl_statement *s);
  */
 tl_statement *tl_next(tl_statement *s, const tl_statement *within);
 
+/* Calls visit for every expression in the header of s, each before its parts. Parts may be changed by
+ * visit, and are visited as changed. Names that are no expressions (declared ones, in_place_of, atoms)
+ * are not visited.
+ */
+typedef void tl_visit_expr(void *context, tl_expr *e);
+void tl_each_expr(tl_statement *s, tl_visit_expr *visit, void *context);
+
 void tl_block_append(tl_block *block, tl_statement *parent, tl_statement *s);
 void tl_insert_before(tl_block *block, tl_statement *at, tl_statement *s);
 void tl_insert_after(tl_block *block, tl_statement *at, tl_statement *s);

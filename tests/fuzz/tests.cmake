@@ -1,0 +1,21 @@
+# Each tests/fuzz/fuzz_NAME.c is a libFuzzer target (with FLASHTL_FUZZ, clang only: build with
+# FLASHTL_SANITIZE=fuzzer-no-link,address,undefined). Without it, a driver replays tests/fuzz/corpus/NAME
+# and the golden texts as a test.
+file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/fuzz_*.c)
+foreach(source ${fuzz_targets})
+  get_filename_component(name ${source} NAME_WE)
+  string(REPLACE "fuzz_" "" short ${name})
+  if(FLASHTL_FUZZ)
+    add_executable(${name} ${source} $<TARGET_OBJECTS:flashtl_objects>)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name} ${source} ${CMAKE_CURRENT_LIST_DIR}/replay.c
+                   $<TARGET_OBJECTS:flashtl_objects>)
+    file(GLOB corpus CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/corpus/${short}/*
+         ${CMAKE_SOURCE_DIR}/tests/golden/${short}/*)
+    add_test(NAME ${name} COMMAND ${name} ${corpus})
+    set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+  endif()
+  target_link_libraries(${name} PRIVATE flashtl_objects ${JANSSON_LIBRARY} m Threads::Threads
+                        ${CMAKE_DL_LIBS})
+endforeach()

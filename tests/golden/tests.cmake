@@ -1,0 +1,15 @@
+# Golden tests: what a step makes of tests/golden/<step>/NAME.tl stands in NAME.out; where that is
+# missing the text must come out as it is.
+add_executable(golden_tl ${CMAKE_CURRENT_LIST_DIR}/golden_tl.c $<TARGET_OBJECTS:flashtl_objects>)
+target_link_libraries(golden_tl PRIVATE flashtl_objects ${JANSSON_LIBRARY} m Threads::Threads
+                      ${CMAKE_DL_LIBS})
+file(GLOB golden_texts CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/tl/*.tl)
+foreach(text ${golden_texts})
+  get_filename_component(name ${text} NAME_WE)
+  set(expected ${CMAKE_CURRENT_LIST_DIR}/tl/${name}.out)
+  if(NOT EXISTS ${expected})
+    set(expected ${text})
+  endif()
+  add_test(NAME golden_tl_${name} COMMAND golden_tl ${text} ${expected})
+  set_tests_properties(golden_tl_${name} PROPERTIES LABELS golden TIMEOUT 60)
+endforeach()
