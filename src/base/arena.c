@@ -2,13 +2,14 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct arena_block {
     arena_block *older;
     size_t used, capacity;
-    _Alignas(64) unsigned char bytes[];
+    _Alignas(16) unsigned char bytes[]; /* 16: what malloc guarantees */
 };
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -61,9 +62,11 @@ static arena_block *block_for(arena *a, size_t bytes) {
 void *arena_alloc(arena *a, size_t bytes, size_t alignment) {
     assert(alignment && alignment <= 64 && (alignment & (alignment - 1)) == 0);
     if (bytes > a->limit_bytes || a->used_bytes > a->limit_bytes - bytes) exhausted(a);
-    size_t padded = bytes + alignment - 1;
-    arena_block *block = block_for(a, ARENA_ONE_OBJECT_PER_BLOCK ? bytes : padded);
-    size_t start = (block->used + alignment - 1) & ~(alignment - 1);
+    bool is_exact = ARENA_ONE_OBJECT_PER_BLOCK && alignment <= 16;
+    arena_block *block = block_for(a, is_exact ? bytes : bytes + alignment - 1);
+    uintptr_t free_from = (uintptr_t)block->bytes + block->used;
+    uintptr_t aligned = (free_from + alignment - 1) & ~(uintptr_t)(alignment - 1);
+    size_t start = block->used + (size_t)(aligned - free_from);
     block->used = start + bytes;
     a->used_bytes += bytes;
     return memset(block->bytes + start, 0, bytes);
