@@ -186,6 +186,12 @@ const char *gpu_feature_word(gpu_feature feature) {
     return FEATURE_WORDS[feature];
 }
 
+str gpu_ptx_target(arena *memory, const gpu *g) {
+    str digits = g->target;
+    str_cut(&digits, '_');
+    return str_format(memory, "compute_%.*s", STR_ARGS(digits));
+}
+
 /* --- derived figures ------------------------------------------------------------------------- */
 
 static double per_second(const gpu *g, double per_sm_clock) {

@@ -55,6 +55,9 @@ bool gpu_has(const gpu *g, gpu_feature feature);
 bool gpu_feature_named(str word, gpu_feature *feature);
 const char *gpu_feature_word(gpu_feature feature);
 
+/* The virtual architecture of 'target': "compute_80" for "sm_80". */
+str gpu_ptx_target(arena *memory, const gpu *g);
+
 /* Prints a description in the files' own form, without comments: what it reads, it would write. */
 void gpu_print(const gpu *g, text_buffer *out);
 

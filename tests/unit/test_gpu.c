@@ -55,6 +55,8 @@ static void all_are_read(void **state) {
         assert_true(str_is(names.names[i], expected[i]));
         gpu g = find(expected[i]);
         assert_true(str_is(g.name, expected[i]));
+        str ptx = str_format(&memory, "compute_%s", g.target.data + 3);
+        assert_true(str_equal(gpu_ptx_target(&memory, &g), ptx));
         assert_true(gpu_has(&g, GPU_FEATURE_ldmatrix) && gpu_has(&g, GPU_FEATURE_mma_m16n8k8));
         assert_true(gpu_has(&g, GPU_FEATURE_cp_async) == (g.capability >= 80));
         assert_true(gpu_has(&g, GPU_FEATURE_bf16) == (g.capability >= 80));

@@ -145,7 +145,7 @@ static void fragments_cover_each_element_once(void **state) {
     (void)state;
     for (int warps = 1; warps <= 8; warps *= 2) {
         for (int columns = 16; columns <= 256; columns += 8) {
-            for (int rows = 16 * warps; rows <= 256; rows += 16 * warps) {
+            for (int rows = 16 * warps; rows <= 256; rows += (columns % 64 ? 48 : 16) * warps) {
                 bool find = columns % 40 == 16 && rows <= 128;
                 layout c = make_kind(LAYOUT_MMA_C, rows, columns, warps, 1);
                 check_cover(&c, 1, find);
@@ -168,7 +168,7 @@ static void lines_cover_each_element_once(void **state) {
     for (int element_bytes = 2; element_bytes <= 4; element_bytes *= 2) {
         for (int warps = 1; warps <= 8; warps++) {
             for (int columns = 16; columns <= 256; columns += 8) {
-                for (int rows = 16; rows <= 256; rows += columns == 40 ? 8 : 72) {
+                for (int rows = 16; rows <= 256; rows += columns == 40 ? 24 : 120) {
                     for (int stretch = 0; stretch < 2; stretch++) {
                         layout l = make((layout_request){.kind = LAYOUT_LINES,
                                                          .rows = rows,
@@ -177,7 +177,7 @@ static void lines_cover_each_element_once(void **state) {
                                                          .warps_across = 1,
                                                          .element_bytes = element_bytes,
                                                          .warp_rows = stretch});
-                        check_cover(&l, 1, rows == 88);
+                        check_cover(&l, 1, rows == 136 && stretch == 0);
                         assert_int_equal(layout_vector_bytes(&l, LAYOUT_COLUMNS, element_bytes, 16),
                                          16);
                     }

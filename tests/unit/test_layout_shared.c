@@ -201,7 +201,7 @@ static int check_operand(const access_operand_request *request, const shared_lay
 static void every_operand(void **state) {
     (void)state;
     for (int d = 16; d <= 256; d += 8) {
-        for (int other = 16; other <= 256; other += d % 32 ? 80 : 40) {
+        for (int other = 16; other <= 256; other += d % 32 ? 120 : 80) {
             for (int swizzle = 16; swizzle <= widest(2 * d); swizzle *= 2) {
                 shared_layout tile = tile_of(other, d, swizzle, false);
                 access_operand_request k_transposed = {
@@ -293,7 +293,7 @@ static void every_copy(void **state) {
     (void)state;
     for (int warps = 1; warps <= 8; warps++) {
         for (int d = 16; d <= 256; d += 8) {
-            for (int rows = 16; rows <= 256; rows += d % 32 ? 136 : 112) {
+            for (int rows = 16; rows <= 256; rows += d % 32 ? 208 : 120) {
                 for (int stretch = 0; stretch < 2; stretch++) {
                     layout_request r = {.kind = LAYOUT_LINES,
                                         .rows = rows,
