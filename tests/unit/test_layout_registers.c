@@ -167,8 +167,8 @@ static void lines_cover_each_element_once(void **state) {
     (void)state;
     for (int element_bytes = 2; element_bytes <= 4; element_bytes *= 2) {
         for (int warps = 1; warps <= 8; warps++) {
-            for (int columns = 16; columns <= 256; columns += 8) {
-                for (int rows = 16; rows <= 256; rows += columns == 40 ? 24 : 120) {
+            for (int columns = 16; columns <= 256; columns += element_bytes == 4 ? 40 : 8) {
+                for (int rows = 16; rows <= 256; rows += columns == 40 && warps < 4 ? 24 : 120) {
                     for (int stretch = 0; stretch < 2; stretch++) {
                         layout l = make((layout_request){.kind = LAYOUT_LINES,
                                                          .rows = rows,
