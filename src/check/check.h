@@ -3,48 +3,104 @@
  * check_sketch judges a sketch: names, axes, spaces, types as far as they are said.
  * check_code judges TL Code against a GPU: everything is decided (else: what is open), layouts fit,
  * memory and registers suffice, hazards are excluded. It also returns the facts that the translator
- * prints from; they are valid as long as the tree is not changed.
+ * prints from; they live in the arena and are valid as long as the tree is not changed.
  */
 #ifndef FLASHTL_CHECK_CHECK_H
 #define FLASHTL_CHECK_CHECK_H
 
 #include "gpu/gpu.h"
+#include "layout/layout.h"
 #include "tl/names.h"
 
-/* What the emitted code must do at a Copy, Wait or Release (decision 003). */
+/* What the emitted code must do at a statement (decision 003).
+ *
+ * Copy      first, with barrier_before, a barrier; after an async one, with 'commits', a
+ *           cp.async.commit_group right behind it. With uses_mbarrier it waits for the slot's "empty"
+ *           phase and its data arrive at the slot's "full" barrier; neither barrier nor commit.
+ * Wait      with joins_next_wait nothing: the last Wait of the run does it for all of them. Else
+ *           first, when groups_pending >= 0, cp.async.wait_group of that number; then, with
+ *           barrier_before, a barrier. With uses_mbarrier it waits for the "full" phase.
+ * Release   with uses_mbarrier an arrival at the slot's "empty" barrier; else nothing.
+ * if        when commits_otherwise > 0 and the condition is false, that many empty commit_groups.
+ */
 typedef struct check_sync {
     const tl_statement *statement;
-    bool barrier_before;     /* Copy: all readers must have passed before it; Wait: needs one at all */
-    bool is_warp_scope;      /* that barrier may be the warp's */
+    bool barrier_before;
+    bool is_warp_scope;      /* that barrier is the warp's: every thread reads what its warp wrote */
     int groups_pending;      /* Wait: cp.async groups that may stay in flight; -1: no group wait */
-    bool commits;            /* Copy: commit a cp.async group right behind it */
-    bool joins_next_wait;    /* Wait: part of a run; the last one of the run carries the barrier */
+    bool commits;            /* Copy: one cp.async group */
+    int commits_otherwise;   /* if */
+    bool joins_next_wait;
+    bool uses_mbarrier;
 } check_sync;
 
-/* The layout of a register tile as one statement sees it, before it runs. */
+/* A shared tile as a channel. */
+typedef struct check_channel {
+    const tl_symbol *tile;
+    const tl_statement *allocation;
+    int stages;
+    bool uses_mbarrier;
+    bool is_warp_local;          /* written from registers and copied to global memory, each warp its own
+                                    consecutive share of the rows */
+    const tl_statement *filler;  /* the role that fills it; NULL when none does */
+    int full_arrivals;           /* threads of the filler; 1 when a single thread issues (tma) */
+    int empty_arrivals;          /* executors of all readers: one arrival each */
+} check_channel;
+
+/* The layout of a register tile as one statement sees it, before it runs. A statement that writes the
+ * tile afresh has the layout it leaves.
+ */
 typedef struct check_layout_at {
     const tl_statement *statement;
     const tl_symbol *tile;
     tl_layout layout;
 } check_layout_at;
 
+/* Bytes of one shared tile: all its slots. Tiles in place of one another have the same offset. */
+typedef struct check_shared {
+    const tl_symbol *tile;
+    const tl_statement *allocation;
+    int64_t offset_bytes, slot_bytes, bytes;
+} check_shared;
+
 typedef struct check_facts {
     const check_sync *syncs;
     int sync_count;
+    const check_channel *channels;
+    int channel_count;
     const check_layout_at *layouts;
     int layout_count;
+    const check_shared *shared;
+    int shared_count;
     int64_t shared_bytes;        /* of all slots, overlaps counted once */
     int registers_estimate;      /* a thread, of the role that needs most */
+    int run_count, event_count;  /* of the hazard rules: how much was tried */
 } check_facts;
 
+enum { CHECK_SHARED_ALIGNMENT_BYTES = 128, CHECK_MBARRIER_BYTES = 8 };
+
+/* Both expect a program that tl_bind has bound without an error. */
 bool check_sketch(tl_program *program, diag_list *diags);
 
-/* Checks one kernel of a bound program as TL Code for a GPU. 'facts' may be NULL. False when an error
- * was reported.
+/* Checks one kernel of a bound program as TL Code for a GPU. 'target' may be NULL: then what only a
+ * GPU decides (types, memory, registers, instructions) is not judged. 'facts' may be NULL. False when
+ * an error was reported.
  */
 bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *diags,
                 check_facts *facts);
 
+/* NULL when the statement needs nothing. */
 const check_sync *check_sync_of(const check_facts *facts, const tl_statement *statement);
+const check_channel *check_channel_of(const check_facts *facts, const tl_symbol *tile);
+const check_shared *check_shared_of(const check_facts *facts, const tl_symbol *tile);
+/* NULL when the statement does not touch that register tile. */
+const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *statement,
+                                 const tl_symbol *tile);
+
+/* The register layout that 'said' means for a tile: resolves "rows of X" and divides the tile over
+ * 'warps' (all of the role, when 'said' has no "over"). False when it does not exist; *fit says why.
+ */
+bool check_layout_make(const tl_symbol *tile, const tl_layout *said, int warps, layout *out,
+                       layout_fit *fit);
 
 #endif

@@ -1,0 +1,363 @@
+#include "check/machine.h"
+
+#include <string.h>
+
+enum { EVENTS_IN_RUN_MAX = 20000, EVENTS_MAX = 400000, FINDINGS_MAX = 64 };
+
+events_finding *machine_report(machine *mc, events_fault fault, const model_step *step, int tile,
+                               str name) {
+    bool was_tainted = mc->is_tainted;
+    mc->is_tainted = true;
+    if (tile >= 0 ? mc->reported[tile] : mc->reported_other[fault]) return NULL;
+    /* One mistake often makes several rules fail in a run; the first one names it. */
+    bool follows = fault == FAULT_DEADLOCK || fault == FAULT_NOTHING_COMES ||
+                   fault == FAULT_NEVER_WAITED || fault == FAULT_CONTRACTED || fault == FAULT_PLACE ||
+                   fault == FAULT_UNFINISHED_AT_END || fault == FAULT_TURN_AT_END ||
+                   fault == FAULT_HELD_AT_END;
+    if ((follows && was_tainted) || mc->findings.count == FINDINGS_MAX) return NULL;
+    if (tile >= 0) mc->reported[tile] = true;
+    else mc->reported_other[fault] = true;
+    events_finding finding = {.fault = fault, .name = name, .at = step ? step->statement : NULL};
+    if (step) {
+        finding.range = step->statement->range;
+        bool names_tile = step->kind == STEP_WAIT || step->kind == STEP_RELEASE;
+        if (names_tile && step->statement->sync.what) finding.range = step->statement->sync.what->range;
+    }
+    list_push(mc->memory, &mc->findings, finding);
+    return &mc->findings.items[mc->findings.count - 1];
+}
+
+/* --- starting a run ---------------------------------------------------------------------------- */
+
+static void make_processes(machine *mc) {
+    const model *m = mc->model;
+    mc->channels = arena_array(mc->memory, machine_channel, m->tile_count + 1);
+    mc->processes = arena_array(mc->memory, machine_process, m->process_count + 1);
+    for (int r = 0; r < m->role_count; r++) {
+        for (int i = 0; i < m->roles[r].processes; i++) {
+            machine_process *p = &mc->processes[m->roles[r].first_process + i];
+            p->role = r, p->executor = i;
+            p->values = extents_values_new(mc->memory, mc->extents);
+            p->fills = arena_array(mc->memory, int, m->tile_count + 1);
+            p->waits = arena_array(mc->memory, int, m->cursor_count + 1);
+            p->releases = arena_array(mc->memory, int, m->cursor_count + 1);
+            p->waited_at = arena_array(mc->memory, const tl_statement *, m->cursor_count + 1);
+            p->registers = arena_array(mc->memory, machine_register, m->tile_count + 1);
+        }
+    }
+}
+
+static void start_run(machine *mc, const extents_run *run) {
+    const model *m = mc->model;
+    mc->run = run;
+    mc->is_tainted = mc->is_stopped = false;
+    mc->events_in_run = 0;
+    memset(mc->turn_holder, 0, sizeof mc->turn_holder);
+    for (int t = 0; t < m->tile_count; t++) mc->channels[t].generations.count = 0;
+    for (int i = 0; i < m->process_count; i++) {
+        machine_process *p = &mc->processes[i];
+        p->at = p->flight_count = p->nest_count = p->tile_number = p->data_branches = 0;
+        p->is_done = p->is_blocked = false;
+        memset(p->has_turn, 0, sizeof p->has_turn);
+        memset(p->fills, 0, sizeof(int) * (size_t)m->tile_count);
+        memset(p->waits, 0, sizeof(int) * (size_t)m->cursor_count);
+        memset(p->releases, 0, sizeof(int) * (size_t)m->cursor_count);
+        memset(p->registers, 0, sizeof(machine_register) * (size_t)m->tile_count);
+        p->trace.items = NULL;
+        p->trace.count = p->trace.capacity = 0;
+        extents_values_start(&p->values, run);
+    }
+}
+
+/* --- the ends ---------------------------------------------------------------------------------- */
+
+/* H7: what an executor must have given back when its tile ends. */
+static void check_tile_end(machine *mc, machine_process *p, const model_step *step) {
+    const model *m = mc->model;
+    for (int c = 0; c < m->cursor_count; c++) {
+        if (m->cursors[c].role != p->role || p->waits[c] == p->releases[c]) continue;
+        events_finding *f = machine_report(mc, FAULT_HELD_AT_END, step, m->cursors[c].tile,
+                                           m->cursors[c].name);
+        if (f) f->at = p->waited_at[c], f->range = p->waited_at[c]->range;
+    }
+    if (p->flight_count) {
+        const machine_flight *flight = &p->flights[0];
+        str name = flight->tile >= 0 ? m->tiles[flight->tile].name : flight->stores->name;
+        machine_report(mc, FAULT_UNFINISHED_AT_END, flight->step, flight->tile, name);
+        p->flight_count = 0;
+    }
+    for (int t = 0; t < m->turn_count; t++) {
+        if (p->has_turn[t]) machine_report(mc, FAULT_TURN_AT_END, step, -1, m->turns[t].name);
+    }
+    for (int t = 0; t < m->tile_count; t++) {
+        machine_register *r = &p->registers[t];
+        if (m->tiles[t].space != TL_REGISTER || r->opened == r->released) continue;
+        machine_report(mc, FAULT_HELD_AT_END, step, t, m->tiles[t].name);
+    }
+}
+
+/* H7: at the end of a run every generation was waited for by every reader. */
+static void check_run_end(machine *mc) {
+    const model *m = mc->model;
+    for (int t = 0; t < m->tile_count; t++) {
+        int filled = mc->channels[t].generations.count, waited = filled, readers = 0;
+        if (m->tiles[t].space != TL_SHARED || !filled) continue;
+        str name = m->tiles[t].name;
+        for (int c = 0; c < m->cursor_count; c++) {
+            if (m->cursors[c].tile != t) continue;
+            const model_role *role = &m->roles[m->cursors[c].role];
+            for (int i = 0; i < role->processes; i++) {
+                int waits = mc->processes[role->first_process + i].waits[c];
+                readers++;
+                if (waits < waited) waited = waits, name = m->cursors[c].name;
+            }
+        }
+        if (readers && waited == filled) continue;
+        const machine_generation *left = &mc->channels[t].generations.items[readers ? waited : 0];
+        events_finding *f = machine_report(mc, FAULT_NEVER_WAITED, NULL, t, name);
+        if (!f) continue;
+        f->at = left->by;
+        f->range = left->by->range;
+        f->by_view = !readers;
+    }
+}
+
+/* --- steps ------------------------------------------------------------------------------------- */
+
+static int sum(const int *counts, int count) {
+    int total = 0;
+    for (int i = 0; i < count; i++) total += counts[i];
+    return total;
+}
+
+static machine_loop here(const machine *mc, const machine_process *p) {
+    const model *m = mc->model;
+    return (machine_loop){.step = p->at, .waits = sum(p->waits, m->cursor_count),
+                          .releases = sum(p->releases, m->cursor_count),
+                          .fills = sum(p->fills, m->tile_count), .flights = p->flight_count};
+}
+
+static bool way_of(machine *mc, machine_process *p, const model_step *step) {
+    int64_t value = 0;
+    if (!step->depends_on_data) {
+        if (extents_integer(&p->values, step->statement->branch.condition, &value)) return value != 0;
+    }
+    int number = p->data_branches++;
+    switch (mc->run->pattern) {
+    case 0: return false;
+    case 1: return true;
+    case 2: return number % 2 == 0;
+    default: return number % 2 == 1;
+    }
+}
+
+static void enter_if(machine *mc, machine_process *p, const model_step *step) {
+    bool taken = way_of(mc, p, step);
+    if (!taken) {
+        if (step->commits && !p->executor) {
+            events_record record = {EVENT_SKIP, p->at, -1, -1, step->commits};
+            list_push(mc->memory, &p->trace, record);
+        }
+        p->at = step->other + 1;
+        return;
+    }
+    machine_loop before = {.step = p->at};
+    if (step->depends_on_data) before = here(mc, p);
+    p->nest[p->nest_count++] = before;
+    p->at++;
+}
+
+static void leave_if(machine *mc, machine_process *p, const model_step *step) {
+    const model_step *begin = &mc->model->roles[p->role].steps[step->other];
+    machine_loop before = p->nest[--p->nest_count];
+    if (begin->depends_on_data) {
+        machine_loop now = here(mc, p);
+        bool same = now.waits == before.waits && now.releases == before.releases &&
+                    now.fills == before.fills && now.flights == before.flights;
+        if (!same) machine_report(mc, FAULT_BRANCH_DIFFERS, begin, -1, (str){0});
+    }
+    p->at++;
+}
+
+static void enter_for(machine *mc, machine_process *p, const model_step *step) {
+    const tl_for *loop = &step->statement->loop;
+    int64_t from, to;
+    /* Bounds that only data decide: as often as the pattern says. */
+    if (!extents_integer(&p->values, loop->from, &from)) from = 0;
+    if (!extents_integer(&p->values, loop->to, &to)) to = from + (mc->run->pattern & 1);
+    if (from >= to) {
+        p->at = step->other + 1;
+        return;
+    }
+    p->nest[p->nest_count++] = (machine_loop){.step = p->at, .value = from, .end = to};
+    extents_values_set(&p->values, loop->symbol, from);
+    p->at++;
+}
+
+static void repeat_for(machine_process *p, const model_step *step) {
+    machine_loop *loop = &p->nest[p->nest_count - 1];
+    const tl_symbol *symbol = step->statement->loop.symbol;
+    if (++loop->value < loop->end) {
+        extents_values_set(&p->values, symbol, loop->value);
+        p->at = loop->step + 1;
+        return;
+    }
+    extents_values_forget(&p->values, symbol);
+    p->nest_count--;
+    p->at++;
+}
+
+static bool is_whole_body(const model_step *step) {
+    return step->statement->kind == TL_ROLE;
+}
+
+static void end_tile(machine *mc, machine_process *p, const model_step *step) {
+    const model *m = mc->model;
+    if (is_whole_body(step)) {
+        check_tile_end(mc, p, step);
+        for (int t = 0; t < m->tile_count; t++) {
+            p->registers[t].is_defined = false;
+            p->registers[t].origin = (machine_origin){0};
+        }
+    }
+    p->at = ++p->tile_number < mc->tiles_to_walk ? step->other + 1 : p->at + 1;
+}
+
+static void redo_lets(machine_process *p, const model_step *step) {
+    for (int i = 0; i < step->statement->let.count; i++) {
+        const tl_symbol *symbol = step->statement->let.items[i].symbol;
+        if (symbol && symbol->kind == TL_SYMBOL_CONSTANT) extents_values_forget(&p->values, symbol);
+    }
+    p->at++;
+}
+
+/* Moves a process until it blocks or ends. Returns how many steps it made. */
+static int advance(machine *mc, machine_process *p) {
+    const model_role *role = &mc->model->roles[p->role];
+    int moves = 0;
+    p->is_blocked = false;
+    while (!p->is_done && !p->is_blocked && !mc->is_stopped) {
+        const model_step *step = &role->steps[p->at];
+        if (++mc->events_in_run > EVENTS_IN_RUN_MAX || ++mc->events > EVENTS_MAX) {
+            machine_report(mc, FAULT_TOO_LONG, step, -1, mc->model->kernel->name);
+            mc->is_stopped = true;
+            break;
+        }
+        switch (step->kind) {
+        case STEP_LET: redo_lets(p, step); break;
+        case STEP_FOR: enter_for(mc, p, step); break;
+        case STEP_END_FOR: repeat_for(p, step); break;
+        case STEP_IF: enter_if(mc, p, step); break;
+        case STEP_END_IF: leave_if(mc, p, step); break;
+        case STEP_TILES: p->at++; break;
+        case STEP_END_TILES: end_tile(mc, p, step); break;
+        case STEP_END:
+            p->is_done = true;
+            if (!is_whole_body(&role->steps[0])) check_tile_end(mc, p, step);
+            break;
+        default:
+            if (machine_act(mc, p, step) == MACHINE_BLOCKED) p->is_blocked = true;
+            else p->at++;
+        }
+        if (!p->is_blocked) moves++;
+    }
+    return moves;
+}
+
+/* --- no executor can move ---------------------------------------------------------------------- */
+
+/* The latest Wait of any reader that still holds a generation of the tile. */
+static const tl_statement *holder_of(const machine *mc, int tile) {
+    for (int c = 0; c < mc->model->cursor_count; c++) {
+        if (mc->model->cursors[c].tile != tile) continue;
+        const model_role *role = &mc->model->roles[mc->model->cursors[c].role];
+        for (int i = 0; i < role->processes; i++) {
+            const machine_process *p = &mc->processes[role->first_process + i];
+            if (p->waits[c] > p->releases[c]) return p->waited_at[c];
+        }
+    }
+    return NULL;
+}
+
+static void report_stuck(machine *mc) {
+    const machine_process *first = NULL;
+    int stuck = 0;
+    for (int i = 0; i < mc->model->process_count; i++) {
+        const machine_process *p = &mc->processes[i];
+        if (!p->is_blocked) continue;
+        stuck++;
+        const model_step *step = &mc->model->roles[p->role].steps[p->at];
+        const model_step *best = first ? &mc->model->roles[first->role].steps[first->at] : NULL;
+        if (!best || (best->kind == STEP_WAIT && step->kind != STEP_WAIT)) first = p;
+    }
+    if (!first || mc->is_tainted) return;
+    const model_step *step = &mc->model->roles[first->role].steps[first->at];
+    events_finding *f = NULL;
+    bool copies = step->kind == STEP_COPY;
+    int tile = copies ? step->target.tile : step->what.tile;
+    if (copies || step->kind == STEP_COMPUTE) {
+        int holder = step->target.tile;
+        if (copies) machine_slot_is_free(mc, first, tile, &holder);
+        f = machine_report(mc, FAULT_SLOT_HELD, step, step->target.tile,
+                           mc->model->tiles[step->target.tile].name);
+        if (!f) return;
+        f->range = step->target.range.end ? step->target.range : f->range;
+        f->other = copies ? holder_of(mc, holder) : NULL;
+        f->other_name = mc->model->tiles[holder].name;
+        if (!f->other && mc->channels[holder].generations.count) {
+            int last = mc->channels[holder].generations.count - 1;
+            f->other = mc->channels[holder].generations.items[last].by;
+            f->by_view = true; /* filled, and not waited for yet */
+        }
+        return;
+    }
+    if (step->subject == SUBJECT_CHANNEL && stuck == 1) {
+        machine_report(mc, FAULT_NOTHING_COMES, step, tile, step->what.name);
+        return;
+    }
+    f = machine_report(mc, FAULT_DEADLOCK, step, -1,
+                       step->subject == SUBJECT_TURN ? mc->model->turns[step->turn].name
+                                                     : step->what.name);
+    if (!f) return;
+    f->range = step->statement->range;
+    for (int i = 0; i < mc->model->process_count; i++) {
+        const machine_process *p = &mc->processes[i];
+        if (!p->is_blocked || p == first || p->role == first->role) continue;
+        f->other = mc->model->roles[p->role].steps[p->at].statement;
+    }
+}
+
+static void run_once(machine *mc) {
+    int moves = 1;
+    while (moves && !mc->is_stopped) {
+        moves = 0;
+        for (int i = 0; i < mc->model->process_count; i++) {
+            if (!mc->processes[i].is_done) moves += advance(mc, &mc->processes[i]);
+        }
+    }
+    if (mc->is_stopped) return;
+    bool all_done = true;
+    for (int i = 0; i < mc->model->process_count; i++) all_done &= mc->processes[i].is_done;
+    if (!all_done) report_stuck(mc);
+    else check_run_end(mc);
+}
+
+events_result events_run(arena *memory, const model *m, const extents *x) {
+    machine mc = {.memory = memory, .model = m, .extents = x, .tiles_to_walk = 1};
+    if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = 2;
+    mc.reported = arena_array(memory, bool, m->tile_count + 1);
+    make_processes(&mc);
+    LIST(events_trace) traces = {0};
+    for (int i = 0; i < x->run_count && m->role_count; i++) {
+        start_run(&mc, &x->runs[i]);
+        run_once(&mc);
+        if (mc.is_stopped) break;
+        for (int r = 0; r < m->role_count; r++) {
+            const machine_process *p = &mc.processes[m->roles[r].first_process];
+            events_trace trace = {r, p->trace.items, p->trace.count};
+            if (trace.count) list_push(memory, &traces, trace);
+        }
+    }
+    return (events_result){mc.findings.items, mc.findings.count, traces.items, traces.count,
+                           mc.events};
+}

@@ -1,0 +1,418 @@
+#include "check/extents.h"
+
+#include <string.h>
+
+enum {
+    CANDIDATES_MAX = 40,
+    GRANULES_MAX = 8,
+    COMBINATIONS_MAX = 1200,
+    SIGNATURE_MAX = 32,
+    LOOK_AHEAD_MAX = 8,
+    LET_DEPTH_MAX = 48,
+};
+
+/* --- values ------------------------------------------------------------------------------------ */
+
+extents_values extents_values_new(arena *memory, const extents *x) {
+    return (extents_values){.extents = x,
+                            .integers = arena_array(memory, int64_t, x->model->slot_count),
+                            .known = arena_array(memory, unsigned char, x->model->slot_count)};
+}
+
+void extents_values_start(extents_values *v, const extents_run *run) {
+    v->run = run;
+    memset(v->known, 0, (size_t)v->extents->model->slot_count);
+    for (int i = 0; i < v->extents->variable_count; i++) {
+        extents_values_set(v, v->extents->variables[i].symbol, run->values[i]);
+    }
+}
+
+void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t value) {
+    int slot = model_slot(v->extents->model, symbol);
+    if (slot < 0) return;
+    v->integers[slot] = value;
+    v->known[slot] = 1;
+}
+
+void extents_values_forget(extents_values *v, const tl_symbol *symbol) {
+    int slot = model_slot(v->extents->model, symbol);
+    if (slot >= 0) v->known[slot] = 0;
+}
+
+static bool give(tl_value *out, int64_t value) {
+    *out = (tl_value){.integer = value, .real = (double)value};
+    return true;
+}
+
+static bool lookup(void *context, const tl_expr *e, tl_value *out) {
+    extents_values *v = context;
+    const tl_symbol *s = e->symbol;
+    if (!s) return false;
+    if (e->kind == TL_ELEMENT) {
+        if (e->space == TL_REGISTER || e->space == TL_SHARED) return false;
+        for (int i = 0; i < v->extents->variable_count; i++) {
+            const tl_expr *element = v->extents->variables[i].element;
+            if (element && tl_expr_equal(element, e)) return give(out, v->run->values[i]);
+        }
+        return give(out, 0);
+    }
+    if (s->is_known && s->is_integer) return give(out, s->integer);
+    int slot = model_slot(v->extents->model, s);
+    if (slot >= 0 && v->known[slot]) return give(out, v->integers[slot]);
+    switch (s->kind) {
+    case TL_SYMBOL_SIZE: return give(out, 1);
+    case TL_SYMBOL_GRID: return give(out, 0);
+    case TL_SYMBOL_SCALAR: return s->is_real ? false : give(out, 1);
+    case TL_SYMBOL_CONSTANT: break;
+    default: return false;
+    }
+    if (!s->value || v->depth >= LET_DEPTH_MAX) return false;
+    v->depth++;
+    bool has_value = tl_evaluate(s->value, lookup, v, out);
+    v->depth--;
+    if (has_value && !out->is_real && slot >= 0) {
+        v->integers[slot] = out->integer;
+        v->known[slot] = 1;
+    }
+    return has_value;
+}
+
+bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value) {
+    tl_value result;
+    if (!e || !tl_evaluate(e, lookup, v, &result) || result.is_real) return false;
+    *value = result.integer;
+    return true;
+}
+
+/* --- what control depends on ------------------------------------------------------------------- */
+
+typedef struct chooser {
+    extents *x;
+    arena *memory;
+    unsigned char *seen; /* by slot: this let was followed */
+    int64_t granules[GRANULES_MAX];
+    int granule_count;
+    const tl_expr *signature[SIGNATURE_MAX];
+    int signature_count;
+    int depth;
+} chooser;
+
+static bool follow(void *context, const tl_expr *e);
+
+static void add_granule(chooser *c, const tl_expr *e) {
+    int64_t value;
+    if (!e || !tl_known_integer(e, &value) || value <= 1 || value > (1 << 20)) return;
+    for (int i = 0; i < c->granule_count; i++) {
+        if (c->granules[i] == value) return;
+    }
+    if (c->granule_count < GRANULES_MAX) c->granules[c->granule_count++] = value;
+}
+
+static const tl_expr *walk_extent(const model *m, const tl_symbol *symbol) {
+    for (int i = 0; m->grid && i < m->grid->grid.count; i++) {
+        if (m->grid->grid.items[i].symbol == symbol) return m->grid->grid.items[i].extent;
+    }
+    return NULL;
+}
+
+static void add_variable(chooser *c, const tl_symbol *symbol, const tl_expr *element) {
+    extents *x = c->x;
+    for (int i = 0; i < x->variable_count; i++) {
+        const extents_variable *v = &x->variables[i];
+        if (symbol && v->symbol == symbol) return;
+        if (element && v->element && tl_expr_equal(v->element, element)) return;
+    }
+    if (x->variable_count == EXTENTS_VARIABLES_MAX) return;
+    extents_variable *v = &x->variables[x->variable_count++];
+    *v = (extents_variable){.symbol = symbol, .element = element};
+    if (symbol && symbol->kind == TL_SYMBOL_GRID) {
+        v->walk = walk_extent(x->model, symbol);
+        const tl_expr *walk = v->walk; /* following it may add more variables */
+        model_visit(walk, follow, c);
+    }
+}
+
+static bool follow(void *context, const tl_expr *e) {
+    chooser *c = context;
+    if (e->kind == TL_BINARY) {
+        bool divides = e->operator == TL_OVER || e->operator == TL_MODULO;
+        if (divides || e->operator == TL_TIMES) add_granule(c, e->right);
+        if (e->operator == TL_TIMES) add_granule(c, e->left);
+        return true;
+    }
+    if (e->kind == TL_ELEMENT) {
+        if (e->space != TL_REGISTER && e->space != TL_SHARED) add_variable(c, NULL, e);
+        return true;
+    }
+    const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
+    if (!s || s->is_known) return true;
+    bool varies = s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_GRID ||
+                  (s->kind == TL_SYMBOL_SCALAR && !s->is_real);
+    if (varies) add_variable(c, s, NULL);
+    int slot = model_slot(c->x->model, s);
+    if (s->kind == TL_SYMBOL_CONSTANT && slot >= 0 && !c->seen[slot] && c->depth < LET_DEPTH_MAX) {
+        c->seen[slot] = 1;
+        c->depth++;
+        model_visit(s->value, follow, c);
+        c->depth--;
+    }
+    return true;
+}
+
+typedef struct loop_search {
+    int depth;
+    bool found;
+} loop_search;
+
+static bool find_loop(void *context, const tl_expr *e) {
+    loop_search *search = context;
+    const tl_symbol *s = e->symbol;
+    if (!s || search->found) return !search->found;
+    if (s->kind == TL_SYMBOL_LOOP) search->found = true;
+    if (s->kind == TL_SYMBOL_CONSTANT && !s->is_known && search->depth < LET_DEPTH_MAX) {
+        search->depth++;
+        model_visit(s->value, find_loop, search);
+        search->depth--;
+    }
+    return !search->found;
+}
+
+static bool follows_loop(const tl_expr *e) {
+    loop_search search = {0};
+    model_visit(e, find_loop, &search);
+    return search.found;
+}
+
+/* Keeps the largest parts of a control expression that no loop changes. */
+static void add_signature(chooser *c, const tl_expr *e) {
+    if (!e || c->signature_count == SIGNATURE_MAX) return;
+    if (follows_loop(e)) {
+        add_signature(c, e->left);
+        add_signature(c, e->right);
+        for (int i = 0; i < e->item_count; i++) add_signature(c, e->items[i]);
+        bool looks = e->kind == TL_BINARY && (e->operator == TL_PLUS || e->operator == TL_MINUS);
+        int64_t ahead;
+        if (looks && e->right && tl_known_integer(e->right, &ahead)) {
+            if (ahead < 0) ahead = -ahead;
+            if (ahead > LOOK_AHEAD_MAX) ahead = LOOK_AHEAD_MAX;
+            if (ahead > c->x->look_ahead) c->x->look_ahead = (int)ahead;
+        }
+        return;
+    }
+    int64_t value;
+    if (tl_known_integer(e, &value)) return;
+    for (int i = 0; i < c->signature_count; i++) {
+        if (tl_expr_equal(c->signature[i], e)) return;
+    }
+    c->signature[c->signature_count++] = e;
+}
+
+static void add_control(chooser *c, const tl_expr *e) {
+    model_visit(e, follow, c);
+    add_signature(c, e);
+}
+
+static void collect(chooser *c) {
+    const model *m = c->x->model;
+    for (int r = 0; r < m->role_count; r++) {
+        for (int i = 0; i < m->roles[r].step_count; i++) {
+            const model_step *step = &m->roles[r].steps[i];
+            if (step->kind == STEP_FOR) {
+                add_control(c, step->statement->loop.from);
+                add_control(c, step->statement->loop.to);
+            }
+            if (step->kind == STEP_IF && !step->depends_on_data) {
+                add_control(c, step->statement->branch.condition);
+            }
+            const tl_place *place = step->kind == STEP_COPY      ? &step->statement->copy.place
+                                    : step->kind == STEP_COMPUTE ? &step->statement->compute.place
+                                                                 : NULL;
+            for (int k = 0; place && k < place->count; k++) {
+                if (place->items[k].at && follows_loop(place->items[k].at)) {
+                    add_control(c, place->items[k].at);
+                }
+            }
+        }
+    }
+}
+
+/* --- candidates -------------------------------------------------------------------------------- */
+
+static void add_candidate(int64_t *values, int *count, int64_t value) {
+    int at = 0;
+    while (at < *count && values[at] < value) at++;
+    if ((at < *count && values[at] == value) || *count == CANDIDATES_MAX) return;
+    memmove(values + at + 1, values + at, (size_t)(*count - at) * sizeof *values);
+    values[at] = value;
+    ++*count;
+}
+
+static void find_candidates(chooser *c, extents_variable *v, int most) {
+    int64_t values[CANDIDATES_MAX];
+    int count = 0;
+    int steps = c->x->steps;
+    if (v->walk) {
+        for (int i = 0; i <= steps; i++) add_candidate(values, &count, i);
+    } else {
+        for (int i = 0; i <= steps && (i < 2 || !c->granule_count); i++) {
+            add_candidate(values, &count, i);
+        }
+        for (int i = 1; i <= steps; i++) {
+            for (int g = 0; g < c->granule_count; g++) {
+                add_candidate(values, &count, i * c->granules[g]);
+                add_candidate(values, &count, i * c->granules[g] + 1);
+            }
+        }
+        for (int i = 0; i <= steps; i++) add_candidate(values, &count, i);
+    }
+    int keep = count < most ? count : most;
+    v->candidates = arena_array(c->memory, int64_t, keep);
+    v->candidate_count = keep;
+    for (int i = 0; i < keep; i++) {
+        v->candidates[i] = values[keep == 1 ? 0 : (int)((int64_t)i * (count - 1) / (keep - 1))];
+    }
+}
+
+static int list_length(int variables) {
+    int length = CANDIDATES_MAX;
+    for (; length > 2; length--) {
+        int64_t product = 1;
+        for (int i = 0; i < variables && product <= COMBINATIONS_MAX; i++) product *= length;
+        if (product <= COMBINATIONS_MAX) break;
+    }
+    return length;
+}
+
+/* --- runs -------------------------------------------------------------------------------------- */
+
+static bool mentions_only_variables(const extents *x, const tl_expr *e);
+
+typedef struct mention {
+    const extents *x;
+    bool others;
+} mention;
+
+static bool find_others(void *context, const tl_expr *e) {
+    mention *found = context;
+    const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
+    if (e->kind == TL_ELEMENT) found->others = true;
+    if (!s || s->is_known) return !found->others;
+    if (s->kind == TL_SYMBOL_CONSTANT) {
+        found->others |= !mentions_only_variables(found->x, s->value);
+        return !found->others;
+    }
+    bool known = false;
+    for (int i = 0; i < found->x->variable_count; i++) {
+        known |= found->x->variables[i].symbol == s;
+    }
+    found->others |= !known;
+    return !found->others;
+}
+
+static bool mentions_only_variables(const extents *x, const tl_expr *e) {
+    mention found = {.x = x};
+    model_visit(e, find_others, &found);
+    return !found.others;
+}
+
+static bool allowed(chooser *c, extents_values *v) {
+    const extents *x = c->x;
+    int64_t value;
+    for (int i = 0; i < x->variable_count; i++) {
+        const tl_expr *walk = x->variables[i].walk;
+        if (!walk) continue;
+        if (extents_integer(v, walk, &value) && v->run->values[i] >= value) return false;
+    }
+    for (const tl_statement *s = x->model->kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
+        const tl_expr *condition = s->parameter.condition;
+        if (!condition || !mentions_only_variables(x, condition)) continue;
+        if (extents_integer(v, condition, &value) && !value) return false;
+    }
+    for (int r = 0; r < x->model->role_count; r++) {
+        const model_role *role = &x->model->roles[r];
+        for (int i = 0; i < role->step_count; i++) {
+            if (role->steps[i].kind != STEP_FOR) continue;
+            const tl_for *loop = &role->steps[i].statement->loop;
+            int64_t from, to;
+            if (tl_known_integer(loop->from, &from) && tl_known_integer(loop->to, &to)) continue;
+            if (follows_loop(loop->from) || follows_loop(loop->to)) continue;
+            if (!extents_integer(v, loop->from, &from)) continue;
+            if (!extents_integer(v, loop->to, &to)) continue;
+            if (to - from > x->steps) return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t signature_of(chooser *c, extents_values *v) {
+    uint64_t hash = 14695981039346656037u;
+    for (int i = 0; i < c->signature_count; i++) {
+        int64_t value = INT64_MIN;
+        extents_integer(v, c->signature[i], &value);
+        hash = (hash ^ (uint64_t)value) * 1099511628211u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static void choose_runs(chooser *c) {
+    extents *x = c->x;
+    bool has_data = false;
+    for (int r = 0; r < x->model->role_count; r++) {
+        for (int i = 0; i < x->model->roles[r].step_count; i++) {
+            has_data |= x->model->roles[r].steps[i].depends_on_data;
+        }
+    }
+    int patterns = has_data ? 4 : 1;
+    LIST(extents_run) runs = {0};
+    LIST(uint64_t) signatures = {0};
+    extents_values values = extents_values_new(c->memory, x);
+    int at[EXTENTS_VARIABLES_MAX] = {0};
+    extents_run run = {0};
+    for (;;) {
+        for (int i = 0; i < x->variable_count; i++) {
+            run.values[i] = x->variables[i].candidates[at[i]];
+        }
+        extents_values_start(&values, &run);
+        if (allowed(c, &values) && runs.count + patterns <= EXTENTS_RUNS_MAX) {
+            uint64_t signature = signature_of(c, &values);
+            bool is_new = true;
+            for (int i = 0; i < signatures.count; i++) is_new &= signatures.items[i] != signature;
+            if (is_new) {
+                list_push(c->memory, &signatures, signature);
+                for (run.pattern = 0; run.pattern < patterns; run.pattern++) {
+                    list_push(c->memory, &runs, run);
+                }
+                run.pattern = 0;
+            }
+        }
+        int digit = 0;
+        while (digit < x->variable_count && ++at[digit] == x->variables[digit].candidate_count) {
+            at[digit++] = 0;
+        }
+        if (digit == x->variable_count) break;
+    }
+    x->runs = runs.items;
+    x->run_count = runs.count;
+}
+
+extents *extents_choose(arena *memory, const model *m) {
+    extents *x = arena_new(memory, extents);
+    *x = (extents){.model = m};
+    chooser c = {.x = x, .memory = memory};
+    c.seen = arena_array(memory, unsigned char, m->slot_count);
+    collect(&c);
+    for (const tl_statement *s = m->kernel->body.first; s; s = s->next) {
+        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        if (!is_parameter || !s->parameter.condition) continue;
+        if (mentions_only_variables(x, s->parameter.condition)) {
+            model_visit(s->parameter.condition, follow, &c);
+        }
+    }
+    x->steps = m->stages_most + x->look_ahead + 2;
+    int length = list_length(x->variable_count);
+    for (int i = 0; i < x->variable_count; i++) find_candidates(&c, &x->variables[i], length);
+    choose_runs(&c);
+    return x;
+}

@@ -1,0 +1,59 @@
+/* Small extents: the finitely many runs that decide the hazard rules.
+ *
+ * A kernel's control (loop bounds, conditions, coordinates that follow a loop) depends on a few
+ * lengths, table elements and grid indices. extents_choose tries small values for them, chosen around
+ * multiples of the tile sizes they are divided by, and keeps one of each set of values that the
+ * control cannot tell apart and in which every loop runs at most extents.steps times.
+ */
+#ifndef FLASHTL_CHECK_EXTENTS_H
+#define FLASHTL_CHECK_EXTENTS_H
+
+#include "check/model.h"
+
+enum { EXTENTS_VARIABLES_MAX = 12, EXTENTS_RUNS_MAX = 160 };
+
+/* Something control depends on: a symbol (length, scalar, grid index), or a table element. */
+typedef struct extents_variable {
+    const tl_symbol *symbol;
+    const tl_expr *element;
+    const tl_expr *walk; /* of a grid index: how many there are */
+    int64_t *candidates;
+    int candidate_count;
+} extents_variable;
+
+typedef struct extents_run {
+    int64_t values[EXTENTS_VARIABLES_MAX];
+    int pattern; /* which way an `if` on data goes: 0 never, 1 always, 2 and 3 in turns */
+} extents_run;
+
+typedef struct extents {
+    const model *model;
+    extents_variable variables[EXTENTS_VARIABLES_MAX];
+    int variable_count;
+    extents_run *runs;
+    int run_count;
+    int look_ahead; /* largest constant by which a guard or coordinate looks ahead */
+    int steps;      /* most iterations of a loop whose bounds are not constants */
+} extents;
+
+extents *extents_choose(arena *memory, const model *m);
+
+/* The values of names in one run, for tl_evaluate. Names that control does not depend on have an
+ * arbitrary small value. Real-valued names have none.
+ */
+typedef struct extents_values {
+    const extents *extents;
+    const extents_run *run;
+    int64_t *integers; /* by model_slot */
+    unsigned char *known;
+    int depth;
+} extents_values;
+
+extents_values extents_values_new(arena *memory, const extents *x);
+void extents_values_start(extents_values *v, const extents_run *run);
+void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t value);
+void extents_values_forget(extents_values *v, const tl_symbol *symbol);
+/* False when the value is not known or no integer. */
+bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value);
+
+#endif

@@ -1,0 +1,96 @@
+/* The state of the event machine (check/events.c), shared by its two files: events.c walks the steps,
+ * effects.c says what one action does.
+ */
+#ifndef FLASHTL_CHECK_MACHINE_H
+#define FLASHTL_CHECK_MACHINE_H
+
+#include "check/events.h"
+
+enum { MACHINE_QUEUE_MAX = 64, MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
+
+typedef struct machine_origin {
+    int64_t at[MODEL_AXES_MAX];
+    bool known[MODEL_AXES_MAX];
+} machine_origin;
+
+/* One generation of a channel. */
+typedef struct machine_generation {
+    const tl_statement *by;
+    machine_origin origin;
+} machine_generation;
+
+typedef struct machine_channel {
+    LIST(machine_generation) generations;
+} machine_channel;
+
+/* A register tile of one executor. */
+typedef struct machine_register {
+    bool is_defined;
+    int opened, waited, released; /* of a ring */
+    machine_origin origin;
+} machine_register;
+
+/* A product or store that has not ended. */
+typedef struct machine_flight {
+    const model_step *step;
+    int tile, generation;         /* product: its target (ring: which); store: -1 */
+    const tl_symbol *stores;      /* store */
+    int sources[MODEL_READS_MAX], source_generations[MODEL_READS_MAX], source_count;
+} machine_flight;
+
+typedef struct machine_loop {
+    int step;
+    int64_t value, end;
+    int waits, releases, fills, flights; /* `if` on data: the state before it */
+} machine_loop;
+
+typedef struct machine_process {
+    int role, executor;
+    int at;
+    bool is_done, is_blocked;
+    int tile_number, data_branches;
+    extents_values values;
+    int *fills;            /* by tile */
+    int *waits, *releases; /* by cursor */
+    const tl_statement **waited_at; /* by cursor: the latest Wait */
+    machine_register *registers;    /* by tile */
+    machine_flight flights[MACHINE_QUEUE_MAX]; /* in order of issue */
+    int flight_count;
+    machine_loop nest[MACHINE_NESTING_MAX];
+    int nest_count;
+    bool has_turn[MODEL_ROLES_MAX];
+    LIST(events_record) trace;
+} machine_process;
+
+typedef struct machine {
+    arena *memory;
+    const model *model;
+    const extents *extents;
+    const extents_run *run;
+    machine_channel *channels; /* by tile */
+    machine_process *processes;
+    int turn_holder[MODEL_ROLES_MAX];
+    int tiles_to_walk;
+    bool is_tainted;           /* this run broke a rule: what follows from it is not reported */
+    bool is_stopped;
+    bool *reported;            /* by tile: one report each */
+    bool reported_other[FAULT_TOO_LONG + 1];
+    int events, events_in_run;
+    LIST(events_finding) findings;
+} machine;
+
+typedef enum machine_outcome { MACHINE_MOVED, MACHINE_BLOCKED } machine_outcome;
+
+/* Executes one acting step (Copy, Compute, Reshape, Wait, Release) of a process. */
+machine_outcome machine_act(machine *mc, machine_process *p, const model_step *step);
+
+/* Adds a finding; 'tile' (or -1) has one at most. NULL when it was reported before. */
+events_finding *machine_report(machine *mc, events_fault fault, const model_step *step, int tile,
+                               str name);
+
+/* How many generations of a channel have been filled by all executors of its filler. */
+int machine_landed(const machine *mc, int tile);
+/* May this process take the next slot? Else *holder is the tile that holds it. */
+bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile, int *holder);
+
+#endif

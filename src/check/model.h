@@ -1,0 +1,144 @@
+/* A kernel as the rules see it: tiles, channels with their readers' cursors, and each role as a flat
+ * list of steps with every operand resolved. Built once from a bound kernel; all later rules read it.
+ * Lives in the arena it was built in and points into the tree, which must not change meanwhile.
+ */
+#ifndef FLASHTL_CHECK_MODEL_H
+#define FLASHTL_CHECK_MODEL_H
+
+#include "check/check.h"
+
+enum {
+    MODEL_READS_MAX = 12,
+    MODEL_AXES_MAX = 4,
+    MODEL_STAGES_MAX = 64,
+    MODEL_TILES_MAX = 256,
+    MODEL_ROLES_MAX = 16,
+    MODEL_PROCESSES_MAX = 64,
+};
+
+typedef struct model_axis {
+    str name;       /* index name; empty when not known */
+    int id;         /* equal names, equal numbers; -1 when not known */
+    int64_t extent; /* of the tile; 0 when not known at compile time */
+} model_axis;
+
+/* A tile of `Allocate`: a channel when shared, divided over a role's threads when in registers. */
+typedef struct model_tile {
+    const tl_symbol *symbol;
+    const tl_statement *allocation;
+    diag_range declared;
+    tl_space space;
+    tl_type type;
+    str name;        /* as messages call it: K_shared, S */
+    int stages;
+    int role;        /* register: the role it belongs to; shared: the role that fills it; -1: none */
+    int group;       /* shared: tiles `in place of` one another have the same number */
+    bool by_mbarrier;
+    model_axis axes[MODEL_AXES_MAX];
+    int axis_count;
+} model_tile;
+
+/* A role's place in a channel's ring. A view that a role waits for by name has its own. */
+typedef struct model_cursor {
+    int tile, role;
+    const tl_symbol *symbol;
+    str name;
+} model_cursor;
+
+/* One operand of a step. */
+typedef struct model_use {
+    int tile;
+    int cursor;               /* shared: by which the generation is found; -1: no Wait names it */
+    const tl_symbol *symbol;  /* as written: a view, perhaps */
+    const tl_operand *operand; /* of a Compute; NULL when it stands in an expression or a Copy */
+    diag_range range;
+    str name;
+} model_use;
+
+typedef enum model_step_kind {
+    STEP_COPY, STEP_COMPUTE, STEP_RESHAPE, STEP_WAIT, STEP_RELEASE,
+    STEP_LET, STEP_FOR, STEP_END_FOR, STEP_IF, STEP_END_IF,
+    STEP_TILES, STEP_END_TILES, /* the walk over this block's tiles */
+    STEP_END
+} model_step_kind;
+
+typedef enum model_subject {
+    SUBJECT_NONE,
+    SUBJECT_CHANNEL, /* a cursor */
+    SUBJECT_REGISTER,
+    SUBJECT_STORES,  /* of a global tensor */
+    SUBJECT_TURN
+} model_subject;
+
+typedef struct model_step {
+    model_step_kind kind;
+    tl_statement *statement;
+    int other;       /* FOR, IF, TILES: the matching end; the ends: their beginning */
+    int depth;       /* loops around it */
+    model_use reads[MODEL_READS_MAX];
+    int read_count;
+    model_use target; /* tile -1 when it is none */
+    bool has_target;
+    bool accumulates, is_async;
+    int contracted;              /* axis id, of a GEMM; -1 when not known */
+    const tl_symbol *stores;     /* Copy to global: the tensor or view */
+    const tl_symbol *loads;      /* Copy from global */
+    const tl_spot *origins[MODEL_AXES_MAX]; /* Copy from global: of each axis of the target; NULL: 0 */
+    bool origin_known[MODEL_AXES_MAX];
+    model_subject subject;       /* WAIT, RELEASE */
+    model_use what;
+    int turn;
+    bool depends_on_data;        /* IF: a register tile or a table element decides */
+    int commits;                 /* COPY: 1 when it is a cp.async group; IF: of its whole body */
+} model_step;
+
+typedef struct model_role {
+    const tl_statement *statement;
+    str name;
+    int executors, threads;
+    int processes;     /* executors that have to be told apart: all when they take turns, else 1 */
+    int first_process; /* number of its first process in the kernel */
+    model_step *steps;
+    int step_count;
+} model_role;
+
+typedef struct model_turn {
+    const tl_symbol *symbol;
+    int role;
+    str name;
+} model_turn;
+
+typedef struct model {
+    arena *memory;
+    tl_kernel *kernel;
+    model_tile *tiles;
+    int tile_count;
+    model_cursor *cursors;
+    int cursor_count;
+    model_role *roles;
+    int role_count, process_count;
+    model_turn *turns;
+    int turn_count;
+    const tl_statement *grid;    /* NULL when there is none */
+    str *axis_names;
+    int axis_name_count;
+    int stages_most;             /* largest `stages` */
+    const tl_symbol **slots;     /* open hash: where the machine keeps a symbol's value */
+    int slot_count;              /* a power of two */
+} model;
+
+/* Builds the model. Total: what cannot be resolved is left out (others report it). */
+model *model_build(arena *memory, tl_kernel *kernel);
+
+int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space); /* -1: none */
+int model_slot(const model *m, const tl_symbol *symbol);                       /* -1: none */
+/* Number of the axis of that name in the tile; -1 when it has none. */
+int model_axis_of(const model_tile *tile, int axis_id);
+/* Does the tile of a use have that many executors reading it? Executors of the roles that wait. */
+int model_readers(const model *m, int tile);
+
+/* Calls 'visit' for e and everything below it, until it returns false. Depth is the parser's. */
+typedef bool model_visitor(void *context, const tl_expr *e);
+bool model_visit(const tl_expr *e, model_visitor *visit, void *context);
+
+#endif
