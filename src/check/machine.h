@@ -5,6 +5,7 @@
 #define FLASHTL_CHECK_MACHINE_H
 
 #include "check/events.h"
+#include "tl/tl.h"
 
 enum { MACHINE_QUEUE_MAX = 64, MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
 

@@ -34,7 +34,8 @@ static int axis_id(builder *b, str name) {
 
 /* X where X has one place, else X_shared or X_register. */
 static str tile_name(arena *memory, const tl_symbol *symbol, tl_space space) {
-    int places = (symbol->parameter || symbol->view ? 1 : 0) + (symbol->shared.exists ? 1 : 0) +
+    if (symbol->variable) symbol = symbol->variable;
+    int places = (symbol->axes ? 1 : 0) + (symbol->shared.exists ? 1 : 0) +
                  (symbol->in_register.exists ? 1 : 0);
     if (places <= 1) return symbol->name;
     return str_format(memory, "%.*s_%s", STR_ARGS(symbol->name),
@@ -50,7 +51,7 @@ static void add_tile(builder *b, tl_statement *s, int index) {
     model_tile t = {.symbol = symbol, .allocation = s, .space = a->space, .type = a->type,
                     .stages = 1, .role = a->space == TL_REGISTER ? b->role : -1,
                     .group = b->tiles.count, .declared = a->name_ranges[index],
-                    .by_mbarrier = str_is(a->channel, "mbarrier")};
+                    .uses_mbarrier = str_is(a->channel, "mbarrier")};
     t.name = tile_name(b->model->memory, symbol, a->space);
     int64_t stages;
     if (a->stages && tl_known_integer(a->stages, &stages) && stages >= 1) {
@@ -180,23 +181,20 @@ static void resolve_copy(builder *b, model_step *step) {
     const tl_copy *copy = &step->statement->copy;
     if (!copy->what || !copy->what->symbol) return;
     const tl_expr *to = copy->target ? copy->target : copy->what;
+    tl_end source = tl_copy_source(step->statement), end = tl_copy_target(step->statement);
     step->is_async = copy->is_async;
     step->accumulates = copy->target_kind == TL_ACCUMULATE;
     if (copy->from == TL_GLOBAL) step->loads = copy->what->symbol;
-    else add_read(step, use_of(b, copy->what->symbol, copy->from, copy->what->range));
+    else add_read(step, use_of(b, source.symbol, copy->from, copy->what->range));
     if (copy->to == TL_GLOBAL) step->stores = to->symbol;
-    else step->target = use_of(b, to->symbol, copy->to, to->range);
+    else step->target = use_of(b, end.symbol, copy->to, to->range);
     step->has_target = step->target.tile >= 0;
     for (int i = 0; i < copy->place.count; i++) read_expr(b, step, copy->place.items[i].at, NULL);
     if (step->loads) find_origins(b, step, copy);
-    bool is_tma = str_is(copy->atom, "tma");
-    if (step->is_async && !is_tma && copy->to == TL_SHARED && step->has_target &&
-        !b->tiles.items[step->target.tile].by_mbarrier) {
-        step->commits = 1;
-    }
     if (step->has_target && copy->to == TL_SHARED) {
         model_tile *tile = &b->tiles.items[step->target.tile];
         if (tile->role < 0) tile->role = b->role;
+        if (str_is(copy->atom, "tma")) tile->by_tma = tile->uses_mbarrier = true;
     }
 }
 
@@ -214,14 +212,9 @@ static void resolve_compute(builder *b, model_step *step) {
         tl_product_of(&c->operands[0], &c->operands[1], &product)) {
         step->contracted = axis_id(b, product.contracted.index);
     }
-    const tl_expr *target = c->target;
-    if (!target && c->operand_count && c->operands[0].value &&
-        c->operands[0].value->kind == TL_NAME && c->operation != TL_GEMM) {
-        target = c->operands[0].value;
-    }
+    const tl_expr *target = tl_written_name(step->statement);
     if (target && target->symbol) {
-        step->target = use_of(b, target->symbol, target->space ? target->space : TL_REGISTER,
-                              target->range);
+        step->target = use_of(b, target->symbol, TL_REGISTER, target->range);
         step->has_target = step->target.tile >= 0;
     }
 }
@@ -285,16 +278,6 @@ static void add_nested(builder *b, tl_statement *s, model_step_kind open, model_
                         .target = {.tile = -1}};
     add_step(b, step);
     b->steps.items[at].other = b->steps.count - 1;
-    if (open != STEP_IF) return;
-    /* The copies of nested loops are not counted: how often they run is not known here. */
-    int loops = 0, commits = 0;
-    for (int i = at + 1; i < b->steps.count; i++) {
-        const model_step *inner = &b->steps.items[i];
-        if (inner->kind == STEP_FOR) loops++;
-        if (inner->kind == STEP_END_FOR) loops--;
-        if (inner->kind == STEP_COPY && !loops) commits += inner->commits;
-    }
-    b->steps.items[at].commits = commits;
 }
 
 static void add_statement(builder *b, tl_statement *s) {
@@ -396,6 +379,36 @@ static void fill_role(builder *b, model_role *role, tl_statement *s) {
     role->step_count = b->steps.count;
 }
 
+/* cp.async groups: which copies make one, and how many an `if` that is not taken has to make up for.
+ * The copies of loops inside an `if` are not counted: how often they run is not known here.
+ */
+static void count_commits(model *m, model_role *role) {
+    for (int i = 0; i < role->step_count; i++) {
+        model_step *step = &role->steps[i];
+        if (step->kind != STEP_COPY || !step->is_async || !step->has_target) continue;
+        const model_tile *tile = &m->tiles[step->target.tile];
+        step->commits = tile->space == TL_SHARED && !tile->uses_mbarrier;
+    }
+    for (int i = 0; i < role->step_count; i++) {
+        if (role->steps[i].kind != STEP_IF) continue;
+        int loops = 0;
+        for (int k = i + 1; k < role->steps[i].other; k++) {
+            const model_step *inner = &role->steps[k];
+            if (inner->kind == STEP_FOR) loops++;
+            if (inner->kind == STEP_END_FOR) loops--;
+            if (inner->kind == STEP_COPY && !loops) role->steps[i].commits += inner->commits;
+        }
+    }
+}
+
+/* A channel between roles, like one that is asked for by name or filled by TMA, has barrier objects. */
+static void find_mbarriers(model *m) {
+    for (int c = 0; c < m->cursor_count; c++) {
+        model_tile *tile = &m->tiles[m->cursors[c].tile];
+        if (tile->role >= 0 && tile->role != m->cursors[c].role) tile->uses_mbarrier = true;
+    }
+}
+
 static void build_slots(model *m) {
     m->slot_count = 64;
     while (m->slot_count < 2 * m->kernel->symbol_count) m->slot_count *= 2;
@@ -454,6 +467,8 @@ model *model_build(arena *memory, tl_kernel *kernel) {
     m->cursors = b.cursors.items, m->cursor_count = b.cursors.count;
     m->turns = b.turns.items, m->turn_count = b.turns.count;
     m->axis_names = b.axis_names.items, m->axis_name_count = b.axis_names.count;
+    find_mbarriers(m);
+    for (int r = 0; r < m->role_count; r++) count_commits(m, &m->roles[r]);
     build_slots(m);
     return m;
 }

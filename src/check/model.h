@@ -33,7 +33,7 @@ typedef struct model_tile {
     int stages;
     int role;        /* register: the role it belongs to; shared: the role that fills it; -1: none */
     int group;       /* shared: tiles `in place of` one another have the same number */
-    bool by_mbarrier;
+    bool uses_mbarrier, by_tma;
     model_axis axes[MODEL_AXES_MAX];
     int axis_count;
 } model_tile;

@@ -22,7 +22,7 @@ typedef struct replay {
     const model *model;
     const model_role *role;
     decision *decisions;
-    const bool *is_mbarrier, *is_warp_local; /* by tile */
+    const bool *is_warp_local; /* by tile */
     slot_state **states;                     /* by tile, then generation */
     int *counts, *capacities;
     int commits, landed_commits, epoch;
@@ -64,7 +64,7 @@ static bool fill_needs_barrier(replay *r, int tile, int generation) {
 
 static void replay_fill(replay *r, const events_record *e) {
     decision *d = &r->decisions[e->step];
-    bool is_mbarrier = r->is_mbarrier[e->tile];
+    bool is_mbarrier = r->model->tiles[e->tile].uses_mbarrier;
     bool needs = fill_needs_barrier(r, e->tile, e->generation) && !is_mbarrier;
     if (needs && !d->barrier) {
         r->is_valid = false;
@@ -121,7 +121,7 @@ static void end_run(replay *r, int step) {
 }
 
 static void replay_wait(replay *r, const events_record *e) {
-    if (r->is_mbarrier[e->tile]) return;
+    if (r->model->tiles[e->tile].uses_mbarrier) return;
     if (r->run_count < MODEL_TILES_MAX) {
         r->run_pending[r->run_count] = e->tile;
         r->run_generation[r->run_count++] = e->generation;
@@ -166,10 +166,10 @@ static void count_groups(replay *r, const events_trace *trace) {
         if (e->kind == EVENT_SKIP) {
             commits += e->generation;
         } else if (e->kind == EVENT_FILL) {
-            bool is_group = r->role->steps[e->step].commits && !r->is_mbarrier[e->tile];
+            bool is_group = r->role->steps[e->step].commits && !r->model->tiles[e->tile].uses_mbarrier;
             if (is_group) commits++;
             state_of(r, e->tile, e->generation)->commit = is_group ? commits : 0;
-        } else if (e->kind == EVENT_WAIT && !r->is_mbarrier[e->tile]) {
+        } else if (e->kind == EVENT_WAIT && !r->model->tiles[e->tile].uses_mbarrier) {
             const slot_state *state = state_of(r, e->tile, e->generation);
             bool own = r->model->tiles[e->tile].role == r->model->cursors[e->cursor].role;
             if (own && state->commit && commits - state->commit < run) run = commits - state->commit;
@@ -187,10 +187,10 @@ static void find_runs(replay *r) {
         decision *d = &r->decisions[i];
         d->pending = INT_MAX;
         bool waits = step->kind == STEP_WAIT && step->subject == SUBJECT_CHANNEL &&
-                     !r->is_mbarrier[step->what.tile];
+                     !r->model->tiles[step->what.tile].uses_mbarrier;
         const model_step *next = step + 1;
         d->joins = waits && i + 1 < r->role->step_count && next->kind == STEP_WAIT &&
-                   next->subject == SUBJECT_CHANNEL && !r->is_mbarrier[next->what.tile];
+                   next->subject == SUBJECT_CHANNEL && !r->model->tiles[next->what.tile].uses_mbarrier;
     }
 }
 
@@ -256,30 +256,15 @@ static bool is_warp_local(const model *m, int tile) {
     return fills && uses;
 }
 
-static bool is_filled_by_tma(const model *m, int tile) {
-    for (int r = 0; r < m->role_count; r++) {
-        for (int i = 0; i < m->roles[r].step_count; i++) {
-            const model_step *step = &m->roles[r].steps[i];
-            bool fills = step->kind == STEP_COPY && step->has_target && step->target.tile == tile;
-            if (fills && str_is(step->statement->copy.atom, "tma")) return true;
-        }
-    }
-    return false;
-}
-
 static check_channel describe(const model *m, int tile) {
     const model_tile *t = &m->tiles[tile];
-    bool is_tma = is_filled_by_tma(m, tile), crosses = false;
-    for (int c = 0; c < m->cursor_count; c++) {
-        crosses |= m->cursors[c].tile == tile && m->cursors[c].role != t->role;
-    }
     check_channel channel = {.tile = t->symbol, .allocation = t->allocation, .stages = t->stages,
-                             .uses_mbarrier = t->by_mbarrier || is_tma || crosses,
+                             .uses_mbarrier = t->uses_mbarrier,
                              .is_warp_local = is_warp_local(m, tile),
                              .empty_arrivals = model_readers(m, tile)};
     if (t->role >= 0) {
         channel.filler = m->roles[t->role].statement;
-        channel.full_arrivals = is_tma ? 1 : m->roles[t->role].threads;
+        channel.full_arrivals = t->by_tma ? 1 : m->roles[t->role].threads;
     }
     return channel;
 }
@@ -298,10 +283,10 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
         if (is_branch) {
             sync.commits_otherwise = step->commits;
         } else {
-            sync.uses_mbarrier = r->is_mbarrier[tile];
+            sync.uses_mbarrier = r->model->tiles[tile].uses_mbarrier;
             sync.barrier_before = d->barrier || d->warp;
             sync.is_warp_scope = d->warp && !d->barrier;
-            sync.commits = step->kind == STEP_COPY && step->commits && !r->is_mbarrier[tile];
+            sync.commits = step->kind == STEP_COPY && step->commits && !r->model->tiles[tile].uses_mbarrier;
             sync.joins_next_wait = d->joins;
             if (d->pending != INT_MAX) sync.groups_pending = d->pending;
         }
@@ -313,7 +298,6 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
 }
 
 void synchronise(arena *memory, const model *m, const events_result *events, check_facts *facts) {
-    bool *mbarrier = arena_array(memory, bool, m->tile_count + 1);
     bool *warp_local = arena_array(memory, bool, m->tile_count + 1);
     check_channel *channels = arena_array(memory, check_channel, m->tile_count + 1);
     facts->channels = channels;
@@ -321,7 +305,6 @@ void synchronise(arena *memory, const model *m, const events_result *events, che
     for (int t = 0; t < m->tile_count; t++) {
         if (m->tiles[t].space != TL_SHARED) continue;
         check_channel channel = describe(m, t);
-        mbarrier[t] = channel.uses_mbarrier;
         warp_local[t] = channel.is_warp_local;
         channels[facts->channel_count++] = channel;
     }
@@ -329,8 +312,7 @@ void synchronise(arena *memory, const model *m, const events_result *events, che
     facts->syncs = NULL;
     facts->sync_count = 0;
     for (int role = 0; role < m->role_count; role++) {
-        replay r = {.memory = memory, .model = m, .role = &m->roles[role], .is_mbarrier = mbarrier,
-                    .is_warp_local = warp_local};
+        replay r = {.memory = memory, .model = m, .role = &m->roles[role], .is_warp_local = warp_local};
         r.decisions = arena_array(memory, decision, r.role->step_count);
         r.states = arena_array(memory, slot_state *, m->tile_count + 1);
         r.counts = arena_array(memory, int, m->tile_count + 1);
