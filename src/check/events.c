@@ -239,7 +239,8 @@ static int advance(machine *mc, machine_process *p) {
     while (!p->is_done && !p->is_blocked && !mc->is_stopped) {
         const model_step *step = &role->steps[p->at];
         if (++mc->events_in_run > EVENTS_IN_RUN_MAX || ++mc->events > EVENTS_MAX) {
-            machine_report(mc, FAULT_TOO_LONG, step, -1, mc->model->kernel->name);
+            events_finding *f = machine_report(mc, FAULT_TOO_LONG, step, -1, (str){0});
+            if (f) f->found = EVENTS_IN_RUN_MAX;
             mc->is_stopped = true;
             break;
         }

@@ -5,7 +5,7 @@
 enum {
     CANDIDATES_MAX = 40,
     GRANULES_MAX = 8,
-    COMBINATIONS_MAX = 1200,
+    COMBINATIONS_MAX = 1600,
     SIGNATURE_MAX = 32,
     LOOK_AHEAD_MAX = 8,
     LET_DEPTH_MAX = 48,
@@ -238,59 +238,13 @@ static void collect(chooser *c) {
 
 /* --- candidates -------------------------------------------------------------------------------- */
 
-static void add_candidate(int64_t *values, int *count, int64_t value) {
-    int at = 0;
-    while (at < *count && values[at] < value) at++;
-    if ((at < *count && values[at] == value) || *count == CANDIDATES_MAX) return;
-    memmove(values + at + 1, values + at, (size_t)(*count - at) * sizeof *values);
-    values[at] = value;
-    ++*count;
-}
-
-static void find_candidates(chooser *c, extents_variable *v, int most) {
-    int64_t values[CANDIDATES_MAX];
-    int count = 0;
-    int steps = c->x->steps;
-    if (v->walk) {
-        for (int i = 0; i <= steps; i++) add_candidate(values, &count, i);
-    } else {
-        for (int i = 0; i <= steps && (i < 2 || !c->granule_count); i++) {
-            add_candidate(values, &count, i);
-        }
-        for (int i = 1; i <= steps; i++) {
-            for (int g = 0; g < c->granule_count; g++) {
-                add_candidate(values, &count, i * c->granules[g]);
-                add_candidate(values, &count, i * c->granules[g] + 1);
-            }
-        }
-        for (int i = 0; i <= steps; i++) add_candidate(values, &count, i);
-    }
-    int keep = count < most ? count : most;
-    v->candidates = arena_array(c->memory, int64_t, keep);
-    v->candidate_count = keep;
-    for (int i = 0; i < keep; i++) {
-        v->candidates[i] = values[keep == 1 ? 0 : (int)((int64_t)i * (count - 1) / (keep - 1))];
-    }
-}
-
-static int list_length(int variables) {
-    int length = CANDIDATES_MAX;
-    for (; length > 2; length--) {
-        int64_t product = 1;
-        for (int i = 0; i < variables && product <= COMBINATIONS_MAX; i++) product *= length;
-        if (product <= COMBINATIONS_MAX) break;
-    }
-    return length;
-}
-
-/* --- runs -------------------------------------------------------------------------------------- */
-
-static bool mentions_only_variables(const extents *x, const tl_expr *e);
-
 typedef struct mention {
     const extents *x;
+    const extents_variable *only; /* NULL: any variable */
     bool others;
 } mention;
+
+static bool mentions_only(const extents *x, const extents_variable *only, const tl_expr *e);
 
 static bool find_others(void *context, const tl_expr *e) {
     mention *found = context;
@@ -298,22 +252,108 @@ static bool find_others(void *context, const tl_expr *e) {
     if (e->kind == TL_ELEMENT) found->others = true;
     if (!s || s->is_known) return !found->others;
     if (s->kind == TL_SYMBOL_CONSTANT) {
-        found->others |= !mentions_only_variables(found->x, s->value);
+        found->others |= !mentions_only(found->x, found->only, s->value);
         return !found->others;
     }
     bool known = false;
     for (int i = 0; i < found->x->variable_count; i++) {
-        known |= found->x->variables[i].symbol == s;
+        const extents_variable *v = &found->x->variables[i];
+        known |= v->symbol == s && (!found->only || found->only == v);
     }
     found->others |= !known;
     return !found->others;
 }
 
-static bool mentions_only_variables(const extents *x, const tl_expr *e) {
-    mention found = {.x = x};
+/* Does the expression depend on the chosen variables (or on one of them) alone? */
+static bool mentions_only(const extents *x, const extents_variable *only, const tl_expr *e) {
+    mention found = {.x = x, .only = only};
     model_visit(e, find_others, &found);
     return !found.others;
 }
+
+static const tl_expr *condition_of(const tl_statement *s) {
+    bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+    return is_parameter ? s->parameter.condition : NULL;
+}
+
+/* Does a value of one variable keep the launch conditions that speak of it alone? */
+static bool keeps_conditions(chooser *c, extents_values *v, int variable, int64_t value) {
+    extents_run run = {0};
+    run.values[variable] = value;
+    extents_values_start(v, &run);
+    for (const tl_statement *s = c->x->model->kernel->body.first; s; s = s->next) {
+        const tl_expr *condition = condition_of(s);
+        int64_t holds;
+        if (!condition || !mentions_only(c->x, &c->x->variables[variable], condition)) continue;
+        if (extents_integer(v, condition, &holds) && !holds) return false;
+    }
+    return true;
+}
+
+typedef struct candidates {
+    chooser *c;
+    extents_values *values;
+    int variable, count, most;
+    int64_t items[CANDIDATES_MAX];
+} candidates;
+
+static void add_candidate(candidates *list, int64_t value) {
+    if (list->count == list->most) return;
+    for (int i = 0; i < list->count; i++) {
+        if (list->items[i] == value) return;
+    }
+    if (!keeps_conditions(list->c, list->values, list->variable, value)) return;
+    list->items[list->count++] = value;
+}
+
+/* The most telling first: every number of whole blocks, then one element more, then small ones. */
+static void find_candidates(chooser *c, extents_values *values, int variable, int most) {
+    extents_variable *v = &c->x->variables[variable];
+    candidates list = {.c = c, .values = values, .variable = variable, .most = most};
+    int steps = c->x->steps;
+    if (v->walk) {
+        for (int i = 0; i <= steps; i++) add_candidate(&list, i);
+    } else {
+        add_candidate(&list, 1);
+        if (!c->granule_count) {
+            for (int i = 0; i <= steps; i++) add_candidate(&list, i);
+        }
+        for (int i = 1; i <= steps; i++) {
+            for (int g = 0; g < c->granule_count; g++) add_candidate(&list, i * c->granules[g]);
+        }
+        for (int i = 1; i <= steps; i++) {
+            for (int g = 0; g < c->granule_count; g++) add_candidate(&list, i * c->granules[g] + 1);
+        }
+        for (int i = 0; i <= steps; i++) add_candidate(&list, i);
+    }
+    if (!list.count) list.items[list.count++] = 1;
+    v->candidates = arena_array(c->memory, int64_t, list.count);
+    v->candidate_count = list.count;
+    memcpy(v->candidates, list.items, sizeof(int64_t) * (size_t)list.count);
+}
+
+static void find_all_candidates(chooser *c) {
+    enum { WALK_CANDIDATES = 4 };
+    extents *x = c->x;
+    extents_values values = extents_values_new(c->memory, x);
+    int64_t room = COMBINATIONS_MAX;
+    int others = 0;
+    for (int i = 0; i < x->variable_count; i++) {
+        if (!x->variables[i].walk) others++;
+        else if (room > WALK_CANDIDATES) room /= WALK_CANDIDATES;
+    }
+    int length = CANDIDATES_MAX;
+    for (; length > 2; length--) {
+        int64_t product = 1;
+        for (int i = 0; i < others && product <= room; i++) product *= length;
+        if (product <= room) break;
+    }
+    for (int i = 0; i < x->variable_count; i++) {
+        find_candidates(c, &values, i, x->variables[i].walk ? WALK_CANDIDATES : length);
+    }
+}
+
+/* --- runs -------------------------------------------------------------------------------------- */
 
 static bool allowed(chooser *c, extents_values *v) {
     const extents *x = c->x;
@@ -324,9 +364,8 @@ static bool allowed(chooser *c, extents_values *v) {
         if (extents_integer(v, walk, &value) && v->run->values[i] >= value) return false;
     }
     for (const tl_statement *s = x->model->kernel->body.first; s; s = s->next) {
-        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
-        const tl_expr *condition = s->parameter.condition;
-        if (!condition || !mentions_only_variables(x, condition)) continue;
+        const tl_expr *condition = condition_of(s);
+        if (!condition || !mentions_only(x, NULL, condition)) continue;
         if (extents_integer(v, condition, &value) && !value) return false;
     }
     for (int r = 0; r < x->model->role_count; r++) {
@@ -404,15 +443,11 @@ extents *extents_choose(arena *memory, const model *m) {
     c.seen = arena_array(memory, unsigned char, m->slot_count);
     collect(&c);
     for (const tl_statement *s = m->kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        if (!is_parameter || !s->parameter.condition) continue;
-        if (mentions_only_variables(x, s->parameter.condition)) {
-            model_visit(s->parameter.condition, follow, &c);
-        }
+        const tl_expr *condition = condition_of(s);
+        if (condition && mentions_only(x, NULL, condition)) model_visit(condition, follow, &c);
     }
     x->steps = m->stages_most + x->look_ahead + 2;
-    int length = list_length(x->variable_count);
-    for (int i = 0; i < x->variable_count; i++) find_candidates(&c, &x->variables[i], length);
+    find_all_candidates(&c);
     choose_runs(&c);
     return x;
 }

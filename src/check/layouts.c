@@ -29,7 +29,7 @@ typedef struct flow {
 /* --- names and geometry ------------------------------------------------------------------------- */
 
 static str layout_text(arena *memory, const tl_layout *l) {
-    str of = l->of && l->of->symbol ? l->of->symbol->name : (str){0};
+    str of = l->of && l->of->symbol ? l->of->symbol->name : STR("");
     return str_format(memory, "%s%s%s%s%.*s", l->is_partial ? "partial " : "",
                       tl_layout_kind_name(l->kind), l->is_permuted ? " permuted" : "",
                       of.length ? " of " : "", STR_ARGS(of));

@@ -1,0 +1,63 @@
+/* The order of the rules. A family that a broken one makes meaningless is not run. */
+#include "check/check.h"
+
+#include "check/events.h"
+#include "check/hazards.h"
+#include "check/layouts.h"
+#include "check/synchronise.h"
+
+bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *diags,
+                check_facts *facts) {
+    (void)target;
+    check_facts unused;
+    if (!facts) facts = &unused;
+    *facts = (check_facts){0};
+    if (!tl_infer_axes(kernel, memory, diags)) return false;
+    const model *m = model_build(memory, kernel);
+    bool right = layouts_check(memory, m, diags, facts);
+    const extents *x = extents_choose(memory, m);
+    events_result events = events_run(memory, m, x);
+    facts->run_count = x->run_count;
+    facts->event_count = events.event_count;
+    if (!hazards_report(memory, m, &events, diags)) return false;
+    if (right) synchronise(memory, m, &events, facts);
+    return right;
+}
+
+bool check_sketch(tl_program *program, diag_list *diags) {
+    bool right = true;
+    for (tl_kernel *k = program->first; k; k = k->next) {
+        if (!tl_infer_axes(k, program->memory, diags)) right = false;
+    }
+    return right;
+}
+
+const check_sync *check_sync_of(const check_facts *facts, const tl_statement *statement) {
+    for (int i = 0; i < facts->sync_count; i++) {
+        if (facts->syncs[i].statement == statement) return &facts->syncs[i];
+    }
+    return NULL;
+}
+
+const check_channel *check_channel_of(const check_facts *facts, const tl_symbol *tile) {
+    for (int i = 0; i < facts->channel_count; i++) {
+        if (facts->channels[i].tile == tile) return &facts->channels[i];
+    }
+    return NULL;
+}
+
+const check_shared *check_shared_of(const check_facts *facts, const tl_symbol *tile) {
+    for (int i = 0; i < facts->shared_count; i++) {
+        if (facts->shared[i].tile == tile) return &facts->shared[i];
+    }
+    return NULL;
+}
+
+const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *statement,
+                                 const tl_symbol *tile) {
+    for (int i = 0; i < facts->layout_count; i++) {
+        const check_layout_at *at = &facts->layouts[i];
+        if (at->statement == statement && at->tile == tile) return &at->layout;
+    }
+    return NULL;
+}

@@ -1,0 +1,160 @@
+#include "check/hazards.h"
+
+typedef struct reporter {
+    arena *memory;
+    const model *model;
+    diag_list *diags;
+    const events_finding *f;
+} reporter;
+
+static void note(reporter *r, diag_id id) {
+    if (r->f->other) diag_report(r->diags, id, r->f->other->range, r->f->name);
+}
+
+static void hint_before(reporter *r, const char *word, str name) {
+    str text = str_format(r->memory, "%s %.*s", word, STR_ARGS(name));
+    diag_report(r->diags, DIAG_INSERT_BEFORE, r->f->at->range, text);
+}
+
+static str number(reporter *r, int64_t value) {
+    return str_format(r->memory, "%lld", (long long)value);
+}
+
+static str role_around(const tl_statement *s) {
+    const tl_statement *role = tl_role_of(s);
+    return role ? role->role.name : (str){0};
+}
+
+static const model_tile *tile_named(const model *m, str name) {
+    for (int t = 0; t < m->tile_count; t++) {
+        if (str_equal(m->tiles[t].name, name)) return &m->tiles[t];
+    }
+    return NULL;
+}
+
+/* The tile that the product which has not ended writes: waiting for it mends what it disturbs. */
+static str target_name(const tl_statement *product) {
+    if (product->kind != TL_COMPUTE || !product->compute.target) return (str){0};
+    return product->compute.target->text;
+}
+
+static void report_undefined(reporter *r) {
+    const events_finding *f = r->f;
+    bool accumulates = f->at->kind == TL_COMPUTE && f->at->compute.target_kind == TL_ACCUMULATE &&
+                       f->at->compute.target && f->range.begin == f->at->compute.target->range.begin;
+    if (!accumulates) {
+        diag_report(r->diags, DIAG_HAZARD_UNDEFINED, f->range, f->name);
+        return;
+    }
+    diag_report(r->diags, DIAG_HAZARD_NO_START, f->range, f->name);
+    bool is_maximum = f->at->compute.operation == TL_ROW_MAX || f->at->compute.operation == TL_MAX;
+    str text = str_format(r->memory, "Compute Fill %s and get %.*s", is_maximum ? "-1e30" : "0",
+                          STR_ARGS(f->name));
+    const tl_statement *outermost = f->at;
+    while (outermost->parent && outermost->parent->kind == TL_FOR) outermost = outermost->parent;
+    diag_report(r->diags, DIAG_INSERT_BEFORE, outermost->range, text);
+}
+
+static void report_slot(reporter *r) {
+    const events_finding *f = r->f;
+    if (f->at->kind == TL_COMPUTE) {
+        diag_report(r->diags, DIAG_HAZARD_RING_FULL, f->range, f->name);
+        return;
+    }
+    if (str_equal(f->name, f->other_name)) {
+        diag_report(r->diags, DIAG_HAZARD_SLOT_HELD, f->at->range, f->name);
+    } else {
+        diag_report(r->diags, DIAG_HAZARD_BYTES_HELD, f->at->range, f->name, f->other_name);
+    }
+    if (!f->other) return;
+    diag_id id = f->by_view ? DIAG_HAZARD_FILLED_HERE : DIAG_HAZARD_HELD_SINCE;
+    diag_report(r->diags, id, f->other->range, f->other_name);
+}
+
+static void report_fillers(reporter *r) {
+    const model_tile *tile = tile_named(r->model, r->f->name);
+    str first = tile && tile->role >= 0 ? r->model->roles[tile->role].name : (str){0};
+    diag_report(r->diags, DIAG_HAZARD_TWO_FILLERS, r->f->at->range, r->f->name, first,
+                role_around(r->f->at));
+}
+
+static void report_one(reporter *r) {
+    const events_finding *f = r->f;
+    diag_list *diags = r->diags;
+    str target = f->other ? target_name(f->other) : (str){0};
+    switch (f->fault) {
+    case FAULT_NOT_WAITED:
+        if (f->by_view) {
+            diag_report(diags, DIAG_HAZARD_NO_WAIT, f->range, f->name, role_around(f->at));
+            hint_before(r, "Wait", f->name);
+        } else {
+            diag_report(diags, DIAG_HAZARD_NOT_WAITED, f->range, f->name);
+        }
+        break;
+    case FAULT_UNDEFINED: report_undefined(r); break;
+    case FAULT_SLOT_HELD: report_slot(r); break;
+    case FAULT_DEADLOCK:
+        diag_report(diags, DIAG_HAZARD_DEADLOCK, f->range, f->name);
+        note(r, DIAG_HAZARD_OTHER_STANDS);
+        break;
+    case FAULT_NOTHING_COMES: diag_report(diags, DIAG_HAZARD_NOTHING_COMES, f->range, f->name); break;
+    case FAULT_NOT_HELD:
+        diag_report(diags, DIAG_HAZARD_NOT_HELD, f->range, f->name);
+        break;
+    case FAULT_RELEASE_READ:
+        diag_report(diags, DIAG_HAZARD_RELEASE_READ, f->range, f->name);
+        note(r, DIAG_HAZARD_READ_BY);
+        if (target.length) hint_before(r, "Wait", target);
+        break;
+    case FAULT_READ_IN_FLIGHT:
+    case FAULT_WRITE_IN_FLIGHT:
+        diag_report(diags,
+                    f->fault == FAULT_READ_IN_FLIGHT ? DIAG_HAZARD_READ_IN_FLIGHT
+                                                     : DIAG_HAZARD_WRITE_IN_FLIGHT,
+                    f->range, f->name);
+        note(r, DIAG_HAZARD_WRITTEN_BY);
+        hint_before(r, "Wait", f->name);
+        break;
+    case FAULT_OPERAND_WRITTEN:
+        diag_report(diags, DIAG_HAZARD_OPERAND_WRITTEN, f->range, f->name);
+        note(r, DIAG_HAZARD_READ_BY);
+        if (target.length) hint_before(r, "Wait", target);
+        break;
+    case FAULT_NOTHING_IN_FLIGHT:
+        diag_report(diags, DIAG_HAZARD_NOTHING_IN_FLIGHT, f->range, f->name);
+        break;
+    case FAULT_NEVER_WAITED:
+        diag_report(diags, f->by_view ? DIAG_HAZARD_DEAD_COPY : DIAG_HAZARD_NEVER_WAITED, f->range,
+                    f->name);
+        break;
+    case FAULT_HELD_AT_END: diag_report(diags, DIAG_HAZARD_HELD_AT_END, f->range, f->name); break;
+    case FAULT_UNFINISHED_AT_END: diag_report(diags, DIAG_HAZARD_UNFINISHED, f->range, f->name); break;
+    case FAULT_TURN_AT_END: diag_report(diags, DIAG_HAZARD_TURN_AT_END, f->range, f->name); break;
+    case FAULT_TURN_NOT_HELD:
+        diag_report(diags, DIAG_HAZARD_TURN_NOT_HELD, f->range, f->name);
+        break;
+    case FAULT_TURN_HELD: diag_report(diags, DIAG_HAZARD_TURN_HELD, f->range, f->name); break;
+    case FAULT_TWO_FILLERS: report_fillers(r); break;
+    case FAULT_BRANCH_DIFFERS: diag_add(diags, DIAG_HAZARD_BRANCH, f->range, NULL); break;
+    case FAULT_CONTRACTED:
+        diag_report(diags, DIAG_HAZARD_CONTRACTED, f->range, f->axis, number(r, f->expected), f->name,
+                    number(r, f->found), f->other_name);
+        break;
+    case FAULT_PLACE:
+        diag_expected(diag_report(diags, DIAG_HAZARD_PLACE, f->range, f->name, f->axis,
+                                  number(r, f->found), number(r, f->expected)),
+                      number(r, f->expected), number(r, f->found));
+        break;
+    case FAULT_TOO_LONG:
+        diag_report(diags, DIAG_HAZARD_TOO_LONG, r->model->kernel->range, number(r, f->found));
+        break;
+    }
+}
+
+bool hazards_report(arena *memory, const model *m, const events_result *events, diag_list *diags) {
+    for (int i = 0; i < events->finding_count; i++) {
+        reporter r = {memory, m, diags, &events->findings[i]};
+        report_one(&r);
+    }
+    return events->finding_count == 0;
+}

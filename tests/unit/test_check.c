@@ -1,0 +1,180 @@
+/* The rules on whole programs: right ones pass, and every Wait, Release and Reshape is needed. */
+#include "base/os.h"
+#include "check/check.h"
+#include "tl/tl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const programs[] = {"attention_a100", "attention_t4", "attention_h200",
+                                       "mla_decode", "paged_decode"};
+
+static str read_program(arena *memory, const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/tl/%s.tl", FLASHTL_SOURCE_FOLDER, name);
+    text_buffer text;
+    os_error why;
+    text_init(&text, 1 << 20);
+    assert_true(os_read_file(path, 1 << 20, &text, &why));
+    str copy = str_copy(memory, text_str(&text));
+    text_done(&text);
+    return copy;
+}
+
+static void show(const diag_list *diags) {
+    text_buffer out;
+    text_init(&out, 1 << 20);
+    diag_render_text(diags, false, &out);
+    if (out.data) fprintf(stderr, "%s", out.data);
+    text_done(&out);
+}
+
+static tl_program *read_from(arena *memory, const char *name, str source, diag_list *diags) {
+    diag_init(diags, memory, str_from(name), source);
+    tl_program *program = tl_parse(memory, str_from(name), source, diags);
+    if (diags->error_count) show(diags);
+    assert_int_equal(diags->error_count, 0);
+    return program;
+}
+
+static bool check_all(tl_program *program, arena *memory, diag_list *diags) {
+    if (!tl_bind(program, diags)) return false;
+    bool right = true;
+    for (tl_kernel *k = program->first; k; k = k->next) {
+        gpu target;
+        diag_list problems;
+        assert_true(gpu_find(memory, k->gpu, &target, &problems));
+        check_facts facts;
+        right &= check_code(k, &target, memory, diags, &facts);
+        if (right) assert_true(facts.run_count > 0);
+    }
+    return right;
+}
+
+static void right_programs_pass(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        arena memory;
+        diag_list diags;
+        arena_init(&memory, 1 << 27);
+        str source = read_program(&memory, programs[i]);
+        tl_program *program = read_from(&memory, programs[i], source, &diags);
+        check_all(program, &memory, &diags);
+        if (diags.first) show(&diags);
+        assert_int_equal(diags.error_count, 0);
+        assert_int_equal(diags.warning_count, 0);
+        arena_done(&memory);
+    }
+}
+
+static tl_statement *numbered(tl_program *program, int number) {
+    for (tl_kernel *k = program->first; k; k = k->next) {
+        for (tl_statement *s = k->body.first; s; s = tl_next(s, NULL)) {
+            bool counts = s->kind == TL_WAIT || s->kind == TL_RELEASE || s->kind == TL_RESHAPE;
+            if (counts && number-- == 0) return s;
+        }
+    }
+    return NULL;
+}
+
+/* Each of them is removed in turn; the rules must notice, and name it at most a few times. */
+static void every_sync_is_needed(void **state) {
+    (void)state;
+    int removed = 0;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        for (int number = 0;; number++) {
+            enum { FEW = 3 };
+            arena memory;
+            diag_list diags;
+            arena_init(&memory, 1 << 27);
+            str source = read_program(&memory, programs[i]);
+            tl_program *program = read_from(&memory, programs[i], source, &diags);
+            tl_statement *s = numbered(program, number);
+            if (!s) {
+                arena_done(&memory);
+                break;
+            }
+            text_buffer header;
+            text_init(&header, 4096);
+            tl_print_header(s, &header);
+            tl_remove(tl_statement_body(s->parent), s);
+            bool right = check_all(program, &memory, &diags);
+            if (right || diags.error_count > FEW) {
+                fprintf(stderr, "%s without %s:\n", programs[i], header.data);
+                show(&diags);
+            }
+            assert_false(right);
+            assert_in_range(diags.error_count, 1, FEW);
+            text_done(&header);
+            arena_done(&memory);
+            removed++;
+        }
+    }
+    assert_true(removed > 60);
+}
+
+/* --- facts --------------------------------------------------------------------------------------- */
+
+static const check_sync *sync_of(const check_facts *facts, const char *header, int number) {
+    for (int i = 0; i < facts->sync_count; i++) {
+        text_buffer text;
+        text_init(&text, 4096);
+        tl_print_header(facts->syncs[i].statement, &text);
+        bool same = !strncmp(text.data, header, strlen(header)) && number-- == 0;
+        text_done(&text);
+        if (same) return &facts->syncs[i];
+    }
+    fail_msg("no %s", header);
+    return NULL;
+}
+
+static void facts_of_the_a100_program(void **state) {
+    (void)state;
+    arena memory;
+    diag_list diags;
+    arena_init(&memory, 1 << 27);
+    str source = read_program(&memory, "attention_a100");
+    tl_program *program = read_from(&memory, "attention_a100", source, &diags);
+    assert_true(tl_bind(program, &diags));
+    check_facts facts;
+    assert_true(check_code(program->first, NULL, &memory, &diags, &facts));
+    const check_sync *wait_q = sync_of(&facts, "Wait Q_shared", 0);
+    assert_true(wait_q->barrier_before && !wait_q->is_warp_scope);
+    assert_int_equal(wait_q->groups_pending, 2); /* K and V of block 0 */
+    assert_int_equal(sync_of(&facts, "Wait K_shared", 0)->groups_pending, 1);
+    assert_int_equal(sync_of(&facts, "Wait V_shared", 0)->groups_pending, 2);
+    assert_int_equal(sync_of(&facts, "if j + 1 < blocks", 0)->commits_otherwise, 2);
+    assert_true(sync_of(&facts, "Copy K", 1)->commits);
+    assert_false(sync_of(&facts, "Copy K", 1)->barrier_before);
+    assert_true(sync_of(&facts, "Copy O", 0)->barrier_before);
+    const check_sync *wait_o = sync_of(&facts, "Wait O_shared", 0);
+    assert_true(wait_o->barrier_before && wait_o->is_warp_scope);
+    const tl_symbol *p = tl_find_symbol(program->first, STR("P"));
+    int products = 0;
+    for (tl_statement *s = program->first->body.first; s; s = tl_next(s, NULL)) {
+        const tl_layout *l = check_layout_of(&facts, s, p);
+        if (s->kind == TL_COMPUTE && s->compute.operation == TL_CAST && l) {
+            assert_int_equal(l->kind, TL_MMA_C);
+        }
+        if (s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM && l) {
+            assert_int_equal(l->kind, TL_MMA_A);
+            products++;
+        }
+    }
+    assert_int_equal(products, 1);
+    arena_done(&memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_programs_pass),
+        cmocka_unit_test(every_sync_is_needed),
+        cmocka_unit_test(facts_of_the_a100_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
