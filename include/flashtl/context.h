@@ -51,7 +51,8 @@ FTL_API const char *ftl_version(void);                  /* "0.1.0" */
  */
 typedef struct ftl_context ftl_context;
 
-/* Makes a context; the caller frees it with ftl_context_free (which takes NULL, too). OK, NO_MEMORY. */
+/* Makes a context; the caller frees it with ftl_context_free (which takes NULL, too). OK,
+ * NO_MEMORY. */
 FTL_API ftl_status ftl_context_new(ftl_context **out);
 FTL_API void ftl_context_free(ftl_context *context);
 
@@ -79,8 +80,8 @@ FTL_API int32_t ftl_context_warning_count(const ftl_context *context);
 /* For code that builds on the library: records a sentence as printf does, returns 'status'. The
  * context may be NULL.
  */
-FTL_API ftl_status ftl_context_fail(ftl_context *context, ftl_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+FTL_API ftl_status ftl_context_fail(ftl_context *context, ftl_status status, const char *format,
+                                    ...) __attribute__((format(printf, 3, 4)));
 FTL_API void ftl_context_warn(ftl_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

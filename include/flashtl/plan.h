@@ -154,7 +154,7 @@ typedef struct ftl_launch {
     int64_t sizes[64];
     uint32_t grid; /* blocks; 0: nothing to do */
     int32_t parameter_bytes;
-    _Alignas(16) unsigned char parameters[FTL_PARAMETER_BYTES_MAX];
+    unsigned char parameters[FTL_PARAMETER_BYTES_MAX] __attribute__((aligned(16)));
 } ftl_launch;
 
 /* Checks arguments against a plan (every tensor there, types, extents that agree, strides, alignment,

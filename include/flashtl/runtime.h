@@ -2,8 +2,8 @@
  *
  * The driver (libcuda) and the compiler (NVRTC) are opened when first needed, never linked; without
  * them everything else still works. A runtime may be shared by threads: its functions lock where
- * they must, ftl_module_launch takes no lock at all. Each thread brings its own ftl_context; where a
- * context may be NULL, only the status is reported.
+ * they must, ftl_module_launch takes no lock at all. Each thread brings its own ftl_context; where
+ * a context may be NULL, only the status is reported.
  *
  * Device addresses are plain integers, as CUdeviceptr. A stream is a CUstream, passed as a pointer
  * (NULL: the default stream). Strides count elements, sizes of memory bytes.
@@ -18,7 +18,8 @@
 extern "C" {
 #endif
 
-/* --- the runtime -------------------------------------------------------------------------------- */
+/* --- the runtime --------------------------------------------------------------------------------
+ */
 
 /* All may be 0 or NULL. */
 typedef struct ftl_runtime_options {
@@ -29,15 +30,17 @@ typedef struct ftl_runtime_options {
 
 typedef struct ftl_runtime ftl_runtime;
 
-/* Makes a runtime; opens nothing yet. Free with ftl_runtime_close, after its modules. OK, NO_MEMORY. */
+/* Makes a runtime; opens nothing yet. Free with ftl_runtime_close, after its modules. OK,
+ * NO_MEMORY. */
 FTL_API ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *options,
                                     ftl_runtime **out);
 FTL_API void ftl_runtime_close(ftl_runtime *runtime);
 
-/* --- devices ------------------------------------------------------------------------------------ */
+/* --- devices ------------------------------------------------------------------------------------
+ */
 
 typedef struct ftl_device {
-    char name[128]; /* the driver's: "NVIDIA H200" */
+    char name[128];       /* the driver's: "NVIDIA H200" */
     int32_t major, minor; /* compute capability */
     int32_t multiprocessors;
     int32_t driver_version; /* CUDA version it supports, 1000 * major + 10 * minor */
@@ -80,7 +83,8 @@ FTL_API ftl_status ftl_timer_stop(ftl_context *context, ftl_timer *timer, void *
                                   double *milliseconds);
 FTL_API void ftl_timer_free(ftl_timer *timer);
 
-/* --- compiling CUDA text ------------------------------------------------------------------------ */
+/* --- compiling CUDA text ------------------------------------------------------------------------
+ */
 
 typedef enum ftl_image_kind { FTL_CUBIN = 1, FTL_PTX = 2 } ftl_image_kind;
 
@@ -88,22 +92,23 @@ typedef struct ftl_image {
     ftl_image_kind kind;
     char *bytes; /* PTX ends in NUL, which 'length' does not count */
     size_t length;
-    char *ptx;   /* PTX beside a cubin, where the compiler gives it; else NULL */
-    char *log;   /* the compiler's words, "" when none */
+    char *ptx; /* PTX beside a cubin, where the compiler gives it; else NULL */
+    char *log; /* the compiler's words, "" when none */
     int32_t registers, spill_bytes, stack_bytes; /* of the entry; -1: the compiler did not say */
-    char compiler[64]; /* "NVRTC 13.0", "nvcc", "clang" */
+    char compiler[64];                           /* "NVRTC 13.0", "nvcc", "clang" */
 } ftl_image;
 
 /* Compiles CUDA text for 'target': "sm_80" gives a cubin, "compute_80" PTX. NVRTC is used where it
- * can be opened, else nvcc, else (PTX only) clang, as child processes. 'name' stands in messages and
- * line information. The caller frees the result with ftl_image_done.
- * OK, NO_COMPILER, COMPILER_FAILED (the sentence holds the compiler's first error), NO_MEMORY.
+ * can be opened, else nvcc, else (PTX only) clang, as child processes. 'name' stands in messages
+ * and line information. The caller frees the result with ftl_image_done. OK, NO_COMPILER,
+ * COMPILER_FAILED (the sentence holds the compiler's first error), NO_MEMORY.
  */
 FTL_API ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const char *cuda,
                                     const char *name, const char *target, ftl_image *out);
 FTL_API void ftl_image_done(ftl_image *image);
 
-/* --- kernels ------------------------------------------------------------------------------------ */
+/* --- kernels ------------------------------------------------------------------------------------
+ */
 
 typedef struct ftl_module ftl_module;
 
@@ -123,21 +128,23 @@ FTL_API ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runt
 FTL_API void ftl_module_free(ftl_module *module);
 FTL_API const ftl_plan *ftl_module_plan(const ftl_module *module);
 
-/* Launches on a stream, asynchronously. Checks the arguments as ftl_plan_resolve does; nothing to do
- * is OK and launches nothing. No heap, no lock. Safe from several threads.
- * OK, INVALID_ARGUMENT, DRIVER_FAILED, KERNEL_FAULT (of an earlier launch).
+/* Launches on a stream, asynchronously. Checks the arguments as ftl_plan_resolve does; nothing to
+ * do is OK and launches nothing. No heap, no lock. Safe from several threads. OK, INVALID_ARGUMENT,
+ * DRIVER_FAILED, KERNEL_FAULT (of an earlier launch).
  */
 FTL_API ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                                      const ftl_arguments *arguments, void *stream);
 
-/* --- the cache on disk -------------------------------------------------------------------------- */
+/* --- the cache on disk --------------------------------------------------------------------------
+ */
 
 /* One file per kernel, named by the hash of all that decides its bytes, written to a temporary name
- * and renamed: readers and writers of several processes see all of an entry or nothing. An entry that
- * is damaged is rebuilt. A cache that cannot be written is a warning (ftl_context_take_warning).
+ * and renamed: readers and writers of several processes see all of an entry or nothing. An entry
+ * that is damaged is rebuilt. A cache that cannot be written is a warning
+ * (ftl_context_take_warning).
  */
 typedef struct ftl_cache_entry {
-    const char *key; /* 32 hexadecimal digits */
+    const char *key;    /* 32 hexadecimal digits */
     const char *kernel; /* TL name; "" when the entry is damaged */
     const char *gpu, *target;
     int64_t bytes;

@@ -6,7 +6,8 @@
 
 const char *ftl_status_name(ftl_status status) {
     switch (status) {
-#define FTL_STATUS(name, value, sentence) case FTL_##name: return #name;
+#define FTL_STATUS(name, value, sentence)                                                          \
+    case FTL_##name: return #name;
         FTL_STATUS_LIST(FTL_STATUS)
 #undef FTL_STATUS
     }
@@ -15,7 +16,8 @@ const char *ftl_status_name(ftl_status status) {
 
 const char *ftl_status_text(ftl_status status) {
     switch (status) {
-#define FTL_STATUS(name, value, sentence) case FTL_##name: return sentence;
+#define FTL_STATUS(name, value, sentence)                                                          \
+    case FTL_##name: return sentence;
         FTL_STATUS_LIST(FTL_STATUS)
 #undef FTL_STATUS
     }

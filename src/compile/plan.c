@@ -1,6 +1,6 @@
-/* From a plan and arguments to a launch: binds the sizes, checks everything that could be wrong, and
- * lays out the parameter struct. Runs at every launch, so it neither allocates nor formats anything
- * unless it fails.
+/* From a plan and arguments to a launch: binds the sizes, checks everything that could be wrong,
+ * and lays out the parameter struct. Runs at every launch, so it neither allocates nor formats
+ * anything unless it fails.
  */
 #include "flashtl/plan.h"
 
@@ -42,7 +42,7 @@ typedef struct resolution {
     const ftl_arguments *arguments;
     ftl_launch *launch;
     double scalars[SCALARS_MAX];
-    const char *bound_by[SIZES_MAX];      /* tensor that gave a size; NULL: not bound yet */
+    const char *bound_by[SIZES_MAX]; /* tensor that gave a size; NULL: not bound yet */
     const char *bound_axis[SIZES_MAX];
     const ftl_tensor *tensors[SIZES_MAX]; /* argument for each tensor of the plan */
     char *why;
@@ -60,7 +60,8 @@ static void put(resolution *r, int32_t offset, const void *bytes, size_t count) 
     memcpy(r->launch->parameters + offset, bytes, count);
 }
 
-/* --- arguments ---------------------------------------------------------------------------------- */
+/* --- arguments ----------------------------------------------------------------------------------
+ */
 
 static bool find_tensors(resolution *r) {
     const ftl_plan *plan = r->plan;
@@ -139,7 +140,8 @@ static bool bind_sizes_by_value(resolution *r) {
         const ftl_scalar *given = find_scalar(r->arguments, name);
         if (!given && !r->bound_by[i]) return fail(r, "size '%s' is not given", name);
         if (!given) continue;
-        if (!(given->value >= 0 && given->value <= INT32_MAX) || given->value != floor(given->value)) {
+        if (!(given->value >= 0 && given->value <= INT32_MAX) ||
+            given->value != floor(given->value)) {
             return fail(r, "size '%s' must be a whole number from 0, not %g", name, given->value);
         }
         if (!bind_size(r, i, (int64_t)given->value, "the arguments", name)) return false;
@@ -188,7 +190,8 @@ static bool bind_scalars(resolution *r) {
     return true;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------ */
+/* --- tensors ------------------------------------------------------------------------------------
+ */
 
 static bool check_extents(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
     for (int32_t i = 0; i < tensor->axis_count; i++) {
@@ -219,11 +222,10 @@ static bool check_span(resolution *r, const ftl_plan_tensor *tensor, const ftl_t
     int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), above = bytes, below = 0;
     for (int32_t i = 0; i < tensor->axis_count; i++) {
         int64_t reach;
-        bool overflows =
-            __builtin_mul_overflow(given->extents[i] - 1, given->strides[i], &reach) ||
-            __builtin_mul_overflow(reach, bytes, &reach) ||
-            (reach < 0 ? __builtin_add_overflow(below, reach, &below)
-                       : __builtin_add_overflow(above, reach, &above));
+        bool overflows = __builtin_mul_overflow(given->extents[i] - 1, given->strides[i], &reach) ||
+                         __builtin_mul_overflow(reach, bytes, &reach) ||
+                         (reach < 0 ? __builtin_add_overflow(below, reach, &below)
+                                    : __builtin_add_overflow(above, reach, &above));
         if (overflows) return fail(r, "the size of '%s' overflows", tensor->name);
     }
     uint64_t end;
@@ -265,8 +267,9 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
         if (!given->address) return fail(r, "the address of '%s' is null", tensor->name);
         uint64_t alignment = tensor->alignment_bytes > 0 ? (uint64_t)tensor->alignment_bytes : 1;
         if (given->address % alignment) {
-            return fail(r, "the address of '%s' (0x%" PRIx64 ") must be a multiple of %" PRIu64
-                        " bytes", tensor->name, given->address, alignment);
+            return fail(
+                r, "the address of '%s' (0x%" PRIx64 ") must be a multiple of %" PRIu64 " bytes",
+                tensor->name, given->address, alignment);
         }
         if (!check_strides(r, tensor, given) || !check_span(r, tensor, given)) return false;
     }
@@ -278,7 +281,8 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
     return true;
 }
 
-/* --- grid and conditions ------------------------------------------------------------------------ */
+/* --- grid and conditions ------------------------------------------------------------------------
+ */
 
 /* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. */
 static bool is_empty(const resolution *r) {

@@ -1,5 +1,5 @@
-/* Formulas: postfix programs over sizes and scalars. Integers stay exact and every overflow is seen;
- * a real operand makes the result real.
+/* Formulas: postfix programs over sizes and scalars. Integers stay exact and every overflow is
+ * seen; a real operand makes the result real.
  */
 #include "flashtl/plan.h"
 
@@ -75,9 +75,13 @@ static bool apply_two(ftl_formula_op op, value a, value b, value *out) {
     bool is_nan = (a.is_real && isnan(a.real)) || (b.is_real && isnan(b.real));
     int order = compare(a, b);
     switch ((int)op) {
-    case FTL_ADD: case FTL_SUBTRACT: case FTL_MULTIPLY: return arithmetic(op, a, b, out);
-    case FTL_DIVIDE_UP: case FTL_DIVIDE_DOWN: case FTL_DIVIDE_REAL: case FTL_MODULO:
-        return divide(op, a, b, out);
+    case FTL_ADD:
+    case FTL_SUBTRACT:
+    case FTL_MULTIPLY: return arithmetic(op, a, b, out);
+    case FTL_DIVIDE_UP:
+    case FTL_DIVIDE_DOWN:
+    case FTL_DIVIDE_REAL:
+    case FTL_MODULO: return divide(op, a, b, out);
     case FTL_MIN: *out = order <= 0 ? a : b; return true;
     case FTL_MAX: *out = order >= 0 ? a : b; return true;
     case FTL_LESS: *out = integer_value(!is_nan && order < 0); return true;

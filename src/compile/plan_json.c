@@ -1,5 +1,6 @@
-/* Plans as JSON. What is read is checked as a stranger's: every index, offset and length lies inside
- * what the plan declares, so that a plan from a file can do no more harm than one of the translator.
+/* Plans as JSON. What is read is checked as a stranger's: every index, offset and length lies
+ * inside what the plan declares, so that a plan from a file can do no more harm than one of the
+ * translator.
  */
 #include "base/arena.h"
 #include "base/text.h"
@@ -18,15 +19,35 @@ typedef struct word {
 } word;
 
 static const word operators[] = {
-    {FTL_PUSH_INTEGER, "integer"}, {FTL_PUSH_NUMBER, "number"}, {FTL_PUSH_SIZE, "size"},
-    {FTL_PUSH_SCALAR, "scalar"}, {FTL_ADD, "+"}, {FTL_SUBTRACT, "-"}, {FTL_MULTIPLY, "*"},
-    {FTL_DIVIDE_UP, "/up"}, {FTL_DIVIDE_DOWN, "/down"}, {FTL_DIVIDE_REAL, "/"}, {FTL_MODULO, "%"},
-    {FTL_MIN, "min"}, {FTL_MAX, "max"}, {FTL_NEGATE, "negate"}, {FTL_ABS, "abs"}, {FTL_LESS, "<"},
-    {FTL_LESS_EQUAL, "<="}, {FTL_GREATER, ">"}, {FTL_GREATER_EQUAL, ">="}, {FTL_EQUAL, "=="},
-    {FTL_NOT_EQUAL, "!="}, {FTL_AND, "and"}, {FTL_OR, "or"}, {FTL_NOT, "not"}, {0, NULL},
+    {FTL_PUSH_INTEGER, "integer"},
+    {FTL_PUSH_NUMBER, "number"},
+    {FTL_PUSH_SIZE, "size"},
+    {FTL_PUSH_SCALAR, "scalar"},
+    {FTL_ADD, "+"},
+    {FTL_SUBTRACT, "-"},
+    {FTL_MULTIPLY, "*"},
+    {FTL_DIVIDE_UP, "/up"},
+    {FTL_DIVIDE_DOWN, "/down"},
+    {FTL_DIVIDE_REAL, "/"},
+    {FTL_MODULO, "%"},
+    {FTL_MIN, "min"},
+    {FTL_MAX, "max"},
+    {FTL_NEGATE, "negate"},
+    {FTL_ABS, "abs"},
+    {FTL_LESS, "<"},
+    {FTL_LESS_EQUAL, "<="},
+    {FTL_GREATER, ">"},
+    {FTL_GREATER_EQUAL, ">="},
+    {FTL_EQUAL, "=="},
+    {FTL_NOT_EQUAL, "!="},
+    {FTL_AND, "and"},
+    {FTL_OR, "or"},
+    {FTL_NOT, "not"},
+    {0, NULL},
 };
-static const word types[] = {{FTL_F16, "f16"}, {FTL_BF16, "bf16"}, {FTL_F32, "f32"},
-                             {FTL_E4M3, "e4m3"}, {FTL_E5M2, "e5m2"}, {FTL_I32, "i32"}, {0, NULL}};
+static const word types[] = {{FTL_F16, "f16"},   {FTL_BF16, "bf16"}, {FTL_F32, "f32"},
+                             {FTL_E4M3, "e4m3"}, {FTL_E5M2, "e5m2"}, {FTL_I32, "i32"},
+                             {0, NULL}};
 static const word roles[] = {
     {FTL_INPUT, "input"}, {FTL_OUTPUT, "output"}, {FTL_WORKSPACE, "workspace"}, {0, NULL}};
 
@@ -40,7 +61,8 @@ static int value_of(const word *words, const char *name) {
     return words->name ? words->value : 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------------------------------
+ */
 
 static void set(json_t *object, const char *key, json_t *value) {
     json_object_set_new(object, key, value);
@@ -158,7 +180,8 @@ char *ftl_plan_write(const ftl_plan *plan) {
     return text;
 }
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ------------------------------------------------------------------------------------
+ */
 
 typedef struct plan_owner {
     ftl_plan plan; /* first: a plan read here is its owner, too */
@@ -227,7 +250,8 @@ static void read_step(reading *r, const json_t *item, ftl_formula_step *step) {
     int64_t integer = json_integer_value(operand);
     bool is_right = op && (is_push(op) ? json_is_number(operand) : json_array_size(item) == 1);
     if (op == FTL_PUSH_SIZE) is_right = is_right && integer >= 0 && integer < r->plan->size_count;
-    if (op == FTL_PUSH_SCALAR) is_right = is_right && integer >= 0 && integer < r->plan->scalar_count;
+    if (op == FTL_PUSH_SCALAR)
+        is_right = is_right && integer >= 0 && integer < r->plan->scalar_count;
     if (!is_right) reject(r, "has a wrong step", "steps");
     step->op = is_right ? (ftl_formula_op)op : FTL_PUSH_INTEGER;
     step->integer = op == FTL_PUSH_INTEGER ? integer : 0;
@@ -250,7 +274,8 @@ static const ftl_formula *read_formulas(reading *r, const json_t *root, const ch
                                         int32_t *count) {
     const json_t *array = get_array(r, root, key, ITEMS_MAX, count);
     ftl_formula *list = arena_array(r->memory, ftl_formula, *count);
-    for (int32_t i = 0; i < *count; i++) list[i] = read_formula(r, json_array_get(array, (size_t)i));
+    for (int32_t i = 0; i < *count; i++)
+        list[i] = read_formula(r, json_array_get(array, (size_t)i));
     return list;
 }
 

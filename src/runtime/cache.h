@@ -33,7 +33,8 @@ typedef enum cache_result { CACHE_FOUND, CACHE_ABSENT, CACHE_DAMAGED } cache_res
 
 /* Reads an entry; cache_done frees it. */
 cache_result cache_read(const char *folder, const char digits[33], cache_entry *out);
-bool cache_write(const char *folder, const char digits[33], const cache_entry *entry, os_error *why);
+bool cache_write(const char *folder, const char digits[33], const cache_entry *entry,
+                 os_error *why);
 void cache_done(cache_entry *entry);
 
 #endif

@@ -21,8 +21,12 @@ enum {
     CUDA_LAUNCH_FAILED = 719,
 };
 
-enum { ATTRIBUTE_MULTIPROCESSORS = 16, ATTRIBUTE_L2_BYTES = 38, ATTRIBUTE_MAJOR = 75,
-       ATTRIBUTE_MINOR = 76 };
+enum {
+    ATTRIBUTE_MULTIPROCESSORS = 16,
+    ATTRIBUTE_L2_BYTES = 38,
+    ATTRIBUTE_MAJOR = 75,
+    ATTRIBUTE_MINOR = 76
+};
 
 typedef struct symbol {
     const char *name;
@@ -101,7 +105,8 @@ static bool open_driver(ftl_runtime *runtime, os_error *why) {
     cuda->library = os_library_open(runtime->cuda_name ? given : usual, why);
     if (!cuda->library) return false;
     size_t count = sizeof cuda_symbols / sizeof *cuda_symbols;
-    if (!load_symbols(cuda->library, cuda_symbols, count, cuda, "the CUDA driver", why)) return false;
+    if (!load_symbols(cuda->library, cuda_symbols, count, cuda, "the CUDA driver", why))
+        return false;
     int result = cuda->init(0);
     if (result == CUDA_SUCCESS) result = cuda->driver_version(&cuda->version);
     if (result == CUDA_SUCCESS) return true;
@@ -126,8 +131,12 @@ ftl_status runtime_need_driver(ftl_context *context, ftl_runtime *runtime) {
 }
 
 static bool open_nvrtc(ftl_runtime *runtime, os_error *why) {
-    static const char *const usual[] = {"libnvrtc.so.14", "libnvrtc.so.13", "libnvrtc.so.12",
-                                        "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so", NULL};
+    static const char *const usual[] = {"libnvrtc.so.14",
+                                        "libnvrtc.so.13",
+                                        "libnvrtc.so.12",
+                                        "libnvrtc.so",
+                                        "/usr/local/cuda/lib64/libnvrtc.so",
+                                        NULL};
     const char *const given[] = {runtime->nvrtc_name, NULL};
     nvrtc_library *nvrtc = &runtime->nvrtc;
     nvrtc->library = os_library_open(runtime->nvrtc_name ? given : usual, why);
@@ -149,7 +158,8 @@ ftl_status runtime_need_nvrtc(ftl_context *context, ftl_runtime *runtime) {
     return ftl_context_fail(context, FTL_NO_COMPILER, "no NVRTC: %s", runtime->nvrtc_why.text);
 }
 
-/* --- errors ------------------------------------------------------------------------------------- */
+/* --- errors -------------------------------------------------------------------------------------
+ */
 
 static ftl_status status_of(int result) {
     if (result == CUDA_SUCCESS) return FTL_OK;
@@ -176,7 +186,8 @@ ftl_status runtime_cuda_status(ftl_context *context, const cuda_driver *cuda, in
                             text ? text : "unknown error", name ? name : "?", hint);
 }
 
-/* --- devices ------------------------------------------------------------------------------------ */
+/* --- devices ------------------------------------------------------------------------------------
+ */
 
 ftl_status ftl_device_count(ftl_context *context, ftl_runtime *runtime, int32_t *count) {
     *count = 0;
@@ -245,7 +256,8 @@ ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime
     return runtime_cuda_status(context, cuda, result, "find the current GPU");
 }
 
-/* --- memory, streams, time ---------------------------------------------------------------------- */
+/* --- memory, streams, time ----------------------------------------------------------------------
+ */
 
 ftl_status ftl_device_allocate(ftl_context *context, ftl_runtime *runtime, size_t bytes,
                                uint64_t *address) {
@@ -268,8 +280,8 @@ ftl_status ftl_device_write(ftl_context *context, ftl_runtime *runtime, uint64_t
     return runtime_cuda_status(context, &runtime->cuda, result, "write memory of the GPU");
 }
 
-ftl_status ftl_device_read(ftl_context *context, ftl_runtime *runtime, void *bytes, uint64_t address,
-                           size_t count) {
+ftl_status ftl_device_read(ftl_context *context, ftl_runtime *runtime, void *bytes,
+                           uint64_t address, size_t count) {
     ftl_status status = runtime_need_driver(context, runtime);
     if (status || count == 0) return status;
     int result = runtime->cuda.memory_read(bytes, address, count);

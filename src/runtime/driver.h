@@ -54,5 +54,4 @@ ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime
  */
 void runtime_compiler_version(ftl_runtime *runtime, char version[32]);
 
-
 #endif

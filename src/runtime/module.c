@@ -23,8 +23,8 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
 }
 
 /* Loads an image; takes the plan over, also on failure. */
-static ftl_status load(ftl_context *context, ftl_runtime *runtime, ftl_plan *plan, const char *image,
-                       ftl_module **out) {
+static ftl_status load(ftl_context *context, ftl_runtime *runtime, ftl_plan *plan,
+                       const char *image, ftl_module **out) {
     const cuda_driver *cuda = &runtime->cuda;
     ftl_module *module = calloc(1, sizeof *module);
     if (!module || !plan) {
@@ -38,8 +38,8 @@ static ftl_status load(ftl_context *context, ftl_runtime *runtime, ftl_plan *pla
     int result = cuda->module_load(&module->library, image);
     if (!result) result = cuda->module_function(&module->function, module->library, plan->entry);
     if (!result && plan->shared_bytes > SHARED_BYTES_FREE) {
-        result = cuda->function_set(module->function, FUNCTION_MAX_DYNAMIC_SHARED,
-                                    plan->shared_bytes);
+        result =
+            cuda->function_set(module->function, FUNCTION_MAX_DYNAMIC_SHARED, plan->shared_bytes);
     }
     ftl_status status = runtime_cuda_status(context, cuda, result, what);
     if (status) ftl_module_free(module);
@@ -75,7 +75,8 @@ const ftl_plan *ftl_module_plan(const ftl_module *module) {
     return module->plan;
 }
 
-/* --- which code for which device ---------------------------------------------------------------- */
+/* --- which code for which device ----------------------------------------------------------------
+ */
 
 /* "compute_80" -> 80, "compute_90a" -> 90 with the suffix 'a'. */
 static bool parse_target(const char *target, int *capability, char *suffix) {
@@ -112,8 +113,8 @@ static ftl_status choose_target(ftl_context *context, ftl_runtime *runtime, cons
     bool is_exact = suffix == 'a';
     if (is_exact ? capability != wanted : capability < wanted) {
         return ftl_context_fail(context, FTL_NO_DEVICE,
-                                "kernel '%s' is for %s; this GPU has capability %d.%d", plan->kernel,
-                                plan->target, capability / 10, capability % 10);
+                                "kernel '%s' is for %s; this GPU has capability %d.%d",
+                                plan->kernel, plan->target, capability / 10, capability % 10);
     }
     bool is_same_generation = capability / 10 == wanted / 10;
     if (is_exact) {
@@ -126,7 +127,8 @@ static ftl_status choose_target(ftl_context *context, ftl_runtime *runtime, cons
     return FTL_OK;
 }
 
-/* --- compile, or take from the cache ------------------------------------------------------------ */
+/* --- compile, or take from the cache ------------------------------------------------------------
+ */
 
 static void make_key(ftl_runtime *runtime, str source, int capability, cache_key *key) {
     char compiler[32], driver[32], device[32];
@@ -167,8 +169,10 @@ static void store(ftl_context *context, ftl_runtime *runtime, const char digits[
                   const ftl_plan *plan, const char *cuda, const ftl_image *image) {
     char *text = ftl_plan_write(plan);
     os_error why = {"out of memory"};
-    cache_entry entry = {.plan = str_from(text ? text : ""), .cuda = str_from(cuda),
-                         .image = {image->bytes, image->length}, .kind = image->kind};
+    cache_entry entry = {.plan = str_from(text ? text : ""),
+                         .cuda = str_from(cuda),
+                         .image = {image->bytes, image->length},
+                         .kind = image->kind};
     if (!text || !cache_write(runtime->cache_folder, digits, &entry, &why)) {
         ftl_context_warn(context, "the kernel is not cached: %s", why.text);
     }
@@ -240,15 +244,15 @@ ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl
     text_add_z(&source, cuda);
     free(plan_text);
     ready made = {plan, cuda};
-    ftl_status status =
-        source.failed
-            ? ftl_context_fail(context, FTL_NO_MEMORY, "out of memory")
-            : module_load_source(context, runtime, text_str(&source), take_ready, &made, out);
+    ftl_status status = source.failed ? ftl_context_fail(context, FTL_NO_MEMORY, "out of memory")
+                                      : module_load_source(context, runtime, text_str(&source),
+                                                           take_ready, &made, out);
     text_done(&source);
     return status;
 }
 
-/* --- launch ------------------------------------------------------------------------------------- */
+/* --- launch -------------------------------------------------------------------------------------
+ */
 
 ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                              const ftl_arguments *arguments, void *stream) {

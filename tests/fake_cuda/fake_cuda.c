@@ -6,17 +6,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT fake_record fake_cuda = {
-    .capability = 80, .device_count = 1, .driver_version = 13000};
+EXPORT fake_record fake_cuda = {.capability = 80, .device_count = 1, .driver_version = 13000};
 
 static void set_field(const char *name, int value) {
     static const struct {
         const char *name;
         int *field;
     } fields[] = {
-        {"init_result", &fake_cuda.init_result},     {"load_result", &fake_cuda.load_result},
-        {"launch_result", &fake_cuda.launch_result}, {"query_result", &fake_cuda.query_result},
-        {"capability", &fake_cuda.capability},       {"device_count", &fake_cuda.device_count},
+        {"init_result", &fake_cuda.init_result},       {"load_result", &fake_cuda.load_result},
+        {"launch_result", &fake_cuda.launch_result},   {"query_result", &fake_cuda.query_result},
+        {"capability", &fake_cuda.capability},         {"device_count", &fake_cuda.device_count},
         {"driver_version", &fake_cuda.driver_version},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {

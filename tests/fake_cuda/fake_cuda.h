@@ -1,6 +1,7 @@
 /* A driver without a GPU, for tests: libcuda's functions of src/runtime/cuda.def over host memory.
- * It records what was asked and fails where it is told to. A test opens the library itself and finds
- * the record under the symbol "fake_cuda"; a command is told by FAKE_CUDA="launch_result=700 ...".
+ * It records what was asked and fails where it is told to. A test opens the library itself and
+ * finds the record under the symbol "fake_cuda"; a command is told by FAKE_CUDA="launch_result=700
+ * ...".
  */
 #ifndef TESTS_FAKE_CUDA_H
 #define TESTS_FAKE_CUDA_H
@@ -11,7 +12,7 @@
 typedef struct fake_record {
     /* set by the test: results of the calls, and the device */
     int init_result, load_result, launch_result, query_result, allocate_result;
-    int capability;     /* 10 * major + minor */
+    int capability; /* 10 * major + minor */
     int device_count;
     int driver_version;
     /* what was asked */

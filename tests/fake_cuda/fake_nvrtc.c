@@ -57,12 +57,14 @@ EXPORT int nvrtcCompileProgram(void *handle, int count, const char *const *optio
         snprintf(fake_nvrtc.options + used, sizeof fake_nvrtc.options - used, "%s ", options[i]);
     }
     if (strstr(made->text, "#error") || fake_nvrtc.compile_result) {
-        snprintf(made->log, sizeof made->log, "warning: no matter\nkernel.cu(1): error: a planted one\n");
+        snprintf(made->log, sizeof made->log,
+                 "warning: no matter\nkernel.cu(1): error: a planted one\n");
         return 6;
     }
-    snprintf(made->log, sizeof made->log,
-             "ptxas         .     8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
-             "ptxas info    : Used 42 registers, used 1 barriers\n");
+    snprintf(
+        made->log, sizeof made->log,
+        "ptxas         .     8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
+        "ptxas info    : Used 42 registers, used 1 barriers\n");
     return 0;
 }
 

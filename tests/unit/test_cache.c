@@ -129,7 +129,8 @@ static void damage_is_found_and_mended(void **state) {
             assert_int_equal(list().damaged, 1);
             assert_int_equal(load_in(folder, "text"), FTL_OK);
             assert_int_equal(compiler->compiles, ++compiles);
-            assert_non_null(strstr(ftl_context_take_warning(context), "is damaged and was rebuilt"));
+            assert_non_null(
+                strstr(ftl_context_take_warning(context), "is damaged and was rebuilt"));
             assert_int_equal(list().damaged, 0);
         }
     }

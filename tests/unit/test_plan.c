@@ -63,8 +63,8 @@ static void takes_any_order_of_axes_in_memory(void **state) {
 
 static void empty_work_is_no_launch(void **state) {
     (void)state;
-    const int64_t shapes[][5] = {{0, 8, 4, 100, 200}, {2, 8, 4, 0, 200}, {2, 0, 0, 100, 200},
-                                 {2, 8, 4, 0, 0}};
+    const int64_t shapes[][5] = {
+        {0, 8, 4, 100, 200}, {2, 8, 4, 0, 200}, {2, 0, 0, 100, 200}, {2, 8, 4, 0, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const int64_t *s = shapes[i];
         sample_call call = sample_arguments(s[0], s[1], s[2], s[3], s[4]);
@@ -99,8 +99,7 @@ static void names_what_is_wrong(void **state) {
     refuses(&call, "axis d of 'Q' must have stride 1, not 2");
     call = good;
     call.tensors[0].strides[2] = 65;
-    refuses(&call,
-            "stride 65 of axis q of 'Q' must be a multiple of 8 elements (16 bytes)");
+    refuses(&call, "stride 65 of axis q of 'Q' must be a multiple of 8 elements (16 bytes)");
     call = good;
     call.tensors[3].strides[0] = 0;
     refuses(&call, "axis b of 'O' has stride 0: its elements would share one place");
@@ -182,15 +181,24 @@ static void formulas(void **state) {
         bool is_known;
         double value;
     } cases[] = {
-        {FTL_DIVIDE_UP, 7, 2, true, 4},      {FTL_DIVIDE_UP, -7, 2, true, -3},
-        {FTL_DIVIDE_DOWN, -7, 2, true, -4},  {FTL_DIVIDE_DOWN, 7, -2, true, -4},
-        {FTL_MODULO, -7, 4, true, 1},        {FTL_MODULO, 7, 0, false, 0},
-        {FTL_DIVIDE_REAL, 7, 2, true, 3.5},  {FTL_DIVIDE_UP, INT64_MIN, -1, false, 0},
-        {FTL_ADD, INT64_MAX, 1, false, 0},   {FTL_MULTIPLY, INT64_MAX, 2, false, 0},
-        {FTL_SUBTRACT, -2, INT64_MAX, false, 0}, {FTL_MIN, -7, 2, true, -7},
-        {FTL_MAX, -7, 2, true, 2},           {FTL_LESS, 1, 2, true, 1},
-        {FTL_GREATER_EQUAL, 1, 2, true, 0},  {FTL_EQUAL, INT64_MAX, INT64_MAX - 1, true, 0},
-        {FTL_AND, 3, 0, true, 0},            {FTL_OR, 3, 0, true, 1},
+        {FTL_DIVIDE_UP, 7, 2, true, 4},
+        {FTL_DIVIDE_UP, -7, 2, true, -3},
+        {FTL_DIVIDE_DOWN, -7, 2, true, -4},
+        {FTL_DIVIDE_DOWN, 7, -2, true, -4},
+        {FTL_MODULO, -7, 4, true, 1},
+        {FTL_MODULO, 7, 0, false, 0},
+        {FTL_DIVIDE_REAL, 7, 2, true, 3.5},
+        {FTL_DIVIDE_UP, INT64_MIN, -1, false, 0},
+        {FTL_ADD, INT64_MAX, 1, false, 0},
+        {FTL_MULTIPLY, INT64_MAX, 2, false, 0},
+        {FTL_SUBTRACT, -2, INT64_MAX, false, 0},
+        {FTL_MIN, -7, 2, true, -7},
+        {FTL_MAX, -7, 2, true, 2},
+        {FTL_LESS, 1, 2, true, 1},
+        {FTL_GREATER_EQUAL, 1, 2, true, 0},
+        {FTL_EQUAL, INT64_MAX, INT64_MAX - 1, true, 0},
+        {FTL_AND, 3, 0, true, 0},
+        {FTL_OR, 3, 0, true, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ftl_formula_step steps[] = {INTEGER_STEP(cases[i].a), INTEGER_STEP(cases[i].b),
@@ -204,8 +212,8 @@ static void formulas(void **state) {
     ftl_formula_step too_few[] = {INTEGER_STEP(1), OP_STEP(FTL_ADD)};
     evaluate(too_few, 2, &is_known);
     assert_false(is_known);
-    ftl_formula_step scaled[] = {SIZE_STEP(1), OP_STEP(FTL_ABS),
-                                 {.op = FTL_PUSH_SCALAR, .index = 0}, OP_STEP(FTL_MULTIPLY)};
+    ftl_formula_step scaled[] = {
+        SIZE_STEP(1), OP_STEP(FTL_ABS), {.op = FTL_PUSH_SCALAR, .index = 0}, OP_STEP(FTL_MULTIPLY)};
     assert_true(evaluate(scaled, 4, &is_known) == 3.5 && is_known);
 }
 

@@ -31,8 +31,8 @@ static int setup(void **state) {
     (void)state;
     driver = record_of(FAKE_CUDA, "fake_cuda");
     compiler = record_of(FAKE_NVRTC, "fake_nvrtc");
-    *driver = (fake_record){.capability = 80, .device_count = 1, .driver_version = 13000,
-                            .parameter_bytes = 152};
+    *driver = (fake_record){
+        .capability = 80, .device_count = 1, .driver_version = 13000, .parameter_bytes = 152};
     *compiler = (fake_compiler){.major = 13};
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     ftl_runtime_options options = {.cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
@@ -107,9 +107,10 @@ static void code_fits_the_device(void **state) {
         int capability;
         const char *option, *image;
     } cases[] = {
-        {80, "=sm_80 ", "text"},           {86, "=sm_86 ", "text"},
-        {90, "=compute_80 ", "ptx:text"},  /* a later generation: the driver finishes it */
-        {87, "=compute_80 ", "ptx:text"},  /* one that this NVRTC does not know */
+        {80, "=sm_80 ", "text"},
+        {86, "=sm_86 ", "text"},
+        {90, "=compute_80 ", "ptx:text"}, /* a later generation: the driver finishes it */
+        {87, "=compute_80 ", "ptx:text"}, /* one that this NVRTC does not know */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         driver->capability = cases[i].capability;
@@ -119,7 +120,8 @@ static void code_fits_the_device(void **state) {
     }
     driver->capability = 75;
     ftl_module *module;
-    assert_int_equal(ftl_module_load(context, runtime, &sample_plan, "text", &module), FTL_NO_DEVICE);
+    assert_int_equal(ftl_module_load(context, runtime, &sample_plan, "text", &module),
+                     FTL_NO_DEVICE);
     assert_string_equal(ftl_context_error(context),
                         "kernel 'attention' is for compute_80; this GPU has capability 7.5");
     assert_null(module);
@@ -128,11 +130,13 @@ static void code_fits_the_device(void **state) {
 static void missing_libraries_are_one_sentence(void **state) {
     (void)state;
     ftl_runtime *without;
-    ftl_runtime_options options = {.cuda_library = "/no/libcuda.so", .nvrtc_library = "/no/nvrtc.so"};
+    ftl_runtime_options options = {.cuda_library = "/no/libcuda.so",
+                                   .nvrtc_library = "/no/nvrtc.so"};
     assert_int_equal(ftl_runtime_open(context, &options, &without), FTL_OK);
     int32_t count;
     assert_int_equal(ftl_device_count(context, without, &count), FTL_NO_DRIVER);
-    assert_non_null(strstr(ftl_context_error(context), "no CUDA driver: cannot open the library: "));
+    assert_non_null(
+        strstr(ftl_context_error(context), "no CUDA driver: cannot open the library: "));
     ftl_image image;
     assert_int_equal(ftl_compile_cuda(context, without, "text", "k.cu", "sm_80", &image),
                      FTL_NO_COMPILER);
@@ -146,7 +150,8 @@ static void driver_failures_are_told(void **state) {
     driver->load_result = 222;
     assert_int_equal(ftl_module_load(context, runtime, &sample_plan, "text", &module),
                      FTL_DRIVER_TOO_OLD);
-    assert_non_null(strstr(ftl_context_error(context), "the kernel's PTX is newer than the driver"));
+    assert_non_null(
+        strstr(ftl_context_error(context), "the kernel's PTX is newer than the driver"));
     driver->load_result = 0;
     module = load();
     sample_call call = sample_arguments(2, 8, 4, 100, 200);

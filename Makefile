@@ -1,0 +1,29 @@
+# make         build the command           make demo   build it and show what it does
+# make test    every check this machine can run        make install PREFIX=/usr/local
+#
+# CMake and Ninja do the work; what they need is installed by tools/setup.sh where it is missing.
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+BUILD ?= build
+
+.PHONY: all setup demo test install clean
+
+all: setup
+	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DFLASHTL_TESTS=OFF
+	ninja -C $(BUILD) -j $(JOBS)
+
+setup:
+	@tools/setup.sh
+
+demo: all
+	$(BUILD)/flashtl demo
+
+test:
+	@tools/setup.sh --tests
+	@tools/test.sh
+
+install: all
+	cmake --install $(BUILD)
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,34 @@
+# Headers, library, command, pkg-config file, CMake package, manual and completions.
+include(CMakePackageConfigHelpers)
+
+# Directories may be absolute; pkg-config wants them whole then.
+function(flashtl_join result base path)
+  if(IS_ABSOLUTE "${path}")
+    set(${result} "${path}" PARENT_SCOPE)
+  else()
+    set(${result} "${base}/${path}" PARENT_SCOPE)
+  endif()
+endfunction()
+flashtl_join(FLASHTL_PC_LIBDIR "\${prefix}" "${CMAKE_INSTALL_LIBDIR}")
+flashtl_join(FLASHTL_PC_INCLUDEDIR "\${prefix}" "${CMAKE_INSTALL_INCLUDEDIR}")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/flashtl.pc.in ${CMAKE_BINARY_DIR}/flashtl.pc @ONLY)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/flashtl)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/flashtl-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(TARGETS flashtl_shared EXPORT flashtl)
+install(EXPORT flashtl NAMESPACE flashtl:: FILE flashtl-config.cmake DESTINATION ${package_folder})
+install(FILES ${CMAKE_BINARY_DIR}/flashtl-config-version.cmake DESTINATION ${package_folder})
+install(FILES ${CMAKE_BINARY_DIR}/flashtl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/flashtl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET flashtl)
+  install(TARGETS flashtl)
+  set(share ${CMAKE_SOURCE_DIR}/share)
+  install(FILES ${share}/man/flashtl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${share}/completions/flashtl.bash RENAME flashtl
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${share}/completions/_flashtl
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${share}/completions/flashtl.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

@@ -1,0 +1,97 @@
+/* flashtl/flashtl.h: the compiler, from sketch to CUDA text. Pure: no file is written, nothing is
+ * printed, no environment is read, and the same input gives the same bytes. Running kernels is
+ * flashtl/runtime.h's part; both live in the same library.
+ *
+ *     request -> sketch -> TL Code -> CUDA
+ *
+ * Each arrow is a function here, and each text can be printed, edited and read back. Functions that
+ * return text through 'char **out' hand it over: free it with ftl_free; on failure it is NULL.
+ * Texts end in NUL and in a newline. A context belongs to one thread; any number of threads may
+ * work at once, each with a context of its own.
+ */
+#ifndef FLASHTL_FLASHTL_H
+#define FLASHTL_FLASHTL_H
+
+#include "flashtl/context.h"
+#include "flashtl/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A text to read. 'name' stands in messages ("attention.tl"); 'text' need not end in NUL. Both may
+ * be freed on return.
+ */
+typedef struct ftl_source {
+    const char *name;
+    const char *text;
+    size_t length;
+} ftl_source;
+
+/* NAME=VALUE, a decision that is taken from the reasoner: BN=64, d=128, stages=3. */
+typedef struct ftl_pin {
+    const char *name;
+    const char *value;
+} ftl_pin;
+
+typedef struct ftl_options {
+    const char *gpu; /* "a100", or the path of a description (it holds '/' or ends in .gpu) */
+    ftl_type dtype;  /* of tensors whose type the sketch leaves open; 0: f16 */
+    const ftl_pin *pins;
+    int32_t pin_count;
+    const char *stop_after; /* name of the last pass to run; NULL: all */
+} ftl_options;
+
+/* --- sketches -----------------------------------------------------------------------------------
+ */
+
+/* Writes the sketch of a shipped operator. Settings choose its options: "causal", "window=128".
+ * OK, NOT_FOUND (with the nearest name), INVALID_ARGUMENT, NO_MEMORY.
+ */
+FTL_API ftl_status ftl_sketch(ftl_context *context, const char *operator_name,
+                              const char *const *settings, int32_t setting_count, char **out);
+/* Lists the operators and their options. OK, NO_MEMORY. */
+FTL_API ftl_status ftl_operators(ftl_context *context, char **out);
+
+/* --- texts --------------------------------------------------------------------------------------
+ */
+
+/* Prints a program in the one canonical form. OK, REJECTED, NO_MEMORY. */
+FTL_API ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out);
+
+typedef enum ftl_grammar_form { FTL_EBNF = 1, FTL_GBNF = 2, FTL_LARK = 3 } ftl_grammar_form;
+FTL_API ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char **out);
+
+/* --- GPUs ---------------------------------------------------------------------------------------
+ */
+
+typedef struct ftl_gpu {
+    char name[64];      /* "rtx-4090" */
+    char title[64];     /* "NVIDIA GeForce RTX 4090" */
+    char target[32];    /* "sm_89" */
+    int32_t capability; /* 10 * major + minor */
+    int32_t multiprocessors;
+    int64_t shared_bytes; /* most a block can have */
+    int64_t l2_bytes;
+    double memory_gb_per_s;
+    double tensor_tflops; /* dense, 16-bit, by the widest instruction */
+    double mma_tflops;    /* the same by mma.sync */
+} ftl_gpu;
+
+/* Describes a GPU by name, alias or path. OK, REJECTED (an unknown name, a bad description). */
+FTL_API ftl_status ftl_gpu_describe(ftl_context *context, const char *name, ftl_gpu *out);
+/* The description's own text, as it is read: what decides a kernel of this GPU. */
+FTL_API ftl_status ftl_gpu_text(ftl_context *context, const char *name, char **out);
+/* The shipped GPUs, in the order of capability and name. 0 past the last: OK or NOT_FOUND. */
+FTL_API ftl_status ftl_gpu_at(ftl_context *context, int32_t index, ftl_gpu *out);
+/* The shipped description that fits a device best: by its name, else one of its capability, else
+ * of the nearest lower one. OK, NOT_FOUND.
+ */
+FTL_API ftl_status ftl_gpu_for_device(ftl_context *context, const char *device_name,
+                                      int32_t capability, int32_t multiprocessors, ftl_gpu *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,112 @@
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOURCE_BYTES_MAX = 16 << 20 };
+
+int cli_say(int exit_status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("flashtl: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return exit_status;
+}
+
+static int exit_status_of(ftl_status status) {
+    switch (status) {
+    case FTL_OK: return EXIT_DONE;
+    case FTL_REJECTED:
+    case FTL_CHECK_FAILED: return EXIT_REJECTED;
+    case FTL_INVALID_ARGUMENT:
+    case FTL_NOT_FOUND: return EXIT_USAGE;
+    case FTL_NO_MEMORY:
+    case FTL_NO_FILE:
+    case FTL_NO_DRIVER:
+    case FTL_NO_DEVICE:
+    case FTL_DRIVER_TOO_OLD:
+    case FTL_NO_COMPILER:
+    case FTL_COMPILER_FAILED:
+    case FTL_DRIVER_FAILED:
+    case FTL_KERNEL_FAULT:
+    case FTL_TIMEOUT:
+    case FTL_STOPPED: return EXIT_ENVIRONMENT;
+    }
+    return EXIT_ENVIRONMENT;
+}
+
+int cli_finish(cli *c, ftl_status status) {
+    bool has_diagnostics =
+        ftl_context_error_count(c->context) > 0 || ftl_context_warning_count(c->context) > 0;
+    if (has_diagnostics) {
+        ftl_diagnostics_form form = c->options.json ? FTL_DIAGNOSTICS_JSON
+                                    : c->colour     ? FTL_DIAGNOSTICS_COLOUR
+                                                    : FTL_DIAGNOSTICS_TEXT;
+        char *text = ftl_context_diagnostics(c->context, form);
+        if (text) fputs(text, stderr);
+        ftl_free(text);
+    }
+    const char *warning = ftl_context_take_warning(c->context);
+    if (*warning) cli_say(0, "warning: %s", warning);
+    if (status && status != FTL_REJECTED) cli_say(0, "%s", ftl_context_error(c->context));
+    return exit_status_of(status);
+}
+
+const char *cli_one_file(cli *c) {
+    if (c->options.file_count == 0) return "-";
+    if (c->options.file_count == 1) return c->options.files[0];
+    cli_say(EXIT_USAGE, "one file is expected, found '%s' and '%s'", c->options.files[0],
+            c->options.files[1]);
+    return NULL;
+}
+
+bool cli_read_source(cli *c, const char *path, text_buffer *text, ftl_source *out) {
+    (void)c;
+    os_error why;
+    text_init(text, SOURCE_BYTES_MAX + 1);
+    if (!os_read_file(path, SOURCE_BYTES_MAX, text, &why)) {
+        text_done(text);
+        cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+        return false;
+    }
+    bool is_input = strcmp(path, "-") == 0;
+    *out = (ftl_source){is_input ? "<stdin>" : path, text->data ? text->data : "", text->length};
+    return true;
+}
+
+int cli_put(cli *c, char *text) {
+    os_error why;
+    int exit_status = EXIT_DONE;
+    if (c->options.output && strcmp(c->options.output, "-") != 0) {
+        if (!os_write_file(c->options.output, str_from(text), &why)) {
+            exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+        }
+    } else if (fputs(text, stdout) < 0 || fflush(stdout) != 0) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "cannot write to standard output");
+    }
+    ftl_free(text);
+    return exit_status;
+}
+
+const char *cli_cache_folder(cli *c, char buffer[4096]) {
+    if (c->options.cache_folder) return c->options.cache_folder;
+    const char *folder = getenv("FLASHTL_CACHE");
+    if (folder) return *folder ? folder : NULL;
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (base && base[0] == '/') snprintf(buffer, 4096, "%s/flashtl", base);
+    else if (home && *home) snprintf(buffer, 4096, "%s/.cache/flashtl", home);
+    else return NULL;
+    return buffer;
+}
+
+ftl_status cli_open_runtime(cli *c, ftl_runtime **out) {
+    char buffer[4096];
+    ftl_runtime_options options = {.cuda_library = getenv("FLASHTL_CUDA"),
+                                   .nvrtc_library = getenv("FLASHTL_NVRTC"),
+                                   .cache_folder = cli_cache_folder(c, buffer)};
+    return ftl_runtime_open(c->context, &options, out);
+}

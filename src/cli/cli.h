@@ -1,0 +1,47 @@
+/* What the commands share: the user's words, a context, and how results and failures are shown.
+ * Results go to standard output, talk to standard error.
+ */
+#ifndef FLASHTL_CLI_CLI_H
+#define FLASHTL_CLI_CLI_H
+
+#include "base/os.h"
+#include "cli/options.h"
+#include "flashtl/flashtl.h"
+#include "flashtl/runtime.h"
+
+enum { EXIT_DONE = 0, EXIT_REJECTED = 1, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3 };
+
+typedef struct cli {
+    cli_options options;
+    ftl_context *context;
+    bool colour; /* of standard error */
+} cli;
+
+/* One function per command, in the file of its name. Each returns the exit status. */
+#define COMMAND(id, name, arguments, summary, description, examples) int cli_run_##id(cli *c);
+#include "cli/commands.def"
+#undef COMMAND
+
+/* Says what the context has (diagnostics, else the error) and any warning; returns the exit status
+ * that belongs to 'status'. With FTL_OK only warnings are shown.
+ */
+int cli_finish(cli *c, ftl_status status);
+/* "flashtl: ..." on standard error; returns 'exit_status'. */
+int cli_say(int exit_status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The one FILE of a command, "-" when none was given. NULL after saying that there are too many. */
+const char *cli_one_file(cli *c);
+/* Reads a program. 'text' must be initialised and outlive 'out'. False after saying why. */
+bool cli_read_source(cli *c, const char *path, text_buffer *text, ftl_source *out);
+/* Writes to --output or standard output, and frees the text. */
+int cli_put(cli *c, char *text);
+/* --cache, FLASHTL_CACHE, or the user's cache folder; NULL when the environment names none. */
+const char *cli_cache_folder(cli *c, char buffer[4096]);
+/* A runtime with the libraries and the cache that the environment names. */
+ftl_status cli_open_runtime(cli *c, ftl_runtime **out);
+
+/* Prints the help of a command to 'out'. */
+void cli_print_help(int command, text_buffer *out);
+void cli_print_overview(text_buffer *out);
+
+#endif

@@ -1,0 +1,58 @@
+/* flashtl gpus: what kernels can be made for, and what this machine has. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+static void print_row(const cli *c, const ftl_gpu *g) {
+    if (c->options.json) {
+        printf("{\"name\":\"%s\",\"title\":\"%s\",\"target\":\"%s\",\"multiprocessors\":%d,"
+               "\"shared_bytes\":%lld,\"memory_gb_per_s\":%.0f,\"mma_tflops\":%.1f,"
+               "\"tensor_tflops\":%.1f}\n",
+               g->name, g->title, g->target, g->multiprocessors, (long long)g->shared_bytes,
+               g->memory_gb_per_s, g->mma_tflops, g->tensor_tflops);
+        return;
+    }
+    printf("%-12s %-28s %-8s %4d  %4lld KiB  %6.0f GB/s  %7.1f  %7.1f\n", g->name, g->title,
+           g->target, g->multiprocessors, (long long)g->shared_bytes / 1024, g->memory_gb_per_s,
+           g->mma_tflops, g->tensor_tflops);
+}
+
+static void print_devices(cli *c) {
+    ftl_runtime *runtime;
+    int32_t count;
+    if (cli_open_runtime(c, &runtime) != FTL_OK) return;
+    ftl_status status = ftl_device_count(c->context, runtime, &count);
+    if (status) fprintf(stderr, "this machine: %s\n", ftl_context_error(c->context));
+    for (int32_t i = 0; !status && i < count; i++) {
+        ftl_device device;
+        ftl_gpu fit;
+        if (ftl_device_describe(c->context, runtime, i, &device) != FTL_OK) continue;
+        int32_t capability = 10 * device.major + device.minor;
+        bool is_known = ftl_gpu_for_device(c->context, device.name, capability,
+                                           device.multiprocessors, &fit) == FTL_OK;
+        fprintf(stderr, "this machine: GPU %d is %s, capability %d.%d; description: %s\n", i,
+                device.name, device.major, device.minor, is_known ? fit.name : "none fits");
+    }
+    ftl_runtime_close(runtime);
+}
+
+int cli_run_GPUS(cli *c) {
+    if (c->options.file_count > 0) {
+        const char *name = cli_one_file(c);
+        char *text = NULL;
+        if (!name) return EXIT_USAGE;
+        ftl_status status = ftl_gpu_text(c->context, name, &text);
+        return status ? cli_finish(c, status) : cli_put(c, text);
+    }
+    if (!c->options.json) {
+        printf("%-12s %-28s %-8s %4s  %8s  %11s  %7s  %7s\n", "name", "product", "target", "SMs",
+               "shared", "memory", "mma", "tensor");
+        printf("%-12s %-28s %-8s %4s  %8s  %11s  %16s\n", "", "", "", "", "a block", "",
+               "TFLOPS, 16-bit");
+    }
+    ftl_gpu g;
+    for (int32_t i = 0; ftl_gpu_at(c->context, i, &g) == FTL_OK; i++) print_row(c, &g);
+    fflush(stdout);
+    print_devices(c);
+    return EXIT_DONE;
+}

@@ -1,0 +1,59 @@
+/* flashtl: the command. Each command is a file of its name; this one finds it. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int (*const runs[CLI_COMMAND_COUNT])(cli *) = {
+#define COMMAND(id, name, arguments, summary, description, examples) cli_run_##id,
+#include "cli/commands.def"
+#undef COMMAND
+};
+
+static int print_overview(FILE *to, int exit_status) {
+    text_buffer text;
+    text_init(&text, 1 << 20);
+    cli_print_overview(&text);
+    fputs(text.data ? text.data : "", to);
+    text_done(&text);
+    return exit_status;
+}
+
+static int unknown_command(const char *name) {
+    const char *nearest = cli_nearest_command(name);
+    return cli_say(EXIT_USAGE, "there is no command '%s'%s%s%s", name,
+                   nearest ? "; did you mean '" : "; 'flashtl help' lists them",
+                   nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static int run(int command, cli *c) {
+    if (!c->options.help) return runs[command](c);
+    text_buffer text;
+    text_init(&text, 1 << 20);
+    cli_print_help(command, &text);
+    fputs(text.data ? text.data : "", stdout);
+    text_done(&text);
+    return EXIT_DONE;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return print_overview(stderr, EXIT_USAGE);
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("flashtl %s\n", ftl_version());
+        return EXIT_DONE;
+    }
+    bool wants_help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    if (wants_help) return print_overview(stdout, EXIT_DONE);
+    int command = cli_find_command(argv[1]);
+    if (command < 0) return unknown_command(argv[1]);
+    static cli c; /* too large for a stack frame */
+    char why[512];
+    if (!cli_parse(command, argc, argv, &c.options, why)) return cli_say(EXIT_USAGE, "%s", why);
+    const char *no_colour = getenv("NO_COLOR");
+    c.colour = os_is_terminal(2) && !(no_colour && *no_colour);
+    if (ftl_context_new(&c.context) != FTL_OK) return cli_say(EXIT_ENVIRONMENT, "out of memory");
+    int exit_status = run(command, &c);
+    ftl_context_free(c.context);
+    return exit_status;
+}

@@ -1,0 +1,137 @@
+#include "cli/options.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const cli_command cli_commands[CLI_COMMAND_COUNT] = {
+#define COMMAND(id, name, arguments, summary, description, examples)                               \
+    {name, arguments, summary, description, examples},
+#include "cli/commands.def"
+#undef COMMAND
+};
+
+/* Sets of commands for options.def. */
+#define ON(id) (UINT64_C(1) << CLI_##id)
+#define ALL_COMMANDS ((UINT64_C(1) << CLI_COMMAND_COUNT) - 1)
+#define OPERATOR_COMMANDS (ON(SKETCH))
+
+const cli_option cli_option_list[] = {
+#define OPTION(id, kind, name, value, commands, help)                                              \
+    {CLI_##kind, name, value, help, commands, offsetof(cli_options, id)},
+#include "cli/options.def"
+#undef OPTION
+};
+const int cli_option_count = sizeof cli_option_list / sizeof *cli_option_list;
+
+int cli_find_command(const char *name) {
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (strcmp(cli_commands[i].name, name) == 0) return i;
+    }
+    return -1;
+}
+
+enum { FARTHEST = 3 }; /* edits up to which a name counts as meant */
+
+const char *cli_nearest_command(const char *name) {
+    const char *nearest = NULL;
+    int least = FARTHEST;
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        int distance = str_distance(str_from(name), str_from(cli_commands[i].name));
+        if (distance < least) least = distance, nearest = cli_commands[i].name;
+    }
+    return nearest;
+}
+
+static const cli_option *find_option(int command, str name) {
+    for (int i = 0; i < cli_option_count; i++) {
+        const cli_option *option = &cli_option_list[i];
+        if ((option->commands >> command & 1) && str_is(name, option->name)) return option;
+    }
+    return NULL;
+}
+
+static bool unknown_option(int command, str name, char why[512]) {
+    const cli_option *nearest = NULL;
+    int least = FARTHEST;
+    for (int i = 0; i < cli_option_count; i++) {
+        const cli_option *option = &cli_option_list[i];
+        if (!(option->commands >> command & 1)) continue;
+        int distance = str_distance(name, str_from(option->name));
+        if (distance < least) least = distance, nearest = option;
+    }
+    snprintf(why, 512, "'%s' has no option '--%.*s'%s%s%s", cli_commands[command].name,
+             STR_ARGS(name), nearest ? "; did you mean '--" : "", nearest ? nearest->name : "",
+             nearest ? "'?" : "");
+    return false;
+}
+
+/* Commas separate items of a list; each item is ended by a NUL in place of its comma. */
+static bool add_items(cli_list *list, char *text) {
+    for (char *item = text; item;) {
+        char *comma = strchr(item, ',');
+        if (comma) *comma = 0;
+        if (list->count == CLI_LIST_MAX) return false;
+        list->items[list->count++] = item;
+        item = comma ? comma + 1 : NULL;
+    }
+    return true;
+}
+
+static bool set_option(const cli_option *option, char *value, cli_options *out, char why[512]) {
+    void *field = (char *)out + option->slot;
+    if (option->kind == CLI_FLAG) *(bool *)field = true;
+    if (option->kind == CLI_TEXT) *(const char **)field = value;
+    if (option->kind == CLI_LIST && !add_items(field, value)) {
+        snprintf(why, 512, "'--%s' takes at most %d values", option->name, CLI_LIST_MAX);
+        return false;
+    }
+    return true;
+}
+
+/* Reads the option in argv[*at]; *at moves to its last word. */
+static bool parse_option(int command, int argc, char **argv, int *at, cli_options *out,
+                         char why[512]) {
+    char *word = argv[*at];
+    char *equals = strchr(word, '=');
+    str name = strcmp(word, "-o") == 0   ? STR("output")
+               : strcmp(word, "-h") == 0 ? STR("help")
+               : word[1] != '-'          ? (str){word + 1, strlen(word + 1)}
+               : equals                  ? (str){word + 2, (size_t)(equals - word) - 2}
+                                         : str_from(word + 2);
+    const cli_option *option = find_option(command, name);
+    if (!option || (word[1] != '-' && word[2])) return unknown_option(command, name, why);
+    char *value = equals && word[1] == '-' ? equals + 1 : NULL;
+    if (option->kind == CLI_FLAG && value) {
+        snprintf(why, 512, "'--%s' takes no value", option->name);
+        return false;
+    }
+    if (option->kind != CLI_FLAG && !value) {
+        if (*at + 1 == argc) {
+            snprintf(why, 512, "'--%s' needs a value: %s", option->name, option->value);
+            return false;
+        }
+        value = argv[++*at];
+    }
+    return set_option(option, value, out, why);
+}
+
+bool cli_parse(int command, int argc, char **argv, cli_options *out, char why[512]) {
+    bool options_ended = false;
+    for (int at = 2; at < argc; at++) {
+        const char *word = argv[at];
+        bool is_option = !options_ended && word[0] == '-' && word[1];
+        if (is_option && strcmp(word, "--") == 0) {
+            options_ended = true;
+        } else if (is_option) {
+            if (!parse_option(command, argc, argv, &at, out, why)) return false;
+        } else if (out->file_count == CLI_FILES_MAX) {
+            snprintf(why, 512, "at most %d files are taken", CLI_FILES_MAX);
+            return false;
+        } else {
+            out->files[out->file_count++] = word;
+        }
+    }
+    return true;
+}

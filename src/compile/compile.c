@@ -1,0 +1,67 @@
+#include "compile/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+ftl_status compile_hand_over(ftl_context *context, text_buffer *text, char **out) {
+    if (text->failed) {
+        text_done(text);
+        return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    }
+    text_add_z(text, ""); /* so that there is a text, also when it is empty */
+    *out = text->data ? text->data : calloc(1, 1);
+    return *out ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+}
+
+ftl_status compile_guarded(ftl_context *context, compile_work *work, void *arguments) {
+    jmp_buf exhausted;
+    context_begin(context);
+    if (setjmp(exhausted)) {
+        context->memory.on_exhausted = NULL;
+        return ftl_context_fail(context, FTL_NO_MEMORY, "the program needs more than %d MiB",
+                                CONTEXT_ARENA_BYTES >> 20);
+    }
+    context->memory.on_exhausted = &exhausted;
+    ftl_status status = work(context, arguments);
+    context->memory.on_exhausted = NULL;
+    return status;
+}
+
+ftl_status compile_verdict(ftl_context *context) {
+    if (!diag_has_errors(&context->diags)) return FTL_OK;
+    return ftl_context_fail(context, FTL_REJECTED, "%s", ftl_status_text(FTL_REJECTED));
+}
+
+tl_program *compile_read(ftl_context *context, const ftl_source *source) {
+    arena *memory = &context->memory;
+    str name = str_copy(memory, str_from(source->name ? source->name : "<text>"));
+    str text = str_copy(memory, (str){source->text, source->text ? source->length : 0});
+    diag_init(&context->diags, memory, name, text);
+    return tl_parse(memory, name, text, &context->diags);
+}
+
+/* --- texts --------------------------------------------------------------------------------------
+ */
+
+typedef struct format_arguments {
+    const ftl_source *source;
+    text_buffer out;
+} format_arguments;
+
+static ftl_status format(ftl_context *context, void *arguments) {
+    format_arguments *a = arguments;
+    const tl_program *program = compile_read(context, a->source);
+    ftl_status status = compile_verdict(context);
+    if (!status) tl_print(program, &a->out);
+    return status;
+}
+
+ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out) {
+    *out = NULL;
+    format_arguments a = {.source = source};
+    text_init(&a.out, 16 << 20);
+    ftl_status status = compile_guarded(context, format, &a);
+    if (!status) return compile_hand_over(context, &a.out, out);
+    text_done(&a.out);
+    return status;
+}

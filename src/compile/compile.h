@@ -1,0 +1,29 @@
+/* What the files of the compile layer share. */
+#ifndef FLASHTL_COMPILE_COMPILE_H
+#define FLASHTL_COMPILE_COMPILE_H
+
+#include "compile/context.h"
+#include "flashtl/flashtl.h"
+#include "gpu/gpu.h"
+#include "tl/names.h"
+#include "tl/tl.h"
+
+/* Hands a buffer's text over to the caller of the API; NO_MEMORY when it had failed. */
+ftl_status compile_hand_over(ftl_context *context, text_buffer *text, char **out);
+
+/* Runs 'work' with the context's arena guarded: the one place where running out of memory ends.
+ * 'work' holds nothing but what is in the arena and text buffers that the caller frees.
+ */
+typedef ftl_status compile_work(ftl_context *context, void *arguments);
+ftl_status compile_guarded(ftl_context *context, compile_work *work, void *arguments);
+
+/* REJECTED when the context's diagnostics hold an error, else OK. */
+ftl_status compile_verdict(ftl_context *context);
+
+/* Copies the source into the context, so that diagnostics can show it later, and parses it. */
+tl_program *compile_read(ftl_context *context, const ftl_source *source);
+
+/* Finds a GPU; its problems become the context's diagnostics. */
+ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out);
+
+#endif

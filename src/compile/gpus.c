@@ -1,0 +1,141 @@
+/* GPU descriptions, as the public API shows them. */
+#include "compile/compile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void put_text(char *to, size_t capacity, str text) {
+    snprintf(to, capacity, "%.*s", STR_ARGS(text));
+}
+
+static void show(const gpu *g, ftl_gpu *out) {
+    *out = (ftl_gpu){.capability = (int32_t)g->capability,
+                     .multiprocessors = (int32_t)g->sms,
+                     .shared_bytes = g->block_shared,
+                     .l2_bytes = g->l2,
+                     .memory_gb_per_s = g->memory,
+                     .tensor_tflops = gpu_tensor_tflops(g),
+                     .mma_tflops = gpu_mma_tflops(g)};
+    put_text(out->name, sizeof out->name, g->name);
+    put_text(out->title, sizeof out->title, g->title);
+    put_text(out->target, sizeof out->target, g->target);
+}
+
+ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out) {
+    diag_list problems;
+    arena *memory = &context->memory;
+    if (gpu_find(memory, str_copy(memory, str_from(name)), out, &problems)) return FTL_OK;
+    context->diags = problems;
+    return compile_verdict(context);
+}
+
+typedef struct gpu_arguments {
+    const char *name;
+    int32_t index;
+    ftl_gpu *out;
+    text_buffer text;
+} gpu_arguments;
+
+static ftl_status describe(ftl_context *context, void *arguments) {
+    gpu_arguments *a = arguments;
+    gpu found;
+    ftl_status status = compile_find_gpu(context, a->name, &found);
+    if (!status && a->out) show(&found, a->out);
+    if (!status && !a->out) gpu_print(&found, &a->text);
+    return status;
+}
+
+ftl_status ftl_gpu_describe(ftl_context *context, const char *name, ftl_gpu *out) {
+    gpu_arguments a = {.name = name, .out = out};
+    *out = (ftl_gpu){0};
+    return compile_guarded(context, describe, &a);
+}
+
+ftl_status ftl_gpu_text(ftl_context *context, const char *name, char **out) {
+    *out = NULL;
+    gpu_arguments a = {.name = name};
+    text_init(&a.text, 1 << 20);
+    ftl_status status = compile_guarded(context, describe, &a);
+    if (!status) return compile_hand_over(context, &a.text, out);
+    text_done(&a.text);
+    return status;
+}
+
+static ftl_status describe_at(ftl_context *context, void *arguments) {
+    gpu_arguments *a = arguments;
+    gpu_names all = gpu_list(&context->memory);
+    if (a->index < 0 || a->index >= all.count) {
+        return ftl_context_fail(context, FTL_NOT_FOUND, "there are %d GPUs", all.count);
+    }
+    gpu found;
+    ftl_status status =
+        compile_find_gpu(context, str_copy_z(&context->memory, all.names[a->index]), &found);
+    if (!status) show(&found, a->out);
+    return status;
+}
+
+ftl_status ftl_gpu_at(ftl_context *context, int32_t index, ftl_gpu *out) {
+    gpu_arguments a = {.index = index, .out = out};
+    *out = (ftl_gpu){0};
+    return compile_guarded(context, describe_at, &a);
+}
+
+/* --- which description fits a device
+ * -------------------------------------------------------------- */
+
+typedef struct device_arguments {
+    const char *name;
+    int32_t capability, multiprocessors;
+    ftl_gpu *out;
+} device_arguments;
+
+static bool is_word_end(str text, size_t at) {
+    if (at >= text.length) return true;
+    char c = text.data[at];
+    return c == ' ' || c == '-' || c == ',';
+}
+
+/* Whether the device's name ("NVIDIA A100-SXM4-80GB") begins with one of the GPU's names. */
+static bool is_named(const gpu *g, str device) {
+    str rest = g->aliases;
+    for (str name = g->title; name.length; name = str_trim(str_cut(&rest, ','))) {
+        if (str_starts(device, name) && is_word_end(device, name.length)) return true;
+        if (!rest.length) break;
+    }
+    return false;
+}
+
+/* Smaller is better; -1: does not fit at all. */
+static int64_t misfit(const gpu *g, const device_arguments *device) {
+    if (g->capability > device->capability) return -1;
+    int64_t sms = llabs(g->sms - device->multiprocessors);
+    int64_t distance = device->capability - g->capability;
+    bool is_that = distance == 0 && is_named(g, str_from(device->name));
+    return is_that ? sms : (1 + distance) * 1000000 + sms;
+}
+
+static ftl_status find_for_device(ftl_context *context, void *arguments) {
+    const device_arguments *a = arguments;
+    gpu_names all = gpu_list(&context->memory);
+    int64_t least = -1;
+    for (int i = 0; i < all.count; i++) {
+        gpu found;
+        const char *name = str_copy_z(&context->memory, all.names[i]);
+        if (compile_find_gpu(context, name, &found) != FTL_OK) return FTL_REJECTED;
+        int64_t distance = misfit(&found, a);
+        if (distance < 0 || (least >= 0 && distance >= least)) continue;
+        least = distance;
+        show(&found, a->out);
+    }
+    if (least >= 0) return FTL_OK;
+    return ftl_context_fail(context, FTL_NOT_FOUND,
+                            "no GPU description fits '%s' (capability %d.%d)", a->name,
+                            a->capability / 10, a->capability % 10);
+}
+
+ftl_status ftl_gpu_for_device(ftl_context *context, const char *device_name, int32_t capability,
+                              int32_t multiprocessors, ftl_gpu *out) {
+    device_arguments a = {device_name, capability, multiprocessors, out};
+    *out = (ftl_gpu){0};
+    return compile_guarded(context, find_for_device, &a);
+}

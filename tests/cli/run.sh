@@ -1,0 +1,30 @@
+#!/bin/sh
+# Runs a test of the command: run.sh TEST.sh FLASHTL [FAKE_CUDA FAKE_NVRTC] [--update]
+# The script runs in an empty folder with flashtl in PATH and no cache; what it prints, on both
+# outputs, and its exit status must be TEST.out's text and last line. --update writes that file.
+set -u
+test=$(realpath "$1")
+flashtl=$(realpath "$2")
+expected=${test%.sh}.out
+work=$(mktemp -d) || exit 1
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+export FLASHTL_CACHE= NO_COLOR=1 LC_ALL=C HOME="$work"
+export FLASHTL_CUDA=/no/such/libcuda.so.1
+FAKE_CUDA_LIBRARY=$(realpath -m "${3:-none}")
+FAKE_NVRTC_LIBRARY=$(realpath -m "${4:-none}")
+export FAKE_CUDA_LIBRARY FAKE_NVRTC_LIBRARY
+tests=$(dirname "$test")
+export TESTS="$tests"
+PATH=$(dirname "$flashtl"):$PATH
+export PATH
+mkdir "$work/empty"
+cd "$work/empty" || exit 1
+sh "$test" > "$work/actual" 2>&1
+echo "exit status $?" >> "$work/actual"
+for argument; do
+    if [ "$argument" = --update ]; then
+        cp "$work/actual" "$expected"
+        exit 0
+    fi
+done
+diff -u "$expected" "$work/actual"

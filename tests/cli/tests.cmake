@@ -1,0 +1,12 @@
+# Tests of the command: NAME.sh and what it must print, NAME.out (tests/cli/run.sh --update writes it).
+file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.sh)
+list(FILTER cli_tests EXCLUDE REGEX "/run\\.sh$")
+foreach(test ${cli_tests})
+  get_filename_component(name ${test} NAME_WE)
+  add_test(NAME cli_${name} COMMAND ${CMAKE_CURRENT_LIST_DIR}/run.sh ${test} $<TARGET_FILE:flashtl>
+           $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
+  set_tests_properties(cli_${name} PROPERTIES LABELS cli TIMEOUT 120)
+endforeach()
+add_test(NAME generated_files
+         COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
+add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/layers.py)

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Checks which folder includes which: the table of docs/architecture.md.
+
+Every folder of src/ may include its own headers, those of the folders in its row, and the public
+headers where its row says so. Anything else fails, and so does a folder without a row.
+"""
+import pathlib
+import re
+import sys
+
+PURE = ["base", "diag", "gpu", "layout", "tl", "check", "reason", "interpret", "translate", "emulate"]
+PUBLIC = "public"  # include/flashtl
+MAY_INCLUDE = {
+    "base": [],
+    "diag": ["base"],
+    "gpu": ["base", "diag"],
+    "layout": ["base"],
+    "tl": ["base", "diag"],
+    "check": ["base", "diag", "gpu", "layout", "tl"],
+    "reason": ["base", "diag", "gpu", "layout", "tl", "check"],
+    "interpret": ["base", "diag", "tl"],
+    # decision 003: what a Wait and a Copy must do is derived by the checks and printed here;
+    # decision 004: the translator hands over a plan, which is public
+    "translate": ["base", "diag", "gpu", "layout", "tl", "check", PUBLIC],
+    "device": [],
+    "emulate": ["base", "diag"],
+    "compile": PURE + [PUBLIC],
+    "runtime": ["base", PUBLIC],
+    "verify": ["base", PUBLIC],
+    "bench": ["base", "verify", PUBLIC],
+    "tune": ["base", "verify", PUBLIC],
+    "think": ["base", "diag", PUBLIC],
+    # the command reads files and prints: base is its operating system and text
+    "cli": ["base", "verify", "bench", "tune", "think", PUBLIC],
+    PUBLIC: [PUBLIC],
+}
+# Only where they are wrapped: headers of the system and of libraries that others must not touch.
+ONLY_IN = {
+    "dlfcn.h": ["base/os.c"], "unistd.h": ["base/os.c"], "fcntl.h": ["base/os.c"],
+    "sys/stat.h": ["base/os.c"], "sys/wait.h": ["base/os.c"], "sys/mman.h": ["base/os.c"],
+    "poll.h": ["base/os.c"], "dirent.h": ["base/os.c"], "xxhash.h": ["base/hash.c"],
+}
+LINES_MOST = 1000
+
+root = pathlib.Path(__file__).resolve().parent.parent
+include = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+problems = []
+
+
+def layer_of_header(header):
+    first = header.split("/")[0]
+    return PUBLIC if first == "flashtl" else first
+
+
+def check(path, layer):
+    relative = path.relative_to(root)
+    text = path.read_text()
+    if text.count("\n") > LINES_MOST:
+        problems.append(f"{relative}: more than {LINES_MOST} lines")
+    for match in include.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        quoted, header = match.group(1) == '"', match.group(2)
+        if not quoted:
+            homes = ONLY_IN.get(header)
+            if homes and str(relative).removeprefix("src/") not in homes:
+                problems.append(f"{relative}:{line}: <{header}> belongs to {homes[0]}")
+            continue
+        target = layer_of_header(header)
+        if target != layer and target not in MAY_INCLUDE[layer]:
+            problems.append(f"{relative}:{line}: {layer} may not include {target} ({header})")
+        home = root / ("include" if target == PUBLIC else "src") / header
+        if not home.exists():
+            problems.append(f"{relative}:{line}: there is no {header}")
+
+
+for folder in sorted((root / "src").iterdir()):
+    if not folder.is_dir():
+        continue
+    if folder.name not in MAY_INCLUDE:
+        problems.append(f"src/{folder.name}: no row in the table of layers")
+        continue
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".c", ".h", ".def", ".inc"):
+            check(path, folder.name)
+for path in sorted((root / "include/flashtl").glob("*.h")):
+    check(path, PUBLIC)
+
+print("\n".join(problems) if problems else "layers: all includes follow the table")
+sys.exit(1 if problems else 0)

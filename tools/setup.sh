@@ -1,0 +1,53 @@
+#!/bin/sh
+# Installs what building needs where it is missing (Debian and its relatives): setup.sh [--tests]
+set -eu
+packages=
+need() { # PACKAGE COMMAND...: the package when one of the commands is missing
+    package=$1
+    shift
+    for command; do
+        command -v "$command" > /dev/null 2>&1 && continue
+        packages="$packages $package"
+        return
+    done
+}
+need_file() { # PACKAGE FILE...: the package when none of the files is there
+    package=$1
+    shift
+    for file; do
+        for found in $file; do
+            if [ -e "$found" ]; then return; fi
+        done
+    done
+    packages="$packages $package"
+}
+need cmake cmake
+need ninja-build ninja
+need gcc gcc
+need_file libc6-dev '/usr/include/stdio.h'
+need python3 python3
+need_file libjansson-dev '/usr/include/jansson.h' '/usr/local/include/jansson.h'
+need_file libxxhash-dev '/usr/include/xxhash.h' '/usr/local/include/xxhash.h'
+if [ "${1:-}" = --tests ]; then
+    need clang clang
+    need clang-format clang-format
+    need_file libcmocka-dev '/usr/include/cmocka.h' '/usr/local/include/cmocka.h'
+    need pkg-config pkg-config
+    need mandoc mandoc
+fi
+[ -n "$packages" ] || exit 0
+if ! command -v apt-get > /dev/null 2>&1; then
+    echo "setup: please install the equivalents of these Debian packages:$packages" >&2
+    exit 1
+fi
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo > /dev/null 2>&1 || ! sudo -n true 2> /dev/null; then
+        echo "setup: missing packages; please run: sudo apt-get install$packages" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+echo "setup: installing$packages" >&2
+$as_root apt-get update -qq
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages > /dev/null

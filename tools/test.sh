@@ -1,0 +1,34 @@
+#!/bin/sh
+# Every check this machine can run: two compilers with all warnings as errors, the tests under
+# sanitizers, the layers, the format, the generated files. The last lines are CTest's summary.
+set -eu
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
+
+step() { printf '\n== %s\n' "$1"; }
+
+build() { # FOLDER OPTION...
+    folder=$1
+    shift
+    cmake -S . -B "$folder" -G Ninja -DFLASHTL_WERROR=ON "$@" > "$folder.log" 2>&1 || {
+        cat "$folder.log"
+        exit 1
+    }
+    rm -f "$folder.log"
+    ninja -C "$folder" -j "$jobs" --quiet
+}
+
+step 'layers'
+python3 tools/layers.py
+
+step 'format'
+tools/format.sh --check
+
+step 'clang, address and undefined-behaviour sanitizers'
+build build-asan -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+ctest --test-dir build-asan -j "$jobs" --output-on-failure --no-tests=error -LE slow
+
+step 'gcc'
+build build-test -DCMAKE_C_COMPILER=gcc
+step 'all tests'
+ctest --test-dir build-test -j "$jobs" --output-on-failure --no-tests=error
