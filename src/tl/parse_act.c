@@ -130,30 +130,42 @@ static void check_operand_count(parser *p, tl_compute *c, diag_range range) {
                   str_format(p->memory, "%d", c->operand_count));
 }
 
-/* Without a target, an elementwise operation stores into its first operand. Mask and Softmax always
- * do, and their target is not written.
- */
+/* Mask and Softmax change their operand, and no target is written. */
+static void settle_change(parser *p, tl_compute *c, diag_range range, bool first_is_tile) {
+    str name = str_from(tl_operation_name(c->operation));
+    if (!first_is_tile) {
+        parse_fail_id(p, DIAG_OPERAND_NO_TILE, c->operands[0].range, name, STR(""), STR(""));
+    } else if (c->target) {
+        bool is_same = c->target_kind == TL_GET &&
+                       str_equal(c->target->text, c->operands[0].value->text);
+        if (!is_same) parse_fail_id(p, DIAG_TARGET_FIXED, range, name, STR(""), STR(""));
+        c->target = NULL;
+        c->target_kind = TL_NO_TARGET;
+    }
+}
+
+/* Without a target, an elementwise operation stores into its first operand. */
 static void settle_target(parser *p, tl_compute *c, diag_range range) {
     tl_shape_rule shape = tl_operation_shape(c->operation);
-    tl_operand *first = &c->operands[0];
+    const tl_operand *first = &c->operands[0];
     bool first_is_tile = first->value->kind == TL_NAME && !first->is_transposed;
-    bool changes_operand = shape == TL_SHAPE_MASK || shape == TL_SHAPE_SOFTMAX;
-    if (changes_operand) {
-        bool is_same = c->target_kind == TL_GET && first_is_tile &&
-                       str_equal(c->target->text, first->value->text);
-        if (is_same) {
-            c->target = NULL;
-            c->target_kind = TL_NO_TARGET;
-        }
-        return;
-    }
-    if (c->target) return;
-    if (shape == TL_SHAPE_ELEMENTWISE && first_is_tile) {
+    if (shape == TL_SHAPE_MASK || shape == TL_SHAPE_SOFTMAX) {
+        settle_change(p, c, range, first_is_tile);
+    } else if (!c->target && shape == TL_SHAPE_ELEMENTWISE && first_is_tile) {
         c->target_kind = TL_GET;
         c->target = tl_expr_copy(p->memory, first->value);
-    } else {
+    } else if (!c->target) {
         parse_fail_id(p, DIAG_TARGET_MISSING, range, str_from(tl_operation_name(c->operation)),
                       STR(""), STR(""));
+    }
+}
+
+static void check_clauses(parser *p, const tl_compute *c, diag_range range) {
+    if (c->condition && c->operation != TL_MASK) {
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'where'"), STR("Mask"), STR(""));
+    }
+    if (c->maximum && c->operation != TL_SOFTMAX) {
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'with'"), STR("Softmax"), STR(""));
     }
 }
 
@@ -165,6 +177,7 @@ static void parse_compute(parser *p, tl_statement *s) {
     diag_range range = p->failed ? (diag_range){0} : parse_range(p, operation.begin);
     while (!p->failed && !parse_at_line_end(p)) parse_compute_clause(p, c);
     if (!p->failed) check_operand_count(p, c, range);
+    if (!p->failed) check_clauses(p, c, range);
     if (!p->failed) settle_target(p, c, range);
     bool lacks_condition = !p->failed && c->operation == TL_MASK && !c->condition;
     if (lacks_condition) parse_fail(p, "'where' and a condition");

@@ -156,13 +156,34 @@ static void parse_allocate_clause(parser *p, tl_allocation *a) {
     }
 }
 
+/* Which clauses go with which space. */
+static void check_allocation(parser *p, const tl_allocation *a, diag_range range) {
+    const struct { bool is_given; tl_space space; const char *clause; } rules[] = {
+        {a->layout.kind != TL_LAYOUT_NONE, TL_REGISTER, "'as'"},
+        {a->by_columns, TL_SHARED, "'by columns'"},
+        {a->is_permuted, TL_SHARED, "'permuted'"},
+        {a->swizzle_bytes > 0, TL_SHARED, "'swizzled'"},
+        {a->in_place_of.length > 0, TL_SHARED, "'in place of'"},
+        {a->channel.length > 0, TL_SHARED, "'by mbarrier'"},
+        {a->offset != NULL, TL_GLOBAL, "'with offset'"},
+        {a->stages && a->space == TL_GLOBAL, TL_SHARED, "'stages'"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (!rules[i].is_given || a->space == rules[i].space) continue;
+        str space = str_format(p->memory, "a tile in %s", tl_space_name(rules[i].space));
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, str_from(rules[i].clause), space, STR(""));
+    }
+}
+
 static void parse_allocate(parser *p, tl_statement *s) {
     tl_allocation *a = &s->allocate;
+    uint32_t begin = parse_peek(p).begin;
     parse_allocated_names(p, s);
     while (!p->failed && !parse_at_line_end(p)) parse_allocate_clause(p, a);
     if (p->failed) return;
     if (a->space == TL_NOWHERE) parse_fail(p, "'in shared' or 'in register'");
     else if (a->shape.count == 0) parse_fail(p, "the shape, such as (BM, d)");
+    else check_allocation(p, a, parse_range(p, begin));
 }
 
 void parse_declaration(parser *p, tl_statement *s) {
