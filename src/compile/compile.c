@@ -65,3 +65,16 @@ ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out
     text_done(&a.out);
     return status;
 }
+ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char **out) {
+    *out = NULL;
+    context_begin(context);
+    text_buffer text;
+    text_init(&text, 1 << 20);
+    switch (form) {
+    case FTL_EBNF: tl_grammar_print(TL_GRAMMAR_EBNF, &text); break;
+    case FTL_GBNF: tl_grammar_print(TL_GRAMMAR_GBNF, &text); break;
+    case FTL_LARK: tl_grammar_print(TL_GRAMMAR_LARK, &text); break;
+    default: return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "no such form of a grammar");
+    }
+    return compile_hand_over(context, &text, out);
+}

@@ -5,7 +5,7 @@ for options in '' --causal '--window 128' '--causal --window 128' --alibi '--ali
     flashtl sketch gqa $options | flashtl fmt - > formatted || echo "rejected: $options"
     flashtl fmt formatted | cmp - formatted
 done
-for operator in gemm chained_gemm softmax 'gemm --with plain'; do
+for operator in mha mqa gemm_bias_gelu chained_gemms row_softmax; do
     flashtl sketch $operator | flashtl fmt > /dev/null || echo "rejected: $operator"
 done
 flashtl sketch --op mha --causal --window 7 --output window.tl && grep -n window window.tl

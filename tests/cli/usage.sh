@@ -16,4 +16,5 @@ run cache drop
 run help fnt
 run help --form ksh
 run gpus t44
+run grammar --format bnf
 run fmt no-such-file.tl
