@@ -67,10 +67,12 @@ static ftl_status no_operator(ftl_context *context, str name) {
 
 static ftl_status choose(ftl_context *context, const family *f, str setting,
                          tl_variant_choice *choice) {
+    bool has_value = setting.length && memchr(setting.data, '=', setting.length);
     choice->name = str_cut(&setting, '=');
     choice->value = setting;
     double number;
-    bool is_positive = !setting.length || (str_to_number(setting, &number) && number > 0);
+    bool is_positive =
+        !has_value || (str_to_number(setting, &number) && number > 0 && number <= INT32_MAX);
     str nearest = STR("");
     int least = FARTHEST;
     for (int i = 0; i < f->option_count; i++) {

@@ -14,7 +14,7 @@ int main(void) {
         ftl_source source = {"sketch", sketch, strlen(sketch)};
         status = ftl_format(context, &source, &formatted);
     }
-    if (status == FTL_OK) printf("%.16s, %s\n", formatted, ftl_version());
+    if (status == FTL_OK) printf("%.16s, %s\n", strstr(formatted, "kernel "), ftl_version());
     else fprintf(stderr, "%s\n", ftl_context_error(context));
     ftl_free(sketch);
     ftl_free(formatted);
