@@ -212,6 +212,7 @@ static bool read_unknown(reader *r, lex_token t) {
         parse_fail_id(p, DIAG_UNKNOWN_STATEMENT, range, word, STR(""), STR(""));
         if (parse_peek_next(p).kind == '=') diag_add(p->diags, DIAG_USE_LET, range, NULL);
         else if (lex_same_word(word, "else")) diag_add(p->diags, DIAG_USE_IF, range, NULL);
+        else if (parse_is_reserved(word)) diag_add(p->diags, DIAG_LINE_ENDED, range, NULL);
         else parse_hint_nearest(p, range, word, words);
     }
     bool has_body = false;

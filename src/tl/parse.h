@@ -51,6 +51,7 @@ void parse_fail_too_many(parser *p, int most); /* "at most {most} are allowed he
 bool parse_clause_is_new(parser *p, bool is_given, const char *clause); /* else fails */
 str parse_name(parser *p, const char *what);       /* a name that is used */
 str parse_new_name(parser *p, const char *what, diag_range *range); /* one that is declared */
+bool parse_is_reserved(str word);                   /* no name, in any case */
 int parse_integer(parser *p, const char *what);    /* 0 ... INT_MAX */
 
 /* parse_expr.c */

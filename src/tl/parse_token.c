@@ -189,7 +189,7 @@ bool parse_clause_is_new(parser *p, bool is_given, const char *clause) {
 /* Words that cannot be names. Others (rows, stages, reversed, min, ...) mean something only where
  * the grammar asks for them, and remain free.
  */
-static bool is_reserved(str word) {
+bool parse_is_reserved(str word) {
     static const char *const words[] = {"in", "from", "to", "and", "or", "not", "get",
                                         "accumulate", "where", "with", "as", "by", "of", "async",
                                         "global", "shared", "register",
@@ -206,7 +206,7 @@ static bool is_reserved(str word) {
 str parse_name(parser *p, const char *what) {
     lex_token t = parse_peek(p);
     str text = parse_text(p, t);
-    if (p->failed || t.kind != LEX_WORD || is_reserved(text)) {
+    if (p->failed || t.kind != LEX_WORD || parse_is_reserved(text)) {
         parse_fail(p, what);
         return STR("unread");
     }
@@ -222,7 +222,7 @@ str parse_new_name(parser *p, const char *what, diag_range *range) {
     str text = parse_text(p, t);
     *range = (diag_range){0, 0};
     if (p->failed) return STR("unread");
-    if (t.kind == LEX_WORD && (is_reserved(text) || str_is(text, "L"))) {
+    if (t.kind == LEX_WORD && (parse_is_reserved(text) || str_is(text, "L"))) {
         parse_fail_id(p, DIAG_RESERVED_NAME, parse_token_range(p, t), text, STR(""), STR(""));
         return STR("unread");
     }
