@@ -1,0 +1,160 @@
+// Arithmetic, each operation rounded once: the explicit forms keep the compiler from fusing a product
+// with a sum that the program keeps apart.
+
+__device__ __forceinline__ float ftl_add(float a, float b) {
+    return __fadd_rn(a, b);
+}
+
+__device__ __forceinline__ float ftl_subtract(float a, float b) {
+    return __fadd_rn(a, -b);
+}
+
+__device__ __forceinline__ float ftl_multiply(float a, float b) {
+    return __fmul_rn(a, b);
+}
+
+__device__ __forceinline__ float ftl_multiply_add(float a, float b, float c) {
+    return __fmaf_rn(a, b, c);
+}
+
+__device__ __forceinline__ float ftl_max(float a, float b) {
+    return fmaxf(a, b);
+}
+
+__device__ __forceinline__ float ftl_min(float a, float b) {
+    return fminf(a, b);
+}
+
+__device__ __forceinline__ float ftl_abs(float a) {
+    return fabsf(a);
+}
+
+__device__ __forceinline__ float ftl_infinity() {
+    return __int_as_float(0x7f800000);
+}
+
+// 1/a within 1 ulp; denormal results become 0.
+__device__ __forceinline__ float ftl_reciprocal(float a) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+    return result;
+}
+
+// a/b as a * (1/b): within 2 ulp where 1/b is normal.
+__device__ __forceinline__ float ftl_divide(float a, float b) {
+    return __fmul_rn(a, ftl_reciprocal(b));
+}
+
+// 2 to the a, within 2 ulp; of minus infinity 0; denormals are 0.
+__device__ __forceinline__ float ftl_exp2(float a) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+    return result;
+}
+
+// e to the a: relative error grows with |a|, below 6e-6 up to |a| = 87.
+__device__ __forceinline__ float ftl_exp(float a) {
+    return ftl_exp2(__fmul_rn(a, 1.44269504f));
+}
+
+// Logarithm to base 2: absolute error below 2^-22 near 1, 1 ulp elsewhere; of 0 minus infinity.
+__device__ __forceinline__ float ftl_log2(float a) {
+    float result;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+    return result;
+}
+
+__device__ __forceinline__ float ftl_log(float a) {
+    return __fmul_rn(ftl_log2(a), 0.693147181f);
+}
+
+// Square root within 1 ulp.
+__device__ __forceinline__ float ftl_sqrt(float a) {
+    float result;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+    return result;
+}
+
+__device__ __forceinline__ float ftl_rsqrt(float a) {
+    float result;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+    return result;
+}
+
+// tanh a = 1 - 2/(e^2a + 1): absolute error below 3e-7. Near 0, where that would lose digits, a - a^3/3
+// + 2a^5/15.
+__device__ __forceinline__ float ftl_tanh(float a) {
+    const float e = ftl_exp2(__fmul_rn(a, 2.88539008f));
+    const float far = __fmaf_rn(-2.0f, ftl_reciprocal(__fadd_rn(e, 1.0f)), 1.0f);
+    const float square = __fmul_rn(a, a);
+    const float series = __fmaf_rn(square, 0.133333333f, -0.333333333f);
+    const float near = __fmaf_rn(__fmul_rn(a, square), series, a);
+    return square < 0.0025f ? near : far;
+}
+
+// erf a by 1 - 1/(1 + c1 x + ... + c6 x^6)^16 with x = |a|: absolute error below 4e-7
+// (Abramowitz and Stegun 7.1.28). Near 0, a (c0 + c1 a^2 + c2 a^4).
+__device__ __forceinline__ float ftl_erf(float a) {
+    const float x = fabsf(a);
+    float sum = __fmaf_rn(x, 0.0000430638f, 0.0002765672f);
+    sum = __fmaf_rn(x, sum, 0.0001520143f);
+    sum = __fmaf_rn(x, sum, 0.0092705272f);
+    sum = __fmaf_rn(x, sum, 0.0422820123f);
+    sum = __fmaf_rn(x, sum, 0.0705230784f);
+    sum = __fmaf_rn(x, sum, 1.0f);
+    float power = ftl_reciprocal(sum);
+    power = __fmul_rn(power, power);
+    power = __fmul_rn(power, power);
+    power = __fmul_rn(power, power);
+    power = __fmul_rn(power, power);
+    const float far = copysignf(__fadd_rn(1.0f, -power), a);
+    const float square = __fmul_rn(a, a);
+    const float series = __fmaf_rn(square, __fmaf_rn(square, 0.112837917f, -0.376126389f), 1.12837917f);
+    return square < 0.0025f ? __fmul_rn(a, series) : far;
+}
+
+// Integer quotients rounded down and up, for any signs.
+__device__ __forceinline__ int ftl_divide_down(int a, int b) {
+    const int quotient = a / b, rest = a - quotient * b;
+    return quotient - (rest != 0 && (rest < 0) != (b < 0));
+}
+
+__device__ __forceinline__ int ftl_divide_up(int a, int b) {
+    const int quotient = a / b, rest = a - quotient * b;
+    return quotient + (rest != 0 && (rest < 0) == (b < 0));
+}
+
+// What ftl_divide_down leaves: 0 <= rest < b for positive b.
+__device__ __forceinline__ int ftl_modulo(int a, int b) {
+    return a - ftl_divide_down(a, b) * b;
+}
+
+__device__ __forceinline__ long long ftl_divide_down_wide(long long a, long long b) {
+    const long long quotient = a / b, rest = a - quotient * b;
+    return quotient - (rest != 0 && (rest < 0) != (b < 0));
+}
+
+__device__ __forceinline__ long long ftl_divide_up_wide(long long a, long long b) {
+    const long long quotient = a / b, rest = a - quotient * b;
+    return quotient + (rest != 0 && (rest < 0) == (b < 0));
+}
+
+__device__ __forceinline__ long long ftl_modulo_wide(long long a, long long b) {
+    return a - ftl_divide_down_wide(a, b) * b;
+}
+
+__device__ __forceinline__ int ftl_min_integer(int a, int b) {
+    return a < b ? a : b;
+}
+
+__device__ __forceinline__ int ftl_max_integer(int a, int b) {
+    return a > b ? a : b;
+}
+
+__device__ __forceinline__ long long ftl_min_wide(long long a, long long b) {
+    return a < b ? a : b;
+}
+
+__device__ __forceinline__ long long ftl_max_wide(long long a, long long b) {
+    return a > b ? a : b;
+}

@@ -1,0 +1,49 @@
+// Conversions between f32 and 16-bit types. Two elements share a register, the lower column in the low
+// half; rounding is to nearest even.
+
+__device__ __forceinline__ unsigned ftl_pack_f16(float low, float high) {
+    unsigned result;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(result) : "f"(low), "f"(high));
+#else
+    asm("{\n\t.reg .b16 l, h;\n\tcvt.rn.f16.f32 l, %1;\n\tcvt.rn.f16.f32 h, %2;\n\t"
+        "mov.b32 %0, {l, h};\n\t}"
+        : "=r"(result)
+        : "f"(low), "f"(high));
+#endif
+    return result;
+}
+
+__device__ __forceinline__ float ftl_low_f16(unsigned pair) {
+    float result;
+    asm("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %1;\n\tcvt.f32.f16 %0, l;\n\t}" : "=f"(result) : "r"(pair));
+    return result;
+}
+
+__device__ __forceinline__ float ftl_high_f16(unsigned pair) {
+    float result;
+    asm("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %1;\n\tcvt.f32.f16 %0, h;\n\t}" : "=f"(result) : "r"(pair));
+    return result;
+}
+
+__device__ __forceinline__ float ftl_round_f16(float value) {
+    return ftl_low_f16(ftl_pack_f16(value, 0.0f));
+}
+
+__device__ __forceinline__ unsigned ftl_pack_bf16(float low, float high) {
+    unsigned result;
+    asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(result) : "f"(low), "f"(high));
+    return result;
+}
+
+__device__ __forceinline__ float ftl_low_bf16(unsigned pair) {
+    return __int_as_float((int)(pair << 16));
+}
+
+__device__ __forceinline__ float ftl_high_bf16(unsigned pair) {
+    return __int_as_float((int)(pair & 0xffff0000u));
+}
+
+__device__ __forceinline__ float ftl_round_bf16(float value) {
+    return ftl_low_bf16(ftl_pack_bf16(value, 0.0f));
+}

@@ -1,0 +1,132 @@
+// Global and shared memory. Shared addresses are byte offsets in the shared window.
+
+__device__ __forceinline__ void ftl_load_global_16(unsigned (&unit)[4], const void *source) {
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(unit[0]), "=r"(unit[1]), "=r"(unit[2]), "=r"(unit[3])
+                 : "l"(source)
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_16(void *target, const unsigned (&unit)[4]) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(target), "r"(unit[0]), "r"(unit[1]),
+                 "r"(unit[2]), "r"(unit[3])
+                 : "memory");
+}
+
+__device__ __forceinline__ unsigned ftl_load_global_4(const void *source) {
+    unsigned word;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(source) : "memory");
+    return word;
+}
+
+__device__ __forceinline__ void ftl_store_global_4(void *target, unsigned word) {
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(word) : "memory");
+}
+
+__device__ __forceinline__ void ftl_load_global_f32x2(float &low, float &high, const float *source) {
+    asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "l"(source) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_f32x2(float *target, float low, float high) {
+    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(target), "f"(low), "f"(high) : "memory");
+}
+
+__device__ __forceinline__ float ftl_load_global_f32(const float *source) {
+    float value;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(source) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ int ftl_load_global_i32(const int *source) {
+    int value;
+    asm volatile("ld.global.s32 %0, [%1];" : "=r"(value) : "l"(source) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ float ftl_load_global_f16(const unsigned short *source) {
+    float value;
+    asm volatile("{\n\t.reg .b16 h;\n\tld.global.b16 h, [%1];\n\tcvt.f32.f16 %0, h;\n\t}"
+                 : "=f"(value)
+                 : "l"(source)
+                 : "memory");
+    return value;
+}
+
+__device__ __forceinline__ float ftl_load_global_bf16(const unsigned short *source) {
+    unsigned short half;
+    asm volatile("ld.global.u16 %0, [%1];" : "=h"(half) : "l"(source) : "memory");
+    return __int_as_float((int)half << 16);
+}
+
+__device__ __forceinline__ void ftl_store_global_f32(float *target, float value) {
+    asm volatile("st.global.f32 [%0], %1;" ::"l"(target), "f"(value) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_i32(int *target, int value) {
+    asm volatile("st.global.s32 [%0], %1;" ::"l"(target), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_f16(unsigned short *target, float value) {
+    asm volatile("st.global.u16 [%0], %1;" ::"l"(target), "h"((unsigned short)ftl_pack_f16(value, 0.0f))
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_bf16(unsigned short *target, float value) {
+    asm volatile("st.global.u16 [%0], %1;" ::"l"(target), "h"((unsigned short)ftl_pack_bf16(value, 0.0f))
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_add_global_f32(float *target, float value) {
+    asm volatile("red.global.add.f32 [%0], %1;" ::"l"(target), "f"(value) : "memory");
+}
+
+__device__ __forceinline__ void ftl_load_shared_16(unsigned (&unit)[4], unsigned source) {
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(unit[0]), "=r"(unit[1]), "=r"(unit[2]), "=r"(unit[3])
+                 : "r"(source)
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_shared_16(unsigned target, const unsigned (&unit)[4]) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(target), "r"(unit[0]), "r"(unit[1]),
+                 "r"(unit[2]), "r"(unit[3])
+                 : "memory");
+}
+
+__device__ __forceinline__ unsigned ftl_load_shared_4(unsigned source) {
+    unsigned word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(source) : "memory");
+    return word;
+}
+
+__device__ __forceinline__ void ftl_store_shared_4(unsigned target, unsigned word) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(target), "r"(word) : "memory");
+}
+
+__device__ __forceinline__ void ftl_load_shared_f32x2(float &low, float &high, unsigned source) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(source) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_shared_f32x2(unsigned target, float low, float high) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(target), "f"(low), "f"(high) : "memory");
+}
+
+__device__ __forceinline__ float ftl_load_shared_f32(unsigned source) {
+    float value;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(source) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ void ftl_store_shared_f32(unsigned target, float value) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(target), "f"(value) : "memory");
+}
+
+__device__ __forceinline__ int ftl_load_shared_i32(unsigned source) {
+    int value;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(value) : "r"(source) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ void ftl_store_shared_i32(unsigned target, int value) {
+    asm volatile("st.shared.s32 [%0], %1;" ::"r"(target), "r"(value) : "memory");
+}

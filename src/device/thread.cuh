@@ -1,0 +1,33 @@
+// Who am I, and meeting points. A paragraph (text between blank lines) is one wrapper; the translator
+// puts those into a file that the kernel's text names, and those that they name.
+
+// The number of this thread's warp in its block, the same register in all lanes.
+__device__ __forceinline__ int ftl_warp_index() {
+    return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
+}
+
+// Byte offset of the block's dynamic shared memory in the shared window.
+extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
+__device__ __forceinline__ unsigned ftl_shared_base() {
+    return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared);
+}
+
+// All threads of the block: everything they wrote before is visible behind it.
+__device__ __forceinline__ void ftl_block_barrier() {
+    __syncthreads();
+}
+
+// All threads of the warp, likewise.
+__device__ __forceinline__ void ftl_warp_barrier() {
+    __syncwarp();
+}
+
+// The value of the lane whose number differs by 'mask'.
+__device__ __forceinline__ float ftl_exchange(float value, int mask) {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+
+// Does the condition hold in any lane of the warp?
+__device__ __forceinline__ bool ftl_any(bool condition) {
+    return __any_sync(0xffffffffu, condition) != 0;
+}

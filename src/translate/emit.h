@@ -1,0 +1,223 @@
+/* Inside the translator: what all of its files share.
+ *
+ * The text grows as a list of lines. A line may declare a name; when the text is put together such a
+ * line is dropped if nothing behind it uses the name, so declarations can be written generously.
+ */
+#ifndef FLASHTL_TRANSLATE_EMIT_H
+#define FLASHTL_TRANSLATE_EMIT_H
+
+#include "layout/access.h"
+#include "layout/layout.h"
+#include "layout/shared.h"
+#include "translate/atoms.h"
+#include "translate/translate.h"
+
+#include <assert.h>
+
+enum {
+    EMIT_LINES_MAX = 100000,
+    EMIT_INDENT = 4,
+    /* Sizes known at launch are at most this, so that an index plus a tile stays below 2^31. */
+    EMIT_SIZE_MAX = 2147418111,
+};
+
+/* --- tiles -------------------------------------------------------------------------------------- */
+
+/* What part of a two-axis shape a register tile is. */
+typedef enum emit_part { PART_WHOLE, PART_ROWS, PART_COLUMNS } emit_part;
+
+/* How a thread's elements are arrayed: the dimensions of the emitted array and the places they step
+ * over. Fragments: [down][across][4], element 2*half + e at row 16*down + 8*half and column
+ * 8*across + e; 16-bit ones [down][across][2] pairs. Lines: [down][across][elements], 16-bit ones
+ * pairs. Row vectors: [down][2] and [down]; column vectors: [across][2] and [across][elements].
+ */
+typedef struct emit_shape {
+    bool is_lines;
+    emit_part part;
+    int down, across;
+    int elements;   /* lines: of 16 bytes: 4 or 8 */
+    int row_step;   /* rows from one 'down' to the next */
+    int column_step;
+} emit_shape;
+
+typedef struct emit_tile emit_tile;
+struct emit_tile {
+    const tl_symbol *symbol;
+    const tl_tile *tile;
+    tl_space space;
+    str name; /* in the text */
+    tl_type type;
+    int rows, columns; /* a vector: columns 1 */
+    bool is_vector;
+    /* register */
+    layout layout;      /* of a vector: the vector's */
+    emit_shape shape;
+    bool is_packed;     /* two 16-bit elements a register */
+    bool is_partial;    /* as allocated */
+    str own_row, own_column; /* names of this thread's place in the tile */
+    /* shared */
+    shared_layout store;
+    int64_t offset_bytes, slot_bytes;
+    int stages;
+    bool by_mbarrier;
+    int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
+    emit_tile *base;    /* its place is that of this one (in place of) */
+};
+
+/* --- views: where the elements of a tensor or view lie ------------------------------------------- */
+
+/* A value in the text: integer with bounds, or real. */
+typedef struct emit_value {
+    str text;
+    int precedence; /* of C's operators, higher binds closer */
+    bool is_real, is_condition;
+    int64_t low, high; /* of integers; outside int32: the text is of type long long */
+} emit_value;
+
+/* What index names and tiles mean where an expression stands. */
+typedef struct emit_index {
+    str name; /* index name */
+    emit_value value;
+} emit_index;
+
+typedef struct emit_scope {
+    const emit_index *indices;
+    int index_count;
+    const emit_shape *frame; /* of the elementwise loop around it; NULL: no tile elements here */
+    int element;             /* of a pair: 0 or 1 */
+} emit_scope;
+
+/* --- the translation ------------------------------------------------------------------------------ */
+
+typedef struct emit_line {
+    str text;
+    str declares; /* empty: kept whatever comes */
+} emit_line;
+
+typedef struct emit_name {
+    const void *of; /* symbol, or binding */
+    str name;
+    int64_t low, high;
+} emit_name;
+
+typedef struct emit {
+    arena *memory;
+    diag_list *diags;
+    tl_kernel *kernel;
+    const gpu *gpu;
+    const check_facts *facts;
+    bool failed;
+
+    LIST(emit_line) lines;
+    int indent;
+    LIST(emit_tile *) tiles;
+    LIST(emit_name) names;
+
+    const tl_statement *grid;
+    const tl_statement *role;
+    int warps, threads;
+    int64_t shared_bytes;
+    int blocks_per_sm;
+    int array_registers;
+    int waits_pending;  /* strongest group wait of the run of Waits so far; INT_MAX: none */
+    int statement_number;
+
+    ftl_plan *plan;
+    LIST(ftl_formula) conditions;
+} emit;
+
+/* lines.c: text */
+void emit_text(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line that is dropped when 'declares' is not used behind it. */
+void emit_declare(emit *t, str declares, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void emit_open(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void emit_close(emit *t);
+void emit_header(emit *t, const tl_statement *s); /* the statement as a comment */
+void emit_loop(emit *t, const char *variable, int count); /* unrolled; opens a block */
+void emit_write(emit *t, text_buffer *out);       /* the kept lines */
+bool emit_mentions(str text, str name);           /* as a whole word */
+void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
+    __attribute__((format(printf, 4, 5)));
+str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* device.c: the wrappers that the text names, with what they need */
+void emit_device(emit *t, str kernel_text, text_buffer *out);
+
+/* expression.c */
+emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope);
+emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope); /* must be one */
+emit_value emit_constant(emit *t, int64_t value);
+emit_value emit_named(str name, int64_t low, int64_t high);
+emit_value emit_sum(emit *t, emit_value a, emit_value b);
+emit_value emit_difference(emit *t, emit_value a, emit_value b);
+emit_value emit_product(emit *t, emit_value a, emit_value b);
+str emit_real(emit *t, emit_value v);      /* as a float */
+str emit_within(emit *t, emit_value v, int precedence); /* parenthesised where needed */
+str emit_float(emit *t, double value);
+bool emit_is_wide(emit_value v);
+/* 'a' times the index called 'name', plus what is free of it: false when it is not of that form. */
+bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient);
+bool emit_uses_index(const tl_expr *e, str name);
+
+/* names.c */
+str emit_name_of(emit *t, const tl_symbol *symbol);
+void emit_name_set(emit *t, const void *of, str name, int64_t low, int64_t high);
+const emit_name *emit_name_find(emit *t, const void *of);
+str emit_axis_name(emit *t, const tl_axis *axis);
+str emit_clean(emit *t, str name); /* no word of C++ or of the text's own */
+
+/* tiles.c */
+void emit_make_tiles(emit *t);
+void emit_declare_shared(emit *t);
+void emit_declare_register(emit *t, const tl_statement *allocation);
+emit_tile *emit_tile_of(emit *t, const tl_expr *name);       /* NULL when it is none */
+emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
+emit_tile *emit_target_of(emit *t, const tl_statement *compute);
+str emit_array_type(const emit_tile *tile);
+str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);
+const char *emit_type_word(tl_type type); /* f16, bf16, f32, i32: suffix of wrappers */
+bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile);
+str emit_terms(emit *t, const bitmatrix *lanes); /* the lane's part, as text; "0" when none */
+
+/* parameters.c: the parameter struct, the plan, the prologue */
+void emit_make_plan(emit *t);
+void emit_parameter_struct(emit *t, text_buffer *out);
+void emit_prologue(emit *t);
+void emit_let(emit *t, const tl_statement *s);
+
+/* formula.c */
+bool emit_formula(emit *t, const tl_expr *e, ftl_formula *out);
+
+/* address.c: where elements of tensors and views lie */
+typedef struct emit_address {
+    str base;        /* pointer expression without row and column parts, parenthesised */
+    bool row_affine; /* element (row, column) is base + row*row_stride + column */
+    str row_stride;  /* text, elements */
+    tl_type type;
+    str pointer_type; /* "const unsigned short *" */
+    emit_value rows_left, columns_left; /* from the tile's origin to the axis' end */
+    bool rows_complete, columns_complete; /* known to be at least the tile's */
+    const tl_symbol *symbol;
+    const tl_statement *statement;
+} emit_address;
+bool emit_address_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_address *out);
+/* Pointer to the element at row 'row' (relative to the tile) of an address, column text added. */
+str emit_pointer(emit *t, const emit_address *a, str row, str column);
+
+/* statements */
+void emit_block(emit *t, const tl_block *block);
+void emit_copy(emit *t, const tl_statement *s);
+void emit_product_statement(emit *t, const tl_statement *s);
+const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first); /* the one behind it */
+void emit_reshape(emit *t, const tl_statement *s);
+bool emit_is_elementwise(const tl_statement *s);
+str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and computes the flag */
+void emit_wait(emit *t, const tl_statement *s);
+void emit_release(emit *t, const tl_statement *s);
+void emit_barrier_before(emit *t, const tl_statement *s);
+void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
+/* The expressions for a tile's own address in shared memory, see layout/access.h. */
+str emit_own_address(emit *t, const access_threads *threads);
+
+#endif

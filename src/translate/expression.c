@@ -1,0 +1,452 @@
+/* Expressions of TL as C: integers with bounds, so that the text is of type int where that is known to
+ * suffice and long long elsewhere; division by its kind; reals in f32.
+ */
+#include "translate/emit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { OR = 4, AND = 5, EQUALITY = 8, RELATION = 9, SUM = 12, PRODUCT = 13, PREFIX = 15, PRIMARY = 16 };
+
+static int64_t clamped(__int128 v) {
+    if (v > INT64_MAX) return INT64_MAX;
+    if (v < INT64_MIN) return INT64_MIN;
+    return (int64_t)v;
+}
+
+bool emit_is_wide(emit_value v) {
+    return !v.is_real && (v.low < INT32_MIN || v.high > INT32_MAX);
+}
+
+str emit_within(emit *t, emit_value v, int precedence) {
+    if (v.precedence >= precedence) return v.text;
+    return emit_format(t, "(%.*s)", STR_ARGS(v.text));
+}
+
+emit_value emit_named(str name, int64_t low, int64_t high) {
+    return (emit_value){.text = name, .precedence = PRIMARY, .low = low, .high = high};
+}
+
+emit_value emit_constant(emit *t, int64_t value) {
+    bool wide = value < INT32_MIN || value > INT32_MAX;
+    return (emit_value){.text = emit_format(t, "%lld%s", (long long)value, wide ? "LL" : ""),
+                        .precedence = value < 0 ? PREFIX : PRIMARY,
+                        .low = value,
+                        .high = value};
+}
+
+str emit_float(emit *t, double value) {
+    if (isinf(value)) return value < 0 ? STR("-ftl_infinity()") : STR("ftl_infinity()");
+    str text = emit_format(t, "%.9g", value);
+    bool has_point = memchr(text.data, '.', text.length) || memchr(text.data, 'e', text.length);
+    return emit_format(t, "%.*s%sf", STR_ARGS(text), has_point ? "" : ".0");
+}
+
+str emit_real(emit *t, emit_value v) {
+    if (v.is_real) return v.text;
+    if (v.low == v.high) return emit_float(t, (double)v.low);
+    return emit_format(t, "(float)%.*s", STR_ARGS(emit_within(t, v, PREFIX)));
+}
+
+/* 'v' as long long, so that what is made from it is. */
+static emit_value widened(emit *t, emit_value v) {
+    if (emit_is_wide(v)) return v;
+    if (v.low == v.high) v.text = emit_format(t, "%lldLL", (long long)v.low);
+    else v.text = emit_format(t, "(long long)%.*s", STR_ARGS(emit_within(t, v, PREFIX)));
+    v.precedence = PREFIX;
+    return v;
+}
+
+static emit_value real_value(str text, int precedence) {
+    return (emit_value){.text = text, .precedence = precedence, .is_real = true};
+}
+
+static emit_value combined(emit *t, emit_value a, emit_value b, const char *sign, int precedence,
+                           __int128 low, __int128 high) {
+    emit_value out = {.precedence = precedence, .low = clamped(low), .high = clamped(high)};
+    if (emit_is_wide(out) && !emit_is_wide(a) && !emit_is_wide(b)) a = widened(t, a);
+    int right = precedence + (sign[0] != '+' && sign[0] != '*');
+    out.text = emit_format(t, "%.*s%s%.*s", STR_ARGS(emit_within(t, a, precedence)), sign,
+                           STR_ARGS(emit_within(t, b, right)));
+    return out;
+}
+
+static bool is_constant(emit_value v, int64_t value) {
+    return !v.is_real && v.low == value && v.high == value;
+}
+
+static bool both_constant(emit_value a, emit_value b) {
+    return a.low == a.high && b.low == b.high;
+}
+
+emit_value emit_sum(emit *t, emit_value a, emit_value b) {
+    if (is_constant(a, 0)) return b;
+    if (is_constant(b, 0)) return a;
+    __int128 low = (__int128)a.low + b.low, high = (__int128)a.high + b.high;
+    if (both_constant(a, b)) return emit_constant(t, clamped(low));
+    return combined(t, a, b, " + ", SUM, low, high);
+}
+
+emit_value emit_difference(emit *t, emit_value a, emit_value b) {
+    if (is_constant(b, 0)) return a;
+    __int128 low = (__int128)a.low - b.high, high = (__int128)a.high - b.low;
+    if (both_constant(a, b)) return emit_constant(t, clamped(low));
+    return combined(t, a, b, " - ", SUM, low, high);
+}
+
+static __int128 least(const __int128 *v, int count) {
+    __int128 best = v[0];
+    for (int i = 1; i < count; i++) best = v[i] < best ? v[i] : best;
+    return best;
+}
+
+static __int128 most(const __int128 *v, int count) {
+    __int128 best = v[0];
+    for (int i = 1; i < count; i++) best = v[i] > best ? v[i] : best;
+    return best;
+}
+
+emit_value emit_product(emit *t, emit_value a, emit_value b) {
+    if (is_constant(a, 0) || is_constant(b, 0)) return emit_constant(t, 0);
+    if (is_constant(a, 1)) return b;
+    if (is_constant(b, 1)) return a;
+    __int128 ends[4] = {(__int128)a.low * b.low, (__int128)a.low * b.high,
+                        (__int128)a.high * b.low, (__int128)a.high * b.high};
+    if (both_constant(a, b)) return emit_constant(t, clamped(ends[0]));
+    return combined(t, a, b, " * ", PRODUCT, least(ends, 4), most(ends, 4));
+}
+
+static int64_t floor_of(__int128 a, __int128 b) {
+    __int128 q = a / b;
+    return clamped(q - (a % b != 0 && (a % b < 0) != (b < 0)));
+}
+
+static int64_t ceil_of(__int128 a, __int128 b) {
+    return clamped(-(__int128)floor_of(-a, b));
+}
+
+static emit_value quotient(emit *t, emit_value a, emit_value b, bool up) {
+    if (is_constant(b, 1)) return a;
+    emit_value out = {.precedence = PRIMARY};
+    if (b.low >= 1) {
+        __int128 ends[4];
+        ends[0] = up ? ceil_of(a.low, b.low) : floor_of(a.low, b.low);
+        ends[1] = up ? ceil_of(a.low, b.high) : floor_of(a.low, b.high);
+        ends[2] = up ? ceil_of(a.high, b.low) : floor_of(a.high, b.low);
+        ends[3] = up ? ceil_of(a.high, b.high) : floor_of(a.high, b.high);
+        out.low = clamped(least(ends, 4)), out.high = clamped(most(ends, 4));
+    } else {
+        int64_t reach = a.high > -a.low ? a.high : -a.low;
+        out.low = -reach, out.high = reach;
+    }
+    if (both_constant(a, b) && b.low >= 1) return emit_constant(t, out.low);
+    if (!up && a.low >= 0 && b.low >= 1) {
+        out.text = emit_format(t, "%.*s / %.*s", STR_ARGS(emit_within(t, a, PRODUCT)),
+                               STR_ARGS(emit_within(t, b, PREFIX)));
+        out.precedence = PRODUCT;
+        if (emit_is_wide(a) && !emit_is_wide(out)) {
+            out.text = emit_format(t, "(int)(%.*s)", STR_ARGS(out.text));
+            out.precedence = PREFIX;
+        }
+        return out;
+    }
+    bool wide = emit_is_wide(a) || emit_is_wide(b);
+    out.text = emit_format(t, "%sftl_divide_%s%s(%.*s, %.*s)", wide && !emit_is_wide(out) ? "(int)" : "",
+                           up ? "up" : "down", wide ? "_wide" : "", STR_ARGS(a.text), STR_ARGS(b.text));
+    if (wide && !emit_is_wide(out)) out.precedence = PREFIX;
+    return out;
+}
+
+static emit_value modulo(emit *t, emit_value a, emit_value b) {
+    emit_value out = {.precedence = PRIMARY, .low = 0, .high = b.high > 0 ? b.high - 1 : 0};
+    if (b.low < 1) out.low = b.low < 0 ? b.low + 1 : 0;
+    if (both_constant(a, b) && b.low >= 1) {
+        return emit_constant(t, a.low - floor_of(a.low, b.low) * b.low);
+    }
+    bool wide = emit_is_wide(a) || emit_is_wide(b);
+    if (a.low >= 0 && b.low >= 1) {
+        out.text = emit_format(t, "%.*s %% %.*s", STR_ARGS(emit_within(t, a, PRODUCT)),
+                               STR_ARGS(emit_within(t, b, PREFIX)));
+        out.precedence = PRODUCT;
+    } else {
+        out.text = emit_format(t, "ftl_modulo%s(%.*s, %.*s)", wide ? "_wide" : "", STR_ARGS(a.text),
+                               STR_ARGS(b.text));
+    }
+    if (wide && !emit_is_wide(out)) {
+        out.text = emit_format(t, "(int)(%.*s)", STR_ARGS(out.text));
+        out.precedence = PREFIX;
+    }
+    return out;
+}
+
+static emit_value extreme(emit *t, emit_value a, emit_value b, bool max) {
+    if (a.is_real || b.is_real) {
+        return real_value(emit_format(t, "ftl_%s(%.*s, %.*s)", max ? "max" : "min", STR_ARGS(emit_real(t, a)),
+                                      STR_ARGS(emit_real(t, b))), PRIMARY);
+    }
+    emit_value out = {.precedence = PRIMARY};
+    out.low = max == (a.low > b.low) ? a.low : b.low;
+    out.high = max == (a.high > b.high) ? a.high : b.high;
+    if (both_constant(a, b)) return emit_constant(t, out.low);
+    bool wide = emit_is_wide(a) || emit_is_wide(b), narrows = wide && !emit_is_wide(out);
+    out.text = emit_format(t, "%sftl_%s_%s(%.*s, %.*s)", narrows ? "(int)" : "", max ? "max" : "min",
+                           wide ? "wide" : "integer", STR_ARGS(a.text), STR_ARGS(b.text));
+    if (narrows) out.precedence = PREFIX;
+    return out;
+}
+
+static emit_value real_call(emit *t, const char *wrapper, emit_value a) {
+    return real_value(emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(emit_real(t, a))), PRIMARY);
+}
+
+static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bool up) {
+    const tl_expr *inner = e->items[0];
+    if (inner->kind == TL_BINARY && inner->operator == TL_OVER) {
+        emit_value a, b;
+        /* ceil(x/a/b): the quotients inside are rounded the same way, which gives the same result. */
+        const tl_expr *left = inner->left;
+        bool nested = left->kind == TL_BINARY && left->operator == TL_OVER;
+        tl_expr again = *e, *items[1] = {inner->left};
+        again.items = items;
+        a = nested ? rounded(t, &again, scope, up) : emit_expression(t, left, scope);
+        b = emit_expression(t, inner->right, scope);
+        if (!a.is_real && !b.is_real) return quotient(t, a, b, up);
+    }
+    emit_value v = emit_expression(t, inner, scope);
+    if (!v.is_real) return v;
+    return (emit_value){.text = emit_format(t, "(int)%s(%.*s)", up ? "ceilf" : "floorf", STR_ARGS(v.text)),
+                        .precedence = PREFIX,
+                        .low = INT32_MIN,
+                        .high = INT32_MAX};
+}
+
+static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
+    switch (e->function) {
+    case TL_FUNCTION_CEIL: return rounded(t, e, scope, true);
+    case TL_FUNCTION_FLOOR: return rounded(t, e, scope, false);
+    case TL_FUNCTION_ANY:
+        return (emit_value){.text = emit_any(t, e), .precedence = PRIMARY, .is_condition = true};
+    default: break;
+    }
+    emit_value a = emit_expression(t, e->items[0], scope);
+    switch (e->function) {
+    case TL_FUNCTION_MIN:
+    case TL_FUNCTION_MAX:
+        for (int i = 1; i < e->item_count; i++) {
+            a = extreme(t, a, emit_expression(t, e->items[i], scope), e->function == TL_FUNCTION_MAX);
+        }
+        return a;
+    case TL_FUNCTION_ABS:
+        if (a.is_real) return real_call(t, "ftl_abs", a);
+        return extreme(t, a, emit_difference(t, emit_constant(t, 0), a), true);
+    case TL_FUNCTION_EXP: return real_call(t, "ftl_exp", a);
+    case TL_FUNCTION_EXP2: return real_call(t, "ftl_exp2", a);
+    case TL_FUNCTION_LOG: return real_call(t, "ftl_log", a);
+    case TL_FUNCTION_LOG2: return real_call(t, "ftl_log2", a);
+    case TL_FUNCTION_SELECT: {
+        emit_value x = emit_expression(t, e->items[1], scope), y = emit_expression(t, e->items[2], scope);
+        emit_value out = {.precedence = PRIMARY, .is_real = x.is_real || y.is_real};
+        if (!out.is_real) {
+            out.low = x.low < y.low ? x.low : y.low, out.high = x.high > y.high ? x.high : y.high;
+        }
+        out.text = emit_format(t, "(%.*s ? %.*s : %.*s)", STR_ARGS(a.text),
+                               STR_ARGS(out.is_real ? emit_real(t, x) : x.text),
+                               STR_ARGS(out.is_real ? emit_real(t, y) : y.text));
+        return out;
+    }
+    default: break;
+    }
+    emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "this function has no form in the text");
+    return emit_constant(t, 0);
+}
+
+static emit_value real_binary(emit *t, tl_operator operator, emit_value a, emit_value b, diag_range range) {
+    const char *wrapper = NULL;
+    switch (operator) {
+    case TL_PLUS: wrapper = "ftl_add"; break;
+    case TL_MINUS: wrapper = "ftl_subtract"; break;
+    case TL_TIMES: wrapper = "ftl_multiply"; break;
+    case TL_OVER: wrapper = "ftl_divide"; break;
+    default: emit_unsupported(t, range, STR("%"), "it takes integers"); return emit_constant(t, 0);
+    }
+    return real_value(emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(emit_real(t, a)),
+                                  STR_ARGS(emit_real(t, b))), PRIMARY);
+}
+
+static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b) {
+    static const char *const signs[] = {[TL_LESS] = "<",  [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
+                                        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==", [TL_NOT_EQUAL] = "!="};
+    bool real = a.is_real || b.is_real;
+    int precedence = e->operator == TL_EQUAL || e->operator == TL_NOT_EQUAL ? EQUALITY : RELATION;
+    if (real) {
+        a.text = emit_real(t, a), b.text = emit_real(t, b);
+        a.precedence = b.precedence = PREFIX;
+    }
+    emit_value out = {.precedence = precedence, .is_condition = true, .low = 0, .high = 1};
+    out.text = emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, precedence + 1)),
+                           signs[e->operator], STR_ARGS(emit_within(t, b, precedence + 1)));
+    return out;
+}
+
+static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
+    emit_value a = emit_expression(t, e->left, scope), b = emit_expression(t, e->right, scope);
+    if (e->operator == TL_AND || e->operator == TL_OR) {
+        bool is_and = e->operator == TL_AND;
+        int precedence = is_and ? AND : OR;
+        return (emit_value){.text = emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, AND)),
+                                                is_and ? "&&" : "||", STR_ARGS(emit_within(t, b, AND))),
+                            .precedence = precedence,
+                            .is_condition = true,
+                            .low = 0,
+                            .high = 1};
+    }
+    if (e->operator >= TL_LESS && e->operator <= TL_NOT_EQUAL) return relation(t, e, a, b);
+    if (a.is_real || b.is_real) return real_binary(t, e->operator, a, b, e->range);
+    switch (e->operator) {
+    case TL_PLUS: return emit_sum(t, a, b);
+    case TL_MINUS: return emit_difference(t, a, b);
+    case TL_TIMES: return emit_product(t, a, b);
+    case TL_MODULO: return modulo(t, a, b);
+    default: return quotient(t, a, b, e->division == TL_DIVIDE_UP);
+    }
+}
+
+/* An element of a table in global memory. */
+static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *scope) {
+    const tl_symbol *s = e->symbol;
+    if (!s->parameter || !s->axes || s->axes->count != e->item_count) {
+        emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "only tables that are Inputs can be read here");
+        return emit_constant(t, 0);
+    }
+    tl_type type = s->parameter->parameter.type;
+    str name = emit_clean(t, s->name);
+    str text = emit_format(t, "args.%.*s", STR_ARGS(name));
+    for (int i = 0; i < e->item_count; i++) {
+        emit_value at = emit_integer(t, e->items[i], scope);
+        text = emit_format(t, "%.*s + %.*s * args.%.*s_stride_%.*s", STR_ARGS(text),
+                           STR_ARGS(emit_within(t, at, PRODUCT)), STR_ARGS(name),
+                           STR_ARGS(emit_axis_name(t, &s->axes->items[i])));
+    }
+    emit_value out = {.text = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text)),
+                      .precedence = PRIMARY,
+                      .is_real = type != TL_I32,
+                      .low = INT32_MIN,
+                      .high = INT32_MAX};
+    return out;
+}
+
+static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
+    const tl_symbol *s = e->symbol;
+    if (scope) {
+        for (int i = 0; i < scope->index_count; i++) {
+            const emit_index *x = &scope->indices[i];
+            if (x->name.length && str_equal(x->name, e->text) && (!s || s->kind == TL_SYMBOL_INDEX))
+                return x->value;
+        }
+        const emit_tile *tile = s && s->kind == TL_SYMBOL_VARIABLE ? emit_tile_of(t, e) : NULL;
+        if (tile && tile->space == TL_REGISTER && scope->frame) {
+            emit_value out = real_value(emit_element(t, tile, scope->frame, scope->element), PRIMARY);
+            if (tile->type == TL_I32) out.is_real = false, out.low = INT32_MIN, out.high = INT32_MAX;
+            return out;
+        }
+    }
+    const emit_name *known = s ? emit_name_find(t, s) : NULL;
+    if (s) switch (s->kind) {
+    case TL_SYMBOL_CONSTANT:
+        if (s->is_known && s->is_integer) {
+            emit_value v = emit_constant(t, s->integer);
+            return v;
+        }
+        if (s->is_known) return real_value(emit_float(t, s->number), PRIMARY);
+        if (s->is_real) return real_value(emit_name_of(t, s), PRIMARY);
+        if (known) return emit_named(known->name, known->low, known->high);
+        return emit_named(emit_name_of(t, s), INT32_MIN, INT32_MAX);
+    case TL_SYMBOL_SIZE:
+        return emit_named(emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name))), 0, EMIT_SIZE_MAX);
+    case TL_SYMBOL_SCALAR: {
+        str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name)));
+        bool is_integer = s->parameter && s->parameter->parameter.type == TL_I32;
+        if (is_integer) return emit_named(text, INT32_MIN, INT32_MAX);
+        return real_value(text, PRIMARY);
+    }
+    case TL_SYMBOL_GRID:
+    case TL_SYMBOL_LOOP:
+        if (known) return emit_named(known->name, known->low, known->high);
+        return emit_named(emit_name_of(t, s), 0, EMIT_SIZE_MAX);
+    default: break;
+    }
+    emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "it has no value where it stands");
+    return emit_constant(t, 0);
+}
+
+emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope) {
+    switch (e->kind) {
+    case TL_INTEGER: return emit_constant(t, e->integer);
+    case TL_NUMBER: return real_value(emit_float(t, e->number), e->number < 0 ? PREFIX : PRIMARY);
+    case TL_NAME: return named(t, e, scope);
+    case TL_ELEMENT: return table_element(t, e, scope);
+    case TL_CALL: return call(t, e, scope);
+    case TL_NEGATE: {
+        emit_value v = emit_expression(t, e->left, scope);
+        if (!v.is_real && v.low == v.high) return emit_constant(t, -v.low);
+        if (v.is_real) return real_value(emit_format(t, "-%.*s", STR_ARGS(emit_within(t, v, PRIMARY))), PREFIX);
+        return emit_difference(t, emit_constant(t, 0), v);
+    }
+    case TL_NOT: {
+        emit_value v = emit_expression(t, e->left, scope);
+        v.text = emit_format(t, "!%.*s", STR_ARGS(emit_within(t, v, PREFIX)));
+        v.precedence = PREFIX;
+        return v;
+    }
+    case TL_BINARY: return binary(t, e, scope);
+    }
+    return emit_constant(t, 0);
+}
+
+emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope) {
+    emit_value v = emit_expression(t, e, scope);
+    if (!v.is_real) return v;
+    emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "an integer is needed here");
+    return emit_constant(t, 0);
+}
+
+bool emit_uses_index(const tl_expr *e, str name) {
+    if (!e) return false;
+    if (e->kind == TL_NAME && str_equal(e->text, name)) return !e->symbol || e->symbol->kind == TL_SYMBOL_INDEX;
+    if (emit_uses_index(e->left, name) || emit_uses_index(e->right, name)) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (emit_uses_index(e->items[i], name)) return true;
+    }
+    return false;
+}
+
+bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient) {
+    *coefficient = 0;
+    if (!emit_uses_index(e, name)) return true;
+    int64_t a, b;
+    switch (e->kind) {
+    case TL_NAME: *coefficient = 1; return true;
+    case TL_NEGATE:
+        if (!emit_coefficient(e->left, name, &a)) return false;
+        *coefficient = -a;
+        return true;
+    case TL_BINARY:
+        if (!emit_coefficient(e->left, name, &a) || !emit_coefficient(e->right, name, &b)) return false;
+        if (e->operator == TL_PLUS || e->operator == TL_MINUS) {
+            *coefficient = e->operator == TL_PLUS ? a + b : a - b;
+            return true;
+        }
+        int64_t factor;
+        if (e->operator == TL_TIMES && a == 0 && tl_known_integer(e->left, &factor)) {
+            *coefficient = factor * b;
+            return true;
+        }
+        if (e->operator == TL_TIMES && b == 0 && tl_known_integer(e->right, &factor)) {
+            *coefficient = factor * a;
+            return true;
+        }
+        return false;
+    default: return false;
+    }
+}

@@ -1,0 +1,51 @@
+/* Names of TL in the emitted text. */
+#include "translate/emit.h"
+
+/* Words that mean something in the emitted text: C++'s, CUDA's, and the translator's own. */
+static const char *const reserved[] = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
+    "catch", "char", "class", "compl", "const", "constexpr", "const_cast", "continue", "decltype",
+    "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export",
+    "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable",
+    "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
+    "protected", "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof",
+    "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "throw",
+    "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "while", "xor", "xor_eq",
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "__shared__", "__global__",
+    "args", "lane", "warp", "thread", "shared", "m16", "n8", "k16", "half", "element", "down", "across",
+    "unit", "units", "source", "target", "inside", "tile", "rows_left", "columns_left", "left", "right",
+    "line", "byte", "held", "main", "row", "column", "origin",
+};
+
+str emit_clean(emit *t, str name) {
+    bool clash = str_starts(name, STR("ftl_"));
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved && !clash; i++) {
+        clash = str_is(name, reserved[i]);
+    }
+    return clash ? emit_format(t, "%.*s_", STR_ARGS(name)) : str_copy(t->memory, name);
+}
+
+const emit_name *emit_name_find(emit *t, const void *of) {
+    for (int i = t->names.count - 1; i >= 0; i--) {
+        if (t->names.items[i].of == of) return &t->names.items[i];
+    }
+    return NULL;
+}
+
+void emit_name_set(emit *t, const void *of, str name, int64_t low, int64_t high) {
+    emit_name entry = {of, name, low, high};
+    list_push(t->memory, &t->names, entry);
+}
+
+str emit_name_of(emit *t, const tl_symbol *symbol) {
+    const emit_name *known = emit_name_find(t, symbol);
+    return known ? known->name : emit_clean(t, symbol->name);
+}
+
+/* What an axis is called in strides and plans: its index, or its length's name. */
+str emit_axis_name(emit *t, const tl_axis *axis) {
+    if (axis->coordinate->kind == TL_NAME) return axis->coordinate->text;
+    if (axis->extent->kind == TL_NAME) return axis->extent->text;
+    return emit_format(t, "axis");
+}
