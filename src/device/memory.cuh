@@ -130,3 +130,36 @@ __device__ __forceinline__ int ftl_load_shared_i32(unsigned source) {
 __device__ __forceinline__ void ftl_store_shared_i32(unsigned target, int value) {
     asm volatile("st.shared.s32 [%0], %1;" ::"r"(target), "r"(value) : "memory");
 }
+
+__device__ __forceinline__ void ftl_load_global_16_f32(float (&unit)[4], const void *source) {
+    asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(unit[0]), "=f"(unit[1]), "=f"(unit[2]), "=f"(unit[3])
+                 : "l"(source)
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_16_f32(void *target, const float (&unit)[4]) {
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(target), "f"(unit[0]), "f"(unit[1]),
+                 "f"(unit[2]), "f"(unit[3])
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_load_global_16_i32(int (&unit)[4], const void *source) {
+    asm volatile("ld.global.v4.s32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(unit[0]), "=r"(unit[1]), "=r"(unit[2]), "=r"(unit[3])
+                 : "l"(source)
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_load_shared_16_f32(float (&unit)[4], unsigned source) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(unit[0]), "=f"(unit[1]), "=f"(unit[2]), "=f"(unit[3])
+                 : "r"(source)
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_shared_16_f32(unsigned target, const float (&unit)[4]) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(target), "f"(unit[0]), "f"(unit[1]),
+                 "f"(unit[2]), "f"(unit[3])
+                 : "memory");
+}

@@ -17,8 +17,8 @@
 enum {
     EMIT_LINES_MAX = 100000,
     EMIT_INDENT = 4,
-    /* Sizes known at launch are at most this, so that an index plus a tile stays below 2^31. */
-    EMIT_SIZE_MAX = 2147418111,
+    /* Sizes known at launch are at most this, so that sums of a few of them stay int. */
+    EMIT_SIZE_MAX = 536870911,
 };
 
 /* --- tiles -------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ bool emit_uses_index(const tl_expr *e, str name);
 str emit_name_of(emit *t, const tl_symbol *symbol);
 void emit_name_set(emit *t, const void *of, str name, int64_t low, int64_t high);
 const emit_name *emit_name_find(emit *t, const void *of);
-str emit_axis_name(emit *t, const tl_axis *axis);
+str emit_axis_name(emit *t, const tl_axes *axes, int axis); /* different for all axes of a tensor */
 str emit_clean(emit *t, str name); /* no word of C++ or of the text's own */
 
 /* tiles.c */
@@ -217,6 +217,8 @@ void emit_wait(emit *t, const tl_statement *s);
 void emit_release(emit *t, const tl_statement *s);
 void emit_barrier_before(emit *t, const tl_statement *s);
 void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
+/* Copies of this shared tile in lines: does each warp move its own consecutive share of the rows? */
+bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile);
 /* The expressions for a tile's own address in shared memory, see layout/access.h. */
 str emit_own_address(emit *t, const access_threads *threads);
 

@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Wide enough for any sum or product of two bounds. */
+__extension__ typedef __int128 bound;
+
 enum { OR = 4, AND = 5, EQUALITY = 8, RELATION = 9, SUM = 12, PRODUCT = 13, PREFIX = 15, PRIMARY = 16 };
 
-static int64_t clamped(__int128 v) {
+static int64_t clamped(bound v) {
     if (v > INT64_MAX) return INT64_MAX;
     if (v < INT64_MIN) return INT64_MIN;
     return (int64_t)v;
@@ -63,7 +66,7 @@ static emit_value real_value(str text, int precedence) {
 }
 
 static emit_value combined(emit *t, emit_value a, emit_value b, const char *sign, int precedence,
-                           __int128 low, __int128 high) {
+                           bound low, bound high) {
     emit_value out = {.precedence = precedence, .low = clamped(low), .high = clamped(high)};
     if (emit_is_wide(out) && !emit_is_wide(a) && !emit_is_wide(b)) a = widened(t, a);
     int right = precedence + (sign[0] != '+' && sign[0] != '*');
@@ -83,26 +86,26 @@ static bool both_constant(emit_value a, emit_value b) {
 emit_value emit_sum(emit *t, emit_value a, emit_value b) {
     if (is_constant(a, 0)) return b;
     if (is_constant(b, 0)) return a;
-    __int128 low = (__int128)a.low + b.low, high = (__int128)a.high + b.high;
+    bound low = (bound)a.low + b.low, high = (bound)a.high + b.high;
     if (both_constant(a, b)) return emit_constant(t, clamped(low));
     return combined(t, a, b, " + ", SUM, low, high);
 }
 
 emit_value emit_difference(emit *t, emit_value a, emit_value b) {
     if (is_constant(b, 0)) return a;
-    __int128 low = (__int128)a.low - b.high, high = (__int128)a.high - b.low;
+    bound low = (bound)a.low - b.high, high = (bound)a.high - b.low;
     if (both_constant(a, b)) return emit_constant(t, clamped(low));
     return combined(t, a, b, " - ", SUM, low, high);
 }
 
-static __int128 least(const __int128 *v, int count) {
-    __int128 best = v[0];
+static bound least(const bound *v, int count) {
+    bound best = v[0];
     for (int i = 1; i < count; i++) best = v[i] < best ? v[i] : best;
     return best;
 }
 
-static __int128 most(const __int128 *v, int count) {
-    __int128 best = v[0];
+static bound most(const bound *v, int count) {
+    bound best = v[0];
     for (int i = 1; i < count; i++) best = v[i] > best ? v[i] : best;
     return best;
 }
@@ -111,26 +114,26 @@ emit_value emit_product(emit *t, emit_value a, emit_value b) {
     if (is_constant(a, 0) || is_constant(b, 0)) return emit_constant(t, 0);
     if (is_constant(a, 1)) return b;
     if (is_constant(b, 1)) return a;
-    __int128 ends[4] = {(__int128)a.low * b.low, (__int128)a.low * b.high,
-                        (__int128)a.high * b.low, (__int128)a.high * b.high};
+    bound ends[4] = {(bound)a.low * b.low, (bound)a.low * b.high,
+                        (bound)a.high * b.low, (bound)a.high * b.high};
     if (both_constant(a, b)) return emit_constant(t, clamped(ends[0]));
     return combined(t, a, b, " * ", PRODUCT, least(ends, 4), most(ends, 4));
 }
 
-static int64_t floor_of(__int128 a, __int128 b) {
-    __int128 q = a / b;
+static int64_t floor_of(bound a, bound b) {
+    bound q = a / b;
     return clamped(q - (a % b != 0 && (a % b < 0) != (b < 0)));
 }
 
-static int64_t ceil_of(__int128 a, __int128 b) {
-    return clamped(-(__int128)floor_of(-a, b));
+static int64_t ceil_of(bound a, bound b) {
+    return clamped(-(bound)floor_of(-a, b));
 }
 
 static emit_value quotient(emit *t, emit_value a, emit_value b, bool up) {
     if (is_constant(b, 1)) return a;
     emit_value out = {.precedence = PRIMARY};
     if (b.low >= 1) {
-        __int128 ends[4];
+        bound ends[4];
         ends[0] = up ? ceil_of(a.low, b.low) : floor_of(a.low, b.low);
         ends[1] = up ? ceil_of(a.low, b.high) : floor_of(a.low, b.high);
         ends[2] = up ? ceil_of(a.high, b.low) : floor_of(a.high, b.low);
@@ -326,7 +329,7 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
         emit_value at = emit_integer(t, e->items[i], scope);
         text = emit_format(t, "%.*s + %.*s * args.%.*s_stride_%.*s", STR_ARGS(text),
                            STR_ARGS(emit_within(t, at, PRODUCT)), STR_ARGS(name),
-                           STR_ARGS(emit_axis_name(t, &s->axes->items[i])));
+                           STR_ARGS(emit_axis_name(t, s->axes, i)));
     }
     emit_value out = {.text = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text)),
                       .precedence = PRIMARY,
@@ -354,11 +357,7 @@ static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
     const emit_name *known = s ? emit_name_find(t, s) : NULL;
     if (s) switch (s->kind) {
     case TL_SYMBOL_CONSTANT:
-        if (s->is_known && s->is_integer) {
-            emit_value v = emit_constant(t, s->integer);
-            return v;
-        }
-        if (s->is_known) return real_value(emit_float(t, s->number), PRIMARY);
+        if (s->is_known && s->is_integer) return emit_named(emit_name_of(t, s), s->integer, s->integer);
         if (s->is_real) return real_value(emit_name_of(t, s), PRIMARY);
         if (known) return emit_named(known->name, known->low, known->high);
         return emit_named(emit_name_of(t, s), INT32_MIN, INT32_MAX);

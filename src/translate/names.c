@@ -43,9 +43,19 @@ str emit_name_of(emit *t, const tl_symbol *symbol) {
     return known ? known->name : emit_clean(t, symbol->name);
 }
 
-/* What an axis is called in strides and plans: its index, or its length's name. */
-str emit_axis_name(emit *t, const tl_axis *axis) {
+static str axis_word(const tl_axis *axis) {
     if (axis->coordinate->kind == TL_NAME) return axis->coordinate->text;
     if (axis->extent->kind == TL_NAME) return axis->extent->text;
-    return emit_format(t, "axis");
+    return STR("axis");
+}
+
+/* What an axis is called in strides and plans: its index, or its length's name. */
+str emit_axis_name(emit *t, const tl_axes *axes, int axis) {
+    str word = axis_word(&axes->items[axis]);
+    for (int i = 0; i < axes->count; i++) {
+        if (i != axis && str_equal(axis_word(&axes->items[i]), word)) {
+            return emit_format(t, "%.*s_%d", STR_ARGS(word), axis);
+        }
+    }
+    return word;
 }

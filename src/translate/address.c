@@ -1,0 +1,221 @@
+/* Where the elements of tensors and views lie in global memory. A view is followed down to its tensor,
+ * with index expressions put into one another; what is affine in the tile's rows becomes a base and
+ * a stride, anything else is worked out row by row.
+ */
+#include "translate/emit.h"
+
+enum { VIEW_DEPTH_MAX = 16 };
+
+/* One index of a tensor or view while it is followed. */
+typedef struct place {
+    emit_value value;     /* at the row and column asked for */
+    int64_t row, column;  /* what it gains from one row or column to the next */
+    bool is_affine;       /* in rows */
+} place;
+
+typedef struct route {
+    emit *t;
+    emit_address *out;
+    str offset;           /* elements, of type long long */
+    str row_stride;
+    bool row_affine, failed;
+} route;
+
+static str times(emit *t, int64_t factor, str what) {
+    return factor == 1 ? what : emit_format(t, "%lld * %.*s", (long long)factor, STR_ARGS(what));
+}
+
+static str join(emit *t, str sum, str term) {
+    return sum.length ? emit_format(t, "%.*s + %.*s", STR_ARGS(sum), STR_ARGS(term)) : term;
+}
+
+static str product_text(emit *t, emit_value v, str stride) {
+    if (v.low == 1 && v.high == 1) return stride;
+    return emit_format(t, "%.*s * %.*s", STR_ARGS(emit_within(t, v, 13)), STR_ARGS(stride));
+}
+
+static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
+    emit *t = r->t;
+    str name = emit_clean(t, s->name);
+    const ftl_plan_tensor *tensor = NULL;
+    for (int i = 0; i < t->plan->tensor_count; i++) {
+        if (str_is(s->name, t->plan->tensors[i].name)) tensor = &t->plan->tensors[i];
+    }
+    if (!tensor) {
+        r->failed = true;
+        return;
+    }
+    r->out->symbol = s;
+    r->out->type = s->parameter->parameter.type;
+    r->row_affine = true;
+    for (int i = 0; i < tensor->axis_count; i++) {
+        const place *p = &places[i];
+        bool contiguous = tensor->axes[i].stride_offset < 0;
+        str stride = contiguous ? STR("1") : emit_format(t, "args.%.*s_stride_%s", STR_ARGS(name), tensor->axes[i].name);
+        if (p->value.low != 0 || p->value.high != 0) {
+            r->offset = join(t, r->offset, contiguous ? emit_within(t, p->value, 12) : product_text(t, p->value, stride));
+        }
+        if (!p->is_affine) r->row_affine = false;
+        if (p->row) r->row_stride = join(t, r->row_stride, times(t, p->row, stride));
+        if (p->column && (!contiguous || p->column != 1)) r->failed = true;
+    }
+}
+
+static void follow(route *r, const tl_symbol *s, const place *places, int depth);
+
+static void follow_view(route *r, const tl_symbol *s, const place *places, int depth) {
+    emit *t = r->t;
+    const tl_binding *view = s->view;
+    const tl_expr *e = view->value;
+    if (e->kind != TL_ELEMENT || e->item_count > TL_AXES_MAX || depth > VIEW_DEPTH_MAX) {
+        emit_unsupported(t, view->range, s->name, "only views of the form TENSOR[...] can be moved");
+        r->failed = true;
+        return;
+    }
+    emit_index indices[TL_AXES_MAX] = {0};
+    place items[TL_AXES_MAX] = {0};
+    int count = view->axes.count;
+    for (int i = 0; i < count; i++) indices[i] = (emit_index){tl_axis_index(&view->axes, i), places[i].value};
+    emit_scope scope = {.indices = indices, .index_count = count};
+    for (int i = 0; i < e->item_count; i++) {
+        items[i].value = emit_integer(t, e->items[i], &scope);
+        items[i].is_affine = true;
+        for (int k = 0; k < count; k++) {
+            int64_t factor;
+            if (!places[k].row && !places[k].column && places[k].is_affine) continue;
+            if (emit_coefficient(e->items[i], indices[k].name, &factor)) {
+                items[i].row += factor * places[k].row;
+                items[i].column += factor * places[k].column;
+                if (factor && !places[k].is_affine) items[i].is_affine = false;
+            } else if (places[k].column) {
+                emit_unsupported(t, e->items[i]->range, s->name, "its columns do not lie side by side");
+                r->failed = true;
+            } else {
+                items[i].is_affine = false;
+            }
+        }
+    }
+    follow(r, e->symbol, items, depth + 1);
+}
+
+static void follow(route *r, const tl_symbol *s, const place *places, int depth) {
+    if (!s) r->failed = true;
+    else if (s->view) follow_view(r, s, places, depth);
+    else if (s->parameter) end_at_tensor(r, s, places);
+    else r->failed = true;
+}
+
+/* --- the coordinate of a Copy -------------------------------------------------------------------- */
+
+static const tl_symbol *global_symbol(const tl_statement *s) {
+    tl_end end = s->copy.from == TL_GLOBAL ? tl_copy_source(s) : tl_copy_target(s);
+    return end.symbol && end.symbol->variable ? end.symbol->variable : end.symbol;
+}
+
+static const tl_axes *axes_of(const tl_symbol *s) {
+    return s->view ? &s->view->axes : s->axes;
+}
+
+static emit_value spot_value(emit *t, const tl_place *at, int axis, int tile_extent) {
+    if (axis >= at->count || at->items[axis].is_all) return emit_constant(t, 0);
+    emit_value v = emit_integer(t, at->items[axis].at, NULL);
+    return at->items[axis].is_block ? emit_product(t, v, emit_constant(t, tile_extent)) : v;
+}
+
+typedef struct coordinate {
+    const tl_axes *axes;
+    int tile_axes[TL_AXES_MAX], count; /* which axes the tile has */
+    emit_value origin[TL_AXES_MAX];    /* of every axis of the tensor or view */
+} coordinate;
+
+static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *symbol, const emit_tile *tile,
+                            coordinate *c) {
+    c->axes = axes_of(symbol);
+    if (!c->axes) return false;
+    c->count = tl_copy_axes(s, c->axes, c->tile_axes);
+    if (c->count != (tile->is_vector ? 1 : 2)) {
+        emit_unsupported(t, s->range, symbol->name, "the copy moves %d axes and its tile has %d", c->count,
+                         tile->is_vector ? 1 : 2);
+        return false;
+    }
+    for (int i = 0; i < c->axes->count; i++) {
+        int extent = 1;
+        if (i == c->tile_axes[0]) extent = tile->rows;
+        if (c->count == 2 && i == c->tile_axes[1]) extent = tile->columns;
+        c->origin[i] = spot_value(t, &s->copy.place, i, extent);
+    }
+    return true;
+}
+
+static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, str row, str column) {
+    emit *t = r->t;
+    place places[TL_AXES_MAX] = {0};
+    for (int i = 0; i < c->axes->count; i++) {
+        places[i] = (place){.value = c->origin[i], .is_affine = true};
+        bool is_row = i == c->tile_axes[0], is_column = c->count == 2 && i == c->tile_axes[1];
+        str more = is_row ? row : is_column ? column : (str){0};
+        if (more.length) {
+            places[i].value = emit_sum(t, places[i].value, emit_named(emit_format(t, "(%.*s)", STR_ARGS(more)), 0, INT16_MAX));
+        }
+        places[i].row = is_row, places[i].column = is_column;
+    }
+    follow(r, symbol, places, 0);
+}
+
+static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left, bool *complete) {
+    int axis = c->tile_axes[which];
+    emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL), origin = c->origin[axis];
+    *complete = extent.low == extent.high && origin.low == origin.high && origin.low + tile_extent <= extent.low;
+    *left = emit_difference(t, extent, origin);
+    if (!emit_is_wide(*left)) return;
+    left->text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), 0LL)", STR_ARGS(left->text), EMIT_SIZE_MAX);
+    left->precedence = 15, left->low = 0, left->high = EMIT_SIZE_MAX;
+}
+
+static const char *type_of_pointer(tl_type type, bool store) {
+    switch (type) {
+    case TL_F32: return store ? "float *" : "const float *";
+    case TL_I32: return store ? "int *" : "const int *";
+    default: return store ? "unsigned short *" : "const unsigned short *";
+    }
+}
+
+static str pointer_text(emit *t, const tl_symbol *s, str offset) {
+    str name = emit_clean(t, s->name);
+    if (!offset.length) return emit_format(t, "args.%.*s", STR_ARGS(name));
+    return emit_format(t, "args.%.*s + %.*s", STR_ARGS(name), STR_ARGS(offset));
+}
+
+bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_address *out) {
+    *out = (emit_address){.statement = s};
+    const tl_symbol *symbol = global_symbol(s);
+    coordinate c;
+    if (!symbol || !read_coordinate(t, s, symbol, tile, &c)) return false;
+    route r = {.t = t, .out = out};
+    follow_from(&r, symbol, &c, (str){0}, (str){0});
+    if (r.failed) {
+        if (!t->failed) emit_unsupported(t, s->range, symbol->name, "its elements do not lie in lines");
+        return false;
+    }
+    out->base = pointer_text(t, out->symbol, r.offset);
+    out->row_affine = r.row_affine;
+    out->row_stride = r.row_stride.length ? r.row_stride : STR("0");
+    out->pointer_type = str_from(type_of_pointer(out->type, s->copy.to == TL_GLOBAL));
+    set_rest(t, &c, 0, tile->rows, &out->rows_left, &out->rows_complete);
+    out->columns_complete = true;
+    if (c.count == 2) set_rest(t, &c, 1, tile->columns, &out->columns_left, &out->columns_complete);
+    return true;
+}
+
+str emit_pointer(emit *t, const emit_address *a, str row, str column) {
+    emit_address scratch = *a;
+    route r = {.t = t, .out = &scratch};
+    const tl_symbol *symbol = global_symbol(a->statement);
+    coordinate c;
+    emit_tile *tile = NULL;
+    tl_end end = a->statement->copy.from == TL_GLOBAL ? tl_copy_target(a->statement) : tl_copy_source(a->statement);
+    tile = emit_tile_in(t, end.symbol, end.space);
+    if (!tile || !read_coordinate(t, a->statement, symbol, tile, &c)) return STR("0");
+    follow_from(&r, symbol, &c, row, column);
+    return pointer_text(t, scratch.symbol, r.offset);
+}

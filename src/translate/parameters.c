@@ -1,0 +1,330 @@
+/* What comes in: the plan, the struct of parameters, and the lines that open the kernel. */
+#include "translate/emit.h"
+
+#include <limits.h>
+
+/* --- tensors ---------------------------------------------------------------------------------------- */
+
+static const tl_symbol *tensor_under(const tl_symbol *s) {
+    while (s && !s->parameter && s->view_base) s = s->view_base;
+    return s;
+}
+
+/* Is the tensor moved in tiles of two axes? Then its last axis is contiguous and its lines start on
+ * multiples of 16 bytes.
+ */
+static bool moves_in_lines(emit *t, const tl_symbol *tensor) {
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COPY) continue;
+        tl_end from = tl_copy_source(s), to = tl_copy_target(s);
+        tl_end global = s->copy.from == TL_GLOBAL ? from : to, tile = s->copy.from == TL_GLOBAL ? to : from;
+        if (tensor_under(global.symbol) != tensor || !tile.tile) continue;
+        if (global.space == TL_GLOBAL && tile.tile->axis_count == 2) return true;
+    }
+    return false;
+}
+
+static ftl_type plan_type(tl_type type) {
+    switch (type) {
+    case TL_F16: return FTL_F16;
+    case TL_BF16: return FTL_BF16;
+    case TL_E4M3: return FTL_E4M3;
+    case TL_E5M2: return FTL_E5M2;
+    case TL_I32: return FTL_I32;
+    default: return FTL_F32;
+    }
+}
+
+static bool is_parameter(const tl_statement *s) {
+    return s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+}
+
+static int count_parameters(const emit *t, bool tensors) {
+    int count = 0;
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        count += is_parameter(s) && (s->parameter.axes.count > 0) == tensors;
+    }
+    return count;
+}
+
+static int take(int32_t *bytes, int size) {
+    int offset = *bytes;
+    *bytes += size;
+    return offset;
+}
+
+static bool defines_size(const tl_axis *axis) {
+    const tl_expr *e = axis->extent;
+    return e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_SIZE;
+}
+
+static int find_size(const ftl_plan *plan, str name) {
+    for (int i = 0; i < plan->size_count; i++) {
+        if (str_is(name, plan->sizes[i].name)) return i;
+    }
+    return -1;
+}
+
+static void plan_sizes(emit *t) {
+    LIST(ftl_plan_size) sizes = {0};
+    for (int i = 0; i < t->kernel->symbol_count; i++) {
+        const tl_symbol *s = t->kernel->symbols[i];
+        if (s->kind != TL_SYMBOL_SIZE) continue;
+        ftl_plan_size size = {.name = str_copy_z(t->memory, s->name), .offset = -1};
+        list_push(t->memory, &sizes, size);
+    }
+    t->plan->sizes = sizes.items, t->plan->size_count = sizes.count;
+}
+
+static void plan_axes(emit *t, const tl_statement *s, ftl_plan_tensor *tensor, bool lines) {
+    const tl_axes *axes = &s->parameter.axes;
+    tensor->axis_count = axes->count;
+    for (int i = 0; i < axes->count; i++) {
+        ftl_plan_axis *axis = &tensor->axes[i];
+        axis->name = str_copy_z(t->memory, emit_axis_name(t, axes, i));
+        axis->size = defines_size(&axes->items[i]) ? find_size(t->plan, axes->items[i].extent->symbol->name) : -1;
+        if (!emit_formula(t, axes->items[i].extent, &axis->extent)) {
+            emit_unsupported(t, axes->items[i].range, s->parameter.name, "the length of this axis is not known at launch");
+        }
+        bool contiguous = lines && i == axes->count - 1;
+        axis->stride_offset = contiguous ? -1 : take(&t->plan->parameter_bytes, 8);
+    }
+}
+
+static void plan_tensors(emit *t) {
+    ftl_plan *plan = t->plan;
+    int count = count_parameters(t, true), at = 0;
+    ftl_plan_tensor *tensors = arena_array(t->memory, ftl_plan_tensor, count + 1);
+    for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (!is_parameter(s) || !s->parameter.axes.count) continue;
+        ftl_plan_tensor *tensor = &tensors[at++];
+        bool lines = moves_in_lines(t, s->parameter.symbol);
+        tensor->name = str_copy_z(t->memory, s->parameter.name);
+        tensor->type = plan_type(s->parameter.type);
+        tensor->role = s->parameter.symbol->is_workspace ? FTL_WORKSPACE
+                       : s->kind == TL_OUTPUT            ? FTL_OUTPUT
+                                                         : FTL_INPUT;
+        tensor->pointer_offset = take(&plan->parameter_bytes, 8);
+        tensor->alignment_bytes = lines ? 16 : tl_type_bytes(s->parameter.type);
+        plan_axes(t, s, tensor, lines);
+    }
+    plan->tensors = tensors, plan->tensor_count = count;
+}
+
+static void plan_scalars(emit *t) {
+    int count = count_parameters(t, false), at = 0;
+    ftl_plan_scalar *scalars = arena_array(t->memory, ftl_plan_scalar, count + 1);
+    for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (!is_parameter(s) || s->parameter.axes.count) continue;
+        scalars[at].name = str_copy_z(t->memory, s->parameter.name);
+        scalars[at].type = plan_type(s->parameter.type);
+        scalars[at++].offset = take(&t->plan->parameter_bytes, 4);
+    }
+    t->plan->scalars = scalars, t->plan->scalar_count = count;
+}
+
+static void plan_size_offsets(emit *t) {
+    ftl_plan_size *sizes = (ftl_plan_size *)(uintptr_t)t->plan->sizes;
+    for (int i = 0; i < t->plan->size_count; i++) sizes[i].offset = take(&t->plan->parameter_bytes, 4);
+}
+
+static void size_condition(emit *t, int size) {
+    ftl_formula_step *steps = arena_array(t->memory, ftl_formula_step, 3);
+    steps[0] = (ftl_formula_step){.op = FTL_PUSH_SIZE, .index = size};
+    steps[1] = (ftl_formula_step){.op = FTL_PUSH_INTEGER, .integer = EMIT_SIZE_MAX};
+    steps[2] = (ftl_formula_step){.op = FTL_LESS_EQUAL};
+    str text = emit_format(t, "%s <= %d", t->plan->sizes[size].name, EMIT_SIZE_MAX);
+    ftl_formula f = {.text = str_copy_z(t->memory, text), .steps = steps, .step_count = 3};
+    list_push(t->memory, &t->conditions, f);
+}
+
+static void plan_conditions(emit *t) {
+    for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (!is_parameter(s) || !s->parameter.condition) continue;
+        ftl_formula f;
+        if (emit_formula(t, s->parameter.condition, &f)) list_push(t->memory, &t->conditions, f);
+        else emit_unsupported(t, s->parameter.condition->range, tl_expr_text(t->memory, s->parameter.condition),
+                              "a condition of the launch uses sizes and scalars only");
+    }
+    for (int i = 0; i < t->plan->size_count; i++) size_condition(t, i);
+}
+
+static void plan_walks(emit *t) {
+    int count = t->grid ? t->grid->grid.count : 0;
+    ftl_formula *walks = arena_array(t->memory, ftl_formula, count + 1);
+    for (int i = 0; i < count; i++) {
+        const tl_walk *walk = &t->grid->grid.items[i];
+        if (!emit_formula(t, walk->extent, &walks[i])) {
+            emit_unsupported(t, walk->range, walk->name, "how many there are is not known at launch");
+        }
+    }
+    t->plan->walks = walks, t->plan->walk_count = count;
+}
+
+static void plan_tiles(emit *t) {
+    LIST(ftl_plan_tile) tiles = {0};
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->space != TL_SHARED) continue;
+        ftl_plan_tile out = {.name = str_copy_z(t->memory, tile->symbol->name),
+                             .type = plan_type(tile->type),
+                             .offset_bytes = (int32_t)tile->offset_bytes,
+                             .rows = shared_lines(&tile->store),
+                             .row_bytes = tile->store.pitch_bytes,
+                             .stages = tile->stages};
+        list_push(t->memory, &tiles, out);
+    }
+    t->plan->tiles = tiles.items, t->plan->tile_count = tiles.count;
+}
+
+void emit_make_plan(emit *t) {
+    ftl_plan *plan = t->plan;
+    plan->kernel = str_copy_z(t->memory, t->kernel->name);
+    plan->entry = str_copy_z(t->memory, emit_clean(t, t->kernel->name));
+    plan->gpu = str_copy_z(t->memory, t->gpu->word);
+    str target = t->gpu->target;
+    if (str_starts(target, STR("sm_"))) {
+        target.data += 3, target.length -= 3;
+    }
+    plan->target = str_copy_z(t->memory, emit_format(t, "compute_%.*s", STR_ARGS(target)));
+    plan->threads = t->threads;
+    plan_sizes(t);
+    plan_tensors(t);
+    plan_size_offsets(t);
+    plan_scalars(t);
+    plan->parameter_bytes = (plan->parameter_bytes + 7) / 8 * 8;
+    if (plan->parameter_bytes > FTL_PARAMETER_BYTES_MAX) {
+        emit_unsupported(t, t->kernel->range, t->kernel->name, "it has too many parameters");
+    }
+    plan_walks(t);
+    plan_conditions(t);
+    plan->conditions = t->conditions.items, plan->condition_count = t->conditions.count;
+    plan_tiles(t);
+}
+
+/* --- the struct ------------------------------------------------------------------------------------- */
+
+static const char *pointer_type(ftl_type type, bool is_output) {
+    switch (type) {
+    case FTL_F32: return is_output ? "float *" : "const float *";
+    case FTL_I32: return is_output ? "int *" : "const int *";
+    case FTL_E4M3:
+    case FTL_E5M2: return is_output ? "unsigned char *" : "const unsigned char *";
+    default: return is_output ? "unsigned short *" : "const unsigned short *";
+    }
+}
+
+static const tl_statement *parameter_named(const emit *t, const char *name) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (is_parameter(s) && str_is(s->parameter.name, name)) return s;
+    }
+    return NULL;
+}
+
+static void add_parameter_comment(const emit *t, const char *name, text_buffer *out) {
+    const tl_statement *s = parameter_named(t, name);
+    text_add_z(out, " // ");
+    if (s) tl_print_header(s, out);
+    text_add_z(out, "\n");
+}
+
+static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out) {
+    str name = emit_clean(t, str_from(tensor->name));
+    text_format(out, "    %s%.*s;", pointer_type(tensor->type, tensor->role != FTL_INPUT), STR_ARGS(name));
+    add_parameter_comment(t, tensor->name, out);
+    int strides = 0;
+    for (int i = 0; i < tensor->axis_count; i++) {
+        if (tensor->axes[i].stride_offset < 0) continue;
+        text_format(out, "%s%.*s_stride_%s", strides++ ? ", " : "    long long ", STR_ARGS(name),
+                    tensor->axes[i].name);
+    }
+    if (strides) text_add_z(out, ";\n");
+}
+
+void emit_parameter_struct(emit *t, text_buffer *out) {
+    const ftl_plan *plan = t->plan;
+    text_format(out, "// Strides count elements. A pointer without a stride for an axis: that axis is contiguous.\n");
+    text_format(out, "struct %s_parameters {\n", plan->entry);
+    for (int i = 0; i < plan->tensor_count; i++) add_tensor(t, &plan->tensors[i], out);
+    for (int i = 0; i < plan->size_count; i++) {
+        str name = emit_clean(t, str_from(plan->sizes[i].name));
+        text_format(out, "%s%.*s%s", i ? ", " : "    int ", STR_ARGS(name), i + 1 == plan->size_count ? ";\n" : "");
+    }
+    for (int i = 0; i < plan->scalar_count; i++) {
+        str name = emit_clean(t, str_from(plan->scalars[i].name));
+        text_format(out, "    %s %.*s;", plan->scalars[i].type == FTL_I32 ? "int" : "float", STR_ARGS(name));
+        add_parameter_comment(t, plan->scalars[i].name, out);
+    }
+    text_add_z(out, "};\n\n");
+}
+
+/* --- the first lines ---------------------------------------------------------------------------------- */
+
+void emit_let(emit *t, const tl_statement *s) {
+    for (int i = 0; i < s->let.count; i++) {
+        const tl_binding *b = &s->let.items[i];
+        if (b->axes.count || !b->symbol) continue;
+        str name = emit_clean(t, b->name);
+        if (emit_name_find(t, b->symbol)) continue;
+        if (b->symbol->is_known && b->symbol->is_integer) {
+            emit_name_set(t, b->symbol, name, b->symbol->integer, b->symbol->integer);
+            emit_declare(t, name, "const int %.*s = %lld;", STR_ARGS(name), (long long)b->symbol->integer);
+            continue;
+        }
+        emit_value v = emit_expression(t, b->value, NULL);
+        if (v.is_real || b->symbol->is_real) {
+            emit_name_set(t, b->symbol, name, 0, 0);
+            emit_declare(t, name, "const float %.*s = %.*s;", STR_ARGS(name), STR_ARGS(emit_real(t, v)));
+            continue;
+        }
+        emit_name_set(t, b->symbol, name, v.low, v.high);
+        const char *type = v.is_condition ? "bool" : emit_is_wide(v) ? "long long" : "int";
+        emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
+    }
+}
+
+static emit_value walk_extent(emit *t, const tl_walk *walk) {
+    emit_value v = emit_integer(t, walk->extent, NULL);
+    if (!emit_is_wide(v)) return v;
+    /* The launch has checked that all tiles together are fewer than 2^31. */
+    return (emit_value){.text = emit_format(t, "(int)%.*s", STR_ARGS(emit_within(t, v, 15))),
+                        .precedence = 15, .low = 0, .high = INT_MAX};
+}
+
+static void decode_walk(emit *t, int index) {
+    const tl_walk *walk = &t->grid->grid.items[index];
+    bool last = index == t->grid->grid.count - 1;
+    emit_value extent = walk_extent(t, walk);
+    str name = emit_clean(t, walk->name);
+    int64_t high = extent.high > 0 ? extent.high - 1 : 0;
+    emit_name_set(t, walk->symbol, name, 0, high);
+    str at = STR("(int)tile");
+    if (!last) at = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(emit_within(t, extent, 15)));
+    if (walk->is_reversed) {
+        at = emit_format(t, "%.*s - 1 - %.*s", STR_ARGS(emit_within(t, extent, 12)), STR_ARGS(at));
+    }
+    emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
+    if (!last) emit_text(t, "tile /= (unsigned)%.*s;", STR_ARGS(emit_within(t, extent, 15)));
+}
+
+static void emit_grid(emit *t) {
+    emit_header(t, t->grid);
+    bool one = t->grid->grid.count == 1;
+    emit_text(t, "%sunsigned tile = blockIdx.x;", one ? "const " : "");
+    for (int i = 0; i < t->grid->grid.count; i++) decode_walk(t, i);
+}
+
+void emit_prologue(emit *t) {
+    emit_declare(t, STR("lane"), "const int lane = (int)threadIdx.x & 31;");
+    emit_declare(t, STR("warp"), "const int warp = ftl_warp_index();");
+    for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_GRID) emit_grid(t);
+        if (s->kind == TL_LET) {
+            bool constants = false;
+            for (int i = 0; i < s->let.count; i++) constants |= s->let.items[i].axes.count == 0;
+            if (constants) emit_header(t, s);
+            emit_let(t, s);
+        }
+    }
+    emit_declare_shared(t);
+}

@@ -1,0 +1,279 @@
+/* Compute GEMM by mma.sync: for each step of the contraction, the fragments of A for all row tiles, then
+ * pair by pair of column tiles the fragments of B, each used by all row tiles.
+ */
+#include "translate/emit.h"
+
+/* One operand as the loops see it. */
+typedef struct side {
+    const emit_tile *tile;
+    bool in_registers, contracted_is_rows;
+    access_operand operand; /* shared */
+    str address;            /* name of its address in the text */
+} side;
+
+typedef struct product {
+    emit *t;
+    const tl_statement *s;
+    const atom_product *wide, *narrow; /* the atom of 16 (NULL: none) and of 8 */
+    const emit_tile *target;
+    side a, b;
+    int down, across, k8; /* tiles of 16 rows, of 8 columns, steps of 8, of one warp */
+    bool starts;
+} product;
+
+static void refuse(product *p, str what, const char *why) {
+    emit_unsupported(p->t, p->s->range, what, "%s", why);
+}
+
+static bool shared_side(product *p, side *x, bool right) {
+    const tl_layout *l = &p->target->tile->allocation->allocate.layout;
+    access_operand_request request = {.right = right, .contracted_is_rows = x->contracted_is_rows,
+                                      .warps_down = l->over_rows ? l->over_rows : p->t->warps,
+                                      .warps_across = l->over_rows ? l->over_columns : 1};
+    layout_fit fit = access_operand_make(&request, &x->tile->store, &x->operand);
+    if (fit.status == LAYOUT_OK) return true;
+    emit_unsupported(p->t, p->s->range, x->tile->name, "%d does not fit a multiple of %d", fit.found, fit.multiple);
+    return false;
+}
+
+static bool make_side(product *p, const tl_operand *operand, side *x, bool right) {
+    x->tile = emit_tile_of(p->t, operand->value);
+    if (!x->tile || x->tile->is_vector) {
+        refuse(p, tl_expr_text(p->t->memory, operand->value), "an operand of GEMM is a matrix tile");
+        return false;
+    }
+    x->in_registers = x->tile->space == TL_REGISTER;
+    x->contracted_is_rows = right != operand->is_transposed;
+    if (x->in_registers && (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines)) {
+        refuse(p, x->tile->name, "from registers only a left operand in mma_A, not transposed, has an atom");
+        return false;
+    }
+    return x->in_registers || shared_side(p, x, right);
+}
+
+static bool make_product(product *p) {
+    const tl_compute *c = &p->s->compute;
+    p->target = emit_target_of(p->t, p->s);
+    if (c->is_async) {
+        refuse(p, STR("an asynchronous GEMM"), "its instructions are not in the table of atoms yet");
+        return false;
+    }
+    if (!p->target || p->target->space != TL_REGISTER || p->target->type != TL_F32 || p->target->is_vector) {
+        refuse(p, STR("this GEMM"), "the result is an f32 tile in registers as mma_C");
+        return false;
+    }
+    if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true)) return false;
+    const atom_product *atom = atom_find_product(c->atom, p->a.tile->type);
+    if (!atom || p->a.tile->type != p->b.tile->type) {
+        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)), "there is no such product of these types");
+        return false;
+    }
+    if (!gpu_has(p->t->gpu, atom->feature)) {
+        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)), "this GPU has no such instruction");
+        return false;
+    }
+    p->wide = atom->k == 16 ? atom : NULL;
+    p->narrow = atom_narrow_product(atom);
+    p->down = p->target->shape.down, p->across = p->target->shape.across;
+    p->k8 = p->b.operand.k8;
+    p->starts = c->target_kind == TL_GET;
+    int a_k8 = p->a.in_registers ? p->a.tile->shape.across : p->a.operand.k8;
+    int a_down = p->a.in_registers ? p->a.tile->shape.down : p->a.operand.mn8 / 2;
+    if (a_k8 != p->k8 || a_down != p->down || p->b.operand.mn8 != p->across) {
+        refuse(p, STR("this GEMM"), "the shares of a warp do not fit one another");
+        return false;
+    }
+    return true;
+}
+
+/* --- addresses ----------------------------------------------------------------------------------------- */
+
+/* `text` is the variable (or number) that counts 8x8 matrices along an axis; the constants of
+ * access_step as a function of it.
+ */
+static str step_text(emit *t, const access_operand *o, str address, str mn, str k) {
+    str along = o->transposed ? mn : k, lines = o->transposed ? k : mn;
+    int swizzle = o->threads.swizzle_bytes, line_bytes = 8 * o->threads.pitch_bytes;
+    bool moves_along = !str_is(along, "0"), moves_lines = !str_is(lines, "0");
+    str text = address;
+    if (moves_along && swizzle > SHARED_UNIT_BYTES) {
+        text = emit_format(t, "(%.*s ^ (%.*s * 16 & %d))", STR_ARGS(text), STR_ARGS(along), swizzle - 1);
+        int bytes = (o->transposed ? o->mn8 : o->k8) * 16;
+        if (bytes > swizzle) text = emit_format(t, "%.*s + (%.*s * 16 & ~%d)", STR_ARGS(text), STR_ARGS(along), swizzle - 1);
+    } else if (moves_along) {
+        text = emit_format(t, "%.*s + %.*s * 16", STR_ARGS(text), STR_ARGS(along));
+    }
+    if (moves_lines) text = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(text), STR_ARGS(lines), line_bytes);
+    return text;
+}
+
+/* The same in numbers: what the text above comes to, against the layout's own constants. */
+static void check_steps(const access_operand *o) {
+    int swizzle = o->threads.swizzle_bytes;
+    for (int mn = 0; mn < o->mn8; mn += 2) {
+        for (int k = 0; k < o->k8; k += 2) {
+            access_load loads[ACCESS_LOADS_MAX];
+            access_operand_loads(o, mn, k, loads);
+            int along = (o->transposed ? mn : k) * 16, lines = o->transposed ? k : mn;
+            int turn = swizzle > SHARED_UNIT_BYTES ? along & (swizzle - 1) : 0;
+            assert(loads[0].step.xor_bytes == turn);
+            assert(loads[0].step.add_bytes == along - turn + lines * 8 * o->threads.pitch_bytes);
+            (void)turn;
+            (void)lines;
+        }
+    }
+}
+
+static void emit_load(emit *t, const access_operand *o, const char *const names[], int count, str address) {
+    const char *trans = o->transposed ? "_trans" : "";
+    if (count == 4) {
+        emit_text(t, "ftl_ldmatrix_x4%s(%s, %s, %s, %s, %.*s);", trans, names[0], names[1], names[2], names[3],
+                  STR_ARGS(address));
+    } else if (count == 2) {
+        emit_text(t, "ftl_ldmatrix_x2%s(%s, %s, %.*s);", trans, names[0], names[1], STR_ARGS(address));
+    } else {
+        emit_text(t, "ftl_ldmatrix_x1%s(%s, %.*s);", trans, names[0], STR_ARGS(address));
+    }
+}
+
+/* --- one step of the contraction ---------------------------------------------------------------------- */
+
+typedef struct step {
+    str k;          /* the step's first k8, as text */
+    int k_count;    /* 2, or 1 at an odd end */
+    bool is_first;  /* known to be the first step */
+    bool may_be_first;
+} step;
+
+static void load_left(product *p, const step *at) {
+    emit *t = p->t;
+    if (p->a.in_registers) return;
+    emit_text(t, "unsigned a[%d][%d];", p->down, at->k_count * 2);
+    emit_loop(t, "m16", p->down);
+    static const char *const names[] = {"a[m16][0]", "a[m16][1]", "a[m16][2]", "a[m16][3]"};
+    emit_load(t, &p->a.operand, names, at->k_count * 2, step_text(t, &p->a.operand, p->a.address, STR("2 * m16"), at->k));
+    emit_close(t);
+}
+
+static str left_register(product *p, const step *at, int k, int half) {
+    emit *t = p->t;
+    if (!p->a.in_registers) return emit_format(t, "a[m16][%d]", 2 * k + half);
+    str name = p->a.tile->name;
+    if (k == 0) return emit_format(t, "%.*s[m16][%.*s][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
+    return emit_format(t, "%.*s[m16][%.*s + 1][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
+}
+
+static void emit_mma(product *p, const step *at, const atom_product *atom, int first_k, str column, const char *b0,
+                     const char *b1, bool start) {
+    emit *t = p->t;
+    str a = emit_format(t, "%.*s, %.*s", STR_ARGS(left_register(p, at, first_k, 0)),
+                        STR_ARGS(left_register(p, at, first_k, 1)));
+    if (atom->k == 16) {
+        a = emit_format(t, "%.*s, %.*s, %.*s", STR_ARGS(a), STR_ARGS(left_register(p, at, 1, 0)),
+                        STR_ARGS(left_register(p, at, 1, 1)));
+    }
+    str b = atom->k == 16 ? emit_format(t, "%s, %s", b0, b1) : str_from(b0);
+    emit_text(t, "%s%s(%.*s[m16][%.*s], %.*s, %.*s);", atom->wrapper, start ? "_start" : "",
+              STR_ARGS(p->target->name), STR_ARGS(column), STR_ARGS(a), STR_ARGS(b));
+}
+
+static void column_products(product *p, const step *at, str column, const char *b0, const char *b1) {
+    emit *t = p->t;
+    bool both = p->wide && at->k_count == 2;
+    emit_loop(t, "m16", p->down);
+    for (int k = 0; k < (both ? 1 : at->k_count); k++) {
+        const atom_product *atom = both ? p->wide : p->narrow;
+        const char *b = k ? b1 : b0;
+        if (p->starts && k == 0 && at->is_first) {
+            emit_mma(p, at, atom, k, column, b, b1, true);
+        } else if (p->starts && k == 0 && at->may_be_first) {
+            emit_text(t, "if (k16 == 0)");
+            t->indent++;
+            emit_mma(p, at, atom, k, column, b, b1, true);
+            t->indent--;
+            emit_text(t, "else");
+            t->indent++;
+            emit_mma(p, at, atom, k, column, b, b1, false);
+            t->indent--;
+        } else {
+            emit_mma(p, at, atom, k, column, b, b1, false);
+        }
+    }
+    emit_close(t);
+}
+
+/* The fragments of 'count' column tiles from 'column' on, and their products. */
+static void column_group(product *p, const step *at, str column, int count) {
+    static const char *const names[2][2][4] = {
+        /* k inner, mn inner: register of (mn, k) in the order of the matrices */
+        {{"b[0]", "b[1]", "b[2]", "b[3]"}, {"b[0]", "b[1]", "b[2]", "b[3]"}},
+        {{"b[0]", "b[2]", "b[1]", "b[3]"}, {"b[0]", "b[1]", "b[2]", "b[3]"}}};
+    emit *t = p->t;
+    const access_operand *o = &p->b.operand;
+    int matrices = count * at->k_count;
+    str address = step_text(t, o, p->b.address, column, at->k);
+    emit_text(t, "unsigned b[%d];", matrices);
+    if (count == 2 && at->k_count == 1 && !o->mn_first) {
+        const char *const first[] = {"b[0]"}, *const second[] = {"b[1]"};
+        emit_load(t, o, first, 1, address);
+        str next = emit_format(t, "(%.*s + 1)", STR_ARGS(column));
+        emit_load(t, o, second, 1, step_text(t, o, p->b.address, next, at->k));
+    } else {
+        emit_load(t, o, names[o->mn_first][matrices != 4], matrices, address);
+    }
+    /* b[at->k_count*n + k] holds column tile n, k step k. */
+    for (int n = 0; n < count; n++) {
+        str name = n ? emit_format(t, "%.*s + 1", STR_ARGS(column)) : column;
+        const char *b0 = str_copy_z(t->memory, emit_format(t, "b[%d]", at->k_count * n));
+        const char *b1 = str_copy_z(t->memory, emit_format(t, "b[%d]", at->k_count * n + 1));
+        column_products(p, at, name, b0, b1);
+    }
+}
+
+static void contraction_step(product *p, const step *at) {
+    emit *t = p->t;
+    load_left(p, at);
+    if (p->across >= 2) {
+        emit_text(t, "#pragma unroll");
+        emit_open(t, "for (int n8 = 0; n8 < %d; n8 += 2) {", p->across / 2 * 2);
+        column_group(p, at, STR("n8"), 2);
+        emit_close(t);
+    }
+    if (p->across % 2) {
+        emit_open(t, "{");
+        column_group(p, at, emit_format(t, "%d", p->across - 1), 1);
+        emit_close(t);
+    }
+}
+
+static void own_addresses(product *p, side *x, const char *name) {
+    emit *t = p->t;
+    if (x->in_registers) return;
+    check_steps(&x->operand);
+    x->address = str_from(name);
+    emit_text(t, "unsigned %s = %.*s;", name, STR_ARGS(x->tile->name));
+    emit_open(t, "{");
+    str own = emit_own_address(t, &x->operand.threads);
+    emit_text(t, "%s += %.*s;", name, STR_ARGS(own));
+    emit_close(t);
+}
+
+void emit_product_statement(emit *t, const tl_statement *s) {
+    product p = {.t = t, .s = s};
+    emit_header(t, s);
+    if (!make_product(&p)) return;
+    emit_open(t, "{");
+    own_addresses(&p, &p.a, "left");
+    own_addresses(&p, &p.b, "right");
+    if (p.k8 >= 2) {
+        emit_loop(t, "k16", p.k8 / 2);
+        contraction_step(&p, &(step){.k = STR("2 * k16"), .k_count = 2, .is_first = p.k8 < 4, .may_be_first = true});
+        emit_close(t);
+    }
+    if (p.k8 % 2) {
+        emit_open(t, "{");
+        contraction_step(&p, &(step){.k = emit_format(t, "%d", p.k8 - 1), .k_count = 1, .is_first = p.k8 == 1});
+        emit_close(t);
+    }
+    emit_close(t);
+}
