@@ -3,6 +3,8 @@
  */
 #include "translate/emit.h"
 
+#include <string.h>
+
 /* --- lines ---------------------------------------------------------------------------------------- */
 
 /* A matrix as 16-byte units: which unit a thread moves, and where that is on each side. */
@@ -445,7 +447,8 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
     swizzle = access.threads.swizzle_bytes;
     emit_text(t, "unsigned place = %.*s;", STR_ARGS(slot));
     emit_open(t, "{");
-    emit_text(t, "place += %.*s;", STR_ARGS(emit_own_address(t, &access.threads)));
+    str own = emit_own_address(t, &access.threads);
+    emit_text(t, "place += %.*s;", STR_ARGS(own));
     emit_close(t);
     int step = 8 * bytes;
     str text = STR("place");
@@ -500,7 +503,8 @@ static bool ldmatrix_to_fragments(emit *t, const tl_statement *s, const emit_til
     emit_open(t, "{");
     emit_text(t, "unsigned source = %.*s;", STR_ARGS(from->name));
     emit_open(t, "{");
-    emit_text(t, "source += %.*s;", STR_ARGS(emit_own_address(t, &o.threads)));
+    str own = emit_own_address(t, &o.threads);
+    emit_text(t, "source += %.*s;", STR_ARGS(own));
     emit_close(t);
     for (int tail = 0; tail < 2; tail++) {
         if (tail ? o.k8 % 2 == 0 : o.k8 < 2) continue;

@@ -9,6 +9,7 @@
 #include "layout/access.h"
 #include "layout/layout.h"
 #include "layout/shared.h"
+#include "tl/tl.h"
 #include "translate/atoms.h"
 #include "translate/translate.h"
 

@@ -131,6 +131,7 @@ static int64_t ceil_of(bound a, bound b) {
 
 static emit_value quotient(emit *t, emit_value a, emit_value b, bool up) {
     if (is_constant(b, 1)) return a;
+    if (b.low == 0) b.low = 1; /* nothing is divided by 0 */
     emit_value out = {.precedence = PRIMARY};
     if (b.low >= 1) {
         bound ends[4];
@@ -162,6 +163,7 @@ static emit_value quotient(emit *t, emit_value a, emit_value b, bool up) {
 }
 
 static emit_value modulo(emit *t, emit_value a, emit_value b) {
+    if (b.low == 0) b.low = 1;
     emit_value out = {.precedence = PRIMARY, .low = 0, .high = b.high > 0 ? b.high - 1 : 0};
     if (b.low < 1) out.low = b.low < 0 ? b.low + 1 : 0;
     if (both_constant(a, b) && b.low >= 1) {

@@ -148,16 +148,16 @@ typedef struct step {
 static void load_left(product *p, const step *at) {
     emit *t = p->t;
     if (p->a.in_registers) return;
-    emit_text(t, "unsigned a[%d][%d];", p->down, at->k_count * 2);
+    emit_text(t, "unsigned fragment_a[%d][%d];", p->down, at->k_count * 2);
     emit_loop(t, "m16", p->down);
-    static const char *const names[] = {"a[m16][0]", "a[m16][1]", "a[m16][2]", "a[m16][3]"};
+    static const char *const names[] = {"fragment_a[m16][0]", "fragment_a[m16][1]", "fragment_a[m16][2]", "fragment_a[m16][3]"};
     emit_load(t, &p->a.operand, names, at->k_count * 2, step_text(t, &p->a.operand, p->a.address, STR("2 * m16"), at->k));
     emit_close(t);
 }
 
 static str left_register(product *p, const step *at, int k, int half) {
     emit *t = p->t;
-    if (!p->a.in_registers) return emit_format(t, "a[m16][%d]", 2 * k + half);
+    if (!p->a.in_registers) return emit_format(t, "fragment_a[m16][%d]", 2 * k + half);
     str name = p->a.tile->name;
     if (k == 0) return emit_format(t, "%.*s[m16][%.*s][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
     return emit_format(t, "%.*s[m16][%.*s + 1][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
@@ -206,15 +206,15 @@ static void column_products(product *p, const step *at, str column, const char *
 static void column_group(product *p, const step *at, str column, int count) {
     static const char *const names[2][2][4] = {
         /* k inner, mn inner: register of (mn, k) in the order of the matrices */
-        {{"b[0]", "b[1]", "b[2]", "b[3]"}, {"b[0]", "b[1]", "b[2]", "b[3]"}},
-        {{"b[0]", "b[2]", "b[1]", "b[3]"}, {"b[0]", "b[1]", "b[2]", "b[3]"}}};
+        {{"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}, {"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}},
+        {{"fragment_b[0]", "fragment_b[2]", "fragment_b[1]", "fragment_b[3]"}, {"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}}};
     emit *t = p->t;
     const access_operand *o = &p->b.operand;
     int matrices = count * at->k_count;
     str address = step_text(t, o, p->b.address, column, at->k);
-    emit_text(t, "unsigned b[%d];", matrices);
+    emit_text(t, "unsigned fragment_b[%d];", matrices);
     if (count == 2 && at->k_count == 1 && !o->mn_first) {
-        const char *const first[] = {"b[0]"}, *const second[] = {"b[1]"};
+        const char *const first[] = {"fragment_b[0]"}, *const second[] = {"fragment_b[1]"};
         emit_load(t, o, first, 1, address);
         str next = emit_format(t, "(%.*s + 1)", STR_ARGS(column));
         emit_load(t, o, second, 1, step_text(t, o, p->b.address, next, at->k));
@@ -224,8 +224,8 @@ static void column_group(product *p, const step *at, str column, int count) {
     /* b[at->k_count*n + k] holds column tile n, k step k. */
     for (int n = 0; n < count; n++) {
         str name = n ? emit_format(t, "%.*s + 1", STR_ARGS(column)) : column;
-        const char *b0 = str_copy_z(t->memory, emit_format(t, "b[%d]", at->k_count * n));
-        const char *b1 = str_copy_z(t->memory, emit_format(t, "b[%d]", at->k_count * n + 1));
+        const char *b0 = str_copy_z(t->memory, emit_format(t, "fragment_b[%d]", at->k_count * n));
+        const char *b1 = str_copy_z(t->memory, emit_format(t, "fragment_b[%d]", at->k_count * n + 1));
         column_products(p, at, name, b0, b1);
     }
 }
