@@ -82,9 +82,17 @@ static bool is_comment(str text) {
     return str_starts(str_trim(text), STR("//"));
 }
 
+static size_t indentation(str text) {
+    return (size_t)(str_trim(text).data - text.data);
+}
+
+/* Looks to the end of the block that the declaration stands in. */
 static bool is_used_behind(const emit *t, const bool *kept, int at) {
+    size_t indent = indentation(t->lines.items[at].text);
     for (int i = at + 1; i < t->lines.count; i++) {
-        if (!kept[i] || is_comment(t->lines.items[i].text)) continue;
+        str text = t->lines.items[i].text;
+        if (text.length && text.data[0] != '#' && indentation(text) < indent) return false;
+        if (!kept[i] || is_comment(text)) continue;
         if (emit_mentions(t->lines.items[i].text, t->lines.items[at].declares)) return true;
     }
     return false;

@@ -251,8 +251,6 @@ static void write_file(emit *t, text_buffer *cuda) {
 
 static void open_kernel(emit *t, int blocks) {
     const char *entry = t->plan->entry;
-    bool constant = t->gpu->capability >= 80; /* a kernel for older ones is compiled by older front ends, too */
-    (void)constant;
     emit_text(t, "extern \"C\" __global__ void __launch_bounds__(%d, %d)", t->threads, blocks);
     emit_open(t, "%s(const __grid_constant__ %s_parameters args) {", entry, entry);
 }
