@@ -62,6 +62,14 @@ FTL_API ftl_status ftl_format(ftl_context *context, const ftl_source *source, ch
 typedef enum ftl_grammar_form { FTL_EBNF = 1, FTL_GBNF = 2, FTL_LARK = 3 } ftl_grammar_form;
 FTL_API ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char **out);
 
+/* --- the steps ---------------------------------------------------------------------------------- */
+
+/* Judges a program: names, axes, spaces, types; TL Code also against its GPU: layouts, budgets,
+ * hazards, and whether everything is decided. 'gpu' overrules what the kernels say; NULL: as they say.
+ * OK, REJECTED, NO_MEMORY.
+ */
+FTL_API ftl_status ftl_check(ftl_context *context, const ftl_source *source, const char *gpu);
+
 /* --- GPUs ---------------------------------------------------------------------------------------
  */
 

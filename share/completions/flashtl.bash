@@ -2,10 +2,11 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch fmt grammar gpus cache help"
+        words="sketch check fmt grammar gpus cache help"
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --output --help" ;;
+        check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
         grammar) words=" --format --output --help" ;;
         gpus) words=" --output --json --help" ;;

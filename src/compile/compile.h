@@ -23,6 +23,17 @@ ftl_status compile_verdict(ftl_context *context);
 /* Copies the source into the context, so that diagnostics can show it later, and parses it. */
 tl_program *compile_read(ftl_context *context, const ftl_source *source);
 
+/* Reads and binds; NULL when an error was reported. */
+tl_program *compile_bind(ftl_context *context, const ftl_source *source);
+
+/* Whether a kernel is TL Code (it says who does what), not a sketch. */
+bool compile_is_code(const tl_kernel *kernel);
+
+/* The GPU of a kernel of TL Code: 'name' where given, else what the kernel says. A kernel that says
+ * none is an error at the kernel.
+ */
+ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name, gpu *out);
+
 /* Finds a GPU; its problems become the context's diagnostics. */
 ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out);
 

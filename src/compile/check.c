@@ -1,0 +1,61 @@
+/* What a text is (a sketch or TL Code), for which GPU, and whether it is right. */
+#include "check/check.h"
+
+#include "compile/compile.h"
+
+tl_program *compile_bind(ftl_context *context, const ftl_source *source) {
+    tl_program *program = compile_read(context, source);
+    if (diag_has_errors(&context->diags)) return NULL;
+    return tl_bind(program, &context->diags) ? program : NULL;
+}
+
+bool compile_is_code(const tl_kernel *kernel) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_ROLE) return true;
+    }
+    return false;
+}
+
+ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name,
+                          gpu *out) {
+    if (name) return compile_find_gpu(context, name, out);
+    if (!kernel->gpu.length) {
+        diag_report(&context->diags, DIAG_GPU_UNSAID, kernel->range, kernel->name);
+        return compile_verdict(context);
+    }
+    return compile_find_gpu(context, str_copy_z(&context->memory, kernel->gpu), out);
+}
+
+typedef struct check_arguments {
+    const ftl_source *source;
+    const char *gpu;
+} check_arguments;
+
+static ftl_status check_kernel(ftl_context *context, tl_kernel *kernel, const char *gpu_name) {
+    gpu target;
+    const gpu *known = NULL;
+    if (gpu_name || kernel->gpu.length) {
+        ftl_status status = compile_gpu_of(context, kernel, gpu_name, &target);
+        if (status) return status;
+        known = &target;
+    }
+    check_code(kernel, known, &context->memory, &context->diags, NULL);
+    return FTL_OK;
+}
+
+static ftl_status check(ftl_context *context, void *arguments) {
+    const check_arguments *a = arguments;
+    tl_program *program = compile_bind(context, a->source);
+    bool is_code = program && compile_is_code(program->first);
+    if (program && !is_code) check_sketch(program, &context->diags);
+    for (tl_kernel *k = is_code ? program->first : NULL; k; k = k->next) {
+        ftl_status status = check_kernel(context, k, a->gpu);
+        if (status) return status;
+    }
+    return compile_verdict(context);
+}
+
+ftl_status ftl_check(ftl_context *context, const ftl_source *source, const char *gpu_name) {
+    check_arguments a = {source, gpu_name};
+    return compile_guarded(context, check, &a);
+}
