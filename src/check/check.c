@@ -4,22 +4,27 @@
 #include "check/events.h"
 #include "check/hazards.h"
 #include "check/layouts.h"
+#include "check/rules.h"
 #include "check/synchronise.h"
 
 bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *diags,
                 check_facts *facts) {
-    (void)target;
     check_facts unused;
     if (!facts) facts = &unused;
     *facts = (check_facts){0};
+    if (!rules_complete(kernel, memory, diags)) return false;
     if (!tl_infer_axes(kernel, memory, diags)) return false;
     const model *m = model_build(memory, kernel);
-    bool right = layouts_check(memory, m, diags, facts);
+    if (!rules_shapes(m, diags)) return false;
+    bool right = rules_types(m, target, diags);
+    right &= layouts_check(memory, m, diags, facts);
+    right &= rules_budgets(memory, m, target, diags, facts);
+    right &= rules_outputs(m, diags);
     const extents *x = extents_choose(memory, m);
     events_result events = events_run(memory, m, x);
     facts->run_count = x->run_count;
     facts->event_count = events.event_count;
-    if (!hazards_report(memory, m, &events, diags)) return false;
+    right &= hazards_report(memory, m, &events, diags);
     if (right) synchronise(memory, m, &events, facts);
     return right;
 }
@@ -27,7 +32,8 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
 bool check_sketch(tl_program *program, diag_list *diags) {
     bool right = true;
     for (tl_kernel *k = program->first; k; k = k->next) {
-        if (!tl_infer_axes(k, program->memory, diags)) right = false;
+        bool fits = rules_sketch_shapes(k, program->memory, diags);
+        right &= tl_infer_axes(k, program->memory, diags) && fits;
     }
     return right;
 }

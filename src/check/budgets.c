@@ -1,0 +1,273 @@
+/* What a block takes of an SM: shared memory, threads, registers. */
+#include "check/rules.h"
+
+enum {
+    REGISTER_BYTES = 4,
+    OVERHEAD_REGISTERS = 24, /* addresses, loop counters, fragments on their way: at the least */
+    ESTIMATE_REGISTERS = 40, /* the same, as kernels of this class have it */
+    LIVE_WORDS = MODEL_TILES_MAX / 64,
+    BARRIERS_PER_SLOT = 2, /* full and empty */
+    UNSWIZZLED_BYTES = 16,
+};
+
+static str number(arena *memory, int64_t value) {
+    return str_format(memory, "%lld", (long long)value);
+}
+
+/* --- shared memory ------------------------------------------------------------------------------ */
+
+static int64_t round_up(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+static int64_t slot_bytes(const model_tile *t) {
+    int64_t elements = 1;
+    for (int i = 0; i < t->axis_count; i++) elements *= t->axes[i].extent;
+    return round_up(elements * tl_type_bytes(t->type), CHECK_SHARED_ALIGNMENT_BYTES);
+}
+
+static int64_t alignment_of(const model_tile *t) {
+    /* TMA and wgmma repeat a swizzle of N bytes every 8*N. */
+    enum { SWIZZLE_LINES = 8 };
+    int64_t swizzle = t->allocation->allocate.swizzle_bytes;
+    return t->by_tma && swizzle > UNSWIZZLED_BYTES ? swizzle * SWIZZLE_LINES
+                                                         : CHECK_SHARED_ALIGNMENT_BYTES;
+}
+
+static void place_shared(arena *memory, const model *m, check_facts *facts) {
+    check_shared *shared = arena_array(memory, check_shared, m->tile_count + 1);
+    int64_t offset = 0;
+    int count = 0;
+    for (int g = 0; g < m->tile_count; g++) {
+        int64_t bytes = 0, alignment = CHECK_SHARED_ALIGNMENT_BYTES;
+        for (int t = 0; t < m->tile_count; t++) {
+            if (m->tiles[t].space != TL_SHARED || m->tiles[t].group != g) continue;
+            int64_t own = slot_bytes(&m->tiles[t]) * m->tiles[t].stages;
+            if (own > bytes) bytes = own;
+            if (alignment_of(&m->tiles[t]) > alignment) alignment = alignment_of(&m->tiles[t]);
+        }
+        offset = round_up(offset, alignment);
+        for (int t = 0; t < m->tile_count; t++) {
+            if (m->tiles[t].space != TL_SHARED || m->tiles[t].group != g) continue;
+            int64_t slot = slot_bytes(&m->tiles[t]);
+            shared[count++] = (check_shared){m->tiles[t].symbol, m->tiles[t].allocation, offset, slot,
+                                             slot * m->tiles[t].stages};
+        }
+        offset += bytes;
+    }
+    for (int t = 0; t < m->tile_count; t++) {
+        if (m->tiles[t].space == TL_SHARED && m->tiles[t].uses_mbarrier) {
+            offset += (int64_t)m->tiles[t].stages * BARRIERS_PER_SLOT * CHECK_MBARRIER_BYTES;
+        }
+    }
+    facts->shared = shared;
+    facts->shared_count = count;
+    facts->shared_bytes = offset;
+}
+
+static bool check_shared_bytes(arena *memory, const model *m, const gpu *target, diag_list *diags,
+                               const check_facts *facts) {
+    if (!target || facts->shared_bytes <= target->block_shared) return true;
+    str found = number(memory, facts->shared_bytes), most = number(memory, target->block_shared);
+    diag_range at = facts->shared_count ? facts->shared[0].allocation->range : m->kernel->range;
+    diag_expected(diag_report(diags, DIAG_BUDGET_SHARED, at, found, target->title, most),
+                  str_format(memory, "at most %.*s bytes", STR_ARGS(most)), found);
+    for (int i = 0; i < facts->shared_count; i++) {
+        const check_shared *s = &facts->shared[i];
+        int64_t stages = s->slot_bytes ? s->bytes / s->slot_bytes : 1;
+        bool overlaps = s->allocation->allocate.in_place_of.length > 0;
+        str each = stages > 1 ? str_format(memory, " (%lld slots of %lld)", (long long)stages,
+                                           (long long)s->slot_bytes)
+                              : STR("");
+        diag_report(diags, overlaps ? DIAG_BUDGET_IN_PLACE : DIAG_BUDGET_TILE, s->allocation->range,
+                    s->tile->name, number(memory, s->bytes), each,
+                    s->allocation->allocate.in_place_of);
+    }
+    return false;
+}
+
+/* --- threads ------------------------------------------------------------------------------------ */
+
+static bool check_threads(arena *memory, const model *m, const gpu *target, diag_list *diags) {
+    int64_t threads = 0, registers = 0;
+    bool said = true;
+    for (int r = 0; r < m->role_count; r++) {
+        const tl_role *role = &m->roles[r].statement->role;
+        threads += m->roles[r].threads;
+        said &= role->registers > 0;
+        /* A role that sets its registers has whole warpgroups. */
+        int64_t whole = role->registers > 0 ? round_up(m->roles[r].threads, 128) : m->roles[r].threads;
+        registers += whole * role->registers;
+    }
+    if (!target || !m->role_count) return true;
+    diag_range at = m->roles[m->role_count - 1].statement->range;
+    if (threads > target->block_threads) {
+        diag_report(diags, DIAG_BUDGET_THREADS, at, number(memory, threads), target->title,
+                    number(memory, target->block_threads));
+        return false;
+    }
+    if (said && registers > target->registers) {
+        diag_report(diags, DIAG_BUDGET_ROLE_REGISTERS, at, number(memory, registers), target->title,
+                    number(memory, target->registers));
+        return false;
+    }
+    return true;
+}
+
+/* --- registers ---------------------------------------------------------------------------------- */
+
+typedef struct live_set {
+    uint64_t words[LIVE_WORDS];
+} live_set;
+
+static void put(live_set *s, int tile, bool in) {
+    uint64_t bit = (uint64_t)1 << (tile % 64);
+    if (in) s->words[tile / 64] |= bit;
+    else s->words[tile / 64] &= ~bit;
+}
+
+static bool is_in(const live_set *s, int tile) {
+    return s->words[tile / 64] >> (tile % 64) & 1;
+}
+
+static bool unite(live_set *into, const live_set *other) {
+    bool changed = false;
+    for (int i = 0; i < LIVE_WORDS; i++) {
+        uint64_t both = into->words[i] | other->words[i];
+        changed |= both != into->words[i];
+        into->words[i] = both;
+    }
+    return changed;
+}
+
+typedef struct pressure {
+    const model *model;
+    const model_role *role;
+    int *registers;    /* by tile: of a thread */
+    live_set *before;  /* by step */
+    int most;
+    const model_step *at;
+    live_set tiles;    /* live there */
+} pressure;
+
+static bool is_register(const pressure *p, int tile) {
+    return tile >= 0 && p->model->tiles[tile].space == TL_REGISTER;
+}
+
+/* What lives before a step, given what lives behind it. */
+static live_set live_before(const pressure *p, const model_step *step, live_set live) {
+    bool to_register = step->has_target && is_register(p, step->target.tile);
+    if (to_register && !step->accumulates && step->kind != STEP_RESHAPE) {
+        put(&live, step->target.tile, false);
+    }
+    if (to_register && (step->accumulates || step->kind == STEP_RESHAPE)) {
+        put(&live, step->target.tile, true);
+    }
+    for (int i = 0; i < step->read_count; i++) {
+        if (is_register(p, step->reads[i].tile)) put(&live, step->reads[i].tile, true);
+    }
+    return live;
+}
+
+static int count_registers(const pressure *p, const live_set *live) {
+    int total = 0;
+    for (int t = 0; t < p->model->tile_count; t++) {
+        if (is_in(live, t)) total += p->registers[t];
+    }
+    return total;
+}
+
+static void measure(pressure *p, const model_step *step, const live_set *before, const live_set *after) {
+    /* A product reads while it writes. Elementwise runs go element by element: what they read ends
+     * as what they write begins, so the larger side counts.
+     */
+    live_set widest = *before;
+    bool at_once = step->kind == STEP_COMPUTE && step->statement->compute.operation == TL_GEMM;
+    if (at_once) unite(&widest, after);
+    else if (count_registers(p, after) > count_registers(p, before)) widest = *after;
+    int registers = count_registers(p, &widest);
+    if (registers <= p->most) return;
+    p->most = registers;
+    p->at = step;
+    p->tiles = widest;
+}
+
+static void flow_back(pressure *p, bool measures) {
+    live_set live = {{0}};
+    for (int i = p->role->step_count - 1; i >= 0; i--) {
+        const model_step *step = &p->role->steps[i];
+        live_set after = live;
+        switch (step->kind) {
+        case STEP_END_FOR: unite(&live, &p->before[step->other]); break; /* once more, or out */
+        case STEP_END_IF: break;
+        case STEP_IF:
+        case STEP_FOR: unite(&live, &p->before[step->other]); break; /* or past it */
+        default: live = live_before(p, step, live);
+        }
+        if (step->kind == STEP_IF) {
+            for (int k = 0; k < step->read_count; k++) {
+                if (is_register(p, step->reads[k].tile)) put(&live, step->reads[k].tile, true);
+            }
+        }
+        if (measures && (step->read_count || step->has_target)) measure(p, step, &live, &after);
+        unite(&p->before[i], &live);
+        live = p->before[i];
+    }
+}
+
+static void count_tiles(pressure *p, int role) {
+    for (int t = 0; t < p->model->tile_count; t++) {
+        const model_tile *tile = &p->model->tiles[t];
+        if (tile->space != TL_REGISTER || tile->role != role) continue;
+        layout l;
+        layout_fit fit;
+        int bytes = tl_type_bytes(tile->type);
+        if (!check_layout_make(tile->symbol, &tile->allocation->allocate.layout, p->role->threads / 32,
+                               &l, &fit)) {
+            continue;
+        }
+        p->registers[t] = layout_registers(&l, bytes ? bytes : REGISTER_BYTES) * tile->stages;
+    }
+}
+
+static bool check_registers(arena *memory, const model *m, int role, const gpu *target,
+                            diag_list *diags, check_facts *facts) {
+    pressure p = {.model = m, .role = &m->roles[role]};
+    p.registers = arena_array(memory, int, m->tile_count + 1);
+    p.before = arena_array(memory, live_set, p.role->step_count + 1);
+    count_tiles(&p, role);
+    flow_back(&p, false);
+    flow_back(&p, false); /* the second round carries what lives around loops */
+    flow_back(&p, true);
+    if (p.most + ESTIMATE_REGISTERS > facts->registers_estimate) {
+        facts->registers_estimate = p.most + ESTIMATE_REGISTERS;
+    }
+    int64_t most = p.role->statement->role.registers;
+    if (!most && target) {
+        most = target->thread_registers;
+        int64_t shares = target->registers / p.role->threads;
+        if (shares < most) most = shares;
+    }
+    if (!most || !p.at || p.most + OVERHEAD_REGISTERS <= most) return true;
+    str found = number(memory, p.most), limit = number(memory, most);
+    diag_expected(diag_report(diags, DIAG_BUDGET_REGISTERS, p.at->statement->range, found, limit,
+                              number(memory, OVERHEAD_REGISTERS)),
+                  limit, found);
+    for (int t = 0; t < m->tile_count; t++) {
+        if (!is_in(&p.tiles, t) || !p.registers[t]) continue;
+        diag_report(diags, DIAG_BUDGET_LIVE, m->tiles[t].declared, m->tiles[t].name,
+                    number(memory, p.registers[t]));
+    }
+    return false;
+}
+
+bool rules_budgets(arena *memory, const model *m, const gpu *target, diag_list *diags,
+                   check_facts *facts) {
+    place_shared(memory, m, facts);
+    bool right = check_shared_bytes(memory, m, target, diags, facts);
+    right &= check_threads(memory, m, target, diags);
+    for (int r = 0; r < m->role_count; r++) {
+        right &= check_registers(memory, m, r, target, diags, facts);
+    }
+    return right;
+}

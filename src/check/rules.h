@@ -1,0 +1,27 @@
+/* The families of rules that look at one statement or declaration at a time; each has its file. All
+ * report what is wrong and return false when they reported an error.
+ */
+#ifndef FLASHTL_CHECK_RULES_H
+#define FLASHTL_CHECK_RULES_H
+
+#include "check/model.h"
+
+/* What a sketch leaves open and TL Code must say. */
+bool rules_complete(tl_kernel *kernel, arena *memory, diag_list *diags);
+
+/* Lengths of tiles: positive, not absurd, multiples of what instructions take. */
+bool rules_shapes(const model *m, diag_list *diags);
+/* The same for the lengths that a sketch fixes. */
+bool rules_sketch_shapes(tl_kernel *kernel, arena *memory, diag_list *diags);
+
+/* Spaces, element types, instructions; against the GPU unless 'target' is NULL. */
+bool rules_types(const model *m, const gpu *target, diag_list *diags);
+
+/* Outputs: written at all, and each element once. */
+bool rules_outputs(const model *m, diag_list *diags);
+
+/* Shared memory, threads and registers; fills in facts->shared and the sums. */
+bool rules_budgets(arena *memory, const model *m, const gpu *target, diag_list *diags,
+                   check_facts *facts);
+
+#endif

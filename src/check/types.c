@@ -1,0 +1,257 @@
+/* Which space, element type and instruction fits where. */
+#include "check/rules.h"
+
+typedef struct types {
+    const model *model;
+    const gpu *target;
+    diag_list *diags;
+    bool failed;
+} types;
+
+typedef struct copy_atom {
+    const char *name;
+    tl_space from, to;
+    int asynchronous;
+    gpu_feature feature;
+} copy_atom;
+
+typedef struct product_atom {
+    const char *name;
+    int operand_bytes, depth, asynchronous;
+    gpu_feature feature;
+} product_atom;
+
+static const copy_atom copy_atoms[] = {
+#define COPY_ATOM(name, from, to, asynchronous, feature) {name, from, to, asynchronous, feature},
+#include "check/atoms.def"
+};
+
+static const product_atom product_atoms[] = {
+#define PRODUCT_ATOM(name, operand_bytes, depth, asynchronous, feature)                            \
+    {name, operand_bytes, depth, asynchronous, feature},
+#include "check/atoms.def"
+};
+
+enum {
+    COPY_ATOM_COUNT = sizeof copy_atoms / sizeof *copy_atoms,
+    PRODUCT_ATOM_COUNT = sizeof product_atoms / sizeof *product_atoms,
+    NAME_DISTANCE_MOST = 2,
+};
+
+static diag *fail(types *t, diag_id id, diag_range range, str a, str b, str c) {
+    t->failed = true;
+    return diag_report(t->diags, id, range, a, b, c);
+}
+
+static str type_name(tl_type type) {
+    return str_from(tl_type_name(type));
+}
+
+static bool is_float(tl_type type) {
+    return type != TL_I32 && type != TL_OPEN;
+}
+
+/* --- what the GPU has --------------------------------------------------------------------------- */
+
+static void need_feature(types *t, gpu_feature feature, diag_range range, str what) {
+    if (!t->target || gpu_has(t->target, feature)) return;
+    fail(t, DIAG_GPU_LACKS, range, what, t->target->title, str_from(gpu_feature_word(feature)));
+}
+
+static void check_declared_type(types *t, tl_type type, diag_range range) {
+    if (type == TL_BF16) need_feature(t, GPU_FEATURE_bf16, range, STR("bf16"));
+    if (type == TL_E4M3 || type == TL_E5M2) {
+        need_feature(t, GPU_FEATURE_fp8_mma, range, type_name(type));
+    }
+}
+
+/* --- Copy --------------------------------------------------------------------------------------- */
+
+static bool know_copy_atom(str name) {
+    for (int i = 0; i < COPY_ATOM_COUNT; i++) {
+        if (str_is(name, copy_atoms[i].name)) return true;
+    }
+    return false;
+}
+
+static void report_unknown(types *t, const tl_statement *s, str name, bool of_copy) {
+    fail(t, DIAG_ATOM_UNKNOWN, s->range, name, STR(""), STR(""));
+    for (int i = 0; i < (of_copy ? COPY_ATOM_COUNT : PRODUCT_ATOM_COUNT); i++) {
+        str known = str_from(of_copy ? copy_atoms[i].name : product_atoms[i].name);
+        if (str_distance(known, name) > NAME_DISTANCE_MOST || str_is(known, "m64n")) continue;
+        diag_report(t->diags, DIAG_DID_YOU_MEAN, s->range, known);
+        return;
+    }
+}
+
+static void check_copy_atom(types *t, const tl_statement *s) {
+    const tl_copy *copy = &s->copy;
+    if (!copy->atom.length) {
+        if (copy->is_async) fail(t, DIAG_ASYNC_NEEDS_ATOM, s->range, STR(""), STR(""), STR(""));
+        return;
+    }
+    if (!know_copy_atom(copy->atom)) {
+        report_unknown(t, s, copy->atom, true);
+        return;
+    }
+    for (int i = 0; i < COPY_ATOM_COUNT; i++) {
+        const copy_atom *a = &copy_atoms[i];
+        if (!str_is(copy->atom, a->name) || a->from != copy->from || a->to != copy->to) continue;
+        if (a->asynchronous == 1 && !copy->is_async) {
+            fail(t, DIAG_ATOM_IS_ASYNC, s->range, copy->atom, STR(""), STR(""));
+        } else if (a->asynchronous == 0 && copy->is_async) {
+            fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, copy->atom, STR(""), STR(""));
+        }
+        need_feature(t, a->feature, s->range, copy->atom);
+        return;
+    }
+    fail(t, DIAG_ATOM_PLACES, s->range, copy->atom, str_from(tl_space_name(copy->from)),
+         str_from(tl_space_name(copy->to)));
+}
+
+static tl_type type_of_end(const tl_end *end) {
+    if (end->space != TL_GLOBAL) return end->tile ? end->tile->type : TL_OPEN;
+    const tl_symbol *symbol = end->symbol;
+    for (int deep = 0; symbol && !symbol->parameter && deep < 64; deep++) symbol = symbol->view_base;
+    return symbol && symbol->parameter ? symbol->parameter->parameter.type : TL_OPEN;
+}
+
+static void check_copy(types *t, const tl_statement *s) {
+    tl_end from = tl_copy_source(s), to = tl_copy_target(s);
+    check_copy_atom(t, s);
+    tl_type a = type_of_end(&from), b = type_of_end(&to);
+    if (a == TL_OPEN || b == TL_OPEN) return;
+    bool rounds = from.space == TL_REGISTER && is_float(a) && is_float(b);
+    if (a != b && !rounds) {
+        diag_expected(fail(t, DIAG_TYPE_COPY, s->range, type_name(a), type_name(b), STR("")),
+                      type_name(a), type_name(b));
+    }
+    if (to.space == TL_GLOBAL && s->copy.target_kind == TL_ACCUMULATE && b != TL_F32) {
+        fail(t, DIAG_TYPE_ATOMIC, s->range, type_name(b), STR(""), STR(""));
+    }
+}
+
+/* --- Compute ------------------------------------------------------------------------------------ */
+
+static const model_use *operand_of(const model_step *step, int number) {
+    const tl_operand *operand = &step->statement->compute.operands[number];
+    for (int i = 0; i < step->read_count; i++) {
+        if (step->reads[i].operand == operand) return &step->reads[i];
+    }
+    return NULL;
+}
+
+static bool width_of(str atom, int64_t *width, int64_t *depth) {
+    str rest = atom;
+    if (!str_starts(rest, STR("m64n"))) return false;
+    rest.data += 4, rest.length -= 4;
+    str number = str_cut(&rest, 'k');
+    return str_to_integer(number, width) && str_to_integer(rest, depth);
+}
+
+static void check_product_atom(types *t, const model_step *step, int operand_bytes) {
+    const tl_statement *s = step->statement;
+    str atom = s->compute.atom;
+    int64_t width = 0, depth = 0;
+    bool is_wide = width_of(atom, &width, &depth);
+    const product_atom *found = NULL, *named = NULL;
+    for (int i = 0; i < PRODUCT_ATOM_COUNT; i++) {
+        const product_atom *a = &product_atoms[i];
+        bool same = is_wide ? str_is(STR("m64n"), a->name) && depth == a->depth : str_is(atom, a->name);
+        if (!same) continue;
+        named = a;
+        if (a->operand_bytes == operand_bytes) found = a;
+    }
+    if (!named) {
+        report_unknown(t, s, atom, false);
+        return;
+    }
+    if (!found) {
+        fail(t, DIAG_ATOM_OPERANDS, s->range, atom,
+             str_format(t->model->memory, "%d", named->operand_bytes * 8),
+             str_format(t->model->memory, "%d", operand_bytes * 8));
+        return;
+    }
+    need_feature(t, found->feature, s->range, atom);
+    if (found->asynchronous && !s->compute.is_async) {
+        fail(t, DIAG_ATOM_IS_ASYNC, s->range, atom, STR(""), STR(""));
+    } else if (!found->asynchronous && s->compute.is_async) {
+        fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, atom, STR(""), STR(""));
+    }
+    if (!is_wide || !step->has_target) return;
+    const model_tile *result = &t->model->tiles[step->target.tile];
+    int64_t columns = result->axis_count == 2 ? result->axes[1].extent : 0;
+    if (width < 8 || width > 256 || width % 8 || (columns && columns % width)) {
+        fail(t, DIAG_ATOM_WIDTH, s->range, atom, str_format(t->model->memory, "%lld", (long long)columns),
+             STR(""));
+    }
+}
+
+static void check_product(types *t, const model_step *step) {
+    const tl_statement *s = step->statement;
+    const model_use *a = operand_of(step, 0), *b = operand_of(step, 1);
+    if (!a || !b) {
+        fail(t, DIAG_PRODUCT_OPERANDS, s->range, STR(""), STR(""), STR(""));
+        return;
+    }
+    const model_tile *left = &t->model->tiles[a->tile], *right = &t->model->tiles[b->tile];
+    if (left->type != right->type) {
+        diag_expected(fail(t, DIAG_TYPE_PRODUCT, s->range, type_name(left->type),
+                           type_name(right->type), STR("")),
+                      type_name(left->type), type_name(right->type));
+        return;
+    }
+    if (left->type == TL_F32 || left->type == TL_I32) {
+        fail(t, DIAG_TYPE_OPERANDS, a->range, a->name, type_name(left->type), STR(""));
+        return;
+    }
+    if (step->has_target && t->model->tiles[step->target.tile].type != TL_F32) {
+        diag_expected(fail(t, DIAG_TYPE_ACCUMULATOR, step->target.range, step->target.name,
+                           type_name(t->model->tiles[step->target.tile].type), STR("")),
+                      STR("f32"), type_name(t->model->tiles[step->target.tile].type));
+    }
+    if (s->compute.atom.length) check_product_atom(t, step, tl_type_bytes(left->type));
+}
+
+static void check_compute(types *t, const model_step *step) {
+    const tl_compute *c = &step->statement->compute;
+    if (c->operation == TL_GEMM) {
+        check_product(t, step);
+        return;
+    }
+    if (c->is_async) {
+        fail(t, DIAG_ASYNC_ONLY_PRODUCTS, step->statement->range,
+             str_from(tl_operation_name(c->operation)), STR(""), STR(""));
+    }
+    for (int i = 0; i < step->read_count; i++) {
+        const model_use *use = &step->reads[i];
+        if (t->model->tiles[use->tile].space != TL_SHARED) continue;
+        fail(t, DIAG_SPACE_OPERAND, use->range.end ? use->range : step->statement->range, use->name,
+             str_from(tl_operation_name(c->operation)), STR(""));
+        diag_report(t->diags, DIAG_COPY_TO_REGISTER, use->range, use->symbol->name);
+    }
+}
+
+bool rules_types(const model *m, const gpu *target, diag_list *diags) {
+    types t = {m, target, diags, false};
+    for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) {
+            check_declared_type(&t, s->parameter.type, s->range);
+        }
+    }
+    if (t.failed) return false; /* one report is enough: every tile has the type, too */
+    for (int i = 0; i < m->tile_count; i++) {
+        check_declared_type(&t, m->tiles[i].type, m->tiles[i].declared);
+        if (m->tiles[i].space == TL_SHARED && m->tiles[i].allocation->allocate.channel.length) {
+            need_feature(&t, GPU_FEATURE_mbarrier, m->tiles[i].allocation->range, STR("mbarrier"));
+        }
+    }
+    for (int r = 0; r < m->role_count; r++) {
+        for (int i = 0; i < m->roles[r].step_count; i++) {
+            const model_step *step = &m->roles[r].steps[i];
+            if (step->kind == STEP_COPY) check_copy(&t, step->statement);
+            if (step->kind == STEP_COMPUTE) check_compute(&t, step);
+        }
+    }
+    return !t.failed;
+}
