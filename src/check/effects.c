@@ -170,6 +170,7 @@ static void merge_origin(const machine *mc, int to, machine_origin *into, int fr
         if (i < 0 || !origin->known[i] || into->known[k]) continue;
         into->known[k] = true;
         into->at[k] = origin->at[i];
+        into->ends[k] = origin->ends[i];
     }
 }
 
@@ -186,6 +187,7 @@ static machine_origin origin_of_load(machine_process *p, const model *m, const m
         if (spot && spot->is_block && !tile->axes[k].extent) continue;
         origin.known[k] = true;
         origin.at[k] = spot && spot->is_block ? at * tile->axes[k].extent : at;
+        origin.ends[k] = END_ZERO; /* a Copy fills up with zeros */
     }
     return origin;
 }
@@ -285,6 +287,7 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     for (int i = 0; i < step->read_count; i++) {
         merge_origin(mc, tile, &origin, step->reads[i].tile, origins[i]);
     }
+    machine_origin before = r->origin;
     if (step->accumulates) {
         for (int k = 0; k < MODEL_AXES_MAX; k++) {
             if (origin.known[k]) r->origin.known[k] = true, r->origin.at[k] = origin.at[k];
@@ -292,6 +295,7 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     } else {
         r->origin = origin;
     }
+    ends_compute(mc, p, step, origins, &before, &r->origin);
     r->is_defined = true;
     if (!step->is_async || p->flight_count == MACHINE_QUEUE_MAX) return MACHINE_MOVED;
     if (opens) r->opened++;

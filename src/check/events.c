@@ -8,15 +8,19 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
                                str name) {
     bool was_tainted = mc->is_tainted;
     mc->is_tainted = true;
-    if (tile >= 0 ? mc->reported[tile] : mc->reported_other[fault]) return NULL;
+    bool known = tile >= 0 && mc->reported[tile];
+    for (int i = 0; i < mc->findings.count && tile < 0; i++) {
+        const events_finding *f = &mc->findings.items[i];
+        known |= f->fault == fault && f->at == (step ? step->statement : NULL);
+    }
+    if (known) return NULL;
     /* One mistake often makes several rules fail in a run; the first one names it. */
     bool follows = fault == FAULT_DEADLOCK || fault == FAULT_NOTHING_COMES ||
                    fault == FAULT_NEVER_WAITED || fault == FAULT_CONTRACTED || fault == FAULT_PLACE ||
                    fault == FAULT_UNFINISHED_AT_END || fault == FAULT_TURN_AT_END ||
-                   fault == FAULT_HELD_AT_END;
+                   fault == FAULT_HELD_AT_END || fault == FAULT_END || fault == FAULT_NOT_COVERED;
     if ((follows && was_tainted) || mc->findings.count == FINDINGS_MAX) return NULL;
     if (tile >= 0) mc->reported[tile] = true;
-    else mc->reported_other[fault] = true;
     events_finding finding = {.fault = fault, .name = name, .at = step ? step->statement : NULL};
     if (step) {
         finding.range = step->statement->range;
@@ -341,6 +345,7 @@ static void run_once(machine *mc) {
     for (int i = 0; i < mc->model->process_count; i++) all_done &= mc->processes[i].is_done;
     if (!all_done) report_stuck(mc);
     else check_run_end(mc);
+    if (all_done && !mc->is_tainted) coverage_judge(mc);
 }
 
 events_result events_run(arena *memory, const model *m, const extents *x) {
@@ -348,6 +353,7 @@ events_result events_run(arena *memory, const model *m, const extents *x) {
     if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = 2;
     mc.reported = arena_array(memory, bool, m->tile_count + 1);
     make_processes(&mc);
+    coverage_prepare(&mc);
     LIST(events_trace) traces = {0};
     for (int i = 0; i < x->run_count && m->role_count; i++) {
         start_run(&mc, &x->runs[i]);

@@ -32,6 +32,8 @@ typedef enum events_fault {
     FAULT_BRANCH_DIFFERS,   /* H9: an `if` on data leaves another state than going past it */
     FAULT_CONTRACTED,       /* H10: contracted axes of different blocks */
     FAULT_PLACE,            /* H10: a coordinate clause that is not where the data came from */
+    FAULT_END,              /* elements behind an end reach a result (language, Ragged ends) */
+    FAULT_NOT_COVERED,      /* a loop leaves out a part of an axis that nothing masks */
     FAULT_TOO_LONG          /* the limit on events was met */
 } events_fault;
 
@@ -42,7 +44,11 @@ typedef struct events_finding {
     const tl_statement *other; /* the other place; NULL when there is none */
     str name, other_name;
     str axis;
-    int64_t found, expected;   /* FAULT_CONTRACTED, FAULT_PLACE: elements from the start */
+    int64_t found, expected;   /* FAULT_CONTRACTED, FAULT_PLACE: elements from the start;
+                                  FAULT_NOT_COVERED: first and last that is left out */
+    int64_t length;            /* FAULT_NOT_COVERED: of the axis, in the run that shows it */
+    const char *wanted, *held; /* FAULT_END: what the elements should be, and are */
+    const tl_expr *extent;     /* FAULT_END, FAULT_NOT_COVERED: the length of the axis */
     bool by_view;              /* FAULT_NOT_WAITED: no Wait in the role names it at all */
 } events_finding;
 

@@ -392,6 +392,13 @@ static uint64_t signature_of(chooser *c, extents_values *v) {
         hash = (hash ^ (uint64_t)value) * 1099511628211u;
         hash ^= hash >> 29;
     }
+    /* Whole and ragged last blocks differ in what lies behind the end. */
+    for (int i = 0; i < c->x->variable_count; i++) {
+        for (int g = 0; g < c->granule_count && !c->x->variables[i].walk; g++) {
+            bool is_whole = v->run->values[i] % c->granules[g] == 0;
+            hash = (hash ^ (is_whole ? 1u : 2u)) * 1099511628211u;
+        }
+    }
     return hash;
 }
 

@@ -1,5 +1,7 @@
 #include "check/hazards.h"
 
+#include "tl/tl.h"
+
 typedef struct reporter {
     arena *memory;
     const model *model;
@@ -78,6 +80,18 @@ static void report_fillers(reporter *r) {
                 role_around(r->f->at));
 }
 
+static void report_end(reporter *r) {
+    const events_finding *f = r->f;
+    str extent = tl_expr_text(r->memory, f->extent);
+    str held = str_from(f->held), wanted = str_from(f->wanted);
+    diag_expected(diag_report(r->diags, DIAG_END_HOLDS, f->range, f->name, f->axis, extent, held, wanted),
+                  wanted, held);
+    bool is_low = str_is(wanted, "-inf");
+    str mask = str_format(r->memory, "Mask %.*s%s where %.*s >= %.*s", STR_ARGS(f->name),
+                          is_low ? "" : ", 0", STR_ARGS(f->axis), STR_ARGS(extent));
+    diag_report(r->diags, DIAG_END_MASK, f->at->range, mask);
+}
+
 static void report_one(reporter *r) {
     const events_finding *f = r->f;
     diag_list *diags = r->diags;
@@ -144,6 +158,12 @@ static void report_one(reporter *r) {
         diag_expected(diag_report(diags, DIAG_HAZARD_PLACE, f->range, f->name, f->axis,
                                   number(r, f->found), number(r, f->expected)),
                       number(r, f->expected), number(r, f->found));
+        break;
+    case FAULT_END: report_end(r); break;
+    case FAULT_NOT_COVERED:
+        diag_report(diags, DIAG_CONTROL_NOT_COVERED, f->range, f->axis,
+                    str_format(r->memory, "%lld to %lld", (long long)f->found, (long long)f->expected),
+                    tl_expr_text(r->memory, f->extent), number(r, f->length), f->name);
         break;
     case FAULT_TOO_LONG:
         diag_report(diags, DIAG_HAZARD_TOO_LONG, r->model->kernel->range, number(r, f->found));

@@ -9,9 +9,20 @@
 
 enum { MACHINE_QUEUE_MAX = 64, MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
 
+/* What the elements of a tile behind the end of an axis hold. */
+typedef enum machine_end {
+    END_FINITE,
+    END_ZERO,
+    END_LOW,   /* minus infinity */
+    END_MIXED, /* finite or minus infinity */
+    END_ANY    /* perhaps NaN or plus infinity */
+} machine_end;
+
+/* Where a tile's data came from: its first element on each axis, and what lies behind the end. */
 typedef struct machine_origin {
     int64_t at[MODEL_AXES_MAX];
     bool known[MODEL_AXES_MAX];
+    machine_end ends[MODEL_AXES_MAX];
 } machine_origin;
 
 /* One generation of a channel. */
@@ -75,7 +86,7 @@ typedef struct machine {
     bool is_tainted;           /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
     bool *reported;            /* by tile: one report each */
-    bool reported_other[FAULT_TOO_LONG + 1];
+    bool (*is_walked)[MODEL_AXES_MAX]; /* by tile and axis: by a loop, whole */
     int events, events_in_run;
     LIST(events_finding) findings;
 } machine;
@@ -88,6 +99,26 @@ machine_outcome machine_act(machine *mc, machine_process *p, const model_step *s
 /* Adds a finding; 'tile' (or -1) has one at most. NULL when it was reported before. */
 events_finding *machine_report(machine *mc, events_fault fault, const model_step *step, int tile,
                                str name);
+
+/* The length of a tile's axis in this run; false when it is not known. */
+bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length);
+/* Do the tile's elements lie partly behind the end of the axis? */
+bool ends_reach(machine *mc, machine_process *p, int tile, int axis, const machine_origin *origin);
+/* Does the condition of a Mask hold for all elements of its tile whose index on 'axis' is one of
+ * [begin, end), in all rows or columns that exist?
+ */
+bool ends_masked(machine *mc, machine_process *p, const model_step *mask, const machine_origin *origin,
+                 int axis, int64_t begin, int64_t end);
+/* What a Compute leaves behind the ends, given its operands' and the target's before; reports a
+ * reduction or product that takes in what it must not.
+ */
+void ends_compute(machine *mc, machine_process *p, const model_step *step,
+                  const machine_origin *const *origins, const machine_origin *before,
+                  machine_origin *result);
+
+/* Are the axes that loops walk covered? Judges a finished run; prepared once. */
+void coverage_prepare(machine *mc);
+void coverage_judge(machine *mc);
 
 /* How many generations of a channel have been filled by all executors of its filler. */
 int machine_landed(const machine *mc, int tile);

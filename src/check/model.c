@@ -467,6 +467,10 @@ model *model_build(arena *memory, tl_kernel *kernel) {
     m->cursors = b.cursors.items, m->cursor_count = b.cursors.count;
     m->turns = b.turns.items, m->turn_count = b.turns.count;
     m->axis_names = b.axis_names.items, m->axis_name_count = b.axis_names.count;
+    m->axis_symbols = arena_array(memory, const tl_symbol *, m->axis_name_count + 1);
+    for (int i = 0; i < m->axis_name_count; i++) {
+        m->axis_symbols[i] = tl_find_index(kernel, m->axis_names[i]);
+    }
     find_mbarriers(m);
     for (int r = 0; r < m->role_count; r++) count_commits(m, &m->roles[r]);
     build_slots(m);

@@ -121,6 +121,7 @@ typedef struct model {
     int turn_count;
     const tl_statement *grid;    /* NULL when there is none */
     str *axis_names;
+    const tl_symbol **axis_symbols; /* index of that name; NULL when there is none */
     int axis_name_count;
     int stages_most;             /* largest `stages` */
     const tl_symbol **slots;     /* open hash: where the machine keeps a symbol's value */
