@@ -172,7 +172,13 @@ static void report_one(reporter *r) {
 }
 
 bool hazards_report(arena *memory, const model *m, const events_result *events, diag_list *diags) {
+    /* A part that a loop leaves out is worth a word when nothing else is wrong: it may follow. */
+    bool others = false;
     for (int i = 0; i < events->finding_count; i++) {
+        others |= events->findings[i].fault != FAULT_NOT_COVERED;
+    }
+    for (int i = 0; i < events->finding_count; i++) {
+        if (others && events->findings[i].fault == FAULT_NOT_COVERED) continue;
         reporter r = {memory, m, diags, &events->findings[i]};
         report_one(&r);
     }

@@ -134,6 +134,15 @@ static void note_since(flow *f, int tile) {
                 layout_text(f->memory, &p->layout));
 }
 
+/* " since line 12", or nothing. */
+static str since_line(flow *f, int tile) {
+    const tl_statement *since = f->tiles[tile].since;
+    if (!since || !since->range.end) return STR("");
+    int line, column;
+    diag_position(f->diags->source, since->range.begin, &line, &column);
+    return str_format(f->memory, " since line %d", line);
+}
+
 static void hint_reshape(flow *f, const tl_statement *s, int tile, const tl_layout *to) {
     str name = f->model->tiles[tile].name;
     str text = str_format(f->memory, "Reshape %.*s from %.*s to %.*s", STR_ARGS(name),
@@ -209,7 +218,8 @@ static void check_operand(flow *f, const model_step *step, const model_use *use,
     str found = layout_text(f->memory, is);
     str expected = str_from(tl_layout_kind_name(wanted.kind));
     diag *d = diag_report(f->diags, DIAG_LAYOUT_OPERAND, use->range,
-                          is_left ? STR("left") : STR("right"), expected, use->name, found);
+                          is_left ? STR("left") : STR("right"), expected, use->name, found,
+                          since_line(f, use->tile));
     diag_expected(d, expected, found);
     note_since(f, use->tile);
     bool has_map = is->kind == TL_MMA_C && is_left;
