@@ -1,0 +1,136 @@
+/* What was found: grouped by kind and lines, named by tiles and variables. */
+#include "emulate/machine.h"
+
+#include <stdio.h>
+
+static const char *const kind_names[] = {
+#define FINDING(id, name, sentence) name,
+#include "emulate/findings.def"
+#undef FINDING
+};
+
+const char *emulate_kind_name(emulate_kind kind) {
+    return kind_names[kind];
+}
+
+static str file_name(const emulate_module *module, int32_t number) {
+    for (int i = 0; i < module->files.count; i++)
+        if (module->files.items[i].number == number) return module->files.items[i].name;
+    return STR("");
+}
+
+emulate_place machine_place(const machine *m, int32_t pc) {
+    const ptx_instruction *i = &m->code[pc];
+    emulate_frame *frames = arena_array(m->memory, emulate_frame, PTX_FRAMES_MAX);
+    emulate_place place = {.frames = frames, .ptx_line = i->ptx_line};
+    place.opcode = m->module->opcodes.items[i->opcode];
+    for (int32_t p = i->place; p >= 0 && place.frame_count < PTX_FRAMES_MAX;) {
+        const ptx_place *at = &m->module->places.items[p];
+        frames[place.frame_count++] =
+            (emulate_frame){file_name(m->module, at->file), at->function, at->line};
+        p = at->parent;
+    }
+    if (!place.frame_count)
+        frames[place.frame_count++] = (emulate_frame){STR(""), STR(""), (int)i->ptx_line};
+    return place;
+}
+
+/* Instructions of one line are one place; without line information each is its own. */
+static int32_t place_key(const machine *m, int32_t pc) {
+    if (pc < 0) return INT32_MIN + ~pc; /* no instruction; other values tell buffers apart */
+    const ptx_instruction *i = &m->code[pc];
+    if (i->place < 0) return -2 - pc;
+    const ptx_place *mine = &m->module->places.items[i->place];
+    for (int32_t p = 0; p < i->place; p++) {
+        const ptx_place *at = &m->module->places.items[p];
+        if (at->line == mine->line && at->file == mine->file && at->parent == mine->parent)
+            return p;
+    }
+    return i->place;
+}
+
+emulate_finding *machine_find(machine *m, const machine_warp *w, emulate_kind kind, int32_t pc,
+                              int32_t other_pc, int lane) {
+    m->block_found = true;
+    /* The exact instructions first: cheap for cascades. */
+    for (int i = 0; i < m->finding_count; i++) {
+        const int32_t *key = m->finding_keys[2 * i];
+        if (key[0] == (int32_t)kind && key[1] == pc && key[2] == other_pc) {
+            m->findings[i].count++;
+            return NULL;
+        }
+    }
+    int32_t place = place_key(m, pc), other = place_key(m, other_pc);
+    for (int i = 0; i < m->finding_count; i++) {
+        const int32_t *key = m->finding_keys[2 * i + 1];
+        if (key[0] == (int32_t)kind && key[1] == place && key[2] == other) {
+            m->findings[i].count++;
+            return NULL;
+        }
+    }
+    if (m->finding_count == MACHINE_FINDINGS_MAX) {
+        m->findings_left_out++;
+        return NULL;
+    }
+    int32_t *exact = m->finding_keys[2 * m->finding_count];
+    int32_t *lines = m->finding_keys[2 * m->finding_count + 1];
+    exact[0] = lines[0] = (int32_t)kind;
+    exact[1] = pc, exact[2] = other_pc;
+    lines[1] = place, lines[2] = other;
+    emulate_finding *f = &m->findings[m->finding_count++];
+    *f = (emulate_finding){.kind = kind, .warp = w ? w->index : -1, .lane = lane, .count = 1};
+    if (lane >= LANES) f->lane = -1;
+    memcpy(f->block, m->block, sizeof f->block);
+    if (pc >= 0) f->place = machine_place(m, pc);
+    f->has_other = other_pc >= 0;
+    if (f->has_other) f->other = machine_place(m, other_pc);
+    return f;
+}
+
+str machine_shared_name(const machine *m, uint32_t offset) {
+    const ptx_function *f = m->function;
+    for (int i = 0; i < f->shared.count; i++) {
+        const ptx_variable *v = &f->shared.items[i];
+        if (offset >= v->offset && offset - v->offset < v->bytes)
+            return str_format(m->memory, "%.*s[byte %u]", STR_ARGS(v->name), offset - v->offset);
+    }
+    uint32_t base = f->static_shared_bytes;
+    for (int i = 0; i < m->launch->tile_count && offset >= base; i++) {
+        const emulate_tile *t = &m->launch->tiles[i];
+        uint32_t stages = t->stages ? t->stages : 1, at = offset - base;
+        uint32_t stage_bytes = t->stage_bytes ? t->stage_bytes : t->rows * t->row_bytes;
+        if (!t->row_bytes || !stage_bytes || at < t->offset) continue;
+        uint32_t stage = (at - t->offset) / stage_bytes, inside = (at - t->offset) % stage_bytes;
+        if (stage >= stages || inside / t->row_bytes >= t->rows) continue;
+        str number = stages > 1 ? str_format(m->memory, " stage %u", stage) : STR("");
+        return str_format(m->memory, "%.*s%.*s[row %u, byte %u]", STR_ARGS(t->name),
+                          STR_ARGS(number), inside / t->row_bytes, inside % t->row_bytes);
+    }
+    if (offset >= base) return str_format(m->memory, "dynamic shared memory+%u", offset - base);
+    return str_format(m->memory, "shared memory+%u", offset);
+}
+
+static str short_opcode(const machine *m, int32_t pc) {
+    str opcode = m->module->opcodes.items[m->code[pc].opcode];
+    static const char *const two_words[] = {"cp.async", "ld.", "st.", "bar.", "mbarrier."};
+    for (size_t i = 0; i < sizeof two_words / sizeof *two_words; i++) {
+        if (!str_starts(opcode, str_from(two_words[i]))) continue;
+        str rest = opcode, head = str_cut(&rest, '.');
+        str second = str_cut(&rest, '.');
+        return (str){opcode.data, head.length + 1 + second.length};
+    }
+    return str_cut(&opcode, '.');
+}
+
+str machine_who(const machine *m, const machine_warp *w, int32_t pc, int lane) {
+    str opcode = short_opcode(m, pc);
+    if (lane < 0 || lane >= LANES)
+        return str_format(m->memory, "%.*s by warp %d", STR_ARGS(opcode), w->index);
+    return str_format(m->memory, "%.*s by warp %d lane %d", STR_ARGS(opcode), w->index, lane);
+}
+
+str machine_stamp_who(const machine *m, uint32_t stamp) {
+    uint32_t warp = stamp >> 6 & 31u, lane = stamp & 63u;
+    if (lane >= LANES) return str_format(m->memory, "warp %u", warp);
+    return str_format(m->memory, "warp %u lane %u", warp, lane);
+}

@@ -1,0 +1,188 @@
+/* Matrices in registers: ldmatrix, stmatrix, movmatrix, mma.
+ *
+ * PTX ISA, "Matrix Fragments for mma.m16n8k16 ..." and its neighbours, in one sentence: a register
+ * of A or B, over the 32 lanes, is a matrix of 8 rows of 16 bytes, lane 4r+c holding bytes 4c to
+ * 4c+3 of row r. A's registers go down its rows first (rows 0-7, rows 8-15), then along k; B's rows
+ * are its columns n, and its registers go along k. An accumulator's register 2h+e holds row 8h+r,
+ * column 2c+e.
+ */
+#include "emulate/machine.h"
+
+#include "emulate/number.h"
+
+static void rows_of(const machine *m, const machine_warp *w, const int32_t *list, int count,
+                    uint32_t *rows[]) {
+    for (int n = 0; n < count; n++) rows[n] = machine_words(m, w, list[n]);
+}
+
+/* Lane 4r+c gets elements (2c, r) and (2c+1, r): element (r, k) of the result is (k, r) of it. */
+static void transpose(uint32_t to[LANES], const uint32_t from[LANES]) {
+    const uint16_t *source = (const uint16_t *)(const void *)from;
+    uint16_t halves[64];
+    for (int r = 0; r < 8; r++)
+        for (int c = 0; c < 8; c++) halves[c * 8 + r] = source[r * 8 + c];
+    memcpy(to, halves, sizeof halves);
+}
+
+/* PTX ISA, ldmatrix: lanes 8j to 8j+7 hold the row addresses of matrix j. */
+void product_load_matrix(machine *m, machine_warp *w, const ptx_instruction *i) {
+    int32_t pc = (int32_t)(i - m->code);
+    uint32_t used = i->count == 4 ? ~0u : (1u << 8 * i->count) - 1u, offsets[LANES];
+    uint32_t good = memory_shared_offsets(m, w, i, used, 16, offsets);
+    const int32_t *list = m->function->lists.items + i->list;
+    uint32_t *rows[4];
+    rows_of(m, w, list, i->count, rows);
+    traffic_shared(&m->counts[pc], offsets, good, 16);
+    for (int j = 0; j < i->count; j++) {
+        uint32_t matrix[LANES];
+        for (int r = 0; r < 8; r++) {
+            int lane = 8 * j + r;
+            if (good >> lane & 1u) {
+                shadow_read(m, w, STAMP_ANY_LANE, offsets[lane], 16, pc);
+                memcpy(matrix + 4 * r, m->shared + offsets[lane], 16);
+            } else {
+                for (int c = 0; c < 4; c++) matrix[4 * r + c] = MACHINE_POISON;
+            }
+        }
+        if (i->flags & PTX_TRANSPOSED) transpose(rows[j], matrix);
+        else memcpy(rows[j], matrix, sizeof matrix);
+    }
+}
+
+void product_store_matrix(machine *m, machine_warp *w, const ptx_instruction *i) {
+    int32_t pc = (int32_t)(i - m->code);
+    uint32_t used = i->count == 4 ? ~0u : (1u << 8 * i->count) - 1u, offsets[LANES];
+    uint32_t good = memory_shared_offsets(m, w, i, used, 16, offsets);
+    const int32_t *list = m->function->lists.items + i->list;
+    uint32_t *rows[4];
+    rows_of(m, w, list, i->count, rows);
+    traffic_shared(&m->counts[pc], offsets, good, 16);
+    for (int j = 0; j < i->count; j++) {
+        uint32_t matrix[LANES];
+        if (i->flags & PTX_TRANSPOSED) transpose(matrix, rows[j]);
+        else memcpy(matrix, rows[j], sizeof matrix);
+        for (int r = 0; r < 8; r++) {
+            int lane = 8 * j + r;
+            if (!(good >> lane & 1u)) continue;
+            shadow_write(m, w, STAMP_ANY_LANE, offsets[lane], 16, pc, matrix + 4 * r);
+            memcpy(m->shared + offsets[lane], matrix + 4 * r, 16);
+        }
+    }
+}
+
+void product_move_matrix(machine *m, machine_warp *w, const ptx_instruction *i) {
+    uint32_t from[LANES];
+    memcpy(from, machine_row(m, w, i->in[0]), sizeof from);
+    transpose(machine_words(m, w, i->d), from);
+}
+
+/* 8 rows of 16 bytes as floats, 'stride' floats from row to row. */
+static void expand(const machine *m, ptx_number number, const uint32_t *row, float *to,
+                   int stride) {
+    float flat[128];
+    int per_row = 8;
+    if (number == PTX_F16) {
+        m->set->expand_f16(flat, row, LANES);
+    } else if (number == PTX_BF16) {
+        m->set->expand_bf16(flat, row, LANES);
+    } else if (number == PTX_TF32) {
+        per_row = 4;
+        for (int l = 0; l < LANES; l++) flat[l] = number_from_tf32(row[l]);
+    } else {
+        const uint8_t *bytes = (const uint8_t *)(const void *)row;
+        number_format format = number == PTX_E4M3 ? NUMBER_E4M3 : NUMBER_E5M2;
+        per_row = 16;
+        for (int b = 0; b < 128; b++) {
+            if (number == PTX_S8) flat[b] = (float)(int8_t)bytes[b];
+            else if (number == PTX_U8) flat[b] = (float)bytes[b];
+            else flat[b] = number_expand(bytes[b], format);
+        }
+    }
+    for (int r = 0; r < 8; r++)
+        memcpy(to + r * stride, flat + r * per_row, (size_t)per_row * sizeof *to);
+}
+
+/* Columns in the order 0 2 4 6 1 3 5 7: then half a row is one accumulator register's four lanes. */
+static void gather_sums(const ptx_instruction *i, uint32_t *const c[4], float sum[16][8]) {
+    for (int h = 0; h < 2; h++)
+        for (int r = 0; r < 8; r++) {
+            float *row = sum[8 * h + r];
+            if (i->number2 == PTX_F16) {
+                for (int t = 0; t < 4; t++) {
+                    row[t] = number_from_f16(c[h][4 * r + t] & 0xffffu);
+                    row[t + 4] = number_from_f16(c[h][4 * r + t] >> 16);
+                }
+            } else {
+                memcpy(row, c[2 * h] + 4 * r, 16);
+                memcpy(row + 4, c[2 * h + 1] + 4 * r, 16);
+            }
+        }
+}
+
+static void scatter_sums(const ptx_instruction *i, uint32_t *const d[4], float sum[16][8]) {
+    for (int h = 0; h < 2; h++)
+        for (int r = 0; r < 8; r++) {
+            const float *row = sum[8 * h + r];
+            if (i->number2 == PTX_F16) {
+                for (int t = 0; t < 4; t++)
+                    d[h][4 * r + t] = number_to_f16(row[t]) | number_to_f16(row[t + 4]) << 16;
+            } else {
+                for (int t = 0; t < 8; t++) {
+                    float value = number_canonical(row[t]);
+                    memcpy(d[2 * h + t / 4] + 4 * r + t % 4, &value, 4);
+                }
+            }
+        }
+}
+
+/* 8-bit integers: exact in 32 bits, so floats will not do. */
+static void multiply_integers(const machine *m, const machine_warp *w, const ptx_instruction *i,
+                              uint32_t *const d[4], uint32_t *const a[4], uint32_t *const b[2],
+                              uint32_t *const c[4]) {
+    float x[16 * 32], y[8 * 32];
+    int k_count = i->count, pieces = k_count / 16;
+    (void)w;
+    for (int n = 0; n < 2 * pieces; n++)
+        expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * 16, k_count);
+    for (int n = 0; n < pieces; n++)
+        expand(m, (ptx_number)i->operation, b[n], y + n * 16, k_count);
+    for (int row = 0; row < 16; row++)
+        for (int column = 0; column < 8; column++) {
+            int slot = row / 8 * 2 + column % 2, lane = row % 8 * 4 + column / 2;
+            int64_t sum = (int32_t)c[slot][lane];
+            for (int k = 0; k < k_count; k++)
+                sum += (int64_t)x[row * k_count + k] * (int64_t)y[column * k_count + k];
+            d[slot][lane] = (uint32_t)sum;
+        }
+}
+
+/* Sums in f32, k upwards, each step rounded. The hardware adds several products at once and
+ * cuts low bits: results agree exactly where all sums are exact, otherwise within an error of the
+ * same size.
+ */
+void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
+    const int32_t *list = m->function->lists.items + i->list;
+    int k_count = i->count, pieces = k_count * i->bytes / 16, words = 16 / i->bytes;
+    int sums = i->number2 == PTX_F16 ? 2 : 4;
+    uint32_t *d[4], *a[4], *b[2], *c[4];
+    rows_of(m, w, list, sums, d);
+    rows_of(m, w, list + sums, 2 * pieces, a);
+    rows_of(m, w, list + sums + 2 * pieces, pieces, b);
+    rows_of(m, w, list + sums + 3 * pieces, sums, c);
+    if (i->number2 == PTX_S32) {
+        multiply_integers(m, w, i, d, a, b, c);
+        return;
+    }
+    float x[16 * 32], columns[8 * 32], y[32][8], sum[16][8];
+    for (int n = 0; n < 2 * pieces; n++)
+        expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * words, k_count);
+    for (int n = 0; n < pieces; n++)
+        expand(m, (ptx_number)i->operation, b[n], columns + n * words, k_count);
+    for (int column = 0; column < 8; column++) {
+        int place = column / 2 + column % 2 * 4;
+        for (int k = 0; k < k_count; k++) y[k][place] = columns[column * k_count + k];
+    }
+    gather_sums(i, c, sum);
+    m->set->multiply(sum, x, k_count, (const float (*)[8])y);
+    scatter_sums(i, d, sum);
+}

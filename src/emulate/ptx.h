@@ -1,0 +1,209 @@
+/* A module as the machine runs it: instructions decoded into fixed records, operands into rows.
+ *
+ * A register is one row (128 bytes: 32 lanes of 4) or two (32 lanes of 8). A warp owns 'row_count'
+ * rows; constants have rows of their own, shared by all warps, named by negative numbers. Predicates
+ * are lane masks, numbered apart. A basic block begins wherever control may arrive other than from
+ * the instruction before.
+ */
+#ifndef FLASHTL_EMULATE_PTX_H
+#define FLASHTL_EMULATE_PTX_H
+
+#include "emulate/emulate.h"
+#include "emulate/lanes.h"
+
+enum {
+    PTX_ROW_BYTES = 128,
+    PTX_INSTRUCTIONS_MAX = 1 << 20,
+    PTX_ROWS_MAX = 1 << 18,
+    PTX_PREDICATES_MAX = 1 << 16,
+    PTX_NONE = INT32_MIN,
+    PTX_FRAMES_MAX = 16
+};
+
+/* Addresses. Shared, local, parameter and constant memory count from 0 in their own spaces, and
+ * appear in the generic space at these windows; buffer i is at PTX_BUFFER(i), in the middle of its
+ * 64 GiB, so that offsets of either sign stay inside.
+ */
+#define PTX_WINDOW_SHIFT 36
+#define PTX_BUFFER(i) ((((uint64_t)(i) + 1u) << PTX_WINDOW_SHIFT) + (1ull << 35))
+#define PTX_SHARED_WINDOW (0x700ull << PTX_WINDOW_SHIFT)
+#define PTX_LOCAL_WINDOW (0x701ull << PTX_WINDOW_SHIFT)
+#define PTX_PARAM_WINDOW (0x702ull << PTX_WINDOW_SHIFT)
+#define PTX_CONST_WINDOW (0x703ull << PTX_WINDOW_SHIFT)
+
+typedef enum ptx_space {
+    PTX_GENERIC,
+    PTX_GLOBAL,
+    PTX_SHARED,
+    PTX_LOCAL,
+    PTX_PARAM,
+    PTX_CONST,
+    PTX_SPACE_COUNT
+} ptx_space;
+
+typedef enum ptx_kind {
+    PTX_LANES,      /* d = function(in...) */
+    PTX_TEST,       /* predicates p, q from a test and a boolean operation */
+    PTX_SET,        /* the same into a register, as all ones or 1.0 */
+    PTX_MOVE,       /* d = a */
+    PTX_SELECT,     /* d = predicate ? a : b */
+    PTX_LOGIC,      /* predicates */
+    PTX_PACK,       /* d = {list} */
+    PTX_UNPACK,     /* {list} = a */
+    PTX_CLOCK,
+    PTX_ISSPACE,
+    PTX_CONVERT_ADDRESS, /* cvta: d = a + immediate */
+    PTX_LOAD,
+    PTX_STORE,
+    PTX_ATOMIC,
+    PTX_BRANCH,
+    PTX_BRANCH_INDEXED,
+    PTX_RETURN,
+    PTX_TRAP,
+    PTX_NOTHING,
+    PTX_BARRIER,
+    PTX_BARRIER_REDUCE,
+    PTX_WARP_BARRIER,
+    PTX_SHUFFLE,
+    PTX_VOTE,
+    PTX_ACTIVE_MASK,
+    PTX_MATCH,
+    PTX_REDUCE,
+    PTX_ELECT,
+    PTX_LOAD_MATRIX,
+    PTX_STORE_MATRIX,
+    PTX_MOVE_MATRIX,
+    PTX_PRODUCT,
+    PTX_COPY_ASYNC,
+    PTX_COPY_COMMIT,
+    PTX_COPY_WAIT,
+    PTX_COPY_ARRIVE,
+    PTX_MBARRIER,
+    PTX_KIND_COUNT
+} ptx_kind;
+
+enum { PTX_BLOCK_START = 1, PTX_GUARD_NEGATED = 2, PTX_SIGNED = 4, PTX_TRANSPOSED = 8 };
+
+/* PTX_LOGIC and the combination in PTX_TEST. */
+typedef enum ptx_boolean { PTX_AND, PTX_OR, PTX_XOR, PTX_NOT, PTX_COPY } ptx_boolean;
+typedef enum ptx_shuffle { PTX_UP, PTX_DOWN, PTX_BUTTERFLY, PTX_INDEX } ptx_shuffle;
+typedef enum ptx_vote { PTX_ALL, PTX_ANY, PTX_UNIFORM, PTX_BALLOT } ptx_vote;
+typedef enum ptx_operation {
+    PTX_OP_ADD,
+    PTX_OP_MIN,
+    PTX_OP_MAX,
+    PTX_OP_AND,
+    PTX_OP_OR,
+    PTX_OP_XOR,
+    PTX_OP_INC,
+    PTX_OP_DEC,
+    PTX_OP_EXCHANGE,
+    PTX_OP_CAS
+} ptx_operation;
+typedef enum ptx_number {
+    PTX_U32,
+    PTX_S32,
+    PTX_U64,
+    PTX_S64,
+    PTX_F32,
+    PTX_F64,
+    PTX_F16,
+    PTX_BF16,
+    PTX_F16X2,
+    PTX_BF16X2,
+    PTX_TF32,
+    PTX_E4M3,
+    PTX_E5M2,
+    PTX_S8,
+    PTX_U8
+} ptx_number;
+typedef enum ptx_mbarrier {
+    PTX_MBARRIER_INIT,
+    PTX_MBARRIER_INVALIDATE,
+    PTX_MBARRIER_ARRIVE,
+    PTX_MBARRIER_ARRIVE_DROP,
+    PTX_MBARRIER_EXPECT,
+    PTX_MBARRIER_COMPLETE,
+    PTX_MBARRIER_TEST,
+    PTX_MBARRIER_TEST_PARITY,
+    PTX_MBARRIER_PENDING
+} ptx_mbarrier;
+
+/* Which fields an instruction uses depends on its kind; ptx_decode*.c sets them. */
+typedef struct ptx_instruction {
+    uint8_t kind, flags;
+    uint8_t space;
+    uint8_t bytes;        /* of one element */
+    uint8_t count;        /* elements a lane: v2, v4; matrices: x1, x2, x4 */
+    uint8_t operation;    /* ptx_boolean, ptx_operation, ptx_shuffle, ptx_vote, ptx_mbarrier */
+    uint8_t number, number2; /* ptx_number: of A and B, of C and D */
+    uint8_t input_count;
+    uint8_t register_bytes; /* of the loaded register's lane */
+    bool second_negated;
+    bool waits;           /* barriers: sync, not arrive; mbarrier: try_wait */
+    int32_t guard;        /* predicate, or -1 */
+    int32_t d;            /* row, or PTX_NONE */
+    int32_t in[LANES_INPUTS]; /* rows, or PTX_NONE */
+    int32_t p, q, r;      /* predicates, or -1: results p, q; input r */
+    int32_t list;         /* first of the rows in ptx_function.lists */
+    int64_t immediate;    /* address offset, group count, ... */
+    int32_t function;     /* of lanes_set.functions */
+    int32_t target;       /* of branches */
+    int32_t place;        /* in ptx_function.places */
+    int32_t opcode;       /* in emulate_module.opcodes */
+    uint32_t ptx_line;
+} ptx_instruction;
+
+/* A source line, reached through 'parent' (where its function was inlined), or -1. */
+typedef struct ptx_place {
+    int32_t file, line, column;
+    int32_t parent;
+    str function;
+} ptx_place;
+
+typedef struct ptx_variable {
+    str name;
+    uint32_t offset, bytes;
+} ptx_variable;
+
+/* Registers that hold numbers of the thread and the launch: filled when a block starts. */
+typedef enum ptx_special {
+#define SPECIAL(id, name) PTX_SPECIAL_##id,
+#include "emulate/specials.def"
+#undef SPECIAL
+    PTX_SPECIAL_COUNT
+} ptx_special;
+
+typedef struct ptx_function {
+    str name;
+    LIST(ptx_instruction) code;
+    LIST(int32_t) lists;
+    LIST(uint32_t) constants; /* rows of 32 words */
+    LIST(ptx_variable) parameters;
+    LIST(ptx_variable) shared;
+    int32_t row_count, predicate_count;
+    int32_t specials[PTX_SPECIAL_COUNT]; /* row, or PTX_NONE when unused */
+    int32_t sink;                        /* rows that take what nobody reads */
+    uint32_t parameter_bytes, local_bytes, static_shared_bytes;
+    uint32_t threads_required, threads_most;
+} ptx_function;
+
+typedef struct ptx_file {
+    int32_t number;
+    str name;
+} ptx_file;
+
+struct emulate_module {
+    arena *memory;
+    str ptx;
+    int target; /* 80 for sm_80 */
+    LIST(ptx_function) entries;
+    LIST(ptx_file) files;
+    LIST(ptx_place) places; /* of all entries */
+    LIST(str) opcodes;
+    LIST(ptx_variable) globals; /* .global variables, in one image */
+    uint8_t *global_image, *constant_image;
+    uint32_t global_bytes, constant_bytes;
+};
+
+#endif

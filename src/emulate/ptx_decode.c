@@ -1,0 +1,584 @@
+/* Statements to instructions: operands, and everything that treats each lane alike. */
+#include "emulate/ptx_read.h"
+
+#include "emulate/number.h"
+
+#include <string.h>
+
+enum { HASH_SIZE = 4096 };
+
+bool ptx_decode_fail(ptx_reader *r, const ptx_statement *s, const char *what) {
+    ptx_read_error(r, DIAG_PTX_OPERANDS, s->range, s->opcode, str_from(what));
+    return false;
+}
+
+static bool unknown(ptx_reader *r, const ptx_statement *s) {
+    ptx_read_error(r, DIAG_PTX_UNKNOWN_INSTRUCTION, s->range, s->opcode, STR(""));
+    return false;
+}
+
+bool ptx_decode_has(const ptx_statement *s, const char *part) {
+    for (int i = 1; i < s->part_count; i++)
+        if (str_is(s->parts[i], part)) return true;
+    return false;
+}
+
+bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes) {
+    static const struct {
+        const char *name;
+        ptx_number number;
+        uint8_t bytes;
+    } rows[] = {
+        {"b8", PTX_U8, 1},   {"u8", PTX_U8, 1},     {"s8", PTX_S8, 1},       {"b16", PTX_U32, 2},
+        {"u16", PTX_U32, 2}, {"s16", PTX_S32, 2},   {"f16", PTX_F16, 2},     {"bf16", PTX_BF16, 2},
+        {"b32", PTX_U32, 4}, {"u32", PTX_U32, 4},   {"s32", PTX_S32, 4},     {"f32", PTX_F32, 4},
+        {"b64", PTX_U64, 8}, {"u64", PTX_U64, 8},   {"s64", PTX_S64, 8},     {"f64", PTX_F64, 8},
+        {"f16x2", PTX_F16X2, 4}, {"bf16x2", PTX_BF16X2, 4}, {"tf32", PTX_TF32, 4},
+        {"e4m3", PTX_E4M3, 1}, {"e5m2", PTX_E5M2, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (str_is(part, rows[i].name)) {
+            *number = rows[i].number;
+            *bytes = rows[i].bytes;
+            return true;
+        }
+    return false;
+}
+
+ptx_space ptx_decode_space(const ptx_statement *s) {
+    for (int i = 1; i < s->part_count; i++) {
+        str part = s->parts[i];
+        if (str_is(part, "shared") || str_is(part, "shared::cta")) return PTX_SHARED;
+        if (str_is(part, "global")) return PTX_GLOBAL;
+        if (str_is(part, "local")) return PTX_LOCAL;
+        if (str_is(part, "param") || str_is(part, "param::entry")) return PTX_PARAM;
+        if (str_is(part, "const")) return PTX_CONST;
+    }
+    return PTX_GENERIC;
+}
+
+/* ---- operands ---- */
+
+static int32_t new_constant(ptx_reader *r, uint64_t bits, int bytes) {
+    ptx_function *f = r->function;
+    int32_t row = f->constants.count / LANES;
+    for (int l = 0; l < LANES; l++) {
+        list_push(r->module->memory, &f->constants, (uint32_t)bits);
+        if (bytes == 8) list_push(r->module->memory, &f->constants, (uint32_t)(bits >> 32));
+    }
+    while (r->constant_next.count < f->constants.count / LANES)
+        list_push(r->memory, &r->constant_next, -1);
+    return row;
+}
+
+/* Rows that hold one number in all lanes; the same number has the same row. */
+static int32_t constant(ptx_reader *r, uint64_t bits, int bytes) {
+    if (bytes == 4) bits &= 0xffffffffu;
+    ptx_function *f = r->function;
+    uint32_t bucket = (uint32_t)((bits * 0x9e3779b97f4a7c15u) >> 52) % HASH_SIZE;
+    /* Doublewords sit in rows whose link is marked by an offset. */
+    for (int32_t i = r->constant_buckets[bucket]; i >= 0; i = r->constant_next.items[i >> 1]) {
+        const uint32_t *words = f->constants.items + (i >> 1) * LANES;
+        bool is_double = i & 1;
+        uint64_t held = is_double ? words[0] | (uint64_t)words[1] << 32 : words[0];
+        if (is_double == (bytes == 8) && held == bits) return ~(i >> 1);
+    }
+    int32_t row = new_constant(r, bits, bytes);
+    r->constant_next.items[row] = r->constant_buckets[bucket];
+    r->constant_buckets[bucket] = row << 1 | (bytes == 8);
+    return ~row;
+}
+
+static uint64_t literal_bits(const ptx_operand *o, int bytes, bool is_float) {
+    if (o->literal == PTX_LITERAL_F64 && bytes == 4)
+        return number_f32_bits((float)number_f64(o->bits));
+    if (o->literal == PTX_LITERAL_F32 && bytes == 8)
+        return is_float ? number_f64_bits(number_f32((uint32_t)o->bits)) : o->bits;
+    return o->bits;
+}
+
+static bool unknown_name(ptx_reader *r, const ptx_operand *o, str name) {
+    ptx_read_error(r, DIAG_PTX_UNKNOWN_NAME,
+                   (diag_range){o->at, o->at + (uint32_t)name.length}, name, STR(""));
+    return false;
+}
+
+static bool special_row(ptx_reader *r, str name, int32_t *row) {
+    static const char *const names[] = {
+#define SPECIAL(id, name) name,
+#include "emulate/specials.def"
+#undef SPECIAL
+    };
+    for (int i = 0; i < PTX_SPECIAL_COUNT; i++)
+        if (str_is(name, names[i])) {
+            ptx_function *f = r->function;
+            if (f->specials[i] == PTX_NONE) f->specials[i] = f->row_count++;
+            *row = f->specials[i];
+            return true;
+        }
+    return false;
+}
+
+static int32_t symbol_address(ptx_reader *r, const ptx_symbol *s, int64_t offset, int bytes) {
+    if (s->value != PTX_SHARED_LATER) return constant(r, s->value + (uint64_t)offset, bytes);
+    int32_t row = new_constant(r, 0, bytes);
+    list_push(r->memory, &r->later, ((ptx_later){row, bytes, offset}));
+    return ~row;
+}
+
+static int32_t register_row(const ptx_symbol *s, int32_t index) {
+    return (int32_t)s->value + index * (s->kind == PTX_SYMBOL_DOUBLE ? 2 : 1);
+}
+
+bool ptx_decode_row(ptx_reader *r, const ptx_operand *o, int bytes, bool is_float, int32_t *row) {
+    if (o->kind == PTX_OPERAND_NUMBER) {
+        *row = constant(r, literal_bits(o, bytes, is_float), bytes);
+        return true;
+    }
+    if (o->kind != PTX_OPERAND_NAME) {
+        diag_range at = {o->at, o->at + 1};
+        ptx_read_error(r, DIAG_PTX_EXPECTED, at, STR("a register or a number"), STR("a list"));
+        return false;
+    }
+    if (bytes == 4 && special_row(r, o->name, row)) return true;
+    int32_t index;
+    const ptx_symbol *s = ptx_read_find(r, o->name, &index);
+    if (!s) return unknown_name(r, o, o->name);
+    if (s->kind == PTX_SYMBOL_VARIABLE) {
+        *row = symbol_address(r, s, o->offset, bytes);
+        return true;
+    }
+    if (s->kind != (bytes == 8 ? PTX_SYMBOL_DOUBLE : PTX_SYMBOL_WORD)) {
+        diag_range at = {o->at, o->at + (uint32_t)o->name.length};
+        ptx_read_error(r, DIAG_PTX_EXPECTED, at,
+                       bytes == 8 ? STR("a 64-bit operand") : STR("an operand of at most 32 bits"),
+                       o->name);
+        return false;
+    }
+    *row = register_row(s, index);
+    return true;
+}
+
+bool ptx_decode_result(ptx_reader *r, const ptx_operand *o, int bytes, int32_t *row) {
+    if (o->kind == PTX_OPERAND_NAME && str_is(o->name, "_")) {
+        *row = r->function->sink;
+        return true;
+    }
+    if (!ptx_decode_row(r, o, bytes, false, row)) return false;
+    int32_t index;
+    const ptx_symbol *s = o->kind == PTX_OPERAND_NAME ? ptx_read_find(r, o->name, &index) : NULL;
+    if (*row >= 0 && s) return true;
+    diag_range at = {o->at, o->at + 1};
+    ptx_read_error(r, DIAG_PTX_EXPECTED, at, STR("a register for the result"),
+                   o->name.length ? o->name : STR("a number"));
+    return false;
+}
+
+bool ptx_decode_predicate(ptx_reader *r, str name, int32_t *predicate) {
+    *predicate = -1;
+    if (str_is(name, "_")) return true;
+    int32_t index;
+    const ptx_symbol *s = ptx_read_find(r, name, &index);
+    if (!s || s->kind != PTX_SYMBOL_PREDICATE) {
+        uint32_t at = name.length ? (uint32_t)(name.data - r->begin) : r->statement.range.begin;
+        ptx_read_error(r, DIAG_PTX_EXPECTED, (diag_range){at, at + (uint32_t)name.length},
+                       STR("a predicate"), name.length ? name : STR("another operand"));
+        return false;
+    }
+    *predicate = (int32_t)s->value + index;
+    return true;
+}
+
+/* A register's bytes by its declaration; 0 for other names. */
+static int declared_bytes(ptx_reader *r, const ptx_operand *o) {
+    int32_t index;
+    const ptx_symbol *s = o->kind == PTX_OPERAND_NAME ? ptx_read_find(r, o->name, &index) : NULL;
+    if (!s) return 0;
+    return s->kind == PTX_SYMBOL_DOUBLE ? 8 : s->kind == PTX_SYMBOL_WORD ? 4 : 0;
+}
+
+/* in[0] becomes the base (words or doublewords by register_bytes), 'immediate' the offset. */
+bool ptx_decode_address(ptx_reader *r, const ptx_statement *s, const ptx_operand *o,
+                        ptx_instruction *i) {
+    if (o->kind != PTX_OPERAND_ADDRESS) return ptx_decode_fail(r, s, "expected an address in [ ]");
+    i->immediate = o->offset;
+    i->in[0] = PTX_NONE;
+    i->input_count = 8;
+    if (!o->name.length) {
+        i->in[0] = constant(r, 0, 8);
+        return true;
+    }
+    int32_t index;
+    const ptx_symbol *symbol = ptx_read_find(r, o->name, &index);
+    if (!symbol) return unknown_name(r, o, o->name);
+    if (symbol->kind == PTX_SYMBOL_VARIABLE) {
+        bool generic = i->space == PTX_GENERIC;
+        if (generic) i->space = (uint8_t)symbol->space;
+        i->in[0] = symbol_address(r, symbol, 0, 8);
+        return true;
+    }
+    if (symbol->kind == PTX_SYMBOL_WORD) i->input_count = 4;
+    else if (symbol->kind != PTX_SYMBOL_DOUBLE)
+        return ptx_decode_fail(r, s, "expected a register or a variable as the address");
+    i->in[0] = register_row(symbol, index);
+    return true;
+}
+
+bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o, int bytes,
+                     bool results, int32_t *list, int *count) {
+    ptx_function *f = r->function;
+    const ptx_operand *elements = o->kind == PTX_OPERAND_VECTOR ? s->elements + o->first : o;
+    int n = o->kind == PTX_OPERAND_VECTOR ? o->count : 1;
+    int32_t rows[PTX_ELEMENTS_MAX];
+    if (n < 1 || n > PTX_ELEMENTS_MAX) return ptx_decode_fail(r, s, "an empty list");
+    for (int i = 0; i < n; i++) {
+        if (results ? !ptx_decode_result(r, &elements[i], bytes, &rows[i])
+                    : !ptx_decode_row(r, &elements[i], bytes, false, &rows[i])) return false;
+    }
+    *list = f->lists.count;
+    *count = n;
+    for (int i = 0; i < n; i++) list_push(r->module->memory, &f->lists, rows[i]);
+    return true;
+}
+
+/* ---- instructions ---- */
+
+static int32_t opcode_index(ptx_reader *r, str opcode) {
+    uint32_t bucket = ptx_read_hash(opcode) % HASH_SIZE;
+    for (int32_t i = r->opcode_buckets[bucket]; i >= 0; i = r->opcode_next.items[i])
+        if (str_equal(r->module->opcodes.items[i], opcode)) return i;
+    int32_t index = r->module->opcodes.count;
+    list_push(r->module->memory, &r->module->opcodes, opcode);
+    list_push(r->memory, &r->opcode_next, r->opcode_buckets[bucket]);
+    r->opcode_buckets[bucket] = index;
+    return index;
+}
+
+/* Appends an instruction with its guard and place filled in. */
+ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind) {
+    ptx_instruction i = {.kind = (uint8_t)kind, .guard = -1, .d = PTX_NONE, .p = -1, .q = -1,
+                         .r = -1, .place = r->place, .ptx_line = r->line};
+    for (int n = 0; n < LANES_INPUTS; n++) i.in[n] = PTX_NONE;
+    if (s->guarded) {
+        ptx_decode_predicate(r, s->guard, &i.guard);
+        if (s->guard_negated) i.flags |= PTX_GUARD_NEGATED;
+    }
+    i.opcode = opcode_index(r, s->opcode);
+    list_push(r->module->memory, &r->function->code, i);
+    return &r->function->code.items[r->function->code.count - 1];
+}
+
+/* Decoding may fail behind an emit: the instruction stays and never runs, as the read failed. */
+
+typedef struct spelling {
+    char text[96];
+    size_t length;
+} spelling;
+
+static void spell(spelling *key, const char *separator, str part) {
+    size_t extra = strlen(separator);
+    if (key->length + extra + part.length >= sizeof key->text) return;
+    memcpy(key->text + key->length, separator, extra);
+    memcpy(key->text + key->length + extra, part.data, part.length);
+    key->length += extra + part.length;
+    key->text[key->length] = '\0';
+}
+
+static int find_lanes(const ptx_reader *r, const spelling *key) {
+    str text = {key->text, key->length};
+    int i = r->lane_buckets[ptx_read_hash(text) % HASH_SIZE];
+    for (; i >= 0; i = r->lane_next[i])
+        if (str_is(text, lanes_entries[i].spelling)) return i;
+    return -1;
+}
+
+/* The spelling in lanes.def: round-to-nearest is the default and left out; mad on floats is fma;
+ * cvt ignores .ftz where no subnormal f32 can appear or matter.
+ */
+static int find_spelling(const ptx_reader *r, const ptx_statement *s, bool drop_ftz) {
+    spelling key = {.length = 0};
+    str head = s->parts[0], last = s->parts[s->part_count - 1];
+    bool is_float = last.length > 1 && (last.data[0] == 'f' || str_starts(last, STR("bf")));
+    spell(&key, "", str_is(head, "mad") && is_float ? STR("fma") : head);
+    for (int i = 1; i < s->part_count; i++) {
+        str part = s->parts[i];
+        if (str_is(part, "rn") || (drop_ftz && str_is(part, "ftz"))) continue;
+        if (str_is(head, "slct")) {
+            if (str_is(part, "u32") || (i == 1 && str_is(part, "s32")) ||
+                (i == 1 && str_is(part, "f32"))) part = STR("b32");
+            if (str_is(part, "u64") || str_is(part, "s64") || str_is(part, "f64")) part = STR("b64");
+        }
+        spell(&key, ".", part);
+    }
+    return find_lanes(r, &key);
+}
+
+static bool decode_lanes(ptx_reader *r, const ptx_statement *s) {
+    int entry = find_spelling(r, s, false);
+    bool is_cvt = str_is(s->parts[0], "cvt");
+    if (entry < 0 && is_cvt) entry = find_spelling(r, s, true);
+    if (entry < 0) return unknown(r, s);
+    const lanes_entry *e = &lanes_entries[entry];
+    if (s->operand_count != e->input_count + 1)
+        return ptx_decode_fail(r, s, "another number of operands was expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_LANES);
+    i->function = entry;
+    i->input_count = e->input_count;
+    i->bytes = e->result_bytes;
+    /* cvt may write a wider or narrower register than its type, and read a wider one. */
+    int declared = declared_bytes(r, &s->operands[0]);
+    if (is_cvt && e->result_bytes == 4 && declared == 8) {
+        int32_t word = r->function->row_count++;
+        i->d = word;
+        bool is_signed = s->parts[s->part_count - 2].data[0] == 's';
+        if (!ptx_decode_row(r, &s->operands[1], e->input_bytes[0], e->input_float, &i->in[0]))
+            return false;
+        ptx_statement widen = *s;
+        widen.opcode = is_signed ? STR("cvt.s64.s32") : STR("cvt.u64.u32");
+        ptx_instruction *w = ptx_decode_emit(r, &widen, PTX_LANES);
+        spelling key = {.length = 0};
+        spell(&key, "", widen.opcode);
+        w->function = find_lanes(r, &key);
+        w->input_count = 1;
+        w->bytes = 8;
+        w->in[0] = word;
+        return ptx_decode_result(r, &s->operands[0], 8, &w->d);
+    }
+    if (!ptx_decode_result(r, &s->operands[0], e->result_bytes, &i->d)) return false;
+    for (int n = 0; n < e->input_count; n++)
+        if (!ptx_decode_row(r, &s->operands[n + 1], e->input_bytes[n], e->input_float, &i->in[n]))
+            return false;
+    return true;
+}
+
+static bool is_predicate_type(const ptx_statement *s) {
+    return s->part_count > 1 && str_is(s->parts[s->part_count - 1], "pred");
+}
+
+bool ptx_decode_logic(ptx_reader *r, const ptx_statement *s) {
+    if (!is_predicate_type(s)) return decode_lanes(r, s);
+    str head = s->parts[0];
+    bool single = str_is(head, "not") || str_is(head, "mov");
+    if (s->operand_count != (single ? 2 : 3)) return ptx_decode_fail(r, s, "wrong operands");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_LOGIC);
+    i->operation = str_is(head, "and")   ? PTX_AND
+                   : str_is(head, "or")  ? PTX_OR
+                   : str_is(head, "xor") ? PTX_XOR
+                   : str_is(head, "not") ? PTX_NOT : PTX_COPY;
+    i->flags |= s->operands[1].negated ? PTX_SIGNED : 0;
+    i->second_negated = !single && s->operands[2].negated;
+    if (!ptx_decode_predicate(r, s->operands[0].name, &i->p)) return false;
+    if (!ptx_decode_predicate(r, s->operands[1].name, &i->q)) return false;
+    if (!single && !ptx_decode_predicate(r, s->operands[2].name, &i->r)) return false;
+    return i->p >= 0 && i->q >= 0 && (single || i->r >= 0)
+               ? true : ptx_decode_fail(r, s, "expected predicates");
+}
+
+static bool decode_clock(ptx_reader *r, const ptx_statement *s, int bytes) {
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_CLOCK);
+    i->bytes = (uint8_t)bytes;
+    return ptx_decode_result(r, &s->operands[0], bytes, &i->d);
+}
+
+static bool decode_pieces(ptx_reader *r, const ptx_statement *s, bool pack, int bytes) {
+    const ptx_operand *whole = &s->operands[pack ? 0 : 1], *list = &s->operands[pack ? 1 : 0];
+    if (bytes % list->count || (list->count != 1 && list->count != 2 && list->count != 4))
+        return ptx_decode_fail(r, s, "expected two or four pieces");
+    int piece = bytes / list->count;
+    ptx_instruction *i = ptx_decode_emit(r, s, pack ? PTX_PACK : PTX_UNPACK);
+    i->register_bytes = (uint8_t)(bytes == 8 ? 8 : 4);
+    i->bytes = (uint8_t)piece;
+    i->count = (uint8_t)list->count;
+    int32_t *row = pack ? &i->d : &i->in[0];
+    if (pack ? !ptx_decode_result(r, whole, i->register_bytes, row)
+             : !ptx_decode_row(r, whole, i->register_bytes, false, row)) return false;
+    int count;
+    return ptx_decode_list(r, s, list, piece == 8 ? 8 : 4, !pack, &i->list, &count);
+}
+
+/* PTX ISA, "Data Movement and Conversion Instructions: mov", both forms. */
+bool ptx_decode_mov(ptx_reader *r, const ptx_statement *s) {
+    if (s->part_count != 2 || s->operand_count != 2) return ptx_decode_fail(r, s, "wrong operands");
+    if (is_predicate_type(s)) return ptx_decode_logic(r, s);
+    ptx_number number;
+    uint8_t bytes;
+    if (!ptx_decode_number(s->parts[1], &number, &bytes)) return unknown(r, s);
+    if (s->operands[1].kind == PTX_OPERAND_VECTOR) return decode_pieces(r, s, true, bytes);
+    if (s->operands[0].kind == PTX_OPERAND_VECTOR) return decode_pieces(r, s, false, bytes);
+    str source = s->operands[1].name;
+    if (str_starts(source, STR("%clock")) || str_starts(source, STR("%globaltimer")))
+        return decode_clock(r, s, bytes == 8 ? 8 : 4);
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_MOVE);
+    i->bytes = bytes == 8 ? 8 : 4;
+    return ptx_decode_result(r, &s->operands[0], i->bytes, &i->d) &&
+           ptx_decode_row(r, &s->operands[1], i->bytes, number == PTX_F32 || number == PTX_F64,
+                          &i->in[0]);
+}
+
+/* setp.CmpOp[.BoolOp][.ftz].type, and set, which has a result type before the source type. */
+static bool decode_test(ptx_reader *r, const ptx_statement *s, int type_count, int *entry,
+                        ptx_boolean *boolean) {
+    if (s->part_count < 2 + type_count) return unknown(r, s);
+    spelling key = {.length = 0};
+    spell(&key, "", STR("setp"));
+    spell(&key, ".", s->parts[1]);
+    bool flush = false;
+    *boolean = PTX_COPY;
+    for (int i = 2; i < s->part_count - type_count; i++) {
+        if (str_is(s->parts[i], "ftz")) flush = true;
+        else if (str_is(s->parts[i], "and")) *boolean = PTX_AND;
+        else if (str_is(s->parts[i], "or")) *boolean = PTX_OR;
+        else if (str_is(s->parts[i], "xor")) *boolean = PTX_XOR;
+        else return unknown(r, s);
+    }
+    str type = s->parts[s->part_count - 1];
+    if (str_is(type, "b16")) type = STR("u16");
+    if (str_is(type, "b32")) type = STR("u32");
+    if (str_is(type, "b64")) type = STR("u64");
+    if (flush && str_is(type, "f32")) type = STR("f32z");
+    spell(&key, ".", type);
+    *entry = find_lanes(r, &key);
+    return *entry >= 0 || unknown(r, s);
+}
+
+static bool decode_test_inputs(ptx_reader *r, const ptx_statement *s, int entry,
+                               ptx_boolean boolean, ptx_instruction *i) {
+    const lanes_entry *e = &lanes_entries[entry];
+    bool combined = boolean != PTX_COPY;
+    if (s->operand_count != 1 + e->input_count + (combined ? 1 : 0))
+        return ptx_decode_fail(r, s, "another number of operands was expected");
+    i->function = entry;
+    i->input_count = e->input_count;
+    i->operation = (uint8_t)boolean;
+    for (int n = 0; n < e->input_count; n++)
+        if (!ptx_decode_row(r, &s->operands[n + 1], e->input_bytes[n], e->input_float, &i->in[n]))
+            return false;
+    if (!combined) return true;
+    const ptx_operand *third = &s->operands[1 + e->input_count];
+    i->second_negated = third->negated;
+    return ptx_decode_predicate(r, third->name, &i->r) &&
+           (i->r >= 0 || ptx_decode_fail(r, s, "expected a predicate"));
+}
+
+bool ptx_decode_setp(ptx_reader *r, const ptx_statement *s) {
+    int entry;
+    ptx_boolean boolean;
+    if (!decode_test(r, s, 1, &entry, &boolean)) return false;
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_TEST);
+    if (s->operand_count < 1 || !ptx_decode_predicate(r, s->operands[0].name, &i->p)) return false;
+    if (s->operands[0].second.length && !ptx_decode_predicate(r, s->operands[0].second, &i->q))
+        return false;
+    return decode_test_inputs(r, s, entry, boolean, i);
+}
+
+bool ptx_decode_set(ptx_reader *r, const ptx_statement *s) {
+    int entry;
+    ptx_boolean boolean;
+    if (!decode_test(r, s, 2, &entry, &boolean)) return false;
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_SET);
+    uint8_t bytes;
+    ptx_number number;
+    if (!ptx_decode_number(s->parts[s->part_count - 2], &number, &bytes) || bytes != 4)
+        return unknown(r, s);
+    i->number = (uint8_t)number;
+    return s->operand_count > 0 && ptx_decode_result(r, &s->operands[0], 4, &i->d) &&
+           decode_test_inputs(r, s, entry, boolean, i);
+}
+
+bool ptx_decode_testp(ptx_reader *r, const ptx_statement *s) {
+    int entry = find_spelling(r, s, false);
+    if (entry < 0) return unknown(r, s);
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_TEST);
+    return s->operand_count > 0 && ptx_decode_predicate(r, s->operands[0].name, &i->p) &&
+           decode_test_inputs(r, s, entry, PTX_COPY, i);
+}
+
+bool ptx_decode_selp(ptx_reader *r, const ptx_statement *s) {
+    ptx_number number;
+    uint8_t bytes;
+    if (s->part_count != 2 || !ptx_decode_number(s->parts[1], &number, &bytes))
+        return unknown(r, s);
+    if (s->operand_count != 4) return ptx_decode_fail(r, s, "four operands were expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_SELECT);
+    i->bytes = bytes == 8 ? 8 : 4;
+    bool is_float = number == PTX_F32 || number == PTX_F64;
+    i->second_negated = s->operands[3].negated;
+    return ptx_decode_result(r, &s->operands[0], i->bytes, &i->d) &&
+           ptx_decode_row(r, &s->operands[1], i->bytes, is_float, &i->in[0]) &&
+           ptx_decode_row(r, &s->operands[2], i->bytes, is_float, &i->in[1]) &&
+           ptx_decode_predicate(r, s->operands[3].name, &i->p) &&
+           (i->p >= 0 || ptx_decode_fail(r, s, "expected a predicate"));
+}
+
+static uint64_t window(ptx_space space) {
+    switch (space) {
+    case PTX_SHARED: return PTX_SHARED_WINDOW;
+    case PTX_LOCAL: return PTX_LOCAL_WINDOW;
+    case PTX_PARAM: return PTX_PARAM_WINDOW;
+    case PTX_CONST: return PTX_CONST_WINDOW;
+    default: return 0;
+    }
+}
+
+/* PTX ISA, cvta: between a space's own addresses and generic ones. */
+bool ptx_decode_cvta(ptx_reader *r, const ptx_statement *s) {
+    ptx_number number;
+    uint8_t bytes;
+    if (s->operand_count != 2 ||
+        !ptx_decode_number(s->parts[s->part_count - 1], &number, &bytes) || bytes != 8)
+        return ptx_decode_fail(r, s, "expected two 64-bit operands");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_CONVERT_ADDRESS);
+    ptx_space space = ptx_decode_space(s);
+    uint64_t base = window(space);
+    i->immediate = (int64_t)(ptx_decode_has(s, "to") ? 0u - base : base);
+    i->bytes = 8;
+    return ptx_decode_result(r, &s->operands[0], 8, &i->d) &&
+           ptx_decode_row(r, &s->operands[1], 8, false, &i->in[0]);
+}
+
+bool ptx_decode_isspacep(ptx_reader *r, const ptx_statement *s) {
+    if (s->operand_count != 2) return ptx_decode_fail(r, s, "two operands were expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_ISSPACE);
+    i->space = (uint8_t)ptx_decode_space(s);
+    return ptx_decode_predicate(r, s->operands[0].name, &i->p) &&
+           ptx_decode_row(r, &s->operands[1], 8, false, &i->in[0]);
+}
+
+/* A cache policy is a hint, and has no meaning here. */
+bool ptx_decode_createpolicy(ptx_reader *r, const ptx_statement *s) {
+    if (s->operand_count < 1) return ptx_decode_fail(r, s, "a result was expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_MOVE);
+    i->bytes = 8;
+    i->in[0] = constant(r, 0, 8);
+    return ptx_decode_result(r, &s->operands[0], 8, &i->d);
+}
+
+void ptx_decode(ptx_reader *r, const ptx_statement *s) {
+    static const struct {
+        const char *head;
+        ptx_decoder *decode;
+    } heads[] = {
+#define INSTRUCTION(head, function) {head, function},
+#include "emulate/instructions.def"
+#undef INSTRUCTION
+    };
+    int errors = r->diagnostics->error_count;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        if (!str_is(s->parts[0], heads[i].head)) continue;
+        if (!heads[i].decode(r, s) && r->diagnostics->error_count == errors)
+            ptx_decode_fail(r, s, "the operands do not fit");
+        return;
+    }
+    decode_lanes(r, s);
+}
+
+void ptx_decode_prepare(ptx_reader *r) {
+    r->lane_buckets = arena_array(r->memory, int32_t, HASH_SIZE);
+    r->lane_next = arena_array(r->memory, int32_t, lanes_count);
+    for (int i = 0; i < HASH_SIZE; i++) r->lane_buckets[i] = -1;
+    for (int i = 0; i < lanes_count; i++) {
+        uint32_t bucket = ptx_read_hash(str_from(lanes_entries[i].spelling)) % HASH_SIZE;
+        r->lane_next[i] = r->lane_buckets[bucket];
+        r->lane_buckets[bucket] = i;
+    }
+}

@@ -1,0 +1,160 @@
+/* Between the reader (declarations, scopes, statements as they are spelled) and the decoder (what a
+ * statement does).
+ */
+#ifndef FLASHTL_EMULATE_PTX_READ_H
+#define FLASHTL_EMULATE_PTX_READ_H
+
+#include "emulate/ptx.h"
+
+enum {
+    PTX_OPERANDS_MAX = 12,
+    PTX_ELEMENTS_MAX = 160, /* of all vectors in one statement */
+    PTX_PARTS_MAX = 20,     /* of an opcode, between its dots */
+    PTX_DEPTH_MAX = 64,
+    PTX_BUCKETS = 4096
+};
+
+typedef enum ptx_operand_kind {
+    PTX_OPERAND_NAME,
+    PTX_OPERAND_NUMBER,
+    PTX_OPERAND_VECTOR,
+    PTX_OPERAND_ADDRESS
+} ptx_operand_kind;
+
+typedef enum ptx_literal { PTX_LITERAL_INTEGER, PTX_LITERAL_F32, PTX_LITERAL_F64 } ptx_literal;
+
+typedef struct ptx_operand {
+    ptx_operand_kind kind;
+    ptx_literal literal;
+    bool negated;
+    str name;        /* of a register or symbol; of an address's base, empty when absolute */
+    str second;      /* of p|q */
+    uint64_t bits;   /* of a number */
+    int64_t offset;  /* behind a name, in an address */
+    int first, count; /* elements of a vector, or of an address's coordinates */
+    uint32_t at;     /* where in the text */
+} ptx_operand;
+
+typedef struct ptx_statement {
+    str opcode;
+    str parts[PTX_PARTS_MAX];
+    int part_count;
+    bool guarded, guard_negated;
+    str guard;
+    ptx_operand operands[PTX_OPERANDS_MAX];
+    int operand_count;
+    ptx_operand elements[PTX_ELEMENTS_MAX];
+    int element_count;
+    diag_range range;
+} ptx_statement;
+
+typedef enum ptx_symbol_kind {
+    PTX_SYMBOL_WORD,      /* registers; 'value' is the row */
+    PTX_SYMBOL_DOUBLE,
+    PTX_SYMBOL_PREDICATE, /* 'value' is the predicate */
+    PTX_SYMBOL_VARIABLE,  /* 'value' is the address in 'space' */
+    PTX_SYMBOL_TARGETS,   /* .branchtargets; 'value' is its index */
+    PTX_SYMBOL_FUNCTION
+} ptx_symbol_kind;
+
+typedef struct ptx_symbol {
+    str name;
+    ptx_symbol_kind kind;
+    ptx_space space;
+    uint64_t value;
+    int32_t count; /* of registers name0, name1, ...; 0 for the plain name */
+    int32_t next;  /* in the bucket */
+    uint32_t bucket;
+} ptx_symbol;
+
+typedef struct ptx_label {
+    str name;
+    int32_t scope, pc;
+} ptx_label;
+
+typedef struct ptx_use {
+    str name;
+    int32_t scope, pc;   /* pc of the branch, or -1 - index in lists */
+    uint32_t at;
+} ptx_use;
+
+typedef struct ptx_targets {
+    int32_t first, count; /* in ptx_function.lists */
+} ptx_targets;
+
+typedef struct ptx_string {
+    str label;
+    str text;
+} ptx_string;
+
+/* A constant row that holds an address in the dynamic block, whose start is not known yet. */
+typedef struct ptx_later {
+    int32_t row, bytes;
+    int64_t offset;
+} ptx_later;
+
+/* The value of a symbol in the dynamic block. */
+#define PTX_SHARED_LATER (1ull << 40)
+
+typedef struct ptx_reader {
+    emulate_module *module;
+    arena *memory;
+    diag_list *diagnostics;
+    const char *begin, *at, *end;
+    uint32_t line; /* of 'at' */
+    bool stopped;  /* after an error that leaves no way to go on */
+    LIST(ptx_symbol) symbols;
+    int32_t buckets[PTX_BUCKETS];
+    LIST(int32_t) scopes; /* parent of each scope of the function */
+    int32_t scope;
+    LIST(ptx_label) labels;
+    LIST(ptx_use) uses;
+    LIST(ptx_targets) targets;
+    LIST(ptx_string) strings;
+    LIST(uint8_t) globals, constants;
+    ptx_function *function; /* being read */
+    int32_t place;          /* of the next instruction */
+    uint32_t module_shared_bytes; /* of shared variables outside functions: first in each entry */
+    LIST(ptx_variable) module_shared;
+    uint32_t dynamic_alignment; /* of the dynamic block, from .extern .shared */
+    LIST(ptx_later) later;
+    int32_t *place_buckets;
+    LIST(int32_t) place_next;
+    int32_t *constant_buckets;
+    LIST(int32_t) constant_next;
+    int32_t *opcode_buckets;
+    LIST(int32_t) opcode_next;
+    int32_t *lane_buckets, *lane_next;
+    ptx_statement statement;
+} ptx_reader;
+
+/* ptx_read.c */
+void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str second);
+const ptx_symbol *ptx_read_find(const ptx_reader *r, str name, int32_t *index);
+uint32_t ptx_read_hash(str s);
+
+/* ptx_decode.c: appends the statement's instructions to the function. */
+void ptx_decode(ptx_reader *r, const ptx_statement *s);
+void ptx_decode_prepare(ptx_reader *r);
+
+/* Shared by the decoder's files. False after a message. */
+bool ptx_decode_fail(ptx_reader *r, const ptx_statement *s, const char *what);
+bool ptx_decode_row(ptx_reader *r, const ptx_operand *o, int bytes, bool is_float, int32_t *row);
+bool ptx_decode_result(ptx_reader *r, const ptx_operand *o, int bytes, int32_t *row);
+bool ptx_decode_predicate(ptx_reader *r, str name, int32_t *predicate);
+bool ptx_decode_address(ptx_reader *r, const ptx_statement *s, const ptx_operand *o,
+                        ptx_instruction *i);
+bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o, int bytes,
+                     bool results, int32_t *list, int *count);
+bool ptx_decode_has(const ptx_statement *s, const char *part);
+bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes);
+ptx_space ptx_decode_space(const ptx_statement *s);
+ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind);
+
+/* One for each family of instructions; repeated declarations are harmless. */
+typedef bool ptx_decoder(ptx_reader *r, const ptx_statement *s);
+#define INSTRUCTION(head, function) ptx_decoder function;
+#include "emulate/instructions.def"
+#undef INSTRUCTION
+
+#endif
