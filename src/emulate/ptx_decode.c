@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { HASH_SIZE = 4096 };
-
 bool ptx_decode_fail(ptx_reader *r, const ptx_statement *s, const char *what) {
     ptx_read_error(r, DIAG_PTX_OPERANDS, s->range, s->opcode, str_from(what));
     return false;
@@ -75,7 +73,7 @@ static int32_t new_constant(ptx_reader *r, uint64_t bits, int bytes) {
 static int32_t constant(ptx_reader *r, uint64_t bits, int bytes) {
     if (bytes == 4) bits &= 0xffffffffu;
     ptx_function *f = r->function;
-    uint32_t bucket = (uint32_t)((bits * 0x9e3779b97f4a7c15u) >> 52) % HASH_SIZE;
+    uint32_t bucket = (uint32_t)((bits * 0x9e3779b97f4a7c15u) >> 52) % PTX_BUCKETS;
     /* Doublewords sit in rows whose link is marked by an offset. */
     for (int32_t i = r->constant_buckets[bucket]; i >= 0; i = r->constant_next.items[i >> 1]) {
         const uint32_t *words = f->constants.items + (i >> 1) * LANES;
@@ -244,7 +242,7 @@ bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o
 /* ---- instructions ---- */
 
 static int32_t opcode_index(ptx_reader *r, str opcode) {
-    uint32_t bucket = ptx_read_hash(opcode) % HASH_SIZE;
+    uint32_t bucket = ptx_read_hash(opcode) % PTX_BUCKETS;
     for (int32_t i = r->opcode_buckets[bucket]; i >= 0; i = r->opcode_next.items[i])
         if (str_equal(r->module->opcodes.items[i], opcode)) return i;
     int32_t index = r->module->opcodes.count;
@@ -286,7 +284,7 @@ static void spell(spelling *key, const char *separator, str part) {
 
 static int find_lanes(const ptx_reader *r, const spelling *key) {
     str text = {key->text, key->length};
-    int i = r->lane_buckets[ptx_read_hash(text) % HASH_SIZE];
+    int i = r->lane_buckets[ptx_read_hash(text) % PTX_BUCKETS];
     for (; i >= 0; i = r->lane_next[i])
         if (str_is(text, lanes_entries[i].spelling)) return i;
     return -1;
@@ -573,11 +571,11 @@ void ptx_decode(ptx_reader *r, const ptx_statement *s) {
 }
 
 void ptx_decode_prepare(ptx_reader *r) {
-    r->lane_buckets = arena_array(r->memory, int32_t, HASH_SIZE);
+    r->lane_buckets = arena_array(r->memory, int32_t, PTX_BUCKETS);
     r->lane_next = arena_array(r->memory, int32_t, lanes_count);
-    for (int i = 0; i < HASH_SIZE; i++) r->lane_buckets[i] = -1;
+    for (int i = 0; i < PTX_BUCKETS; i++) r->lane_buckets[i] = -1;
     for (int i = 0; i < lanes_count; i++) {
-        uint32_t bucket = ptx_read_hash(str_from(lanes_entries[i].spelling)) % HASH_SIZE;
+        uint32_t bucket = ptx_read_hash(str_from(lanes_entries[i].spelling)) % PTX_BUCKETS;
         r->lane_next[i] = r->lane_buckets[bucket];
         r->lane_buckets[bucket] = i;
     }

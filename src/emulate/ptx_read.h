@@ -128,6 +128,28 @@ typedef struct ptx_reader {
     ptx_statement statement;
 } ptx_reader;
 
+/* ptx_scan.c: all skip white space and comments first. After ptx_scan_stop nothing more is read. */
+diag_range ptx_scan_here(const ptx_reader *r);
+void ptx_scan_stop(ptx_reader *r, const char *expected);
+void ptx_scan_limit(ptx_reader *r, const char *what, int most);
+char ptx_scan_peek(ptx_reader *r);
+bool ptx_scan_take(ptx_reader *r, char c);
+bool ptx_scan_need(ptx_reader *r, char c);
+bool ptx_scan_is_letter(char c);
+bool ptx_scan_is_digit(char c);
+/* An identifier; with 'dots', also '.' and ':' inside: opcodes, special registers. */
+str ptx_scan_word(ptx_reader *r, bool dots);
+str ptx_scan_directive(ptx_reader *r);
+uint64_t ptx_scan_number(ptx_reader *r, ptx_literal *literal);
+int32_t ptx_scan_small(ptx_reader *r);
+
+/* ptx_lines.c */
+void ptx_lines_location(ptx_reader *r);
+void ptx_lines_file(ptx_reader *r);
+void ptx_lines_section(ptx_reader *r);
+void ptx_lines_finish(ptx_reader *r);
+str ptx_lines_plain_name(str mangled);
+
 /* ptx_read.c */
 void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str second);
 const ptx_symbol *ptx_read_find(const ptx_reader *r, str name, int32_t *index);
