@@ -366,6 +366,10 @@ bool ptx_decode_logic(ptx_reader *r, const ptx_statement *s) {
     i->flags |= s->operands[1].negated ? PTX_SIGNED : 0;
     i->second_negated = !single && s->operands[2].negated;
     if (!ptx_decode_predicate(r, s->operands[0].name, &i->p)) return false;
+    if (i->operation == PTX_COPY && s->operands[1].kind == PTX_OPERAND_NUMBER) {
+        i->immediate = s->operands[1].bits ? -1 : 0;
+        return i->p >= 0;
+    }
     if (!ptx_decode_predicate(r, s->operands[1].name, &i->q)) return false;
     if (!single && !ptx_decode_predicate(r, s->operands[2].name, &i->r)) return false;
     return i->p >= 0 && i->q >= 0 && (single || i->r >= 0)
