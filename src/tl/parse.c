@@ -81,11 +81,18 @@ static bool finish_line(reader *r, str *comment) {
     return is_good;
 }
 
+static void count_statement(reader *r, diag_range range) {
+    if (++r->statement_count <= TL_STATEMENTS_MAX) return;
+    diag_report(r->p.diags, DIAG_TOO_MANY_STATEMENTS, range,
+                str_format(r->p.memory, "%d", TL_STATEMENTS_MAX));
+    r->p.stopped = true;
+}
+
 static void open_kernel(reader *r) {
+    tl_kernel *last = r->kernel;
     r->kernel = arena_new(r->p.memory, tl_kernel);
-    tl_kernel **end = &r->program->first;
-    while (*end) end = &(*end)->next;
-    *end = r->kernel;
+    if (last) last->next = r->kernel;
+    else r->program->first = r->kernel;
     r->program->kernel_count++;
     r->open[0] = (open_block){.block = &r->kernel->body};
     r->open_count = 1;
@@ -129,6 +136,7 @@ static void read_kernel(reader *r) {
     r->kernel->name = parse_new_name(p, "the kernel's name", &range);
     if (parse_accept_word(p, "for")) r->kernel->gpu = parse_name(p, "the name of a GPU");
     r->kernel->range = parse_range(p, start.begin);
+    count_statement(r, parse_token_range(p, start));
     parse_accept(p, ':');
     finish_line(r, &r->kernel->comment);
 }
@@ -229,10 +237,7 @@ static bool read_unknown(reader *r, lex_token t) {
 static void link_statement(reader *r, tl_statement *s) {
     open_block *top = &r->open[r->open_count - 1];
     tl_block_append(top->block, top->statement, s);
-    if (++r->statement_count < TL_STATEMENTS_MAX) return;
-    diag_report(r->p.diags, DIAG_TOO_MANY_STATEMENTS, s->range,
-                str_format(r->p.memory, "%d", TL_STATEMENTS_MAX));
-    r->p.stopped = true;
+    count_statement(r, s->range);
 }
 
 static void finish_statement(reader *r, tl_statement *s, lex_token start, bool has_body) {

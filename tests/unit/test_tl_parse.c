@@ -171,6 +171,8 @@ static void limits_hold(void **state) {
     assert_int_equal(id, DIAG_BLOCKS_TOO_DEEP);
     assert_int_equal(error_count_of("Wait A\n", 30000, &id), 1);
     assert_int_equal(id, DIAG_TOO_MANY_STATEMENTS);
+    assert_int_equal(error_count_of("kernel a\n", 30000, &id), 1);
+    assert_int_equal(id, DIAG_TOO_MANY_STATEMENTS);
     assert_int_equal(error_count_of("Wait A\n", 200000, &id), 1);
     assert_int_equal(id, DIAG_SOURCE_TOO_LONG);
     assert_int_equal(error_count_of("let a = (", 1, &id), 1);
