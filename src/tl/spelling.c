@@ -103,10 +103,10 @@ static void note_let(facts *f, const tl_statement *s) {
         const tl_binding *b = &s->let.items[i];
         bool is_view = b->axes.count > 0;
         note(f, b->name, IS_DECLARED | (is_view ? IS_VARIABLE | IN_GLOBAL : 0));
-        note_axes(f, &b->axes);
         if (is_view && b->value->kind == TL_ELEMENT) {
-            f->list.items[f->list.count - 1 - b->axes.count].base = b->value->text;
+            f->list.items[f->list.count - 1].base = b->value->text;
         }
+        note_axes(f, &b->axes);
     }
 }
 
@@ -165,6 +165,7 @@ static str without_place(str name, tl_space here, tl_space there) {
 }
 
 static void mend_places(facts *f, tl_statement *s) {
+    (void)f;
     if (s->kind == TL_ALLOCATE) {
         tl_allocation *a = &s->allocate;
         for (int i = 0; i < a->name_count; i++) {
@@ -180,7 +181,6 @@ static void mend_places(facts *f, tl_statement *s) {
             c->target_kind = TL_NO_TARGET;
         }
     }
-    (void)f;
 }
 
 /* sQ, rS, gA where only Q, S, A are known; O_reg. */
