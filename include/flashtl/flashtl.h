@@ -42,19 +42,20 @@ typedef struct ftl_options {
     const char *stop_after; /* name of the last pass to run; NULL: all */
 } ftl_options;
 
-/* --- sketches -----------------------------------------------------------------------------------
- */
+/* --- sketches --------------------------------------------------------------------------------- */
 
 /* Writes the sketch of a shipped operator. Settings choose its options: "causal", "window=128".
  * OK, NOT_FOUND (with the nearest name), INVALID_ARGUMENT, NO_MEMORY.
  */
 FTL_API ftl_status ftl_sketch(ftl_context *context, const char *operator_name,
                               const char *const *settings, int32_t setting_count, char **out);
+/* The file that has an operator's sketch: "attention" for "gqa". OK, NOT_FOUND. */
+FTL_API ftl_status ftl_operator_family(ftl_context *context, const char *operator_name,
+                                       char family[64]);
 /* Lists the operators and their options. OK, NO_MEMORY. */
 FTL_API ftl_status ftl_operators(ftl_context *context, char **out);
 
-/* --- texts --------------------------------------------------------------------------------------
- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 /* Prints a program in the one canonical form. OK, REJECTED, NO_MEMORY. */
 FTL_API ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out);
@@ -62,16 +63,53 @@ FTL_API ftl_status ftl_format(ftl_context *context, const ftl_source *source, ch
 typedef enum ftl_grammar_form { FTL_EBNF = 1, FTL_GBNF = 2, FTL_LARK = 3 } ftl_grammar_form;
 FTL_API ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char **out);
 
-/* --- the steps ---------------------------------------------------------------------------------- */
+/* --- the steps -------------------------------------------------------------------------------- */
 
 /* Judges a program: names, axes, spaces, types; TL Code also against its GPU: layouts, budgets,
- * hazards, and whether everything is decided. 'gpu' overrules what the kernels say; NULL: as they say.
- * OK, REJECTED, NO_MEMORY.
+ * hazards, and whether everything is decided. 'gpu' overrules what the kernels say; NULL: as they
+ * say. OK, REJECTED, NO_MEMORY.
  */
 FTL_API ftl_status ftl_check(ftl_context *context, const ftl_source *source, const char *gpu);
 
-/* --- GPUs ---------------------------------------------------------------------------------------
+/* Makes TL Code of a sketch: every decision becomes a statement. OK, REJECTED, NO_MEMORY. */
+FTL_API ftl_status ftl_reason(ftl_context *context, const ftl_source *source,
+                              const ftl_options *options, char **code);
+
+/* Explains: for a sketch each decision, the numbers behind it and what lost; for TL Code (then only
+ * options->gpu counts) its memory by tile, its registers and what each Wait does. Statuses as
+ * above.
  */
+FTL_API ftl_status ftl_explain(ftl_context *context, const ftl_source *source,
+                               const ftl_options *options, char **text);
+/* The passes of the reasoner in order, and the decisions that may be pinned, one a line. */
+FTL_API ftl_status ftl_passes(ftl_context *context, char **text);
+
+typedef struct ftl_kernel {
+    char *cuda; /* one self-contained file */
+    ftl_plan *plan;
+} ftl_kernel;
+
+/* What became of a program: owns all it points to; free with ftl_product_free. */
+typedef struct ftl_product {
+    char *sketch;            /* canonical; NULL when the source was TL Code */
+    char *code;              /* TL Code: what the kernels were made from */
+    char *reasons;           /* as of ftl_explain; "" for TL Code */
+    double predicted_tflops; /* of the first kernel at long lengths; 0: not modelled */
+    ftl_kernel *kernels;
+    int32_t kernel_count;
+} ftl_product;
+
+/* Makes CUDA of TL Code. 'gpu' overrules what the kernels say; NULL: as they say. OK, REJECTED
+ * (also when something is still open), NO_MEMORY.
+ */
+FTL_API ftl_status ftl_translate(ftl_context *context, const ftl_source *source, const char *gpu,
+                                 ftl_product **out);
+/* All steps: a sketch is reasoned first, TL Code is taken as it is. */
+FTL_API ftl_status ftl_build(ftl_context *context, const ftl_source *source,
+                             const ftl_options *options, ftl_product **out);
+FTL_API void ftl_product_free(ftl_product *product);
+
+/* --- GPUs ------------------------------------------------------------------------------------- */
 
 typedef struct ftl_gpu {
     char name[64];      /* "rtx-4090" */

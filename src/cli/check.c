@@ -7,7 +7,8 @@ int cli_run_CHECK(cli *c) {
     text_buffer text;
     ftl_source source;
     if (!cli_read_source(c, path, &text, &source)) return EXIT_ENVIRONMENT;
-    ftl_status status = ftl_check(c->context, &source, c->options.gpu);
+    const char *gpu = c->options.gpu.count ? c->options.gpu.items[0] : NULL;
+    ftl_status status = ftl_check(c->context, &source, gpu);
     text_done(&text);
     return cli_finish(c, status);
 }

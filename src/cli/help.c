@@ -71,7 +71,7 @@ void cli_print_overview(text_buffer *out) {
                     "or failed, 2 wrong\nusage, 3 something of the environment is missing.\n");
 }
 
-/* --- the manual page, in mdoc -------------------------------------------------------------------
+/* --- the manual page, in mdoc ------------------------------------------------------------------
  */
 
 /* Text for mdoc: a line must not begin with a dot or quote, a backslash is written as \e, and every

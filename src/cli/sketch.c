@@ -1,5 +1,5 @@
 /* flashtl sketch: the sketch of a shipped operator. */
-#include "cli/operator.h"
+#include "cli/request.h"
 
 int cli_run_SKETCH(cli *c) {
     char *text = NULL;
@@ -11,6 +11,8 @@ int cli_run_SKETCH(cli *c) {
         return cli_say(EXIT_USAGE, "one operator is expected");
     }
     if (c->options.file_count == 1) c->options.op = c->options.files[0];
-    ftl_status status = cli_sketch(c, &text);
+    cli_request r = {0};
+    ftl_status status = request_sketch(c, &r, &text);
+    request_done(&r);
     return status ? cli_finish(c, status) : cli_put(c, text);
 }

@@ -32,9 +32,14 @@ bool compile_is_code(const tl_kernel *kernel);
 /* The GPU of a kernel of TL Code: 'name' where given, else what the kernel says. A kernel that says
  * none is an error at the kernel.
  */
-ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name, gpu *out);
+ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name,
+                          gpu *out);
 
 /* Finds a GPU; its problems become the context's diagnostics. */
 ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out);
+
+/* The decisions that the reasoner takes for a sketch, as text. */
+ftl_status compile_explain_sketch(ftl_context *context, const ftl_source *source,
+                                  const ftl_options *options, char **text);
 
 #endif

@@ -60,7 +60,7 @@ static void put(resolution *r, int32_t offset, const void *bytes, size_t count) 
     memcpy(r->launch->parameters + offset, bytes, count);
 }
 
-/* --- arguments ----------------------------------------------------------------------------------
+/* --- arguments ---------------------------------------------------------------------------------
  */
 
 static bool find_tensors(resolution *r) {
@@ -190,7 +190,7 @@ static bool bind_scalars(resolution *r) {
     return true;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------
+/* --- tensors -----------------------------------------------------------------------------------
  */
 
 static bool check_extents(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
@@ -281,7 +281,7 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
     return true;
 }
 
-/* --- grid and conditions ------------------------------------------------------------------------
+/* --- grid and conditions -----------------------------------------------------------------------
  */
 
 /* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. */

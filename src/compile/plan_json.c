@@ -61,7 +61,7 @@ static int value_of(const word *words, const char *name) {
     return words->name ? words->value : 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------
+/* --- writing -----------------------------------------------------------------------------------
  */
 
 static void set(json_t *object, const char *key, json_t *value) {
@@ -180,7 +180,7 @@ char *ftl_plan_write(const ftl_plan *plan) {
     return text;
 }
 
-/* --- reading ------------------------------------------------------------------------------------
+/* --- reading -----------------------------------------------------------------------------------
  */
 
 typedef struct plan_owner {

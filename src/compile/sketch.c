@@ -5,6 +5,7 @@
 #include "compile/compile.h"
 #include "tl/variant.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SETTINGS_MAX = 64, FARTHEST = 3 /* edits up to which a name counts as meant */ };
@@ -123,6 +124,26 @@ ftl_status ftl_sketch(ftl_context *context, const char *operator_name, const cha
     if (!status) return compile_hand_over(context, &a.out, out);
     text_done(&a.out);
     return status;
+}
+
+typedef struct family_arguments {
+    const char *operator_name;
+    char *family;
+} family_arguments;
+
+static ftl_status name_family(ftl_context *context, void *arguments) {
+    const family_arguments *a = arguments;
+    family f;
+    str choice, name = str_from(a->operator_name);
+    if (!find_family(context, name, &f, &choice)) return no_operator(context, name);
+    snprintf(a->family, 64, "%s", f.file->name);
+    return FTL_OK;
+}
+
+ftl_status ftl_operator_family(ftl_context *context, const char *operator_name, char out[64]) {
+    family_arguments a = {operator_name, out};
+    out[0] = 0;
+    return compile_guarded(context, name_family, &a);
 }
 
 /* The first comment line that is no mark says what the operator is. */

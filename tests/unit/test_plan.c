@@ -1,3 +1,4 @@
+#include "base/os.h"
 #include "plan_sample.h"
 
 #include <math.h>
@@ -264,6 +265,46 @@ static void json_is_checked(void **state) {
     free(text);
 }
 
+/* The header is what a stranger compiles: give it to one, and ask it what the library would say. */
+static void header_says_the_same(void **state) {
+    (void)state;
+    char *header = ftl_plan_header(&sample_plan);
+    assert_non_null(header);
+    char folder[256], path[512], program[512], binary[512];
+    os_error error;
+    assert_true(os_temporary_folder(folder, &error));
+    snprintf(path, sizeof path, "%s/attention_a100.h", folder);
+    snprintf(program, sizeof program, "%s/main.c", folder);
+    snprintf(binary, sizeof binary, "%s/main", folder);
+    assert_true(os_write_file(path, str_from(header), &error));
+    assert_true(os_write_file(
+        program,
+        STR("#include \"attention_a100.h\"\n#include <stddef.h>\n#include <stdio.h>\n"
+            "int main(void) {\n"
+            "    const char *bad = attention_a100_check(2, 6, 4, 100, 200, 1);\n"
+            "    printf(\"%d %d %d %d %s %s\", (int)attention_a100_blocks(2, 8, 4, 100, 200, 1),\n"
+            "           (int)sizeof(attention_a100_parameters),\n"
+            "           (int)offsetof(attention_a100_parameters, scale),\n"
+            "           (int)offsetof(attention_a100_parameters, K_stride_kv), bad,\n"
+            "           attention_a100_check(2, 8, 4, 100, 200, 1) ? \"bad\" : \"good\");\n"
+            "    return 0;\n}\n"),
+        &error));
+    const char *compile[] = {"cc", "-Wall", "-Wextra", "-Werror", program, "-o", binary, NULL};
+    const char *run[] = {binary, NULL};
+    text_buffer out, err;
+    int code;
+    text_init(&out, 4096);
+    text_init(&err, 65536);
+    assert_true(os_run(compile, STR(""), 60, &out, &err, &code, &error));
+    assert_string_equal(err.data ? err.data : "", "");
+    assert_true(os_run(run, STR(""), 60, &out, &err, &code, &error));
+    assert_string_equal(out.data, "32 152 148 56 q_heads % kv_heads == 0 good");
+    text_done(&out);
+    text_done(&err);
+    os_remove_folder(folder);
+    free(header);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lays_out_the_parameters),
@@ -276,6 +317,7 @@ int main(void) {
         cmocka_unit_test(formulas),
         cmocka_unit_test(json_keeps_everything),
         cmocka_unit_test(json_is_checked),
+        cmocka_unit_test(header_says_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

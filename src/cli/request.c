@@ -1,0 +1,141 @@
+#include "cli/request.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Formats a text that lives as long as the request. */
+__attribute__((format(printf, 2, 3))) static const char *keep(cli_request *r, const char *format,
+                                                              ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+    if (!copy || r->copy_count == REQUEST_PINS_MAX + REQUEST_SETTINGS_MAX) {
+        free(copy);
+        return "";
+    }
+    memcpy(copy, text, bytes);
+    r->copies[r->copy_count++] = copy;
+    return copy;
+}
+
+static void collect_settings(cli *c, cli_request *r) {
+    const cli_options *o = &c->options;
+    if (o->causal) r->settings[r->setting_count++] = "causal";
+    if (o->alibi) r->settings[r->setting_count++] = "alibi";
+    if (o->lse) r->settings[r->setting_count++] = "lse";
+    if (o->window) r->settings[r->setting_count++] = keep(r, "window=%s", o->window);
+    if (o->softcap) r->settings[r->setting_count++] = keep(r, "softcap=%s", o->softcap);
+    for (int i = 0; i < o->with.count; i++) r->settings[r->setting_count++] = o->with.items[i];
+}
+
+ftl_status request_sketch(cli *c, cli_request *r, char **out) {
+    collect_settings(c, r);
+    ftl_status status = ftl_sketch(c->context, c->options.op, r->settings, r->setting_count, out);
+    if (!status) status = ftl_operator_family(c->context, c->options.op, r->family);
+    bool is_alias = !status && strcmp(c->options.op, r->family) != 0;
+    if (is_alias) r->settings[r->setting_count++] = c->options.op;
+    return status;
+}
+
+/* --- the parts of a request ---------------------------------------------------------------------
+ */
+
+static int read_text(cli *c, cli_request *r) {
+    if (c->options.op && c->options.file_count) {
+        return cli_say(EXIT_USAGE, "give a file or '--op', not both");
+    }
+    if (c->options.op) {
+        ftl_status status = request_sketch(c, r, &r->sketch);
+        if (status) return cli_finish(c, status);
+        r->source = (ftl_source){keep(r, "<%s>", c->options.op), r->sketch, strlen(r->sketch)};
+        return EXIT_DONE;
+    }
+    if (c->options.causal || c->options.alibi || c->options.lse || c->options.window ||
+        c->options.softcap || c->options.with.count) {
+        return cli_say(EXIT_USAGE, "'--causal' and its like choose the sketch of an operator; "
+                                   "they need '--op'");
+    }
+    const char *path = cli_one_file(c);
+    if (!path) return EXIT_USAGE;
+    return cli_read_source(c, path, &r->text, &r->source) ? EXIT_DONE : EXIT_ENVIRONMENT;
+}
+
+static int read_dtype(cli *c, cli_request *r) {
+    static const ftl_type types[] = {FTL_F16, FTL_BF16, FTL_F32};
+    const char *wanted = c->options.dtype;
+    for (size_t i = 0; wanted && i < sizeof types / sizeof *types; i++) {
+        if (strcmp(ftl_type_name(types[i]), wanted) != 0) continue;
+        r->options.dtype = types[i];
+        return EXIT_DONE;
+    }
+    if (!wanted) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--dtype' is f16, bf16 or f32; found '%s'", wanted);
+}
+
+static void add_pin(cli_request *r, const char *name, const char *value) {
+    r->pins[r->options.pin_count++] = (ftl_pin){name, value};
+}
+
+static bool is_head_dim(str text, int64_t *value) {
+    return str_to_integer(text, value) && *value >= 1 && *value <= 65536;
+}
+
+/* "128" or "192:128". */
+static int read_head_dim(cli *c, cli_request *r) {
+    if (!c->options.head_dim) return EXIT_DONE;
+    str value = str_from(c->options.head_dim), key = str_cut(&value, ':');
+    if (!value.length) value = key;
+    int64_t d, dv;
+    if (!is_head_dim(key, &d) || !is_head_dim(value, &dv)) {
+        return cli_say(EXIT_USAGE, "'--head-dim' is a length or two, as 128 or 192:128; found '%s'",
+                       c->options.head_dim);
+    }
+    add_pin(r, "d", keep(r, "%lld", (long long)d));
+    add_pin(r, "dv", keep(r, "%lld", (long long)dv));
+    return EXIT_DONE;
+}
+
+static int read_lets(cli *c, cli_request *r) {
+    for (int i = 0; i < c->options.let.count; i++) {
+        str value = str_from(c->options.let.items[i]), name = str_cut(&value, '=');
+        double number;
+        if (!name.length || !str_to_number(value, &number)) {
+            return cli_say(EXIT_USAGE, "'--let' is NAME=VALUE; found '%s'",
+                           c->options.let.items[i]);
+        }
+        add_pin(r, keep(r, "%.*s", STR_ARGS(name)), keep(r, "%.*s", STR_ARGS(value)));
+    }
+    return EXIT_DONE;
+}
+
+int request_open(cli *c, cli_request *r) {
+    *r = (cli_request){.options = {.stop_after = c->options.print_after}};
+    r->options.pins = r->pins;
+    if (c->options.gpu.count) r->options.gpu = c->options.gpu.items[0];
+    int exit_status = read_text(c, r);
+    if (!exit_status) exit_status = read_dtype(c, r);
+    if (!exit_status) exit_status = read_head_dim(c, r);
+    if (!exit_status) exit_status = read_lets(c, r);
+    return exit_status;
+}
+
+void request_done(cli_request *r) {
+    for (int i = 0; i < r->copy_count; i++) free(r->copies[i]);
+    if (r->text.limit_bytes) text_done(&r->text);
+    ftl_free(r->sketch);
+    *r = (cli_request){0};
+}
+
+int request_one_gpu(cli *c, const cli_request *r) {
+    if (c->options.gpu.count > 1) {
+        return cli_say(EXIT_USAGE, "one GPU is expected, found %d", c->options.gpu.count);
+    }
+    if (r->options.gpu) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "for which GPU? '--gpu NAME'; 'flashtl gpus' lists them");
+}
