@@ -115,6 +115,8 @@ static void parse_compute_clause(parser *p, tl_compute *c) {
         parse_atom(p, &c->atom);
     } else if (parse_accept_word(p, "async")) {
         c->is_async = true;
+    } else if (c->operand_count < tl_operation_operands(c->operation)) {
+        parse_fail(p, "',' and another operand");
     } else {
         parse_fail_word(p, "a clause of Compute", words);
     }

@@ -197,6 +197,11 @@ static tl_expr *parse_test(parser *p) {
     if (!p->failed && accept_comparison(p, &operator)) {
         tl_expr *right = parse_expr(p);
         e = binary(p, operator, e, right, begin);
+    } else if (parse_at(p, '=')) {
+        lex_token sign = parse_peek(p);
+        parse_fail(p, "a comparison");
+        diag *hint = diag_report(p->diags, DIAG_DID_YOU_MEAN, parse_token_range(p, sign), STR("=="));
+        diag_replace(hint, STR("=="));
     }
     return e;
 }

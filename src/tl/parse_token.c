@@ -119,6 +119,18 @@ diag_range parse_token_range(const parser *p, lex_token t) {
     return (diag_range){t.begin, t.end > t.begin ? t.end : t.begin + 1};
 }
 
+/* Other languages' signs for our words. */
+static void hint_word_for_sign(parser *p, lex_token t) {
+    static const char *const signs[][2] = {
+        {"&&", "and"}, {"&", "and"}, {"||", "or"}, {"|", "or"}, {"!", "not"}, {"#", "//"}};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        if (!str_is(parse_text(p, t), signs[i][0])) continue;
+        diag *hint = diag_report(p->diags, DIAG_DID_YOU_MEAN, parse_token_range(p, t),
+                                 str_from(signs[i][1]));
+        diag_replace(hint, str_from(signs[i][1]));
+    }
+}
+
 void parse_fail(parser *p, const char *expected) {
     if (p->failed) return;
     p->failed = true;
@@ -130,6 +142,7 @@ void parse_fail(parser *p, const char *expected) {
     str found = describe(p, t);
     if (t.kind == LEX_BAD) {
         diag_report(p->diags, DIAG_UNREADABLE, parse_token_range(p, t), found);
+        hint_word_for_sign(p, t);
         return;
     }
     str expected_text = str_copy(p->memory, str_from(expected));
@@ -153,6 +166,7 @@ void parse_hint_nearest(parser *p, diag_range range, str word, const char *const
     int least = word.length < 6 ? 2 : 3;
     for (int i = 0; words[i]; i++) {
         int distance = str_distance(wanted, lower_copy(p->memory, str_from(words[i])));
+        if (distance == 0) return;
         if (distance < least && (size_t)distance < word.length) {
             least = distance;
             best = words[i];
