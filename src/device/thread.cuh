@@ -6,6 +6,13 @@ __device__ __forceinline__ int ftl_warp_index() {
     return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
 }
 
+// The number of this thread in its block, read anew each time.
+__device__ __forceinline__ int ftl_thread() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() {

@@ -29,9 +29,15 @@ static str join(emit *t, str sum, str term) {
     return sum.length ? emit_format(t, "%.*s + %.*s", STR_ARGS(sum), STR_ARGS(term)) : term;
 }
 
+/* An index times a stride (long long). Indices known not to be negative are made unsigned: a product with
+ * a zero-extended factor takes fewer instructions and no register for its upper half.
+ */
 static str product_text(emit *t, emit_value v, str stride) {
     if (v.low == 1 && v.high == 1) return stride;
-    return emit_format(t, "%.*s * %.*s", STR_ARGS(emit_within(t, v, 13)), STR_ARGS(stride));
+    if (v.low < 0 || emit_is_wide(v) || v.low == v.high) {
+        return emit_format(t, "%.*s * %.*s", STR_ARGS(emit_within(t, v, 13)), STR_ARGS(stride));
+    }
+    return emit_format(t, "(unsigned)%.*s * %.*s", STR_ARGS(emit_within(t, v, 15)), STR_ARGS(stride));
 }
 
 static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
@@ -155,7 +161,7 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
         bool is_row = i == c->tile_axes[0], is_column = c->count == 2 && i == c->tile_axes[1];
         str more = is_row ? row : is_column ? column : (str){0};
         if (more.length) {
-            places[i].value = emit_sum(t, places[i].value, emit_named(emit_format(t, "(%.*s)", STR_ARGS(more)), 0, INT16_MAX));
+            places[i].value = emit_sum(t, places[i].value, (emit_value){.text = more, .precedence = 12, .low = 0, .high = INT16_MAX});
         }
         places[i].row = is_row, places[i].column = is_column;
     }

@@ -83,27 +83,9 @@ static str place_text(emit *t, const char *own, int step, const char *index) {
     return step ? emit_format(t, "%s + %d * %s", own, step, index) : str_from(own);
 }
 
-static str own_part(emit *t, const layout *l, layout_axis axis) {
-    bitmatrix lanes = layout_lane_map(l, axis);
-    str text = emit_terms(t, &lanes);
-    int divisor = 1;
-    for (int i = 0; i < 2; i++) {
-        int step = axis == LAYOUT_ROWS ? l->spread[i].step.row : l->spread[i].step.column;
-        int count = l->spread[i].count;
-        if (step && count > 1) {
-            str digit = divisor == 1 && count == t->warps ? STR("warp") : emit_format(t, "warp / %d %% %d", divisor, count);
-            str part = emit_format(t, "%.*s * %d", STR_ARGS(digit), step);
-            text = str_is(text, "0") ? part : emit_format(t, "%.*s + %.*s", STR_ARGS(part), STR_ARGS(text));
-        }
-        divisor *= count;
-    }
-    return text;
-}
-
 static void declare_own(lines *x) {
-    emit *t = x->t;
-    emit_declare(t, STR("row"), "const int row = %.*s;", STR_ARGS(own_part(t, &x->layout, LAYOUT_ROWS)));
-    emit_declare(t, STR("column"), "const int column = %.*s;", STR_ARGS(own_part(t, &x->layout, LAYOUT_COLUMNS)));
+    emit_fresh_thread(x->t);
+    emit_declare_place(x->t, &x->layout, STR("row"), STR("column"));
 }
 
 static void declare_shared(lines *x, const char *name, str slot) {
@@ -124,8 +106,8 @@ static void declare_pointer(lines *x, const char *name) {
     emit *t = x->t;
     const emit_address *a = &x->address;
     if (!a->row_affine) return;
-    emit_text(t, "%.*s%s = %.*s + row * %.*s + column;", STR_ARGS(a->pointer_type), name, STR_ARGS(a->base),
-              STR_ARGS(row_factor(t, a->row_stride)));
+    str pointer = emit_pointer(t, a, STR("row"), STR("column"));
+    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(a->pointer_type), name, STR_ARGS(pointer));
 }
 
 /* Inside the loops: the pointer to this unit. */
@@ -445,6 +427,7 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
         return false;
     }
     swizzle = access.threads.swizzle_bytes;
+    emit_fresh_thread(t);
     emit_text(t, "unsigned place = %.*s;", STR_ARGS(slot));
     emit_open(t, "{");
     str own = emit_own_address(t, &access.threads);
@@ -501,6 +484,7 @@ static bool ldmatrix_to_fragments(emit *t, const tl_statement *s, const emit_til
     int swizzle = o.threads.swizzle_bytes;
     str name = to->name;
     emit_open(t, "{");
+    emit_fresh_thread(t);
     emit_text(t, "unsigned source = %.*s;", STR_ARGS(from->name));
     emit_open(t, "{");
     str own = emit_own_address(t, &o.threads);
@@ -556,11 +540,13 @@ static void shared_to_fragments(emit *t, const tl_statement *s, const emit_tile 
 static bool open_global_pairs(emit *t, const tl_statement *s, const emit_tile *tile, emit_address *a, bool *guarded) {
     if (!emit_address_of(t, s, tile, a)) return false;
     emit_open(t, "{");
+    emit_fresh_thread(t);
+    emit_declare_own(t, tile);
     if (!a->rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a->rows_left.text));
     if (!a->columns_complete) emit_text(t, "const int columns_left = %.*s;", STR_ARGS(a->columns_left.text));
     if (a->row_affine) {
-        emit_text(t, "%.*smatrix = %.*s + %.*s * %.*s + %.*s;", STR_ARGS(a->pointer_type), STR_ARGS(a->base),
-                  STR_ARGS(tile->own_row), STR_ARGS(row_factor(t, a->row_stride)), STR_ARGS(tile->own_column));
+        str pointer = emit_pointer(t, a, tile->own_row, tile->own_column);
+        emit_text(t, "%.*smatrix = %.*s;", STR_ARGS(a->pointer_type), STR_ARGS(pointer));
     }
     open_pairs(t, tile);
     str guard = {0};
@@ -673,6 +659,8 @@ static void vector_global(emit *t, const tl_statement *s, const emit_tile *v, bo
     emit_address a;
     if (!emit_address_of(t, s, v, &a)) return;
     emit_open(t, "{");
+    emit_fresh_thread(t);
+    emit_declare_own(t, v);
     if (!a.rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a.rows_left.text));
     if (a.row_affine) emit_text(t, "%.*svector = %.*s;", STR_ARGS(a.pointer_type), STR_ARGS(a.base));
     int opened = open_vector(t, v);
@@ -706,6 +694,8 @@ static void vector_shared(emit *t, const tl_statement *s, const emit_tile *v, co
     }
     const char *type = emit_type_word(shared->type);
     emit_open(t, "{");
+    emit_fresh_thread(t);
+    emit_declare_own(t, v);
     str guard = loads ? (str){0} : single_holder(t, v);
     int opened = open_vector(t, v);
     str slot = loads ? shared->name : fill_slot(t, shared);

@@ -190,6 +190,12 @@ static void index_names(const item *x, str names[2]) {
     names[1] = columns ? tile->axes[0].index : tile->axis_count > 1 ? tile->axes[1].index : (str){0};
 }
 
+static bool uses_places(const item *x) {
+    str names[2];
+    index_names(x, names);
+    return statement_uses(x->s, names[0]) || statement_uses(x->s, names[1]);
+}
+
 static void declare_first(emit *t, const item *x) {
     str names[2];
     index_names(x, names);
@@ -403,6 +409,7 @@ static str new_value(emit *t, const item *x, const mask *m, int e) {
 }
 
 static void reduce_pair(emit *t, const item *x) {
+    /* A sum takes one element after the other: added up in pairs first, the pairs would wait in registers. */
     str a = emit_real(t, operand_value(t, x, 0, 0)), b = emit_real(t, operand_value(t, x, 0, 1));
     str to = emit_element(t, x->target, &x->frame->shape, 0);
     if (x->s->compute.operation == TL_ROW_MAX) {
@@ -410,7 +417,7 @@ static void reduce_pair(emit *t, const item *x) {
         return;
     }
     if (!x->partial) to = emit_format(t, "sum_of_%.*s", STR_ARGS(to));
-    emit_text(t, "%.*s = ftl_add(%.*s, ftl_add(%.*s, %.*s));", STR_ARGS(to), STR_ARGS(to), STR_ARGS(a), STR_ARGS(b));
+    emit_text(t, "%.*s = ftl_add(ftl_add(%.*s, %.*s), %.*s);", STR_ARGS(to), STR_ARGS(to), STR_ARGS(a), STR_ARGS(b));
 }
 
 static void statement_on_pair(emit *t, const item *x, const mask *m) {
@@ -505,19 +512,20 @@ static void finish_reduction(emit *t, const item *x) {
 static void emit_group(run *r, const int *group, int count) {
     emit *t = r->t;
     mask masks[RUN_MAX];
-    bool scoped = false;
+    bool scoped = false, places = false;
     for (int i = 0; i < count; i++) {
         const item *x = &r->items[group[i]];
-        str names[2];
-        index_names(x, names);
-        scoped |= statement_uses(x->s, names[0]) || statement_uses(x->s, names[1]);
+        places |= uses_places(x);
         scoped |= x->reduces && !x->partial && x->s->compute.operation == TL_ROW_SUM;
     }
     if (count == 1) emit_header(t, r->items[group[0]].s);
+    scoped |= places;
     if (scoped) emit_open(t, "{");
+    if (places) emit_fresh_thread(t);
     for (int i = 0; i < count; i++) {
         const item *x = &r->items[group[i]];
         masks[i] = (mask){.x = x};
+        if (uses_places(x)) emit_declare_own(t, x->frame);
         declare_first(t, x);
         if (x->s->compute.operation == TL_MASK) find_limits(t, &masks[i], x->s->compute.condition);
         if (x->reduces) start_reduction(t, x);

@@ -172,6 +172,12 @@ str emit_clean(emit *t, str name); /* no word of C++ or of the text's own */
 void emit_make_tiles(emit *t);
 void emit_declare_shared(emit *t);
 void emit_declare_register(emit *t, const tl_statement *allocation);
+/* In a block of its own: this thread's number, read anew, so that nothing made from it occupies registers
+ * through the loops in between; and its place in a layout.
+ */
+void emit_fresh_thread(emit *t);
+void emit_declare_place(emit *t, const layout *l, str row, str column);
+void emit_declare_own(emit *t, const emit_tile *tile);
 emit_tile *emit_tile_of(emit *t, const tl_expr *name);       /* NULL when it is none */
 emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
 emit_tile *emit_target_of(emit *t, const tl_statement *compute);

@@ -215,11 +215,22 @@ void emit_declare_register(emit *t, const tl_statement *s) {
         emit_text(t, "%.*s %.*s%.*s;", STR_ARGS(emit_array_type(tile)), STR_ARGS(tile->name),
                   STR_ARGS(dimensions(t, tile)));
         t->array_registers += array_length(tile);
-        emit_declare(t, tile->own_row, "const int %.*s = %.*s;", STR_ARGS(tile->own_row),
-                     STR_ARGS(own_text(t, &tile->layout, LAYOUT_ROWS)));
-        emit_declare(t, tile->own_column, "const int %.*s = %.*s;", STR_ARGS(tile->own_column),
-                     STR_ARGS(own_text(t, &tile->layout, LAYOUT_COLUMNS)));
     }
+}
+
+void emit_fresh_thread(emit *t) {
+    emit_declare(t, STR("thread"), "const int thread = ftl_thread();");
+    emit_declare(t, STR("lane"), "const int lane = thread & 31;");
+    emit_declare(t, STR("warp"), "const int warp = thread >> 5;");
+}
+
+void emit_declare_place(emit *t, const layout *l, str row, str column) {
+    emit_declare(t, row, "const int %.*s = %.*s;", STR_ARGS(row), STR_ARGS(own_text(t, l, LAYOUT_ROWS)));
+    emit_declare(t, column, "const int %.*s = %.*s;", STR_ARGS(column), STR_ARGS(own_text(t, l, LAYOUT_COLUMNS)));
+}
+
+void emit_declare_own(emit *t, const emit_tile *tile) {
+    emit_declare_place(t, &tile->layout, tile->own_row, tile->own_column);
 }
 
 /* The C expression of one element, inside the loops of a frame: m16, n8, half over fragments; down,
