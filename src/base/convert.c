@@ -1,0 +1,215 @@
+#include "base/convert.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* A binary format: 'fraction' stored bits; exponents from 'least' (below it, subnormals). */
+typedef struct format_shape {
+    int fraction, least;
+    double most;     /* the largest finite value */
+    bool saturates;  /* instead of overflowing to infinity */
+} format_shape;
+
+static const format_shape shapes[] = {
+    [CONVERT_F16] = {10, -14, 65504.0, false},
+    [CONVERT_BF16] = {7, -126, 0x1.fep127, false},
+    [CONVERT_F32] = {23, -126, 0x1.fffffep127, false},
+    [CONVERT_E4M3] = {3, -6, 448.0, true},
+    [CONVERT_E5M2] = {2, -14, 57344.0, true},
+};
+
+size_t convert_bytes(convert_format format) {
+    switch (format) {
+    case CONVERT_F16:
+    case CONVERT_BF16: return 2;
+    case CONVERT_E4M3:
+    case CONVERT_E5M2: return 1;
+    case CONVERT_F64: return 8;
+    default: return 4;
+    }
+}
+
+static uint64_t bits_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double from_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Rounds the significand by adding half a unit (a little less where the kept part is even) and
+ * cutting; a carry into the exponent is what rounding up to the next power of two means.
+ */
+static double round_shape(const format_shape *shape, double value) {
+    if (isnan(value) || value == 0) return value;
+    double size = fabs(value);
+    if (size < ldexp(1, shape->least)) {
+        double unit = ldexp(1, shape->least - shape->fraction);
+        return copysign(nearbyint(size / unit) * unit, value);
+    }
+    int cut = 52 - shape->fraction;
+    uint64_t bits = bits_of(size);
+    bits += ((UINT64_C(1) << (cut - 1)) - 1) + ((bits >> cut) & 1);
+    bits &= ~((UINT64_C(1) << cut) - 1);
+    double rounded = isinf(size) ? size : from_bits(bits);
+    if (rounded > shape->most) rounded = shape->saturates ? shape->most : (double)INFINITY;
+    return copysign(rounded, value);
+}
+
+static double round_i32(double value) {
+    if (isnan(value)) return 0;
+    double rounded = nearbyint(value);
+    return rounded < INT32_MIN ? INT32_MIN : rounded > INT32_MAX ? INT32_MAX : rounded;
+}
+
+double convert_round(convert_format format, double value) {
+    switch (format) {
+    case CONVERT_F64: return value;
+    case CONVERT_F32: return (double)(float)value;
+    case CONVERT_I32: return round_i32(value);
+    default: return round_shape(&shapes[format], value);
+    }
+}
+
+/* In the range of normal values and away from overflow the cut alone is right, and vectorises. */
+static void round_normal(const format_shape *shape, double *values, size_t count) {
+    int cut = 52 - shape->fraction;
+    uint64_t half = (UINT64_C(1) << (cut - 1)) - 1, mask = ~((UINT64_C(1) << cut) - 1);
+    double least = ldexp(1, shape->least), most = shape->most;
+    for (size_t i = 0; i < count; i++) {
+        double size = fabs(values[i]);
+        if (size >= least && size <= most) {
+            uint64_t bits = bits_of(values[i]);
+            values[i] = from_bits((bits + half + ((bits >> cut) & 1)) & mask);
+        } else {
+            values[i] = round_shape(shape, values[i]);
+        }
+    }
+}
+
+void convert_round_all(convert_format format, double *values, size_t count) {
+    switch (format) {
+    case CONVERT_F64: break;
+    case CONVERT_F32:
+        for (size_t i = 0; i < count; i++) values[i] = (double)(float)values[i];
+        break;
+    case CONVERT_I32:
+        for (size_t i = 0; i < count; i++) values[i] = round_i32(values[i]);
+        break;
+    default: round_normal(&shapes[format], values, count); break;
+    }
+}
+
+/* --- bits --------------------------------------------------------------------------------------- */
+
+static uint32_t f32_bits(double value) {
+    float f = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static int sign_position(convert_format format) {
+    return format == CONVERT_F16 || format == CONVERT_BF16 ? 15 : 7;
+}
+
+/* The largest exponent field: of infinities and NaN. e4m3 has only NaN there, all bits set. */
+static uint32_t special_bits(convert_format format) {
+    const format_shape *shape = &shapes[format];
+    int exponent_bits = sign_position(format) - shape->fraction;
+    return ((UINT32_C(1) << exponent_bits) - 1) << shape->fraction;
+}
+
+uint32_t convert_to_bits(convert_format format, double value) {
+    if (format == CONVERT_F32) return f32_bits(value);
+    if (format == CONVERT_I32) return (uint32_t)(int32_t)round_i32(value);
+    const format_shape *shape = &shapes[format];
+    uint32_t sign = (signbit(value) ? UINT32_C(1) : 0) << sign_position(format);
+    if (isnan(value)) {
+        uint32_t quiet = format == CONVERT_E4M3 ? 7 : UINT32_C(1) << (shape->fraction - 1);
+        return sign | special_bits(format) | quiet;
+    }
+    double size = fabs(round_shape(shape, value));
+    if (isinf(size)) return sign | special_bits(format);
+    if (size < ldexp(1, shape->least)) {
+        return sign | (uint32_t)ldexp(size, shape->fraction - shape->least);
+    }
+    uint64_t bits = bits_of(size);
+    int exponent = (int)(bits >> 52) - 1023 - shape->least + 1;
+    uint32_t fraction = (uint32_t)((bits & ((UINT64_C(1) << 52) - 1)) >> (52 - shape->fraction));
+    return sign | ((uint32_t)exponent << shape->fraction) | fraction;
+}
+
+double convert_from_bits(convert_format format, uint32_t bits) {
+    if (format == CONVERT_I32) return (double)(int32_t)bits;
+    if (format == CONVERT_F32) {
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        return (double)f;
+    }
+    const format_shape *shape = &shapes[format];
+    int position = sign_position(format);
+    double sign = (bits >> position) & 1 ? -1.0 : 1.0;
+    uint32_t size = bits & ((UINT32_C(1) << position) - 1);
+    uint32_t special = special_bits(format);
+    bool is_special = format == CONVERT_E4M3 ? size == (special | 7) : size >= special;
+    if (is_special) {
+        bool is_infinite = size == special && format != CONVERT_E4M3;
+        return copysign(is_infinite ? (double)INFINITY : (double)NAN, sign);
+    }
+    uint32_t exponent = size >> shape->fraction;
+    uint32_t fraction = size & ((UINT32_C(1) << shape->fraction) - 1);
+    if (exponent == 0) return sign * ldexp((double)fraction, shape->least - shape->fraction);
+    /* by bits: a table of powers of two without one */
+    uint64_t wide = (uint64_t)((int)exponent + shape->least - 1 + 1023) << 52 |
+                    (uint64_t)fraction << (52 - shape->fraction);
+    return sign * from_bits(wide);
+}
+
+/* --- memory ------------------------------------------------------------------------------------- */
+
+void convert_load(convert_format format, const void *from, ptrdiff_t stride, size_t count,
+                  double *to) {
+    size_t bytes = convert_bytes(format);
+    const unsigned char *at = from;
+    ptrdiff_t step = stride * (ptrdiff_t)bytes;
+    for (size_t i = 0; i < count; i++, at += i < count ? step : 0) {
+        if (format == CONVERT_F64) {
+            memcpy(&to[i], at, sizeof *to);
+        } else if (bytes == 4) {
+            uint32_t bits;
+            memcpy(&bits, at, sizeof bits);
+            to[i] = convert_from_bits(format, bits);
+        } else if (bytes == 2) {
+            uint16_t bits;
+            memcpy(&bits, at, sizeof bits);
+            to[i] = convert_from_bits(format, bits);
+        } else {
+            to[i] = convert_from_bits(format, *at);
+        }
+    }
+}
+
+void convert_store(convert_format format, const double *from, size_t count, void *to,
+                   ptrdiff_t stride) {
+    size_t bytes = convert_bytes(format);
+    unsigned char *at = to;
+    ptrdiff_t step = stride * (ptrdiff_t)bytes;
+    for (size_t i = 0; i < count; i++, at += i < count ? step : 0) {
+        if (format == CONVERT_F64) {
+            memcpy(at, &from[i], sizeof *from);
+            continue;
+        }
+        uint32_t bits = convert_to_bits(format, from[i]);
+        uint16_t half = (uint16_t)bits;
+        uint8_t byte = (uint8_t)bits;
+        if (bytes == 4) memcpy(at, &bits, 4);
+        else if (bytes == 2) memcpy(at, &half, 2);
+        else *at = byte;
+    }
+}

@@ -1,0 +1,37 @@
+/* What a case's tensors and scalars hold. */
+#ifndef FLASHTL_VERIFY_INPUTS_H
+#define FLASHTL_VERIFY_INPUTS_H
+
+#include "verify/buffer.h"
+
+/* All that one case works on. */
+typedef struct case_data {
+    const verify_program *program;
+    const verify_case *of;
+    uint64_t seed;
+    buffer *tensors;     /* by position in plan->tensors */
+    ftl_scalar *scalars; /* by position in plan->scalars */
+    ftl_tensor *arguments_of_tensors;
+    ftl_arguments arguments;
+} case_data;
+
+/* Lays out and fills everything. False, with a sentence, when the program's conditions exclude the
+ * case or its inputs cannot be made up (an integer table).
+ */
+bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]);
+
+buffer *inputs_find(const case_data *data, const char *name); /* NULL when there is none */
+double inputs_scalar(const case_data *data, const char *name, double otherwise);
+int64_t inputs_size(const verify_program *program, const verify_case *c, const char *name,
+                    int64_t otherwise);
+/* Q, K and V are there, with matrices (q, d), (kv, d), (kv, dv). */
+bool inputs_have_keys(const verify_program *program);
+
+/* DOMINANT: the key that dominates in a matrix of K; kv_head counts over all heads and batches. */
+int64_t inputs_dominant_key(const verify_program *program, const verify_case *c, int64_t kv_head);
+/* How many elements of an axis a block of the kernel takes, as far as the plan says: up to 'most'
+ * different values, ascending.
+ */
+int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most);
+
+#endif

@@ -1,0 +1,63 @@
+/* The operators that are no attention. */
+#include "verify/reference.h"
+#include "verify/reference_product.h"
+
+#include <math.h>
+
+static void product(const double *a, const double *b, int64_t step_column, int64_t step_x,
+                    int64_t m, int64_t n, int64_t k, double *c, arena *scratch) {
+    arena_mark mark = arena_here(scratch);
+    double *rows = arena_array(scratch, double, k *PRODUCT_ROWS + 1);
+    double *sums = arena_array(scratch, double, n *PRODUCT_ROWS + 1);
+    for (int64_t i = 0; i < m; i += PRODUCT_ROWS) {
+        int64_t count = m - i < PRODUCT_ROWS ? m - i : PRODUCT_ROWS;
+        product_interleave(a + i * k, k, count, k, rows);
+        product_rows(rows, b, step_column, step_x, n, k, sums);
+        for (int64_t r = 0; r < count; r++) {
+            for (int64_t j = 0; j < n; j++) c[(i + r) * n + j] = sums[j * PRODUCT_ROWS + r];
+        }
+    }
+    arena_reset(scratch, mark);
+}
+
+static double gelu(double x) {
+    return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+}
+
+void reference_gemm(const double *a, const double *b, const double *bias, int64_t m, int64_t n,
+                    int64_t k, convert_format model, double *c, arena *scratch) {
+    product(a, b, 1, n, m, n, k, c, scratch);
+    convert_round_all(model, c, (size_t)(m * n));
+    for (int64_t i = 0; bias && i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double sum = convert_round(model, c[i * n + j] + bias[j]);
+            c[i * n + j] = convert_round(model, gelu(sum));
+        }
+    }
+}
+
+void reference_chained(const double *a, const double *b, const double *c, int64_t m, int64_t n,
+                       int64_t d, int64_t dv, convert_format model, double *out, arena *scratch) {
+    arena_mark mark = arena_here(scratch);
+    enum { ROWS = 64 }; /* a strip of the first product at a time */
+    double *strip = arena_array(scratch, double, ROWS *n + 1);
+    for (int64_t i = 0; i < m; i += ROWS) {
+        int64_t rows = m - i < ROWS ? m - i : ROWS;
+        product(a + i * d, b, d, 1, rows, n, d, strip, scratch);
+        convert_round_all(model, strip, (size_t)(rows * n));
+        product(strip, c, 1, dv, rows, dv, n, out + i * dv, scratch);
+    }
+    convert_round_all(model, out, (size_t)(m * dv));
+    arena_reset(scratch, mark);
+}
+
+void reference_softmax(const double *x, int64_t m, int64_t n, convert_format model, double *y) {
+    for (int64_t i = 0; i < m; i++) {
+        const double *row = x + i * n;
+        double most = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < n; j++) most = row[j] > most || isnan(row[j]) ? row[j] : most;
+        for (int64_t j = 0; j < n; j++) sum += exp(row[j] - most);
+        for (int64_t j = 0; j < n; j++)
+            y[i * n + j] = convert_round(model, exp(row[j] - most) / sum);
+    }
+}

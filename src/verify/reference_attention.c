@@ -1,0 +1,105 @@
+/* Attention, row by row: all scores of a row, its maximum, its sum. Eight rows share the loads. */
+#include "verify/reference.h"
+#include "verify/reference_product.h"
+
+#include <math.h>
+#include <string.h>
+
+void reference_attention_keys(const reference_attention *p, int64_t i, int64_t *begin,
+                              int64_t *end) {
+    int64_t place = i + p->kv_len - p->q_len;
+    *begin = 0, *end = p->kv_len;
+    if (p->is_causal && place + 1 < *end) *end = place + 1;
+    if (p->window && !p->is_causal && place + p->window < *end) *end = place + p->window;
+    if (p->window && place - p->window + 1 > *begin) *begin = place - p->window + 1;
+    if (*end < *begin) *end = *begin;
+}
+
+/* One score, after the product. A model rounds where a framework would store the matrix. */
+static double finish_score(const reference_attention *p, double score, int64_t i, int64_t j,
+                           convert_format model) {
+    score = convert_round(model, score);
+    if (p->softcap > 0) score = convert_round(model, p->softcap * tanh(score / p->softcap));
+    if (p->slope != 0) {
+        double distance = fabs((double)(j - (i + p->kv_len - p->q_len)));
+        score = convert_round(model, score - p->slope * distance);
+    }
+    return score;
+}
+
+/* Scores (keys, 8) to weights, in place; keys that a row does not see get 0. */
+static void softmax_row(const reference_attention *p, int64_t i, int r, int64_t from, int64_t to,
+                        convert_format model, double *scores, double *lse) {
+    int64_t begin, end;
+    reference_attention_keys(p, i, &begin, &end);
+    double most = -INFINITY, sum = 0;
+    for (int64_t j = begin; j < end; j++) {
+        double *score = &scores[(j - from) * PRODUCT_ROWS + r];
+        *score = finish_score(p, *score, i, j, model);
+        if (*score > most || isnan(*score)) most = *score;
+    }
+    for (int64_t j = from; j < to; j++) {
+        double *score = &scores[(j - from) * PRODUCT_ROWS + r];
+        *score = j >= begin && j < end ? exp(*score - most) : 0;
+        sum += *score;
+    }
+    double inverse = begin < end ? 1 / sum : 0;
+    for (int64_t j = begin; j < end; j++) {
+        double *score = &scores[(j - from) * PRODUCT_ROWS + r];
+        *score = convert_round(model, *score * inverse);
+    }
+    if (lse) *lse = begin < end ? most + log(sum) : -INFINITY;
+}
+
+typedef struct work {
+    double *q, *k, *scores, *out; /* k: NULL, or the keys as the model stores them */
+} work;
+
+static void eight_rows(const reference_attention *p, int64_t first, int64_t rows,
+                       convert_format model, const work *w, double *out, double *lse) {
+    int64_t from = p->kv_len, to = 0, begin, end;
+    for (int64_t r = 0; r < rows; r++) {
+        reference_attention_keys(p, first + r, &begin, &end);
+        if (begin >= end) continue;
+        if (begin < from) from = begin;
+        if (end > to) to = end;
+    }
+    if (from > to) from = to;
+    product_interleave(p->q + first * p->d, p->d, rows, p->d, w->q);
+    const double *k = w->k ? w->k : p->k;
+    if (to > from) product_rows(w->q, k + from * p->d, p->d, 1, to - from, p->d, w->scores);
+    if (!w->k) {
+        for (int64_t x = 0; x < (to - from) * PRODUCT_ROWS; x++) w->scores[x] *= p->scale;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        softmax_row(p, first + r, (int)r, from, to, model, w->scores, lse ? &lse[r] : NULL);
+    }
+    if (to > from) {
+        product_rows(w->scores, p->v + from * p->dv, 1, p->dv, p->dv, to - from, w->out);
+    } else {
+        memset(w->out, 0, (size_t)(p->dv * PRODUCT_ROWS) * sizeof *w->out);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t e = 0; e < p->dv; e++) {
+            out[r * p->dv + e] = convert_round(model, w->out[e * PRODUCT_ROWS + r]);
+        }
+    }
+}
+
+void reference_attention_rows(const reference_attention *p, int64_t first, int64_t count,
+                              convert_format model, double *out, double *lse, arena *scratch) {
+    arena_mark mark = arena_here(scratch);
+    work w = {.q = arena_array(scratch, double, p->d *PRODUCT_ROWS + 1),
+              .scores = arena_array(scratch, double, p->kv_len *PRODUCT_ROWS + 1),
+              .out = arena_array(scratch, double, p->dv *PRODUCT_ROWS + 1)};
+    if (model != CONVERT_F64) { /* the scale goes into the keys, another order of operations */
+        w.k = arena_array(scratch, double, p->kv_len * p->d + 1);
+        for (int64_t x = 0; x < p->kv_len * p->d; x++) w.k[x] = p->k[x] * p->scale;
+        convert_round_all(model, w.k, (size_t)(p->kv_len * p->d));
+    }
+    for (int64_t r = 0; r < count; r += PRODUCT_ROWS) {
+        int64_t rows = count - r < PRODUCT_ROWS ? count - r : PRODUCT_ROWS;
+        eight_rows(p, first + r, rows, model, &w, out + r * p->dv, lse ? lse + r : NULL);
+    }
+    arena_reset(scratch, mark);
+}

@@ -1,0 +1,107 @@
+/* Element formats, exhaustively: every bit pattern, every midpoint and its neighbours. */
+#include "base/convert.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+static uint32_t pattern_count(convert_format format) {
+    return convert_bytes(format) == 2 ? 65536 : 256;
+}
+
+static const convert_format small_formats[] = {CONVERT_F16, CONVERT_BF16, CONVERT_E4M3, CONVERT_E5M2};
+
+static void patterns_come_back(void **state) {
+    (void)state;
+    for (int f = 0; f < 4; f++) {
+        convert_format format = small_formats[f];
+        for (uint32_t bits = 0; bits < pattern_count(format); bits++) {
+            double value = convert_from_bits(format, bits);
+            uint32_t again = convert_to_bits(format, value);
+            if (isnan(value)) {
+                assert_true(isnan(convert_from_bits(format, again)));
+                continue;
+            }
+            uint32_t expected = bits;
+            /* e5m2 has infinities, but conversions into it saturate. */
+            if (format == CONVERT_E5M2 && isinf(value)) expected = bits - 1;
+            assert_int_equal(again, expected);
+            assert_true(isinf(value) || convert_round(format, value) == value);
+        }
+    }
+}
+
+/* Between each two neighbours: just below the middle goes down, just above up, the middle to even. */
+static void midpoints_go_to_even(void **state) {
+    (void)state;
+    for (int f = 0; f < 4; f++) {
+        convert_format format = small_formats[f];
+        uint32_t half = pattern_count(format) / 2;
+        for (uint32_t bits = 0; bits + 1 < half; bits++) {
+            double low = convert_from_bits(format, bits), high = convert_from_bits(format, bits + 1);
+            if (!isfinite(low) || !isfinite(high)) break;
+            double middle = low + (high - low) / 2;
+            for (int sign = 0; sign < 2; sign++) {
+                double s = sign ? -1 : 1;
+                uint32_t top = sign ? half : 0;
+                assert_int_equal(convert_to_bits(format, s * nextafter(middle, 0)), bits | top);
+                assert_int_equal(convert_to_bits(format, s * nextafter(middle, 1e300)), (bits + 1) | top);
+                assert_int_equal(convert_to_bits(format, s * middle), (bits + (bits & 1)) | top);
+                double all[2] = {s * middle, s * nextafter(middle, 0)};
+                convert_round_all(format, all, 2);
+                assert_true(all[0] == convert_round(format, s * middle));
+                assert_true(all[1] == s * low);
+            }
+        }
+    }
+}
+
+static void known_values(void **state) {
+    (void)state;
+    assert_int_equal(convert_to_bits(CONVERT_F16, 1.0), 0x3c00);
+    assert_int_equal(convert_to_bits(CONVERT_F16, 65519.99), 0x7bff);
+    assert_int_equal(convert_to_bits(CONVERT_F16, 65520.0), 0x7c00);
+    assert_int_equal(convert_to_bits(CONVERT_F16, -0.0), 0x8000);
+    assert_int_equal(convert_to_bits(CONVERT_F16, 0x1p-24), 1);
+    assert_int_equal(convert_to_bits(CONVERT_F16, 0x1p-25), 0);
+    assert_int_equal(convert_to_bits(CONVERT_BF16, 1.0), 0x3f80);
+    assert_int_equal(convert_to_bits(CONVERT_BF16, 3.3895313892515355e38), 0x7f7f);
+    assert_int_equal(convert_to_bits(CONVERT_BF16, 1e39), 0x7f80);
+    assert_int_equal(convert_to_bits(CONVERT_E4M3, 1.0), 0x38);
+    assert_int_equal(convert_to_bits(CONVERT_E4M3, 1e9), 0x7e);
+    assert_int_equal(convert_to_bits(CONVERT_E4M3, -INFINITY), 0xfe);
+    assert_int_equal(convert_to_bits(CONVERT_E5M2, 1e9), 0x7b);
+    assert_int_equal(convert_to_bits(CONVERT_E4M3, NAN) & 0x7f, 0x7f);
+    assert_int_equal(convert_to_bits(CONVERT_I32, -2.5), (uint32_t)-2);
+    assert_int_equal(convert_to_bits(CONVERT_I32, 1e20), INT32_MAX);
+}
+
+static void memory_takes_strides(void **state) {
+    (void)state;
+    const double values[4] = {1, -2.5, 1000, 0.1};
+    for (int f = 0; f <= CONVERT_F64; f++) {
+        convert_format format = (convert_format)f;
+        unsigned char bytes[128];
+        double back[4];
+        memset(bytes, 0xee, sizeof bytes);
+        convert_store(format, values, 4, bytes + 1, 3); /* not aligned */
+        convert_load(format, bytes + 1, 3, 4, back);
+        for (int i = 0; i < 4; i++) assert_true(back[i] == convert_round(format, values[i]));
+        assert_int_equal(bytes[0], 0xee);
+        assert_int_equal(bytes[1 + convert_bytes(format)], 0xee);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_come_back),
+        cmocka_unit_test(midpoints_go_to_even),
+        cmocka_unit_test(known_values),
+        cmocka_unit_test(memory_takes_strides),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
