@@ -16,9 +16,10 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     if (!tl_infer_axes(kernel, memory, diags)) return false;
     const model *m = model_build(memory, kernel);
     if (!rules_shapes(m, diags)) return false;
-    bool right = rules_types(m, target, diags);
+    bool types_fit = rules_types(m, target, diags), right = types_fit;
     right &= layouts_check(memory, m, diags, facts);
     right &= rules_budgets(memory, m, target, diags, facts);
+    if (!types_fit) return false; /* who does what, where and when is not clear then */
     right &= rules_outputs(m, diags);
     const extents *x = extents_choose(memory, m);
     events_result events = events_run(memory, m, x);
@@ -33,7 +34,9 @@ bool check_sketch(tl_program *program, diag_list *diags) {
     bool right = true;
     for (tl_kernel *k = program->first; k; k = k->next) {
         bool fits = rules_sketch_shapes(k, program->memory, diags);
-        right &= tl_infer_axes(k, program->memory, diags) && fits;
+        fits &= tl_infer_axes(k, program->memory, diags);
+        if (fits) fits = rules_sketch_layouts(k, program->memory, diags);
+        right &= fits;
     }
     return right;
 }

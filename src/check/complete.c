@@ -14,19 +14,6 @@ static void open_at(completeness *c, diag_id id, diag_range range, str name) {
     c->failed = true;
 }
 
-static bool finds_no_open(void *context, const tl_expr *e) {
-    const tl_expr **found = context;
-    if (!e->symbol || e->symbol->kind != TL_SYMBOL_OPEN) return true;
-    *found = e;
-    return false;
-}
-
-static void check_sizes(completeness *c, const tl_expr *e) {
-    const tl_expr *found = NULL;
-    model_visit(e, finds_no_open, &found);
-    if (found) open_at(c, DIAG_OPEN_SIZE, found->range, found->text);
-}
-
 static bool finds_no_index(void *context, const tl_expr *e) {
     (void)context;
     return !(e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX);
@@ -41,7 +28,6 @@ static void check_allocate(completeness *c, tl_statement *s) {
     str name = a->name_count ? a->names[0] : STR("");
     if (a->space == TL_GLOBAL) return;
     if (a->type == TL_OPEN) open_at(c, DIAG_OPEN_TYPE, s->name_range.end ? s->name_range : s->range, name);
-    if (!a->shape.count) open_at(c, DIAG_OPEN_SHAPE, s->range, name);
     for (int i = 0; i < a->shape.count; i++) {
         int64_t value;
         if (tl_known_integer(a->shape.items[i], &value)) continue;
@@ -58,9 +44,6 @@ static void check_allocate(completeness *c, tl_statement *s) {
         str most = str_format(c->memory, "%d", MODEL_STAGES_MAX);
         open_at(c, DIAG_STAGES, a->stages->range, most);
     }
-    if (a->channel.length && !str_is(a->channel, "mbarrier")) {
-        open_at(c, DIAG_UNKNOWN_CHANNEL, s->range, a->channel);
-    }
 }
 
 static void check_copy(completeness *c, tl_statement *s) {
@@ -76,7 +59,6 @@ static void check_copy(completeness *c, tl_statement *s) {
     if (has_index && copy->shape.count && !copy->place.is_given) {
         open_at(c, DIAG_OPEN_PLACE, s->range, name);
     }
-    for (int i = 0; i < copy->place.count; i++) check_sizes(c, copy->place.items[i].at);
 }
 
 static void check_compute(completeness *c, tl_statement *s) {
@@ -113,14 +95,6 @@ static void check_statement(completeness *c, tl_statement *s) {
     case TL_ALLOCATE: check_allocate(c, s); break;
     case TL_COPY: check_copy(c, s); break;
     case TL_COMPUTE: check_compute(c, s); break;
-    case TL_FOR:
-        check_sizes(c, s->loop.from);
-        check_sizes(c, s->loop.to);
-        break;
-    case TL_IF: check_sizes(c, s->branch.condition); break;
-    case TL_GRID:
-        for (int i = 0; i < s->grid.count; i++) check_sizes(c, s->grid.items[i].extent);
-        break;
     case TL_HOLE: open_at(c, DIAG_OPEN_HOLE, s->range, STR("")); break;
     default: break;
     }

@@ -8,19 +8,17 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
                                str name) {
     bool was_tainted = mc->is_tainted;
     mc->is_tainted = true;
-    bool known = tile >= 0 && mc->reported[tile];
-    for (int i = 0; i < mc->findings.count && tile < 0; i++) {
+    for (int i = 0; i < mc->findings.count; i++) {
         const events_finding *f = &mc->findings.items[i];
-        known |= f->fault == fault && f->at == (step ? step->statement : NULL);
+        bool same = tile >= 0 ? str_equal(f->name, name) : f->at == (step ? step->statement : NULL);
+        if (f->fault == fault && same) return NULL;
     }
-    if (known) return NULL;
     /* One mistake often makes several rules fail in a run; the first one names it. */
     bool follows = fault == FAULT_DEADLOCK || fault == FAULT_NOTHING_COMES ||
                    fault == FAULT_NEVER_WAITED || fault == FAULT_CONTRACTED || fault == FAULT_PLACE ||
                    fault == FAULT_UNFINISHED_AT_END || fault == FAULT_TURN_AT_END ||
                    fault == FAULT_HELD_AT_END || fault == FAULT_END || fault == FAULT_NOT_COVERED;
     if ((follows && was_tainted) || mc->findings.count == FINDINGS_MAX) return NULL;
-    if (tile >= 0) mc->reported[tile] = true;
     events_finding finding = {.fault = fault, .name = name, .at = step ? step->statement : NULL};
     if (step) {
         finding.range = step->statement->range;
@@ -78,17 +76,17 @@ static void start_run(machine *mc, const extents_run *run) {
 /* H7: what an executor must have given back when its tile ends. */
 static void check_tile_end(machine *mc, machine_process *p, const model_step *step) {
     const model *m = mc->model;
-    for (int c = 0; c < m->cursor_count; c++) {
-        if (m->cursors[c].role != p->role || p->waits[c] == p->releases[c]) continue;
-        events_finding *f = machine_report(mc, FAULT_HELD_AT_END, step, m->cursors[c].tile,
-                                           m->cursors[c].name);
-        if (f) f->at = p->waited_at[c], f->range = p->waited_at[c]->range;
-    }
     if (p->flight_count) {
         const machine_flight *flight = &p->flights[0];
         str name = flight->tile >= 0 ? m->tiles[flight->tile].name : flight->stores->name;
         machine_report(mc, FAULT_UNFINISHED_AT_END, flight->step, flight->tile, name);
         p->flight_count = 0;
+    }
+    for (int c = 0; c < m->cursor_count; c++) {
+        if (m->cursors[c].role != p->role || p->waits[c] == p->releases[c]) continue;
+        events_finding *f = machine_report(mc, FAULT_HELD_AT_END, step, m->cursors[c].tile,
+                                           m->cursors[c].name);
+        if (f) f->at = p->waited_at[c], f->range = p->waited_at[c]->range;
     }
     for (int t = 0; t < m->turn_count; t++) {
         if (p->has_turn[t]) machine_report(mc, FAULT_TURN_AT_END, step, -1, m->turns[t].name);
@@ -284,13 +282,22 @@ static const tl_statement *holder_of(const machine *mc, int tile) {
     return NULL;
 }
 
+/* Will nobody fill the channel any more: is its filler at its end, or the one that waits? */
+static bool filler_is_done(const machine *mc, int tile, const machine_process *waiting) {
+    int filler = mc->model->tiles[tile].role;
+    if (filler < 0 || filler == waiting->role) return true;
+    const model_role *role = &mc->model->roles[filler];
+    for (int i = 0; i < role->processes; i++) {
+        if (!mc->processes[role->first_process + i].is_done) return false;
+    }
+    return true;
+}
+
 static void report_stuck(machine *mc) {
     const machine_process *first = NULL;
-    int stuck = 0;
     for (int i = 0; i < mc->model->process_count; i++) {
         const machine_process *p = &mc->processes[i];
         if (!p->is_blocked) continue;
-        stuck++;
         const model_step *step = &mc->model->roles[p->role].steps[p->at];
         const model_step *best = first ? &mc->model->roles[first->role].steps[first->at] : NULL;
         if (!best || (best->kind == STEP_WAIT && step->kind != STEP_WAIT)) first = p;
@@ -316,7 +323,7 @@ static void report_stuck(machine *mc) {
         }
         return;
     }
-    if (step->subject == SUBJECT_CHANNEL && stuck == 1) {
+    if (step->subject == SUBJECT_CHANNEL && filler_is_done(mc, tile, first)) {
         machine_report(mc, FAULT_NOTHING_COMES, step, tile, step->what.name);
         return;
     }
@@ -351,7 +358,6 @@ static void run_once(machine *mc) {
 events_result events_run(arena *memory, const model *m, const extents *x) {
     machine mc = {.memory = memory, .model = m, .extents = x, .tiles_to_walk = 1};
     if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = 2;
-    mc.reported = arena_array(memory, bool, m->tile_count + 1);
     make_processes(&mc);
     coverage_prepare(&mc);
     LIST(events_trace) traces = {0};

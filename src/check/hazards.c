@@ -171,14 +171,55 @@ static void report_one(reporter *r) {
     }
 }
 
+/* How near to the mistake a fault is: what a nearer one explains is left out. */
+typedef enum nearness {
+    NEAR_STATEMENT, /* the statement itself is wrong */
+    NEAR_END,       /* something is left over at the end */
+    NEAR_STANDSTILL, /* nobody can go on */
+    NEAR_DATA,      /* the data are not those that are meant */
+    NEAR_RAGGED,
+    NEAR_COVERAGE
+} nearness;
+
+static nearness nearness_of(events_fault fault) {
+    switch (fault) {
+    case FAULT_HELD_AT_END:
+    case FAULT_UNFINISHED_AT_END:
+    case FAULT_TURN_AT_END: return NEAR_END;
+    case FAULT_SLOT_HELD:
+    case FAULT_DEADLOCK:
+    case FAULT_NOTHING_COMES:
+    case FAULT_NEVER_WAITED: return NEAR_STANDSTILL;
+    case FAULT_CONTRACTED:
+    case FAULT_PLACE: return NEAR_DATA;
+    case FAULT_END: return NEAR_RAGGED;
+    case FAULT_NOT_COVERED: return NEAR_COVERAGE;
+    default: return NEAR_STATEMENT;
+    }
+}
+
+/* Was the tile, or the product that is in the way, named before? */
+static bool is_repeated(const events_result *events, int number, nearness nearest) {
+    const events_finding *f = &events->findings[number];
+    for (int i = 0; i < number; i++) {
+        const events_finding *earlier = &events->findings[i];
+        if (nearness_of(earlier->fault) != nearest) continue;
+        if (nearest == NEAR_STANDSTILL || nearest == NEAR_COVERAGE) return true;
+        if (f->name.length && str_equal(f->name, earlier->name)) return true;
+        if (f->other && f->other == earlier->other) return true;
+    }
+    return false;
+}
+
 bool hazards_report(arena *memory, const model *m, const events_result *events, diag_list *diags) {
-    /* A part that a loop leaves out is worth a word when nothing else is wrong: it may follow. */
-    bool others = false;
+    nearness nearest = NEAR_COVERAGE;
     for (int i = 0; i < events->finding_count; i++) {
-        others |= events->findings[i].fault != FAULT_NOT_COVERED;
+        nearness near = nearness_of(events->findings[i].fault);
+        if (near < nearest) nearest = near;
     }
     for (int i = 0; i < events->finding_count; i++) {
-        if (others && events->findings[i].fault == FAULT_NOT_COVERED) continue;
+        if (nearness_of(events->findings[i].fault) != nearest) continue;
+        if (is_repeated(events, i, nearest)) continue;
         reporter r = {memory, m, diags, &events->findings[i]};
         report_one(&r);
     }

@@ -116,6 +116,13 @@ static bool same_layout(const flow *f, int tile_a, const tl_layout *a, int tile_
     return geometry(f, tile_a, a, &ga) && geometry(f, tile_b, b, &gb) && layout_equal(&ga, &gb);
 }
 
+/* The same by name: mma_A and mma_C are told apart even where they hold the same elements alike. */
+static bool same_name(const flow *f, int tile, const tl_layout *a, const tl_layout *b) {
+    bool vectors = a->kind == TL_ROWS || a->kind == TL_COLUMNS;
+    if (a->kind != b->kind || a->is_partial != b->is_partial) return false;
+    return !vectors ? same_words(a, b) : same_layout(f, tile, a, tile, b);
+}
+
 /* --- reports ------------------------------------------------------------------------------------ */
 
 static bool may_report(flow *f, int tile) {
@@ -250,6 +257,12 @@ static void check_vector(flow *f, const model_step *step, const model_use *vecto
     if (v->axis_count != 1 || x->axis_count != 2) return;
     bool by_rows = v->axes[0].id >= 0 && v->axes[0].id == x->axes[0].id;
     bool by_columns = v->axes[0].id >= 0 && v->axes[0].id == x->axes[1].id;
+    if (v->axes[0].id < 0) { /* only filled so far: as its layout says, else as its length does */
+        tl_layout_kind kind = f->tiles[vector->tile].layout.kind;
+        by_columns = kind == TL_COLUMNS ||
+                     (kind != TL_ROWS && v->axes[0].extent != x->axes[0].extent);
+        by_rows = !by_columns;
+    }
     if (!by_rows && !by_columns) return;
     tl_layout is = f->tiles[vector->tile].layout;
     is.is_partial = false;
@@ -383,7 +396,7 @@ static void check_reshape(flow *f, const model_step *step) {
     if ((to.kind == TL_ROWS || to.kind == TL_COLUMNS) && !to.of) to.of = is.of ? is.of : from.of;
     if (!from.over_rows) from.over_rows = is.over_rows, from.over_columns = is.over_columns;
     if (!to.over_rows) to.over_rows = is.over_rows, to.over_columns = is.over_columns;
-    if (!same_layout(f, tile, &is, tile, &from)) {
+    if (!same_name(f, tile, &is, &from)) {
         if (may_report(f, tile)) {
             str found = layout_text(f->memory, &is), expected = layout_text(f->memory, &s->reshape.from);
             diag_range at = s->reshape.from.range.end ? s->reshape.from.range : s->range;
@@ -459,7 +472,7 @@ static bool join(flow *f, at_point *into, const at_point *other) {
         if (into[t].state == HELD_NOTHING || other[t].state == HELD_MIXED) {
             into[t] = other[t];
             changed = true;
-        } else if (!same_layout(f, t, &into[t].layout, t, &other[t].layout)) {
+        } else if (!same_name(f, t, &into[t].layout, &other[t].layout)) {
             into[t].state = HELD_MIXED;
             into[t].other_since = other[t].since;
             changed = true;

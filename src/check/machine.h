@@ -85,7 +85,6 @@ typedef struct machine {
     int tiles_to_walk;
     bool is_tainted;           /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
-    bool *reported;            /* by tile: one report each */
     bool (*is_walked)[MODEL_AXES_MAX]; /* by tile and axis: by a loop, whole */
     int events, events_in_run;
     LIST(events_finding) findings;
@@ -96,7 +95,9 @@ typedef enum machine_outcome { MACHINE_MOVED, MACHINE_BLOCKED } machine_outcome;
 /* Executes one acting step (Copy, Compute, Reshape, Wait, Release) of a process. */
 machine_outcome machine_act(machine *mc, machine_process *p, const model_step *step);
 
-/* Adds a finding; 'tile' (or -1) has one at most. NULL when it was reported before. */
+/* Adds a finding: one of a kind for each tile, or, when 'tile' is -1, for each statement. NULL when
+ * there is one already, or when it only follows from another one of this run.
+ */
 events_finding *machine_report(machine *mc, events_fault fault, const model_step *step, int tile,
                                str name);
 

@@ -14,6 +14,9 @@ bool rules_shapes(const model *m, diag_list *diags);
 /* The same for the lengths that a sketch fixes. */
 bool rules_sketch_shapes(tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* Products of products in a sketch that says where its operands are. */
+bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags);
+
 /* Spaces, element types, instructions; against the GPU unless 'target' is NULL. */
 bool rules_types(const model *m, const gpu *target, diag_list *diags);
 

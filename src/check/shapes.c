@@ -64,51 +64,13 @@ static bool check_product(const model *m, const model_step *step, diag_list *dia
     return false;
 }
 
-static bool is_value(const tl_expr *e, int64_t wanted) {
-    int64_t value;
-    return tl_known_integer(e, &value) && value == wanted;
-}
-
-static str listed(arena *memory, str list, str item) {
-    if (!list.length) return item;
-    return str_format(memory, "%.*s, %.*s", STR_ARGS(list), STR_ARGS(item));
-}
-
-/* The Copy's own shape must be the tile's. */
-static bool check_copy(const model *m, const model_step *step, diag_list *diags) {
-    const tl_copy *copy = &step->statement->copy;
-    int tile = step->has_target ? step->target.tile : step->read_count ? step->reads[0].tile : -1;
-    if (tile < 0 || !copy->shape.count) return true;
-    const model_tile *t = &m->tiles[tile];
-    bool same = copy->shape.count == t->axis_count;
-    for (int i = 0; same && i < t->axis_count; i++) {
-        same = !t->axes[i].extent || is_value(copy->shape.items[i], t->axes[i].extent);
-    }
-    if (same) return true;
-    str found = {0}, expected = {0};
-    for (int i = 0; i < copy->shape.count; i++) {
-        int64_t value;
-        const tl_expr *e = copy->shape.items[i];
-        found = listed(m->memory, found, tl_known_integer(e, &value) ? with_value(m->memory, e, value)
-                                                                     : tl_expr_text(m->memory, e));
-    }
-    for (int i = 0; i < t->axis_count; i++) {
-        expected = listed(m->memory, expected, number(m->memory, t->axes[i].extent));
-    }
-    diag_expected(diag_report(diags, DIAG_SHAPE_COPY, step->statement->range, found, t->name, expected),
-                  expected, found);
-    diag_report(diags, DIAG_SHAPE_ALLOCATED, t->declared, t->name);
-    return false;
-}
-
 bool rules_shapes(const model *m, diag_list *diags) {
     bool right = true;
     for (int t = 0; t < m->tile_count; t++) right &= check_allocation(m, &m->tiles[t], diags);
-    for (int r = 0; r < m->role_count; r++) {
+    for (int r = 0; r < m->role_count && right; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
             if (step->kind == STEP_COMPUTE) right &= check_product(m, step, diags);
-            if (step->kind == STEP_COPY) right &= check_copy(m, step, diags);
         }
     }
     return right;

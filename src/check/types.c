@@ -86,10 +86,7 @@ static void report_unknown(types *t, const tl_statement *s, str name, bool of_co
 
 static void check_copy_atom(types *t, const tl_statement *s) {
     const tl_copy *copy = &s->copy;
-    if (!copy->atom.length) {
-        if (copy->is_async) fail(t, DIAG_ASYNC_NEEDS_ATOM, s->range, STR(""), STR(""), STR(""));
-        return;
-    }
+    if (!copy->atom.length) return;
     if (!know_copy_atom(copy->atom)) {
         report_unknown(t, s, copy->atom, true);
         return;
@@ -232,6 +229,31 @@ static void check_compute(types *t, const model_step *step) {
     }
 }
 
+static bool finds_no_vote(void *context, const tl_expr *e) {
+    (void)context;
+    return !(e->kind == TL_CALL && e->function == TL_FUNCTION_ANY);
+}
+
+/* Executors vote each for itself, so a body under any(...) must not make them wait for one another. */
+static void check_votes(types *t, const model_role *role) {
+    for (int i = 0; i < role->step_count && role->executors > 1; i++) {
+        const model_step *vote = &role->steps[i];
+        if (vote->kind != STEP_IF) continue;
+        if (model_visit(vote->statement->branch.condition, finds_no_vote, NULL)) continue;
+        for (int k = i + 1; k < vote->other; k++) {
+            const model_step *step = &role->steps[k];
+            bool fills = step->kind == STEP_COPY && step->has_target &&
+                         t->model->tiles[step->target.tile].space == TL_SHARED;
+            bool waits = step->kind == STEP_WAIT &&
+                         (step->subject == SUBJECT_CHANNEL || step->subject == SUBJECT_TURN);
+            if (!fills && !waits) continue;
+            fail(t, DIAG_VOTE_WAITS, step->statement->range, STR(""), STR(""), STR(""));
+            diag_report(t->diags, DIAG_VOTE_HERE, vote->statement->range, STR(""));
+            return;
+        }
+    }
+}
+
 bool rules_types(const model *m, const gpu *target, diag_list *diags) {
     types t = {m, target, diags, false};
     for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
@@ -247,6 +269,7 @@ bool rules_types(const model *m, const gpu *target, diag_list *diags) {
         }
     }
     for (int r = 0; r < m->role_count; r++) {
+        check_votes(&t, &m->roles[r]);
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
             if (step->kind == STEP_COPY) check_copy(&t, step->statement);

@@ -1,0 +1,88 @@
+/* What a sketch that names places has to say about layouts.
+ *
+ * Sketches leave layouts open. A text that spells out where its operands are (K_shared, O_register)
+ * is TL Code in the making, and a product whose left operand is another product's result needs its
+ * Reshape there.
+ */
+#include "check/rules.h"
+
+typedef struct result {
+    const tl_symbol *tile;
+    const tl_statement *since;
+} result;
+
+typedef struct results {
+    arena *memory;
+    LIST(result) items;
+} results;
+
+static const tl_statement *since(const results *r, const tl_expr *e) {
+    for (int i = 0; e && e->kind == TL_NAME && i < r->items.count; i++) {
+        if (r->items.items[i].tile == e->symbol) return r->items.items[i].since;
+    }
+    return NULL;
+}
+
+static void set(results *r, const tl_expr *e, const tl_statement *statement) {
+    if (!e || !e->symbol) return;
+    for (int i = 0; i < r->items.count; i++) {
+        if (r->items.items[i].tile != e->symbol) continue;
+        r->items.items[i].since = statement;
+        return;
+    }
+    result made = {e->symbol, statement};
+    list_push(r->memory, &r->items, made);
+}
+
+static bool says_place(const tl_expr *e) {
+    bool is_tile = e && e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_VARIABLE;
+    return is_tile && !str_equal(e->text, e->symbol->name);
+}
+
+static bool names_places(tl_kernel *kernel) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE) continue;
+        if (says_place(s->compute.target)) return true;
+        for (int i = 0; i < s->compute.operand_count; i++) {
+            if (says_place(s->compute.operands[i].value)) return true;
+        }
+    }
+    return false;
+}
+
+static bool check_left(results *r, tl_statement *s, diag_list *diags) {
+    const tl_operand *left = &s->compute.operands[0];
+    const tl_statement *made = since(r, left->value);
+    if (!made || left->is_transposed) return true;
+    int line, column;
+    diag_position(diags->source, made->range.begin, &line, &column);
+    str name = left->value->text;
+    diag_expected(diag_report(diags, DIAG_LAYOUT_OPERAND, left->value->range, STR("left"), STR("mma_A"),
+                              name, STR("mma_C"), str_format(r->memory, " since line %d", line)),
+                  STR("mma_A"), STR("mma_C"));
+    diag_report(diags, DIAG_LAYOUT_SINCE, made->range, name, STR("mma_C"));
+    diag_report(diags, DIAG_INSERT_BEFORE, s->range,
+                str_format(r->memory, "Reshape %.*s from mma_C to mma_A", STR_ARGS(name)));
+    return false;
+}
+
+bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags) {
+    if (!names_places(kernel)) return true;
+    results r = {.memory = memory};
+    bool right = true;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_RESHAPE) {
+            set(&r, s->reshape.what, s->reshape.to.kind == TL_MMA_C ? s : NULL);
+        } else if (s->kind == TL_COPY) {
+            set(&r, s->copy.target ? s->copy.target : s->copy.what, NULL);
+        } else if (s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM) {
+            if (s->compute.operand_count) right &= check_left(&r, s, diags);
+            if (!since(&r, s->compute.target)) set(&r, s->compute.target, s);
+        } else if (s->kind == TL_COMPUTE && s->compute.target && s->compute.operand_count) {
+            const tl_expr *from = s->compute.operands[0].value;
+            bool same = from && s->compute.target->symbol == from->symbol;
+            if (!same) set(&r, s->compute.target, since(&r, from));
+        }
+    }
+    return right;
+}
