@@ -84,6 +84,22 @@ static const machine_process *process_of_step(const machine *mc, int role) {
     return &mc->processes[mc->model->roles[role].first_process];
 }
 
+/* Where the masked tile lies along its other axes: as the coordinate says, for the tile itself may be
+ * gone when its block has ended.
+ */
+static machine_origin mask_origin(machine *mc, machine_process *p, const model_step *step) {
+    machine_origin origin = {0};
+    const tl_place *place = &step->statement->compute.place;
+    const model_tile *tile = &mc->model->tiles[step->reads[0].tile];
+    for (int k = 0; k < tile->axis_count && k < place->count; k++) {
+        const tl_spot *spot = &place->items[k];
+        if (spot->is_all || !extents_integer(&p->values, spot->at, &origin.at[k])) continue;
+        if (spot->is_block) origin.at[k] *= tile->axes[k].extent;
+        origin.known[k] = true;
+    }
+    return origin;
+}
+
 /* Does some Mask take [begin, end) of the axis out, for the rows that this block has? */
 static bool is_masked(machine *mc, int axis_id, int64_t begin, int64_t end) {
     for (int r = 0; r < mc->model->role_count; r++) {
@@ -94,9 +110,9 @@ static bool is_masked(machine *mc, int axis_id, int64_t begin, int64_t end) {
             if (!masks) continue;
             int tile = step->reads[0].tile, axis = model_axis_of(&mc->model->tiles[tile], axis_id);
             if (axis < 0) continue;
-            const machine_process *p = process_of_step(mc, r);
-            const machine_origin *origin = &p->registers[tile].origin;
-            if (ends_masked(mc, (machine_process *)p, step, origin, axis, begin, end)) return true;
+            machine_process *p = (machine_process *)process_of_step(mc, r);
+            machine_origin origin = mask_origin(mc, p, step);
+            if (ends_masked(mc, p, step, &origin, axis, begin, end)) return true;
         }
     }
     return false;

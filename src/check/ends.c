@@ -124,7 +124,8 @@ static machine_end unary(tl_operation operation, machine_end a) {
     case TL_ERF: return a == END_ZERO ? END_ZERO : a == END_ANY ? END_ANY : END_FINITE;
     case TL_ABS: return is_finite(a) ? a : END_ANY;
     case TL_SQRT: return a == END_ZERO ? END_ZERO : END_ANY;
-    default: return END_ANY; /* Log, Rsqrt, Reciprocal: of 0 infinite */
+    case TL_RECIPROCAL: return a == END_FINITE ? a : END_ANY; /* as a quotient by it is */
+    default: return END_ANY; /* Log, Rsqrt: of 0 infinite */
     }
 }
 

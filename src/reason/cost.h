@@ -1,0 +1,57 @@
+/* The cost model: how long a kernel would take with given tile sizes, and what it would occupy.
+ *
+ * Read off the statements once, evaluated for many candidates. Times are clocks of one
+ * multiprocessor for one tile of the grid. docs/decisions/006-reasoning.md says where its constants
+ * come from.
+ */
+#ifndef FLASHTL_REASON_COST_H
+#define FLASHTL_REASON_COST_H
+
+#include "reason/place.h"
+
+enum { COST_OPEN_MAX = 4, COST_TILES_MAX = 64, COST_LOOPS_MAX = 4 };
+
+/* What may be chosen. */
+typedef struct cost_choice {
+    int64_t sizes[COST_OPEN_MAX]; /* of the open sizes, in the model's order */
+    int64_t warps;
+    int64_t stages[COST_TILES_MAX]; /* by tile; of those a loop copies into shared memory */
+    bool is_plain;                  /* no asynchronous copies: copies do not travel ahead, either */
+    bool holds;                     /* left operands copied before a loop are held in registers */
+} cost_choice;
+
+typedef struct cost_result {
+    bool fits;
+    int64_t shared_bytes;
+    int registers;  /* a thread, estimated */
+    int resident;   /* blocks on a multiprocessor */
+    int rows_per_warp;
+    double tensor, shared, fp32, exp2, cache, barriers; /* clocks a tile, each alone */
+    double clocks;      /* a tile, other blocks' overlap taken in */
+    double tflops;      /* of the whole GPU, products only */
+    double gigabytes_per_s; /* of device memory, where that is the limit */
+    double per_element; /* clocks per element of the results: what is compared */
+} cost_result;
+
+typedef struct cost_model cost_model;
+
+/* NULL when it reported why the kernel can't be placed. */
+cost_model *cost_read(reason *r);
+int cost_open_count(const cost_model *m);
+str cost_open_name(const cost_model *m, int i);
+/* Is the open size a number of rows (of products, or of the grid)? Is it contracted only? */
+bool cost_open_is_rows(const cost_model *m, int i);
+bool cost_open_is_inner(const cost_model *m, int i);
+bool cost_has_products(const cost_model *m);
+const place_plan *cost_plan(const cost_model *m);
+/* Tiles that a loop copies into shared memory, in the order of their first use. */
+int cost_channel_count(const cost_model *m);
+int cost_channel_tile(const cost_model *m, int i);
+bool cost_channel_is_head(const cost_model *m, int i);
+bool cost_can_hold(const cost_model *m); /* is there a left operand to hold? */
+
+cost_result cost_of(const cost_model *m, const cost_choice *choice);
+/* "Q 32 KiB, K 2 x 16 KiB, V 16 KiB". */
+const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *choice);
+
+#endif

@@ -1,0 +1,426 @@
+#include "reason/edit.h"
+
+/* --- places ------------------------------------------------------------------------------------ */
+
+tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s) {
+    return s->parent ? tl_statement_body(s->parent) : &kernel->body;
+}
+
+static void adopt(tl_statement *s, tl_statement *parent) {
+    s->parent = parent;
+    tl_block *body = tl_statement_body(s);
+    for (tl_statement *t = body ? body->first : NULL; t; t = t->next)
+        t->parent = s;
+}
+
+void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
+    tl_block *block = edit_block_of(kernel, at);
+    if (quoted.first && at->blank_before) {
+        quoted.first->blank_before = true;
+        at->blank_before = false;
+    }
+    for (tl_statement *s = quoted.first, *next; s; s = next) {
+        next = s->next;
+        s->next = s->previous = NULL;
+        tl_insert_before(block, at, s);
+        adopt(s, at->parent);
+    }
+}
+
+void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
+    tl_block *block = edit_block_of(kernel, at);
+    for (tl_statement *s = quoted.first, *next; s; s = next) {
+        next = s->next;
+        s->next = s->previous = NULL;
+        tl_insert_after(block, at, s);
+        adopt(s, at->parent);
+        at = s;
+    }
+}
+
+void edit_append(tl_block *block, tl_statement *parent, tl_block quoted) {
+    for (tl_statement *s = quoted.first, *next; s; s = next) {
+        next = s->next;
+        s->next = s->previous = NULL;
+        tl_block_append(block, parent, s);
+        adopt(s, parent);
+    }
+}
+
+void edit_remove(tl_kernel *kernel, tl_statement *s) {
+    tl_remove(edit_block_of(kernel, s), s);
+    s->parent = NULL;
+}
+
+void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted) {
+    if (quoted.first && quoted.first->comment.length == 0) {
+        quoted.first->comment = s->comment;
+        quoted.first->range = s->range;
+        quoted.first->lines_before = s->lines_before;
+        quoted.first->line_before_count = s->line_before_count;
+    }
+    edit_before(kernel, s, quoted);
+    edit_remove(kernel, s);
+}
+
+void edit_move_before(tl_kernel *kernel, tl_statement *at, tl_statement *s) {
+    edit_remove(kernel, s);
+    s->next = s->previous = NULL;
+    edit_before(kernel, at, (tl_block){s, s});
+}
+
+void edit_move_after(tl_kernel *kernel, tl_statement *at, tl_statement *s) {
+    edit_remove(kernel, s);
+    s->next = s->previous = NULL;
+    edit_after(kernel, at, (tl_block){s, s});
+}
+
+bool edit_is_within(const tl_statement *s, const tl_statement *outer) {
+    for (; s; s = s->parent)
+        if (s == outer)
+            return true;
+    return false;
+}
+
+tl_statement *edit_ancestor_in(tl_kernel *kernel, tl_statement *s, const tl_block *block) {
+    for (; s; s = s->parent)
+        if (edit_block_of(kernel, s) == block)
+            return s;
+    return NULL;
+}
+
+tl_statement *edit_loop_of(const tl_statement *s) {
+    for (tl_statement *p = s->parent; p; p = p->parent)
+        if (p->kind == TL_FOR)
+            return p;
+    return NULL;
+}
+
+bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement *b) {
+    for (const tl_statement *s = kernel->body.first; s; s = tl_next((tl_statement *)s, NULL)) {
+        if (s == b)
+            return false;
+        if (s == a)
+            return true;
+    }
+    return false;
+}
+
+str edit_header(arena *memory, const tl_statement *s) {
+    text_buffer text;
+    text_init(&text, 4096);
+    tl_print_header(s, &text);
+    str header = str_copy(memory, text_str(&text));
+    text_done(&text);
+    return header;
+}
+
+/* --- names ------------------------------------------------------------------------------------- */
+
+bool edit_expr_mentions(const tl_expr *e, str name) {
+    if (!e)
+        return false;
+    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, name))
+        return true;
+    if (edit_expr_mentions(e->left, name) || edit_expr_mentions(e->right, name))
+        return true;
+    for (int i = 0; i < e->item_count; i++)
+        if (edit_expr_mentions(e->items[i], name))
+            return true;
+    return false;
+}
+
+static bool axes_mention(const tl_axes *axes, str name) {
+    for (int i = 0; i < axes->count; i++)
+        if (edit_expr_mentions(axes->items[i].coordinate, name) ||
+            edit_expr_mentions(axes->items[i].extent, name))
+            return true;
+    return false;
+}
+
+static bool place_mentions(const tl_place *place, str name) {
+    for (int i = 0; i < place->count; i++)
+        if (edit_expr_mentions(place->items[i].at, name))
+            return true;
+    return false;
+}
+
+static bool declaration_mentions(const tl_statement *s, str name) {
+    switch (s->kind) {
+    case TL_INPUT:
+    case TL_OUTPUT:
+        return str_equal(s->parameter.name, name) || axes_mention(&s->parameter.axes, name) ||
+               edit_expr_mentions(s->parameter.condition, name);
+    case TL_LET:
+        for (int i = 0; i < s->let.count; i++)
+            if (str_equal(s->let.items[i].name, name) ||
+                axes_mention(&s->let.items[i].axes, name) ||
+                edit_expr_mentions(s->let.items[i].value, name))
+                return true;
+        return false;
+    case TL_GRID:
+        for (int i = 0; i < s->grid.count; i++)
+            if (str_equal(s->grid.items[i].name, name) ||
+                edit_expr_mentions(s->grid.items[i].extent, name))
+                return true;
+        return false;
+    case TL_ALLOCATE:
+        for (int i = 0; i < s->allocate.name_count; i++)
+            if (str_equal(s->allocate.names[i], name))
+                return true;
+        return false;
+    case TL_FOR:
+        return str_equal(s->loop.name, name) || edit_expr_mentions(s->loop.from, name) ||
+               edit_expr_mentions(s->loop.to, name);
+    case TL_ROLE:
+        return str_equal(s->role.name, name);
+    default:
+        return false;
+    }
+}
+
+static bool statement_mentions(const tl_statement *s, str name) {
+    if (declaration_mentions(s, name) || edit_reads(s, name) || edit_writes(s, name))
+        return true;
+    if (s->kind == TL_COPY)
+        return edit_expr_mentions(s->copy.what, name) || place_mentions(&s->copy.place, name);
+    if (s->kind == TL_COMPUTE)
+        return place_mentions(&s->compute.place, name);
+    return false;
+}
+
+str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted) {
+    str name = str_copy(memory, str_from(wanted));
+    for (int number = 2;; number++) {
+        bool is_taken = false;
+        for (tl_statement *s = kernel->body.first; s && !is_taken; s = tl_next(s, NULL))
+            is_taken = statement_mentions(s, name);
+        if (!is_taken)
+            return name;
+        name = str_format(memory, "%s_%d", wanted, number);
+    }
+}
+
+tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value) {
+    if (!e)
+        return NULL;
+    if (e->kind == TL_NAME && str_equal(e->text, name))
+        return tl_expr_copy(memory, value);
+    tl_expr *copy = arena_new(memory, tl_expr);
+    *copy = *e;
+    if (e->kind == TL_ELEMENT && str_equal(e->text, name) && value->kind == TL_NAME)
+        copy->text = value->text;
+    copy->left = edit_substitute(memory, e->left, name, value);
+    copy->right = edit_substitute(memory, e->right, name, value);
+    if (e->item_count) {
+        copy->items = arena_array(memory, tl_expr *, e->item_count);
+        for (int i = 0; i < e->item_count; i++)
+            copy->items[i] = edit_substitute(memory, e->items[i], name, value);
+    }
+    return copy;
+}
+
+void edit_rename_expr(tl_expr *e, str from, str to) {
+    if (!e)
+        return;
+    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, from))
+        e->text = to;
+    edit_rename_expr(e->left, from, to);
+    edit_rename_expr(e->right, from, to);
+    for (int i = 0; i < e->item_count; i++)
+        edit_rename_expr(e->items[i], from, to);
+}
+
+void edit_rename(tl_statement *s, str from, str to) {
+    switch (s->kind) {
+    case TL_COPY:
+        edit_rename_expr(s->copy.what, from, to);
+        edit_rename_expr(s->copy.target, from, to);
+        break;
+    case TL_COMPUTE:
+        for (int i = 0; i < s->compute.operand_count; i++)
+            edit_rename_expr(s->compute.operands[i].value, from, to);
+        edit_rename_expr(s->compute.condition, from, to);
+        edit_rename_expr(s->compute.maximum, from, to);
+        edit_rename_expr(s->compute.sum, from, to);
+        edit_rename_expr(s->compute.target, from, to);
+        break;
+    case TL_RESHAPE:
+        edit_rename_expr(s->reshape.what, from, to);
+        break;
+    case TL_WAIT:
+    case TL_RELEASE:
+        edit_rename_expr(s->sync.what, from, to);
+        break;
+    case TL_IF:
+        edit_rename_expr(s->branch.condition, from, to);
+        break;
+    default:
+        break;
+    }
+}
+
+void edit_rename_from(tl_kernel *kernel, tl_statement *first, str from, str to) {
+    (void)kernel;
+    for (tl_statement *s = first; s; s = s->next) {
+        edit_rename(s, from, to);
+        if (tl_statement_body(s))
+            edit_rename_from(kernel, tl_statement_body(s)->first, from, to);
+    }
+}
+
+const char *edit_z(arena *memory, str s) {
+    return str_copy_z(memory, s);
+}
+
+const char *edit_text(arena *memory, const tl_expr *e) {
+    return str_copy_z(memory, tl_expr_text(memory, e));
+}
+
+const char *edit_factor_text(arena *memory, const tl_expr *e) {
+    bool is_simple = e->kind == TL_NAME || e->kind == TL_INTEGER || e->kind == TL_NUMBER ||
+                     e->kind == TL_CALL || e->kind == TL_ELEMENT;
+    return is_simple ? edit_text(memory, e)
+                     : str_copy_z(memory, str_format(memory, "(%s)", edit_text(memory, e)));
+}
+
+str edit_bare(str name) {
+    static const char *const suffixes[] = {"_shared", "_register", "_global"};
+    for (int i = 0; i < 3; i++)
+        if (str_ends(name, str_from(suffixes[i])))
+            return (str){name.data, name.length - str_from(suffixes[i]).length};
+    return name;
+}
+
+/* --- uses -------------------------------------------------------------------------------------- */
+
+static void add_read(edit_uses *uses, str name) {
+    for (int i = 0; i < uses->read_count; i++)
+        if (str_equal(uses->reads[i], name))
+            return;
+    if (uses->read_count < EDIT_READS_MAX)
+        uses->reads[uses->read_count++] = name;
+}
+
+static void add_names(edit_uses *uses, const tl_expr *e) {
+    if (!e)
+        return;
+    if (e->kind == TL_NAME || e->kind == TL_ELEMENT)
+        add_read(uses, e->text);
+    add_names(uses, e->left);
+    add_names(uses, e->right);
+    for (int i = 0; i < e->item_count; i++)
+        add_names(uses, e->items[i]);
+}
+
+static void compute_uses(const tl_compute *c, edit_uses *uses) {
+    for (int i = 0; i < c->operand_count; i++)
+        add_names(uses, c->operands[i].value);
+    add_names(uses, c->condition);
+    if (c->target) {
+        uses->writes = c->target->text;
+        uses->accumulates = c->target_kind == TL_ACCUMULATE;
+        if (uses->accumulates)
+            add_read(uses, c->target->text);
+    } else if (c->operand_count > 0 && c->operands[0].value->kind == TL_NAME) {
+        uses->writes = c->operands[0].value->text;
+    }
+}
+
+edit_uses edit_uses_of(const tl_statement *s) {
+    edit_uses uses = {0};
+    switch (s->kind) {
+    case TL_COPY:
+        if (s->copy.from != TL_GLOBAL)
+            add_names(&uses, s->copy.what);
+        if (s->copy.to != TL_GLOBAL)
+            uses.writes = s->copy.target ? s->copy.target->text : s->copy.what->text;
+        break;
+    case TL_COMPUTE:
+        compute_uses(&s->compute, &uses);
+        break;
+    case TL_RESHAPE:
+        add_names(&uses, s->reshape.what);
+        uses.writes = s->reshape.what->text;
+        break;
+    case TL_IF:
+        add_names(&uses, s->branch.condition);
+        break;
+    default:
+        break;
+    }
+    return uses;
+}
+
+bool edit_reads(const tl_statement *s, str name) {
+    edit_uses uses = edit_uses_of(s);
+    for (int i = 0; i < uses.read_count; i++)
+        if (str_equal(uses.reads[i], name))
+            return true;
+    return false;
+}
+
+bool edit_writes(const tl_statement *s, str name) {
+    edit_uses uses = edit_uses_of(s);
+    return uses.writes.length > 0 && str_equal(uses.writes, name);
+}
+
+static bool any_within(tl_statement *s, str name, bool (*test)(const tl_statement *, str)) {
+    if (test(s, name))
+        return true;
+    tl_block *body = tl_statement_body(s);
+    for (tl_statement *t = body ? body->first : NULL; t; t = t->next)
+        if (any_within(t, name, test))
+            return true;
+    return false;
+}
+
+bool edit_reads_within(tl_statement *s, str name) {
+    return any_within(s, name, edit_reads);
+}
+
+bool edit_writes_within(tl_statement *s, str name) {
+    return any_within(s, name, edit_writes);
+}
+
+bool edit_is_compute(const tl_statement *s, tl_operation operation) {
+    return s && s->kind == TL_COMPUTE && s->compute.operation == operation;
+}
+
+bool edit_operand_is(const tl_statement *s, int i, str name) {
+    return str_equal(edit_operand_name(s, i), name);
+}
+
+str edit_operand_name(const tl_statement *s, int i) {
+    if (s->kind != TL_COMPUTE || i >= s->compute.operand_count ||
+        s->compute.operands[i].value->kind != TL_NAME)
+        return (str){"", 0};
+    return s->compute.operands[i].value->text;
+}
+
+str edit_target_name(const tl_statement *s) {
+    return edit_uses_of(s).writes;
+}
+
+tl_binding *edit_find_let(tl_kernel *kernel, str name, tl_statement **statement) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+            if (str_equal(s->let.items[i].name, name)) {
+                if (statement)
+                    *statement = s;
+                return &s->let.items[i];
+            }
+    return NULL;
+}
+
+void edit_remove_let(tl_kernel *kernel, str name) {
+    tl_statement *s = NULL;
+    tl_binding *binding = edit_find_let(kernel, name, &s);
+    if (!binding)
+        return;
+    int at = (int)(binding - s->let.items);
+    for (int i = at; i + 1 < s->let.count; i++)
+        s->let.items[i] = s->let.items[i + 1];
+    if (--s->let.count == 0)
+        edit_remove(kernel, s);
+}

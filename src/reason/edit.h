@@ -1,0 +1,85 @@
+/* Editing TL: names, uses and places of statements, for the passes. */
+#ifndef FLASHTL_REASON_EDIT_H
+#define FLASHTL_REASON_EDIT_H
+
+#include "tl/tl.h"
+
+/* --- places ------------------------------------------------------------------------------------ */
+
+tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block s stands in */
+
+/* Moves quoted statements into the tree, keeping their order. */
+void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted);
+void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted);
+void edit_append(tl_block *block, tl_statement *parent, tl_block quoted);
+void edit_remove(tl_kernel *kernel, tl_statement *s);
+void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted);
+/* Takes s out of its place and puts it before 'at'. */
+void edit_move_before(tl_kernel *kernel, tl_statement *at, tl_statement *s);
+void edit_move_after(tl_kernel *kernel, tl_statement *at, tl_statement *s);
+
+/* Is s inside 'outer' (or the same)? */
+bool edit_is_within(const tl_statement *s, const tl_statement *outer);
+/* Of the statements around s (or s itself), the one that stands directly in 'block'. */
+tl_statement *edit_ancestor_in(tl_kernel *kernel, tl_statement *s, const tl_block *block);
+/* The nearest `for` around s; NULL when there is none. */
+tl_statement *edit_loop_of(const tl_statement *s);
+/* Does a stand before b in reading order? */
+bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement *b);
+
+/* A short label, e.g. "Compute GEMM Q, K.T and get S", for messages. */
+str edit_header(arena *memory, const tl_statement *s);
+
+/* --- names ------------------------------------------------------------------------------------- */
+
+/* 'wanted', or wanted_2, wanted_3, ... : a name that occurs nowhere in the kernel. */
+str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted);
+bool edit_expr_mentions(const tl_expr *e, str name);
+/* Every NAME and ELEMENT called 'name' becomes a copy of 'value' (an ELEMENT: renamed only). */
+tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value);
+void edit_rename_expr(tl_expr *e, str from, str to);
+void edit_rename(tl_statement *s, str from, str to); /* s itself, not its body */
+/* Renames in all statements of the block from 'first' on, bodies included. */
+void edit_rename_from(tl_kernel *kernel, tl_statement *first, str from, str to);
+/* The text of an expression, ending in NUL. */
+const char *edit_text(arena *memory, const tl_expr *e);
+/* The same, in parentheses unless it is a name, a number or a call. */
+const char *edit_factor_text(arena *memory, const tl_expr *e);
+const char *edit_z(arena *memory, str s);
+/* "X" of "X_shared" and "X_register". */
+str edit_bare(str name);
+
+/* --- uses -------------------------------------------------------------------------------------- */
+
+enum { EDIT_READS_MAX = 48 };
+
+/* Names a statement itself reads and writes, bodies excluded. Reading takes in scalars and index
+ * names of its expressions; a copy's coordinate is not read here. An accumulated target is read and
+ * written. Copy's names are those of tiles: `Copy K from global to shared` writes K and reads none.
+ */
+typedef struct edit_uses {
+    str reads[EDIT_READS_MAX];
+    int read_count;
+    str writes; /* empty: none */
+    bool accumulates;
+} edit_uses;
+
+edit_uses edit_uses_of(const tl_statement *s);
+bool edit_reads(const tl_statement *s, str name);
+bool edit_writes(const tl_statement *s, str name);
+/* Does any statement of the body (or s itself) read, or write, the name? */
+bool edit_reads_within(tl_statement *s, str name);
+bool edit_writes_within(tl_statement *s, str name);
+
+bool edit_is_compute(const tl_statement *s, tl_operation operation);
+/* Operand i is just this NAME. */
+bool edit_operand_is(const tl_statement *s, int i, str name);
+str edit_operand_name(const tl_statement *s, int i); /* empty when it is no plain NAME */
+str edit_target_name(const tl_statement *s);
+
+/* The binding of `let NAME = ...`; NULL when there is none. */
+tl_binding *edit_find_let(tl_kernel *kernel, str name, tl_statement **statement);
+/* Takes a binding out of its let (and an empty let out of the kernel). */
+void edit_remove_let(tl_kernel *kernel, str name);
+
+#endif

@@ -1,0 +1,333 @@
+/* Pass fold: fewer operations per element, the meaning kept.
+ *
+ *   - a positive scale before a row maximum sinks below it: the maximum is kept in unscaled units;
+ *   - exponentials go to base 2, the factor joins other factors of the same tile;
+ *   - (S - m)*c becomes one fused multiply-add with -m*c, computed once a row;
+ *   - Multiply, then Add, becomes one fused multiply-add; masks of one tile become one.
+ */
+#include "reason/scalar.h"
+
+static const char LOG2E[] = "1.44269504";
+
+/* --- scales sink below the maximum --------------------------------------------------------------- */
+
+enum { FOLD_SITES_MAX = 16 };
+
+/* One maximum whose scores are multiplied by one positive factor everywhere. */
+typedef struct sink {
+    str m, m_old;
+    tl_expr *factor;
+    tl_statement *multiplies[FOLD_SITES_MAX];
+    int multiply_count;
+    tl_statement *differences[FOLD_SITES_MAX]; /* Subtract X, m · Subtract m_old, m */
+    int difference_count;
+    tl_statement *starts[FOLD_SITES_MAX], *readers[FOLD_SITES_MAX];
+    int start_count, reader_count;
+    const char *why; /* it may not sink */
+} sink;
+
+static bool refuse(sink *k, const char *why) {
+    k->why = why;
+    return false;
+}
+
+static bool is_bare_mask(const tl_statement *s) {
+    return edit_is_compute(s, TL_MASK) && s->compute.operand_count == 1;
+}
+
+/* The `Multiply X, factor and get X` whose result a use of X sees through masks and maxima only. */
+static tl_statement *scale_before(const tl_statement *use, str x, str m) {
+    for (tl_statement *s = use->previous; s; s = s->previous) {
+        if (!edit_reads_within(s, x) && !edit_writes_within(s, x))
+            continue;
+        if (is_bare_mask(s) ||
+            (edit_is_compute(s, TL_ROW_MAX) && edit_writes(s, m) && edit_operand_is(s, 0, x)))
+            continue;
+        bool is_scale = edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 0, x) &&
+                        edit_writes(s, x) && s->compute.target_kind == TL_GET;
+        return is_scale ? s : NULL;
+    }
+    return NULL;
+}
+
+static bool add_site(reason *r, const tiles_list *tiles, sink *k, tl_statement *use, str x) {
+    tl_statement *scale = scale_before(use, x, k->m);
+    if (!scale)
+        return refuse(k, "the scores are not scaled right before the maximum");
+    tl_expr *factor = scale->compute.operands[1].value;
+    if (!scalar_is_uniform(r, tiles, factor))
+        return refuse(k, "the factor is not one number for the whole tile");
+    if (k->factor && !tl_expr_equal(k->factor, factor))
+        return refuse(k, "the factors differ");
+    if (!scalar_is_positive(r, factor))
+        return refuse(k, "the factor is not known to be positive (`where` on its Input says it)");
+    k->factor = factor;
+    for (int i = 0; i < k->multiply_count; i++)
+        if (k->multiplies[i] == scale)
+            return true;
+    if (k->multiply_count == FOLD_SITES_MAX)
+        return refuse(k, "it is used at too many places");
+    k->multiplies[k->multiply_count++] = scale;
+    return true;
+}
+
+static bool add_to(sink *k, tl_statement **list, int *count, tl_statement *s) {
+    if (*count == FOLD_SITES_MAX)
+        return refuse(k, "it is used at too many places");
+    list[(*count)++] = s;
+    return true;
+}
+
+/* Sorts one statement that reads or writes m. */
+static bool sort_use(reason *r, const tiles_list *tiles, sink *k, tl_statement *s) {
+    if (edit_is_compute(s, TL_ROW_MAX) && edit_writes(s, k->m))
+        return s->compute.target_kind == TL_ACCUMULATE
+                   ? add_site(r, tiles, k, s, edit_operand_name(s, 0))
+                   : refuse(k, "it is stored by a maximum");
+    if (edit_is_compute(s, TL_FILL) && edit_writes(s, k->m))
+        return add_to(k, k->starts, &k->start_count, s);
+    if (edit_writes(s, k->m))
+        return refuse(k, "it is computed otherwise, too");
+    if (edit_is_compute(s, TL_CAST) && edit_operand_is(s, 0, k->m) && edit_loop_of(s)) {
+        k->m_old = edit_target_name(s);
+        return true;
+    }
+    if (edit_is_compute(s, TL_SUBTRACT) && edit_operand_is(s, 1, k->m)) {
+        str x = edit_operand_name(s, 0);
+        if (k->m_old.length > 0 && str_equal(x, k->m_old))
+            return add_to(k, k->differences, &k->difference_count, s);
+        return add_site(r, tiles, k, s, x) && add_to(k, k->differences, &k->difference_count, s);
+    }
+    return add_to(k, k->readers, &k->reader_count, s);
+}
+
+/* Between its scale and its difference the tile is used by masks and the maximum only. */
+static bool scores_are_private(sink *k) {
+    for (int i = 0; i < k->multiply_count; i++) {
+        str x = edit_target_name(k->multiplies[i]);
+        for (tl_statement *s = k->multiplies[i]->next; s; s = s->next) {
+            bool is_difference = false;
+            for (int d = 0; d < k->difference_count; d++)
+                is_difference = is_difference || (s == k->differences[d] && edit_operand_is(s, 0, x));
+            if (is_difference && edit_writes(s, x))
+                break;
+            bool is_maximum = edit_is_compute(s, TL_ROW_MAX) && edit_writes(s, k->m);
+            if (!is_difference && !is_maximum && !is_bare_mask(s) && edit_reads_within(s, x))
+                return refuse(k, "the scaled scores are used elsewhere, too");
+        }
+    }
+    return true;
+}
+
+static bool collect(reason *r, const tiles_list *tiles, sink *k) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if ((edit_reads(s, k->m) || edit_writes(s, k->m)) && !sort_use(r, tiles, k, s))
+            return false;
+        if (k->m_old.length > 0 && edit_reads(s, k->m_old) && !edit_is_compute(s, TL_SUBTRACT))
+            return refuse(k, "the old maximum is used elsewhere, too");
+    }
+    return k->multiply_count > 0 && scores_are_private(k);
+}
+
+static void scale_start(reason *r, const sink *k, tl_statement *s) {
+    double value;
+    tl_expr *e = s->compute.operands[0].value;
+    if (scalar_number(r, e, &value) && value <= -1e30)
+        return; /* stands for minus infinity in any unit */
+    s->compute.operands[0].value =
+        tl_quote_expr(r->memory, "%s/%s", edit_factor_text(r->memory, e),
+                      edit_factor_text(r->memory, k->factor));
+}
+
+static void scale_reader(reason *r, const sink *k, tl_statement *s) {
+    const char *m = edit_z(r->memory, k->m), *factor = edit_text(r->memory, k->factor);
+    bool is_second = edit_is_compute(s, TL_ADD) && edit_operand_is(s, 1, k->m);
+    bool is_first = edit_is_compute(s, TL_ADD) && edit_operand_is(s, 0, k->m);
+    if ((is_first || is_second) && s->compute.target_kind == TL_GET) {
+        const tl_expr *other = s->compute.operands[is_second ? 0 : 1].value;
+        edit_replace(r->kernel, s,
+                     tl_quote(r->memory, "Compute MultiplyAdd %s, %s, %s and get %s // the maximum is in unscaled units",
+                              m, factor, edit_text(r->memory, other),
+                              edit_z(r->memory, edit_target_name(s))));
+        return;
+    }
+    str wanted = str_format(r->memory, "%s_scaled", m);
+    str name = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, wanted));
+    edit_before(r->kernel, s,
+                tl_quote(r->memory, "Compute Multiply %s, %s and get %.*s // the maximum is in unscaled units",
+                         m, factor, STR_ARGS(name)));
+    edit_rename(s, k->m, name);
+}
+
+static void apply_sink(reason *r, sink *k) {
+    const char *factor = edit_text(r->memory, k->factor);
+    for (int i = 0; i < k->difference_count; i++) {
+        const char *x = edit_z(r->memory, edit_target_name(k->differences[i]));
+        edit_after(r->kernel, k->differences[i],
+                   tl_quote(r->memory, "Compute Multiply %s, %s and get %s", x, factor, x));
+    }
+    for (int i = 0; i < k->start_count; i++)
+        scale_start(r, k, k->starts[i]);
+    for (int i = 0; i < k->reader_count; i++)
+        scale_reader(r, k, k->readers[i]);
+    for (int i = 0; i < k->multiply_count; i++)
+        edit_remove(r->kernel, k->multiplies[i]);
+}
+
+static void sink_scales(reason *r) {
+    str seen[FOLD_SITES_MAX];
+    int seen_count = 0;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (!edit_is_compute(s, TL_ROW_MAX) || s->compute.operands[0].is_transposed)
+            continue;
+        bool is_seen = seen_count == FOLD_SITES_MAX;
+        for (int i = 0; i < seen_count; i++)
+            is_seen = is_seen || str_equal(seen[i], edit_target_name(s));
+        if (is_seen)
+            continue;
+        sink k = {.m = edit_target_name(s)};
+        seen[seen_count++] = k.m;
+        if (collect(r, tiles_read(r), &k)) {
+            apply_sink(r, &k);
+            reason_decide(r, "scale", "the factor %s sinks below the maximum %.*s, which is kept in "
+                          "unscaled units: no multiplication per score before it",
+                          edit_text(r->memory, k.factor), STR_ARGS(k.m));
+        } else {
+            reason_decide(r, "scale", "no factor sinks below the maximum %.*s: %s", STR_ARGS(k.m),
+                          k.why ? k.why : "the scores have none");
+        }
+    }
+}
+
+/* --- peepholes ------------------------------------------------------------------------------------ */
+
+static bool is_scaling(reason *r, const tiles_list *tiles, const tl_statement *s) {
+    return edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET &&
+           edit_operand_name(s, 0).length > 0 && tiles_find(tiles, edit_operand_name(s, 0)) &&
+           scalar_is_uniform(r, tiles, s->compute.operands[1].value);
+}
+
+static void to_base_two(reason *r) {
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        if (!edit_is_compute(s, TL_EXP) || s->compute.target_kind == TL_ACCUMULATE)
+            continue;
+        const char *x = edit_text(r->memory, s->compute.operands[0].value);
+        const char *y = edit_z(r->memory, edit_target_name(s));
+        edit_replace(r->kernel, s,
+                     tl_quote(r->memory, "Compute Multiply %s, %s and get %s\nCompute Exp2 %s and get %s",
+                              x, LOG2E, y, y, y));
+    }
+}
+
+/* The factors of one tile, next to each other, become one. */
+static void merge_scalings(reason *r) {
+    const tiles_list *tiles = tiles_read(r);
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        while (s->next && is_scaling(r, tiles, s) && is_scaling(r, tiles, s->next) &&
+               edit_operand_is(s->next, 0, edit_target_name(s)) &&
+               edit_writes(s->next, edit_target_name(s))) {
+            tl_expr *product = scalar_product(r, s->compute.operands[1].value,
+                                              s->next->compute.operands[1].value);
+            const char *name = scalar_name(r, product, "c", "the factor, in log2 units");
+            s->compute.operands[1].value = tl_quote_expr(r->memory, "%s", name);
+            edit_remove(r->kernel, s->next);
+        }
+    }
+}
+
+/* Subtract X, v · Multiply by c, where v is a vector: one fused multiply-add with -v*c. */
+static void fuse_differences(reason *r) {
+    const tiles_list *tiles = tiles_read(r);
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        if (!edit_is_compute(s, TL_SUBTRACT) || !s->next || !is_scaling(r, tiles, s->next) ||
+            s->compute.target_kind != TL_GET ||
+            !edit_operand_is(s->next, 0, edit_target_name(s)) ||
+            !edit_writes(s->next, edit_target_name(s)))
+            continue;
+        const tiles_tile *x = tiles_find(tiles, edit_operand_name(s, 0));
+        const tiles_tile *v = tiles_find(tiles, edit_operand_name(s, 1));
+        if (!x || !v || v->axis_count >= x->axis_count)
+            continue;
+        const char *c = edit_factor_text(r->memory, s->next->compute.operands[1].value);
+        const char *shift = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "shift"));
+        tl_block text = tl_quote(r->memory,
+                                 "Compute Multiply %s, -%s and get %s // once a row\n"
+                                 "Compute MultiplyAdd %s, %s, %s and get %s // one fused operation per element\n",
+                                 edit_z(r->memory, edit_operand_name(s, 1)), c, shift,
+                                 edit_z(r->memory, edit_operand_name(s, 0)), c, shift,
+                                 edit_z(r->memory, edit_target_name(s)));
+        next = tl_next(s->next, NULL);
+        edit_remove(r->kernel, s->next);
+        edit_replace(r->kernel, s, text);
+    }
+}
+
+/* The `Add Y, b and get Y` that is the next to touch Y; what the product reads must be the same there. */
+static tl_statement *sum_after(const tl_statement *multiply, str y, int *at) {
+    edit_uses uses = edit_uses_of(multiply);
+    for (tl_statement *s = multiply->next; s; s = s->next) {
+        if (edit_reads_within(s, y) || edit_writes_within(s, y)) {
+            if (!edit_is_compute(s, TL_ADD) || s->compute.target_kind != TL_GET || !edit_writes(s, y))
+                return NULL;
+            *at = edit_operand_is(s, 0, y) ? 0 : edit_operand_is(s, 1, y) ? 1 : -1;
+            return *at < 0 || edit_expr_mentions(s->compute.operands[1 - *at].value, y) ? NULL : s;
+        }
+        for (int i = 0; i < uses.read_count; i++)
+            if (edit_writes_within(s, uses.reads[i]))
+                return NULL;
+    }
+    return NULL;
+}
+
+/* Multiply X, a and get Y · Add Y, b and get Y: one rounding instead of two. */
+static void fuse_sums(reason *r) {
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        if (!edit_is_compute(s, TL_MULTIPLY) || s->compute.target_kind != TL_GET)
+            continue;
+        int at = 0;
+        str y = edit_target_name(s);
+        tl_statement *add = sum_after(s, y, &at);
+        if (!add)
+            continue;
+        tl_block text = tl_quote(r->memory, "Compute MultiplyAdd %s, %s, %s and get %.*s // rounded once",
+                                 edit_text(r->memory, s->compute.operands[0].value),
+                                 edit_text(r->memory, s->compute.operands[1].value),
+                                 edit_text(r->memory, add->compute.operands[1 - at].value),
+                                 STR_ARGS(y));
+        text.first->compute.place = add->compute.place.is_given ? add->compute.place
+                                                                : s->compute.place;
+        next = s->next == add ? text.first : s->next;
+        edit_replace(r->kernel, add, text);
+        edit_remove(r->kernel, s);
+    }
+}
+
+/* Masks of one tile with one value, next to each other, become one. */
+static void merge_masks(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        while (edit_is_compute(s, TL_MASK) && edit_is_compute(s->next, TL_MASK) &&
+               edit_operand_is(s->next, 0, edit_target_name(s)) &&
+               s->compute.operand_count == s->next->compute.operand_count &&
+               (s->compute.operand_count < 2 ||
+                tl_expr_equal(s->compute.operands[1].value, s->next->compute.operands[1].value))) {
+            if (!s->compute.place.is_given)
+                s->compute.place = s->next->compute.place;
+            s->compute.condition = tl_quote_expr(r->memory, "%s or %s",
+                                                 edit_text(r->memory, s->compute.condition),
+                                                 edit_text(r->memory, s->next->compute.condition));
+            edit_remove(r->kernel, s->next);
+        }
+}
+
+bool reason_fold(reason *r) {
+    merge_masks(r);
+    sink_scales(r);
+    to_base_two(r);
+    merge_scalings(r);
+    fuse_differences(r);
+    fuse_sums(r);
+    return true;
+}

@@ -1,0 +1,426 @@
+/* Pass online: Softmax becomes operations (language study 5.6).
+ *
+ * Where everything made from the scores is linear in them and ends in sums that are read after the
+ * loop only, one walk suffices: sums are rescaled as the maximum grows, and divided at the end.
+ * Otherwise the loop is split in two: one for maximum and sum, one that computes the scores again.
+ */
+#include "reason/tiles.h"
+
+#include <string.h>
+
+enum { ONLINE_NAMES_MAX = 32 };
+
+typedef struct names {
+    str items[ONLINE_NAMES_MAX];
+    int count;
+    bool is_full;
+} names;
+
+static bool names_have(const names *n, str name) {
+    for (int i = 0; i < n->count; i++)
+        if (str_equal(n->items[i], name))
+            return true;
+    return false;
+}
+
+static void names_add(names *n, str name) {
+    if (name.length == 0 || names_have(n, name))
+        return;
+    if (n->count < ONLINE_NAMES_MAX)
+        n->items[n->count++] = name;
+    else
+        n->is_full = true;
+}
+
+/* One Softmax and all that is known about it. */
+typedef struct online {
+    tl_statement *softmax, *loop; /* loop: the one that walks the axis; NULL: none does */
+    bool is_single;               /* the axis is walked in single steps: no axis of the tile */
+    str axis;                     /* index name of the axis, when a tile has it */
+    const char *scores, *result;  /* S, and what it becomes */
+    const char *m, *l, *m_old, *alpha;
+    bool m_is_given, l_is_given;
+    names sums;      /* accumulators that need the rescale */
+    const char *why; /* not online: the reason */
+    str why_header;
+} online;
+
+/* --- what is asked ----------------------------------------------------------------------------- */
+
+/* Which statements of the loop's own block, up to 'end', does 'name' depend on? Marks them. */
+static int slice(tl_statement *end, str name, tl_statement **marked, int limit) {
+    names needed = {0};
+    names_add(&needed, name);
+    int count = 0;
+    for (tl_statement *s = end->previous; s; s = s->previous) {
+        bool is_needed = false;
+        for (int i = 0; i < needed.count; i++)
+            is_needed = is_needed || edit_writes_within(s, needed.items[i]);
+        if (!is_needed)
+            continue;
+        for (tl_statement *t = s; t; t = tl_next(t, s)) {
+            edit_uses uses = edit_uses_of(t);
+            for (int i = 0; i < uses.read_count; i++)
+                names_add(&needed, uses.reads[i]);
+        }
+        if (count < limit)
+            marked[count] = s;
+        count++;
+    }
+    return needed.is_full || count > limit ? -1 : count;
+}
+
+static bool copy_follows(const tl_statement *s, str variable) {
+    if (s->kind != TL_COPY)
+        return false;
+    for (int i = 0; i < s->copy.place.count; i++)
+        if (!s->copy.place.items[i].is_block &&
+            edit_expr_mentions(s->copy.place.items[i].at, variable))
+            return true;
+    return false;
+}
+
+/* Does S depend on the loop through a single index? */
+static bool depends_singly(tl_statement *softmax, const tl_statement *loop, str scores) {
+    tl_statement *marked[64];
+    int count = slice(softmax, scores, marked, 64);
+    for (int i = 0; i < count; i++)
+        if (copy_follows(marked[i], loop->loop.name))
+            return true;
+    return false;
+}
+
+static bool find_axis(reason *r, const tiles_list *tiles, online *o) {
+    const tiles_tile *tile = tiles_find(tiles, str_from(o->scores));
+    if (!tile || tile->axis_count < 1)
+        return reason_stuck(r, o->softmax, "the axes of %s are not known here", o->scores);
+    int position = -1;
+    for (int i = 0; i < tile->axis_count; i++) {
+        tl_statement *loop = tiles_walk(r, o->softmax, tile->axes[i], NULL);
+        if (loop && (!o->loop || edit_is_within(o->loop, loop))) {
+            o->loop = loop;
+            position = i;
+        }
+    }
+    for (tl_statement *loop = edit_loop_of(o->softmax); loop && !o->loop; loop = edit_loop_of(loop))
+        if (depends_singly(o->softmax, loop, str_from(o->scores))) {
+            o->loop = loop;
+            o->is_single = true;
+            return true;
+        }
+    if (position < 0)
+        position = tile->axis_count - 1;
+    o->axis = tile->axes[position];
+    if (position != tile->axis_count - 1 || tile->axis_count < 2)
+        return reason_stuck(r, o->softmax, "Softmax over %.*s needs it as the last of two axes of %s",
+                            STR_ARGS(o->axis), o->scores);
+    if (o->loop && o->softmax->parent != o->loop)
+        return reason_stuck(r, o->softmax, "Softmax must stand directly in the loop over %.*s",
+                            STR_ARGS(o->axis));
+    return true;
+}
+
+static bool is_written_before(reason *r, const tl_statement *at, str name) {
+    for (tl_statement *s = r->kernel->body.first; s && s != at; s = tl_next(s, NULL))
+        if (edit_writes(s, name))
+            return true;
+    return false;
+}
+
+static void choose_names(reason *r, online *o) {
+    const tl_compute *c = &o->softmax->compute;
+    const tl_statement *start = o->loop ? o->loop : o->softmax;
+    if (c->maximum) {
+        o->m = edit_z(r->memory, c->maximum->text);
+        o->l = edit_z(r->memory, c->sum->text);
+        o->m_is_given = is_written_before(r, start, c->maximum->text);
+        o->l_is_given = is_written_before(r, start, c->sum->text);
+    } else {
+        o->m = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "m"));
+        o->l = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "l"));
+    }
+    o->m_old = edit_z(r->memory, str_format(r->memory, "%s_old", o->m));
+    o->m_old = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, o->m_old));
+    o->alpha = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "alpha"));
+}
+
+/* --- may it be online? ------------------------------------------------------------------------- */
+
+static bool reject(reason *r, online *o, const tl_statement *s, const char *why) {
+    o->why = why;
+    o->why_header = s ? edit_header(r->memory, s) : (str){"", 0};
+    return false;
+}
+
+/* A statement that reads a value derived from the scores: may it stay as it is? */
+static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *derived,
+                      const tl_statement *s) {
+    if (s->kind != TL_COMPUTE)
+        return reject(r, o, s, "uses the scores themselves");
+    const tl_compute *c = &s->compute;
+    bool left = names_have(derived, edit_operand_name(s, 0));
+    bool right = c->operand_count > 1 && names_have(derived, edit_operand_name(s, 1));
+    str target = edit_target_name(s);
+    bool is_sum = c->target_kind == TL_ACCUMULATE;
+    switch (c->operation) {
+    case TL_GEMM:
+        if (!left || right || c->operands[0].is_transposed)
+            return reject(r, o, s, "has the scores elsewhere than on the left");
+        break;
+    case TL_ROW_SUM:
+        if (c->operands[0].is_transposed)
+            return reject(r, o, s, "sums over rows");
+        break;
+    case TL_CAST:
+        break;
+    case TL_MULTIPLY:
+        if (left && right)
+            return reject(r, o, s, "is not linear in the scores");
+        break;
+    default:
+        return reject(r, o, s, "is not linear in the scores");
+    }
+    if (!is_sum && (c->operation == TL_CAST || c->operation == TL_MULTIPLY)) {
+        names_add(derived, target);
+        return true;
+    }
+    if (!is_sum)
+        return reject(r, o, s, "needs the finished scores inside the loop");
+    const tiles_tile *sum = tiles_find(tiles, target);
+    const tiles_tile *scores = tiles_find(tiles, str_from(o->scores));
+    if (!sum || sum->axis_count < 1 || tiles_axis(sum, o->axis) >= 0 ||
+        tiles_axis(sum, scores->axes[0]) < 0)
+        return reject(r, o, s, "sums along the rows of the scores");
+    names_add(&o->sums, target);
+    return true;
+}
+
+static bool reads_any(const tl_statement *s, const names *n) {
+    for (int i = 0; i < n->count; i++)
+        if (edit_reads(s, n->items[i]))
+            return true;
+    return false;
+}
+
+/* The sums must not be used in the loop but by their accumulations. */
+static bool sums_are_free(reason *r, online *o) {
+    for (tl_statement *s = tl_next(o->loop, o->loop); s; s = tl_next(s, o->loop))
+        for (int i = 0; i < o->sums.count; i++) {
+            bool is_own = s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE &&
+                          edit_writes(s, o->sums.items[i]);
+            bool is_operand = false;
+            for (int k = 0; s->kind == TL_COMPUTE && k < s->compute.operand_count; k++)
+                is_operand = is_operand || edit_operand_is(s, k, o->sums.items[i]);
+            if (is_operand || (!is_own && (edit_reads(s, o->sums.items[i]) ||
+                                           edit_writes(s, o->sums.items[i]))))
+                return reject(r, o, s, "uses a sum before it is complete");
+        }
+    return true;
+}
+
+static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
+    names derived = {0};
+    names_add(&derived, str_from(o->result));
+    for (tl_statement *top = o->softmax->next; top; top = top->next)
+        for (tl_statement *s = top; s; s = tl_next(s, top)) {
+            if (reads_any(s, &derived) && !allow_use(r, tiles, o, &derived, s))
+                return false;
+            if ((edit_reads(s, str_from(o->m)) || edit_reads(s, str_from(o->l))) &&
+                o->softmax->compute.maximum)
+                return reject(r, o, s, "needs maximum or sum inside the loop");
+        }
+    for (tl_statement *s = o->loop->next; s; s = s->next)
+        for (int i = 0; i < derived.count; i++)
+            if (edit_reads_within(s, derived.items[i]))
+                return reject(r, o, s, "uses the scores after the loop");
+    if (derived.is_full || o->sums.is_full)
+        return reject(r, o, NULL, "has too many names");
+    return sums_are_free(r, o);
+}
+
+/* --- the forms --------------------------------------------------------------------------------- */
+
+static void write_starts(reason *r, const online *o, tl_statement *at) {
+    if (!o->m_is_given)
+        edit_before(r->kernel, at,
+                    tl_quote(r->memory,
+                             "Compute Fill -1e30 and get %s // finite, so that no inf - inf can occur below",
+                             o->m));
+    if (!o->l_is_given)
+        edit_before(r->kernel, at,
+                    tl_quote(r->memory, "Compute Fill 0 and get %s // the denominator starts", o->l));
+}
+
+/* Maximum and sum take in one more tile of scores; the tile becomes exp(S - m). */
+static tl_block update_text(reason *r, const online *o) {
+    str reduce = o->is_single ? str_format(r->memory, "Max %s, %s and get %s", o->m, o->scores, o->m)
+                              : str_format(r->memory, "RowMax %s and accumulate %s", o->scores, o->m);
+    str add = o->is_single ? str_format(r->memory, "Add %s, %s and get %s", o->l, o->result, o->l)
+                           : str_format(r->memory, "RowSum %s and accumulate %s", o->result, o->l);
+    return tl_quote(r->memory,
+                    "Compute Cast %s and get %s // the maximum so far\n"
+                    "Compute %.*s // the new maximum\n"
+                    "Compute Subtract %s, %s and get %s // how far it moved\n"
+                    "Compute Exp %s and get %s // what all earlier terms must be multiplied by\n"
+                    "Compute Subtract %s, %s and get %s\n"
+                    "Compute Exp %s and get %s\n"
+                    "Compute Multiply %s, %s and get %s\n"
+                    "Compute %.*s // the denominator takes in this block\n",
+                    o->m, o->m_old, STR_ARGS(reduce), o->m_old, o->m, o->alpha, o->alpha, o->alpha,
+                    o->scores, o->m, o->result, o->result, o->result, o->l, o->alpha, o->l,
+                    STR_ARGS(add));
+}
+
+/* After the loop: the first statement of its block that reads a finished sum. */
+static tl_statement *first_reader(const online *o) {
+    for (tl_statement *s = o->loop->next; s; s = s->next)
+        for (int i = 0; i < o->sums.count; i++)
+            if (edit_reads_within(s, o->sums.items[i]))
+                return s;
+    return NULL;
+}
+
+/* 1/max(l, 1e-30) into 'inverse'; then each sum times it. */
+static tl_block division_text(reason *r, const online *o, const char *inverse) {
+    tl_block text = tl_quote(r->memory,
+                             "Compute Max %s, 1e-30 and get %s // a row that saw nothing ends as 0\n"
+                             "Compute Reciprocal %s and get %s\n",
+                             o->l, inverse, inverse, inverse);
+    for (int i = 0; i < o->sums.count; i++) {
+        const char *sum = edit_z(r->memory, o->sums.items[i]);
+        tl_block one = tl_quote(r->memory, "Compute Multiply %s, %s and get %s // normalise", sum,
+                                inverse, sum);
+        tl_block_append(&text, NULL, one.first);
+    }
+    return text;
+}
+
+static bool is_read_from(tl_statement *first, str name) {
+    for (tl_statement *s = first; s; s = s->next)
+        if (edit_reads_within(s, name))
+            return true;
+    return false;
+}
+
+static void write_online(reason *r, online *o) {
+    write_starts(r, o, o->loop);
+    tl_statement *last = o->softmax;
+    tl_block update = update_text(r, o);
+    for (int i = 0; i < o->sums.count; i++) {
+        const char *sum = edit_z(r->memory, o->sums.items[i]);
+        tl_block rescale = tl_quote(r->memory,
+                                    "Compute Multiply %s, %s and get %s // the sum so far, rescaled",
+                                    sum, o->alpha, sum);
+        tl_block_append(&update, NULL, rescale.first);
+    }
+    edit_replace(r->kernel, last, update);
+    tl_statement *reader = first_reader(o);
+    const char *inverse = o->l;
+    if (reader && is_read_from(reader, str_from(o->l)))
+        inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
+    tl_block division = division_text(r, o, inverse);
+    if (reader)
+        edit_before(r->kernel, reader, division);
+    else
+        edit_after(r->kernel, o->loop, division);
+}
+
+/* exp(S - m)/l in place of Softmax, with m and 1/l known. */
+static tl_block final_text(reason *r, const online *o, const char *inverse) {
+    return tl_quote(r->memory,
+                    "Compute Subtract %s, %s and get %s\n"
+                    "Compute Exp %s and get %s\n"
+                    "Compute Multiply %s, %s and get %s // normalise\n",
+                    o->scores, o->m, o->result, o->result, o->result, o->result, inverse, o->result);
+}
+
+static tl_block inverse_text(reason *r, const online *o, const char *inverse) {
+    return tl_quote(r->memory,
+                    "Compute Max %s, 1e-30 and get %s // a row that saw nothing ends as 0\n"
+                    "Compute Reciprocal %s and get %s\n",
+                    o->l, inverse, inverse, inverse);
+}
+
+static bool write_two_passes(reason *r, online *o) {
+    tl_statement *marked[128];
+    int count = slice(o->softmax, str_from(o->scores), marked, 128);
+    if (count < 0)
+        return reason_stuck(r, o->softmax, "too many statements lead to %s", o->scores);
+    tl_statement *first = tl_statement_copy(r->memory, o->loop);
+    first->loop.body = (tl_block){NULL, NULL};
+    for (int i = count - 1; i >= 0; i--) {
+        tl_statement *copy = tl_statement_copy(r->memory, marked[i]);
+        edit_append(&first->loop.body, first, (tl_block){copy, copy});
+    }
+    edit_append(&first->loop.body, first, update_text(r, o));
+    edit_before(r->kernel, o->loop, (tl_block){first, first});
+    write_starts(r, o, first);
+    const char *inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
+    edit_before(r->kernel, o->loop, inverse_text(r, o, inverse));
+    edit_replace(r->kernel, o->softmax, final_text(r, o, inverse));
+    return true;
+}
+
+static void write_whole(reason *r, online *o) {
+    write_starts(r, o, o->softmax);
+    const char *inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
+    tl_block text;
+    if (o->m_is_given || o->l_is_given)
+        text = update_text(r, o);
+    else
+        text = tl_quote(r->memory,
+                        "Compute RowMax %s and accumulate %s\n"
+                        "Compute Subtract %s, %s and get %s\n"
+                        "Compute Exp %s and get %s\n"
+                        "Compute RowSum %s and accumulate %s\n",
+                        o->scores, o->m, o->scores, o->m, o->result, o->result, o->result,
+                        o->result, o->l);
+    edit_before(r->kernel, o->softmax, text);
+    edit_before(r->kernel, o->softmax, inverse_text(r, o, inverse));
+    edit_replace(r->kernel, o->softmax,
+                 tl_quote(r->memory, "Compute Multiply %s, %s and get %s // normalise", o->result,
+                          inverse, o->result));
+}
+
+static bool rewrite(reason *r, tl_statement *softmax) {
+    const tiles_list *tiles = tiles_read(r);
+    online o = {.softmax = softmax};
+    if (softmax->compute.operand_count < 1 || edit_operand_name(softmax, 0).length == 0)
+        return reason_stuck(r, softmax, "Softmax needs a tile");
+    o.scores = edit_z(r->memory, edit_operand_name(softmax, 0));
+    o.result = edit_z(r->memory, edit_target_name(softmax));
+    if (!find_axis(r, tiles, &o))
+        return false;
+    choose_names(r, &o);
+    if (!o.loop) {
+        write_whole(r, &o);
+        reason_decide(r, "softmax form", "Softmax %s over %.*s: whole rows stand in one tile, so it "
+                      "is computed directly", o.scores, STR_ARGS(o.axis));
+        return true;
+    }
+    if (may_be_online(r, tiles, &o)) {
+        write_online(r, &o);
+        reason_decide(r, "softmax form",
+                      "Softmax %s is online: all %d uses are linear and end in sums that are read "
+                      "after the loop only, so each block is read once and the sums are rescaled",
+                      o.scores, o.sums.count);
+        return true;
+    }
+    reason_decide(r, "softmax form",
+                  "Softmax %s takes two walks, one for maximum and sum and one for the result, "
+                  "because `%.*s` %s",
+                  o.scores, STR_ARGS(o.why_header), o.why);
+    return write_two_passes(r, &o);
+}
+
+bool reason_online(reason *r) {
+    for (;;) {
+        tl_statement *s = r->kernel->body.first;
+        while (s && !edit_is_compute(s, TL_SOFTMAX))
+            s = tl_next(s, NULL);
+        if (!s)
+            return true;
+        if (!rewrite(r, s))
+            return false;
+    }
+}

@@ -1,0 +1,49 @@
+/* What the passes share: their context, and the list of them. */
+#ifndef FLASHTL_REASON_PASS_H
+#define FLASHTL_REASON_PASS_H
+
+#include "reason/edit.h"
+#include "reason/reason.h"
+
+typedef LIST(reason_decision) reason_log;
+
+typedef struct reason {
+    arena *memory;
+    tl_program *program;
+    tl_kernel *kernel; /* the one at hand */
+    const gpu *target;
+    const reason_options *options;
+    diag_list *diags;
+    const char *pass; /* the one at hand */
+    reason_log log;
+    double predicted_tflops;
+} reason;
+
+/* Each returns false when it reported why it cannot go on. In order: */
+bool reason_bind(reason *r);   /* types, lengths, the grid, starts of sums, a place for every tile */
+bool reason_online(reason *r); /* Softmax becomes operations */
+bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused multiply-adds */
+bool reason_tile(reason *r);   /* sizes; bounds of loops; masks only where they matter */
+bool reason_place(reason *r);  /* spaces, types, layouts, instructions */
+bool reason_guard(reason *r);  /* a maximum that moves only when it must */
+bool reason_stage(reason *r);  /* rings, prefetches, Waits and Releases */
+bool reason_finish(reason *r); /* the way out of registers; the order of tiles */
+
+/* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
+bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Writes down a decision. Losers may be added to the result until the next decision. */
+reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void reason_lose(reason *r, reason_decision *d, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The integer a `let` gives to a decision or size; false when there is none. */
+bool reason_let_integer(reason *r, const char *name, int64_t *value);
+/* `let name = value` in front of everything else, joined to the lets of this pass that stand there. */
+void reason_let(reason *r, const char *name, int64_t value, const char *comment);
+/* The value of a constant expression: integers, lets of such, arithmetic. */
+bool reason_known(reason *r, const tl_expr *e, int64_t *value);
+
+#endif

@@ -1,0 +1,38 @@
+/* Where tiles are held: what pass place decides, and what the cost model has to foresee. */
+#ifndef FLASHTL_REASON_PLACE_H
+#define FLASHTL_REASON_PLACE_H
+
+#include "reason/tiles.h"
+
+/* How a tile is used by the statements of a kernel. */
+typedef struct place_role {
+    tiles_tile *tile;
+    bool is_left, is_right;   /* operand of products */
+    bool is_product;          /* target of products */
+    bool is_computed;         /* written by Compute */
+    bool is_changed;          /* written by Compute, other than products and Masks */
+    bool is_elementwise;      /* read by Compute other than as an operand of products, or stored */
+    bool is_loaded_in_loop;
+    bool has_cast;            /* a 16-bit copy of a computed tile is the left operand */
+    bool in_shared, in_register;
+    tl_type type;             /* of the register tile */
+    tl_layout_kind layout;    /* of the register tile: MMA_A, MMA_C, LINES; ROWS, COLUMNS for vectors */
+    str of;                   /* ROWS, COLUMNS: of which tile */
+    bool is_partial;
+} place_role;
+
+typedef struct place_plan {
+    tiles_list *tiles;
+    place_role *roles; /* one per tile, in the order of tiles->tiles */
+    int count;
+    int64_t warps;
+} place_plan;
+
+/* Reads uses and decides places. False when it reported what cannot be placed. */
+bool place_plan_read(reason *r, place_plan *plan);
+place_role *place_find(const place_plan *plan, str name);
+bool place_is_product_operand(const tl_statement *s, str name, int operand);
+/* May the tile, a left operand loaded before a loop, be held in registers during the loop? */
+bool place_may_be_held(reason *r, const place_role *role);
+
+#endif

@@ -1,0 +1,220 @@
+#include "reason/pass.h"
+
+/* --- the passes -------------------------------------------------------------------------------- */
+
+static const reason_pass_entry pass_names[] = {
+    {"bind", "types, lengths, the grid, starts of sums, a place for every tile"},
+    {"online", "Softmax becomes operations, in one walk where that is allowed"},
+    {"fold", "scales sink below the maximum; base 2; fused multiply-adds"},
+    {"tile", "tile sizes, warps and stages; bounds of loops; masks only where they matter"},
+    {"place", "spaces, types, layouts and instructions; casts between products"},
+    {"stage", "rings and prefetches; a Wait before the first use, a Release after the last"},
+    {"finish", "the way of results to memory; the order of tiles"},
+    {NULL, NULL},
+};
+
+static bool (*const pass_runs[])(reason *) = {
+    reason_bind, reason_online, reason_fold,  reason_tile,
+    reason_place, reason_stage, reason_finish,
+};
+
+static const reason_pass_entry pin_names[] = {
+    {"warps", "warps of a block"},
+    {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
+    {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
+    {"copies_ahead", "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
+    {"resident", "blocks that shall fit one multiprocessor"},
+    {NULL, NULL},
+};
+
+const reason_pass_entry *reason_pass_list(void) {
+    return pass_names;
+}
+
+const reason_pass_entry *reason_pin_list(void) {
+    return pin_names;
+}
+
+/* --- what the passes report --------------------------------------------------------------------- */
+
+bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str text = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    /* A statement that a pass made has no range: blame the nearest one of the user's around it. */
+    while (at && at->range.end == 0)
+        at = at->parent;
+    diag_range range = at ? at->range : r->kernel->range;
+    diag_report(r->diags, DIAG_REASON_STUCK, range, text);
+    return false;
+}
+
+reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    reason_decision d = {.kernel = r->kernel->name,
+                         .pass = str_from(r->pass),
+                         .subject = str_from(subject),
+                         .sentence = str_format_list(r->memory, format, arguments)};
+    va_end(arguments);
+    list_push(r->memory, &r->log, d);
+    return &r->log.items[r->log.count - 1];
+}
+
+void reason_lose(reason *r, reason_decision *d, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str *longer = arena_array(r->memory, str, d->loser_count + 1);
+    for (int i = 0; i < d->loser_count; i++)
+        longer[i] = d->losers[i];
+    longer[d->loser_count++] = str_format_list(r->memory, format, arguments);
+    d->losers = longer;
+    va_end(arguments);
+}
+
+void reason_explain(const reason_result *result, text_buffer *out) {
+    str kernel = {"", 0};
+    for (int i = 0; i < result->decision_count; i++) {
+        const reason_decision *d = &result->decisions[i];
+        if (i == 0 || !str_equal(kernel, d->kernel))
+            text_format(out, "%skernel %.*s\n", i > 0 ? "\n" : "", STR_ARGS(d->kernel));
+        kernel = d->kernel;
+        text_format(out, "  %.*s (%.*s): %.*s\n", STR_ARGS(d->subject), STR_ARGS(d->pass),
+                    STR_ARGS(d->sentence));
+        for (int k = 0; k < d->loser_count; k++)
+            text_format(out, "    %.*s\n", STR_ARGS(d->losers[k]));
+    }
+}
+
+/* --- lets -------------------------------------------------------------------------------------- */
+
+bool reason_known(reason *r, const tl_expr *e, int64_t *value) {
+    int64_t a, b;
+    switch (e->kind) {
+    case TL_INTEGER:
+        *value = e->integer;
+        return true;
+    case TL_NAME: {
+        tl_binding *binding = edit_find_let(r->kernel, e->text, NULL);
+        return binding && binding->axes.count == 0 &&
+               !edit_expr_mentions(binding->value, e->text) &&
+               reason_known(r, binding->value, value);
+    }
+    case TL_NEGATE:
+        if (!reason_known(r, e->left, &a))
+            return false;
+        *value = -a;
+        return true;
+    case TL_BINARY:
+        if (!reason_known(r, e->left, &a) || !reason_known(r, e->right, &b))
+            return false;
+        switch (e->operator) {
+        case TL_PLUS:
+            return !__builtin_add_overflow(a, b, value);
+        case TL_MINUS:
+            return !__builtin_sub_overflow(a, b, value);
+        case TL_TIMES:
+            return !__builtin_mul_overflow(a, b, value);
+        case TL_OVER: /* of extents: rounds up */
+            if (a < 0 || b <= 0)
+                return false;
+            *value = a / b + (a % b != 0);
+            return true;
+        default:
+            return false;
+        }
+    default:
+        return false;
+    }
+}
+
+bool reason_let_integer(reason *r, const char *name, int64_t *value) {
+    tl_binding *binding = edit_find_let(r->kernel, str_from(name), NULL);
+    return binding && binding->axes.count == 0 && reason_known(r, binding->value, value);
+}
+
+static bool is_plain_let(const tl_statement *s) {
+    if (!s || s->kind != TL_LET)
+        return false;
+    for (int i = 0; i < s->let.count; i++)
+        if (s->let.items[i].axes.count > 0 || s->let.items[i].value->kind != TL_INTEGER)
+            return false;
+    return true;
+}
+
+void reason_let(reason *r, const char *name, int64_t value, const char *comment) {
+    tl_block block = tl_quote(r->memory, "let %s = %lld // %s", name, (long long)value, comment);
+    tl_statement *first = r->kernel->body.first;
+    if (!is_plain_let(first)) {
+        edit_before(r->kernel, first, block);
+        return;
+    }
+    tl_binding *longer = arena_array(r->memory, tl_binding, first->let.count + 1);
+    for (int i = 0; i < first->let.count; i++)
+        longer[i] = first->let.items[i];
+    longer[first->let.count++] = block.first->let.items[0];
+    first->let.items = longer;
+}
+
+/* --- the whole --------------------------------------------------------------------------------- */
+
+static bool is_code(const tl_kernel *kernel) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ROLE)
+            return true;
+    return false;
+}
+
+static bool find_pass(const reason_options *options, int *last) {
+    for (int i = 0; pass_names[i].name; i++)
+        if (options->stop_after.length == 0 || str_is(options->stop_after, pass_names[i].name)) {
+            *last = i;
+            if (options->stop_after.length > 0)
+                return true;
+        }
+    return options->stop_after.length == 0;
+}
+
+static void list_passes(text_buffer *out) {
+    for (int i = 0; pass_names[i].name; i++)
+        text_format(out, "%s%s", i > 0 ? ", " : "", pass_names[i].name);
+}
+
+reason_result reason_program(const tl_program *sketch, const gpu *target,
+                             const reason_options *options, arena *memory, diag_list *diags) {
+    reason_result result = {0};
+    reason r = {.memory = memory,
+                .program = tl_program_copy(memory, sketch),
+                .target = target,
+                .options = options,
+                .diags = diags,
+                .kernel = sketch->first,
+                .pass = "bind"};
+    int last = 0;
+    if (!r.kernel)
+        return result;
+    if (!find_pass(options, &last)) {
+        text_buffer names;
+        text_init(&names, 1024);
+        list_passes(&names);
+        reason_stuck(&r, NULL, "no pass is called '%.*s'; they are %.*s",
+                     STR_ARGS(options->stop_after), STR_ARGS(text_str(&names)));
+        text_done(&names);
+        return result;
+    }
+    bool is_good = true;
+    for (r.kernel = r.program->first; r.kernel; r.kernel = r.kernel->next) {
+        bool is_going = !is_code(r.kernel);
+        for (int i = 0; i <= last && is_going; i++) {
+            r.pass = pass_names[i].name;
+            is_going = pass_runs[i](&r);
+            is_good = is_good && is_going;
+        }
+    }
+    result.decisions = r.log.items;
+    result.decision_count = r.log.count;
+    result.predicted_tflops = r.predicted_tflops;
+    result.program = is_good ? r.program : NULL;
+    return result;
+}

@@ -1,0 +1,62 @@
+/* The reasoner: from a sketch to TL Code for one GPU.
+ *
+ * A list of passes, read top to bottom in reason.c. Each takes TL and leaves TL of the same meaning,
+ * so that the text after any of them can be printed, edited, read back and reasoned on from there:
+ * what a pass decides stands in the text, as a `let` until the statement that uses it exists.
+ * Pins are such lets that were there before: `let BN = 64` in the sketch, or an option.
+ *
+ * Pure; one thread per arena. Nothing here knows operators: the passes see statements.
+ */
+#ifndef FLASHTL_REASON_REASON_H
+#define FLASHTL_REASON_REASON_H
+
+#include "gpu/gpu.h"
+#include "tl/tl.h"
+
+/* NAME=VALUE: a length that the program leaves open (d=128), or a decision of reason_pin_list(). */
+typedef struct reason_pin {
+    str name, value;
+} reason_pin;
+
+typedef struct reason_options {
+    tl_type dtype;          /* of tensors whose type is open; TL_OPEN: f16 */
+    const reason_pin *pins; /* overrule lets of the same name in the sketch */
+    int pin_count;
+    str stop_after;         /* the last pass to run; empty: all */
+} reason_options;
+
+/* One decision: what was chosen, the numbers behind it, and what lost. */
+typedef struct reason_decision {
+    str kernel, pass;
+    str subject;  /* "tile sizes" */
+    str sentence; /* one line, numbers included */
+    str *losers;  /* lines, best first */
+    int loser_count;
+} reason_decision;
+
+typedef struct reason_result {
+    tl_program *program; /* NULL when an error was reported */
+    reason_decision *decisions;
+    int decision_count;
+    double predicted_tflops; /* of the first kernel, long sequences; 0 when nothing was modelled */
+} reason_result;
+
+/* Reasons every kernel of 'sketch', which is not changed. The result lives in 'memory' and refers to
+ * the sketch's source text. 'diags' must have that text as its source.
+ */
+reason_result reason_program(const tl_program *sketch, const gpu *target,
+                             const reason_options *options, arena *memory, diag_list *diags);
+
+typedef struct reason_pass_entry {
+    const char *name, *doc;
+} reason_pass_entry;
+
+/* The passes in order; ends with a NULL name. */
+const reason_pass_entry *reason_pass_list(void);
+/* Decisions that may be pinned beside tile sizes; ends with a NULL name. */
+const reason_pass_entry *reason_pin_list(void);
+
+/* One paragraph per decision. */
+void reason_explain(const reason_result *result, text_buffer *out);
+
+#endif

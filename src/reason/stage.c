@@ -1,0 +1,533 @@
+/* Pass stage: when copies run, and who waits for what.
+ *
+ * A tile copied outside of loops is waited for before its first use and released after its last. A
+ * tile that a loop copies becomes a ring: with asynchronous copies the next blocks are under way while
+ * one is computed; without them the next block travels through registers.
+ */
+#include "reason/pass.h"
+
+enum { STAGE_CHANNELS_MAX = 16, STAGES_MAX = 8 };
+
+/* A shared tile that one loop fills, once an iteration. */
+typedef struct channel {
+    const char *name;        /* K */
+    const char *shared;      /* K_shared */
+    tl_statement *copy;      /* the sketch's, in the loop */
+    tl_statement *first_use, *last_use; /* in the loop's own block */
+    int64_t stages;
+    bool is_head;            /* waited for at the head of the iteration */
+} channel;
+
+typedef struct stage_loop {
+    tl_statement *loop;
+    channel channels[STAGE_CHANNELS_MAX];
+    int count;
+    const char *from, *to, *variable;
+    bool is_never_empty;
+} stage_loop;
+
+/* --- uses ----------------------------------------------------------------------------------------- */
+
+static bool uses_shared(const tl_statement *s, str name, str shared) {
+    if (s->kind == TL_COPY)
+        return s->copy.from == TL_SHARED && str_equal(s->copy.what->text, name);
+    return edit_reads(s, shared);
+}
+
+static bool uses_within(tl_statement *s, str name, str shared) {
+    for (tl_statement *t = s; t; t = tl_next(t, s))
+        if (uses_shared(t, name, shared))
+            return true;
+    return false;
+}
+
+static bool find_uses(tl_statement *copy, str name, str shared, tl_statement **first,
+                      tl_statement **last) {
+    *first = *last = NULL;
+    for (tl_statement *s = copy->next; s; s = s->next)
+        if (uses_within(s, name, shared)) {
+            *first = *first ? *first : s;
+            *last = s;
+        }
+    return *first != NULL;
+}
+
+static str shared_name(reason *r, str name) {
+    return str_format(r->memory, "%.*s_shared", STR_ARGS(name));
+}
+
+static tl_statement *find_allocation(reason *r, str name) {
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_SHARED)
+            for (int i = 0; i < s->allocate.name_count; i++)
+                if (str_equal(s->allocate.names[i], name))
+                    return s;
+    return NULL;
+}
+
+static bool is_async(const reason *r) {
+    return gpu_has(r->target, GPU_FEATURE_cp_async);
+}
+
+static void make_async(reason *r, tl_statement *copy) {
+    if (!is_async(r))
+        return;
+    copy->copy.is_async = true;
+    copy->copy.atom = STR("cp_async");
+}
+
+static void insert_before(reason *r, tl_statement *at, const char *text) {
+    edit_before(r->kernel, at, tl_quote(r->memory, "%s", text));
+}
+
+static void insert_after(reason *r, tl_statement *at, const char *text) {
+    edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
+}
+
+static const char *say(reason *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *say(reason *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str text = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    return edit_z(r->memory, text);
+}
+
+/* --- tiles copied outside of loops ------------------------------------------------------------------ */
+
+static bool stage_standing(reason *r, tl_statement *copy) {
+    str name = edit_target_name(copy), shared = shared_name(r, name);
+    tl_statement *first, *last;
+    if (!find_uses(copy, name, shared, &first, &last))
+        return reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
+    make_async(r, copy);
+    insert_before(r, first, say(r, "Wait %.*s // it is here, for all warps", STR_ARGS(shared)));
+    insert_after(r, last, say(r, "Release %.*s // nothing reads it any more", STR_ARGS(shared)));
+    return true;
+}
+
+/* --- loops -------------------------------------------------------------------------------------------- */
+
+static int64_t stages_of(reason *r, str name) {
+    int64_t stages = 2;
+    reason_let_integer(r, "stages", &stages);
+    reason_let_integer(r, say(r, "%.*s_stages", STR_ARGS(name)), &stages);
+    return is_async(r) ? stages : 1;
+}
+
+/* Is the bound `max(1, ...)`, or `max(first + 1, ...)`, or a positive number? */
+static bool is_never_empty(reason *r, const tl_statement *loop) {
+    const tl_expr *to = loop->loop.to;
+    int64_t from, count;
+    if (reason_known(r, loop->loop.from, &from) && reason_known(r, to, &count))
+        return count > from;
+    if (to->kind == TL_NAME) {
+        tl_binding *let = edit_find_let(r->kernel, to->text, NULL);
+        to = let ? let->value : to;
+    }
+    if (to->kind != TL_CALL || to->function != TL_FUNCTION_MAX)
+        return false;
+    const tl_expr *least = to->items[0];
+    if (reason_known(r, loop->loop.from, &from) && from == 0)
+        return least->kind == TL_INTEGER && least->integer >= 1;
+    return least->kind == TL_BINARY && least->operator == TL_PLUS &&
+           tl_expr_equal(least->left, loop->loop.from) && least->right->kind == TL_INTEGER &&
+           least->right->integer >= 1;
+}
+
+static bool add_channel(reason *r, stage_loop *l, tl_statement *copy) {
+    if (l->count == STAGE_CHANNELS_MAX)
+        return reason_stuck(r, copy, "more than %d tiles are copied in one loop", STAGE_CHANNELS_MAX);
+    str name = edit_target_name(copy);
+    channel c = {.name = edit_z(r->memory, name), .copy = copy, .stages = stages_of(r, name)};
+    c.shared = edit_z(r->memory, shared_name(r, name));
+    if (c.stages < 1 || c.stages > STAGES_MAX)
+        return reason_stuck(r, copy, "%s cannot have %lld stages; 1 to %d are possible", c.name,
+                            (long long)c.stages, STAGES_MAX);
+    for (int i = 0; i < l->count; i++)
+        if (str_equal(str_from(l->channels[i].name), name))
+            return reason_stuck(r, copy, "%s is copied twice in one iteration", c.name);
+    if (!find_uses(copy, name, str_from(c.shared), &c.first_use, &c.last_use))
+        return reason_stuck(r, copy, "%s is copied and not used afterwards", c.name);
+    int at = l->count++;
+    for (; at > 0 && edit_is_before(r->kernel, c.first_use, l->channels[at - 1].first_use); at--)
+        l->channels[at] = l->channels[at - 1];
+    l->channels[at] = c;
+    return true;
+}
+
+/* Waits at the head: tiles of the first product; all of them when each has a slot to spare, since one
+ * barrier then serves the whole iteration.
+ */
+static void choose_heads(stage_loop *l) {
+    bool all_double = true;
+    for (int i = 0; i < l->count; i++)
+        all_double = all_double && l->channels[i].stages > 1;
+    for (int i = 0; i < l->count; i++)
+        l->channels[i].is_head = all_double || l->channels[i].first_use == l->channels[0].first_use;
+}
+
+/* The channel's copy for another block: `ahead` blocks after 'base'. */
+static tl_statement *copy_ahead(reason *r, const stage_loop *l, const channel *c, const char *base,
+                                int64_t ahead) {
+    tl_statement *copy = tl_statement_copy(r->memory, c->copy);
+    tl_expr *at = ahead == 0 ? tl_quote_expr(r->memory, "%s", base)
+                  : str_is(str_from(base), "0")
+                      ? tl_quote_expr(r->memory, "%lld", (long long)ahead)
+                      : tl_quote_expr(r->memory, "%s + %lld", base, (long long)ahead);
+    for (int i = 0; i < copy->copy.place.count; i++)
+        if (copy->copy.place.items[i].at)
+            copy->copy.place.items[i].at = edit_substitute(r->memory, copy->copy.place.items[i].at,
+                                                           str_from(l->variable), at);
+    copy->comment = (str){"", 0};
+    copy->blank_before = false;
+    make_async(r, copy);
+    return copy;
+}
+
+static void append(tl_block *block, tl_statement *s) {
+    tl_block_append(block, NULL, s);
+}
+
+/* Wraps a block in `if`, unless the condition is empty. */
+static tl_block under(reason *r, const char *condition, tl_block inner) {
+    if (condition[0] == 0)
+        return inner;
+    tl_block branch = tl_quote(r->memory, "if %s\nend", condition);
+    edit_append(&branch.first->branch.body, branch.first, inner);
+    return branch;
+}
+
+static const char *exists(reason *r, const stage_loop *l, const char *base, int64_t ahead) {
+    if (ahead == 0)
+        return say(r, "%s < %s", base, l->to);
+    return str_is(str_from(base), "0") ? say(r, "%lld < %s", (long long)ahead, l->to)
+                                       : say(r, "%s + %lld < %s", base, (long long)ahead, l->to);
+}
+
+/* Where copies before the loop go: in front of the computations that stand right before it. */
+static tl_statement *prologue_point(const stage_loop *l) {
+    tl_statement *at = l->loop;
+    while (at->previous && (at->previous->kind == TL_COMPUTE ||
+                            (at->previous->kind == TL_COPY && at->previous->copy.from == TL_SHARED)))
+        at = at->previous;
+    return at;
+}
+
+/* --- with asynchronous copies --------------------------------------------------------------------------- */
+
+/* How many blocks ahead of the iteration the channel's copy inside the loop is. */
+static int64_t distance(const channel *c) {
+    if (c->stages > 1)
+        return c->stages - 1;
+    return c->is_head ? 1 : 0;
+}
+
+static void write_prologue(reason *r, stage_loop *l) {
+    tl_statement *at = prologue_point(l);
+    for (int64_t ahead = 0; ahead < STAGES_MAX; ahead++) {
+        tl_block copies = {0};
+        for (int i = 0; i < l->count; i++)
+            if (ahead < distance(&l->channels[i]))
+                append(&copies, copy_ahead(r, l, &l->channels[i], l->from, ahead));
+        if (!copies.first)
+            return;
+        copies.first->comment = ahead == 0 ? STR("the first block is under way") : STR("one more");
+        bool is_sure = ahead == 0 && l->is_never_empty;
+        edit_before(r->kernel, at,
+                    under(r, is_sure ? "" : exists(r, l, l->from, ahead), copies));
+    }
+}
+
+/* Copies that start at the head, once the head's tiles are here: those of this iteration first. */
+static tl_block head_copies(reason *r, stage_loop *l) {
+    tl_block all = {0};
+    for (int64_t ahead = 0; ahead < STAGES_MAX; ahead++) {
+        tl_block copies = {0};
+        for (int i = 0; i < l->count; i++) {
+            const channel *c = &l->channels[i];
+            bool is_refilled_later = c->stages == 1 && c->is_head;
+            if (distance(c) == ahead && !is_refilled_later)
+                append(&copies, copy_ahead(r, l, c, l->variable, ahead));
+        }
+        if (!copies.first)
+            continue;
+        copies.first->comment = ahead == 0 ? STR("of this block; needed later")
+                                           : STR("the slot was released before the last barrier");
+        tl_block one = under(r, ahead == 0 ? "" : exists(r, l, l->variable, ahead), copies);
+        if (ahead > 0)
+            one.first->comment = STR("not at the end");
+        for (tl_statement *s = one.first, *next; s; s = next) {
+            next = s->next;
+            append(&all, s);
+        }
+    }
+    return all;
+}
+
+/* Head tiles with one slot are refilled after the first Wait behind their Releases, or right there. */
+static void refill_heads(reason *r, stage_loop *l) {
+    tl_block copies = {0};
+    tl_statement *at = NULL;
+    for (int i = 0; i < l->count; i++) {
+        channel *c = &l->channels[i];
+        if (c->stages > 1 || !c->is_head)
+            continue;
+        append(&copies, copy_ahead(r, l, c, l->variable, 1));
+        if (!at || edit_is_before(r->kernel, at, c->last_use))
+            at = c->last_use;
+    }
+    if (!at)
+        return;
+    copies.first->comment = STR("into the slot that was released");
+    while (at->next && at->next->kind == TL_RELEASE)
+        at = at->next;
+    for (tl_statement *s = at; s; s = s->next)
+        if (s->kind == TL_WAIT) {
+            at = s;
+            break;
+        }
+    while (at->kind == TL_WAIT && at->next && at->next->kind == TL_WAIT)
+        at = at->next;
+    edit_after(r->kernel, at, under(r, exists(r, l, l->variable, 1), copies));
+}
+
+static void write_waits(reason *r, stage_loop *l) {
+    for (int i = 0; i < l->count; i++) {
+        const channel *c = &l->channels[i];
+        insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
+        if (!c->is_head)
+            insert_before(r, c->first_use, say(r, "Wait %s // this block's is here", c->shared));
+    }
+}
+
+static void write_async(reason *r, stage_loop *l) {
+    write_prologue(r, l);
+    for (int i = 0; i < l->count; i++)
+        edit_remove(r->kernel, l->channels[i].copy);
+    write_waits(r, l);
+    tl_statement *first = l->loop->loop.body.first;
+    for (int i = 0; i < l->count; i++)
+        if (l->channels[i].is_head)
+            insert_before(r, first, say(r, "Wait %s // this block's is here, for all warps",
+                                        l->channels[i].shared));
+    edit_before(r->kernel, first, head_copies(r, l));
+    refill_heads(r, l);
+}
+
+/* --- through registers ------------------------------------------------------------------------------------ */
+
+static void allocate_staging(reason *r, const channel *c) {
+    tl_statement *shared = find_allocation(r, str_from(c->name));
+    str shape = {"", 0};
+    for (int i = 0; i < shared->allocate.shape.count; i++)
+        shape = str_format(r->memory, "%.*s%s%s", STR_ARGS(shape), i > 0 ? ", " : "",
+                           edit_text(r->memory, shared->allocate.shape.items[i]));
+    tl_statement *role = r->kernel->body.last;
+    for (tl_statement *s = role->role.body.first; s && s->kind == TL_ALLOCATE; s = s->next)
+        if (str_equal(s->allocate.names[0], str_from(c->name)))
+            return;
+    tl_statement *last = role->role.body.first;
+    while (last->next && last->next->kind == TL_ALLOCATE)
+        last = last->next;
+    insert_after(r, last,
+                 say(r, "Allocate %s in register %s (%.*s) as lines // on its way, 16 bytes a lane",
+                     c->name, tl_type_name(shared->allocate.type), STR_ARGS(shape)));
+}
+
+static tl_statement *load_ahead(reason *r, const stage_loop *l, const channel *c, const char *base,
+                                int64_t ahead, const char *comment) {
+    tl_statement *copy = copy_ahead(r, l, c, base, ahead);
+    copy->copy.to = TL_REGISTER;
+    copy->comment = str_from(comment);
+    return copy;
+}
+
+static void write_staged(reason *r, stage_loop *l) {
+    tl_block first = {0};
+    for (int i = 0; i < l->count; i++) {
+        allocate_staging(r, &l->channels[i]);
+        if (l->channels[i].is_head)
+            append(&first, load_ahead(r, l, &l->channels[i], l->from, 0,
+                                      "in flight until its first use"));
+    }
+    edit_before(r->kernel, prologue_point(l),
+                under(r, l->is_never_empty ? "" : exists(r, l, l->from, 0), first));
+    for (int i = 0; i < l->count; i++)
+        edit_remove(r->kernel, l->channels[i].copy);
+    bool all_heads = l->channels[l->count - 1].is_head;
+    tl_statement *body = l->loop->loop.body.first;
+    tl_statement *release = NULL;
+    for (int i = 0; i < l->count; i++) {
+        const channel *c = &l->channels[i];
+        insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
+        if (c->is_head && (!release || edit_is_before(r->kernel, release, c->last_use->next)))
+            release = c->last_use->next;
+        if (c->is_head)
+            insert_before(r, body, say(r, "Copy %s from register to shared", c->name));
+    }
+    for (int i = 0; i < l->count; i++) {
+        const channel *c = &l->channels[i];
+        if (c->is_head)
+            continue;
+        tl_block load = {0};
+        append(&load, load_ahead(r, l, c, l->variable, 0, "overlaps the products before its use"));
+        edit_before(r->kernel, body, load);
+        insert_before(r, c->first_use, say(r, "Copy %s from register to shared\nWait %s // this block's is here",
+                                           c->name, c->shared));
+    }
+    tl_block next = {0};
+    for (int i = 0; i < l->count; i++) {
+        const channel *c = &l->channels[i];
+        if (!c->is_head)
+            continue;
+        insert_before(r, body, say(r, "Wait %s // this block's is here, for all warps", c->shared));
+        append(&next, load_ahead(r, l, c, l->variable, 1, "of the next block"));
+    }
+    next = under(r, exists(r, l, l->variable, 1), next);
+    if (all_heads)
+        edit_before(r->kernel, body, next);
+    else
+        edit_after(r->kernel, release, next);
+}
+
+/* Copies in place: each right before its Wait. Fewest registers, nothing overlaps within a block. */
+static void write_plain(reason *r, stage_loop *l) {
+    for (int i = 0; i < l->count; i++) {
+        const channel *c = &l->channels[i];
+        insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
+        edit_move_before(r->kernel, c->first_use, c->copy);
+        insert_before(r, c->first_use, say(r, "Wait %s // this block's is here, for all warps",
+                                           c->shared));
+    }
+}
+
+/* --- bytes used twice ----------------------------------------------------------------------------------------- */
+
+static const tl_statement *find_sync(const reason *r, tl_statement_kind kind, str shared) {
+    const tl_statement *found = NULL;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == kind && str_equal(s->sync.what->text, shared))
+            found = s;
+    return found;
+}
+
+static bool is_host(const reason *r, str shared) {
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared))
+            return true;
+    return false;
+}
+
+/* The last tile that a loop behind 's' stores, and that hosts nothing yet. */
+static tl_statement *find_host(reason *r, const tl_statement *s) {
+    tl_statement *host = NULL;
+    for (tl_statement *t = s->next; t && !host; t = t->next)
+        for (tl_statement *u = t->kind == TL_FOR ? t->loop.body.first : NULL; u; u = u->next) {
+            bool is_store = u->kind == TL_COPY && u->copy.to == TL_SHARED && !u->copy.is_async;
+            if (is_store && !is_host(r, shared_name(r, u->copy.what->text)))
+                host = find_allocation(r, u->copy.what->text);
+        }
+    return host;
+}
+
+/* Without asynchronous copies a loop's tiles are stored in the loop only, so that what passes through
+ * shared memory before the loop can borrow the bytes of one.
+ */
+static void share_bytes(reason *r) {
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = s->next;
+        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_SHARED ||
+            s->allocate.in_place_of.length > 0)
+            continue;
+        str shared = shared_name(r, s->allocate.names[0]);
+        const tl_statement *release = find_sync(r, TL_RELEASE, shared);
+        if (!release || release->parent->kind != TL_ROLE || is_host(r, shared))
+            continue;
+        tl_statement *host = find_host(r, release);
+        if (!host || host == s)
+            continue;
+        s->allocate.in_place_of = shared_name(r, host->allocate.names[0]);
+        tl_statement *after = host;
+        while (after->next && after->next->kind == TL_ALLOCATE)
+            after = after->next;
+        if (after != s)
+            edit_move_after(r->kernel, after, s);
+        reason_decide(r, "shared memory", "%.*s only passes through, so it borrows the bytes of %.*s",
+                      STR_ARGS(s->allocate.names[0]), STR_ARGS(host->allocate.names[0]));
+    }
+}
+
+/* --- the pass ----------------------------------------------------------------------------------------------- */
+
+static bool is_fill(const tl_statement *s) {
+    return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED &&
+           !s->copy.is_async;
+}
+
+static bool stage_one(reason *r, tl_statement *loop) {
+    stage_loop l = {.loop = loop};
+    l.from = edit_factor_text(r->memory, loop->loop.from);
+    l.to = edit_factor_text(r->memory, loop->loop.to);
+    l.variable = edit_z(r->memory, loop->loop.name);
+    l.is_never_empty = is_never_empty(r, loop);
+    for (tl_statement *s = loop->loop.body.first; s; s = s->next)
+        if (is_fill(s) && !add_channel(r, &l, s))
+            return false;
+    if (l.count == 0)
+        return true;
+    choose_heads(&l);
+    for (int i = 0; i < l.count; i++) {
+        const channel *c = &l.channels[i];
+        tl_statement *allocation = find_allocation(r, str_from(c->name));
+        if (c->stages > 1)
+            allocation->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)c->stages);
+    }
+    int64_t ahead = 1;
+    reason_let_integer(r, "copies_ahead", &ahead);
+    if (is_async(r))
+        write_async(r, &l);
+    else if (ahead == 0)
+        write_plain(r, &l);
+    else
+        write_staged(r, &l);
+    return true;
+}
+
+static bool stage_loops(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_FOR && !stage_one(r, s))
+            return false;
+    return true;
+}
+
+static bool stage_others(reason *r) {
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        if (!is_fill(s))
+            continue;
+        if (s->parent->kind == TL_ROLE && !stage_standing(r, s))
+            return false;
+    }
+    return true;
+}
+
+static void forget_stages(reason *r) {
+    edit_remove_let(r->kernel, STR("stages"));
+    edit_remove_let(r->kernel, STR("copies_ahead"));
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
+            edit_remove_let(r->kernel,
+                            str_format(r->memory, "%.*s_stages", STR_ARGS(s->allocate.names[i])));
+}
+
+bool reason_stage(reason *r) {
+    if (!stage_loops(r) || !stage_others(r))
+        return false;
+    if (!is_async(r))
+        share_bytes(r);
+    forget_stages(r);
+    return true;
+}

@@ -1,0 +1,255 @@
+/* Pass tile: tile sizes, warps and stages from budgets and the cost model; then the loops' bounds. */
+#include "reason/bounds.h"
+#include "reason/cost.h"
+
+#include <stdlib.h>
+
+enum { KEPT_MAX = 6 }; /* candidates that are shown */
+
+typedef struct candidate {
+    cost_choice choice;
+    cost_result result;
+} candidate;
+
+typedef struct search {
+    reason *r;
+    cost_model *model;
+    int64_t pinned_warps, pinned_resident;
+    candidate kept[KEPT_MAX];
+    int kept_count, fitting;
+    candidate nearest; /* the one that misses the budget by least, for the message */
+    bool has_nearest;
+} search;
+
+static void keep(search *s, const candidate *c) {
+    s->fitting++;
+    int at = s->kept_count;
+    while (at > 0 && c->result.per_element < s->kept[at - 1].result.per_element)
+        at--;
+    if (at == KEPT_MAX)
+        return;
+    if (s->kept_count < KEPT_MAX)
+        s->kept_count++;
+    for (int i = s->kept_count - 1; i > at; i--)
+        s->kept[i] = s->kept[i - 1];
+    s->kept[at] = *c;
+}
+
+static void try_choice(search *s, const cost_choice *choice) {
+    candidate c = {*choice, cost_of(s->model, choice)};
+    if (c.result.fits && c.result.resident >= s->pinned_resident) {
+        keep(s, &c);
+        return;
+    }
+    if (c.result.shared_bytes > 0 &&
+        (!s->has_nearest || c.result.shared_bytes < s->nearest.result.shared_bytes)) {
+        s->nearest = c;
+        s->has_nearest = true;
+    }
+}
+
+/* --- stages --------------------------------------------------------------------------------------- */
+
+static int64_t pinned_stages(search *s, int tile) {
+    int64_t stages = 0;
+    str name = cost_plan(s->model)->roles[tile].tile->name;
+    reason_let_integer(s->r, "stages", &stages);
+    reason_let_integer(s->r, edit_z(s->r->memory, str_format(s->r->memory, "%.*s_stages",
+                                                             STR_ARGS(name))), &stages);
+    return stages;
+}
+
+/* All two; all three (loops whose tiles meet in one product); first two, others one; all one. */
+static void try_stages(search *s, cost_choice *choice) {
+    bool is_async = gpu_has(s->r->target, GPU_FEATURE_cp_async);
+    int count = cost_channel_count(s->model);
+    bool all_heads = count > 0 && cost_channel_is_head(s->model, count - 1);
+    for (int form = 0; form < 4; form++) {
+        if ((!is_async && form != 3) || (form == 1 && !all_heads) || (form == 2 && all_heads) ||
+            (count == 0 && form != 3))
+            continue;
+        for (int i = 0; i < count; i++) {
+            int tile = cost_channel_tile(s->model, i);
+            int64_t stages = pinned_stages(s, tile);
+            if (stages == 0)
+                stages = form == 0   ? 2
+                         : form == 1 ? 3
+                         : form == 2 ? (cost_channel_is_head(s->model, i) ? 2 : 1)
+                                     : 1;
+            choice->stages[tile] = stages;
+        }
+        int64_t ahead = -1;
+        reason_let_integer(s->r, "copies_ahead", &ahead);
+        for (int plain = 0; plain < (is_async || count == 0 ? 1 : 2); plain++) {
+            choice->is_plain = plain;
+            if (ahead < 0 || (ahead == 0) == (plain == 1))
+                try_choice(s, choice);
+        }
+    }
+}
+
+/* --- holding left operands --------------------------------------------------------------------------- */
+
+/* -1: not pinned. */
+static int pinned_hold(search *s) {
+    const place_plan *plan = cost_plan(s->model);
+    for (int i = 0; i < plan->count; i++) {
+        int64_t value;
+        str name = str_format(s->r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
+        if (reason_let_integer(s->r, edit_z(s->r->memory, name), &value))
+            return value != 0;
+    }
+    return -1;
+}
+
+static void try_holds(search *s, cost_choice *choice, int pinned) {
+    for (int holds = 0; holds < (cost_can_hold(s->model) ? 2 : 1); holds++) {
+        if (cost_can_hold(s->model) && pinned >= 0 && holds != pinned)
+            continue;
+        choice->holds = holds;
+        try_stages(s, choice);
+    }
+}
+
+/* --- warps and sizes ------------------------------------------------------------------------------------ */
+
+static void try_warps(search *s, cost_choice *choice, int pinned) {
+    for (int64_t warps = 1; warps <= 16; warps *= 2) {
+        if (s->pinned_warps > 0 && warps != 1)
+            break;
+        choice->warps = s->pinned_warps > 0 ? s->pinned_warps : warps;
+        /* A warp of fewer than 4 leaves schedulers without work; few rows read operands twice. */
+        if (s->pinned_warps == 0 && warps < 4)
+            continue;
+        try_holds(s, choice, pinned);
+    }
+}
+
+static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
+    if (open == cost_open_count(s->model)) {
+        try_warps(s, choice, pinned);
+        return;
+    }
+    static const int64_t rows[] = {256, 192, 128, 64, 32, 16};
+    static const int64_t columns[] = {256, 128, 96, 64, 48, 32, 16};
+    static const int64_t inner[] = {64, 32, 16};
+    bool is_rows = cost_open_is_rows(s->model, open), is_inner = cost_open_is_inner(s->model, open);
+    bool is_plain = !cost_has_products(s->model);
+    const int64_t *values = is_rows ? rows : is_inner && !is_plain ? inner : columns;
+    int count = is_rows ? 6 : is_inner && !is_plain ? 3 : 7;
+    for (int i = 0; i < count; i++) {
+        choice->sizes[open] = values[i];
+        try_sizes(s, choice, open + 1, pinned);
+    }
+}
+
+/* --- the decision ------------------------------------------------------------------------------------------ */
+
+static const char *describe(search *s, const candidate *c) {
+    reason *r = s->r;
+    str text = {"", 0};
+    for (int i = 0; i < cost_open_count(s->model); i++)
+        text = str_format(r->memory, "%.*s%.*s = %lld, ", STR_ARGS(text),
+                          STR_ARGS(cost_open_name(s->model, i)), (long long)c->choice.sizes[i]);
+    text = str_format(r->memory, "%.*s%lld warps of %d rows", STR_ARGS(text),
+                      (long long)c->choice.warps, c->result.rows_per_warp);
+    for (int i = 0; i < cost_channel_count(s->model); i++) {
+        int tile = cost_channel_tile(s->model, i);
+        text = str_format(r->memory, "%.*s, %.*s in %lld", STR_ARGS(text),
+                          STR_ARGS(cost_plan(s->model)->roles[tile].tile->name),
+                          (long long)c->choice.stages[tile]);
+    }
+    if (cost_channel_count(s->model) > 0)
+        text = str_format(r->memory, "%.*s slots%s", STR_ARGS(text),
+                          c->choice.is_plain ? ", copied in place" : "");
+    if (c->choice.holds)
+        text = str_format(r->memory, "%.*s, left operand held in registers", STR_ARGS(text));
+    return edit_z(r->memory, text);
+}
+
+static const char *speed(search *s, const candidate *c) {
+    reason *r = s->r;
+    if (c->result.gigabytes_per_s > 0)
+        return edit_z(r->memory, str_format(r->memory, "%.0f GB/s", c->result.gigabytes_per_s));
+    return edit_z(r->memory, str_format(r->memory, "%.0f TFLOPS", c->result.tflops));
+}
+
+static void explain(search *s) {
+    reason *r = s->r;
+    const candidate *best = &s->kept[0];
+    const cost_result *t = &best->result;
+    reason_decision *d = reason_decide(
+        r, "tile sizes",
+        "%s: %lld bytes of shared memory (%s), about %d registers a thread, %d blocks on a "
+        "multiprocessor; predicted %s. Clocks a tile: products %.0f, shared memory %.0f, f32 %.0f, "
+        "special functions %.0f, barriers %.0f; together %.0f. %d candidates fit; the next:",
+        describe(s, best), (long long)t->shared_bytes, cost_shared_text(r, s->model, &best->choice),
+        t->registers, t->resident, speed(s, best), t->tensor, t->shared, t->fp32, t->exp2,
+        t->barriers, t->clocks, s->fitting);
+    for (int i = 1; i < s->kept_count; i++) {
+        const candidate *c = &s->kept[i];
+        reason_lose(r, d, "%s: %lld bytes, about %d registers, %d blocks; %s", describe(s, c),
+                    (long long)c->result.shared_bytes, c->result.registers, c->result.resident,
+                    speed(s, c));
+    }
+}
+
+/* Writes the decisions down as lets; the passes that use them take them out again. */
+static void write_choice(search *s) {
+    reason *r = s->r;
+    const cost_choice *c = &s->kept[0].choice;
+    int64_t known;
+    for (int i = 0; i < cost_open_count(s->model); i++)
+        reason_let(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], "");
+    if (!reason_let_integer(r, "warps", &known))
+        reason_let(r, "warps", c->warps, "");
+    for (int i = 0; i < cost_channel_count(s->model); i++) {
+        int tile = cost_channel_tile(s->model, i);
+        str name = str_format(r->memory, "%.*s_stages",
+                              STR_ARGS(cost_plan(s->model)->roles[tile].tile->name));
+        if (!reason_let_integer(r, edit_z(r->memory, name), &known))
+            reason_let(r, edit_z(r->memory, name), c->stages[tile], "");
+    }
+    if (c->is_plain && !reason_let_integer(r, "copies_ahead", &known))
+        reason_let(r, "copies_ahead", 0, "");
+    const place_plan *plan = cost_plan(s->model);
+    for (int i = 0; c->holds && i < plan->count; i++) {
+        str name = str_format(r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
+        if (place_may_be_held(r, &plan->roles[i]) && plan->roles[i].in_shared &&
+            !reason_let_integer(r, edit_z(r->memory, name), &known))
+            reason_let(r, edit_z(r->memory, name), 1, "");
+    }
+    edit_remove_let(r->kernel, STR("resident"));
+}
+
+static bool report_nothing(search *s) {
+    reason *r = s->r;
+    if (!s->has_nearest)
+        return reason_stuck(r, NULL, "no tile sizes fit kernel %.*s: rows must be a multiple of 16 for "
+                            "each warp, other lengths of 8", STR_ARGS(r->kernel->name));
+    const candidate *c = &s->nearest;
+    return reason_stuck(r, NULL, "kernel %.*s does not fit %.*s; nearest: %s takes %lld bytes of shared "
+                        "memory (%s), %lld are there, and about %d registers a thread, %lld are there",
+                        STR_ARGS(r->kernel->name), STR_ARGS(r->target->title), describe(s, c),
+                        (long long)c->result.shared_bytes,
+                        cost_shared_text(r, s->model, &c->choice),
+                        (long long)r->target->block_shared, c->result.registers,
+                        (long long)r->target->thread_registers);
+}
+
+bool reason_tile(reason *r) {
+    search s = {.r = r, .model = cost_read(r)};
+    if (!s.model)
+        return false;
+    reason_let_integer(r, "warps", &s.pinned_warps);
+    reason_let_integer(r, "resident", &s.pinned_resident);
+    cost_choice choice = {0};
+    try_sizes(&s, &choice, 0, pinned_hold(&s));
+    if (s.kept_count == 0)
+        return report_nothing(&s);
+    explain(&s);
+    write_choice(&s);
+    if (r->predicted_tflops == 0)
+        r->predicted_tflops = s.kept[0].result.tflops;
+    return bounds_write(r);
+}

@@ -1,0 +1,56 @@
+/* The tiles of a kernel on its way: which axes each has, how long they are, where they lie. */
+#ifndef FLASHTL_REASON_TILES_H
+#define FLASHTL_REASON_TILES_H
+
+#include "reason/pass.h"
+
+enum { TILES_AXES_MAX = 3 };
+
+typedef struct tiles_tile {
+    str name; /* bare */
+    str axes[TILES_AXES_MAX]; /* index names */
+    int axis_count;           /* -1: not known yet */
+    bool from_global;         /* a Copy from global memory writes it */
+    bool to_global;
+    tl_type storage;          /* of the tensor it comes from or goes to; TL_OPEN: none */
+    tl_statement *first;      /* the first statement that writes it */
+} tiles_tile;
+
+typedef struct tiles_span {
+    str index;
+    tl_expr *extent; /* of a tile along that axis: BM, d */
+    tl_expr *length; /* of the tensor's axis: q_len, d */
+} tiles_span;
+
+typedef struct tiles_list {
+    LIST(tiles_tile) tiles;
+    LIST(tiles_span) extents;
+} tiles_list;
+
+/* Reads them off the statements; Copies to and from global memory have places (pass bind). */
+tiles_list *tiles_read(reason *r);
+
+tiles_tile *tiles_find(const tiles_list *t, str name); /* any suffix; NULL: no tile */
+int tiles_axis(const tiles_tile *tile, str index);       /* its position, or -1 */
+const tiles_span *tiles_extent(const tiles_list *t, str index);
+/* "(BM, d)" without the parentheses. */
+const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *tile);
+
+/* --- tensors ----------------------------------------------------------------------------------- */
+
+/* Axes of a parameter or view. NULL when there is none of that name. */
+const tl_axes *tiles_tensor(const tl_kernel *kernel, str name);
+tl_type tiles_tensor_type(const tl_kernel *kernel, str name);
+int tiles_matrix_start(const tl_axes *axes);
+str tiles_axis_index(const tl_axis *axis); /* empty: the coordinate is an expression */
+bool tiles_is_index(const tl_kernel *kernel, str name);
+
+/* The loop around s whose variable says where a tile lies along that axis, and the entry of the
+ * coordinate; NULL when none does. 'spot' may be NULL.
+ */
+tl_statement *tiles_walk(reason *r, tl_statement *s, str index, tl_spot *spot);
+
+/* Axes of a product's operand as written: row and column, `.T` applied. False: not two axes. */
+bool tiles_operand_axes(const tiles_list *t, const tl_operand *o, str *row, str *column);
+
+#endif

@@ -1,0 +1,326 @@
+/* The reasoner: every shipped sketch becomes TL Code in which the checks find nothing open, on every
+ * GPU, and each pass leaves text that reads back the same.
+ */
+#include "base/os.h"
+#include "check/check.h"
+#include "reason/reason.h"
+#include "tl/variant.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PINS_MAX = 8, CHOICES_MAX = 6 };
+
+typedef struct request {
+    const char *sketch;             /* under sketches/, or a text that starts with "kernel" */
+    const char *options[CHOICES_MAX]; /* "causal", "window=100" */
+    const char *pins[PINS_MAX];     /* "d=64" */
+    const char *gpu;
+    tl_type dtype;
+    const char *stop_after;
+} request;
+
+typedef struct answer {
+    arena memory;
+    diag_list diags;
+    reason_result result;
+    str text;
+} answer;
+
+static str read_sketch(arena *memory, const request *q) {
+    if (strncmp(q->sketch, "kernel", 6) == 0)
+        return str_from(q->sketch);
+    text_buffer text;
+    os_error why;
+    str path = str_format(memory, "%s/sketches/%s.tl", FLASHTL_SOURCE_FOLDER, q->sketch);
+    text_init(&text, 1 << 20);
+    assert_true(os_read_file(str_copy_z(memory, path), 1 << 20, &text, &why));
+    tl_variant_choice choices[CHOICES_MAX];
+    int count = 0;
+    for (; count < CHOICES_MAX && q->options[count]; count++) {
+        str rest = str_from(q->options[count]);
+        choices[count].name = str_cut(&rest, '=');
+        choices[count].value = rest;
+    }
+    str selected, problem;
+    if (!tl_variant_select(memory, str_copy(memory, text_str(&text)), choices, count, &selected,
+                           &problem))
+        fail_msg("%.*s", STR_ARGS(problem));
+    text_done(&text);
+    return selected;
+}
+
+static void show(const diag_list *diags, str text) {
+    text_buffer out;
+    text_init(&out, 1 << 20);
+    diag_render_text(diags, false, &out);
+    fprintf(stderr, "%.*s\n%s", STR_ARGS(text), out.data ? out.data : "");
+    text_done(&out);
+}
+
+static void ask(const request *q, answer *a) {
+    arena_init(&a->memory, 256u << 20);
+    str source = read_sketch(&a->memory, q);
+    diag_init(&a->diags, &a->memory, str_from(q->sketch), source);
+    tl_program *sketch = tl_parse(&a->memory, a->diags.source_name, source, &a->diags);
+    if (diag_has_errors(&a->diags))
+        show(&a->diags, source);
+    assert_false(diag_has_errors(&a->diags));
+    gpu target;
+    diag_list problems;
+    assert_true(gpu_find(&a->memory, str_from(q->gpu), &target, &problems));
+    reason_pin pins[PINS_MAX];
+    reason_options options = {.dtype = q->dtype, .pins = pins};
+    for (; options.pin_count < PINS_MAX && q->pins[options.pin_count]; options.pin_count++) {
+        str rest = str_from(q->pins[options.pin_count]);
+        pins[options.pin_count].name = str_cut(&rest, '=');
+        pins[options.pin_count].value = rest;
+    }
+    if (q->stop_after)
+        options.stop_after = str_from(q->stop_after);
+    a->result = reason_program(sketch, &target, &options, &a->memory, &a->diags);
+    if (!a->result.program)
+        return;
+    text_buffer out;
+    text_init(&out, 1 << 20);
+    tl_print(a->result.program, &out);
+    a->text = str_copy(&a->memory, text_str(&out));
+    text_done(&out);
+}
+
+static void done(answer *a) {
+    arena_done(&a->memory);
+}
+
+static bool has(const answer *a, const char *part) {
+    return a->text.length > 0 && strstr(str_copy_z((arena *)&a->memory, a->text), part) != NULL;
+}
+
+/* The text reads back, prints the same, and the checks find nothing in it. */
+static void complete(const request *q) {
+    answer a;
+    ask(q, &a);
+    if (!a.result.program)
+        show(&a.diags, STR(""));
+    assert_non_null(a.result.program);
+    diag_list diags;
+    diag_init(&diags, &a.memory, STR("code"), a.text);
+    tl_program *code = tl_parse(&a.memory, STR("code"), a.text, &diags);
+    gpu target;
+    diag_list problems;
+    assert_true(gpu_find(&a.memory, str_from(q->gpu), &target, &problems));
+    bool is_good = !diag_has_errors(&diags) && tl_bind(code, &diags);
+    for (tl_kernel *k = code->first; k && is_good; k = k->next) {
+        check_facts facts;
+        is_good = check_code(k, &target, &a.memory, &diags, &facts);
+    }
+    if (!is_good) {
+        fprintf(stderr, "%s on %s\n", q->sketch, q->gpu);
+        show(&diags, a.text);
+    }
+    assert_true(is_good);
+    text_buffer again;
+    text_init(&again, 1 << 20);
+    tl_print(code, &again);
+    assert_true(str_equal(text_str(&again), a.text));
+    text_done(&again);
+    done(&a);
+}
+
+static const char *const gpus[] = {"t4", "a100", "l40s", "h200"};
+
+static void everywhere(request q) {
+    for (int g = 0; g < 4; g++)
+        for (int t = 0; t < 2; t++) {
+            q.gpu = gpus[g];
+            q.dtype = t == 0 ? TL_F16 : TL_BF16;
+            if (t == 0 || g > 0)
+                complete(&q);
+        }
+}
+
+/* --- completeness ------------------------------------------------------------------------------- */
+
+static void attention_is_complete(void **state) {
+    (void)state;
+    static const char *const options[][CHOICES_MAX] = {
+        {NULL},
+        {"causal", NULL},
+        {"causal", "window=100", NULL},
+        {"window=64", "lse", NULL},
+        {"softcap=30", "alibi", "causal", NULL},
+        {"causal", "lse", "alibi", NULL},
+        {"softcap=50", "lse", "window=4096", "causal", NULL},
+    };
+    static const char *const lengths[][3] = {
+        {"d=64", "dv=64", NULL}, {"d=128", "dv=128", NULL}, {"d=192", "dv=128", NULL}};
+    for (size_t o = 0; o < sizeof options / sizeof *options; o++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+            request q = {.sketch = "attention"};
+            memcpy(q.options, options[o], sizeof q.options);
+            memcpy(q.pins, lengths[l], sizeof lengths[l]);
+            everywhere(q);
+        }
+}
+
+static void head_lengths_are_complete(void **state) {
+    (void)state;
+    static const char *const lengths[][3] = {
+        {"d=16", "dv=16", NULL}, {"d=24", "dv=40", NULL},  {"d=80", "dv=80", NULL},
+        {"d=96", "dv=96", NULL}, {"d=256", "dv=16", NULL}, {"d=256", "dv=256", NULL},
+        {"d=72", "dv=200", NULL}};
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        request q = {.sketch = "attention", .options = {"causal"}};
+        memcpy(q.pins, lengths[l], sizeof lengths[l]);
+        everywhere(q);
+    }
+}
+
+static void other_programs_are_complete(void **state) {
+    (void)state;
+    everywhere((request){.sketch = "gemm_bias_gelu"});
+    everywhere((request){.sketch = "chained_gemms", .pins = {"k=64", "e=128"}});
+    everywhere((request){.sketch = "row_softmax"});
+}
+
+static void pins_are_respected(void **state) {
+    (void)state;
+    answer a;
+    request q = {.sketch = "attention",
+                 .options = {"causal"},
+                 .pins = {"d=64", "dv=64", "BM=64", "BN=32", "stages=3", "Q_in_registers=1"},
+                 .gpu = "a100"};
+    ask(&q, &a);
+    assert_non_null(a.result.program);
+    assert_true(has(&a, "let d = 64, dv = 64, BM = 64, BN = 32"));
+    assert_true(has(&a, "stages 3"));
+    assert_true(has(&a, "j + 2 < blocks"));
+    assert_true(has(&a, "Copy Q from shared to register by ldmatrix"));
+    done(&a);
+    complete(&q);
+}
+
+/* --- single passes --------------------------------------------------------------------------------- */
+
+#define ATTENTION(middle)                                                                          \
+    "kernel k\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\nInput V (kv in kv_len, dv)\n"    \
+    "Input scale f32 where scale > 0\nOutput O (q in q_len, dv)\nCopy Q from global to shared\n"    \
+    "for j = 0:kv_len/BN\nCopy K from global to shared\nCompute GEMM Q, K.T and get S\n" middle     \
+    "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n"                       \
+    "Copy O from register to global\n"
+
+static void after(const char *sketch, const char *pass, const char *part, bool wanted) {
+    answer a;
+    request q = {.sketch = sketch, .pins = {"d=64", "dv=64"}, .gpu = "a100", .stop_after = pass};
+    ask(&q, &a);
+    if (!a.result.program || has(&a, part) != wanted) {
+        fprintf(stderr, "%s: after %s\n", part, pass);
+        show(&a.diags, a.text);
+    }
+    assert_non_null(a.result.program);
+    assert_int_equal(has(&a, part), wanted);
+    done(&a);
+}
+
+static void bind_places_tiles(void **state) {
+    (void)state;
+    const char *sketch = ATTENTION("Compute Mask S where kv > q\n");
+    after(sketch, "bind", "grid q_block in q_len/BM", true);
+    after(sketch, "bind", "Copy K (BN, d) in coordinate [L = j] from global", true);
+    after(sketch, "bind", "Mask S in coordinate [L = q_block, L = j] where kv > q", true);
+    after(sketch, "bind", "Compute Fill 0 and get O", true);
+    after(sketch, "bind", "Input  Q f16", true);
+}
+
+static void softmax_is_online_where_allowed(void **state) {
+    (void)state;
+    after(ATTENTION("Compute Softmax S\n"), "online", "Compute Multiply O, alpha and get O", true);
+    /* A square of the scores is not linear in them: two walks. */
+    after(ATTENTION("Compute Softmax S\nCompute Multiply S, S and get S\n"), "online",
+          "Compute Multiply O, alpha and get O", false);
+    after(ATTENTION("Compute Softmax S\nCompute Multiply S, S and get S\n"), "online",
+          "Compute Multiply S, inverse and get S", true);
+}
+
+static void scales_sink_where_positive(void **state) {
+    (void)state;
+    after(ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n"), "fold",
+          "let c = scale*1.44269504", true);
+    after(ATTENTION("Compute Multiply S, -scale and get S\nCompute Softmax S\n"), "fold",
+          "Compute Multiply S, -scale and get S", true);
+    after(ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n"), "fold",
+          "Compute Multiply S, scale and get S", false);
+    after(ATTENTION("Compute Multiply S, 2 and get S\nCompute Add S, 1 and get S\n"), "fold",
+          "Compute MultiplyAdd S, 2, 1 and get S", true);
+}
+
+static void ends_are_masked_where_it_matters(void **state) {
+    (void)state;
+    /* Softmax needs it; finite scores meet zeros of V; a causal mask covers the end already. */
+    after(ATTENTION("Compute Softmax S\n"), "tile", "where kv >= kv_len", true);
+    after(ATTENTION(""), "tile", "Mask", false);
+    after(ATTENTION("Compute Exp S and get S\n"), "tile", "Mask", false);
+    after(ATTENTION("Compute Log S and get S\n"), "tile", "Mask S, 0", true);
+    after(ATTENTION("Compute Mask S where kv > q + kv_len - q_len\nCompute Softmax S\n"), "tile",
+          "kv >= kv_len", false);
+    after(ATTENTION("Compute Mask S where kv > q\nCompute Softmax S\n"), "tile", "or kv >= kv_len",
+          true);
+}
+
+static void empty_blocks_leave_the_loop(void **state) {
+    (void)state;
+    const char *causal =
+        ATTENTION("Compute Mask S where kv > q + kv_len - q_len\nCompute Softmax S\n");
+    after(causal, "tile", "max(1, ceil(min(kv_len, (q_block + 1)*BM + offset)/BN))", true);
+    after(causal, "tile", "floor(min(kv_len, q_block*BM + offset + 1)/BN)", true);
+    const char *window =
+        ATTENTION("Compute Mask S where kv <= q - 100 or kv > q\nCompute Softmax S\n");
+    after(window, "tile", "max(0, floor((q_block*BM - 99)/BN))", true);
+    after(window, "tile", "for j = first:blocks", true);
+    /* Scores of masked blocks that are not neutral have to be computed. */
+    after(ATTENTION("Compute Mask S, 1 where kv > q\n"), "tile", "ceil(min(kv_len", false);
+}
+
+static void refused(const char *sketch, const char *gpu_name, tl_type dtype, const char *pin,
+                    const char *message) {
+    answer a;
+    request q = {.sketch = sketch, .pins = {"d=64", "dv=64", pin}, .gpu = gpu_name, .dtype = dtype};
+    ask(&q, &a);
+    assert_null(a.result.program);
+    assert_int_equal(a.diags.error_count, 1);
+    if (!strstr(str_copy_z(&a.memory, a.diags.first->message), message))
+        show(&a.diags, STR(""));
+    assert_non_null(strstr(str_copy_z(&a.memory, a.diags.first->message), message));
+    done(&a);
+}
+
+static void what_cannot_be_is_said(void **state) {
+    (void)state;
+    refused(ATTENTION(""), "t4", TL_BF16, NULL, "has no products of bf16");
+    refused(ATTENTION(""), "t4", TL_F16, "BM=1024", "does not fit");
+    refused(ATTENTION(""), "a100", TL_F16, "stages=9", "stages");
+    refused(ATTENTION(""), "a100", TL_F16, "BN=many", "is no number");
+    refused("kernel k\nInput A (m in rows, k in inner)\nOutput C (m in rows, k in inner)\n"
+            "Copy A from global to shared\n", "a100", TL_F16, NULL, "copies nothing to global");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bind_places_tiles),
+        cmocka_unit_test(softmax_is_online_where_allowed),
+        cmocka_unit_test(scales_sink_where_positive),
+        cmocka_unit_test(ends_are_masked_where_it_matters),
+        cmocka_unit_test(empty_blocks_leave_the_loop),
+        cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(pins_are_respected),
+        cmocka_unit_test(other_programs_are_complete),
+        cmocka_unit_test(head_lengths_are_complete),
+        cmocka_unit_test(attention_is_complete),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
