@@ -75,7 +75,9 @@ static const char ternary_operations[] = ""
 #define GRAMMAR_BINARY_OPERATIONS binary_operations
 #define GRAMMAR_TERNARY_OPERATIONS ternary_operations
 
-static const struct { const char *name, *definition; } rules[] = {
+static const struct {
+    const char *name, *definition;
+} rules[] = {
 #define RULE(name, definition) {name, definition},
 #include "tl/grammar.def"
 #undef RULE
@@ -83,7 +85,8 @@ static const struct { const char *name, *definition; } rules[] = {
 
 enum { RULE_COUNT = sizeof rules / sizeof *rules };
 
-/* --- reading ---------------------------------------------------------------------------------------- */
+/* --- reading
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct rule_reader {
     arena *memory;
@@ -185,7 +188,8 @@ grammar grammar_read(arena *memory) {
     return (grammar){read, RULE_COUNT};
 }
 
-/* --- questions -------------------------------------------------------------------------------------- */
+/* --- questions
+ * -------------------------------------------------------------------------------------- */
 
 bool grammar_can_be_empty(const grammar *g, const grammar_node *node) {
     switch (node->kind) {

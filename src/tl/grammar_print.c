@@ -2,7 +2,8 @@
 #include "tl/grammar.h"
 #include "tl/tl.h"
 
-/* --- EBNF ------------------------------------------------------------------------------------------- */
+/* --- EBNF
+ * ------------------------------------------------------------------------------------------- */
 
 enum { LINE_WIDTH = 100, NAME_WIDTH = 18 };
 
@@ -19,8 +20,10 @@ static str cut_unit(str *rest) {
     int depth = 0;
     for (str after = all; after.length;) {
         str part = str_cut(&after, ' ');
-        bool opens = part.length == 1 && (*part.data == '(' || *part.data == '[' || *part.data == '{');
-        bool closes = part.length == 1 && (*part.data == ')' || *part.data == ']' || *part.data == '}');
+        bool opens =
+            part.length == 1 && (*part.data == '(' || *part.data == '[' || *part.data == '{');
+        bool closes =
+            part.length == 1 && (*part.data == ')' || *part.data == ']' || *part.data == '}');
         depth += opens - closes;
         str unit = {all.data, (size_t)(part.data + part.length - all.data)};
         if (unit.length > LONGEST) return word;
@@ -52,9 +55,11 @@ static void print_ebnf(const grammar *g, text_buffer *out) {
     for (int i = 0; i < g->count; i++) print_ebnf_rule(&g->rules[i], out);
 }
 
-/* --- GBNF ------------------------------------------------------------------------------------------- */
+/* --- GBNF
+ * ------------------------------------------------------------------------------------------- */
 
-/* GBNF works on characters: spaces are part of it. Between two words stands 'sp', elsewhere 'gap'. */
+/* GBNF works on characters: spaces are part of it. Between two words stands 'sp', elsewhere 'gap'.
+ */
 static const char *separator(const grammar *g, const grammar_node *sequence, int before, int next) {
     bool ends_with_word = false;
     for (int i = before; i >= 0; i--) {
@@ -129,7 +134,8 @@ static void print_gbnf(const grammar *g, const grammar_node *node, text_buffer *
         break;
     case GRAMMAR_OPTION:
     case GRAMMAR_REPEAT: {
-        grammar_node alone = {.kind = GRAMMAR_SEQUENCE, .items = (grammar_node *[]){NULL}, .count = 1};
+        grammar_node alone = {
+            .kind = GRAMMAR_SEQUENCE, .items = (grammar_node *[]){NULL}, .count = 1};
         alone.items[0] = (grammar_node *)node;
         print_gbnf_sequence(g, &alone, out);
         break;
@@ -156,7 +162,8 @@ static void print_all_gbnf(const grammar *g, text_buffer *out) {
                     "newline ::= line-break gap\n");
 }
 
-/* --- Lark ------------------------------------------------------------------------------------------- */
+/* --- Lark
+ * ------------------------------------------------------------------------------------------- */
 
 static void print_lark(const grammar_node *node, bool in_brackets, text_buffer *out) {
     const char *open = "", *between = " ", *close = "";

@@ -67,8 +67,9 @@ static str text_of(const lexer *l, lex_token t) {
 
 /* Whether a statement may end with this token. A trailing ':' may: it opens a body. */
 static bool can_end(const lexer *l, lex_token t) {
-    static const char *const open_words[] = {"and", "get", "accumulate", "with", "from", "to", "in",
-                                             "of", "where", "by", "as", "or", "not"};
+    static const char *const open_words[] = {"and", "get", "accumulate", "with",  "from",
+                                             "to",  "in",  "of",         "where", "by",
+                                             "as",  "or",  "not"};
     if (t.kind == LEX_WORD) {
         return !is_one_of(text_of(l, t), open_words, sizeof open_words / sizeof *open_words);
     }
@@ -185,9 +186,11 @@ static void read_bad(lexer *l) {
 }
 
 static void read_sign(lexer *l) {
-    static const struct { char text[4]; int kind; } signs[] = {
-        {"...", LEX_ELLIPSIS}, {"\xe2\x80\xa6", LEX_ELLIPSIS},   {"<=", LEX_LESS_EQUAL},
-        {"==", LEX_EQUAL},     {">=", LEX_GREATER_EQUAL}, {"!=", LEX_NOT_EQUAL}};
+    static const struct {
+        char text[4];
+        int kind;
+    } signs[] = {{"...", LEX_ELLIPSIS}, {"\xe2\x80\xa6", LEX_ELLIPSIS}, {"<=", LEX_LESS_EQUAL},
+                 {"==", LEX_EQUAL},     {">=", LEX_GREATER_EQUAL},      {"!=", LEX_NOT_EQUAL}};
     uint32_t begin = l->at;
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         str rest = {l->source.data + begin, l->source.length - begin};

@@ -1,8 +1,8 @@
 /* Tokens of TL.
  *
  * The lexer knows lines: it decides where a statement ends (a line break, unless a bracket is open
- * or the line's last word cannot end one) and takes comments out of the way, so that the parser sees
- * statements only. It never reports anything: what is no token becomes LEX_BAD.
+ * or the line's last word cannot end one) and takes comments out of the way, so that the parser
+ * sees statements only. It never reports anything: what is no token becomes LEX_BAD.
  */
 #ifndef FLASHTL_TL_LEX_H
 #define FLASHTL_TL_LEX_H
@@ -30,7 +30,7 @@ typedef enum lex_kind {
 typedef struct lex_token {
     int kind; /* lex_kind, or the character */
     uint32_t begin, end;
-    int comment; /* NEWLINE, COMMENT_LINE: index into lex_tokens.comments; -1: none */
+    int comment;         /* NEWLINE, COMMENT_LINE: index into lex_tokens.comments; -1: none */
     bool continues_line; /* first on its line, in a statement that began above */
 } lex_token;
 

@@ -1,7 +1,10 @@
 /* Programs and blocks: which statement stands where, and how to go on after an error. */
 #include "tl/parse.h"
 
-/* --- blocks --------------------------------------------------------------------------------------- */
+enum { GPU_NAME_MAX = 64 };
+
+/* --- blocks
+ * --------------------------------------------------------------------------------------- */
 
 /* A body that is still open. A header with an error has one, too, so that its 'end' is known; its
  * statement is then not part of the program.
@@ -10,8 +13,8 @@ typedef struct open_block {
     tl_statement *statement; /* NULL: a kernel's own block */
     tl_block *block;
     lex_token header;
-    int column;              /* of the header, tabs counted to multiples of 8 */
-    bool may_end_by_indent;  /* the header ended in ':' */
+    int column;             /* of the header, tabs counted to multiples of 8 */
+    bool may_end_by_indent; /* the header ended in ':' */
     bool has_statements;
 } open_block;
 
@@ -125,6 +128,19 @@ static void note_suspect(reader *r, const open_block *top, int end_column) {
     }
 }
 
+/* A GPU's name may hold hyphens: rtx-2080-ti. */
+static str read_gpu(parser *p) {
+    str name = parse_name(p, "the name of a GPU");
+    while (parse_accept(p, '-')) {
+        lex_token part = parse_peek(p);
+        if (part.kind != LEX_WORD && part.kind != LEX_INTEGER) parse_fail(p, "the name of a GPU");
+        name = str_format(p->memory, "%.*s-%.*s", STR_ARGS(name), STR_ARGS(parse_text(p, part)));
+        parse_advance(p);
+        if (name.length > GPU_NAME_MAX) parse_fail(p, "a shorter name of a GPU");
+    }
+    return name;
+}
+
 static void read_kernel(reader *r) {
     parser *p = &r->p;
     lex_token start = parse_peek(p);
@@ -134,7 +150,7 @@ static void read_kernel(reader *r) {
     parse_advance(p);
     diag_range range;
     r->kernel->name = parse_new_name(p, "the kernel's name", &range);
-    if (parse_accept_word(p, "for")) r->kernel->gpu = parse_name(p, "the name of a GPU");
+    if (parse_accept_word(p, "for")) r->kernel->gpu = read_gpu(p);
     r->kernel->range = parse_range(p, start.begin);
     count_statement(r, parse_token_range(p, start));
     parse_accept(p, ':');
@@ -201,8 +217,8 @@ static bool statement_kind_of(str word, tl_statement_kind *kind) {
     return false;
 }
 
-static const char *const block_words[] = {"for", "if", "role", "while", "loop", "repeat",
-                                          "foreach", "elif", NULL};
+static const char *const block_words[] = {"for",    "if",      "role", "while", "loop",
+                                          "repeat", "foreach", "elif", NULL};
 
 /* Reports an unknown statement. Returns whether it seems to have a body of its own. */
 static bool read_unknown(reader *r, lex_token t) {

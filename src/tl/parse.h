@@ -1,7 +1,8 @@
 /* Inside the parser: its state and what its files share.
  *
- * An error sets 'failed'; from then to the end of the statement nothing more is reported, tokens are
- * not consumed, and every function returns something well-formed. The statement is then dropped.
+ * An error sets 'failed'; from then to the end of the statement nothing more is reported, tokens
+ * are not consumed, and every function returns something well-formed. The statement is then
+ * dropped.
  */
 #ifndef FLASHTL_TL_PARSE_H
 #define FLASHTL_TL_PARSE_H
@@ -10,8 +11,9 @@
 #include "tl/tl.h"
 
 enum {
-    PARSE_EXPRESSION_NODES_MAX = 1000, /* bounds the depth of a tree, and so all recursion over it */
-    PARSE_NAMES_MAX = 64,              /* in one list */
+    PARSE_EXPRESSION_NODES_MAX =
+        1000,             /* bounds the depth of a tree, and so all recursion over it */
+    PARSE_NAMES_MAX = 64, /* in one list */
 };
 
 typedef struct parser {
@@ -38,21 +40,21 @@ bool parse_at_word(const parser *p, const char *word);
 bool parse_next_is_word(const parser *p, const char *word);
 bool parse_accept(parser *p, int kind);
 bool parse_accept_word(parser *p, const char *word);
-void parse_expect(parser *p, int kind);            /* of one character */
+void parse_expect(parser *p, int kind); /* of one character */
 void parse_expect_word(parser *p, const char *word);
 diag_range parse_range(const parser *p, uint32_t begin); /* from 'begin' to the last token read */
 diag_range parse_token_range(const parser *p, lex_token t);
-void parse_fail(parser *p, const char *expected);  /* "expected ..., found <this token>" */
+void parse_fail(parser *p, const char *expected); /* "expected ..., found <this token>" */
 /* The same, with a hint when the word here is close to one of 'words' (NULL ends them). */
 void parse_fail_word(parser *p, const char *expected, const char *const *words);
 void parse_fail_id(parser *p, diag_id id, diag_range range, str a, str b, str c);
 void parse_hint_nearest(parser *p, diag_range range, str word, const char *const *words);
 void parse_fail_too_many(parser *p, int most); /* "at most {most} are allowed here" */
 bool parse_clause_is_new(parser *p, bool is_given, const char *clause); /* else fails */
-str parse_name(parser *p, const char *what);       /* a name that is used */
-str parse_new_name(parser *p, const char *what, diag_range *range); /* one that is declared */
-bool parse_is_reserved(str word);                   /* no name, in any case */
-int parse_integer(parser *p, const char *what);    /* 0 ... INT_MAX */
+str parse_name(parser *p, const char *what);                            /* a name that is used */
+str parse_new_name(parser *p, const char *what, diag_range *range);     /* one that is declared */
+bool parse_is_reserved(str word);                                       /* no name, in any case */
+int parse_integer(parser *p, const char *what);                         /* 0 ... INT_MAX */
 
 /* parse_expr.c */
 tl_expr *parse_expr(parser *p);
@@ -63,7 +65,7 @@ void parse_list(parser *p, int close, bool conditions, int most, tl_exprs *out);
 /* parse_part.c: parts of statements */
 void parse_shape(parser *p, tl_exprs *out);
 void parse_axes(parser *p, tl_axes *out);
-void parse_place(parser *p, tl_place *out);  /* behind `in` */
+void parse_place(parser *p, tl_place *out); /* behind `in` */
 void parse_layout(parser *p, tl_layout *out);
 tl_space parse_space(parser *p);
 bool parse_accept_type(parser *p, tl_type *out);

@@ -24,7 +24,8 @@ static void parse_copy_clause(parser *p, tl_copy *c) {
         parse_advance(p);
         c->to = parse_space(p);
     } else if (parse_at_target(p)) {
-        if (parse_clause_is_new(p, c->target, "the target")) parse_target(p, &c->target_kind, &c->target);
+        if (parse_clause_is_new(p, c->target, "the target"))
+            parse_target(p, &c->target_kind, &c->target);
     } else if (parse_at_word(p, "by")) {
         parse_atom(p, &c->atom);
     } else if (parse_accept_word(p, "async")) {
@@ -110,7 +111,8 @@ static void parse_compute_clause(parser *p, tl_compute *c) {
         parse_expect_word(p, "and");
         c->sum = parse_name_expr(p, "the name of the sum");
     } else if (parse_at_target(p)) {
-        if (parse_clause_is_new(p, c->target, "the target")) parse_target(p, &c->target_kind, &c->target);
+        if (parse_clause_is_new(p, c->target, "the target"))
+            parse_target(p, &c->target_kind, &c->target);
     } else if (parse_at_word(p, "by")) {
         parse_atom(p, &c->atom);
     } else if (parse_accept_word(p, "async")) {
@@ -138,8 +140,8 @@ static void settle_change(parser *p, tl_compute *c, diag_range range, bool first
     if (!first_is_tile) {
         parse_fail_id(p, DIAG_OPERAND_NO_TILE, c->operands[0].range, name, STR(""), STR(""));
     } else if (c->target) {
-        bool is_same = c->target_kind == TL_GET &&
-                       str_equal(c->target->text, c->operands[0].value->text);
+        bool is_same =
+            c->target_kind == TL_GET && str_equal(c->target->text, c->operands[0].value->text);
         if (!is_same) parse_fail_id(p, DIAG_TARGET_FIXED, range, name, STR(""), STR(""));
         c->target = NULL;
         c->target_kind = TL_NO_TARGET;

@@ -120,8 +120,8 @@ static void parse_allocate_sized(parser *p, tl_allocation *a) {
             uint32_t begin = parse_peek(p).begin;
             int64_t stages = parse_integer(p, "how many stages");
             a->stages = arena_new(p->memory, tl_expr);
-            *a->stages = (tl_expr){.kind = TL_INTEGER, .integer = stages,
-                                   .range = parse_range(p, begin)};
+            *a->stages =
+                (tl_expr){.kind = TL_INTEGER, .integer = stages, .range = parse_range(p, begin)};
         } else {
             a->stages = parse_name_expr(p, "how many stages");
         }
@@ -129,9 +129,9 @@ static void parse_allocate_sized(parser *p, tl_allocation *a) {
 }
 
 static void parse_allocate_clause(parser *p, tl_allocation *a) {
-    static const char *const words[] = {"in",       "as",     "by",   "permuted", "swizzled",
-                                        "stages",   "with",   "f16",  "bf16",     "f32",
-                                        "e4m3",     "e5m2",   "i32",  NULL};
+    static const char *const words[] = {"in",     "as",   "by",  "permuted", "swizzled",
+                                        "stages", "with", "f16", "bf16",     "f32",
+                                        "e4m3",   "e5m2", "i32", NULL};
     if (parse_at(p, '(')) {
         if (parse_clause_is_new(p, a->shape.count > 0, "the shape")) parse_shape(p, &a->shape);
     } else if (parse_at_word(p, "in")) {
@@ -158,7 +158,11 @@ static void parse_allocate_clause(parser *p, tl_allocation *a) {
 
 /* Which clauses go with which space. */
 static void check_allocation(parser *p, const tl_allocation *a, diag_range range) {
-    const struct { bool is_given; tl_space space; const char *clause; } rules[] = {
+    const struct {
+        bool is_given;
+        tl_space space;
+        const char *clause;
+    } rules[] = {
         {a->layout.kind != TL_LAYOUT_NONE, TL_REGISTER, "'as'"},
         {a->by_columns, TL_SHARED, "'by columns'"},
         {a->is_permuted, TL_SHARED, "'permuted'"},

@@ -3,7 +3,8 @@
 
 static tl_expr *new_expr(parser *p, tl_expr_kind kind, uint32_t begin) {
     if (++p->node_count > PARSE_EXPRESSION_NODES_MAX && !p->failed) {
-        parse_fail_id(p, DIAG_EXPRESSION_TOO_LONG, parse_range(p, begin), STR(""), STR(""), STR(""));
+        parse_fail_id(p, DIAG_EXPRESSION_TOO_LONG, parse_range(p, begin), STR(""), STR(""),
+                      STR(""));
     }
     tl_expr *e = arena_new(p->memory, tl_expr);
     e->kind = kind;
@@ -23,10 +24,10 @@ static bool enter(parser *p) {
     return true;
 }
 
-static tl_expr *binary(parser *p, tl_operator operator, tl_expr *left, tl_expr *right,
+static tl_expr *binary(parser *p, tl_operator operator, tl_expr * left, tl_expr *right,
                        uint32_t begin) {
     tl_expr *e = new_expr(p, TL_BINARY, begin);
-    e->operator = operator;
+    e->operator= operator;
     e->left = left;
     e->right = right;
     return e;
@@ -50,7 +51,9 @@ static void check_function(parser *p, str name, const tl_expr *call, diag_range 
 #include "tl/functions.def"
 #undef FUNCTION
         NULL};
-    static const struct { int fewest, most; } arguments[] = {
+    static const struct {
+        int fewest, most;
+    } arguments[] = {
 #define FUNCTION(id, spelling, fewest, most, doc) {fewest, most},
 #include "tl/functions.def"
 #undef FUNCTION
@@ -146,9 +149,9 @@ static tl_expr *parse_term(parser *p) {
     tl_expr *e = parse_unary(p);
     while (!p->failed) {
         tl_operator operator;
-        if (parse_accept(p, '*')) operator = TL_TIMES;
-        else if (parse_accept(p, '/')) operator = TL_OVER;
-        else if (parse_accept(p, '%')) operator = TL_MODULO;
+        if (parse_accept(p, '*')) operator= TL_TIMES;
+        else if (parse_accept(p, '/')) operator= TL_OVER;
+        else if (parse_accept(p, '%')) operator= TL_MODULO;
         else break;
         tl_expr *right = parse_unary(p);
         e = binary(p, operator, e, right, begin);
@@ -161,8 +164,8 @@ tl_expr *parse_expr(parser *p) {
     tl_expr *e = parse_term(p);
     while (!p->failed) {
         tl_operator operator;
-        if (parse_accept(p, '+')) operator = TL_PLUS;
-        else if (parse_accept(p, '-')) operator = TL_MINUS;
+        if (parse_accept(p, '+')) operator= TL_PLUS;
+        else if (parse_accept(p, '-')) operator= TL_MINUS;
         else break;
         tl_expr *right = parse_term(p);
         e = binary(p, operator, e, right, begin);
@@ -171,12 +174,15 @@ tl_expr *parse_expr(parser *p) {
 }
 
 static bool accept_comparison(parser *p, tl_operator *operator) {
-    static const struct { int kind; tl_operator operator; } comparisons[] = {
-        {'<', TL_LESS}, {LEX_LESS_EQUAL, TL_LESS_EQUAL}, {'>', TL_GREATER},
-        {LEX_GREATER_EQUAL, TL_GREATER_EQUAL}, {LEX_EQUAL, TL_EQUAL}, {LEX_NOT_EQUAL, TL_NOT_EQUAL}};
+    static const struct {
+        int kind;
+        tl_operator operator;
+    } comparisons[] = {{'<', TL_LESS},        {LEX_LESS_EQUAL, TL_LESS_EQUAL},
+                       {'>', TL_GREATER},     {LEX_GREATER_EQUAL, TL_GREATER_EQUAL},
+                       {LEX_EQUAL, TL_EQUAL}, {LEX_NOT_EQUAL, TL_NOT_EQUAL}};
     for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
         if (!parse_accept(p, comparisons[i].kind)) continue;
-        *operator = comparisons[i].operator;
+        *operator= comparisons[i].operator;
         return true;
     }
     return false;
@@ -200,7 +206,8 @@ static tl_expr *parse_test(parser *p) {
     } else if (parse_at(p, '=')) {
         lex_token sign = parse_peek(p);
         parse_fail(p, "a comparison");
-        diag *hint = diag_report(p->diags, DIAG_DID_YOU_MEAN, parse_token_range(p, sign), STR("=="));
+        diag *hint =
+            diag_report(p->diags, DIAG_DID_YOU_MEAN, parse_token_range(p, sign), STR("=="));
         diag_replace(hint, STR("=="));
     }
     return e;

@@ -3,7 +3,8 @@
 
 #include <limits.h>
 
-/* --- tokens --------------------------------------------------------------------------------------- */
+/* --- tokens
+ * --------------------------------------------------------------------------------------- */
 
 lex_token parse_peek(const parser *p) {
     return p->tokens.items[p->at];
@@ -85,7 +86,8 @@ diag_range parse_range(const parser *p, uint32_t begin) {
     return (diag_range){begin, end > begin ? end : begin};
 }
 
-/* --- errors --------------------------------------------------------------------------------------- */
+/* --- errors
+ * --------------------------------------------------------------------------------------- */
 
 /* Past the limit errors are only counted, so nothing is spent on their words. */
 static bool is_silent(const parser *p) {
@@ -121,8 +123,8 @@ diag_range parse_token_range(const parser *p, lex_token t) {
 
 /* Other languages' signs for our words. */
 static void hint_word_for_sign(parser *p, lex_token t) {
-    static const char *const signs[][2] = {
-        {"&&", "and"}, {"&", "and"}, {"||", "or"}, {"|", "or"}, {"!", "not"}, {"#", "//"}};
+    static const char *const signs[][2] = {{"&&", "and"}, {"&", "and"}, {"||", "or"},
+                                           {"|", "or"},   {"!", "not"}, {"#", "//"}};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         if (!str_is(parse_text(p, t), signs[i][0])) continue;
         diag *hint = diag_report(p->diags, DIAG_DID_YOU_MEAN, parse_token_range(p, t),
@@ -198,15 +200,16 @@ bool parse_clause_is_new(parser *p, bool is_given, const char *clause) {
     return !is_given;
 }
 
-/* --- names and numbers ------------------------------------------------------------------------------ */
+/* --- names and numbers
+ * ------------------------------------------------------------------------------ */
 
 /* Words that cannot be names. Others (rows, stages, reversed, min, ...) mean something only where
  * the grammar asks for them, and remain free.
  */
 bool parse_is_reserved(str word) {
-    static const char *const words[] = {"in", "from", "to", "and", "or", "not", "get",
-                                        "accumulate", "where", "with", "as", "by", "of", "async",
-                                        "global", "shared", "register",
+    static const char *const words[] = {
+        "in",   "from", "to", "and", "or",    "not",    "get",    "accumulate", "where",
+        "with", "as",   "by", "of",  "async", "global", "shared", "register",
 #define TYPE(id, spelling, bytes, doc) spelling,
 #include "tl/types.def"
 #undef TYPE

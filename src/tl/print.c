@@ -10,7 +10,8 @@ enum {
     INDENT = 4,
 };
 
-/* --- expressions ------------------------------------------------------------------------------------ */
+/* --- expressions
+ * ------------------------------------------------------------------------------------ */
 
 /* How tightly an expression binds. One is put in brackets where a tighter one is needed. */
 typedef enum level {
@@ -56,7 +57,7 @@ static void print_list(tl_expr *const *items, int count, level needed, text_buff
 
 static void print_binary(const tl_expr *e, text_buffer *out) {
     level own = level_of(e);
-    bool is_tight = e->operator == TL_TIMES || e->operator == TL_OVER;
+    bool is_tight = e->operator== TL_TIMES || e->operator== TL_OVER;
     level left = own == LEVEL_COMPARISON ? LEVEL_SUM : own;
     print_expr(e->left, left, out);
     text_format(out, is_tight ? "%s" : " %s ", tl_operator_text(e->operator));
@@ -125,7 +126,8 @@ str tl_expr_text(arena *memory, const tl_expr *e) {
     return text;
 }
 
-/* --- parts ------------------------------------------------------------------------------------------ */
+/* --- parts
+ * ------------------------------------------------------------------------------------------ */
 
 static void print_value(const tl_expr *e, text_buffer *out) {
     print_expr(e, LEVEL_SUM, out);
@@ -182,12 +184,14 @@ static void print_layout(const tl_layout *layout, text_buffer *out) {
 /* What Copy and Compute end with. */
 static void print_effect(tl_target_kind kind, const tl_expr *target, str atom, bool is_async,
                          text_buffer *out) {
-    if (kind != TL_NO_TARGET) print_after(kind == TL_GET ? "and get" : "and accumulate", target, out);
+    if (kind != TL_NO_TARGET)
+        print_after(kind == TL_GET ? "and get" : "and accumulate", target, out);
     if (atom.length) text_format(out, " by %.*s", STR_ARGS(atom));
     if (is_async) text_add_z(out, " async");
 }
 
-/* --- statements ------------------------------------------------------------------------------------- */
+/* --- statements
+ * ------------------------------------------------------------------------------------- */
 
 static void print_parameter(const tl_statement *s, text_buffer *out) {
     const tl_parameter *parameter = &s->parameter;
@@ -322,7 +326,8 @@ void tl_print_header(const tl_statement *s, text_buffer *out) {
     }
 }
 
-/* --- lines ------------------------------------------------------------------------------------------ */
+/* --- lines
+ * ------------------------------------------------------------------------------------------ */
 
 static void print_comment(str comment, text_buffer *out) {
     text_add_z(out, "//");

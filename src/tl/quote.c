@@ -26,7 +26,7 @@ tl_expr *tl_quote_expr(arena *memory, const char *format, ...) {
     str text = str_format_list(memory, format, arguments);
     va_end(arguments);
     /* A condition is an expression, too; the brackets let both through. */
-    tl_program *program = read_quotation(memory, str_format(memory, "let quoted = (%.*s)",
-                                                            STR_ARGS(text)));
+    tl_program *program =
+        read_quotation(memory, str_format(memory, "let quoted = (%.*s)", STR_ARGS(text)));
     return program->first->body.first->let.items[0].value;
 }

@@ -30,10 +30,13 @@ typedef struct facts {
     LIST(fact) list;
 } facts;
 
-static const struct { tl_space space; const char *suffix; unsigned flag; } places[] = {
-    {TL_GLOBAL, "_global", IN_GLOBAL},
-    {TL_SHARED, "_shared", IN_SHARED},
-    {TL_REGISTER, "_register", IN_REGISTER}};
+static const struct {
+    tl_space space;
+    const char *suffix;
+    unsigned flag;
+} places[] = {{TL_GLOBAL, "_global", IN_GLOBAL},
+              {TL_SHARED, "_shared", IN_SHARED},
+              {TL_REGISTER, "_register", IN_REGISTER}};
 
 /* Cuts a place off a name: Q_shared is Q and shared. */
 static tl_space place_of(str name, str *base) {
@@ -51,7 +54,8 @@ static unsigned flag_of(tl_space space) {
     return space == TL_NOWHERE ? 0 : places[space - TL_GLOBAL].flag;
 }
 
-/* --- what is known ---------------------------------------------------------------------------------- */
+/* --- what is known
+ * ---------------------------------------------------------------------------------- */
 
 static void note(facts *f, str name, unsigned flags) {
     list_push(f->memory, &f->list, ((fact){name, flags, {0}}));
@@ -155,7 +159,8 @@ static void learn(facts *f, tl_kernel *kernel, void (*note_one)(facts *, const t
     settle_facts(f);
 }
 
-/* --- mending ---------------------------------------------------------------------------------------- */
+/* --- mending
+ * ---------------------------------------------------------------------------------------- */
 
 /* `Allocate Q_shared in shared`, `Copy Q_shared from shared`: the place is said once. */
 static str without_place(str name, tl_space here, tl_space there) {

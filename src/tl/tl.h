@@ -1,8 +1,9 @@
 /* Reading and writing TL.
  *
- * The reader is lenient: it takes every spelling of docs/language.md's table, goes on after an error
- * and reports up to DIAG_ERROR_LIMIT of them. The printer is strict: one canonical text for a tree,
- * and tl_parse(tl_print(p)) prints the same bytes again. Pure: the same text gives the same tree.
+ * The reader is lenient: it takes every spelling of docs/language.md's table, goes on after an
+ * error and reports up to DIAG_ERROR_LIMIT of them. The printer is strict: one canonical text for a
+ * tree, and tl_parse(tl_print(p)) prints the same bytes again. Pure: the same text gives the same
+ * tree.
  */
 #ifndef FLASHTL_TL_TL_H
 #define FLASHTL_TL_TL_H
@@ -11,7 +12,7 @@
 
 enum {
     TL_SOURCE_BYTES_MAX = 1 << 20,
-    TL_NESTING_MAX = 64,   /* of blocks and of expressions */
+    TL_NESTING_MAX = 64, /* of blocks and of expressions */
     TL_STATEMENTS_MAX = 20000,
     TL_AXES_MAX = 8,
     TL_OPERANDS_MAX = 4,
@@ -25,7 +26,8 @@ tl_program *tl_parse(arena *memory, str source_name, str source, diag_list *diag
 /* Writes the canonical text, comments kept. */
 void tl_print(const tl_program *program, text_buffer *out);
 void tl_print_statement(const tl_statement *s, int indent, text_buffer *out); /* with its body */
-void tl_print_header(const tl_statement *s, text_buffer *out); /* one line, no comment, no newline */
+void tl_print_header(const tl_statement *s,
+                     text_buffer *out); /* one line, no comment, no newline */
 void tl_print_expr(const tl_expr *e, text_buffer *out);
 str tl_expr_text(arena *memory, const tl_expr *e);
 
@@ -38,7 +40,11 @@ tl_block tl_quote(arena *memory, const char *format, ...) __attribute__((format(
 tl_expr *tl_quote_expr(arena *memory, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-typedef enum tl_grammar_format { TL_GRAMMAR_EBNF, TL_GRAMMAR_GBNF, TL_GRAMMAR_LARK } tl_grammar_format;
+typedef enum tl_grammar_format {
+    TL_GRAMMAR_EBNF,
+    TL_GRAMMAR_GBNF,
+    TL_GRAMMAR_LARK
+} tl_grammar_format;
 void tl_grammar_print(tl_grammar_format format, text_buffer *out);
 
 #endif

@@ -146,7 +146,8 @@ void tl_remove(tl_block *block, tl_statement *s) {
     s->next = s->previous = s->parent = NULL;
 }
 
-/* --- copies --------------------------------------------------------------------------------------- */
+/* --- copies
+ * --------------------------------------------------------------------------------------- */
 
 static tl_expr **copy_items(arena *memory, tl_expr *const *items, int count) {
     if (count == 0) return NULL;
@@ -339,7 +340,7 @@ bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {
     case TL_NEGATE:
     case TL_NOT: return tl_expr_equal(a->left, b->left);
     case TL_BINARY:
-        return a->operator == b->operator && tl_expr_equal(a->left, b->left) &&
+        return a->operator== b->operator&& tl_expr_equal(a->left, b->left) &&
                tl_expr_equal(a->right, b->right);
     }
     for (int i = 0; i < a->item_count; i++) {
@@ -348,7 +349,8 @@ bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {
     return true;
 }
 
-/* --- names of enumerators --------------------------------------------------------------------------- */
+/* --- names of enumerators
+ * --------------------------------------------------------------------------- */
 
 const char *tl_statement_word(tl_statement_kind kind) {
     static const char *const words[] = {
@@ -419,8 +421,8 @@ const char *tl_function_name(tl_function function) {
 }
 
 const char *tl_operator_text(tl_operator operator) {
-    static const char *const texts[] = {"+", "-", "*", "/", "%", "<", "<=",
-                                        ">", ">=", "==", "!=", "and", "or"};
+    static const char *const texts[] = {
+        "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or"};
     return texts[operator];
 }
 

@@ -60,9 +60,19 @@ typedef enum tl_expr_kind {
 } tl_expr_kind;
 
 typedef enum tl_operator {
-    TL_PLUS, TL_MINUS, TL_TIMES, TL_OVER, TL_MODULO,
-    TL_LESS, TL_LESS_EQUAL, TL_GREATER, TL_GREATER_EQUAL, TL_EQUAL, TL_NOT_EQUAL,
-    TL_AND, TL_OR
+    TL_PLUS,
+    TL_MINUS,
+    TL_TIMES,
+    TL_OVER,
+    TL_MODULO,
+    TL_LESS,
+    TL_LESS_EQUAL,
+    TL_GREATER,
+    TL_GREATER_EQUAL,
+    TL_EQUAL,
+    TL_NOT_EQUAL,
+    TL_AND,
+    TL_OR
 } tl_operator;
 
 /* What '/' means here (language study 5.2); bound. */
@@ -81,11 +91,11 @@ struct tl_expr {
     diag_range range;
     int64_t integer;
     double number;
-    str text;             /* NUMBER: its spelling. NAME, ELEMENT: the name as written (Q_shared) */
-    tl_symbol *symbol;    /* bound, of NAME and ELEMENT */
-    tl_space space;       /* bound, of NAME and ELEMENT that mean a tile: which place */
+    str text;              /* NUMBER: its spelling. NAME, ELEMENT: the name as written (Q_shared) */
+    tl_symbol *symbol;     /* bound, of NAME and ELEMENT */
+    tl_space space;        /* bound, of NAME and ELEMENT that mean a tile: which place */
     tl_expr *left, *right; /* BINARY; NEGATE and NOT use left */
-    tl_expr **items;      /* ELEMENT, CALL */
+    tl_expr **items;       /* ELEMENT, CALL */
     int item_count;
 };
 
@@ -94,7 +104,7 @@ typedef struct tl_exprs {
     int count;
 } tl_exprs;
 
-/* --- parts of statements ------------------------------------------------------------------------ */
+/* --- parts of statements ---------------------------------------------------------------------- */
 
 /* One axis of a tensor: 'index in extent', or a bare extent that is its own index name.
  * The coordinate is a new index name, or an expression (head/group) that says where on that axis.
@@ -130,7 +140,13 @@ typedef struct tl_place {
 } tl_place;
 
 typedef enum tl_layout_kind {
-    TL_LAYOUT_NONE, TL_MMA_A, TL_MMA_B, TL_MMA_C, TL_LINES, TL_ROWS, TL_COLUMNS
+    TL_LAYOUT_NONE,
+    TL_MMA_A,
+    TL_MMA_B,
+    TL_MMA_C,
+    TL_LINES,
+    TL_ROWS,
+    TL_COLUMNS
 } tl_layout_kind;
 
 /* [partial] kind [permuted] [over (r, c)] [of NAME] */
@@ -154,7 +170,7 @@ typedef struct tl_block {
     tl_statement *first, *last;
 } tl_block;
 
-/* --- statements --------------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 typedef enum tl_statement_kind {
 #define STATEMENT(id, spelling, doc) TL_##id,
@@ -197,14 +213,14 @@ typedef struct tl_allocation {
     tl_space space;
     tl_type type;
     tl_exprs shape;
-    tl_layout layout;   /* register: `as ...` */
+    tl_layout layout; /* register: `as ...` */
     bool by_columns, is_permuted;
-    int swizzle_bytes;  /* 0: unsaid, no swizzle */
-    tl_expr *stages;    /* an INTEGER or a NAME; NULL: 1 */
-    str in_place_of;    /* empty: a place of its own. As written: Q_shared */
+    int swizzle_bytes; /* 0: unsaid, no swizzle */
+    tl_expr *stages;   /* an INTEGER or a NAME; NULL: 1 */
+    str in_place_of;   /* empty: a place of its own. As written: Q_shared */
     diag_range in_place_range;
-    str channel;        /* shared: `by mbarrier`: how waits are realised; empty: block barriers */
-    tl_expr *offset;    /* global, the paper's spelling: `with offset e` */
+    str channel;         /* shared: `by mbarrier`: how waits are realised; empty: block barriers */
+    tl_expr *offset;     /* global, the paper's spelling: `with offset e` */
     tl_symbol **symbols; /* bound, one per name */
 } tl_allocation;
 
@@ -225,19 +241,19 @@ typedef struct tl_compute {
     tl_operand *operands;
     int operand_count;
     tl_place place;
-    tl_expr *condition;      /* Mask: `where` */
-    tl_expr *maximum, *sum;  /* Softmax: `with m and l` */
+    tl_expr *condition;     /* Mask: `where` */
+    tl_expr *maximum, *sum; /* Softmax: `with m and l` */
     tl_target_kind target_kind;
-    tl_expr *target;         /* NAME */
+    tl_expr *target; /* NAME */
     str atom;
     bool is_async;
 } tl_compute;
 
 typedef struct tl_role {
     str name;
-    int executors;        /* how many units */
-    bool is_warpgroups;   /* a unit is 4 warps; else 1 */
-    int registers;        /* 0: unsaid */
+    int executors;      /* how many units */
+    bool is_warpgroups; /* a unit is 4 warps; else 1 */
+    int registers;      /* 0: unsaid */
     str *turns;
     int turn_count;
     tl_symbol *symbol;        /* bound */
@@ -247,9 +263,9 @@ typedef struct tl_role {
 
 typedef struct tl_for {
     str name;
-    tl_expr *from, *to;   /* NULL for `for NAME in grid`: the walk over this block's tiles */
+    tl_expr *from, *to; /* NULL for `for NAME in grid`: the walk over this block's tiles */
     bool is_grid_walk;
-    tl_symbol *symbol;    /* bound */
+    tl_symbol *symbol; /* bound */
     tl_block body;
 } tl_for;
 
@@ -265,19 +281,34 @@ struct tl_statement {
     str *lines_before_end; /* and above it */
     int line_before_end_count;
     tl_statement *next, *previous;
-    tl_statement *parent;  /* the for, if or role around it; NULL in a kernel's own block */
+    tl_statement *parent; /* the for, if or role around it; NULL in a kernel's own block */
     union {
         tl_parameter parameter; /* INPUT, OUTPUT */
-        struct { tl_binding *items; int count; } let;
-        struct { tl_grid_kind kind; tl_walk *items; int count; } grid;
+        struct {
+            tl_binding *items;
+            int count;
+        } let;
+        struct {
+            tl_grid_kind kind;
+            tl_walk *items;
+            int count;
+        } grid;
         tl_allocation allocate;
         tl_copy copy;
         tl_compute compute;
-        struct { tl_expr *what; tl_layout from, to; } reshape;
-        struct { tl_expr *what; } sync; /* WAIT, RELEASE */
+        struct {
+            tl_expr *what;
+            tl_layout from, to;
+        } reshape;
+        struct {
+            tl_expr *what;
+        } sync; /* WAIT, RELEASE */
         tl_role role;
         tl_for loop;
-        struct { tl_expr *condition; tl_block body; } branch; /* IF */
+        struct {
+            tl_expr *condition;
+            tl_block body;
+        } branch; /* IF */
     };
 };
 
@@ -298,7 +329,7 @@ struct tl_kernel {
 
 typedef struct tl_program {
     arena *memory;
-    str source;      /* the text it was read from; ranges count in it */
+    str source; /* the text it was read from; ranges count in it */
     str source_name;
     tl_kernel *first;
     int kernel_count;
@@ -306,19 +337,19 @@ typedef struct tl_program {
     int line_after_count;
 } tl_program;
 
-/* --- walking and changing ----------------------------------------------------------------------- */
+/* --- walking and changing --------------------------------------------------------------------- */
 
 /* The body of a role, for or if; NULL for the others. */
 tl_block *tl_statement_body(tl_statement *s);
 
-/* The statement after s in reading order, bodies included; NULL at the end. 'within' bounds the walk
- * to one statement's body (or a kernel's block when NULL).
+/* The statement after s in reading order, bodies included; NULL at the end. 'within' bounds the
+ * walk to one statement's body (or a kernel's block when NULL).
  */
 tl_statement *tl_next(tl_statement *s, const tl_statement *within);
 
-/* Calls visit for every expression in the header of s, each before its parts. Parts may be changed by
- * visit, and are visited as changed. Names that are no expressions (declared ones, in_place_of, atoms)
- * are not visited.
+/* Calls visit for every expression in the header of s, each before its parts. Parts may be changed
+ * by visit, and are visited as changed. Names that are no expressions (declared ones, in_place_of,
+ * atoms) are not visited.
  */
 typedef void tl_visit_expr(void *context, tl_expr *e);
 void tl_each_expr(tl_statement *s, tl_visit_expr *visit, void *context);

@@ -62,11 +62,11 @@ static bool check_choices(variant *v) {
         const tl_variant_option *option = find_option(v, choice->name);
         double number;
         if (!option) {
-            v->why = str_format(v->memory, "this sketch has no option '%.*s'",
-                                STR_ARGS(choice->name));
+            v->why =
+                str_format(v->memory, "this sketch has no option '%.*s'", STR_ARGS(choice->name));
         } else if (choice->value.length && !option->value.length) {
-            v->why = str_format(v->memory, "the option '%.*s' takes no value",
-                                STR_ARGS(choice->name));
+            v->why =
+                str_format(v->memory, "the option '%.*s' takes no value", STR_ARGS(choice->name));
         } else if (choice->value.length && !str_to_number(choice->value, &number)) {
             v->why = str_format(v->memory, "the option '%.*s' needs a number, not '%.*s'",
                                 STR_ARGS(choice->name), STR_ARGS(choice->value));
@@ -86,8 +86,9 @@ static bool mark_holds(variant *v, str mark) {
         bool is_wanted = !str_starts(term, STR("not "));
         if (!is_wanted) term = str_trim((str){term.data + 4, term.length - 4});
         if (!find_option(v, term)) {
-            v->why = str_format(v->memory, "the sketch uses the option '%.*s' but does not declare it",
-                                STR_ARGS(term));
+            v->why =
+                str_format(v->memory, "the sketch uses the option '%.*s' but does not declare it",
+                           STR_ARGS(term));
             return false;
         }
         holds = holds && (find_choice(v, term) != NULL) == is_wanted;
@@ -100,7 +101,8 @@ static str trim_end(str s) {
     return s;
 }
 
-/* `let NAME = ...` binds the option NAME: writes its line with the value chosen, if there is one. */
+/* `let NAME = ...` binds the option NAME: writes its line with the value chosen, if there is one.
+ */
 static bool write_binding(const variant *v, str line, text_buffer *out) {
     str value = line, head = str_trim(str_cut(&value, '='));
     if (!str_starts(head, STR("let "))) return false;

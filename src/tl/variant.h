@@ -1,13 +1,13 @@
 /* Families of sketches in one file: lines that stand only with an option, or only without it.
  *
  *     //? window N: a query sees N keys, its own and those before it        (declares an option)
- *     //? op mqa: one key head for all query heads                          (and one that is an operator)
- *     let window = 128                                     //? window       (kept with the option)
- *     Compute Softmax S                                    //? not lse      (kept without it)
+ *     //? op mqa: one key head for all query heads                          (and one that is an
+ * operator) let window = 128                                     //? window       (kept with the
+ * option) Compute Softmax S                                    //? not lse      (kept without it)
  *     Input V (...)                                        //? not mha, not mqa
  *
- * An option with a value is bound by a `let` of its own name, whose value is replaced. The marks are
- * comments, so such a file is a TL text, but a sketch only after tl_variant_select.
+ * An option with a value is bound by a `let` of its own name, whose value is replaced. The marks
+ * are comments, so such a file is a TL text, but a sketch only after tl_variant_select.
  */
 #ifndef FLASHTL_TL_VARIANT_H
 #define FLASHTL_TL_VARIANT_H
@@ -16,7 +16,7 @@
 
 typedef struct tl_variant_option {
     str name;
-    str value;        /* how help calls its value ("N"); empty: the option has none */
+    str value; /* how help calls its value ("N"); empty: the option has none */
     str doc;
     bool is_operator; /* chosen by --op NAME */
 } tl_variant_option;

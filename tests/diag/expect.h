@@ -70,7 +70,8 @@ static bool expect_contains(str text, str part) {
 static bool expect_meets(const expectation *e, const diag_list *diags, const diag *d) {
     int line, column;
     diag_position(diags->source, d->range.begin, &line, &column);
-    uint32_t end = d->range.end > diags->source.length ? (uint32_t)diags->source.length : d->range.end;
+    uint32_t end =
+        d->range.end > diags->source.length ? (uint32_t)diags->source.length : d->range.end;
     str covered = {diags->source.data + d->range.begin, end - d->range.begin};
     return line == e->line && str_is(e->severity, expect_severities[d->severity]) &&
            expect_contains(d->message, e->words) && (!e->has_on || str_equal(covered, e->on));

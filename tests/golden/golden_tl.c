@@ -14,7 +14,8 @@ static void show_difference(str wanted, str got) {
     for (int line = 1; wanted.length || got.length; line++) {
         str a = str_cut(&wanted, '\n'), b = str_cut(&got, '\n');
         if (str_equal(a, b)) continue;
-        fprintf(stderr, "line %d\n  wanted: %.*s\n  got:    %.*s\n", line, STR_ARGS(a), STR_ARGS(b));
+        fprintf(stderr, "line %d\n  wanted: %.*s\n  got:    %.*s\n", line, STR_ARGS(a),
+                STR_ARGS(b));
         return;
     }
 }

@@ -2,11 +2,11 @@
 #include "base/os.h"
 #include "tl/tl.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 
 static int read_example(str text) {

@@ -1,13 +1,13 @@
 /* The grammar's table against the parser: random sentences of it are read without an error. */
-#include "tl/grammar.h"
 #include "base/os.h"
+#include "tl/grammar.h"
 #include "tl/tl.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,8 +60,9 @@ static void measure(writer *w) {
 }
 
 static void write_token(writer *w, str token) {
-    static const char *const names[] = {"Q", "K_shared", "alpha", "m_old", "BN", "q_len", "x", "T",
-                                        "rows", "stages", "new", "m16n8k16", "tma"};
+    static const char *const names[] = {"Q",     "K_shared", "alpha", "m_old", "BN",
+                                        "q_len", "x",        "T",     "rows",  "stages",
+                                        "new",   "m16n8k16", "tma"};
     static const char *const integers[] = {"0", "1", "2", "64", "128", "2147483647"};
     static const char *const numbers[] = {"1e-30", "0.5", "1.44269504", "2.5E+3"};
     if (str_is(token, "NEWLINE")) {

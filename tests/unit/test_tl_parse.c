@@ -1,11 +1,11 @@
 /* The reader: what it takes and how that is printed, bad input, limits, quotation, editing. */
 #include "tl/tl.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,9 +60,10 @@ static void lenient_spellings(void **state) {
              "kernel k for t4\nCopy Q from global to shared\nCompute GEMM Q, K.T and get S\n");
     reads_as("kernel k\nfor i=0:N\nWait A\nend\n", "kernel k\nfor i = 0:N\n    Wait A\nend\n");
     reads_as("kernel k\nfor i in 0:N\nWait A\nend\n", "kernel k\nfor i = 0:N\n    Wait A\nend\n");
-    reads_as("kernel k\nfor i in 0:N:\n  Wait A\n  if i > 1:\n    Wait B\n  Wait C\nWait D\n",
-             "kernel k\nfor i = 0:N\n    Wait A\n    if i > 1\n        Wait B\n    end\n    Wait C\n"
-             "end\nWait D\n");
+    reads_as(
+        "kernel k\nfor i in 0:N:\n  Wait A\n  if i > 1:\n    Wait B\n  Wait C\nWait D\n",
+        "kernel k\nfor i = 0:N\n    Wait A\n    if i > 1\n        Wait B\n    end\n    Wait C\n"
+        "end\nWait D\n");
     reads_as("kernel k\nfor i = 0:N:\n  Wait A\nend\nWait B\n",
              "kernel k\nfor i = 0:N\n    Wait A\nend\nWait B\n");
     reads_as("kernel k\nfor i = 0:N: Wait A\nWait B\n",
@@ -73,7 +74,8 @@ static void lenient_spellings(void **state) {
              "kernel k\nCopy Q in coordinate [L = i + 1] from global to shared\n");
     reads_as("kernel k\nCompute Multiply A, x and get new B\nCompute Multiply A, x\n",
              "kernel k\nCompute Multiply A, x and get B\nCompute Multiply A, x and get A\n");
-    reads_as("kernel k\nCompute Add A, x and get new\n", "kernel k\nCompute Add A, x and get new\n");
+    reads_as("kernel k\nCompute Add A, x and get new\n",
+             "kernel k\nCompute Add A, x and get new\n");
     reads_as("kernel k\nReshape S from (MMA_C, MMA_M, MMA_N) to\n(MMA_A, MMA_M, MMA_N_new)\n",
              "kernel k\nReshape S from mma_C to mma_A\n");
     reads_as("kernel k\nCopy K async by tma to shared from global in coordinate [L = 0] (BN, d)\n",
@@ -94,10 +96,11 @@ static void names_with_prefixes(void **state) {
              "Reshape rS from mma_C to mma_A\n",
              "kernel k\nCopy Q from global to shared\nCompute GEMM Q_shared, sK.T and get S\n"
              "Reshape S from mma_C to mma_A\n");
-    reads_as("kernel k\nInput Q (q in q_len, d)\nAllocate sQ in shared (BM, d)\nWait sQ\nCopy rQ from "
-             "register to global\n",
-             "kernel k\nInput  Q (q in q_len, d)\nAllocate sQ in shared (BM, d)\nWait sQ\n"
-             "Copy Q from register to global\n");
+    reads_as(
+        "kernel k\nInput Q (q in q_len, d)\nAllocate sQ in shared (BM, d)\nWait sQ\nCopy rQ from "
+        "register to global\n",
+        "kernel k\nInput  Q (q in q_len, d)\nAllocate sQ in shared (BM, d)\nWait sQ\n"
+        "Copy Q from register to global\n");
     reads_as("kernel k\nInput K (kv in kv_len, d)\nAllocate K_shared in shared (BN, d)\n"
              "Copy K_global from global to shared and get K_shared\nWait K\nRelease K\n",
              "kernel k\nInput  K (kv in kv_len, d)\nAllocate K in shared (BN, d)\n"
@@ -113,9 +116,12 @@ static void names_with_prefixes(void **state) {
 
 static void bytes_of_all_kinds(void **state) {
     (void)state;
-    reads_as("\xef\xbb\xbfkernel k\r\n\tWait A\t// c\r\n", "kernel k\nWait A                                                      // c\n");
+    reads_as("\xef\xbb\xbfkernel k\r\n\tWait A\t// c\r\n",
+             "kernel k\nWait A                                                      // c\n");
     reads_as("kernel k\nWait A", "kernel k\nWait A\n");
-    reads_as("kernel k\nWait A // no line break", "kernel k\nWait A                                                      // no line break\n");
+    reads_as(
+        "kernel k\nWait A // no line break",
+        "kernel k\nWait A                                                      // no line break\n");
     reading *r = read_bytes("kernel k\nWait\0A\nWait B\n", 23);
     assert_int_equal(r->diags.error_count, 1);
     assert_string_equal(r->diags.first->message.data, "a NUL byte is no part of the language");
@@ -132,21 +138,23 @@ static void bytes_of_all_kinds(void **state) {
 
 static void comments_stay(void **state) {
     (void)state;
-    const char *text = "// before the kernel\n"
-                       "//\n"
-                       "kernel k                                                    // on the kernel\n"
-                       "let a = 1                                                   // on a let\n"
-                       "\n"
-                       "// above the loop\n"
-                       "for j = 0:a                                                 // on the loop\n"
-                       "    // inside\n"
-                       "    Wait A\n"
-                       "    // before the end\n"
-                       "end                                                         // on the end\n"
-                       "// at the end\n";
+    const char *text =
+        "// before the kernel\n"
+        "//\n"
+        "kernel k                                                    // on the kernel\n"
+        "let a = 1                                                   // on a let\n"
+        "\n"
+        "// above the loop\n"
+        "for j = 0:a                                                 // on the loop\n"
+        "    // inside\n"
+        "    Wait A\n"
+        "    // before the end\n"
+        "end                                                         // on the end\n"
+        "// at the end\n";
     reads_as(text, text);
     reads_as("kernel k\nCompute Add A, // one\n    b and  // two\n    // three\n get C // four\n",
-             "kernel k\nCompute Add A, b and get C                                  // one two three four\n");
+             "kernel k\nCompute Add A, b and get C                                  // one two "
+             "three four\n");
 }
 
 static int error_count_of(const char *unit, int count, diag_id *first) {
@@ -210,6 +218,15 @@ static void noise_ends(void **state) {
     free(noise);
 }
 
+static void names_of_gpus(void **state) {
+    (void)state;
+    reads_as("kernel k for rtx-2080-ti // c\nWait A\n",
+             "kernel k for rtx-2080-ti                                    // c\nWait A\n");
+    diag_id id;
+    assert_int_equal(error_count_of("kernel k for rtx-\n", 1, &id), 1);
+    assert_int_equal(error_count_of("kernel k for rtx-(2)\n", 1, &id), 1);
+}
+
 /* Ranges point at what was written. */
 static void ranges(void **state) {
     (void)state;
@@ -227,8 +244,9 @@ static void quotation(void **state) {
     (void)state;
     arena memory;
     arena_init(&memory, 1 << 20);
-    tl_block block = tl_quote(&memory, "for j = 0:%s\n    Compute Multiply %s, c and get S\nend\nWait S\n",
-                              "blocks", "S");
+    tl_block block =
+        tl_quote(&memory, "for j = 0:%s\n    Compute Multiply %s, c and get S\nend\nWait S\n",
+                 "blocks", "S");
     assert_int_equal(block.first->kind, TL_FOR);
     assert_ptr_equal(block.first->next, block.last);
     assert_null(block.first->parent);
@@ -255,7 +273,8 @@ static void editing(void **state) {
     text_buffer out;
     text_init(&out, 1 << 16);
     tl_print(copy, &out);
-    assert_string_equal(out.data, "kernel k\nWait C\nWait B\nWait C\nfor j = 0:3\n    Release A\nend\n");
+    assert_string_equal(out.data,
+                        "kernel k\nWait C\nWait B\nWait C\nfor j = 0:3\n    Release A\nend\n");
     text_done(&out);
     tl_print(r->program, &out);
     assert_string_equal(out.data, "kernel k\nWait C\nWait C\nfor j = 0:3\n    Release A\nend\n");
@@ -271,11 +290,11 @@ static void editing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenient_spellings), cmocka_unit_test(names_with_prefixes),
+        cmocka_unit_test(lenient_spellings),  cmocka_unit_test(names_with_prefixes),
         cmocka_unit_test(bytes_of_all_kinds), cmocka_unit_test(comments_stay),
         cmocka_unit_test(limits_hold),        cmocka_unit_test(noise_ends),
-        cmocka_unit_test(ranges),             cmocka_unit_test(quotation),
-        cmocka_unit_test(editing),
+        cmocka_unit_test(names_of_gpus),      cmocka_unit_test(ranges),
+        cmocka_unit_test(quotation),          cmocka_unit_test(editing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,13 @@
-/* The printer: canonical texts print to themselves, and reading what was printed prints the same. */
+/* The printer: canonical texts print to themselves, and reading what was printed prints the same.
+ */
 #include "base/os.h"
 #include "tl/tl.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 

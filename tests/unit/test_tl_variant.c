@@ -3,11 +3,11 @@
 #include "tl/tl.h"
 #include "tl/variant.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,11 +89,10 @@ static void read_sketch(arena *memory, str text) {
 
 static void shipped_sketches_read(void **state) {
     (void)state;
-    static const char *const paths[] = {
-        FLASHTL_SOURCE_FOLDER "/sketches/attention.tl",
-        FLASHTL_SOURCE_FOLDER "/sketches/gemm_bias_gelu.tl",
-        FLASHTL_SOURCE_FOLDER "/sketches/chained_gemms.tl",
-        FLASHTL_SOURCE_FOLDER "/sketches/row_softmax.tl"};
+    static const char *const paths[] = {FLASHTL_SOURCE_FOLDER "/sketches/attention.tl",
+                                        FLASHTL_SOURCE_FOLDER "/sketches/gemm_bias_gelu.tl",
+                                        FLASHTL_SOURCE_FOLDER "/sketches/chained_gemms.tl",
+                                        FLASHTL_SOURCE_FOLDER "/sketches/row_softmax.tl"};
     for (int i = 0; i < 4; i++) {
         arena memory;
         arena_init(&memory, 1 << 26);
@@ -113,8 +112,8 @@ static void shipped_sketches_read(void **state) {
                 choices[chosen++] = (tl_variant_choice){options[n].name, value};
             }
             str selected, sentence;
-            assert_true(tl_variant_select(&memory, text_str(&text), choices, chosen, &selected,
-                                          &sentence));
+            assert_true(
+                tl_variant_select(&memory, text_str(&text), choices, chosen, &selected, &sentence));
             assert_null(strstr(selected.data, "//?"));
             read_sketch(&memory, selected);
         }
