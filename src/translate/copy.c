@@ -18,6 +18,7 @@ typedef struct lines {
     access_copy access;    /* the shared side */
     emit_address address;  /* the global side */
     bool has_shared, has_global;
+    bool converts;         /* f32 lines in registers, a 16-bit tensor */
 } lines;
 
 static void refuse(emit *t, const tl_statement *s, const char *why) {
@@ -72,8 +73,10 @@ static bool make_lines(lines *x, emit *t, const tl_statement *s, const emit_tile
     }
     if (!x->has_global) return true;
     if (!emit_address_of(t, s, tile, &x->address)) return false;
-    if (x->address.type != tile->type) {
-        refuse(t, s, "lines do not change their type on the way");
+    x->converts = x->address.type != tile->type;
+    bool narrow = tl_type_bytes(x->address.type) == 2 && x->address.type != TL_OPEN;
+    if (x->converts && !(registers && tile->type == TL_F32 && narrow)) {
+        refuse(t, s, "only f32 lines in registers change their type on the way, to and from 16 bits");
         return false;
     }
     return true;
@@ -273,13 +276,15 @@ static void load_unit(lines *x, bool ragged, void *context) {
     emit *t = x->t;
     str unit = unit_array(x, registers), source = unit_pointer(x, "source");
     const char *kind = registers && is_f32_lines(x) ? (registers->type == TL_I32 ? "_i32" : "_f32") : "";
+    str load = emit_format(t, "ftl_load_global_16%s", kind);
+    if (x->converts) load = emit_format(t, "ftl_load_global_8_%s", emit_type_word(x->address.type));
     if (!ragged) {
-        emit_text(t, "ftl_load_global_16%s(%.*s, %.*s);", kind, STR_ARGS(unit), STR_ARGS(source));
+        emit_text(t, "%.*s(%.*s, %.*s);", STR_ARGS(load), STR_ARGS(unit), STR_ARGS(source));
         return;
     }
     emit_text(t, "if (%.*s)", STR_ARGS(end_guard(x)));
     t->indent++;
-    emit_text(t, "ftl_load_global_16%s(%.*s, %.*s);", kind, STR_ARGS(unit), STR_ARGS(source));
+    emit_text(t, "%.*s(%.*s, %.*s);", STR_ARGS(load), STR_ARGS(unit), STR_ARGS(source));
     t->indent--;
     emit_text(t, "else");
     t->indent++;
@@ -311,7 +316,9 @@ static void store_unit(lines *x, bool ragged, void *context) {
         emit_text(t, "unsigned unit[4];");
         emit_text(t, "ftl_load_shared_16(unit, %.*s);", STR_ARGS(unit_shared(x, "source")));
     }
-    emit_text(t, "ftl_store_global_16%s(%.*s, %.*s);", kind, STR_ARGS(target), STR_ARGS(unit));
+    str store = emit_format(t, "ftl_store_global_16%s", kind);
+    if (x->converts) store = emit_format(t, "ftl_store_global_8_%s", emit_type_word(x->address.type));
+    emit_text(t, "%.*s(%.*s, %.*s);", STR_ARGS(store), STR_ARGS(target), STR_ARGS(unit));
     if (ragged) emit_close(t);
 }
 

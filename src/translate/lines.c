@@ -86,14 +86,23 @@ static size_t indentation(str text) {
     return (size_t)(str_trim(text).data - text.data);
 }
 
-/* Looks to the end of the block that the declaration stands in. */
+static bool leaves_block(str text, size_t indent) {
+    return text.length && text.data[0] != '#' && indentation(text) < indent;
+}
+
+/* Looks to the end of the block that the declaration stands in; where an inner block declares the name
+ * again, the rest of that block does not count.
+ */
 static bool is_used_behind(const emit *t, const bool *kept, int at) {
-    size_t indent = indentation(t->lines.items[at].text);
+    str name = t->lines.items[at].declares;
+    size_t indent = indentation(t->lines.items[at].text), hidden = 0;
     for (int i = at + 1; i < t->lines.count; i++) {
         str text = t->lines.items[i].text;
-        if (text.length && text.data[0] != '#' && indentation(text) < indent) return false;
-        if (!kept[i] || is_comment(text)) continue;
-        if (emit_mentions(t->lines.items[i].text, t->lines.items[at].declares)) return true;
+        if (leaves_block(text, indent)) return false;
+        if (hidden && leaves_block(text, hidden)) hidden = 0;
+        if (hidden || !kept[i] || is_comment(text)) continue;
+        if (str_equal(t->lines.items[i].declares, name)) hidden = indentation(text);
+        else if (emit_mentions(text, name)) return true;
     }
     return false;
 }

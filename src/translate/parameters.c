@@ -186,6 +186,8 @@ void emit_make_plan(emit *t) {
     if (str_starts(target, STR("sm_"))) {
         target.data += 3, target.length -= 3;
     }
+    /* The letter of a target is for instructions of that architecture alone; no atom here is one. */
+    if (target.length && target.data[target.length - 1] == 'a') target.length--;
     plan->target = str_copy_z(t->memory, emit_format(t, "compute_%.*s", STR_ARGS(target)));
     plan->threads = t->threads;
     plan_sizes(t);
@@ -260,27 +262,55 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
 
 /* --- the first lines ---------------------------------------------------------------------------------- */
 
-void emit_let(emit *t, const tl_statement *s) {
-    for (int i = 0; i < s->let.count; i++) {
-        const tl_binding *b = &s->let.items[i];
-        if (b->axes.count || !b->symbol) continue;
-        str name = emit_clean(t, b->name);
-        if (emit_name_find(t, b->symbol)) continue;
-        if (b->symbol->is_known && b->symbol->is_integer) {
-            emit_name_set(t, b->symbol, name, b->symbol->integer, b->symbol->integer);
-            emit_declare(t, name, "const int %.*s = %lld;", STR_ARGS(name), (long long)b->symbol->integer);
-            continue;
-        }
-        emit_value v = emit_expression(t, b->value, NULL);
-        if (v.is_real || b->symbol->is_real) {
-            emit_name_set(t, b->symbol, name, 0, 0);
-            emit_declare(t, name, "const float %.*s = %.*s;", STR_ARGS(name), STR_ARGS(emit_real(t, v)));
-            continue;
-        }
-        emit_name_set(t, b->symbol, name, v.low, v.high);
-        const char *type = v.is_condition ? "bool" : emit_is_wide(v) ? "long long" : "int";
-        emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
+static void emit_binding(emit *t, const tl_binding *b) {
+    str name = emit_clean(t, b->name);
+    if (b->symbol->is_known && b->symbol->is_integer) {
+        emit_name_set(t, b->symbol, name, b->symbol->integer, b->symbol->integer);
+        emit_declare(t, name, "const int %.*s = %lld;", STR_ARGS(name), (long long)b->symbol->integer);
+        return;
     }
+    emit_value v = emit_expression(t, b->value, NULL);
+    if (v.is_real || b->symbol->is_real) {
+        emit_name_set(t, b->symbol, name, 0, 0);
+        emit_declare(t, name, "const float %.*s = %.*s;", STR_ARGS(name), STR_ARGS(emit_real(t, v)));
+        return;
+    }
+    emit_name_set(t, b->symbol, name, v.low, v.high);
+    const char *type = v.is_condition ? "bool" : emit_is_wide(v) ? "long long" : "int";
+    emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
+}
+
+/* A let may stand before the grid whose indices it uses. */
+static bool depends_on_grid(const tl_expr *e, int depth) {
+    if (!e || depth > TL_NESTING_MAX) return false;
+    if (e->kind == TL_NAME && e->symbol) {
+        if (e->symbol->kind == TL_SYMBOL_GRID) return true;
+        if (e->symbol->kind == TL_SYMBOL_CONSTANT) return depends_on_grid(e->symbol->value, depth + 1);
+    }
+    if (depends_on_grid(e->left, depth + 1) || depends_on_grid(e->right, depth + 1)) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (depends_on_grid(e->items[i], depth + 1)) return true;
+    }
+    return false;
+}
+
+static bool is_due(emit *t, const tl_binding *b, bool before_grid) {
+    if (b->axes.count || !b->symbol || emit_name_find(t, b->symbol)) return false;
+    return !before_grid || !depends_on_grid(b->value, 0);
+}
+
+static void emit_bindings(emit *t, const tl_statement *s, bool before_grid) {
+    bool any = false;
+    for (int i = 0; i < s->let.count; i++) any |= is_due(t, &s->let.items[i], before_grid);
+    if (!any) return;
+    emit_header(t, s);
+    for (int i = 0; i < s->let.count; i++) {
+        if (is_due(t, &s->let.items[i], before_grid)) emit_binding(t, &s->let.items[i]);
+    }
+}
+
+void emit_let(emit *t, const tl_statement *s) {
+    emit_bindings(t, s, false);
 }
 
 static emit_value walk_extent(emit *t, const tl_walk *walk) {
@@ -317,14 +347,12 @@ static void emit_grid(emit *t) {
 void emit_prologue(emit *t) {
     emit_declare(t, STR("lane"), "const int lane = (int)threadIdx.x & 31;");
     emit_declare(t, STR("warp"), "const int warp = ftl_warp_index();");
-    for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_GRID) emit_grid(t);
-        if (s->kind == TL_LET) {
-            bool constants = false;
-            for (int i = 0; i < s->let.count; i++) constants |= s->let.items[i].axes.count == 0;
-            if (constants) emit_header(t, s);
-            emit_let(t, s);
-        }
+    for (const tl_statement *s = t->kernel->body.first; s && s != t->grid; s = s->next) {
+        if (s->kind == TL_LET) emit_bindings(t, s, true);
+    }
+    if (t->grid) emit_grid(t);
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_LET) emit_bindings(t, s, false);
     }
     emit_declare_shared(t);
 }
