@@ -312,6 +312,7 @@ static void read_program(reader *r) {
             open_kernel(r);
             r->kernel->name = STR("unnamed");
             r->kernel->is_unnamed = true;
+            count_statement(r, parse_token_range(p, t)); /* its line will be printed */
         }
         if (is_end) read_end(r);
         else read_statement(r);

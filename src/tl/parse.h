@@ -60,6 +60,7 @@ int parse_integer(parser *p, const char *what);                         /* 0 ...
 tl_expr *parse_expr(parser *p);
 tl_expr *parse_condition(parser *p);
 tl_expr *parse_name_expr(parser *p, const char *what);
+tl_expr *parse_copied_name(parser *p, const tl_expr *name); /* as if it stood here */
 void parse_list(parser *p, int close, bool conditions, int most, tl_exprs *out);
 
 /* parse_part.c: parts of statements */

@@ -157,7 +157,7 @@ static void settle_target(parser *p, tl_compute *c, diag_range range) {
         settle_change(p, c, range, first_is_tile);
     } else if (!c->target && shape == TL_SHAPE_ELEMENTWISE && first_is_tile) {
         c->target_kind = TL_GET;
-        c->target = tl_expr_copy(p->memory, first->value);
+        c->target = parse_copied_name(p, first->value);
     } else if (!c->target) {
         parse_fail_id(p, DIAG_TARGET_MISSING, range, str_from(tl_operation_name(c->operation)),
                       STR(""), STR(""));

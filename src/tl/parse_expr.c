@@ -241,3 +241,10 @@ tl_expr *parse_name_expr(parser *p, const char *what) {
     e->text = name;
     return e;
 }
+
+tl_expr *parse_copied_name(parser *p, const tl_expr *name) {
+    tl_expr *e = new_expr(p, TL_NAME, name->range.begin);
+    e->text = name->text;
+    e->range = name->range;
+    return e;
+}

@@ -96,11 +96,11 @@ static void print_bare(const tl_expr *e, text_buffer *out) {
         break;
     case TL_NEGATE:
         text_add_z(out, "-");
-        print_expr(e->left, LEVEL_PRIMARY, out);
+        print_expr(e->left, LEVEL_UNARY, out);
         break;
     case TL_NOT:
         text_add_z(out, "not ");
-        print_expr(e->left, LEVEL_COMPARISON, out);
+        print_expr(e->left, LEVEL_NOT, out);
         break;
     case TL_BINARY: print_binary(e, out); break;
     }

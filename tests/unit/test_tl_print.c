@@ -60,7 +60,8 @@ static void brackets_are_the_fewest(void **state) {
     expression("a % b*c", "a % b*c");
     expression("-(a*b)", "-(a*b)");
     expression("(-a)*b", "-a*b");
-    expression("-(-a)", "-(-a)");
+    expression("-(-a)", "--a");
+    expression("not (not a)", "not not a");
     expression("a*-b", "a*-b");
     expression("2*-(b + 1)", "2*-(b + 1)");
     expression("not (a < b and b < c)", "not (a < b and b < c)");
