@@ -198,7 +198,7 @@ static const tl_layout *allocated(const flow *f, int tile) {
     return &f->model->tiles[tile].allocation->allocate.layout;
 }
 
-/* Partial sums: only RowSum into them, Multiply, and the Reshape that adds them up. */
+/* Partial sums: only RowSum into them, Multiply, Add of two, and the Reshape that adds them up. */
 static bool refuse_partial(flow *f, const model_step *step, const model_use *use) {
     const at_point *p = &f->tiles[use->tile];
     if (p->state != HELD_KNOWN || !p->layout.is_partial) return false;
@@ -293,15 +293,26 @@ static const model_use *widest(const flow *f, const model_step *step) {
     return wide;
 }
 
+/* Two tiles of parts add up part by part. */
+static bool adds_parts(const flow *f, const model_step *step) {
+    const tl_compute *c = &step->statement->compute;
+    if (c->operation != TL_ADD || step->accumulates || step->read_count != 2) return false;
+    for (int i = 0; i < 2; i++) {
+        const model_use *use = &step->reads[i];
+        if (!is_register(f, use) || !f->tiles[use->tile].layout.is_partial) return false;
+    }
+    return true;
+}
+
 static void check_elementwise(flow *f, const model_step *step) {
     const tl_compute *c = &step->statement->compute;
     const model_use *wide = widest(f, step);
-    bool known = true;
+    bool is_linear = c->operation == TL_MULTIPLY || adds_parts(f, step), known = true;
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
         if (!is_register(f, use)) continue;
         known &= is_known(f, step, use);
-        if (c->operation != TL_MULTIPLY && refuse_partial(f, step, use)) known = false;
+        if (!is_linear && refuse_partial(f, step, use)) known = false;
     }
     if (wide && known) {
         int axes = f->model->tiles[wide->tile].axis_count;

@@ -26,6 +26,7 @@ bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused m
 bool reason_tile(reason *r);   /* sizes; bounds of loops; masks only where they matter */
 bool reason_place(reason *r);  /* spaces, types, layouts, instructions */
 bool reason_guard(reason *r);  /* a maximum that moves only when it must */
+bool reason_guard(reason *r); /* a maximum that moves only when it must */
 bool reason_stage(reason *r);  /* rings, prefetches, Waits and Releases */
 bool reason_finish(reason *r); /* the way out of registers; the order of tiles */
 

@@ -8,6 +8,7 @@ static const reason_pass_entry pass_names[] = {
     {"fold", "scales sink below the maximum; base 2; fused multiply-adds"},
     {"tile", "tile sizes, warps and stages; bounds of loops; masks only where they matter"},
     {"place", "spaces, types, layouts and instructions; casts between products"},
+    {"guard", "a maximum that moves only when it must"},
     {"stage", "rings and prefetches; a Wait before the first use, a Release after the last"},
     {"finish", "the way of results to memory; the order of tiles"},
     {NULL, NULL},
@@ -15,12 +16,15 @@ static const reason_pass_entry pass_names[] = {
 
 static bool (*const pass_runs[])(reason *) = {
     reason_bind, reason_online, reason_fold,  reason_tile,
-    reason_place, reason_stage, reason_finish,
+    reason_place, reason_guard, reason_stage, reason_finish,
 };
+
+enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
 
 static const reason_pass_entry pin_names[] = {
     {"warps", "warps of a block"},
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
+    {"guard", "1: the maximum moves only when it must; 0: with every block"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
     {"copies_ahead", "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
     {"resident", "blocks that shall fit one multiprocessor"},
@@ -166,19 +170,26 @@ static bool is_code(const tl_kernel *kernel) {
     return false;
 }
 
-static bool find_pass(const reason_options *options, int *last) {
+static int find_pass(str name) {
     for (int i = 0; pass_names[i].name; i++)
-        if (options->stop_after.length == 0 || str_is(options->stop_after, pass_names[i].name)) {
-            *last = i;
-            if (options->stop_after.length > 0)
-                return true;
-        }
-    return options->stop_after.length == 0;
+        if (str_is(name, pass_names[i].name))
+            return i;
+    return -1;
 }
 
-static void list_passes(text_buffer *out) {
+/* The number of a pass an option names; 'otherwise' for an empty name. False: there is none. */
+static bool read_pass(reason *r, str name, int otherwise, int *number) {
+    *number = name.length > 0 ? find_pass(name) : otherwise;
+    if (name.length == 0 || *number >= 0)
+        return true;
+    text_buffer names;
+    text_init(&names, 1024);
     for (int i = 0; pass_names[i].name; i++)
-        text_format(out, "%s%s", i > 0 ? ", " : "", pass_names[i].name);
+        text_format(&names, "%s%s", i > 0 ? ", " : "", pass_names[i].name);
+    reason_stuck(r, NULL, "no pass is called '%.*s'; they are %.*s", STR_ARGS(name),
+                 STR_ARGS(text_str(&names)));
+    text_done(&names);
+    return false;
 }
 
 reason_result reason_program(const tl_program *sketch, const gpu *target,
@@ -191,22 +202,14 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
                 .diags = diags,
                 .kernel = sketch->first,
                 .pass = "bind"};
-    int last = 0;
-    if (!r.kernel)
+    int first, last;
+    if (!r.kernel || !read_pass(&r, options->start_after, -1, &first) ||
+        !read_pass(&r, options->stop_after, PASS_COUNT - 1, &last))
         return result;
-    if (!find_pass(options, &last)) {
-        text_buffer names;
-        text_init(&names, 1024);
-        list_passes(&names);
-        reason_stuck(&r, NULL, "no pass is called '%.*s'; they are %.*s",
-                     STR_ARGS(options->stop_after), STR_ARGS(text_str(&names)));
-        text_done(&names);
-        return result;
-    }
     bool is_good = true;
     for (r.kernel = r.program->first; r.kernel; r.kernel = r.kernel->next) {
-        bool is_going = !is_code(r.kernel);
-        for (int i = 0; i <= last && is_going; i++) {
+        bool is_going = first >= 0 || !is_code(r.kernel);
+        for (int i = first + 1; i <= last && is_going; i++) {
             r.pass = pass_names[i].name;
             is_going = pass_runs[i](&r);
             is_good = is_good && is_going;

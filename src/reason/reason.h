@@ -23,6 +23,7 @@ typedef struct reason_options {
     const reason_pin *pins; /* overrule lets of the same name in the sketch */
     int pin_count;
     str stop_after;         /* the last pass to run; empty: all */
+    str start_after;        /* 'sketch' is what this pass left; empty: run all */
 } reason_options;
 
 /* One decision: what was chosen, the numbers behind it, and what lost. */

@@ -359,12 +359,12 @@ static void write_staged(reason *r, stage_loop *l) {
         edit_remove(r->kernel, l->channels[i].copy);
     bool all_heads = l->channels[l->count - 1].is_head;
     tl_statement *body = l->loop->loop.body.first;
-    tl_statement *release = NULL;
+    tl_statement *loaded = NULL; /* the next block is loaded behind this: it goes to registers */
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
         insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
-        if (c->is_head && (!release || edit_is_before(r->kernel, release, c->last_use->next)))
-            release = c->last_use->next;
+        if (c->is_head && (!loaded || edit_is_before(r->kernel, loaded, c->first_use)))
+            loaded = c->first_use;
         if (c->is_head)
             insert_before(r, body, say(r, "Copy %s from register to shared", c->name));
     }
@@ -387,10 +387,12 @@ static void write_staged(reason *r, stage_loop *l) {
         append(&next, load_ahead(r, l, c, l->variable, 1, "of the next block"));
     }
     next = under(r, exists(r, l, l->variable, 1), next);
+    while (loaded->next && loaded->next->kind == TL_RELEASE)
+        loaded = loaded->next;
     if (all_heads)
         edit_before(r->kernel, body, next);
     else
-        edit_after(r->kernel, release, next);
+        edit_after(r->kernel, loaded, next);
 }
 
 /* Copies in place: each right before its Wait. Fewest registers, nothing overlaps within a block. */

@@ -13,3 +13,15 @@ foreach(text ${golden_texts})
   add_test(NAME golden_tl_${name} COMMAND golden_tl ${text} ${expected})
   set_tests_properties(golden_tl_${name} PROPERTIES LABELS golden TIMEOUT 60)
 endforeach()
+
+# The reasoner: the first line of tests/golden/reason/NAME.tl says for what it is reasoned.
+add_executable(golden_reason ${CMAKE_CURRENT_LIST_DIR}/golden_reason.c $<TARGET_OBJECTS:flashtl_objects>)
+target_link_libraries(golden_reason PRIVATE flashtl_objects ${JANSSON_LIBRARY} m Threads::Threads
+                      ${CMAKE_DL_LIBS})
+file(GLOB golden_sketches CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/reason/*.tl)
+foreach(text ${golden_sketches})
+  get_filename_component(name ${text} NAME_WE)
+  add_test(NAME golden_reason_${name}
+           COMMAND golden_reason ${text} ${CMAKE_CURRENT_LIST_DIR}/reason/${name}.out)
+  set_tests_properties(golden_reason_${name} PROPERTIES LABELS golden TIMEOUT 60)
+endforeach()

@@ -299,6 +299,26 @@ static void refused(const char *sketch, const char *gpu_name, tl_type dtype, con
     done(&a);
 }
 
+static void maximum_is_guarded_where_it_may(void **state) {
+    (void)state;
+    const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
+    after(plain, "guard", "if any(not part < 32768)", true);
+    after(plain, "guard", "if j == 0", true);
+    after(plain, "place", "any(", false);
+    /* A sink starts the denominator at 1: then the first block rescales it. */
+    const char *sink =
+        "kernel k\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\nInput V (kv in kv_len, dv)\n"
+        "Output O (q in q_len, dv)\nCopy Q from global to shared\nCompute Fill 0 and get m\n"
+        "Compute Fill 1 and get l\nfor j = 0:kv_len/BN\nCopy K from global to shared\n"
+        "Compute GEMM Q, K.T and get S\nCompute Softmax S with m and l\n"
+        "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n"
+        "Copy O from register to global\n";
+    after(sink, "guard", "any(", false);
+    refused(sink, "a100", TL_F16, "guard=1", "the denominator does not start at 0");
+    request q = {.sketch = sink, .pins = {"d=64", "dv=64"}};
+    everywhere(q);
+}
+
 static void what_cannot_be_is_said(void **state) {
     (void)state;
     refused(ATTENTION(""), "t4", TL_BF16, NULL, "has no products of bf16");
@@ -316,6 +336,7 @@ int main(void) {
         cmocka_unit_test(scales_sink_where_positive),
         cmocka_unit_test(ends_are_masked_where_it_matters),
         cmocka_unit_test(empty_blocks_leave_the_loop),
+        cmocka_unit_test(maximum_is_guarded_where_it_may),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(pins_are_respected),
         cmocka_unit_test(other_programs_are_complete),

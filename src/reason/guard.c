@@ -1,0 +1,332 @@
+/* Pass guard: a maximum that moves only when it must.
+ *
+ * The online softmax needs a number to subtract, not the true maximum: any m with exp(S - m) in the
+ * range of the 16-bit left operand gives the same quotient. So the first block sets m; later blocks
+ * keep it, and vote on their sums. Only where a sum leaves the range, the scores are computed again,
+ * the maximum moves, and the sums are rescaled. A NaN or an infinity fails the comparison, so rows
+ * that saw nothing yet (m = -1e30) take that way, too.
+ *
+ * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent steps.
+ */
+#include "reason/tiles.h"
+
+#include "reason/scalar.h"
+
+enum { GUARD_SUMS_MAX = 8, GUARD_LIMIT = 32768 /* half of f16's range: a part of a row stays below */ };
+
+/* The standard form in one loop, statement by statement. */
+typedef struct guard_form {
+    tl_statement *loop;
+    tl_statement *product; /* the first statement that makes S in an iteration */
+    tl_statement *save;    /* Cast m and get m_old */
+    tl_statement *maximum; /* RowMax S and accumulate m */
+    tl_statement *moved;   /* Subtract m_old, m and get alpha */
+    tl_statement *scaled;  /* Multiply alpha, c and get alpha */
+    tl_statement *factor;  /* Exp2 alpha and get alpha */
+    tl_statement *shift;   /* Multiply m, -c and get shift */
+    tl_statement *bias;    /* MultiplyAdd S, c, shift and get S */
+    tl_statement *power;   /* Exp2 S and get S */
+    tl_statement *rescale; /* Multiply l, alpha and get l */
+    tl_statement *add;     /* RowSum S and accumulate l */
+    tl_statement *sums[GUARD_SUMS_MAX]; /* Multiply A, alpha and get A */
+    int sum_count;
+    tl_statement *cast;    /* Cast S and get P */
+    str s, m, l, alpha, m_old, shift_name;
+    const char *why; /* it is not that form */
+} guard_form;
+
+static bool refuse(guard_form *g, const char *why) {
+    g->why = why;
+    return false;
+}
+
+static bool is_get(const tl_statement *s, tl_operation operation, str target) {
+    return edit_is_compute(s, operation) && s->compute.target_kind == TL_GET &&
+           edit_writes(s, target);
+}
+
+/* Sorts one statement of the loop's own block that stands behind the maximum. */
+static bool sort_statement(guard_form *g, tl_statement *s) {
+    if (edit_is_compute(s, TL_SUBTRACT) && edit_operand_is(s, 0, g->m_old) &&
+        edit_operand_is(s, 1, g->m)) {
+        g->moved = s;
+        g->alpha = edit_target_name(s);
+    } else if (edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 0, g->m)) {
+        g->shift = s;
+        g->shift_name = edit_target_name(s);
+    } else if (g->alpha.length > 0 && edit_operand_is(s, 0, g->alpha) &&
+               is_get(s, TL_MULTIPLY, g->alpha)) {
+        g->scaled = s;
+    } else if (g->alpha.length > 0 && is_get(s, TL_EXP2, g->alpha)) {
+        g->factor = s;
+    } else if (is_get(s, TL_MULTIPLY_ADD, g->s) && edit_operand_is(s, 0, g->s) &&
+               edit_operand_is(s, 2, g->shift_name)) {
+        g->bias = s;
+    } else if (is_get(s, TL_EXP2, g->s)) {
+        g->power = s;
+    } else if (edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, g->s) &&
+               s->compute.target_kind == TL_ACCUMULATE) {
+        g->add = s;
+        g->l = edit_target_name(s);
+    } else if (edit_is_compute(s, TL_CAST) && edit_operand_is(s, 0, g->s)) {
+        g->cast = s;
+    } else if (edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 1, g->alpha) &&
+               is_get(s, TL_MULTIPLY, edit_operand_name(s, 0))) {
+        if (g->sum_count == GUARD_SUMS_MAX)
+            return refuse(g, "too many sums are rescaled");
+        g->sums[g->sum_count++] = s;
+    } else if (edit_reads_within(s, g->m) || edit_writes_within(s, g->m) ||
+               (g->alpha.length > 0 && edit_reads_within(s, g->alpha)) ||
+               edit_reads_within(s, g->m_old) || (!g->cast && edit_reads_within(s, g->s))) {
+        return refuse(g, "maximum, factor or scores are used otherwise, too");
+    }
+    return true;
+}
+
+/* Among the rescaled, l is no sum of products. */
+static void take_denominator(guard_form *g) {
+    int kept = 0;
+    for (int i = 0; i < g->sum_count; i++) {
+        if (edit_writes(g->sums[i], g->l))
+            g->rescale = g->sums[i];
+        else
+            g->sums[kept++] = g->sums[i];
+    }
+    g->sum_count = kept;
+}
+
+/* The statements before the maximum that make S: from its first product on. */
+static bool find_product(guard_form *g) {
+    for (tl_statement *s = g->loop->loop.body.first; s != g->maximum; s = s->next) {
+        if (!g->product && edit_writes_within(s, g->s)) {
+            bool is_fresh = edit_is_compute(s, TL_GEMM) && s->compute.target_kind == TL_GET;
+            if (!is_fresh)
+                return refuse(g, "the scores do not begin with a product");
+            g->product = s;
+        }
+        if (edit_is_compute(s, TL_CAST) && edit_operand_is(s, 0, g->m)) {
+            g->save = s;
+            g->m_old = edit_target_name(s);
+        } else if (edit_reads_within(s, g->m)) {
+            return refuse(g, "the maximum is used before it moves");
+        }
+    }
+    return g->product && g->save ? true : refuse(g, "the scores are made outside of the loop");
+}
+
+/* What S is made from must be the same when it is made again: nothing else writes it in between. */
+static bool can_repeat(guard_form *g) {
+    for (tl_statement *s = g->product; s != g->maximum; s = s->next) {
+        if (!edit_writes_within(s, g->s) && s != g->save && s->kind != TL_COPY)
+            return refuse(g, "the scores are made together with other tiles");
+        for (tl_statement *t = s; t; t = tl_next(t, s)) {
+            edit_uses uses = edit_uses_of(t);
+            for (int i = 0; edit_writes_within(s, g->s) && i < uses.read_count; i++)
+                for (tl_statement *w = t->parent == g->loop ? t->next : NULL; w && w != g->cast;
+                     w = w->next)
+                    if (!str_equal(uses.reads[i], g->s) && edit_writes_within(w, uses.reads[i]))
+                        return refuse(g, "what the scores are made from changes before they are used");
+        }
+    }
+    return true;
+}
+
+static bool starts_at_zero(reason *r, const guard_form *g, str name) {
+    const tl_statement *start = NULL;
+    for (tl_statement *s = r->kernel->body.first; s && s != g->loop; s = tl_next(s, NULL))
+        if (edit_writes(s, name))
+            start = s;
+    double value;
+    return start && edit_is_compute(start, TL_FILL) &&
+           scalar_number(r, start->compute.operands[0].value, &value) && value == 0;
+}
+
+static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
+    *g = (guard_form){.maximum = maximum, .loop = maximum->parent};
+    g->s = edit_operand_name(maximum, 0);
+    g->m = edit_target_name(maximum);
+    if (!g->loop || g->loop->kind != TL_FOR || !find_product(g))
+        return g->why ? false : refuse(g, "the maximum stands in no loop");
+    for (tl_statement *s = maximum->next; s; s = s->next)
+        if (!sort_statement(g, s))
+            return false;
+    take_denominator(g);
+    if (!g->cast)
+        return refuse(g, "the scores become no 16-bit operand");
+    if (!g->moved || !g->factor || !g->shift || !g->bias || !g->power || !g->rescale || !g->add)
+        return refuse(g, "it is not the online form with one fused multiply-add per score");
+    if (!starts_at_zero(r, g, g->l))
+        return refuse(g, "the denominator does not start at 0");
+    for (int i = 0; i < g->sum_count; i++)
+        if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
+            return refuse(g, "a sum does not start at 0");
+    return can_repeat(g);
+}
+
+/* --- the guarded form ------------------------------------------------------------------------------------- */
+
+static void append_copy(reason *r, tl_block *block, const tl_statement *s) {
+    if (!s)
+        return;
+    tl_statement *copy = tl_statement_copy(r->memory, s);
+    copy->blank_before = false;
+    edit_append(block, NULL, (tl_block){copy, copy});
+}
+
+static void append_quote(tl_block *block, tl_block quoted) {
+    edit_append(block, NULL, quoted);
+}
+
+/* The slow way: scores again, the maximum moves, sums are rescaled, powers again. */
+static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
+    tl_block body = {0};
+    for (const tl_statement *s = g->product; s != g->maximum; s = s->next)
+        if (edit_writes_within((tl_statement *)s, g->s))
+            append_copy(r, &body, s);
+    body.first->comment = STR("the scores were overwritten: again");
+    append_copy(r, &body, g->save);
+    append_copy(r, &body, g->maximum);
+    append_copy(r, &body, g->moved);
+    append_copy(r, &body, g->scaled);
+    append_copy(r, &body, g->factor);
+    append_copy(r, &body, g->shift);
+    append_copy(r, &body, g->rescale);
+    for (int i = 0; i < g->sum_count; i++)
+        append_copy(r, &body, g->sums[i]);
+    append_copy(r, &body, g->bias);
+    append_copy(r, &body, g->power);
+    append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->s), part));
+    append_copy(r, &body, g->cast);
+    return body;
+}
+
+static tl_block under(reason *r, const char *condition, const char *comment, tl_block body) {
+    tl_block branch = tl_quote(r->memory, "if %s // %s\nend", condition, comment);
+    edit_append(&branch.first->branch.body, branch.first, body);
+    return branch;
+}
+
+/* `Allocate part` like l. */
+static void allocate_part(reason *r, const guard_form *g, const char *part) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER)
+            continue;
+        for (int i = 0; i < s->allocate.name_count; i++)
+            if (str_equal(s->allocate.names[i], edit_bare(g->l))) {
+                tl_statement *copy = tl_statement_copy(r->memory, s);
+                copy->allocate.names = arena_new(r->memory, str);
+                copy->allocate.names[0] = str_from(part);
+                copy->allocate.name_ranges = arena_new(r->memory, diag_range);
+                copy->allocate.name_count = 1;
+                copy->comment = STR("this block's part of it");
+                edit_after(r->kernel, s, (tl_block){copy, copy});
+                return;
+            }
+    }
+}
+
+static void remove_if(reason *r, tl_statement *s) {
+    if (s)
+        edit_remove(r->kernel, s);
+}
+
+static void write_guard(reason *r, const guard_form *g) {
+    const char *part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
+    const char *j = edit_z(r->memory, g->loop->loop.name);
+    const char *from = edit_factor_text(r->memory, g->loop->loop.from);
+    allocate_part(r, g, part);
+
+    /* The shift is carried from block to block; before the first one it belongs to the start. */
+    tl_block start = {0};
+    append_copy(r, &start, g->shift);
+    start.first->comment = STR("so far");
+    edit_before(r->kernel, g->loop, start);
+
+    tl_block first = {0}, tail = {0};
+    append_copy(r, &first, g->maximum);
+    append_copy(r, &first, g->shift);
+    first = under(r, str_copy_z(r->memory, str_format(r->memory, "%s == %s", j, from)),
+                  "the first block sets the maximum", first);
+    tl_block slow = slow_way(r, g, part);
+    append_copy(r, &tail, g->bias);
+    append_copy(r, &tail, g->power);
+    append_quote(&tail, tl_quote(r->memory, "Compute RowSum %.*s and get %s // inside the lane",
+                                 STR_ARGS(g->s), part));
+    append_copy(r, &tail, g->cast);
+    append_quote(&tail, under(r, str_copy_z(r->memory, str_format(r->memory, "any(not (%s < %d))", part,
+                                                                  GUARD_LIMIT)),
+                              "rarely: the maximum must move", slow));
+    append_quote(&tail, tl_quote(r->memory, "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
+                                 STR_ARGS(g->l), part, STR_ARGS(g->l)));
+
+    edit_before(r->kernel, g->maximum, first);
+    edit_before(r->kernel, g->maximum, tail);
+    remove_if(r, g->save);
+    remove_if(r, g->maximum);
+    remove_if(r, g->moved);
+    remove_if(r, g->scaled);
+    remove_if(r, g->factor);
+    remove_if(r, g->shift);
+    remove_if(r, g->bias);
+    remove_if(r, g->power);
+    remove_if(r, g->rescale);
+    remove_if(r, g->add);
+    for (int i = 0; i < g->sum_count; i++)
+        remove_if(r, g->sums[i]);
+    remove_if(r, g->cast);
+}
+
+/* Operations per score that the guarded form saves: the maximum, and the rescale of the sums. */
+static double saved_operations(reason *r, const guard_form *g) {
+    const tiles_list *tiles = tiles_read(r);
+    const tiles_tile *s = tiles_find(tiles, g->s);
+    int64_t columns = 0, own;
+    if (!s || s->axis_count != 2 ||
+        !reason_known(r, tiles_extent(tiles, s->axes[1])->extent, &columns) || columns < 1)
+        return 1;
+    double saved = 1;
+    for (int i = 0; i < g->sum_count; i++) {
+        const tiles_tile *a = tiles_find(tiles, edit_target_name(g->sums[i]));
+        if (a && a->axis_count == 2 &&
+            reason_known(r, tiles_extent(tiles, a->axes[1])->extent, &own))
+            saved += (double)own / (double)columns;
+    }
+    return saved;
+}
+
+bool reason_guard(reason *r) {
+    int64_t wanted = -1;
+    bool any = false;
+    reason_let_integer(r, "guard", &wanted);
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        if (!edit_is_compute(s, TL_ROW_MAX) || !s->parent || s->parent->kind != TL_FOR)
+            continue;
+        guard_form g;
+        if (!read_form(r, s, &g)) {
+            reason_decide(r, "moving maximum", "%.*s moves with every block: %s",
+                          STR_ARGS(edit_target_name(s)), g.why);
+            continue;
+        }
+        if (wanted == 0) {
+            reason_decide(r, "moving maximum", "%.*s moves with every block, as pinned",
+                          STR_ARGS(g.m));
+            continue;
+        }
+        double saved = saved_operations(r, &g);
+        next = g.loop->next; /* the loop's body is written anew */
+        write_guard(r, &g);
+        any = true;
+        reason_decide(r, "moving maximum",
+                      "%.*s is set by the first block and moves only when a part of a row's sum reaches "
+                      "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that",
+                      STR_ARGS(g.m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g.cast)));
+    }
+    edit_remove_let(r->kernel, STR("guard"));
+    if (wanted == 1 && !any)
+        return reason_stuck(r, NULL, "no maximum of kernel %.*s can be guarded: %s",
+                            STR_ARGS(r->kernel->name),
+                            r->log.count > 0 ? edit_z(r->memory, r->log.items[r->log.count - 1].sentence)
+                                             : "it has none");
+    return true;
+}
