@@ -176,9 +176,9 @@ FTL_API ftl_plan *ftl_plan_read(const char *json, size_t length, char why[FTL_WH
 FTL_API void ftl_plan_free(ftl_plan *plan);
 
 /* A C header for programs that launch the kernel without the library: parameter struct, conditions,
- * number of blocks. malloc'd; NULL without memory.
+ * number of blocks. Its names begin with 'name', an identifier. malloc'd; NULL without memory.
  */
-FTL_API char *ftl_plan_header(const ftl_plan *plan);
+FTL_API char *ftl_plan_header(const ftl_plan *plan, const char *name);
 
 #ifdef __cplusplus
 }

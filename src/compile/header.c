@@ -129,11 +129,11 @@ static int list_fields(arena *memory, const ftl_plan *plan, field *out) {
     return count;
 }
 
-static void add_struct(arena *memory, const ftl_plan *plan, text_buffer *out) {
+static void add_struct(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
     field *fields = arena_array(memory, field, ENTRIES_MAX);
     int count = list_fields(memory, plan, fields), padding = 0;
     int32_t end = 0;
-    text_format(out, "typedef struct %s_parameters {\n", plan->entry);
+    text_format(out, "typedef struct %s_parameters {\n", name);
     for (int i = 0; i < count; i++) {
         if (fields[i].offset > end) {
             text_format(out, "    unsigned char padding_%d[%d];\n", padding++,
@@ -146,7 +146,7 @@ static void add_struct(arena *memory, const ftl_plan *plan, text_buffer *out) {
         text_format(out, "    unsigned char padding_%d[%d];\n", padding,
                     (int)(plan->parameter_bytes - end));
     }
-    text_format(out, "} %s_parameters;\n\n", plan->entry);
+    text_format(out, "} %s_parameters;\n\n", name);
 }
 
 /* --- the functions ------------------------------------------------------------------------------
@@ -170,9 +170,9 @@ static const char helpers[] = "#ifndef FTL_LAUNCH_ARITHMETIC\n"
                               "#endif\n\n";
 
 /* "int64_t batch, ..., double scale", and "(void)batch; ..." so that none is unused. */
-static void add_signature(const ftl_plan *plan, const char *type, const char *name,
-                          text_buffer *out) {
-    text_format(out, "static inline %s %s_%s(", type, plan->entry, name);
+static void add_signature(const ftl_plan *plan, const char *name, const char *type,
+                          const char *function, text_buffer *out) {
+    text_format(out, "static inline %s %s_%s(", type, name, function);
     const char *comma = "";
     for (int32_t i = 0; i < plan->size_count; i++, comma = ", ") {
         text_format(out, "%sint64_t %s", comma, plan->sizes[i].name);
@@ -197,9 +197,10 @@ static void add_quoted(text_buffer *out, const char *text) {
     }
 }
 
-static void add_functions(arena *memory, const ftl_plan *plan, text_buffer *out) {
+static void add_functions(arena *memory, const ftl_plan *plan, const char *name,
+                          text_buffer *out) {
     text_add_z(out, "/* NULL when a launch is right, else the condition that does not hold. */\n");
-    add_signature(plan, "const char *", "check", out);
+    add_signature(plan, name, "const char *", "check", out);
     for (int32_t i = 0; i < plan->condition_count; i++) {
         str condition = formula_text(memory, plan, &plan->conditions[i]);
         text_format(out, "    if (!%.*s) return \"", STR_ARGS(condition));
@@ -208,7 +209,7 @@ static void add_functions(arena *memory, const ftl_plan *plan, text_buffer *out)
     }
     text_add_z(out, "    return 0;\n}\n\n");
     text_add_z(out, "/* Thread blocks of a launch, all along x; 0: nothing to do. */\n");
-    add_signature(plan, "int64_t", "blocks", out);
+    add_signature(plan, name, "int64_t", "blocks", out);
     text_add_z(out, "    int64_t blocks = 1;\n");
     for (int32_t i = 0; i < plan->walk_count; i++) {
         str walk = formula_text(memory, plan, &plan->walks[i]);
@@ -232,25 +233,25 @@ static void add_tensor_notes(const ftl_plan *plan, text_buffer *out) {
     }
 }
 
-static void add_header(arena *memory, const ftl_plan *plan, text_buffer *out) {
+static void add_header(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
     text_format(
         out,
         "/* %s.h: how to launch kernel '%s', made by FlashTL for %s (%s).\n *\n"
         " * Load %s from the cubin or PTX, set its dynamic shared memory to the bytes below\n"
         " * (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES), and launch %s_blocks() blocks\n"
         " * along x with one parameter: the struct, by value. Tensors:\n",
-        plan->entry, plan->kernel, plan->gpu, plan->target, plan->entry, plan->entry);
+        name, plan->kernel, plan->gpu, plan->target, plan->entry, name);
     add_tensor_notes(plan, out);
     text_add_z(out, " */\n#pragma once\n#include <stdint.h>\n\n");
-    text_format(out, "#define %s_ENTRY \"%s\"\n", plan->entry, plan->entry);
-    text_format(out, "#define %s_THREADS %d\n", plan->entry, plan->threads);
-    text_format(out, "#define %s_SHARED_BYTES %d\n\n", plan->entry, plan->shared_bytes);
-    add_struct(memory, plan, out);
+    text_format(out, "#define %s_ENTRY \"%s\"\n", name, plan->entry);
+    text_format(out, "#define %s_THREADS %d\n", name, plan->threads);
+    text_format(out, "#define %s_SHARED_BYTES %d\n\n", name, plan->shared_bytes);
+    add_struct(memory, plan, name, out);
     text_add_z(out, helpers);
-    add_functions(memory, plan, out);
+    add_functions(memory, plan, name, out);
 }
 
-char *ftl_plan_header(const ftl_plan *plan) {
+char *ftl_plan_header(const ftl_plan *plan, const char *name) {
     arena memory;
     text_buffer out;
     jmp_buf exhausted;
@@ -259,7 +260,7 @@ char *ftl_plan_header(const ftl_plan *plan) {
     bool is_done = false;
     if (!setjmp(exhausted)) {
         memory.on_exhausted = &exhausted;
-        add_header(&memory, plan, &out);
+        add_header(&memory, plan, name, &out);
         is_done = !out.failed;
     }
     arena_done(&memory);

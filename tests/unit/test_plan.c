@@ -268,7 +268,7 @@ static void json_is_checked(void **state) {
 /* The header is what a stranger compiles: give it to one, and ask it what the library would say. */
 static void header_says_the_same(void **state) {
     (void)state;
-    char *header = ftl_plan_header(&sample_plan);
+    char *header = ftl_plan_header(&sample_plan, "attention_a100");
     assert_non_null(header);
     char folder[256], path[512], program[512], binary[512];
     os_error error;

@@ -1,0 +1,63 @@
+/* flashtl/attention.h: attention in one call.
+ *
+ *     O = softmax(scale * Q K^T + bias, masked) V
+ *
+ * The first call for a combination of element type, head sizes and options makes and loads its kernel
+ * (or takes it from the cache on disk); later calls find it without a lock and only launch. One kernel
+ * serves all batch sizes, lengths, numbers of heads and strides.
+ */
+#ifndef FLASHTL_ATTENTION_H
+#define FLASHTL_ATTENTION_H
+
+#include "flashtl/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A matrix per batch and head. Strides count elements and may come in any order of size, so that
+ * (batch, length, heads, d) and (batch, heads, length, d) are the same to the kernel; the stride
+ * along d is 1.
+ */
+typedef struct ftl_attention_tensor {
+    uint64_t address; /* device address, a multiple of 16; may be 0 when there are no elements */
+    int64_t batch_stride, length_stride, head_stride; /* multiples of 16 bytes */
+} ftl_attention_tensor;
+
+/* Start from FTL_ATTENTION_INIT: fields that are added later mean "not used" when they are 0. */
+typedef struct ftl_attention {
+    size_t struct_bytes; /* sizeof(ftl_attention) */
+    ftl_type dtype;      /* of Q, K, V and O: FTL_F16, or FTL_BF16 where the GPU has it */
+    int64_t batch, q_len, kv_len;
+    int64_t q_heads, kv_heads;    /* q_heads is a multiple of kv_heads */
+    int64_t head_dim, value_dim;  /* of Q and K, of V and O; value_dim 0: the same */
+    ftl_attention_tensor q, k, v, o;
+    ftl_attention_tensor lse; /* log-sum-exp, f32 (batch, q_heads, q_len); address 0: not wanted */
+    uint64_t alibi_slopes;    /* f32 (q_heads): device address; 0: no bias */
+    double scale;             /* above 0; 0: 1 / sqrt(head_dim) */
+    bool causal;              /* query i sees keys up to i + kv_len - q_len */
+    int32_t window;           /* above 0: and none more than window - 1 places before that */
+    double softcap;           /* above 0: scores become softcap * tanh(score / softcap) */
+} ftl_attention;
+
+#define FTL_ATTENTION_INIT {.struct_bytes = sizeof(ftl_attention)}
+
+/* Launches on a stream of the current CUDA context, asynchronously. Nothing to do (no batch, no
+ * query) is OK and launches nothing; no keys give zeros and a log-sum-exp of minus infinity.
+ * 'window' and 'softcap' are constants of the kernel: each new value makes another one.
+ * OK, INVALID_ARGUMENT (with what is wrong), REJECTED (no kernel for this GPU: the diagnostics say
+ * why), and the statuses of ftl_module_load and ftl_module_launch. Safe from several threads. A
+ * runtime serves one CUDA context per device.
+ */
+FTL_API ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime,
+                                         const ftl_attention *attention, void *stream);
+
+/* Makes and loads the kernel without launching it; addresses and lengths do not count. */
+FTL_API ftl_status ftl_attention_prepare(ftl_context *context, ftl_runtime *runtime,
+                                         const ftl_attention *attention);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,300 @@
+#include "cli/arrays.h"
+
+#include "base/convert.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW_BYTES = 16 };
+static const int64_t TENSOR_BYTES_MAX = (int64_t)1 << 34;
+
+__attribute__((format(printf, 2, 3))) static bool fail(os_error *why, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why->text, sizeof why->text, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static convert_format format_of(ftl_type type) {
+    switch (type) {
+    case FTL_F16: return CONVERT_F16;
+    case FTL_BF16: return CONVERT_BF16;
+    case FTL_F32: return CONVERT_F32;
+    case FTL_E4M3: return CONVERT_E4M3;
+    case FTL_E5M2: return CONVERT_E5M2;
+    case FTL_I32: return CONVERT_I32;
+    }
+    return CONVERT_F32;
+}
+
+array *arrays_find(arrays *all, const char *name) {
+    for (int i = 0; i < all->count; i++) {
+        if (strcmp(all->items[i].name, name) == 0) return &all->items[i];
+    }
+    return NULL;
+}
+
+/* The array of that name, made when there is none. */
+static array *need(arrays *all, str name, os_error *why) {
+    char copy[64];
+    snprintf(copy, sizeof copy, "%.*s", STR_ARGS(name));
+    array *found = arrays_find(all, copy);
+    if (found) return found;
+    if (all->count == ARRAYS_MAX) {
+        fail(why, "more than %d arrays", ARRAYS_MAX);
+        return NULL;
+    }
+    found = &all->items[all->count++];
+    memcpy(found->name, copy, sizeof copy);
+    return found;
+}
+
+/* --- files ---------------------------------------------------------------------------------------- */
+
+bool arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
+                 int out_count, os_error *why) {
+    for (int i = 0; i < in_count; i++) {
+        str path = str_from(in[i]), name = str_cut(&path, '=');
+        if (!name.length || !path.length) return fail(why, "'--in' is NAME=FILE; found '%s'", in[i]);
+        array *item = need(all, name, why);
+        if (!item) return false;
+        if (item->file.data) return fail(why, "'%s' is given twice", item->name);
+        if (!npy_read(path.data, &item->file, why)) return false;
+    }
+    for (int i = 0; i < out_count; i++) {
+        str path = str_from(out[i]), name = str_cut(&path, '=');
+        if (!name.length || !path.length) {
+            return fail(why, "'--out' is NAME=FILE; found '%s'", out[i]);
+        }
+        array *item = need(all, name, why);
+        if (!item) return false;
+        item->out_path = path.data;
+    }
+    return true;
+}
+
+/* --- sizes ---------------------------------------------------------------------------------------- */
+
+typedef struct sizes {
+    int64_t values[64];
+    const char *from[64]; /* tensor that gave it; NULL: not known */
+} sizes;
+
+static bool bind_sizes(const arrays *all, const ftl_plan *plan, sizes *out, os_error *why) {
+    *out = (sizes){0};
+    for (int32_t i = 0; i < plan->size_count && i < 64; i++) {
+        for (int k = 0; k < all->scalar_count; k++) {
+            if (strcmp(all->scalars[k].name, plan->sizes[i].name) != 0) continue;
+            out->values[i] = (int64_t)all->scalars[k].value;
+            out->from[i] = "--let";
+        }
+    }
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &plan->tensors[t];
+        const array *item = arrays_find((arrays *)(uintptr_t)all, tensor->name);
+        if (!item || (!item->file.data && !item->memory)) continue;
+        int32_t axis_count = item->file.data ? item->file.axis_count : item->tensor.axis_count;
+        const int64_t *extents = item->file.data ? item->file.extents : item->tensor.extents;
+        if (axis_count != tensor->axis_count) {
+            return fail(why, "'%s' has %d axes; its array has %d", tensor->name, tensor->axis_count,
+                        axis_count);
+        }
+        for (int32_t i = 0; i < axis_count; i++) {
+            int32_t size = tensor->axes[i].size;
+            if (size < 0 || size >= 64) continue;
+            if (out->from[size] && out->values[size] != extents[i]) {
+                return fail(why, "'%s' is %" PRId64 " in %s and %" PRId64 " in %s (axis %s)",
+                            plan->sizes[size].name, out->values[size], out->from[size], extents[i],
+                            tensor->name, tensor->axes[i].name);
+            }
+            out->values[size] = extents[i];
+            out->from[size] = tensor->name;
+        }
+    }
+    return true;
+}
+
+static bool extent_of(const ftl_plan *plan, const ftl_plan_tensor *tensor, int32_t axis,
+                      const sizes *known, int64_t *extent, os_error *why) {
+    static const double no_scalars[64];
+    const ftl_formula *formula = &tensor->axes[axis].extent;
+    for (int32_t i = 0; i < formula->step_count; i++) {
+        const ftl_formula_step *step = &formula->steps[i];
+        if (step->op != FTL_PUSH_SIZE || known->from[step->index]) continue;
+        const char *name = plan->sizes[step->index].name;
+        return fail(why, "'%s' of '%s' is not known: no input has it; give it by --let %s=N", name,
+                    tensor->name, name);
+    }
+    double value;
+    if (!ftl_formula_evaluate(formula, known->values, no_scalars, &value) || value < 0) {
+        return fail(why, "the length '%s' of '%s' cannot be computed", formula->text, tensor->name);
+    }
+    *extent = (int64_t)value;
+    return true;
+}
+
+/* --- memory --------------------------------------------------------------------------------------- */
+
+static bool lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
+    int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), stride = 1;
+    int64_t unit = ROW_BYTES / bytes;
+    for (int32_t i = tensor->axis_count - 1; i >= 0; i--) {
+        item->tensor.strides[i] = stride;
+        int64_t extent = item->tensor.extents[i] ? item->tensor.extents[i] : 1;
+        bool overflows = __builtin_mul_overflow(stride, extent, &stride) ||
+                         stride > TENSOR_BYTES_MAX / bytes;
+        if (overflows) return fail(why, "'%s' is larger than 16 GiB", tensor->name);
+        if (i == tensor->axis_count - 1) stride = (stride + unit - 1) / unit * unit;
+    }
+    item->bytes = (size_t)(stride * bytes + ROW_BYTES);
+    item->memory = aligned_alloc(256, (item->bytes + 255) / 256 * 256);
+    if (!item->memory) return fail(why, "out of memory for '%s'", tensor->name);
+    memset(item->memory, 0xff, item->bytes); /* NaN in every format: what is not written shows */
+    item->tensor.address = (uint64_t)(uintptr_t)item->memory;
+    return true;
+}
+
+/* Visits every index of a tensor, the last axis fastest; 'offsets' are in elements. */
+static void copy_in(const array *item, convert_format format) {
+    const ftl_tensor *tensor = &item->tensor;
+    int64_t index[FTL_AXES_MAX] = {0}, count = item->file.count;
+    size_t bytes = convert_bytes(format);
+    for (int64_t done = 0; done < count; done++) {
+        int64_t from = 0, to = 0;
+        for (int32_t i = 0; i < tensor->axis_count; i++) {
+            from += index[i] * item->file.strides[i];
+            to += index[i] * tensor->strides[i];
+        }
+        double value = npy_element(&item->file, from);
+        convert_store(format, &value, 1, item->memory + (size_t)to * bytes, 1);
+        for (int32_t i = tensor->axis_count - 1; i >= 0 && ++index[i] == tensor->extents[i]; i--) {
+            index[i] = 0;
+        }
+    }
+}
+
+static bool place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor *tensor,
+                         const sizes *known, os_error *why) {
+    array *item = need(all, str_from(tensor->name), why);
+    if (!item || item->memory) return item != NULL;
+    if (tensor->role == FTL_INPUT && !item->file.data) {
+        return fail(why, "input '%s' is missing: --in %s=FILE", tensor->name, tensor->name);
+    }
+    if (tensor->role != FTL_INPUT && item->file.data) {
+        return fail(why, "'%s' is no input", tensor->name);
+    }
+    item->tensor = (ftl_tensor){.name = item->name, .type = tensor->type,
+                                .axis_count = tensor->axis_count};
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        if (!extent_of(plan, tensor, i, known, &item->tensor.extents[i], why)) return false;
+        if (item->file.data && item->file.extents[i] != item->tensor.extents[i]) {
+            return fail(why, "axis %s of '%s' must have the length %s = %" PRId64
+                             "; its array has %" PRId64,
+                        tensor->axes[i].name, tensor->name, tensor->axes[i].extent.text,
+                        item->tensor.extents[i], item->file.extents[i]);
+        }
+    }
+    if (!lay_out(item, tensor, why)) return false;
+    if (item->file.data) copy_in(item, format_of(tensor->type));
+    return true;
+}
+
+bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why) {
+    sizes known;
+    if (!bind_sizes(all, plan, &known, why)) return false;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (!place_tensor(all, plan, &plan->tensors[t], &known, why)) return false;
+    }
+    return true;
+}
+
+/* --- arguments and results ------------------------------------------------------------------------ */
+
+static bool plan_has_scalar(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        if (strcmp(plan->scalars[i].name, name) == 0) return true;
+    }
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        if (strcmp(plan->sizes[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tensor *tensors,
+                               ftl_scalar *scalars, bool on_device) {
+    ftl_arguments arguments = {.tensors = tensors, .scalars = scalars};
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const array *item = arrays_find((arrays *)(uintptr_t)all, plan->tensors[t].name);
+        if (!item) continue;
+        tensors[arguments.tensor_count] = item->tensor;
+        if (on_device) tensors[arguments.tensor_count].address = item->device;
+        arguments.tensor_count++;
+    }
+    for (int i = 0; i < all->scalar_count; i++) {
+        if (!plan_has_scalar(plan, all->scalars[i].name)) continue;
+        scalars[arguments.scalar_count++] = all->scalars[i];
+    }
+    return arguments;
+}
+
+/* NumPy has no bf16: its bits go into a u2, 8-bit formats into an f4. */
+static npy_type npy_type_of(ftl_type type) {
+    switch (type) {
+    case FTL_F16: return NPY_F2;
+    case FTL_BF16: return NPY_U2;
+    case FTL_I32: return NPY_I4;
+    case FTL_F32: case FTL_E4M3: case FTL_E5M2: return NPY_F4;
+    }
+    return NPY_F4;
+}
+
+static bool write_one(const array *item, os_error *why) {
+    const ftl_tensor *tensor = &item->tensor;
+    npy_type type = npy_type_of(tensor->type);
+    convert_format format = format_of(tensor->type);
+    size_t bytes = npy_type_bytes(type), element_bytes = convert_bytes(format);
+    int64_t rows = 1, length = tensor->axis_count ? tensor->extents[tensor->axis_count - 1] : 1;
+    for (int32_t i = 0; i + 1 < tensor->axis_count; i++) rows *= tensor->extents[i];
+    unsigned char *dense = malloc((size_t)(rows * length) * bytes + 1);
+    if (!dense) return fail(why, "out of memory for '%s'", item->name);
+    int64_t pitch = tensor->axis_count > 1 ? tensor->strides[tensor->axis_count - 2] : length;
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t k = 0; k < length; k++) {
+            const unsigned char *from = item->memory + (size_t)(row * pitch + k) * element_bytes;
+            unsigned char *to = dense + (size_t)(row * length + k) * bytes;
+            if (bytes == element_bytes) {
+                memcpy(to, from, bytes);
+            } else {
+                double value;
+                convert_load(format, from, 1, 1, &value);
+                float single = (float)value;
+                memcpy(to, &single, sizeof single);
+            }
+        }
+    }
+    bool is_written = npy_write(item->out_path, type, tensor->axis_count, tensor->extents, dense, why);
+    free(dense);
+    return is_written;
+}
+
+bool arrays_write(const arrays *all, os_error *why) {
+    for (int i = 0; i < all->count; i++) {
+        const array *item = &all->items[i];
+        if (!item->out_path) continue;
+        if (!item->memory) return fail(why, "the program has no tensor '%s'", item->name);
+        if (!write_one(item, why)) return false;
+    }
+    return true;
+}
+
+void arrays_done(arrays *all) {
+    for (int i = 0; i < all->count; i++) {
+        free(all->items[i].memory);
+        if (all->items[i].file.data) npy_done(&all->items[i].file);
+    }
+    all->count = 0;
+}

@@ -1,0 +1,48 @@
+/* The arrays of `flashtl run`: NumPy files for inputs, memory for all tensors of a program, files for
+ * outputs. Tensors are laid out row by row, each row on a multiple of 16 bytes.
+ */
+#ifndef FLASHTL_CLI_ARRAYS_H
+#define FLASHTL_CLI_ARRAYS_H
+
+#include "cli/npy.h"
+#include "flashtl/runtime.h"
+
+enum { ARRAYS_MAX = 64 };
+
+typedef struct array {
+    char name[64];
+    npy_array file;        /* of an input; without data: none was given */
+    const char *out_path;  /* of an output; NULL: not asked for */
+    ftl_tensor tensor;     /* address: of 'memory' */
+    unsigned char *memory; /* NULL until arrays_place */
+    size_t bytes;
+    uint64_t device;       /* its copy on the GPU; 0: none */
+} array;
+
+typedef struct arrays {
+    array items[ARRAYS_MAX];
+    int count;
+    ftl_scalar scalars[ARRAYS_MAX]; /* scalars and lengths given by --let */
+    int scalar_count;
+} arrays;
+
+/* Reads the files of "NAME=FILE" words, and notes where outputs go. False after filling 'why'. */
+bool arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
+                 int out_count, os_error *why);
+array *arrays_find(arrays *all, const char *name);
+
+/* Makes room for every tensor of a plan that has none yet: inputs take their file's extents and
+ * values, the others get extents from the sizes that are known by then, and poison. False with one
+ * sentence when extents disagree or are not known, or an input is missing.
+ */
+bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why);
+
+/* The arguments of a kernel; 'tensors' has room for ARRAYS_MAX. On the GPU with device addresses. */
+ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tensor *tensors,
+                               ftl_scalar *scalars, bool on_device);
+
+/* Writes the outputs that were asked for. */
+bool arrays_write(const arrays *all, os_error *why);
+void arrays_done(arrays *all);
+
+#endif
