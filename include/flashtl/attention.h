@@ -2,9 +2,9 @@
  *
  *     O = softmax(scale * Q K^T + bias, masked) V
  *
- * The first call for a combination of element type, head sizes and options makes and loads its kernel
- * (or takes it from the cache on disk); later calls find it without a lock and only launch. One kernel
- * serves all batch sizes, lengths, numbers of heads and strides.
+ * The first call for a combination of element type, head sizes and options makes and loads its
+ * kernel (or takes it from the cache on disk); later calls find it without a lock and only launch.
+ * One kernel serves all batch sizes, lengths, numbers of heads and strides.
  */
 #ifndef FLASHTL_ATTENTION_H
 #define FLASHTL_ATTENTION_H
@@ -29,8 +29,8 @@ typedef struct ftl_attention {
     size_t struct_bytes; /* sizeof(ftl_attention) */
     ftl_type dtype;      /* of Q, K, V and O: FTL_F16, or FTL_BF16 where the GPU has it */
     int64_t batch, q_len, kv_len;
-    int64_t q_heads, kv_heads;    /* q_heads is a multiple of kv_heads */
-    int64_t head_dim, value_dim;  /* of Q and K, of V and O; value_dim 0: the same */
+    int64_t q_heads, kv_heads;   /* q_heads is a multiple of kv_heads */
+    int64_t head_dim, value_dim; /* of Q and K, of V and O; value_dim 0: the same */
     ftl_attention_tensor q, k, v, o;
     ftl_attention_tensor lse; /* log-sum-exp, f32 (batch, q_heads, q_len); address 0: not wanted */
     uint64_t alibi_slopes;    /* f32 (q_heads): device address; 0: no bias */
@@ -40,7 +40,8 @@ typedef struct ftl_attention {
     double softcap;           /* above 0: scores become softcap * tanh(score / softcap) */
 } ftl_attention;
 
-#define FTL_ATTENTION_INIT {.struct_bytes = sizeof(ftl_attention)}
+#define FTL_ATTENTION_INIT                                                                         \
+    { .struct_bytes = sizeof(ftl_attention) }
 
 /* Launches on a stream of the current CUDA context, asynchronously. Nothing to do (no batch, no
  * query) is OK and launches nothing; no keys give zeros and a log-sum-exp of minus infinity.

@@ -2,10 +2,14 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch check fmt grammar gpus cache help"
+        words="sketch reason translate build explain check fmt grammar gpus cache help"
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --output --help" ;;
+        reason) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --print-after --output --json --help" ;;
+        translate) words=" --gpu --plan --output --json --help" ;;
+        build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
+        explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
         grammar) words=" --format --output --help" ;;

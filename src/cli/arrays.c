@@ -53,13 +53,15 @@ static array *need(arrays *all, str name, os_error *why) {
     return found;
 }
 
-/* --- files ---------------------------------------------------------------------------------------- */
+/* --- files
+ * ---------------------------------------------------------------------------------------- */
 
 bool arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
                  int out_count, os_error *why) {
     for (int i = 0; i < in_count; i++) {
         str path = str_from(in[i]), name = str_cut(&path, '=');
-        if (!name.length || !path.length) return fail(why, "'--in' is NAME=FILE; found '%s'", in[i]);
+        if (!name.length || !path.length)
+            return fail(why, "'--in' is NAME=FILE; found '%s'", in[i]);
         array *item = need(all, name, why);
         if (!item) return false;
         if (item->file.data) return fail(why, "'%s' is given twice", item->name);
@@ -77,7 +79,8 @@ bool arrays_read(arrays *all, const char *const *in, int in_count, const char *c
     return true;
 }
 
-/* --- sizes ---------------------------------------------------------------------------------------- */
+/* --- sizes
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct sizes {
     int64_t values[64];
@@ -137,7 +140,8 @@ static bool extent_of(const ftl_plan *plan, const ftl_plan_tensor *tensor, int32
     return true;
 }
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory
+ * --------------------------------------------------------------------------------------- */
 
 static bool lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
     int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), stride = 1;
@@ -145,8 +149,8 @@ static bool lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
     for (int32_t i = tensor->axis_count - 1; i >= 0; i--) {
         item->tensor.strides[i] = stride;
         int64_t extent = item->tensor.extents[i] ? item->tensor.extents[i] : 1;
-        bool overflows = __builtin_mul_overflow(stride, extent, &stride) ||
-                         stride > TENSOR_BYTES_MAX / bytes;
+        bool overflows =
+            __builtin_mul_overflow(stride, extent, &stride) || stride > TENSOR_BYTES_MAX / bytes;
         if (overflows) return fail(why, "'%s' is larger than 16 GiB", tensor->name);
         if (i == tensor->axis_count - 1) stride = (stride + unit - 1) / unit * unit;
     }
@@ -187,13 +191,14 @@ static bool place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tenso
     if (tensor->role != FTL_INPUT && item->file.data) {
         return fail(why, "'%s' is no input", tensor->name);
     }
-    item->tensor = (ftl_tensor){.name = item->name, .type = tensor->type,
-                                .axis_count = tensor->axis_count};
+    item->tensor =
+        (ftl_tensor){.name = item->name, .type = tensor->type, .axis_count = tensor->axis_count};
     for (int32_t i = 0; i < tensor->axis_count; i++) {
         if (!extent_of(plan, tensor, i, known, &item->tensor.extents[i], why)) return false;
         if (item->file.data && item->file.extents[i] != item->tensor.extents[i]) {
-            return fail(why, "axis %s of '%s' must have the length %s = %" PRId64
-                             "; its array has %" PRId64,
+            return fail(why,
+                        "axis %s of '%s' must have the length %s = %" PRId64
+                        "; its array has %" PRId64,
                         tensor->axes[i].name, tensor->name, tensor->axes[i].extent.text,
                         item->tensor.extents[i], item->file.extents[i]);
         }
@@ -212,7 +217,8 @@ bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why) {
     return true;
 }
 
-/* --- arguments and results ------------------------------------------------------------------------ */
+/* --- arguments and results
+ * ------------------------------------------------------------------------ */
 
 static bool plan_has_scalar(const ftl_plan *plan, const char *name) {
     for (int32_t i = 0; i < plan->scalar_count; i++) {
@@ -247,7 +253,9 @@ static npy_type npy_type_of(ftl_type type) {
     case FTL_F16: return NPY_F2;
     case FTL_BF16: return NPY_U2;
     case FTL_I32: return NPY_I4;
-    case FTL_F32: case FTL_E4M3: case FTL_E5M2: return NPY_F4;
+    case FTL_F32:
+    case FTL_E4M3:
+    case FTL_E5M2: return NPY_F4;
     }
     return NPY_F4;
 }
@@ -276,7 +284,8 @@ static bool write_one(const array *item, os_error *why) {
             }
         }
     }
-    bool is_written = npy_write(item->out_path, type, tensor->axis_count, tensor->extents, dense, why);
+    bool is_written =
+        npy_write(item->out_path, type, tensor->axis_count, tensor->extents, dense, why);
     free(dense);
     return is_written;
 }

@@ -1,5 +1,5 @@
-/* The arrays of `flashtl run`: NumPy files for inputs, memory for all tensors of a program, files for
- * outputs. Tensors are laid out row by row, each row on a multiple of 16 bytes.
+/* The arrays of `flashtl run`: NumPy files for inputs, memory for all tensors of a program, files
+ * for outputs. Tensors are laid out row by row, each row on a multiple of 16 bytes.
  */
 #ifndef FLASHTL_CLI_ARRAYS_H
 #define FLASHTL_CLI_ARRAYS_H
@@ -16,7 +16,7 @@ typedef struct array {
     ftl_tensor tensor;     /* address: of 'memory' */
     unsigned char *memory; /* NULL until arrays_place */
     size_t bytes;
-    uint64_t device;       /* its copy on the GPU; 0: none */
+    uint64_t device; /* its copy on the GPU; 0: none */
 } array;
 
 typedef struct arrays {
@@ -37,7 +37,8 @@ array *arrays_find(arrays *all, const char *name);
  */
 bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why);
 
-/* The arguments of a kernel; 'tensors' has room for ARRAYS_MAX. On the GPU with device addresses. */
+/* The arguments of a kernel; 'tensors' has room for ARRAYS_MAX. On the GPU with device addresses.
+ */
 ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tensor *tensors,
                                ftl_scalar *scalars, bool on_device);
 

@@ -30,7 +30,8 @@ static bool fail(os_error *why, const char *path, const char *what) {
     return false;
 }
 
-/* --- the header: a Python literal, {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } --- */
+/* --- the header: a Python literal, {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } ---
+ */
 
 /* What stands behind a key; empty when the key is missing. */
 static str value_of(str header, const char *key) {
@@ -59,7 +60,8 @@ static bool read_type(str header, npy_type *type) {
 
 static bool read_shape(str header, npy_array *out) {
     str value = value_of(header, "shape");
-    if (!value.length || value.data[0] != '(' || !memchr(value.data, ')', value.length)) return false;
+    if (!value.length || value.data[0] != '(' || !memchr(value.data, ')', value.length))
+        return false;
     value.data++, value.length--;
     str rest = str_cut(&value, ')');
     while (str_trim(rest).length) {
@@ -87,7 +89,8 @@ static bool set_strides(npy_array *out, bool is_fortran) {
 static bool read_array(const char *path, npy_array *out, os_error *why) {
     const unsigned char *bytes = (const unsigned char *)out->file.data;
     size_t length = out->file.length;
-    if (length < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0) return fail(why, path, "is no .npy file");
+    if (length < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0)
+        return fail(why, path, "is no .npy file");
     bool is_first = bytes[6] == 1;
     if (bytes[6] < 1 || bytes[6] > 3) return fail(why, path, "has an unknown version");
     size_t start = is_first ? 10 : 12;
@@ -126,7 +129,8 @@ void npy_done(npy_array *array) {
     *array = (npy_array){0};
 }
 
-/* --- elements ----------------------------------------------------------------------------------- */
+/* --- elements -----------------------------------------------------------------------------------
+ */
 
 double npy_element(const npy_array *array, int64_t offset) {
     const unsigned char *at = array->data + offset * (int64_t)types[array->type].bytes;
@@ -146,7 +150,8 @@ double npy_element(const npy_array *array, int64_t offset) {
     return 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------------------------------
+ */
 
 bool npy_write(const char *path, npy_type type, int32_t axis_count, const int64_t *extents,
                const void *data, os_error *why) {
@@ -155,8 +160,8 @@ bool npy_write(const char *path, npy_type type, int32_t axis_count, const int64_
     text_init(&out, FILE_BYTES_MAX);
     char header[512];
     int64_t count = 1;
-    int length = snprintf(header, sizeof header, "{'descr': '<%s', 'fortran_order': False, 'shape': (",
-                          types[type].name);
+    int length = snprintf(header, sizeof header,
+                          "{'descr': '<%s', 'fortran_order': False, 'shape': (", types[type].name);
     for (int32_t i = 0; i < axis_count; i++) {
         length += snprintf(header + length, sizeof header - (size_t)length, "%" PRId64 ",%s",
                            extents[i], i + 1 < axis_count ? " " : "");

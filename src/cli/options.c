@@ -15,9 +15,8 @@ const cli_command cli_commands[CLI_COMMAND_COUNT] = {
 /* Sets of commands for options.def. */
 #define ON(id) (UINT64_C(1) << CLI_##id)
 #define ALL_COMMANDS ((UINT64_C(1) << CLI_COMMAND_COUNT) - 1)
-#define OPERATOR_COMMANDS (ON(SKETCH))
-#define REASON_STEP UINT64_C(0)
-#define REASON_COMMANDS UINT64_C(0)
+#define REASON_COMMANDS (ON(REASON) | ON(EXPLAIN) | ON(BUILD))
+#define OPERATOR_COMMANDS (ON(SKETCH) | REASON_COMMANDS)
 
 const cli_option cli_option_list[] = {
 #define OPTION(id, kind, name, value, commands, help)                                              \

@@ -90,7 +90,8 @@ static bool is_head_dim(str text, int64_t *value) {
 static int read_head_dim(cli *c, cli_request *r) {
     if (!c->options.head_dim) return EXIT_DONE;
     str value = str_from(c->options.head_dim), key = str_cut(&value, ':');
-    if (!value.length) value = key;
+    bool has_second = memchr(c->options.head_dim, ':', strlen(c->options.head_dim)) != NULL;
+    if (!has_second) value = key;
     int64_t d, dv;
     if (!is_head_dim(key, &d) || !is_head_dim(value, &dv)) {
         return cli_say(EXIT_USAGE, "'--head-dim' is a length or two, as 128 or 192:128; found '%s'",

@@ -31,7 +31,8 @@ static bool path_of(const char *folder, const char *name, const char *ending, ch
     return length > 0 && length < 4096;
 }
 
-/* --- reading ----------------------------------------------------------------------------------- */
+/* --- reading -----------------------------------------------------------------------------------
+ */
 
 /* Cuts the section 'name' off the front of *rest. */
 static bool take_section(str *rest, const char *name, str *out) {
@@ -85,7 +86,8 @@ void cache_done(cache_entry *entry) {
     *entry = (cache_entry){0};
 }
 
-/* --- writing ----------------------------------------------------------------------------------- */
+/* --- writing -----------------------------------------------------------------------------------
+ */
 
 static void add_section(text_buffer *out, const char *name, str bytes) {
     text_format(out, "%s %zu\n", name, bytes.length);
@@ -122,7 +124,8 @@ bool cache_write(const char *folder, const char digits[33], const cache_entry *e
     return is_written;
 }
 
-/* --- listing and clearing ---------------------------------------------------------------------- */
+/* --- listing and clearing ----------------------------------------------------------------------
+ */
 
 typedef struct names {
     arena memory;

@@ -9,7 +9,8 @@
 enum { OPTIONS_MAX = 16, OUTPUT_BYTES_MAX = 64 << 20 };
 static const double CHILD_TIMEOUT_S = 300;
 
-/* --- what the compiler said -------------------------------------------------------------------- */
+/* --- what the compiler said --------------------------------------------------------------------
+ */
 
 static int32_t number_before(const char *log, const char *words) {
     const char *at = strstr(log, words);
@@ -54,7 +55,8 @@ static bool is_cubin_target(const char *target) {
     return strncmp(target, "sm_", 3) == 0;
 }
 
-/* --- NVRTC ------------------------------------------------------------------------------------- */
+/* --- NVRTC -------------------------------------------------------------------------------------
+ */
 
 static char *nvrtc_text(nvrtc_library *nvrtc, void *program, int (*bytes)(void *, size_t *),
                         int (*get)(void *, char *), size_t *length) {
@@ -106,7 +108,8 @@ static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, c
                             nvrtc->major, nvrtc->minor, name, target, STR_ARGS(error));
 }
 
-/* --- child processes --------------------------------------------------------------------------- */
+/* --- child processes ---------------------------------------------------------------------------
+ */
 
 typedef struct child_compiler {
     const char *name;
@@ -221,7 +224,8 @@ void ftl_image_done(ftl_image *image) {
     *image = (ftl_image){.registers = -1, .spill_bytes = -1, .stack_bytes = -1};
 }
 
-/* --- the version, for cache keys --------------------------------------------------------------- */
+/* --- the version, for cache keys ---------------------------------------------------------------
+ */
 
 /* <cache>/nvrtc remembers: name asked for, file, its size and time, version. So that a cached
  * kernel starts without opening a library of a hundred megabytes.

@@ -59,7 +59,9 @@ ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *opt
     *out = NULL;
     ftl_runtime *runtime = calloc(1, sizeof *runtime);
     if (!runtime) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    if (mtx_init(&runtime->lock, mtx_plain) != thrd_success) {
+    runtime->attention = attention_table_new();
+    if (!runtime->attention || mtx_init(&runtime->lock, mtx_plain) != thrd_success) {
+        attention_table_free(runtime->attention);
         free(runtime);
         return ftl_context_fail(context, FTL_NO_MEMORY, "cannot create a lock");
     }
@@ -72,6 +74,7 @@ ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *opt
 
 void ftl_runtime_close(ftl_runtime *runtime) {
     if (!runtime) return;
+    attention_table_free(runtime->attention);
     for (int device = 0; device < RUNTIME_DEVICES_MAX; device++) {
         if (runtime->is_retained[device]) runtime->cuda.primary_release(device);
     }
@@ -158,7 +161,8 @@ ftl_status runtime_need_nvrtc(ftl_context *context, ftl_runtime *runtime) {
     return ftl_context_fail(context, FTL_NO_COMPILER, "no NVRTC: %s", runtime->nvrtc_why.text);
 }
 
-/* --- errors ------------------------------------------------------------------------------------ */
+/* --- errors ------------------------------------------------------------------------------------
+ */
 
 static ftl_status status_of(int result) {
     if (result == CUDA_SUCCESS) return FTL_OK;
@@ -185,7 +189,8 @@ ftl_status runtime_cuda_status(ftl_context *context, const cuda_driver *cuda, in
                             text ? text : "unknown error", name ? name : "?", hint);
 }
 
-/* --- devices ----------------------------------------------------------------------------------- */
+/* --- devices -----------------------------------------------------------------------------------
+ */
 
 ftl_status ftl_device_count(ftl_context *context, ftl_runtime *runtime, int32_t *count) {
     *count = 0;
@@ -254,7 +259,8 @@ ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime
     return runtime_cuda_status(context, cuda, result, "find the current GPU");
 }
 
-/* --- memory, streams, time --------------------------------------------------------------------- */
+/* --- memory, streams, time ---------------------------------------------------------------------
+ */
 
 ftl_status ftl_device_allocate(ftl_context *context, ftl_runtime *runtime, size_t bytes,
                                uint64_t *address) {

@@ -27,6 +27,7 @@ typedef struct nvrtc_library {
 typedef enum library_state { LIBRARY_UNTRIED, LIBRARY_OPEN, LIBRARY_MISSING } library_state;
 
 enum { RUNTIME_DEVICES_MAX = 64 };
+typedef struct attention_table attention_table; /* attention.c: kernels by what they compute */
 
 struct ftl_runtime {
     mtx_t lock; /* guards everything below; not taken by launches */
@@ -36,6 +37,7 @@ struct ftl_runtime {
     nvrtc_library nvrtc;
     os_error cuda_why, nvrtc_why; /* why a library is missing */
     bool is_retained[RUNTIME_DEVICES_MAX];
+    attention_table *attention;
 };
 
 /* Open on first use; later calls return at once. */
@@ -53,5 +55,9 @@ ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime
  * still knows the version of the same file.
  */
 void runtime_compiler_version(ftl_runtime *runtime, char version[32]);
+
+/* NULL without memory. */
+attention_table *attention_table_new(void);
+void attention_table_free(attention_table *table);
 
 #endif

@@ -3,7 +3,7 @@ foreach(library fake_cuda fake_nvrtc)
   add_library(${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/fake_cuda/${library}.c)
   set_target_properties(${library} PROPERTIES PREFIX "lib")
 endforeach()
-foreach(test test_runtime test_cache)
+foreach(test test_runtime test_cache test_attention)
   add_dependencies(${test} fake_cuda fake_nvrtc)
   target_include_directories(${test} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fake_cuda)
   target_compile_definitions(${test} PRIVATE FAKE_CUDA="$<TARGET_FILE:fake_cuda>"

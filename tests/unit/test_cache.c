@@ -158,7 +158,7 @@ static void unwritable_folder_is_a_warning(void **state) {
 
 static void failures_are_not_cached(void **state) {
     (void)state;
-    assert_int_equal(load_in(folder, "#error"), FTL_COMPILER_FAILED);
+    assert_int_equal(load_in(folder, "PLANTED ERROR"), FTL_COMPILER_FAILED);
     driver->load_result = 222;
     assert_int_equal(load_in(folder, "text"), FTL_DRIVER_TOO_OLD);
     assert_int_equal(list().entries, 0);

@@ -193,7 +193,7 @@ static void compiler_speaks(void **state) {
     assert_string_equal(image.compiler, "NVRTC 13.0");
     assert_string_equal(image.ptx, "ptx:text");
     ftl_image_done(&image);
-    assert_int_equal(ftl_compile_cuda(context, runtime, "#error", "k.cu", "sm_80", &image),
+    assert_int_equal(ftl_compile_cuda(context, runtime, "PLANTED ERROR", "k.cu", "sm_80", &image),
                      FTL_COMPILER_FAILED);
     assert_string_equal(ftl_context_error(context),
                         "NVRTC 13.0 rejects k.cu for sm_80: kernel.cu(1): error: a planted one");

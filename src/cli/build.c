@@ -1,0 +1,143 @@
+/* flashtl build: all steps, a folder full of kernels. */
+#include "cli/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 200 };
+
+typedef struct building {
+    cli *c;
+    ftl_runtime *runtime;
+    const char *folder;
+} building;
+
+static int write_file(const building *b, const char *name, const char *ending, str content) {
+    char path[4096];
+    os_error why;
+    snprintf(path, sizeof path, "%s/%s%s", b->folder, name, ending);
+    if (os_write_file(path, content, &why)) return EXIT_DONE;
+    return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+}
+
+/* What is known of a kernel, for machines. */
+static int write_facts(const building *b, const char *name, const ftl_kernel *kernel,
+                       const ftl_image *image, double predicted_tflops) {
+    const ftl_plan *plan = kernel->plan;
+    char *plan_text = ftl_plan_write(plan);
+    if (!plan_text) return cli_say(EXIT_ENVIRONMENT, "out of memory");
+    text_buffer out;
+    text_init(&out, 4 << 20);
+    text_format(&out,
+                "{\n  \"kernel\": \"%s\",\n  \"entry\": \"%s\",\n  \"gpu\": \"%s\",\n"
+                "  \"target\": \"%s\",\n  \"threads\": %d,\n  \"shared_bytes\": %d,\n"
+                "  \"blocks_per_sm\": %d,\n",
+                plan->kernel, plan->entry, plan->gpu, plan->target, plan->threads,
+                plan->shared_bytes, plan->blocks_per_sm);
+    text_format(&out,
+                "  \"compiler\": \"%s\",\n  \"registers\": %d,\n  \"spill_bytes\": %d,\n"
+                "  \"stack_bytes\": %d,\n  \"predicted_tflops\": %.1f,\n  \"plan\": %s\n}\n",
+                image->compiler, image->registers, image->spill_bytes, image->stack_bytes,
+                predicted_tflops, plan_text);
+    free(plan_text);
+    int exit_status = write_file(b, name, ".json", text_str(&out));
+    text_done(&out);
+    return exit_status;
+}
+
+static int write_image(const building *b, const char *name, const ftl_image *image) {
+    str bytes = {image->bytes, image->length};
+    int exit_status = write_file(b, name, image->kind == FTL_CUBIN ? ".cubin" : ".ptx", bytes);
+    if (!exit_status && image->ptx) exit_status = write_file(b, name, ".ptx", str_from(image->ptx));
+    return exit_status;
+}
+
+/* "attention_rtx_4090": the kernel for a GPU, as an identifier. */
+static void name_kernel(const ftl_plan *plan, char name[NAME_BYTES]) {
+    snprintf(name, NAME_BYTES, "%s_%s", plan->kernel, plan->gpu);
+    for (char *c = name; *c; c++) {
+        bool is_letter =
+            (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
+        if (!is_letter) *c = '_';
+    }
+}
+
+static int build_kernel(const building *b, const ftl_kernel *kernel, double predicted_tflops) {
+    const ftl_plan *plan = kernel->plan;
+    char name[NAME_BYTES], file[NAME_BYTES + 4];
+    ftl_image image = {0};
+    name_kernel(plan, name);
+    char *header = ftl_plan_header(plan, name);
+    if (!header) return cli_say(EXIT_ENVIRONMENT, "out of memory");
+    int exit_status = write_file(b, name, ".h", str_from(header));
+    free(header);
+    if (!exit_status) exit_status = write_file(b, name, ".cu", str_from(kernel->cuda));
+    snprintf(file, sizeof file, "%s.cu", name);
+    ftl_gpu gpu;
+    ftl_status status = ftl_gpu_describe(b->c->context, plan->gpu, &gpu);
+    const char *target = status ? plan->target : gpu.target;
+    status = exit_status
+                 ? FTL_OK
+                 : ftl_compile_cuda(b->c->context, b->runtime, kernel->cuda, file, target, &image);
+    if (status == FTL_NO_COMPILER) {
+        cli_say(0, "%s: no cubin: %s", name, ftl_context_error(b->c->context));
+        snprintf(image.compiler, sizeof image.compiler, "none");
+        image.registers = image.spill_bytes = image.stack_bytes = -1;
+    } else if (status) {
+        exit_status = cli_finish(b->c, status);
+    } else if (!exit_status) {
+        exit_status = write_image(b, name, &image);
+    }
+    if (!exit_status) exit_status = write_facts(b, name, kernel, &image, predicted_tflops);
+    if (!exit_status && b->c->options.json) {
+        printf("{\"name\":\"%s\",\"gpu\":\"%s\",\"registers\":%d,\"spill_bytes\":%d,"
+               "\"shared_bytes\":%d,\"predicted_tflops\":%.1f}\n",
+               name, plan->gpu, image.registers, image.spill_bytes, plan->shared_bytes,
+               predicted_tflops);
+    } else if (!exit_status) {
+        printf("%-28s %4d threads  %4d registers  %3d bytes spilled  %6d bytes shared  "
+               "%6.0f TFLOPS predicted\n",
+               name, plan->threads, image.registers, image.spill_bytes, plan->shared_bytes,
+               predicted_tflops);
+    }
+    if (status != FTL_NO_COMPILER) ftl_image_done(&image);
+    return exit_status;
+}
+
+static int build_for(const building *b, const cli_request *r, const char *gpu) {
+    ftl_options options = r->options;
+    options.gpu = gpu;
+    ftl_product *product = NULL;
+    ftl_status status = ftl_build(b->c->context, &r->source, &options, &product);
+    int exit_status = cli_finish(b->c, status);
+    for (int32_t i = 0; !exit_status && i < product->kernel_count; i++) {
+        double tflops = i == 0 ? product->predicted_tflops : 0;
+        exit_status = build_kernel(b, &product->kernels[i], tflops);
+    }
+    if (!exit_status && product->kernel_count) {
+        char name[NAME_BYTES];
+        name_kernel(product->kernels[0].plan, name);
+        exit_status = write_file(b, name, ".tl", str_from(product->code));
+    }
+    ftl_product_free(product);
+    return exit_status;
+}
+
+int cli_run_BUILD(cli *c) {
+    cli_request r;
+    os_error why;
+    building b = {.c = c, .folder = c->options.output ? c->options.output : "."};
+    int exit_status = request_open(c, &r);
+    if (!exit_status && !os_make_folders(b.folder, &why)) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &b.runtime));
+    int count = c->options.gpu.count ? c->options.gpu.count : 1;
+    for (int i = 0; !exit_status && i < count; i++) {
+        exit_status = build_for(&b, &r, c->options.gpu.count ? c->options.gpu.items[i] : NULL);
+    }
+    ftl_runtime_close(b.runtime);
+    request_done(&r);
+    return exit_status;
+}

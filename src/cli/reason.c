@@ -1,0 +1,15 @@
+/* flashtl reason: from a sketch to TL Code. */
+#include "cli/request.h"
+
+int cli_run_REASON(cli *c) {
+    cli_request r;
+    char *code = NULL;
+    int exit_status = request_open(c, &r);
+    if (!exit_status) exit_status = request_one_gpu(c, &r);
+    if (!exit_status) {
+        ftl_status status = ftl_reason(c->context, &r.source, &r.options, &code);
+        exit_status = cli_finish(c, status);
+    }
+    request_done(&r);
+    return exit_status ? exit_status : cli_put(c, code);
+}

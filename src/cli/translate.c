@@ -1,0 +1,35 @@
+/* flashtl translate: from TL Code to CUDA. */
+#include "cli/request.h"
+
+#include <stdio.h>
+
+/* Several kernels of a program stand one behind the other. */
+static int put_kernels(cli *c, const ftl_product *product) {
+    text_buffer text;
+    text_init(&text, 64 << 20);
+    for (int32_t i = 0; i < product->kernel_count; i++) {
+        text_add_z(&text, c->options.plan_only ? "" : product->kernels[i].cuda);
+        if (!c->options.plan_only) continue;
+        char *plan = ftl_plan_write(product->kernels[i].plan);
+        text_format(&text, "%s\n", plan ? plan : "");
+        ftl_free(plan);
+    }
+    return cli_put(c, text.data);
+}
+
+int cli_run_TRANSLATE(cli *c) {
+    const char *path = cli_one_file(c);
+    if (!path) return EXIT_USAGE;
+    if (c->options.gpu.count > 1) return cli_say(EXIT_USAGE, "one GPU is expected");
+    text_buffer text;
+    ftl_source source;
+    if (!cli_read_source(c, path, &text, &source)) return EXIT_ENVIRONMENT;
+    ftl_product *product = NULL;
+    const char *gpu = c->options.gpu.count ? c->options.gpu.items[0] : NULL;
+    ftl_status status = ftl_translate(c->context, &source, gpu, &product);
+    text_done(&text);
+    int exit_status = cli_finish(c, status);
+    if (!status) exit_status = put_kernels(c, product);
+    ftl_product_free(product);
+    return exit_status;
+}

@@ -1,0 +1,110 @@
+/* Why a program is as it is: the reasoner's decisions, or what the checks know of TL Code. */
+#include "check/check.h"
+#include "compile/compile.h"
+#include "reason/reason.h"
+
+typedef struct explain_arguments {
+    const ftl_source *source;
+    const char *gpu_name;
+    bool is_code;
+    text_buffer out;
+} explain_arguments;
+
+static void explain_shared(const check_facts *facts, const gpu *target, text_buffer *out) {
+    text_format(out, "shared memory: %lld bytes", (long long)facts->shared_bytes);
+    if (target) {
+        text_format(out, " of %lld that a block of %.*s can have", (long long)target->block_shared,
+                    STR_ARGS(target->name));
+    }
+    text_add_z(out, "\n");
+    for (int i = 0; i < facts->shared_count; i++) {
+        const check_shared *tile = &facts->shared[i];
+        text_format(out, "  %-12.*s at %6lld, %6lld bytes", STR_ARGS(tile->tile->name),
+                    (long long)tile->offset_bytes, (long long)tile->bytes);
+        if (tile->bytes != tile->slot_bytes) {
+            text_format(out, " in slots of %lld", (long long)tile->slot_bytes);
+        }
+        text_add_z(out, "\n");
+    }
+}
+
+static void explain_sync(const check_sync *sync, text_buffer *out) {
+    bool waits_groups = sync->groups_pending >= 0 && sync->statement->kind == TL_WAIT;
+    bool says_nothing = sync->joins_next_wait || (!sync->barrier_before && !waits_groups &&
+                                                  !sync->commits && !sync->uses_mbarrier);
+    if (says_nothing) return;
+    text_add_z(out, "  ");
+    tl_print_header(sync->statement, out);
+    text_add_z(out, ":");
+    if (sync->uses_mbarrier) text_add_z(out, " waits for the slot's mbarrier");
+    if (waits_groups) {
+        text_format(out, " all but the last %d cp.async groups have landed", sync->groups_pending);
+    }
+    if (sync->barrier_before) {
+        text_format(out, "%s %s", waits_groups ? ", then" : "",
+                    sync->is_warp_scope ? "a barrier of the warp" : "a barrier of the block");
+    }
+    if (sync->commits) text_add_z(out, " commits a cp.async group");
+    text_add_z(out, "\n");
+}
+
+static ftl_status explain_kernel(ftl_context *context, explain_arguments *a, tl_kernel *kernel) {
+    gpu target;
+    const gpu *known = NULL;
+    if (a->gpu_name || kernel->gpu.length) {
+        ftl_status status = compile_gpu_of(context, kernel, a->gpu_name, &target);
+        if (status) return status;
+        known = &target;
+    }
+    check_facts facts;
+    if (!check_code(kernel, known, &context->memory, &context->diags, &facts)) {
+        return compile_verdict(context);
+    }
+    text_format(&a->out, "kernel %.*s%s%.*s\n", STR_ARGS(kernel->name), known ? " for " : "",
+                STR_ARGS(known ? known->name : STR("")));
+    explain_shared(&facts, known, &a->out);
+    text_format(&a->out, "registers: about %d a thread\n", facts.registers_estimate);
+    text_format(&a->out, "hazard rules: %d runs, %d events, nothing found\n", facts.run_count,
+                facts.event_count);
+    text_add_z(&a->out, "synchronisation:\n");
+    for (int i = 0; i < facts.sync_count; i++) explain_sync(&facts.syncs[i], &a->out);
+    return FTL_OK;
+}
+
+static ftl_status explain_code(ftl_context *context, void *arguments) {
+    explain_arguments *a = arguments;
+    tl_program *program = compile_bind(context, a->source);
+    a->is_code = program && compile_is_code(program->first);
+    if (!program) return compile_verdict(context);
+    for (tl_kernel *k = a->is_code ? program->first : NULL; k; k = k->next) {
+        ftl_status status = explain_kernel(context, a, k);
+        if (status) return status;
+    }
+    return FTL_OK;
+}
+
+ftl_status ftl_explain(ftl_context *context, const ftl_source *source, const ftl_options *options,
+                       char **text) {
+    *text = NULL;
+    explain_arguments a = {.source = source, .gpu_name = options ? options->gpu : NULL};
+    text_init(&a.out, 16 << 20);
+    ftl_status status = compile_guarded(context, explain_code, &a);
+    if (!status && a.is_code) return compile_hand_over(context, &a.out, text);
+    text_done(&a.out);
+    return status ? status : compile_explain_sketch(context, source, options, text);
+}
+
+ftl_status ftl_passes(ftl_context *context, char **text) {
+    *text = NULL;
+    text_buffer out;
+    text_init(&out, 1 << 16);
+    text_add_z(&out, "passes\n");
+    for (const reason_pass_entry *pass = reason_pass_list(); pass->name; pass++) {
+        text_format(&out, "  %-16s %s\n", pass->name, pass->doc);
+    }
+    text_add_z(&out, "decisions that may be pinned, beside tile sizes\n");
+    for (const reason_pass_entry *pin = reason_pin_list(); pin->name; pin++) {
+        text_format(&out, "  %-16s %s\n", pin->name, pin->doc);
+    }
+    return compile_hand_over(context, &out, text);
+}

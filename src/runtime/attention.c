@@ -1,0 +1,274 @@
+/* Attention in one call: a table of loaded kernels by what they compute, filled on demand.
+ *
+ * Readers walk the table without a lock; a slot goes from NULL to its kernel once and never changes
+ * again. Writers hold a lock, so that two threads do not make the same kernel.
+ */
+#include "flashtl/attention.h"
+
+#include "flashtl/flashtl.h"
+#include "runtime/module.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 1024 }; /* a power of two; kernels in one process */
+
+/* What decides a kernel. Compared as bytes: set to zero before it is filled in. */
+typedef struct attention_key {
+    int32_t device, dtype, head_dim, value_dim, window;
+    bool causal, has_alibi, has_lse;
+    double softcap;
+} attention_key;
+
+typedef struct attention_kernel {
+    attention_key key;
+    ftl_module *module;
+} attention_kernel;
+
+struct attention_table {
+    mtx_t lock; /* held while a kernel is made */
+    _Atomic(attention_kernel *) slots[SLOTS];
+};
+
+attention_table *attention_table_new(void) {
+    attention_table *table = calloc(1, sizeof *table);
+    if (!table) return NULL;
+    if (mtx_init(&table->lock, mtx_plain) == thrd_success) return table;
+    free(table);
+    return NULL;
+}
+
+void attention_table_free(attention_table *table) {
+    if (!table) return;
+    for (int i = 0; i < SLOTS; i++) {
+        attention_kernel *kernel = atomic_load(&table->slots[i]);
+        if (kernel) ftl_module_free(kernel->module);
+        free(kernel);
+    }
+    mtx_destroy(&table->lock);
+    free(table);
+}
+
+static uint64_t hash_of(const attention_key *key) {
+    const unsigned char *bytes = (const unsigned char *)key;
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < sizeof *key; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+/* The kernel, or NULL with *slot where it belongs (-1: the table is full). */
+static attention_kernel *find(attention_table *table, const attention_key *key, int *slot) {
+    uint64_t start = hash_of(key);
+    for (int i = 0; i < SLOTS; i++) {
+        int at = (int)((start + (uint64_t)i) % SLOTS);
+        attention_kernel *kernel = atomic_load_explicit(&table->slots[at], memory_order_acquire);
+        *slot = at;
+        if (!kernel) return NULL;
+        if (memcmp(&kernel->key, key, sizeof *key) == 0) return kernel;
+    }
+    *slot = -1;
+    return NULL;
+}
+
+/* --- making a kernel ----------------------------------------------------------------------------
+ */
+
+/* The sketch, its options, and the GPU's description: all that decides the text. */
+typedef struct recipe {
+    const attention_key *key;
+    char gpu[64];
+    char *sketch, *gpu_text;
+    ftl_product *product;
+} recipe;
+
+static ftl_status write_sketch(ftl_context *context, recipe *r) {
+    const attention_key *key = r->key;
+    const char *settings[8];
+    char window[48], softcap[48];
+    int count = 0;
+    snprintf(window, sizeof window, "window=%d", key->window);
+    snprintf(softcap, sizeof softcap, "softcap=%.17g", key->softcap);
+    if (key->causal) settings[count++] = "causal";
+    if (key->has_alibi) settings[count++] = "alibi";
+    if (key->has_lse) settings[count++] = "lse";
+    if (key->window) settings[count++] = window;
+    if (key->softcap > 0) settings[count++] = softcap;
+    return ftl_sketch(context, "attention", settings, count, &r->sketch);
+}
+
+static ftl_status find_gpu(ftl_context *context, ftl_runtime *runtime, recipe *r) {
+    ftl_device device;
+    ftl_gpu gpu;
+    ftl_status status = ftl_device_describe(context, runtime, r->key->device, &device);
+    if (!status) {
+        status = ftl_gpu_for_device(context, device.name, 10 * device.major + device.minor,
+                                    device.multiprocessors, &gpu);
+    }
+    if (status) return status;
+    snprintf(r->gpu, sizeof r->gpu, "%s", gpu.name);
+    return ftl_gpu_text(context, gpu.name, &r->gpu_text);
+}
+
+static ftl_status build(ftl_context *context, void *user, const ftl_plan **plan,
+                        const char **cuda) {
+    recipe *r = user;
+    char d[24], dv[24];
+    snprintf(d, sizeof d, "%d", r->key->head_dim);
+    snprintf(dv, sizeof dv, "%d", r->key->value_dim);
+    const ftl_pin pins[] = {{"d", d}, {"dv", dv}};
+    ftl_options options = {
+        .gpu = r->gpu, .dtype = (ftl_type)r->key->dtype, .pins = pins, .pin_count = 2};
+    ftl_source source = {"<attention>", r->sketch, strlen(r->sketch)};
+    ftl_status status = ftl_build(context, &source, &options, &r->product);
+    if (status) return status;
+    *plan = r->product->kernels[0].plan;
+    *cuda = r->product->kernels[0].cuda;
+    return FTL_OK;
+}
+
+static ftl_status load(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
+                       ftl_module **out) {
+    recipe r = {.key = key};
+    text_buffer source;
+    text_init(&source, 1 << 20);
+    ftl_status status = find_gpu(context, runtime, &r);
+    if (!status) status = write_sketch(context, &r);
+    if (!status) {
+        text_format(&source, "dtype %d, d %d, dv %d\n", key->dtype, key->head_dim, key->value_dim);
+        text_add_z(&source, r.sketch);
+        text_add_z(&source, r.gpu_text);
+        status = module_load_source(context, runtime, text_str(&source), build, &r, out);
+    }
+    text_done(&source);
+    ftl_product_free(r.product);
+    ftl_free(r.sketch);
+    ftl_free(r.gpu_text);
+    return status;
+}
+
+/* Under the table's lock: makes the kernel unless another thread just did. */
+static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
+                       attention_kernel **out) {
+    attention_table *table = runtime->attention;
+    int slot;
+    *out = find(table, key, &slot);
+    if (*out) return FTL_OK;
+    if (slot < 0) {
+        return ftl_context_fail(context, FTL_NO_MEMORY, "more than %d kernels in one runtime",
+                                SLOTS);
+    }
+    attention_kernel *kernel = calloc(1, sizeof *kernel);
+    if (!kernel) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    kernel->key = *key;
+    ftl_status status = load(context, runtime, key, &kernel->module);
+    if (status) {
+        free(kernel);
+        return status;
+    }
+    atomic_store_explicit(&table->slots[slot], kernel, memory_order_release);
+    *out = kernel;
+    return FTL_OK;
+}
+
+/* --- the call
+ * ------------------------------------------------------------------------------------- */
+
+static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
+                           attention_key *key) {
+    if (!a || a->struct_bytes < sizeof *a) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the attention is null, or not begun with FTL_ATTENTION_INIT");
+    }
+    int64_t value_dim = a->value_dim ? a->value_dim : a->head_dim;
+    bool is_size = a->head_dim > 0 && a->head_dim <= 65536 && value_dim > 0 && value_dim <= 65536;
+    if (!is_size) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "head sizes must be from 1 to 65536, not %lld and %lld",
+                                (long long)a->head_dim, (long long)value_dim);
+    }
+    if (a->window < 0 || !(a->softcap >= 0) || !isfinite(a->softcap)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "window and softcap are 0 or positive");
+    }
+    ftl_status status = runtime_need_driver(context, runtime);
+    if (status) return status;
+    int device = 0;
+    status = runtime_cuda_status(context, &runtime->cuda, runtime->cuda.context_device(&device),
+                                 "find the current GPU");
+    if (status) return status;
+    memset(key, 0, sizeof *key);
+    key->device = device;
+    key->dtype = (int32_t)a->dtype;
+    key->head_dim = (int32_t)a->head_dim;
+    key->value_dim = (int32_t)value_dim;
+    key->window = a->window;
+    key->causal = a->causal;
+    key->has_alibi = a->alibi_slopes != 0;
+    key->has_lse = a->lse.address != 0;
+    key->softcap = a->softcap;
+    return FTL_OK;
+}
+
+static ftl_status find_kernel(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
+                              attention_kernel **out) {
+    attention_key key;
+    int slot;
+    ftl_status status = make_key(context, runtime, a, &key);
+    if (status) return status;
+    *out = find(runtime->attention, &key, &slot);
+    if (*out) return FTL_OK;
+    mtx_lock(&runtime->attention->lock);
+    status = make(context, runtime, &key, out);
+    mtx_unlock(&runtime->attention->lock);
+    return status;
+}
+
+ftl_status ftl_attention_prepare(ftl_context *context, ftl_runtime *runtime,
+                                 const ftl_attention *attention) {
+    attention_kernel *kernel;
+    return find_kernel(context, runtime, attention, &kernel);
+}
+
+/* A tensor (b, head; length, d). */
+static ftl_tensor matrix(const char *name, const ftl_attention_tensor *t, ftl_type type,
+                         int64_t batch, int64_t heads, int64_t length, int64_t d) {
+    return (ftl_tensor){.name = name,
+                        .address = t->address,
+                        .type = type,
+                        .axis_count = 4,
+                        .extents = {batch, heads, length, d},
+                        .strides = {t->batch_stride, t->head_stride, t->length_stride, 1}};
+}
+
+ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
+                                 void *stream) {
+    attention_kernel *kernel;
+    ftl_status status = find_kernel(context, runtime, a, &kernel);
+    if (status) return status;
+    int64_t d = a->head_dim, dv = kernel->key.value_dim;
+    ftl_tensor tensors[6] = {
+        matrix("Q", &a->q, a->dtype, a->batch, a->q_heads, a->q_len, d),
+        matrix("K", &a->k, a->dtype, a->batch, a->kv_heads, a->kv_len, d),
+        matrix("V", &a->v, a->dtype, a->batch, a->kv_heads, a->kv_len, dv),
+        matrix("O", &a->o, a->dtype, a->batch, a->q_heads, a->q_len, dv),
+    };
+    int32_t count = 4;
+    if (kernel->key.has_lse) {
+        tensors[count] = matrix("lse", &a->lse, FTL_F32, a->batch, a->q_heads, a->q_len, 1);
+        tensors[count++].axis_count = 3;
+    }
+    if (kernel->key.has_alibi) {
+        tensors[count++] = (ftl_tensor){.name = "slope",
+                                        .address = a->alibi_slopes,
+                                        .type = FTL_F32,
+                                        .axis_count = 1,
+                                        .extents = {a->q_heads},
+                                        .strides = {1}};
+    }
+    ftl_scalar scale = {"scale", a->scale > 0 || a->scale < 0 ? a->scale : 1 / sqrt((double)d)};
+    ftl_arguments arguments = {tensors, count, &scale, 1};
+    return ftl_module_launch(context, kernel->module, &arguments, stream);
+}
