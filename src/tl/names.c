@@ -45,6 +45,7 @@ tl_symbol *names_new(names_binder *b, tl_symbol_kind kind, str name, diag_range 
                      tl_statement *s) {
     tl_symbol *symbol = arena_new(b->memory, tl_symbol);
     symbol->kind = kind;
+    symbol->position = b->symbols.count;
     symbol->name = name;
     symbol->declared = range;
     symbol->statement = s;

@@ -40,6 +40,7 @@ typedef struct tl_tile {
 
 struct tl_symbol {
     tl_symbol_kind kind;
+    int position;              /* in tl_kernel.symbols: for tables with an entry per symbol */
     str name;
     diag_range declared;       /* where; {0, 0} for what a sketch brings into being */
     tl_statement *statement;   /* that declares it; NULL as above */
