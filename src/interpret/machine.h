@@ -1,0 +1,185 @@
+/* What the files of the interpreter share. */
+#ifndef FLASHTL_INTERPRET_MACHINE_H
+#define FLASHTL_INTERPRET_MACHINE_H
+
+#include "interpret/interpret.h"
+
+enum {
+    MACHINE_AXES_MAX = 2,             /* of a tile */
+    MACHINE_TILE_ELEMENTS = 1 << 26,  /* most of one tile */
+    MACHINE_LANES_MAX = 1 << 16,      /* columns of a tile */
+    MACHINE_SCRATCH_VECTORS = 96,     /* a statement's intermediate rows */
+};
+
+/* --- memory ------------------------------------------------------------------------------------- */
+
+/* A parameter with its tensor. Outputs remember which statement wrote each element. */
+typedef struct machine_tensor {
+    const tl_symbol *symbol;
+    interpret_tensor memory;
+    convert_format rounding; /* on a store, before the memory's own format */
+    uint16_t *writers;       /* 0: nobody; else statement number + 1, in a dense row-major map */
+    int64_t element_count;
+    bool is_reported;        /* one finding of a kind per tensor is enough */
+} machine_tensor;
+
+/* --- tiles -------------------------------------------------------------------------------------- */
+
+/* The part of axis i that an executor owns: elements [first[i], end[i]). */
+typedef struct tile_share {
+    int64_t first[MACHINE_AXES_MAX], end[MACHINE_AXES_MAX];
+} tile_share;
+
+/* A matrix or vector of doubles, row-major. A vector has one axis and columns = 1. */
+typedef struct tile {
+    double *data;
+    int axis_count;
+    str index[MACHINE_AXES_MAX];
+    int64_t count[MACHINE_AXES_MAX]; /* extent; 1 behind axis_count */
+    int64_t start[MACHINE_AXES_MAX]; /* where it lies on its axes */
+    bool has_start[MACHINE_AXES_MAX];
+    bool is_defined;
+    const tl_statement *writer;
+    convert_format format;           /* of storage; F64 in EXACT */
+    int64_t capacity;                /* elements that 'data' holds */
+} tile;
+
+/* --- values ------------------------------------------------------------------------------------- */
+
+/* Values of one row of a tile, or of one value in all lanes. */
+typedef enum lanes_kind { LANES_ONE, LANES_RAMP, LANES_MANY } lanes_kind;
+
+typedef struct lanes {
+    lanes_kind kind;
+    double value;        /* ONE; RAMP: the first, each next is 1 more */
+    const double *items; /* MANY */
+} lanes;
+
+typedef struct machine machine;
+typedef struct scope scope;
+
+/* Gives the tile that a bound name means, for reading; reports and returns NULL when it can't be. */
+typedef const tile *scope_tile(scope *s, const tl_expr *name, const tl_statement *at);
+
+/* What names mean to one executor (or to a sketch). */
+struct scope {
+    machine *machine;
+    tl_value *values; /* by symbol position */
+    bool *has_value;
+    scope_tile *tile_of;
+    void *owner;
+    const tl_statement *at; /* the statement being executed */
+
+    /* The element a row of lanes stands for: values of index symbols, by symbol position. */
+    lanes *indices;
+    bool *has_index;
+};
+
+struct machine {
+    tl_kernel *kernel;
+    const interpret_request *request;
+    arena *memory;
+    diag_list *diags;
+    bool is_exact;
+    machine_tensor *tensors; /* by symbol position; data NULL for other symbols */
+    tl_value *launch_values; /* sizes and scalars, by symbol position */
+    bool *has_launch_value;
+    double *scratch; /* vectors of 'scratch_width' lanes */
+    int scratch_width, scratch_used;
+    double *pack;
+    int64_t pack_count;
+    const tl_statement **statements; /* by number */
+    int statement_count;
+    int last_number; /* of machine_statement_number */
+    int64_t steps, most_steps, tiles_run, tiles_total;
+    bool has_failed; /* stop: a finding that makes going on pointless */
+};
+
+/* --- interpret.c -------------------------------------------------------------------------------- */
+
+void *machine_block(machine *m, size_t count, size_t bytes); /* zeroed; belongs to the arena */
+void machine_reserve(machine *m, int64_t width);   /* scratch vectors of that many lanes */
+double *machine_pack(machine *m, int64_t count);   /* room until the next call; NULL: reported */
+bool machine_step(machine *m, const tl_statement *s);        /* false when steps ran out */
+int machine_statement_number(machine *m, const tl_statement *s);
+/* Reports at 's' and stops the run. */
+#define machine_stop(m, id, range, ...)                                                            \
+    ((m)->has_failed = true,                                                                       \
+     diag_add((m)->diags, (id), (range), (const str[]){__VA_ARGS__, {NULL, 0}}))
+
+/* --- value.c ------------------------------------------------------------------------------------ */
+
+void scope_init(scope *s, machine *m);
+void scope_set(scope *s, const tl_symbol *symbol, int64_t value);
+void scope_set_value(scope *s, const tl_symbol *symbol, tl_value value);
+/* A value that is the same for all elements; false, with a report, when it has none. */
+bool scope_integer(scope *s, const tl_expr *e, int64_t *value);
+bool scope_value(scope *s, const tl_expr *e, tl_value *value);
+bool scope_evaluate(scope *s, const tl_expr *e, tl_value *value); /* silent */
+
+/* Binds index names to a tile's axes, evaluates, unbinds. 'width' lanes; lanes with active[i] = 0 may
+ * hold anything and touch no memory (NULL: all are active).
+ */
+void scope_bind_axis(scope *s, str index, lanes at);
+void scope_unbind_axis(scope *s, str index);
+bool scope_lanes(scope *s, const tl_expr *e, const tile *of, int64_t row, int width,
+                 const uint8_t *active, lanes *out);
+/* The same for the lanes [first, first + width) of a row of the tile 'of'. */
+bool scope_lanes_at(scope *s, const tl_expr *e, const tile *of, int64_t row, int64_t first,
+                    int width, lanes *out);
+double *machine_vector(machine *m); /* NULL, with a report, when there are none left */
+const double *lanes_items(machine *m, lanes values, int width); /* as an array */
+
+/* --- memory.c ----------------------------------------------------------------------------------- */
+
+/* Elements of a tensor or view at 'at' (a lane vector per axis). Outside of a view's axes, and at
+ * negative indices, they are 0; an index behind a tensor's end is reported.
+ */
+bool memory_read(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                 const uint8_t *active, double *out, diag_range range);
+bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                  const double *values, bool accumulates, const tl_statement *writer);
+/* The same, but what lies behind the end of the tensor's own axes is 0 as well: a tile's ragged end. */
+bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                         double *out, diag_range range);
+bool memory_read_one(scope *s, const tl_symbol *symbol, const int64_t *at, double *out,
+                     diag_range range);
+/* Elements of Outputs that nobody wrote. */
+void memory_check_written(machine *m);
+/* The extent of an axis of a tensor or view. */
+bool memory_extent(scope *s, const tl_axes *axes, int i, int64_t *extent);
+
+/* --- tile.c ------------------------------------------------------------------------------------- */
+
+void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const str *index);
+int64_t tile_size(const tile *t);
+tile_share tile_whole(const tile *t);
+void tile_round(machine *m, tile *t, const tile_share *share, convert_format format);
+
+/* Copies between tile and global memory: entry i of 'at' is the fixed index of the tensor's axis i,
+ * or, where axis_of[i] >= 0, that axis of the tile.
+ */
+typedef struct tile_view {
+    const tl_symbol *tensor;
+    int axis_of[TL_AXES_MAX];
+    int64_t fixed[TL_AXES_MAX];
+} tile_view;
+bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view, diag_range range);
+bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_view *view,
+                bool accumulates, const tl_statement *writer);
+
+/* One Compute on tiles. Operands that are tiles come through the scope; the target has its shape. */
+bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a, bool a_turned,
+                  const tile *b, bool b_turned, bool accumulates);
+bool tile_elementwise(scope *s, const tl_statement *at, tile *target, const tile_share *share,
+                      bool accumulates);
+bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_share *share,
+                 const tile *from, bool is_turned, bool accumulates);
+bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share *share);
+
+/* --- sketch.c, code.c --------------------------------------------------------------------------- */
+
+bool sketch_run(machine *m);
+bool code_run(machine *m);
+
+#endif

@@ -1,0 +1,697 @@
+/* Sketches, literally: one tile of the outputs after the other, statement by statement. */
+#include "interpret/sketch.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- where axes lie ----------------------------------------------------------------------------- */
+
+/* The grid's walk over blocks of this length, if the sketch has got one. */
+static bool grid_position(sketch *k, const tl_expr *extent, int64_t *start, int64_t *size) {
+    for (tl_statement *s = k->m->kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_GRID) continue;
+        for (int i = 0; i < s->grid.count; i++) {
+            const tl_walk *walk = &s->grid.items[i];
+            const tl_expr *e = walk->extent;
+            bool is_ceil = e->kind == TL_CALL && e->function == TL_FUNCTION_CEIL;
+            if (is_ceil) e = e->items[0];
+            bool is_blocks = e->kind == TL_BINARY && e->operator == TL_OVER;
+            if (!is_blocks || !tl_expr_equal(e->left, extent)) continue;
+            int64_t value = k->scope.values[walk->symbol->position].integer;
+            if (!scope_integer(&k->scope, e->right, size)) return false;
+            *start = value * *size;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start, int64_t *count) {
+    (void)index;
+    int64_t length, size;
+    if (!scope_integer(&k->scope, extent, &length)) return false;
+    *start = 0;
+    *count = length;
+    bool is_found = false;
+    for (int i = k->loop_count - 1; i >= 0 && !is_found; i--) {
+        const sketch_loop *loop = &k->loops[i];
+        if (!loop->length || !tl_expr_equal(loop->length, extent)) continue;
+        size = loop->size ? loop->size : 1;
+        *start = loop->value * size;
+        is_found = true;
+    }
+    if (!is_found) is_found = grid_position(k, extent, start, &size);
+    if (k->m->has_failed) return false;
+    if (is_found) *count = size;
+    if (*count > length - *start) *count = length - *start;
+    if (*count < 0) *count = 0;
+    return true;
+}
+
+/* The index on an axis before the matrix: a loop's in steps of one, else the tile's own. */
+static bool fixed_index(sketch *k, const tl_axes *axes, int i, int64_t *at) {
+    const tl_axis *axis = &axes->items[i];
+    bool is_name = tl_axis_index(axes, i).length > 0;
+    for (int l = k->loop_count - 1; l >= 0 && is_name; l--) {
+        const sketch_loop *loop = &k->loops[l];
+        if (!loop->length || loop->size || !tl_expr_equal(loop->length, axis->extent)) continue;
+        *at = loop->value;
+        return true;
+    }
+    if (axis->is_bare) {
+        const tl_symbol *index = tl_find_index(k->m->kernel, tl_axis_index(axes, i));
+        if (index && k->scope.has_value[index->position]) {
+            *at = k->scope.values[index->position].integer;
+            return true;
+        }
+    }
+    return scope_integer(&k->scope, axis->coordinate, at);
+}
+
+static void take_place(tile *t, int axis, str index, int64_t start) {
+    t->index[axis] = index;
+    t->start[axis] = start;
+    t->has_start[axis] = true;
+}
+
+bool sketch_shape(sketch *k, tile *t, const tl_tile *known, diag_range range) {
+    if (!known || known->axis_count < 1 || known->axis_count > MACHINE_AXES_MAX) {
+        machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, range,
+                     STR("a tile whose axes are not known, or more than two"));
+        return false;
+    }
+    int64_t start[MACHINE_AXES_MAX], count[MACHINE_AXES_MAX];
+    str index[MACHINE_AXES_MAX];
+    for (int i = 0; i < known->axis_count; i++) {
+        index[i] = known->axes[i].index;
+        const tl_symbol *symbol = tl_find_index(k->m->kernel, index[i]);
+        if (!symbol || !sketch_position(k, index[i], symbol->extent, &start[i], &count[i])) {
+            return false;
+        }
+    }
+    tile_shape(k->m, t, known->axis_count, count, index);
+    for (int i = 0; i < known->axis_count; i++) take_place(t, i, index[i], start[i]);
+    return !k->m->has_failed;
+}
+
+/* --- Copy --------------------------------------------------------------------------------------- */
+
+/* An entry of `in coordinate [...]`: the tile's begin on that axis and its size. */
+static bool spot_position(sketch *k, const tl_statement *s, const tl_axes *axes, int axis,
+                          int shape_at, int64_t *start, int64_t *count) {
+    const tl_place *place = &s->copy.place;
+    const tl_exprs *shape = &s->copy.shape;
+    int64_t length, at, size;
+    const tl_expr *extent = axes->items[axis].extent;
+    bool is_said = place->is_given && axis < place->count && place->items[axis].is_block;
+    if (!is_said) {
+        bool is_whole = place->is_given;
+        if (!is_whole) return sketch_position(k, tl_axis_index(axes, axis), extent, start, count);
+        *start = 0;
+        return scope_integer(&k->scope, extent, count);
+    }
+    if (!scope_integer(&k->scope, extent, &length)) return false;
+    if (!scope_integer(&k->scope, place->items[axis].at, &at)) return false;
+    if (shape_at < shape->count) {
+        if (!scope_integer(&k->scope, shape->items[shape_at], &size)) return false;
+    } else {
+        /* as large as the block of that axis is anyway */
+        int64_t unused;
+        size = length;
+        for (int i = k->loop_count - 1; i >= 0; i--) {
+            const sketch_loop *loop = &k->loops[i];
+            if (!loop->length || !tl_expr_equal(loop->length, extent)) continue;
+            size = loop->size ? loop->size : 1;
+            break;
+        }
+        if (size == length) grid_position(k, extent, &unused, &size);
+    }
+    *start = at * size;
+    *count = size < length - *start ? size : length - *start;
+    return !k->m->has_failed;
+}
+
+/* The view of a Copy's tensor at this place; fills in the tile's begin and extents. */
+static bool copy_view(sketch *k, const tl_statement *s, const tl_symbol *tensor, tile_view *view,
+                      int64_t *start, int64_t *count, str *index, int *axis_count) {
+    const tl_axes *axes = tensor->axes;
+    int positions[TL_AXES_MAX];
+    *axis_count = tl_copy_axes(s, axes, positions);
+    if (*axis_count < 1 || *axis_count > MACHINE_AXES_MAX) {
+        machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, s->range, STR("tiles of more than two axes"));
+        return false;
+    }
+    *view = (tile_view){.tensor = tensor};
+    int next = 0;
+    for (int i = 0; i < axes->count; i++) {
+        bool is_tile = next < *axis_count && positions[next] == i;
+        view->axis_of[i] = is_tile ? next : -1;
+        if (is_tile) {
+            index[next] = tl_axis_index(axes, i);
+            if (!spot_position(k, s, axes, i, next, &start[next], &count[next])) return false;
+            next++;
+            continue;
+        }
+        const tl_place *place = &s->copy.place;
+        bool is_said = place->is_given && i < place->count;
+        bool is_found = is_said ? scope_integer(&k->scope, place->items[i].at, &view->fixed[i])
+                                : fixed_index(k, axes, i, &view->fixed[i]);
+        if (!is_found) return false;
+    }
+    return true;
+}
+
+static convert_format format_of(const sketch *k, const tl_expr *name, tl_type otherwise) {
+    if (k->m->is_exact) return CONVERT_F64;
+    const tl_tile *t = tl_tile_of(name);
+    tl_type type = t && t->type != TL_OPEN ? t->type : otherwise;
+    return interpret_format(type);
+}
+
+static bool load(sketch *k, const tl_statement *s, const tl_symbol *tensor, tile *t) {
+    tile_view view;
+    int64_t start[MACHINE_AXES_MAX], count[MACHINE_AXES_MAX];
+    str index[MACHINE_AXES_MAX];
+    int axis_count;
+    if (!copy_view(k, s, tensor, &view, start, count, index, &axis_count)) return false;
+    tile_shape(k->m, t, axis_count, count, index);
+    for (int i = 0; i < axis_count; i++) take_place(t, i, index[i], start[i]);
+    t->format = CONVERT_F64; /* what stands in memory needs no rounding */
+    t->is_defined = true;
+    t->writer = s;
+    tile_share share = tile_whole(t);
+    return !k->m->has_failed && tile_load(&k->scope, t, &share, &view, s->range);
+}
+
+static bool store(sketch *k, const tl_statement *s, const tl_symbol *tensor, const tl_expr *what) {
+    const tile *t = sketch_tile(&k->scope, what, s);
+    if (!t || k->is_silent) return t != NULL;
+    tile_view view;
+    int64_t start[MACHINE_AXES_MAX], count[MACHINE_AXES_MAX];
+    str index[MACHINE_AXES_MAX];
+    int axis_count;
+    if (!copy_view(k, s, tensor, &view, start, count, index, &axis_count)) return false;
+    tile placed = *t;
+    for (int i = 0; i < axis_count; i++) {
+        if (i < t->axis_count && t->count[i] == count[i]) {
+            placed.start[i] = start[i];
+            continue;
+        }
+        machine_stop(k->m, DIAG_INTERPRET_COUNTS, s->range, index[i],
+                     str_format(k->m->memory, "%lld", (long long)t->count[i]),
+                     str_format(k->m->memory, "%lld", (long long)count[i]));
+        return false;
+    }
+    tile_share share = tile_whole(&placed);
+    bool accumulates = s->copy.target_kind == TL_ACCUMULATE;
+    return tile_store(&k->scope, &placed, &share, &view, accumulates, s);
+}
+
+static tile *own_tile(sketch *k, const tl_expr *name) {
+    return &k->tiles[name->symbol->position];
+}
+
+static bool copy(sketch *k, const tl_statement *s) {
+    tl_end source = tl_copy_source(s), target = tl_copy_target(s);
+    const tl_expr *into = s->copy.target ? s->copy.target : s->copy.what;
+    if (!source.symbol || !target.symbol) return false;
+    if (target.space == TL_GLOBAL) return store(k, s, target.symbol, s->copy.what);
+    if (source.space == TL_GLOBAL) return load(k, s, source.symbol, own_tile(k, into));
+    const tile *from = sketch_tile(&k->scope, s->copy.what, s);
+    tile *to = own_tile(k, into);
+    if (!from || from == to) return from != NULL;
+    tile_shape(k->m, to, from->axis_count, from->count, from->index);
+    if (k->m->has_failed) return false;
+    memcpy(to->data, from->data, (size_t)tile_size(from) * sizeof *from->data);
+    for (int i = 0; i < from->axis_count; i++) {
+        to->start[i] = from->start[i];
+        to->has_start[i] = from->has_start[i];
+    }
+    to->format = format_of(k, into, TL_OPEN);
+    to->is_defined = true;
+    to->writer = s;
+    return true;
+}
+
+/* --- operands ----------------------------------------------------------------------------------- */
+
+/* A view of something that was copied: the elements it names, read where they come from. */
+static bool read_part(sketch *k, const tl_expr *name, tile *t) {
+    if (!sketch_shape(k, t, tl_tile_of(name), name->range)) return false;
+    const tl_symbol *symbol = name->symbol;
+    tile_view view = {.tensor = symbol};
+    int begin = tl_matrix_begin(symbol->axes);
+    for (int i = 0; i < symbol->axes->count; i++) {
+        view.axis_of[i] = i >= begin ? i - begin : -1;
+        if (i < begin && !fixed_index(k, symbol->axes, i, &view.fixed[i])) return false;
+    }
+    t->format = CONVERT_F64;
+    tile_share share = tile_whole(t);
+    return tile_load(&k->scope, t, &share, &view, name->range);
+}
+
+const tile *sketch_tile(scope *s, const tl_expr *name, const tl_statement *at) {
+    (void)at;
+    sketch *k = s->owner;
+    tile *t = own_tile(k, name);
+    const tl_tile *known = tl_tile_of(name);
+    if (!t->is_defined && known && known->part_of) {
+        return read_part(k, name, t) ? t : NULL;
+    }
+    if (t->is_defined) return t;
+    machine_stop(k->m, DIAG_INTERPRET_POISON, name->range, name->text);
+    return NULL;
+}
+
+/* --- Compute ------------------------------------------------------------------------------------ */
+
+static void shape_like(sketch *k, tile *t, const tile *like, bool turned) {
+    int64_t count[MACHINE_AXES_MAX];
+    str index[MACHINE_AXES_MAX];
+    for (int i = 0; i < like->axis_count; i++) {
+        int from = turned ? like->axis_count - 1 - i : i;
+        count[i] = like->count[from];
+        index[i] = like->index[from];
+    }
+    tile_shape(k->m, t, like->axis_count, count, index);
+    for (int i = 0; i < like->axis_count; i++) {
+        int from = turned ? like->axis_count - 1 - i : i;
+        t->start[i] = like->start[from];
+        t->has_start[i] = like->has_start[from];
+    }
+}
+
+static void take_axis(tile *t, int to, const tile *from, int axis) {
+    t->start[to] = from->start[axis];
+    t->has_start[to] = from->has_start[axis];
+}
+
+static bool shape_product(sketch *k, const tl_compute *c, tile *t, const tile **a, const tile **b) {
+    *a = sketch_tile(&k->scope, c->operands[0].value, NULL);
+    *b = *a ? sketch_tile(&k->scope, c->operands[1].value, NULL) : NULL;
+    if (!*a || !*b) return false;
+    bool ta = c->operands[0].is_transposed, tb = c->operands[1].is_transposed;
+    int row = ta, column = !tb;
+    if ((*a)->count[!ta] != (*b)->count[tb]) {
+        machine_stop(k->m, DIAG_INTERPRET_COUNTS, c->operands[1].range, (*b)->index[tb],
+                     str_format(k->m->memory, "%lld", (long long)(*b)->count[tb]),
+                     str_format(k->m->memory, "%lld", (long long)(*a)->count[!ta]));
+        return false;
+    }
+    int64_t count[2] = {(*a)->count[row], (*b)->count[column]};
+    str index[2] = {(*a)->index[row], (*b)->index[column]};
+    tile_shape(k->m, t, 2, count, index);
+    take_axis(t, 0, *a, row);
+    take_axis(t, 1, *b, column);
+    return !k->m->has_failed;
+}
+
+static bool shape_reduction(sketch *k, const tl_compute *c, tile *t, const tile **from) {
+    *from = sketch_tile(&k->scope, c->operands[0].value, NULL);
+    if (!*from) return false;
+    int kept = c->operands[0].is_transposed ? 1 : 0;
+    tile_shape(k->m, t, 1, &(*from)->count[kept], &(*from)->index[kept]);
+    take_axis(t, 0, *from, kept);
+    return !k->m->has_failed;
+}
+
+static bool shape_elementwise(sketch *k, const tl_compute *c, tile *t) {
+    const tile *widest = NULL;
+    bool is_turned = false;
+    for (int i = 0; i < c->operand_count; i++) {
+        const tl_expr *e = c->operands[i].value;
+        if (e->kind != TL_NAME || !tl_tile_of(e)) continue;
+        const tile *operand = sketch_tile(&k->scope, e, NULL);
+        if (!operand) return false;
+        if (widest && operand->axis_count <= widest->axis_count) continue;
+        widest = operand;
+        is_turned = c->operands[i].is_transposed;
+    }
+    if (!widest) return sketch_shape(k, t, tl_tile_of(c->target), c->target->range);
+    shape_like(k, t, widest, is_turned);
+    return !k->m->has_failed;
+}
+
+/* An accumulator starts at zero unless given a value; a maximum, below everything. */
+static void start_accumulator(const tl_compute *c, tile *fresh, const tile *old) {
+    size_t count = (size_t)tile_size(fresh);
+    if (old->is_defined) {
+        memcpy(fresh->data, old->data, count * sizeof *fresh->data);
+        return;
+    }
+    double start = c->operation == TL_ROW_MAX ? -INFINITY : 0;
+    for (size_t i = 0; i < count; i++) fresh->data[i] = start;
+}
+
+static bool same_shape(sketch *k, const tile *fresh, const tile *old, const tl_expr *name) {
+    for (int i = 0; i < 2; i++) {
+        if (fresh->count[i] == old->count[i]) continue;
+        machine_stop(k->m, DIAG_INTERPRET_COUNTS, name->range, fresh->index[i < fresh->axis_count ? i : 0],
+                     str_format(k->m->memory, "%lld", (long long)old->count[i]),
+                     str_format(k->m->memory, "%lld", (long long)fresh->count[i]));
+        return false;
+    }
+    return true;
+}
+
+static bool run_operation(sketch *k, const tl_statement *s, tile *fresh, const tile *old,
+                          bool accumulates) {
+    const tl_compute *c = &s->compute;
+    const tile *a = NULL, *b = NULL;
+    bool is_shaped = false;
+    tl_shape_rule rule = tl_operation_shape(c->operation);
+    if (rule == TL_SHAPE_PRODUCT) is_shaped = shape_product(k, c, fresh, &a, &b);
+    else if (rule == TL_SHAPE_REDUCTION) is_shaped = shape_reduction(k, c, fresh, &a);
+    else is_shaped = shape_elementwise(k, c, fresh);
+    if (!is_shaped) return false;
+    if (accumulates) {
+        if (old->is_defined && !same_shape(k, fresh, old, c->target)) return false;
+        start_accumulator(c, fresh, old);
+    }
+    tile_share share = tile_whole(fresh);
+    if (rule == TL_SHAPE_PRODUCT) {
+        return tile_product(&k->scope, fresh, &share, a, c->operands[0].is_transposed, b,
+                            c->operands[1].is_transposed, accumulates);
+    }
+    if (rule == TL_SHAPE_REDUCTION) {
+        return tile_reduce(&k->scope, c->operation, fresh, &share, a, c->operands[0].is_transposed,
+                           accumulates);
+    }
+    return tile_elementwise(&k->scope, s, fresh, &share, accumulates);
+}
+
+/* Masks in place; `Mask S ... and get T` writes T. */
+static bool mask(sketch *k, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    const tile *from = sketch_tile(&k->scope, c->operands[0].value, s);
+    if (!from) return false;
+    tile *to = own_tile(k, c->target ? c->target : c->operands[0].value);
+    if (to != from) {
+        shape_like(k, to, from, false);
+        if (k->m->has_failed) return false;
+        memcpy(to->data, from->data, (size_t)tile_size(from) * sizeof *to->data);
+        to->is_defined = true;
+        to->writer = s;
+    }
+    tile_share share = tile_whole(to);
+    return tile_mask(&k->scope, s, to, &share);
+}
+
+bool sketch_compute(sketch *k, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    k->scope.at = s;
+    if (c->operation == TL_MASK) return mask(k, s);
+    if (c->operation == TL_SOFTMAX) return sketch_softmax_run(k, s);
+    tile *target = own_tile(k, c->target);
+    tile fresh = k->tiles[k->m->kernel->symbol_count]; /* the spare one */
+    bool accumulates = c->target_kind == TL_ACCUMULATE;
+    fresh.format = format_of(k, c->target, TL_F32);
+    if (!run_operation(k, s, &fresh, target, accumulates)) return false;
+    fresh.is_defined = true;
+    fresh.writer = s;
+    k->tiles[k->m->kernel->symbol_count] = *target;
+    *target = fresh;
+    return true;
+}
+
+/* --- blocks and loops --------------------------------------------------------------------------- */
+
+static bool run_if(sketch *k, const tl_statement *s) {
+    tl_value value;
+    k->scope.at = s;
+    if (!scope_value(&k->scope, s->branch.condition, &value)) return false;
+    bool holds = value.is_real ? value.real != 0 : value.integer != 0;
+    return !holds || sketch_block(k, (tl_block *)&s->branch.body);
+}
+
+static void enter_loop(sketch *k, const tl_statement *s) {
+    for (int i = 0; i < k->m->kernel->symbol_count; i++) {
+        if (k->zero_loops[i] == s) k->tiles[i].is_defined = false;
+    }
+}
+
+/* An accumulator of a loop that never ran holds what it started with. */
+static bool leave_loop(sketch *k, const tl_statement *s) {
+    for (int i = 0; i < k->m->kernel->symbol_count; i++) {
+        tile *t = &k->tiles[i];
+        if (k->zero_loops[i] != s || t->is_defined) continue;
+        const tl_symbol *symbol = k->m->kernel->symbols[i];
+        if (!sketch_shape(k, t, &symbol->in_register, s->range)) return false;
+        double start = k->starts_low[i] ? -INFINITY : 0;
+        for (int64_t e = 0; e < tile_size(t); e++) t->data[e] = start;
+        t->is_defined = true;
+        t->writer = s;
+    }
+    return true;
+}
+
+bool sketch_loop_once(sketch *k, const tl_statement *s) {
+    if (k->loop_count == SKETCH_LOOPS_MAX) return false;
+    sketch_loop *loop = &k->loops[k->loop_count];
+    *loop = (sketch_loop){.statement = s};
+    const tl_expr *size;
+    int64_t from, to, length;
+    if (tl_loop_walks(s, &loop->length, &size) && size) {
+        bool is_open = size->kind == TL_NAME && size->symbol &&
+                       size->symbol->kind == TL_SYMBOL_OPEN &&
+                       !k->m->has_launch_value[size->symbol->position];
+        if (is_open) {
+            /* Any size will do: the whole axis. */
+            if (!scope_integer(&k->scope, loop->length, &length)) return false;
+            scope_set(&k->scope, size->symbol, length > 0 ? length : 1);
+        }
+        if (!scope_integer(&k->scope, size, &loop->size)) return false;
+    }
+    if (!scope_integer(&k->scope, s->loop.from, &from)) return false;
+    if (!scope_integer(&k->scope, s->loop.to, &to)) return false;
+    enter_loop(k, s);
+    k->loop_count++;
+    bool is_done = true;
+    for (int64_t i = from; i < to && is_done; i++) {
+        loop->value = i;
+        scope_set(&k->scope, s->loop.symbol, i);
+        is_done = machine_step(k->m, s) && sketch_block(k, (tl_block *)&s->loop.body);
+    }
+    k->loop_count--;
+    return is_done && leave_loop(k, s);
+}
+
+static bool run_lets(sketch *k, const tl_statement *s) {
+    for (int i = 0; i < s->let.count && s->parent; i++) {
+        const tl_binding *binding = &s->let.items[i];
+        tl_value value;
+        if (!scope_evaluate(&k->scope, binding->value, &value)) continue; /* depends on elements */
+        scope_set_value(&k->scope, binding->symbol, value);
+    }
+    return true;
+}
+
+bool sketch_block(sketch *k, tl_block *block) {
+    for (tl_statement *s = block->first; s; s = s->next) {
+        if (!machine_step(k->m, s)) return false;
+        bool is_done = true;
+        switch (s->kind) {
+        case TL_COPY: is_done = copy(k, s); break;
+        case TL_COMPUTE: is_done = sketch_compute(k, s); break;
+        case TL_FOR: is_done = sketch_loop_passes(k, s); break;
+        case TL_IF: is_done = run_if(k, s); break;
+        case TL_LET: is_done = run_lets(k, s); break;
+        case TL_RESHAPE: is_done = sketch_tile(&k->scope, s->reshape.what, s) != NULL; break;
+        default: break; /* Wait and Release have nothing to do: everything is at once */
+        }
+        k->m->scratch_used = 0;
+        if (!is_done) return false;
+    }
+    return true;
+}
+
+/* --- where accumulators start ------------------------------------------------------------------- */
+
+static bool mentions(const tl_expr *e, const tl_symbol *symbol) {
+    if (!e) return false;
+    if (e->symbol == symbol) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (mentions(e->items[i], symbol)) return true;
+    }
+    return mentions(e->left, symbol) || mentions(e->right, symbol);
+}
+
+typedef enum use_kind { USE_NONE, USE_ACCUMULATE, USE_OTHER } use_kind;
+
+static use_kind use_of(const tl_statement *s, const tl_symbol *symbol) {
+    if (s->kind == TL_COPY) {
+        bool is_used = s->copy.what->symbol == symbol || mentions(s->copy.target, symbol);
+        return is_used ? USE_OTHER : USE_NONE;
+    }
+    if (s->kind == TL_IF) return mentions(s->branch.condition, symbol) ? USE_OTHER : USE_NONE;
+    if (s->kind != TL_COMPUTE) return USE_NONE;
+    const tl_compute *c = &s->compute;
+    for (int i = 0; i < c->operand_count; i++) {
+        if (mentions(c->operands[i].value, symbol)) return USE_OTHER;
+    }
+    if (mentions(c->condition, symbol) || mentions(c->maximum, symbol) || mentions(c->sum, symbol)) {
+        return USE_OTHER;
+    }
+    if (!c->target || c->target->symbol != symbol) return USE_NONE;
+    return c->target_kind == TL_ACCUMULATE ? USE_ACCUMULATE : USE_OTHER;
+}
+
+static bool is_inside(const tl_statement *s, const tl_statement *loop) {
+    while (s && s != loop) s = s->parent;
+    return s != NULL;
+}
+
+/* The outermost loop that holds all accumulates of a tile and no other use of it. */
+static const tl_statement *zero_loop(const machine *m, const tl_symbol *symbol, bool *starts_low) {
+    const tl_statement *first = NULL, *found = NULL;
+    for (int i = 0; i < m->statement_count && !first; i++) {
+        if (use_of(m->statements[i], symbol) == USE_ACCUMULATE) first = m->statements[i];
+    }
+    *starts_low = first && first->compute.operation == TL_ROW_MAX;
+    for (const tl_statement *loop = first; loop; loop = loop->parent) {
+        if (loop->kind != TL_FOR) continue;
+        bool fits = true;
+        for (int i = 0; i < m->statement_count && fits; i++) {
+            use_kind use = use_of(m->statements[i], symbol);
+            bool inside = use != USE_NONE && is_inside(m->statements[i], loop);
+            fits = use == USE_NONE || (use == USE_ACCUMULATE) == inside;
+        }
+        if (fits) found = loop;
+    }
+    return found;
+}
+
+/* A tile that is also given a value somewhere starts with that one. */
+static bool is_given_value(const machine *m, const tl_symbol *symbol) {
+    for (int i = 0; i < m->statement_count; i++) {
+        const tl_expr *written = tl_written_name(m->statements[i]);
+        bool is_accumulate = m->statements[i]->kind == TL_COMPUTE &&
+                             m->statements[i]->compute.target_kind == TL_ACCUMULATE;
+        if (!written || written->symbol != symbol || is_accumulate) continue;
+        bool in_place = m->statements[i]->kind == TL_COMPUTE &&
+                        use_of(m->statements[i], symbol) == USE_OTHER &&
+                        mentions(m->statements[i]->compute.operands[0].value, symbol);
+        if (!in_place) return true;
+    }
+    return false;
+}
+
+/* --- the grid ----------------------------------------------------------------------------------- */
+
+/* An index that runs over tiles. */
+typedef struct walk {
+    const tl_symbol *symbols[2]; /* the grid's own and the axis index of that name */
+    int64_t extent;
+    bool is_reversed;
+} walk;
+
+typedef struct walks {
+    walk items[TL_AXES_MAX * 2];
+    int count;
+} walks;
+
+static bool add_walk(sketch *k, walks *w, const tl_symbol *own, const tl_symbol *index,
+                     const tl_expr *extent, bool is_reversed) {
+    for (int i = 0; i < w->count; i++) {
+        if (w->items[i].symbols[0] == own && w->items[i].symbols[1] == index) return true;
+    }
+    if (w->count == TL_AXES_MAX * 2) return true;
+    walk *one = &w->items[w->count++];
+    *one = (walk){.symbols = {own, index}, .is_reversed = is_reversed};
+    return scope_integer(&k->scope, extent, &one->extent);
+}
+
+static bool is_walked_by_loop(const tl_statement *s, const tl_expr *extent) {
+    for (; s; s = s->parent) {
+        const tl_expr *length, *size;
+        bool walks_it = s->kind == TL_FOR && tl_loop_walks(s, &length, &size) && !size &&
+                        tl_expr_equal(length, extent);
+        if (walks_it) return true;
+    }
+    return false;
+}
+
+/* Without a grid: the indices before the matrices of what is copied, unless a loop walks them. */
+static bool implied_walks(sketch *k, walks *w) {
+    for (int i = 0; i < k->m->statement_count; i++) {
+        const tl_statement *s = k->m->statements[i];
+        if (s->kind != TL_COPY) continue;
+        tl_end ends[2] = {tl_copy_source(s), tl_copy_target(s)};
+        for (int e = 0; e < 2; e++) {
+            const tl_symbol *tensor = ends[e].symbol;
+            if (ends[e].space != TL_GLOBAL || !tensor || !tensor->axes) continue;
+            int begin = tl_matrix_begin(tensor->axes);
+            for (int a = 0; a < begin; a++) {
+                str name = tl_axis_index(tensor->axes, a);
+                const tl_symbol *index = name.length ? tl_find_index(k->m->kernel, name) : NULL;
+                const tl_expr *extent = tensor->axes->items[a].extent;
+                if (!index || is_walked_by_loop(s, extent)) continue;
+                if (!add_walk(k, w, NULL, index, extent, false)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool find_walks(sketch *k, walks *w) {
+    for (tl_statement *s = k->m->kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_GRID) continue;
+        for (int i = 0; i < s->grid.count; i++) {
+            const tl_walk *g = &s->grid.items[i];
+            const tl_symbol *index = tl_find_index(k->m->kernel, g->name);
+            if (!add_walk(k, w, g->symbol, index, g->extent, g->is_reversed)) return false;
+        }
+        return true;
+    }
+    return implied_walks(k, w);
+}
+
+static bool run_tile(sketch *k, const walks *w, int64_t number) {
+    for (int i = 0; i < w->count; i++) {
+        const walk *one = &w->items[i];
+        int64_t at = number % one->extent;
+        number /= one->extent;
+        if (one->is_reversed) at = one->extent - 1 - at;
+        for (int n = 0; n < 2; n++) {
+            if (one->symbols[n]) scope_set(&k->scope, one->symbols[n], at);
+        }
+    }
+    for (int i = 0; i < k->m->kernel->symbol_count; i++) k->tiles[i].is_defined = false;
+    k->loop_count = 0;
+    k->gathering = -1;
+    return sketch_block(k, &k->m->kernel->body);
+}
+
+bool sketch_run(machine *m) {
+    sketch *k = arena_new(m->memory, sketch);
+    k->m = m;
+    scope_init(&k->scope, m);
+    k->scope.owner = k;
+    k->scope.tile_of = sketch_tile;
+    k->gathering = -1;
+    int count = m->kernel->symbol_count;
+    k->tiles = arena_array(m->memory, tile, count + 1);
+    k->zero_loops = arena_array(m->memory, const tl_statement *, count + 1);
+    k->starts_low = arena_array(m->memory, bool, count + 1);
+    for (int i = 0; i < count; i++) {
+        const tl_symbol *symbol = m->kernel->symbols[i];
+        bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE && !is_given_value(m, symbol);
+        if (is_tile) k->zero_loops[i] = zero_loop(m, symbol, &k->starts_low[i]);
+    }
+    sketch_find_softmaxes(k);
+    walks *w = arena_new(m->memory, walks);
+    if (!find_walks(k, w)) return false;
+    m->tiles_total = 1;
+    for (int i = 0; i < w->count; i++) {
+        int64_t extent = w->items[i].extent > 0 ? w->items[i].extent : 0;
+        if (__builtin_mul_overflow(m->tiles_total, extent, &m->tiles_total)) return false;
+    }
+    int64_t run_count = m->request->tiles ? m->request->tile_count : m->tiles_total;
+    for (int64_t i = 0; i < run_count; i++) {
+        int64_t number = m->request->tiles ? m->request->tiles[i] : i;
+        if (number < 0 || number >= m->tiles_total) continue;
+        if (!run_tile(k, w, number)) return false;
+        m->tiles_run++;
+    }
+    return true;
+}

@@ -1,0 +1,58 @@
+/* A sketch being run: shared by sketch*.c. */
+#ifndef FLASHTL_INTERPRET_SKETCH_H
+#define FLASHTL_INTERPRET_SKETCH_H
+
+#include "interpret/machine.h"
+
+enum { SKETCH_LOOPS_MAX = TL_NESTING_MAX };
+
+/* A loop under way: which length it walks, in blocks of which size (0: single indices). */
+typedef struct sketch_loop {
+    const tl_statement *statement;
+    const tl_expr *length; /* NULL: it walks none */
+    int64_t size, value;
+} sketch_loop;
+
+/* Maximum and sum of a Softmax, by row; one for each place of the rows that the loop meets. */
+typedef struct sketch_rows {
+    int64_t start, count;
+    double *maximum, *sum;
+} sketch_rows;
+
+typedef struct sketch_softmax {
+    const tl_statement *statement, *loop; /* loop NULL: over the tile's own last axis */
+    int axis;                             /* -1: single indices */
+    bool is_known;
+    LIST(sketch_rows) rows;
+    tile first_maximum, first_sum;        /* given before the loop */
+} sketch_softmax;
+
+typedef struct sketch {
+    machine *m;
+    scope scope;
+    tile *tiles; /* by symbol position: a variable has one value, wherever it is */
+    sketch_loop loops[SKETCH_LOOPS_MAX];
+    int loop_count;
+    sketch_softmax *softmaxes;
+    int softmax_count;
+    int gathering; /* the softmax that this pass gathers for; -1: the pass that counts */
+    bool is_silent; /* a gathering pass: nothing is stored */
+    const tl_statement **zero_loops; /* by symbol position: entering it empties the accumulator */
+    bool *starts_low; /* by symbol position: that accumulator is a maximum */
+} sketch;
+
+bool sketch_block(sketch *k, tl_block *block);
+bool sketch_compute(sketch *k, const tl_statement *s);
+bool sketch_softmax_run(sketch *k, const tl_statement *s);
+/* Runs a loop; with Softmax over it, once for each of them before the pass that counts. */
+bool sketch_loop_passes(sketch *k, const tl_statement *s);
+bool sketch_loop_once(sketch *k, const tl_statement *s);
+void sketch_find_softmaxes(sketch *k);
+
+/* Where an axis of this index and length lies in this iteration of this tile: [start, +count). */
+bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start, int64_t *count);
+/* Shapes a tile by its inferred axes at this place. */
+bool sketch_shape(sketch *k, tile *t, const tl_tile *known, diag_range range);
+const tile *sketch_tile(scope *s, const tl_expr *name, const tl_statement *at);
+
+#endif

@@ -1,0 +1,238 @@
+/* Softmax in a sketch: over the whole axis that a loop walks, by going through the loop twice. */
+#include "interpret/sketch.h"
+
+#include <math.h>
+#include <string.h>
+
+void sketch_find_softmaxes(sketch *k) {
+    machine *m = k->m;
+    int count = 0;
+    for (int i = 0; i < m->statement_count; i++) {
+        const tl_statement *s = m->statements[i];
+        count += s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX;
+    }
+    k->softmaxes = arena_array(m->memory, sketch_softmax, count + 1);
+    for (int i = 0; i < m->statement_count; i++) {
+        const tl_statement *s = m->statements[i];
+        if (s->kind != TL_COMPUTE || s->compute.operation != TL_SOFTMAX) continue;
+        sketch_softmax *softmax = &k->softmaxes[k->softmax_count++];
+        softmax->statement = s;
+        tl_softmax_axis(m->kernel, s, &softmax->loop, &softmax->axis);
+    }
+}
+
+static sketch_softmax *softmax_of(sketch *k, const tl_statement *s) {
+    for (int i = 0; i < k->softmax_count; i++) {
+        if (k->softmaxes[i].statement == s) return &k->softmaxes[i];
+    }
+    return NULL;
+}
+
+/* A tile as lines along the normalised axis: 'rows' lines of 'count' elements. */
+typedef struct lines {
+    double *data;
+    int64_t rows, row_step, count, step, start;
+} lines;
+
+static lines lines_of(const tile *t, int axis) {
+    lines l = {.data = t->data, .count = 1, .step = 1};
+    int64_t columns = t->axis_count == 2 ? t->count[1] : 1;
+    if (axis < 0) {
+        l.rows = tile_size(t);
+        l.row_step = 1;
+        l.start = t->start[0];
+    } else if (t->axis_count == 1) {
+        l.rows = 1;
+        l.count = t->count[0];
+    } else {
+        int kept = 1 - axis;
+        l.rows = t->count[kept];
+        l.row_step = kept == 0 ? columns : 1;
+        l.count = t->count[axis];
+        l.step = axis == 0 ? columns : 1;
+        l.start = t->start[kept];
+    }
+    return l;
+}
+
+static double value_before(const tile *t, int64_t row, double otherwise) {
+    return t->is_defined && row < tile_size(t) ? t->data[row] : otherwise;
+}
+
+static sketch_rows *rows_at(sketch *k, sketch_softmax *softmax, const lines *l) {
+    for (int i = 0; i < softmax->rows.count; i++) {
+        sketch_rows *rows = &softmax->rows.items[i];
+        if (rows->start == l->start && rows->count == l->rows) return rows;
+    }
+    sketch_rows rows = {.start = l->start, .count = l->rows};
+    rows.maximum = machine_block(k->m, (size_t)l->rows, sizeof(double));
+    rows.sum = machine_block(k->m, (size_t)l->rows, sizeof(double));
+    for (int64_t i = 0; i < l->rows; i++) {
+        rows.maximum[i] = value_before(&softmax->first_maximum, i, -INFINITY);
+        rows.sum[i] = value_before(&softmax->first_sum, i, 0);
+    }
+    list_push(k->m->memory, &softmax->rows, rows);
+    return &softmax->rows.items[softmax->rows.count - 1];
+}
+
+/* M and L take in the lines of this block. */
+static void gather(const lines *l, sketch_rows *rows) {
+    for (int64_t r = 0; r < l->rows; r++) {
+        const double *line = l->data + r * l->row_step;
+        double most = rows->maximum[r];
+        for (int64_t i = 0; i < l->count; i++) {
+            double x = line[i * l->step];
+            if (x > most || isnan(x)) most = x;
+        }
+        if (most == -INFINITY) continue; /* nothing seen so far: the sum stays */
+        double sum = rows->sum[r] == 0 ? 0 : rows->sum[r] * exp(rows->maximum[r] - most);
+        for (int64_t i = 0; i < l->count; i++) sum += exp(line[i * l->step] - most);
+        rows->maximum[r] = most;
+        rows->sum[r] = sum;
+    }
+}
+
+static void normalise(const lines *l, const sketch_rows *rows) {
+    for (int64_t r = 0; r < l->rows; r++) {
+        double *line = l->data + r * l->row_step;
+        for (int64_t i = 0; i < l->count; i++) {
+            double *x = &line[i * l->step];
+            *x = rows->sum[r] == 0 ? 0 : exp(*x - rows->maximum[r]) / rows->sum[r];
+        }
+    }
+}
+
+static void remember_start(sketch *k, sketch_softmax *softmax) {
+    const tl_compute *c = &softmax->statement->compute;
+    softmax->rows.count = 0;
+    softmax->first_maximum.is_defined = softmax->first_sum.is_defined = false;
+    if (!c->maximum) return;
+    softmax->first_maximum = k->tiles[c->maximum->symbol->position];
+    softmax->first_sum = k->tiles[c->sum->symbol->position];
+}
+
+/* The names of maximum and sum get their values, in the shape their axes have. */
+static bool name_result(sketch *k, sketch_softmax *softmax) {
+    const tl_compute *c = &softmax->statement->compute;
+    if (!c->maximum) return true;
+    for (int which = 0; which < 2; which++) {
+        const tl_expr *name = which ? c->sum : c->maximum;
+        tile *t = &k->tiles[name->symbol->position];
+        tile fresh = {.format = CONVERT_F64, .writer = softmax->statement, .is_defined = true};
+        if (!sketch_shape(k, &fresh, tl_tile_of(name), name->range)) return false;
+        double empty = which ? 0 : -INFINITY;
+        const tile *first = which ? &softmax->first_sum : &softmax->first_maximum;
+        for (int64_t i = 0; i < tile_size(&fresh); i++) {
+            fresh.data[i] = value_before(first, i, empty);
+        }
+        for (int n = 0; n < softmax->rows.count; n++) {
+            const sketch_rows *rows = &softmax->rows.items[n];
+            int64_t offset = rows->start - fresh.start[0];
+            for (int64_t i = 0; i < rows->count; i++) {
+                bool fits = offset + i >= 0 && offset + i < tile_size(&fresh);
+                if (fits) fresh.data[offset + i] = which ? rows->sum[i] : rows->maximum[i];
+            }
+        }
+        if (!k->m->is_exact) convert_round_all(CONVERT_F32, fresh.data, (size_t)tile_size(&fresh));
+        *t = fresh;
+    }
+    return true;
+}
+
+bool sketch_softmax_run(sketch *k, const tl_statement *s) {
+    sketch_softmax *softmax = softmax_of(k, s);
+    const tile *known = sketch_tile(&k->scope, s->compute.operands[0].value, s);
+    if (!softmax || !known) return false;
+    tile *t = &k->tiles[s->compute.operands[0].value->symbol->position];
+    lines l = lines_of(t, softmax->axis);
+    if (!softmax->loop) {
+        remember_start(k, softmax);
+        sketch_rows *rows = rows_at(k, softmax, &l);
+        gather(&l, rows);
+        normalise(&l, rows);
+        return name_result(k, softmax);
+    }
+    sketch_rows *rows = rows_at(k, softmax, &l);
+    bool is_gathered = k->gathering >= 0 && &k->softmaxes[k->gathering] == softmax;
+    if (is_gathered) gather(&l, rows);
+    if (softmax->is_known) {
+        normalise(&l, rows);
+        if (!k->m->is_exact) {
+            tile_share share = tile_whole(t);
+            tile_round(k->m, t, &share, CONVERT_F32);
+        }
+    }
+    return true;
+}
+
+/* --- passes ------------------------------------------------------------------------------------- */
+
+static tile *save(sketch *k) {
+    int count = k->m->kernel->symbol_count;
+    tile *saved = arena_array(k->m->memory, tile, count);
+    for (int i = 0; i < count; i++) {
+        const tile *t = &k->tiles[i];
+        saved[i] = *t;
+        if (!t->is_defined) continue;
+        size_t bytes = (size_t)tile_size(t) * sizeof *t->data;
+        saved[i].data = machine_block(k->m, (size_t)tile_size(t), sizeof *t->data);
+        saved[i].capacity = tile_size(t);
+        memcpy(saved[i].data, t->data, bytes);
+    }
+    return saved;
+}
+
+static void restore(sketch *k, const tile *saved) {
+    for (int i = 0; i < k->m->kernel->symbol_count; i++) {
+        tile *t = &k->tiles[i];
+        if (!saved[i].is_defined) {
+            t->is_defined = false;
+            continue;
+        }
+        double *data = t->data;
+        int64_t capacity = t->capacity;
+        bool fits = capacity >= saved[i].capacity;
+        *t = saved[i];
+        if (fits) {
+            memcpy(data, saved[i].data, (size_t)tile_size(t) * sizeof *data);
+            t->data = data;
+            t->capacity = capacity;
+        } else {
+            t->data = machine_block(k->m, (size_t)tile_size(t), sizeof *data);
+            t->capacity = tile_size(t);
+            memcpy(t->data, saved[i].data, (size_t)tile_size(t) * sizeof *data);
+        }
+    }
+}
+
+/* One silent pass for each Softmax over this loop, in order: a later one may depend on an earlier. */
+static bool gather_pass(sketch *k, const tl_statement *s, int which) {
+    tile *saved = save(k);
+    bool was_silent = k->is_silent;
+    int outer = k->gathering;
+    k->is_silent = true;
+    k->gathering = which;
+    bool is_done = sketch_loop_once(k, s);
+    k->gathering = outer;
+    k->is_silent = was_silent;
+    restore(k, saved);
+    k->softmaxes[which].is_known = true;
+    return is_done;
+}
+
+bool sketch_loop_passes(sketch *k, const tl_statement *s) {
+    for (int i = 0; i < k->softmax_count; i++) {
+        if (k->softmaxes[i].loop != s) continue;
+        remember_start(k, &k->softmaxes[i]);
+        k->softmaxes[i].is_known = false;
+    }
+    bool is_done = true;
+    for (int i = 0; i < k->softmax_count && is_done; i++) {
+        if (k->softmaxes[i].loop == s) is_done = gather_pass(k, s, i);
+    }
+    is_done = is_done && sketch_loop_once(k, s);
+    for (int i = 0; i < k->softmax_count && is_done; i++) {
+        if (k->softmaxes[i].loop == s) is_done = name_result(k, &k->softmaxes[i]);
+    }
+    return is_done;
+}

@@ -1,0 +1,350 @@
+/* Copies and arithmetic on whole tiles, or on the share of one executor. */
+#include "interpret/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- shapes ------------------------------------------------------------------------------------- */
+
+int64_t tile_size(const tile *t) {
+    return t->count[0] * t->count[1];
+}
+
+void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const str *index) {
+    t->axis_count = axis_count;
+    t->count[0] = t->count[1] = 1;
+    for (int i = 0; i < axis_count; i++) {
+        t->count[i] = count[i] > 0 ? count[i] : 0;
+        t->index[i] = index[i];
+    }
+    bool is_too_large = t->count[0] > MACHINE_TILE_ELEMENTS || t->count[1] > MACHINE_TILE_ELEMENTS ||
+                        tile_size(t) > MACHINE_TILE_ELEMENTS ||
+                        t->count[axis_count - 1] > MACHINE_LANES_MAX;
+    if (is_too_large) {
+        machine_stop(m, DIAG_INTERPRET_TILE_TOO_LARGE, (diag_range){0},
+                     str_format(m->memory, "%lld x %lld", (long long)t->count[0],
+                                (long long)t->count[1]));
+        t->count[0] = t->count[1] = 0;
+    }
+    if (tile_size(t) > t->capacity) {
+        t->capacity = tile_size(t);
+        t->data = machine_block(m, (size_t)t->capacity, sizeof *t->data);
+    }
+    machine_reserve(m, t->count[axis_count - 1]);
+}
+
+tile_share tile_whole(const tile *t) {
+    return (tile_share){.end = {t->count[0], t->count[1]}};
+}
+
+/* A share as rows of lanes: a vector is one row, its lanes run along its only axis. */
+typedef struct row_range {
+    int64_t first_row, end_row, first_lane;
+    int width;
+    int64_t stride; /* from row to row */
+} row_range;
+
+static row_range rows_of(const tile *t, const tile_share *share) {
+    int lane_axis = t->axis_count - 1;
+    row_range r = {.first_lane = share->first[lane_axis],
+                   .width = (int)(share->end[lane_axis] - share->first[lane_axis]),
+                   .end_row = 1};
+    if (t->axis_count == 2) {
+        r.first_row = share->first[0];
+        r.end_row = share->end[0];
+        r.stride = t->count[1];
+    }
+    if (r.width <= 0) r.end_row = r.first_row;
+    return r;
+}
+
+static double *row_at(const tile *t, const row_range *r, int64_t row) {
+    return t->data + row * r->stride + r->first_lane;
+}
+
+void tile_round(machine *m, tile *t, const tile_share *share, convert_format format) {
+    if (m->is_exact || format == CONVERT_F64) return;
+    row_range r = rows_of(t, share);
+    for (int64_t row = r.first_row; row < r.end_row; row++) {
+        convert_round_all(format, row_at(t, &r, row), (size_t)r.width);
+    }
+}
+
+/* --- global memory ------------------------------------------------------------------------------ */
+
+static void place_lanes(const tile *t, const row_range *r, const tile_view *view, int64_t row,
+                        lanes *at) {
+    int lane_axis = t->axis_count - 1;
+    for (int k = 0; k < view->tensor->axes->count; k++) {
+        int axis = view->axis_of[k];
+        if (axis < 0) {
+            at[k] = (lanes){.kind = LANES_ONE, .value = (double)view->fixed[k]};
+        } else if (axis == lane_axis) {
+            at[k] = (lanes){.kind = LANES_RAMP, .value = (double)(t->start[axis] + r->first_lane)};
+        } else {
+            at[k] = (lanes){.kind = LANES_ONE, .value = (double)(t->start[axis] + row)};
+        }
+    }
+}
+
+bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view,
+               diag_range range) {
+    row_range r = rows_of(t, share);
+    lanes at[TL_AXES_MAX];
+    for (int64_t row = r.first_row; row < r.end_row; row++) {
+        int used = s->machine->scratch_used;
+        place_lanes(t, &r, view, row, at);
+        if (!memory_read_clipped(s, view->tensor, at, r.width, row_at(t, &r, row), range)) {
+            return false;
+        }
+        s->machine->scratch_used = used;
+    }
+    tile_round(s->machine, t, share, t->format);
+    return true;
+}
+
+bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_view *view,
+                bool accumulates, const tl_statement *writer) {
+    row_range r = rows_of(t, share);
+    lanes at[TL_AXES_MAX];
+    for (int64_t row = r.first_row; row < r.end_row; row++) {
+        int used = s->machine->scratch_used;
+        place_lanes(t, &r, view, row, at);
+        if (!memory_write(s, view->tensor, at, r.width, row_at(t, &r, row), accumulates, writer)) {
+            return false;
+        }
+        s->machine->scratch_used = used;
+    }
+    return true;
+}
+
+/* --- products ----------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE_VECTORS
+#endif
+
+/* to[i][j] += a[i][k] b[k][j] for four rows at a time. */
+WIDE_VECTORS
+static void multiply(int64_t rows, int64_t inner, int64_t columns, const double *a,
+                     int64_t a_row, int64_t a_step, const double *b, double *to, int64_t to_row) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+        double *restrict t0 = to + i * to_row, *restrict t1 = t0 + to_row;
+        double *restrict t2 = t1 + to_row, *restrict t3 = t2 + to_row;
+        for (int64_t k = 0; k < inner; k++) {
+            const double *at = a + i * a_row + k * a_step;
+            double x0 = at[0], x1 = at[a_row], x2 = at[2 * a_row], x3 = at[3 * a_row];
+            const double *restrict y = b + k * columns;
+            for (int64_t j = 0; j < columns; j++) {
+                double value = y[j];
+                t0[j] += x0 * value;
+                t1[j] += x1 * value;
+                t2[j] += x2 * value;
+                t3[j] += x3 * value;
+            }
+        }
+    }
+    for (; i < rows; i++) {
+        double *restrict t0 = to + i * to_row;
+        for (int64_t k = 0; k < inner; k++) {
+            double x0 = a[i * a_row + k * a_step];
+            const double *restrict y = b + k * columns;
+            for (int64_t j = 0; j < columns; j++) t0[j] += x0 * y[j];
+        }
+    }
+}
+
+/* b's columns [first, end) as a dense inner x columns matrix. */
+static const double *packed(machine *m, const tile *b, bool is_turned, int64_t first, int64_t end) {
+    int64_t inner = is_turned ? b->count[1] : b->count[0], columns = end - first;
+    bool is_dense = !is_turned && first == 0 && end == b->count[1];
+    if (is_dense) return b->data;
+    double *to = machine_pack(m, inner * columns);
+    if (!to) return NULL;
+    for (int64_t j = 0; j < columns; j++) {
+        const double *from = b->data + (is_turned ? (first + j) * b->count[1] : first + j);
+        int64_t step = is_turned ? 1 : b->count[1];
+        for (int64_t k = 0; k < inner; k++) to[k * columns + j] = from[k * step];
+    }
+    return to;
+}
+
+bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a, bool a_turned,
+                  const tile *b, bool b_turned, bool accumulates) {
+    machine *m = s->machine;
+    int64_t rows = share->end[0] - share->first[0], columns = share->end[1] - share->first[1];
+    int64_t inner = a_turned ? a->count[0] : a->count[1];
+    if (rows <= 0 || columns <= 0) return true;
+    double *to = target->data + share->first[0] * target->count[1] + share->first[1];
+    for (int64_t i = 0; i < rows && !accumulates; i++) {
+        memset(to + i * target->count[1], 0, (size_t)columns * sizeof *to);
+    }
+    const double *right = packed(m, b, b_turned, share->first[1], share->end[1]);
+    if (!right) return false;
+    int64_t a_row = a_turned ? 1 : a->count[1], a_step = a_turned ? a->count[1] : 1;
+    multiply(rows, inner, columns, a->data + share->first[0] * a_row, a_row, a_step, right, to,
+             target->count[1]);
+    tile_round(m, target, share, target->format);
+    return true;
+}
+
+/* --- elementwise -------------------------------------------------------------------------------- */
+
+static void bind_rows(scope *s, const tile *t, const row_range *r, int64_t row) {
+    int lane_axis = t->axis_count - 1;
+    if (t->has_start[lane_axis]) {
+        scope_bind_axis(s, t->index[lane_axis],
+                        (lanes){.kind = LANES_RAMP,
+                                .value = (double)(t->start[lane_axis] + r->first_lane)});
+    }
+    if (lane_axis == 1 && t->has_start[0]) {
+        scope_bind_axis(s, t->index[0],
+                        (lanes){.kind = LANES_ONE, .value = (double)(t->start[0] + row)});
+    }
+}
+
+static void unbind_rows(scope *s, const tile *t) {
+    for (int i = 0; i < t->axis_count; i++) scope_unbind_axis(s, t->index[i]);
+}
+
+#define EACH(expression)                                                                           \
+    for (int i = 0; i < width; i++) out[i] = (expression)
+
+static bool apply(tl_operation operation, const double *a, const double *b, const double *c,
+                  int width, double *out) {
+    switch (operation) {
+    case TL_ADD: EACH(a[i] + b[i]); break;
+    case TL_SUBTRACT: EACH(a[i] - b[i]); break;
+    case TL_MULTIPLY: EACH(a[i] * b[i]); break;
+    case TL_DIVIDE: EACH(a[i] / b[i]); break;
+    case TL_MAX: EACH(a[i] > b[i] || isnan(a[i]) ? a[i] : b[i]); break;
+    case TL_MIN: EACH(a[i] < b[i] || isnan(a[i]) ? a[i] : b[i]); break;
+    case TL_MULTIPLY_ADD: EACH(a[i] * b[i] + c[i]); break;
+    case TL_EXP: EACH(exp(a[i])); break;
+    case TL_EXP2: EACH(exp2(a[i])); break;
+    case TL_LOG: EACH(log(a[i])); break;
+    case TL_LOG2: EACH(log2(a[i])); break;
+    case TL_TANH: EACH(tanh(a[i])); break;
+    case TL_ERF: EACH(erf(a[i])); break;
+    case TL_SQRT: EACH(sqrt(a[i])); break;
+    case TL_RSQRT: EACH(1 / sqrt(a[i])); break;
+    case TL_RECIPROCAL: EACH(1 / a[i]); break;
+    case TL_ABS: EACH(fabs(a[i])); break;
+    case TL_FILL:
+    case TL_CAST: EACH(a[i]); break;
+    default: return false;
+    }
+    return true;
+}
+
+static bool elementwise_row(scope *s, const tl_compute *c, tile *target, const row_range *r,
+                            int64_t row, bool accumulates) {
+    machine *m = s->machine;
+    const double *operands[TL_OPERANDS_MAX] = {NULL};
+    bind_rows(s, target, r, row);
+    for (int i = 0; i < c->operand_count; i++) {
+        lanes value;
+        if (!scope_lanes_at(s, c->operands[i].value, target, row, r->first_lane, r->width, &value)) {
+            return false;
+        }
+        operands[i] = lanes_items(m, value, r->width);
+        if (!operands[i]) return false;
+    }
+    double *to = row_at(target, r, row), *result = accumulates ? machine_vector(m) : to;
+    if (!result || !apply(c->operation, operands[0], operands[1], operands[2], r->width, result)) {
+        return false;
+    }
+    for (int i = 0; i < r->width && accumulates; i++) to[i] += result[i];
+    return true;
+}
+
+bool tile_elementwise(scope *s, const tl_statement *at, tile *target, const tile_share *share,
+                      bool accumulates) {
+    row_range r = rows_of(target, share);
+    s->at = at;
+    bool is_done = true;
+    for (int64_t row = r.first_row; row < r.end_row && is_done; row++) {
+        int used = s->machine->scratch_used;
+        is_done = elementwise_row(s, &at->compute, target, &r, row, accumulates);
+        s->machine->scratch_used = used;
+    }
+    unbind_rows(s, target);
+    if (is_done) tile_round(s->machine, target, share, target->format);
+    return is_done;
+}
+
+static bool mask_row(scope *s, const tl_compute *c, tile *target, const row_range *r, int64_t row) {
+    machine *m = s->machine;
+    lanes holds, value = {.kind = LANES_ONE, .value = -INFINITY};
+    bind_rows(s, target, r, row);
+    if (!scope_lanes_at(s, c->condition, target, row, r->first_lane, r->width, &holds)) return false;
+    if (c->operand_count > 1 && !scope_lanes_at(s, c->operands[1].value, target, row, r->first_lane,
+                                                r->width, &value)) {
+        return false;
+    }
+    if (holds.kind == LANES_ONE && holds.value == 0) return true;
+    const double *condition = lanes_items(m, holds, r->width);
+    const double *masked = lanes_items(m, value, r->width);
+    if (!condition || !masked) return false;
+    double *to = row_at(target, r, row);
+    for (int i = 0; i < r->width; i++) to[i] = condition[i] != 0 ? masked[i] : to[i];
+    return true;
+}
+
+bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share *share) {
+    row_range r = rows_of(target, share);
+    s->at = at;
+    bool is_done = true;
+    for (int64_t row = r.first_row; row < r.end_row && is_done; row++) {
+        int used = s->machine->scratch_used;
+        is_done = mask_row(s, &at->compute, target, &r, row);
+        s->machine->scratch_used = used;
+    }
+    unbind_rows(s, target);
+    return is_done;
+}
+
+/* --- reductions --------------------------------------------------------------------------------- */
+
+static double reduce_line(tl_operation operation, const double *from, int64_t step, int64_t count) {
+    double result = operation == TL_ROW_SUM ? 0 : -INFINITY;
+    int64_t best = 0;
+    bool has_nan = false;
+    if (operation == TL_ROW_SUM) {
+        for (int64_t i = 0; i < count; i++) result += from[i * step];
+        return result;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double x = from[i * step];
+        has_nan |= x != x;
+        if (x > result) {
+            result = x;
+            best = i;
+        }
+    }
+    if (operation == TL_ROW_ARG_MAX) return (double)best;
+    return has_nan ? (double)NAN : result;
+}
+
+bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_share *share,
+                 const tile *from, bool is_turned, bool accumulates) {
+    int64_t count = is_turned ? from->count[0] : from->count[1];
+    int64_t step = is_turned ? from->count[1] : 1, line = is_turned ? 1 : from->count[1];
+    for (int64_t i = share->first[0]; i < share->end[0]; i++) {
+        double value = reduce_line(operation, from->data + i * line, step, count);
+        /* The index counts along the whole axis, not in this tile. */
+        int axis = is_turned ? 0 : 1;
+        if (operation == TL_ROW_ARG_MAX && from->has_start[axis]) value += (double)from->start[axis];
+        if (accumulates) {
+            double old = target->data[i];
+            if (operation == TL_ROW_SUM) value += old;
+            else value = old > value || isnan(old) ? old : value;
+        }
+        target->data[i] = value;
+    }
+    tile_round(s->machine, target, share, target->format);
+    return true;
+}
