@@ -1,2 +1,301 @@
-#include "interpret/machine.h"
-bool code_run(machine *m) { (void)m; return false; }
+/* TL Code: instructions, the scheduler, blocks and tiles. */
+#include "interpret/code.h"
+
+/* --- instructions ------------------------------------------------------------------------------- */
+
+static int emit(code *k, code_role *r, code_kind kind, const tl_statement *s) {
+    code_instruction one = {kind, s, 0};
+    list_push(k->m->memory, &r->code, one);
+    return r->code.count - 1;
+}
+
+static void flatten(code *k, code_role *r, const tl_block *block);
+
+static void flatten_loop(code *k, code_role *r, const tl_statement *s) {
+    bool is_walk = s->loop.is_grid_walk;
+    int head = emit(k, r, is_walk ? CODE_TILE : CODE_FOR, s);
+    flatten(k, r, &s->loop.body);
+    int next = emit(k, r, is_walk ? CODE_TILE_NEXT : CODE_NEXT, s);
+    r->code.items[next].jump = head;
+    r->code.items[head].jump = next + 1;
+    r->has_own_walk |= is_walk;
+}
+
+static void flatten(code *k, code_role *r, const tl_block *block) {
+    for (const tl_statement *s = block->first; s; s = s->next) {
+        if (s->kind == TL_FOR) {
+            flatten_loop(k, r, s);
+        } else if (s->kind == TL_IF) {
+            int head = emit(k, r, CODE_IF, s);
+            flatten(k, r, &s->branch.body);
+            r->code.items[head].jump = r->code.count;
+        } else {
+            emit(k, r, CODE_ACT, s);
+        }
+    }
+}
+
+static bool has_walk(const tl_statement *role) {
+    for (tl_statement *s = role->role.body.first; s; s = tl_next(s, role)) {
+        if (s->kind == TL_FOR && s->loop.is_grid_walk) return true;
+    }
+    return false;
+}
+
+/* A role without a walk of its own has it around its whole body. */
+static void add_role(code *k, const tl_statement *s) {
+    code_role r = {.statement = s};
+    bool is_wrapped = !has_walk(s);
+    int head = is_wrapped ? emit(k, &r, CODE_TILE, s) : 0;
+    flatten(k, &r, &s->role.body);
+    if (is_wrapped) {
+        int next = emit(k, &r, CODE_TILE_NEXT, s);
+        r.code.items[next].jump = head;
+        r.code.items[head].jump = next + 1;
+    }
+    emit(k, &r, CODE_END, s);
+    r.first_executor = k->executors.count;
+    r.executor_count = s->role.executors;
+    list_push(k->m->memory, &k->roles, r);
+}
+
+static bool add_executors(code *k) {
+    machine *m = k->m;
+    int count = m->kernel->symbol_count;
+    for (int r = 0; r < k->roles.count; r++) {
+        code_role *role = &k->roles.items[r];
+        role->first_executor = k->executors.count;
+        bool fits = role->executor_count >= 1 &&
+                    k->executors.count + role->executor_count <= CODE_EXECUTORS_MAX;
+        if (!fits) {
+            machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, role->statement->range,
+                         STR("that many executors"));
+            return false;
+        }
+        for (int n = 0; n < role->executor_count; n++) {
+            code_executor *e = arena_new(m->memory, code_executor);
+            *e = (code_executor){.code = k, .role = r, .number = n};
+            scope_init(&e->scope, m);
+            e->scope.owner = e;
+            e->scope.tile_of = code_tile;
+            e->ends = arena_array(m->memory, int64_t, role->code.count);
+            e->registers = arena_array(m->memory, code_register *, count);
+            e->parts = arena_array(m->memory, tile *, count);
+            e->holds_turn = arena_array(m->memory, bool, count);
+            list_push(m->memory, &k->executors, e);
+            if (!code_make_registers(e)) return false;
+        }
+    }
+    return true;
+}
+
+/* --- tiles of the grid -------------------------------------------------------------------------- */
+
+static void set_walks(code_executor *e, int64_t number) {
+    code *k = e->code;
+    for (int i = 0; k->grid && i < k->grid->grid.count; i++) {
+        const tl_walk *walk = &k->grid->grid.items[i];
+        int64_t at = number % k->extents[i];
+        number /= k->extents[i];
+        if (walk->is_reversed) at = k->extents[i] - 1 - at;
+        scope_set(&e->scope, walk->symbol, at);
+        const tl_symbol *index = tl_find_index(k->m->kernel, walk->name);
+        if (index) scope_set(&e->scope, index, at);
+    }
+}
+
+/* The kernel's own lets, once per tile. Those that need more than the tile are left open. */
+static void set_lets(code_executor *e) {
+    const tl_statement *first = e->code->m->kernel->body.first;
+    for (const tl_statement *s = first; s; s = s->next) {
+        if (s->kind != TL_LET) continue;
+        for (int i = 0; i < s->let.count; i++) {
+            const tl_symbol *symbol = s->let.items[i].symbol;
+            if (symbol->kind == TL_SYMBOL_CONSTANT) e->scope.has_value[symbol->position] = false;
+        }
+    }
+    for (const tl_statement *s = first; s; s = s->next) {
+        if (s->kind != TL_LET) continue;
+        for (int i = 0; i < s->let.count; i++) {
+            const tl_binding *binding = &s->let.items[i];
+            tl_value value;
+            bool is_constant = binding->symbol->kind == TL_SYMBOL_CONSTANT;
+            if (is_constant && scope_evaluate(&e->scope, binding->value, &value)) {
+                scope_set_value(&e->scope, binding->symbol, value);
+            }
+        }
+    }
+}
+
+static int64_t tile_count(const code *k) {
+    return k->m->request->tiles ? k->m->request->tile_count : k->m->tiles_total;
+}
+
+static bool take_tile(code_executor *e, const tl_statement *s) {
+    code *k = e->code;
+    if (e->next_tile >= tile_count(k)) return false;
+    int64_t number = k->m->request->tiles ? k->m->request->tiles[e->next_tile] : e->next_tile;
+    e->next_tile += k->block_step;
+    set_walks(e, number);
+    set_lets(e);
+    if (s->kind == TL_FOR) scope_set(&e->scope, s->loop.symbol, number);
+    if (e->role == 0 && e->number == 0) k->m->tiles_run++;
+    return true;
+}
+
+/* --- one executor ------------------------------------------------------------------------------- */
+
+static code_outcome step_for(code_executor *e, const code_instruction *now) {
+    int64_t from;
+    if (!scope_integer(&e->scope, now->statement->loop.from, &from)) return CODE_FAILED;
+    if (!scope_integer(&e->scope, now->statement->loop.to, &e->ends[e->at])) return CODE_FAILED;
+    scope_set(&e->scope, now->statement->loop.symbol, from);
+    e->at = from < e->ends[e->at] ? e->at + 1 : now->jump;
+    return CODE_DONE;
+}
+
+static code_outcome step_next(code_executor *e, const code_instruction *now) {
+    const tl_symbol *index = now->statement->loop.symbol;
+    int64_t i = e->scope.values[index->position].integer + 1;
+    scope_set(&e->scope, index, i);
+    int head = now->jump;
+    e->at = i < e->ends[head] ? head + 1 : e->at + 1;
+    return CODE_DONE;
+}
+
+static code_outcome step_if(code_executor *e, const code_instruction *now) {
+    tl_value value;
+    e->scope.at = now->statement;
+    if (!scope_value(&e->scope, now->statement->branch.condition, &value)) return CODE_FAILED;
+    bool holds = value.is_real ? value.real != 0 : value.integer != 0;
+    e->at = holds ? e->at + 1 : now->jump;
+    return CODE_DONE;
+}
+
+static code_outcome step(code_executor *e) {
+    code_role *role = &e->code->roles.items[e->role];
+    const code_instruction *now = &role->code.items[e->at];
+    if (!machine_step(e->code->m, now->statement)) return CODE_FAILED;
+    code_outcome outcome = CODE_DONE;
+    switch (now->kind) {
+    case CODE_ACT:
+        outcome = code_act(e, now->statement);
+        if (outcome == CODE_DONE) e->at++;
+        break;
+    case CODE_FOR: outcome = step_for(e, now); break;
+    case CODE_NEXT: outcome = step_next(e, now); break;
+    case CODE_IF: outcome = step_if(e, now); break;
+    case CODE_TILE: e->at = take_tile(e, now->statement) ? e->at + 1 : now->jump; break;
+    case CODE_TILE_NEXT:
+        if (!role->has_own_walk) code_check_end(e, now->statement, "a tile");
+        e->at = now->jump;
+        break;
+    case CODE_END:
+        code_check_end(e, now->statement, "the role");
+        e->is_done = true;
+        break;
+    }
+    e->code->m->scratch_used = 0;
+    return e->code->m->has_failed ? CODE_FAILED : outcome;
+}
+
+str code_executor_text(const code_executor *e) {
+    const code_role *role = &e->code->roles.items[e->role];
+    return str_format(e->code->m->memory, "%s %d of role '%.*s'",
+                      role->statement->role.is_warpgroups ? "warpgroup" : "warp", e->number,
+                      STR_ARGS(role->statement->role.name));
+}
+
+static void report_deadlock(code *k) {
+    bool is_first = true;
+    for (int i = 0; i < k->executors.count; i++) {
+        const code_executor *e = k->executors.items[i];
+        if (e->is_done) continue;
+        const tl_statement *s = k->roles.items[e->role].code.items[e->at].statement;
+        if (is_first) machine_stop(k->m, DIAG_INTERPRET_DEADLOCK, s->range, code_executor_text(e));
+        else diag_report(k->m->diags, DIAG_INTERPRET_STANDS_HERE, s->range, code_executor_text(e));
+        is_first = false;
+    }
+}
+
+/* --- one block ---------------------------------------------------------------------------------- */
+
+static void reset_executor(code_executor *e) {
+    e->at = 0;
+    e->is_done = false;
+    e->flights.count = 0;
+    e->next_tile = e->code->block;
+    for (int i = 0; i < e->code->m->kernel->symbol_count; i++) {
+        code_register *r = e->registers[i];
+        e->holds_turn[i] = false;
+        if (!r) continue;
+        r->opened = r->waited = r->released = 0;
+        for (int n = 0; n < r->stages; n++) r->slots[n].is_defined = false;
+    }
+}
+
+/* Round robin: each executor runs until it has to wait. Channels have one filler and blocking ends,
+ * so every order gives the same result.
+ */
+static bool run_block(code *k) {
+    code_reset_channels(k);
+    for (int i = 0; i < k->m->kernel->symbol_count; i++) k->turn_holders[i] = 0;
+    for (int i = 0; i < k->executors.count; i++) reset_executor(k->executors.items[i]);
+    for (;;) {
+        bool has_moved = false, is_done = true;
+        for (int i = 0; i < k->executors.count; i++) {
+            code_executor *e = k->executors.items[i];
+            while (!e->is_done) {
+                code_outcome outcome = step(e);
+                if (outcome == CODE_FAILED) return false;
+                if (outcome == CODE_BLOCKED) break;
+                has_moved = true;
+            }
+            is_done &= e->is_done;
+        }
+        if (is_done) break;
+        if (has_moved) continue;
+        report_deadlock(k);
+        return false;
+    }
+    code_check_block(k);
+    return !k->m->has_failed;
+}
+
+static bool measure_grid(code *k) {
+    machine *m = k->m;
+    scope s;
+    scope_init(&s, m);
+    m->tiles_total = 1;
+    for (tl_statement *g = m->kernel->body.first; g; g = g->next) {
+        if (g->kind == TL_GRID) k->grid = g;
+    }
+    if (!k->grid) return true;
+    k->extents = arena_array(m->memory, int64_t, k->grid->grid.count);
+    for (int i = 0; i < k->grid->grid.count; i++) {
+        if (!scope_integer(&s, k->grid->grid.items[i].extent, &k->extents[i])) return false;
+        int64_t extent = k->extents[i] > 0 ? k->extents[i] : 0;
+        if (__builtin_mul_overflow(m->tiles_total, extent, &m->tiles_total)) return false;
+    }
+    return true;
+}
+
+bool code_run(machine *m) {
+    code *k = arena_new(m->memory, code);
+    k->m = m;
+    k->turn_holders = arena_array(m->memory, int, m->kernel->symbol_count);
+    for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_ROLE) add_role(k, s);
+    }
+    if (!measure_grid(k) || !code_find_channels(k) || !add_executors(k)) return false;
+    bool is_plain = !k->grid || k->grid->grid.kind == TL_GRID_PLAIN;
+    int64_t tiles = tile_count(k);
+    int resident = m->request->resident_blocks > 0 ? m->request->resident_blocks : 2;
+    int64_t blocks = is_plain || tiles < resident ? tiles : resident;
+    for (int64_t b = 0; b < blocks; b++) {
+        k->block = b;
+        k->block_step = blocks;
+        if (!run_block(k)) return false;
+    }
+    return true;
+}

@@ -42,6 +42,7 @@ typedef struct tile {
     const tl_statement *writer;
     convert_format format;           /* of storage; F64 in EXACT */
     int64_t capacity;                /* elements that 'data' holds */
+    tile_share share;                /* what its executor owns; all of it elsewhere */
 } tile;
 
 /* --- values ------------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
         t->capacity = tile_size(t);
         t->data = machine_block(m, (size_t)t->capacity, sizeof *t->data);
     }
+    t->share = tile_whole(t);
     machine_reserve(m, t->count[axis_count - 1]);
 }
 

@@ -67,15 +67,17 @@ static bool any_value(scope *s, const tl_expr *e, tl_value *value) {
     const tl_expr *name = widest_tile(s, e->items[0], &most);
     const tile *t = name && s->tile_of ? s->tile_of(s, name, s->at) : NULL;
     if (!t) return false;
-    tile_share share = tile_whole(t);
+    const tile_share *share = &t->share;
     int lane_axis = t->axis_count - 1;
-    int width = (int)t->count[lane_axis];
+    int64_t first = share->first[lane_axis];
+    int width = (int)(share->end[lane_axis] - first);
+    bool is_matrix = t->axis_count == 2;
     *value = (tl_value){0};
-    for (int64_t row = t->axis_count == 2 ? share.first[0] : 0;
-         row < (t->axis_count == 2 ? share.end[0] : 1); row++) {
+    for (int64_t row = is_matrix ? share->first[0] : 0; row < (is_matrix ? share->end[0] : 1);
+         row++) {
         int used = s->machine->scratch_used;
         lanes holds;
-        if (!scope_lanes(s, e->items[0], t, row, width, NULL, &holds)) return false;
+        if (!scope_lanes_at(s, e->items[0], t, row, first, width, &holds)) return false;
         const double *items = lanes_items(s->machine, holds, width);
         if (!items) return false;
         for (int i = 0; i < width; i++) value->integer |= items[i] != 0;

@@ -1,0 +1,141 @@
+/* TL Code being run: shared by code*.c.
+ *
+ * Executors are coroutines over a list of instructions. An asynchronous effect is computed when it is
+ * issued, but every use of it between there and the latest moment at which it may land is a finding;
+ * so a program without findings cannot tell the difference.
+ */
+#ifndef FLASHTL_INTERPRET_CODE_H
+#define FLASHTL_INTERPRET_CODE_H
+
+#include "interpret/machine.h"
+
+enum { CODE_STAGES_MAX = 64, CODE_OPERANDS_MAX = 4, CODE_PARTNERS_MAX = 8, CODE_EXECUTORS_MAX = 64 };
+
+typedef enum code_kind {
+    CODE_ACT,       /* a statement without a body */
+    CODE_FOR,       /* start; past the end: jump */
+    CODE_NEXT,      /* count up and jump back to behind the FOR */
+    CODE_IF,        /* jump when the condition fails */
+    CODE_TILE,      /* take this block's next tile; without one, jump */
+    CODE_TILE_NEXT, /* jump back to the TILE */
+    CODE_END
+} code_kind;
+
+typedef struct code_instruction {
+    code_kind kind;
+    const tl_statement *statement;
+    int jump;
+} code_instruction;
+
+typedef struct code_role {
+    const tl_statement *statement;
+    LIST(code_instruction) code;
+    bool has_own_walk; /* `for tile in grid` */
+    int first_executor, executor_count;
+} code_role;
+
+/* --- channels ----------------------------------------------------------------------------------- */
+
+/* The readers of one role by one name: a cursor for each executor. */
+typedef struct code_cursor {
+    int role;
+    const tl_symbol *name; /* the channel's variable, or a view of it */
+    int64_t *waits, *releases;
+} code_cursor;
+
+typedef struct code_channel {
+    tl_symbol *symbol;
+    int stages;
+    tile *slots;
+    int filler_role;   /* -1: nobody fills it */
+    int64_t *filled;   /* generations begun, by executor of that role */
+    const tl_statement *filler;
+    LIST(code_cursor) cursors;
+    int partners[CODE_PARTNERS_MAX];
+    bool is_second[CODE_PARTNERS_MAX]; /* in strict turns the partner comes first */
+    int partner_count;
+} code_channel;
+
+/* --- executors ---------------------------------------------------------------------------------- */
+
+/* A register tile of one executor: 'stages' slots; one that is no ring uses slot 0. */
+typedef struct code_register {
+    const tl_symbol *symbol;
+    int stages;
+    tile *slots;
+    int64_t opened, waited, released; /* ring */
+    tl_layout layout;
+    const tl_statement *layout_since;
+    bool stores_alone; /* of executors that hold the same rows, the one that stores them */
+} code_register;
+
+typedef struct code_operand {
+    const tl_symbol *symbol;
+    int channel;        /* -1: a register tile */
+    int64_t generation; /* of the channel or ring */
+} code_operand;
+
+/* A product, or a store from shared memory, that is not waited for yet. */
+typedef struct code_flight {
+    const tl_statement *statement;
+    const tl_symbol *target;
+    int64_t generation; /* of a ring */
+    bool is_store;
+    code_operand operands[CODE_OPERANDS_MAX];
+    int operand_count;
+} code_flight;
+
+typedef struct code code;
+
+typedef struct code_executor {
+    code *code;
+    int role, number; /* in its role */
+    int at;           /* next instruction */
+    bool is_done;
+    scope scope;
+    int64_t next_tile; /* position in the list of tiles */
+    int64_t *ends;     /* of loops, by instruction */
+    code_register **registers; /* by symbol position */
+    tile **parts;              /* views of shared tiles, by symbol position */
+    LIST(code_flight) flights;
+    bool *holds_turn; /* by symbol position */
+    int running;      /* of the queue: see code_wait */
+} code_executor;
+
+struct code {
+    machine *m;
+    LIST(code_role) roles;
+    LIST(code_channel) channels;
+    int *channel_of; /* by symbol position; -1 */
+    LIST(code_executor *) executors;
+    int *turn_holders; /* by symbol position */
+    const tl_statement *grid;
+    int64_t *extents;  /* of the grid's walks */
+    int64_t block, block_step; /* this block takes tiles block, block + step, ... */
+};
+
+typedef enum code_outcome { CODE_DONE, CODE_BLOCKED, CODE_FAILED } code_outcome;
+
+/* --- code_channel.c ----------------------------------------------------------------------------- */
+
+bool code_find_channels(code *k);
+void code_reset_channels(code *k);
+int code_channel_of(const code *k, const tl_symbol *symbol); /* through views; -1 */
+/* The cursor by which this executor reads that name, or NULL. */
+code_cursor *code_cursor_of(code *k, const code_executor *e, const tl_symbol *name);
+bool code_may_fill(const code *k, const code_executor *e, int channel);
+code_outcome code_wait(code_executor *e, const tl_statement *s);
+code_outcome code_release(code_executor *e, const tl_statement *s);
+/* The slot that a name of a shared tile means now, for reading; NULL is reported. */
+tile *code_slot(code_executor *e, const tl_expr *name, int64_t *generation);
+void code_check_end(code_executor *e, const tl_statement *s, const char *of_what);
+void code_check_block(code *k);
+
+/* --- code_act.c --------------------------------------------------------------------------------- */
+
+bool code_make_registers(code_executor *e);
+code_outcome code_act(code_executor *e, const tl_statement *s);
+const tile *code_tile(scope *s, const tl_expr *name, const tl_statement *at);
+str code_executor_text(const code_executor *e);
+
+#endif
