@@ -53,17 +53,19 @@ static bool make_register(code_executor *e, const tl_symbol *symbol) {
     machine *m = e->code->m;
     const tl_tile *known = &symbol->in_register;
     const tl_allocation *a = &known->allocation->allocate;
-    bool fits = known->axis_count == a->shape.count && a->shape.count <= MACHINE_AXES_MAX;
+    /* A tile that nothing is ever written to has no axes. */
+    bool fits = (known->axis_count == a->shape.count || !known->axis_count) &&
+                a->shape.count <= MACHINE_AXES_MAX;
     if (!fits) {
         machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, known->allocation->range,
-                     STR("a tile whose axes are not known, or more than two"));
+                     STR("tiles of more than two axes"));
         return false;
     }
     int64_t count[MACHINE_AXES_MAX], stages = 1;
     str index[MACHINE_AXES_MAX];
     for (int i = 0; i < a->shape.count; i++) {
         if (!scope_integer(&e->scope, a->shape.items[i], &count[i])) return false;
-        index[i] = known->axes[i].index;
+        index[i] = i < known->axis_count ? known->axes[i].index : (str){NULL, 0};
     }
     if (a->stages && !scope_integer(&e->scope, a->stages, &stages)) return false;
     if (stages < 1 || stages > CODE_STAGES_MAX) stages = 1;
@@ -351,7 +353,7 @@ static tile *read_part(code_executor *e, const tl_expr *name, const tile *base) 
         str index[MACHINE_AXES_MAX];
         for (int i = 0; i < known->axis_count; i++) {
             if (!scope_integer(&e->scope, known->axes[i].extent, &count[i])) return NULL;
-            index[i] = known->axes[i].index;
+            index[i] = i < known->axis_count ? known->axes[i].index : (str){NULL, 0};
         }
         tile_shape(m, *part, known->axis_count, count, index);
         if (m->has_failed) return NULL;

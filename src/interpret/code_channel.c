@@ -14,17 +14,19 @@ int code_channel_of(const code *k, const tl_symbol *symbol) {
 static bool shape_slots(code *k, code_channel *c, scope *s) {
     const tl_tile *known = &c->symbol->shared;
     const tl_exprs *shape = &known->allocation->allocate.shape;
-    bool fits = known->axis_count == shape->count && shape->count <= MACHINE_AXES_MAX;
+    /* A tile that nothing is ever copied to has no axes; its Wait will say so. */
+    bool fits = (known->axis_count == shape->count || !known->axis_count) &&
+                shape->count <= MACHINE_AXES_MAX;
     if (!fits) {
         machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, known->allocation->range,
-                     STR("a tile whose axes are not known, or more than two"));
+                     STR("tiles of more than two axes"));
         return false;
     }
     int64_t count[MACHINE_AXES_MAX], stages = 1;
     str index[MACHINE_AXES_MAX];
     for (int i = 0; i < shape->count; i++) {
         if (!scope_integer(s, shape->items[i], &count[i])) return false;
-        index[i] = known->axes[i].index;
+        index[i] = i < known->axis_count ? known->axes[i].index : (str){NULL, 0};
     }
     const tl_expr *said = known->allocation->allocate.stages;
     if (said && !scope_integer(s, said, &stages)) return false;
