@@ -12,7 +12,7 @@ foreach(source ${fuzz_targets})
     add_executable(${name} ${source} ${CMAKE_CURRENT_LIST_DIR}/replay.c
                    $<TARGET_OBJECTS:flashtl_objects>)
     file(GLOB corpus CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/corpus/${short}/*
-         ${CMAKE_SOURCE_DIR}/tests/golden/${short}/*)
+         ${CMAKE_SOURCE_DIR}/tests/golden/tl/*)
     add_test(NAME ${name} COMMAND ${name} ${corpus})
     set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
   endif()

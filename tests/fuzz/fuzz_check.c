@@ -1,0 +1,54 @@
+/* Any bytes: what reads and binds can be checked, as a sketch and as TL Code for each GPU it may name,
+ * within a bounded time and without harm.
+ */
+#include "check/check.h"
+#include "tl/tl.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MEMORY_BYTES_MAX = 1 << 30, TIME_MS_MAX = 5000 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static double now_ms(void) {
+    struct timespec time;
+    timespec_get(&time, TIME_UTC);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static void check(arena *memory, str source) {
+    diag_list diags, problems, sketch_diags;
+    gpu target;
+    bool known = gpu_find(memory, STR("a100"), &target, &problems);
+    diag_init(&diags, memory, STR("fuzz"), source);
+    diag_init(&sketch_diags, memory, STR("fuzz"), source);
+    tl_program *program = tl_parse(memory, STR("fuzz"), source, &diags);
+    if (diag_has_errors(&diags) || !tl_bind(program, &diags)) return;
+    check_sketch(program, &sketch_diags);
+    for (tl_kernel *k = program->first; k; k = k->next) {
+        check_facts facts;
+        size_t errors = (size_t)diags.error_count;
+        bool right = check_code(k, known ? &target : NULL, memory, &diags, &facts);
+        /* Saying no and giving a reason are the same. */
+        if (right != (errors == (size_t)diags.error_count)) abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    arena memory;
+    jmp_buf exhausted;
+    double start = now_ms();
+    arena_init(&memory, MEMORY_BYTES_MAX);
+    memory.on_exhausted = &exhausted;
+    if (!setjmp(exhausted)) check(&memory, (str){(const char *)data, size});
+    arena_done(&memory);
+    double took = now_ms() - start;
+    if (took > TIME_MS_MAX) {
+        fprintf(stderr, "%zu bytes took %.0f ms\n", size, took);
+        abort();
+    }
+    return 0;
+}
