@@ -2,86 +2,57 @@
 #include "check/machine.h"
 
 typedef struct loop_search {
+    const bool *is_block_index; /* by slot: grid indices that say which block of an axis is meant */
     const model *model;
     bool has_loop, has_free_grid;
-    int depth;
 } loop_search;
 
-static bool is_block_index(const model *m, const tl_symbol *symbol) {
-    for (int r = 0; r < m->role_count; r++) {
-        for (int i = 0; i < m->roles[r].step_count; i++) {
-            const model_step *step = &m->roles[r].steps[i];
-            if (step->kind != STEP_COPY) continue;
-            const tl_place *place = &step->statement->copy.place;
-            for (int k = 0; k < place->count; k++) {
-                const tl_spot *spot = &place->items[k];
-                if (spot->is_block && spot->at && spot->at->symbol == symbol) return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool search(void *context, const tl_expr *e) {
-    enum { LETS_DEEP = 48 };
     loop_search *s = context;
     const tl_symbol *symbol = e->symbol;
     if (!symbol) return true;
-    if (symbol->kind == TL_SYMBOL_GRID && !is_block_index(s->model, symbol)) s->has_free_grid = true;
-    bool follows = s->depth < LETS_DEEP;
-    if (symbol->kind == TL_SYMBOL_LOOP) {
-        s->has_loop = true;
-        const tl_statement *loop = symbol->statement;
-        if (loop && loop->kind == TL_FOR && follows) {
-            s->depth++;
-            model_visit(loop->loop.from, search, s);
-            model_visit(loop->loop.to, search, s);
-            s->depth--;
-        }
-    }
-    if (symbol->kind == TL_SYMBOL_CONSTANT && !symbol->is_known && follows) {
-        s->depth++;
-        model_visit(symbol->value, search, s);
-        s->depth--;
+    if (symbol->kind == TL_SYMBOL_LOOP) s->has_loop = true;
+    if (symbol->kind == TL_SYMBOL_GRID) {
+        int slot = model_slot(s->model, symbol);
+        s->has_free_grid |= slot >= 0 && !s->is_block_index[slot];
     }
     return true;
 }
 
-/* Is the axis of this tile walked by a loop, and by one that need not share the axis with other
- * blocks of the grid?
+static void find_block_indices(const model *m, const tl_place *place, bool *is_block_index) {
+    for (int k = 0; place && k < place->count; k++) {
+        const tl_spot *spot = &place->items[k];
+        int slot = spot->is_block && spot->at ? model_slot(m, spot->at->symbol) : -1;
+        if (slot >= 0) is_block_index[slot] = true;
+    }
+}
+
+/* Which axes of which tiles are walked by a loop, and by one that need not share the axis with other
+ * blocks of the grid? What is walked on its way through registers is walked behind them.
  */
-static bool is_walked(const model *m, int tile, int axis) {
-    loop_search s = {.model = m};
+static void find_walked(machine *mc, const bool *is_block_index) {
+    const model *m = mc->model;
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
-            if (step->kind != STEP_COPY || !step->loads || !step->has_target) continue;
-            if (step->target.tile != tile || !step->origins[axis]) continue;
-            model_visit(step->origins[axis]->at, search, &s);
+            if (step->kind != STEP_COPY || !step->has_target) continue;
+            int tile = step->target.tile;
+            for (int k = 0; k < m->tiles[tile].axis_count; k++) {
+                if (step->loads && step->origins[k]) {
+                    loop_search s = {.is_block_index = is_block_index, .model = m};
+                    model_visit_lets(m, step->origins[k]->at, true, search, &s);
+                    mc->is_walked[tile][k] |= s.has_loop && !s.has_free_grid;
+                    mc->is_shared_walk[tile][k] |= s.has_free_grid;
+                }
+                if (!step->read_count) continue;
+                int from = step->reads[0].tile;
+                int axis = model_axis_of(&m->tiles[from], m->tiles[tile].axes[k].id);
+                if (axis < 0) continue;
+                mc->is_walked[tile][k] |= mc->is_walked[from][axis];
+                mc->is_shared_walk[tile][k] |= mc->is_shared_walk[from][axis];
+            }
         }
     }
-    return s.has_loop && !s.has_free_grid;
-}
-
-/* The same through registers: a Copy into them, and one on into the tile. */
-static bool is_walked_through(const model *m, int tile, int axis) {
-    if (is_walked(m, tile, axis)) return true;
-    for (int r = 0; r < m->role_count; r++) {
-        for (int i = 0; i < m->roles[r].step_count; i++) {
-            const model_step *step = &m->roles[r].steps[i];
-            bool passes = step->kind == STEP_COPY && step->has_target && step->target.tile == tile &&
-                          step->read_count > 0;
-            if (!passes) continue;
-            int from = step->reads[0].tile;
-            int k = model_axis_of(&m->tiles[from], m->tiles[tile].axes[axis].id);
-            if (k >= 0 && is_walked(m, from, k)) return true;
-        }
-    }
-    return false;
-}
-
-static const machine_process *process_of_step(const machine *mc, int role) {
-    return &mc->processes[mc->model->roles[role].first_process];
 }
 
 /* Where the masked tile lies along its other axes: as the coordinate says, for the tile itself may be
@@ -102,18 +73,13 @@ static machine_origin mask_origin(machine *mc, machine_process *p, const model_s
 
 /* Does some Mask take [begin, end) of the axis out, for the rows that this block has? */
 static bool is_masked(machine *mc, int axis_id, int64_t begin, int64_t end) {
-    for (int r = 0; r < mc->model->role_count; r++) {
-        for (int i = 0; i < mc->model->roles[r].step_count; i++) {
-            const model_step *step = &mc->model->roles[r].steps[i];
-            bool masks = step->kind == STEP_COMPUTE && step->read_count &&
-                         step->statement->compute.operation == TL_MASK;
-            if (!masks) continue;
-            int tile = step->reads[0].tile, axis = model_axis_of(&mc->model->tiles[tile], axis_id);
-            if (axis < 0) continue;
-            machine_process *p = (machine_process *)process_of_step(mc, r);
-            machine_origin origin = mask_origin(mc, p, step);
-            if (ends_masked(mc, p, step, &origin, axis, begin, end)) return true;
-        }
+    for (int i = 0; i < mc->masks.count; i++) {
+        const model_step *step = mc->masks.items[i].step;
+        int tile = step->reads[0].tile, axis = model_axis_of(&mc->model->tiles[tile], axis_id);
+        if (axis < 0) continue;
+        machine_process *p = &mc->processes[mc->model->roles[mc->masks.items[i].role].first_process];
+        machine_origin origin = mask_origin(mc, p, step);
+        if (ends_masked(mc, p, step, &origin, axis, begin, end)) return true;
     }
     return false;
 }
@@ -137,24 +103,14 @@ static int64_t next_gap(const machine_channel *channel, int axis, int64_t extent
     return from;
 }
 
-static const model_step *loader_of(const model *m, int tile) {
-    for (int r = 0; r < m->role_count; r++) {
-        for (int i = 0; i < m->roles[r].step_count; i++) {
-            const model_step *step = &m->roles[r].steps[i];
-            bool brings = step->kind == STEP_COPY && step->has_target && step->target.tile == tile;
-            if (brings && step->depth > 0) return step;
-        }
-    }
-    return NULL;
-}
-
 static void judge_axis(machine *mc, int tile, int axis) {
+    enum { GENERATIONS_MAX = 256 };
     const model_tile *t = &mc->model->tiles[tile];
     machine_channel *channel = &mc->channels[tile];
     machine_process *p = &mc->processes[0];
     int64_t length, end = 0;
-    const model_step *loader = loader_of(mc->model, tile);
-    if (!loader || !ends_length(mc, p, tile, axis, &length)) return;
+    const model_step *loader = mc->loaders[tile];
+    if (!loader || channel->generations.count > GENERATIONS_MAX || !ends_length(mc, p, tile, axis, &length)) return;
     for (int g = 0; g < channel->generations.count; g++) {
         if (!channel->generations.items[g].origin.known[axis]) return;
     }
@@ -177,7 +133,8 @@ void coverage_judge(machine *mc) {
         const model_tile *tile = &mc->model->tiles[t];
         if (tile->space != TL_SHARED) continue;
         for (int k = 0; k < tile->axis_count; k++) {
-            if (tile->axes[k].id >= 0 && tile->axes[k].extent && mc->is_walked[t][k]) {
+            if (tile->axes[k].id >= 0 && tile->axes[k].extent && mc->is_walked[t][k] &&
+                !mc->is_shared_walk[t][k]) {
                 judge_axis(mc, t, k);
             }
         }
@@ -185,11 +142,25 @@ void coverage_judge(machine *mc) {
 }
 
 void coverage_prepare(machine *mc) {
-    mc->is_walked = arena_alloc_array(mc->memory, (size_t)mc->model->tile_count + 1,
-                                      sizeof *mc->is_walked, _Alignof(bool));
-    for (int t = 0; t < mc->model->tile_count; t++) {
-        for (int k = 0; k < mc->model->tiles[t].axis_count; k++) {
-            mc->is_walked[t][k] = is_walked_through(mc->model, t, k);
+    const model *m = mc->model;
+    size_t tiles = (size_t)m->tile_count + 1;
+    mc->is_walked = arena_alloc_array(mc->memory, tiles, sizeof *mc->is_walked, _Alignof(bool));
+    mc->is_shared_walk = arena_alloc_array(mc->memory, tiles, sizeof *mc->is_walked, _Alignof(bool));
+    mc->loaders = arena_array(mc->memory, const model_step *, tiles);
+    bool *is_block_index = arena_array(mc->memory, bool, m->slot_count);
+    for (int r = 0; r < m->role_count; r++) {
+        for (int i = 0; i < m->roles[r].step_count; i++) {
+            const model_step *step = &m->roles[r].steps[i];
+            if (step->kind == STEP_COPY) {
+                find_block_indices(m, &step->statement->copy.place, is_block_index);
+                if (step->has_target && step->depth > 0) mc->loaders[step->target.tile] = step;
+            }
+            bool masks = step->kind == STEP_COMPUTE && step->read_count &&
+                         step->statement->compute.operation == TL_MASK;
+            machine_mask mask = {step, r};
+            if (masks) list_push(mc->memory, &mc->masks, mask);
         }
     }
+    find_walked(mc, is_block_index);
+    find_walked(mc, is_block_index); /* a Copy out of registers may stand above the one into them */
 }

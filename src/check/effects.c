@@ -18,8 +18,9 @@ int machine_landed(const machine *mc, int tile) {
 
 /* Have all readers released the first 'wanted' generations of the channel? */
 static bool all_released(const machine *mc, int tile, int wanted) {
-    for (int c = 0; c < mc->model->cursor_count; c++) {
-        if (mc->model->cursors[c].tile != tile) continue;
+    const model_tile *t = &mc->model->tiles[tile];
+    for (int k = 0; k < t->cursor_count; k++) {
+        int c = t->cursors[k];
         const model_role *role = &mc->model->roles[mc->model->cursors[c].role];
         for (int i = 0; i < role->processes; i++) {
             if (mc->processes[role->first_process + i].releases[c] < wanted) return false;
@@ -29,10 +30,7 @@ static bool all_released(const machine *mc, int tile, int wanted) {
 }
 
 static bool has_reader(const machine *mc, int tile) {
-    for (int c = 0; c < mc->model->cursor_count; c++) {
-        if (mc->model->cursors[c].tile == tile) return true;
-    }
-    return false;
+    return mc->model->tiles[tile].cursor_count > 0;
 }
 
 bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile, int *holder) {
@@ -40,9 +38,9 @@ bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile,
     *holder = tile;
     if (!has_reader(mc, tile)) return true; /* reported as never waited for */
     if (!all_released(mc, tile, p->fills[tile] - t->stages + 1)) return false;
-    for (int u = 0; u < mc->model->tile_count; u++) {
+    for (int k = 0; k < t->partner_count; k++) {
+        int u = t->partners[k];
         const model_tile *partner = &mc->model->tiles[u];
-        if (u == tile || partner->group != t->group || partner->space != TL_SHARED) continue;
         if (!has_reader(mc, u)) continue;
         int wanted = mc->channels[u].generations.count;
         if (partner->role >= 0 && partner->role != t->role) {

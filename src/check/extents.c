@@ -9,7 +9,10 @@ enum {
     SIGNATURE_MAX = 32,
     LOOK_AHEAD_MAX = 8,
     LET_DEPTH_MAX = 48,
+    LOOPS_MAX = 64,
 };
+
+enum { VALUE_KNOWN = 1, VALUE_NONE = 2 }; /* 0: not asked for yet */
 
 /* --- values ------------------------------------------------------------------------------------ */
 
@@ -31,7 +34,7 @@ void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t valu
     int slot = model_slot(v->extents->model, symbol);
     if (slot < 0) return;
     v->integers[slot] = value;
-    v->known[slot] = 1;
+    v->known[slot] = VALUE_KNOWN;
 }
 
 void extents_values_forget(extents_values *v, const tl_symbol *symbol) {
@@ -58,7 +61,8 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     }
     if (s->is_known && s->is_integer) return give(out, s->integer);
     int slot = model_slot(v->extents->model, s);
-    if (slot >= 0 && v->known[slot]) return give(out, v->integers[slot]);
+    if (slot >= 0 && v->known[slot] == VALUE_KNOWN) return give(out, v->integers[slot]);
+    if (slot >= 0 && v->known[slot] == VALUE_NONE) return false;
     switch (s->kind) {
     case TL_SYMBOL_SIZE: return give(out, 1);
     case TL_SYMBOL_GRID: return give(out, 0);
@@ -70,9 +74,12 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     v->depth++;
     bool has_value = tl_evaluate(s->value, lookup, v, out);
     v->depth--;
-    if (has_value && !out->is_real && slot >= 0) {
+    if (slot < 0) return has_value;
+    if (has_value && !out->is_real) {
         v->integers[slot] = out->integer;
-        v->known[slot] = 1;
+        v->known[slot] = VALUE_KNOWN;
+    } else if (!has_value) {
+        v->known[slot] = VALUE_NONE;
     }
     return has_value;
 }
@@ -89,15 +96,14 @@ bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value) {
 typedef struct chooser {
     extents *x;
     arena *memory;
-    unsigned char *seen; /* by slot: this let was followed */
     int64_t granules[GRANULES_MAX];
     int granule_count;
     const tl_expr *signature[SIGNATURE_MAX];
     int signature_count;
-    int depth;
+    const tl_for *loops[LOOPS_MAX]; /* whose bounds are the same for a whole tile, but no constants */
+    int loop_count;
+    int walks_followed;
 } chooser;
-
-static bool follow(void *context, const tl_expr *e);
 
 static void add_granule(chooser *c, const tl_expr *e) {
     int64_t value;
@@ -125,11 +131,7 @@ static void add_variable(chooser *c, const tl_symbol *symbol, const tl_expr *ele
     if (x->variable_count == EXTENTS_VARIABLES_MAX) return;
     extents_variable *v = &x->variables[x->variable_count++];
     *v = (extents_variable){.symbol = symbol, .element = element};
-    if (symbol && symbol->kind == TL_SYMBOL_GRID) {
-        v->walk = walk_extent(x->model, symbol);
-        const tl_expr *walk = v->walk; /* following it may add more variables */
-        model_visit(walk, follow, c);
-    }
+    if (symbol && symbol->kind == TL_SYMBOL_GRID) v->walk = walk_extent(x->model, symbol);
 }
 
 static bool follow(void *context, const tl_expr *e) {
@@ -149,44 +151,33 @@ static bool follow(void *context, const tl_expr *e) {
     bool varies = s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_GRID ||
                   (s->kind == TL_SYMBOL_SCALAR && !s->is_real);
     if (varies) add_variable(c, s, NULL);
-    int slot = model_slot(c->x->model, s);
-    if (s->kind == TL_SYMBOL_CONSTANT && slot >= 0 && !c->seen[slot] && c->depth < LET_DEPTH_MAX) {
-        c->seen[slot] = 1;
-        c->depth++;
-        model_visit(s->value, follow, c);
-        c->depth--;
-    }
     return true;
 }
 
-typedef struct loop_search {
-    int depth;
-    bool found;
-} loop_search;
-
-static bool find_loop(void *context, const tl_expr *e) {
-    loop_search *search = context;
-    const tl_symbol *s = e->symbol;
-    if (!s || search->found) return !search->found;
-    if (s->kind == TL_SYMBOL_LOOP) search->found = true;
-    if (s->kind == TL_SYMBOL_CONSTANT && !s->is_known && search->depth < LET_DEPTH_MAX) {
-        search->depth++;
-        model_visit(s->value, find_loop, search);
-        search->depth--;
-    }
-    return !search->found;
+static void follow_all(chooser *c, const tl_expr *e) {
+    model_visit_lets(c->x->model, e, false, follow, c);
 }
 
-static bool follows_loop(const tl_expr *e) {
-    loop_search search = {0};
-    model_visit(e, find_loop, &search);
-    return search.found;
+/* A grid index is below its extent, which depends on more. */
+static void follow_walks(chooser *c) {
+    for (; c->walks_followed < c->x->variable_count; c->walks_followed++) {
+        follow_all(c, c->x->variables[c->walks_followed].walk);
+    }
+}
+
+static bool finds_no_loop(void *context, const tl_expr *e) {
+    (void)context;
+    return !(e->symbol && e->symbol->kind == TL_SYMBOL_LOOP);
+}
+
+static bool follows_loop(const chooser *c, const tl_expr *e) {
+    return !model_visit_lets(c->x->model, e, false, finds_no_loop, NULL);
 }
 
 /* Keeps the largest parts of a control expression that no loop changes. */
 static void add_signature(chooser *c, const tl_expr *e) {
     if (!e || c->signature_count == SIGNATURE_MAX) return;
-    if (follows_loop(e)) {
+    if (follows_loop(c, e)) {
         add_signature(c, e->left);
         add_signature(c, e->right);
         for (int i = 0; i < e->item_count; i++) add_signature(c, e->items[i]);
@@ -208,8 +199,16 @@ static void add_signature(chooser *c, const tl_expr *e) {
 }
 
 static void add_control(chooser *c, const tl_expr *e) {
-    model_visit(e, follow, c);
+    follow_all(c, e);
     add_signature(c, e);
+}
+
+static void add_loop(chooser *c, const tl_for *loop) {
+    int64_t value;
+    bool fixed = tl_known_integer(loop->from, &value) && tl_known_integer(loop->to, &value);
+    if (fixed || c->loop_count == LOOPS_MAX) return;
+    if (follows_loop(c, loop->from) || follows_loop(c, loop->to)) return;
+    c->loops[c->loop_count++] = loop;
 }
 
 static void collect(chooser *c) {
@@ -220,6 +219,7 @@ static void collect(chooser *c) {
             if (step->kind == STEP_FOR) {
                 add_control(c, step->statement->loop.from);
                 add_control(c, step->statement->loop.to);
+                add_loop(c, &step->statement->loop);
             }
             if (step->kind == STEP_IF && !step->depends_on_data) {
                 add_control(c, step->statement->branch.condition);
@@ -228,7 +228,7 @@ static void collect(chooser *c) {
                                     : step->kind == STEP_COMPUTE ? &step->statement->compute.place
                                                                  : NULL;
             for (int k = 0; place && k < place->count; k++) {
-                if (place->items[k].at && follows_loop(place->items[k].at)) {
+                if (place->items[k].at && follows_loop(c, place->items[k].at)) {
                     add_control(c, place->items[k].at);
                 }
             }
@@ -241,34 +241,24 @@ static void collect(chooser *c) {
 typedef struct mention {
     const extents *x;
     const extents_variable *only; /* NULL: any variable */
-    bool others;
 } mention;
 
-static bool mentions_only(const extents *x, const extents_variable *only, const tl_expr *e);
-
-static bool find_others(void *context, const tl_expr *e) {
-    mention *found = context;
+static bool finds_no_other(void *context, const tl_expr *e) {
+    const mention *m = context;
+    if (e->kind == TL_ELEMENT) return false;
     const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
-    if (e->kind == TL_ELEMENT) found->others = true;
-    if (!s || s->is_known) return !found->others;
-    if (s->kind == TL_SYMBOL_CONSTANT) {
-        found->others |= !mentions_only(found->x, found->only, s->value);
-        return !found->others;
+    if (!s || s->is_known || s->kind == TL_SYMBOL_CONSTANT) return true;
+    for (int i = 0; i < m->x->variable_count; i++) {
+        const extents_variable *v = &m->x->variables[i];
+        if (v->symbol == s && (!m->only || m->only == v)) return true;
     }
-    bool known = false;
-    for (int i = 0; i < found->x->variable_count; i++) {
-        const extents_variable *v = &found->x->variables[i];
-        known |= v->symbol == s && (!found->only || found->only == v);
-    }
-    found->others |= !known;
-    return !found->others;
+    return false;
 }
 
 /* Does the expression depend on the chosen variables (or on one of them) alone? */
 static bool mentions_only(const extents *x, const extents_variable *only, const tl_expr *e) {
-    mention found = {.x = x, .only = only};
-    model_visit(e, find_others, &found);
-    return !found.others;
+    mention m = {.x = x, .only = only};
+    return model_visit_lets(x->model, e, false, finds_no_other, &m);
 }
 
 static const tl_expr *condition_of(const tl_statement *s) {
@@ -368,18 +358,11 @@ static bool allowed(chooser *c, extents_values *v) {
         if (!condition || !mentions_only(x, NULL, condition)) continue;
         if (extents_integer(v, condition, &value) && !value) return false;
     }
-    for (int r = 0; r < x->model->role_count; r++) {
-        const model_role *role = &x->model->roles[r];
-        for (int i = 0; i < role->step_count; i++) {
-            if (role->steps[i].kind != STEP_FOR) continue;
-            const tl_for *loop = &role->steps[i].statement->loop;
-            int64_t from, to;
-            if (tl_known_integer(loop->from, &from) && tl_known_integer(loop->to, &to)) continue;
-            if (follows_loop(loop->from) || follows_loop(loop->to)) continue;
-            if (!extents_integer(v, loop->from, &from)) continue;
-            if (!extents_integer(v, loop->to, &to)) continue;
-            if (to - from > x->steps) return false;
-        }
+    for (int i = 0; i < c->loop_count; i++) {
+        int64_t from, to;
+        if (!extents_integer(v, c->loops[i]->from, &from)) continue;
+        if (!extents_integer(v, c->loops[i]->to, &to)) continue;
+        if (to - from > x->steps) return false;
     }
     return true;
 }
@@ -447,11 +430,11 @@ extents *extents_choose(arena *memory, const model *m) {
     extents *x = arena_new(memory, extents);
     *x = (extents){.model = m};
     chooser c = {.x = x, .memory = memory};
-    c.seen = arena_array(memory, unsigned char, m->slot_count);
     collect(&c);
+    follow_walks(&c);
     for (const tl_statement *s = m->kernel->body.first; s; s = s->next) {
         const tl_expr *condition = condition_of(s);
-        if (condition && mentions_only(x, NULL, condition)) model_visit(condition, follow, &c);
+        if (condition && mentions_only(x, NULL, condition)) follow_all(&c, condition);
     }
     x->steps = m->stages_most + x->look_ahead + 2;
     find_all_candidates(&c);

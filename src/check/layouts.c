@@ -1,6 +1,7 @@
 #include "check/layouts.h"
 
 #include "layout/reshape.h"
+#include "tl/tl.h"
 
 #include <string.h>
 
@@ -492,41 +493,54 @@ static bool join(flow *f, at_point *into, const at_point *other) {
     return changed;
 }
 
-static at_point *copy_state(flow *f) {
-    at_point *copy = arena_array(f->memory, at_point, f->model->tile_count + 1);
-    memcpy(copy, f->tiles, sizeof(at_point) * (size_t)f->model->tile_count);
-    return copy;
+static void set_state(flow *f, at_point *to, const at_point *from) {
+    memcpy(to, from, sizeof(at_point) * (size_t)f->model->tile_count);
 }
 
-/* Steps [begin, end). Depth is that of the program's blocks. */
-static void walk(flow *f, int begin, int end) {
-    enum { ROUNDS_MAX = 4 };
-    for (int i = begin; i < end; i++) {
+static at_point *new_state(flow *f) {
+    return arena_array(f->memory, at_point, f->model->tile_count + 1);
+}
+
+/* Once through the role. 'kept' has, by step: for the beginning of a loop, what holds at its head on
+ * all ways seen so far; for an `if`, what holds before it. Returns whether a loop's head changed.
+ */
+static bool pass(flow *f, at_point **kept) {
+    bool changed = false;
+    for (int t = 0; t < f->model->tile_count; t++) f->tiles[t] = (at_point){0};
+    for (int i = 0; i < f->role->step_count; i++) {
         const model_step *step = &f->role->steps[i];
-        bool repeats = step->kind == STEP_FOR || step->kind == STEP_TILES;
-        if (step->kind == STEP_IF) {
-            at_point *before = copy_state(f);
-            walk(f, i + 1, step->other);
-            join(f, f->tiles, before);
-            i = step->other;
-        } else if (repeats) {
-            bool reports = f->reports;
-            f->reports = false;
-            at_point *head = copy_state(f);
-            for (int round = 0; round < ROUNDS_MAX; round++) {
-                walk(f, i + 1, step->other);
-                if (!join(f, head, f->tiles)) break;
-                memcpy(f->tiles, head, sizeof(at_point) * (size_t)f->model->tile_count);
-            }
-            f->reports = reports;
-            memcpy(f->tiles, head, sizeof(at_point) * (size_t)f->model->tile_count);
-            if (reports) walk(f, i + 1, step->other);
-            join(f, f->tiles, head);
-            i = step->other;
-        } else if (step->read_count || step->has_target) {
-            visit(f, step);
+        switch (step->kind) {
+        case STEP_FOR:
+        case STEP_TILES:
+            if (!kept[i]) kept[i] = new_state(f);
+            join(f, kept[i], f->tiles);
+            set_state(f, f->tiles, kept[i]);
+            break;
+        case STEP_END_FOR:
+        case STEP_END_TILES:
+            changed |= join(f, kept[step->other], f->tiles);
+            set_state(f, f->tiles, kept[step->other]);
+            break;
+        case STEP_IF:
+            if (!kept[i]) kept[i] = new_state(f);
+            set_state(f, kept[i], f->tiles);
+            break;
+        case STEP_END_IF: join(f, f->tiles, kept[step->other]); break;
+        default:
+            if (step->read_count || step->has_target) visit(f, step);
         }
     }
+    return changed;
+}
+
+/* Until no loop's head changes any more: each tile there changes twice at most. */
+static void walk(flow *f) {
+    enum { PASSES_MAX = 2 * TL_NESTING_MAX };
+    at_point **kept = arena_array(f->memory, at_point *, f->role->step_count);
+    f->reports = false;
+    for (int i = 0; i < PASSES_MAX && pass(f, kept); i++) {}
+    f->reports = true;
+    pass(f, kept);
 }
 
 static void check_exists(flow *f, int tile) {
@@ -569,11 +583,12 @@ bool layouts_check(arena *memory, const model *m, diag_list *diags, check_facts 
     for (int r = 0; r < m->role_count; r++) {
         f.role = &m->roles[r];
         f.role_index = r;
-        f.tiles = arena_array(memory, at_point, m->tile_count + 1);
+        f.tiles = new_state(&f);
+        f.reports = true;
         for (int t = 0; t < m->tile_count; t++) {
             if (m->tiles[t].space == TL_REGISTER && m->tiles[t].role == r) check_exists(&f, t);
         }
-        walk(&f, 0, f.role->step_count);
+        walk(&f);
     }
     facts->layouts = f.facts.items;
     facts->layout_count = f.facts.count;

@@ -74,6 +74,11 @@ typedef struct machine_process {
     LIST(events_record) trace;
 } machine_process;
 
+typedef struct machine_mask {
+    const model_step *step;
+    int role;
+} machine_mask;
+
 typedef struct machine {
     arena *memory;
     const model *model;
@@ -85,7 +90,10 @@ typedef struct machine {
     int tiles_to_walk;
     bool is_tainted;           /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
-    bool (*is_walked)[MODEL_AXES_MAX]; /* by tile and axis: by a loop, whole */
+    bool (*is_walked)[MODEL_AXES_MAX];      /* by tile and axis: by a loop */
+    bool (*is_shared_walk)[MODEL_AXES_MAX]; /* each block of the grid walks a part of it */
+    const model_step **loaders;             /* by tile: a Copy into it inside a loop */
+    LIST(machine_mask) masks;
     int events, events_in_run;
     LIST(events_finding) findings;
 } machine;

@@ -21,6 +21,34 @@ bool model_visit(const tl_expr *e, model_visitor *visit, void *context) {
     return true;
 }
 
+typedef struct deep_visit {
+    const model *model;
+    bool loops;
+    unsigned stamp;
+    model_visitor *visit;
+    void *context;
+} deep_visit;
+
+static bool visit_deep(void *context, const tl_expr *e) {
+    deep_visit *d = context;
+    if (!d->visit(d->context, e)) return false;
+    const tl_symbol *s = e->symbol;
+    int slot = s ? model_slot(d->model, s) : -1;
+    if (slot < 0 || d->model->stamps[slot] == d->stamp) return true;
+    d->model->stamps[slot] = d->stamp;
+    if (s->kind == TL_SYMBOL_CONSTANT && !s->is_known) return model_visit(s->value, visit_deep, d);
+    bool is_loop = d->loops && s->kind == TL_SYMBOL_LOOP && s->statement && s->statement->kind == TL_FOR;
+    if (!is_loop) return true;
+    return model_visit(s->statement->loop.from, visit_deep, d) &&
+           model_visit(s->statement->loop.to, visit_deep, d);
+}
+
+bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visitor *visit,
+                      void *context) {
+    deep_visit d = {m, loops, ++*m->stamp, visit, context};
+    return model_visit(e, visit_deep, &d);
+}
+
 /* --- tiles ------------------------------------------------------------------------------------- */
 
 static int axis_id(builder *b, str name) {
@@ -409,10 +437,30 @@ static void find_mbarriers(model *m) {
     }
 }
 
+/* Each channel's readers and partners, so that the machine need not look for them. */
+static void link_channels(model *m) {
+    for (int t = 0; t < m->tile_count; t++) {
+        model_tile *tile = &m->tiles[t];
+        if (tile->space != TL_SHARED) continue;
+        LIST(int) cursors = {0}, partners = {0};
+        for (int c = 0; c < m->cursor_count; c++) {
+            if (m->cursors[c].tile == t) list_push(m->memory, &cursors, c);
+        }
+        for (int u = 0; u < m->tile_count; u++) {
+            bool shares = u != t && m->tiles[u].space == TL_SHARED && m->tiles[u].group == tile->group;
+            if (shares) list_push(m->memory, &partners, u);
+        }
+        tile->cursors = cursors.items, tile->cursor_count = cursors.count;
+        tile->partners = partners.items, tile->partner_count = partners.count;
+    }
+}
+
 static void build_slots(model *m) {
     m->slot_count = 64;
     while (m->slot_count < 2 * m->kernel->symbol_count) m->slot_count *= 2;
     m->slots = arena_array(m->memory, const tl_symbol *, m->slot_count);
+    m->stamps = arena_array(m->memory, unsigned, m->slot_count);
+    m->stamp = arena_new(m->memory, unsigned);
     for (int i = 0; i < m->kernel->symbol_count; i++) {
         const tl_symbol *symbol = m->kernel->symbols[i];
         uintptr_t hash = ((uintptr_t)symbol >> 4) * 0x9E3779B1u;
@@ -472,6 +520,7 @@ model *model_build(arena *memory, tl_kernel *kernel) {
         m->axis_symbols[i] = tl_find_index(kernel, m->axis_names[i]);
     }
     find_mbarriers(m);
+    link_channels(m);
     for (int r = 0; r < m->role_count; r++) count_commits(m, &m->roles[r]);
     build_slots(m);
     return m;

@@ -36,6 +36,10 @@ typedef struct model_tile {
     bool uses_mbarrier, by_tma;
     model_axis axes[MODEL_AXES_MAX];
     int axis_count;
+    const int *cursors;  /* shared: of all its readers */
+    int cursor_count;
+    const int *partners; /* shared: the other tiles of its group */
+    int partner_count;
 } model_tile;
 
 /* A role's place in a channel's ring. A view that a role waits for by name has its own. */
@@ -126,6 +130,7 @@ typedef struct model {
     int stages_most;             /* largest `stages` */
     const tl_symbol **slots;     /* open hash: where the machine keeps a symbol's value */
     int slot_count;              /* a power of two */
+    unsigned *stamps, *stamp;    /* by slot: what model_visit_lets has been to */
 } model;
 
 /* Builds the model. Total: what cannot be resolved is left out (others report it). */
@@ -141,5 +146,10 @@ int model_readers(const model *m, int tile);
 /* Calls 'visit' for e and everything below it, until it returns false. Depth is the parser's. */
 typedef bool model_visitor(void *context, const tl_expr *e);
 bool model_visit(const tl_expr *e, model_visitor *visit, void *context);
+/* The same, going on into the definitions of lets (and, with 'loops', into the bounds of loops) that
+ * are mentioned, into each once. 'visit' must not call it again.
+ */
+bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visitor *visit,
+                      void *context);
 
 #endif

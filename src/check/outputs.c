@@ -17,40 +17,25 @@ static const tl_symbol *output_behind(const tl_symbol *symbol) {
     return NULL;
 }
 
-typedef struct mention {
-    const tl_symbol *wanted;
-    int depth;
-    bool found;
-} mention;
-
-static bool find_mention(void *context, const tl_expr *e) {
-    enum { LETS_DEEP = 48 };
-    mention *m = context;
-    if (e->symbol == m->wanted) m->found = true;
-    if (!m->found && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT && m->depth < LETS_DEEP) {
-        m->depth++;
-        model_visit(e->symbol->value, find_mention, m);
-        m->depth--;
-    }
-    return !m->found;
+static bool is_other(void *context, const tl_expr *e) {
+    const tl_symbol *wanted = context;
+    return e->symbol != wanted;
 }
 
-static bool mentions(const tl_expr *e, const tl_symbol *wanted) {
-    mention m = {.wanted = wanted};
-    model_visit(e, find_mention, &m);
-    return m.found;
+static bool mentions(const model *m, const tl_expr *e, const tl_symbol *wanted) {
+    return !model_visit_lets(m, e, false, is_other, (void *)wanted);
 }
 
 /* Does the place that a Copy writes depend on the symbol: by its coordinate, or by a view? */
-static bool place_depends(const tl_statement *copy, const tl_symbol *tensor, const tl_symbol *wanted) {
+static bool place_depends(const model *m, const tl_statement *copy, const tl_symbol *tensor, const tl_symbol *wanted) {
     enum { VIEWS_DEEP = 64 };
     for (int i = 0; i < copy->copy.place.count; i++) {
-        if (mentions(copy->copy.place.items[i].at, wanted)) return true;
+        if (mentions(m, copy->copy.place.items[i].at, wanted)) return true;
     }
     for (int deep = 0; tensor && tensor->view && deep < VIEWS_DEEP; deep++) {
-        if (mentions(tensor->view->value, wanted)) return true;
+        if (mentions(m, tensor->view->value, wanted)) return true;
         for (int i = 0; i < tensor->axes->count; i++) {
-            if (mentions(tensor->axes->items[i].extent, wanted)) return true;
+            if (mentions(m, tensor->axes->items[i].extent, wanted)) return true;
         }
         tensor = tensor->view_base;
     }
@@ -65,7 +50,7 @@ static void check_store(outputs *o, const model_step *step, const tl_symbol *out
         const tl_walk *walk = &m->grid->grid.items[i];
         int64_t count;
         if (!walk->symbol || (tl_known_integer(walk->extent, &count) && count <= 1)) continue;
-        if (place_depends(s, step->stores, walk->symbol)) continue;
+        if (place_depends(m, s, step->stores, walk->symbol)) continue;
         diag_report(o->diags, DIAG_OUTPUT_BY_ALL, s->range, output->name, walk->name);
         diag_report(o->diags, DIAG_OUTPUT_WALK, walk->range.end ? walk->range : m->grid->range,
                     walk->name);
@@ -74,7 +59,7 @@ static void check_store(outputs *o, const model_step *step, const tl_symbol *out
     }
     for (const tl_statement *around = s->parent; around; around = around->parent) {
         if (around->kind != TL_FOR || around->loop.is_grid_walk || !around->loop.symbol) continue;
-        if (place_depends(s, step->stores, around->loop.symbol)) continue;
+        if (place_depends(m, s, step->stores, around->loop.symbol)) continue;
         diag_report(o->diags, DIAG_OUTPUT_AGAIN, s->range, output->name, around->loop.name);
         o->failed = true;
         return;

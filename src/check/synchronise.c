@@ -1,7 +1,6 @@
 #include "check/synchronise.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* A role's decisions, by step. */
 typedef struct decision {
@@ -17,6 +16,11 @@ typedef struct slot_state {
     int released_epoch; /* ... when this thread released it; -1: not yet */
 } slot_state;
 
+/* Tile -1: an empty group. */
+typedef struct commit_place {
+    int tile, generation;
+} commit_place;
+
 typedef struct replay {
     arena *memory;
     const model *model;
@@ -25,6 +29,8 @@ typedef struct replay {
     const bool *is_warp_local; /* by tile */
     slot_state **states;                     /* by tile, then generation */
     int *counts, *capacities;
+    int *last_release;                       /* by tile: barriers passed at its latest Release */
+    LIST(commit_place) groups;               /* by number, from 1 on: what it brings */
     int commits, landed_commits, epoch;
     bool adds;    /* put in what is missing; else only judge */
     bool changed, is_valid;
@@ -52,14 +58,15 @@ static bool was_released_lately(replay *r, int tile, int generation) {
 static bool fill_needs_barrier(replay *r, int tile, int generation) {
     const model *m = r->model;
     if (was_released_lately(r, tile, generation - m->tiles[tile].stages)) return true;
-    for (int u = 0; u < m->tile_count; u++) {
-        bool partner = u != tile && m->tiles[u].space == TL_SHARED &&
-                       m->tiles[u].group == m->tiles[tile].group;
-        for (int g = 0; partner && g < r->counts[u]; g++) {
-            if (was_released_lately(r, u, g)) return true;
-        }
+    for (int k = 0; k < m->tiles[tile].partner_count; k++) {
+        if (r->last_release[m->tiles[tile].partners[k]] == r->epoch) return true;
     }
     return false;
+}
+
+static void add_group(replay *r, int tile, int generation) {
+    commit_place place = {tile, generation};
+    list_push(r->memory, &r->groups, place);
 }
 
 static void replay_fill(replay *r, const events_record *e) {
@@ -77,18 +84,15 @@ static void replay_fill(replay *r, const events_record *e) {
     if (r->role->steps[e->step].commits && !is_mbarrier) {
         state->commit = ++r->commits;
         state->landed_epoch = -1;
+        add_group(r, e->tile, e->generation);
     }
 }
 
 static void land_groups(replay *r, int pending) {
-    int landed = r->commits - pending;
-    if (pending == INT_MAX || landed <= r->landed_commits) return;
-    r->landed_commits = landed;
-    for (int t = 0; t < r->model->tile_count; t++) {
-        for (int g = r->counts[t] - 1; g >= 0; g--) {
-            slot_state *state = state_of(r, t, g);
-            if (state->landed_epoch < 0 && state->commit <= landed) state->landed_epoch = r->epoch;
-        }
+    if (pending == INT_MAX) return;
+    for (; r->landed_commits < r->commits - pending; r->landed_commits++) {
+        const commit_place *group = &r->groups.items[r->landed_commits];
+        if (group->tile >= 0) state_of(r, group->tile, group->generation)->landed_epoch = r->epoch;
     }
 }
 
@@ -131,7 +135,8 @@ static void replay_wait(replay *r, const events_record *e) {
 
 static void replay_trace(replay *r, const events_trace *trace) {
     r->commits = r->landed_commits = r->epoch = r->run_count = 0;
-    memset(r->counts, 0, sizeof(int) * (size_t)r->model->tile_count);
+    r->groups.count = 0;
+    for (int t = 0; t < r->model->tile_count; t++) r->counts[t] = 0, r->last_release[t] = -1;
     for (int i = 0; i < trace->count; i++) {
         const events_record *e = &trace->records[i];
         switch (e->kind) {
@@ -140,9 +145,13 @@ static void replay_trace(replay *r, const events_trace *trace) {
         case EVENT_RELEASE:
             if (r->model->tiles[e->tile].role == r->model->cursors[e->cursor].role) {
                 state_of(r, e->tile, e->generation)->released_epoch = r->epoch;
+                r->last_release[e->tile] = r->epoch;
             }
             break;
-        case EVENT_SKIP: r->commits += e->generation; break;
+        case EVENT_SKIP:
+            r->commits += e->generation;
+            for (int k = 0; k < e->generation; k++) add_group(r, -1, 0);
+            break;
         }
     }
 }
@@ -194,8 +203,24 @@ static void find_runs(replay *r) {
     }
 }
 
-/* Takes away, one by one, what the rest makes superfluous. */
+/* How much replaying a role's decisions one by one would cost. */
+static int64_t thinning_cost(const replay *r, const events_result *events, int role) {
+    int64_t records = 0, decisions = 0;
+    for (int i = 0; i < events->trace_count; i++) {
+        if (events->traces[i].role == role) records += events->traces[i].count;
+    }
+    for (int i = 0; i < r->role->step_count; i++) {
+        decisions += (r->decisions[i].pending != INT_MAX) + r->decisions[i].barrier;
+    }
+    return records * decisions;
+}
+
+/* Takes away, one by one, what the rest makes superfluous. Left alone in huge kernels: more waits and
+ * barriers than needed are no mistake.
+ */
 static void thin_out(replay *r, const events_result *events, int role) {
+    enum { COST_MAX = 4000000 };
+    if (thinning_cost(r, events, role) > COST_MAX) return;
     r->adds = false;
     for (int i = 0; i < r->role->step_count; i++) {
         decision *d = &r->decisions[i], was = *d;
@@ -214,7 +239,7 @@ static void thin_out(replay *r, const events_result *events, int role) {
 }
 
 static void decide_role(replay *r, const events_result *events, int role) {
-    enum { ROUNDS_MAX = 1000 };
+    enum { ROUNDS_MAX = 8 };
     find_runs(r);
     for (int i = 0; i < events->trace_count; i++) {
         if (events->traces[i].role == role) count_groups(r, &events->traces[i]);
@@ -317,6 +342,7 @@ void synchronise(arena *memory, const model *m, const events_result *events, che
         r.states = arena_array(memory, slot_state *, m->tile_count + 1);
         r.counts = arena_array(memory, int, m->tile_count + 1);
         r.capacities = arena_array(memory, int, m->tile_count + 1);
+        r.last_release = arena_array(memory, int, m->tile_count + 1);
         decide_role(&r, events, role);
         add_syncs(&r, memory, facts, &capacity);
     }
