@@ -18,12 +18,13 @@
 extern "C" {
 #endif
 
-/* --- the runtime ------------------------------------------------------------------------------- */
+/* --- the runtime -------------------------------------------------------------------------------
+ */
 
 /* All may be 0 or NULL. */
 typedef struct ftl_runtime_options {
     const char *cuda_library;  /* NULL: libcuda.so.1 */
-    const char *nvrtc_library; /* NULL: the usual names, newest first */
+    const char *nvrtc_library; /* NULL: the usual names, newest first; "": none */
     const char *cache_folder;  /* NULL: no cache on disk; created when first written */
 } ftl_runtime_options;
 
@@ -35,7 +36,8 @@ FTL_API ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_opti
                                     ftl_runtime **out);
 FTL_API void ftl_runtime_close(ftl_runtime *runtime);
 
-/* --- devices ----------------------------------------------------------------------------------- */
+/* --- devices -----------------------------------------------------------------------------------
+ */
 
 typedef struct ftl_device {
     char name[128];       /* the driver's: "NVIDIA H200" */
@@ -81,7 +83,8 @@ FTL_API ftl_status ftl_timer_stop(ftl_context *context, ftl_timer *timer, void *
                                   double *milliseconds);
 FTL_API void ftl_timer_free(ftl_timer *timer);
 
-/* --- compiling CUDA text ----------------------------------------------------------------------- */
+/* --- compiling CUDA text -----------------------------------------------------------------------
+ */
 
 typedef enum ftl_image_kind { FTL_CUBIN = 1, FTL_PTX = 2 } ftl_image_kind;
 
@@ -104,7 +107,8 @@ FTL_API ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, 
                                     const char *name, const char *target, ftl_image *out);
 FTL_API void ftl_image_done(ftl_image *image);
 
-/* --- kernels ----------------------------------------------------------------------------------- */
+/* --- kernels -----------------------------------------------------------------------------------
+ */
 
 typedef struct ftl_module ftl_module;
 
@@ -131,7 +135,8 @@ FTL_API const ftl_plan *ftl_module_plan(const ftl_module *module);
 FTL_API ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                                      const ftl_arguments *arguments, void *stream);
 
-/* --- the cache on disk ------------------------------------------------------------------------- */
+/* --- the cache on disk -------------------------------------------------------------------------
+ */
 
 /* One file per kernel, named by the hash of all that decides its bytes, written to a temporary name
  * and renamed: readers and writers of several processes see all of an entry or nothing. An entry

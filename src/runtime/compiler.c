@@ -1,4 +1,5 @@
 /* CUDA text to a cubin or to PTX: by NVRTC in this process, by nvcc or clang as a child process. */
+#include "base/embedded.h"
 #include "runtime/driver.h"
 
 #include <inttypes.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 16, OUTPUT_BYTES_MAX = 64 << 20 };
+enum { OPTIONS_MAX = 32, OUTPUT_BYTES_MAX = 64 << 20 };
 static const double CHILD_TIMEOUT_S = 300;
 
 /* --- what the compiler said --------------------------------------------------------------------
@@ -111,36 +112,78 @@ static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, c
 /* --- child processes ---------------------------------------------------------------------------
  */
 
+/* The words of a child's command line, and room for those that are made. */
+typedef struct command {
+    const char *argv[OPTIONS_MAX + 1];
+    int count;
+    char architecture[64], definition[64];
+} command;
+
+static void add_word(command *c, const char *word) {
+    if (c->count < OPTIONS_MAX) c->argv[c->count++] = word;
+    c->argv[c->count] = NULL;
+}
+
+static void add_nvcc_words(command *c, const char *target) {
+    snprintf(c->architecture, sizeof c->architecture, "-arch=%s", target);
+    add_word(c, c->architecture);
+    add_word(c, is_cubin_target(target) ? "-cubin" : "-ptx");
+    add_word(c, "-std=c++17");
+    add_word(c, "-lineinfo");
+    add_word(c, "-Xptxas");
+    add_word(c, "-v");
+}
+
+/* Plain clang, without any of CUDA's files. Versions that are widely packaged know GPUs up to 8.6;
+ * for later ones they write what 8.6 has, which is all that mma.sync kernels use.
+ */
+static void add_clang_words(command *c, const char *target) {
+    enum { CLANG_KNOWS = 86 };
+    const char *const fixed[] = {"-x",
+                                 "cuda",
+                                 "--cuda-device-only",
+                                 "-nocudainc",
+                                 "-nocudalib",
+                                 "-O3",
+                                 "-std=c++17",
+                                 "-gline-tables-only",
+                                 "-Xclang",
+                                 "-target-feature",
+                                 "-Xclang",
+                                 "+ptx75",
+                                 "-w",
+                                 "-S",
+                                 "-U__CUDA_ARCH__"};
+    const char *digits = strchr(target, '_');
+    int capability = digits ? (int)strtol(digits + 1, NULL, 10) : 0;
+    snprintf(c->architecture, sizeof c->architecture, "--cuda-gpu-arch=sm_%d",
+             capability < CLANG_KNOWS ? capability : CLANG_KNOWS);
+    snprintf(c->definition, sizeof c->definition, "-D__CUDA_ARCH__=%d0", capability);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) add_word(c, fixed[i]);
+    add_word(c, c->architecture);
+    add_word(c, c->definition);
+}
+
 typedef struct child_compiler {
     const char *name;
     bool makes_cubins;
-    const char *const *options; /* ended by NULL */
+    bool needs_prelude; /* clang_prelude.cuh in front of the text */
+    void (*add_words)(command *c, const char *target);
 } child_compiler;
 
-static const char *const nvcc_options[] = {"-std=c++17", "-lineinfo", "-Xptxas", "-v", NULL};
-
 static const child_compiler children[] = {
-    {"nvcc", true, nvcc_options},
+    {"nvcc", true, false, add_nvcc_words},
+    {"clang", false, true, add_clang_words},
 };
-
-static void add_option(const char **argv, int *count, const char *option) {
-    if (*count < OPTIONS_MAX) argv[(*count)++] = option;
-}
 
 /* Runs a compiler on 'input' in 'folder'; its result is read from 'output'. */
 static ftl_status run_child(ftl_context *context, const child_compiler *child, const char *target,
                             const char *input, const char *output, ftl_image *out) {
-    const char *argv[OPTIONS_MAX + 1] = {child->name};
-    char arch[64];
-    int count = 1;
-    snprintf(arch, sizeof arch, "-arch=%s", target);
-    add_option(argv, &count, arch);
-    add_option(argv, &count, is_cubin_target(target) ? "-cubin" : "-ptx");
-    for (const char *const *o = child->options; *o; o++) add_option(argv, &count, *o);
-    add_option(argv, &count, "-o");
-    add_option(argv, &count, output);
-    add_option(argv, &count, input);
-    argv[count] = NULL;
+    command c = {{child->name}, 1, "", ""};
+    child->add_words(&c, target);
+    add_word(&c, "-o");
+    add_word(&c, output);
+    add_word(&c, input);
     text_buffer words, errors, result;
     text_init(&words, OUTPUT_BYTES_MAX);
     text_init(&errors, OUTPUT_BYTES_MAX);
@@ -148,7 +191,7 @@ static ftl_status run_child(ftl_context *context, const child_compiler *child, c
     os_error why;
     int code = 0;
     ftl_status status = FTL_OK;
-    if (!os_run(argv, STR(""), CHILD_TIMEOUT_S, &words, &errors, &code, &why)) {
+    if (!os_run(c.argv, STR(""), CHILD_TIMEOUT_S, &words, &errors, &code, &why)) {
         status = ftl_context_fail(context, FTL_NO_COMPILER, "%s", why.text);
     } else if (code != 0) {
         str error = first_error(text_str(&errors));
@@ -184,12 +227,17 @@ static ftl_status compile_by_child(ftl_context *context, const child_compiler *c
     }
     snprintf(input, sizeof input, "%s/kernel.cu", folder);
     snprintf(output, sizeof output, "%s/kernel.out", folder);
+    text_buffer text;
+    text_init(&text, OUTPUT_BYTES_MAX);
+    if (child->needs_prelude) text_add_z(&text, embedded_runtime[0].data);
+    text_add_z(&text, cuda);
     ftl_status status;
-    if (os_write_file(input, str_from(cuda), &why)) {
+    if (os_write_file(input, text_str(&text), &why)) {
         status = run_child(context, child, target, input, output, out);
     } else {
         status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
     }
+    text_done(&text);
     os_remove_folder(folder);
     return status;
 }
@@ -200,7 +248,8 @@ ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const ch
     ftl_status status = runtime_need_nvrtc(context, runtime);
     if (status == FTL_OK) {
         status = compile_by_nvrtc(context, runtime, cuda, name, target, out);
-    } else if (!runtime->nvrtc_name) { /* a library that was asked for is not replaced */
+    } else if (!runtime->nvrtc_name ||
+               !*runtime->nvrtc_name) { /* what was asked for is not replaced */
         for (size_t i = 0; status == FTL_NO_COMPILER && i < sizeof children / sizeof *children;
              i++) {
             if (is_cubin_target(target) && !children[i].makes_cubins) continue;
@@ -208,8 +257,8 @@ ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const ch
             status = compile_by_child(context, &children[i], cuda, name, target, out);
         }
         if (status == FTL_NO_COMPILER) {
-            ftl_context_fail(context, status, "no CUDA compiler: neither NVRTC (%s) nor nvcc",
-                             runtime->nvrtc_why.text);
+            ftl_context_fail(context, status, "no CUDA compiler: neither NVRTC (%s) nor nvcc%s",
+                             runtime->nvrtc_why.text, is_cubin_target(target) ? "" : " nor clang");
         }
     }
     if (status) ftl_image_done(out);

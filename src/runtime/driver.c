@@ -142,6 +142,10 @@ static bool open_nvrtc(ftl_runtime *runtime, os_error *why) {
                                         NULL};
     const char *const given[] = {runtime->nvrtc_name, NULL};
     nvrtc_library *nvrtc = &runtime->nvrtc;
+    if (runtime->nvrtc_name && !*runtime->nvrtc_name) {
+        snprintf(why->text, sizeof why->text, "it is not to be used");
+        return false;
+    }
     nvrtc->library = os_library_open(runtime->nvrtc_name ? given : usual, why);
     if (!nvrtc->library) return false;
     size_t count = sizeof nvrtc_symbols / sizeof *nvrtc_symbols;
