@@ -334,15 +334,20 @@ NUMBER_INLINE uint64_t to_u64(double x) {
     return x != x ? 1ull << 63 : x < 0.0 ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
 
+typedef float lanes_eight __attribute__((vector_size(32)));
+
 #define LANES_TARGET
 #define LANES_NAME(id) plain_##id
 /* Products of f16, bf16, tf32 and fp8 numbers are exact in f32: fusing changes nothing. */
-#define LANES_FUSED(a, b, c) ((a) * (b) + (c))
-#define LANES_EXPAND_F16                                                                           \
-    for (int i = 0; i < words; i++) {                                                              \
-        to[2 * i] = number_from_f16(from[i] & 0xffffu);                                            \
-        to[2 * i + 1] = number_from_f16(from[i] >> 16);                                            \
+#define LANES_FUSE(sum, a, b) (sum) += (a) * (b)
+#define LANES_EIGHT_F16(to, from)                                                                  \
+    for (int i = 0; i < 4; i++) {                                                                  \
+        (to)[2 * i] = number_from_f16((from)[i] & 0xffffu);                                        \
+        (to)[2 * i + 1] = number_from_f16((from)[i] >> 16);                                        \
     }
+#define LANES_TRANSPOSE                                                                            \
+    for (int i = 0; i < 8; i++)                                                                    \
+        for (int j = 0; j < 8; j++) to[j][i] = from[i][j];
 #define LANES_MASK_OF                                                                              \
     uint32_t mask = 0;                                                                             \
     for (int l = 0; l < LANES; l++) mask |= (test[l] ? 1u : 0u) << l;                              \
@@ -350,13 +355,37 @@ NUMBER_INLINE uint64_t to_u64(double x) {
 #include "emulate/lanes.inc"
 
 #if defined(__x86_64__)
-#define LANES_TARGET __attribute__((target("avx2,fma,f16c")))
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+
+AVX2 NUMBER_INLINE lanes_eight fuse_avx2(lanes_eight sum, float a, lanes_eight b) {
+    return (lanes_eight)_mm256_fmadd_ps(_mm256_set1_ps(a), (__m256)b, (__m256)sum);
+}
+
+AVX2 static void transpose_avx2(float (*to)[8], const float (*from)[8]) {
+    __m256 a[8], b[8];
+    for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(from[i]);
+    for (int i = 0; i < 8; i += 2) { /* pairs of rows */
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) { /* fours */
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) { /* halves */
+        _mm256_storeu_ps(to[i], _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+        _mm256_storeu_ps(to[i + 4], _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+    }
+}
+
+#define LANES_TARGET AVX2
 #define LANES_NAME(id) avx2_##id
-#define LANES_FUSED(a, b, c) __builtin_fmaf((a), (b), (c))
-#define LANES_EXPAND_F16                                                                           \
-    for (int i = 0; i < words; i += 4)                                                             \
-        _mm256_storeu_ps(to + 2 * i,                                                               \
-                         _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+#define LANES_FUSE(sum, a, b) (sum) = fuse_avx2((sum), (a), (b))
+#define LANES_EIGHT_F16(to, from)                                                                  \
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from))));
+#define LANES_TRANSPOSE transpose_avx2(to, from);
 #define LANES_MASK_OF                                                                              \
     uint32_t mask = 0;                                                                             \
     for (int l = 0; l < LANES; l += 8)                                                             \

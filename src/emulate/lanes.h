@@ -27,14 +27,14 @@ typedef struct lanes_entry {
 extern const lanes_entry lanes_entries[];
 extern const int lanes_count;
 
-/* One mma in which A is 16 rows of 4*k_words... see product.c. */
 typedef struct lanes_set {
     lanes_function *const *functions; /* by index into lanes_entries */
-    /* sum[row][column] += a[row][k] * b[k][column], 16 rows, 8 columns, k in order, fused. */
+    /* sum[row][column] += a[row][k] * b[k][column]: 16 rows, 8 columns, k upwards. */
     void (*multiply)(float sum[16][8], const float *a, int k_count, const float (*b)[8]);
-    /* 16 words of two f16 or bf16 each to 32 floats. */
-    void (*expand_f16)(float *to, const uint32_t *from, int words);
-    void (*expand_bf16)(float *to, const uint32_t *from, int words);
+    /* 32 words, 8 rows of 4, of two f16 or bf16 each: to rows of 8 floats, 'stride' apart. */
+    void (*rows_f16)(float *to, int stride, const uint32_t *from);
+    void (*rows_bf16)(float *to, int stride, const uint32_t *from);
+    void (*transpose)(float (*to)[8], const float (*from)[8]); /* 8 by 8 */
     uint32_t (*mask_of)(const int32_t test[LANES]); /* bit l = (test[l] != 0) */
     void (*select)(void *to, const void *a, const void *b, uint32_t mask, int bytes);
 } lanes_set;

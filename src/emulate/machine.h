@@ -151,7 +151,7 @@ typedef struct machine {
 
     uint8_t *shared;
     uint32_t shared_bytes, cell_count;
-    uint8_t *cell_state;       /* low 4 bits: bytes written; CELL_FLIGHT; CELL_BARRIER */
+    uint8_t *cell_state;       /* each of these with room for a group of 4 more; low 4 bits: bytes written; CELL_FLIGHT; CELL_BARRIER */
     uint32_t *write_stamp;
     int32_t *write_pc;
     uint32_t *read_stamp;      /* [warp][cell] */

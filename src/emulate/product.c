@@ -79,27 +79,40 @@ void product_move_matrix(machine *m, machine_warp *w, const ptx_instruction *i) 
 /* 8 rows of 16 bytes as floats, 'stride' floats from row to row. */
 static void expand(const machine *m, ptx_number number, const uint32_t *row, float *to,
                    int stride) {
-    float flat[128];
-    int per_row = 8;
-    if (number == PTX_F16) {
-        m->set->expand_f16(flat, row, LANES);
-    } else if (number == PTX_BF16) {
-        m->set->expand_bf16(flat, row, LANES);
-    } else if (number == PTX_TF32) {
-        per_row = 4;
-        for (int l = 0; l < LANES; l++) flat[l] = number_from_tf32(row[l]);
-    } else {
-        const uint8_t *bytes = (const uint8_t *)(const void *)row;
-        number_format format = number == PTX_E4M3 ? NUMBER_E4M3 : NUMBER_E5M2;
-        per_row = 16;
-        for (int b = 0; b < 128; b++) {
-            if (number == PTX_S8) flat[b] = (float)(int8_t)bytes[b];
-            else if (number == PTX_U8) flat[b] = (float)bytes[b];
-            else flat[b] = number_expand(bytes[b], format);
+    const uint8_t *bytes = (const uint8_t *)(const void *)row;
+    number_format format = number == PTX_E4M3 ? NUMBER_E4M3 : NUMBER_E5M2;
+    switch (number) {
+    case PTX_F16: m->set->rows_f16(to, stride, row); return;
+    case PTX_BF16: m->set->rows_bf16(to, stride, row); return;
+    case PTX_TF32:
+        for (int l = 0; l < LANES; l++) to[l / 4 * stride + l % 4] = number_from_tf32(row[l]);
+        return;
+    default: break;
+    }
+    for (int b = 0; b < 128; b++) {
+        float *place = &to[b / 16 * stride + b % 16];
+        if (number == PTX_S8) *place = (float)(int8_t)bytes[b];
+        else if (number == PTX_U8) *place = (float)bytes[b];
+        else *place = number_expand(bytes[b], format);
+    }
+}
+
+/* B by rows of k: its columns, in the accumulators' order, 8 or 4 or 16 values of k at a time. */
+static void expand_columns(const machine *m, ptx_number number, const uint32_t *row,
+                           float (*to)[8]) {
+    float columns[8][16], ordered[8][8];
+    int count = number == PTX_F16 || number == PTX_BF16 ? 8 : number == PTX_TF32 ? 4 : 16;
+    expand(m, number, row, columns[0], 16);
+    for (int k = 0; k < count; k += 8) {
+        for (int c = 0; c < 8; c++)
+            memcpy(ordered[c / 2 + c % 2 * 4], columns[c] + k, sizeof ordered[c]);
+        if (count == 4) {
+            for (int c = 0; c < 8; c++)
+                for (int j = 0; j < 4; j++) to[j][c] = ordered[c][j];
+        } else {
+            m->set->transpose(to + k, (const float (*)[8])ordered);
         }
     }
-    for (int r = 0; r < 8; r++)
-        memcpy(to + r * stride, flat + r * per_row, (size_t)per_row * sizeof *to);
 }
 
 /* Columns in the order 0 2 4 6 1 3 5 7: then half a row is one accumulator register's four lanes. */
@@ -173,15 +186,11 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
         multiply_integers(m, w, i, d, a, b, c);
         return;
     }
-    float x[16 * 32], columns[8 * 32], y[32][8], sum[16][8];
+    float x[16 * 32], y[32][8], sum[16][8];
     for (int n = 0; n < 2 * pieces; n++)
         expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * words, k_count);
     for (int n = 0; n < pieces; n++)
-        expand(m, (ptx_number)i->operation, b[n], columns + n * words, k_count);
-    for (int column = 0; column < 8; column++) {
-        int place = column / 2 + column % 2 * 4;
-        for (int k = 0; k < k_count; k++) y[k][place] = columns[column * k_count + k];
-    }
+        expand_columns(m, (ptx_number)i->operation, b[n], y + n * words);
     gather_sums(i, c, sum);
     m->set->multiply(sum, x, k_count, (const float (*)[8])y);
     scatter_sums(i, d, sum);

@@ -79,8 +79,27 @@ static void read_cell(machine *m, machine_warp *w, int lane, uint32_t cell, uint
     }
 }
 
+/* The common case at once: 16 bytes that one access wrote, ordered before. */
+static bool read_sixteen(machine *m, machine_warp *w, int lane, uint32_t offset, int32_t pc) {
+    uint32_t cell = offset >> 2, state, stamps[4];
+    memcpy(&state, m->cell_state + cell, sizeof state);
+    memcpy(stamps, m->write_stamp + cell, sizeof stamps);
+    bool alike = stamps[0] == stamps[1] && stamps[1] == stamps[2] && stamps[2] == stamps[3];
+    if (state != 0x0f0f0f0fu || !alike || !shadow_ordered(w, (uint32_t)lane, stamps[0]))
+        return false;
+    uint32_t stamp = machine_stamp(w, lane);
+    size_t at = (size_t)w->index * m->cell_count + cell;
+    uint32_t *reads = m->read_stamp + at;
+    if (lane != STAMP_ANY_LANE)
+        for (int n = 0; n < 4; n++)
+            if (reads[n] >> 6 == stamp >> 6 && reads[n] != stamp) return false;
+    for (int n = 0; n < 4; n++) reads[n] = stamp, m->read_pc[at + (size_t)n] = pc;
+    return true;
+}
+
 void shadow_read(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                  int32_t pc) {
+    if (bytes == 16 && read_sixteen(m, w, lane, offset, pc)) return;
     uint32_t first = offset >> 2, last = (offset + bytes - 1u) >> 2;
     uint32_t stamp = machine_stamp(w, lane), good = UINT32_MAX;
     for (uint32_t cell = first; cell <= last; cell++) {
