@@ -18,6 +18,7 @@ static void write_votes(machine *m, machine_warp *w, const machine_barrier *b) {
         return;
     }
     bool truth = i->operation == PTX_ALL ? b->all : b->any;
+    if (i->p < 0) return;
     uint32_t *p = &w->predicates[i->p];
     *p = truth ? *p | w->live : *p & ~w->live;
 }

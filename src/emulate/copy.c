@@ -11,7 +11,7 @@ static machine_copy *new_copy(machine *m, machine_warp *w) {
         int capacity = w->copy_capacity ? 2 * w->copy_capacity : 64;
         if (capacity > MACHINE_COPIES_MAX) return NULL;
         machine_copy *copies = arena_array(m->memory, machine_copy, capacity);
-        memcpy(copies, w->copies, (size_t)w->copy_count * sizeof *copies);
+        if (w->copy_count) memcpy(copies, w->copies, (size_t)w->copy_count * sizeof *copies);
         w->copies = copies;
         w->copy_capacity = capacity;
     }
@@ -109,7 +109,8 @@ static machine_arrival *new_arrival(machine *m) {
     if (m->arrival_count == m->arrival_capacity) {
         int capacity = m->arrival_capacity ? 2 * m->arrival_capacity : 64;
         machine_arrival *arrivals = arena_array(m->memory, machine_arrival, capacity);
-        memcpy(arrivals, m->arrivals, (size_t)m->arrival_count * sizeof *arrivals);
+        if (m->arrival_count)
+            memcpy(arrivals, m->arrivals, (size_t)m->arrival_count * sizeof *arrivals);
         m->arrivals = arrivals;
         m->arrival_capacity = capacity;
     }

@@ -424,51 +424,56 @@ static void run_warp(machine *m, machine_warp *w) {
 
 /* ---- the block ---- */
 
-static void describe_wait(const machine *m, const machine_warp *w, text_buffer *text) {
+/* The text grows in the arena: what happens here may run out of memory, and then jumps away. */
+static str describe_wait(const machine *m, const machine_warp *w, str text) {
+    const char *separator = text.length ? "; " : "";
     if (w->state == WARP_AT_BARRIER) {
         emulate_place place = machine_place(m, w->pc);
-        text_format(text, "%swarp %d at barrier %d, line %d", text->length ? "; " : "", w->index,
-                    w->barrier, place.frames[place.frame_count - 1].line);
-        return;
+        return str_format(m->memory, "%.*s%swarp %d at barrier %d, line %d", STR_ARGS(text),
+                          separator, w->index, w->barrier,
+                          place.frames[place.frame_count - 1].line);
     }
     for (int g = 0; g < w->group_count; g++) {
         emulate_place place = machine_place(m, w->groups[g].pc);
-        text_format(text, "%swarp %d lanes 0x%08x at %.*s, line %d", text->length ? "; " : "",
-                    w->index, w->groups[g].mask, STR_ARGS(place.opcode),
-                    place.frames[place.frame_count - 1].line);
+        text = str_format(m->memory, "%.*s%swarp %d lanes 0x%08x at %.*s, line %d",
+                          STR_ARGS(text), separator, w->index, w->groups[g].mask,
+                          STR_ARGS(place.opcode), place.frames[place.frame_count - 1].line);
+        separator = "; ";
     }
+    return text;
 }
 
-static void describe_mbarriers(const machine *m, text_buffer *text) {
+static str describe_mbarriers(const machine *m, str text) {
     for (int n = 0; n < m->mbarrier_count; n++) {
         const machine_mbarrier *b = &m->mbarriers[n];
         if (!b->valid) continue;
         str name = machine_shared_name(m, b->address);
-        text_format(text, "; mbarrier at %.*s: phase %llu, %u of %u arrivals missing",
-                    STR_ARGS(name), (unsigned long long)b->phase, b->pending, b->expected);
+        text = str_format(m->memory, "%.*s; mbarrier at %.*s: phase %llu, %u of %u arrivals missing",
+                          STR_ARGS(text), STR_ARGS(name), (unsigned long long)b->phase,
+                          b->pending, b->expected);
         if (b->transfer_bytes)
-            text_format(text, ", %lld bytes missing", (long long)b->transfer_bytes);
+            text = str_format(m->memory, "%.*s, %lld bytes missing", STR_ARGS(text),
+                              (long long)b->transfer_bytes);
     }
+    return text;
 }
 
 static void report_deadlock(machine *m) {
     const machine_warp *first = NULL;
-    text_buffer text;
-    text_init(&text, 4096);
+    str text = {"", 0};
     for (int v = 0; v < m->warp_count; v++) {
         const machine_warp *w = &m->warps[v];
         if (w->state == WARP_DONE) continue;
         if (!first) first = w;
-        describe_wait(m, w, &text);
+        text = describe_wait(m, w, text);
     }
-    describe_mbarriers(m, &text);
+    text = describe_mbarriers(m, text);
     if (first) {
         int32_t pc = first->state == WARP_AT_BARRIER || !first->group_count
                          ? first->pc : first->groups[0].pc;
         emulate_finding *f = machine_find(m, first, EMULATE_DEADLOCK, pc, -1, -1);
-        if (f) f->detail = str_copy(m->memory, text_str(&text));
+        if (f) f->detail = text;
     }
-    text_done(&text);
     machine_stop(m);
 }
 

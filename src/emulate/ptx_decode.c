@@ -311,6 +311,50 @@ static int find_spelling(const ptx_reader *r, const ptx_statement *s, bool drop_
     return find_lanes(r, &key);
 }
 
+/* A conversion of one register by itself, spelled as in lanes.def. */
+static ptx_instruction *emit_conversion(ptx_reader *r, const ptx_statement *s, str opcode) {
+    spelling key = {.length = 0};
+    spell(&key, "", opcode);
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_LANES);
+    i->function = find_lanes(r, &key);
+    i->input_count = 1;
+    i->bytes = lanes_entries[i->function].result_bytes;
+    return i;
+}
+
+/* cvt may read a register wider than its type, and write a wider one (PTX ISA, cvt: the result is
+ * extended by its sign).
+ */
+static bool decode_wide_cvt(ptx_reader *r, const ptx_statement *s, int entry, bool wide_source,
+                            bool wide_result) {
+    const lanes_entry *e = &lanes_entries[entry];
+    int32_t source, result;
+    if (wide_source) {
+        int32_t row;
+        source = r->function->row_count++;
+        if (!ptx_decode_row(r, &s->operands[1], 8, false, &row)) return false;
+        ptx_instruction *narrow = emit_conversion(r, s, STR("cvt.u32.u64"));
+        narrow->in[0] = row;
+        narrow->d = source;
+    } else if (!ptx_decode_row(r, &s->operands[1], e->input_bytes[0], e->input_float, &source)) {
+        return false;
+    }
+    if (wide_result) result = r->function->row_count++;
+    else if (!ptx_decode_result(r, &s->operands[0], e->result_bytes, &result)) return false;
+    ptx_instruction *i = emit_conversion(r, s, str_from(e->spelling));
+    i->in[0] = source;
+    i->d = result;
+    if (!wide_result) return true;
+    bool is_signed = s->parts[s->part_count - 2].data[0] == 's';
+    int32_t row;
+    if (!ptx_decode_result(r, &s->operands[0], 8, &row)) return false;
+    ptx_instruction *widen =
+        emit_conversion(r, s, is_signed ? STR("cvt.s64.s32") : STR("cvt.u64.u32"));
+    widen->in[0] = result;
+    widen->d = row;
+    return true;
+}
+
 static bool decode_lanes(ptx_reader *r, const ptx_statement *s) {
     int entry = find_spelling(r, s, false);
     bool is_cvt = str_is(s->parts[0], "cvt");
@@ -319,29 +363,16 @@ static bool decode_lanes(ptx_reader *r, const ptx_statement *s) {
     const lanes_entry *e = &lanes_entries[entry];
     if (s->operand_count != e->input_count + 1)
         return ptx_decode_fail(r, s, "another number of operands was expected");
+    if (is_cvt && e->input_count == 1) {
+        bool wide_source = e->input_bytes[0] == 4 && declared_bytes(r, &s->operands[1]) == 8;
+        bool wide_result = e->result_bytes == 4 && declared_bytes(r, &s->operands[0]) == 8;
+        if (wide_source || wide_result)
+            return decode_wide_cvt(r, s, entry, wide_source, wide_result);
+    }
     ptx_instruction *i = ptx_decode_emit(r, s, PTX_LANES);
     i->function = entry;
     i->input_count = e->input_count;
     i->bytes = e->result_bytes;
-    /* cvt may write a wider or narrower register than its type, and read a wider one. */
-    int declared = declared_bytes(r, &s->operands[0]);
-    if (is_cvt && e->result_bytes == 4 && declared == 8) {
-        int32_t word = r->function->row_count++;
-        i->d = word;
-        bool is_signed = s->parts[s->part_count - 2].data[0] == 's';
-        if (!ptx_decode_row(r, &s->operands[1], e->input_bytes[0], e->input_float, &i->in[0]))
-            return false;
-        ptx_statement widen = *s;
-        widen.opcode = is_signed ? STR("cvt.s64.s32") : STR("cvt.u64.u32");
-        ptx_instruction *w = ptx_decode_emit(r, &widen, PTX_LANES);
-        spelling key = {.length = 0};
-        spell(&key, "", widen.opcode);
-        w->function = find_lanes(r, &key);
-        w->input_count = 1;
-        w->bytes = 8;
-        w->in[0] = word;
-        return ptx_decode_result(r, &s->operands[0], 8, &w->d);
-    }
     if (!ptx_decode_result(r, &s->operands[0], e->result_bytes, &i->d)) return false;
     for (int n = 0; n < e->input_count; n++)
         if (!ptx_decode_row(r, &s->operands[n + 1], e->input_bytes[n], e->input_float, &i->in[n]))
@@ -384,7 +415,7 @@ static bool decode_clock(ptx_reader *r, const ptx_statement *s, int bytes) {
 
 static bool decode_pieces(ptx_reader *r, const ptx_statement *s, bool pack, int bytes) {
     const ptx_operand *whole = &s->operands[pack ? 0 : 1], *list = &s->operands[pack ? 1 : 0];
-    if (bytes % list->count || (list->count != 1 && list->count != 2 && list->count != 4))
+    if ((list->count != 1 && list->count != 2 && list->count != 4) || bytes % list->count)
         return ptx_decode_fail(r, s, "expected two or four pieces");
     int piece = bytes / list->count;
     ptx_instruction *i = ptx_decode_emit(r, s, pack ? PTX_PACK : PTX_UNPACK);

@@ -83,59 +83,71 @@ void ptx_lines_file(ptx_reader *r) {
     list_push(r->module->memory, &r->module->files, ((ptx_file){file_number, name}));
 }
 
+static void add_string(ptx_reader *r, str label, const char *bytes, size_t length) {
+    if (!label.length) return;
+    str name = str_copy(r->module->memory, (str){bytes, length});
+    int32_t *bucket = &r->string_buckets[ptx_read_hash(label) % PTX_BUCKETS];
+    ptx_string string = {label, ptx_lines_plain_name(name), *bucket};
+    *bucket = r->strings.count;
+    list_push(r->memory, &r->strings, string);
+}
+
+/* What stands behind a data directive: numbers, and differences of labels. False at its end. */
+static bool datum(ptx_reader *r, char *byte) {
+    *byte = '\0';
+    char c = ptx_scan_peek(r);
+    if (ptx_scan_is_letter(c)) {
+        ptx_scan_word(r, true);
+        if (ptx_scan_take(r, '+') || ptx_scan_take(r, '-')) {
+            if (ptx_scan_is_letter(ptx_scan_peek(r))) ptx_scan_word(r, true);
+            else ptx_scan_small(r);
+        }
+        return true;
+    }
+    if (c != '-' && !ptx_scan_is_digit(c)) return false;
+    ptx_literal literal;
+    *byte = (char)ptx_scan_number(r, &literal);
+    return true;
+}
+
 /* A debug section: labels with bytes; the strings name the inlined functions. */
 void ptx_lines_section(ptx_reader *r) {
+    enum { NAME_MOST = 1024 };
+    char text[NAME_MOST];
+    size_t length = 0;
+    str label = {0};
     if (ptx_scan_peek(r) == '.') ptx_scan_directive(r);
     else ptx_scan_word(r, false);
     if (!ptx_scan_need(r, '{')) return;
-    str label = {0};
-    text_buffer text;
-    text_init(&text, 4096);
     while (!r->stopped && ptx_scan_peek(r) != '}' && r->at < r->end) {
         if (*r->at == '.') {
+            char byte;
             ptx_scan_directive(r);
-            do {
-                if (ptx_scan_is_letter(ptx_scan_peek(r))) {
-                    ptx_scan_word(r, true);
-                    if (ptx_scan_take(r, '+') || ptx_scan_take(r, '-')) {
-                        if (ptx_scan_is_letter(ptx_scan_peek(r))) ptx_scan_word(r, true);
-                        else ptx_scan_small(r);
-                    }
-                } else if (ptx_scan_peek(r) == '-' || ptx_scan_is_digit(ptx_scan_peek(r))) {
-                    ptx_literal literal;
-                    char c = (char)ptx_scan_number(r, &literal);
-                    if (c) text_add(&text, (str){&c, 1});
-                } else {
-                    break;
-                }
-            } while (ptx_scan_take(r, ','));
-        } else if (ptx_scan_is_letter(*r->at)) {
-            if (label.length) {
-                str name = str_copy(r->module->memory, text_str(&text));
-                list_push(r->memory, &r->strings, ((ptx_string){label, ptx_lines_plain_name(name)}));
+            while (datum(r, &byte)) {
+                if (byte && length < NAME_MOST) text[length++] = byte;
+                if (!ptx_scan_take(r, ',')) break;
             }
-            text.length = 0;
+        } else if (ptx_scan_is_letter(*r->at)) {
+            add_string(r, label, text, length);
+            length = 0;
             label = ptx_scan_word(r, false);
             ptx_scan_need(r, ':');
         } else {
             ptx_scan_stop(r, "'}'");
         }
     }
-    if (label.length) {
-        str name = str_copy(r->module->memory, text_str(&text));
-        list_push(r->memory, &r->strings, ((ptx_string){label, ptx_lines_plain_name(name)}));
-    }
-    text_done(&text);
+    add_string(r, label, text, length);
     ptx_scan_need(r, '}');
 }
 
+/* Places name their functions by labels of debug strings; these come last in the text. */
 void ptx_lines_finish(ptx_reader *r) {
     for (int i = 0; i < r->module->places.count; i++) {
-        ptx_place *place = &r->module->places.items[i];
-        for (int s = 0; s < r->strings.count && place->function.length; s++)
-            if (str_equal(place->function, r->strings.items[s].label)) {
-                place->function = r->strings.items[s].text;
-                break;
-            }
+        str *function = &r->module->places.items[i].function;
+        if (!function->length) continue;
+        int32_t s = r->string_buckets[ptx_read_hash(*function) % PTX_BUCKETS];
+        while (s >= 0 && !str_equal(*function, r->strings.items[s].label))
+            s = r->strings.items[s].next;
+        if (s >= 0) *function = r->strings.items[s].text;
     }
 }

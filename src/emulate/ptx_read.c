@@ -219,9 +219,10 @@ static void module_variable(ptx_reader *r, ptx_space space, const variable_shape
         ptx_scan_limit(r, "bytes of module variables", IMAGE_MAX);
         return;
     }
-    while ((uint64_t)r->globals.count < offset + bytes && space == PTX_GLOBAL)
+    /* One byte more, so that there is an image to point into. */
+    while ((uint64_t)r->globals.count <= offset + bytes && space == PTX_GLOBAL)
         list_push(r->memory, &r->globals, 0);
-    while ((uint64_t)r->constants.count < offset + bytes && space == PTX_CONST)
+    while ((uint64_t)r->constants.count <= offset + bytes && space == PTX_CONST)
         list_push(r->memory, &r->constants, 0);
     uint8_t *image = space == PTX_GLOBAL ? r->globals.items : r->constants.items;
     if (ptx_scan_take(r, '=')) initialise(r, image + offset, bytes, shape->element_bytes);
@@ -345,7 +346,7 @@ static void operand(ptx_reader *r, ptx_operand *o, bool nested) {
     *o = (ptx_operand){.kind = PTX_OPERAND_NAME};
     char c = ptx_scan_peek(r);
     o->at = (uint32_t)(r->at - r->begin);
-    if (c == '[') {
+    if (c == '[' && !nested) {
         r->at++;
         address(r, o);
     } else if ((c == '{' || c == '(') && !nested) {
@@ -464,7 +465,10 @@ static void labelled(ptx_reader *r, str name) {
         }
         r->at = back;
     }
-    list_push(r->memory, &r->labels, ((ptx_label){name, r->scope, r->function->code.count}));
+    int32_t *bucket = &r->label_buckets[ptx_read_hash(name) % PTX_BUCKETS];
+    ptx_label label = {name, r->scope, r->function->code.count, *bucket};
+    *bucket = r->labels.count;
+    list_push(r->memory, &r->labels, label);
 }
 
 static void body_statement(ptx_reader *r) {
@@ -533,12 +537,17 @@ static void body(ptx_reader *r) {
 
 /* ---- functions ---- */
 
+/* The label of that name in the innermost scope around the use; depth counts scopes outwards. */
 static int32_t find_label(const ptx_reader *r, str name, int32_t scope) {
-    for (; scope >= 0; scope = r->scopes.items[scope])
-        for (int i = 0; i < r->labels.count; i++)
-            if (r->labels.items[i].scope == scope && str_equal(r->labels.items[i].name, name))
-                return r->labels.items[i].pc;
-    return -1;
+    int32_t best = -1, best_scope = -1;
+    int32_t i = r->label_buckets[ptx_read_hash(name) % PTX_BUCKETS];
+    for (; i >= 0; i = r->labels.items[i].next) {
+        const ptx_label *label = &r->labels.items[i];
+        if (label->scope <= best_scope || !str_equal(label->name, name)) continue;
+        for (int32_t s = scope; s >= label->scope; s = r->scopes.items[s])
+            if (s == label->scope) best = label->pc, best_scope = s;
+    }
+    return best;
 }
 
 static void resolve_labels(ptx_reader *r) {
@@ -644,7 +653,7 @@ static void entry(ptx_reader *r) {
     r->later.count = 0;
     for (int i = 0; i < r->module_shared.count; i++)
         list_push(r->module->memory, &function.shared, r->module_shared.items[i]);
-    for (int i = 0; i < PTX_BUCKETS; i++) r->constant_buckets[i] = -1;
+    for (int i = 0; i < PTX_BUCKETS; i++) r->constant_buckets[i] = r->label_buckets[i] = -1;
     r->place = -1;
     list_push(r->memory, &r->scopes, -1);
     r->scope = 0;
@@ -743,7 +752,7 @@ emulate_module *emulate_read(arena *memory, str ptx, diag_list *diagnostics) {
     r->place = -1;
     r->dynamic_alignment = 16;
     if (ptx.length > 256u << 20) ptx_scan_limit(r, "bytes of text", 256 << 20);
-    for (int i = 0; i < PTX_BUCKETS; i++) r->buckets[i] = -1;
+    for (int i = 0; i < PTX_BUCKETS; i++) r->buckets[i] = r->string_buckets[i] = -1;
     r->place_buckets = arena_array(memory, int32_t, PTX_BUCKETS);
     r->constant_buckets = arena_array(memory, int32_t, PTX_BUCKETS);
     r->opcode_buckets = arena_array(memory, int32_t, PTX_BUCKETS);

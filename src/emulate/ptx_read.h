@@ -70,6 +70,7 @@ typedef struct ptx_symbol {
 typedef struct ptx_label {
     str name;
     int32_t scope, pc;
+    int32_t next; /* in the bucket */
 } ptx_label;
 
 typedef struct ptx_use {
@@ -85,6 +86,7 @@ typedef struct ptx_targets {
 typedef struct ptx_string {
     str label;
     str text;
+    int32_t next; /* in the bucket */
 } ptx_string;
 
 /* A constant row that holds an address in the dynamic block, whose start is not known yet. */
@@ -108,9 +110,11 @@ typedef struct ptx_reader {
     LIST(int32_t) scopes; /* parent of each scope of the function */
     int32_t scope;
     LIST(ptx_label) labels;
+    int32_t label_buckets[PTX_BUCKETS];
     LIST(ptx_use) uses;
     LIST(ptx_targets) targets;
     LIST(ptx_string) strings;
+    int32_t string_buckets[PTX_BUCKETS];
     LIST(uint8_t) globals, constants;
     ptx_function *function; /* being read */
     int32_t place;          /* of the next instruction */

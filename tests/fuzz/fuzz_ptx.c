@@ -1,0 +1,60 @@
+/* Any bytes: reading PTX fails by diagnostics only, and what was read runs, or is refused, without
+ * harm to the process. Needs no knowledge of the text: every 8-byte parameter becomes a pointer.
+ */
+#include "emulate/emulate.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MEMORY_BYTES = 256 << 20, BUFFER_BYTES = 4096, POINTERS = 8, PARAMETER_BYTES = 4096 };
+
+static void run_entry(arena *memory, const emulate_module *module, int entry) {
+    static const uint8_t parameters[PARAMETER_BYTES];
+    emulate_entry e = emulate_entry_at(module, entry);
+    emulate_pointer pointers[POINTERS];
+    emulate_buffer buffer = {.name = STR("buffer"), .bytes = BUFFER_BYTES, .readable = true,
+                             .writable = true, .output = true, .element_bytes = 4};
+    int count = 0;
+    uint32_t offset, bytes;
+    if (e.parameter_bytes > PARAMETER_BYTES) return;
+    for (int p = 0; emulate_parameter_at(module, entry, p, &offset, &bytes); p++)
+        if (bytes == 8 && count < POINTERS) pointers[count++] = (emulate_pointer){offset, 0, 64};
+    buffer.data = arena_array(memory, uint8_t, BUFFER_BYTES);
+    emulate_launch launch = {.entry = e.name, .grid = {2, 1, 1}, .block = {72, 1, 1},
+                             .dynamic_shared_bytes = 8192, .parameters = parameters,
+                             .parameter_bytes = e.parameter_bytes, .buffers = &buffer,
+                             .buffer_count = 1, .pointers = pointers, .pointer_count = count,
+                             .instruction_budget = 20000, .seed = 1, .go_on = true};
+    if (e.threads_required) launch.block[0] = e.threads_required;
+    emulate_result result;
+    text_buffer text;
+    emulate_run(module, &launch, memory, &result);
+    text_init(&text, 1 << 20);
+    emulate_render_text(&result, STR("kernel.cu"), &text);
+    emulate_render_statistics(&result, STR("kernel.cu"), &text);
+    emulate_render_json(&result, STR("kernel.cu"), &text);
+    text_done(&text);
+}
+
+static void read_and_run(arena *memory, str ptx) {
+    diag_list diagnostics;
+    diag_init(&diagnostics, memory, STR("fuzz.ptx"), ptx);
+    emulate_module *module = emulate_read(memory, ptx, &diagnostics);
+    text_buffer text;
+    text_init(&text, 1 << 20);
+    diag_render_text(&diagnostics, false, &text);
+    text_done(&text);
+    for (int i = 0; module && i < emulate_entry_count(module) && i < 4; i++)
+        run_entry(memory, module, i);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    arena memory;
+    jmp_buf exhausted;
+    arena_init(&memory, MEMORY_BYTES);
+    memory.on_exhausted = &exhausted;
+    if (!setjmp(exhausted)) read_and_run(&memory, (str){(const char *)data, size});
+    arena_done(&memory);
+    return 0;
+}
