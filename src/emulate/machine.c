@@ -35,6 +35,19 @@ static void report_diverged(machine *m, machine_warp *w) {
     machine_stop(m);
 }
 
+/* Ended lanes are missed by no collective: those that waited for them may go on. */
+static bool retry_collectives(machine *m, machine_warp *w) {
+    bool any = false;
+    for (int g = 0; g < w->group_count; g++) {
+        machine_group *group = &w->groups[g];
+        const ptx_instruction *i = &m->code[group->pc];
+        if (collective_members(m, w, i, group->mask) & ~group->mask) continue;
+        group->wait = WAIT_NONE;
+        any = true;
+    }
+    return any;
+}
+
 /* Takes the group with the smallest pc among those that may run. False when the warp cannot. */
 static bool choose(machine *m, machine_warp *w) {
     int best = -1;
@@ -51,6 +64,7 @@ static bool choose(machine *m, machine_warp *w) {
         return true;
     }
     w->mask = 0;
+    if (!polls && retry_collectives(m, w)) return choose(m, w);
     if (!w->group_count) {
         w->state = WARP_DONE;
         m->progress++;

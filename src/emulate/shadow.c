@@ -186,11 +186,19 @@ void shadow_land(machine *m, uint32_t offset, uint32_t bytes, uint32_t stamp, in
     }
 }
 
+/* Two partial views of a warp become one that says too much rather than too little: then a race may
+ * be missed, but none is invented.
+ */
 void shadow_merge(machine_seen *into, const machine_seen *from) {
     for (int v = 0; v < MACHINE_WARPS_MAX; v++) {
-        if (from->all[v] > into->all[v]) into->all[v] = from->all[v];
-        if (from->some[v] > into->some[v]) into->some[v] = from->some[v];
-        into->lanes[v] |= from->lanes[v];
+        uint32_t all = from->all[v] > into->all[v] ? from->all[v] : into->all[v];
+        bool mine = into->some[v] > all, theirs = from->some[v] > all;
+        uint32_t lanes = (mine ? into->lanes[v] : 0u) | (theirs ? from->lanes[v] : 0u);
+        uint32_t some = mine ? into->some[v] : 0u;
+        if (theirs && from->some[v] > some) some = from->some[v];
+        into->all[v] = all;
+        into->some[v] = some;
+        into->lanes[v] = lanes;
     }
 }
 
@@ -224,12 +232,8 @@ void shadow_release(machine *m, machine_warp *w, uint32_t lanes, machine_seen *o
     if (w->acquired_lanes & lanes) shadow_merge(out, &w->acquired);
     bool whole = (lanes & w->live) == w->live;
     out->all[w->index] = whole ? w->clock : w->synced;
-    out->some[w->index] = w->clock;
-    out->lanes[w->index] = lanes;
-    if (!whole && w->part_lanes & lanes) {
-        out->some[w->index] = w->clock;
-        out->lanes[w->index] |= w->part_lanes;
-    }
+    out->some[w->index] = whole ? 0u : w->clock;
+    out->lanes[w->index] = whole ? 0u : w->part_lanes & lanes ? w->part_lanes | lanes : lanes;
     shadow_tick(m, w);
 }
 
