@@ -1,0 +1,104 @@
+/* Runs the conformance kernels on a real GPU and writes what came out:
+ *     cc -std=c17 -O2 record.c -o record -ldl -lm && ./record kernels.ptx results.bin
+ * The driver (libcuda) is opened at run time; nothing of CUDA is needed to build this.
+ */
+#include "conformance.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef int (*init_function)(unsigned);
+typedef int (*device_function)(int *, int);
+typedef int (*retain_function)(void **, int);
+typedef int (*current_function)(void *);
+typedef int (*load_function)(void **, const void *);
+typedef int (*find_function)(void **, void *, const char *);
+typedef int (*allocate_function)(unsigned long long *, size_t);
+typedef int (*upload_function)(unsigned long long, const void *, size_t);
+typedef int (*download_function)(void *, unsigned long long, size_t);
+typedef int (*launch_function)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               unsigned, void *, void **, void **);
+
+static void *library;
+
+static void *symbol(const char *name) {
+    void *found = dlsym(library, name);
+    if (!found) {
+        fprintf(stderr, "libcuda has no %s\n", name);
+        exit(1);
+    }
+    return found;
+}
+
+static void check(int status, const char *what) {
+    if (!status) return;
+    fprintf(stderr, "%s: CUDA error %d\n", what, status);
+    exit(1);
+}
+
+static char *read_text(const char *path) {
+    FILE *file = fopen(path, "rb");
+    static char text[4 << 20];
+    if (!file) {
+        perror(path);
+        exit(1);
+    }
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    text[length] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void *open_context(void) {
+    int device;
+    void *context;
+    check(((init_function)symbol("cuInit"))(0), "cuInit");
+    check(((device_function)symbol("cuDeviceGet"))(&device, 0), "cuDeviceGet");
+    check(((retain_function)symbol("cuDevicePrimaryCtxRetain"))(&context, device), "context");
+    check(((current_function)symbol("cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
+    return context;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: record kernels.ptx results.bin\n");
+        return 2;
+    }
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    open_context();
+    void *module, *function;
+    unsigned long long in, out;
+    static uint32_t inputs[CONFORMANCE_INPUT_WORDS], outputs[CONFORMANCE_OUTPUT_WORDS];
+    allocate_function allocate = (allocate_function)symbol("cuMemAlloc_v2");
+    upload_function upload = (upload_function)symbol("cuMemcpyHtoD_v2");
+    download_function download = (download_function)symbol("cuMemcpyDtoH_v2");
+    check(((load_function)symbol("cuModuleLoadData"))(&module, read_text(argv[1])), "loading");
+    check(allocate(&in, sizeof inputs), "memory");
+    check(allocate(&out, sizeof outputs), "memory");
+    FILE *file = fopen(argv[2], "wb");
+    if (!file) {
+        perror(argv[2]);
+        return 1;
+    }
+    for (int k = 0; k < CONFORMANCE_KERNELS; k++) {
+        const char *name = conformance_kernels[k].name;
+        void *arguments[2] = {&in, &out};
+        conformance_inputs(k, inputs);
+        memset(outputs, 0, sizeof outputs);
+        check(((find_function)symbol("cuModuleGetFunction"))(&function, module, name), name);
+        check(upload(in, inputs, sizeof inputs), name);
+        check(upload(out, outputs, sizeof outputs), name);
+        check(((launch_function)symbol("cuLaunchKernel"))(function, CONFORMANCE_BLOCKS, 1, 1, 32, 1,
+                                                          1, 0, NULL, arguments, NULL), name);
+        check(download(outputs, out, sizeof outputs), name);
+        fwrite(outputs, sizeof outputs, 1, file);
+    }
+    fclose(file);
+    printf("%d kernels recorded\n", (int)CONFORMANCE_KERNELS);
+    return 0;
+}
