@@ -695,6 +695,17 @@ typedef struct elementwise_operands {
     bool has_partial;
 } elementwise_operands;
 
+/* Two tiles of parts add up part by part. */
+static bool adds_parts(code_executor *e, const tl_compute *c) {
+    if (c->operation != TL_ADD || c->target_kind == TL_ACCUMULATE) return false;
+    for (int i = 0; i < c->operand_count; i++) {
+        const tl_expr *name = c->operands[i].value;
+        bool is_tile = name->kind == TL_NAME && tl_tile_of(name) && name->space == TL_REGISTER;
+        if (!is_tile || !register_of(e, name)->layout.is_partial) return false;
+    }
+    return true;
+}
+
 static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *target,
                              elementwise_operands *found) {
     *found = (elementwise_operands){0};
@@ -706,7 +717,7 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
         if (!t || !check_share(e, name, t, target)) return false;
         code_register *r = name->space == TL_REGISTER ? register_of(e, name) : NULL;
         if (r && r->layout.is_partial) {
-            bool is_linear = c->operation == TL_MULTIPLY && !found->has_partial;
+            bool is_linear = (c->operation == TL_MULTIPLY && !found->has_partial) || adds_parts(e, c);
             if (!is_linear && !check_whole(e, name, r)) return false;
             found->has_partial = true;
             found->layout_from = r;

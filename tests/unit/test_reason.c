@@ -1,101 +1,7 @@
 /* The reasoner: every shipped sketch becomes TL Code in which the checks find nothing open, on every
  * GPU, and each pass leaves text that reads back the same.
  */
-#include "base/os.h"
-#include "check/check.h"
-#include "reason/reason.h"
-#include "tl/variant.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-enum { PINS_MAX = 8, CHOICES_MAX = 6 };
-
-typedef struct request {
-    const char *sketch;             /* under sketches/, or a text that starts with "kernel" */
-    const char *options[CHOICES_MAX]; /* "causal", "window=100" */
-    const char *pins[PINS_MAX];     /* "d=64" */
-    const char *gpu;
-    tl_type dtype;
-    const char *stop_after;
-} request;
-
-typedef struct answer {
-    arena memory;
-    diag_list diags;
-    reason_result result;
-    str text;
-} answer;
-
-static str read_sketch(arena *memory, const request *q) {
-    if (strncmp(q->sketch, "kernel", 6) == 0)
-        return str_from(q->sketch);
-    text_buffer text;
-    os_error why;
-    str path = str_format(memory, "%s/sketches/%s.tl", FLASHTL_SOURCE_FOLDER, q->sketch);
-    text_init(&text, 1 << 20);
-    assert_true(os_read_file(str_copy_z(memory, path), 1 << 20, &text, &why));
-    tl_variant_choice choices[CHOICES_MAX];
-    int count = 0;
-    for (; count < CHOICES_MAX && q->options[count]; count++) {
-        str rest = str_from(q->options[count]);
-        choices[count].name = str_cut(&rest, '=');
-        choices[count].value = rest;
-    }
-    str selected, problem;
-    if (!tl_variant_select(memory, str_copy(memory, text_str(&text)), choices, count, &selected,
-                           &problem))
-        fail_msg("%.*s", STR_ARGS(problem));
-    text_done(&text);
-    return selected;
-}
-
-static void show(const diag_list *diags, str text) {
-    text_buffer out;
-    text_init(&out, 1 << 20);
-    diag_render_text(diags, false, &out);
-    fprintf(stderr, "%.*s\n%s", STR_ARGS(text), out.data ? out.data : "");
-    text_done(&out);
-}
-
-static void ask(const request *q, answer *a) {
-    arena_init(&a->memory, 256u << 20);
-    str source = read_sketch(&a->memory, q);
-    diag_init(&a->diags, &a->memory, str_from(q->sketch), source);
-    tl_program *sketch = tl_parse(&a->memory, a->diags.source_name, source, &a->diags);
-    if (diag_has_errors(&a->diags))
-        show(&a->diags, source);
-    assert_false(diag_has_errors(&a->diags));
-    gpu target;
-    diag_list problems;
-    assert_true(gpu_find(&a->memory, str_from(q->gpu), &target, &problems));
-    reason_pin pins[PINS_MAX];
-    reason_options options = {.dtype = q->dtype, .pins = pins};
-    for (; options.pin_count < PINS_MAX && q->pins[options.pin_count]; options.pin_count++) {
-        str rest = str_from(q->pins[options.pin_count]);
-        pins[options.pin_count].name = str_cut(&rest, '=');
-        pins[options.pin_count].value = rest;
-    }
-    if (q->stop_after)
-        options.stop_after = str_from(q->stop_after);
-    a->result = reason_program(sketch, &target, &options, &a->memory, &a->diags);
-    if (!a->result.program)
-        return;
-    text_buffer out;
-    text_init(&out, 1 << 20);
-    tl_print(a->result.program, &out);
-    a->text = str_copy(&a->memory, text_str(&out));
-    text_done(&out);
-}
-
-static void done(answer *a) {
-    arena_done(&a->memory);
-}
+#include "reason_case.h"
 
 static bool has(const answer *a, const char *part) {
     return a->text.length > 0 && strstr(str_copy_z((arena *)&a->memory, a->text), part) != NULL;
@@ -161,7 +67,7 @@ static void attention_is_complete(void **state) {
         {"d=64", "dv=64", NULL}, {"d=128", "dv=128", NULL}, {"d=192", "dv=128", NULL}};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
-            request q = {.sketch = "attention"};
+            request q = {.sketch = "sketches/attention"};
             memcpy(q.options, options[o], sizeof q.options);
             memcpy(q.pins, lengths[l], sizeof lengths[l]);
             everywhere(q);
@@ -175,7 +81,7 @@ static void head_lengths_are_complete(void **state) {
         {"d=96", "dv=96", NULL}, {"d=256", "dv=16", NULL}, {"d=256", "dv=256", NULL},
         {"d=72", "dv=200", NULL}};
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
-        request q = {.sketch = "attention", .options = {"causal"}};
+        request q = {.sketch = "sketches/attention", .options = {"causal"}};
         memcpy(q.pins, lengths[l], sizeof lengths[l]);
         everywhere(q);
     }
@@ -183,15 +89,18 @@ static void head_lengths_are_complete(void **state) {
 
 static void other_programs_are_complete(void **state) {
     (void)state;
-    everywhere((request){.sketch = "gemm_bias_gelu"});
-    everywhere((request){.sketch = "chained_gemms", .pins = {"k=64", "e=128"}});
-    everywhere((request){.sketch = "row_softmax"});
+    everywhere((request){.sketch = "sketches/gemm_bias_gelu"});
+    everywhere((request){.sketch = "sketches/chained_gemms", .pins = {"k=64", "e=128"}});
+    everywhere((request){.sketch = "sketches/row_softmax"});
+    everywhere((request){.sketch = "tests/exec/odd/gemm_row_scale"});
+    everywhere((request){.sketch = "tests/exec/odd/relu_squared_window", .pins = {"d=64", "dv=64"}});
+    everywhere((request){.sketch = "tests/exec/odd/sigmoid_attention", .pins = {"d=128", "dv=128"}});
 }
 
 static void pins_are_respected(void **state) {
     (void)state;
     answer a;
-    request q = {.sketch = "attention",
+    request q = {.sketch = "sketches/attention",
                  .options = {"causal"},
                  .pins = {"d=64", "dv=64", "BM=64", "BN=32", "stages=3", "Q_in_registers=1"},
                  .gpu = "a100"};

@@ -1,0 +1,339 @@
+/* Passes keep the meaning: the interpreter runs the sketch exactly, then what each pass left of it,
+ * then the TL Code with its types, on small and awkward lengths.
+ */
+#include "reason_case.h"
+
+#include "interpret/interpret.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SIZES_MAX = 12, TENSORS_MAX = 10, SCALARS_MAX = 6 };
+
+typedef struct size {
+    const char *name;
+    int64_t value;
+} size;
+
+typedef struct trial {
+    request q;
+    size sizes[SIZES_MAX];      /* lengths known at launch */
+    struct {
+        const char *name;
+        double value;
+    } scalars[SCALARS_MAX];
+    double factor;              /* of all Inputs; 0: 2 */
+    bool is_open;               /* tile sizes are left to the cost model */
+} trial;
+
+typedef struct memory_of {
+    interpret_tensor tensors[TENSORS_MAX];
+    bool is_output[TENSORS_MAX];
+    size_t counts[TENSORS_MAX];
+    int count;
+} memory_of;
+
+static int64_t length_of(const tl_kernel *kernel, const trial *t, const tl_expr *e) {
+    int64_t value;
+    for (int i = 0; i < SIZES_MAX && t->sizes[i].name; i++)
+        if (e->kind == TL_NAME && str_is(e->text, t->sizes[i].name)) return t->sizes[i].value;
+    for (const char *const *pin = t->q.pins; *pin; pin++) {
+        str rest = str_from(*pin), name = str_cut(&rest, '=');
+        if (e->kind == TL_NAME && str_equal(e->text, name) && str_to_integer(rest, &value)) return value;
+    }
+    if (tl_known_integer(e, &value)) return value;
+    fail_msg("no length for %.*s in %.*s", STR_ARGS(e->text), STR_ARGS(kernel->name));
+    return 0;
+}
+
+static double next_number(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*seed >> 40) / (double)(1 << 24) - 0.5;
+}
+
+static void make_memory(const tl_kernel *kernel, const trial *t, memory_of *m) {
+    uint64_t seed = 7;
+    convert_format format = t->q.dtype == TL_BF16 ? CONVERT_BF16 : CONVERT_F16;
+    *m = (memory_of){0};
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
+        bool is_tensor = (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && s->parameter.axes.count;
+        if (!is_tensor) continue;
+        interpret_tensor *x = &m->tensors[m->count];
+        *x = (interpret_tensor){.name = s->parameter.name, .format = CONVERT_F64};
+        x->axis_count = s->parameter.axes.count;
+        int64_t stride = 1;
+        for (int i = x->axis_count - 1; i >= 0; i--) {
+            x->extents[i] = length_of(kernel, t, s->parameter.axes.items[i].extent);
+            x->strides[i] = stride;
+            stride *= x->extents[i];
+        }
+        double *data = calloc((size_t)stride + 1, sizeof *data);
+        double factor = t->factor > 0 ? t->factor : 2;
+        for (int64_t i = 0; i < stride; i++)
+            data[i] = s->kind == TL_INPUT ? convert_round(format, factor * next_number(&seed)) : NAN;
+        x->data = data;
+        m->is_output[m->count] = s->kind == TL_OUTPUT;
+        m->counts[m->count++] = (size_t)stride;
+    }
+}
+
+static void free_memory(memory_of *m) {
+    for (int i = 0; i < m->count; i++) free(m->tensors[i].data);
+}
+
+/* Runs a text; false with its findings shown. */
+static bool run(const char *what, str text, const trial *t, memory_of *m, interpret_mode mode) {
+    arena memory;
+    diag_list diags;
+    arena_init(&memory, (size_t)1 << 31);
+    diag_init(&diags, &memory, str_from(what), text);
+    tl_program *program = tl_parse(&memory, str_from(what), text, &diags);
+    bool is_good = !diag_has_errors(&diags) && tl_bind(program, &diags) &&
+                   tl_infer_axes(program->first, &memory, &diags);
+    interpret_scalar scalars[SCALARS_MAX + TENSORS_MAX];
+    interpret_request asked = {.tensors = m->tensors, .tensor_count = m->count, .scalars = scalars,
+                                 .mode = mode};
+    for (int i = 0; i < SCALARS_MAX && t->scalars[i].name; i++)
+        scalars[asked.scalar_count++] =
+            (interpret_scalar){str_from(t->scalars[i].name), t->scalars[i].value};
+    is_good = is_good && interpret_kernel(program->first, &asked, &memory, &diags, NULL);
+    if (!is_good) {
+        fprintf(stderr, "%s, %s on %s\n", what, t->q.sketch, t->q.gpu);
+        show(&diags, text);
+    }
+    arena_done(&memory);
+    return is_good;
+}
+
+/* Relative rms error over all Outputs; infinities must agree. */
+static double error_of(const memory_of *got, const memory_of *wanted) {
+    double difference = 0, total = 0;
+    for (int k = 0; k < got->count; k++) {
+        const double *a = got->tensors[k].data, *b = wanted->tensors[k].data;
+        for (size_t i = 0; got->is_output[k] && i < got->counts[k]; i++) {
+            if (a[i] == b[i]) continue;
+            if (!isfinite(a[i]) || !isfinite(b[i])) return 1e9;
+            difference += (a[i] - b[i]) * (a[i] - b[i]);
+            total += b[i] * b[i];
+        }
+    }
+    return total > 0 ? sqrt(difference / total) : sqrt(difference);
+}
+
+static void compare(const char *what, str text, const trial *t, const tl_kernel *kernel,
+                    const memory_of *wanted, interpret_mode mode, double tolerance) {
+    memory_of got;
+    make_memory(kernel, t, &got);
+    bool is_good = run(what, text, t, &got, mode);
+    double error = is_good ? error_of(&got, wanted) : 1e9;
+    if (error > tolerance) {
+        fprintf(stderr, "%s, %s on %s: error %g, at most %g;", what, t->q.sketch, t->q.gpu, error,
+                tolerance);
+        for (int i = 0; i < SIZES_MAX && t->sizes[i].name; i++)
+            fprintf(stderr, " %s=%lld", t->sizes[i].name, (long long)t->sizes[i].value);
+        fprintf(stderr, "\n%.*s\n", STR_ARGS(text));
+    }
+    free_memory(&got);
+    assert_true(error <= tolerance);
+}
+
+static bool has_empty_length(const trial *t) {
+    for (int i = 0; i < SIZES_MAX && t->sizes[i].name; i++)
+        if (t->sizes[i].value == 0) return true;
+    return false;
+}
+
+static void keeps_its_meaning(trial t) {
+    arena memory;
+    arena_init(&memory, 64u << 20);
+    str sketch = read_sketch(&memory, &t.q);
+    diag_list diags;
+    diag_init(&diags, &memory, STR("sketch"), sketch);
+    tl_program *program = tl_parse(&memory, STR("sketch"), sketch, &diags);
+    assert_false(diag_has_errors(&diags));
+    tl_bind(program, &diags);
+    memory_of wanted;
+    make_memory(program->first, &t, &wanted);
+    assert_true(run("the sketch", sketch, &t, &wanted, INTERPRET_EXACT));
+    double rounded = t.q.dtype == TL_BF16 ? 6e-3 : 8e-4;
+    for (const reason_pass_entry *pass = reason_pass_list(); pass->name; pass++) {
+        answer a;
+        t.q.stop_after = pass->name;
+        ask(&t.q, &a);
+        if (!a.result.program) show(&a.diags, sketch);
+        assert_non_null(a.result.program);
+        bool is_sketch = strstr(str_copy_z(&a.memory, a.text), "role math") == NULL;
+        bool is_last = !pass[1].name;
+        str what = str_format(&a.memory, "after %s", pass->name);
+        /* In a sketch a block behind the end has no elements at all; code has one, all masked. */
+        bool is_beyond = is_sketch && str_is(str_from(pass->name), "tile") && has_empty_length(&t);
+        if ((is_sketch && !t.is_open && !is_beyond) || is_last)
+            compare(str_copy_z(&a.memory, what), a.text, &t, program->first, &wanted,
+                    is_sketch ? INTERPRET_EXACT : INTERPRET_ROUNDED, is_sketch ? 1e-6 : rounded);
+        done(&a);
+    }
+    free_memory(&wanted);
+    arena_done(&memory);
+}
+
+static const char *const gpus[] = {"a100", "t4", "h200"};
+
+static void on_all(trial t) {
+    for (int g = 0; g < 3; g++) {
+        t.q.gpu = gpus[g];
+        t.q.dtype = g == 2 ? TL_BF16 : TL_F16;
+        keeps_its_meaning(t);
+    }
+}
+
+/* Awkward lengths: single, ragged, q longer than kv, kv empty, several tiles. */
+static const struct lengths {
+    int64_t q_len, kv_len, q_heads, kv_heads;
+} lengths[] = {{1, 1, 1, 1}, {5, 37, 2, 1}, {70, 33, 2, 2}, {67, 130, 1, 1}, {3, 0, 1, 1}};
+
+static void attention_with(const char *const *options, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) {
+        trial t = {.q = {.sketch = "sketches/attention",
+                         .pins = {"d=16", "dv=24", "BM=64", "BN=32"}},
+                   .sizes = {{"batch", 1},
+                             {"q_heads", lengths[i].q_heads},
+                             {"kv_heads", lengths[i].kv_heads},
+                             {"q_len", lengths[i].q_len},
+                             {"kv_len", lengths[i].kv_len}},
+                   .scalars = {{"scale", 0.7}}};
+        for (int k = 0; k < CHOICES_MAX && options[k]; k++) t.q.options[k] = options[k];
+        on_all(t);
+    }
+}
+
+static void plain_attention(void **state) {
+    (void)state;
+    attention_with((const char *const[]){"lse", NULL}, 0, 5);
+}
+
+static void causal_attention(void **state) {
+    (void)state;
+    attention_with((const char *const[]){"causal", NULL}, 0, 5);
+    attention_with((const char *const[]){"causal", "lse", NULL}, 2, 3);
+}
+
+static void windows(void **state) {
+    (void)state;
+    attention_with((const char *const[]){"causal", "window=20", NULL}, 1, 4);
+    attention_with((const char *const[]){"window=7", "lse", NULL}, 1, 4);
+}
+
+static void transformed_scores(void **state) {
+    (void)state;
+    attention_with((const char *const[]){"softcap=2", "alibi", "causal", NULL}, 1, 4);
+    attention_with((const char *const[]){"alibi", "lse", NULL}, 2, 4);
+}
+
+/* Large scores make the maximum move in every block; small tiles make many blocks. */
+static void moving_maxima(void **state) {
+    (void)state;
+    trial t = {.q = {.sketch = "sketches/attention", .pins = {"d=32", "dv=16", "BM=64", "BN=16"}},
+               .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 40}, {"kv_len", 150}},
+               .scalars = {{"scale", 3}},
+               .factor = 8};
+    t.q.gpu = "a100";
+    keeps_its_meaning(t);
+    t.q.gpu = "t4";
+    t.q.options[0] = "causal";
+    keeps_its_meaning(t);
+    t.q.pins[4] = "guard=0";
+    keeps_its_meaning(t);
+}
+
+static void pinned_stages(void **state) {
+    (void)state;
+    static const char *const pins[][2] = {
+        {"stages=1", NULL}, {"stages=3", NULL}, {"K_stages=1", "V_stages=2"}, {"stages=2", "Q_in_registers=1"},
+        {"copies_ahead=0", NULL}};
+    for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
+        trial t = {.q = {.sketch = "sketches/attention",
+                         .options = {"causal"},
+                         .pins = {"d=16", "dv=16", "BM=64", "BN=16", pins[i][0], pins[i][1]}},
+                   .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 66}, {"kv_len", 90}},
+                   .scalars = {{"scale", 0.3}}};
+        t.q.gpu = i == 4 ? "t4" : "a100";
+        keeps_its_meaning(t);
+    }
+}
+
+static void other_programs(void **state) {
+    (void)state;
+    on_all((trial){.q = {.sketch = "sketches/gemm_bias_gelu", .pins = {"BM=64", "BN=32", "BK=16"}},
+                   .sizes = {{"m_len", 70}, {"n_len", 40}, {"k_len", 56}}});
+    on_all((trial){.q = {.sketch = "sketches/chained_gemms", .pins = {"k=16", "e=24", "BM=64", "BN=32"}},
+                   .sizes = {{"batch", 2}, {"m_len", 67}, {"n_len", 45}}});
+    on_all((trial){.q = {.sketch = "sketches/row_softmax", .pins = {"BM=64", "BN=32"}},
+                   .sizes = {{"row_len", 70}, {"column_len", 72}}});
+    on_all((trial){.q = {.sketch = "tests/exec/odd/gemm_row_scale", .pins = {"BM=64", "BN=32", "BK=16"}},
+                   .sizes = {{"m_len", 70}, {"n_len", 40}, {"k_len", 56}}});
+}
+
+static void odd_attention(void **state) {
+    (void)state;
+    for (size_t i = 1; i < 4; i++) {
+        trial t = {.q = {.sketch = "tests/exec/odd/sigmoid_attention",
+                         .pins = {"d=16", "dv=24", "BM=64", "BN=32"}},
+                   .sizes = {{"batch", 1},
+                             {"q_heads", lengths[i].q_heads},
+                             {"kv_heads", lengths[i].kv_heads},
+                             {"q_len", lengths[i].q_len},
+                             {"kv_len", lengths[i].kv_len}},
+                   .scalars = {{"scale", 0.7}, {"shift", 1.5}, {"window", 20}}};
+        on_all(t);
+        t.q.sketch = "tests/exec/odd/relu_squared_window";
+        on_all(t);
+    }
+}
+
+/* Two products into one tile of scores, a bias by key, a split of results. */
+static void sums_and_vectors(void **state) {
+    (void)state;
+    static const char rotary[] =
+        "kernel rotary\n"
+        "Input Qn (q in q_len, d)\nInput Qr (q in q_len, dr)\nInput Kn (kv in kv_len, d)\n"
+        "Input Kr (kv in kv_len, dr)\nInput V (kv in kv_len, dv)\nInput bias f32 (kv in kv_len)\n"
+        "Input scale f32 where scale > 0\nOutput O (q in q_len, dv)\n"
+        "Copy Qn from global to shared\nCopy Qr from global to shared\nfor j = 0:kv_len/BN\n"
+        "Copy Kn from global to shared\nCopy Kr from global to shared\n"
+        "Compute GEMM Qn, Kn.T and get S\nCompute GEMM Qr, Kr.T and accumulate S\n"
+        "Compute Multiply S, scale and get S\nCopy bias from global to register\n"
+        "Compute Add S, bias and get S\nCompute Softmax S\nCopy V from global to shared\n"
+        "Compute GEMM S, V and accumulate O\nend\nCopy O from register to global\n";
+    static const char combine[] =
+        "kernel combine\nInput part f32 (split in splits, head in heads; q in q_len, dv)\n"
+        "Input lse f32 (split in splits, head in heads; q in q_len)\n"
+        "Output O (head in heads; q in q_len, dv)\nfor s = 0:splits\n"
+        "Copy lse from global to register and get w\nCopy part from global to register\n"
+        "Compute Softmax w\nCompute Multiply part, w and accumulate O\nend\n"
+        "Copy O from register to global\n";
+    on_all((trial){.q = {.sketch = rotary, .pins = {"d=16", "dr=8", "dv=24", "BM=64", "BN=16"}},
+                   .sizes = {{"q_len", 37}, {"kv_len", 53}},
+                   .scalars = {{"scale", 0.5}}});
+    on_all((trial){.q = {.sketch = combine, .pins = {"dv=24", "BM=16"}},
+                   .sizes = {{"q_len", 21}, {"heads", 2}, {"splits", 3}}});
+}
+
+/* Sizes that the cost model chooses, on a ragged problem. */
+static void chosen_sizes(void **state) {
+    (void)state;
+    on_all((trial){.q = {.sketch = "sketches/attention", .options = {"causal"}, .pins = {"d=64", "dv=64"}},
+                   .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 150}, {"kv_len", 170}},
+                   .scalars = {{"scale", 0.125}},
+                   .is_open = true});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_attention),   cmocka_unit_test(causal_attention),
+        cmocka_unit_test(windows),           cmocka_unit_test(transformed_scores),
+        cmocka_unit_test(moving_maxima),     cmocka_unit_test(pinned_stages),
+        cmocka_unit_test(other_programs),    cmocka_unit_test(odd_attention),
+        cmocka_unit_test(sums_and_vectors),  cmocka_unit_test(chosen_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
