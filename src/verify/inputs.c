@@ -134,6 +134,13 @@ static double sign_of(uint64_t seed, int64_t column) {
     return random_bits(seed, 1000, (uint64_t)column) & 1 ? 1 : -1;
 }
 
+/* A multiple of 1/8 that all 16-bit types hold, another one for most places; without a rule, so
+ * that sums over neighbours do not cancel.
+ */
+static double code_of(int64_t row, int64_t matrix, int64_t column) {
+    return ((double)random_below((uint64_t)row, (uint64_t)matrix, (uint64_t)column, 61) - 30) / 8;
+}
+
 static void dominant_row(const case_data *data, const buffer *b, int64_t row, double *values) {
     const char name = b->of->name[0];
     int64_t index[FTL_AXES_MAX] = {0}, rows = b->argument.extents[b->argument.axis_count - 2];
@@ -142,7 +149,7 @@ static void dominant_row(const case_data *data, const buffer *b, int64_t row, do
     bool dominates = name == 'K' && at == inputs_dominant_key(data->program, data->of, matrix);
     for (int64_t e = 0; e < b->columns; e++) {
         if (name == 'Q') values[e] = sign_of(data->seed, e) + values[e] / 32;
-        else if (name == 'V') values[e] = (double)((at * 7 + e * 3 + matrix * 5) % 61 - 30) / 8;
+        else if (name == 'V') values[e] = code_of(at, matrix, e);
         else if (dominates) values[e] = sign_of(data->seed, e) * 16 / sqrt((double)b->columns);
         else values[e] /= 4;
     }

@@ -26,7 +26,7 @@ static double gelu(double x) {
 
 void reference_gemm(const double *a, const double *b, const double *bias, int64_t m, int64_t n,
                     int64_t k, convert_format model, double *c, arena *scratch) {
-    product(a, b, 1, n, m, n, k, c, scratch);
+    product(a, b, k, 1, m, n, k, c, scratch);
     convert_round_all(model, c, (size_t)(m * n));
     for (int64_t i = 0; bias && i < m; i++) {
         for (int64_t j = 0; j < n; j++) {

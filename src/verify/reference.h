@@ -37,7 +37,8 @@ void reference_attention_rows(const reference_attention *p, int64_t first, int64
 void reference_attention_keys(const reference_attention *p, int64_t i, int64_t *begin,
                               int64_t *end);
 
-/* GELU(A B + bias) with the error function; without bias (NULL) just A B. */
+/* GELU(A B^T + bias) with the error function, A (m, k), B (n, k); without bias (NULL) just A B^T.
+ */
 void reference_gemm(const double *a, const double *b, const double *bias, int64_t m, int64_t n,
                     int64_t k, convert_format model, double *c, arena *scratch);
 /* (A B^T) C: A (m, d), B (n, d), C (n, dv). */

@@ -1,0 +1,229 @@
+/* Launches of a plan on the emulator: a buffer for each tensor, parameters as the GPU would get
+ * them. */
+#include "compile/compile.h"
+#include "emulate/emulate.h"
+#include "flashtl/execute.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODULE_BYTES = 256 << 20 };
+static const size_t RUN_BYTES = (size_t)2 << 30;
+
+struct ftl_emulator {
+    arena memory; /* of the module and of copies */
+    ftl_plan *plan;
+    str name;
+    emulate_module *module;
+};
+
+typedef struct open_arguments {
+    ftl_emulator *emulator;
+    const char *ptx;
+    size_t length;
+    const char *name;
+} open_arguments;
+
+static ftl_status read_ptx(ftl_context *context, void *arguments) {
+    const open_arguments *a = arguments;
+    ftl_emulator *e = a->emulator;
+    jmp_buf *before = e->memory.on_exhausted;
+    e->memory.on_exhausted = context->memory.on_exhausted; /* both end in the same place */
+    e->name = str_copy(&e->memory, str_from(a->name));
+    str ptx = str_copy(&e->memory, (str){a->ptx, a->length});
+    diag_init(&context->diags, &context->memory, str_copy(&context->memory, e->name),
+              str_copy(&context->memory, ptx));
+    e->module = emulate_read(&e->memory, ptx, &context->diags);
+    e->memory.on_exhausted = before;
+    ftl_status status = compile_verdict(context);
+    if (status || e->module) return status;
+    return ftl_context_fail(context, FTL_REJECTED, "the PTX cannot be read");
+}
+
+/* A plan is copied by writing and reading it. */
+static ftl_plan *copy_plan(const ftl_plan *plan) {
+    char *json = ftl_plan_write(plan), why[FTL_WHY_BYTES];
+    ftl_plan *copy = json ? ftl_plan_read(json, strlen(json), why) : NULL;
+    free(json);
+    return copy;
+}
+
+ftl_status ftl_emulator_open(ftl_context *context, const ftl_plan *plan, const char *ptx,
+                             size_t length, const char *name, ftl_emulator **out) {
+    *out = NULL;
+    if (!plan || !ptx) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the plan or the PTX is missing");
+    }
+    ftl_emulator *e = calloc(1, sizeof *e);
+    if (!e) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    arena_init(&e->memory, MODULE_BYTES);
+    e->plan = copy_plan(plan);
+    open_arguments a = {e, ptx, length, name ? name : "kernel.ptx"};
+    ftl_status status = e->plan ? compile_guarded(context, read_ptx, &a)
+                                : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    if (status) ftl_emulator_close(e);
+    else *out = e;
+    return status;
+}
+
+void ftl_emulator_close(ftl_emulator *emulator) {
+    if (!emulator) return;
+    arena_done(&emulator->memory);
+    ftl_plan_free(emulator->plan);
+    free(emulator);
+}
+
+/* --- a launch -----------------------------------------------------------------------------------
+ */
+
+typedef struct emulate_arguments {
+    ftl_emulator *emulator;
+    const ftl_arguments *arguments;
+    const ftl_emulation_options *options;
+    ftl_emulation *out;
+    ftl_launch launch;
+    arena memory; /* of the machine */
+} emulate_arguments;
+
+static const ftl_tensor *find_tensor(const ftl_arguments *arguments, const char *name) {
+    for (int32_t i = 0; i < arguments->tensor_count; i++) {
+        if (strcmp(arguments->tensors[i].name, name) == 0) return &arguments->tensors[i];
+    }
+    return NULL;
+}
+
+/* The bytes from the lowest to the highest element; 'offset' of the element at index 0. Outputs
+ * without gaps can be asked to be written whole.
+ */
+static emulate_buffer buffer_of(const ftl_plan_tensor *of, const ftl_tensor *t, int64_t *offset) {
+    int64_t below = 0, above = 1, element = (int64_t)ftl_type_bytes(of->type), count = 1;
+    for (int32_t i = 0; i < t->axis_count; i++) {
+        count *= t->extents[i];
+        int64_t reach = (t->extents[i] - 1) * t->strides[i];
+        if (t->extents[i] > 0 && reach < 0) below += reach;
+        else if (t->extents[i] > 0) above += reach;
+    }
+    *offset = -below * element;
+    bool is_output = of->role == FTL_OUTPUT;
+    char *first = (char *)(uintptr_t)t->address + below * element;
+    return (emulate_buffer){.name = str_from(of->name),
+                            .data = count ? first : NULL,
+                            .bytes = count ? (size_t)((above - below) * element) : 0,
+                            .readable = true,
+                            .writable = of->role != FTL_INPUT,
+                            .output = is_output,
+                            .whole = is_output && count == above - below,
+                            .once = is_output,
+                            .element_bytes = (uint32_t)element};
+}
+
+static emulate_tile *tiles_of(const ftl_plan *plan, arena *memory) {
+    emulate_tile *tiles = arena_array(memory, emulate_tile, plan->tile_count + 1);
+    for (int32_t i = 0; i < plan->tile_count; i++) {
+        const ftl_plan_tile *t = &plan->tiles[i];
+        tiles[i] = (emulate_tile){.name = str_from(t->name),
+                                  .offset = (uint32_t)t->offset_bytes,
+                                  .rows = (uint32_t)t->rows,
+                                  .row_bytes = (uint32_t)t->row_bytes,
+                                  .stages = (uint32_t)t->stages,
+                                  .stage_bytes = (uint32_t)(t->rows * t->row_bytes)};
+    }
+    return tiles;
+}
+
+static char *take(text_buffer *text) {
+    text_add_z(text, "");
+    return text->data ? text->data : calloc(1, 1);
+}
+
+static void hand_over(const emulate_arguments *a, const emulate_result *result) {
+    ftl_emulation *out = a->out;
+    bool wants_statistics = a->options && a->options->wants_statistics;
+    text_buffer findings, statistics, json;
+    text_init(&findings, 16 << 20);
+    text_init(&statistics, 16 << 20);
+    text_init(&json, 64 << 20);
+    emulate_render_text(result, a->emulator->name, &findings);
+    if (wants_statistics) emulate_render_statistics(result, a->emulator->name, &statistics);
+    if (wants_statistics) emulate_render_json(result, a->emulator->name, &json);
+    out->finding_count = result->finding_count;
+    out->findings = take(&findings);
+    out->statistics = wants_statistics ? take(&statistics) : NULL;
+    out->json = wants_statistics ? take(&json) : NULL;
+    out->instructions = result->instructions, out->blocks = result->blocks_run;
+    for (int i = 0; i < result->traffic_count; i++) {
+        if (!str_is(result->traffic[i].space, "shared")) continue;
+        out->wavefronts += result->traffic[i].wavefronts;
+        out->least_wavefronts += result->traffic[i].least_wavefronts;
+    }
+}
+
+static ftl_status emulate(ftl_context *context, void *arguments) {
+    emulate_arguments *a = arguments;
+    const ftl_plan *plan = a->emulator->plan;
+    a->memory.on_exhausted = context->memory.on_exhausted;
+    emulate_buffer *buffers = arena_array(&a->memory, emulate_buffer, plan->tensor_count + 1);
+    emulate_pointer *pointers = arena_array(&a->memory, emulate_pointer, plan->tensor_count + 1);
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *of = &plan->tensors[t];
+        pointers[t].buffer = t, pointers[t].parameter_offset = (uint32_t)of->pointer_offset;
+        buffers[t] = buffer_of(of, find_tensor(a->arguments, of->name), &pointers[t].byte_offset);
+    }
+    emulate_launch launch = {.entry = str_from(plan->entry),
+                             .grid = {a->launch.grid, 1, 1},
+                             .block = {(uint32_t)plan->threads, 1, 1},
+                             .dynamic_shared_bytes = (uint32_t)plan->shared_bytes,
+                             .parameters = a->launch.parameters,
+                             .parameter_bytes = (uint32_t)a->launch.parameter_bytes,
+                             .buffers = buffers,
+                             .buffer_count = plan->tensor_count,
+                             .pointers = pointers,
+                             .pointer_count = plan->tensor_count,
+                             .tiles = tiles_of(plan, &a->memory),
+                             .tile_count = plan->tile_count};
+    if (a->options) {
+        launch.seed = a->options->seed;
+        launch.instruction_budget = a->options->instruction_budget;
+        launch.go_on = a->options->go_on;
+    }
+    emulate_result result = {0};
+    emulate_outcome outcome = emulate_run(a->emulator->module, &launch, &a->memory, &result);
+    if (outcome == EMULATE_REFUSED) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%.*s", STR_ARGS(result.refusal));
+    }
+    hand_over(a, &result);
+    if (outcome == EMULATE_CLEAN) return FTL_OK;
+    return ftl_context_fail(context, FTL_CHECK_FAILED,
+                            "the emulator found %d faults in kernel '%s'", result.finding_count,
+                            plan->kernel);
+}
+
+ftl_status ftl_emulate(ftl_context *context, ftl_emulator *emulator, const ftl_arguments *arguments,
+                       const ftl_emulation_options *options, ftl_emulation *out) {
+    *out = (ftl_emulation){0};
+    emulate_arguments *a = calloc(1, sizeof *a);
+    if (!a) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    *a = (emulate_arguments){
+        .emulator = emulator, .arguments = arguments, .options = options, .out = out};
+    char why[FTL_WHY_BYTES];
+    ftl_status status;
+    if (!ftl_plan_resolve(emulator->plan, arguments, &a->launch, why)) {
+        status = ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
+    } else if (!a->launch.grid) {
+        out->findings = calloc(1, 1);
+        status = FTL_OK;
+    } else {
+        arena_init(&a->memory, RUN_BYTES);
+        status = compile_guarded(context, emulate, a);
+        arena_done(&a->memory);
+    }
+    free(a);
+    return status;
+}
+
+void ftl_emulation_done(ftl_emulation *emulation) {
+    free(emulation->findings);
+    free(emulation->statistics);
+    free(emulation->json);
+    *emulation = (ftl_emulation){0};
+}

@@ -1,0 +1,177 @@
+/* Runs TL on the caller's arrays: every kernel of a program in order, workspace between them. */
+#include "compile/compile.h"
+#include "flashtl/execute.h"
+#include "interpret/interpret.h"
+
+typedef struct interpret_arguments {
+    const ftl_source *source;
+    ftl_arithmetic arithmetic;
+    const ftl_arguments *arguments;
+    LIST(interpret_tensor) tensors;
+    LIST(interpret_scalar) scalars;
+} interpret_arguments;
+
+static convert_format format_of(ftl_type type) {
+    switch (type) {
+    case FTL_F16: return CONVERT_F16;
+    case FTL_BF16: return CONVERT_BF16;
+    case FTL_E4M3: return CONVERT_E4M3;
+    case FTL_E5M2: return CONVERT_E5M2;
+    case FTL_I32: return CONVERT_I32;
+    case FTL_F32: break;
+    }
+    return CONVERT_F32;
+}
+
+static ftl_status take_arguments(ftl_context *context, interpret_arguments *a) {
+    arena *memory = &context->memory;
+    const ftl_arguments *given = a->arguments;
+    for (int32_t i = 0; i < given->tensor_count; i++) {
+        const ftl_tensor *t = &given->tensors[i];
+        bool is_shaped = t->name && t->axis_count >= 0 && t->axis_count <= TL_AXES_MAX &&
+                         t->axis_count <= FTL_AXES_MAX;
+        if (!is_shaped) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                    "tensor %d has no name, or more than %d axes", (int)i,
+                                    TL_AXES_MAX);
+        }
+        interpret_tensor out = {.name = str_copy(memory, str_from(t->name)),
+                                .data = (void *)(uintptr_t)t->address,
+                                .format = format_of(t->type),
+                                .axis_count = t->axis_count};
+        bool has_elements = true;
+        for (int32_t k = 0; k < t->axis_count; k++) {
+            out.extents[k] = t->extents[k], out.strides[k] = t->strides[k];
+            has_elements &= t->extents[k] > 0;
+        }
+        if (has_elements && !out.data) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the address of '%s' is null",
+                                    t->name);
+        }
+        list_push(memory, &a->tensors, out);
+    }
+    for (int32_t i = 0; i < given->scalar_count; i++) {
+        if (!given->scalars[i].name) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "a scalar has no name");
+        }
+        interpret_scalar s = {str_copy(memory, str_from(given->scalars[i].name)),
+                              given->scalars[i].value};
+        list_push(memory, &a->scalars, s);
+    }
+    return FTL_OK;
+}
+
+/* --- workspace ----------------------------------------------------------------------------------
+ */
+
+/* The value of a size or scalar, as the arguments of a kernel show it. */
+typedef struct lookup {
+    const tl_kernel *kernel;
+    const interpret_arguments *arguments;
+} lookup;
+
+static const interpret_tensor *find_tensor(const interpret_arguments *a, str name) {
+    for (int i = 0; i < a->tensors.count; i++) {
+        if (str_equal(a->tensors.items[i].name, name)) return &a->tensors.items[i];
+    }
+    return NULL;
+}
+
+static bool look_up(void *context, const tl_expr *e, tl_value *value) {
+    const lookup *l = context;
+    const tl_symbol *symbol = e->kind == TL_NAME ? e->symbol : NULL;
+    if (!symbol) return false;
+    for (int i = 0; i < l->arguments->scalars.count; i++) {
+        if (!str_equal(l->arguments->scalars.items[i].name, symbol->name)) continue;
+        double real = l->arguments->scalars.items[i].value;
+        *value = (tl_value){.is_real = symbol->is_real, .real = real, .integer = (int64_t)real};
+        return true;
+    }
+    for (const tl_statement *s = l->kernel->body.first; s; s = s->next) {
+        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        const interpret_tensor *t =
+            is_parameter ? find_tensor(l->arguments, s->parameter.name) : NULL;
+        for (int i = 0; t && i < s->parameter.axes.count && i < t->axis_count; i++) {
+            const tl_expr *extent = s->parameter.axes.items[i].extent;
+            if (extent->kind != TL_NAME || extent->symbol != symbol) continue;
+            *value = (tl_value){.integer = t->extents[i]};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A tensor that kernels hand on to one another: dense, in its declared type, or in fp64. */
+static ftl_status make_workspace(ftl_context *context, interpret_arguments *a, tl_kernel *kernel,
+                                 const tl_parameter *p) {
+    lookup l = {kernel, a};
+    bool is_exact = a->arithmetic == FTL_EXACT;
+    interpret_tensor t = {.name = p->name,
+                          .axis_count = p->axes.count,
+                          .format = is_exact ? CONVERT_F64 : interpret_format(p->type)};
+    int64_t count = 1;
+    for (int i = p->axes.count - 1; i >= 0; i--) {
+        tl_value value;
+        bool is_known = tl_evaluate(p->axes.items[i].extent, look_up, &l, &value) && !value.is_real;
+        if (!is_known || value.integer < 0 ||
+            __builtin_mul_overflow(count, value.integer, &count)) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                    "the lengths of the workspace '%.*s' are not known",
+                                    STR_ARGS(p->name));
+        }
+        t.extents[i] = value.integer;
+        t.strides[i] = value.integer ? count / value.integer : 1;
+    }
+    t.data = arena_alloc_array(&context->memory, (size_t)count + 1, convert_bytes(t.format), 16);
+    list_push(&context->memory, &a->tensors, t);
+    return FTL_OK;
+}
+
+static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a, tl_kernel *kernel) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
+        bool is_workspace =
+            s->kind == TL_OUTPUT && s->parameter.symbol && s->parameter.symbol->is_workspace;
+        if (!is_workspace || find_tensor(a, s->parameter.name)) continue;
+        ftl_status status = make_workspace(context, a, kernel, &s->parameter);
+        if (status) return status;
+    }
+    return FTL_OK;
+}
+
+/* --- running ------------------------------------------------------------------------------------
+ */
+
+static ftl_status interpret(ftl_context *context, void *arguments) {
+    interpret_arguments *a = arguments;
+    arena *memory = &context->memory;
+    tl_program *program = compile_bind(context, a->source);
+    if (!program) return compile_verdict(context);
+    ftl_status status = take_arguments(context, a);
+    for (tl_kernel *k = program->first; k && !status; k = k->next) {
+        if (!tl_infer_axes(k, memory, &context->diags)) return compile_verdict(context);
+        status = make_workspaces(context, a, k);
+        if (status) break;
+        interpret_request request = {.tensors = a->tensors.items,
+                                     .tensor_count = a->tensors.count,
+                                     .scalars = a->scalars.items,
+                                     .scalar_count = a->scalars.count,
+                                     .mode = a->arithmetic == FTL_EXACT ? INTERPRET_EXACT
+                                                                        : INTERPRET_ROUNDED};
+        interpret_kernel(k, &request, memory, &context->diags, NULL);
+        status = compile_verdict(context);
+    }
+    return status;
+}
+
+ftl_status ftl_interpret(ftl_context *context, const ftl_source *source, ftl_arithmetic arithmetic,
+                         const ftl_arguments *arguments) {
+    bool is_complete = source && source->text && arguments &&
+                       (arguments->tensor_count <= 0 || arguments->tensors) &&
+                       (arguments->scalar_count <= 0 || arguments->scalars);
+    if (!is_complete || (arithmetic != FTL_EXACT && arithmetic != FTL_ROUNDED)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the source, the arithmetic or the arguments are missing");
+    }
+    interpret_arguments a = {.source = source, .arithmetic = arithmetic, .arguments = arguments};
+    return compile_guarded(context, interpret, &a);
+}

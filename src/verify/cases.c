@@ -1,0 +1,295 @@
+/* Which cases there are. The list depends on the plan and on 'shapes' alone, so that a case's
+ * number names it in a command.
+ */
+#include "verify/inputs.h"
+#include "verify/random.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CASES_MAX = 100000, SIZE_MOST = 1 << 24 };
+
+typedef struct listing {
+    const verify_program *program;
+    const ftl_plan *plan;
+    arena *memory;
+    LIST(verify_case) cases;
+    int32_t next;      /* number of the next case, also of those that are left out */
+    double flops_most; /* 0: no limit */
+    int32_t q_len, kv_len, batch, q_heads, kv_heads; /* positions of these sizes, or -1 */
+} listing;
+
+static int32_t find_size(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        if (strcmp(plan->sizes[i].name, name) == 0) return i;
+    }
+    return -1;
+}
+
+static bool has_lengths(const listing *l) {
+    return l->q_len >= 0 && l->kv_len >= 0;
+}
+
+/* --- cost ---------------------------------------------------------------------------------------
+ */
+
+/* The lengths known from the plan alone (head dimensions), each name once. */
+static double fixed_lengths(const ftl_plan *plan) {
+    double sum = 0;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
+            const ftl_plan_axis *axis = &plan->tensors[t].axes[i];
+            if (axis->extent.step_count != 1 || axis->extent.steps[0].op != FTL_PUSH_INTEGER)
+                continue;
+            bool is_again = false;
+            for (int32_t s = 0; s < t; s++) {
+                for (int32_t k = 0; k < plan->tensors[s].axis_count; k++) {
+                    is_again |= strcmp(plan->tensors[s].axes[k].name, axis->name) == 0;
+                }
+            }
+            if (!is_again) sum += (double)axis->extent.steps[0].integer;
+        }
+    }
+    return sum > 0 ? sum : 1;
+}
+
+static double count_flops(const listing *l, const verify_case *c) {
+    double product = 2;
+    for (int32_t i = 0; i < l->plan->size_count; i++) {
+        if (has_lengths(l) && i == l->kv_heads) continue; /* q_heads counts */
+        product *= (double)c->sizes[i];
+    }
+    return product * fixed_lengths(l->plan);
+}
+
+/* --- programs with lengths of queries and keys
+ * ---------------------------------------------------- */
+
+/* Whether the launch conditions hold for a case's sizes. (Scalars are chosen to fit.) */
+static bool is_allowed(const listing *l, const verify_case *c) {
+    double ones[64], holds;
+    for (int i = 0; i < 64; i++) ones[i] = 1;
+    for (int32_t i = 0; i < l->plan->condition_count; i++) {
+        bool is_known = ftl_formula_evaluate(&l->plan->conditions[i], c->sizes, ones, &holds);
+        if (!is_known || holds == 0) return false;
+    }
+    return true;
+}
+
+/* Head counts by turns: as many, grouped, one; 64 on 8 where that is cheap. The next ones that the
+ * program allows (a multi-query kernel has one key head).
+ */
+static void choose_heads(const listing *l, int32_t turn, verify_case *c) {
+    static const int64_t counts[][2] = {{6, 6}, {6, 2}, {6, 1}, {64, 8}};
+    static const int64_t few[][2] = {{2, 1}, {2, 2}};
+    int64_t scores = c->sizes[l->q_len] * c->sizes[l->kv_len];
+    bool is_large = scores >= 1 << 20;
+    int kinds = is_large ? 2 : scores <= 4096 ? 4 : 3;
+    if (l->batch >= 0) c->sizes[l->batch] = is_large ? 1 : 1 + turn % 3;
+    for (int i = 0; i < kinds; i++) {
+        const int64_t *heads = is_large ? few[(turn + i) % kinds] : counts[(turn + i) % kinds];
+        if (l->q_heads >= 0) c->sizes[l->q_heads] = heads[0];
+        if (l->kv_heads >= 0) c->sizes[l->kv_heads] = heads[1];
+        if (is_allowed(l, c)) return;
+    }
+}
+
+static void add_case(listing *l, verify_case c) {
+    c.number = l->next++;
+    c.flops = count_flops(l, &c);
+    if (l->flops_most > 0 && c.flops > l->flops_most) return;
+    if (l->cases.count < CASES_MAX) list_push(l->memory, &l->cases, c);
+}
+
+/* Sizes that nothing below sets: head dimensions that a sketch leaves open. */
+static verify_case blank(const listing *l) {
+    verify_case c = {0};
+    for (int32_t i = 0; i < l->plan->size_count; i++) c.sizes[i] = 24;
+    return c;
+}
+
+/* A pair with normal inputs, and 'plants' times with a dominant key elsewhere. */
+static void add_pair(listing *l, int64_t q, int64_t kv, int plants) {
+    bool has_keys = inputs_have_keys(l->program) && q > 0 && kv > 0;
+    int32_t turn = l->next;
+    for (int i = 0; i <= (has_keys ? plants : 0); i++, turn++) {
+        verify_case c = blank(l);
+        c.sizes[l->q_len] = q, c.sizes[l->kv_len] = kv;
+        choose_heads(l, turn, &c);
+        c.layout = (verify_layout)((turn + turn / 4) % 4);
+        c.input = i ? VERIFY_DOMINANT : VERIFY_NORMAL;
+        c.plant = i ? turn : 0;
+        add_case(l, c);
+    }
+}
+
+static int64_t tile_of(const listing *l, int32_t size) {
+    int64_t tile = 64;
+    inputs_tiles(l->plan, size, &tile, 1);
+    return tile;
+}
+
+static void add_pairs(listing *l, bool is_all) {
+    enum { SMALL, ALL };
+    enum { TILE_MARK = 1 << 30 };
+#define TILE(k) (TILE_MARK + (k))
+    static const struct {
+        int64_t q, kv;
+        int level;
+    } pairs[] = {
+#define PAIR(q, kv, level) {q, kv, level},
+#include "verify/cases.def"
+#undef PAIR
+    };
+#undef TILE
+    int64_t q_tile = tile_of(l, l->q_len), kv_tile = tile_of(l, l->kv_len);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (pairs[i].level == ALL && !is_all) continue;
+        int64_t q = pairs[i].q, kv = pairs[i].kv;
+        if (q >= TILE_MARK / 2) q = q - TILE_MARK + q_tile;
+        if (kv >= TILE_MARK / 2) kv = kv - TILE_MARK + kv_tile;
+        add_pair(l, q, kv, is_all ? 3 : 1);
+    }
+    if (l->batch < 0) return;
+    verify_case none = blank(l);
+    none.sizes[l->q_len] = none.sizes[l->kv_len] = 64;
+    choose_heads(l, 0, &none);
+    none.sizes[l->batch] = 0;
+    add_case(l, none);
+}
+
+/* --- all other programs
+ * --------------------------------------------------------------------------- */
+
+enum { LENGTHS = 11 };
+
+static void lengths_of(const listing *l, int32_t size, int64_t lengths[LENGTHS]) {
+    int64_t t = tile_of(l, size);
+    const int64_t values[LENGTHS] = {t + 1, 1, t, 97, 3, 2 * t + 1, t - 1, 200, 2, 333, 0};
+    memcpy(lengths, values, sizeof values);
+}
+
+/* Every length meets every size; which of other sizes' lengths it meets there differs from round to
+ * round. (The odd steps are coprime to their number.)
+ */
+static void add_sizes(listing *l, bool is_all) {
+    int rounds = is_all ? 6 : 1;
+    for (int32_t n = 0; n < rounds * LENGTHS; n++) {
+        verify_case c = blank(l);
+        for (int32_t s = 0; s < l->plan->size_count; s++) {
+            int64_t lengths[LENGTHS];
+            lengths_of(l, s, lengths);
+            int64_t step = 1 + (s * 2 + n / LENGTHS * (s + 1)) % (LENGTHS - 1);
+            c.sizes[s] = lengths[(n * step + s * 3) % LENGTHS];
+        }
+        c.layout = (verify_layout)((n + n / 4) % 4);
+        c.input = n % 2 ? VERIFY_ENDS : VERIFY_NORMAL;
+        add_case(l, c);
+    }
+}
+
+/* --- shapes in words
+ * ------------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, FTL_WHY_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* "q_len, kv_len": what the numbers of a shape may stand for. */
+static void list_sizes(const listing *l, char *out, size_t capacity) {
+    size_t length = 0;
+    *out = 0;
+    for (int32_t i = 0; i < l->plan->size_count && length < capacity; i++) {
+        int wrote =
+            snprintf(out + length, capacity - length, "%s%s", i ? "x" : "", l->plan->sizes[i].name);
+        length += (size_t)wrote;
+    }
+}
+
+static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
+    int64_t numbers[VERIFY_SIZES_MAX];
+    int32_t count = 0;
+    for (str rest = shape; rest.length;) {
+        str word = str_trim(str_cut(&rest, 'x'));
+        bool fits = count < VERIFY_SIZES_MAX && str_to_integer(word, &numbers[count]) &&
+                    numbers[count] >= 0 && numbers[count] <= SIZE_MOST;
+        if (!fits) {
+            return refuse(why, "shape '%.*s': '%.*s' is no length from 0 to %d", STR_ARGS(shape),
+                          STR_ARGS(word), SIZE_MOST);
+        }
+        count++;
+    }
+    if (count == l->plan->size_count && !(count == 2 && has_lengths(l))) {
+        verify_case c = blank(l);
+        memcpy(c.sizes, numbers, (size_t)count * sizeof *numbers);
+        add_case(l, c);
+        c.input = inputs_have_keys(l->program) ? VERIFY_DOMINANT : VERIFY_ENDS;
+        c.layout = VERIFY_PADDED, c.plant = l->next;
+        add_case(l, c);
+        return true;
+    }
+    if (count == 2 && has_lengths(l)) {
+        add_pair(l, numbers[0], numbers[1], 1);
+        return true;
+    }
+    char sizes[FTL_WHY_BYTES / 2];
+    list_sizes(l, sizes, sizeof sizes);
+    return refuse(why, "shape '%.*s' has %" PRId32 " lengths; expected %s%s", STR_ARGS(shape),
+                  count, has_lengths(l) ? "q_len x kv_len, or " : "", sizes);
+}
+
+bool verify_cases(const verify_program *program, const char *shapes, double flops_most,
+                  arena *memory, const verify_case **cases, int32_t *count,
+                  char why[FTL_WHY_BYTES]) {
+    const ftl_plan *plan = program->plan;
+    listing l = {.program = program,
+                 .plan = plan,
+                 .memory = memory,
+                 .flops_most = flops_most,
+                 .q_len = find_size(plan, "q_len"),
+                 .kv_len = find_size(plan, "kv_len"),
+                 .batch = find_size(plan, "batch"),
+                 .q_heads = find_size(plan, "q_heads"),
+                 .kv_heads = find_size(plan, "kv_heads")};
+    if (plan->size_count > VERIFY_SIZES_MAX) {
+        return refuse(why, "the program has %" PRId32 " sizes; at most %d are possible",
+                      plan->size_count, VERIFY_SIZES_MAX);
+    }
+    str words = str_from(shapes ? shapes : "small");
+    bool is_all = str_is(words, "all");
+    if (is_all || str_is(words, "small")) {
+        if (has_lengths(&l)) add_pairs(&l, is_all);
+        else add_sizes(&l, is_all);
+    } else {
+        if (!str_trim(words).length) return refuse(why, "there is no shape in ''");
+        while (words.length) {
+            if (!add_shape(&l, str_trim(str_cut(&words, ',')), why)) return false;
+        }
+    }
+    *cases = l.cases.items, *count = l.cases.count;
+    return true;
+}
+
+/* --- names ---------------------------------------------------------------------------------------
+ */
+
+void verify_case_name(const verify_program *program, const verify_case *c,
+                      char name[VERIFY_NAME_BYTES]) {
+    static const char *const layouts[] = {"dense", "padded", "turned", "turned padded"};
+    static const char *const inputs[] = {"normal", "dominant key", "heavy ends"};
+    const ftl_plan *plan = program->plan;
+    size_t length = 0;
+    *name = 0;
+    for (int32_t i = 0; i < plan->size_count && length < VERIFY_NAME_BYTES; i++) {
+        length += (size_t)snprintf(name + length, VERIFY_NAME_BYTES - length, "%s%s %" PRId64,
+                                   i ? ", " : "", plan->sizes[i].name, c->sizes[i]);
+    }
+    if (length >= VERIFY_NAME_BYTES) return;
+    snprintf(name + length, VERIFY_NAME_BYTES - length, "%s%s, %s", length ? ", " : "",
+             layouts[c->layout], inputs[c->input]);
+}

@@ -1,0 +1,48 @@
+/* What a case's outputs should be: from the closed formula of a shipped operator, else from the
+ * exact interpretation of the sketch.
+ */
+#ifndef FLASHTL_VERIFY_EXPECTED_H
+#define FLASHTL_VERIFY_EXPECTED_H
+
+#include "verify/inputs.h"
+#include "verify/reference.h"
+
+enum { EXPECTED_KNOWN = 1, EXPECTED_MODELLED = 2 };
+
+/* Of one output, dense in the order of its axes. */
+typedef struct expected {
+    const buffer *of;
+    double *values, *model; /* model: as the output's type would have it; NULL: there is none */
+    uint8_t *state;         /* per element: is its value known, is it modelled? */
+    bool is_logarithm;      /* a log-sum-exp: judged by absolute error */
+} expected;
+
+typedef enum expected_formula {
+    EXPECTED_INTERPRETATION,
+    EXPECTED_ATTENTION,
+    EXPECTED_GEMM,
+    EXPECTED_CHAINED,
+    EXPECTED_SOFTMAX
+} expected_formula;
+
+/* Which reference judges a program; EXPECTED_INTERPRETATION when its parameters are not those of
+ * the operator it is called by.
+ */
+expected_formula expected_choose(const verify_program *program);
+
+/* Computes outputs[t] for each output, by position in plan->tensors. With 'flops_most', large
+ * attentions are computed for a sample of their rows. The inputs must hold what the launch was
+ * given.
+ */
+ftl_status expected_make(ftl_context *context, const case_data *data, double flops_most,
+                         arena *memory, expected **outputs);
+
+/* One head of an attention case, for a closer look: the matrices and the options. */
+typedef struct expected_head {
+    reference_attention formula;
+    int64_t kv_head, kv_heads, group;
+} expected_head;
+void expected_attention_head(const case_data *data, int64_t batch, int64_t head, int64_t kv_head,
+                             arena *memory, expected_head *out);
+
+#endif

@@ -1,0 +1,217 @@
+#include "verify/judge.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Bounds beside the tolerance of the relative rms error. A row has fewer elements than the whole, a
+ * single one is one: the same honest error reaches further from its mean.
+ */
+static const double ROW_FACTOR = 4, ELEMENT_FACTOR = 16;
+static const double LOGARITHM_ABSOLUTE = 1e-4, LOGARITHM_RELATIVE = 1e-5;
+
+static double type_tolerance(ftl_type type) {
+    switch (type) {
+    case FTL_F16: return 1e-3;
+    case FTL_BF16: return 3e-3;
+    case FTL_E4M3: return 4e-2;
+    case FTL_E5M2: return 8e-2;
+    case FTL_I32: return 0;
+    case FTL_F32: break;
+    }
+    return 1e-5;
+}
+
+double judge_tolerance(const ftl_plan *plan, const ftl_plan_tensor *output) {
+    double tolerance = type_tolerance(output->type);
+    if (output->type != FTL_F32) return tolerance;
+    for (int32_t t = 0; t < plan->tensor_count; t++) { /* products of 16-bit operands */
+        double other = type_tolerance(plan->tensors[t].type);
+        if (plan->tensors[t].role == FTL_INPUT && other > tolerance) tolerance = other;
+    }
+    return tolerance;
+}
+
+/* --- sums over known elements --------------------------------------------------------------------
+ */
+
+typedef struct sums {
+    double error, size; /* of squares */
+    int64_t count;
+} sums;
+
+static void add(sums *s, double got, double want) {
+    s->error += (got - want) * (got - want);
+    s->size += want * want;
+    s->count++;
+}
+
+static bool is_compared(const judged *o, int64_t i) {
+    return (o->expected->state[i] & EXPECTED_KNOWN) && isfinite(o->expected->values[i]) &&
+           isfinite(o->got[i]);
+}
+
+static sums row_sums(const judged *o, int64_t row) {
+    sums s = {0};
+    int64_t columns = o->expected->of->columns;
+    for (int64_t i = row * columns; i < (row + 1) * columns; i++) {
+        if (is_compared(o, i)) add(&s, o->got[i], o->expected->values[i]);
+    }
+    return s;
+}
+
+/* The smallest step of the type: below it errors mean nothing. */
+static double resolution(convert_format format) {
+    if (format == CONVERT_F16) return 0x1p-24;
+    if (format == CONVERT_E4M3) return 0x1p-9;
+    if (format == CONVERT_E5M2) return 0x1p-16;
+    return 1e-30;
+}
+
+/* --- the rules ----------------------------------------------------------------------------------
+ */
+
+/* Keeps the rule that is furthest beyond, or nearest to, its bound. */
+static void apply(judgement *j, const char *rule, double error, double bound) {
+    bool is_broken = !(error <= bound);
+    double ratio = bound > 0 ? error / bound : is_broken ? INFINITY : 0;
+    double before = j->bound > 0 ? j->error / j->bound : j->rule && !j->is_right ? INFINITY : 0;
+    if (!j->rule || (j->is_right && is_broken) || (is_broken == !j->is_right && ratio > before)) {
+        j->rule = rule, j->error = error, j->bound = bound;
+    }
+    if (is_broken) j->is_right = false;
+}
+
+/* Rules that no measure of error can replace, most telling first: their failure ends the judgement.
+ */
+static bool check_written(const judged *o, judgement *j) {
+    if (!o->unwritten_count) return true;
+    apply(j, "elements not written", (double)o->unwritten_count, 0);
+    return false;
+}
+
+static bool is_misclassed(const judged *o, int64_t i) {
+    double got = o->got[i], want = o->expected->values[i];
+    if (!(o->expected->state[i] & EXPECTED_KNOWN)) return isnan(got);
+    if (isfinite(got) && isfinite(want)) return false;
+    if (isnan(want)) return !isnan(got);
+    /* a finite value beyond the type's largest one is rightly stored as infinity */
+    return got != convert_round(o->expected->of->format, want);
+}
+
+static bool check_classes(const judged *o, int64_t count, judgement *j) {
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; i++) wrong += is_misclassed(o, i);
+    if (wrong) apply(j, "NaN or infinity out of place", (double)wrong, 0);
+    return wrong == 0;
+}
+
+static void check_logarithm(const judged *o, int64_t count, judgement *j) {
+    double worst = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!is_compared(o, i)) continue;
+        double want = o->expected->values[i], error = fabs(o->got[i] - want);
+        double relative = error / (LOGARITHM_ABSOLUTE + LOGARITHM_RELATIVE * fabs(want));
+        if (j->worst < 0 || relative > worst) worst = relative, j->worst = i;
+    }
+    if (j->worst < 0) return;
+    double want = o->expected->values[j->worst];
+    apply(j, "log-sum-exp", fabs(o->got[j->worst] - want),
+          LOGARITHM_ABSOLUTE + LOGARITHM_RELATIVE * fabs(want));
+}
+
+static void check_whole(const judged *o, int64_t count, judgement *j) {
+    sums s = {0};
+    for (int64_t i = 0; i < count; i++) {
+        if (is_compared(o, i)) add(&s, o->got[i], o->expected->values[i]);
+    }
+    if (!s.count) return;
+    j->relative_rms = s.size > 0 ? sqrt(s.error / s.size) : s.error > 0 ? INFINITY : 0;
+    apply(j, "relative rms", j->relative_rms, o->tolerance);
+}
+
+/* The same for every row alone, and for every element against its row: a fault in one tile of many
+ * is lost in the whole. Where all of a row should be 0, it must be.
+ */
+static void check_rows(const judged *o, judgement *j) {
+    const buffer *of = o->expected->of;
+    double floor = resolution(of->format), worst_row = 0, worst_element = 0;
+    for (int64_t row = 0; row < of->rows; row++) {
+        sums s = row_sums(o, row);
+        if (!s.count) continue;
+        double size = sqrt(s.size / (double)s.count), error = sqrt(s.error / (double)s.count);
+        double beyond = error > floor ? error - floor : 0;
+        double relative = size > 0 ? beyond / size : error > 0 ? INFINITY : 0;
+        if (relative > worst_row) worst_row = relative;
+        for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
+            if (!is_compared(o, i)) continue;
+            double want = fabs(o->expected->values[i]), scale = want > size ? want : size;
+            double off = fabs(o->got[i] - o->expected->values[i]);
+            double ratio = scale > 0 ? (off > floor ? off - floor : 0) / scale
+                           : off > 0 ? INFINITY
+                                     : 0;
+            if (j->worst < 0 || ratio > worst_element) worst_element = ratio, j->worst = i;
+        }
+    }
+    apply(j, "relative rms of a row", worst_row, ROW_FACTOR * o->tolerance);
+    apply(j, "largest error in its row", worst_element, ELEMENT_FACTOR * o->tolerance);
+}
+
+/* FlashAttention's own rule: twice what the same computation in the output's type errs. */
+static void check_model(const judged *o, int64_t count, judgement *j) {
+    const expected *e = o->expected;
+    double worst = 0, model = 0, shifted = 0;
+    convert_format format = e->of->format;
+    bool is_any = false;
+    for (int64_t i = 0; e->model && i < count; i++) {
+        if (!is_compared(o, i)) continue;
+        worst = fmax(worst, fabs(o->got[i] - e->values[i]));
+        if (!(e->state[i] & EXPECTED_MODELLED) || !isfinite(e->model[i])) continue;
+        is_any = true;
+        model = fmax(model, fabs(e->model[i] - e->values[i]));
+        double up = convert_round(format, convert_round(format, e->values[i]) + 0.3);
+        shifted = fmax(shifted, fabs(convert_round(format, up - 0.3) - e->values[i]));
+    }
+    if (is_any) apply(j, "largest error", worst, 2 * model + 2 * shifted);
+}
+
+/* --- which elements ------------------------------------------------------------------------------
+ */
+
+static int64_t mark_bad(const judged *o, double factor, uint8_t *bad) {
+    const buffer *of = o->expected->of;
+    int64_t count = 0;
+    for (int64_t row = 0; row < of->rows; row++) {
+        sums s = row_sums(o, row);
+        double size = s.count ? sqrt(s.size / (double)s.count) : 0;
+        for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
+            double want = o->expected->values[i];
+            double most = factor * o->tolerance * fmax(fabs(want), size) + resolution(of->format);
+            if (o->expected->is_logarithm)
+                most = LOGARITHM_ABSOLUTE + LOGARITHM_RELATIVE * fabs(want);
+            bad[i] = (o->unwritten && o->unwritten[i]) || is_misclassed(o, i) ||
+                     (is_compared(o, i) && fabs(o->got[i] - want) > most);
+            count += bad[i];
+        }
+    }
+    return count;
+}
+
+void judge_output(const judged *o, arena *memory, judgement *out) {
+    const buffer *of = o->expected->of;
+    int64_t count = of->rows * of->columns;
+    *out = (judgement){.is_right = true, .relative_rms = NAN, .worst = -1};
+    if (check_written(o, out) && check_classes(o, count, out)) {
+        if (o->expected->is_logarithm) {
+            check_logarithm(o, count, out);
+        } else {
+            check_whole(o, count, out);
+            check_rows(o, out);
+            check_model(o, count, out);
+        }
+    }
+    if (!out->rule) out->rule = "";
+    if (out->is_right) return;
+    out->bad = arena_array(memory, uint8_t, count + 1);
+    out->bad_count = mark_bad(o, ROW_FACTOR, out->bad);
+    if (!out->bad_count) out->bad_count = mark_bad(o, 1, out->bad);
+}

@@ -1,0 +1,207 @@
+/* Where kernels run: interpreter, emulator, GPU. */
+#include "flashtl/execute.h"
+#include "verify/verify.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double INTERPRETER_FLOPS = 2e8, EMULATOR_FLOPS = 2e9, GPU_FLOPS = 2e12;
+static const int64_t LAUNCH_MILLISECONDS = 20000; /* a kernel that runs longer hangs */
+
+struct verify_machine {
+    verify_runner runner;
+    const verify_program *program;
+    ftl_emulator *emulator;
+    ftl_runtime *runtime;
+    ftl_module *module;
+    ftl_timer *timer;
+    char title[96];
+};
+
+/* --- interpreter --------------------------------------------------------------------------------
+ */
+
+/* The first line of the diagnostics, for a one-line report. */
+static void add_first_line(char *text, text_buffer *detail) {
+    if (!text) return;
+    str rest = str_from(text);
+    text_add(detail, str_cut(&rest, '\n'));
+    ftl_free(text);
+}
+
+static ftl_status interpret(void *user, ftl_context *context, const ftl_arguments *arguments,
+                            double *milliseconds, text_buffer *detail) {
+    const verify_machine *m = user;
+    const ftl_source *code = &m->program->code;
+    if (!code->text) code = &m->program->sketch;
+    int64_t begin = os_time_ns();
+    ftl_status status = ftl_interpret(context, code, FTL_ROUNDED, arguments);
+    *milliseconds = (double)(os_time_ns() - begin) / 1e6;
+    if (status == FTL_REJECTED) {
+        add_first_line(ftl_context_diagnostics(context, FTL_DIAGNOSTICS_TEXT), detail);
+    }
+    return status;
+}
+
+/* --- GPU ----------------------------------------------------------------------------------------
+ */
+
+/* A tensor's bytes with its guard bands, here and on the device. The device's copy begins at the
+ * same remainder of 256, so that its alignment is neither better nor worse.
+ */
+typedef struct region {
+    unsigned char *host;
+    size_t bytes;
+    uint64_t allocation, device;
+} region;
+
+static region region_of(const ftl_tensor *t) {
+    int64_t below = 0, above = 1;
+    bool has_elements = true;
+    for (int32_t i = 0; i < t->axis_count; i++) has_elements &= t->extents[i] > 0;
+    for (int32_t i = 0; i < t->axis_count && has_elements; i++) {
+        int64_t reach = (t->extents[i] - 1) * t->strides[i];
+        if (reach < 0) below += reach;
+        else above += reach;
+    }
+    int64_t element = (int64_t)ftl_type_bytes(t->type);
+    unsigned char *first =
+        (unsigned char *)(uintptr_t)t->address + below * element - VERIFY_GUARD_BYTES;
+    return (region){.host = first,
+                    .bytes = (size_t)((above - below) * element) + 2 * VERIFY_GUARD_BYTES};
+}
+
+static ftl_status send(verify_machine *m, ftl_context *context, const ftl_arguments *arguments,
+                       region *regions, ftl_tensor *there) {
+    for (int32_t i = 0; i < arguments->tensor_count; i++) {
+        region *r = &regions[i];
+        *r = region_of(&arguments->tensors[i]);
+        ftl_status status =
+            ftl_device_allocate(context, m->runtime, r->bytes + 256, &r->allocation);
+        if (status) return status;
+        r->device = r->allocation + (uint64_t)(uintptr_t)r->host % 256;
+        status = ftl_device_write(context, m->runtime, r->device, r->host, r->bytes);
+        if (status) return status;
+        there[i] = arguments->tensors[i];
+        there[i].address = r->device + (there[i].address - (uint64_t)(uintptr_t)r->host);
+    }
+    return FTL_OK;
+}
+
+static ftl_status launch_there(verify_machine *m, ftl_context *context,
+                               const ftl_arguments *arguments, double *milliseconds) {
+    ftl_status status = ftl_timer_start(context, m->timer, NULL);
+    if (!status) status = ftl_module_launch(context, m->module, arguments, NULL);
+    if (!status) status = ftl_stream_wait(context, m->runtime, NULL, LAUNCH_MILLISECONDS);
+    if (!status) status = ftl_timer_stop(context, m->timer, NULL, milliseconds);
+    return status;
+}
+
+static ftl_status run_on_gpu(void *user, ftl_context *context, const ftl_arguments *arguments,
+                             double *milliseconds, text_buffer *detail) {
+    (void)detail;
+    verify_machine *m = user;
+    size_t count = (size_t)arguments->tensor_count + 1;
+    region *regions = calloc(count, sizeof *regions);
+    ftl_tensor *there = calloc(count, sizeof *there);
+    ftl_status status =
+        regions && there ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    if (!status) status = send(m, context, arguments, regions, there);
+    if (!status) {
+        ftl_arguments moved = *arguments;
+        moved.tensors = there;
+        status = launch_there(m, context, &moved, milliseconds);
+    }
+    for (int32_t i = 0; !status && i < arguments->tensor_count; i++) {
+        status = ftl_device_read(context, m->runtime, regions[i].host, regions[i].device,
+                                 regions[i].bytes);
+    }
+    for (int32_t i = 0; regions && i < arguments->tensor_count; i++) {
+        if (regions[i].allocation) ftl_device_free(m->runtime, regions[i].allocation);
+    }
+    free(regions);
+    free(there);
+    return status;
+}
+
+/* --- emulator -----------------------------------------------------------------------------------
+ */
+
+static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments *arguments,
+                          double *milliseconds, text_buffer *detail) {
+    verify_machine *m = user;
+    ftl_emulation result;
+    int64_t begin = os_time_ns();
+    ftl_status status = ftl_emulate(context, m->emulator, arguments, NULL, &result);
+    *milliseconds = (double)(os_time_ns() - begin) / 1e6;
+    if (status == FTL_CHECK_FAILED && result.findings) {
+        str rest = str_from(result.findings);
+        text_add(detail, str_cut(&rest, '\n'));
+    }
+    ftl_emulation_done(&result);
+    return status;
+}
+
+/* --- opening ------------------------------------------------------------------------------------
+ */
+
+static ftl_status open_emulator(ftl_context *context, verify_machine *m) {
+    const ftl_plan *plan = m->program->plan;
+    ftl_image image;
+    ftl_status status =
+        ftl_compile_cuda(context, m->runtime, m->program->cuda, plan->kernel, plan->target, &image);
+    if (status) return status;
+    const char *ptx = image.kind == FTL_PTX ? image.bytes : image.ptx;
+    size_t length = image.kind == FTL_PTX ? image.length : ptx ? strlen(ptx) : 0;
+    snprintf(m->title, sizeof m->title, "emulator (%s, %s)", plan->target, image.compiler);
+    if (ptx) status = ftl_emulator_open(context, plan, ptx, length, plan->kernel, &m->emulator);
+    else status = ftl_context_fail(context, FTL_NO_COMPILER, "%s gave no PTX", image.compiler);
+    ftl_image_done(&image);
+    m->runner = (verify_runner){m->title, emulate, m, EMULATOR_FLOPS};
+    return status;
+}
+
+static ftl_status open_gpu(ftl_context *context, verify_machine *m) {
+    ftl_status status =
+        ftl_module_load(context, m->runtime, m->program->plan, m->program->cuda, &m->module);
+    if (!status) status = ftl_timer_new(context, m->runtime, &m->timer);
+    snprintf(m->title, sizeof m->title, "GPU (%s)", m->program->plan->target);
+    m->runner = (verify_runner){m->title, run_on_gpu, m, GPU_FLOPS};
+    return status;
+}
+
+ftl_status verify_machine_open(ftl_context *context, const verify_program *program, verify_on on,
+                               ftl_runtime *runtime, verify_machine **out) {
+    *out = NULL;
+    bool needs_kernel = on == VERIFY_EMULATOR || on == VERIFY_GPU;
+    if (needs_kernel && (!runtime || !program->cuda)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "there is no kernel to run: only the "
+                                "interpreter runs programs that were not translated");
+    }
+    verify_machine *m = calloc(1, sizeof *m);
+    if (!m) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    m->program = program, m->runtime = runtime;
+    m->runner = (verify_runner){"interpreter", interpret, m, INTERPRETER_FLOPS};
+    ftl_status status = FTL_OK;
+    if (on == VERIFY_EMULATOR) status = open_emulator(context, m);
+    if (on == VERIFY_GPU) status = open_gpu(context, m);
+    if (status) verify_machine_close(m);
+    else *out = m;
+    return status;
+}
+
+const verify_runner *verify_machine_runner(const verify_machine *machine) {
+    return &machine->runner;
+}
+
+void verify_machine_close(verify_machine *m) {
+    if (!m) return;
+    ftl_emulator_close(m->emulator);
+    ftl_timer_free(m->timer);
+    ftl_module_free(m->module);
+    free(m);
+}

@@ -1,0 +1,351 @@
+#include "base/os.h"
+#include "verify/judge.h"
+#include "verify/random.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double SECONDS_MOST = 4;
+static const double INTERPRETED_FLOPS_PER_S = 1e8, REFERENCE_FLOPS_PER_S = 8e9;
+static const size_t MEMORY_MOST = (size_t)3 << 30; /* of one case */
+
+typedef struct run {
+    ftl_context *context;
+    const verify_program *program;
+    const verify_runner *runner;
+    const verify_options *options;
+    verify_summary *summary;
+    arena memory;
+    const verify_case *cases;
+    int32_t case_count;
+    double reference_flops; /* most for a reference of one case */
+    bool must_end;          /* after a launch that the process cannot go on from */
+} run;
+
+/* --- one case ------------------------------------------------------------------------------------
+ */
+
+__attribute__((format(printf, 3, 4))) static void fail(verify_result *r, const char *rule,
+                                                       const char *format, ...) {
+    r->verdict = VERIFY_FAILED;
+    r->rule = rule;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(r->what, sizeof r->what, format, arguments);
+    va_end(arguments);
+    for (char *at = r->what; *at; at++) { /* it is one line */
+        if (*at == '\n') *at = ' ';
+    }
+}
+
+static void poison_outputs(case_data *data, int poison) {
+    for (int32_t t = 0; t < data->program->plan->tensor_count; t++) {
+        if (data->program->plan->tensors[t].role != FTL_INPUT)
+            buffer_poison(&data->tensors[t], poison);
+    }
+}
+
+static bool launch(run *w, case_data *data, verify_result *r) {
+    double milliseconds = 0;
+    text_buffer detail;
+    text_init(&detail, 1 << 16);
+    ftl_status status =
+        w->runner->launch(w->runner->user, w->context, &data->arguments, &milliseconds, &detail);
+    if (status) {
+        bool has_detail = detail.length > 0;
+        fail(r, ftl_status_name(status), "%s%s%.*s", ftl_context_error(w->context),
+             has_detail ? ": " : "", (int)detail.length, has_detail ? detail.data : "");
+        w->must_end =
+            status == FTL_KERNEL_FAULT || status == FTL_TIMEOUT || status == FTL_NO_MEMORY;
+    }
+    text_done(&detail);
+    r->milliseconds = milliseconds;
+    return status == FTL_OK;
+}
+
+/* The first launch's bits of each output, dense. */
+typedef struct taken {
+    unsigned char *bits;
+    uint8_t *unwritten;
+    int64_t unwritten_count;
+    double *values;
+} taken;
+
+static taken *take_outputs(run *w, case_data *data, int poison) {
+    int32_t count = data->program->plan->tensor_count;
+    taken *all = arena_array(&w->memory, taken, count + 1);
+    for (int32_t t = 0; t < count; t++) {
+        const buffer *b = &data->tensors[t];
+        if (b->of->role != FTL_OUTPUT) continue;
+        all[t].unwritten = arena_array(&w->memory, uint8_t, b->rows * b->columns + 1);
+        all[t].bits = buffer_copy(b, poison, &w->memory, all[t].unwritten, &all[t].unwritten_count);
+        all[t].values = buffer_load(b, &w->memory);
+    }
+    return all;
+}
+
+/* What is no element of an output must still hold the poison; inputs must be as they were. */
+static bool check_memory(case_data *data, int poison, const hash128 *hashes, verify_result *r) {
+    char why[FTL_WHY_BYTES];
+    for (int32_t t = 0; t < data->program->plan->tensor_count; t++) {
+        buffer *b = &data->tensors[t];
+        if (b->of->role == FTL_INPUT) {
+            hash128 now = buffer_hash(b);
+            if (now.high == hashes[t].high && now.low == hashes[t].low) continue;
+            fail(r, "memory", "the Input '%s', or memory beside it, was written to", b->of->name);
+            return false;
+        }
+        if (buffer_is_intact(b, poison, why)) continue;
+        fail(r, "memory", "%s", why);
+        return false;
+    }
+    return true;
+}
+
+static bool check_repeated(run *w, case_data *data, const taken *first, const taken *second,
+                           verify_result *r) {
+    const ftl_plan *plan = data->program->plan;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const buffer *b = &data->tensors[t];
+        if (b->of->role != FTL_OUTPUT) continue;
+        size_t bytes = convert_bytes(b->format);
+        int64_t count = b->rows * b->columns, different = 0;
+        uint8_t *bad = arena_array(&w->memory, uint8_t, count + 1);
+        for (int64_t i = 0; i < count; i++) {
+            size_t at = (size_t)i * bytes;
+            bool is_both_unwritten = first[t].unwritten[i] && second[t].unwritten[i];
+            bad[i] =
+                !is_both_unwritten && memcmp(first[t].bits + at, second[t].bits + at, bytes) != 0;
+            different += bad[i];
+        }
+        if (!different) continue;
+        text_buffer where;
+        text_init(&where, 4096);
+        judge_pattern(plan, b, bad, &w->memory, &where);
+        fail(r, "two launches differ", "%s: %" PRId64 " elements differ between two launches: %.*s",
+             b->of->name, different, (int)where.length, where.data ? where.data : "");
+        text_done(&where);
+        return false;
+    }
+    return true;
+}
+
+static void describe_failure(run *w, const case_data *data, const judged *output,
+                             const judgement *j, verify_result *r) {
+    text_buffer where, cause;
+    text_init(&where, 4096);
+    text_init(&cause, 4096);
+    judge_pattern(data->program->plan, output->expected->of, j->bad, &w->memory, &where);
+    judge_cause(data, output, j, &w->memory, &cause);
+    const char *name = output->expected->of->of->name;
+    const char *place = where.data ? where.data : "", *guess = cause.data ? cause.data : "";
+    if (j->bound > 0) {
+        fail(r, j->rule, "%s: %s %.3g, at most %.3g allowed; wrong at %s%s", name, j->rule,
+             j->error, j->bound, place, guess);
+    } else {
+        fail(r, j->rule, "%s: %" PRId64 " %s, at %s%s", name, (int64_t)j->error, j->rule, place,
+             guess);
+    }
+    text_done(&where);
+    text_done(&cause);
+}
+
+/* Keeps, of all outputs, the rule that is nearest to its bound. */
+static void keep(verify_result *r, const char *name, const judgement *j) {
+    double now = j->bound > 0 ? j->error / j->bound : 0;
+    double before = r->bound > 0 ? r->error / r->bound : -1;
+    if (now > before || !j->is_right) {
+        r->tensor = name, r->rule = j->rule, r->error = j->error, r->bound = j->bound;
+    }
+    if (j->relative_rms > r->relative_rms) r->relative_rms = j->relative_rms;
+}
+
+static void judge_all(run *w, case_data *data, const expected *wanted, const taken *got,
+                      verify_result *r) {
+    const ftl_plan *plan = data->program->plan;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (plan->tensors[t].role != FTL_OUTPUT) continue;
+        judged output = {.expected = &wanted[t],
+                         .got = got[t].values,
+                         .unwritten = got[t].unwritten,
+                         .unwritten_count = got[t].unwritten_count,
+                         .tolerance = judge_tolerance(plan, &plan->tensors[t])};
+        judgement j;
+        judge_output(&output, &w->memory, &j);
+        keep(r, plan->tensors[t].name, &j);
+        if (j.is_right) continue;
+        describe_failure(w, data, &output, &j, r);
+        return;
+    }
+}
+
+/* Two launches, with the outputs poisoned differently: what depends on them shows. */
+static void run_launches(run *w, case_data *data, const expected *wanted, verify_result *r) {
+    int32_t count = data->program->plan->tensor_count;
+    hash128 *hashes = arena_array(&w->memory, hash128, count + 1);
+    for (int32_t t = 0; t < count; t++) hashes[t] = buffer_hash(&data->tensors[t]);
+    if (!launch(w, data, r)) return;
+    const taken *first = take_outputs(w, data, BUFFER_POISON);
+    if (!check_memory(data, BUFFER_POISON, hashes, r)) return;
+    poison_outputs(data, BUFFER_POISON_AGAIN);
+    if (!launch(w, data, r)) return;
+    const taken *second = take_outputs(w, data, BUFFER_POISON_AGAIN);
+    if (!check_memory(data, BUFFER_POISON_AGAIN, hashes, r)) return;
+    judge_all(w, data, wanted, first, r);
+    if (r->verdict == VERIFY_PASSED) check_repeated(w, data, first, second, r);
+}
+
+static void write_repro(const run *w, const verify_case *c, verify_result *r) {
+    const verify_options *o = w->options;
+    if (!o->command) return;
+    snprintf(r->repro, sizeof r->repro, "%s --shapes %s --seed %" PRIu64 " --case %" PRId32,
+             o->command, o->shapes ? o->shapes : "small", o->seed, c->number);
+}
+
+static ftl_status run_case(run *w, const verify_case *c, verify_result *r) {
+    *r = (verify_result){.number = c->number, .rule = "", .ran_on = w->runner->title};
+    verify_case_name(w->program, c, r->name);
+    case_data data = {.program = w->program,
+                      .of = c,
+                      .seed = random_bits(w->options->seed, 1, (uint64_t)c->number)};
+    char why[FTL_WHY_BYTES];
+    if (!inputs_make(&data, &w->memory, why)) {
+        r->verdict = VERIFY_SKIPPED;
+        snprintf(r->what, sizeof r->what, "%s", why);
+        return FTL_OK;
+    }
+    expected *wanted;
+    ftl_status status = expected_make(w->context, &data, w->reference_flops, &w->memory, &wanted);
+    if (status) return status;
+    run_launches(w, &data, wanted, r);
+    write_repro(w, c, r);
+    return FTL_OK;
+}
+
+/* --- all of them ---------------------------------------------------------------------------------
+ */
+
+static void count_result(verify_summary *s, const verify_result *r) {
+    if (r->verdict == VERIFY_PASSED) s->passed++;
+    if (r->verdict == VERIFY_FAILED) s->failed++;
+    if (r->verdict == VERIFY_SKIPPED) s->skipped++;
+    bool is_worst = r->verdict == VERIFY_PASSED && r->relative_rms > s->worst_rms;
+    if (is_worst) s->worst_rms = r->relative_rms;
+}
+
+static double cost(const verify_case *c) {
+    return c->flops + 1e6; /* a launch costs something, too */
+}
+
+static void tell_progress(const run *w, int32_t done, double cost_done, double cost_total,
+                          double seconds) {
+    if (!w->options->on_progress) return;
+    verify_progress progress = {.done = done, .total = w->summary->total, .seconds_left = -1};
+    if (cost_done > 0) progress.seconds_left = seconds * (cost_total - cost_done) / cost_done;
+    w->options->on_progress(w->options->user, &progress);
+}
+
+static bool is_wanted(const run *w, const verify_case *c) {
+    return w->options->only_case < 0 || w->options->only_case == c->number;
+}
+
+static ftl_status run_cases(run *w) {
+    double total = 0, done = 0;
+    int64_t begin = os_time_ns();
+    int32_t count = 0;
+    for (int32_t i = 0; i < w->case_count; i++) {
+        if (!is_wanted(w, &w->cases[i])) continue;
+        total += cost(&w->cases[i]);
+        w->summary->total++;
+    }
+    for (int32_t i = 0; i < w->case_count && !w->must_end; i++) {
+        const verify_case *c = &w->cases[i];
+        if (!is_wanted(w, c)) continue;
+        if (w->options->stop && *w->options->stop) {
+            return ftl_context_fail(w->context, FTL_STOPPED,
+                                    "stopped after %" PRId32 " of %" PRId32 " cases", count,
+                                    w->summary->total);
+        }
+        tell_progress(w, count, done, total, (double)(os_time_ns() - begin) / 1e9);
+        arena_mark mark = arena_here(&w->memory);
+        verify_result result;
+        ftl_status status = run_case(w, c, &result);
+        arena_reset(&w->memory, mark);
+        if (status) return status;
+        count_result(w->summary, &result);
+        if (w->options->on_result) w->options->on_result(w->options->user, &result);
+        count++, done += cost(c);
+        w->summary->seconds = (double)(os_time_ns() - begin) / 1e9;
+    }
+    tell_progress(w, count, done, total, w->summary->seconds);
+    return FTL_OK;
+}
+
+/* What a case may cost: where the kernel runs, and what judges it. */
+static double flops_limit(const run *w) {
+    double seconds = w->options->seconds_most > 0 ? w->options->seconds_most : SECONDS_MOST;
+    double flops = w->runner->flops_per_s * seconds;
+    double interpreted = INTERPRETED_FLOPS_PER_S * seconds;
+    bool is_interpreted = expected_choose(w->program) == EXPECTED_INTERPRETATION;
+    return is_interpreted && interpreted < flops ? interpreted : flops;
+}
+
+static ftl_status prepare(run *w) {
+    char why[FTL_WHY_BYTES];
+    const verify_options *o = w->options;
+    bool is_named = o->shapes && strcmp(o->shapes, "all") != 0 && strcmp(o->shapes, "small") != 0;
+    /* what was asked for by name, or by number, is run whatever it costs */
+    double limit = is_named || o->only_case >= 0 ? 0 : flops_limit(w);
+    double seconds = o->seconds_most > 0 ? o->seconds_most : SECONDS_MOST;
+    w->reference_flops = REFERENCE_FLOPS_PER_S * seconds / 2;
+    if (!verify_cases(w->program, o->shapes, limit, &w->memory, &w->cases, &w->case_count, why)) {
+        return ftl_context_fail(w->context, FTL_INVALID_ARGUMENT, "%s", why);
+    }
+    bool is_there = o->only_case < 0;
+    for (int32_t i = 0; i < w->case_count; i++) is_there |= w->cases[i].number == o->only_case;
+    if (is_there) return FTL_OK;
+    return ftl_context_fail(w->context, FTL_INVALID_ARGUMENT,
+                            "there is no case %" PRId32 " in shapes '%s'", o->only_case,
+                            o->shapes ? o->shapes : "small");
+}
+
+static double rms_bound(const ftl_plan *plan) {
+    double bound = 0;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (plan->tensors[t].role == FTL_OUTPUT)
+            bound = fmax(bound, judge_tolerance(plan, &plan->tensors[t]));
+    }
+    return bound;
+}
+
+static ftl_status run_guarded(run *w) {
+    jmp_buf exhausted;
+    if (setjmp(exhausted)) {
+        return ftl_context_fail(w->context, FTL_NO_MEMORY, "a case needs more than %zu MiB",
+                                MEMORY_MOST >> 20);
+    }
+    w->memory.on_exhausted = &exhausted;
+    ftl_status status = prepare(w);
+    if (!status) status = run_cases(w);
+    return status;
+}
+
+ftl_status verify_run(ftl_context *context, const verify_program *program,
+                      const verify_runner *runner, const verify_options *options,
+                      verify_summary *summary) {
+    *summary = (verify_summary){.rms_bound = rms_bound(program->plan)};
+    run w = {.context = context,
+             .program = program,
+             .runner = runner,
+             .options = options,
+             .summary = summary};
+    arena_init(&w.memory, MEMORY_MOST);
+    ftl_status status = run_guarded(&w);
+    w.memory.on_exhausted = NULL;
+    arena_done(&w.memory);
+    if (status || !summary->failed) return status;
+    return ftl_context_fail(context, FTL_CHECK_FAILED, "%" PRId32 " of %" PRId32 " cases failed",
+                            summary->failed, summary->total);
+}
