@@ -69,7 +69,7 @@ static emit_value combined(emit *t, emit_value a, emit_value b, const char *sign
                            bound low, bound high) {
     emit_value out = {.precedence = precedence, .low = clamped(low), .high = clamped(high)};
     if (emit_is_wide(out) && !emit_is_wide(a) && !emit_is_wide(b)) a = widened(t, a);
-    int right = precedence + (sign[0] != '+' && sign[0] != '*');
+    int right = precedence + (sign[1] != '+' && sign[1] != '*');
     out.text = emit_format(t, "%.*s%s%.*s", STR_ARGS(emit_within(t, a, precedence)), sign,
                            STR_ARGS(emit_within(t, b, right)));
     return out;
