@@ -1,0 +1,243 @@
+/* The translator on whole programs: golden texts, and single facts about the text and the plan.
+ * With FLASHTL_UPDATE_GOLDEN set, the golden texts are written anew.
+ */
+#include "base/os.h"
+#include "tl/tl.h"
+#include "translate/translate.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct translated {
+    arena memory;
+    diag_list diags;
+    text_buffer cuda;
+    ftl_plan *plan;
+    bool ok;
+} translated;
+
+static void translate_text(translated *x, str name, str text, const char *gpu_name) {
+    arena_init(&x->memory, (size_t)1 << 28);
+    diag_init(&x->diags, &x->memory, name, text);
+    text_init(&x->cuda, (size_t)4 << 20);
+    x->ok = false;
+    gpu target;
+    diag_list problems;
+    assert_true(gpu_find(&x->memory, str_from(gpu_name), &target, &problems));
+    tl_program *program = tl_parse(&x->memory, name, text, &x->diags);
+    assert_false(diag_has_errors(&x->diags));
+    assert_true(tl_bind(program, &x->diags));
+    tl_kernel *kernel = program->first;
+    assert_true(tl_infer_axes(kernel, &x->memory, &x->diags));
+    check_facts facts = {0};
+    if (!check_code(kernel, &target, &x->memory, &x->diags, &facts)) return;
+    x->ok = translate_kernel(kernel, &target, &facts, &x->memory, &x->diags, &x->cuda, &x->plan);
+}
+
+static void show_diagnostics(translated *x) {
+    text_buffer text;
+    text_init(&text, 1 << 16);
+    diag_render_text(&x->diags, false, &text);
+    if (text.data) print_message("%s", text.data);
+    text_done(&text);
+}
+
+static void read_text(const char *name, text_buffer *out) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/cuda/%s", FLASHTL_SOURCE_FOLDER, name);
+    os_error why;
+    text_init(out, 4 << 20);
+    if (!os_read_file(path, 4 << 20, out, &why)) fail_msg("%s", why.text);
+}
+
+static void translate_file(translated *x, const char *name, const char *gpu_name, text_buffer *source) {
+    read_text(name, source);
+    translate_text(x, str_from(name), text_str(source), gpu_name);
+    if (!x->ok) show_diagnostics(x);
+}
+
+static void done(translated *x, text_buffer *source) {
+    text_done(&x->cuda);
+    text_done(source);
+    arena_done(&x->memory);
+}
+
+static int count(const text_buffer *text, const char *what) {
+    int n = 0;
+    for (const char *at = text->data; at && (at = strstr(at, what)); at++) n++;
+    return n;
+}
+
+static void is_golden(const char *name, const char *gpu_name) {
+    char tl[128], cu[128], path[512];
+    snprintf(tl, sizeof tl, "%s.tl", name);
+    snprintf(cu, sizeof cu, "%s.cu", name);
+    translated x;
+    text_buffer source, expected;
+    translate_file(&x, tl, gpu_name, &source);
+    assert_true(x.ok);
+    if (getenv("FLASHTL_UPDATE_GOLDEN")) {
+        os_error why;
+        snprintf(path, sizeof path, "%s/tests/golden/cuda/%s", FLASHTL_SOURCE_FOLDER, cu);
+        assert_true(os_write_file(path, text_str(&x.cuda), &why));
+    }
+    read_text(cu, &expected);
+    assert_string_equal(x.cuda.data, expected.data);
+    text_done(&expected);
+    done(&x, &source);
+}
+
+static void golden_texts(void **state) {
+    (void)state;
+    is_golden("attention_a100", "a100");
+    is_golden("attention_t4", "t4");
+    is_golden("combine", "a100");
+}
+
+static void same_text_twice(void **state) {
+    (void)state;
+    translated x, y;
+    text_buffer a, b;
+    translate_file(&x, "attention_mbarrier.tl", "a100", &a);
+    translate_file(&y, "attention_mbarrier.tl", "a100", &b);
+    assert_true(x.ok && y.ok);
+    assert_string_equal(x.cuda.data, y.cuda.data);
+    done(&x, &a);
+    done(&y, &b);
+}
+
+/* Only the wrappers that are named are in the file, and assembly stands in them alone. */
+static void wrappers(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "attention_a100.tl", "a100", &source);
+    assert_true(x.ok);
+    const char *kernel = strstr(x.cuda.data, "extern \"C\" __global__");
+    assert_non_null(kernel);
+    assert_null(strstr(kernel, "asm"));
+    assert_null(strstr(x.cuda.data, "m16n8k8"));
+    assert_null(strstr(x.cuda.data, "mbarrier"));
+    assert_null(strstr(x.cuda.data, "#include"));
+    assert_int_equal(count(&x.cuda, "void ftl_mma_m16n8k16_f16("), 1);
+    assert_int_equal(count(&x.cuda, "void ftl_mma_m16n8k16_f16_start("), 1);
+    done(&x, &source);
+    translate_file(&x, "attention_t4.tl", "t4", &source);
+    assert_true(x.ok);
+    assert_null(strstr(x.cuda.data, "cp.async"));
+    assert_null(strstr(x.cuda.data, "m16n8k16"));
+    assert_non_null(strstr(x.cuda.data, "ftl_mma_m16n8k8_f16_start(S[m16][n8], Q_register[m16][2 * k16][0]"));
+    done(&x, &source);
+}
+
+/* What the rules derive stands in the text: groups, barriers, empty commits on the other way. */
+static void synchronisation(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "attention_a100.tl", "a100", &source);
+    assert_non_null(strstr(x.cuda.data, "// Wait Q_shared\n    ftl_cp_async_wait<2>();\n    ftl_block_barrier();\n"));
+    assert_non_null(strstr(x.cuda.data, "} else {\n            ftl_cp_async_commit();\n            ftl_cp_async_commit();\n"));
+    assert_non_null(strstr(x.cuda.data, "// Wait O_shared\n    ftl_warp_barrier();\n"));
+    done(&x, &source);
+    translate_file(&x, "attention_mbarrier.tl", "a100", &source);
+    assert_int_equal(count(&x.cuda, "ftl_mbarrier_init(shared"), 8);
+    assert_non_null(strstr(x.cuda.data, "ftl_mbarrier_arrive_after_copies(shared"));
+    done(&x, &source);
+}
+
+/* Statements over one layout share a loop, wherever their operands allow. */
+static void fusion(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "attention_a100.tl", "a100", &source);
+    const char *first = strstr(x.cuda.data, "// Compute MultiplyAdd S, c, shift and get S");
+    const char *last = first ? strstr(first, "// Compute Cast S and get P") : NULL;
+    assert_non_null(last);
+    const char *loop = strstr(first, "for (");
+    assert_true(!loop || loop > last);
+    done(&x, &source);
+}
+
+static void plan_of_attention(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "attention_a100.tl", "a100", &source);
+    assert_true(x.ok);
+    const ftl_plan *p = x.plan;
+    assert_string_equal(p->entry, "attention");
+    assert_string_equal(p->target, "compute_80");
+    assert_int_equal(p->threads, 128);
+    assert_int_equal(p->shared_bytes, 96 * 1024);
+    assert_int_equal(p->tensor_count, 4);
+    assert_int_equal(p->size_count, 5);
+    assert_int_equal(p->scalar_count, 1);
+    assert_int_equal(p->walk_count, 3);
+    assert_int_equal(p->tensors[0].axes[3].stride_offset, -1);
+    assert_int_equal(p->tensors[1].alignment_bytes, 16);
+    assert_string_equal(p->conditions[0].text, "q_heads % kv_heads == 0");
+    double value;
+    int64_t sizes[8] = {0};
+    for (int i = 0; i < p->size_count; i++) {
+        sizes[i] = strcmp(p->sizes[i].name, "q_len") == 0 ? 300 : 8;
+    }
+    assert_true(ftl_formula_evaluate(&p->walks[2], sizes, NULL, &value));
+    assert_true(value == 3);
+    done(&x, &source);
+}
+
+static void other_programs(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *fact;
+    } programs[] = {
+        {"gemm_bias.tl", "warp % 2 * 64"},
+        {"decode_split.tl", "ftl_load_global_i32(args.table + "},
+        {"combine.tl", "ftl_store_global_8_f16("},
+    };
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        translated x;
+        text_buffer source;
+        translate_file(&x, programs[i].file, "a100", &source);
+        assert_true(x.ok);
+        if (!strstr(x.cuda.data, programs[i].fact)) fail_msg("%s: no %s", programs[i].file, programs[i].fact);
+        done(&x, &source);
+    }
+}
+
+/* What has no translation is one message that names it. */
+static void refusals(void **state) {
+    (void)state;
+    static const char persistent[] =
+        "kernel mover for a100\nlet BM = 64, d = 64\nInput X f16 (row in row_len, d)\n"
+        "Output Y f16 (row in row_len, d)\ngrid persistent tile_row in row_len/BM\nrole move with 4 warps\n"
+        "    Allocate X in register f16 (BM, d) as lines\n"
+        "    Copy X (BM, d) in coordinate [L = tile_row] from global to register\n"
+        "    Copy X (BM, d) in coordinate [L = tile_row] from register to global and get Y\nend\n";
+    translated x;
+    translate_text(&x, STR("persistent"), str_from(persistent), "a100");
+    assert_false(x.ok);
+    assert_int_equal(x.diags.error_count, 1);
+    assert_non_null(strstr(x.diags.first->message.data, "persistent"));
+    text_buffer none;
+    text_init(&none, 1);
+    done(&x, &none);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_texts),      cmocka_unit_test(same_text_twice),
+        cmocka_unit_test(wrappers),          cmocka_unit_test(synchronisation),
+        cmocka_unit_test(fusion),            cmocka_unit_test(plan_of_attention),
+        cmocka_unit_test(other_programs),    cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
