@@ -10,6 +10,7 @@ enum {
     LOOK_AHEAD_MAX = 8,
     LET_DEPTH_MAX = 48,
     LOOPS_MAX = 64,
+    MIXED_SETS = 10,
 };
 
 enum { VALUE_KNOWN = 1, VALUE_NONE = 2 }; /* 0: not asked for yet */
@@ -410,7 +411,9 @@ static void choose_runs(chooser *c) {
             for (int i = 0; i < signatures.count; i++) is_new &= signatures.items[i] != signature;
             if (is_new) {
                 list_push(c->memory, &signatures, signature);
-                for (run.pattern = 0; run.pattern < patterns; run.pattern++) {
+                /* Mixed ways are tried with the first sets of values only. */
+                int ways = signatures.count <= MIXED_SETS ? patterns : patterns > 2 ? 2 : patterns;
+                for (run.pattern = 0; run.pattern < ways; run.pattern++) {
                     list_push(c->memory, &runs, run);
                 }
                 run.pattern = 0;

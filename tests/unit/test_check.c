@@ -170,11 +170,127 @@ static void facts_of_the_a100_program(void **state) {
     arena_done(&memory);
 }
 
+/* --- variants of the A100 program ----------------------------------------------------------------- */
+
+/* The line that begins with 'begin' (after blanks), and those behind it up to the one that begins with
+ * 'end', give way to 'put'.
+ */
+static str with_lines(arena *memory, str source, const char *begin, const char *end, const char *put) {
+    text_buffer out;
+    text_init(&out, 1 << 20);
+    int state = 0; /* 0: before, 1: inside, 2: behind */
+    while (source.length) {
+        str line = str_cut(&source, '\n'), bare = str_trim(line);
+        if (state == 0 && str_starts(bare, str_from(begin))) {
+            text_add_z(&out, put);
+            state = 1;
+        } else if (state == 1 && str_starts(bare, str_from(end))) {
+            state = 2;
+        }
+        if (state == 1) continue;
+        text_add(&out, line);
+        text_add_z(&out, "\n");
+    }
+    assert_int_equal(state, 2);
+    str copy = str_copy(memory, text_str(&out));
+    text_done(&out);
+    return copy;
+}
+
+static void check_variant(arena *memory, str source, check_facts *facts) {
+    diag_list diags;
+    tl_program *program = read_from(memory, "variant", source, &diags);
+    assert_true(tl_bind(program, &diags));
+    gpu target;
+    diag_list problems;
+    assert_true(gpu_find(memory, STR("a100"), &target, &problems));
+    bool right = check_code(program->first, &target, memory, &diags, facts);
+    if (!right) show(&diags);
+    assert_true(right);
+}
+
+/* Waits by barrier objects: no block barrier in the loop, no groups but Q's. */
+static void a_ring_by_mbarrier(void **state) {
+    (void)state;
+    arena memory;
+    check_facts facts;
+    arena_init(&memory, 1 << 27);
+    str source = with_lines(&memory, read_program(&memory, "attention_a100"), "Allocate K in shared",
+                            "Allocate O in shared",
+                            "Allocate K in shared f16 (BN, d) by mbarrier swizzled 128 stages 2\n"
+                            "Allocate V in shared f16 (BN, dv) by mbarrier swizzled 128 stages 2\n");
+    check_variant(&memory, source, &facts);
+    const check_sync *wait_k = sync_of(&facts, "Wait K_shared", 0);
+    assert_true(wait_k->uses_mbarrier && !wait_k->barrier_before && wait_k->groups_pending < 0);
+    assert_false(sync_of(&facts, "Copy K", 0)->commits);
+    assert_int_equal(sync_of(&facts, "Wait Q_shared", 0)->groups_pending, 0);
+    for (int i = 0; i < facts.channel_count; i++) {
+        const check_channel *c = &facts.channels[i];
+        if (!c->uses_mbarrier) continue;
+        assert_int_equal(c->full_arrivals, 128);
+        assert_int_equal(c->empty_arrivals, 4);
+    }
+    assert_int_equal(facts.shared_bytes, 98304 + 2 * 2 * 2 * CHECK_MBARRIER_BYTES);
+    arena_done(&memory);
+}
+
+/* A maximum that moves only when some score exceeds it by far: both ways of the vote are run. */
+static void a_guarded_maximum(void **state) {
+    (void)state;
+    arena memory;
+    check_facts facts;
+    arena_init(&memory, 1 << 27);
+    str source = read_program(&memory, "attention_a100");
+    source = with_lines(&memory, source, "Allocate m, m_old", "Allocate l",
+                        "Allocate m, m_old, alpha, shift, top in register f32 (BM) as rows of S\n");
+    source = with_lines(&memory, source, "Compute Fill 0 and get l", "Wait Q_shared",
+                        "Compute Fill 0 and get l\nCompute Fill 0 and get shift\n");
+    source = with_lines(&memory, source, "Compute Cast m and get m_old", "Compute MultiplyAdd",
+                        "Compute RowMax S and get top\n"
+                        "if any(top > m + 8)\n"
+                        "Compute Cast m and get m_old\n"
+                        "Compute Max m, top and get m\n"
+                        "Compute Subtract m_old, m and get alpha\n"
+                        "Compute Exp2 alpha and get alpha\n"
+                        "Compute Multiply m, -c and get shift\n"
+                        "Compute Multiply l, alpha and get l\n"
+                        "Compute Multiply O_register, alpha and get O_register\n"
+                        "end\n");
+    source = with_lines(&memory, source, "Compute Multiply l, alpha and get l   ",
+                        "Compute RowSum", "");
+    source = with_lines(&memory, source, "Compute Multiply O_register, alpha and get O_register  ",
+                        "Compute Cast S", "");
+    check_variant(&memory, source, &facts);
+    assert_int_equal(sync_of(&facts, "Wait V_shared", 0)->groups_pending, 2);
+    arena_done(&memory);
+}
+
+/* A walk over the tiles inside the role: the next tile's Copy waits for the last one's readers. */
+static void tiles_inside_the_role(void **state) {
+    (void)state;
+    arena memory;
+    check_facts facts;
+    arena_init(&memory, 1 << 27);
+    str source = read_program(&memory, "attention_a100");
+    source = with_lines(&memory, source, "grid head", "let blocks",
+                        "grid persistent head in q_heads, b in batch, q_block in q_len/BM\n");
+    source = with_lines(&memory, source, "Copy Q (BM", "Copy K (BN",
+                        "for tile in grid\nCopy Q (BM, d) in coordinate [b, head, L = q_block] from "
+                        "global to shared by cp_async async\n");
+    source = str_format(&memory, "%.*send\n", STR_ARGS(source));
+    check_variant(&memory, source, &facts);
+    assert_true(sync_of(&facts, "Copy Q", 0)->barrier_before);
+    arena_done(&memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_programs_pass),
         cmocka_unit_test(every_sync_is_needed),
         cmocka_unit_test(facts_of_the_a100_program),
+        cmocka_unit_test(a_ring_by_mbarrier),
+        cmocka_unit_test(a_guarded_maximum),
+        cmocka_unit_test(tiles_inside_the_role),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
