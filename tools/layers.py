@@ -8,32 +8,20 @@ import pathlib
 import re
 import sys
 
-PURE = ["base", "diag", "gpu", "layout", "tl", "check", "reason", "interpret", "translate", "emulate"]
 PUBLIC = "public"  # include/flashtl
-MAY_INCLUDE = {
-    "base": [],
-    "diag": ["base"],
-    "gpu": ["base", "diag"],
-    "layout": ["base"],
-    "tl": ["base", "diag"],
-    "check": ["base", "diag", "gpu", "layout", "tl"],
-    "reason": ["base", "diag", "gpu", "layout", "tl", "check"],
-    "interpret": ["base", "diag", "tl"],
-    # decision 003: what a Wait and a Copy must do is derived by the checks and printed here;
-    # decision 004: the translator hands over a plan, which is public
-    "translate": ["base", "diag", "gpu", "layout", "tl", "check", PUBLIC],
-    "device": [],
-    "emulate": ["base", "diag"],
-    "compile": PURE + [PUBLIC],
-    "runtime": ["base", PUBLIC],
-    "verify": ["base", PUBLIC],
-    "bench": ["base", "verify", PUBLIC],
-    "tune": ["base", "verify", PUBLIC],
-    "think": ["base", "diag", PUBLIC],
-    # the command reads files and prints: base is its operating system and text
-    "cli": ["base", "verify", "bench", "tune", "think", PUBLIC],
-    PUBLIC: [PUBLIC],
-}
+root = pathlib.Path(__file__).resolve().parent.parent
+
+
+def read_table():
+    """{folder: [folders it may include]} from the rows of docs/architecture.md."""
+    rows = {}
+    text = (root / "docs/architecture.md").read_text()
+    for folder, allowed in re.findall(r"^\| `(?:src|include)/(\w+)/` \|.*\| ([^|]+) \|$", text, re.M):
+        rows[PUBLIC if folder == "flashtl" else folder] = [w for w in allowed.split() if w != "–"]
+    return rows
+
+
+MAY_INCLUDE = read_table()
 # Only where they are wrapped: headers of the system and of libraries that others must not touch.
 ONLY_IN = {
     "dlfcn.h": ["base/os.c"], "unistd.h": ["base/os.c"], "fcntl.h": ["base/os.c"],
@@ -42,7 +30,6 @@ ONLY_IN = {
 }
 LINES_MOST = 1000
 
-root = pathlib.Path(__file__).resolve().parent.parent
 include = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 problems = []
 
