@@ -174,10 +174,9 @@ static tile *save(sketch *k) {
         const tile *t = &k->tiles[i];
         saved[i] = *t;
         if (!t->is_defined) continue;
-        size_t bytes = (size_t)tile_size(t) * sizeof *t->data;
         saved[i].data = machine_block(k->m, (size_t)tile_size(t), sizeof *t->data);
         saved[i].capacity = tile_size(t);
-        memcpy(saved[i].data, t->data, bytes);
+        if (t->data) memcpy(saved[i].data, t->data, (size_t)tile_size(t) * sizeof *t->data);
     }
     return saved;
 }
@@ -191,17 +190,14 @@ static void restore(sketch *k, const tile *saved) {
         }
         double *data = t->data;
         int64_t capacity = t->capacity;
-        bool fits = capacity >= saved[i].capacity;
         *t = saved[i];
-        if (fits) {
-            memcpy(data, saved[i].data, (size_t)tile_size(t) * sizeof *data);
-            t->data = data;
-            t->capacity = capacity;
-        } else {
-            t->data = machine_block(k->m, (size_t)tile_size(t), sizeof *data);
-            t->capacity = tile_size(t);
-            memcpy(t->data, saved[i].data, (size_t)tile_size(t) * sizeof *data);
+        if (capacity < tile_size(t) || !data) {
+            data = machine_block(k->m, (size_t)tile_size(t), sizeof *data);
+            capacity = tile_size(t);
         }
+        t->data = data;
+        t->capacity = capacity;
+        memcpy(data, saved[i].data, (size_t)tile_size(t) * sizeof *data);
     }
 }
 

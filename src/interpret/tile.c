@@ -26,7 +26,7 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
                                 (long long)t->count[1]));
         t->count[0] = t->count[1] = 0;
     }
-    if (tile_size(t) > t->capacity) {
+    if (tile_size(t) > t->capacity || !t->data) {
         t->capacity = tile_size(t);
         t->data = machine_block(m, (size_t)t->capacity, sizeof *t->data);
     }
