@@ -50,6 +50,18 @@ bool machine_step(machine *m, const tl_statement *s) {
     return false;
 }
 
+bool machine_tiles_exist(machine *m) {
+    const interpret_request *r = m->request;
+    for (int64_t i = 0; r->tiles && i < r->tile_count; i++) {
+        if (r->tiles[i] >= 0 && r->tiles[i] < m->tiles_total) continue;
+        machine_stop(m, DIAG_INTERPRET_NO_TILE, m->kernel->range,
+                     str_format(m->memory, "%lld", (long long)m->tiles_total),
+                     str_format(m->memory, "%lld", (long long)r->tiles[i]));
+        return false;
+    }
+    return true;
+}
+
 static void number_statements(machine *m) {
     LIST(const tl_statement *) list = {0};
     for (tl_statement *s = m->kernel->body.first; s; s = tl_next(s, NULL)) {

@@ -101,6 +101,7 @@ struct machine {
 void *machine_block(machine *m, size_t count, size_t bytes); /* zeroed; belongs to the arena */
 void machine_reserve(machine *m, int64_t width);   /* scratch vectors of that many lanes */
 double *machine_pack(machine *m, int64_t count);   /* room until the next call; NULL: reported */
+bool machine_tiles_exist(machine *m);              /* those that the caller asks for */
 bool machine_step(machine *m, const tl_statement *s);        /* false when steps ran out */
 int machine_statement_number(machine *m, const tl_statement *s);
 /* Reports at 's' and stops the run. */

@@ -686,10 +686,10 @@ bool sketch_run(machine *m) {
         int64_t extent = w->items[i].extent > 0 ? w->items[i].extent : 0;
         if (__builtin_mul_overflow(m->tiles_total, extent, &m->tiles_total)) return false;
     }
+    if (!machine_tiles_exist(m)) return false;
     int64_t run_count = m->request->tiles ? m->request->tile_count : m->tiles_total;
     for (int64_t i = 0; i < run_count; i++) {
         int64_t number = m->request->tiles ? m->request->tiles[i] : i;
-        if (number < 0 || number >= m->tiles_total) continue;
         if (!run_tile(k, w, number)) return false;
         m->tiles_run++;
     }
