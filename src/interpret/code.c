@@ -287,10 +287,6 @@ bool code_run(machine *m) {
     for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
         if (s->kind == TL_ROLE) add_role(k, s);
     }
-    if (!k->roles.count) {
-        machine_stop(m, DIAG_INTERPRET_NO_ROLE, m->kernel->range, STR(""));
-        return false;
-    }
     if (!measure_grid(k) || !machine_tiles_exist(m) || !code_find_channels(k) || !add_executors(k)) return false;
     bool is_plain = !k->grid || k->grid->grid.kind == TL_GRID_PLAIN;
     int64_t tiles = tile_count(k);

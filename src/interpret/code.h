@@ -131,11 +131,49 @@ tile *code_slot(code_executor *e, const tl_expr *name, int64_t *generation);
 void code_check_end(code_executor *e, const tl_statement *s, const char *of_what);
 void code_check_block(code *k);
 
-/* --- code_act.c --------------------------------------------------------------------------------- */
+/* --- code_register.c ---------------------------------------------------------------------------- */
 
 bool code_make_registers(code_executor *e);
-code_outcome code_act(code_executor *e, const tl_statement *s);
+/* Elements of part 'part' when 'count' are dealt out in equal parts. */
+void code_split(int64_t count, int part, int parts, int64_t *first, int64_t *end);
+bool code_is_vector_layout(const tl_layout *layout);
+code_register *code_register_of(code_executor *e, const tl_expr *name);
+/* The generation that a name of a register tile means: of a ring the one held; else reported. */
+bool code_held_generation(code_executor *e, const tl_expr *name, const code_register *r,
+                          int64_t *generation);
+tile *code_slot_of(const code_register *r, int64_t generation);
+/* A register tile to read, or to write; NULL is reported (in flight, poison, still read). An
+ * asynchronous product may follow another into the same tile: 'is_product'.
+ */
+tile *code_read_register(code_executor *e, const tl_expr *name, int64_t *generation);
+tile *code_write_register(code_executor *e, const tl_expr *name, bool is_product);
+void code_set_written(tile *t, const tl_statement *s);
+void code_set_layout(code_register *r, const tl_layout *layout, const tl_statement *s);
+void code_set_fresh_layout(code_register *r, const tl_statement *s); /* that of its Allocate */
+/* False, with a report: a layout that breaks 'rule' ('wanted' makes a hint), a partial sum where a
+ * whole one is needed, elements of other executors, two tiles that lie at different places.
+ */
+bool code_stop_layout(code_executor *e, const tl_expr *name, const code_register *r, str rule,
+                      const char *wanted);
+bool code_check_whole(code_executor *e, const tl_expr *name, const code_register *r);
+bool code_check_share(code_executor *e, const tl_expr *name, const tile *operand,
+                      const tile *target);
+bool code_check_origin(code_executor *e, const tl_expr *at, const tile *a, int axis_a, str name_a,
+                       const tile *b, int axis_b, str name_b);
+void code_take_origin(tile *to, int axis, const tile *from, int from_axis);
+void code_forget_origin(tile *t);
+void code_note(code_executor *e, const tl_statement *s); /* "here", if s is not NULL */
+str code_layout_text(machine *m, const tl_layout *layout);
+str code_number_text(machine *m, int64_t value);
+
+/* --- code_copy.c, code_compute.c, code_act.c ---------------------------------------------------- */
+
+/* An operand, wherever it is, with what it is for the queue of products; NULL is reported. */
+tile *code_read_operand(code_executor *e, const tl_expr *name, code_operand *operand);
 const tile *code_tile(scope *s, const tl_expr *name, const tl_statement *at);
+code_outcome code_copy(code_executor *e, const tl_statement *s);
+code_outcome code_compute(code_executor *e, const tl_statement *s);
+code_outcome code_act(code_executor *e, const tl_statement *s);
 str code_executor_text(const code_executor *e);
 
 #endif

@@ -55,4 +55,15 @@ bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start
 bool sketch_shape(sketch *k, tile *t, const tl_tile *known, diag_range range);
 const tile *sketch_tile(scope *s, const tl_expr *name, const tl_statement *at);
 
+bool sketch_copy(sketch *k, const tl_statement *s);
+tile *sketch_own_tile(sketch *k, const tl_expr *name);
+convert_format sketch_format(const sketch *k, const tl_expr *name, tl_type otherwise);
+
+/* The outermost loop that holds all accumulates of a tile and no other use of it: entering it empties
+ * the tile. 'starts_low': it is a maximum. NULL when there is none.
+ */
+const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, bool *starts_low);
+/* Whether the tile is given a value somewhere, with which it starts then. */
+bool sketch_is_given_value(const machine *m, const tl_symbol *symbol);
+
 #endif
