@@ -85,7 +85,8 @@ static void choose_heads(const listing *l, int32_t turn, verify_case *c) {
     static const int64_t few[][2] = {{2, 1}, {2, 2}};
     int64_t scores = c->sizes[l->q_len] * c->sizes[l->kv_len];
     bool is_large = scores >= 1 << 20;
-    int kinds = is_large ? 2 : scores <= 4096 ? 4 : 3;
+    bool is_cheap = scores <= 4096 && c->sizes[l->q_len] + c->sizes[l->kv_len] <= 260;
+    int kinds = is_large ? 2 : is_cheap ? 4 : 3;
     if (l->batch >= 0) c->sizes[l->batch] = is_large ? 1 : 1 + turn % 3;
     for (int i = 0; i < kinds; i++) {
         const int64_t *heads = is_large ? few[(turn + i) % kinds] : counts[(turn + i) % kinds];

@@ -7,6 +7,10 @@
  * single one is one: the same honest error reaches further from its mean.
  */
 static const double ROW_FACTOR = 4, ELEMENT_FACTOR = 16;
+/* Rows much smaller than the whole are what cancellation left (the tail of GELU): their error is
+ * measured against this share of the whole's rms.
+ */
+static const double ROW_FLOOR = 1e-3;
 static const double LOGARITHM_ABSOLUTE = 1e-4, LOGARITHM_RELATIVE = 1e-5;
 
 static double type_tolerance(ftl_type type) {
@@ -119,11 +123,26 @@ static void check_logarithm(const judged *o, int64_t count, judgement *j) {
           LOGARITHM_ABSOLUTE + LOGARITHM_RELATIVE * fabs(want));
 }
 
-static void check_whole(const judged *o, int64_t count, judgement *j) {
+static sums whole_sums(const judged *o) {
     sums s = {0};
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < o->expected->of->rows * o->expected->of->columns; i++) {
         if (is_compared(o, i)) add(&s, o->got[i], o->expected->values[i]);
     }
+    return s;
+}
+
+static double rms(const sums *s) {
+    return s->count ? sqrt(s->size / (double)s->count) : 0;
+}
+
+/* What errors in a row are measured against; 0 only where all of the row should be 0. */
+static double row_scale(const sums *row, double whole) {
+    double size = rms(row);
+    return size > 0 ? fmax(size, ROW_FLOOR * whole) : 0;
+}
+
+static void check_whole(const judged *o, judgement *j) {
+    sums s = whole_sums(o);
     if (!s.count) return;
     j->relative_rms = s.size > 0 ? sqrt(s.error / s.size) : s.error > 0 ? INFINITY : 0;
     apply(j, "relative rms", j->relative_rms, o->tolerance);
@@ -134,11 +153,12 @@ static void check_whole(const judged *o, int64_t count, judgement *j) {
  */
 static void check_rows(const judged *o, judgement *j) {
     const buffer *of = o->expected->of;
-    double floor = resolution(of->format), worst_row = 0, worst_element = 0;
+    sums all = whole_sums(o);
+    double floor = resolution(of->format), whole = rms(&all), worst_row = 0, worst_element = 0;
     for (int64_t row = 0; row < of->rows; row++) {
         sums s = row_sums(o, row);
         if (!s.count) continue;
-        double size = sqrt(s.size / (double)s.count), error = sqrt(s.error / (double)s.count);
+        double size = row_scale(&s, whole), error = sqrt(s.error / (double)s.count);
         double beyond = error > floor ? error - floor : 0;
         double relative = size > 0 ? beyond / size : error > 0 ? INFINITY : 0;
         if (relative > worst_row) worst_row = relative;
@@ -152,6 +172,7 @@ static void check_rows(const judged *o, judgement *j) {
             if (j->worst < 0 || ratio > worst_element) worst_element = ratio, j->worst = i;
         }
     }
+    if (!all.count) return;
     apply(j, "relative rms of a row", worst_row, ROW_FACTOR * o->tolerance);
     apply(j, "largest error in its row", worst_element, ELEMENT_FACTOR * o->tolerance);
 }
@@ -179,10 +200,12 @@ static void check_model(const judged *o, int64_t count, judgement *j) {
 
 static int64_t mark_bad(const judged *o, double factor, uint8_t *bad) {
     const buffer *of = o->expected->of;
+    sums all = whole_sums(o);
+    double whole = rms(&all);
     int64_t count = 0;
     for (int64_t row = 0; row < of->rows; row++) {
         sums s = row_sums(o, row);
-        double size = s.count ? sqrt(s.size / (double)s.count) : 0;
+        double size = row_scale(&s, whole);
         for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
             double want = o->expected->values[i];
             double most = factor * o->tolerance * fmax(fabs(want), size) + resolution(of->format);
@@ -204,7 +227,7 @@ void judge_output(const judged *o, arena *memory, judgement *out) {
         if (o->expected->is_logarithm) {
             check_logarithm(o, count, out);
         } else {
-            check_whole(o, count, out);
+            check_whole(o, out);
             check_rows(o, out);
             check_model(o, count, out);
         }
