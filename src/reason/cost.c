@@ -12,6 +12,7 @@ enum {
     COPY_CLOCKS = 700,       /* from the start of a copy from memory until it is in place */
     CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
     BYTES_IN_FLIGHT = 32768, /* a multiprocessor needs to keep device memory busy */
+    INDEX_REGISTERS = 36,    /* arithmetic with index names in elementwise operands */
     REGISTERS_BASE = 24,     /* addresses, fragments, counters; and half a register per row of a warp */
 };
 
@@ -64,7 +65,7 @@ struct cost_model {
     extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
-    bool can_hold, has_products, is_async;
+    bool can_hold, has_products, is_async, uses_indices;
     bool failed;
 };
 
@@ -189,6 +190,9 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     it->a = m->extents[tile][0];
     it->b = m->extents[tile][1];
     it->is_vector = m->plan.roles[tile].tile->axis_count < 2;
+    const tiles_tile *about = m->plan.roles[tile].tile;
+    for (int i = 0; i < about->axis_count && c->operation != TL_MASK; i++)
+        m->uses_indices = m->uses_indices || edit_reads(s, about->axes[i]);
     switch (c->operation) {
     case TL_FILL:
         it->fp32 = 0;
@@ -416,8 +420,10 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
 
 static int registers_of(const cost_model *m, const cost_choice *c, double rows_per_warp) {
     double most = 0, staging = 0;
-    for (int i = 0; !m->is_async && !c->is_plain && i < m->channel_count; i++)
-        staging += line_registers(m, c, m->channels[i]);
+    for (int i = 0; !m->is_async && i < m->channel_count; i++) {
+        double own = line_registers(m, c, m->channels[i]);
+        staging = c->is_plain ? fmax(staging, own) : staging + own; /* one at a time, or all */
+    }
     double live[COST_ITEMS_MAX] = {0};
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
     for (int i = 0; i < m->plan.count; i++) {
@@ -430,7 +436,8 @@ static int registers_of(const cost_model *m, const cost_choice *c, double rows_p
     }
     for (int p = 0; p < points; p++)
         most = fmax(most, live[p]);
-    return (int)(most + staging + REGISTERS_BASE + rows_per_warp / 4);
+    double indices = m->uses_indices ? INDEX_REGISTERS : 0;
+    return (int)(most + staging + indices + REGISTERS_BASE + rows_per_warp / 4);
 }
 
 static double runs_of(const cost_choice *c, const item *it) {

@@ -3,8 +3,10 @@
  *   - a positive scale before a row maximum sinks below it: the maximum is kept in unscaled units;
  *   - exponentials go to base 2, the factor joins other factors of the same tile;
  *   - (S - m)*c becomes one fused multiply-add with -m*c, computed once a row;
+ *   - what is the same for a whole tile (slope[head]) is computed once, by a let;
  *   - Multiply, then Add, becomes one fused multiply-add; masks of one tile become one.
  */
+#include "reason/linear.h"
 #include "reason/scalar.h"
 
 static const char LOG2E[] = "1.44269504";
@@ -322,6 +324,68 @@ static void merge_masks(reason *r) {
         }
 }
 
+/* --- what is the same for a whole tile is computed once ------------------------------------------------ */
+
+static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e);
+
+/* A sum: its uniform terms, if there are several, get one name. */
+static tl_expr *name_sum(reason *r, const tiles_list *tiles, const tl_expr *e) {
+    linear sum = linear_of(r, e, false), uniform = {0}, rest = {.constant = sum.constant};
+    for (int i = 0; i < sum.count; i++) {
+        const linear_term *t = &sum.terms[i];
+        bool is_uniform = scalar_is_uniform(r, tiles, t->atom);
+        const tl_expr *atom = is_uniform ? t->atom : name_parts(r, tiles, t->atom);
+        linear_add_atom(is_uniform ? &uniform : &rest, atom, t->coefficient);
+    }
+    if (sum.is_broken || uniform.count == 0)
+        return NULL;
+    int sign = uniform.terms[0].coefficient > 0 ? 1 : -1; /* kv_len - q_len, as bounds have it */
+    linear signed_uniform = {0};
+    linear_add(&signed_uniform, &uniform, sign);
+    tl_expr *value = linear_expr(r, &signed_uniform);
+    const char *name = scalar_name(r, value, "offset", "the same for the whole tile");
+    linear_add_atom(&rest, tl_quote_expr(r->memory, "%s", name), sign);
+    return linear_expr(r, &rest);
+}
+
+static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e) {
+    if (!e || e->kind == TL_NAME || e->kind == TL_INTEGER || e->kind == TL_NUMBER)
+        return (tl_expr *)e;
+    if (scalar_is_uniform(r, tiles, e))
+        return tl_quote_expr(r->memory, "%s", scalar_name(r, e, "factor", "the same for the whole tile"));
+    if (e->kind == TL_BINARY && (e->operator == TL_PLUS || e->operator == TL_MINUS)) {
+        tl_expr *sum = name_sum(r, tiles, e);
+        if (sum)
+            return sum;
+    }
+    tl_expr *copy = arena_new(r->memory, tl_expr);
+    *copy = *e;
+    copy->left = name_parts(r, tiles, e->left);
+    copy->right = name_parts(r, tiles, e->right);
+    if (e->item_count > 0) {
+        copy->items = arena_array(r->memory, tl_expr *, e->item_count);
+        for (int i = 0; i < e->item_count; i++)
+            copy->items[i] = name_parts(r, tiles, e->items[i]);
+    }
+    return copy;
+}
+
+static void name_uniform_parts(reason *r) {
+    const tiles_list *tiles = tiles_read(r);
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE || s->compute.operation == TL_GEMM)
+            continue;
+        for (int i = 0; i < s->compute.operand_count; i++) {
+            tl_operand *o = &s->compute.operands[i];
+            bool mentions_tile = o->value->kind == TL_NAME && tiles_find(tiles, o->value->text);
+            double number;
+            if (!mentions_tile && !scalar_number(r, o->value, &number) &&
+                o->value->kind != TL_NEGATE)
+                o->value = name_parts(r, tiles, o->value);
+        }
+    }
+}
+
 bool reason_fold(reason *r) {
     merge_masks(r);
     sink_scales(r);
@@ -329,5 +393,6 @@ bool reason_fold(reason *r) {
     merge_scalings(r);
     fuse_differences(r);
     fuse_sums(r);
+    name_uniform_parts(r);
     return true;
 }
