@@ -14,7 +14,8 @@ static str number(arena *memory, int64_t value) {
     return str_format(memory, "%lld", (long long)value);
 }
 
-/* --- shared memory ------------------------------------------------------------------------------ */
+/* --- shared memory ------------------------------------------------------------------------------
+ */
 
 static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
@@ -31,7 +32,7 @@ static int64_t alignment_of(const model_tile *t) {
     enum { SWIZZLE_LINES = 8 };
     int64_t swizzle = t->allocation->allocate.swizzle_bytes;
     return t->by_tma && swizzle > UNSWIZZLED_BYTES ? swizzle * SWIZZLE_LINES
-                                                         : CHECK_SHARED_ALIGNMENT_BYTES;
+                                                   : CHECK_SHARED_ALIGNMENT_BYTES;
 }
 
 static void place_shared(arena *memory, const model *m, check_facts *facts) {
@@ -50,8 +51,8 @@ static void place_shared(arena *memory, const model *m, check_facts *facts) {
         for (int t = 0; t < m->tile_count; t++) {
             if (m->tiles[t].space != TL_SHARED || m->tiles[t].group != g) continue;
             int64_t slot = slot_bytes(&m->tiles[t]);
-            shared[count++] = (check_shared){m->tiles[t].symbol, m->tiles[t].allocation, offset, slot,
-                                             slot * m->tiles[t].stages};
+            shared[count++] = (check_shared){m->tiles[t].symbol, m->tiles[t].allocation, offset,
+                                             slot, slot * m->tiles[t].stages};
         }
         offset += bytes;
     }
@@ -86,7 +87,8 @@ static bool check_shared_bytes(arena *memory, const model *m, const gpu *target,
     return false;
 }
 
-/* --- threads ------------------------------------------------------------------------------------ */
+/* --- threads ------------------------------------------------------------------------------------
+ */
 
 static bool check_threads(arena *memory, const model *m, const gpu *target, diag_list *diags) {
     int64_t threads = 0, registers = 0;
@@ -96,7 +98,8 @@ static bool check_threads(arena *memory, const model *m, const gpu *target, diag
         threads += m->roles[r].threads;
         said &= role->registers > 0;
         /* A role that sets its registers has whole warpgroups. */
-        int64_t whole = role->registers > 0 ? round_up(m->roles[r].threads, 128) : m->roles[r].threads;
+        int64_t whole =
+            role->registers > 0 ? round_up(m->roles[r].threads, 128) : m->roles[r].threads;
         registers += whole * role->registers;
     }
     if (!target || !m->role_count) return true;
@@ -114,7 +117,8 @@ static bool check_threads(arena *memory, const model *m, const gpu *target, diag
     return true;
 }
 
-/* --- registers ---------------------------------------------------------------------------------- */
+/* --- registers ----------------------------------------------------------------------------------
+ */
 
 typedef struct live_set {
     uint64_t words[LIVE_WORDS];
@@ -143,11 +147,11 @@ static bool unite(live_set *into, const live_set *other) {
 typedef struct pressure {
     const model *model;
     const model_role *role;
-    int *registers;    /* by tile: of a thread */
-    live_set *before;  /* by step */
+    int *registers;   /* by tile: of a thread */
+    live_set *before; /* by step */
     int most;
     const model_step *at;
-    live_set tiles;    /* live there */
+    live_set tiles; /* live there */
 } pressure;
 
 static bool is_register(const pressure *p, int tile) {
@@ -177,7 +181,8 @@ static int count_registers(const pressure *p, const live_set *live) {
     return total;
 }
 
-static void measure(pressure *p, const model_step *step, const live_set *before, const live_set *after) {
+static void measure(pressure *p, const model_step *step, const live_set *before,
+                    const live_set *after) {
     /* A product reads while it writes. Elementwise runs go element by element: what they read ends
      * as what they write begins, so the larger side counts.
      */
@@ -222,8 +227,8 @@ static void count_tiles(pressure *p, int role) {
         layout l;
         layout_fit fit;
         int bytes = tl_type_bytes(tile->type);
-        if (!check_layout_make(tile->symbol, &tile->allocation->allocate.layout, p->role->threads / 32,
-                               &l, &fit)) {
+        if (!check_layout_make(tile->symbol, &tile->allocation->allocate.layout,
+                               p->role->threads / 32, &l, &fit)) {
             continue;
         }
         p->registers[t] = layout_registers(&l, bytes ? bytes : REGISTER_BYTES) * tile->stages;

@@ -15,21 +15,21 @@
 /* What the emitted code must do at a statement (decision 003).
  *
  * Copy      first, with barrier_before, a barrier; after an async one, with 'commits', a
- *           cp.async.commit_group right behind it. With uses_mbarrier it waits for the slot's "empty"
- *           phase and its data arrive at the slot's "full" barrier; neither barrier nor commit.
- * Wait      with joins_next_wait nothing: the last Wait of the run does it for all of them. Else
- *           first, when groups_pending >= 0, cp.async.wait_group of that number; then, with
- *           barrier_before, a barrier. With uses_mbarrier it waits for the "full" phase.
- * Release   with uses_mbarrier an arrival at the slot's "empty" barrier; else nothing.
- * if        when commits_otherwise > 0 and the condition is false, that many empty commit_groups.
+ *           cp.async.commit_group right behind it. With uses_mbarrier it waits for the slot's
+ * "empty" phase and its data arrive at the slot's "full" barrier; neither barrier nor commit. Wait
+ * with joins_next_wait nothing: the last Wait of the run does it for all of them. Else first, when
+ * groups_pending >= 0, cp.async.wait_group of that number; then, with barrier_before, a barrier.
+ * With uses_mbarrier it waits for the "full" phase. Release   with uses_mbarrier an arrival at the
+ * slot's "empty" barrier; else nothing. if        when commits_otherwise > 0 and the condition is
+ * false, that many empty commit_groups.
  */
 typedef struct check_sync {
     const tl_statement *statement;
     bool barrier_before;
-    bool is_warp_scope;      /* that barrier is the warp's: every thread reads what its warp wrote */
-    int groups_pending;      /* Wait: cp.async groups that may stay in flight; -1: no group wait */
-    bool commits;            /* Copy: one cp.async group */
-    int commits_otherwise;   /* if */
+    bool is_warp_scope;    /* that barrier is the warp's: every thread reads what its warp wrote */
+    int groups_pending;    /* Wait: cp.async groups that may stay in flight; -1: no group wait */
+    bool commits;          /* Copy: one cp.async group */
+    int commits_otherwise; /* if */
     bool joins_next_wait;
     bool uses_mbarrier;
 } check_sync;
@@ -40,15 +40,15 @@ typedef struct check_channel {
     const tl_statement *allocation;
     int stages;
     bool uses_mbarrier;
-    bool is_warp_local;          /* written from registers and copied to global memory, each warp its own
-                                    consecutive share of the rows */
-    const tl_statement *filler;  /* the role that fills it; NULL when none does */
-    int full_arrivals;           /* threads of the filler; 1 when a single thread issues (tma) */
-    int empty_arrivals;          /* executors of all readers: one arrival each */
+    bool is_warp_local; /* written from registers and copied to global memory, each warp its own
+                           consecutive share of the rows */
+    const tl_statement *filler; /* the role that fills it; NULL when none does */
+    int full_arrivals;          /* threads of the filler; 1 when a single thread issues (tma) */
+    int empty_arrivals;         /* executors of all readers: one arrival each */
 } check_channel;
 
-/* The layout of a register tile as one statement sees it, before it runs. A statement that writes the
- * tile afresh has the layout it leaves.
+/* The layout of a register tile as one statement sees it, before it runs. A statement that writes
+ * the tile afresh has the layout it leaves.
  */
 typedef struct check_layout_at {
     const tl_statement *statement;
@@ -72,9 +72,9 @@ typedef struct check_facts {
     int layout_count;
     const check_shared *shared;
     int shared_count;
-    int64_t shared_bytes;        /* of all slots, overlaps counted once */
-    int registers_estimate;      /* a thread, of the role that needs most */
-    int run_count, event_count;  /* of the hazard rules: how much was tried */
+    int64_t shared_bytes;       /* of all slots, overlaps counted once */
+    int registers_estimate;     /* a thread, of the role that needs most */
+    int run_count, event_count; /* of the hazard rules: how much was tried */
 } check_facts;
 
 enum { CHECK_SHARED_ALIGNMENT_BYTES = 128, CHECK_MBARRIER_BYTES = 8 };
@@ -83,8 +83,8 @@ enum { CHECK_SHARED_ALIGNMENT_BYTES = 128, CHECK_MBARRIER_BYTES = 8 };
 bool check_sketch(tl_program *program, diag_list *diags);
 
 /* Checks one kernel of a bound program as TL Code for a GPU. 'target' may be NULL: then what only a
- * GPU decides (types, memory, registers, instructions) is not judged. 'facts' may be NULL. False when
- * an error was reported.
+ * GPU decides (types, memory, registers, instructions) is not judged. 'facts' may be NULL. False
+ * when an error was reported.
  */
 bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *diags,
                 check_facts *facts);
@@ -98,7 +98,8 @@ const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *s
                                  const tl_symbol *tile);
 
 /* The register layout that 'said' means for a tile: resolves "rows of X" and divides the tile over
- * 'warps' (all of the role, when 'said' has no "over"). False when it does not exist; *fit says why.
+ * 'warps' (all of the role, when 'said' has no "over"). False when it does not exist; *fit says
+ * why.
  */
 bool check_layout_make(const tl_symbol *tile, const tl_layout *said, int warps, layout *out,
                        layout_fit *fit);

@@ -27,7 +27,8 @@ static void check_allocate(completeness *c, tl_statement *s) {
     const tl_allocation *a = &s->allocate;
     str name = a->name_count ? a->names[0] : STR("");
     if (a->space == TL_GLOBAL) return;
-    if (a->type == TL_OPEN) open_at(c, DIAG_OPEN_TYPE, s->name_range.end ? s->name_range : s->range, name);
+    if (a->type == TL_OPEN)
+        open_at(c, DIAG_OPEN_TYPE, s->name_range.end ? s->name_range : s->range, name);
     for (int i = 0; i < a->shape.count; i++) {
         int64_t value;
         if (tl_known_integer(a->shape.items[i], &value)) continue;
@@ -40,7 +41,8 @@ static void check_allocate(completeness *c, tl_statement *s) {
     bool is_vector = a->layout.kind == TL_ROWS || a->layout.kind == TL_COLUMNS;
     if (is_vector && !a->layout.of) open_at(c, DIAG_OPEN_ROWS, a->layout.range, name);
     int64_t stages;
-    if (a->stages && (!tl_known_integer(a->stages, &stages) || stages < 1 || stages > MODEL_STAGES_MAX)) {
+    if (a->stages &&
+        (!tl_known_integer(a->stages, &stages) || stages < 1 || stages > MODEL_STAGES_MAX)) {
         str most = str_format(c->memory, "%d", MODEL_STAGES_MAX);
         open_at(c, DIAG_STAGES, a->stages->range, most);
     }
@@ -50,7 +52,8 @@ static void check_copy(completeness *c, tl_statement *s) {
     const tl_copy *copy = &s->copy;
     bool is_global = copy->from == TL_GLOBAL || copy->to == TL_GLOBAL;
     str name = copy->what ? copy->what->text : STR("");
-    if (copy->is_async && !copy->atom.length) open_at(c, DIAG_OPEN_ATOM, s->range, STR("an async Copy"));
+    if (copy->is_async && !copy->atom.length)
+        open_at(c, DIAG_OPEN_ATOM, s->range, STR("an async Copy"));
     if (!is_global) return;
     if (!copy->shape.count) open_at(c, DIAG_OPEN_COPY_SHAPE, s->range, name);
     const tl_expr *tensor = copy->to == TL_GLOBAL && copy->target ? copy->target : copy->what;
@@ -71,9 +74,11 @@ static void check_compute(completeness *c, tl_statement *s) {
         open_at(c, DIAG_OPEN_ATOM, s->range, STR("a product"));
     }
     bool needs_place = uses_index(compute->condition);
-    for (int i = 0; i < compute->operand_count; i++) needs_place |= uses_index(compute->operands[i].value);
+    for (int i = 0; i < compute->operand_count; i++)
+        needs_place |= uses_index(compute->operands[i].value);
     if (needs_place && !compute->place.is_given) {
-        open_at(c, DIAG_OPEN_COMPUTE_PLACE, s->range, str_from(tl_operation_name(compute->operation)));
+        open_at(c, DIAG_OPEN_COMPUTE_PLACE, s->range,
+                str_from(tl_operation_name(compute->operation)));
     }
 }
 

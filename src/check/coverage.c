@@ -27,8 +27,8 @@ static void find_block_indices(const model *m, const tl_place *place, bool *is_b
     }
 }
 
-/* Which axes of which tiles are walked by a loop, and by one that need not share the axis with other
- * blocks of the grid? What is walked on its way through registers is walked behind them.
+/* Which axes of which tiles are walked by a loop, and by one that need not share the axis with
+ * other blocks of the grid? What is walked on its way through registers is walked behind them.
  */
 static void find_walked(machine *mc, const bool *is_block_index) {
     const model *m = mc->model;
@@ -55,8 +55,8 @@ static void find_walked(machine *mc, const bool *is_block_index) {
     }
 }
 
-/* Where the masked tile lies along its other axes: as the coordinate says, for the tile itself may be
- * gone when its block has ended.
+/* Where the masked tile lies along its other axes: as the coordinate says, for the tile itself may
+ * be gone when its block has ended.
  */
 static machine_origin mask_origin(machine *mc, machine_process *p, const model_step *step) {
     machine_origin origin = {0};
@@ -77,7 +77,8 @@ static bool is_masked(machine *mc, int axis_id, int64_t begin, int64_t end) {
         const model_step *step = mc->masks.items[i].step;
         int tile = step->reads[0].tile, axis = model_axis_of(&mc->model->tiles[tile], axis_id);
         if (axis < 0) continue;
-        machine_process *p = &mc->processes[mc->model->roles[mc->masks.items[i].role].first_process];
+        machine_process *p =
+            &mc->processes[mc->model->roles[mc->masks.items[i].role].first_process];
         machine_origin origin = mask_origin(mc, p, step);
         if (ends_masked(mc, p, step, &origin, axis, begin, end)) return true;
     }
@@ -110,7 +111,9 @@ static void judge_axis(machine *mc, int tile, int axis) {
     machine_process *p = &mc->processes[0];
     int64_t length, end = 0;
     const model_step *loader = mc->loaders[tile];
-    if (!loader || channel->generations.count > GENERATIONS_MAX || !ends_length(mc, p, tile, axis, &length)) return;
+    if (!loader || channel->generations.count > GENERATIONS_MAX ||
+        !ends_length(mc, p, tile, axis, &length))
+        return;
     for (int g = 0; g < channel->generations.count; g++) {
         if (!channel->generations.items[g].origin.known[axis]) return;
     }
@@ -145,7 +148,8 @@ void coverage_prepare(machine *mc) {
     const model *m = mc->model;
     size_t tiles = (size_t)m->tile_count + 1;
     mc->is_walked = arena_alloc_array(mc->memory, tiles, sizeof *mc->is_walked, _Alignof(bool));
-    mc->is_shared_walk = arena_alloc_array(mc->memory, tiles, sizeof *mc->is_walked, _Alignof(bool));
+    mc->is_shared_walk =
+        arena_alloc_array(mc->memory, tiles, sizeof *mc->is_walked, _Alignof(bool));
     mc->loaders = arena_array(mc->memory, const model_step *, tiles);
     bool *is_block_index = arena_array(mc->memory, bool, m->slot_count);
     for (int r = 0; r < m->role_count; r++) {

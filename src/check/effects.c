@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* --- channels ---------------------------------------------------------------------------------- */
+/* --- channels ----------------------------------------------------------------------------------
+ */
 
 int machine_landed(const machine *mc, int tile) {
     int filler = mc->model->tiles[tile].role;
@@ -53,8 +54,8 @@ bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile,
     return true;
 }
 
-static void trace(machine *mc, machine_process *p, const model_step *step, events_kind kind, int tile,
-                  int cursor, int generation) {
+static void trace(machine *mc, machine_process *p, const model_step *step, events_kind kind,
+                  int tile, int cursor, int generation) {
     if (p->executor) return;
     events_record record = {kind, (int)(step - mc->model->roles[p->role].steps), tile, cursor,
                             generation};
@@ -79,7 +80,8 @@ static machine_outcome fill(machine *mc, machine_process *p, const model_step *s
     return MACHINE_MOVED;
 }
 
-/* --- reading and writing ----------------------------------------------------------------------- */
+/* --- reading and writing -----------------------------------------------------------------------
+ */
 
 static const machine_flight *flight_into(const machine_process *p, int tile, int generation) {
     for (int i = 0; i < p->flight_count; i++) {
@@ -172,7 +174,8 @@ static void merge_origin(const machine *mc, int to, machine_origin *into, int fr
     }
 }
 
-/* --- the actions ------------------------------------------------------------------------------- */
+/* --- the actions -------------------------------------------------------------------------------
+ */
 
 static machine_origin origin_of_load(machine_process *p, const model *m, const model_step *step) {
     machine_origin origin = {0};
@@ -225,7 +228,8 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
     return MACHINE_MOVED;
 }
 
-static void check_contraction(machine *mc, const model_step *step, const machine_origin *const *origins) {
+static void check_contraction(machine *mc, const model_step *step,
+                              const machine_origin *const *origins) {
     if (step->contracted < 0 || step->read_count < 2 || !origins[0] || !origins[1]) return;
     const model_tile *a = &mc->model->tiles[step->reads[0].tile];
     const model_tile *b = &mc->model->tiles[step->reads[1].tile];
@@ -266,8 +270,8 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     const machine_origin *origins[MODEL_READS_MAX] = {0};
     int tile = step->target.tile;
     bool opens = step->has_target && is_ring(mc, tile) && step->is_async && !step->accumulates;
-    if (opens && p->registers[tile].opened - p->registers[tile].released >=
-                     mc->model->tiles[tile].stages) {
+    if (opens &&
+        p->registers[tile].opened - p->registers[tile].released >= mc->model->tiles[tile].stages) {
         return MACHINE_BLOCKED;
     }
     for (int i = 0; i < step->read_count; i++) {
@@ -298,13 +302,13 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     if (!step->is_async || p->flight_count == MACHINE_QUEUE_MAX) return MACHINE_MOVED;
     if (opens) r->opened++;
     machine_flight *f = &p->flights[p->flight_count++];
-    *f = (machine_flight){.step = step, .tile = tile,
-                          .generation = is_ring(mc, tile) ? r->opened - 1 : -1};
+    *f = (machine_flight){
+        .step = step, .tile = tile, .generation = is_ring(mc, tile) ? r->opened - 1 : -1};
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
         int at = f->source_count++;
         f->sources[at] = use->tile;
-        f->source_generations[at] = use->cursor >= 0            ? p->waits[use->cursor] - 1
+        f->source_generations[at] = use->cursor >= 0         ? p->waits[use->cursor] - 1
                                     : is_ring(mc, use->tile) ? p->registers[use->tile].waited - 1
                                                              : -1;
     }

@@ -1,7 +1,8 @@
 /* Ragged ends: what a tile's elements behind an end hold, and who may take them in. */
 #include "check/machine.h"
 
-/* --- where the end is --------------------------------------------------------------------------- */
+/* --- where the end is ---------------------------------------------------------------------------
+ */
 
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length) {
     int id = mc->model->tiles[tile].axes[axis].id;
@@ -15,7 +16,8 @@ bool ends_reach(machine *mc, machine_process *p, int tile, int axis, const machi
     return ends_length(mc, p, tile, axis, &length) && origin->at[axis] + extent > length;
 }
 
-/* --- masks -------------------------------------------------------------------------------------- */
+/* --- masks --------------------------------------------------------------------------------------
+ */
 
 static bool finds_no_element(void *context, const tl_expr *e) {
     (void)context;
@@ -44,13 +46,15 @@ static bool holds_in_corners(corners *c, const tl_expr *e) {
 }
 
 static bool implied(corners *c, const tl_expr *e) {
-    if (e->kind == TL_BINARY && e->operator == TL_OR) return implied(c, e->left) || implied(c, e->right);
-    if (e->kind == TL_BINARY && e->operator == TL_AND) return implied(c, e->left) && implied(c, e->right);
+    if (e->kind == TL_BINARY && e->operator== TL_OR)
+        return implied(c, e->left) || implied(c, e->right);
+    if (e->kind == TL_BINARY && e->operator== TL_AND)
+        return implied(c, e->left) && implied(c, e->right);
     return holds_in_corners(c, e);
 }
 
-bool ends_masked(machine *mc, machine_process *p, const model_step *mask, const machine_origin *origin,
-                 int axis, int64_t begin, int64_t end) {
+bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
+                 const machine_origin *origin, int axis, int64_t begin, int64_t end) {
     const model_tile *tile = &mc->model->tiles[mask->reads[0].tile];
     corners c = {.values = &p->values};
     for (int k = 0; k < tile->axis_count && k < 2; k++) {
@@ -78,7 +82,8 @@ bool ends_masked(machine *mc, machine_process *p, const model_step *mask, const 
     return all;
 }
 
-/* --- arithmetic on what lies behind ------------------------------------------------------------- */
+/* --- arithmetic on what lies behind -------------------------------------------------------------
+ */
 
 static machine_end either(machine_end a, machine_end b) {
     if (a == b) return a;
@@ -125,7 +130,7 @@ static machine_end unary(tl_operation operation, machine_end a) {
     case TL_ABS: return is_finite(a) ? a : END_ANY;
     case TL_SQRT: return a == END_ZERO ? END_ZERO : END_ANY;
     case TL_RECIPROCAL: return a == END_FINITE ? a : END_ANY; /* as a quotient by it is */
-    default: return END_ANY; /* Log, Rsqrt: of 0 infinite */
+    default: return END_ANY;                                  /* Log, Rsqrt: of 0 infinite */
     }
 }
 
@@ -151,7 +156,8 @@ static machine_end combine(tl_operation operation, const machine_end *e, int cou
     }
 }
 
-/* --- one statement ------------------------------------------------------------------------------ */
+/* --- one statement ------------------------------------------------------------------------------
+ */
 
 typedef struct judged {
     machine *mc;
@@ -170,7 +176,8 @@ static const char *end_name(machine_end e) {
     }
 }
 
-static void report(judged *j, const model_use *use, int axis, machine_end held, const char *wanted) {
+static void report(judged *j, const model_use *use, int axis, machine_end held,
+                   const char *wanted) {
     events_finding *f = machine_report(j->mc, FAULT_END, j->step, -1, use->name);
     if (!f) return;
     const model_axis *a = &j->mc->model->tiles[use->tile].axes[axis];
@@ -208,7 +215,8 @@ static void judge_reduction(judged *j) {
 }
 
 static void judge_product(judged *j) {
-    if (j->step->contracted < 0 || j->step->read_count < 2 || !j->origins[0] || !j->origins[1]) return;
+    if (j->step->contracted < 0 || j->step->read_count < 2 || !j->origins[0] || !j->origins[1])
+        return;
     const model_use *a = &j->step->reads[0], *b = &j->step->reads[1];
     int i = model_axis_of(&j->mc->model->tiles[a->tile], j->step->contracted);
     int k = model_axis_of(&j->mc->model->tiles[b->tile], j->step->contracted);
@@ -249,7 +257,8 @@ void ends_compute(machine *mc, machine_process *p, const model_step *step,
         machine_end made = END_FINITE;
         switch (shape) {
         case TL_SHAPE_PRODUCT: {
-            int in_left = step->read_count ? model_axis_of(&mc->model->tiles[step->reads[0].tile], id) : -1;
+            int in_left =
+                step->read_count ? model_axis_of(&mc->model->tiles[step->reads[0].tile], id) : -1;
             machine_end outer = in_left >= 0 ? e[0] : e[1];
             made = is_finite(outer) ? outer : END_ANY;
             break;

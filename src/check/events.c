@@ -15,21 +15,24 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
     }
     /* One mistake often makes several rules fail in a run; the first one names it. */
     bool follows = fault == FAULT_DEADLOCK || fault == FAULT_NOTHING_COMES ||
-                   fault == FAULT_NEVER_WAITED || fault == FAULT_CONTRACTED || fault == FAULT_PLACE ||
-                   fault == FAULT_UNFINISHED_AT_END || fault == FAULT_TURN_AT_END ||
-                   fault == FAULT_HELD_AT_END || fault == FAULT_END || fault == FAULT_NOT_COVERED;
+                   fault == FAULT_NEVER_WAITED || fault == FAULT_CONTRACTED ||
+                   fault == FAULT_PLACE || fault == FAULT_UNFINISHED_AT_END ||
+                   fault == FAULT_TURN_AT_END || fault == FAULT_HELD_AT_END || fault == FAULT_END ||
+                   fault == FAULT_NOT_COVERED;
     if ((follows && was_tainted) || mc->findings.count == FINDINGS_MAX) return NULL;
     events_finding finding = {.fault = fault, .name = name, .at = step ? step->statement : NULL};
     if (step) {
         finding.range = step->statement->range;
         bool names_tile = step->kind == STEP_WAIT || step->kind == STEP_RELEASE;
-        if (names_tile && step->statement->sync.what) finding.range = step->statement->sync.what->range;
+        if (names_tile && step->statement->sync.what)
+            finding.range = step->statement->sync.what->range;
     }
     list_push(mc->memory, &mc->findings, finding);
     return &mc->findings.items[mc->findings.count - 1];
 }
 
-/* --- starting a run ---------------------------------------------------------------------------- */
+/* --- starting a run ----------------------------------------------------------------------------
+ */
 
 static void make_processes(machine *mc) {
     const model *m = mc->model;
@@ -71,7 +74,8 @@ static void start_run(machine *mc, const extents_run *run) {
     }
 }
 
-/* --- the ends ---------------------------------------------------------------------------------- */
+/* --- the ends ----------------------------------------------------------------------------------
+ */
 
 /* H7: what an executor must have given back when its tile ends. */
 static void check_tile_end(machine *mc, machine_process *p, const model_step *step) {
@@ -84,8 +88,8 @@ static void check_tile_end(machine *mc, machine_process *p, const model_step *st
     }
     for (int c = 0; c < m->cursor_count; c++) {
         if (m->cursors[c].role != p->role || p->waits[c] == p->releases[c]) continue;
-        events_finding *f = machine_report(mc, FAULT_HELD_AT_END, step, m->cursors[c].tile,
-                                           m->cursors[c].name);
+        events_finding *f =
+            machine_report(mc, FAULT_HELD_AT_END, step, m->cursors[c].tile, m->cursors[c].name);
         if (f) f->at = p->waited_at[c], f->range = p->waited_at[c]->range;
     }
     for (int t = 0; t < m->turn_count; t++) {
@@ -124,7 +128,8 @@ static void check_run_end(machine *mc) {
     }
 }
 
-/* --- steps ------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------
+ */
 
 static int sum(const int *counts, int count) {
     int total = 0;
@@ -134,15 +139,18 @@ static int sum(const int *counts, int count) {
 
 static machine_loop here(const machine *mc, const machine_process *p) {
     const model *m = mc->model;
-    return (machine_loop){.step = p->at, .waits = sum(p->waits, m->cursor_count),
+    return (machine_loop){.step = p->at,
+                          .waits = sum(p->waits, m->cursor_count),
                           .releases = sum(p->releases, m->cursor_count),
-                          .fills = sum(p->fills, m->tile_count), .flights = p->flight_count};
+                          .fills = sum(p->fills, m->tile_count),
+                          .flights = p->flight_count};
 }
 
 static bool way_of(machine *mc, machine_process *p, const model_step *step) {
     int64_t value = 0;
     if (!step->depends_on_data) {
-        if (extents_integer(&p->values, step->statement->branch.condition, &value)) return value != 0;
+        if (extents_integer(&p->values, step->statement->branch.condition, &value))
+            return value != 0;
     }
     int number = p->data_branches++;
     switch (mc->run->pattern) {
@@ -267,7 +275,8 @@ static int advance(machine *mc, machine_process *p) {
     return moves;
 }
 
-/* --- no executor can move ---------------------------------------------------------------------- */
+/* --- no executor can move ----------------------------------------------------------------------
+ */
 
 /* The latest Wait of any reader that still holds a generation of the tile. */
 static const tl_statement *holder_of(const machine *mc, int tile) {

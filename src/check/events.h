@@ -1,9 +1,9 @@
 /* The event machine: a kernel's Copies, Waits, Releases, products and turns, without data.
  *
  * Channels have one filler and blocking ends, and executors never poll, so every interleaving gives
- * the same result and one schedule (round robin) decides. events_run executes the kernel for each of
- * the chosen small extents and collects what breaks the rules of docs/language.md, section Hazards
- * (H1 to H10), and, per role, a trace of what matters for barriers and copy groups.
+ * the same result and one schedule (round robin) decides. events_run executes the kernel for each
+ * of the chosen small extents and collects what breaks the rules of docs/language.md, section
+ * Hazards (H1 to H10), and, per role, a trace of what matters for barriers and copy groups.
  */
 #ifndef FLASHTL_CHECK_EVENTS_H
 #define FLASHTL_CHECK_EVENTS_H
@@ -11,30 +11,30 @@
 #include "check/extents.h"
 
 typedef enum events_fault {
-    FAULT_NOT_WAITED,       /* H1: a shared tile is read while no generation is held */
-    FAULT_UNDEFINED,        /* H9: a register tile is read before anything was written to it */
-    FAULT_SLOT_HELD,        /* H2: a Copy needs a slot that its own role still holds */
-    FAULT_DEADLOCK,         /* H2: no executor can move */
-    FAULT_NOTHING_COMES,    /* H2: a Wait for a generation that no Copy brings */
-    FAULT_NOT_HELD,         /* H3: Release of what is not held */
-    FAULT_RELEASE_READ,     /* H3: Release while a product or store reads it */
-    FAULT_READ_IN_FLIGHT,   /* H4: read while a product into it is unfinished */
-    FAULT_WRITE_IN_FLIGHT,  /* H4: written while a product into it is unfinished */
-    FAULT_OPERAND_WRITTEN,  /* H5 */
+    FAULT_NOT_WAITED,        /* H1: a shared tile is read while no generation is held */
+    FAULT_UNDEFINED,         /* H9: a register tile is read before anything was written to it */
+    FAULT_SLOT_HELD,         /* H2: a Copy needs a slot that its own role still holds */
+    FAULT_DEADLOCK,          /* H2: no executor can move */
+    FAULT_NOTHING_COMES,     /* H2: a Wait for a generation that no Copy brings */
+    FAULT_NOT_HELD,          /* H3: Release of what is not held */
+    FAULT_RELEASE_READ,      /* H3: Release while a product or store reads it */
+    FAULT_READ_IN_FLIGHT,    /* H4: read while a product into it is unfinished */
+    FAULT_WRITE_IN_FLIGHT,   /* H4: written while a product into it is unfinished */
+    FAULT_OPERAND_WRITTEN,   /* H5 */
     FAULT_NOTHING_IN_FLIGHT, /* H6 */
-    FAULT_NEVER_WAITED,     /* H7: a generation is left over */
-    FAULT_HELD_AT_END,      /* H7 */
+    FAULT_NEVER_WAITED,      /* H7: a generation is left over */
+    FAULT_HELD_AT_END,       /* H7 */
     FAULT_UNFINISHED_AT_END, /* H7: a product or store */
-    FAULT_TURN_AT_END,      /* H7 */
+    FAULT_TURN_AT_END,       /* H7 */
     FAULT_TURN_NOT_HELD,
-    FAULT_TURN_HELD,        /* Wait for a turn that one has */
-    FAULT_TWO_FILLERS,      /* H8 */
-    FAULT_BRANCH_DIFFERS,   /* H9: an `if` on data leaves another state than going past it */
-    FAULT_CONTRACTED,       /* H10: contracted axes of different blocks */
-    FAULT_PLACE,            /* H10: a coordinate clause that is not where the data came from */
-    FAULT_END,              /* elements behind an end reach a result (language, Ragged ends) */
-    FAULT_NOT_COVERED,      /* a loop leaves out a part of an axis that nothing masks */
-    FAULT_TOO_LONG          /* the limit on events was met */
+    FAULT_TURN_HELD,      /* Wait for a turn that one has */
+    FAULT_TWO_FILLERS,    /* H8 */
+    FAULT_BRANCH_DIFFERS, /* H9: an `if` on data leaves another state than going past it */
+    FAULT_CONTRACTED,     /* H10: contracted axes of different blocks */
+    FAULT_PLACE,          /* H10: a coordinate clause that is not where the data came from */
+    FAULT_END,            /* elements behind an end reach a result (language, Ragged ends) */
+    FAULT_NOT_COVERED,    /* a loop leaves out a part of an axis that nothing masks */
+    FAULT_TOO_LONG        /* the limit on events was met */
 } events_fault;
 
 typedef struct events_finding {
@@ -56,8 +56,8 @@ typedef enum events_kind { EVENT_FILL, EVENT_WAIT, EVENT_RELEASE, EVENT_SKIP } e
 
 typedef struct events_record {
     events_kind kind;
-    int step;       /* of the role */
-    int tile;       /* EVENT_SKIP: -1 */
+    int step; /* of the role */
+    int tile; /* EVENT_SKIP: -1 */
     int cursor;
     int generation;
 } events_record;

@@ -15,7 +15,8 @@ enum {
 
 enum { VALUE_KNOWN = 1, VALUE_NONE = 2 }; /* 0: not asked for yet */
 
-/* --- values ------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------
+ */
 
 extents_values extents_values_new(arena *memory, const extents *x) {
     return (extents_values){.extents = x,
@@ -92,7 +93,8 @@ bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value) {
     return true;
 }
 
-/* --- what control depends on ------------------------------------------------------------------- */
+/* --- what control depends on -------------------------------------------------------------------
+ */
 
 typedef struct chooser {
     extents *x;
@@ -101,7 +103,8 @@ typedef struct chooser {
     int granule_count;
     const tl_expr *signature[SIGNATURE_MAX];
     int signature_count;
-    const tl_for *loops[LOOPS_MAX]; /* whose bounds are the same for a whole tile, but no constants */
+    const tl_for
+        *loops[LOOPS_MAX]; /* whose bounds are the same for a whole tile, but no constants */
     int loop_count;
     int walks_followed;
 } chooser;
@@ -138,9 +141,9 @@ static void add_variable(chooser *c, const tl_symbol *symbol, const tl_expr *ele
 static bool follow(void *context, const tl_expr *e) {
     chooser *c = context;
     if (e->kind == TL_BINARY) {
-        bool divides = e->operator == TL_OVER || e->operator == TL_MODULO;
-        if (divides || e->operator == TL_TIMES) add_granule(c, e->right);
-        if (e->operator == TL_TIMES) add_granule(c, e->left);
+        bool divides = e->operator== TL_OVER || e->operator== TL_MODULO;
+        if (divides || e->operator== TL_TIMES) add_granule(c, e->right);
+        if (e->operator== TL_TIMES) add_granule(c, e->left);
         return true;
     }
     if (e->kind == TL_ELEMENT) {
@@ -182,7 +185,7 @@ static void add_signature(chooser *c, const tl_expr *e) {
         add_signature(c, e->left);
         add_signature(c, e->right);
         for (int i = 0; i < e->item_count; i++) add_signature(c, e->items[i]);
-        bool looks = e->kind == TL_BINARY && (e->operator == TL_PLUS || e->operator == TL_MINUS);
+        bool looks = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
         int64_t ahead;
         if (looks && e->right && tl_known_integer(e->right, &ahead)) {
             if (ahead < 0) ahead = -ahead;
@@ -237,7 +240,8 @@ static void collect(chooser *c) {
     }
 }
 
-/* --- candidates -------------------------------------------------------------------------------- */
+/* --- candidates --------------------------------------------------------------------------------
+ */
 
 typedef struct mention {
     const extents *x;
@@ -344,7 +348,8 @@ static void find_all_candidates(chooser *c) {
     }
 }
 
-/* --- runs -------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------
+ */
 
 static bool allowed(chooser *c, extents_values *v) {
     const extents *x = c->x;

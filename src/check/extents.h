@@ -1,9 +1,9 @@
 /* Small extents: the finitely many runs that decide the hazard rules.
  *
  * A kernel's control (loop bounds, conditions, coordinates that follow a loop) depends on a few
- * lengths, table elements and grid indices. extents_choose tries small values for them, chosen around
- * multiples of the tile sizes they are divided by, and keeps one of each set of values that the
- * control cannot tell apart and in which every loop runs at most extents.steps times.
+ * lengths, table elements and grid indices. extents_choose tries small values for them, chosen
+ * around multiples of the tile sizes they are divided by, and keeps one of each set of values that
+ * the control cannot tell apart and in which every loop runs at most extents.steps times.
  */
 #ifndef FLASHTL_CHECK_EXTENTS_H
 #define FLASHTL_CHECK_EXTENTS_H

@@ -43,7 +43,8 @@ static str target_name(const tl_statement *product) {
 static void report_undefined(reporter *r) {
     const events_finding *f = r->f;
     bool accumulates = f->at->kind == TL_COMPUTE && f->at->compute.target_kind == TL_ACCUMULATE &&
-                       f->at->compute.target && f->range.begin == f->at->compute.target->range.begin;
+                       f->at->compute.target &&
+                       f->range.begin == f->at->compute.target->range.begin;
     if (!accumulates) {
         diag_report(r->diags, DIAG_HAZARD_UNDEFINED, f->range, f->name);
         return;
@@ -84,99 +85,118 @@ static void report_end(reporter *r) {
     const events_finding *f = r->f;
     str extent = tl_expr_text(r->memory, f->extent);
     str held = str_from(f->held), wanted = str_from(f->wanted);
-    diag_expected(diag_report(r->diags, DIAG_END_HOLDS, f->range, f->name, f->axis, extent, held, wanted),
-                  wanted, held);
+    diag_expected(
+        diag_report(r->diags, DIAG_END_HOLDS, f->range, f->name, f->axis, extent, held, wanted),
+        wanted, held);
     bool is_low = str_is(wanted, "-inf");
     str mask = str_format(r->memory, "Mask %.*s%s where %.*s >= %.*s", STR_ARGS(f->name),
                           is_low ? "" : ", 0", STR_ARGS(f->axis), STR_ARGS(extent));
     diag_report(r->diags, DIAG_END_MASK, f->at->range, mask);
 }
 
-static void report_one(reporter *r) {
+/* Faults that one sentence with the tile's name says: DIAG_ID_COUNT for all others. */
+static diag_id plain_id(const events_finding *f) {
+    switch (f->fault) {
+    case FAULT_NOTHING_COMES: return DIAG_HAZARD_NOTHING_COMES;
+    case FAULT_NOT_HELD: return DIAG_HAZARD_NOT_HELD;
+    case FAULT_NOTHING_IN_FLIGHT: return DIAG_HAZARD_NOTHING_IN_FLIGHT;
+    case FAULT_NEVER_WAITED: return f->by_view ? DIAG_HAZARD_DEAD_COPY : DIAG_HAZARD_NEVER_WAITED;
+    case FAULT_HELD_AT_END: return DIAG_HAZARD_HELD_AT_END;
+    case FAULT_UNFINISHED_AT_END: return DIAG_HAZARD_UNFINISHED;
+    case FAULT_TURN_AT_END: return DIAG_HAZARD_TURN_AT_END;
+    case FAULT_TURN_NOT_HELD: return DIAG_HAZARD_TURN_NOT_HELD;
+    case FAULT_TURN_HELD: return DIAG_HAZARD_TURN_HELD;
+    case FAULT_BRANCH_DIFFERS: return DIAG_HAZARD_BRANCH;
+    case FAULT_RELEASE_READ: return DIAG_HAZARD_RELEASE_READ;
+    case FAULT_READ_IN_FLIGHT: return DIAG_HAZARD_READ_IN_FLIGHT;
+    case FAULT_WRITE_IN_FLIGHT: return DIAG_HAZARD_WRITE_IN_FLIGHT;
+    case FAULT_OPERAND_WRITTEN: return DIAG_HAZARD_OPERAND_WRITTEN;
+    case FAULT_DEADLOCK: return DIAG_HAZARD_DEADLOCK;
+    default: return DIAG_ID_COUNT;
+    }
+}
+
+static void report_not_waited(reporter *r) {
     const events_finding *f = r->f;
-    diag_list *diags = r->diags;
+    if (f->by_view) {
+        diag_report(r->diags, DIAG_HAZARD_NO_WAIT, f->range, f->name, role_around(f->at));
+        hint_before(r, "Wait", f->name);
+    } else {
+        diag_report(r->diags, DIAG_HAZARD_NOT_WAITED, f->range, f->name);
+    }
+}
+
+/* The other place, and what to insert. */
+static void explain(reporter *r) {
+    const events_finding *f = r->f;
     str target = f->other ? target_name(f->other) : (str){0};
     switch (f->fault) {
-    case FAULT_NOT_WAITED:
-        if (f->by_view) {
-            diag_report(diags, DIAG_HAZARD_NO_WAIT, f->range, f->name, role_around(f->at));
-            hint_before(r, "Wait", f->name);
-        } else {
-            diag_report(diags, DIAG_HAZARD_NOT_WAITED, f->range, f->name);
-        }
-        break;
-    case FAULT_UNDEFINED: report_undefined(r); break;
-    case FAULT_SLOT_HELD: report_slot(r); break;
-    case FAULT_DEADLOCK:
-        diag_report(diags, DIAG_HAZARD_DEADLOCK, f->range, f->name);
-        note(r, DIAG_HAZARD_OTHER_STANDS);
-        break;
-    case FAULT_NOTHING_COMES: diag_report(diags, DIAG_HAZARD_NOTHING_COMES, f->range, f->name); break;
-    case FAULT_NOT_HELD:
-        diag_report(diags, DIAG_HAZARD_NOT_HELD, f->range, f->name);
-        break;
+    case FAULT_DEADLOCK: note(r, DIAG_HAZARD_OTHER_STANDS); break;
     case FAULT_RELEASE_READ:
-        diag_report(diags, DIAG_HAZARD_RELEASE_READ, f->range, f->name);
+    case FAULT_OPERAND_WRITTEN:
         note(r, DIAG_HAZARD_READ_BY);
         if (target.length) hint_before(r, "Wait", target);
         break;
     case FAULT_READ_IN_FLIGHT:
     case FAULT_WRITE_IN_FLIGHT:
-        diag_report(diags,
-                    f->fault == FAULT_READ_IN_FLIGHT ? DIAG_HAZARD_READ_IN_FLIGHT
-                                                     : DIAG_HAZARD_WRITE_IN_FLIGHT,
-                    f->range, f->name);
         note(r, DIAG_HAZARD_WRITTEN_BY);
         hint_before(r, "Wait", f->name);
         break;
-    case FAULT_OPERAND_WRITTEN:
-        diag_report(diags, DIAG_HAZARD_OPERAND_WRITTEN, f->range, f->name);
-        note(r, DIAG_HAZARD_READ_BY);
-        if (target.length) hint_before(r, "Wait", target);
-        break;
-    case FAULT_NOTHING_IN_FLIGHT:
-        diag_report(diags, DIAG_HAZARD_NOTHING_IN_FLIGHT, f->range, f->name);
-        break;
-    case FAULT_NEVER_WAITED:
-        diag_report(diags, f->by_view ? DIAG_HAZARD_DEAD_COPY : DIAG_HAZARD_NEVER_WAITED, f->range,
-                    f->name);
-        break;
-    case FAULT_HELD_AT_END: diag_report(diags, DIAG_HAZARD_HELD_AT_END, f->range, f->name); break;
-    case FAULT_UNFINISHED_AT_END: diag_report(diags, DIAG_HAZARD_UNFINISHED, f->range, f->name); break;
-    case FAULT_TURN_AT_END: diag_report(diags, DIAG_HAZARD_TURN_AT_END, f->range, f->name); break;
-    case FAULT_TURN_NOT_HELD:
-        diag_report(diags, DIAG_HAZARD_TURN_NOT_HELD, f->range, f->name);
-        break;
-    case FAULT_TURN_HELD: diag_report(diags, DIAG_HAZARD_TURN_HELD, f->range, f->name); break;
-    case FAULT_TWO_FILLERS: report_fillers(r); break;
-    case FAULT_BRANCH_DIFFERS: diag_add(diags, DIAG_HAZARD_BRANCH, f->range, NULL); break;
+    default: break;
+    }
+}
+
+/* Faults of the data: where they came from, what lies behind their end. */
+static void report_data(reporter *r) {
+    const events_finding *f = r->f;
+    str found = number(r, f->found), expected = number(r, f->expected);
+    switch (f->fault) {
     case FAULT_CONTRACTED:
-        diag_report(diags, DIAG_HAZARD_CONTRACTED, f->range, f->axis, number(r, f->expected), f->name,
-                    number(r, f->found), f->other_name);
+        diag_report(r->diags, DIAG_HAZARD_CONTRACTED, f->range, f->axis, expected, f->name, found,
+                    f->other_name);
         break;
     case FAULT_PLACE:
-        diag_expected(diag_report(diags, DIAG_HAZARD_PLACE, f->range, f->name, f->axis,
-                                  number(r, f->found), number(r, f->expected)),
-                      number(r, f->expected), number(r, f->found));
+        diag_expected(
+            diag_report(r->diags, DIAG_HAZARD_PLACE, f->range, f->name, f->axis, found, expected),
+            expected, found);
         break;
     case FAULT_END: report_end(r); break;
     case FAULT_NOT_COVERED:
-        diag_report(diags, DIAG_CONTROL_NOT_COVERED, f->range, f->axis,
-                    str_format(r->memory, "%lld to %lld", (long long)f->found, (long long)f->expected),
-                    tl_expr_text(r->memory, f->extent), number(r, f->length), f->name);
+        diag_report(
+            r->diags, DIAG_CONTROL_NOT_COVERED, f->range, f->axis,
+            str_format(r->memory, "%lld to %lld", (long long)f->found, (long long)f->expected),
+            tl_expr_text(r->memory, f->extent), number(r, f->length), f->name);
         break;
+    default: break;
+    }
+}
+
+static void report_one(reporter *r) {
+    const events_finding *f = r->f;
+    diag_id plain = plain_id(f);
+    if (plain != DIAG_ID_COUNT) {
+        diag_report(r->diags, plain, f->range, f->name);
+        explain(r);
+        return;
+    }
+    switch (f->fault) {
+    case FAULT_NOT_WAITED: report_not_waited(r); break;
+    case FAULT_UNDEFINED: report_undefined(r); break;
+    case FAULT_SLOT_HELD: report_slot(r); break;
+    case FAULT_TWO_FILLERS: report_fillers(r); break;
     case FAULT_TOO_LONG:
-        diag_report(diags, DIAG_HAZARD_TOO_LONG, r->model->kernel->range, number(r, f->found));
+        diag_report(r->diags, DIAG_HAZARD_TOO_LONG, r->model->kernel->range, number(r, f->found));
         break;
+    default: report_data(r);
     }
 }
 
 /* How near to the mistake a fault is: what a nearer one explains is left out. */
 typedef enum nearness {
-    NEAR_STATEMENT, /* the statement itself is wrong */
-    NEAR_END,       /* something is left over at the end */
+    NEAR_STATEMENT,  /* the statement itself is wrong */
+    NEAR_END,        /* something is left over at the end */
     NEAR_STANDSTILL, /* nobody can go on */
-    NEAR_DATA,      /* the data are not those that are meant */
+    NEAR_DATA,       /* the data are not those that are meant */
     NEAR_RAGGED,
     NEAR_COVERAGE
 } nearness;

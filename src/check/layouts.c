@@ -20,14 +20,15 @@ typedef struct flow {
     const model_role *role;
     int role_index;
     diag_list *diags;
-    at_point *tiles;      /* by tile */
-    bool reports;         /* the last pass over the role */
+    at_point *tiles; /* by tile */
+    bool reports;    /* the last pass over the role */
     bool failed;
     LIST(check_layout_at) facts;
-    bool *silent;         /* by tile: reported once */
+    bool *silent; /* by tile: reported once */
 } flow;
 
-/* --- names and geometry ------------------------------------------------------------------------- */
+/* --- names and geometry -------------------------------------------------------------------------
+ */
 
 static str layout_text(arena *memory, const tl_layout *l) {
     str of = l->of && l->of->symbol ? l->of->symbol->name : STR("");
@@ -36,64 +37,9 @@ static str layout_text(arena *memory, const tl_layout *l) {
                       of.length ? " of " : "", STR_ARGS(of));
 }
 
-static bool extents_of(const tl_symbol *symbol, int64_t extents[2], int *count) {
-    const tl_statement *s = symbol->in_register.allocation;
-    if (!s) return false;
-    *count = s->allocate.shape.count;
-    if (*count < 1 || *count > 2) return false;
-    for (int i = 0; i < *count; i++) {
-        if (!tl_known_integer(s->allocate.shape.items[i], &extents[i])) return false;
-        if (extents[i] < 1 || extents[i] > LAYOUT_EXTENT_MAX) return false;
-    }
-    return true;
-}
-
-static bool make(const tl_symbol *tile, const tl_layout *said, int warps, int depth, layout *out,
-                 layout_fit *fit) {
-    enum { OF_DEEP = 8 };
-    int64_t extents[2];
-    int count;
-    *fit = (layout_fit){LAYOUT_OK, 0, 0};
-    if (!tile || depth > OF_DEEP) return false;
-    if (said->kind == TL_ROWS || said->kind == TL_COLUMNS) {
-        const tl_symbol *of = said->of ? said->of->symbol : NULL;
-        layout whole;
-        if (!of || !of->in_register.allocation) return false;
-        const tl_layout *base = &of->in_register.allocation->allocate.layout;
-        if (!make(of, base, warps, depth + 1, &whole, fit)) return false;
-        *out = layout_vector(&whole, said->kind == TL_ROWS ? LAYOUT_ROWS : LAYOUT_COLUMNS);
-        if (said->is_partial) *out = layout_partial(out);
-        return true;
-    }
-    if (!extents_of(tile, extents, &count)) return false;
-    layout_request request = {.warps_down = warps, .warps_across = 1};
-    request.rows = count == 2 ? (int)extents[0] : 1;
-    request.columns = (int)extents[count - 1];
-    int type_bytes = tl_type_bytes(tile->in_register.allocation->allocate.type);
-    request.element_bytes = type_bytes ? type_bytes : 4;
-    switch (said->kind) {
-    case TL_MMA_A: request.kind = LAYOUT_MMA_A; break;
-    case TL_MMA_B: request.kind = LAYOUT_MMA_B; break;
-    case TL_MMA_C: request.kind = LAYOUT_MMA_C; break;
-    case TL_LINES: request.kind = LAYOUT_LINES; break;
-    default: return false;
-    }
-    if (said->over_rows > 0) {
-        request.warps_down = said->over_rows;
-        request.warps_across = said->over_columns > 0 ? said->over_columns : 1;
-    }
-    *fit = layout_make(&request, out);
-    return fit->status == LAYOUT_OK;
-}
-
-bool check_layout_make(const tl_symbol *tile, const tl_layout *said, int warps, layout *out,
-                       layout_fit *fit) {
-    return make(tile, said, warps, 0, out, fit);
-}
-
 static bool geometry(const flow *f, int tile, const tl_layout *said, layout *out) {
     layout_fit fit;
-    return make(f->model->tiles[tile].symbol, said, f->role->threads / 32, 0, out, &fit);
+    return check_layout_make(f->model->tiles[tile].symbol, said, f->role->threads / 32, out, &fit);
 }
 
 static bool same_words(const tl_layout *a, const tl_layout *b) {
@@ -124,7 +70,8 @@ static bool same_name(const flow *f, int tile, const tl_layout *a, const tl_layo
     return !vectors ? same_words(a, b) : same_layout(f, tile, a, tile, b);
 }
 
-/* --- reports ------------------------------------------------------------------------------------ */
+/* --- reports ------------------------------------------------------------------------------------
+ */
 
 static bool may_report(flow *f, int tile) {
     if (!f->reports) return false;
@@ -159,7 +106,8 @@ static void hint_reshape(flow *f, const tl_statement *s, int tile, const tl_layo
     diag_report(f->diags, DIAG_INSERT_BEFORE, s->range, text);
 }
 
-/* --- rules -------------------------------------------------------------------------------------- */
+/* --- rules --------------------------------------------------------------------------------------
+ */
 
 static void record(flow *f, const model_step *step, int tile, const tl_layout *l) {
     if (!f->reports) return;
@@ -181,8 +129,8 @@ static bool is_known(flow *f, const model_step *step, const model_use *use) {
     const at_point *p = &f->tiles[use->tile];
     if (p->state == HELD_KNOWN) return true;
     if (p->state == HELD_MIXED && may_report(f, use->tile)) {
-        diag_report(f->diags, DIAG_LAYOUT_MIXED, use->range.end ? use->range : step->statement->range,
-                    use->name);
+        diag_report(f->diags, DIAG_LAYOUT_MIXED,
+                    use->range.end ? use->range : step->statement->range, use->name);
         if (p->since) diag_report(f->diags, DIAG_LAYOUT_ONE_WAY, p->since->range, use->name);
         if (p->other_since) {
             diag_report(f->diags, DIAG_LAYOUT_OTHER_WAY, p->other_since->range, use->name);
@@ -225,9 +173,9 @@ static void check_operand(flow *f, const model_step *step, const model_use *use,
     if (!may_report(f, use->tile)) return;
     str found = layout_text(f->memory, is);
     str expected = str_from(tl_layout_kind_name(wanted.kind));
-    diag *d = diag_report(f->diags, DIAG_LAYOUT_OPERAND, use->range,
-                          is_left ? STR("left") : STR("right"), expected, use->name, found,
-                          since_line(f, use->tile));
+    diag *d =
+        diag_report(f->diags, DIAG_LAYOUT_OPERAND, use->range, is_left ? STR("left") : STR("right"),
+                    expected, use->name, found, since_line(f, use->tile));
     diag_expected(d, expected, found);
     note_since(f, use->tile);
     bool has_map = is->kind == TL_MMA_C && is_left;
@@ -237,7 +185,8 @@ static void check_operand(flow *f, const model_step *step, const model_use *use,
 static void check_product(flow *f, const model_step *step) {
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
-        if (use->operand) check_operand(f, step, use, use->operand == &step->statement->compute.operands[0]);
+        if (use->operand)
+            check_operand(f, step, use, use->operand == &step->statement->compute.operands[0]);
     }
     if (!step->has_target) return;
     int tile = step->target.tile;
@@ -245,7 +194,8 @@ static void check_product(flow *f, const model_step *step) {
     if (step->accumulates && !is_known(f, step, &step->target)) return;
     if (l->kind != TL_MMA_C && l->kind != TL_LAYOUT_NONE && may_report(f, tile)) {
         str found = layout_text(f->memory, l);
-        diag *d = diag_report(f->diags, DIAG_LAYOUT_RESULT, step->target.range, step->target.name, found);
+        diag *d =
+            diag_report(f->diags, DIAG_LAYOUT_RESULT, step->target.range, step->target.name, found);
         diag_expected(d, STR("mma_C"), found);
         if (step->accumulates) note_since(f, tile);
     }
@@ -260,8 +210,8 @@ static void check_vector(flow *f, const model_step *step, const model_use *vecto
     bool by_columns = v->axes[0].id >= 0 && v->axes[0].id == x->axes[1].id;
     if (v->axes[0].id < 0) { /* only filled so far: as its layout says, else as its length does */
         tl_layout_kind kind = f->tiles[vector->tile].layout.kind;
-        by_columns = kind == TL_COLUMNS ||
-                     (kind != TL_ROWS && v->axes[0].extent != x->axes[0].extent);
+        by_columns =
+            kind == TL_COLUMNS || (kind != TL_ROWS && v->axes[0].extent != x->axes[0].extent);
         by_rows = !by_columns;
     }
     if (!by_rows && !by_columns) return;
@@ -338,11 +288,14 @@ static void check_elementwise(flow *f, const model_step *step) {
     }
     if (!step->has_target) return;
     int tile = step->target.tile;
-    bool same_axes = wide && f->model->tiles[wide->tile].axis_count == f->model->tiles[tile].axis_count;
+    bool same_axes =
+        wide && f->model->tiles[wide->tile].axis_count == f->model->tiles[tile].axis_count;
     if (step->accumulates) {
         if (!is_known(f, step, &step->target) || !wide || !known) return;
-        if (same_axes && !same_layout(f, wide->tile, &f->tiles[wide->tile].layout, tile,
-                                      &f->tiles[tile].layout) && may_report(f, tile)) {
+        if (same_axes &&
+            !same_layout(f, wide->tile, &f->tiles[wide->tile].layout, tile,
+                         &f->tiles[tile].layout) &&
+            may_report(f, tile)) {
             str expected = layout_text(f->memory, &f->tiles[wide->tile].layout);
             str found = layout_text(f->memory, &f->tiles[tile].layout);
             diag_expected(diag_report(f->diags, DIAG_LAYOUT_DIFFERS, step->target.range, wide->name,
@@ -357,7 +310,8 @@ static void check_elementwise(flow *f, const model_step *step) {
     }
     tl_layout l = f->tiles[wide->tile].layout;
     for (int i = 0; i < step->read_count; i++) {
-        if (is_register(f, &step->reads[i])) l.is_partial |= f->tiles[step->reads[i].tile].layout.is_partial;
+        if (is_register(f, &step->reads[i]))
+            l.is_partial |= f->tiles[step->reads[i].tile].layout.is_partial;
     }
     leave(f, tile, &l, step->statement);
 }
@@ -410,11 +364,12 @@ static void check_reshape(flow *f, const model_step *step) {
     if (!to.over_rows) to.over_rows = is.over_rows, to.over_columns = is.over_columns;
     if (!same_name(f, tile, &is, &from)) {
         if (may_report(f, tile)) {
-            str found = layout_text(f->memory, &is), expected = layout_text(f->memory, &s->reshape.from);
+            str found = layout_text(f->memory, &is),
+                expected = layout_text(f->memory, &s->reshape.from);
             diag_range at = s->reshape.from.range.end ? s->reshape.from.range : s->range;
-            diag_expected(diag_report(f->diags, DIAG_LAYOUT_NOT_IN, at, step->target.name, expected,
-                                      found),
-                          expected, found);
+            diag_expected(
+                diag_report(f->diags, DIAG_LAYOUT_NOT_IN, at, step->target.name, expected, found),
+                expected, found);
             note_since(f, tile);
         }
         leave(f, tile, &to, s);
@@ -452,7 +407,8 @@ static void visit(flow *f, const model_step *step) {
             const model_use *use = &step->reads[i];
             if (is_register(f, use) && is_known(f, step, use)) refuse_partial(f, step, use);
         }
-        if (to_register) leave(f, step->target.tile, allocated(f, step->target.tile), step->statement);
+        if (to_register)
+            leave(f, step->target.tile, allocated(f, step->target.tile), step->statement);
     } else if (step->kind == STEP_COMPUTE) {
         switch (tl_operation_shape(step->statement->compute.operation)) {
         case TL_SHAPE_PRODUCT: check_product(f, step); break;
@@ -472,7 +428,8 @@ static void visit(flow *f, const model_step *step) {
     }
 }
 
-/* --- ways through the role ---------------------------------------------------------------------- */
+/* --- ways through the role ----------------------------------------------------------------------
+ */
 
 /* What holds where two ways meet. A tile that one way leaves unwritten is as the other left it:
  * reading it too early is found by the event machine. Returns whether 'into' changed.
@@ -501,8 +458,9 @@ static at_point *new_state(flow *f) {
     return arena_array(f->memory, at_point, f->model->tile_count + 1);
 }
 
-/* Once through the role. 'kept' has, by step: for the beginning of a loop, what holds at its head on
- * all ways seen so far; for an `if`, what holds before it. Returns whether a loop's head changed.
+/* Once through the role. 'kept' has, by step: for the beginning of a loop, what holds at its head
+ * on all ways seen so far; for an `if`, what holds before it. Returns whether a loop's head
+ * changed.
  */
 static bool pass(flow *f, at_point **kept) {
     bool changed = false;
@@ -538,7 +496,8 @@ static void walk(flow *f) {
     enum { PASSES_MAX = 2 * TL_NESTING_MAX };
     at_point **kept = arena_array(f->memory, at_point *, f->role->step_count);
     f->reports = false;
-    for (int i = 0; i < PASSES_MAX && pass(f, kept); i++) {}
+    for (int i = 0; i < PASSES_MAX && pass(f, kept); i++) {
+    }
     f->reports = true;
     pass(f, kept);
 }
@@ -549,10 +508,10 @@ static void check_exists(flow *f, int tile) {
     layout out;
     layout_fit fit;
     if (said->kind == TL_LAYOUT_NONE) return; /* open: completeness reports it */
-    if (make(t->symbol, said, f->role->threads / 32, 0, &out, &fit)) {
-        int64_t extents[2];
-        int count;
-        if (!extents_of(t->symbol, extents, &count)) return;
+    if (check_layout_make(t->symbol, said, f->role->threads / 32, &out, &fit)) {
+        int count = t->axis_count;
+        int64_t extents[2] = {t->axes[0].extent, t->axes[1].extent};
+        if (count < 1 || count > 2 || !extents[0] || (count == 2 && !extents[1])) return;
         bool fits = count == 2 ? out.rows == extents[0] && out.columns == extents[1]
                                : out.rows * out.columns == extents[0];
         if (!fits && may_report(f, tile)) {
@@ -565,8 +524,8 @@ static void check_exists(flow *f, int tile) {
     }
     if (fit.status == LAYOUT_OK || !may_report(f, tile)) return;
     bool rows = fit.status == LAYOUT_BAD_ROWS || fit.status == LAYOUT_BAD_WARPS;
-    str what = fit.status == LAYOUT_BAD_WARPS  ? STR("warps")
-               : rows                          ? STR("rows")
+    str what = fit.status == LAYOUT_BAD_WARPS     ? STR("warps")
+               : rows                             ? STR("rows")
                : fit.status == LAYOUT_BAD_COLUMNS ? STR("columns")
                                                   : STR("bytes");
     str wanted = fit.multiple ? str_format(f->memory, "a multiple of %d", fit.multiple)

@@ -1,5 +1,5 @@
-/* The state of the event machine (check/events.c), shared by its two files: events.c walks the steps,
- * effects.c says what one action does.
+/* The state of the event machine (check/events.c), shared by its two files: events.c walks the
+ * steps, effects.c says what one action does.
  */
 #ifndef FLASHTL_CHECK_MACHINE_H
 #define FLASHTL_CHECK_MACHINE_H
@@ -45,8 +45,8 @@ typedef struct machine_register {
 /* A product or store that has not ended. */
 typedef struct machine_flight {
     const model_step *step;
-    int tile, generation;         /* product: its target (ring: which); store: -1 */
-    const tl_symbol *stores;      /* store */
+    int tile, generation;    /* product: its target (ring: which); store: -1 */
+    const tl_symbol *stores; /* store */
     int sources[MODEL_READS_MAX], source_generations[MODEL_READS_MAX], source_count;
 } machine_flight;
 
@@ -62,10 +62,10 @@ typedef struct machine_process {
     bool is_done, is_blocked;
     int tile_number, data_branches;
     extents_values values;
-    int *fills;            /* by tile */
-    int *waits, *releases; /* by cursor */
-    const tl_statement **waited_at; /* by cursor: the latest Wait */
-    machine_register *registers;    /* by tile */
+    int *fills;                                /* by tile */
+    int *waits, *releases;                     /* by cursor */
+    const tl_statement **waited_at;            /* by cursor: the latest Wait */
+    machine_register *registers;               /* by tile */
     machine_flight flights[MACHINE_QUEUE_MAX]; /* in order of issue */
     int flight_count;
     machine_loop nest[MACHINE_NESTING_MAX];
@@ -88,7 +88,7 @@ typedef struct machine {
     machine_process *processes;
     int turn_holder[MODEL_ROLES_MAX];
     int tiles_to_walk;
-    bool is_tainted;           /* this run broke a rule: what follows from it is not reported */
+    bool is_tainted; /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
     bool (*is_walked)[MODEL_AXES_MAX];      /* by tile and axis: by a loop */
     bool (*is_shared_walk)[MODEL_AXES_MAX]; /* each block of the grid walks a part of it */
@@ -116,8 +116,8 @@ bool ends_reach(machine *mc, machine_process *p, int tile, int axis, const machi
 /* Does the condition of a Mask hold for all elements of its tile whose index on 'axis' is one of
  * [begin, end), in all rows or columns that exist?
  */
-bool ends_masked(machine *mc, machine_process *p, const model_step *mask, const machine_origin *origin,
-                 int axis, int64_t begin, int64_t end);
+bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
+                 const machine_origin *origin, int axis, int64_t begin, int64_t end);
 /* What a Compute leaves behind the ends, given its operands' and the target's before; reports a
  * reduction or product that takes in what it must not.
  */

@@ -37,7 +37,8 @@ static bool visit_deep(void *context, const tl_expr *e) {
     if (slot < 0 || d->model->stamps[slot] == d->stamp) return true;
     d->model->stamps[slot] = d->stamp;
     if (s->kind == TL_SYMBOL_CONSTANT && !s->is_known) return model_visit(s->value, visit_deep, d);
-    bool is_loop = d->loops && s->kind == TL_SYMBOL_LOOP && s->statement && s->statement->kind == TL_FOR;
+    bool is_loop =
+        d->loops && s->kind == TL_SYMBOL_LOOP && s->statement && s->statement->kind == TL_FOR;
     if (!is_loop) return true;
     return model_visit(s->statement->loop.from, visit_deep, d) &&
            model_visit(s->statement->loop.to, visit_deep, d);
@@ -49,7 +50,8 @@ bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visito
     return model_visit(e, visit_deep, &d);
 }
 
-/* --- tiles ------------------------------------------------------------------------------------- */
+/* --- tiles -------------------------------------------------------------------------------------
+ */
 
 static int axis_id(builder *b, str name) {
     if (!name.length) return -1;
@@ -76,9 +78,14 @@ static void add_tile(builder *b, tl_statement *s, int index) {
     if (!symbol || b->tiles.count == MODEL_TILES_MAX) return;
     if (a->space != TL_SHARED && a->space != TL_REGISTER) return;
     const tl_tile *tile = a->space == TL_SHARED ? &symbol->shared : &symbol->in_register;
-    model_tile t = {.symbol = symbol, .allocation = s, .space = a->space, .type = a->type,
-                    .stages = 1, .role = a->space == TL_REGISTER ? b->role : -1,
-                    .group = b->tiles.count, .declared = a->name_ranges[index],
+    model_tile t = {.symbol = symbol,
+                    .allocation = s,
+                    .space = a->space,
+                    .type = a->type,
+                    .stages = 1,
+                    .role = a->space == TL_REGISTER ? b->role : -1,
+                    .group = b->tiles.count,
+                    .declared = a->name_ranges[index],
                     .uses_mbarrier = str_is(a->channel, "mbarrier")};
     t.name = tile_name(b->model->memory, symbol, a->space);
     int64_t stages;
@@ -131,7 +138,8 @@ static void join_groups(builder *b) {
     }
 }
 
-/* --- steps ------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------
+ */
 
 static int find_cursor(const builder *b, int tile, const tl_symbol *symbol) {
     int base = -1;
@@ -195,9 +203,10 @@ static void find_origins(builder *b, model_step *step, const tl_copy *copy) {
     const model_tile *tile = &b->tiles.items[step->target.tile];
     for (int k = 0; k < tile->axis_count; k++) {
         for (int i = 0; i < axes->count; i++) {
-            const tl_expr *name = axes->items[i].coordinate ? axes->items[i].coordinate
-                                                            : axes->items[i].extent;
-            if (!name || name->kind != TL_NAME || !str_equal(name->text, tile->axes[k].name)) continue;
+            const tl_expr *name =
+                axes->items[i].coordinate ? axes->items[i].coordinate : axes->items[i].extent;
+            if (!name || name->kind != TL_NAME || !str_equal(name->text, tile->axes[k].name))
+                continue;
             step->origin_known[k] = true;
             bool given = i < copy->place.count && !copy->place.items[i].is_all;
             step->origins[k] = given ? &copy->place.items[i] : NULL;
@@ -302,8 +311,8 @@ static void add_nested(builder *b, tl_statement *s, model_step_kind open, model_
     if (open != STEP_IF) b->depth++;
     add_block(b, tl_statement_body(s));
     if (open != STEP_IF) b->depth--;
-    step = (model_step){.kind = close, .statement = s, .other = at, .depth = b->depth,
-                        .target = {.tile = -1}};
+    step = (model_step){
+        .kind = close, .statement = s, .other = at, .depth = b->depth, .target = {.tile = -1}};
     add_step(b, step);
     b->steps.items[at].other = b->steps.count - 1;
 }
@@ -311,8 +320,14 @@ static void add_nested(builder *b, tl_statement *s, model_step_kind open, model_
 static void add_statement(builder *b, tl_statement *s) {
     model_step step = {.statement = s, .depth = b->depth, .target = {.tile = -1}, .turn = -1};
     switch (s->kind) {
-    case TL_COPY: step.kind = STEP_COPY; resolve_copy(b, &step); break;
-    case TL_COMPUTE: step.kind = STEP_COMPUTE; resolve_compute(b, &step); break;
+    case TL_COPY:
+        step.kind = STEP_COPY;
+        resolve_copy(b, &step);
+        break;
+    case TL_COMPUTE:
+        step.kind = STEP_COMPUTE;
+        resolve_compute(b, &step);
+        break;
     case TL_RESHAPE:
         step.kind = STEP_RESHAPE;
         if (s->reshape.what) {
@@ -321,8 +336,14 @@ static void add_statement(builder *b, tl_statement *s) {
         add_read(&step, step.target);
         step.has_target = step.target.tile >= 0;
         break;
-    case TL_WAIT: step.kind = STEP_WAIT; resolve_sync(b, &step); break;
-    case TL_RELEASE: step.kind = STEP_RELEASE; resolve_sync(b, &step); break;
+    case TL_WAIT:
+        step.kind = STEP_WAIT;
+        resolve_sync(b, &step);
+        break;
+    case TL_RELEASE:
+        step.kind = STEP_RELEASE;
+        resolve_sync(b, &step);
+        break;
     case TL_LET: step.kind = STEP_LET; break;
     case TL_FOR:
         if (s->loop.is_grid_walk) add_nested(b, s, STEP_TILES, STEP_END_TILES);
@@ -338,7 +359,8 @@ static void add_block(builder *b, const tl_block *block) {
     for (tl_statement *s = block ? block->first : NULL; s; s = s->next) add_statement(b, s);
 }
 
-/* --- roles ------------------------------------------------------------------------------------- */
+/* --- roles -------------------------------------------------------------------------------------
+ */
 
 static void declare_cursors(builder *b, tl_statement *role) {
     for (tl_statement *s = tl_next(role, role); s; s = tl_next(s, role)) {
@@ -366,8 +388,11 @@ static void declare_cursors(builder *b, tl_statement *role) {
 static model_role make_role(builder *b, tl_statement *s) {
     const tl_role *r = &s->role;
     int executors = r->executors > 0 ? r->executors : 1;
-    model_role role = {.statement = s, .name = r->name, .executors = executors,
-                       .threads = executors * (r->is_warpgroups ? 128 : 32), .processes = 1,
+    model_role role = {.statement = s,
+                       .name = r->name,
+                       .executors = executors,
+                       .threads = executors * (r->is_warpgroups ? 128 : 32),
+                       .processes = 1,
                        .first_process = b->model->process_count};
     if (r->turn_count && executors <= MODEL_PROCESSES_MAX - b->model->process_count) {
         role.processes = executors;
@@ -407,8 +432,8 @@ static void fill_role(builder *b, model_role *role, tl_statement *s) {
     role->step_count = b->steps.count;
 }
 
-/* cp.async groups: which copies make one, and how many an `if` that is not taken has to make up for.
- * The copies of loops inside an `if` are not counted: how often they run is not known here.
+/* cp.async groups: which copies make one, and how many an `if` that is not taken has to make up
+ * for. The copies of loops inside an `if` are not counted: how often they run is not known here.
  */
 static void count_commits(model *m, model_role *role) {
     for (int i = 0; i < role->step_count; i++) {
@@ -429,7 +454,8 @@ static void count_commits(model *m, model_role *role) {
     }
 }
 
-/* A channel between roles, like one that is asked for by name or filled by TMA, has barrier objects. */
+/* A channel between roles, like one that is asked for by name or filled by TMA, has barrier
+ * objects. */
 static void find_mbarriers(model *m) {
     for (int c = 0; c < m->cursor_count; c++) {
         model_tile *tile = &m->tiles[m->cursors[c].tile];
@@ -447,7 +473,8 @@ static void link_channels(model *m) {
             if (m->cursors[c].tile == t) list_push(m->memory, &cursors, c);
         }
         for (int u = 0; u < m->tile_count; u++) {
-            bool shares = u != t && m->tiles[u].space == TL_SHARED && m->tiles[u].group == tile->group;
+            bool shares =
+                u != t && m->tiles[u].space == TL_SHARED && m->tiles[u].group == tile->group;
             if (shares) list_push(m->memory, &partners, u);
         }
         tile->cursors = cursors.items, tile->cursor_count = cursors.count;

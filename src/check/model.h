@@ -1,6 +1,7 @@
-/* A kernel as the rules see it: tiles, channels with their readers' cursors, and each role as a flat
- * list of steps with every operand resolved. Built once from a bound kernel; all later rules read it.
- * Lives in the arena it was built in and points into the tree, which must not change meanwhile.
+/* A kernel as the rules see it: tiles, channels with their readers' cursors, and each role as a
+ * flat list of steps with every operand resolved. Built once from a bound kernel; all later rules
+ * read it. Lives in the arena it was built in and points into the tree, which must not change
+ * meanwhile.
  */
 #ifndef FLASHTL_CHECK_MODEL_H
 #define FLASHTL_CHECK_MODEL_H
@@ -29,14 +30,14 @@ typedef struct model_tile {
     diag_range declared;
     tl_space space;
     tl_type type;
-    str name;        /* as messages call it: K_shared, S */
+    str name; /* as messages call it: K_shared, S */
     int stages;
-    int role;        /* register: the role it belongs to; shared: the role that fills it; -1: none */
-    int group;       /* shared: tiles `in place of` one another have the same number */
+    int role;  /* register: the role it belongs to; shared: the role that fills it; -1: none */
+    int group; /* shared: tiles `in place of` one another have the same number */
     bool uses_mbarrier, by_tma;
     model_axis axes[MODEL_AXES_MAX];
     int axis_count;
-    const int *cursors;  /* shared: of all its readers */
+    const int *cursors; /* shared: of all its readers */
     int cursor_count;
     const int *partners; /* shared: the other tiles of its group */
     int partner_count;
@@ -52,17 +53,26 @@ typedef struct model_cursor {
 /* One operand of a step. */
 typedef struct model_use {
     int tile;
-    int cursor;               /* shared: by which the generation is found; -1: no Wait names it */
-    const tl_symbol *symbol;  /* as written: a view, perhaps */
+    int cursor;                /* shared: by which the generation is found; -1: no Wait names it */
+    const tl_symbol *symbol;   /* as written: a view, perhaps */
     const tl_operand *operand; /* of a Compute; NULL when it stands in an expression or a Copy */
     diag_range range;
     str name;
 } model_use;
 
 typedef enum model_step_kind {
-    STEP_COPY, STEP_COMPUTE, STEP_RESHAPE, STEP_WAIT, STEP_RELEASE,
-    STEP_LET, STEP_FOR, STEP_END_FOR, STEP_IF, STEP_END_IF,
-    STEP_TILES, STEP_END_TILES, /* the walk over this block's tiles */
+    STEP_COPY,
+    STEP_COMPUTE,
+    STEP_RESHAPE,
+    STEP_WAIT,
+    STEP_RELEASE,
+    STEP_LET,
+    STEP_FOR,
+    STEP_END_FOR,
+    STEP_IF,
+    STEP_END_IF,
+    STEP_TILES,
+    STEP_END_TILES, /* the walk over this block's tiles */
     STEP_END
 } model_step_kind;
 
@@ -70,30 +80,31 @@ typedef enum model_subject {
     SUBJECT_NONE,
     SUBJECT_CHANNEL, /* a cursor */
     SUBJECT_REGISTER,
-    SUBJECT_STORES,  /* of a global tensor */
+    SUBJECT_STORES, /* of a global tensor */
     SUBJECT_TURN
 } model_subject;
 
 typedef struct model_step {
     model_step_kind kind;
     tl_statement *statement;
-    int other;       /* FOR, IF, TILES: the matching end; the ends: their beginning */
-    int depth;       /* loops around it */
+    int other; /* FOR, IF, TILES: the matching end; the ends: their beginning */
+    int depth; /* loops around it */
     model_use reads[MODEL_READS_MAX];
     int read_count;
     model_use target; /* tile -1 when it is none */
     bool has_target;
     bool accumulates, is_async;
-    int contracted;              /* axis id, of a GEMM; -1 when not known */
-    const tl_symbol *stores;     /* Copy to global: the tensor or view */
-    const tl_symbol *loads;      /* Copy from global */
-    const tl_spot *origins[MODEL_AXES_MAX]; /* Copy from global: of each axis of the target; NULL: 0 */
+    int contracted;          /* axis id, of a GEMM; -1 when not known */
+    const tl_symbol *stores; /* Copy to global: the tensor or view */
+    const tl_symbol *loads;  /* Copy from global */
+    const tl_spot
+        *origins[MODEL_AXES_MAX]; /* Copy from global: of each axis of the target; NULL: 0 */
     bool origin_known[MODEL_AXES_MAX];
-    model_subject subject;       /* WAIT, RELEASE */
+    model_subject subject; /* WAIT, RELEASE */
     model_use what;
     int turn;
-    bool depends_on_data;        /* IF: a register tile or a table element decides */
-    int commits;                 /* COPY: 1 when it is a cp.async group; IF: of its whole body */
+    bool depends_on_data; /* IF: a register tile or a table element decides */
+    int commits;          /* COPY: 1 when it is a cp.async group; IF: of its whole body */
 } model_step;
 
 typedef struct model_role {
@@ -123,21 +134,21 @@ typedef struct model {
     int role_count, process_count;
     model_turn *turns;
     int turn_count;
-    const tl_statement *grid;    /* NULL when there is none */
+    const tl_statement *grid; /* NULL when there is none */
     str *axis_names;
     const tl_symbol **axis_symbols; /* index of that name; NULL when there is none */
     int axis_name_count;
-    int stages_most;             /* largest `stages` */
-    const tl_symbol **slots;     /* open hash: where the machine keeps a symbol's value */
-    int slot_count;              /* a power of two */
-    unsigned *stamps, *stamp;    /* by slot: what model_visit_lets has been to */
+    int stages_most;          /* largest `stages` */
+    const tl_symbol **slots;  /* open hash: where the machine keeps a symbol's value */
+    int slot_count;           /* a power of two */
+    unsigned *stamps, *stamp; /* by slot: what model_visit_lets has been to */
 } model;
 
 /* Builds the model. Total: what cannot be resolved is left out (others report it). */
 model *model_build(arena *memory, tl_kernel *kernel);
 
 int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space); /* -1: none */
-int model_slot(const model *m, const tl_symbol *symbol);                       /* -1: none */
+int model_slot(const model *m, const tl_symbol *symbol);                      /* -1: none */
 /* Number of the axis of that name in the tile; -1 when it has none. */
 int model_axis_of(const model_tile *tile, int axis_id);
 /* Does the tile of a use have that many executors reading it? Executors of the roles that wait. */
@@ -146,8 +157,8 @@ int model_readers(const model *m, int tile);
 /* Calls 'visit' for e and everything below it, until it returns false. Depth is the parser's. */
 typedef bool model_visitor(void *context, const tl_expr *e);
 bool model_visit(const tl_expr *e, model_visitor *visit, void *context);
-/* The same, going on into the definitions of lets (and, with 'loops', into the bounds of loops) that
- * are mentioned, into each once. 'visit' must not call it again.
+/* The same, going on into the definitions of lets (and, with 'loops', into the bounds of loops)
+ * that are mentioned, into each once. 'visit' must not call it again.
  */
 bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visitor *visit,
                       void *context);

@@ -27,7 +27,8 @@ static bool mentions(const model *m, const tl_expr *e, const tl_symbol *wanted) 
 }
 
 /* Does the place that a Copy writes depend on the symbol: by its coordinate, or by a view? */
-static bool place_depends(const model *m, const tl_statement *copy, const tl_symbol *tensor, const tl_symbol *wanted) {
+static bool place_depends(const model *m, const tl_statement *copy, const tl_symbol *tensor,
+                          const tl_symbol *wanted) {
     enum { VIEWS_DEEP = 64 };
     for (int i = 0; i < copy->copy.place.count; i++) {
         if (mentions(m, copy->copy.place.items[i].at, wanted)) return true;
@@ -75,7 +76,8 @@ static void check_dead_copies(outputs *o) {
         for (int r = 0; r < m->role_count; r++) {
             for (int i = 0; i < m->roles[r].step_count; i++) {
                 const model_step *step = &m->roles[r].steps[i];
-                if (step->kind == STEP_COPY && step->has_target && step->target.tile == t) copy = step;
+                if (step->kind == STEP_COPY && step->has_target && step->target.tile == t)
+                    copy = step;
                 for (int k = 0; k < step->read_count; k++) is_read |= step->reads[k].tile == t;
             }
         }

@@ -5,8 +5,8 @@
 
 enum {
     EXTENT_MAX = LAYOUT_EXTENT_MAX,
-    UNIT_BYTES = 16,      /* rows move in units of 16 bytes */
-    CONTRACTED_UNIT = 8,  /* the least depth of a product's step */
+    UNIT_BYTES = 16,     /* rows move in units of 16 bytes */
+    CONTRACTED_UNIT = 8, /* the least depth of a product's step */
 };
 
 static str number(arena *memory, int64_t value) {
@@ -20,7 +20,8 @@ static str with_value(arena *memory, const tl_expr *e, int64_t value) {
     return str_format(memory, "%.*s (%lld)", STR_ARGS(text), (long long)value);
 }
 
-static bool check_extent(arena *memory, diag_list *diags, str tile, const tl_expr *e, int64_t value) {
+static bool check_extent(arena *memory, diag_list *diags, str tile, const tl_expr *e,
+                         int64_t value) {
     if (value >= 1 && value <= EXTENT_MAX) return true;
     diag_expected(diag_report(diags, DIAG_SHAPE_RANGE, e->range, tile, with_value(memory, e, value),
                               number(memory, EXTENT_MAX)),

@@ -57,8 +57,9 @@ static bool check_left(results *r, tl_statement *s, diag_list *diags) {
     int line, column;
     diag_position(diags->source, made->range.begin, &line, &column);
     str name = left->value->text;
-    diag_expected(diag_report(diags, DIAG_LAYOUT_OPERAND, left->value->range, STR("left"), STR("mma_A"),
-                              name, STR("mma_C"), str_format(r->memory, " since line %d", line)),
+    diag_expected(diag_report(diags, DIAG_LAYOUT_OPERAND, left->value->range, STR("left"),
+                              STR("mma_A"), name, STR("mma_C"),
+                              str_format(r->memory, " since line %d", line)),
                   STR("mma_A"), STR("mma_C"));
     diag_report(diags, DIAG_LAYOUT_SINCE, made->range, name, STR("mma_C"));
     diag_report(diags, DIAG_INSERT_BEFORE, s->range,

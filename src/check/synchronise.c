@@ -4,10 +4,10 @@
 
 /* A role's decisions, by step. */
 typedef struct decision {
-    int pending;   /* Wait that ends a run: groups that may stay in flight; INT_MAX: no group wait */
-    bool barrier;  /* of the block (of the role) */
-    bool warp;     /* of the warp */
-    bool joins;    /* Wait: the next step is a Wait of the same kind */
+    int pending;  /* Wait that ends a run: groups that may stay in flight; INT_MAX: no group wait */
+    bool barrier; /* of the block (of the role) */
+    bool warp;    /* of the warp */
+    bool joins;   /* Wait: the next step is a Wait of the same kind */
 } decision;
 
 typedef struct slot_state {
@@ -27,12 +27,12 @@ typedef struct replay {
     const model_role *role;
     decision *decisions;
     const bool *is_warp_local; /* by tile */
-    slot_state **states;                     /* by tile, then generation */
+    slot_state **states;       /* by tile, then generation */
     int *counts, *capacities;
-    int *last_release;                       /* by tile: barriers passed at its latest Release */
-    LIST(commit_place) groups;               /* by number, from 1 on: what it brings */
+    int *last_release;         /* by tile: barriers passed at its latest Release */
+    LIST(commit_place) groups; /* by number, from 1 on: what it brings */
     int commits, landed_commits, epoch;
-    bool adds;    /* put in what is missing; else only judge */
+    bool adds; /* put in what is missing; else only judge */
     bool changed, is_valid;
     int run_pending[MODEL_TILES_MAX], run_count; /* tiles of the run of Waits that is open */
     int run_generation[MODEL_TILES_MAX];
@@ -165,7 +165,8 @@ static bool replay_all(replay *r, const events_result *events, int role) {
     return r->is_valid;
 }
 
-/* --- decisions --------------------------------------------------------------------------------- */
+/* --- decisions ---------------------------------------------------------------------------------
+ */
 
 /* How many groups are younger than the one a Wait is for: the fewest over all its occurrences. */
 static void count_groups(replay *r, const events_trace *trace) {
@@ -175,13 +176,15 @@ static void count_groups(replay *r, const events_trace *trace) {
         if (e->kind == EVENT_SKIP) {
             commits += e->generation;
         } else if (e->kind == EVENT_FILL) {
-            bool is_group = r->role->steps[e->step].commits && !r->model->tiles[e->tile].uses_mbarrier;
+            bool is_group =
+                r->role->steps[e->step].commits && !r->model->tiles[e->tile].uses_mbarrier;
             if (is_group) commits++;
             state_of(r, e->tile, e->generation)->commit = is_group ? commits : 0;
         } else if (e->kind == EVENT_WAIT && !r->model->tiles[e->tile].uses_mbarrier) {
             const slot_state *state = state_of(r, e->tile, e->generation);
             bool own = r->model->tiles[e->tile].role == r->model->cursors[e->cursor].role;
-            if (own && state->commit && commits - state->commit < run) run = commits - state->commit;
+            if (own && state->commit && commits - state->commit < run)
+                run = commits - state->commit;
             decision *d = &r->decisions[e->step];
             if (d->joins) continue;
             if (run < d->pending) d->pending = run;
@@ -199,7 +202,8 @@ static void find_runs(replay *r) {
                      !r->model->tiles[step->what.tile].uses_mbarrier;
         const model_step *next = step + 1;
         d->joins = waits && i + 1 < r->role->step_count && next->kind == STEP_WAIT &&
-                   next->subject == SUBJECT_CHANNEL && !r->model->tiles[next->what.tile].uses_mbarrier;
+                   next->subject == SUBJECT_CHANNEL &&
+                   !r->model->tiles[next->what.tile].uses_mbarrier;
     }
 }
 
@@ -215,8 +219,8 @@ static int64_t thinning_cost(const replay *r, const events_result *events, int r
     return records * decisions;
 }
 
-/* Takes away, one by one, what the rest makes superfluous. Left alone in huge kernels: more waits and
- * barriers than needed are no mistake.
+/* Takes away, one by one, what the rest makes superfluous. Left alone in huge kernels: more waits
+ * and barriers than needed are no mistake.
  */
 static void thin_out(replay *r, const events_result *events, int role) {
     enum { COST_MAX = 4000000 };
@@ -252,10 +256,12 @@ static void decide_role(replay *r, const events_result *events, int role) {
     thin_out(r, events, role);
 }
 
-/* --- channels ---------------------------------------------------------------------------------- */
+/* --- channels ----------------------------------------------------------------------------------
+ */
 
 /* Is every generation written from registers, and copied on to global memory, by rows of which each
- * warp has a consecutive share? mma_C with all warps on the rows has, and a copy to global memory can.
+ * warp has a consecutive share? mma_C with all warps on the rows has, and a copy to global memory
+ * can.
  */
 static bool is_warp_local(const model *m, int tile) {
     int fills = 0, uses = 0;
@@ -267,7 +273,8 @@ static bool is_warp_local(const model *m, int tile) {
                 const model_tile *source = &m->tiles[step->reads[0].tile];
                 const tl_layout *said = &source->allocation->allocate.layout;
                 bool by_rows = said->kind == TL_MMA_C && said->over_columns <= 1;
-                if (source->space != TL_REGISTER || !by_rows || source->axis_count != 2) return false;
+                if (source->space != TL_REGISTER || !by_rows || source->axis_count != 2)
+                    return false;
                 fills++;
             }
             for (int k = 0; k < step->read_count; k++) {
@@ -283,7 +290,9 @@ static bool is_warp_local(const model *m, int tile) {
 
 static check_channel describe(const model *m, int tile) {
     const model_tile *t = &m->tiles[tile];
-    check_channel channel = {.tile = t->symbol, .allocation = t->allocation, .stages = t->stages,
+    check_channel channel = {.tile = t->symbol,
+                             .allocation = t->allocation,
+                             .stages = t->stages,
                              .uses_mbarrier = t->uses_mbarrier,
                              .is_warp_local = is_warp_local(m, tile),
                              .empty_arrivals = model_readers(m, tile)};
@@ -298,7 +307,7 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
     for (int i = 0; i < r->role->step_count; i++) {
         const model_step *step = &r->role->steps[i];
         const decision *d = &r->decisions[i];
-        int tile = step->kind == STEP_COPY ? (step->has_target ? step->target.tile : -1)
+        int tile = step->kind == STEP_COPY            ? (step->has_target ? step->target.tile : -1)
                    : step->subject == SUBJECT_CHANNEL ? step->what.tile
                                                       : -1;
         bool is_shared = tile >= 0 && r->model->tiles[tile].space == TL_SHARED;
@@ -311,7 +320,8 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
             sync.uses_mbarrier = r->model->tiles[tile].uses_mbarrier;
             sync.barrier_before = d->barrier || d->warp;
             sync.is_warp_scope = d->warp && !d->barrier;
-            sync.commits = step->kind == STEP_COPY && step->commits && !r->model->tiles[tile].uses_mbarrier;
+            sync.commits =
+                step->kind == STEP_COPY && step->commits && !r->model->tiles[tile].uses_mbarrier;
             sync.joins_next_wait = d->joins;
             if (d->pending != INT_MAX) sync.groups_pending = d->pending;
         }
@@ -337,7 +347,8 @@ void synchronise(arena *memory, const model *m, const events_result *events, che
     facts->syncs = NULL;
     facts->sync_count = 0;
     for (int role = 0; role < m->role_count; role++) {
-        replay r = {.memory = memory, .model = m, .role = &m->roles[role], .is_warp_local = warp_local};
+        replay r = {
+            .memory = memory, .model = m, .role = &m->roles[role], .is_warp_local = warp_local};
         r.decisions = arena_array(memory, decision, r.role->step_count);
         r.states = arena_array(memory, slot_state *, m->tile_count + 1);
         r.counts = arena_array(memory, int, m->tile_count + 1);

@@ -51,7 +51,8 @@ static bool is_float(tl_type type) {
     return type != TL_I32 && type != TL_OPEN;
 }
 
-/* --- what the GPU has --------------------------------------------------------------------------- */
+/* --- what the GPU has ---------------------------------------------------------------------------
+ */
 
 static void need_feature(types *t, gpu_feature feature, diag_range range, str what) {
     if (!t->target || gpu_has(t->target, feature)) return;
@@ -65,7 +66,8 @@ static void check_declared_type(types *t, tl_type type, diag_range range) {
     }
 }
 
-/* --- Copy --------------------------------------------------------------------------------------- */
+/* --- Copy ---------------------------------------------------------------------------------------
+ */
 
 static bool know_copy_atom(str name) {
     for (int i = 0; i < COPY_ATOM_COUNT; i++) {
@@ -109,7 +111,8 @@ static void check_copy_atom(types *t, const tl_statement *s) {
 static tl_type type_of_end(const tl_end *end) {
     if (end->space != TL_GLOBAL) return end->tile ? end->tile->type : TL_OPEN;
     const tl_symbol *symbol = end->symbol;
-    for (int deep = 0; symbol && !symbol->parameter && deep < 64; deep++) symbol = symbol->view_base;
+    for (int deep = 0; symbol && !symbol->parameter && deep < 64; deep++)
+        symbol = symbol->view_base;
     return symbol && symbol->parameter ? symbol->parameter->parameter.type : TL_OPEN;
 }
 
@@ -128,7 +131,8 @@ static void check_copy(types *t, const tl_statement *s) {
     }
 }
 
-/* --- Compute ------------------------------------------------------------------------------------ */
+/* --- Compute ------------------------------------------------------------------------------------
+ */
 
 static const model_use *operand_of(const model_step *step, int number) {
     const tl_operand *operand = &step->statement->compute.operands[number];
@@ -154,7 +158,8 @@ static void check_product_atom(types *t, const model_step *step, int operand_byt
     const product_atom *found = NULL, *named = NULL;
     for (int i = 0; i < PRODUCT_ATOM_COUNT; i++) {
         const product_atom *a = &product_atoms[i];
-        bool same = is_wide ? str_is(STR("m64n"), a->name) && depth == a->depth : str_is(atom, a->name);
+        bool same =
+            is_wide ? str_is(STR("m64n"), a->name) && depth == a->depth : str_is(atom, a->name);
         if (!same) continue;
         named = a;
         if (a->operand_bytes == operand_bytes) found = a;
@@ -179,8 +184,8 @@ static void check_product_atom(types *t, const model_step *step, int operand_byt
     const model_tile *result = &t->model->tiles[step->target.tile];
     int64_t columns = result->axis_count == 2 ? result->axes[1].extent : 0;
     if (width < 8 || width > 256 || width % 8 || (columns && columns % width)) {
-        fail(t, DIAG_ATOM_WIDTH, s->range, atom, str_format(t->model->memory, "%lld", (long long)columns),
-             STR(""));
+        fail(t, DIAG_ATOM_WIDTH, s->range, atom,
+             str_format(t->model->memory, "%lld", (long long)columns), STR(""));
     }
 }
 
@@ -234,7 +239,8 @@ static bool finds_no_vote(void *context, const tl_expr *e) {
     return !(e->kind == TL_CALL && e->function == TL_FUNCTION_ANY);
 }
 
-/* Executors vote each for itself, so a body under any(...) must not make them wait for one another. */
+/* Executors vote each for itself, so a body under any(...) must not make them wait for one another.
+ */
 static void check_votes(types *t, const model_role *role) {
     for (int i = 0; i < role->step_count && role->executors > 1; i++) {
         const model_step *vote = &role->steps[i];

@@ -11,7 +11,8 @@ enum { MEMORY_BYTES_MAX = 256 << 20 };
 static void check(tl_program *program, arena *memory, diag_list *diags) {
     if (diags->error_count || !tl_bind(program, diags)) return;
     bool is_code = false;
-    for (tl_kernel *k = program->first; k; k = k->next) is_code |= k->gpu.length || !tl_is_sketch(k);
+    for (tl_kernel *k = program->first; k; k = k->next)
+        is_code |= k->gpu.length || !tl_is_sketch(k);
     if (!is_code) {
         check_sketch(program, diags);
         return;

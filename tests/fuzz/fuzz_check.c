@@ -1,5 +1,5 @@
-/* Any bytes: what reads and binds can be checked, as a sketch and as TL Code for each GPU it may name,
- * within a bounded time and without harm.
+/* Any bytes: what reads and binds can be checked, as a sketch and as TL Code for each GPU it may
+ * name, within a bounded time and without harm.
  */
 #include "check/check.h"
 #include "tl/tl.h"

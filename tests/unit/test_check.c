@@ -3,11 +3,11 @@
 #include "check/check.h"
 #include "tl/tl.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,7 +118,8 @@ static void every_sync_is_needed(void **state) {
     assert_true(removed > 60);
 }
 
-/* --- facts --------------------------------------------------------------------------------------- */
+/* --- facts ---------------------------------------------------------------------------------------
+ */
 
 static const check_sync *sync_of(const check_facts *facts, const char *header, int number) {
     for (int i = 0; i < facts->sync_count; i++) {
@@ -170,12 +171,14 @@ static void facts_of_the_a100_program(void **state) {
     arena_done(&memory);
 }
 
-/* --- variants of the A100 program ----------------------------------------------------------------- */
+/* --- variants of the A100 program
+ * ----------------------------------------------------------------- */
 
-/* The line that begins with 'begin' (after blanks), and those behind it up to the one that begins with
- * 'end', give way to 'put'.
+/* The line that begins with 'begin' (after blanks), and those behind it up to the one that begins
+ * with 'end', give way to 'put'.
  */
-static str with_lines(arena *memory, str source, const char *begin, const char *end, const char *put) {
+static str with_lines(arena *memory, str source, const char *begin, const char *end,
+                      const char *put) {
     text_buffer out;
     text_init(&out, 1 << 20);
     int state = 0; /* 0: before, 1: inside, 2: behind */
@@ -215,10 +218,11 @@ static void a_ring_by_mbarrier(void **state) {
     arena memory;
     check_facts facts;
     arena_init(&memory, 1 << 27);
-    str source = with_lines(&memory, read_program(&memory, "attention_a100"), "Allocate K in shared",
-                            "Allocate O in shared",
-                            "Allocate K in shared f16 (BN, d) by mbarrier swizzled 128 stages 2\n"
-                            "Allocate V in shared f16 (BN, dv) by mbarrier swizzled 128 stages 2\n");
+    str source =
+        with_lines(&memory, read_program(&memory, "attention_a100"), "Allocate K in shared",
+                   "Allocate O in shared",
+                   "Allocate K in shared f16 (BN, d) by mbarrier swizzled 128 stages 2\n"
+                   "Allocate V in shared f16 (BN, dv) by mbarrier swizzled 128 stages 2\n");
     check_variant(&memory, source, &facts);
     const check_sync *wait_k = sync_of(&facts, "Wait K_shared", 0);
     assert_true(wait_k->uses_mbarrier && !wait_k->barrier_before && wait_k->groups_pending < 0);
@@ -256,8 +260,8 @@ static void a_guarded_maximum(void **state) {
                         "Compute Multiply l, alpha and get l\n"
                         "Compute Multiply O_register, alpha and get O_register\n"
                         "end\n");
-    source = with_lines(&memory, source, "Compute Multiply l, alpha and get l   ",
-                        "Compute RowSum", "");
+    source =
+        with_lines(&memory, source, "Compute Multiply l, alpha and get l   ", "Compute RowSum", "");
     source = with_lines(&memory, source, "Compute Multiply O_register, alpha and get O_register  ",
                         "Compute Cast S", "");
     check_variant(&memory, source, &facts);
@@ -274,9 +278,10 @@ static void tiles_inside_the_role(void **state) {
     str source = read_program(&memory, "attention_a100");
     source = with_lines(&memory, source, "grid head", "let blocks",
                         "grid persistent head in q_heads, b in batch, q_block in q_len/BM\n");
-    source = with_lines(&memory, source, "Copy Q (BM", "Copy K (BN",
-                        "for tile in grid\nCopy Q (BM, d) in coordinate [b, head, L = q_block] from "
-                        "global to shared by cp_async async\n");
+    source =
+        with_lines(&memory, source, "Copy Q (BM", "Copy K (BN",
+                   "for tile in grid\nCopy Q (BM, d) in coordinate [b, head, L = q_block] from "
+                   "global to shared by cp_async async\n");
     source = str_format(&memory, "%.*send\n", STR_ARGS(source));
     check_variant(&memory, source, &facts);
     assert_true(sync_of(&facts, "Copy Q", 0)->barrier_before);
@@ -285,12 +290,9 @@ static void tiles_inside_the_role(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_programs_pass),
-        cmocka_unit_test(every_sync_is_needed),
-        cmocka_unit_test(facts_of_the_a100_program),
-        cmocka_unit_test(a_ring_by_mbarrier),
-        cmocka_unit_test(a_guarded_maximum),
-        cmocka_unit_test(tiles_inside_the_role),
+        cmocka_unit_test(right_programs_pass),       cmocka_unit_test(every_sync_is_needed),
+        cmocka_unit_test(facts_of_the_a100_program), cmocka_unit_test(a_ring_by_mbarrier),
+        cmocka_unit_test(a_guarded_maximum),         cmocka_unit_test(tiles_inside_the_role),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
