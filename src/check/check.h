@@ -14,14 +14,17 @@
 
 /* What the emitted code must do at a statement (decision 003).
  *
- * Copy      first, with barrier_before, a barrier; after an async one, with 'commits', a
- *           cp.async.commit_group right behind it. With uses_mbarrier it waits for the slot's
- * "empty" phase and its data arrive at the slot's "full" barrier; neither barrier nor commit. Wait
- * with joins_next_wait nothing: the last Wait of the run does it for all of them. Else first, when
- * groups_pending >= 0, cp.async.wait_group of that number; then, with barrier_before, a barrier.
- * With uses_mbarrier it waits for the "full" phase. Release   with uses_mbarrier an arrival at the
- * slot's "empty" barrier; else nothing. if        when commits_otherwise > 0 and the condition is
- * false, that many empty commit_groups.
+ * Copy: first, with barrier_before, a barrier; after an async one, with 'commits', a
+ * cp.async.commit_group right behind it. With uses_mbarrier it waits for the slot's "empty" phase,
+ * and its data arrive at the slot's "full" barrier; neither barrier nor commit.
+ *
+ * Wait: with joins_next_wait nothing, for the last Wait of the run does it for all of them. Else
+ * first, when groups_pending >= 0, cp.async.wait_group of that number; then, with barrier_before, a
+ * barrier. With uses_mbarrier it waits for the "full" phase.
+ *
+ * Release: with uses_mbarrier an arrival at the slot's "empty" barrier; else nothing.
+ *
+ * if: when commits_otherwise > 0 and the condition is false, that many empty commit_groups.
  */
 typedef struct check_sync {
     const tl_statement *statement;
