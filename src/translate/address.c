@@ -1,6 +1,6 @@
-/* Where the elements of tensors and views lie in global memory. A view is followed down to its tensor,
- * with index expressions put into one another; what is affine in the tile's rows becomes a base and
- * a stride, anything else is worked out row by row.
+/* Where the elements of tensors and views lie in global memory. A view is followed down to its
+ * tensor, with index expressions put into one another; what is affine in the tile's rows becomes a
+ * base and a stride, anything else is worked out row by row.
  */
 #include "translate/emit.h"
 
@@ -8,15 +8,15 @@ enum { VIEW_DEPTH_MAX = 16 };
 
 /* One index of a tensor or view while it is followed. */
 typedef struct place {
-    emit_value value;     /* at the row and column asked for */
-    int64_t row, column;  /* what it gains from one row or column to the next */
-    bool is_affine;       /* in rows */
+    emit_value value;    /* at the row and column asked for */
+    int64_t row, column; /* what it gains from one row or column to the next */
+    bool is_affine;      /* in rows */
 } place;
 
 typedef struct route {
     emit *t;
     emit_address *out;
-    str offset;           /* elements, of type long long */
+    str offset; /* elements, of type long long */
     str row_stride;
     bool row_affine, failed;
 } route;
@@ -29,15 +29,16 @@ static str join(emit *t, str sum, str term) {
     return sum.length ? emit_format(t, "%.*s + %.*s", STR_ARGS(sum), STR_ARGS(term)) : term;
 }
 
-/* An index times a stride (long long). Indices known not to be negative are made unsigned: a product with
- * a zero-extended factor takes fewer instructions and no register for its upper half.
+/* An index times a stride (long long). Indices known not to be negative are made unsigned: a
+ * product with a zero-extended factor takes fewer instructions and no register for its upper half.
  */
 static str product_text(emit *t, emit_value v, str stride) {
     if (v.low == 1 && v.high == 1) return stride;
     if (v.low < 0 || emit_is_wide(v) || v.low == v.high) {
         return emit_format(t, "%.*s * %.*s", STR_ARGS(emit_within(t, v, 13)), STR_ARGS(stride));
     }
-    return emit_format(t, "(unsigned)%.*s * %.*s", STR_ARGS(emit_within(t, v, 15)), STR_ARGS(stride));
+    return emit_format(t, "(unsigned)%.*s * %.*s", STR_ARGS(emit_within(t, v, 15)),
+                       STR_ARGS(stride));
 }
 
 static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
@@ -57,9 +58,13 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
     for (int i = 0; i < tensor->axis_count; i++) {
         const place *p = &places[i];
         bool contiguous = tensor->axes[i].stride_offset < 0;
-        str stride = contiguous ? STR("1") : emit_format(t, "args.%.*s_stride_%s", STR_ARGS(name), tensor->axes[i].name);
+        str stride = contiguous ? STR("1")
+                                : emit_format(t, "args.%.*s_stride_%s", STR_ARGS(name),
+                                              tensor->axes[i].name);
         if (p->value.low != 0 || p->value.high != 0) {
-            r->offset = join(t, r->offset, contiguous ? emit_within(t, p->value, 12) : product_text(t, p->value, stride));
+            r->offset =
+                join(t, r->offset,
+                     contiguous ? emit_within(t, p->value, 12) : product_text(t, p->value, stride));
         }
         if (!p->is_affine) r->row_affine = false;
         if (p->row) r->row_stride = join(t, r->row_stride, times(t, p->row, stride));
@@ -74,14 +79,16 @@ static void follow_view(route *r, const tl_symbol *s, const place *places, int d
     const tl_binding *view = s->view;
     const tl_expr *e = view->value;
     if (e->kind != TL_ELEMENT || e->item_count > TL_AXES_MAX || depth > VIEW_DEPTH_MAX) {
-        emit_unsupported(t, view->range, s->name, "only views of the form TENSOR[...] can be moved");
+        emit_unsupported(t, view->range, s->name,
+                         "only views of the form TENSOR[...] can be moved");
         r->failed = true;
         return;
     }
     emit_index indices[TL_AXES_MAX] = {0};
     place items[TL_AXES_MAX] = {0};
     int count = view->axes.count;
-    for (int i = 0; i < count; i++) indices[i] = (emit_index){tl_axis_index(&view->axes, i), places[i].value};
+    for (int i = 0; i < count; i++)
+        indices[i] = (emit_index){tl_axis_index(&view->axes, i), places[i].value};
     emit_scope scope = {.indices = indices, .index_count = count};
     for (int i = 0; i < e->item_count; i++) {
         items[i].value = emit_integer(t, e->items[i], &scope);
@@ -94,7 +101,8 @@ static void follow_view(route *r, const tl_symbol *s, const place *places, int d
                 items[i].column += factor * places[k].column;
                 if (factor && !places[k].is_affine) items[i].is_affine = false;
             } else if (places[k].column) {
-                emit_unsupported(t, e->items[i]->range, s->name, "its columns do not lie side by side");
+                emit_unsupported(t, e->items[i]->range, s->name,
+                                 "its columns do not lie side by side");
                 r->failed = true;
             } else {
                 items[i].is_affine = false;
@@ -111,7 +119,8 @@ static void follow(route *r, const tl_symbol *s, const place *places, int depth)
     else r->failed = true;
 }
 
-/* --- the coordinate of a Copy -------------------------------------------------------------------- */
+/* --- the coordinate of a Copy --------------------------------------------------------------------
+ */
 
 static const tl_symbol *global_symbol(const tl_statement *s) {
     tl_end end = s->copy.from == TL_GLOBAL ? tl_copy_source(s) : tl_copy_target(s);
@@ -134,14 +143,14 @@ typedef struct coordinate {
     emit_value origin[TL_AXES_MAX];    /* of every axis of the tensor or view */
 } coordinate;
 
-static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *symbol, const emit_tile *tile,
-                            coordinate *c) {
+static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *symbol,
+                            const emit_tile *tile, coordinate *c) {
     c->axes = axes_of(symbol);
     if (!c->axes) return false;
     c->count = tl_copy_axes(s, c->axes, c->tile_axes);
     if (c->count != (tile->is_vector ? 1 : 2)) {
-        emit_unsupported(t, s->range, symbol->name, "the copy moves %d axes and its tile has %d", c->count,
-                         tile->is_vector ? 1 : 2);
+        emit_unsupported(t, s->range, symbol->name, "the copy moves %d axes and its tile has %d",
+                         c->count, tile->is_vector ? 1 : 2);
         return false;
     }
     for (int i = 0; i < c->axes->count; i++) {
@@ -153,7 +162,8 @@ static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *sym
     return true;
 }
 
-static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, str row, str column) {
+static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, str row,
+                        str column) {
     emit *t = r->t;
     place places[TL_AXES_MAX] = {0};
     for (int i = 0; i < c->axes->count; i++) {
@@ -161,20 +171,26 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
         bool is_row = i == c->tile_axes[0], is_column = c->count == 2 && i == c->tile_axes[1];
         str more = is_row ? row : is_column ? column : (str){0};
         if (more.length) {
-            places[i].value = emit_sum(t, places[i].value, (emit_value){.text = more, .precedence = 12, .low = 0, .high = INT16_MAX});
+            places[i].value =
+                emit_sum(t, places[i].value,
+                         (emit_value){.text = more, .precedence = 12, .low = 0, .high = INT16_MAX});
         }
         places[i].row = is_row, places[i].column = is_column;
     }
     follow(r, symbol, places, 0);
 }
 
-static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left, bool *complete) {
+static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,
+                     bool *complete) {
     int axis = c->tile_axes[which];
-    emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL), origin = c->origin[axis];
-    *complete = extent.low == extent.high && origin.low == origin.high && origin.low + tile_extent <= extent.low;
+    emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL),
+               origin = c->origin[axis];
+    *complete = extent.low == extent.high && origin.low == origin.high &&
+                origin.low + tile_extent <= extent.low;
     *left = emit_difference(t, extent, origin);
     if (!emit_is_wide(*left)) return;
-    left->text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), 0LL)", STR_ARGS(left->text), EMIT_SIZE_MAX);
+    left->text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), 0LL)",
+                             STR_ARGS(left->text), EMIT_SIZE_MAX);
     left->precedence = 15, left->low = 0, left->high = EMIT_SIZE_MAX;
 }
 
@@ -200,7 +216,8 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
     route r = {.t = t, .out = out};
     follow_from(&r, symbol, &c, (str){0}, (str){0});
     if (r.failed) {
-        if (!t->failed) emit_unsupported(t, s->range, symbol->name, "its elements do not lie in lines");
+        if (!t->failed)
+            emit_unsupported(t, s->range, symbol->name, "its elements do not lie in lines");
         return false;
     }
     out->base = pointer_text(t, out->symbol, r.offset);
@@ -219,7 +236,8 @@ str emit_pointer(emit *t, const emit_address *a, str row, str column) {
     const tl_symbol *symbol = global_symbol(a->statement);
     coordinate c;
     emit_tile *tile = NULL;
-    tl_end end = a->statement->copy.from == TL_GLOBAL ? tl_copy_target(a->statement) : tl_copy_source(a->statement);
+    tl_end end = a->statement->copy.from == TL_GLOBAL ? tl_copy_target(a->statement)
+                                                      : tl_copy_source(a->statement);
     tile = emit_tile_in(t, end.symbol, end.space);
     if (!tile || !read_coordinate(t, a->statement, symbol, tile, &c)) return STR("0");
     follow_from(&r, symbol, &c, row, column);

@@ -27,7 +27,8 @@ const atom_product *atom_find_product(str word, tl_type type) {
 const atom_product *atom_narrow_product(const atom_product *atom) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const atom_product *other = &products[i];
-        if (other->type == atom->type && other->m == atom->m && other->n == atom->n && other->k == 8)
+        if (other->type == atom->type && other->m == atom->m && other->n == atom->n &&
+            other->k == 8)
             return other;
     }
     return NULL;

@@ -1,11 +1,13 @@
-/* Copy: every way between global memory, shared memory and registers. Matrices move in lines (16 bytes a
- * lane along the last axis) or, from and to fragments, in pairs of elements; vectors by element.
+/* Copy: every way between global memory, shared memory and registers. Matrices move in lines (16
+ * bytes a lane along the last axis) or, from and to fragments, in pairs of elements; vectors by
+ * element.
  */
 #include "translate/emit.h"
 
 #include <string.h>
 
-/* --- lines ---------------------------------------------------------------------------------------- */
+/* --- lines
+ * ---------------------------------------------------------------------------------------- */
 
 /* A matrix as 16-byte units: which unit a thread moves, and where that is on each side. */
 typedef struct lines {
@@ -13,12 +15,12 @@ typedef struct lines {
     const tl_statement *s;
     layout layout;
     emit_shape shape;
-    bool is_full;          /* every place lies inside the tile */
+    bool is_full;             /* every place lies inside the tile */
     int rows, columns, bytes; /* of the tile, of an element */
-    access_copy access;    /* the shared side */
-    emit_address address;  /* the global side */
+    access_copy access;       /* the shared side */
+    emit_address address;     /* the global side */
     bool has_shared, has_global;
-    bool converts;         /* f32 lines in registers, a 16-bit tensor */
+    bool converts; /* f32 lines in registers, a 16-bit tensor */
 } lines;
 
 static void refuse(emit *t, const tl_statement *s, const char *why) {
@@ -27,8 +29,13 @@ static void refuse(emit *t, const tl_statement *s, const char *why) {
 
 /* The distribution of a copy that has no register tile: that of a tile `as lines`. */
 static bool lines_layout(emit *t, const emit_tile *tile, layout *out) {
-    layout_request r = {.kind = LAYOUT_LINES, .rows = tile->rows, .columns = tile->columns, .warps_down = t->warps,
-                        .warps_across = 1, .element_bytes = tl_type_bytes(tile->type), .warp_rows = true};
+    layout_request r = {.kind = LAYOUT_LINES,
+                        .rows = tile->rows,
+                        .columns = tile->columns,
+                        .warps_down = t->warps,
+                        .warps_across = 1,
+                        .element_bytes = tl_type_bytes(tile->type),
+                        .warp_rows = true};
     if (layout_make(&r, out).status != LAYOUT_OK) return false;
     if (layout_is_full(out)) return true;
     r.warp_rows = false;
@@ -53,9 +60,14 @@ static void set_lines_shape(lines *x) {
 }
 
 /* 'shared' or 'registers' may be NULL. */
-static bool make_lines(lines *x, emit *t, const tl_statement *s, const emit_tile *shared, const emit_tile *registers) {
+static bool make_lines(lines *x, emit *t, const tl_statement *s, const emit_tile *shared,
+                       const emit_tile *registers) {
     const emit_tile *tile = registers ? registers : shared;
-    *x = (lines){.t = t, .s = s, .rows = tile->rows, .columns = tile->columns, .bytes = tl_type_bytes(tile->type)};
+    *x = (lines){.t = t,
+                 .s = s,
+                 .rows = tile->rows,
+                 .columns = tile->columns,
+                 .bytes = tl_type_bytes(tile->type)};
     x->has_shared = shared != NULL;
     x->has_global = s->copy.from == TL_GLOBAL || s->copy.to == TL_GLOBAL;
     if (registers) x->layout = registers->layout;
@@ -76,7 +88,8 @@ static bool make_lines(lines *x, emit *t, const tl_statement *s, const emit_tile
     x->converts = x->address.type != tile->type;
     bool narrow = tl_type_bytes(x->address.type) == 2 && x->address.type != TL_OPEN;
     if (x->converts && !(registers && tile->type == TL_F32 && narrow)) {
-        refuse(t, s, "only f32 lines in registers change their type on the way, to and from 16 bits");
+        refuse(t, s,
+               "only f32 lines in registers change their type on the way, to and from 16 bits");
         return false;
     }
     return true;
@@ -119,10 +132,13 @@ static str unit_pointer(lines *x, const char *name) {
     const emit_address *a = &x->address;
     const emit_shape *s = &x->shape;
     if (!a->row_affine) {
-        return emit_pointer(t, a, place_text(t, "row", s->row_step, "down"), place_text(t, "column", s->column_step, "across"));
+        return emit_pointer(t, a, place_text(t, "row", s->row_step, "down"),
+                            place_text(t, "column", s->column_step, "across"));
     }
     str text = str_from(name);
-    if (s->down > 1) text = emit_format(t, "%.*s + %d * down * %.*s", STR_ARGS(text), s->row_step, STR_ARGS(row_factor(t, a->row_stride)));
+    if (s->down > 1)
+        text = emit_format(t, "%.*s + %d * down * %.*s", STR_ARGS(text), s->row_step,
+                           STR_ARGS(row_factor(t, a->row_stride)));
     if (s->across > 1) text = emit_format(t, "%.*s + %d * across", STR_ARGS(text), s->column_step);
     return text;
 }
@@ -135,19 +151,23 @@ static str unit_shared(lines *x, const char *name) {
     str text = str_from(name), turn = {0};
     if (swizzle > SHARED_UNIT_BYTES) {
         if (s->down > 1 && s->row_step % 8) {
-            turn = a->swizzle_shift ? emit_format(t, "(%d * down & 7) >> %d << 4", s->row_step, a->swizzle_shift)
-                                    : emit_format(t, "(%d * down & 7) << 4", s->row_step);
+            turn = a->swizzle_shift
+                       ? emit_format(t, "(%d * down & 7) >> %d << 4", s->row_step, a->swizzle_shift)
+                       : emit_format(t, "(%d * down & 7) << 4", s->row_step);
         }
         if (s->across > 1 && column_bytes % swizzle) {
             str along = emit_format(t, "(%d * across & %d)", column_bytes, swizzle - 1);
-            turn = turn.length ? emit_format(t, "%.*s ^ %.*s", STR_ARGS(along), STR_ARGS(turn)) : along;
+            turn = turn.length ? emit_format(t, "%.*s ^ %.*s", STR_ARGS(along), STR_ARGS(turn))
+                               : along;
         }
     }
     if (turn.length) text = emit_format(t, "(%.*s ^ %.*s)", STR_ARGS(text), STR_ARGS(turn));
-    if (s->down > 1) text = emit_format(t, "%.*s + %d * down", STR_ARGS(text), s->row_step * a->pitch_bytes);
+    if (s->down > 1)
+        text = emit_format(t, "%.*s + %d * down", STR_ARGS(text), s->row_step * a->pitch_bytes);
     if (s->across > 1) {
         text = swizzle > SHARED_UNIT_BYTES && column_bytes % swizzle
-                   ? emit_format(t, "%.*s + (%d * across & ~%d)", STR_ARGS(text), column_bytes, swizzle - 1)
+                   ? emit_format(t, "%.*s + (%d * across & ~%d)", STR_ARGS(text), column_bytes,
+                                 swizzle - 1)
                    : emit_format(t, "%.*s + %d * across", STR_ARGS(text), column_bytes);
     }
     return text;
@@ -160,7 +180,9 @@ static void check_units(const lines *x) {
     int swizzle = a->swizzle_bytes;
     for (int i = 0; i < s->down * s->across; i++) {
         int line = i / s->across * s->row_step, byte = i % s->across * s->column_step * x->bytes;
-        int turn = swizzle > SHARED_UNIT_BYTES ? (byte & (swizzle - 1)) ^ (((line & 7) >> a->swizzle_shift) << 4) : 0;
+        int turn = swizzle > SHARED_UNIT_BYTES
+                       ? (byte & (swizzle - 1)) ^ (((line & 7) >> a->swizzle_shift) << 4)
+                       : 0;
         int inside = swizzle > SHARED_UNIT_BYTES ? byte & (swizzle - 1) : 0;
         access_step step = access_copy_step(&x->access, i);
         assert(step.xor_bytes == turn);
@@ -180,7 +202,8 @@ static str both(emit *t, str a, str b) {
 /* The unit lies in the tile. */
 static str tile_guard(lines *x) {
     if (x->is_full) return (str){0};
-    return emit_format(x->t, "%.*s < %d", STR_ARGS(place_text(x->t, "row", x->shape.row_step, "down")), x->rows);
+    return emit_format(x->t, "%.*s < %d",
+                       STR_ARGS(place_text(x->t, "row", x->shape.row_step, "down")), x->rows);
 }
 
 /* The unit lies before the ends of the tensor. */
@@ -188,10 +211,13 @@ static str end_guard(lines *x) {
     emit *t = x->t;
     str guard = {0};
     if (!x->address.rows_complete) {
-        guard = emit_format(t, "%.*s < rows_left", STR_ARGS(place_text(t, "row", x->shape.row_step, "down")));
+        guard = emit_format(t, "%.*s < rows_left",
+                            STR_ARGS(place_text(t, "row", x->shape.row_step, "down")));
     }
     if (!x->address.columns_complete) {
-        str columns = emit_format(t, "%.*s < columns_left", STR_ARGS(place_text(t, "column", x->shape.column_step, "across")));
+        str columns =
+            emit_format(t, "%.*s < columns_left",
+                        STR_ARGS(place_text(t, "column", x->shape.column_step, "across")));
         guard = both(t, guard, columns);
     }
     return guard;
@@ -201,7 +227,8 @@ static void declare_rest(lines *x) {
     emit *t = x->t;
     const emit_address *a = &x->address;
     if (!a->rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a->rows_left.text));
-    if (!a->columns_complete) emit_text(t, "const int columns_left = %.*s;", STR_ARGS(a->columns_left.text));
+    if (!a->columns_complete)
+        emit_text(t, "const int columns_left = %.*s;", STR_ARGS(a->columns_left.text));
 }
 
 static bool is_ragged(const lines *x) {
@@ -249,7 +276,8 @@ static str unit_array(lines *x, const emit_tile *registers) {
     emit *t = x->t;
     str name = registers ? registers->name : STR("units");
     if (x->shape.across > 1 || registers) {
-        return emit_format(t, "%.*s[down][%s]", STR_ARGS(name), x->shape.across > 1 ? "across" : "0");
+        return emit_format(t, "%.*s[down][%s]", STR_ARGS(name),
+                           x->shape.across > 1 ? "across" : "0");
     }
     return emit_format(t, "%.*s[down]", STR_ARGS(name));
 }
@@ -263,8 +291,8 @@ static void async_unit(lines *x, bool ragged, void *context) {
         return;
     }
     emit_text(t, "const bool inside = %.*s;", STR_ARGS(end_guard(x)));
-    emit_text(t, "ftl_cp_async_16_or_zero(%.*s, inside ? %.*s : args.%.*s, inside);", STR_ARGS(target),
-              STR_ARGS(source), STR_ARGS(emit_clean(t, x->address.symbol->name)));
+    emit_text(t, "ftl_cp_async_16_or_zero(%.*s, inside ? %.*s : args.%.*s, inside);",
+              STR_ARGS(target), STR_ARGS(source), STR_ARGS(emit_clean(t, x->address.symbol->name)));
 }
 
 static bool is_f32_lines(const lines *x) {
@@ -275,7 +303,8 @@ static void load_unit(lines *x, bool ragged, void *context) {
     const emit_tile *registers = context;
     emit *t = x->t;
     str unit = unit_array(x, registers), source = unit_pointer(x, "source");
-    const char *kind = registers && is_f32_lines(x) ? (registers->type == TL_I32 ? "_i32" : "_f32") : "";
+    const char *kind =
+        registers && is_f32_lines(x) ? (registers->type == TL_I32 ? "_i32" : "_f32") : "";
     str load = emit_format(t, "ftl_load_global_16%s", kind);
     if (x->converts) load = emit_format(t, "ftl_load_global_8_%s", emit_type_word(x->address.type));
     if (!ragged) {
@@ -288,7 +317,8 @@ static void load_unit(lines *x, bool ragged, void *context) {
     t->indent--;
     emit_text(t, "else");
     t->indent++;
-    emit_text(t, "%.*s[0] = %.*s[1] = %.*s[2] = %.*s[3] = 0;", STR_ARGS(unit), STR_ARGS(unit), STR_ARGS(unit), STR_ARGS(unit));
+    emit_text(t, "%.*s[0] = %.*s[1] = %.*s[2] = %.*s[3] = 0;", STR_ARGS(unit), STR_ARGS(unit),
+              STR_ARGS(unit), STR_ARGS(unit));
     t->indent--;
 }
 
@@ -296,20 +326,23 @@ static void put_unit(lines *x, bool ragged, void *context) {
     (void)ragged;
     const emit_tile *registers = context;
     const char *kind = registers && is_f32_lines(x) ? "_f32" : "";
-    emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);", kind, STR_ARGS(unit_shared(x, "target")), STR_ARGS(unit_array(x, registers)));
+    emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);", kind, STR_ARGS(unit_shared(x, "target")),
+              STR_ARGS(unit_array(x, registers)));
 }
 
 static void take_unit(lines *x, bool ragged, void *context) {
     (void)ragged;
     const emit_tile *registers = context;
     const char *kind = registers && is_f32_lines(x) ? "_f32" : "";
-    emit_text(x->t, "ftl_load_shared_16%s(%.*s, %.*s);", kind, STR_ARGS(unit_array(x, registers)), STR_ARGS(unit_shared(x, "source")));
+    emit_text(x->t, "ftl_load_shared_16%s(%.*s, %.*s);", kind, STR_ARGS(unit_array(x, registers)),
+              STR_ARGS(unit_shared(x, "source")));
 }
 
 static void store_unit(lines *x, bool ragged, void *context) {
     const emit_tile *registers = context;
     emit *t = x->t;
-    str unit = registers ? unit_array(x, registers) : STR("unit"), target = unit_pointer(x, "target");
+    str unit = registers ? unit_array(x, registers) : STR("unit"),
+        target = unit_pointer(x, "target");
     const char *kind = registers && is_f32_lines(x) ? "_f32" : "";
     if (ragged) emit_open(t, "if (%.*s) {", STR_ARGS(end_guard(x)));
     if (!registers) {
@@ -317,12 +350,14 @@ static void store_unit(lines *x, bool ragged, void *context) {
         emit_text(t, "ftl_load_shared_16(unit, %.*s);", STR_ARGS(unit_shared(x, "source")));
     }
     str store = emit_format(t, "ftl_store_global_16%s", kind);
-    if (x->converts) store = emit_format(t, "ftl_store_global_8_%s", emit_type_word(x->address.type));
+    if (x->converts)
+        store = emit_format(t, "ftl_store_global_8_%s", emit_type_word(x->address.type));
     emit_text(t, "%.*s(%.*s, %.*s);", STR_ARGS(store), STR_ARGS(target), STR_ARGS(unit));
     if (ragged) emit_close(t);
 }
 
-/* --- the ways of lines -------------------------------------------------------------------------- */
+/* --- the ways of lines --------------------------------------------------------------------------
+ */
 
 static str fill_slot(emit *t, const emit_tile *tile) {
     return tile->stages > 1 ? emit_format(t, "%.*s_fill", STR_ARGS(tile->name)) : tile->name;
@@ -340,7 +375,8 @@ static void global_to_shared(emit *t, const tl_statement *s, const emit_tile *to
     if (s->copy.is_async) {
         for_all_units(&x, async_unit, NULL);
     } else {
-        if (x.shape.across > 1) emit_text(t, "unsigned units[%d][%d][4];", x.shape.down, x.shape.across);
+        if (x.shape.across > 1)
+            emit_text(t, "unsigned units[%d][%d][4];", x.shape.down, x.shape.across);
         else emit_text(t, "unsigned units[%d][4];", x.shape.down);
         for_all_units(&x, load_unit, NULL);
         loop_over_units(&x, false, put_unit, NULL);
@@ -359,7 +395,8 @@ static void global_to_lines(emit *t, const tl_statement *s, const emit_tile *to)
     emit_close(t);
 }
 
-static void lines_to_shared(emit *t, const tl_statement *s, const emit_tile *from, const emit_tile *to) {
+static void lines_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                            const emit_tile *to) {
     lines x;
     if (!make_lines(&x, t, s, to, from)) return;
     check_units(&x);
@@ -370,7 +407,8 @@ static void lines_to_shared(emit *t, const tl_statement *s, const emit_tile *fro
     emit_close(t);
 }
 
-static void shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from, const emit_tile *to) {
+static void shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
+                            const emit_tile *to) {
     lines x;
     if (!make_lines(&x, t, s, from, to)) return;
     check_units(&x);
@@ -405,7 +443,8 @@ static void lines_to_global(emit *t, const tl_statement *s, const emit_tile *fro
     emit_close(t);
 }
 
-/* --- fragments: pairs of elements --------------------------------------------------------------- */
+/* --- fragments: pairs of elements ---------------------------------------------------------------
+ */
 
 static void open_pairs(emit *t, const emit_tile *tile) {
     emit_loop(t, "m16", tile->shape.down);
@@ -419,13 +458,16 @@ static void close_pairs(emit *t) {
 
 /* Both elements of a fragment's pair as one 32-bit register of a 16-bit type. */
 static str packed_pair(emit *t, const emit_tile *tile, tl_type type) {
-    if (tile->is_packed && tile->type == type) return emit_format(t, "%.*s[m16][n8][half]", STR_ARGS(tile->name));
+    if (tile->is_packed && tile->type == type)
+        return emit_format(t, "%.*s[m16][n8][half]", STR_ARGS(tile->name));
     return emit_format(t, "ftl_pack_%s(%.*s, %.*s)", emit_type_word(type),
-                       STR_ARGS(emit_element(t, tile, &tile->shape, 0)), STR_ARGS(emit_element(t, tile, &tile->shape, 1)));
+                       STR_ARGS(emit_element(t, tile, &tile->shape, 0)),
+                       STR_ARGS(emit_element(t, tile, &tile->shape, 1)));
 }
 
 /* Address of a pair in a shared tile. */
-static bool pair_address(emit *t, const tl_statement *s, const emit_tile *registers, const emit_tile *shared, str slot, str *address) {
+static bool pair_address(emit *t, const tl_statement *s, const emit_tile *registers,
+                         const emit_tile *shared, str slot, str *address) {
     int bytes = tl_type_bytes(shared->type), swizzle;
     access_copy access;
     layout_fit fit = access_copy_make(&registers->layout, &shared->store, 2 * bytes, &access);
@@ -443,25 +485,29 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
     int step = 8 * bytes;
     str text = STR("place");
     if (swizzle > SHARED_UNIT_BYTES) {
-        text = emit_format(t, "(place ^ (%d * n8 & %d)) + (%d * n8 & ~%d)", step, swizzle - 1, step, swizzle - 1);
+        text = emit_format(t, "(place ^ (%d * n8 & %d)) + (%d * n8 & ~%d)", step, swizzle - 1, step,
+                           swizzle - 1);
     } else {
         text = emit_format(t, "place + %d * n8", step);
     }
-    *address = emit_format(t, "%.*s + %d * m16 + %d * half", STR_ARGS(text), 16 * access.threads.pitch_bytes,
-                           8 * access.threads.pitch_bytes);
+    *address = emit_format(t, "%.*s + %d * m16 + %d * half", STR_ARGS(text),
+                           16 * access.threads.pitch_bytes, 8 * access.threads.pitch_bytes);
     return true;
 }
 
-static void fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *from, const emit_tile *to) {
+static void fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                                const emit_tile *to) {
     str address;
     emit_open(t, "{");
     if (pair_address(t, s, from, to, fill_slot(t, to), &address)) {
         open_pairs(t, from);
         if (tl_type_bytes(to->type) == 2) {
-            emit_text(t, "ftl_store_shared_4(%.*s, %.*s);", STR_ARGS(address), STR_ARGS(packed_pair(t, from, to->type)));
+            emit_text(t, "ftl_store_shared_4(%.*s, %.*s);", STR_ARGS(address),
+                      STR_ARGS(packed_pair(t, from, to->type)));
         } else {
             emit_text(t, "ftl_store_shared_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(address),
-                      STR_ARGS(emit_element(t, from, &from->shape, 0)), STR_ARGS(emit_element(t, from, &from->shape, 1)));
+                      STR_ARGS(emit_element(t, from, &from->shape, 0)),
+                      STR_ARGS(emit_element(t, from, &from->shape, 1)));
         }
         close_pairs(t);
     }
@@ -475,16 +521,21 @@ static void put_pair(emit *t, const emit_tile *to, tl_type type, str word) {
         return;
     }
     emit_text(t, "const unsigned pair = %.*s;", STR_ARGS(word));
-    emit_text(t, "%.*s = ftl_low_%s(pair);", STR_ARGS(emit_element(t, to, &to->shape, 0)), emit_type_word(type));
-    emit_text(t, "%.*s = ftl_high_%s(pair);", STR_ARGS(emit_element(t, to, &to->shape, 1)), emit_type_word(type));
+    emit_text(t, "%.*s = ftl_low_%s(pair);", STR_ARGS(emit_element(t, to, &to->shape, 0)),
+              emit_type_word(type));
+    emit_text(t, "%.*s = ftl_high_%s(pair);", STR_ARGS(emit_element(t, to, &to->shape, 1)),
+              emit_type_word(type));
 }
 
-static bool ldmatrix_to_fragments(emit *t, const tl_statement *s, const emit_tile *from, const emit_tile *to) {
-    access_operand_request request = {.warps_down = to->layout.spread[1].count, .warps_across = to->layout.spread[0].count};
+static bool ldmatrix_to_fragments(emit *t, const tl_statement *s, const emit_tile *from,
+                                  const emit_tile *to) {
+    access_operand_request request = {.warps_down = to->layout.spread[1].count,
+                                      .warps_across = to->layout.spread[0].count};
     access_operand o;
     bool shares = request.warps_across == 1 || layout_warp_copies(&to->layout) > 1;
     if (!shares || !to->is_packed || from->type != to->type || from->store.by_columns ||
-        access_operand_make(&request, &from->store, &o).status != LAYOUT_OK || !gpu_has(t->gpu, GPU_FEATURE_ldmatrix)) {
+        access_operand_make(&request, &from->store, &o).status != LAYOUT_OK ||
+        !gpu_has(t->gpu, GPU_FEATURE_ldmatrix)) {
         return false;
     }
     (void)s;
@@ -504,16 +555,20 @@ static bool ldmatrix_to_fragments(emit *t, const tl_statement *s, const emit_til
         str k = tail ? emit_format(t, "%d", o.k8 - 1) : STR("2 * k16");
         emit_loop(t, "m16", to->shape.down);
         str at = swizzle > SHARED_UNIT_BYTES
-                     ? emit_format(t, "(source ^ (%.*s * 16 & %d)) + (%.*s * 16 & ~%d)", STR_ARGS(k), swizzle - 1, STR_ARGS(k), swizzle - 1)
+                     ? emit_format(t, "(source ^ (%.*s * 16 & %d)) + (%.*s * 16 & ~%d)",
+                                   STR_ARGS(k), swizzle - 1, STR_ARGS(k), swizzle - 1)
                      : emit_format(t, "source + %.*s * 16", STR_ARGS(k));
         at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * o.threads.pitch_bytes);
         if (tail) {
-            emit_text(t, "ftl_ldmatrix_x2(%.*s[m16][%.*s][0], %.*s[m16][%.*s][1], %.*s);", STR_ARGS(name), STR_ARGS(k),
-                      STR_ARGS(name), STR_ARGS(k), STR_ARGS(at));
+            emit_text(t, "ftl_ldmatrix_x2(%.*s[m16][%.*s][0], %.*s[m16][%.*s][1], %.*s);",
+                      STR_ARGS(name), STR_ARGS(k), STR_ARGS(name), STR_ARGS(k), STR_ARGS(at));
         } else {
-            emit_text(t, "ftl_ldmatrix_x4(%.*s[m16][2 * k16][0], %.*s[m16][2 * k16][1], %.*s[m16][2 * k16 + 1][0],", STR_ARGS(name),
-                      STR_ARGS(name), STR_ARGS(name));
-            emit_text(t, "                %.*s[m16][2 * k16 + 1][1], %.*s);", STR_ARGS(name), STR_ARGS(at));
+            emit_text(t,
+                      "ftl_ldmatrix_x4(%.*s[m16][2 * k16][0], %.*s[m16][2 * k16][1], %.*s[m16][2 * "
+                      "k16 + 1][0],",
+                      STR_ARGS(name), STR_ARGS(name), STR_ARGS(name));
+            emit_text(t, "                %.*s[m16][2 * k16 + 1][1], %.*s);", STR_ARGS(name),
+                      STR_ARGS(at));
         }
         emit_close(t);
         emit_close(t);
@@ -522,7 +577,8 @@ static bool ldmatrix_to_fragments(emit *t, const tl_statement *s, const emit_til
     return true;
 }
 
-static void shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *from, const emit_tile *to) {
+static void shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *from,
+                                const emit_tile *to) {
     if (ldmatrix_to_fragments(t, s, from, to)) return;
     if (str_is(s->copy.atom, "ldmatrix")) {
         refuse(t, s, "ldmatrix fills 16-bit fragments from rows of a shared tile");
@@ -533,9 +589,11 @@ static void shared_to_fragments(emit *t, const tl_statement *s, const emit_tile 
     if (pair_address(t, s, to, from, from->name, &address)) {
         open_pairs(t, to);
         if (tl_type_bytes(from->type) == 2) {
-            put_pair(t, to, from->type, emit_format(t, "ftl_load_shared_4(%.*s)", STR_ARGS(address)));
+            put_pair(t, to, from->type,
+                     emit_format(t, "ftl_load_shared_4(%.*s)", STR_ARGS(address)));
         } else {
-            emit_text(t, "ftl_load_shared_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(emit_element(t, to, &to->shape, 0)),
+            emit_text(t, "ftl_load_shared_f32x2(%.*s, %.*s, %.*s);",
+                      STR_ARGS(emit_element(t, to, &to->shape, 0)),
                       STR_ARGS(emit_element(t, to, &to->shape, 1)), STR_ARGS(address));
         }
         close_pairs(t);
@@ -544,21 +602,26 @@ static void shared_to_fragments(emit *t, const tl_statement *s, const emit_tile 
 }
 
 /* The global side of fragments: opens a block and the loops, and the guard at the ends. */
-static bool open_global_pairs(emit *t, const tl_statement *s, const emit_tile *tile, emit_address *a, bool *guarded) {
+static bool open_global_pairs(emit *t, const tl_statement *s, const emit_tile *tile,
+                              emit_address *a, bool *guarded) {
     if (!emit_address_of(t, s, tile, a)) return false;
     emit_open(t, "{");
     emit_fresh_thread(t);
     emit_declare_own(t, tile);
     if (!a->rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a->rows_left.text));
-    if (!a->columns_complete) emit_text(t, "const int columns_left = %.*s;", STR_ARGS(a->columns_left.text));
+    if (!a->columns_complete)
+        emit_text(t, "const int columns_left = %.*s;", STR_ARGS(a->columns_left.text));
     if (a->row_affine) {
         str pointer = emit_pointer(t, a, tile->own_row, tile->own_column);
         emit_text(t, "%.*smatrix = %.*s;", STR_ARGS(a->pointer_type), STR_ARGS(pointer));
     }
     open_pairs(t, tile);
     str guard = {0};
-    if (!a->rows_complete) guard = emit_format(t, "%.*s + 16 * m16 + 8 * half < rows_left", STR_ARGS(tile->own_row));
-    if (!a->columns_complete) guard = both(t, guard, emit_format(t, "%.*s + 8 * n8 < columns_left", STR_ARGS(tile->own_column)));
+    if (!a->rows_complete)
+        guard = emit_format(t, "%.*s + 16 * m16 + 8 * half < rows_left", STR_ARGS(tile->own_row));
+    if (!a->columns_complete)
+        guard = both(t, guard,
+                     emit_format(t, "%.*s + 8 * n8 < columns_left", STR_ARGS(tile->own_column)));
     *guarded = guard.length > 0;
     if (*guarded) emit_open(t, "if (%.*s) {", STR_ARGS(guard));
     return true;
@@ -566,10 +629,12 @@ static bool open_global_pairs(emit *t, const tl_statement *s, const emit_tile *t
 
 static str pair_pointer(emit *t, const emit_tile *tile, const emit_address *a) {
     if (!a->row_affine) {
-        return emit_pointer(t, a, emit_format(t, "%.*s + 16 * m16 + 8 * half", STR_ARGS(tile->own_row)),
+        return emit_pointer(t, a,
+                            emit_format(t, "%.*s + 16 * m16 + 8 * half", STR_ARGS(tile->own_row)),
                             emit_format(t, "%.*s + 8 * n8", STR_ARGS(tile->own_column)));
     }
-    return emit_format(t, "matrix + (16 * m16 + 8 * half) * %.*s + 8 * n8", STR_ARGS(row_factor(t, a->row_stride)));
+    return emit_format(t, "matrix + (16 * m16 + 8 * half) * %.*s + 8 * n8",
+                       STR_ARGS(row_factor(t, a->row_stride)));
 }
 
 static void fragments_to_global(emit *t, const tl_statement *s, const emit_tile *from) {
@@ -584,9 +649,11 @@ static void fragments_to_global(emit *t, const tl_statement *s, const emit_tile 
         emit_text(t, "ftl_add_global_f32(%.*s, %.*s);", STR_ARGS(pointer), STR_ARGS(low));
         emit_text(t, "ftl_add_global_f32(%.*s + 1, %.*s);", STR_ARGS(pointer), STR_ARGS(high));
     } else if (tl_type_bytes(a.type) == 2) {
-        emit_text(t, "ftl_store_global_4(%.*s, %.*s);", STR_ARGS(pointer), STR_ARGS(packed_pair(t, from, a.type)));
+        emit_text(t, "ftl_store_global_4(%.*s, %.*s);", STR_ARGS(pointer),
+                  STR_ARGS(packed_pair(t, from, a.type)));
     } else {
-        emit_text(t, "ftl_store_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(pointer), STR_ARGS(low), STR_ARGS(high));
+        emit_text(t, "ftl_store_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(pointer), STR_ARGS(low),
+                  STR_ARGS(high));
     }
     if (guarded) emit_close(t);
     close_pairs(t);
@@ -602,7 +669,8 @@ static void global_to_fragments(emit *t, const tl_statement *s, const emit_tile 
     if (tl_type_bytes(a.type) == 2) {
         put_pair(t, to, a.type, emit_format(t, "ftl_load_global_4(%.*s)", STR_ARGS(pointer)));
     } else {
-        emit_text(t, "ftl_load_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(low), STR_ARGS(high), STR_ARGS(pointer));
+        emit_text(t, "ftl_load_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(low), STR_ARGS(high),
+                  STR_ARGS(pointer));
     }
     if (guarded) {
         t->indent--;
@@ -615,12 +683,14 @@ static void global_to_fragments(emit *t, const tl_statement *s, const emit_tile 
     emit_close(t);
 }
 
-/* --- vectors ------------------------------------------------------------------------------------------ */
+/* --- vectors
+ * ------------------------------------------------------------------------------------------ */
 
 static int open_vector(emit *t, const emit_tile *v) {
     const emit_shape *s = &v->shape;
     bool rows = s->part == PART_ROWS;
-    emit_loop(t, rows ? (s->is_lines ? "down" : "m16") : (s->is_lines ? "across" : "n8"), rows ? s->down : s->across);
+    emit_loop(t, rows ? (s->is_lines ? "down" : "m16") : (s->is_lines ? "across" : "n8"),
+              rows ? s->down : s->across);
     if (rows && s->is_lines) return 1;
     emit_loop(t, rows ? "half" : "element", !rows && s->is_lines ? s->elements : 2);
     return 2;
@@ -629,7 +699,8 @@ static int open_vector(emit *t, const emit_tile *v) {
 static str vector_place(emit *t, const emit_tile *v) {
     const emit_shape *s = &v->shape;
     if (s->part == PART_COLUMNS) {
-        return s->is_lines ? emit_format(t, "%.*s + %d * across + element", STR_ARGS(v->own_column), s->column_step)
+        return s->is_lines ? emit_format(t, "%.*s + %d * across + element", STR_ARGS(v->own_column),
+                                         s->column_step)
                            : emit_format(t, "%.*s + 8 * n8 + element", STR_ARGS(v->own_column));
     }
     if (!s->is_lines) return emit_format(t, "%.*s + 16 * m16 + 8 * half", STR_ARGS(v->own_row));
@@ -659,7 +730,8 @@ static str single_holder(emit *t, const emit_tile *v) {
 static str vector_pointer(emit *t, const emit_tile *v, const emit_address *a) {
     str place = vector_place(t, v);
     if (!a->row_affine) return emit_pointer(t, a, place, (str){0});
-    return emit_format(t, "vector + (%.*s) * %.*s", STR_ARGS(place), STR_ARGS(row_factor(t, a->row_stride)));
+    return emit_format(t, "vector + (%.*s) * %.*s", STR_ARGS(place),
+                       STR_ARGS(row_factor(t, a->row_stride)));
 }
 
 static void vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool loads) {
@@ -669,7 +741,8 @@ static void vector_global(emit *t, const tl_statement *s, const emit_tile *v, bo
     emit_fresh_thread(t);
     emit_declare_own(t, v);
     if (!a.rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a.rows_left.text));
-    if (a.row_affine) emit_text(t, "%.*svector = %.*s;", STR_ARGS(a.pointer_type), STR_ARGS(a.base));
+    if (a.row_affine)
+        emit_text(t, "%.*svector = %.*s;", STR_ARGS(a.pointer_type), STR_ARGS(a.base));
     int opened = open_vector(t, v);
     str guard = {0}, element = vector_element(t, v);
     if (!a.rows_complete) guard = emit_format(t, "%.*s < rows_left", STR_ARGS(vector_place(t, v)));
@@ -677,8 +750,12 @@ static void vector_global(emit *t, const tl_statement *s, const emit_tile *v, bo
     const char *type = emit_type_word(a.type);
     if (loads) {
         const char *zero = v->type == TL_I32 ? "0" : "0.0f";
-        if (guard.length) emit_text(t, "%.*s = %.*s ? ftl_load_global_%s(%.*s) : %s;", STR_ARGS(element), STR_ARGS(guard), type, STR_ARGS(pointer), zero);
-        else emit_text(t, "%.*s = ftl_load_global_%s(%.*s);", STR_ARGS(element), type, STR_ARGS(pointer));
+        if (guard.length)
+            emit_text(t, "%.*s = %.*s ? ftl_load_global_%s(%.*s) : %s;", STR_ARGS(element),
+                      STR_ARGS(guard), type, STR_ARGS(pointer), zero);
+        else
+            emit_text(t, "%.*s = ftl_load_global_%s(%.*s);", STR_ARGS(element), type,
+                      STR_ARGS(pointer));
     } else {
         guard = both(t, single_holder(t, v), guard);
         if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));
@@ -686,7 +763,8 @@ static void vector_global(emit *t, const tl_statement *s, const emit_tile *v, bo
             if (a.type != TL_F32) refuse(t, s, "adding into global memory needs f32 there");
             emit_text(t, "ftl_add_global_f32(%.*s, %.*s);", STR_ARGS(pointer), STR_ARGS(element));
         } else {
-            emit_text(t, "ftl_store_global_%s(%.*s, %.*s);", type, STR_ARGS(pointer), STR_ARGS(element));
+            emit_text(t, "ftl_store_global_%s(%.*s, %.*s);", type, STR_ARGS(pointer),
+                      STR_ARGS(element));
         }
         if (guard.length) emit_close(t);
     }
@@ -694,7 +772,8 @@ static void vector_global(emit *t, const tl_statement *s, const emit_tile *v, bo
     emit_close(t);
 }
 
-static void vector_shared(emit *t, const tl_statement *s, const emit_tile *v, const emit_tile *shared, bool loads) {
+static void vector_shared(emit *t, const tl_statement *s, const emit_tile *v,
+                          const emit_tile *shared, bool loads) {
     if (tl_type_bytes(shared->type) != 4 || shared->type != v->type) {
         refuse(t, s, "vectors in shared memory are f32 or i32");
         return;
@@ -706,27 +785,35 @@ static void vector_shared(emit *t, const tl_statement *s, const emit_tile *v, co
     str guard = loads ? (str){0} : single_holder(t, v);
     int opened = open_vector(t, v);
     str slot = loads ? shared->name : fill_slot(t, shared);
-    str address = emit_format(t, "%.*s + 4 * (unsigned)(%.*s)", STR_ARGS(slot), STR_ARGS(vector_place(t, v)));
+    str address =
+        emit_format(t, "%.*s + 4 * (unsigned)(%.*s)", STR_ARGS(slot), STR_ARGS(vector_place(t, v)));
     if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));
-    if (loads) emit_text(t, "%.*s = ftl_load_shared_%s(%.*s);", STR_ARGS(vector_element(t, v)), type, STR_ARGS(address));
-    else emit_text(t, "ftl_store_shared_%s(%.*s, %.*s);", type, STR_ARGS(address), STR_ARGS(vector_element(t, v)));
+    if (loads)
+        emit_text(t, "%.*s = ftl_load_shared_%s(%.*s);", STR_ARGS(vector_element(t, v)), type,
+                  STR_ARGS(address));
+    else
+        emit_text(t, "ftl_store_shared_%s(%.*s, %.*s);", type, STR_ARGS(address),
+                  STR_ARGS(vector_element(t, v)));
     if (guard.length) emit_close(t);
     for (int i = 0; i < opened; i++) emit_close(t);
     emit_close(t);
 }
 
-/* --- which way ------------------------------------------------------------------------------------------ */
+/* --- which way
+ * ------------------------------------------------------------------------------------------ */
 
 static bool atom_fits(emit *t, const tl_statement *s) {
     const tl_copy *c = &s->copy;
     if (c->atom.length) {
         const atom_mover *atom = atom_find_mover(c->atom);
         if (!atom) {
-            emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)), "it is not in the table of atoms");
+            emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                             "it is not in the table of atoms");
             return false;
         }
         if (!gpu_has(t->gpu, atom->feature)) {
-            emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)), "this GPU has no such instruction");
+            emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                             "this GPU has no such instruction");
             return false;
         }
     }
@@ -739,7 +826,9 @@ static bool atom_fits(emit *t, const tl_statement *s) {
 }
 
 static void between(emit *t, const tl_statement *s, const emit_tile *from, const emit_tile *to) {
-    const emit_tile *registers = from && from->space == TL_REGISTER ? from : to && to->space == TL_REGISTER ? to : NULL;
+    const emit_tile *registers = from && from->space == TL_REGISTER ? from
+                                 : to && to->space == TL_REGISTER   ? to
+                                                                    : NULL;
     bool vector = (from && from->is_vector) || (to && to->is_vector);
     bool is_lines = registers && registers->shape.is_lines;
     if (vector && !registers) refuse(t, s, "a vector passes through registers");
@@ -760,10 +849,12 @@ static void between(emit *t, const tl_statement *s, const emit_tile *from, const
 
 void emit_copy(emit *t, const tl_statement *s) {
     tl_end source = tl_copy_source(s), target = tl_copy_target(s);
-    emit_tile *from = s->copy.from == TL_GLOBAL ? NULL : emit_tile_in(t, source.symbol, s->copy.from);
+    emit_tile *from =
+        s->copy.from == TL_GLOBAL ? NULL : emit_tile_in(t, source.symbol, s->copy.from);
     emit_tile *to = s->copy.to == TL_GLOBAL ? NULL : emit_tile_in(t, target.symbol, s->copy.to);
     emit_header(t, s);
-    bool missing = (s->copy.from != TL_GLOBAL && !from) || (s->copy.to != TL_GLOBAL && !to) || (!from && !to);
+    bool missing =
+        (s->copy.from != TL_GLOBAL && !from) || (s->copy.to != TL_GLOBAL && !to) || (!from && !to);
     if (missing) {
         refuse(t, s, "one of its sides has no tile");
         return;

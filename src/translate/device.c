@@ -18,8 +18,9 @@ static str defined_name(str text) {
     for (size_t i = 0; i + 4 < text.length; i++) {
         if (memcmp(text.data + i, "ftl_", 4) != 0) continue;
         size_t end = i;
-        while (end < text.length && (text.data[end] == '_' || (text.data[end] >= 'a' && text.data[end] <= 'z') ||
-                                     (text.data[end] >= '0' && text.data[end] <= '9')))
+        while (end < text.length &&
+               (text.data[end] == '_' || (text.data[end] >= 'a' && text.data[end] <= 'z') ||
+                (text.data[end] >= '0' && text.data[end] <= '9')))
             end++;
         if (end < text.length && text.data[end] == '(') return (str){text.data + i, end - i};
         i = end;
@@ -40,6 +41,20 @@ static void read_paragraphs(emit *t, paragraphs *all) {
             rest = (str){rest.data + used, rest.length - used};
         }
     }
+}
+
+/* A program's kernels may share a file; what an earlier one brought is there already. */
+static bool is_there(const text_buffer *out, str text) {
+    str rest = text_str(out);
+    while (rest.length >= text.length) {
+        const char *found = memchr(rest.data, text.data[0], rest.length);
+        if (!found) return false;
+        rest.length -= (size_t)(found - rest.data);
+        rest.data = found;
+        if (str_starts(rest, text)) return true;
+        rest.data++, rest.length--;
+    }
+    return false;
 }
 
 /* Marks what 'text' names. A wrapper that has another's name as its beginning is told apart by
@@ -77,6 +92,7 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
             }
             if (waits) continue;
             written[i] = true;
+            if (is_there(out, all.items[i].text)) continue;
             text_add(out, all.items[i].text);
             text_add_z(out, "\n");
         }

@@ -1,5 +1,5 @@
-/* Runs of elementwise statements, fused: statements over one layout share one unrolled loop, where each
- * element sees them in order. Statements over other layouts, and those that need a finished
+/* Runs of elementwise statements, fused: statements over one layout share one unrolled loop, where
+ * each element sees them in order. Statements over other layouts, and those that need a finished
  * reduction, go into loops of their own, before or behind as their operands allow.
  */
 #include "translate/emit.h"
@@ -10,12 +10,12 @@ enum { RUN_MAX = 64, READS_MAX = 16 };
 
 typedef struct item {
     const tl_statement *s;
-    const emit_tile *frame;  /* whose elements the loop runs over */
+    const emit_tile *frame; /* whose elements the loop runs over */
     const emit_tile *target;
     const emit_tile *reads[READS_MAX];
     int read_count;
     bool reduces;
-    bool partial;            /* reduces: the target keeps each lane's part */
+    bool partial; /* reduces: the target keeps each lane's part */
     bool is_done;
 } item;
 
@@ -26,10 +26,12 @@ typedef struct run {
 } run;
 
 bool emit_is_elementwise(const tl_statement *s) {
-    return s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM && s->compute.operation != TL_SOFTMAX;
+    return s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM &&
+           s->compute.operation != TL_SOFTMAX;
 }
 
-/* --- what a statement touches -------------------------------------------------------------------- */
+/* --- what a statement touches --------------------------------------------------------------------
+ */
 
 static void note_read(item *x, const emit_tile *tile) {
     if (tile && x->read_count < READS_MAX) x->reads[x->read_count++] = tile;
@@ -55,19 +57,23 @@ static bool same_frame(const emit_tile *a, const emit_tile *b) {
 static bool fits_frame(const emit_tile *tile, const emit_tile *frame) {
     if (tile->shape.part == frame->shape.part) return same_frame(tile, frame);
     if (frame->shape.part != PART_WHOLE) return false;
-    layout vector = layout_vector(&frame->layout, tile->shape.part == PART_ROWS ? LAYOUT_ROWS : LAYOUT_COLUMNS);
+    layout vector =
+        layout_vector(&frame->layout, tile->shape.part == PART_ROWS ? LAYOUT_ROWS : LAYOUT_COLUMNS);
     return layout_equal(&vector, &tile->layout);
 }
 
 static bool refuse(emit *t, const tl_statement *s, const char *why) {
-    emit_unsupported(t, s->range, emit_format(t, "Compute %s", tl_operation_name(s->compute.operation)), "%s", why);
+    emit_unsupported(t, s->range,
+                     emit_format(t, "Compute %s", tl_operation_name(s->compute.operation)), "%s",
+                     why);
     return false;
 }
 
 static bool make_item(emit *t, const tl_statement *s, item *x) {
     const tl_compute *c = &s->compute;
     *x = (item){.s = s, .target = emit_target_of(t, s), .reduces = is_reduction(c)};
-    if (!x->target || x->target->space != TL_REGISTER) return refuse(t, s, "its target is a register tile");
+    if (!x->target || x->target->space != TL_REGISTER)
+        return refuse(t, s, "its target is a register tile");
     for (int i = 0; i < c->operand_count; i++) note_reads(t, x, c->operands[i].value);
     note_reads(t, x, c->condition);
     if (c->target_kind == TL_ACCUMULATE || c->operation == TL_MASK) note_read(x, x->target);
@@ -75,7 +81,8 @@ static bool make_item(emit *t, const tl_statement *s, item *x) {
     if (x->reduces) {
         x->frame = emit_tile_of(t, c->operands[0].value);
         x->partial = emit_tile_partial_at(t, s, x->target);
-        if (!x->frame || x->frame->is_vector || x->target->shape.part != PART_ROWS || c->operands[0].is_transposed) {
+        if (!x->frame || x->frame->is_vector || x->target->shape.part != PART_ROWS ||
+            c->operands[0].is_transposed) {
             return refuse(t, s, "only matrices are reduced, along their rows");
         }
         if (c->operation == TL_ROW_ARG_MAX) return refuse(t, s, "there is no form for it yet");
@@ -100,7 +107,8 @@ static bool make_item(emit *t, const tl_statement *s, item *x) {
     return true;
 }
 
-/* --- order ------------------------------------------------------------------------------------------ */
+/* --- order
+ * ------------------------------------------------------------------------------------------ */
 
 static bool reads_tile(const item *x, const emit_tile *tile) {
     for (int i = 0; i < x->read_count; i++) {
@@ -141,7 +149,8 @@ static bool may_join(const run *r, const int *group, int count, int j) {
     return true;
 }
 
-/* --- values ------------------------------------------------------------------------------------------- */
+/* --- values
+ * ------------------------------------------------------------------------------------------- */
 
 static str index_at(emit *t, str name) {
     return emit_format(t, "%.*s_at", STR_ARGS(name));
@@ -167,10 +176,12 @@ static str row_offset(emit *t, const emit_shape *s) {
 
 static str column_offset(emit *t, const emit_shape *s, int e) {
     if (s->part == PART_COLUMNS) {
-        return s->is_lines ? emit_format(t, "%d * across + element", s->column_step) : STR("8 * n8 + element");
+        return s->is_lines ? emit_format(t, "%d * across + element", s->column_step)
+                           : STR("8 * n8 + element");
     }
     if (!s->is_lines) return e ? STR("8 * n8 + 1") : STR("8 * n8");
-    return emit_format(t, e ? "%d * across + 2 * half + 1" : "%d * across + 2 * half", s->column_step);
+    return emit_format(t, e ? "%d * across + 2 * half + 1" : "%d * across + 2 * half",
+                       s->column_step);
 }
 
 static bool statement_uses(const tl_statement *s, str index) {
@@ -187,7 +198,9 @@ static void index_names(const item *x, str names[2]) {
     const tl_tile *tile = x->frame->tile;
     bool columns = x->frame->shape.part == PART_COLUMNS;
     names[0] = columns || tile->axis_count < 1 ? (str){0} : tile->axes[0].index;
-    names[1] = columns ? tile->axes[0].index : tile->axis_count > 1 ? tile->axes[1].index : (str){0};
+    names[1] = columns                ? tile->axes[0].index
+               : tile->axis_count > 1 ? tile->axes[1].index
+                                      : (str){0};
 }
 
 static bool uses_places(const item *x) {
@@ -205,7 +218,8 @@ static void declare_first(emit *t, const item *x) {
         str own = i ? x->frame->own_column : x->frame->own_row;
         str first = index_first(t, names[i], x->s);
         if (emit_is_wide(origin)) {
-            origin = emit_named(emit_format(t, "(int)(%.*s)", STR_ARGS(origin.text)), 0, EMIT_SIZE_MAX);
+            origin =
+                emit_named(emit_format(t, "(int)(%.*s)", STR_ARGS(origin.text)), 0, EMIT_SIZE_MAX);
         }
         emit_value sum = emit_sum(t, origin, emit_named(own, 0, INT16_MAX));
         emit_text(t, "const int %.*s = %.*s;", STR_ARGS(first), STR_ARGS(sum.text));
@@ -219,7 +233,8 @@ static void declare_at(emit *t, const item *x) {
         if (!statement_uses(x->s, names[i])) continue;
         str offset = i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
         str at = index_at(t, names[i]), first = index_first(t, names[i], x->s);
-        emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first), STR_ARGS(offset));
+        emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
+                     STR_ARGS(offset));
     }
 }
 
@@ -233,7 +248,8 @@ static emit_scope element_scope(emit *t, const item *x, int e, emit_index indice
         if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, 1));
         indices[i] = (emit_index){names[i], v};
     }
-    return (emit_scope){.indices = indices, .index_count = 2, .frame = &x->frame->shape, .element = e};
+    return (emit_scope){
+        .indices = indices, .index_count = 2, .frame = &x->frame->shape, .element = e};
 }
 
 static emit_value operand_value(emit *t, const item *x, int operand, int e) {
@@ -246,13 +262,24 @@ static emit_value operand_value(emit *t, const item *x, int operand, int e) {
 
 static str operation_text(emit *t, const item *x, const emit_value *v, int count) {
     const tl_compute *c = &x->s->compute;
-    static const char *const wrappers[] = {
-        [TL_EXP] = "ftl_exp", [TL_EXP2] = "ftl_exp2", [TL_LOG] = "ftl_log", [TL_LOG2] = "ftl_log2",
-        [TL_TANH] = "ftl_tanh", [TL_ERF] = "ftl_erf", [TL_SQRT] = "ftl_sqrt", [TL_RSQRT] = "ftl_rsqrt",
-        [TL_RECIPROCAL] = "ftl_reciprocal", [TL_ABS] = "ftl_abs", [TL_ADD] = "ftl_add",
-        [TL_SUBTRACT] = "ftl_subtract", [TL_MULTIPLY] = "ftl_multiply", [TL_DIVIDE] = "ftl_divide",
-        [TL_MAX] = "ftl_max", [TL_MIN] = "ftl_min", [TL_MULTIPLY_ADD] = "ftl_multiply_add",
-        [TL_OPERATION_UNKNOWN] = NULL};
+    static const char *const wrappers[] = {[TL_EXP] = "ftl_exp",
+                                           [TL_EXP2] = "ftl_exp2",
+                                           [TL_LOG] = "ftl_log",
+                                           [TL_LOG2] = "ftl_log2",
+                                           [TL_TANH] = "ftl_tanh",
+                                           [TL_ERF] = "ftl_erf",
+                                           [TL_SQRT] = "ftl_sqrt",
+                                           [TL_RSQRT] = "ftl_rsqrt",
+                                           [TL_RECIPROCAL] = "ftl_reciprocal",
+                                           [TL_ABS] = "ftl_abs",
+                                           [TL_ADD] = "ftl_add",
+                                           [TL_SUBTRACT] = "ftl_subtract",
+                                           [TL_MULTIPLY] = "ftl_multiply",
+                                           [TL_DIVIDE] = "ftl_divide",
+                                           [TL_MAX] = "ftl_max",
+                                           [TL_MIN] = "ftl_min",
+                                           [TL_MULTIPLY_ADD] = "ftl_multiply_add",
+                                           [TL_OPERATION_UNKNOWN] = NULL};
     const char *wrapper = wrappers[c->operation];
     str text[3];
     for (int i = 0; i < count; i++) text[i] = emit_real(t, v[i]);
@@ -262,8 +289,10 @@ static str operation_text(emit *t, const item *x, const emit_value *v, int count
         return STR("0.0f");
     }
     if (count == 1) return emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(text[0]));
-    if (count == 2) return emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]));
-    return emit_format(t, "%s(%.*s, %.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]), STR_ARGS(text[2]));
+    if (count == 2)
+        return emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]));
+    return emit_format(t, "%s(%.*s, %.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]),
+                       STR_ARGS(text[2]));
 }
 
 /* Integer tiles: the few operations that mean something there. */
@@ -276,16 +305,18 @@ static str integer_text(emit *t, const item *x, const emit_value *v, int count) 
     case TL_MULTIPLY: return emit_product(t, v[0], v[1]).text;
     case TL_MAX:
     case TL_MIN:
-        return emit_format(t, "ftl_%s_integer(%.*s, %.*s)", x->s->compute.operation == TL_MAX ? "max" : "min",
-                           STR_ARGS(v[0].text), STR_ARGS(v[count - 1].text));
+        return emit_format(t, "ftl_%s_integer(%.*s, %.*s)",
+                           x->s->compute.operation == TL_MAX ? "max" : "min", STR_ARGS(v[0].text),
+                           STR_ARGS(v[count - 1].text));
     default: refuse(t, x->s, "there is no form for it on integers"); return STR("0");
     }
 }
 
-/* --- masks ------------------------------------------------------------------------------------------ */
+/* --- masks
+ * ------------------------------------------------------------------------------------------ */
 
-/* A comparison that is affine in the column index, with factor 1 or -1: then each row has one limit for
- * the columns, and an element takes one comparison of a constant with it.
+/* A comparison that is affine in the column index, with factor 1 or -1: then each row has one limit
+ * for the columns, and an element takes one comparison of a constant with it.
  */
 typedef struct limit {
     const tl_expr *test;
@@ -325,7 +356,7 @@ static bool has_table_or_tile(emit *t, const tl_expr *e) {
 static void find_limits(emit *t, mask *m, const tl_expr *e) {
     if (e->kind == TL_NOT) find_limits(t, m, e->left);
     if (e->kind != TL_BINARY) return;
-    if (e->operator == TL_AND || e->operator == TL_OR) {
+    if (e->operator== TL_AND || e->operator== TL_OR) {
         find_limits(t, m, e->left);
         find_limits(t, m, e->right);
         return;
@@ -333,26 +364,31 @@ static void find_limits(emit *t, mask *m, const tl_expr *e) {
     str names[2];
     index_names(m->x, names);
     int64_t left, right;
-    if (m->count == LIMITS_MAX || !names[1].length || has_table_or_tile(t, e) || tl_expr_is_real(e->left) ||
-        tl_expr_is_real(e->right) || !emit_coefficient(e->left, names[1], &left) ||
-        !emit_coefficient(e->right, names[1], &right) || (left - right != 1 && left - right != -1)) {
+    if (m->count == LIMITS_MAX || !names[1].length || has_table_or_tile(t, e) ||
+        tl_expr_is_real(e->left) || tl_expr_is_real(e->right) ||
+        !emit_coefficient(e->left, names[1], &left) ||
+        !emit_coefficient(e->right, names[1], &right) ||
+        (left - right != 1 && left - right != -1)) {
         return;
     }
     limit *l = &m->limits[m->count++];
     bool forward = left - right == 1;
     l->test = e;
-    l->operator = forward ? e->operator : flipped(e->operator);
+    l->operator= forward ? e->operator: flipped(e->operator);
     l->by_row = emit_uses_index(e, names[0]);
     l->name = emit_format(t, "limit_%d", ++t->statement_number);
     emit_index indices[2] = {
-        {names[0], emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0], m->x->s)),
-                                          STR_ARGS(row_offset(t, &m->x->frame->shape))), 0, EMIT_SIZE_MAX)},
+        {names[0],
+         emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0], m->x->s)),
+                                STR_ARGS(row_offset(t, &m->x->frame->shape))),
+                    0, EMIT_SIZE_MAX)},
         {names[1], emit_named(index_first(t, names[1], m->x->s), 0, EMIT_SIZE_MAX)}};
     emit_scope scope = {.indices = indices, .index_count = 2};
     emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
     emit_value v = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
     if (emit_is_wide(v)) {
-        v.text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)", STR_ARGS(v.text), INT_MAX, INT_MAX);
+        v.text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)",
+                             STR_ARGS(v.text), INT_MAX, INT_MAX);
     }
     const emit_shape *s = &m->x->frame->shape;
     if (!l->by_row) {
@@ -362,14 +398,16 @@ static void find_limits(emit *t, mask *m, const tl_expr *e) {
     emit_text(t, "int %.*s[%d]%s;", STR_ARGS(l->name), s->down, s->is_lines ? "" : "[2]");
     emit_loop(t, s->is_lines ? "down" : "m16", s->down);
     if (!s->is_lines) emit_loop(t, "half", 2);
-    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(l->name), s->is_lines ? "[down]" : "[m16][half]", STR_ARGS(v.text));
+    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(l->name), s->is_lines ? "[down]" : "[m16][half]",
+              STR_ARGS(v.text));
     if (!s->is_lines) emit_close(t);
     emit_close(t);
 }
 
 static str condition_text(emit *t, const mask *m, const tl_expr *e, int element) {
-    static const char *const signs[] = {[TL_LESS] = "<",  [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
-                                        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==", [TL_NOT_EQUAL] = "!="};
+    static const char *const signs[] = {
+        [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
+        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==",      [TL_NOT_EQUAL] = "!="};
     const emit_shape *s = &m->x->frame->shape;
     for (int i = 0; i < m->count; i++) {
         const limit *l = &m->limits[i];
@@ -378,17 +416,20 @@ static str condition_text(emit *t, const mask *m, const tl_expr *e, int element)
         return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column_offset(t, s, element)), signs[l->operator],
                            STR_ARGS(l->name), at);
     }
-    if (e->kind == TL_NOT) return emit_format(t, "!(%.*s)", STR_ARGS(condition_text(t, m, e->left, element)));
-    if (e->kind == TL_BINARY && (e->operator == TL_AND || e->operator == TL_OR)) {
+    if (e->kind == TL_NOT)
+        return emit_format(t, "!(%.*s)", STR_ARGS(condition_text(t, m, e->left, element)));
+    if (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)) {
         str a = condition_text(t, m, e->left, element), b = condition_text(t, m, e->right, element);
-        return emit_format(t, "(%.*s) %s (%.*s)", STR_ARGS(a), e->operator == TL_AND ? "&&" : "||", STR_ARGS(b));
+        return emit_format(t, "(%.*s) %s (%.*s)", STR_ARGS(a), e->operator== TL_AND ? "&&" : "||",
+                           STR_ARGS(b));
     }
     emit_index indices[2];
     emit_scope scope = element_scope(t, m->x, element, indices);
     return emit_expression(t, e, &scope).text;
 }
 
-/* --- one statement on the two elements of a pair (or the one of a vector) ------------------------- */
+/* --- one statement on the two elements of a pair (or the one of a vector)
+ * ------------------------- */
 
 static str new_value(emit *t, const item *x, const mask *m, int e) {
     const tl_compute *c = &x->s->compute;
@@ -404,20 +445,23 @@ static str new_value(emit *t, const item *x, const mask *m, int e) {
     if (x->target->type == TL_I32) return integer_text(t, x, v, c->operand_count);
     str text = operation_text(t, x, v, c->operand_count);
     if (c->target_kind != TL_ACCUMULATE) return text;
-    return emit_format(t, "ftl_add(%.*s, %.*s)", STR_ARGS(emit_element(t, x->target, &x->frame->shape, e)),
-                       STR_ARGS(text));
+    return emit_format(t, "ftl_add(%.*s, %.*s)",
+                       STR_ARGS(emit_element(t, x->target, &x->frame->shape, e)), STR_ARGS(text));
 }
 
 static void reduce_pair(emit *t, const item *x) {
-    /* A sum takes one element after the other: added up in pairs first, the pairs would wait in registers. */
+    /* A sum takes one element after the other: added up in pairs first, the pairs would wait in
+     * registers. */
     str a = emit_real(t, operand_value(t, x, 0, 0)), b = emit_real(t, operand_value(t, x, 0, 1));
     str to = emit_element(t, x->target, &x->frame->shape, 0);
     if (x->s->compute.operation == TL_ROW_MAX) {
-        emit_text(t, "%.*s = ftl_max(%.*s, ftl_max(%.*s, %.*s));", STR_ARGS(to), STR_ARGS(to), STR_ARGS(a), STR_ARGS(b));
+        emit_text(t, "%.*s = ftl_max(%.*s, ftl_max(%.*s, %.*s));", STR_ARGS(to), STR_ARGS(to),
+                  STR_ARGS(a), STR_ARGS(b));
         return;
     }
     if (!x->partial) to = emit_format(t, "sum_of_%.*s", STR_ARGS(to));
-    emit_text(t, "%.*s = ftl_add(ftl_add(%.*s, %.*s), %.*s);", STR_ARGS(to), STR_ARGS(to), STR_ARGS(a), STR_ARGS(b));
+    emit_text(t, "%.*s = ftl_add(ftl_add(%.*s, %.*s), %.*s);", STR_ARGS(to), STR_ARGS(to),
+              STR_ARGS(a), STR_ARGS(b));
 }
 
 static void statement_on_pair(emit *t, const item *x, const mask *m) {
@@ -428,9 +472,11 @@ static void statement_on_pair(emit *t, const item *x, const mask *m) {
     }
     const emit_tile *to = x->target;
     if (to->is_packed) {
-        const char *down = to->shape.is_lines ? "down" : "m16", *across = to->shape.is_lines ? "across" : "n8";
-        emit_text(t, "%.*s[%s][%s][half] = ftl_pack_%s(%.*s, %.*s);", STR_ARGS(to->name), down, across,
-                  emit_type_word(to->type), STR_ARGS(new_value(t, x, m, 0)), STR_ARGS(new_value(t, x, m, 1)));
+        const char *down = to->shape.is_lines ? "down" : "m16",
+                   *across = to->shape.is_lines ? "across" : "n8";
+        emit_text(t, "%.*s[%s][%s][half] = ftl_pack_%s(%.*s, %.*s);", STR_ARGS(to->name), down,
+                  across, emit_type_word(to->type), STR_ARGS(new_value(t, x, m, 0)),
+                  STR_ARGS(new_value(t, x, m, 1)));
         return;
     }
     int elements = x->frame->shape.part == PART_WHOLE ? 2 : 1;
@@ -441,11 +487,13 @@ static void statement_on_pair(emit *t, const item *x, const mask *m) {
         if (to->is_vector && tl_type_bytes(to->type) == 2) {
             text = emit_format(t, "ftl_round_%s(%.*s)", emit_type_word(to->type), STR_ARGS(text));
         }
-        emit_text(t, "%.*s = %.*s;", STR_ARGS(emit_element(t, to, &x->frame->shape, e)), STR_ARGS(text));
+        emit_text(t, "%.*s = %.*s;", STR_ARGS(emit_element(t, to, &x->frame->shape, e)),
+                  STR_ARGS(text));
     }
 }
 
-/* --- loops ---------------------------------------------------------------------------------------------- */
+/* --- loops
+ * ---------------------------------------------------------------------------------------------- */
 
 static int open_frame(emit *t, const emit_shape *s) {
     const char *down = s->is_lines ? "down" : "m16", *across = s->is_lines ? "across" : "n8";
@@ -470,27 +518,31 @@ static emit_shape rows_of(const emit_shape *s) {
 
 /* What a reduction starts from. */
 static void start_reduction(emit *t, const item *x) {
-    bool gets = x->s->compute.target_kind != TL_ACCUMULATE, max = x->s->compute.operation == TL_ROW_MAX;
+    bool gets = x->s->compute.target_kind != TL_ACCUMULATE,
+         max = x->s->compute.operation == TL_ROW_MAX;
     bool whole_sum = !max && !x->partial;
     if (whole_sum) {
         const emit_shape *s = &x->target->shape;
-        emit_text(t, "float sum_of_%.*s[%d]%s;", STR_ARGS(x->target->name), s->down, s->is_lines ? "" : "[2]");
+        emit_text(t, "float sum_of_%.*s[%d]%s;", STR_ARGS(x->target->name), s->down,
+                  s->is_lines ? "" : "[2]");
     }
     if (!gets && !whole_sum) return;
     emit_shape rows = rows_of(&x->frame->shape);
     int opened = open_frame(t, &rows);
     str to = emit_element(t, x->target, &rows, 0);
-    emit_text(t, "%s%.*s = %s;", whole_sum ? "sum_of_" : "", STR_ARGS(to), max ? "-ftl_infinity()" : "0.0f");
+    emit_text(t, "%s%.*s = %s;", whole_sum ? "sum_of_" : "", STR_ARGS(to),
+              max ? "-ftl_infinity()" : "0.0f");
     close_frame(t, opened);
 }
 
 /* Puts the lanes' parts together: shuffles among the lanes that share a row. */
-static void combine_lanes(emit *t, const emit_tile *vector, const char *prefix, bool max, const emit_shape *rows) {
+static void combine_lanes(emit *t, const emit_tile *vector, const char *prefix, bool max,
+                          const emit_shape *rows) {
     int masks[LAYOUT_LANE_BITS], count = layout_lane_copies(&vector->layout, masks);
     str to = emit_format(t, "%s%.*s", prefix, STR_ARGS(emit_element(t, vector, rows, 0)));
     for (int i = 0; i < count; i++) {
-        emit_text(t, "%.*s = %s(%.*s, ftl_exchange(%.*s, %d));", STR_ARGS(to), max ? "ftl_max" : "ftl_add",
-                  STR_ARGS(to), STR_ARGS(to), masks[i]);
+        emit_text(t, "%.*s = %s(%.*s, ftl_exchange(%.*s, %d));", STR_ARGS(to),
+                  max ? "ftl_max" : "ftl_add", STR_ARGS(to), STR_ARGS(to), masks[i]);
     }
 }
 
@@ -504,7 +556,9 @@ static void finish_reduction(emit *t, const item *x) {
         str to = emit_element(t, x->target, &rows, 0);
         bool gets = x->s->compute.target_kind != TL_ACCUMULATE;
         if (gets) emit_text(t, "%.*s = sum_of_%.*s;", STR_ARGS(to), STR_ARGS(to));
-        else emit_text(t, "%.*s = ftl_add(%.*s, sum_of_%.*s);", STR_ARGS(to), STR_ARGS(to), STR_ARGS(to));
+        else
+            emit_text(t, "%.*s = ftl_add(%.*s, sum_of_%.*s);", STR_ARGS(to), STR_ARGS(to),
+                      STR_ARGS(to));
     }
     close_frame(t, opened);
 }
@@ -577,7 +631,8 @@ const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first) {
     return s;
 }
 
-/* --- what else works on elements --------------------------------------------------------------------- */
+/* --- what else works on elements
+ * --------------------------------------------------------------------- */
 
 void emit_reshape(emit *t, const tl_statement *s) {
     emit_tile *tile = emit_tile_of(t, s->reshape.what);
@@ -587,14 +642,17 @@ void emit_reshape(emit *t, const tl_statement *s) {
         return;
     }
     const tl_layout *from = &s->reshape.from, *to = &s->reshape.to;
-    if (from->is_partial && !to->is_partial && from->kind == to->kind && tile->shape.part == PART_ROWS) {
+    if (from->is_partial && !to->is_partial && from->kind == to->kind &&
+        tile->shape.part == PART_ROWS) {
         int opened = open_frame(t, &tile->shape);
         combine_lanes(t, tile, "", false, &tile->shape);
         close_frame(t, opened);
         return;
     }
-    bool fragments = (from->kind == TL_MMA_C || from->kind == TL_MMA_A) && (to->kind == TL_MMA_C || to->kind == TL_MMA_A);
-    if (fragments && tile->is_packed && layout_warp_copies(&tile->layout) == 1 && !to->is_permuted) {
+    bool fragments = (from->kind == TL_MMA_C || from->kind == TL_MMA_A) &&
+                     (to->kind == TL_MMA_C || to->kind == TL_MMA_A);
+    if (fragments && tile->is_packed && layout_warp_copies(&tile->layout) == 1 &&
+        !to->is_permuted) {
         emit_text(t, "// (the same registers)");
         return;
     }

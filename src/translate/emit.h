@@ -1,7 +1,7 @@
 /* Inside the translator: what all of its files share.
  *
- * The text grows as a list of lines. A line may declare a name; when the text is put together such a
- * line is dropped if nothing behind it uses the name, so declarations can be written generously.
+ * The text grows as a list of lines. A line may declare a name; when the text is put together such
+ * a line is dropped if nothing behind it uses the name, so declarations can be written generously.
  */
 #ifndef FLASHTL_TRANSLATE_EMIT_H
 #define FLASHTL_TRANSLATE_EMIT_H
@@ -22,7 +22,8 @@ enum {
     EMIT_SIZE_MAX = 536870911,
 };
 
-/* --- tiles -------------------------------------------------------------------------------------- */
+/* --- tiles --------------------------------------------------------------------------------------
+ */
 
 /* What part of a two-axis shape a register tile is. */
 typedef enum emit_part { PART_WHOLE, PART_ROWS, PART_COLUMNS } emit_part;
@@ -36,8 +37,8 @@ typedef struct emit_shape {
     bool is_lines;
     emit_part part;
     int down, across;
-    int elements;   /* lines: of 16 bytes: 4 or 8 */
-    int row_step;   /* rows from one 'down' to the next */
+    int elements; /* lines: of 16 bytes: 4 or 8 */
+    int row_step; /* rows from one 'down' to the next */
     int column_step;
 } emit_shape;
 
@@ -51,10 +52,10 @@ struct emit_tile {
     int rows, columns; /* a vector: columns 1 */
     bool is_vector;
     /* register */
-    layout layout;      /* of a vector: the vector's */
+    layout layout; /* of a vector: the vector's */
     emit_shape shape;
-    bool is_packed;     /* two 16-bit elements a register */
-    bool is_partial;    /* as allocated */
+    bool is_packed;          /* two 16-bit elements a register */
+    bool is_partial;         /* as allocated */
     str own_row, own_column; /* names of this thread's place in the tile */
     /* shared */
     shared_layout store;
@@ -62,10 +63,11 @@ struct emit_tile {
     int stages;
     bool by_mbarrier;
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
-    emit_tile *base;    /* its place is that of this one (in place of) */
+    emit_tile *base;                   /* its place is that of this one (in place of) */
 };
 
-/* --- views: where the elements of a tensor or view lie ------------------------------------------- */
+/* --- views: where the elements of a tensor or view lie -------------------------------------------
+ */
 
 /* A value in the text: integer with bounds, or real. */
 typedef struct emit_value {
@@ -88,7 +90,8 @@ typedef struct emit_scope {
     int element;             /* of a pair: 0 or 1 */
 } emit_scope;
 
-/* --- the translation ------------------------------------------------------------------------------ */
+/* --- the translation
+ * ------------------------------------------------------------------------------ */
 
 typedef struct emit_line {
     str text;
@@ -120,7 +123,7 @@ typedef struct emit {
     int64_t shared_bytes;
     int blocks_per_sm;
     int array_registers;
-    int waits_pending;  /* strongest group wait of the run of Waits so far; INT_MAX: none */
+    int waits_pending; /* strongest group wait of the run of Waits so far; INT_MAX: none */
     int statement_number;
 
     ftl_plan *plan;
@@ -134,10 +137,10 @@ void emit_declare(emit *t, str declares, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void emit_open(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void emit_close(emit *t);
-void emit_header(emit *t, const tl_statement *s); /* the statement as a comment */
+void emit_header(emit *t, const tl_statement *s);         /* the statement as a comment */
 void emit_loop(emit *t, const char *variable, int count); /* unrolled; opens a block */
-void emit_write(emit *t, text_buffer *out);       /* the kept lines */
-bool emit_mentions(str text, str name);           /* as a whole word */
+void emit_write(emit *t, text_buffer *out);               /* the kept lines */
+bool emit_mentions(str text, str name);                   /* as a whole word */
 void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -153,7 +156,7 @@ emit_value emit_named(str name, int64_t low, int64_t high);
 emit_value emit_sum(emit *t, emit_value a, emit_value b);
 emit_value emit_difference(emit *t, emit_value a, emit_value b);
 emit_value emit_product(emit *t, emit_value a, emit_value b);
-str emit_real(emit *t, emit_value v);      /* as a float */
+str emit_real(emit *t, emit_value v);                   /* as a float */
 str emit_within(emit *t, emit_value v, int precedence); /* parenthesised where needed */
 str emit_float(emit *t, double value);
 bool emit_is_wide(emit_value v);
@@ -172,13 +175,13 @@ str emit_clean(emit *t, str name); /* no word of C++ or of the text's own */
 void emit_make_tiles(emit *t);
 void emit_declare_shared(emit *t);
 void emit_declare_register(emit *t, const tl_statement *allocation);
-/* In a block of its own: this thread's number, read anew, so that nothing made from it occupies registers
- * through the loops in between; and its place in a layout.
+/* In a block of its own: this thread's number, read anew, so that nothing made from it occupies
+ * registers through the loops in between; and its place in a layout.
  */
 void emit_fresh_thread(emit *t);
 void emit_declare_place(emit *t, const layout *l, str row, str column);
 void emit_declare_own(emit *t, const emit_tile *tile);
-emit_tile *emit_tile_of(emit *t, const tl_expr *name);       /* NULL when it is none */
+emit_tile *emit_tile_of(emit *t, const tl_expr *name); /* NULL when it is none */
 emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
 emit_tile *emit_target_of(emit *t, const tl_statement *compute);
 str emit_array_type(const emit_tile *tile);
@@ -202,8 +205,8 @@ typedef struct emit_address {
     bool row_affine; /* element (row, column) is base + row*row_stride + column */
     str row_stride;  /* text, elements */
     tl_type type;
-    str pointer_type; /* "const unsigned short *" */
-    emit_value rows_left, columns_left; /* from the tile's origin to the axis' end */
+    str pointer_type;                     /* "const unsigned short *" */
+    emit_value rows_left, columns_left;   /* from the tile's origin to the axis' end */
     bool rows_complete, columns_complete; /* known to be at least the tile's */
     const tl_symbol *symbol;
     const tl_statement *statement;
@@ -216,7 +219,8 @@ str emit_pointer(emit *t, const emit_address *a, str row, str column);
 void emit_block(emit *t, const tl_block *block);
 void emit_copy(emit *t, const tl_statement *s);
 void emit_product_statement(emit *t, const tl_statement *s);
-const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first); /* the one behind it */
+const tl_statement *emit_elementwise_run(emit *t,
+                                         const tl_statement *first); /* the one behind it */
 void emit_reshape(emit *t, const tl_statement *s);
 bool emit_is_elementwise(const tl_statement *s);
 str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and computes the flag */
@@ -224,7 +228,8 @@ void emit_wait(emit *t, const tl_statement *s);
 void emit_release(emit *t, const tl_statement *s);
 void emit_barrier_before(emit *t, const tl_statement *s);
 void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
-/* Copies of this shared tile in lines: does each warp move its own consecutive share of the rows? */
+/* Copies of this shared tile in lines: does each warp move its own consecutive share of the rows?
+ */
 bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile);
 /* The expressions for a tile's own address in shared memory, see layout/access.h. */
 str emit_own_address(emit *t, const access_threads *threads);

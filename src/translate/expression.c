@@ -1,5 +1,5 @@
-/* Expressions of TL as C: integers with bounds, so that the text is of type int where that is known to
- * suffice and long long elsewhere; division by its kind; reals in f32.
+/* Expressions of TL as C: integers with bounds, so that the text is of type int where that is known
+ * to suffice and long long elsewhere; division by its kind; reals in f32.
  */
 #include "translate/emit.h"
 
@@ -10,7 +10,16 @@
 /* Wide enough for any sum or product of two bounds. */
 __extension__ typedef __int128 bound;
 
-enum { OR = 4, AND = 5, EQUALITY = 8, RELATION = 9, SUM = 12, PRODUCT = 13, PREFIX = 15, PRIMARY = 16 };
+enum {
+    OR = 4,
+    AND = 5,
+    EQUALITY = 8,
+    RELATION = 9,
+    SUM = 12,
+    PRODUCT = 13,
+    PREFIX = 15,
+    PRIMARY = 16
+};
 
 static int64_t clamped(bound v) {
     if (v > INT64_MAX) return INT64_MAX;
@@ -114,8 +123,8 @@ emit_value emit_product(emit *t, emit_value a, emit_value b) {
     if (is_constant(a, 0) || is_constant(b, 0)) return emit_constant(t, 0);
     if (is_constant(a, 1)) return b;
     if (is_constant(b, 1)) return a;
-    bound ends[4] = {(bound)a.low * b.low, (bound)a.low * b.high,
-                        (bound)a.high * b.low, (bound)a.high * b.high};
+    bound ends[4] = {(bound)a.low * b.low, (bound)a.low * b.high, (bound)a.high * b.low,
+                     (bound)a.high * b.high};
     if (both_constant(a, b)) return emit_constant(t, clamped(ends[0]));
     return combined(t, a, b, " * ", PRODUCT, least(ends, 4), most(ends, 4));
 }
@@ -156,8 +165,9 @@ static emit_value quotient(emit *t, emit_value a, emit_value b, bool up) {
         return out;
     }
     bool wide = emit_is_wide(a) || emit_is_wide(b);
-    out.text = emit_format(t, "%sftl_divide_%s%s(%.*s, %.*s)", wide && !emit_is_wide(out) ? "(int)" : "",
-                           up ? "up" : "down", wide ? "_wide" : "", STR_ARGS(a.text), STR_ARGS(b.text));
+    out.text =
+        emit_format(t, "%sftl_divide_%s%s(%.*s, %.*s)", wide && !emit_is_wide(out) ? "(int)" : "",
+                    up ? "up" : "down", wide ? "_wide" : "", STR_ARGS(a.text), STR_ARGS(b.text));
     if (wide && !emit_is_wide(out)) out.precedence = PREFIX;
     return out;
 }
@@ -187,16 +197,18 @@ static emit_value modulo(emit *t, emit_value a, emit_value b) {
 
 static emit_value extreme(emit *t, emit_value a, emit_value b, bool max) {
     if (a.is_real || b.is_real) {
-        return real_value(emit_format(t, "ftl_%s(%.*s, %.*s)", max ? "max" : "min", STR_ARGS(emit_real(t, a)),
-                                      STR_ARGS(emit_real(t, b))), PRIMARY);
+        return real_value(emit_format(t, "ftl_%s(%.*s, %.*s)", max ? "max" : "min",
+                                      STR_ARGS(emit_real(t, a)), STR_ARGS(emit_real(t, b))),
+                          PRIMARY);
     }
     emit_value out = {.precedence = PRIMARY};
     out.low = max == (a.low > b.low) ? a.low : b.low;
     out.high = max == (a.high > b.high) ? a.high : b.high;
     if (both_constant(a, b)) return emit_constant(t, out.low);
     bool wide = emit_is_wide(a) || emit_is_wide(b), narrows = wide && !emit_is_wide(out);
-    out.text = emit_format(t, "%sftl_%s_%s(%.*s, %.*s)", narrows ? "(int)" : "", max ? "max" : "min",
-                           wide ? "wide" : "integer", STR_ARGS(a.text), STR_ARGS(b.text));
+    out.text =
+        emit_format(t, "%sftl_%s_%s(%.*s, %.*s)", narrows ? "(int)" : "", max ? "max" : "min",
+                    wide ? "wide" : "integer", STR_ARGS(a.text), STR_ARGS(b.text));
     if (narrows) out.precedence = PREFIX;
     return out;
 }
@@ -207,11 +219,12 @@ static emit_value real_call(emit *t, const char *wrapper, emit_value a) {
 
 static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bool up) {
     const tl_expr *inner = e->items[0];
-    if (inner->kind == TL_BINARY && inner->operator == TL_OVER) {
+    if (inner->kind == TL_BINARY && inner->operator== TL_OVER) {
         emit_value a, b;
-        /* ceil(x/a/b): the quotients inside are rounded the same way, which gives the same result. */
+        /* ceil(x/a/b): the quotients inside are rounded the same way, which gives the same result.
+         */
         const tl_expr *left = inner->left;
-        bool nested = left->kind == TL_BINARY && left->operator == TL_OVER;
+        bool nested = left->kind == TL_BINARY && left->operator== TL_OVER;
         tl_expr again = *e, *items[1] = {inner->left};
         again.items = items;
         a = nested ? rounded(t, &again, scope, up) : emit_expression(t, left, scope);
@@ -220,10 +233,11 @@ static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bo
     }
     emit_value v = emit_expression(t, inner, scope);
     if (!v.is_real) return v;
-    return (emit_value){.text = emit_format(t, "(int)%s(%.*s)", up ? "ceilf" : "floorf", STR_ARGS(v.text)),
-                        .precedence = PREFIX,
-                        .low = INT32_MIN,
-                        .high = INT32_MAX};
+    return (emit_value){
+        .text = emit_format(t, "(int)%s(%.*s)", up ? "ceilf" : "floorf", STR_ARGS(v.text)),
+        .precedence = PREFIX,
+        .low = INT32_MIN,
+        .high = INT32_MAX};
 }
 
 static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
@@ -239,7 +253,8 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_MIN:
     case TL_FUNCTION_MAX:
         for (int i = 1; i < e->item_count; i++) {
-            a = extreme(t, a, emit_expression(t, e->items[i], scope), e->function == TL_FUNCTION_MAX);
+            a = extreme(t, a, emit_expression(t, e->items[i], scope),
+                        e->function == TL_FUNCTION_MAX);
         }
         return a;
     case TL_FUNCTION_ABS:
@@ -250,7 +265,8 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_LOG: return real_call(t, "ftl_log", a);
     case TL_FUNCTION_LOG2: return real_call(t, "ftl_log2", a);
     case TL_FUNCTION_SELECT: {
-        emit_value x = emit_expression(t, e->items[1], scope), y = emit_expression(t, e->items[2], scope);
+        emit_value x = emit_expression(t, e->items[1], scope),
+                   y = emit_expression(t, e->items[2], scope);
         emit_value out = {.precedence = PRIMARY, .is_real = x.is_real || y.is_real};
         if (!out.is_real) {
             out.low = x.low < y.low ? x.low : y.low, out.high = x.high > y.high ? x.high : y.high;
@@ -262,11 +278,13 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     }
     default: break;
     }
-    emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "this function has no form in the text");
+    emit_unsupported(t, e->range, tl_expr_text(t->memory, e),
+                     "this function has no form in the text");
     return emit_constant(t, 0);
 }
 
-static emit_value real_binary(emit *t, tl_operator operator, emit_value a, emit_value b, diag_range range) {
+static emit_value real_binary(emit *t, tl_operator operator, emit_value a, emit_value b,
+                              diag_range range) {
     const char *wrapper = NULL;
     switch (operator) {
     case TL_PLUS: wrapper = "ftl_add"; break;
@@ -276,14 +294,16 @@ static emit_value real_binary(emit *t, tl_operator operator, emit_value a, emit_
     default: emit_unsupported(t, range, STR("%"), "it takes integers"); return emit_constant(t, 0);
     }
     return real_value(emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(emit_real(t, a)),
-                                  STR_ARGS(emit_real(t, b))), PRIMARY);
+                                  STR_ARGS(emit_real(t, b))),
+                      PRIMARY);
 }
 
 static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b) {
-    static const char *const signs[] = {[TL_LESS] = "<",  [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
-                                        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==", [TL_NOT_EQUAL] = "!="};
+    static const char *const signs[] = {
+        [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
+        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==",      [TL_NOT_EQUAL] = "!="};
     bool real = a.is_real || b.is_real;
-    int precedence = e->operator == TL_EQUAL || e->operator == TL_NOT_EQUAL ? EQUALITY : RELATION;
+    int precedence = e->operator== TL_EQUAL || e->operator== TL_NOT_EQUAL ? EQUALITY : RELATION;
     if (real) {
         a.text = emit_real(t, a), b.text = emit_real(t, b);
         a.precedence = b.precedence = PREFIX;
@@ -296,17 +316,18 @@ static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b
 
 static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
     emit_value a = emit_expression(t, e->left, scope), b = emit_expression(t, e->right, scope);
-    if (e->operator == TL_AND || e->operator == TL_OR) {
-        bool is_and = e->operator == TL_AND;
+    if (e->operator== TL_AND || e->operator== TL_OR) {
+        bool is_and = e->operator== TL_AND;
         int precedence = is_and ? AND : OR;
-        return (emit_value){.text = emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, AND)),
-                                                is_and ? "&&" : "||", STR_ARGS(emit_within(t, b, AND))),
+        return (emit_value){.text =
+                                emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, AND)),
+                                            is_and ? "&&" : "||", STR_ARGS(emit_within(t, b, AND))),
                             .precedence = precedence,
                             .is_condition = true,
                             .low = 0,
                             .high = 1};
     }
-    if (e->operator >= TL_LESS && e->operator <= TL_NOT_EQUAL) return relation(t, e, a, b);
+    if (e->operator>= TL_LESS && e->operator<= TL_NOT_EQUAL) return relation(t, e, a, b);
     if (a.is_real || b.is_real) return real_binary(t, e->operator, a, b, e->range);
     switch (e->operator) {
     case TL_PLUS: return emit_sum(t, a, b);
@@ -321,7 +342,8 @@ static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
 static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *scope) {
     const tl_symbol *s = e->symbol;
     if (!s->parameter || !s->axes || s->axes->count != e->item_count) {
-        emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "only tables that are Inputs can be read here");
+        emit_unsupported(t, e->range, tl_expr_text(t->memory, e),
+                         "only tables that are Inputs can be read here");
         return emit_constant(t, 0);
     }
     tl_type type = s->parameter->parameter.type;
@@ -333,11 +355,12 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
                            STR_ARGS(emit_within(t, at, PRODUCT)), STR_ARGS(name),
                            STR_ARGS(emit_axis_name(t, s->axes, i)));
     }
-    emit_value out = {.text = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text)),
-                      .precedence = PRIMARY,
-                      .is_real = type != TL_I32,
-                      .low = INT32_MIN,
-                      .high = INT32_MAX};
+    emit_value out = {
+        .text = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text)),
+        .precedence = PRIMARY,
+        .is_real = type != TL_I32,
+        .low = INT32_MIN,
+        .high = INT32_MAX};
     return out;
 }
 
@@ -351,32 +374,36 @@ static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
         }
         const emit_tile *tile = s && s->kind == TL_SYMBOL_VARIABLE ? emit_tile_of(t, e) : NULL;
         if (tile && tile->space == TL_REGISTER && scope->frame) {
-            emit_value out = real_value(emit_element(t, tile, scope->frame, scope->element), PRIMARY);
-            if (tile->type == TL_I32) out.is_real = false, out.low = INT32_MIN, out.high = INT32_MAX;
+            emit_value out =
+                real_value(emit_element(t, tile, scope->frame, scope->element), PRIMARY);
+            if (tile->type == TL_I32)
+                out.is_real = false, out.low = INT32_MIN, out.high = INT32_MAX;
             return out;
         }
     }
     const emit_name *known = s ? emit_name_find(t, s) : NULL;
     if (s) switch (s->kind) {
-    case TL_SYMBOL_CONSTANT:
-        if (s->is_known && s->is_integer) return emit_named(emit_name_of(t, s), s->integer, s->integer);
-        if (s->is_real) return real_value(emit_name_of(t, s), PRIMARY);
-        if (known) return emit_named(known->name, known->low, known->high);
-        return emit_named(emit_name_of(t, s), INT32_MIN, INT32_MAX);
-    case TL_SYMBOL_SIZE:
-        return emit_named(emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name))), 0, EMIT_SIZE_MAX);
-    case TL_SYMBOL_SCALAR: {
-        str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name)));
-        bool is_integer = s->parameter && s->parameter->parameter.type == TL_I32;
-        if (is_integer) return emit_named(text, INT32_MIN, INT32_MAX);
-        return real_value(text, PRIMARY);
-    }
-    case TL_SYMBOL_GRID:
-    case TL_SYMBOL_LOOP:
-        if (known) return emit_named(known->name, known->low, known->high);
-        return emit_named(emit_name_of(t, s), 0, EMIT_SIZE_MAX);
-    default: break;
-    }
+        case TL_SYMBOL_CONSTANT:
+            if (s->is_known && s->is_integer)
+                return emit_named(emit_name_of(t, s), s->integer, s->integer);
+            if (s->is_real) return real_value(emit_name_of(t, s), PRIMARY);
+            if (known) return emit_named(known->name, known->low, known->high);
+            return emit_named(emit_name_of(t, s), INT32_MIN, INT32_MAX);
+        case TL_SYMBOL_SIZE:
+            return emit_named(emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name))), 0,
+                              EMIT_SIZE_MAX);
+        case TL_SYMBOL_SCALAR: {
+            str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name)));
+            bool is_integer = s->parameter && s->parameter->parameter.type == TL_I32;
+            if (is_integer) return emit_named(text, INT32_MIN, INT32_MAX);
+            return real_value(text, PRIMARY);
+        }
+        case TL_SYMBOL_GRID:
+        case TL_SYMBOL_LOOP:
+            if (known) return emit_named(known->name, known->low, known->high);
+            return emit_named(emit_name_of(t, s), 0, EMIT_SIZE_MAX);
+        default: break;
+        }
     emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "it has no value where it stands");
     return emit_constant(t, 0);
 }
@@ -391,7 +418,9 @@ emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_NEGATE: {
         emit_value v = emit_expression(t, e->left, scope);
         if (!v.is_real && v.low == v.high) return emit_constant(t, -v.low);
-        if (v.is_real) return real_value(emit_format(t, "-%.*s", STR_ARGS(emit_within(t, v, PRIMARY))), PREFIX);
+        if (v.is_real)
+            return real_value(emit_format(t, "-%.*s", STR_ARGS(emit_within(t, v, PRIMARY))),
+                              PREFIX);
         return emit_difference(t, emit_constant(t, 0), v);
     }
     case TL_NOT: {
@@ -414,7 +443,8 @@ emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope) {
 
 bool emit_uses_index(const tl_expr *e, str name) {
     if (!e) return false;
-    if (e->kind == TL_NAME && str_equal(e->text, name)) return !e->symbol || e->symbol->kind == TL_SYMBOL_INDEX;
+    if (e->kind == TL_NAME && str_equal(e->text, name))
+        return !e->symbol || e->symbol->kind == TL_SYMBOL_INDEX;
     if (emit_uses_index(e->left, name) || emit_uses_index(e->right, name)) return true;
     for (int i = 0; i < e->item_count; i++) {
         if (emit_uses_index(e->items[i], name)) return true;
@@ -433,17 +463,18 @@ bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient) {
         *coefficient = -a;
         return true;
     case TL_BINARY:
-        if (!emit_coefficient(e->left, name, &a) || !emit_coefficient(e->right, name, &b)) return false;
-        if (e->operator == TL_PLUS || e->operator == TL_MINUS) {
-            *coefficient = e->operator == TL_PLUS ? a + b : a - b;
+        if (!emit_coefficient(e->left, name, &a) || !emit_coefficient(e->right, name, &b))
+            return false;
+        if (e->operator== TL_PLUS || e->operator== TL_MINUS) {
+            *coefficient = e->operator== TL_PLUS ? a + b : a - b;
             return true;
         }
         int64_t factor;
-        if (e->operator == TL_TIMES && a == 0 && tl_known_integer(e->left, &factor)) {
+        if (e->operator== TL_TIMES && a == 0 && tl_known_integer(e->left, &factor)) {
             *coefficient = factor * b;
             return true;
         }
-        if (e->operator == TL_TIMES && b == 0 && tl_known_integer(e->right, &factor)) {
+        if (e->operator== TL_TIMES && b == 0 && tl_known_integer(e->right, &factor)) {
             *coefficient = factor * a;
             return true;
         }

@@ -82,11 +82,13 @@ static void build_call(formula *f, const tl_expr *e) {
 
 static ftl_formula_op binary_op(const tl_expr *e, bool up, bool down) {
     static const ftl_formula_op ops[] = {
-        [TL_PLUS] = FTL_ADD, [TL_MINUS] = FTL_SUBTRACT, [TL_TIMES] = FTL_MULTIPLY, [TL_MODULO] = FTL_MODULO,
-        [TL_LESS] = FTL_LESS, [TL_LESS_EQUAL] = FTL_LESS_EQUAL, [TL_GREATER] = FTL_GREATER,
-        [TL_GREATER_EQUAL] = FTL_GREATER_EQUAL, [TL_EQUAL] = FTL_EQUAL, [TL_NOT_EQUAL] = FTL_NOT_EQUAL,
-        [TL_AND] = FTL_AND, [TL_OR] = FTL_OR};
-    if (e->operator != TL_OVER) return ops[e->operator];
+        [TL_PLUS] = FTL_ADD,        [TL_MINUS] = FTL_SUBTRACT,
+        [TL_TIMES] = FTL_MULTIPLY,  [TL_MODULO] = FTL_MODULO,
+        [TL_LESS] = FTL_LESS,       [TL_LESS_EQUAL] = FTL_LESS_EQUAL,
+        [TL_GREATER] = FTL_GREATER, [TL_GREATER_EQUAL] = FTL_GREATER_EQUAL,
+        [TL_EQUAL] = FTL_EQUAL,     [TL_NOT_EQUAL] = FTL_NOT_EQUAL,
+        [TL_AND] = FTL_AND,         [TL_OR] = FTL_OR};
+    if (e->operator!= TL_OVER) return ops[e->operator];
     if (up) return FTL_DIVIDE_UP;
     if (down) return FTL_DIVIDE_DOWN;
     return e->division == TL_DIVIDE_REAL ? FTL_DIVIDE_REAL
@@ -108,7 +110,7 @@ static void build(formula *f, const tl_expr *e, bool up, bool down) {
         push_op(f, e->kind == TL_NOT ? FTL_NOT : FTL_NEGATE);
         return;
     case TL_BINARY: {
-        bool over = e->operator == TL_OVER;
+        bool over = e->operator== TL_OVER;
         build(f, e->left, over && up, over && down);
         build(f, e->right, false, false);
         push_op(f, binary_op(e, up, down));

@@ -3,7 +3,8 @@
 
 #include <limits.h>
 
-/* --- tensors ---------------------------------------------------------------------------------------- */
+/* --- tensors
+ * ---------------------------------------------------------------------------------------- */
 
 static const tl_symbol *tensor_under(const tl_symbol *s) {
     while (s && !s->parameter && s->view_base) s = s->view_base;
@@ -17,7 +18,8 @@ static bool moves_in_lines(emit *t, const tl_symbol *tensor) {
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COPY) continue;
         tl_end from = tl_copy_source(s), to = tl_copy_target(s);
-        tl_end global = s->copy.from == TL_GLOBAL ? from : to, tile = s->copy.from == TL_GLOBAL ? to : from;
+        tl_end global = s->copy.from == TL_GLOBAL ? from : to,
+               tile = s->copy.from == TL_GLOBAL ? to : from;
         if (tensor_under(global.symbol) != tensor || !tile.tile) continue;
         if (global.space == TL_GLOBAL && tile.tile->axis_count == 2) return true;
     }
@@ -82,9 +84,12 @@ static void plan_axes(emit *t, const tl_statement *s, ftl_plan_tensor *tensor, b
     for (int i = 0; i < axes->count; i++) {
         ftl_plan_axis *axis = &tensor->axes[i];
         axis->name = str_copy_z(t->memory, emit_axis_name(t, axes, i));
-        axis->size = defines_size(&axes->items[i]) ? find_size(t->plan, axes->items[i].extent->symbol->name) : -1;
+        axis->size = defines_size(&axes->items[i])
+                         ? find_size(t->plan, axes->items[i].extent->symbol->name)
+                         : -1;
         if (!emit_formula(t, axes->items[i].extent, &axis->extent)) {
-            emit_unsupported(t, axes->items[i].range, s->parameter.name, "the length of this axis is not known at launch");
+            emit_unsupported(t, axes->items[i].range, s->parameter.name,
+                             "the length of this axis is not known at launch");
         }
         bool contiguous = lines && i == axes->count - 1;
         axis->stride_offset = contiguous ? -1 : take(&t->plan->parameter_bytes, 8);
@@ -125,7 +130,8 @@ static void plan_scalars(emit *t) {
 
 static void plan_size_offsets(emit *t) {
     ftl_plan_size *sizes = (ftl_plan_size *)(uintptr_t)t->plan->sizes;
-    for (int i = 0; i < t->plan->size_count; i++) sizes[i].offset = take(&t->plan->parameter_bytes, 4);
+    for (int i = 0; i < t->plan->size_count; i++)
+        sizes[i].offset = take(&t->plan->parameter_bytes, 4);
 }
 
 static void size_condition(emit *t, int size) {
@@ -143,8 +149,10 @@ static void plan_conditions(emit *t) {
         if (!is_parameter(s) || !s->parameter.condition) continue;
         ftl_formula f;
         if (emit_formula(t, s->parameter.condition, &f)) list_push(t->memory, &t->conditions, f);
-        else emit_unsupported(t, s->parameter.condition->range, tl_expr_text(t->memory, s->parameter.condition),
-                              "a condition of the launch uses sizes and scalars only");
+        else
+            emit_unsupported(t, s->parameter.condition->range,
+                             tl_expr_text(t->memory, s->parameter.condition),
+                             "a condition of the launch uses sizes and scalars only");
     }
     for (int i = 0; i < t->plan->size_count; i++) size_condition(t, i);
 }
@@ -155,7 +163,8 @@ static void plan_walks(emit *t) {
     for (int i = 0; i < count; i++) {
         const tl_walk *walk = &t->grid->grid.items[i];
         if (!emit_formula(t, walk->extent, &walks[i])) {
-            emit_unsupported(t, walk->range, walk->name, "how many there are is not known at launch");
+            emit_unsupported(t, walk->range, walk->name,
+                             "how many there are is not known at launch");
         }
     }
     t->plan->walks = walks, t->plan->walk_count = count;
@@ -186,7 +195,8 @@ void emit_make_plan(emit *t) {
     if (str_starts(target, STR("sm_"))) {
         target.data += 3, target.length -= 3;
     }
-    /* The letter of a target is for instructions of that architecture alone; no atom here is one. */
+    /* The letter of a target is for instructions of that architecture alone; no atom here is one.
+     */
     if (target.length && target.data[target.length - 1] == 'a') target.length--;
     plan->target = str_copy_z(t->memory, emit_format(t, "compute_%.*s", STR_ARGS(target)));
     plan->threads = t->threads;
@@ -204,7 +214,8 @@ void emit_make_plan(emit *t) {
     plan_tiles(t);
 }
 
-/* --- the struct ------------------------------------------------------------------------------------- */
+/* --- the struct
+ * ------------------------------------------------------------------------------------- */
 
 static const char *pointer_type(ftl_type type, bool is_output) {
     switch (type) {
@@ -232,7 +243,8 @@ static void add_parameter_comment(const emit *t, const char *name, text_buffer *
 
 static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out) {
     str name = emit_clean(t, str_from(tensor->name));
-    text_format(out, "    %s%.*s;", pointer_type(tensor->type, tensor->role != FTL_INPUT), STR_ARGS(name));
+    text_format(out, "    %s%.*s;", pointer_type(tensor->type, tensor->role != FTL_INPUT),
+                STR_ARGS(name));
     add_parameter_comment(t, tensor->name, out);
     int strides = 0;
     for (int i = 0; i < tensor->axis_count; i++) {
@@ -245,34 +257,40 @@ static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out)
 
 void emit_parameter_struct(emit *t, text_buffer *out) {
     const ftl_plan *plan = t->plan;
-    text_format(out, "// Strides count elements. A pointer without a stride for an axis: that axis is contiguous.\n");
+    text_format(out, "// Strides count elements. A pointer without a stride for an axis: that axis "
+                     "is contiguous.\n");
     text_format(out, "struct %s_parameters {\n", plan->entry);
     for (int i = 0; i < plan->tensor_count; i++) add_tensor(t, &plan->tensors[i], out);
     for (int i = 0; i < plan->size_count; i++) {
         str name = emit_clean(t, str_from(plan->sizes[i].name));
-        text_format(out, "%s%.*s%s", i ? ", " : "    int ", STR_ARGS(name), i + 1 == plan->size_count ? ";\n" : "");
+        text_format(out, "%s%.*s%s", i ? ", " : "    int ", STR_ARGS(name),
+                    i + 1 == plan->size_count ? ";\n" : "");
     }
     for (int i = 0; i < plan->scalar_count; i++) {
         str name = emit_clean(t, str_from(plan->scalars[i].name));
-        text_format(out, "    %s %.*s;", plan->scalars[i].type == FTL_I32 ? "int" : "float", STR_ARGS(name));
+        text_format(out, "    %s %.*s;", plan->scalars[i].type == FTL_I32 ? "int" : "float",
+                    STR_ARGS(name));
         add_parameter_comment(t, plan->scalars[i].name, out);
     }
     text_add_z(out, "};\n\n");
 }
 
-/* --- the first lines ---------------------------------------------------------------------------------- */
+/* --- the first lines
+ * ---------------------------------------------------------------------------------- */
 
 static void emit_binding(emit *t, const tl_binding *b) {
     str name = emit_clean(t, b->name);
     if (b->symbol->is_known && b->symbol->is_integer) {
         emit_name_set(t, b->symbol, name, b->symbol->integer, b->symbol->integer);
-        emit_declare(t, name, "const int %.*s = %lld;", STR_ARGS(name), (long long)b->symbol->integer);
+        emit_declare(t, name, "const int %.*s = %lld;", STR_ARGS(name),
+                     (long long)b->symbol->integer);
         return;
     }
     emit_value v = emit_expression(t, b->value, NULL);
     if (v.is_real || b->symbol->is_real) {
         emit_name_set(t, b->symbol, name, 0, 0);
-        emit_declare(t, name, "const float %.*s = %.*s;", STR_ARGS(name), STR_ARGS(emit_real(t, v)));
+        emit_declare(t, name, "const float %.*s = %.*s;", STR_ARGS(name),
+                     STR_ARGS(emit_real(t, v)));
         return;
     }
     emit_name_set(t, b->symbol, name, v.low, v.high);
@@ -285,7 +303,8 @@ static bool depends_on_grid(const tl_expr *e, int depth) {
     if (!e || depth > TL_NESTING_MAX) return false;
     if (e->kind == TL_NAME && e->symbol) {
         if (e->symbol->kind == TL_SYMBOL_GRID) return true;
-        if (e->symbol->kind == TL_SYMBOL_CONSTANT) return depends_on_grid(e->symbol->value, depth + 1);
+        if (e->symbol->kind == TL_SYMBOL_CONSTANT)
+            return depends_on_grid(e->symbol->value, depth + 1);
     }
     if (depends_on_grid(e->left, depth + 1) || depends_on_grid(e->right, depth + 1)) return true;
     for (int i = 0; i < e->item_count; i++) {
@@ -318,7 +337,9 @@ static emit_value walk_extent(emit *t, const tl_walk *walk) {
     if (!emit_is_wide(v)) return v;
     /* The launch has checked that all tiles together are fewer than 2^31. */
     return (emit_value){.text = emit_format(t, "(int)%.*s", STR_ARGS(emit_within(t, v, 15))),
-                        .precedence = 15, .low = 0, .high = INT_MAX};
+                        .precedence = 15,
+                        .low = 0,
+                        .high = INT_MAX};
 }
 
 static void decode_walk(emit *t, int index) {
@@ -329,7 +350,8 @@ static void decode_walk(emit *t, int index) {
     int64_t high = extent.high > 0 ? extent.high - 1 : 0;
     emit_name_set(t, walk->symbol, name, 0, high);
     str at = STR("(int)tile");
-    if (!last) at = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(emit_within(t, extent, 15)));
+    if (!last)
+        at = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(emit_within(t, extent, 15)));
     if (walk->is_reversed) {
         at = emit_format(t, "%.*s - 1 - %.*s", STR_ARGS(emit_within(t, extent, 12)), STR_ARGS(at));
     }

@@ -1,5 +1,5 @@
-/* Compute GEMM by mma.sync: for each step of the contraction, the fragments of A for all row tiles, then
- * pair by pair of column tiles the fragments of B, each used by all row tiles.
+/* Compute GEMM by mma.sync: for each step of the contraction, the fragments of A for all row tiles,
+ * then pair by pair of column tiles the fragments of B, each used by all row tiles.
  */
 #include "translate/emit.h"
 
@@ -27,25 +27,30 @@ static void refuse(product *p, str what, const char *why) {
 
 static bool shared_side(product *p, side *x, bool right) {
     const tl_layout *l = &p->target->tile->allocation->allocate.layout;
-    access_operand_request request = {.right = right, .contracted_is_rows = x->contracted_is_rows,
+    access_operand_request request = {.right = right,
+                                      .contracted_is_rows = x->contracted_is_rows,
                                       .warps_down = l->over_rows ? l->over_rows : p->t->warps,
                                       .warps_across = l->over_rows ? l->over_columns : 1};
     layout_fit fit = access_operand_make(&request, &x->tile->store, &x->operand);
     if (fit.status == LAYOUT_OK) return true;
-    emit_unsupported(p->t, p->s->range, x->tile->name, "%d does not fit a multiple of %d", fit.found, fit.multiple);
+    emit_unsupported(p->t, p->s->range, x->tile->name, "%d does not fit a multiple of %d",
+                     fit.found, fit.multiple);
     return false;
 }
 
 static bool make_side(product *p, const tl_operand *operand, side *x, bool right) {
     x->tile = emit_tile_of(p->t, operand->value);
     if (!x->tile || x->tile->is_vector) {
-        refuse(p, tl_expr_text(p->t->memory, operand->value), "an operand of GEMM is a matrix tile");
+        refuse(p, tl_expr_text(p->t->memory, operand->value),
+               "an operand of GEMM is a matrix tile");
         return false;
     }
     x->in_registers = x->tile->space == TL_REGISTER;
     x->contracted_is_rows = right != operand->is_transposed;
-    if (x->in_registers && (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines)) {
-        refuse(p, x->tile->name, "from registers only a left operand in mma_A, not transposed, has an atom");
+    if (x->in_registers &&
+        (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines)) {
+        refuse(p, x->tile->name,
+               "from registers only a left operand in mma_A, not transposed, has an atom");
         return false;
     }
     return x->in_registers || shared_side(p, x, right);
@@ -55,21 +60,26 @@ static bool make_product(product *p) {
     const tl_compute *c = &p->s->compute;
     p->target = emit_target_of(p->t, p->s);
     if (c->is_async) {
-        refuse(p, STR("an asynchronous GEMM"), "its instructions are not in the table of atoms yet");
+        refuse(p, STR("an asynchronous GEMM"),
+               "its instructions are not in the table of atoms yet");
         return false;
     }
-    if (!p->target || p->target->space != TL_REGISTER || p->target->type != TL_F32 || p->target->is_vector) {
+    if (!p->target || p->target->space != TL_REGISTER || p->target->type != TL_F32 ||
+        p->target->is_vector) {
         refuse(p, STR("this GEMM"), "the result is an f32 tile in registers as mma_C");
         return false;
     }
-    if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true)) return false;
+    if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
+        return false;
     const atom_product *atom = atom_find_product(c->atom, p->a.tile->type);
     if (!atom || p->a.tile->type != p->b.tile->type) {
-        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)), "there is no such product of these types");
+        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
+               "there is no such product of these types");
         return false;
     }
     if (!gpu_has(p->t->gpu, atom->feature)) {
-        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)), "this GPU has no such instruction");
+        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
+               "this GPU has no such instruction");
         return false;
     }
     p->wide = atom->k == 16 ? atom : NULL;
@@ -86,7 +96,8 @@ static bool make_product(product *p) {
     return true;
 }
 
-/* --- addresses ----------------------------------------------------------------------------------------- */
+/* --- addresses
+ * ----------------------------------------------------------------------------------------- */
 
 /* `text` is the variable (or number) that counts 8x8 matrices along an axis; the constants of
  * access_step as a function of it.
@@ -97,13 +108,17 @@ static str step_text(emit *t, const access_operand *o, str address, str mn, str 
     bool moves_along = !str_is(along, "0"), moves_lines = !str_is(lines, "0");
     str text = address;
     if (moves_along && swizzle > SHARED_UNIT_BYTES) {
-        text = emit_format(t, "(%.*s ^ (%.*s * 16 & %d))", STR_ARGS(text), STR_ARGS(along), swizzle - 1);
+        text = emit_format(t, "(%.*s ^ (%.*s * 16 & %d))", STR_ARGS(text), STR_ARGS(along),
+                           swizzle - 1);
         int bytes = (o->transposed ? o->mn8 : o->k8) * 16;
-        if (bytes > swizzle) text = emit_format(t, "%.*s + (%.*s * 16 & ~%d)", STR_ARGS(text), STR_ARGS(along), swizzle - 1);
+        if (bytes > swizzle)
+            text = emit_format(t, "%.*s + (%.*s * 16 & ~%d)", STR_ARGS(text), STR_ARGS(along),
+                               swizzle - 1);
     } else if (moves_along) {
         text = emit_format(t, "%.*s + %.*s * 16", STR_ARGS(text), STR_ARGS(along));
     }
-    if (moves_lines) text = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(text), STR_ARGS(lines), line_bytes);
+    if (moves_lines)
+        text = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(text), STR_ARGS(lines), line_bytes);
     return text;
 }
 
@@ -124,24 +139,27 @@ static void check_steps(const access_operand *o) {
     }
 }
 
-static void emit_load(emit *t, const access_operand *o, const char *const names[], int count, str address) {
+static void emit_load(emit *t, const access_operand *o, const char *const names[], int count,
+                      str address) {
     const char *trans = o->transposed ? "_trans" : "";
     if (count == 4) {
-        emit_text(t, "ftl_ldmatrix_x4%s(%s, %s, %s, %s, %.*s);", trans, names[0], names[1], names[2], names[3],
-                  STR_ARGS(address));
+        emit_text(t, "ftl_ldmatrix_x4%s(%s, %s, %s, %s, %.*s);", trans, names[0], names[1],
+                  names[2], names[3], STR_ARGS(address));
     } else if (count == 2) {
-        emit_text(t, "ftl_ldmatrix_x2%s(%s, %s, %.*s);", trans, names[0], names[1], STR_ARGS(address));
+        emit_text(t, "ftl_ldmatrix_x2%s(%s, %s, %.*s);", trans, names[0], names[1],
+                  STR_ARGS(address));
     } else {
         emit_text(t, "ftl_ldmatrix_x1%s(%s, %.*s);", trans, names[0], STR_ARGS(address));
     }
 }
 
-/* --- one step of the contraction ---------------------------------------------------------------------- */
+/* --- one step of the contraction
+ * ---------------------------------------------------------------------- */
 
 typedef struct step {
-    str k;          /* the step's first k8, as text */
-    int k_count;    /* 2, or 1 at an odd end */
-    bool is_first;  /* known to be the first step */
+    str k;         /* the step's first k8, as text */
+    int k_count;   /* 2, or 1 at an odd end */
+    bool is_first; /* known to be the first step */
     bool may_be_first;
 } step;
 
@@ -150,8 +168,10 @@ static void load_left(product *p, const step *at) {
     if (p->a.in_registers) return;
     emit_text(t, "unsigned fragment_a[%d][%d];", p->down, at->k_count * 2);
     emit_loop(t, "m16", p->down);
-    static const char *const names[] = {"fragment_a[m16][0]", "fragment_a[m16][1]", "fragment_a[m16][2]", "fragment_a[m16][3]"};
-    emit_load(t, &p->a.operand, names, at->k_count * 2, step_text(t, &p->a.operand, p->a.address, STR("2 * m16"), at->k));
+    static const char *const names[] = {"fragment_a[m16][0]", "fragment_a[m16][1]",
+                                        "fragment_a[m16][2]", "fragment_a[m16][3]"};
+    emit_load(t, &p->a.operand, names, at->k_count * 2,
+              step_text(t, &p->a.operand, p->a.address, STR("2 * m16"), at->k));
     emit_close(t);
 }
 
@@ -163,8 +183,8 @@ static str left_register(product *p, const step *at, int k, int half) {
     return emit_format(t, "%.*s[m16][%.*s + 1][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
 }
 
-static void emit_mma(product *p, const step *at, const atom_product *atom, int first_k, str column, const char *b0,
-                     const char *b1, bool start) {
+static void emit_mma(product *p, const step *at, const atom_product *atom, int first_k, str column,
+                     const char *b0, const char *b1, bool start) {
     emit *t = p->t;
     str a = emit_format(t, "%.*s, %.*s", STR_ARGS(left_register(p, at, first_k, 0)),
                         STR_ARGS(left_register(p, at, first_k, 1)));
@@ -177,7 +197,8 @@ static void emit_mma(product *p, const step *at, const atom_product *atom, int f
               STR_ARGS(p->target->name), STR_ARGS(column), STR_ARGS(a), STR_ARGS(b));
 }
 
-static void column_products(product *p, const step *at, str column, const char *b0, const char *b1) {
+static void column_products(product *p, const step *at, str column, const char *b0,
+                            const char *b1) {
     emit *t = p->t;
     bool both = p->wide && at->k_count == 2;
     emit_loop(t, "m16", p->down);
@@ -206,8 +227,10 @@ static void column_products(product *p, const step *at, str column, const char *
 static void column_group(product *p, const step *at, str column, int count) {
     static const char *const names[2][2][4] = {
         /* k inner, mn inner: register of (mn, k) in the order of the matrices */
-        {{"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}, {"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}},
-        {{"fragment_b[0]", "fragment_b[2]", "fragment_b[1]", "fragment_b[3]"}, {"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}}};
+        {{"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"},
+         {"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}},
+        {{"fragment_b[0]", "fragment_b[2]", "fragment_b[1]", "fragment_b[3]"},
+         {"fragment_b[0]", "fragment_b[1]", "fragment_b[2]", "fragment_b[3]"}}};
     emit *t = p->t;
     const access_operand *o = &p->b.operand;
     int matrices = count * at->k_count;
@@ -225,7 +248,8 @@ static void column_group(product *p, const step *at, str column, int count) {
     for (int n = 0; n < count; n++) {
         str name = n ? emit_format(t, "%.*s + 1", STR_ARGS(column)) : column;
         const char *b0 = str_copy_z(t->memory, emit_format(t, "fragment_b[%d]", at->k_count * n));
-        const char *b1 = str_copy_z(t->memory, emit_format(t, "fragment_b[%d]", at->k_count * n + 1));
+        const char *b1 =
+            str_copy_z(t->memory, emit_format(t, "fragment_b[%d]", at->k_count * n + 1));
         column_products(p, at, name, b0, b1);
     }
 }
@@ -267,12 +291,15 @@ void emit_product_statement(emit *t, const tl_statement *s) {
     own_addresses(&p, &p.b, "right");
     if (p.k8 >= 2) {
         emit_loop(t, "k16", p.k8 / 2);
-        contraction_step(&p, &(step){.k = STR("2 * k16"), .k_count = 2, .is_first = p.k8 < 4, .may_be_first = true});
+        contraction_step(
+            &p,
+            &(step){.k = STR("2 * k16"), .k_count = 2, .is_first = p.k8 < 4, .may_be_first = true});
         emit_close(t);
     }
     if (p.k8 % 2) {
         emit_open(t, "{");
-        contraction_step(&p, &(step){.k = emit_format(t, "%d", p.k8 - 1), .k_count = 1, .is_first = p.k8 == 1});
+        contraction_step(
+            &p, &(step){.k = emit_format(t, "%d", p.k8 - 1), .k_count = 1, .is_first = p.k8 == 1});
         emit_close(t);
     }
     emit_close(t);

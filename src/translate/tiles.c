@@ -40,7 +40,8 @@ const char *emit_type_word(tl_type type) {
     return tl_type_name(type);
 }
 
-/* --- registers ------------------------------------------------------------------------------------ */
+/* --- registers
+ * ------------------------------------------------------------------------------------ */
 
 static void set_shape(emit_tile *tile, const tl_layout *l, const layout_request *r) {
     emit_shape *shape = &tile->shape;
@@ -63,7 +64,8 @@ static void set_shape(emit_tile *tile, const tl_layout *l, const layout_request 
 
 static bool refused(emit *t, diag_range range, const emit_tile *tile, layout_fit fit) {
     if (fit.status == LAYOUT_OK) return false;
-    emit_unsupported(t, range, tile->name, "%d does not fit a multiple of %d", fit.found, fit.multiple);
+    emit_unsupported(t, range, tile->name, "%d does not fit a multiple of %d", fit.found,
+                     fit.multiple);
     return true;
 }
 
@@ -71,7 +73,9 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     const tl_layout *l = &s->allocate.layout;
     int bytes = tl_type_bytes(tile->type);
     bool over = l->over_rows > 0;
-    layout_request r = {.rows = tile->rows, .columns = tile->columns, .element_bytes = bytes,
+    layout_request r = {.rows = tile->rows,
+                        .columns = tile->columns,
+                        .element_bytes = bytes,
                         .warps_down = over ? l->over_rows : t->warps,
                         .warps_across = over ? l->over_columns : 1};
     switch (l->kind) {
@@ -79,14 +83,16 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     case TL_MMA_C: r.kind = LAYOUT_MMA_C; break;
     case TL_LINES: r.kind = LAYOUT_LINES; break;
     default:
-        emit_unsupported(t, s->range, tile->name, "a matrix in registers is mma_A, mma_C or lines here");
+        emit_unsupported(t, s->range, tile->name,
+                         "a matrix in registers is mma_A, mma_C or lines here");
         return false;
     }
     if (l->is_permuted || bytes < 2) {
         emit_unsupported(t, s->range, tile->name, "8-bit and permuted tiles have no atoms yet");
         return false;
     }
-    /* Warps take consecutive rows where that leaves none idle, so that what a warp wrote it reads. */
+    /* Warps take consecutive rows where that leaves none idle, so that what a warp wrote it reads.
+     */
     r.warp_rows = true;
     if (refused(t, s->range, tile, layout_make(&r, &tile->layout))) return false;
     if (r.kind == LAYOUT_LINES && !layout_is_full(&tile->layout)) {
@@ -113,12 +119,14 @@ static bool vector_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     const tl_layout *l = &s->allocate.layout;
     const emit_tile *base = vector_base(t, s, tile);
     if (!base || base->is_vector || (l->kind != TL_ROWS && l->kind != TL_COLUMNS)) {
-        emit_unsupported(t, s->range, tile->name, "a vector in registers is `rows of` or `columns of` a matrix");
+        emit_unsupported(t, s->range, tile->name,
+                         "a vector in registers is `rows of` or `columns of` a matrix");
         return false;
     }
     layout_axis axis = l->kind == TL_ROWS ? LAYOUT_ROWS : LAYOUT_COLUMNS;
     if ((axis == LAYOUT_ROWS ? base->rows : base->columns) != tile->rows) {
-        emit_unsupported(t, s->range, tile->name, "its extent is not that of %.*s", STR_ARGS(base->name));
+        emit_unsupported(t, s->range, tile->name, "its extent is not that of %.*s",
+                         STR_ARGS(base->name));
         return false;
     }
     tile->layout = layout_vector(&base->layout, axis);
@@ -138,8 +146,10 @@ static int array_length(const emit_tile *tile) {
 static str dimensions(emit *t, const emit_tile *tile) {
     const emit_shape *s = &tile->shape;
     if (s->part == PART_ROWS) return emit_format(t, s->is_lines ? "[%d]" : "[%d][2]", s->down);
-    if (s->part == PART_COLUMNS) return emit_format(t, "[%d][%d]", s->across, s->is_lines ? s->elements : 2);
-    return emit_format(t, "[%d][%d][%d]", s->down, s->across, s->elements / (tile->is_packed ? 2 : 1));
+    if (s->part == PART_COLUMNS)
+        return emit_format(t, "[%d][%d]", s->across, s->is_lines ? s->elements : 2);
+    return emit_format(t, "[%d][%d][%d]", s->down, s->across,
+                       s->elements / (tile->is_packed ? 2 : 1));
 }
 
 str emit_array_type(const emit_tile *tile) {
@@ -183,7 +193,9 @@ static str own_text(emit *t, const layout *l, layout_axis axis) {
     for (int i = 0; i < 2; i++) {
         int step = axis == LAYOUT_ROWS ? l->spread[i].step.row : l->spread[i].step.column;
         if (step && l->spread[i].count > 1) {
-            text = plus(t, text, emit_format(t, "%.*s * %d", STR_ARGS(warp_digit(t, divisor, l->spread[i].count)), step));
+            text = plus(t, text,
+                        emit_format(t, "%.*s * %d",
+                                    STR_ARGS(warp_digit(t, divisor, l->spread[i].count)), step));
         }
         divisor *= l->spread[i].count;
     }
@@ -196,15 +208,19 @@ str emit_own_address(emit *t, const access_threads *a) {
         const access_share *share = &a->shares[i];
         if (share->count == 1) continue;
         str digit = warp_digit(t, share->divisor, share->count);
-        if (share->lines) line = plus(t, line, emit_format(t, "%.*s * %d", STR_ARGS(digit), share->lines));
-        if (share->bytes) byte = plus(t, byte, emit_format(t, "%.*s * %d", STR_ARGS(digit), share->bytes));
+        if (share->lines)
+            line = plus(t, line, emit_format(t, "%.*s * %d", STR_ARGS(digit), share->lines));
+        if (share->bytes)
+            byte = plus(t, byte, emit_format(t, "%.*s * %d", STR_ARGS(digit), share->bytes));
     }
     str lane_line = emit_terms(t, &a->lane_line), lane_byte = emit_terms(t, &a->lane_byte);
     line = plus(t, line, lane_line);
     byte = plus(t, byte, lane_byte);
     emit_text(t, "const int line = %.*s, byte = %.*s;", STR_ARGS(line), STR_ARGS(byte));
-    if (a->swizzle_bytes == SHARED_UNIT_BYTES) return emit_format(t, "(unsigned)(line * %d + byte)", a->pitch_bytes);
-    str turn = a->swizzle_shift ? emit_format(t, "(line & 7) >> %d << 4", a->swizzle_shift) : STR("(line & 7) << 4");
+    if (a->swizzle_bytes == SHARED_UNIT_BYTES)
+        return emit_format(t, "(unsigned)(line * %d + byte)", a->pitch_bytes);
+    str turn = a->swizzle_shift ? emit_format(t, "(line & 7) >> %d << 4", a->swizzle_shift)
+                                : STR("(line & 7) << 4");
     return emit_format(t, "(unsigned)(line * %d + (byte ^ %.*s))", a->pitch_bytes, STR_ARGS(turn));
 }
 
@@ -225,8 +241,10 @@ void emit_fresh_thread(emit *t) {
 }
 
 void emit_declare_place(emit *t, const layout *l, str row, str column) {
-    emit_declare(t, row, "const int %.*s = %.*s;", STR_ARGS(row), STR_ARGS(own_text(t, l, LAYOUT_ROWS)));
-    emit_declare(t, column, "const int %.*s = %.*s;", STR_ARGS(column), STR_ARGS(own_text(t, l, LAYOUT_COLUMNS)));
+    emit_declare(t, row, "const int %.*s = %.*s;", STR_ARGS(row),
+                 STR_ARGS(own_text(t, l, LAYOUT_ROWS)));
+    emit_declare(t, column, "const int %.*s = %.*s;", STR_ARGS(column),
+                 STR_ARGS(own_text(t, l, LAYOUT_COLUMNS)));
 }
 
 void emit_declare_own(emit *t, const emit_tile *tile) {
@@ -234,26 +252,30 @@ void emit_declare_own(emit *t, const emit_tile *tile) {
 }
 
 /* The C expression of one element, inside the loops of a frame: m16, n8, half over fragments; down,
- * across, half over lines; 'e' tells the two elements of a pair apart. Loops over column vectors have
- * `element` in place of half.
+ * across, half over lines; 'e' tells the two elements of a pair apart. Loops over column vectors
+ * have `element` in place of half.
  */
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e) {
-    const char *down = frame->is_lines ? "down" : "m16", *across = frame->is_lines ? "across" : "n8";
+    const char *down = frame->is_lines ? "down" : "m16",
+               *across = frame->is_lines ? "across" : "n8";
     str name = tile->name;
     if (tile->shape.part == PART_ROWS) {
         if (frame->is_lines) return emit_format(t, "%.*s[down]", STR_ARGS(name));
         return emit_format(t, "%.*s[m16][half]", STR_ARGS(name));
     }
     if (tile->shape.part == PART_COLUMNS) {
-        if (frame->part == PART_COLUMNS) return emit_format(t, "%.*s[%s][element]", STR_ARGS(name), across);
+        if (frame->part == PART_COLUMNS)
+            return emit_format(t, "%.*s[%s][element]", STR_ARGS(name), across);
         if (!frame->is_lines) return emit_format(t, "%.*s[n8][%d]", STR_ARGS(name), e);
-        return emit_format(t, e ? "%.*s[across][2 * half + 1]" : "%.*s[across][2 * half]", STR_ARGS(name));
+        return emit_format(t, e ? "%.*s[across][2 * half + 1]" : "%.*s[across][2 * half]",
+                           STR_ARGS(name));
     }
     if (tile->is_packed) {
-        return emit_format(t, "ftl_%s_%s(%.*s[%s][%s][half])", e ? "high" : "low", emit_type_word(tile->type),
-                           STR_ARGS(name), down, across);
+        return emit_format(t, "ftl_%s_%s(%.*s[%s][%s][half])", e ? "high" : "low",
+                           emit_type_word(tile->type), STR_ARGS(name), down, across);
     }
-    return emit_format(t, e ? "%.*s[%s][%s][2 * half + 1]" : "%.*s[%s][%s][2 * half]", STR_ARGS(name), down, across);
+    return emit_format(t, e ? "%.*s[%s][%s][2 * half + 1]" : "%.*s[%s][%s][2 * half]",
+                       STR_ARGS(name), down, across);
 }
 
 bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile) {
@@ -264,13 +286,17 @@ bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile)
     return tile->is_partial;
 }
 
-/* --- shared memory -------------------------------------------------------------------------------- */
+/* --- shared memory
+ * -------------------------------------------------------------------------------- */
 
 static void make_store(emit *t, const tl_statement *s, emit_tile *tile) {
     int bytes = tl_type_bytes(tile->type);
     if (tile->is_vector) {
-        tile->store = (shared_layout){.rows = tile->rows, .columns = 1, .element_bytes = bytes,
-                                      .pitch_bytes = bytes, .swizzle_bytes = SHARED_UNIT_BYTES};
+        tile->store = (shared_layout){.rows = tile->rows,
+                                      .columns = 1,
+                                      .element_bytes = bytes,
+                                      .pitch_bytes = bytes,
+                                      .swizzle_bytes = SHARED_UNIT_BYTES};
         tile->slot_bytes = (int64_t)tile->rows * bytes;
     } else {
         layout_fit fit = shared_make(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
@@ -278,7 +304,8 @@ static void make_store(emit *t, const tl_statement *s, emit_tile *tile) {
         if (refused(t, s->range, tile, fit)) return;
         tile->slot_bytes = shared_bytes(&tile->store);
     }
-    tile->slot_bytes = (tile->slot_bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
+    tile->slot_bytes =
+        (tile->slot_bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
     if (s->allocate.is_permuted) {
         emit_unsupported(t, s->range, tile->name, "8-bit and permuted tiles have no atoms yet");
     }
@@ -324,26 +351,30 @@ void emit_declare_shared(emit *t) {
         if (tile->space != TL_SHARED) continue;
         str fill = emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
         if (tile->stages == 1) {
-            emit_declare(t, tile->name, "const unsigned %.*s = shared + %lld;", STR_ARGS(tile->name),
-                         (long long)tile->offset_bytes);
+            emit_declare(t, tile->name, "const unsigned %.*s = shared + %lld;",
+                         STR_ARGS(tile->name), (long long)tile->offset_bytes);
         } else {
             int64_t last = tile->offset_bytes + (tile->stages - 1) * tile->slot_bytes;
-            emit_declare(t, tile->name, "unsigned %.*s = shared + %lld; // slot of the generation held",
+            emit_declare(t, tile->name,
+                         "unsigned %.*s = shared + %lld; // slot of the generation held",
                          STR_ARGS(tile->name), (long long)last);
-            emit_declare(t, fill, "unsigned %.*s = shared + %lld; // slot of the next copy", STR_ARGS(fill),
-                         (long long)tile->offset_bytes);
+            emit_declare(t, fill, "unsigned %.*s = shared + %lld; // slot of the next copy",
+                         STR_ARGS(fill), (long long)tile->offset_bytes);
         }
         if (!tile->by_mbarrier) continue;
         str name = tile->name;
-        emit_text(t, "unsigned %.*s_landed = %lld, %.*s_landed_parity = 1; // barrier of the generation held",
+        emit_text(t,
+                  "unsigned %.*s_landed = %lld, %.*s_landed_parity = 1; // barrier of the "
+                  "generation held",
                   STR_ARGS(name), (long long)(tile->stages - 1) * MBARRIER_BYTES, STR_ARGS(name));
         emit_text(t, "unsigned %.*s_oldest = 0; // and of the oldest one", STR_ARGS(name));
-        emit_text(t, "unsigned %.*s_free = 0, %.*s_free_parity = 1; // and of the slot to fill", STR_ARGS(name),
-                  STR_ARGS(name));
+        emit_text(t, "unsigned %.*s_free = 0, %.*s_free_parity = 1; // and of the slot to fill",
+                  STR_ARGS(name), STR_ARGS(name));
     }
 }
 
-/* --- all of them ------------------------------------------------------------------------------------ */
+/* --- all of them
+ * ------------------------------------------------------------------------------------ */
 
 static bool has_other_place(const tl_symbol *s, tl_space space) {
     if (s->parameter || s->view) return true;
@@ -356,7 +387,8 @@ static emit_tile *start_tile(emit *t, const tl_statement *s, tl_symbol *symbol) 
     bool bare = s->allocate.space == TL_REGISTER && !has_other_place(symbol, TL_REGISTER);
     *tile = (emit_tile){.symbol = symbol, .space = s->allocate.space, .stages = 1};
     tile->tile = tile->space == TL_SHARED ? &symbol->shared : &symbol->in_register;
-    tile->name = bare ? emit_clean(t, symbol->name) : emit_format(t, "%.*s%s", STR_ARGS(symbol->name), place);
+    tile->name = bare ? emit_clean(t, symbol->name)
+                      : emit_format(t, "%.*s%s", STR_ARGS(symbol->name), place);
     tile->own_row = emit_format(t, "%.*s_row", STR_ARGS(tile->name));
     tile->own_column = emit_format(t, "%.*s_column", STR_ARGS(tile->name));
     tile->type = s->allocate.type;
@@ -370,12 +402,14 @@ static emit_tile *start_tile(emit *t, const tl_statement *s, tl_symbol *symbol) 
     if (!known_extent(t, s->allocate.shape.items[0], &tile->rows)) return NULL;
     if (count == 2 && !known_extent(t, s->allocate.shape.items[1], &tile->columns)) return NULL;
     int64_t stages = 1;
-    if (s->allocate.stages && (!tl_known_integer(s->allocate.stages, &stages) || stages < 1 || stages > 64)) {
+    if (s->allocate.stages &&
+        (!tl_known_integer(s->allocate.stages, &stages) || stages < 1 || stages > 64)) {
         emit_unsupported(t, s->range, tile->name, "its stages are not known");
         return NULL;
     }
     if (stages > 1 && tile->space == TL_REGISTER) {
-        emit_unsupported(t, s->range, tile->name, "rings of register tiles come with asynchronous products");
+        emit_unsupported(t, s->range, tile->name,
+                         "rings of register tiles come with asynchronous products");
         return NULL;
     }
     tile->stages = (int)stages;

@@ -3,7 +3,8 @@
 
 #include <limits.h>
 
-/* --- synchronisation: printed as the checks found it (decision 003) ------------------------------ */
+/* --- synchronisation: printed as the checks found it (decision 003) ------------------------------
+ */
 
 static check_sync sync_of(emit *t, const tl_statement *s) {
     const check_sync *found = t->facts ? check_sync_of(t->facts, s) : NULL;
@@ -24,7 +25,9 @@ static emit_tile *shared_of(emit *t, const tl_expr *name) {
 static void advance(emit *t, const char *variable, long long first, long long step, int count) {
     long long last = first + step * (count - 1);
     if (count == 2) emit_text(t, "%s = 2 * shared + %lld - %s;", variable, first + last, variable);
-    else emit_text(t, "%s = %s == shared + %lld ? shared + %lld : %s + %lld;", variable, variable, last, first, variable, step);
+    else
+        emit_text(t, "%s = %s == shared + %lld ? shared + %lld : %s + %lld;", variable, variable,
+                  last, first, variable, step);
 }
 
 static void advance_barrier(emit *t, const char *variable, int count) {
@@ -36,7 +39,8 @@ void emit_wait(emit *t, const tl_statement *s) {
     emit_tile *tile = shared_of(t, s->sync.what);
     emit_header(t, s);
     if (!tile) {
-        emit_unsupported(t, s->range, STR("this Wait"), "only shared tiles are waited for on this GPU's class");
+        emit_unsupported(t, s->range, STR("this Wait"),
+                         "only shared tiles are waited for on this GPU's class");
         return;
     }
     const char *name = str_copy_z(t->memory, tile->name);
@@ -44,7 +48,8 @@ void emit_wait(emit *t, const tl_statement *s) {
         const char *landed = str_copy_z(t->memory, emit_format(t, "%s_landed", name));
         advance_barrier(t, landed, tile->stages);
         emit_text(t, "%s_parity ^= %s == 0;", landed, landed);
-        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %s, %s_parity);", (long long)tile->full_offset, landed, landed);
+        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %s, %s_parity);",
+                  (long long)tile->full_offset, landed, landed);
     } else if (!sync.joins_next_wait) {
         if (sync.groups_pending >= 0) emit_text(t, "ftl_cp_async_wait<%d>();", sync.groups_pending);
         if (sync.barrier_before) barrier(t, &sync, tile);
@@ -55,23 +60,26 @@ void emit_wait(emit *t, const tl_statement *s) {
 void emit_release(emit *t, const tl_statement *s) {
     emit_tile *tile = shared_of(t, s->sync.what);
     if (!tile) {
-        emit_unsupported(t, s->range, STR("this Release"), "only shared tiles are released on this GPU's class");
+        emit_unsupported(t, s->range, STR("this Release"),
+                         "only shared tiles are released on this GPU's class");
         return;
     }
     emit_header(t, s);
     if (!tile->by_mbarrier) return;
     const char *oldest = str_copy_z(t->memory, emit_format(t, "%.*s_oldest", STR_ARGS(tile->name)));
     emit_text(t, "ftl_warp_barrier();");
-    emit_text(t, "if (lane == 0) ftl_mbarrier_arrive(shared + %lld + %s);", (long long)tile->empty_offset, oldest);
+    emit_text(t, "if (lane == 0) ftl_mbarrier_arrive(shared + %lld + %s);",
+              (long long)tile->empty_offset, oldest);
     advance_barrier(t, oldest, tile->stages);
 }
 
 void emit_barrier_before(emit *t, const tl_statement *s) {
     check_sync sync = sync_of(t, s);
-    emit_tile *to = s->copy.to == TL_SHARED ? emit_tile_in(t, tl_copy_target(s).symbol, TL_SHARED) : NULL;
+    emit_tile *to =
+        s->copy.to == TL_SHARED ? emit_tile_in(t, tl_copy_target(s).symbol, TL_SHARED) : NULL;
     if (to && to->by_mbarrier) {
-        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %.*s_free, %.*s_free_parity);", (long long)to->empty_offset,
-                  STR_ARGS(to->name), STR_ARGS(to->name));
+        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %.*s_free, %.*s_free_parity);",
+                  (long long)to->empty_offset, STR_ARGS(to->name), STR_ARGS(to->name));
     } else if (sync.barrier_before) {
         barrier(t, &sync, to);
     }
@@ -81,7 +89,8 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
     check_sync sync = sync_of(t, s);
     const char *name = str_copy_z(t->memory, tile->name);
     if (tile->by_mbarrier) {
-        const char *arrive = s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_arrive";
+        const char *arrive =
+            s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_arrive";
         emit_text(t, "%s(shared + %lld + %s_free);", arrive, (long long)tile->full_offset, name);
         const char *free = str_copy_z(t->memory, emit_format(t, "%s_free", name));
         advance_barrier(t, free, tile->stages);
@@ -90,34 +99,38 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
         emit_text(t, "ftl_cp_async_commit();");
     }
     if (tile->stages > 1) {
-        advance(t, str_copy_z(t->memory, emit_format(t, "%s_fill", name)), tile->offset_bytes, tile->slot_bytes, tile->stages);
+        advance(t, str_copy_z(t->memory, emit_format(t, "%s_fill", name)), tile->offset_bytes,
+                tile->slot_bytes, tile->stages);
     }
 }
 
 static void init_mbarriers(emit *t) {
     bool any = false;
-    for (int i = 0; i < t->tiles.count; i++) any |= t->tiles.items[i]->space == TL_SHARED && t->tiles.items[i]->by_mbarrier;
+    for (int i = 0; i < t->tiles.count; i++)
+        any |= t->tiles.items[i]->space == TL_SHARED && t->tiles.items[i]->by_mbarrier;
     if (!any) return;
     emit_open(t, "if (threadIdx.x == 0) {");
     for (int i = 0; i < t->tiles.count; i++) {
         const emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED || !tile->by_mbarrier) continue;
         for (int slot = 0; slot < tile->stages; slot++) {
-            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s has landed", (long long)tile->full_offset + 8 * slot,
-                      t->threads, STR_ARGS(tile->name));
-            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and is free again", (long long)tile->empty_offset + 8 * slot,
-                      t->warps);
+            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s has landed",
+                      (long long)tile->full_offset + 8 * slot, t->threads, STR_ARGS(tile->name));
+            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and is free again",
+                      (long long)tile->empty_offset + 8 * slot, t->warps);
         }
     }
     emit_close(t);
     emit_text(t, "ftl_block_barrier();");
 }
 
-/* --- control ------------------------------------------------------------------------------------------ */
+/* --- control
+ * ------------------------------------------------------------------------------------------ */
 
 static void emit_for(emit *t, const tl_statement *s) {
     if (s->loop.is_grid_walk) {
-        emit_unsupported(t, s->range, STR("`for ... in grid`"), "there are no persistent kernels for this GPU's class yet");
+        emit_unsupported(t, s->range, STR("`for ... in grid`"),
+                         "there are no persistent kernels for this GPU's class yet");
         return;
     }
     emit_value from = emit_integer(t, s->loop.from, NULL), to = emit_integer(t, s->loop.to, NULL);
@@ -127,8 +140,9 @@ static void emit_for(emit *t, const tl_statement *s) {
     emit_name_set(t, s->loop.symbol, name, from.low, high > from.low ? high - 1 : from.low);
     emit_text(t, "#pragma unroll 1");
     const char *cast = emit_is_wide(to) ? "(int)" : "";
-    emit_open(t, "for (int %.*s = %.*s; %.*s < %s%.*s; %.*s++) {", STR_ARGS(name), STR_ARGS(from.text), STR_ARGS(name), cast,
-              STR_ARGS(emit_within(t, to, 12)), STR_ARGS(name));
+    emit_open(t, "for (int %.*s = %.*s; %.*s < %s%.*s; %.*s++) {", STR_ARGS(name),
+              STR_ARGS(from.text), STR_ARGS(name), cast, STR_ARGS(emit_within(t, to, 12)),
+              STR_ARGS(name));
     emit_block(t, &s->loop.body);
     emit_close(t);
 }
@@ -169,7 +183,8 @@ static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
     case TL_IF: emit_if(t, s); break;
     case TL_HOLE:
         t->failed = true;
-        diag_report(t->diags, DIAG_TRANSLATE_OPEN, s->range, STR("something here"), STR("`...` stands for statements"));
+        diag_report(t->diags, DIAG_TRANSLATE_OPEN, s->range, STR("something here"),
+                    STR("`...` stands for statements"));
         break;
     default: break;
     }
@@ -180,46 +195,56 @@ void emit_block(emit *t, const tl_block *block) {
     for (const tl_statement *s = block->first; s;) s = emit_statement(t, s);
 }
 
-/* --- the kernel ------------------------------------------------------------------------------------------ */
+/* --- the kernel
+ * ------------------------------------------------------------------------------------------ */
 
 static bool find_role(emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         if (s->kind == TL_GRID) t->grid = s;
         if (s->kind != TL_ROLE) continue;
         if (t->role) {
-            emit_unsupported(t, s->range, STR("a second role"), "all warps of this GPU's class have one role");
+            emit_unsupported(t, s->range, STR("a second role"),
+                             "all warps of this GPU's class have one role");
             return false;
         }
         t->role = s;
     }
     if (!t->role) {
         t->failed = true;
-        diag_report(t->diags, DIAG_TRANSLATE_OPEN, t->kernel->range, t->kernel->name, STR("without a role nothing runs"));
+        diag_report(t->diags, DIAG_TRANSLATE_OPEN, t->kernel->range, t->kernel->name,
+                    STR("without a role nothing runs"));
         return false;
     }
     if (t->grid && t->grid->grid.kind != TL_GRID_PLAIN) {
-        emit_unsupported(t, t->grid->range, STR("a persistent grid"), "there are no persistent kernels for this GPU's class yet");
+        emit_unsupported(t, t->grid->range, STR("a persistent grid"),
+                         "there are no persistent kernels for this GPU's class yet");
         return false;
     }
     if (t->role->role.turn_count) {
-        emit_unsupported(t, t->role->range, STR("`turns`"), "all warps of this GPU's class run freely");
+        emit_unsupported(t, t->role->range, STR("`turns`"),
+                         "all warps of this GPU's class run freely");
         return false;
     }
     t->warps = t->role->role.executors * (t->role->role.is_warpgroups ? 4 : 1);
     t->threads = 32 * t->warps;
     if (t->warps < 1 || t->threads > 1024 || t->threads > t->gpu->block_threads) {
-        emit_unsupported(t, t->role->range, t->role->role.name, "a block of %d threads is too large", t->threads);
+        emit_unsupported(t, t->role->range, t->role->role.name,
+                         "a block of %d threads is too large", t->threads);
         return false;
     }
     return true;
 }
 
-/* How many blocks the register allocation leaves room for: as many as shared memory and threads allow,
- * but never so many that the tiles in registers would not fit.
+/* Addresses, counters and fragments on their way. */
+enum { REGISTERS_BESIDE_TILES = 24 };
+
+/* How many blocks the register allocation leaves room for: as many as shared memory and threads
+ * allow, but never so many that the tiles in registers would not fit.
  */
 static int blocks_per_sm(const emit *t) {
-    int needed = t->array_registers + 48, blocks = 1;
-    if (t->facts && t->facts->registers_estimate > 0) needed = t->facts->registers_estimate;
+    int needed = t->array_registers + REGISTERS_BESIDE_TILES, blocks = 1;
+    if (t->facts && t->facts->registers_estimate > needed) needed = t->facts->registers_estimate;
+    if (needed > t->gpu->thread_registers) needed = (int)t->gpu->thread_registers;
     for (int n = 2; n <= 8; n++) {
         bool shared = gpu_shared_for(t->gpu, n) >= t->shared_bytes;
         bool registers = gpu_registers_for(t->gpu, t->threads, n) >= needed;
@@ -236,14 +261,19 @@ static void write_file(emit *t, text_buffer *cuda) {
     if (body.failed) t->failed = true;
     text_done(&body);
     const ftl_plan *plan = t->plan;
-    text_format(cuda, "// %s for %s (%s), written by FlashTL from TL Code.\n", plan->kernel, plan->gpu, plan->target);
-    text_format(cuda, "// Launch with %d threads a block, %d bytes of dynamic shared memory, one block for each tile of\n",
+    text_format(cuda, "// %s for %s (%s), written by FlashTL from TL Code.\n", plan->kernel,
+                plan->gpu, plan->target);
+    text_format(cuda,
+                "// Launch with %d threads a block, %d bytes of dynamic shared memory, one block "
+                "for each tile of\n",
                 plan->threads, plan->shared_bytes);
     text_format(cuda, "// `");
     if (t->grid) tl_print_header(t->grid, cuda);
     text_format(cuda, "`.\n\n");
-    text_format(cuda, "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < %d\n", (int)t->gpu->capability * 10);
-    text_format(cuda, "#error \"this kernel was made for %s and later GPUs\"\n#endif\n\n", plan->target);
+    text_format(cuda, "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < %d\n",
+                (int)t->gpu->capability * 10);
+    text_format(cuda, "#error \"this kernel was made for %s and later GPUs\"\n#endif\n\n",
+                plan->target);
     emit_device(t, kernel, cuda);
     emit_parameter_struct(t, cuda);
     text_add(cuda, kernel);
@@ -255,8 +285,8 @@ static void open_kernel(emit *t, int blocks) {
     emit_open(t, "%s(const __grid_constant__ %s_parameters args) {", entry, entry);
 }
 
-bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *facts, arena *memory, diag_list *diags,
-                      text_buffer *cuda, ftl_plan **plan) {
+bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *facts, arena *memory,
+                      diag_list *diags, text_buffer *cuda, ftl_plan **plan) {
     emit *t = arena_new(memory, emit);
     *t = (emit){.memory = memory, .diags = diags, .kernel = kernel, .gpu = target, .facts = facts};
     t->plan = arena_new(memory, ftl_plan);
@@ -274,7 +304,8 @@ bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *f
     emit_close(t);
     if (t->failed) return false;
     t->blocks_per_sm = blocks_per_sm(t);
-    t->lines.items[opening].text = emit_format(t, "extern \"C\" __global__ void __launch_bounds__(%d, %d)", t->threads, t->blocks_per_sm);
+    t->lines.items[opening].text = emit_format(
+        t, "extern \"C\" __global__ void __launch_bounds__(%d, %d)", t->threads, t->blocks_per_sm);
     t->plan->shared_bytes = (int32_t)t->shared_bytes;
     t->plan->blocks_per_sm = t->blocks_per_sm;
     write_file(t, cuda);

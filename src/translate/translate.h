@@ -1,8 +1,8 @@
 /* The translator: TL Code to one self-contained CUDA file.
  *
- * It knows statements, not operators: each statement becomes a block of text headed by the statement
- * itself, made of instruction wrappers (src/device) chosen from the table of atoms. The shape of the
- * text is decision 005. The same kernel gives the same bytes.
+ * It knows statements, not operators: each statement becomes a block of text headed by the
+ * statement itself, made of instruction wrappers (src/device) chosen from the table of atoms. The
+ * shape of the text is decision 005. The same kernel gives the same bytes.
  */
 #ifndef FLASHTL_TRANSLATE_TRANSLATE_H
 #define FLASHTL_TRANSLATE_TRANSLATE_H
@@ -11,8 +11,8 @@
 #include "flashtl/plan.h"
 
 /* Translates one bound and checked kernel for a GPU; 'facts' are check_code's. Appends the file to
- * 'cuda'. The plan and all it points to live in 'memory' (it is not for ftl_plan_free). Returns false
- * when an error was reported: a statement that has no translation for this GPU.
+ * 'cuda'. The plan and all it points to live in 'memory' (it is not for ftl_plan_free). Returns
+ * false when an error was reported: a statement that has no translation for this GPU.
  */
 bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *facts, arena *memory,
                       diag_list *diags, text_buffer *cuda, ftl_plan **plan);

@@ -5,6 +5,7 @@
 #include "tl/tl.h"
 #include "translate/translate.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 typedef struct translated {
     arena memory;
@@ -56,7 +56,8 @@ static void read_text(const char *name, text_buffer *out) {
     if (!os_read_file(path, 4 << 20, out, &why)) fail_msg("%s", why.text);
 }
 
-static void translate_file(translated *x, const char *name, const char *gpu_name, text_buffer *source) {
+static void translate_file(translated *x, const char *name, const char *gpu_name,
+                           text_buffer *source) {
     read_text(name, source);
     translate_text(x, str_from(name), text_str(source), gpu_name);
     if (!x->ok) show_diagnostics(x);
@@ -132,7 +133,8 @@ static void wrappers(void **state) {
     assert_true(x.ok);
     assert_null(strstr(x.cuda.data, "cp.async"));
     assert_null(strstr(x.cuda.data, "m16n8k16"));
-    assert_non_null(strstr(x.cuda.data, "ftl_mma_m16n8k8_f16_start(S[m16][n8], Q_register[m16][2 * k16][0]"));
+    assert_non_null(
+        strstr(x.cuda.data, "ftl_mma_m16n8k8_f16_start(S[m16][n8], Q_register[m16][2 * k16][0]"));
     done(&x, &source);
 }
 
@@ -142,8 +144,11 @@ static void synchronisation(void **state) {
     translated x;
     text_buffer source;
     translate_file(&x, "attention_a100.tl", "a100", &source);
-    assert_non_null(strstr(x.cuda.data, "// Wait Q_shared\n    ftl_cp_async_wait<2>();\n    ftl_block_barrier();\n"));
-    assert_non_null(strstr(x.cuda.data, "} else {\n            ftl_cp_async_commit();\n            ftl_cp_async_commit();\n"));
+    assert_non_null(strstr(
+        x.cuda.data, "// Wait Q_shared\n    ftl_cp_async_wait<2>();\n    ftl_block_barrier();\n"));
+    assert_non_null(strstr(
+        x.cuda.data,
+        "} else {\n            ftl_cp_async_commit();\n            ftl_cp_async_commit();\n"));
     assert_non_null(strstr(x.cuda.data, "// Wait O_shared\n    ftl_warp_barrier();\n"));
     done(&x, &source);
     translate_file(&x, "attention_mbarrier.tl", "a100", &source);
@@ -208,7 +213,8 @@ static void other_programs(void **state) {
         text_buffer source;
         translate_file(&x, programs[i].file, "a100", &source);
         assert_true(x.ok);
-        if (!strstr(x.cuda.data, programs[i].fact)) fail_msg("%s: no %s", programs[i].file, programs[i].fact);
+        if (!strstr(x.cuda.data, programs[i].fact))
+            fail_msg("%s: no %s", programs[i].file, programs[i].fact);
         done(&x, &source);
     }
 }
@@ -218,7 +224,8 @@ static void refusals(void **state) {
     (void)state;
     static const char persistent[] =
         "kernel mover for a100\nlet BM = 64, d = 64\nInput X f16 (row in row_len, d)\n"
-        "Output Y f16 (row in row_len, d)\ngrid persistent tile_row in row_len/BM\nrole move with 4 warps\n"
+        "Output Y f16 (row in row_len, d)\ngrid persistent tile_row in row_len/BM\nrole move with "
+        "4 warps\n"
         "    Allocate X in register f16 (BM, d) as lines\n"
         "    Copy X (BM, d) in coordinate [L = tile_row] from global to register\n"
         "    Copy X (BM, d) in coordinate [L = tile_row] from register to global and get Y\nend\n";
@@ -234,10 +241,10 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_texts),      cmocka_unit_test(same_text_twice),
-        cmocka_unit_test(wrappers),          cmocka_unit_test(synchronisation),
-        cmocka_unit_test(fusion),            cmocka_unit_test(plan_of_attention),
-        cmocka_unit_test(other_programs),    cmocka_unit_test(refusals),
+        cmocka_unit_test(golden_texts),   cmocka_unit_test(same_text_twice),
+        cmocka_unit_test(wrappers),       cmocka_unit_test(synchronisation),
+        cmocka_unit_test(fusion),         cmocka_unit_test(plan_of_attention),
+        cmocka_unit_test(other_programs), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
