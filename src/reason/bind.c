@@ -15,6 +15,17 @@ static bool is_scalar_input(const tl_kernel *kernel, str name) {
     return false;
 }
 
+/* `k in k_len`: k is an index there, and no length. */
+static bool is_index_only(const tl_kernel *kernel, str name) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        for (int i = 0; (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && i < s->parameter.axes.count; i++) {
+            const tl_axis *a = &s->parameter.axes.items[i];
+            if (!a->is_bare && str_equal(tiles_axis_index(a), name))
+                return true;
+        }
+    return false;
+}
+
 static bool apply_pin(reason *r, reason_pin pin) {
     if (is_scalar_input(r->kernel, pin.name))
         return true; /* a value for the launch, not for the plan */
@@ -24,6 +35,8 @@ static bool apply_pin(reason *r, reason_pin pin) {
         return reason_stuck(r, NULL, "the value of %.*s is no number: '%.*s'", STR_ARGS(pin.name),
                             STR_ARGS(pin.value));
     tl_binding *binding = edit_find_let(r->kernel, pin.name, NULL);
+    if (is_index_only(r->kernel, pin.name))
+        return true;
     if (binding && binding->axes.count == 0) {
         binding->value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(pin.value));
     } else if (str_to_integer(pin.value, &integer)) {
@@ -461,6 +474,45 @@ static void start_sums(reason *r) {
     }
 }
 
+/* --- pins that mean nothing here ---------------------------------------------------------------- */
+
+static bool is_decision(reason *r, str name) {
+    static const char *const ends[] = {"_stages", "_in_registers"};
+    for (int i = 0; i < 2; i++)
+        if (str_ends(name, str_from(ends[i]))) {
+            str tile = {name.data, name.length - str_from(ends[i]).length};
+            return tiles_find(tiles_read(r), tile) != NULL;
+        }
+    for (const reason_pass_entry *pin = reason_pin_list(); pin->name; pin++)
+        if (str_is(name, pin->name))
+            return true;
+    return false;
+}
+
+/* Is the name mentioned elsewhere than by its own let? */
+static bool is_mentioned(reason *r, str name) {
+    tl_statement *let = NULL;
+    tl_binding *binding = edit_find_let(r->kernel, name, &let);
+    if (!binding)
+        return is_scalar_input(r->kernel, name); /* or an index, which has no value to pin */
+    str own = binding->name;
+    binding->name = STR("");
+    str fresh = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, name));
+    binding->name = own;
+    return !str_equal(fresh, name);
+}
+
+/* Takes out the lets of pins that this kernel has no use for. */
+static void drop_pins(reason *r) {
+    for (int i = 0; i < r->options->pin_count; i++) {
+        str name = r->options->pins[i].name;
+        if (is_decision(r, name) || is_mentioned(r, name))
+            r->pin_is_used[i] = true;
+        else
+            edit_remove_let(r->kernel, name);
+    }
+}
+
 bool reason_bind(reason *r) {
     r->kernel->gpu = r->target->word;
     for (int i = 0; i < r->options->pin_count; i++)
@@ -483,5 +535,6 @@ bool reason_bind(reason *r) {
         return false;
     place_computes(r, &grid);
     start_sums(r);
+    drop_pins(r);
     return true;
 }

@@ -17,6 +17,7 @@ typedef struct reason {
     const char *pass; /* the one at hand */
     reason_log log;
     double predicted_tflops;
+    bool *pin_is_used; /* by pin: some kernel has what it is about */
 } reason;
 
 /* Each returns false when it reported why it cannot go on. In order: */

@@ -192,6 +192,18 @@ static bool read_pass(reason *r, str name, int otherwise, int *number) {
     return false;
 }
 
+/* A pin that no kernel knows is a slip. `d` and `dv` come with every request. */
+static bool pins_are_used(reason *r) {
+    for (int i = 0; i < r->options->pin_count; i++) {
+        str name = r->options->pins[i].name;
+        bool is_usual = str_is(name, "d") || str_is(name, "dv");
+        if (!r->pin_is_used[i] && !is_usual)
+            return reason_stuck(r, NULL, "no length, tile size or decision is called '%.*s'",
+                                STR_ARGS(name));
+    }
+    return true;
+}
+
 reason_result reason_program(const tl_program *sketch, const gpu *target,
                              const reason_options *options, arena *memory, diag_list *diags) {
     reason_result result = {0};
@@ -207,6 +219,7 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
         !read_pass(&r, options->stop_after, PASS_COUNT - 1, &last))
         return result;
     bool is_good = true;
+    r.pin_is_used = arena_array(memory, bool, options->pin_count + 1);
     for (r.kernel = r.program->first; r.kernel; r.kernel = r.kernel->next) {
         bool is_going = first >= 0 || !is_code(r.kernel);
         for (int i = first + 1; i <= last && is_going; i++) {
@@ -215,6 +228,8 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
             is_good = is_good && is_going;
         }
     }
+    r.kernel = r.program->first;
+    is_good = is_good && (first >= 0 || pins_are_used(&r));
     result.decisions = r.log.items;
     result.decision_count = r.log.count;
     result.predicted_tflops = r.predicted_tflops;
