@@ -1,11 +1,13 @@
-/* Pass bind: types, lengths, the grid, starts of sums, a place for every tile (language study 5.3). */
+/* Pass bind: types, lengths, the grid, starts of sums, a place for every tile (language study 5.3).
+ */
 #include "reason/tiles.h"
 
 #include <string.h>
 
 enum { WHOLE_AXIS_MAX = 256 }; /* a known last axis up to this length is not cut into tiles */
 
-/* --- pins and types ---------------------------------------------------------------------------- */
+/* --- pins and types ----------------------------------------------------------------------------
+ */
 
 static bool is_scalar_input(const tl_kernel *kernel, str name) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
@@ -18,10 +20,10 @@ static bool is_scalar_input(const tl_kernel *kernel, str name) {
 /* `k in k_len`: k is an index there, and no length. */
 static bool is_index_only(const tl_kernel *kernel, str name) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        for (int i = 0; (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && i < s->parameter.axes.count; i++) {
+        for (int i = 0;
+             (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && i < s->parameter.axes.count; i++) {
             const tl_axis *a = &s->parameter.axes.items[i];
-            if (!a->is_bare && str_equal(tiles_axis_index(a), name))
-                return true;
+            if (!a->is_bare && str_equal(tiles_axis_index(a), name)) return true;
         }
     return false;
 }
@@ -35,14 +37,14 @@ static bool apply_pin(reason *r, reason_pin pin) {
         return reason_stuck(r, NULL, "the value of %.*s is no number: '%.*s'", STR_ARGS(pin.name),
                             STR_ARGS(pin.value));
     tl_binding *binding = edit_find_let(r->kernel, pin.name, NULL);
-    if (is_index_only(r->kernel, pin.name))
-        return true;
+    if (is_index_only(r->kernel, pin.name)) return true;
     if (binding && binding->axes.count == 0) {
         binding->value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(pin.value));
     } else if (str_to_integer(pin.value, &integer)) {
         reason_let(r, edit_z(r->memory, pin.name), integer, "");
     } else {
-        tl_block let = tl_quote(r->memory, "let %.*s = %.*s", STR_ARGS(pin.name), STR_ARGS(pin.value));
+        tl_block let =
+            tl_quote(r->memory, "let %.*s = %.*s", STR_ARGS(pin.name), STR_ARGS(pin.value));
         edit_before(r->kernel, r->kernel->body.first, let);
     }
     return true;
@@ -51,8 +53,7 @@ static bool apply_pin(reason *r, reason_pin pin) {
 static bool choose_types(reason *r) {
     tl_type dtype = r->options->dtype == TL_OPEN ? TL_F16 : r->options->dtype;
     for (tl_statement *s = r->kernel->body.first; s; s = s->next) {
-        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT)
-            continue;
+        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
         if (s->parameter.type == TL_OPEN)
             s->parameter.type = s->parameter.axes.count > 0 ? dtype : TL_F32;
         if (s->parameter.type == TL_BF16 && !gpu_has(r->target, GPU_FEATURE_bf16))
@@ -62,7 +63,8 @@ static bool choose_types(reason *r) {
     return true;
 }
 
-/* --- how loops walk ---------------------------------------------------------------------------- */
+/* --- how loops walk ----------------------------------------------------------------------------
+ */
 
 /* A loop `0:length/size` takes blocks of 'size', `0:length` single steps (size NULL). */
 typedef struct bind_walk {
@@ -71,11 +73,9 @@ typedef struct bind_walk {
 
 static bool walk_of(const tl_statement *loop, bind_walk *walk) {
     tl_expr *to = loop->loop.to;
-    if (loop->loop.is_grid_walk || !to)
-        return false;
-    if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL)
-        to = to->items[0];
-    if (to->kind == TL_BINARY && to->operator == TL_OVER) {
+    if (loop->loop.is_grid_walk || !to) return false;
+    if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL) to = to->items[0];
+    if (to->kind == TL_BINARY && to->operator== TL_OVER) {
         *walk = (bind_walk){to->left, to->right};
         return true;
     }
@@ -85,8 +85,7 @@ static bool walk_of(const tl_statement *loop, bind_walk *walk) {
 
 static tl_statement *loop_over(const tl_statement *s, const tl_expr *length, bind_walk *walk) {
     for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop))
-        if (walk_of(loop, walk) && tl_expr_equal(walk->length, length))
-            return loop;
+        if (walk_of(loop, walk) && tl_expr_equal(walk->length, length)) return loop;
     return NULL;
 }
 
@@ -99,7 +98,8 @@ static bool is_loop_size(reason *r, const char *name) {
     return false;
 }
 
-/* --- the grid ---------------------------------------------------------------------------------- */
+/* --- the grid ----------------------------------------------------------------------------------
+ */
 
 /* An axis of Outputs that the grid walks: by index, or in blocks of 'size'. */
 typedef struct bind_axis {
@@ -112,26 +112,24 @@ typedef LIST(bind_axis) bind_axes;
 
 static const bind_axis *find_grid_axis(const bind_axes *grid, str index) {
     for (int i = 0; i < grid->count; i++)
-        if (str_equal(grid->items[i].index, index))
-            return &grid->items[i];
+        if (str_equal(grid->items[i].index, index)) return &grid->items[i];
     return NULL;
 }
 
 static str size_name(reason *r, const bind_axes *grid, str index, bool is_row) {
-    str wanted[] = {is_row ? STR("BM") : STR("BN"), str_format(r->memory, "B%.*s", STR_ARGS(index))};
+    str wanted[] = {is_row ? STR("BM") : STR("BN"),
+                    str_format(r->memory, "B%.*s", STR_ARGS(index))};
     for (int k = 0; k < 2; k++) {
         bool is_taken = is_loop_size(r, edit_z(r->memory, wanted[k]));
         for (int i = 0; i < grid->count; i++)
             is_taken = is_taken || str_equal(grid->items[i].size, wanted[k]);
-        if (!is_taken)
-            return wanted[k];
+        if (!is_taken) return wanted[k];
     }
     return edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, wanted[1]));
 }
 
 static void add_block_axis(reason *r, bind_axes *grid, str index, tl_expr *length, bool is_row) {
-    if (index.length == 0 || find_grid_axis(grid, index))
-        return;
+    if (index.length == 0 || find_grid_axis(grid, index)) return;
     str variable = str_format(r->memory, "%.*s_block", STR_ARGS(index));
     bind_axis axis = {index, edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, variable)),
                       size_name(r, grid, index, is_row), length, true};
@@ -139,8 +137,7 @@ static void add_block_axis(reason *r, bind_axes *grid, str index, tl_expr *lengt
 }
 
 static void add_index_axis(reason *r, bind_axes *grid, str index, tl_expr *length) {
-    if (index.length == 0 || find_grid_axis(grid, index))
-        return;
+    if (index.length == 0 || find_grid_axis(grid, index)) return;
     bind_axis axis = {index, index, {"", 0}, length, false};
     list_push(r->memory, grid, axis);
 }
@@ -157,20 +154,16 @@ static const tl_axis *axis_of_index(const tl_kernel *kernel, str index) {
 
 /* Index names that a view uses and does not introduce: they belong to the grid. */
 static void add_free_indices(reason *r, bind_axes *grid, const tl_axes *own, const tl_expr *e) {
-    if (!e)
-        return;
+    if (!e) return;
     if (e->kind == TL_NAME) {
         for (int i = 0; i < own->count; i++)
-            if (str_equal(tiles_axis_index(&own->items[i]), e->text))
-                return;
+            if (str_equal(tiles_axis_index(&own->items[i]), e->text)) return;
         const tl_axis *axis = axis_of_index(r->kernel, e->text);
-        if (axis && !axis->is_bare)
-            add_index_axis(r, grid, e->text, axis->extent);
+        if (axis && !axis->is_bare) add_index_axis(r, grid, e->text, axis->extent);
     }
     add_free_indices(r, grid, own, e->left);
     add_free_indices(r, grid, own, e->right);
-    for (int i = 0; i < e->item_count; i++)
-        add_free_indices(r, grid, own, e->items[i]);
+    for (int i = 0; i < e->item_count; i++) add_free_indices(r, grid, own, e->items[i]);
 }
 
 static str stored_tensor(const tl_statement *s) {
@@ -187,14 +180,15 @@ static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool
     for (int i = start - 1; i >= 0 && !want_blocks; i--) {
         str index = tiles_axis_index(&axes->items[i]);
         if (index.length == 0)
-            return reason_stuck(r, store, "axis %d of %.*s has an expression for its index; an "
-                                "Output needs an index name there", i + 1, STR_ARGS(name));
+            return reason_stuck(r, store,
+                                "axis %d of %.*s has an expression for its index; an "
+                                "Output needs an index name there",
+                                i + 1, STR_ARGS(name));
         if (!loop_over(store, axes->items[i].extent, &walk))
             add_index_axis(r, grid, index, axes->items[i].extent);
     }
     tl_binding *view = edit_find_let(r->kernel, edit_bare(name), NULL);
-    if (view && view->axes.count > 0 && !want_blocks)
-        add_free_indices(r, grid, axes, view->value);
+    if (view && view->axes.count > 0 && !want_blocks) add_free_indices(r, grid, axes, view->value);
     int count = axes->count - start;
     for (int i = start; i < axes->count && want_blocks; i++) {
         int64_t length;
@@ -219,15 +213,12 @@ static bool collect_grid(reason *r, bind_axes *grid) {
     bool any = false;
     for (int round = 0; round < 3; round++)
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (!is_store(s))
-                continue;
+            if (!is_store(s)) continue;
             any = true;
             const tl_axes *axes = tiles_tensor(r->kernel, stored_tensor(s));
             bool is_matrix = axes && axes->count - tiles_matrix_start(axes) > 1;
-            if ((round == 1 && !is_matrix) || (round == 2 && is_matrix))
-                continue;
-            if (!collect_output(r, s, grid, round > 0))
-                return false;
+            if ((round == 1 && !is_matrix) || (round == 2 && is_matrix)) continue;
+            if (!collect_output(r, s, grid, round > 0)) return false;
         }
     return any || reason_stuck(r, NULL, "kernel %.*s copies nothing to global memory",
                                STR_ARGS(r->kernel->name));
@@ -243,8 +234,7 @@ static tl_statement *first_action(const tl_kernel *kernel) {
 
 static tl_statement *find_grid(const tl_kernel *kernel) {
     for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_GRID)
-            return s;
+        if (s->kind == TL_GRID) return s;
     return NULL;
 }
 
@@ -253,8 +243,9 @@ static void read_grid(reason *r, const tl_statement *s, bind_axes *grid) {
     for (int i = 0; i < s->grid.count; i++) {
         const tl_walk *w = &s->grid.items[i];
         bind_axis axis = {w->name, w->name, {"", 0}, w->extent, false};
-        if (w->extent->kind == TL_BINARY && w->extent->operator == TL_OVER &&
-            w->extent->right->kind == TL_NAME && str_ends(w->name, STR("_block"))) {
+        if (w->extent->kind == TL_BINARY && w->extent->operator== TL_OVER &&
+                                            w->extent->right->kind == TL_NAME &&
+                                            str_ends(w->name, STR("_block"))) {
             axis.index = (str){w->name.data, w->name.length - STR("_block").length};
             axis.size = w->extent->right->text;
             axis.length = w->extent->left;
@@ -273,14 +264,14 @@ static void write_grid(reason *r, const bind_axes *grid) {
                        ? str_format(r->memory, "%.*s in %s/%.*s", STR_ARGS(a->variable),
                                     edit_factor_text(r->memory, a->length), STR_ARGS(a->size))
                        : str_format(r->memory, "%.*s in %s", STR_ARGS(a->variable), length);
-        text = i == 0 ? walk
-                      : str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(walk));
+        text = i == 0 ? walk : str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(walk));
     }
     edit_before(r->kernel, first_action(r->kernel),
                 tl_quote(r->memory, "grid %.*s // one tile per index tuple", STR_ARGS(text)));
 }
 
-/* --- places ------------------------------------------------------------------------------------ */
+/* --- places ------------------------------------------------------------------------------------
+ */
 
 /* What the coordinate says on one axis of a tensor, and how long the tile is there (NULL: the axis
  * is none of the tile's). False when nothing walks the axis.
@@ -320,16 +311,14 @@ static bool spot_text(reason *r, const bind_axes *grid, const tl_statement *s, c
 }
 
 static void set_place(reason *r, tl_place *place, const str *spots, int count) {
-    while (count > 0 && str_is(spots[count - 1], ":"))
-        count--;
+    while (count > 0 && str_is(spots[count - 1], ":")) count--;
     place->is_given = count > 0;
     place->count = count;
     place->items = arena_array(r->memory, tl_spot, count > 0 ? count : 1);
     for (int i = 0; i < count; i++) {
         str text = spots[i];
         bool is_block = str_starts(text, STR("L = "));
-        if (is_block)
-            text = (str){text.data + 4, text.length - 4};
+        if (is_block) text = (str){text.data + 4, text.length - 4};
         place->items[i].is_all = str_is(text, ":");
         place->items[i].is_block = is_block;
         if (!place->items[i].is_all)
@@ -341,8 +330,7 @@ static bool place_copy(reason *r, const bind_axes *grid, tl_statement *s) {
     tl_copy *c = &s->copy;
     str tensor = c->target && c->to == TL_GLOBAL ? c->target->text : c->what->text;
     const tl_axes *axes = tiles_tensor(r->kernel, tensor);
-    if (!axes)
-        return reason_stuck(r, s, "%.*s is no tensor in global memory", STR_ARGS(tensor));
+    if (!axes) return reason_stuck(r, s, "%.*s is no tensor in global memory", STR_ARGS(tensor));
     if (axes->count > TL_AXES_MAX)
         return reason_stuck(r, s, "%.*s has %d axes; at most %d", STR_ARGS(tensor), axes->count,
                             TL_AXES_MAX);
@@ -352,18 +340,16 @@ static bool place_copy(reason *r, const bind_axes *grid, tl_statement *s) {
     for (int i = 0; i < axes->count; i++) {
         tl_expr *extent;
         if (!spot_text(r, grid, s, axes, i, &spots[i], &extent))
-            return reason_stuck(r, s, "index %.*s of %.*s is walked by no loop, and no Output has it",
+            return reason_stuck(r, s,
+                                "index %.*s of %.*s is walked by no loop, and no Output has it",
                                 STR_ARGS(spots[i]), STR_ARGS(tensor));
-        if (extent)
-            extents[count++] = extent;
+        if (extent) extents[count++] = extent;
     }
-    if (!c->place.is_given)
-        set_place(r, &c->place, spots, axes->count);
+    if (!c->place.is_given) set_place(r, &c->place, spots, axes->count);
     if (c->shape.count == 0) {
         c->shape.items = arena_array(r->memory, tl_expr *, count > 0 ? count : 1);
         c->shape.count = count;
-        for (int i = 0; i < count; i++)
-            c->shape.items[i] = tl_expr_copy(r->memory, extents[i]);
+        for (int i = 0; i < count; i++) c->shape.items[i] = tl_expr_copy(r->memory, extents[i]);
     }
     return true;
 }
@@ -380,11 +366,9 @@ static bool place_copies(reason *r, const bind_axes *grid) {
 static void name_single_steps(reason *r, tl_statement *s) {
     bind_walk walk;
     for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop)) {
-        if (!walk_of(loop, &walk) || walk.size)
-            continue;
+        if (!walk_of(loop, &walk) || walk.size) continue;
         for (const tl_statement *p = r->kernel->body.first; p; p = p->next) {
-            if (p->kind != TL_INPUT && p->kind != TL_OUTPUT)
-                continue;
+            if (p->kind != TL_INPUT && p->kind != TL_OUTPUT) continue;
             for (int i = 0; i < p->parameter.axes.count; i++) {
                 const tl_axis *a = &p->parameter.axes.items[i];
                 str index = tiles_axis_index(a);
@@ -398,8 +382,7 @@ static void name_single_steps(reason *r, tl_statement *s) {
 static void place_compute(reason *r, const tiles_list *tiles, const bind_axes *grid,
                           tl_statement *s) {
     const tiles_tile *tile = tiles_find(tiles, edit_target_name(s));
-    if (!tile || tile->axis_count < 1 || s->compute.place.is_given)
-        return;
+    if (!tile || tile->axis_count < 1 || s->compute.place.is_given) return;
     bool mentions = false;
     str spots[TILES_AXES_MAX];
     for (int i = 0; i < tile->axis_count; i++) {
@@ -410,24 +393,21 @@ static void place_compute(reason *r, const tiles_list *tiles, const bind_axes *g
             spots[i] = str_format(r->memory, "L = %s", edit_text(r->memory, spot.at));
         else if (block && block->is_block)
             spots[i] = str_format(r->memory, "L = %.*s", STR_ARGS(block->variable));
-        else
-            spots[i] = STR(":");
+        else spots[i] = STR(":");
     }
-    if (mentions)
-        set_place(r, &s->compute.place, spots, tile->axis_count);
+    if (mentions) set_place(r, &s->compute.place, spots, tile->axis_count);
 }
 
 static void place_computes(reason *r, const bind_axes *grid) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE)
-            name_single_steps(r, s);
+        if (s->kind == TL_COMPUTE) name_single_steps(r, s);
     const tiles_list *tiles = tiles_read(r);
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE)
-            place_compute(r, tiles, grid, s);
+        if (s->kind == TL_COMPUTE) place_compute(r, tiles, grid, s);
 }
 
-/* --- starts of sums ---------------------------------------------------------------------------- */
+/* --- starts of sums ----------------------------------------------------------------------------
+ */
 
 /* The outermost loop around the first accumulation that holds all accumulations into 'name' and no
  * other use of it.
@@ -440,17 +420,16 @@ static tl_statement *start_point(reason *r, tl_statement *s, str name) {
                           edit_writes(t, name);
             edit_uses uses = edit_uses_of(t);
             int reads = 0;
-            for (int i = 0; i < uses.read_count; i++)
-                reads += str_equal(uses.reads[i], name);
+            for (int i = 0; i < uses.read_count; i++) reads += str_equal(uses.reads[i], name);
             bool is_operand = false;
             for (int i = 0; t->kind == TL_COMPUTE && i < t->compute.operand_count; i++)
                 is_operand = is_operand || edit_expr_mentions(t->compute.operands[i].value, name);
-            if ((reads > 0 || edit_writes(t, name)) && (!is_sum || is_operand))
-                return at;
+            if ((reads > 0 || edit_writes(t, name)) && (!is_sum || is_operand)) return at;
         }
         for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
             if (t->kind == TL_COMPUTE && t->compute.target_kind == TL_ACCUMULATE &&
-                edit_writes(t, name) && !edit_is_within(t, loop) && edit_is_before(r->kernel, t, loop))
+                edit_writes(t, name) && !edit_is_within(t, loop) &&
+                edit_is_before(r->kernel, t, loop))
                 return at;
         at = loop;
     }
@@ -459,14 +438,12 @@ static tl_statement *start_point(reason *r, tl_statement *s, str name) {
 
 static void start_sums(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_COMPUTE || s->compute.target_kind != TL_ACCUMULATE)
-            continue;
+        if (s->kind != TL_COMPUTE || s->compute.target_kind != TL_ACCUMULATE) continue;
         str name = s->compute.target->text;
         bool is_started = false;
         for (tl_statement *t = r->kernel->body.first; t != s; t = tl_next(t, NULL))
             is_started = is_started || edit_writes(t, name);
-        if (is_started)
-            continue;
+        if (is_started) continue;
         const char *value = s->compute.operation == TL_ROW_MAX ? "-1e30" : "0";
         edit_before(r->kernel, start_point(r, s, name),
                     tl_quote(r->memory, "Compute Fill %s and get %.*s // the sum starts", value,
@@ -474,7 +451,8 @@ static void start_sums(reason *r) {
     }
 }
 
-/* --- pins that mean nothing here ---------------------------------------------------------------- */
+/* --- pins that mean nothing here ----------------------------------------------------------------
+ */
 
 static bool is_decision(reason *r, str name) {
     static const char *const ends[] = {"_stages", "_in_registers"};
@@ -484,8 +462,7 @@ static bool is_decision(reason *r, str name) {
             return tiles_find(tiles_read(r), tile) != NULL;
         }
     for (const reason_pass_entry *pin = reason_pin_list(); pin->name; pin++)
-        if (str_is(name, pin->name))
-            return true;
+        if (str_is(name, pin->name)) return true;
     return false;
 }
 
@@ -506,20 +483,16 @@ static bool is_mentioned(reason *r, str name) {
 static void drop_pins(reason *r) {
     for (int i = 0; i < r->options->pin_count; i++) {
         str name = r->options->pins[i].name;
-        if (is_decision(r, name) || is_mentioned(r, name))
-            r->pin_is_used[i] = true;
-        else
-            edit_remove_let(r->kernel, name);
+        if (is_decision(r, name) || is_mentioned(r, name)) r->pin_is_used[i] = true;
+        else edit_remove_let(r->kernel, name);
     }
 }
 
 bool reason_bind(reason *r) {
     r->kernel->gpu = r->target->word;
     for (int i = 0; i < r->options->pin_count; i++)
-        if (!apply_pin(r, r->options->pins[i]))
-            return false;
-    if (!choose_types(r))
-        return false;
+        if (!apply_pin(r, r->options->pins[i])) return false;
+    if (!choose_types(r)) return false;
     if (!first_action(r->kernel))
         return reason_stuck(r, NULL, "kernel %.*s does nothing", STR_ARGS(r->kernel->name));
     bind_axes grid = {0};
@@ -527,12 +500,10 @@ bool reason_bind(reason *r) {
     if (given) {
         read_grid(r, given, &grid);
     } else {
-        if (!collect_grid(r, &grid))
-            return false;
+        if (!collect_grid(r, &grid)) return false;
         write_grid(r, &grid);
     }
-    if (!place_copies(r, &grid))
-        return false;
+    if (!place_copies(r, &grid)) return false;
     place_computes(r, &grid);
     start_sums(r);
     drop_pins(r);

@@ -29,33 +29,29 @@ typedef struct bound_loop {
     tl_statement *loop;
     str axis;
     const tiles_span *extent; /* the block's size and the axis's length */
-    bool is_divided;             /* no block is ragged */
+    bool is_divided;          /* no block is ragged */
 } bound_loop;
 
-/* --- conditions ---------------------------------------------------------------------------------- */
+/* --- conditions ----------------------------------------------------------------------------------
+ */
 
 static bound_test solve(reason *r, str axis, const tl_expr *e) {
     bound_test test = {.text = tl_expr_copy(r->memory, e)};
-    if (e->kind != TL_BINARY || e->operator < TL_LESS || e->operator > TL_GREATER_EQUAL)
-        return test;
+    if (e->kind != TL_BINARY || e->operator<TL_LESS || e->operator> TL_GREATER_EQUAL) return test;
     linear left = linear_of(r, e->left, false), right = linear_of(r, e->right, false);
     linear_add(&left, &right, -1); /* left > 0, and so on */
     int64_t c = linear_coefficient(&left, axis);
-    if (left.is_broken || (c != 1 && c != -1))
-        return test;
-    bool is_greater = e->operator == TL_GREATER || e->operator == TL_GREATER_EQUAL;
-    bool is_strict = e->operator == TL_GREATER || e->operator == TL_LESS;
+    if (left.is_broken || (c != 1 && c != -1)) return test;
+    bool is_greater = e->operator== TL_GREATER || e->operator== TL_GREATER_EQUAL;
+    bool is_strict = e->operator== TL_GREATER || e->operator== TL_LESS;
     linear_drop(&left, axis);
     for (int i = 0; i < left.count; i++)
-        if (edit_expr_mentions(left.terms[i].atom, axis))
-            return test;
+        if (edit_expr_mentions(left.terms[i].atom, axis)) return test;
     /* c*kv + rest > 0: kv > -rest, or kv < rest. */
     linear_add(&test.edge, &left, -c);
     test.is_upper = is_greater == (c > 0);
-    if (test.is_upper && !is_strict)
-        test.edge.constant -= 1; /* kv >= E: kv > E - 1 */
-    if (!test.is_upper && is_strict)
-        test.edge.constant -= 1; /* kv < E: kv <= E - 1 */
+    if (test.is_upper && !is_strict) test.edge.constant -= 1; /* kv >= E: kv > E - 1 */
+    if (!test.is_upper && is_strict) test.edge.constant -= 1; /* kv < E: kv <= E - 1 */
     tl_expr *edge = linear_expr(r, &test.edge);
     test.proof = linear_of(r, edge, true);
     test.is_solved = true;
@@ -63,38 +59,33 @@ static bound_test solve(reason *r, str axis, const tl_expr *e) {
 }
 
 static void split(reason *r, str axis, const tl_expr *e, bound_tests *tests) {
-    if (e->kind == TL_BINARY && e->operator == TL_OR) {
+    if (e->kind == TL_BINARY && e->operator== TL_OR) {
         split(r, axis, e->left, tests);
         split(r, axis, e->right, tests);
         return;
     }
     bound_test test = solve(r, axis, e);
     tests->is_solved = tests->is_solved && test.is_solved;
-    if (tests->count < BOUNDS_TESTS_MAX)
-        tests->items[tests->count++] = test;
-    else
-        tests->is_solved = false;
+    if (tests->count < BOUNDS_TESTS_MAX) tests->items[tests->count++] = test;
+    else tests->is_solved = false;
 }
 
 static bound_tests tests_of(reason *r, str axis, const tl_expr *condition) {
     bound_tests tests = {.is_solved = true};
-    if (condition)
-        split(r, axis, condition, &tests);
+    if (condition) split(r, axis, condition, &tests);
     return tests;
 }
 
 /* Does the test hold for every element behind the end, in rows that exist? kv >= length > E. */
 static bool test_covers_end(const bound_loop *b, const bound_test *test) {
-    if (!test->is_solved || !test->is_upper)
-        return false;
+    if (!test->is_solved || !test->is_upper) return false;
     linear rest = test->proof;
     for (int i = 0; i < b->tiles->extents.count; i++) {
         const tiles_span *e = &b->tiles->extents.items[i];
         int64_t c = linear_coefficient(&rest, e->index);
         if (c == 0 || (e->length->kind == TL_NAME && str_equal(e->length->text, e->index)))
             continue;
-        if (c < 0)
-            return false;
+        if (c < 0) return false;
         linear last = linear_of(b->r, e->length, true);
         last.constant -= 1;
         linear_drop(&rest, e->index);
@@ -109,12 +100,12 @@ static bool mask_covers_end(void *context, const tl_statement *mask) {
     const bound_loop *b = context;
     bound_tests tests = tests_of(b->r, b->axis, mask->compute.condition);
     for (int i = 0; i < tests.count; i++)
-        if (test_covers_end(b, &tests.items[i]))
-            return true;
+        if (test_covers_end(b, &tests.items[i])) return true;
     return false;
 }
 
-/* --- masks for ragged ends -------------------------------------------------------------------------- */
+/* --- masks for ragged ends
+ * -------------------------------------------------------------------------- */
 
 static tl_place place_of(const bound_loop *b, const tiles_tile *tile, const tl_statement *at) {
     reason *r = b->r;
@@ -124,8 +115,7 @@ static tl_place place_of(const bound_loop *b, const tiles_tile *tile, const tl_s
         if (!tiles_walk(r, (tl_statement *)at, tile->axes[i], &spot)) {
             /* A block of the grid: `L = q_block` where a copy says so. */
             for (tl_statement *s = r->kernel->body.first; s && spot.is_all; s = tl_next(s, NULL)) {
-                if (s->kind != TL_COPY)
-                    continue;
+                if (s->kind != TL_COPY) continue;
                 bool is_load = s->copy.from == TL_GLOBAL;
                 str name = s->copy.target && !is_load ? s->copy.target->text : s->copy.what->text;
                 const tl_axes *axes = tiles_tensor(r->kernel, name);
@@ -138,16 +128,14 @@ static tl_place place_of(const bound_loop *b, const tiles_tile *tile, const tl_s
         place.items[i] = spot;
     }
     place.count = tile->axis_count;
-    while (place.count > 0 && place.items[place.count - 1].is_all)
-        place.count--;
+    while (place.count > 0 && place.items[place.count - 1].is_all) place.count--;
     return place;
 }
 
 /* The Mask that last wrote the tile before 'at', if nothing else did in between. */
 static tl_statement *mask_before(const tl_statement *at, str name, double value, reason *r) {
     for (tl_statement *s = at->previous; s; s = s->previous) {
-        if (!edit_writes_within(s, name))
-            continue;
+        if (!edit_writes_within(s, name)) continue;
         double own = -INFINITY;
         bool fits = edit_is_compute(s, TL_MASK) &&
                     (s->compute.operand_count == 1 ||
@@ -160,13 +148,14 @@ static tl_statement *mask_before(const tl_statement *at, str name, double value,
 
 static bool mask_end(const bound_loop *b, const ends_answer *answer) {
     reason *r = b->r;
-    const char *axis = edit_z(r->memory, b->axis), *length = edit_text(r->memory, b->extent->length);
+    const char *axis = edit_z(r->memory, b->axis),
+               *length = edit_text(r->memory, b->extent->length);
     const char *tile = edit_z(r->memory, answer->tile);
     tl_statement *mask = mask_before(answer->hurt, answer->tile, answer->neutral, r);
     if (mask) {
         mask->compute.condition =
-            tl_quote_expr(r->memory, "%s or %s >= %s", edit_text(r->memory, mask->compute.condition),
-                          axis, length);
+            tl_quote_expr(r->memory, "%s or %s >= %s",
+                          edit_text(r->memory, mask->compute.condition), axis, length);
         return true;
     }
     const tiles_tile *about = tiles_find(b->tiles, answer->tile);
@@ -183,13 +172,13 @@ static bool mask_ends(bound_loop *b) {
     for (int round = 0; round < 16 && !b->is_divided; round++) {
         ends_question question = {b->loop, b->axis, ENDS_PART, NULL, mask_covers_end, b};
         ends_answer answer = ends_ask(b->r, b->tiles, &question);
-        if (!answer.hurt)
-            return true;
+        if (!answer.hurt) return true;
         if (answer.tile.length == 0)
-            return reason_stuck(b->r, answer.hurt, "what lies behind the end of %.*s would be added "
-                                "to global memory", STR_ARGS(b->axis));
-        if (edit_ancestor_in(b->r->kernel, answer.hurt, &b->loop->loop.body) == NULL)
-            break;
+            return reason_stuck(b->r, answer.hurt,
+                                "what lies behind the end of %.*s would be added "
+                                "to global memory",
+                                STR_ARGS(b->axis));
+        if (edit_ancestor_in(b->r->kernel, answer.hurt, &b->loop->loop.body) == NULL) break;
         mask_end(b, &answer);
     }
     return b->is_divided ||
@@ -197,19 +186,18 @@ static bool mask_ends(bound_loop *b) {
                         STR_ARGS(b->axis));
 }
 
-/* --- extremes over a tile --------------------------------------------------------------------------- */
+/* --- extremes over a tile
+ * --------------------------------------------------------------------------- */
 
 /* Where the tile's other axis begins (is_last: its last element), as an expression. */
 static tl_expr *extreme_index(const bound_loop *b, str index, bool is_last) {
     reason *r = b->r;
     const tiles_span *e = tiles_extent(b->tiles, index);
-    if (!e)
-        return NULL;
+    if (!e) return NULL;
     tl_spot spot = {.is_all = true};
     tiles_tile one = {.axis_count = 1, .axes = {index}};
     tl_place place = place_of(b, &one, b->loop->loop.body.first);
-    if (place.count == 1)
-        spot = place.items[0];
+    if (place.count == 1) spot = place.items[0];
     const char *size = edit_factor_text(r->memory, e->extent);
     if (spot.is_all)
         return is_last ? tl_quote_expr(r->memory, "%s - 1", size) : tl_quote_expr(r->memory, "0");
@@ -224,8 +212,7 @@ static str mentioned_index(const bound_loop *b, const tl_expr *e, bool *many) {
     for (int i = 0; i < b->tiles->extents.count; i++) {
         const tiles_span *x = &b->tiles->extents.items[i];
         bool is_length = x->length->kind == TL_NAME && str_equal(x->length->text, x->index);
-        if (is_length || !edit_expr_mentions(e, x->index))
-            continue;
+        if (is_length || !edit_expr_mentions(e, x->index)) continue;
         *many = found.length > 0;
         found = x->index;
     }
@@ -246,19 +233,18 @@ static bool extreme(const bound_loop *b, const linear *edge, bool is_largest, li
             continue;
         }
         bool is_name = atom->kind == TL_NAME;
-        bool is_quotient = atom->kind == TL_BINARY && atom->operator == TL_OVER &&
-                           atom->left->kind == TL_NAME && scalar_is_positive(r, atom->right);
-        if (many || (!is_name && !is_quotient))
-            return false;
+        bool is_quotient = atom->kind == TL_BINARY && atom->operator== TL_OVER &&
+                                                      atom->left->kind == TL_NAME &&
+                                                      scalar_is_positive(r, atom->right);
+        if (many || (!is_name && !is_quotient)) return false;
         tl_expr *value = extreme_index(b, index, is_largest == (c > 0));
-        if (!value)
-            return false;
+        if (!value) return false;
         if (is_quotient)
             value = tl_quote_expr(r->memory, "floor(%s/%s)", edit_factor_text(r->memory, value),
                                   edit_factor_text(r->memory, atom->right));
         /* Kept as one atom, so that it prints as it is read: (q_block + 1)*BM. */
-        if (value->kind == TL_BINARY && value->operator == TL_MINUS &&
-            value->right->kind == TL_INTEGER) {
+        if (value->kind == TL_BINARY && value->operator== TL_MINUS &&
+                                        value->right->kind == TL_INTEGER) {
             linear_add_atom(out, value->left, c);
             out->constant -= c * value->right->integer;
         } else if (value->kind == TL_INTEGER) {
@@ -277,8 +263,7 @@ static void name_offset(const bound_loop *b, linear *edge) {
     for (int i = 0; i < edge->count; i++)
         if (mentioned_index(b, edge->terms[i].atom, &many).length == 0)
             linear_add_atom(&rest, edge->terms[i].atom, edge->terms[i].coefficient);
-    if (rest.count < 2)
-        return;
+    if (rest.count < 2) return;
     tl_binding *known = edit_find_let(b->r->kernel, STR("offset"), NULL);
     if (known && known->axes.count == 0) {
         linear offset = linear_of(b->r, known->value, false), left = rest;
@@ -303,8 +288,7 @@ static void rewrite_condition(const bound_loop *b, tl_statement *mask, bound_tes
         bound_test *t = &tests->items[i];
         const tl_expr *one = t->text;
         int before = t->edge.count;
-        if (t->is_solved)
-            name_offset(b, &t->edge);
+        if (t->is_solved) name_offset(b, &t->edge);
         if (t->is_solved && t->edge.count < before) {
             linear edge = t->edge;
             one = tl_quote_expr(r->memory, t->is_upper ? "%.*s > %s" : "%.*s <= %s",
@@ -316,7 +300,8 @@ static void rewrite_condition(const bound_loop *b, tl_statement *mask, bound_tes
     mask->compute.condition = tl_quote_expr(r->memory, "%.*s", STR_ARGS(text));
 }
 
-/* --- bounds ------------------------------------------------------------------------------------------ */
+/* --- bounds
+ * ------------------------------------------------------------------------------------------ */
 
 /* Edges of the stretches of blocks, each + 1: lists for min(...) and max(...). */
 typedef struct bound_edges {
@@ -348,8 +333,7 @@ static bool find_edges(const bound_loop *b, const bound_tests *tests, bound_edge
         linear difference = linear_of(b->r, linear_expr(b->r, &largest), true);
         linear_add(&difference, &length, -1);
         edges->meets_end = edges->meets_end || t->is_upper;
-        if (t->is_upper && difference.count == 0 && difference.constant == -1)
-            continue;
+        if (t->is_upper && difference.count == 0 && difference.constant == -1) continue;
         if (t->is_upper) {
             edges->last = join(b->r, edges->last, &largest);
             edges->full = join(b->r, edges->full, &smallest);
@@ -392,8 +376,7 @@ static void guard_mask(const bound_loop *b, tl_statement *mask) {
     rewrite_condition(b, mask, &tests);
     tests = tests_of(r, b->axis, mask->compute.condition);
     bound_edges edges = {0};
-    if (!tests.is_solved || !find_edges(b, &tests, &edges))
-        return;
+    if (!tests.is_solved || !find_edges(b, &tests, &edges)) return;
     str condition = {"", 0};
     bool needs_upper = edges.upper_count > 0 || (edges.meets_end && !b->is_divided);
     if (edges.lower_count > 0) {
@@ -403,15 +386,15 @@ static void guard_mask(const bound_loop *b, tl_statement *mask) {
     }
     if (needs_upper) {
         str value = quotient(b, "floor", upper_text(b, edges.full, edges.upper_count));
-        const char *full = let(r, "full", "blocks before this one need no mask at their end", value);
+        const char *full =
+            let(r, "full", "blocks before this one need no mask at their end", value);
         condition = condition.length > 0
                         ? str_format(r->memory, "%.*s or %s >= %s", STR_ARGS(condition), j, full)
                         : str_format(r->memory, "%s >= %s", j, full);
     }
-    if (condition.length == 0)
-        return;
-    tl_block branch = tl_quote(r->memory, "if %.*s // the same for all; edges only\nend",
-                               STR_ARGS(condition));
+    if (condition.length == 0) return;
+    tl_block branch =
+        tl_quote(r->memory, "if %.*s // the same for all; edges only\nend", STR_ARGS(condition));
     tl_statement *branching = branch.first;
     edit_before(r->kernel, mask, branch);
     edit_remove(r->kernel, mask);
@@ -433,9 +416,9 @@ static void bound_loop_itself(const bound_loop *b, const bound_edges *edges, boo
     reason *r = b->r;
     const char *first = "0";
     if (edges->lower_count > 0) {
-        str value = str_format(r->memory, "max(0, %.*s)",
-                               STR_ARGS(quotient(b, "floor", lower_text(b, edges->first,
-                                                                        edges->lower_count))));
+        str value = str_format(
+            r->memory, "max(0, %.*s)",
+            STR_ARGS(quotient(b, "floor", lower_text(b, edges->first, edges->lower_count))));
         first = let(r, "first", "blocks before this one are masked as a whole", value);
     }
     str blocks = quotient(b, "ceil", upper_text(b, edges->last, edges->upper_count));
@@ -446,50 +429,45 @@ static void bound_loop_itself(const bound_loop *b, const bound_edges *edges, boo
         blocks = edges->lower_count > 0
                      ? str_format(r->memory, "max(%s + 1, %.*s)", first, STR_ARGS(blocks))
                      : str_format(r->memory, "max(1, %.*s)", STR_ARGS(blocks));
-    const char *comment = edges->upper_count > 0 ? "blocks from here on are masked as a whole"
-                                                 : "blocks of the axis";
+    const char *comment =
+        edges->upper_count > 0 ? "blocks from here on are masked as a whole" : "blocks of the axis";
     const char *name = let(r, "blocks", comment, blocks);
     b->loop->loop.from = tl_quote_expr(r->memory, "%s", first);
     b->loop->loop.to = tl_quote_expr(r->memory, "%s", name);
 }
 
 static bool bound_one(bound_loop *b) {
-    if (!mask_ends(b))
-        return false;
+    if (!mask_ends(b)) return false;
     bound_edges all = {0};
     tl_statement *masks[16];
     int count = 0;
     for (tl_statement *s = tl_next(b->loop, b->loop); s; s = tl_next(s, b->loop)) {
-        const tiles_tile *tile = edit_is_compute(s, TL_MASK)
-                                      ? tiles_find(b->tiles, edit_target_name(s)) : NULL;
-        if (tile && tiles_axis(tile, b->axis) >= 0 && count < 16)
-            masks[count++] = s;
+        const tiles_tile *tile =
+            edit_is_compute(s, TL_MASK) ? tiles_find(b->tiles, edit_target_name(s)) : NULL;
+        if (tile && tiles_axis(tile, b->axis) >= 0 && count < 16) masks[count++] = s;
     }
     bool is_harmless = whole_block_is_harmless(b);
     for (int i = 0; i < count; i++) {
-        if (!may_skip(b, masks[i]))
-            continue;
+        if (!may_skip(b, masks[i])) continue;
         bound_tests tests = tests_of(b->r, b->axis, masks[i]->compute.condition);
         for (int k = 0; k < tests.count; k++)
-            if (tests.items[k].is_solved)
-                name_offset(b, &tests.items[k].edge);
+            if (tests.items[k].is_solved) name_offset(b, &tests.items[k].edge);
         bound_edges edges = all;
         bound_tests one = {.count = 1};
         for (int k = 0; k < tests.count; k++) { /* each test alone empties blocks */
             one.items[0] = tests.items[k];
-            if (find_edges(b, &one, &edges))
-                all = edges;
-            else
-                edges = all;
+            if (find_edges(b, &one, &edges)) all = edges;
+            else edges = all;
         }
     }
     bound_loop_itself(b, &all, is_harmless);
-    for (int i = 0; i < count; i++)
-        guard_mask(b, masks[i]);
+    for (int i = 0; i < count; i++) guard_mask(b, masks[i]);
     if (count > 0)
-        reason_decide(b->r, "masks", "the loop over %.*s runs over %s blocks that some element sees; %d "
+        reason_decide(b->r, "masks",
+                      "the loop over %.*s runs over %s blocks that some element sees; %d "
                       "of its masks stand in an `if` that is true at the edges only",
-                      STR_ARGS(b->axis), all.upper_count + all.lower_count > 0 ? "the" : "all", count);
+                      STR_ARGS(b->axis), all.upper_count + all.lower_count > 0 ? "the" : "all",
+                      count);
     return true;
 }
 
@@ -505,28 +483,25 @@ static str walked_axis(reason *r, const tiles_list *tiles, tl_statement *loop) {
 /* `0:length/size`, as a sketch says it; other bounds are the writer's own. */
 static bool is_open_walk(const tl_statement *loop, const tiles_span *e) {
     const tl_expr *to = loop->loop.to;
-    if (loop->loop.is_grid_walk || loop->loop.from->kind != TL_INTEGER || loop->loop.from->integer != 0)
+    if (loop->loop.is_grid_walk || loop->loop.from->kind != TL_INTEGER ||
+        loop->loop.from->integer != 0)
         return false;
-    if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL)
-        to = to->items[0];
-    return to->kind == TL_BINARY && to->operator == TL_OVER && tl_expr_equal(to->left, e->length);
+    if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL) to = to->items[0];
+    return to->kind == TL_BINARY && to->operator== TL_OVER && tl_expr_equal(to->left, e->length);
 }
 
 bool bounds_write(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_FOR)
-            continue;
+        if (s->kind != TL_FOR) continue;
         const tiles_list *tiles = tiles_read(r);
         str axis = walked_axis(r, tiles, s);
         const tiles_span *extent = axis.length > 0 ? tiles_extent(tiles, axis) : NULL;
-        if (!extent || !is_open_walk(s, extent))
-            continue;
+        if (!extent || !is_open_walk(s, extent)) continue;
         int64_t length, size;
         bool is_divided = reason_known(r, extent->length, &length) &&
                           reason_known(r, extent->extent, &size) && size > 0 && length % size == 0;
         bound_loop b = {r, tiles, s, axis, extent, is_divided};
-        if (!bound_one(&b))
-            return false;
+        if (!bound_one(&b)) return false;
     }
     return true;
 }

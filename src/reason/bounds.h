@@ -4,8 +4,8 @@
 
 #include "reason/pass.h"
 
-/* Sizes are known. Masks what lies behind ends where that matters, takes blocks that are masked as a
- * whole out of the loops, and keeps masks for the blocks that need one.
+/* Sizes are known. Masks what lies behind ends where that matters, takes blocks that are masked as
+ * a whole out of the loops, and keeps masks for the blocks that need one.
  */
 bool bounds_write(reason *r);
 

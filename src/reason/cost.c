@@ -5,21 +5,22 @@
 #include <math.h>
 
 enum {
-    NOMINAL_LENGTH = 4096,   /* of axes that are known at launch only */
+    NOMINAL_LENGTH = 4096, /* of axes that are known at launch only */
     COST_ITEMS_MAX = 512,
     WARP_LANES = 32,
-    BARRIER_CLOCKS = 50,     /* a block barrier, with the wait for the slowest warp */
-    COPY_CLOCKS = 700,       /* from the start of a copy from memory until it is in place */
+    BARRIER_CLOCKS = 50,        /* a block barrier, with the wait for the slowest warp */
+    COPY_CLOCKS = 700,          /* from the start of a copy from memory until it is in place */
     CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
-    BYTES_IN_FLIGHT = 32768, /* a multiprocessor needs to keep device memory busy */
-    INDEX_REGISTERS = 36,    /* arithmetic with index names in elementwise operands */
-    REGISTERS_BASE = 24,     /* addresses, fragments, counters; and half a register per row of a warp */
+    BYTES_IN_FLIGHT = 32768,    /* a multiprocessor needs to keep device memory busy */
+    INDEX_REGISTERS = 36,       /* arithmetic with index names in elementwise operands */
+    REGISTERS_BASE = 24, /* addresses, fragments, counters; and half a register per row of a warp */
 };
 
 /* Products and shared memory are busy together, but not perfectly: (a^p + b^p)^(1/p). */
 static const double TOGETHER = 3.2;
 static const double LONE_WARP = 1.05;
-static const double LONG_SCORES = 1.15; /* more than 64 registers of scores: their work hides less */
+static const double LONG_SCORES =
+    1.15; /* more than 64 registers of scores: their work hides less */
 
 typedef enum item_kind { ITEM_PRODUCT, ITEM_ELEMENTS, ITEM_COPY } item_kind;
 
@@ -31,15 +32,15 @@ typedef struct extent {
 
 typedef struct item {
     item_kind kind;
-    extent a, b, c;       /* PRODUCT: rows, columns, contracted. ELEMENTS, COPY: rows, columns */
-    int tile;             /* PRODUCT: the left operand. COPY: the tile */
+    extent a, b, c; /* PRODUCT: rows, columns, contracted. ELEMENTS, COPY: rows, columns */
+    int tile;       /* PRODUCT: the left operand. COPY: the tile */
     double fp32, exp2, conversions; /* ELEMENTS: per element */
     bool is_vector, to_shared, is_load;
     int element_bytes;
     int loop_count;
     extent loop_sizes[COST_LOOPS_MAX];
     double loop_lengths[COST_LOOPS_MAX];
-    double share;         /* of the iterations in which it runs */
+    double share; /* of the iterations in which it runs */
 } item;
 
 /* A register tile and the stretch of statements in which it lives. */
@@ -69,26 +70,45 @@ struct cost_model {
     bool failed;
 };
 
-int cost_open_count(const cost_model *m) { return m->open_count; }
-str cost_open_name(const cost_model *m, int i) { return m->open_names[i]; }
-bool cost_open_is_rows(const cost_model *m, int i) { return m->open_is_rows[i]; }
-bool cost_open_is_inner(const cost_model *m, int i) { return m->open_is_inner[i]; }
-bool cost_has_products(const cost_model *m) { return m->has_products; }
-const place_plan *cost_plan(const cost_model *m) { return &m->plan; }
-int cost_channel_count(const cost_model *m) { return m->channel_count; }
-int cost_channel_tile(const cost_model *m, int i) { return m->channels[i]; }
-bool cost_channel_is_head(const cost_model *m, int i) { return m->channel_is_head[i]; }
-bool cost_can_hold(const cost_model *m) { return m->can_hold; }
+int cost_open_count(const cost_model *m) {
+    return m->open_count;
+}
+str cost_open_name(const cost_model *m, int i) {
+    return m->open_names[i];
+}
+bool cost_open_is_rows(const cost_model *m, int i) {
+    return m->open_is_rows[i];
+}
+bool cost_open_is_inner(const cost_model *m, int i) {
+    return m->open_is_inner[i];
+}
+bool cost_has_products(const cost_model *m) {
+    return m->has_products;
+}
+const place_plan *cost_plan(const cost_model *m) {
+    return &m->plan;
+}
+int cost_channel_count(const cost_model *m) {
+    return m->channel_count;
+}
+int cost_channel_tile(const cost_model *m, int i) {
+    return m->channels[i];
+}
+bool cost_channel_is_head(const cost_model *m, int i) {
+    return m->channel_is_head[i];
+}
+bool cost_can_hold(const cost_model *m) {
+    return m->can_hold;
+}
 
-/* --- reading --------------------------------------------------------------------------------------- */
+/* --- reading
+ * --------------------------------------------------------------------------------------- */
 
 static extent extent_of(cost_model *m, const tl_expr *e) {
     int64_t value;
-    if (reason_known(m->r, e, &value))
-        return (extent){value > 0 ? value : 1, -1};
+    if (reason_known(m->r, e, &value)) return (extent){value > 0 ? value : 1, -1};
     for (int i = 0; i < m->open_count && e->kind == TL_NAME; i++)
-        if (str_equal(m->open_names[i], e->text))
-            return (extent){0, i};
+        if (str_equal(m->open_names[i], e->text)) return (extent){0, i};
     if (e->kind == TL_NAME && !tiles_is_index(m->r->kernel, e->text) &&
         m->open_count < COST_OPEN_MAX) {
         m->open_names[m->open_count] = e->text;
@@ -129,17 +149,15 @@ static double nominal(cost_model *m, const tl_expr *length) {
 static void read_loops(cost_model *m, item *it, const tl_statement *s) {
     it->share = 1;
     for (const tl_statement *p = s->parent; p; p = p->parent) {
-        if (p->kind == TL_IF)
-            it->share *= 0.1;
-        if (p->kind != TL_FOR || it->loop_count == COST_LOOPS_MAX || p->loop.is_grid_walk)
-            continue;
+        if (p->kind == TL_IF) it->share *= 0.1;
+        if (p->kind != TL_FOR || it->loop_count == COST_LOOPS_MAX || p->loop.is_grid_walk) continue;
         const tl_expr *to = p->loop.to;
-        if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL)
-            to = to->items[0];
-        bool is_walk = to->kind == TL_BINARY && to->operator == TL_OVER;
+        if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL) to = to->items[0];
+        bool is_walk = to->kind == TL_BINARY && to->operator== TL_OVER;
         it->loop_sizes[it->loop_count] = is_walk ? extent_of(m, to->right) : (extent){1, -1};
-        it->loop_lengths[it->loop_count++] = is_walk ? nominal(m, to->left)
-                                             : to->kind == TL_INTEGER ? (double)to->integer : 16;
+        it->loop_lengths[it->loop_count++] = is_walk                  ? nominal(m, to->left)
+                                             : to->kind == TL_INTEGER ? (double)to->integer
+                                                                      : 16;
     }
 }
 
@@ -149,8 +167,7 @@ static int tile_index(const cost_model *m, str name) {
 }
 
 static item *add_item(cost_model *m, item_kind kind, const tl_statement *s) {
-    if (m->item_count == COST_ITEMS_MAX)
-        return NULL;
+    if (m->item_count == COST_ITEMS_MAX) return NULL;
     item *it = &m->items[m->item_count++];
     it->kind = kind;
     it->tile = -1;
@@ -159,34 +176,32 @@ static item *add_item(cost_model *m, item_kind kind, const tl_statement *s) {
 }
 
 static void read_product(cost_model *m, const tl_statement *s) {
-    int left = tile_index(m, edit_operand_name(s, 0)), right = tile_index(m, edit_operand_name(s, 1));
+    int left = tile_index(m, edit_operand_name(s, 0)),
+        right = tile_index(m, edit_operand_name(s, 1));
     item *it = left >= 0 && right >= 0 ? add_item(m, ITEM_PRODUCT, s) : NULL;
-    if (!it)
-        return;
+    if (!it) return;
     bool flip = s->compute.operands[0].is_transposed;
     it->a = m->extents[left][flip ? 1 : 0];
     it->c = m->extents[left][flip ? 0 : 1];
     it->b = m->extents[right][s->compute.operands[1].is_transposed ? 0 : 1];
     it->tile = left;
     m->has_products = true;
-    if (it->a.value == 0)
-        m->open_is_rows[it->a.open] = true;
+    if (it->a.value == 0) m->open_is_rows[it->a.open] = true;
     for (int k = 0; k < 2; k++) {
         extent e = k == 0 ? it->a : it->b;
-        if (e.value == 0)
-            m->open_is_inner[e.open] = false;
+        if (e.value == 0) m->open_is_inner[e.open] = false;
     }
 }
 
 static void read_elements(cost_model *m, const tl_statement *s) {
     const tl_compute *c = &s->compute;
-    str widest = c->operation == TL_ROW_MAX || c->operation == TL_ROW_SUM ||
-                         c->operation == TL_ROW_ARG_MAX
-                     ? edit_operand_name(s, 0) : edit_target_name(s);
+    str widest =
+        c->operation == TL_ROW_MAX || c->operation == TL_ROW_SUM || c->operation == TL_ROW_ARG_MAX
+            ? edit_operand_name(s, 0)
+            : edit_target_name(s);
     int tile = tile_index(m, widest);
     item *it = tile >= 0 ? add_item(m, ITEM_ELEMENTS, s) : NULL;
-    if (!it)
-        return;
+    if (!it) return;
     it->a = m->extents[tile][0];
     it->b = m->extents[tile][1];
     it->is_vector = m->plan.roles[tile].tile->axis_count < 2;
@@ -194,13 +209,14 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     for (int i = 0; i < about->axis_count && c->operation != TL_MASK; i++)
         m->uses_indices = m->uses_indices || edit_reads(s, about->axes[i]);
     switch (c->operation) {
-    case TL_FILL:
-        it->fp32 = 0;
-        break;
-    case TL_EXP: case TL_EXP2: case TL_LOG: case TL_LOG2: case TL_SQRT: case TL_RSQRT:
-    case TL_RECIPROCAL:
-        it->exp2 = 1;
-        break;
+    case TL_FILL: it->fp32 = 0; break;
+    case TL_EXP:
+    case TL_EXP2:
+    case TL_LOG:
+    case TL_LOG2:
+    case TL_SQRT:
+    case TL_RSQRT:
+    case TL_RECIPROCAL: it->exp2 = 1; break;
     case TL_DIVIDE:
         it->exp2 = 1;
         it->fp32 = 2;
@@ -216,11 +232,8 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     case TL_MASK:
         it->fp32 = 0.2; /* at the edges only */
         break;
-    case TL_CAST:
-        it->conversions = it->is_vector ? 0 : 1;
-        break;
-    default:
-        it->fp32 = 1;
+    case TL_CAST: it->conversions = it->is_vector ? 0 : 1; break;
+    default: it->fp32 = 1;
     }
 }
 
@@ -228,8 +241,7 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     bool is_load = s->copy.from == TL_GLOBAL;
     int tile = tile_index(m, is_load && s->copy.target ? s->copy.target->text : s->copy.what->text);
     item *it = tile >= 0 ? add_item(m, ITEM_COPY, s) : NULL;
-    if (!it)
-        return;
+    if (!it) return;
     it->a = m->extents[tile][0];
     it->b = m->extents[tile][1];
     it->tile = tile;
@@ -239,7 +251,8 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->element_bytes = tl_type_bytes(type) > 0 ? tl_type_bytes(type) : 4;
 }
 
-/* --- where tiles live --------------------------------------------------------------------------------- */
+/* --- where tiles live
+ * --------------------------------------------------------------------------------- */
 
 static bool touches(const tl_statement *s, str name) {
     if (s->kind == TL_COPY)
@@ -252,10 +265,8 @@ static life stretch_of(const cost_model *m, const tl_statement *loop) {
     life l = {0, 0};
     int point = 0;
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++) {
-        if (s == loop)
-            l.first = point;
-        if (edit_is_within(s, loop))
-            l.last = point;
+        if (s == loop) l.first = point;
+        if (edit_is_within(s, loop)) l.last = point;
     }
     return l;
 }
@@ -268,15 +279,13 @@ static void read_lives(cost_model *m) {
         int point = 0;
         for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++)
             if (touches(s, name)) {
-                if (l.first < 0)
-                    l.first = point;
+                if (l.first < 0) l.first = point;
                 l.last = point;
             }
         m->point_count = point;
         /* What is there before a loop and used in it lives through all of it. */
         for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (s->kind != TL_FOR)
-                continue;
+            if (s->kind != TL_FOR) continue;
             life loop = stretch_of(m, s);
             if (l.first < loop.first && l.last > loop.first && l.last < loop.last)
                 l.last = loop.last;
@@ -288,17 +297,16 @@ static void read_lives(cost_model *m) {
 static void read_channels(cost_model *m) {
     tl_statement *first_use = NULL;
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (!edit_is_compute(s, TL_GEMM))
-            continue;
+        if (!edit_is_compute(s, TL_GEMM)) continue;
         for (int k = 0; k < 2; k++) {
             int tile = tile_index(m, edit_operand_name(s, k));
-            if (tile < 0 || !m->plan.roles[tile].in_shared || !m->plan.roles[tile].is_loaded_in_loop)
+            if (tile < 0 || !m->plan.roles[tile].in_shared ||
+                !m->plan.roles[tile].is_loaded_in_loop)
                 continue;
             bool is_known = false;
             for (int i = 0; i < m->channel_count; i++)
                 is_known = is_known || m->channels[i] == tile;
-            if (is_known || m->channel_count == COST_TILES_MAX)
-                continue;
+            if (is_known || m->channel_count == COST_TILES_MAX) continue;
             first_use = first_use ? first_use : s;
             m->channels[m->channel_count] = tile;
             m->channel_is_head[m->channel_count++] = s == first_use;
@@ -310,7 +318,7 @@ static void read_grid(cost_model *m) {
     const tl_statement *grid = scalar_grid(m->r->kernel);
     for (int i = 0; grid && i < grid->grid.count && m->grid_count < TL_AXES_MAX; i++) {
         const tl_expr *e = grid->grid.items[i].extent;
-        if (e->kind == TL_BINARY && e->operator == TL_OVER) {
+        if (e->kind == TL_BINARY && e->operator== TL_OVER) {
             extent size = extent_of(m, e->right);
             m->grid_sizes[m->grid_count] = size;
             m->grid_lengths[m->grid_count++] = nominal(m, e->left);
@@ -325,33 +333,29 @@ cost_model *cost_read(reason *r) {
     m->r = r;
     m->plan.warps = 4;
     m->is_async = gpu_has(r->target, GPU_FEATURE_cp_async);
-    if (!place_plan_read(r, &m->plan))
-        return NULL;
+    if (!place_plan_read(r, &m->plan)) return NULL;
     if (m->plan.count > COST_TILES_MAX) {
         reason_stuck(r, NULL, "more than %d tiles", COST_TILES_MAX);
         return NULL;
     }
     m->items = arena_array(r->memory, item, COST_ITEMS_MAX);
-    if (!read_extents(m))
-        return NULL;
+    if (!read_extents(m)) return NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (edit_is_compute(s, TL_GEMM))
-            read_product(m, s);
-        else if (s->kind == TL_COMPUTE)
-            read_elements(m, s);
-        else if (s->kind == TL_COPY)
-            read_copy(m, s);
+        if (edit_is_compute(s, TL_GEMM)) read_product(m, s);
+        else if (s->kind == TL_COMPUTE) read_elements(m, s);
+        else if (s->kind == TL_COPY) read_copy(m, s);
     }
     read_grid(m);
     read_lives(m);
     read_channels(m);
     for (int i = 0; i < m->plan.count; i++)
-        m->can_hold = m->can_hold || (place_may_be_held(r, &m->plan.roles[i]) &&
-                                      !m->plan.roles[i].in_register);
+        m->can_hold = m->can_hold ||
+                      (place_may_be_held(r, &m->plan.roles[i]) && !m->plan.roles[i].in_register);
     return m;
 }
 
-/* --- evaluating ------------------------------------------------------------------------------------------ */
+/* --- evaluating
+ * ------------------------------------------------------------------------------------------ */
 
 static double value_of(const cost_choice *c, extent e) {
     return (double)(e.value > 0 ? e.value : c->sizes[e.open]);
@@ -375,19 +379,15 @@ static double shared_bytes(const cost_model *m, const cost_choice *c) {
     double bytes = 0, passing = 0, host = 0;
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
-        if (!role->in_shared || role->is_loaded_in_loop)
-            continue;
+        if (!role->in_shared || role->is_loaded_in_loop) continue;
         /* Without asynchronous copies, what only passes through borrows a loop tile's bytes. */
-        if (!m->is_async && is_held(m, c, i) && passing == 0)
-            passing = shared_tile_bytes(m, c, i);
-        else
-            bytes += shared_tile_bytes(m, c, i);
+        if (!m->is_async && is_held(m, c, i) && passing == 0) passing = shared_tile_bytes(m, c, i);
+        else bytes += shared_tile_bytes(m, c, i);
     }
     for (int i = 0; i < m->channel_count; i++) {
         double own = shared_tile_bytes(m, c, m->channels[i]) * (double)c->stages[m->channels[i]];
         bytes += own;
-        if (!m->channel_is_head[i])
-            host = fmax(host, own);
+        if (!m->channel_is_head[i]) host = fmax(host, own);
     }
     return bytes + fmax(0, passing - host);
 }
@@ -396,24 +396,23 @@ static double tile_registers(const cost_model *m, const cost_choice *c, int tile
     const place_role *role = &m->plan.roles[tile];
     double threads = (double)c->warps * WARP_LANES;
     if (role->tile->axis_count < 2) {
-        if (role->layout == TL_COLUMNS)
-            return value_of(c, m->extents[tile][0]) / 4;
+        if (role->layout == TL_COLUMNS) return value_of(c, m->extents[tile][0]) / 4;
         return value_of(c, m->extents[tile][0]) / (double)c->warps / 8;
     }
     int bytes = role->in_shared ? tl_type_bytes(role->tile->storage) : tl_type_bytes(role->type);
     return tile_elements(m, c, tile) * bytes / 4 / threads;
 }
 
-/* A tile on its way through registers, 16 bytes a lane: lanes stand along a row as far as its 16-byte
- * pieces are a power of two, the others down the rows; where rows run out, registers hold nothing.
+/* A tile on its way through registers, 16 bytes a lane: lanes stand along a row as far as its
+ * 16-byte pieces are a power of two, the others down the rows; where rows run out, registers hold
+ * nothing.
  */
 static double line_registers(const cost_model *m, const cost_choice *c, int tile) {
     int64_t rows = (int64_t)value_of(c, m->extents[tile][0]);
     int64_t pieces = (int64_t)value_of(c, m->extents[tile][1]) *
                      tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
     int64_t along = pieces & -pieces;
-    if (along < 1 || along > WARP_LANES)
-        along = along < 1 ? 1 : WARP_LANES;
+    if (along < 1 || along > WARP_LANES) along = along < 1 ? 1 : WARP_LANES;
     int64_t rows_at_once = WARP_LANES / along * c->warps;
     return (double)(pieces / along * ((rows + rows_at_once - 1) / rows_at_once) * 4);
 }
@@ -428,14 +427,12 @@ static int registers_of(const cost_model *m, const cost_choice *c, double rows_p
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
-        if (!is_held(m, c, i) && (!role->in_register || role->in_shared))
-            continue;
+        if (!is_held(m, c, i) && (!role->in_register || role->in_shared)) continue;
         double registers = tile_registers(m, c, i);
         for (int p = m->lives[i].first; p >= 0 && p <= m->lives[i].last && p < points; p++)
             live[p] += registers;
     }
-    for (int p = 0; p < points; p++)
-        most = fmax(most, live[p]);
+    for (int p = 0; p < points; p++) most = fmax(most, live[p]);
     double indices = m->uses_indices ? INDEX_REGISTERS : 0;
     return (int)(most + staging + indices + REGISTERS_BASE + rows_per_warp / 4);
 }
@@ -447,8 +444,8 @@ static double runs_of(const cost_choice *c, const item *it) {
     return runs;
 }
 
-static void add_times(const cost_model *m, const cost_choice *c, cost_result *out, double *memory_bytes,
-                      double *flops) {
+static void add_times(const cost_model *m, const cost_choice *c, cost_result *out,
+                      double *memory_bytes, double *flops) {
     const gpu *g = m->r->target;
     for (int i = 0; i < m->item_count; i++) {
         const item *it = &m->items[i];
@@ -468,16 +465,15 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
         } else {
             double bytes = a * b * it->element_bytes * runs;
             out->cache += bytes / CACHE_BYTES_PER_CLOCK;
-            if (it->to_shared)
-                out->shared += bytes / g->shared_rate;
-            if (!m->has_products)
-                *memory_bytes += bytes;
+            if (it->to_shared) out->shared += bytes / g->shared_rate;
+            if (!m->has_products) *memory_bytes += bytes;
         }
     }
 }
 
-/* Barriers of an iteration: one when every tile that it copies has a slot to spare, else one for the
- * head and one for each tile that comes later; without asynchronous copies one more for one slot.
+/* Barriers of an iteration: one when every tile that it copies has a slot to spare, else one for
+ * the head and one for each tile that comes later; without asynchronous copies one more for one
+ * slot.
  */
 static double barrier_count(const cost_model *m, const cost_choice *c) {
     bool all_double = true;
@@ -486,16 +482,14 @@ static double barrier_count(const cost_model *m, const cost_choice *c) {
         all_double = all_double && c->stages[m->channels[i]] > 1;
         later += !m->channel_is_head[i];
     }
-    if (m->channel_count == 0)
-        return 0;
+    if (m->channel_count == 0) return 0;
     return all_double ? 1 : 1 + later + (later == 0 ? 1 : 0);
 }
 
 static double iterations(const cost_model *m, const cost_choice *c) {
     double most = 0;
     for (int i = 0; i < m->item_count; i++)
-        if (m->items[i].kind == ITEM_PRODUCT)
-            most = fmax(most, runs_of(c, &m->items[i]));
+        if (m->items[i].kind == ITEM_PRODUCT) most = fmax(most, runs_of(c, &m->items[i]));
     return most;
 }
 
@@ -505,18 +499,18 @@ static double copy_lead(const cost_model *m, const cost_choice *c) {
     bool all_heads = m->channel_count > 0 && m->channel_is_head[m->channel_count - 1];
     for (int i = 0; i < m->channel_count; i++) {
         double stages = (double)c->stages[m->channels[i]];
-        if (c->is_plain)
-            return 0;
+        if (c->is_plain) return 0;
         least = fmin(least, stages > 1 ? stages - 1 : all_heads && m->is_async ? 0 : 0.5);
     }
     return least;
 }
 
-/* Clocks an iteration that a block waits for copies while its neighbours have nothing to do either. */
-static double copy_wait(const cost_model *m, const cost_choice *c, const cost_result *t, double base) {
+/* Clocks an iteration that a block waits for copies while its neighbours have nothing to do either.
+ */
+static double copy_wait(const cost_model *m, const cost_choice *c, const cost_result *t,
+                        double base) {
     double runs = iterations(m, c);
-    if (m->channel_count == 0 || runs < 1)
-        return 0;
+    if (m->channel_count == 0 || runs < 1) return 0;
     double one = base / runs * t->resident;
     double wait = COPY_CLOCKS - copy_lead(m, c) * one - (t->resident - 1) * base / runs;
     return wait > 0 ? wait / t->resident * runs : 0;
@@ -539,16 +533,14 @@ static double score_registers(const cost_model *m, const cost_choice *c) {
 
 static double grid_elements(const cost_model *m, const cost_choice *c) {
     double elements = 1;
-    for (int i = 0; i < m->grid_count; i++)
-        elements *= value_of(c, m->grid_sizes[i]);
+    for (int i = 0; i < m->grid_count; i++) elements *= value_of(c, m->grid_sizes[i]);
     return elements;
 }
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *out) {
     for (int i = 0; i < m->item_count; i++) {
         const item *it = &m->items[i];
-        if (it->kind != ITEM_PRODUCT)
-            continue;
+        if (it->kind != ITEM_PRODUCT) continue;
         int64_t a = (int64_t)value_of(c, it->a);
         if (a % (16 * c->warps) != 0 || (int64_t)value_of(c, it->b) % 8 != 0 ||
             (int64_t)value_of(c, it->c) % 8 != 0)
@@ -559,7 +551,8 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *o
         const place_role *role = &m->plan.roles[i];
         if (role->in_register && role->tile->axis_count == 2) {
             out->rows_per_warp = (int)(value_of(c, m->extents[i][0]) / (double)c->warps);
-            if (role->layout == TL_MMA_C && (int64_t)value_of(c, m->extents[i][0]) % (16 * c->warps))
+            if (role->layout == TL_MMA_C &&
+                (int64_t)value_of(c, m->extents[i][0]) % (16 * c->warps))
                 return false;
         }
     }
@@ -573,12 +566,11 @@ static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) 
     out->barriers = barrier_count(m, c) * BARRIER_CLOCKS * iterations(m, c);
     double base = pow(pow(out->tensor, TOGETHER) + pow(out->shared, TOGETHER), 1 / TOGETHER);
     double exposed = exposed_share(out->resident, (double)c->warps);
-    if (score_registers(m, c) > 64)
-        exposed *= LONG_SCORES;
+    if (score_registers(m, c) > 64) exposed *= LONG_SCORES;
     if (out->resident * c->warps <= 4)
         base *= LONE_WARP; /* a scheduler with one warp waits for each product's issue */
-    out->clocks = base + exposed * (out->fp32 + out->exp2 + out->barriers) +
-                  copy_wait(m, c, out, base);
+    out->clocks =
+        base + exposed * (out->fp32 + out->exp2 + out->barriers) + copy_wait(m, c, out, base);
     out->clocks = fmax(out->clocks, fmax(out->fp32, out->exp2));
     if (m->has_products) {
         out->clocks = fmax(out->clocks, out->cache);
@@ -601,19 +593,16 @@ static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) 
 cost_result cost_of(const cost_model *m, const cost_choice *c) {
     cost_result out = {0};
     const gpu *g = m->r->target;
-    if (!shapes_fit(m, c, &out))
-        return out;
+    if (!shapes_fit(m, c, &out)) return out;
     out.shared_bytes = (int64_t)shared_bytes(m, c);
     out.registers = registers_of(m, c, out.rows_per_warp);
-    if (out.registers > g->thread_registers || out.shared_bytes > g->block_shared)
-        return out;
+    if (out.registers > g->thread_registers || out.shared_bytes > g->block_shared) return out;
     gpu_block block = {.threads = (int)c->warps * WARP_LANES,
                        .registers = out.registers,
                        .shared_bytes = out.shared_bytes};
     out.resident = gpu_occupancy(g, block, NULL);
     out.fits = out.resident > 0;
-    if (out.fits)
-        add_up(m, c, &out);
+    if (out.fits) add_up(m, c, &out);
     return out;
 }
 
@@ -621,8 +610,7 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
     str text = {"", 0};
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
-        if (!role->in_shared)
-            continue;
+        if (!role->in_shared) continue;
         int64_t bytes = (int64_t)shared_tile_bytes(m, c, i);
         int64_t stages = role->is_loaded_in_loop ? c->stages[i] : 1;
         str one = stages > 1 ? str_format(r->memory, "%.*s %lld x %lld", STR_ARGS(role->tile->name),

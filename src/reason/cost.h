@@ -23,14 +23,14 @@ typedef struct cost_choice {
 typedef struct cost_result {
     bool fits;
     int64_t shared_bytes;
-    int registers;  /* a thread, estimated */
-    int resident;   /* blocks on a multiprocessor */
+    int registers; /* a thread, estimated */
+    int resident;  /* blocks on a multiprocessor */
     int rows_per_warp;
     double tensor, shared, fp32, exp2, cache, barriers; /* clocks a tile, each alone */
-    double clocks;      /* a tile, other blocks' overlap taken in */
-    double tflops;      /* of the whole GPU, products only */
+    double clocks;                                      /* a tile, other blocks' overlap taken in */
+    double tflops;                                      /* of the whole GPU, products only */
     double gigabytes_per_s; /* of device memory, where that is the limit */
-    double per_element; /* clocks per element of the results: what is compared */
+    double per_element;     /* clocks per element of the results: what is compared */
 } cost_result;
 
 typedef struct cost_model cost_model;

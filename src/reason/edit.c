@@ -1,6 +1,7 @@
 #include "reason/edit.h"
 
-/* --- places ------------------------------------------------------------------------------------ */
+/* --- places ------------------------------------------------------------------------------------
+ */
 
 tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s) {
     return s->parent ? tl_statement_body(s->parent) : &kernel->body;
@@ -9,8 +10,7 @@ tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s) {
 static void adopt(tl_statement *s, tl_statement *parent) {
     s->parent = parent;
     tl_block *body = tl_statement_body(s);
-    for (tl_statement *t = body ? body->first : NULL; t; t = t->next)
-        t->parent = s;
+    for (tl_statement *t = body ? body->first : NULL; t; t = t->next) t->parent = s;
 }
 
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
@@ -77,31 +77,26 @@ void edit_move_after(tl_kernel *kernel, tl_statement *at, tl_statement *s) {
 
 bool edit_is_within(const tl_statement *s, const tl_statement *outer) {
     for (; s; s = s->parent)
-        if (s == outer)
-            return true;
+        if (s == outer) return true;
     return false;
 }
 
 tl_statement *edit_ancestor_in(tl_kernel *kernel, tl_statement *s, const tl_block *block) {
     for (; s; s = s->parent)
-        if (edit_block_of(kernel, s) == block)
-            return s;
+        if (edit_block_of(kernel, s) == block) return s;
     return NULL;
 }
 
 tl_statement *edit_loop_of(const tl_statement *s) {
     for (tl_statement *p = s->parent; p; p = p->parent)
-        if (p->kind == TL_FOR)
-            return p;
+        if (p->kind == TL_FOR) return p;
     return NULL;
 }
 
 bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement *b) {
     for (const tl_statement *s = kernel->body.first; s; s = tl_next((tl_statement *)s, NULL)) {
-        if (s == b)
-            return false;
-        if (s == a)
-            return true;
+        if (s == b) return false;
+        if (s == a) return true;
     }
     return false;
 }
@@ -115,18 +110,15 @@ str edit_header(arena *memory, const tl_statement *s) {
     return header;
 }
 
-/* --- names ------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------
+ */
 
 bool edit_expr_mentions(const tl_expr *e, str name) {
-    if (!e)
-        return false;
-    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, name))
-        return true;
-    if (edit_expr_mentions(e->left, name) || edit_expr_mentions(e->right, name))
-        return true;
+    if (!e) return false;
+    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, name)) return true;
+    if (edit_expr_mentions(e->left, name) || edit_expr_mentions(e->right, name)) return true;
     for (int i = 0; i < e->item_count; i++)
-        if (edit_expr_mentions(e->items[i], name))
-            return true;
+        if (edit_expr_mentions(e->items[i], name)) return true;
     return false;
 }
 
@@ -140,8 +132,7 @@ static bool axes_mention(const tl_axes *axes, str name) {
 
 static bool place_mentions(const tl_place *place, str name) {
     for (int i = 0; i < place->count; i++)
-        if (edit_expr_mentions(place->items[i].at, name))
-            return true;
+        if (edit_expr_mentions(place->items[i].at, name)) return true;
     return false;
 }
 
@@ -166,26 +157,21 @@ static bool declaration_mentions(const tl_statement *s, str name) {
         return false;
     case TL_ALLOCATE:
         for (int i = 0; i < s->allocate.name_count; i++)
-            if (str_equal(s->allocate.names[i], name))
-                return true;
+            if (str_equal(s->allocate.names[i], name)) return true;
         return false;
     case TL_FOR:
         return str_equal(s->loop.name, name) || edit_expr_mentions(s->loop.from, name) ||
                edit_expr_mentions(s->loop.to, name);
-    case TL_ROLE:
-        return str_equal(s->role.name, name);
-    default:
-        return false;
+    case TL_ROLE: return str_equal(s->role.name, name);
+    default: return false;
     }
 }
 
 static bool statement_mentions(const tl_statement *s, str name) {
-    if (declaration_mentions(s, name) || edit_reads(s, name) || edit_writes(s, name))
-        return true;
+    if (declaration_mentions(s, name) || edit_reads(s, name) || edit_writes(s, name)) return true;
     if (s->kind == TL_COPY)
         return edit_expr_mentions(s->copy.what, name) || place_mentions(&s->copy.place, name);
-    if (s->kind == TL_COMPUTE)
-        return place_mentions(&s->compute.place, name);
+    if (s->kind == TL_COMPUTE) return place_mentions(&s->compute.place, name);
     return false;
 }
 
@@ -195,17 +181,14 @@ str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted) {
         bool is_taken = false;
         for (tl_statement *s = kernel->body.first; s && !is_taken; s = tl_next(s, NULL))
             is_taken = statement_mentions(s, name);
-        if (!is_taken)
-            return name;
+        if (!is_taken) return name;
         name = str_format(memory, "%s_%d", wanted, number);
     }
 }
 
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value) {
-    if (!e)
-        return NULL;
-    if (e->kind == TL_NAME && str_equal(e->text, name))
-        return tl_expr_copy(memory, value);
+    if (!e) return NULL;
+    if (e->kind == TL_NAME && str_equal(e->text, name)) return tl_expr_copy(memory, value);
     tl_expr *copy = arena_new(memory, tl_expr);
     *copy = *e;
     if (e->kind == TL_ELEMENT && str_equal(e->text, name) && value->kind == TL_NAME)
@@ -221,14 +204,11 @@ tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_exp
 }
 
 void edit_rename_expr(tl_expr *e, str from, str to) {
-    if (!e)
-        return;
-    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, from))
-        e->text = to;
+    if (!e) return;
+    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, from)) e->text = to;
     edit_rename_expr(e->left, from, to);
     edit_rename_expr(e->right, from, to);
-    for (int i = 0; i < e->item_count; i++)
-        edit_rename_expr(e->items[i], from, to);
+    for (int i = 0; i < e->item_count; i++) edit_rename_expr(e->items[i], from, to);
 }
 
 void edit_rename(tl_statement *s, str from, str to) {
@@ -245,18 +225,11 @@ void edit_rename(tl_statement *s, str from, str to) {
         edit_rename_expr(s->compute.sum, from, to);
         edit_rename_expr(s->compute.target, from, to);
         break;
-    case TL_RESHAPE:
-        edit_rename_expr(s->reshape.what, from, to);
-        break;
+    case TL_RESHAPE: edit_rename_expr(s->reshape.what, from, to); break;
     case TL_WAIT:
-    case TL_RELEASE:
-        edit_rename_expr(s->sync.what, from, to);
-        break;
-    case TL_IF:
-        edit_rename_expr(s->branch.condition, from, to);
-        break;
-    default:
-        break;
+    case TL_RELEASE: edit_rename_expr(s->sync.what, from, to); break;
+    case TL_IF: edit_rename_expr(s->branch.condition, from, to); break;
+    default: break;
     }
 }
 
@@ -264,8 +237,7 @@ void edit_rename_from(tl_kernel *kernel, tl_statement *first, str from, str to) 
     (void)kernel;
     for (tl_statement *s = first; s; s = s->next) {
         edit_rename(s, from, to);
-        if (tl_statement_body(s))
-            edit_rename_from(kernel, tl_statement_body(s)->first, from, to);
+        if (tl_statement_body(s)) edit_rename_from(kernel, tl_statement_body(s)->first, from, to);
     }
 }
 
@@ -292,36 +264,30 @@ str edit_bare(str name) {
     return name;
 }
 
-/* --- uses -------------------------------------------------------------------------------------- */
+/* --- uses --------------------------------------------------------------------------------------
+ */
 
 static void add_read(edit_uses *uses, str name) {
     for (int i = 0; i < uses->read_count; i++)
-        if (str_equal(uses->reads[i], name))
-            return;
-    if (uses->read_count < EDIT_READS_MAX)
-        uses->reads[uses->read_count++] = name;
+        if (str_equal(uses->reads[i], name)) return;
+    if (uses->read_count < EDIT_READS_MAX) uses->reads[uses->read_count++] = name;
 }
 
 static void add_names(edit_uses *uses, const tl_expr *e) {
-    if (!e)
-        return;
-    if (e->kind == TL_NAME || e->kind == TL_ELEMENT)
-        add_read(uses, e->text);
+    if (!e) return;
+    if (e->kind == TL_NAME || e->kind == TL_ELEMENT) add_read(uses, e->text);
     add_names(uses, e->left);
     add_names(uses, e->right);
-    for (int i = 0; i < e->item_count; i++)
-        add_names(uses, e->items[i]);
+    for (int i = 0; i < e->item_count; i++) add_names(uses, e->items[i]);
 }
 
 static void compute_uses(const tl_compute *c, edit_uses *uses) {
-    for (int i = 0; i < c->operand_count; i++)
-        add_names(uses, c->operands[i].value);
+    for (int i = 0; i < c->operand_count; i++) add_names(uses, c->operands[i].value);
     add_names(uses, c->condition);
     if (c->target) {
         uses->writes = c->target->text;
         uses->accumulates = c->target_kind == TL_ACCUMULATE;
-        if (uses->accumulates)
-            add_read(uses, c->target->text);
+        if (uses->accumulates) add_read(uses, c->target->text);
     } else if (c->operand_count > 0 && c->operands[0].value->kind == TL_NAME) {
         uses->writes = c->operands[0].value->text;
     }
@@ -331,23 +297,17 @@ edit_uses edit_uses_of(const tl_statement *s) {
     edit_uses uses = {0};
     switch (s->kind) {
     case TL_COPY:
-        if (s->copy.from != TL_GLOBAL)
-            add_names(&uses, s->copy.what);
+        if (s->copy.from != TL_GLOBAL) add_names(&uses, s->copy.what);
         if (s->copy.to != TL_GLOBAL)
             uses.writes = s->copy.target ? s->copy.target->text : s->copy.what->text;
         break;
-    case TL_COMPUTE:
-        compute_uses(&s->compute, &uses);
-        break;
+    case TL_COMPUTE: compute_uses(&s->compute, &uses); break;
     case TL_RESHAPE:
         add_names(&uses, s->reshape.what);
         uses.writes = s->reshape.what->text;
         break;
-    case TL_IF:
-        add_names(&uses, s->branch.condition);
-        break;
-    default:
-        break;
+    case TL_IF: add_names(&uses, s->branch.condition); break;
+    default: break;
     }
     return uses;
 }
@@ -355,8 +315,7 @@ edit_uses edit_uses_of(const tl_statement *s) {
 bool edit_reads(const tl_statement *s, str name) {
     edit_uses uses = edit_uses_of(s);
     for (int i = 0; i < uses.read_count; i++)
-        if (str_equal(uses.reads[i], name))
-            return true;
+        if (str_equal(uses.reads[i], name)) return true;
     return false;
 }
 
@@ -366,12 +325,10 @@ bool edit_writes(const tl_statement *s, str name) {
 }
 
 static bool any_within(tl_statement *s, str name, bool (*test)(const tl_statement *, str)) {
-    if (test(s, name))
-        return true;
+    if (test(s, name)) return true;
     tl_block *body = tl_statement_body(s);
     for (tl_statement *t = body ? body->first : NULL; t; t = t->next)
-        if (any_within(t, name, test))
-            return true;
+        if (any_within(t, name, test)) return true;
     return false;
 }
 
@@ -406,8 +363,7 @@ tl_binding *edit_find_let(tl_kernel *kernel, str name, tl_statement **statement)
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
             if (str_equal(s->let.items[i].name, name)) {
-                if (statement)
-                    *statement = s;
+                if (statement) *statement = s;
                 return &s->let.items[i];
             }
     return NULL;
@@ -416,11 +372,8 @@ tl_binding *edit_find_let(tl_kernel *kernel, str name, tl_statement **statement)
 void edit_remove_let(tl_kernel *kernel, str name) {
     tl_statement *s = NULL;
     tl_binding *binding = edit_find_let(kernel, name, &s);
-    if (!binding)
-        return;
+    if (!binding) return;
     int at = (int)(binding - s->let.items);
-    for (int i = at; i + 1 < s->let.count; i++)
-        s->let.items[i] = s->let.items[i + 1];
-    if (--s->let.count == 0)
-        edit_remove(kernel, s);
+    for (int i = at; i + 1 < s->let.count; i++) s->let.items[i] = s->let.items[i + 1];
+    if (--s->let.count == 0) edit_remove(kernel, s);
 }

@@ -4,7 +4,8 @@
 
 #include "tl/tl.h"
 
-/* --- places ------------------------------------------------------------------------------------ */
+/* --- places ------------------------------------------------------------------------------------
+ */
 
 tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block s stands in */
 
@@ -30,7 +31,8 @@ bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement
 /* A short label, e.g. "Compute GEMM Q, K.T and get S", for messages. */
 str edit_header(arena *memory, const tl_statement *s);
 
-/* --- names ------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------
+ */
 
 /* 'wanted', or wanted_2, wanted_3, ... : a name that occurs nowhere in the kernel. */
 str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted);
@@ -49,7 +51,8 @@ const char *edit_z(arena *memory, str s);
 /* "X" of "X_shared" and "X_register". */
 str edit_bare(str name);
 
-/* --- uses -------------------------------------------------------------------------------------- */
+/* --- uses --------------------------------------------------------------------------------------
+ */
 
 enum { EDIT_READS_MAX = 48 };
 

@@ -3,12 +3,12 @@
 
 #include "reason/tiles.h"
 
-/* --- results through shared memory ------------------------------------------------------------------- */
+/* --- results through shared memory
+ * ------------------------------------------------------------------- */
 
 static tl_statement *find_role(const tl_kernel *kernel) {
     for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ROLE)
-            return s;
+        if (s->kind == TL_ROLE) return s;
     return NULL;
 }
 
@@ -16,16 +16,14 @@ static tl_statement *find_tile(tl_statement *first, str name, tl_space space) {
     for (tl_statement *s = first; s; s = s->next)
         if (s->kind == TL_ALLOCATE && s->allocate.space == space)
             for (int i = 0; i < s->allocate.name_count; i++)
-                if (str_equal(s->allocate.names[i], name))
-                    return s;
+                if (str_equal(s->allocate.names[i], name)) return s;
     return NULL;
 }
 
 static int64_t slot_bytes(reason *r, const tl_statement *allocation, tl_type type) {
     int64_t bytes = tl_type_bytes(type), extent;
     for (int i = 0; i < allocation->allocate.shape.count; i++) {
-        if (!reason_known(r, allocation->allocate.shape.items[i], &extent))
-            return 0;
+        if (!reason_known(r, allocation->allocate.shape.items[i], &extent)) return 0;
         bytes *= extent;
     }
     return bytes;
@@ -33,16 +31,14 @@ static int64_t slot_bytes(reason *r, const tl_statement *allocation, tl_type typ
 
 static int64_t all_bytes(reason *r, const tl_statement *allocation) {
     int64_t stages = 1;
-    if (allocation->allocate.stages)
-        reason_known(r, allocation->allocate.stages, &stages);
+    if (allocation->allocate.stages) reason_known(r, allocation->allocate.stages, &stages);
     return slot_bytes(r, allocation, allocation->allocate.type) * stages;
 }
 
 static bool is_host(reason *r, str name) {
     str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(name));
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared))
-            return true;
+        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared)) return true;
     return false;
 }
 
@@ -51,8 +47,7 @@ static bool is_done_before(reason *r, str name, const tl_statement *s) {
     str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(name));
     const tl_statement *last = NULL;
     for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
-        if (t->kind == TL_RELEASE && str_equal(t->sync.what->text, shared))
-            last = t;
+        if (t->kind == TL_RELEASE && str_equal(t->sync.what->text, shared)) last = t;
     return last && edit_is_before(r->kernel, last, s) &&
            !edit_is_within(s, edit_loop_of(last) ? edit_loop_of(last) : last);
 }
@@ -81,9 +76,8 @@ static int64_t total_bytes(reason *r) {
 static int resident(reason *r, int64_t bytes) {
     enum { USUAL_REGISTERS = 200 };
     tl_statement *role = find_role(r->kernel);
-    gpu_block block = {.threads = role->role.executors * 32,
-                       .registers = USUAL_REGISTERS,
-                       .shared_bytes = bytes};
+    gpu_block block = {
+        .threads = role->role.executors * 32, .registers = USUAL_REGISTERS, .shared_bytes = bytes};
     return bytes <= r->target->block_shared ? gpu_occupancy(r->target, block, NULL) : 0;
 }
 
@@ -99,8 +93,7 @@ static tl_statement *find_room(reason *r, const tl_statement *store, int64_t byt
             !is_done_before(r, s->allocate.names[0], store))
             continue;
         int64_t own = all_bytes(r, s);
-        if (own < bytes && resident(r, total - own + bytes) < resident(r, total))
-            continue;
+        if (own < bytes && resident(r, total - own + bytes) < resident(r, total)) continue;
         bool is_plain = !s->allocate.stages, best_is_plain = best && !best->allocate.stages;
         if (!best || (is_plain && !best_is_plain) ||
             (is_plain == best_is_plain && own > all_bytes(r, best)))
@@ -111,8 +104,7 @@ static tl_statement *find_room(reason *r, const tl_statement *store, int64_t byt
 
 static int swizzle_of(int64_t line_bytes) {
     for (int swizzle = 128; swizzle > 16; swizzle /= 2)
-        if (line_bytes % swizzle == 0)
-            return swizzle;
+        if (line_bytes % swizzle == 0) return swizzle;
     return 0;
 }
 
@@ -125,8 +117,7 @@ static void store_through_shared(reason *r, tl_statement *store) {
         store->copy.target || store->copy.target_kind == TL_ACCUMULATE || edit_loop_of(store))
         return;
     tl_statement *room = find_room(r, store, slot_bytes(r, tile, type));
-    if (!room)
-        return;
+    if (!room) return;
     const tl_exprs *shape = &tile->allocate.shape;
     int64_t columns = 0;
     reason_known(r, shape->items[shape->count - 1], &columns);
@@ -134,91 +125,82 @@ static void store_through_shared(reason *r, tl_statement *store) {
                           tl_type_name(type), edit_text(r->memory, shape->items[0]),
                           edit_text(r->memory, shape->items[1]));
     int swizzle = swizzle_of(columns * 2);
-    if (swizzle > 0)
-        text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
+    if (swizzle > 0) text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
     tl_statement *last = room;
-    for (tl_statement *s = room; s && s->kind == TL_ALLOCATE; s = s->next)
-        last = s;
+    for (tl_statement *s = room; s && s->kind == TL_ALLOCATE; s = s->next) last = s;
     edit_after(r->kernel, last,
                tl_quote(r->memory, "%.*s in place of %.*s_shared // the same bytes, afterwards",
                         STR_ARGS(text), STR_ARGS(room->allocate.names[0])));
     edit_before(r->kernel, store,
                 tl_quote(r->memory,
-                         "Copy %.*s from register to shared // rounds; starts when all warps have released %.*s\n"
+                         "Copy %.*s from register to shared // rounds; starts when all warps have "
+                         "released %.*s\n"
                          "Wait %.*s_shared // it is here\n",
                          STR_ARGS(name), STR_ARGS(room->allocate.names[0]), STR_ARGS(name)));
     store->copy.from = TL_SHARED;
     store->comment = STR("lines of 16 bytes a lane; what lies behind the end is dropped");
     edit_after(r->kernel, store,
                tl_quote(r->memory, "Release %.*s_shared // bytes free", STR_ARGS(name)));
-    reason_decide(r, "results", "%.*s leaves through shared memory, in the bytes of %.*s: 16 bytes a "
-                  "lane instead of 4", STR_ARGS(name), STR_ARGS(room->allocate.names[0]));
+    reason_decide(r, "results",
+                  "%.*s leaves through shared memory, in the bytes of %.*s: 16 bytes a "
+                  "lane instead of 4",
+                  STR_ARGS(name), STR_ARGS(room->allocate.names[0]));
 }
 
-/* --- the order of tiles -------------------------------------------------------------------------------- */
+/* --- the order of tiles
+ * -------------------------------------------------------------------------------- */
 
 /* How the number of iterations moves with a walk: 1 up, -1 down, 0 not known or not at all. */
 static int direction(reason *r, const tl_expr *e, str walk, int depth) {
-    if (!e || depth > TL_NESTING_MAX)
-        return 0;
+    if (!e || depth > TL_NESTING_MAX) return 0;
     switch (e->kind) {
     case TL_NAME: {
-        if (str_equal(e->text, walk))
-            return 1;
+        if (str_equal(e->text, walk)) return 1;
         tl_binding *let = edit_find_let(r->kernel, e->text, NULL);
         return let && let->axes.count == 0 ? direction(r, let->value, walk, depth + 1) : 0;
     }
-    case TL_NEGATE:
-        return -direction(r, e->left, walk, depth + 1);
+    case TL_NEGATE: return -direction(r, e->left, walk, depth + 1);
     case TL_BINARY: {
         int a = direction(r, e->left, walk, depth + 1), b = direction(r, e->right, walk, depth + 1);
-        if (e->operator == TL_MINUS)
-            b = -b;
-        if (e->operator == TL_OVER)
-            b = 0;
+        if (e->operator== TL_MINUS) b = -b;
+        if (e->operator== TL_OVER) b = 0;
         return a == b || b == 0 ? a : a == 0 ? b : 0;
     }
     case TL_CALL: {
         int all = 0;
         for (int i = 0; i < e->item_count; i++) {
             int one = direction(r, e->items[i], walk, depth + 1);
-            if (all != 0 && one != 0 && all != one)
-                return 0;
+            if (all != 0 && one != 0 && all != one) return 0;
             all = all != 0 ? all : one;
         }
         return all;
     }
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
 static void order_tiles(reason *r) {
     tl_statement *grid = NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_GRID)
-            grid = s;
-    if (!grid || grid->grid.kind != TL_GRID_PLAIN)
-        return;
+        if (s->kind == TL_GRID) grid = s;
+    if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
     bool has_order = false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_FOR || s->loop.is_grid_walk)
-            continue;
+        if (s->kind != TL_FOR || s->loop.is_grid_walk) continue;
         for (int i = 0; i < grid->grid.count; i++) {
             tl_walk *walk = &grid->grid.items[i];
             int up = direction(r, s->loop.to, walk->name, 0);
             int from = direction(r, s->loop.from, walk->name, 0);
-            if (up == 0 || from != 0 || walk->is_reversed)
-                continue;
+            if (up == 0 || from != 0 || walk->is_reversed) continue;
             walk->is_reversed = up > 0;
             has_order = true;
-            reason_decide(r, "order of tiles", "tiles with more blocks start first (%.*s%s), so that "
+            reason_decide(r, "order of tiles",
+                          "tiles with more blocks start first (%.*s%s), so that "
                           "short ones fill the end; all tiles of equal length stand together",
                           STR_ARGS(walk->name), up > 0 ? " reversed" : "");
         }
     }
-    if (has_order || grid->grid.count < 2)
-        return;
+    if (has_order || grid->grid.count < 2) return;
     /* All tiles take equally long: those that share what they read follow one another. */
     tl_walk *items = arena_array(r->memory, tl_walk, grid->grid.count);
     int count = 0;
@@ -227,7 +209,8 @@ static void order_tiles(reason *r) {
             if (str_ends(grid->grid.items[i].name, STR("_block")) == (pass == 0))
                 items[count++] = grid->grid.items[i];
     grid->grid.items = items;
-    reason_decide(r, "order of tiles", "all tiles take equally long; those of one matrix follow one "
+    reason_decide(r, "order of tiles",
+                  "all tiles take equally long; those of one matrix follow one "
                   "another, so that what they share is read from the level-2 cache");
 }
 

@@ -11,7 +11,8 @@
 
 static const char LOG2E[] = "1.44269504";
 
-/* --- scales sink below the maximum --------------------------------------------------------------- */
+/* --- scales sink below the maximum ---------------------------------------------------------------
+ */
 
 enum { FOLD_SITES_MAX = 16 };
 
@@ -40,8 +41,7 @@ static bool is_bare_mask(const tl_statement *s) {
 /* The `Multiply X, factor and get X` whose result a use of X sees through masks and maxima only. */
 static tl_statement *scale_before(const tl_statement *use, str x, str m) {
     for (tl_statement *s = use->previous; s; s = s->previous) {
-        if (!edit_reads_within(s, x) && !edit_writes_within(s, x))
-            continue;
+        if (!edit_reads_within(s, x) && !edit_writes_within(s, x)) continue;
         if (is_bare_mask(s) ||
             (edit_is_compute(s, TL_ROW_MAX) && edit_writes(s, m) && edit_operand_is(s, 0, x)))
             continue;
@@ -54,28 +54,23 @@ static tl_statement *scale_before(const tl_statement *use, str x, str m) {
 
 static bool add_site(reason *r, const tiles_list *tiles, sink *k, tl_statement *use, str x) {
     tl_statement *scale = scale_before(use, x, k->m);
-    if (!scale)
-        return refuse(k, "the scores are not scaled right before the maximum");
+    if (!scale) return refuse(k, "the scores are not scaled right before the maximum");
     tl_expr *factor = scale->compute.operands[1].value;
     if (!scalar_is_uniform(r, tiles, factor))
         return refuse(k, "the factor is not one number for the whole tile");
-    if (k->factor && !tl_expr_equal(k->factor, factor))
-        return refuse(k, "the factors differ");
+    if (k->factor && !tl_expr_equal(k->factor, factor)) return refuse(k, "the factors differ");
     if (!scalar_is_positive(r, factor))
         return refuse(k, "the factor is not known to be positive (`where` on its Input says it)");
     k->factor = factor;
     for (int i = 0; i < k->multiply_count; i++)
-        if (k->multiplies[i] == scale)
-            return true;
-    if (k->multiply_count == FOLD_SITES_MAX)
-        return refuse(k, "it is used at too many places");
+        if (k->multiplies[i] == scale) return true;
+    if (k->multiply_count == FOLD_SITES_MAX) return refuse(k, "it is used at too many places");
     k->multiplies[k->multiply_count++] = scale;
     return true;
 }
 
 static bool add_to(sink *k, tl_statement **list, int *count, tl_statement *s) {
-    if (*count == FOLD_SITES_MAX)
-        return refuse(k, "it is used at too many places");
+    if (*count == FOLD_SITES_MAX) return refuse(k, "it is used at too many places");
     list[(*count)++] = s;
     return true;
 }
@@ -88,8 +83,7 @@ static bool sort_use(reason *r, const tiles_list *tiles, sink *k, tl_statement *
                    : refuse(k, "it is stored by a maximum");
     if (edit_is_compute(s, TL_FILL) && edit_writes(s, k->m))
         return add_to(k, k->starts, &k->start_count, s);
-    if (edit_writes(s, k->m))
-        return refuse(k, "it is computed otherwise, too");
+    if (edit_writes(s, k->m)) return refuse(k, "it is computed otherwise, too");
     if (edit_is_compute(s, TL_CAST) && edit_operand_is(s, 0, k->m) && edit_loop_of(s)) {
         k->m_old = edit_target_name(s);
         return true;
@@ -110,9 +104,9 @@ static bool scores_are_private(sink *k) {
         for (tl_statement *s = k->multiplies[i]->next; s; s = s->next) {
             bool is_difference = false;
             for (int d = 0; d < k->difference_count; d++)
-                is_difference = is_difference || (s == k->differences[d] && edit_operand_is(s, 0, x));
-            if (is_difference && edit_writes(s, x))
-                break;
+                is_difference =
+                    is_difference || (s == k->differences[d] && edit_operand_is(s, 0, x));
+            if (is_difference && edit_writes(s, x)) break;
             bool is_maximum = edit_is_compute(s, TL_ROW_MAX) && edit_writes(s, k->m);
             if (!is_difference && !is_maximum && !is_bare_mask(s) && edit_reads_within(s, x))
                 return refuse(k, "the scaled scores are used elsewhere, too");
@@ -136,9 +130,8 @@ static void scale_start(reason *r, const sink *k, tl_statement *s) {
     tl_expr *e = s->compute.operands[0].value;
     if (scalar_number(r, e, &value) && value <= -1e30)
         return; /* stands for minus infinity in any unit */
-    s->compute.operands[0].value =
-        tl_quote_expr(r->memory, "%s/%s", edit_factor_text(r->memory, e),
-                      edit_factor_text(r->memory, k->factor));
+    s->compute.operands[0].value = tl_quote_expr(r->memory, "%s/%s", edit_factor_text(r->memory, e),
+                                                 edit_factor_text(r->memory, k->factor));
 }
 
 static void scale_reader(reason *r, const sink *k, tl_statement *s) {
@@ -147,16 +140,19 @@ static void scale_reader(reason *r, const sink *k, tl_statement *s) {
     bool is_first = edit_is_compute(s, TL_ADD) && edit_operand_is(s, 0, k->m);
     if ((is_first || is_second) && s->compute.target_kind == TL_GET) {
         const tl_expr *other = s->compute.operands[is_second ? 0 : 1].value;
-        edit_replace(r->kernel, s,
-                     tl_quote(r->memory, "Compute MultiplyAdd %s, %s, %s and get %s // the maximum is in unscaled units",
-                              m, factor, edit_text(r->memory, other),
-                              edit_z(r->memory, edit_target_name(s))));
+        edit_replace(
+            r->kernel, s,
+            tl_quote(
+                r->memory,
+                "Compute MultiplyAdd %s, %s, %s and get %s // the maximum is in unscaled units", m,
+                factor, edit_text(r->memory, other), edit_z(r->memory, edit_target_name(s))));
         return;
     }
     str wanted = str_format(r->memory, "%s_scaled", m);
     str name = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, wanted));
     edit_before(r->kernel, s,
-                tl_quote(r->memory, "Compute Multiply %s, %s and get %.*s // the maximum is in unscaled units",
+                tl_quote(r->memory,
+                         "Compute Multiply %s, %s and get %.*s // the maximum is in unscaled units",
                          m, factor, STR_ARGS(name)));
     edit_rename(s, k->m, name);
 }
@@ -168,30 +164,26 @@ static void apply_sink(reason *r, sink *k) {
         edit_after(r->kernel, k->differences[i],
                    tl_quote(r->memory, "Compute Multiply %s, %s and get %s", x, factor, x));
     }
-    for (int i = 0; i < k->start_count; i++)
-        scale_start(r, k, k->starts[i]);
-    for (int i = 0; i < k->reader_count; i++)
-        scale_reader(r, k, k->readers[i]);
-    for (int i = 0; i < k->multiply_count; i++)
-        edit_remove(r->kernel, k->multiplies[i]);
+    for (int i = 0; i < k->start_count; i++) scale_start(r, k, k->starts[i]);
+    for (int i = 0; i < k->reader_count; i++) scale_reader(r, k, k->readers[i]);
+    for (int i = 0; i < k->multiply_count; i++) edit_remove(r->kernel, k->multiplies[i]);
 }
 
 static void sink_scales(reason *r) {
     str seen[FOLD_SITES_MAX];
     int seen_count = 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (!edit_is_compute(s, TL_ROW_MAX) || s->compute.operands[0].is_transposed)
-            continue;
+        if (!edit_is_compute(s, TL_ROW_MAX) || s->compute.operands[0].is_transposed) continue;
         bool is_seen = seen_count == FOLD_SITES_MAX;
         for (int i = 0; i < seen_count; i++)
             is_seen = is_seen || str_equal(seen[i], edit_target_name(s));
-        if (is_seen)
-            continue;
+        if (is_seen) continue;
         sink k = {.m = edit_target_name(s)};
         seen[seen_count++] = k.m;
         if (collect(r, tiles_read(r), &k)) {
             apply_sink(r, &k);
-            reason_decide(r, "scale", "the factor %s sinks below the maximum %.*s, which is kept in "
+            reason_decide(r, "scale",
+                          "the factor %s sinks below the maximum %.*s, which is kept in "
                           "unscaled units: no multiplication per score before it",
                           edit_text(r->memory, k.factor), STR_ARGS(k.m));
         } else {
@@ -201,7 +193,8 @@ static void sink_scales(reason *r) {
     }
 }
 
-/* --- peepholes ------------------------------------------------------------------------------------ */
+/* --- peepholes
+ * ------------------------------------------------------------------------------------ */
 
 static bool is_scaling(reason *r, const tiles_list *tiles, const tl_statement *s) {
     return edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET &&
@@ -212,13 +205,13 @@ static bool is_scaling(reason *r, const tiles_list *tiles, const tl_statement *s
 static void to_base_two(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
-        if (!edit_is_compute(s, TL_EXP) || s->compute.target_kind == TL_ACCUMULATE)
-            continue;
+        if (!edit_is_compute(s, TL_EXP) || s->compute.target_kind == TL_ACCUMULATE) continue;
         const char *x = edit_text(r->memory, s->compute.operands[0].value);
         const char *y = edit_z(r->memory, edit_target_name(s));
         edit_replace(r->kernel, s,
-                     tl_quote(r->memory, "Compute Multiply %s, %s and get %s\nCompute Exp2 %s and get %s",
-                              x, LOG2E, y, y, y));
+                     tl_quote(r->memory,
+                              "Compute Multiply %s, %s and get %s\nCompute Exp2 %s and get %s", x,
+                              LOG2E, y, y, y));
     }
 }
 
@@ -229,8 +222,8 @@ static void merge_scalings(reason *r) {
         while (s->next && is_scaling(r, tiles, s) && is_scaling(r, tiles, s->next) &&
                edit_operand_is(s->next, 0, edit_target_name(s)) &&
                edit_writes(s->next, edit_target_name(s))) {
-            tl_expr *product = scalar_product(r, s->compute.operands[1].value,
-                                              s->next->compute.operands[1].value);
+            tl_expr *product =
+                scalar_product(r, s->compute.operands[1].value, s->next->compute.operands[1].value);
             const char *name = scalar_name(r, product, "c", "the factor, in log2 units");
             s->compute.operands[1].value = tl_quote_expr(r->memory, "%s", name);
             edit_remove(r->kernel, s->next);
@@ -244,41 +237,41 @@ static void fuse_differences(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
         if (!edit_is_compute(s, TL_SUBTRACT) || !s->next || !is_scaling(r, tiles, s->next) ||
-            s->compute.target_kind != TL_GET ||
-            !edit_operand_is(s->next, 0, edit_target_name(s)) ||
+            s->compute.target_kind != TL_GET || !edit_operand_is(s->next, 0, edit_target_name(s)) ||
             !edit_writes(s->next, edit_target_name(s)))
             continue;
         const tiles_tile *x = tiles_find(tiles, edit_operand_name(s, 0));
         const tiles_tile *v = tiles_find(tiles, edit_operand_name(s, 1));
-        if (!x || !v || v->axis_count >= x->axis_count)
-            continue;
+        if (!x || !v || v->axis_count >= x->axis_count) continue;
         const char *c = edit_factor_text(r->memory, s->next->compute.operands[1].value);
         const char *shift = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "shift"));
-        tl_block text = tl_quote(r->memory,
-                                 "Compute Multiply %s, -%s and get %s // once a row\n"
-                                 "Compute MultiplyAdd %s, %s, %s and get %s // one fused operation per element\n",
-                                 edit_z(r->memory, edit_operand_name(s, 1)), c, shift,
-                                 edit_z(r->memory, edit_operand_name(s, 0)), c, shift,
-                                 edit_z(r->memory, edit_target_name(s)));
+        tl_block text = tl_quote(
+            r->memory,
+            "Compute Multiply %s, -%s and get %s // once a row\n"
+            "Compute MultiplyAdd %s, %s, %s and get %s // one fused operation per element\n",
+            edit_z(r->memory, edit_operand_name(s, 1)), c, shift,
+            edit_z(r->memory, edit_operand_name(s, 0)), c, shift,
+            edit_z(r->memory, edit_target_name(s)));
         next = tl_next(s->next, NULL);
         edit_remove(r->kernel, s->next);
         edit_replace(r->kernel, s, text);
     }
 }
 
-/* The `Add Y, b and get Y` that is the next to touch Y; what the product reads must be the same there. */
+/* The `Add Y, b and get Y` that is the next to touch Y; what the product reads must be the same
+ * there. */
 static tl_statement *sum_after(const tl_statement *multiply, str y, int *at) {
     edit_uses uses = edit_uses_of(multiply);
     for (tl_statement *s = multiply->next; s; s = s->next) {
         if (edit_reads_within(s, y) || edit_writes_within(s, y)) {
-            if (!edit_is_compute(s, TL_ADD) || s->compute.target_kind != TL_GET || !edit_writes(s, y))
+            if (!edit_is_compute(s, TL_ADD) || s->compute.target_kind != TL_GET ||
+                !edit_writes(s, y))
                 return NULL;
             *at = edit_operand_is(s, 0, y) ? 0 : edit_operand_is(s, 1, y) ? 1 : -1;
             return *at < 0 || edit_expr_mentions(s->compute.operands[1 - *at].value, y) ? NULL : s;
         }
         for (int i = 0; i < uses.read_count; i++)
-            if (edit_writes_within(s, uses.reads[i]))
-                return NULL;
+            if (edit_writes_within(s, uses.reads[i])) return NULL;
     }
     return NULL;
 }
@@ -287,20 +280,18 @@ static tl_statement *sum_after(const tl_statement *multiply, str y, int *at) {
 static void fuse_sums(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
-        if (!edit_is_compute(s, TL_MULTIPLY) || s->compute.target_kind != TL_GET)
-            continue;
+        if (!edit_is_compute(s, TL_MULTIPLY) || s->compute.target_kind != TL_GET) continue;
         int at = 0;
         str y = edit_target_name(s);
         tl_statement *add = sum_after(s, y, &at);
-        if (!add)
-            continue;
-        tl_block text = tl_quote(r->memory, "Compute MultiplyAdd %s, %s, %s and get %.*s // rounded once",
-                                 edit_text(r->memory, s->compute.operands[0].value),
-                                 edit_text(r->memory, s->compute.operands[1].value),
-                                 edit_text(r->memory, add->compute.operands[1 - at].value),
-                                 STR_ARGS(y));
-        text.first->compute.place = add->compute.place.is_given ? add->compute.place
-                                                                : s->compute.place;
+        if (!add) continue;
+        tl_block text =
+            tl_quote(r->memory, "Compute MultiplyAdd %s, %s, %s and get %.*s // rounded once",
+                     edit_text(r->memory, s->compute.operands[0].value),
+                     edit_text(r->memory, s->compute.operands[1].value),
+                     edit_text(r->memory, add->compute.operands[1 - at].value), STR_ARGS(y));
+        text.first->compute.place =
+            add->compute.place.is_given ? add->compute.place : s->compute.place;
         next = s->next == add ? text.first : s->next;
         edit_replace(r->kernel, add, text);
         edit_remove(r->kernel, s);
@@ -315,16 +306,16 @@ static void merge_masks(reason *r) {
                s->compute.operand_count == s->next->compute.operand_count &&
                (s->compute.operand_count < 2 ||
                 tl_expr_equal(s->compute.operands[1].value, s->next->compute.operands[1].value))) {
-            if (!s->compute.place.is_given)
-                s->compute.place = s->next->compute.place;
-            s->compute.condition = tl_quote_expr(r->memory, "%s or %s",
-                                                 edit_text(r->memory, s->compute.condition),
-                                                 edit_text(r->memory, s->next->compute.condition));
+            if (!s->compute.place.is_given) s->compute.place = s->next->compute.place;
+            s->compute.condition =
+                tl_quote_expr(r->memory, "%s or %s", edit_text(r->memory, s->compute.condition),
+                              edit_text(r->memory, s->next->compute.condition));
             edit_remove(r->kernel, s->next);
         }
 }
 
-/* --- what is the same for a whole tile is computed once ------------------------------------------------ */
+/* --- what is the same for a whole tile is computed once
+ * ------------------------------------------------ */
 
 static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e);
 
@@ -337,8 +328,7 @@ static tl_expr *name_sum(reason *r, const tiles_list *tiles, const tl_expr *e) {
         const tl_expr *atom = is_uniform ? t->atom : name_parts(r, tiles, t->atom);
         linear_add_atom(is_uniform ? &uniform : &rest, atom, t->coefficient);
     }
-    if (sum.is_broken || uniform.count == 0)
-        return NULL;
+    if (sum.is_broken || uniform.count == 0) return NULL;
     int sign = uniform.terms[0].coefficient > 0 ? 1 : -1; /* kv_len - q_len, as bounds have it */
     linear signed_uniform = {0};
     linear_add(&signed_uniform, &uniform, sign);
@@ -352,11 +342,11 @@ static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e)
     if (!e || e->kind == TL_NAME || e->kind == TL_INTEGER || e->kind == TL_NUMBER)
         return (tl_expr *)e;
     if (scalar_is_uniform(r, tiles, e))
-        return tl_quote_expr(r->memory, "%s", scalar_name(r, e, "factor", "the same for the whole tile"));
-    if (e->kind == TL_BINARY && (e->operator == TL_PLUS || e->operator == TL_MINUS)) {
+        return tl_quote_expr(r->memory, "%s",
+                             scalar_name(r, e, "factor", "the same for the whole tile"));
+    if (e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS)) {
         tl_expr *sum = name_sum(r, tiles, e);
-        if (sum)
-            return sum;
+        if (sum) return sum;
     }
     tl_expr *copy = arena_new(r->memory, tl_expr);
     *copy = *e;
@@ -364,8 +354,7 @@ static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e)
     copy->right = name_parts(r, tiles, e->right);
     if (e->item_count > 0) {
         copy->items = arena_array(r->memory, tl_expr *, e->item_count);
-        for (int i = 0; i < e->item_count; i++)
-            copy->items[i] = name_parts(r, tiles, e->items[i]);
+        for (int i = 0; i < e->item_count; i++) copy->items[i] = name_parts(r, tiles, e->items[i]);
     }
     return copy;
 }
@@ -373,8 +362,7 @@ static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e)
 static void name_uniform_parts(reason *r) {
     const tiles_list *tiles = tiles_read(r);
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_COMPUTE || s->compute.operation == TL_GEMM)
-            continue;
+        if (s->kind != TL_COMPUTE || s->compute.operation == TL_GEMM) continue;
         for (int i = 0; i < s->compute.operand_count; i++) {
             tl_operand *o = &s->compute.operands[i];
             bool mentions_tile = o->value->kind == TL_NAME && tiles_find(tiles, o->value->text);

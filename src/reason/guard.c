@@ -2,35 +2,39 @@
  *
  * The online softmax needs a number to subtract, not the true maximum: any m with exp(S - m) in the
  * range of the 16-bit left operand gives the same quotient. So the first block sets m; later blocks
- * keep it, and vote on their sums. Only where a sum leaves the range, the scores are computed again,
- * the maximum moves, and the sums are rescaled. A NaN or an infinity fails the comparison, so rows
- * that saw nothing yet (m = -1e30) take that way, too.
+ * keep it, and vote on their sums. Only where a sum leaves the range, the scores are computed
+ * again, the maximum moves, and the sums are rescaled. A NaN or an infinity fails the comparison,
+ * so rows that saw nothing yet (m = -1e30) take that way, too.
  *
- * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent steps.
+ * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent
+ * steps.
  */
 #include "reason/tiles.h"
 
 #include "reason/scalar.h"
 
-enum { GUARD_SUMS_MAX = 8, GUARD_LIMIT = 32768 /* half of f16's range: a part of a row stays below */ };
+enum {
+    GUARD_SUMS_MAX = 8,
+    GUARD_LIMIT = 32768 /* half of f16's range: a part of a row stays below */
+};
 
 /* The standard form in one loop, statement by statement. */
 typedef struct guard_form {
     tl_statement *loop;
-    tl_statement *product; /* the first statement that makes S in an iteration */
-    tl_statement *save;    /* Cast m and get m_old */
-    tl_statement *maximum; /* RowMax S and accumulate m */
-    tl_statement *moved;   /* Subtract m_old, m and get alpha */
-    tl_statement *scaled;  /* Multiply alpha, c and get alpha */
-    tl_statement *factor;  /* Exp2 alpha and get alpha */
-    tl_statement *shift;   /* Multiply m, -c and get shift */
-    tl_statement *bias;    /* MultiplyAdd S, c, shift and get S */
-    tl_statement *power;   /* Exp2 S and get S */
-    tl_statement *rescale; /* Multiply l, alpha and get l */
-    tl_statement *add;     /* RowSum S and accumulate l */
+    tl_statement *product;              /* the first statement that makes S in an iteration */
+    tl_statement *save;                 /* Cast m and get m_old */
+    tl_statement *maximum;              /* RowMax S and accumulate m */
+    tl_statement *moved;                /* Subtract m_old, m and get alpha */
+    tl_statement *scaled;               /* Multiply alpha, c and get alpha */
+    tl_statement *factor;               /* Exp2 alpha and get alpha */
+    tl_statement *shift;                /* Multiply m, -c and get shift */
+    tl_statement *bias;                 /* MultiplyAdd S, c, shift and get S */
+    tl_statement *power;                /* Exp2 S and get S */
+    tl_statement *rescale;              /* Multiply l, alpha and get l */
+    tl_statement *add;                  /* RowSum S and accumulate l */
     tl_statement *sums[GUARD_SUMS_MAX]; /* Multiply A, alpha and get A */
     int sum_count;
-    tl_statement *cast;    /* Cast S and get P */
+    tl_statement *cast; /* Cast S and get P */
     str s, m, l, alpha, m_old, shift_name;
     const char *why; /* it is not that form */
 } guard_form;
@@ -72,8 +76,7 @@ static bool sort_statement(guard_form *g, tl_statement *s) {
         g->cast = s;
     } else if (edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 1, g->alpha) &&
                is_get(s, TL_MULTIPLY, edit_operand_name(s, 0))) {
-        if (g->sum_count == GUARD_SUMS_MAX)
-            return refuse(g, "too many sums are rescaled");
+        if (g->sum_count == GUARD_SUMS_MAX) return refuse(g, "too many sums are rescaled");
         g->sums[g->sum_count++] = s;
     } else if (edit_reads_within(s, g->m) || edit_writes_within(s, g->m) ||
                (g->alpha.length > 0 && edit_reads_within(s, g->alpha)) ||
@@ -87,10 +90,8 @@ static bool sort_statement(guard_form *g, tl_statement *s) {
 static void take_denominator(guard_form *g) {
     int kept = 0;
     for (int i = 0; i < g->sum_count; i++) {
-        if (edit_writes(g->sums[i], g->l))
-            g->rescale = g->sums[i];
-        else
-            g->sums[kept++] = g->sums[i];
+        if (edit_writes(g->sums[i], g->l)) g->rescale = g->sums[i];
+        else g->sums[kept++] = g->sums[i];
     }
     g->sum_count = kept;
 }
@@ -100,8 +101,7 @@ static bool find_product(guard_form *g) {
     for (tl_statement *s = g->loop->loop.body.first; s != g->maximum; s = s->next) {
         if (!g->product && edit_writes_within(s, g->s)) {
             bool is_fresh = edit_is_compute(s, TL_GEMM) && s->compute.target_kind == TL_GET;
-            if (!is_fresh)
-                return refuse(g, "the scores do not begin with a product");
+            if (!is_fresh) return refuse(g, "the scores do not begin with a product");
             g->product = s;
         }
         if (edit_is_compute(s, TL_CAST) && edit_operand_is(s, 0, g->m)) {
@@ -125,7 +125,8 @@ static bool can_repeat(guard_form *g) {
                 for (tl_statement *w = t->parent == g->loop ? t->next : NULL; w && w != g->cast;
                      w = w->next)
                     if (!str_equal(uses.reads[i], g->s) && edit_writes_within(w, uses.reads[i]))
-                        return refuse(g, "what the scores are made from changes before they are used");
+                        return refuse(g,
+                                      "what the scores are made from changes before they are used");
         }
     }
     return true;
@@ -134,8 +135,7 @@ static bool can_repeat(guard_form *g) {
 static bool starts_at_zero(reason *r, const guard_form *g, str name) {
     const tl_statement *start = NULL;
     for (tl_statement *s = r->kernel->body.first; s && s != g->loop; s = tl_next(s, NULL))
-        if (edit_writes(s, name))
-            start = s;
+        if (edit_writes(s, name)) start = s;
     double value;
     return start && edit_is_compute(start, TL_FILL) &&
            scalar_number(r, start->compute.operands[0].value, &value) && value == 0;
@@ -148,26 +148,23 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     if (!g->loop || g->loop->kind != TL_FOR || !find_product(g))
         return g->why ? false : refuse(g, "the maximum stands in no loop");
     for (tl_statement *s = maximum->next; s; s = s->next)
-        if (!sort_statement(g, s))
-            return false;
+        if (!sort_statement(g, s)) return false;
     take_denominator(g);
-    if (!g->cast)
-        return refuse(g, "the scores become no 16-bit operand");
+    if (!g->cast) return refuse(g, "the scores become no 16-bit operand");
     if (!g->moved || !g->factor || !g->shift || !g->bias || !g->power || !g->rescale || !g->add)
         return refuse(g, "it is not the online form with one fused multiply-add per score");
-    if (!starts_at_zero(r, g, g->l))
-        return refuse(g, "the denominator does not start at 0");
+    if (!starts_at_zero(r, g, g->l)) return refuse(g, "the denominator does not start at 0");
     for (int i = 0; i < g->sum_count; i++)
         if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
     return can_repeat(g);
 }
 
-/* --- the guarded form ------------------------------------------------------------------------------------- */
+/* --- the guarded form
+ * ------------------------------------------------------------------------------------- */
 
 static void append_copy(reason *r, tl_block *block, const tl_statement *s) {
-    if (!s)
-        return;
+    if (!s) return;
     tl_statement *copy = tl_statement_copy(r->memory, s);
     copy->blank_before = false;
     edit_append(block, NULL, (tl_block){copy, copy});
@@ -181,8 +178,7 @@ static void append_quote(tl_block *block, tl_block quoted) {
 static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
     tl_block body = {0};
     for (const tl_statement *s = g->product; s != g->maximum; s = s->next)
-        if (edit_writes_within((tl_statement *)s, g->s))
-            append_copy(r, &body, s);
+        if (edit_writes_within((tl_statement *)s, g->s)) append_copy(r, &body, s);
     body.first->comment = STR("the scores were overwritten: again");
     append_copy(r, &body, g->save);
     append_copy(r, &body, g->maximum);
@@ -191,11 +187,11 @@ static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
     append_copy(r, &body, g->factor);
     append_copy(r, &body, g->shift);
     append_copy(r, &body, g->rescale);
-    for (int i = 0; i < g->sum_count; i++)
-        append_copy(r, &body, g->sums[i]);
+    for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
     append_copy(r, &body, g->bias);
     append_copy(r, &body, g->power);
-    append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->s), part));
+    append_quote(&body,
+                 tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->s), part));
     append_copy(r, &body, g->cast);
     return body;
 }
@@ -209,8 +205,7 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
 /* `Allocate part` like l. */
 static void allocate_part(reason *r, const guard_form *g, const char *part) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER)
-            continue;
+        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER) continue;
         for (int i = 0; i < s->allocate.name_count; i++)
             if (str_equal(s->allocate.names[i], edit_bare(g->l))) {
                 tl_statement *copy = tl_statement_copy(r->memory, s);
@@ -226,8 +221,7 @@ static void allocate_part(reason *r, const guard_form *g, const char *part) {
 }
 
 static void remove_if(reason *r, tl_statement *s) {
-    if (s)
-        edit_remove(r->kernel, s);
+    if (s) edit_remove(r->kernel, s);
 }
 
 static void write_guard(reason *r, const guard_form *g) {
@@ -253,11 +247,14 @@ static void write_guard(reason *r, const guard_form *g) {
     append_quote(&tail, tl_quote(r->memory, "Compute RowSum %.*s and get %s // inside the lane",
                                  STR_ARGS(g->s), part));
     append_copy(r, &tail, g->cast);
-    append_quote(&tail, under(r, str_copy_z(r->memory, str_format(r->memory, "any(not (%s < %d))", part,
-                                                                  GUARD_LIMIT)),
+    append_quote(&tail, under(r,
+                              str_copy_z(r->memory, str_format(r->memory, "any(not (%s < %d))",
+                                                               part, GUARD_LIMIT)),
                               "rarely: the maximum must move", slow));
-    append_quote(&tail, tl_quote(r->memory, "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
-                                 STR_ARGS(g->l), part, STR_ARGS(g->l)));
+    append_quote(
+        &tail, tl_quote(r->memory,
+                        "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
+                        STR_ARGS(g->l), part, STR_ARGS(g->l)));
 
     edit_before(r->kernel, g->maximum, first);
     edit_before(r->kernel, g->maximum, tail);
@@ -271,8 +268,7 @@ static void write_guard(reason *r, const guard_form *g) {
     remove_if(r, g->power);
     remove_if(r, g->rescale);
     remove_if(r, g->add);
-    for (int i = 0; i < g->sum_count; i++)
-        remove_if(r, g->sums[i]);
+    for (int i = 0; i < g->sum_count; i++) remove_if(r, g->sums[i]);
     remove_if(r, g->cast);
 }
 
@@ -300,8 +296,7 @@ bool reason_guard(reason *r) {
     reason_let_integer(r, "guard", &wanted);
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
-        if (!edit_is_compute(s, TL_ROW_MAX) || !s->parent || s->parent->kind != TL_FOR)
-            continue;
+        if (!edit_is_compute(s, TL_ROW_MAX) || !s->parent || s->parent->kind != TL_FOR) continue;
         guard_form g;
         if (!read_form(r, s, &g)) {
             reason_decide(r, "moving maximum", "%.*s moves with every block: %s",
@@ -317,16 +312,17 @@ bool reason_guard(reason *r) {
         next = g.loop->next; /* the loop's body is written anew */
         write_guard(r, &g);
         any = true;
-        reason_decide(r, "moving maximum",
-                      "%.*s is set by the first block and moves only when a part of a row's sum reaches "
-                      "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that",
-                      STR_ARGS(g.m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g.cast)));
+        reason_decide(
+            r, "moving maximum",
+            "%.*s is set by the first block and moves only when a part of a row's sum reaches "
+            "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that",
+            STR_ARGS(g.m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g.cast)));
     }
     edit_remove_let(r->kernel, STR("guard"));
     if (wanted == 1 && !any)
-        return reason_stuck(r, NULL, "no maximum of kernel %.*s can be guarded: %s",
-                            STR_ARGS(r->kernel->name),
-                            r->log.count > 0 ? edit_z(r->memory, r->log.items[r->log.count - 1].sentence)
-                                             : "it has none");
+        return reason_stuck(
+            r, NULL, "no maximum of kernel %.*s can be guarded: %s", STR_ARGS(r->kernel->name),
+            r->log.count > 0 ? edit_z(r->memory, r->log.items[r->log.count - 1].sentence)
+                             : "it has none");
     return true;
 }

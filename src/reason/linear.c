@@ -7,18 +7,14 @@ void linear_add_atom(linear *to, const tl_expr *atom, int64_t factor) {
         if (tl_expr_equal(to->terms[i].atom, atom)) {
             to->terms[i].coefficient += factor;
             if (to->terms[i].coefficient == 0) {
-                for (int k = i; k + 1 < to->count; k++)
-                    to->terms[k] = to->terms[k + 1];
+                for (int k = i; k + 1 < to->count; k++) to->terms[k] = to->terms[k + 1];
                 to->count--;
             }
             return;
         }
-    if (factor == 0)
-        return;
-    if (to->count == LINEAR_TERMS_MAX)
-        to->is_broken = true;
-    else
-        to->terms[to->count++] = (linear_term){atom, factor};
+    if (factor == 0) return;
+    if (to->count == LINEAR_TERMS_MAX) to->is_broken = true;
+    else to->terms[to->count++] = (linear_term){atom, factor};
 }
 
 void linear_add(linear *to, const linear *what, int64_t factor) {
@@ -31,8 +27,7 @@ void linear_add(linear *to, const linear *what, int64_t factor) {
         int64_t coefficient;
         if (__builtin_mul_overflow(what->terms[i].coefficient, factor, &coefficient))
             to->is_broken = true;
-        else
-            linear_add_atom(to, what->terms[i].atom, coefficient);
+        else linear_add_atom(to, what->terms[i].atom, coefficient);
     }
 }
 
@@ -43,9 +38,7 @@ static linear of(reason *r, const tl_expr *e, bool expand, int depth) {
         return sum;
     }
     switch (e->kind) {
-    case TL_INTEGER:
-        sum.constant = e->integer;
-        return sum;
+    case TL_INTEGER: sum.constant = e->integer; return sum;
     case TL_NEGATE: {
         linear inner = of(r, e->left, expand, depth + 1);
         linear_add(&sum, &inner, -1);
@@ -58,21 +51,18 @@ static linear of(reason *r, const tl_expr *e, bool expand, int depth) {
         break;
     }
     case TL_BINARY: {
-        if (e->operator != TL_PLUS && e->operator != TL_MINUS && e->operator != TL_TIMES)
-            break;
+        if (e->operator!= TL_PLUS && e->operator!= TL_MINUS && e->operator!= TL_TIMES) break;
         linear a = of(r, e->left, expand, depth + 1), b = of(r, e->right, expand, depth + 1);
-        if (e->operator == TL_TIMES && a.count > 0 && b.count > 0)
-            break;
-        if (e->operator == TL_TIMES) {
+        if (e->operator== TL_TIMES && a.count> 0 && b.count> 0) break;
+        if (e->operator== TL_TIMES) {
             linear_add(&sum, a.count > 0 ? &a : &b, a.count > 0 ? b.constant : a.constant);
             return sum;
         }
         sum = a;
-        linear_add(&sum, &b, e->operator == TL_PLUS ? 1 : -1);
+        linear_add(&sum, &b, e->operator== TL_PLUS ? 1 : - 1);
         return sum;
     }
-    default:
-        break;
+    default: break;
     }
     linear_add_atom(&sum, e, 1);
     return sum;
@@ -102,21 +92,19 @@ tl_expr *linear_expr(reason *r, const linear *l) {
     for (int sign = 1; sign >= -1; sign -= 2)
         for (int i = 0; i < l->count; i++) {
             int64_t c = l->terms[i].coefficient;
-            if ((c > 0) != (sign > 0))
-                continue;
+            if ((c > 0) != (sign > 0)) continue;
             const tl_expr *atom = l->terms[i].atom;
             bool is_sum = atom->kind == TL_BINARY &&
-                          (atom->operator == TL_PLUS || atom->operator == TL_MINUS || c * sign != 1);
+                          (atom->operator== TL_PLUS || atom->operator== TL_MINUS || c * sign != 1);
             str one = tl_expr_text(r->memory, atom);
-            if (is_sum)
-                one = str_format(r->memory, "(%.*s)", STR_ARGS(one));
+            if (is_sum) one = str_format(r->memory, "(%.*s)", STR_ARGS(one));
             if (c * sign != 1)
                 one = str_format(r->memory, "%lld*%.*s", (long long)(c * sign), STR_ARGS(one));
-            const char *joint = text.length > 0 ? (sign > 0 ? " + " : " - ") : (sign > 0 ? "" : "-");
+            const char *joint =
+                text.length > 0 ? (sign > 0 ? " + " : " - ") : (sign > 0 ? "" : "-");
             text = str_format(r->memory, "%.*s%s%.*s", STR_ARGS(text), joint, STR_ARGS(one));
         }
-    if (text.length == 0)
-        text = str_format(r->memory, "%lld", (long long)l->constant);
+    if (text.length == 0) text = str_format(r->memory, "%lld", (long long)l->constant);
     else if (l->constant != 0)
         text = str_format(r->memory, "%.*s %c %lld", STR_ARGS(text), l->constant > 0 ? '+' : '-',
                           (long long)(l->constant > 0 ? l->constant : -l->constant));

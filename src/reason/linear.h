@@ -1,5 +1,5 @@
-/* Integer expressions as sums: constant + coefficient*atom + ... An atom is a name, or anything that
- * is not linear itself (q/heads, a table's element), compared by its text.
+/* Integer expressions as sums: constant + coefficient*atom + ... An atom is a name, or anything
+ * that is not linear itself (q/heads, a table's element), compared by its text.
  */
 #ifndef FLASHTL_REASON_LINEAR_H
 #define FLASHTL_REASON_LINEAR_H

@@ -18,18 +18,14 @@ typedef struct names {
 
 static bool names_have(const names *n, str name) {
     for (int i = 0; i < n->count; i++)
-        if (str_equal(n->items[i], name))
-            return true;
+        if (str_equal(n->items[i], name)) return true;
     return false;
 }
 
 static void names_add(names *n, str name) {
-    if (name.length == 0 || names_have(n, name))
-        return;
-    if (n->count < ONLINE_NAMES_MAX)
-        n->items[n->count++] = name;
-    else
-        n->is_full = true;
+    if (name.length == 0 || names_have(n, name)) return;
+    if (n->count < ONLINE_NAMES_MAX) n->items[n->count++] = name;
+    else n->is_full = true;
 }
 
 /* One Softmax and all that is known about it. */
@@ -45,7 +41,8 @@ typedef struct online {
     str why_header;
 } online;
 
-/* --- what is asked ----------------------------------------------------------------------------- */
+/* --- what is asked -----------------------------------------------------------------------------
+ */
 
 /* Which statements of the loop's own block, up to 'end', does 'name' depend on? Marks them. */
 static int slice(tl_statement *end, str name, tl_statement **marked, int limit) {
@@ -56,23 +53,19 @@ static int slice(tl_statement *end, str name, tl_statement **marked, int limit) 
         bool is_needed = false;
         for (int i = 0; i < needed.count; i++)
             is_needed = is_needed || edit_writes_within(s, needed.items[i]);
-        if (!is_needed)
-            continue;
+        if (!is_needed) continue;
         for (tl_statement *t = s; t; t = tl_next(t, s)) {
             edit_uses uses = edit_uses_of(t);
-            for (int i = 0; i < uses.read_count; i++)
-                names_add(&needed, uses.reads[i]);
+            for (int i = 0; i < uses.read_count; i++) names_add(&needed, uses.reads[i]);
         }
-        if (count < limit)
-            marked[count] = s;
+        if (count < limit) marked[count] = s;
         count++;
     }
     return needed.is_full || count > limit ? -1 : count;
 }
 
 static bool copy_follows(const tl_statement *s, str variable) {
-    if (s->kind != TL_COPY)
-        return false;
+    if (s->kind != TL_COPY) return false;
     for (int i = 0; i < s->copy.place.count; i++)
         if (!s->copy.place.items[i].is_block &&
             edit_expr_mentions(s->copy.place.items[i].at, variable))
@@ -85,8 +78,7 @@ static bool depends_singly(tl_statement *softmax, const tl_statement *loop, str 
     tl_statement *marked[64];
     int count = slice(softmax, scores, marked, 64);
     for (int i = 0; i < count; i++)
-        if (copy_follows(marked[i], loop->loop.name))
-            return true;
+        if (copy_follows(marked[i], loop->loop.name)) return true;
     return false;
 }
 
@@ -108,11 +100,11 @@ static bool find_axis(reason *r, const tiles_list *tiles, online *o) {
             o->is_single = true;
             return true;
         }
-    if (position < 0)
-        position = tile->axis_count - 1;
+    if (position < 0) position = tile->axis_count - 1;
     o->axis = tile->axes[position];
     if (position != tile->axis_count - 1 || tile->axis_count < 2)
-        return reason_stuck(r, o->softmax, "Softmax over %.*s needs it as the last of two axes of %s",
+        return reason_stuck(r, o->softmax,
+                            "Softmax over %.*s needs it as the last of two axes of %s",
                             STR_ARGS(o->axis), o->scores);
     if (o->loop && o->softmax->parent != o->loop)
         return reason_stuck(r, o->softmax, "Softmax must stand directly in the loop over %.*s",
@@ -122,8 +114,7 @@ static bool find_axis(reason *r, const tiles_list *tiles, online *o) {
 
 static bool is_written_before(reason *r, const tl_statement *at, str name) {
     for (tl_statement *s = r->kernel->body.first; s && s != at; s = tl_next(s, NULL))
-        if (edit_writes(s, name))
-            return true;
+        if (edit_writes(s, name)) return true;
     return false;
 }
 
@@ -144,7 +135,8 @@ static void choose_names(reason *r, online *o) {
     o->alpha = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "alpha"));
 }
 
-/* --- may it be online? ------------------------------------------------------------------------- */
+/* --- may it be online? -------------------------------------------------------------------------
+ */
 
 static bool reject(reason *r, online *o, const tl_statement *s, const char *why) {
     o->why = why;
@@ -155,8 +147,7 @@ static bool reject(reason *r, online *o, const tl_statement *s, const char *why)
 /* A statement that reads a value derived from the scores: may it stay as it is? */
 static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *derived,
                       const tl_statement *s) {
-    if (s->kind != TL_COMPUTE)
-        return reject(r, o, s, "uses the scores themselves");
+    if (s->kind != TL_COMPUTE) return reject(r, o, s, "uses the scores themselves");
     const tl_compute *c = &s->compute;
     bool left = names_have(derived, edit_operand_name(s, 0));
     bool right = c->operand_count > 1 && names_have(derived, edit_operand_name(s, 1));
@@ -168,24 +159,19 @@ static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *deri
             return reject(r, o, s, "has the scores elsewhere than on the left");
         break;
     case TL_ROW_SUM:
-        if (c->operands[0].is_transposed)
-            return reject(r, o, s, "sums over rows");
+        if (c->operands[0].is_transposed) return reject(r, o, s, "sums over rows");
         break;
-    case TL_CAST:
-        break;
+    case TL_CAST: break;
     case TL_MULTIPLY:
-        if (left && right)
-            return reject(r, o, s, "is not linear in the scores");
+        if (left && right) return reject(r, o, s, "is not linear in the scores");
         break;
-    default:
-        return reject(r, o, s, "is not linear in the scores");
+    default: return reject(r, o, s, "is not linear in the scores");
     }
     if (!is_sum && (c->operation == TL_CAST || c->operation == TL_MULTIPLY)) {
         names_add(derived, target);
         return true;
     }
-    if (!is_sum)
-        return reject(r, o, s, "needs the finished scores inside the loop");
+    if (!is_sum) return reject(r, o, s, "needs the finished scores inside the loop");
     const tiles_tile *sum = tiles_find(tiles, target);
     const tiles_tile *scores = tiles_find(tiles, str_from(o->scores));
     if (!sum || sum->axis_count < 1 || tiles_axis(sum, o->axis) >= 0 ||
@@ -197,8 +183,7 @@ static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *deri
 
 static bool reads_any(const tl_statement *s, const names *n) {
     for (int i = 0; i < n->count; i++)
-        if (edit_reads(s, n->items[i]))
-            return true;
+        if (edit_reads(s, n->items[i])) return true;
     return false;
 }
 
@@ -211,8 +196,8 @@ static bool sums_are_free(reason *r, online *o) {
             bool is_operand = false;
             for (int k = 0; s->kind == TL_COMPUTE && k < s->compute.operand_count; k++)
                 is_operand = is_operand || edit_operand_is(s, k, o->sums.items[i]);
-            if (is_operand || (!is_own && (edit_reads(s, o->sums.items[i]) ||
-                                           edit_writes(s, o->sums.items[i]))))
+            if (is_operand ||
+                (!is_own && (edit_reads(s, o->sums.items[i]) || edit_writes(s, o->sums.items[i]))))
                 return reject(r, o, s, "uses a sum before it is complete");
         }
     return true;
@@ -223,8 +208,7 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
     names_add(&derived, str_from(o->result));
     for (tl_statement *top = o->softmax->next; top; top = top->next)
         for (tl_statement *s = top; s; s = tl_next(s, top)) {
-            if (reads_any(s, &derived) && !allow_use(r, tiles, o, &derived, s))
-                return false;
+            if (reads_any(s, &derived) && !allow_use(r, tiles, o, &derived, s)) return false;
             if ((edit_reads(s, str_from(o->m)) || edit_reads(s, str_from(o->l))) &&
                 o->softmax->compute.maximum)
                 return reject(r, o, s, "needs maximum or sum inside the loop");
@@ -233,28 +217,32 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
         for (int i = 0; i < derived.count; i++)
             if (edit_reads_within(s, derived.items[i]))
                 return reject(r, o, s, "uses the scores after the loop");
-    if (derived.is_full || o->sums.is_full)
-        return reject(r, o, NULL, "has too many names");
+    if (derived.is_full || o->sums.is_full) return reject(r, o, NULL, "has too many names");
     return sums_are_free(r, o);
 }
 
-/* --- the forms --------------------------------------------------------------------------------- */
+/* --- the forms ---------------------------------------------------------------------------------
+ */
 
 static void write_starts(reason *r, const online *o, tl_statement *at) {
     if (!o->m_is_given)
-        edit_before(r->kernel, at,
-                    tl_quote(r->memory,
-                             "Compute Fill -1e30 and get %s // finite, so that no inf - inf can occur below",
-                             o->m));
+        edit_before(
+            r->kernel, at,
+            tl_quote(
+                r->memory,
+                "Compute Fill -1e30 and get %s // finite, so that no inf - inf can occur below",
+                o->m));
     if (!o->l_is_given)
-        edit_before(r->kernel, at,
-                    tl_quote(r->memory, "Compute Fill 0 and get %s // the denominator starts", o->l));
+        edit_before(
+            r->kernel, at,
+            tl_quote(r->memory, "Compute Fill 0 and get %s // the denominator starts", o->l));
 }
 
 /* Maximum and sum take in one more tile of scores; the tile becomes exp(S - m). */
 static tl_block update_text(reason *r, const online *o) {
-    str reduce = o->is_single ? str_format(r->memory, "Max %s, %s and get %s", o->m, o->scores, o->m)
-                              : str_format(r->memory, "RowMax %s and accumulate %s", o->scores, o->m);
+    str reduce = o->is_single
+                     ? str_format(r->memory, "Max %s, %s and get %s", o->m, o->scores, o->m)
+                     : str_format(r->memory, "RowMax %s and accumulate %s", o->scores, o->m);
     str add = o->is_single ? str_format(r->memory, "Add %s, %s and get %s", o->l, o->result, o->l)
                            : str_format(r->memory, "RowSum %s and accumulate %s", o->result, o->l);
     return tl_quote(r->memory,
@@ -275,17 +263,17 @@ static tl_block update_text(reason *r, const online *o) {
 static tl_statement *first_reader(const online *o) {
     for (tl_statement *s = o->loop->next; s; s = s->next)
         for (int i = 0; i < o->sums.count; i++)
-            if (edit_reads_within(s, o->sums.items[i]))
-                return s;
+            if (edit_reads_within(s, o->sums.items[i])) return s;
     return NULL;
 }
 
 /* 1/max(l, 1e-30) into 'inverse'; then each sum times it. */
 static tl_block division_text(reason *r, const online *o, const char *inverse) {
-    tl_block text = tl_quote(r->memory,
-                             "Compute Max %s, 1e-30 and get %s // a row that saw nothing ends as 0\n"
-                             "Compute Reciprocal %s and get %s\n",
-                             o->l, inverse, inverse, inverse);
+    tl_block text =
+        tl_quote(r->memory,
+                 "Compute Max %s, 1e-30 and get %s // a row that saw nothing ends as 0\n"
+                 "Compute Reciprocal %s and get %s\n",
+                 o->l, inverse, inverse, inverse);
     for (int i = 0; i < o->sums.count; i++) {
         const char *sum = edit_z(r->memory, o->sums.items[i]);
         tl_block one = tl_quote(r->memory, "Compute Multiply %s, %s and get %s // normalise", sum,
@@ -297,8 +285,7 @@ static tl_block division_text(reason *r, const online *o, const char *inverse) {
 
 static bool is_read_from(tl_statement *first, str name) {
     for (tl_statement *s = first; s; s = s->next)
-        if (edit_reads_within(s, name))
-            return true;
+        if (edit_reads_within(s, name)) return true;
     return false;
 }
 
@@ -308,9 +295,9 @@ static void write_online(reason *r, online *o) {
     tl_block update = update_text(r, o);
     for (int i = 0; i < o->sums.count; i++) {
         const char *sum = edit_z(r->memory, o->sums.items[i]);
-        tl_block rescale = tl_quote(r->memory,
-                                    "Compute Multiply %s, %s and get %s // the sum so far, rescaled",
-                                    sum, o->alpha, sum);
+        tl_block rescale =
+            tl_quote(r->memory, "Compute Multiply %s, %s and get %s // the sum so far, rescaled",
+                     sum, o->alpha, sum);
         tl_block_append(&update, NULL, rescale.first);
     }
     edit_replace(r->kernel, last, update);
@@ -319,10 +306,8 @@ static void write_online(reason *r, online *o) {
     if (reader && is_read_from(reader, str_from(o->l)))
         inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
     tl_block division = division_text(r, o, inverse);
-    if (reader)
-        edit_before(r->kernel, reader, division);
-    else
-        edit_after(r->kernel, o->loop, division);
+    if (reader) edit_before(r->kernel, reader, division);
+    else edit_after(r->kernel, o->loop, division);
 }
 
 /* exp(S - m)/l in place of Softmax, with m and 1/l known. */
@@ -331,7 +316,8 @@ static tl_block final_text(reason *r, const online *o, const char *inverse) {
                     "Compute Subtract %s, %s and get %s\n"
                     "Compute Exp %s and get %s\n"
                     "Compute Multiply %s, %s and get %s // normalise\n",
-                    o->scores, o->m, o->result, o->result, o->result, o->result, inverse, o->result);
+                    o->scores, o->m, o->result, o->result, o->result, o->result, inverse,
+                    o->result);
 }
 
 static tl_block inverse_text(reason *r, const online *o, const char *inverse) {
@@ -344,8 +330,7 @@ static tl_block inverse_text(reason *r, const online *o, const char *inverse) {
 static bool write_two_passes(reason *r, online *o) {
     tl_statement *marked[128];
     int count = slice(o->softmax, str_from(o->scores), marked, 128);
-    if (count < 0)
-        return reason_stuck(r, o->softmax, "too many statements lead to %s", o->scores);
+    if (count < 0) return reason_stuck(r, o->softmax, "too many statements lead to %s", o->scores);
     tl_statement *first = tl_statement_copy(r->memory, o->loop);
     first->loop.body = (tl_block){NULL, NULL};
     for (int i = count - 1; i >= 0; i--) {
@@ -365,8 +350,7 @@ static void write_whole(reason *r, online *o) {
     write_starts(r, o, o->softmax);
     const char *inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
     tl_block text;
-    if (o->m_is_given || o->l_is_given)
-        text = update_text(r, o);
+    if (o->m_is_given || o->l_is_given) text = update_text(r, o);
     else
         text = tl_quote(r->memory,
                         "Compute RowMax %s and accumulate %s\n"
@@ -389,13 +373,14 @@ static bool rewrite(reason *r, tl_statement *softmax) {
         return reason_stuck(r, softmax, "Softmax needs a tile");
     o.scores = edit_z(r->memory, edit_operand_name(softmax, 0));
     o.result = edit_z(r->memory, edit_target_name(softmax));
-    if (!find_axis(r, tiles, &o))
-        return false;
+    if (!find_axis(r, tiles, &o)) return false;
     choose_names(r, &o);
     if (!o.loop) {
         write_whole(r, &o);
-        reason_decide(r, "softmax form", "Softmax %s over %.*s: whole rows stand in one tile, so it "
-                      "is computed directly", o.scores, STR_ARGS(o.axis));
+        reason_decide(r, "softmax form",
+                      "Softmax %s over %.*s: whole rows stand in one tile, so it "
+                      "is computed directly",
+                      o.scores, STR_ARGS(o.axis));
         return true;
     }
     if (may_be_online(r, tiles, &o)) {
@@ -416,11 +401,8 @@ static bool rewrite(reason *r, tl_statement *softmax) {
 bool reason_online(reason *r) {
     for (;;) {
         tl_statement *s = r->kernel->body.first;
-        while (s && !edit_is_compute(s, TL_SOFTMAX))
-            s = tl_next(s, NULL);
-        if (!s)
-            return true;
-        if (!rewrite(r, s))
-            return false;
+        while (s && !edit_is_compute(s, TL_SOFTMAX)) s = tl_next(s, NULL);
+        if (!s) return true;
+        if (!rewrite(r, s)) return false;
     }
 }

@@ -21,13 +21,13 @@ typedef struct reason {
 } reason;
 
 /* Each returns false when it reported why it cannot go on. In order: */
-bool reason_bind(reason *r);   /* types, lengths, the grid, starts of sums, a place for every tile */
+bool reason_bind(reason *r); /* types, lengths, the grid, starts of sums, a place for every tile */
 bool reason_online(reason *r); /* Softmax becomes operations */
 bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused multiply-adds */
 bool reason_tile(reason *r);   /* sizes; bounds of loops; masks only where they matter */
 bool reason_place(reason *r);  /* spaces, types, layouts, instructions */
 bool reason_guard(reason *r);  /* a maximum that moves only when it must */
-bool reason_guard(reason *r); /* a maximum that moves only when it must */
+bool reason_guard(reason *r);  /* a maximum that moves only when it must */
 bool reason_stage(reason *r);  /* rings, prefetches, Waits and Releases */
 bool reason_finish(reason *r); /* the way out of registers; the order of tiles */
 
@@ -43,7 +43,8 @@ void reason_lose(reason *r, reason_decision *d, const char *format, ...)
 
 /* The integer a `let` gives to a decision or size; false when there is none. */
 bool reason_let_integer(reason *r, const char *name, int64_t *value);
-/* `let name = value` in front of everything else, joined to the lets of this pass that stand there. */
+/* `let name = value` in front of everything else, joined to the lets of this pass that stand there.
+ */
 void reason_let(reason *r, const char *name, int64_t value, const char *comment);
 /* The value of a constant expression: integers, lets of such, arithmetic. */
 bool reason_known(reason *r, const tl_expr *e, int64_t *value);

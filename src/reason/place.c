@@ -5,7 +5,8 @@
 
 enum { WARP_ROWS_MIN = 16 };
 
-/* --- 16-bit copies of computed left operands --------------------------------------------------------- */
+/* --- 16-bit copies of computed left operands
+ * --------------------------------------------------------- */
 
 /* Type of the right operand that a computed left operand meets. */
 static tl_type operand_type(const place_plan *plan, const tl_statement *s) {
@@ -23,29 +24,25 @@ typedef LIST(cast_tile) cast_tiles;
 /* The Reshape that last made a left operand of 'from', if 'from' was not written since. */
 static bool is_still_cast(const tl_statement *s, str from, str cast) {
     for (const tl_statement *p = s->previous; p; p = p->previous) {
-        if (p->kind == TL_RESHAPE && str_equal(p->reshape.what->text, cast))
-            return true;
-        if (edit_writes_within((tl_statement *)p, from))
-            return false;
+        if (p->kind == TL_RESHAPE && str_equal(p->reshape.what->text, cast)) return true;
+        if (edit_writes_within((tl_statement *)p, from)) return false;
     }
     return false;
 }
 
 static bool cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (!edit_is_compute(s, TL_GEMM))
-            continue;
+        if (!edit_is_compute(s, TL_GEMM)) continue;
         str from = edit_operand_name(s, 0);
         const place_role *role = place_find(plan, from);
-        if (!role || !role->has_cast)
-            continue;
+        if (!role || !role->has_cast) continue;
         if (s->compute.operands[0].is_transposed)
-            return reason_stuck(r, s, "%.*s is computed, so as a left operand it cannot be transposed",
+            return reason_stuck(r, s,
+                                "%.*s is computed, so as a left operand it cannot be transposed",
                                 STR_ARGS(from));
         const cast_tile *cast = NULL;
         for (int i = 0; i < casts->count; i++)
-            if (str_equal(casts->items[i].from, from))
-                cast = &casts->items[i];
+            if (str_equal(casts->items[i].from, from)) cast = &casts->items[i];
         if (!cast) {
             cast_tile fresh = {from, edit_fresh_name(r->kernel, r->memory, "P"),
                                operand_type(plan, s)};
@@ -53,17 +50,20 @@ static bool cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
             cast = &casts->items[casts->count - 1];
         }
         if (!is_still_cast(s, from, cast->name))
-            edit_before(r->kernel, s,
-                        tl_quote(r->memory,
-                                 "Compute Cast %.*s and get %.*s // rounded to 16 bits, same layout\n"
-                                 "Reshape %.*s from mma_C to mma_A // accumulator to left operand: a renaming\n",
-                                 STR_ARGS(from), STR_ARGS(cast->name), STR_ARGS(cast->name)));
+            edit_before(
+                r->kernel, s,
+                tl_quote(
+                    r->memory,
+                    "Compute Cast %.*s and get %.*s // rounded to 16 bits, same layout\n"
+                    "Reshape %.*s from mma_C to mma_A // accumulator to left operand: a renaming\n",
+                    STR_ARGS(from), STR_ARGS(cast->name), STR_ARGS(cast->name)));
         s->compute.operands[0].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(cast->name));
     }
     return true;
 }
 
-/* --- loaded tiles that are computed on ----------------------------------------------------------------- */
+/* --- loaded tiles that are computed on
+ * ----------------------------------------------------------------- */
 
 /* A 16-bit tile from memory that arithmetic writes again becomes an f32 tile of its own. */
 static void widen(reason *r, place_plan *plan) {
@@ -73,9 +73,9 @@ static void widen(reason *r, place_plan *plan) {
             role->tile->storage == TL_F32 || role->tile->storage == TL_I32)
             continue;
         str name = role->tile->name;
-        str wide = edit_fresh_name(r->kernel, r->memory,
-                                   edit_z(r->memory, str_format(r->memory, "%.*s_wide",
-                                                                STR_ARGS(name))));
+        str wide =
+            edit_fresh_name(r->kernel, r->memory,
+                            edit_z(r->memory, str_format(r->memory, "%.*s_wide", STR_ARGS(name))));
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
             if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name)) {
                 tl_block cast = tl_quote(r->memory, "Compute Cast %.*s and get %.*s // exact",
@@ -88,14 +88,15 @@ static void widen(reason *r, place_plan *plan) {
     }
 }
 
-/* --- names ----------------------------------------------------------------------------------------------- */
+/* --- names
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static const char *place_name(reason *r, const place_role *role, bool is_shared) {
     bool is_tensor = tiles_tensor(r->kernel, role->tile->name) != NULL;
     bool is_plain = !is_tensor && role->in_shared != role->in_register;
     return edit_z(r->memory, is_plain ? role->tile->name
-                                      : str_format(r->memory, "%.*s_%s",
-                                                   STR_ARGS(role->tile->name),
+                                      : str_format(r->memory, "%.*s_%s", STR_ARGS(role->tile->name),
                                                    is_shared ? "shared" : "register"));
 }
 
@@ -104,26 +105,24 @@ static void name_places(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
         const place_role *role = &plan->roles[i];
         str to = str_from(place_name(r, role, !role->in_register));
-        if (str_equal(to, role->tile->name))
-            continue;
+        if (str_equal(to, role->tile->name)) continue;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-            if (s->kind != TL_COPY)
-                edit_rename(s, role->tile->name, to);
+            if (s->kind != TL_COPY) edit_rename(s, role->tile->name, to);
     }
 }
 
-/* --- copies ------------------------------------------------------------------------------------------------ */
+/* --- copies
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void place_copies(reason *r, place_plan *plan) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_COPY)
-            continue;
+        if (s->kind != TL_COPY) continue;
         if (s->copy.to == TL_GLOBAL) {
             s->copy.from = TL_REGISTER;
             continue;
         }
-        if (s->copy.from != TL_GLOBAL)
-            continue;
+        if (s->copy.from != TL_GLOBAL) continue;
         const place_role *role = place_find(plan, edit_target_name(s));
         s->copy.to = role->in_shared ? TL_SHARED : TL_REGISTER;
     }
@@ -133,12 +132,12 @@ static void place_copies(reason *r, place_plan *plan) {
 static bool hold_operands(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
         const place_role *role = &plan->roles[i];
-        if (!role->in_shared || !role->in_register)
-            continue;
+        if (!role->in_shared || !role->in_register) continue;
         const char *name = edit_z(r->memory, role->tile->name);
         tl_statement *copy = NULL, *first = NULL;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, role->tile->name)) {
+            if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL &&
+                edit_writes(s, role->tile->name)) {
                 if (copy)
                     return reason_stuck(r, s, "%s is held in registers and copied twice", name);
                 copy = s;
@@ -149,9 +148,11 @@ static bool hold_operands(reason *r, place_plan *plan) {
         }
         if (!copy || !first)
             return reason_stuck(r, role->tile->first, "%s is used before it is copied", name);
-        edit_before(r->kernel, first,
-                    tl_quote(r->memory, "Copy %s from shared to register by ldmatrix // fragments of all steps",
-                             name));
+        edit_before(
+            r->kernel, first,
+            tl_quote(r->memory,
+                     "Copy %s from shared to register by ldmatrix // fragments of all steps",
+                     name));
         edit_remove_let(r->kernel, str_format(r->memory, "%s_in_registers", name));
     }
     return true;
@@ -160,48 +161,51 @@ static bool hold_operands(reason *r, place_plan *plan) {
 /* Parts of a sum are added up right after the loop. */
 static void complete_sums(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
-        if (!plan->roles[i].is_partial)
-            continue;
+        if (!plan->roles[i].is_partial) continue;
         tl_statement *loop = NULL;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
             if (edit_is_compute(s, TL_ROW_SUM) && edit_writes(s, plan->roles[i].tile->name))
-                for (loop = edit_loop_of(s); edit_loop_of(loop);)
-                    loop = edit_loop_of(loop);
+                for (loop = edit_loop_of(s); edit_loop_of(loop);) loop = edit_loop_of(loop);
         if (loop)
-            edit_after(r->kernel, loop,
-                       tl_quote(r->memory, "Reshape %.*s from partial rows to rows // the lanes of a row, once a tile",
-                                STR_ARGS(plan->roles[i].tile->name)));
+            edit_after(
+                r->kernel, loop,
+                tl_quote(
+                    r->memory,
+                    "Reshape %.*s from partial rows to rows // the lanes of a row, once a tile",
+                    STR_ARGS(plan->roles[i].tile->name)));
     }
 }
 
-/* --- instructions ------------------------------------------------------------------------------------------ */
+/* --- instructions
+ * ------------------------------------------------------------------------------------------ */
 
 static bool choose_atoms(reason *r) {
     const char *atom = gpu_has(r->target, GPU_FEATURE_mma_m16n8k16)  ? "m16n8k16"
                        : gpu_has(r->target, GPU_FEATURE_mma_m16n8k8) ? "m16n8k8"
                                                                      : NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (!edit_is_compute(s, TL_GEMM) || s->compute.atom.length > 0)
-            continue;
+        if (!edit_is_compute(s, TL_GEMM) || s->compute.atom.length > 0) continue;
         if (!atom)
-            return reason_stuck(r, s, "%.*s has no product instruction", STR_ARGS(r->target->title));
+            return reason_stuck(r, s, "%.*s has no product instruction",
+                                STR_ARGS(r->target->title));
         s->compute.atom = str_from(atom);
     }
     return true;
 }
 
-/* --- allocations ------------------------------------------------------------------------------------------- */
+/* --- allocations
+ * ------------------------------------------------------------------------------------------- */
 
 /* The widest swizzle whose runs divide a line. */
-static int swizzle_of(reason *r, const place_plan *plan, const place_role *role, int64_t *line_bytes) {
-    const tiles_span *last = tiles_extent(plan->tiles, role->tile->axes[role->tile->axis_count - 1]);
+static int swizzle_of(reason *r, const place_plan *plan, const place_role *role,
+                      int64_t *line_bytes) {
+    const tiles_span *last =
+        tiles_extent(plan->tiles, role->tile->axes[role->tile->axis_count - 1]);
     int64_t columns = 0;
-    if (!last || !reason_known(r, last->extent, &columns))
-        return 0;
+    if (!last || !reason_known(r, last->extent, &columns)) return 0;
     *line_bytes = columns * tl_type_bytes(role->tile->storage);
     for (int swizzle = 128; swizzle > 16; swizzle /= 2)
-        if (*line_bytes % swizzle == 0)
-            return swizzle;
+        if (*line_bytes % swizzle == 0) return swizzle;
     return 0;
 }
 
@@ -209,8 +213,7 @@ static int64_t tile_elements(reason *r, const place_plan *plan, const tiles_tile
     int64_t elements = 1, extent;
     for (int i = 0; i < tile->axis_count; i++) {
         const tiles_span *e = tiles_extent(plan->tiles, tile->axes[i]);
-        if (!e || !reason_known(r, e->extent, &extent))
-            return 0;
+        if (!e || !reason_known(r, e->extent, &extent)) return 0;
         elements *= extent;
     }
     return elements;
@@ -220,16 +223,14 @@ static tl_block shared_allocations(reason *r, place_plan *plan) {
     tl_block all = {0};
     for (int i = 0; i < plan->count; i++) {
         const place_role *role = &plan->roles[i];
-        if (!role->in_shared)
-            continue;
+        if (!role->in_shared) continue;
         int64_t line_bytes = 0;
         int swizzle = swizzle_of(r, plan, role, &line_bytes);
         int64_t bytes = tile_elements(r, plan, role->tile) * tl_type_bytes(role->tile->storage);
-        str text = str_format(r->memory, "Allocate %.*s in shared %s (%s)", STR_ARGS(role->tile->name),
-                              tl_type_name(role->tile->storage),
+        str text = str_format(r->memory, "Allocate %.*s in shared %s (%s)",
+                              STR_ARGS(role->tile->name), tl_type_name(role->tile->storage),
                               tiles_shape_text(r, plan->tiles, role->tile));
-        if (swizzle > 0)
-            text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
+        if (swizzle > 0) text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
         tl_block one = tl_quote(r->memory, "%.*s // %lld KiB a slot", STR_ARGS(text),
                                 (long long)((bytes + 1023) / 1024));
         tl_block_append(&all, NULL, one.first);
@@ -275,10 +276,10 @@ static void allocate_group(reason *r, place_plan *plan, int first, bool *done, t
     }
     const char *comment = "";
     if (!is_vector) {
-        int64_t registers = tile_elements(r, plan, role->tile) * tl_type_bytes(role->type) / 4 /
-                            (plan->warps * 32);
-        comment = edit_z(r->memory, str_format(r->memory, "%lld registers a thread",
-                                               (long long)registers));
+        int64_t registers =
+            tile_elements(r, plan, role->tile) * tl_type_bytes(role->type) / 4 / (plan->warps * 32);
+        comment = edit_z(r->memory,
+                         str_format(r->memory, "%lld registers a thread", (long long)registers));
     } else if (role->is_partial) {
         comment = "each lane holds its own part of the sum";
     } else {
@@ -300,27 +301,29 @@ static tl_block register_allocations(reason *r, place_plan *plan, const cast_til
             for (int k = 0; k < casts->count; k++)
                 if (str_equal(casts->items[k].from, role->tile->name))
                     add_register(r, &all, edit_z(r->memory, casts->items[k].name),
-                                 casts->items[k].type,
-                                 tiles_shape_text(r, plan->tiles, role->tile), STR("mma_C"),
-                                 "its 16-bit copy, a left operand");
+                                 casts->items[k].type, tiles_shape_text(r, plan->tiles, role->tile),
+                                 STR("mma_C"), "its 16-bit copy, a left operand");
         }
     return all;
 }
 
-/* --- the role ------------------------------------------------------------------------------------------------ */
+/* --- the role
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void wrap_in_role(reason *r, place_plan *plan, tl_block shared, tl_block registers) {
     tl_kernel *kernel = r->kernel;
-    tl_block role = tl_quote(r->memory, "role math with %lld warp%s // every statement inside is done by all of them together\nend",
-                             (long long)plan->warps, plan->warps == 1 ? "" : "s");
+    tl_block role = tl_quote(
+        r->memory,
+        "role math with %lld warp%s // every statement inside is done by all of them together\nend",
+        (long long)plan->warps, plan->warps == 1 ? "" : "s");
     tl_statement *math = role.first;
     edit_append(&math->role.body, math, registers);
     for (tl_statement *s = kernel->body.first, *next; s; s = next) {
         next = s->next;
         bool is_action = s->kind != TL_INPUT && s->kind != TL_OUTPUT && s->kind != TL_LET &&
                          s->kind != TL_GRID && s->kind != TL_ALLOCATE;
-        if (!is_action)
-            continue;
+        if (!is_action) continue;
         tl_remove(&kernel->body, s);
         edit_append(&math->role.body, math, (tl_block){s, s});
     }
@@ -334,11 +337,9 @@ bool reason_place(reason *r) {
     if (plan.warps < 1 || plan.warps > r->target->block_threads / 32)
         return reason_stuck(r, NULL, "a block of %lld warps does not exist on %.*s",
                             (long long)plan.warps, STR_ARGS(r->target->title));
-    if (!place_plan_read(r, &plan))
-        return false;
+    if (!place_plan_read(r, &plan)) return false;
     widen(r, &plan);
-    if (!place_plan_read(r, &plan))
-        return false;
+    if (!place_plan_read(r, &plan)) return false;
     cast_tiles casts = {0};
     complete_sums(r, &plan);
     if (!cast_operands(r, &plan, &casts) || !hold_operands(r, &plan) || !choose_atoms(r))

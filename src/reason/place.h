@@ -7,17 +7,18 @@
 /* How a tile is used by the statements of a kernel. */
 typedef struct place_role {
     tiles_tile *tile;
-    bool is_left, is_right;   /* operand of products */
-    bool is_product;          /* target of products */
-    bool is_computed;         /* written by Compute */
-    bool is_changed;          /* written by Compute, other than products and Masks */
-    bool is_elementwise;      /* read by Compute other than as an operand of products, or stored */
+    bool is_left, is_right; /* operand of products */
+    bool is_product;        /* target of products */
+    bool is_computed;       /* written by Compute */
+    bool is_changed;        /* written by Compute, other than products and Masks */
+    bool is_elementwise;    /* read by Compute other than as an operand of products, or stored */
     bool is_loaded_in_loop;
-    bool has_cast;            /* a 16-bit copy of a computed tile is the left operand */
+    bool has_cast; /* a 16-bit copy of a computed tile is the left operand */
     bool in_shared, in_register;
-    tl_type type;             /* of the register tile */
-    tl_layout_kind layout;    /* of the register tile: MMA_A, MMA_C, LINES; ROWS, COLUMNS for vectors */
-    str of;                   /* ROWS, COLUMNS: of which tile */
+    tl_type type; /* of the register tile */
+    tl_layout_kind
+        layout; /* of the register tile: MMA_A, MMA_C, LINES; ROWS, COLUMNS for vectors */
+    str of;     /* ROWS, COLUMNS: of which tile */
     bool is_partial;
 } place_role;
 

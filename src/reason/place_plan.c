@@ -12,7 +12,8 @@ bool place_is_product_operand(const tl_statement *s, str name, int operand) {
     return edit_is_compute(s, TL_GEMM) && edit_operand_is(s, operand, name);
 }
 
-/* --- uses --------------------------------------------------------------------------------------- */
+/* --- uses ---------------------------------------------------------------------------------------
+ */
 
 static void note_compute(place_plan *plan, const tl_statement *s) {
     bool is_product = s->compute.operation == TL_GEMM;
@@ -34,35 +35,34 @@ static void note_compute(place_plan *plan, const tl_statement *s) {
 }
 
 static void note_copy(place_plan *plan, const tl_statement *s) {
-    str name = s->copy.target && s->copy.from == TL_GLOBAL ? s->copy.target->text
-                                                           : s->copy.what->text;
+    str name =
+        s->copy.target && s->copy.from == TL_GLOBAL ? s->copy.target->text : s->copy.what->text;
     place_role *role = place_find(plan, name);
-    if (!role)
-        return;
+    if (!role) return;
     if (s->copy.from == TL_GLOBAL)
         role->is_loaded_in_loop = role->is_loaded_in_loop || edit_loop_of(s);
-    else
-        role->is_elementwise = true;
+    else role->is_elementwise = true;
 }
 
-/* --- types ---------------------------------------------------------------------------------------- */
+/* --- types
+ * ---------------------------------------------------------------------------------------- */
 
 static bool is_16_bit(tl_type type) {
     return type == TL_F16 || type == TL_BF16;
 }
 
 static void choose_type(place_role *role) {
-    if (role->layout == TL_MMA_A)
-        role->type = role->tile->storage;
+    if (role->layout == TL_MMA_A) role->type = role->tile->storage;
     else if (role->tile->from_global && !role->is_changed && !role->is_product)
         role->type = role->tile->storage;
-    else
-        role->type = role->tile->storage == TL_I32 ? TL_I32 : TL_F32;
+    else role->type = role->tile->storage == TL_I32 ? TL_I32 : TL_F32;
 }
 
-/* --- layouts ------------------------------------------------------------------------------------- */
+/* --- layouts -------------------------------------------------------------------------------------
+ */
 
-/* Tiles that meet in elementwise statements share one layout: spreads kinds until nothing changes. */
+/* Tiles that meet in elementwise statements share one layout: spreads kinds until nothing changes.
+ */
 static void spread_layouts(reason *r, place_plan *plan) {
     for (bool is_new = true; is_new;) {
         is_new = false;
@@ -77,11 +77,9 @@ static void spread_layouts(reason *r, place_plan *plan) {
             for (int i = -1; i < s->compute.operand_count; i++) {
                 str name = i < 0 ? edit_target_name(s) : edit_operand_name(s, i);
                 place_role *role = name.length > 0 ? place_find(plan, name) : NULL;
-                if (!role || role->tile->axis_count != 2)
-                    continue;
+                if (!role || role->tile->axis_count != 2) continue;
                 met[count++] = role;
-                if (role->layout != TL_LAYOUT_NONE && kind == TL_LAYOUT_NONE)
-                    kind = role->layout;
+                if (role->layout != TL_LAYOUT_NONE && kind == TL_LAYOUT_NONE) kind = role->layout;
             }
             for (int i = 0; i < count; i++)
                 if (met[i]->layout == TL_LAYOUT_NONE && kind != TL_LAYOUT_NONE) {
@@ -100,8 +98,8 @@ static place_role *find_open(place_plan *plan) {
     return NULL;
 }
 
-/* Of a matrix that meets no product: 16 bytes a lane, if all that it meets is of one width; lines of
- * 16-bit and of 32-bit elements lie in different lanes, accumulators do not.
+/* Of a matrix that meets no product: 16 bytes a lane, if all that it meets is of one width; lines
+ * of 16-bit and of 32-bit elements lie in different lanes, accumulators do not.
  */
 static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role) {
     int widths = 0;
@@ -112,11 +110,9 @@ static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role)
             choose_type(&plan->roles[i]);
             widths |= tl_type_bytes(plan->roles[i].type);
         }
-    if (widths == 2 || widths == 4)
-        return TL_LINES;
+    if (widths == 2 || widths == 4) return TL_LINES;
     for (int i = 0; i < plan->count; i++)
-        if (plan->roles[i].layout == TL_LINES)
-            plan->roles[i].layout = TL_MMA_C;
+        if (plan->roles[i].layout == TL_LINES) plan->roles[i].layout = TL_MMA_C;
     return TL_MMA_C;
 }
 
@@ -137,10 +133,11 @@ static bool find_owner(place_plan *plan, place_role *vector) {
     return false;
 }
 
-/* --- parts of a sum --------------------------------------------------------------------------------- */
+/* --- parts of a sum
+ * --------------------------------------------------------------------------------- */
 
-/* A row sum that a loop adds up may be kept in parts, by lane: it starts at 0, and until the loop ends
- * only RowSum adds to it and Multiply scales it.
+/* A row sum that a loop adds up may be kept in parts, by lane: it starts at 0, and until the loop
+ * ends only RowSum adds to it and Multiply scales it.
  */
 static bool may_be_partial(reason *r, const place_role *role) {
     str name = role->tile->name;
@@ -148,10 +145,8 @@ static bool may_be_partial(reason *r, const place_role *role) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         double value;
         bool reads = edit_reads(s, name), writes = edit_writes(s, name);
-        if (!reads && !writes)
-            continue;
-        if (s->kind != TL_COMPUTE)
-            return false;
+        if (!reads && !writes) continue;
+        if (s->kind != TL_COMPUTE) return false;
         bool is_in_loop = edit_loop_of(s) != NULL;
         if (edit_is_compute(s, TL_ROW_SUM) && writes && s->compute.target_kind == TL_ACCUMULATE &&
             is_in_loop && !s->compute.operands[0].is_transposed) {
@@ -168,7 +163,8 @@ static bool may_be_partial(reason *r, const place_role *role) {
     return adds;
 }
 
-/* --- the plan -------------------------------------------------------------------------------------- */
+/* --- the plan
+ * -------------------------------------------------------------------------------------- */
 
 bool place_may_be_held(reason *r, const place_role *role) {
     if (!role->is_left || role->is_right || role->is_loaded_in_loop || role->is_product ||
@@ -192,30 +188,33 @@ static bool place_one(reason *r, place_role *role) {
         return reason_stuck(r, tile->first, "%s is an operand of a product and has %d axis", name,
                             tile->axis_count);
     if (role->is_right && (role->is_computed || !tile->from_global))
-        return reason_stuck(r, tile->first, "the right operand of a product must come from global "
-                            "memory as it is; %s is computed", name);
+        return reason_stuck(r, tile->first,
+                            "the right operand of a product must come from global "
+                            "memory as it is; %s is computed",
+                            name);
     if (is_operand && tile->from_global && !is_16_bit(tile->storage))
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
     if (role->is_right && role->is_elementwise)
-        return reason_stuck(r, tile->first, "%s is an operand of a product and of other operations; "
-                            "copy it twice, `and get` another name", name);
+        return reason_stuck(r, tile->first,
+                            "%s is an operand of a product and of other operations; "
+                            "copy it twice, `and get` another name",
+                            name);
     role->in_shared = is_operand && tile->from_global;
     str pin = str_format(r->memory, "%s_in_registers", name);
     int64_t is_held = 0;
     reason_let_integer(r, edit_z(r->memory, pin), &is_held);
     if (is_held && !place_may_be_held(r, role))
-        return reason_stuck(r, tile->first, "%s cannot be held in registers: it must be a left operand "
-                            "that is copied before the loop", name);
+        return reason_stuck(r, tile->first,
+                            "%s cannot be held in registers: it must be a left operand "
+                            "that is copied before the loop",
+                            name);
     bool is_held_left = role->in_shared && (is_held || role->is_computed || role->is_elementwise);
     role->in_register = !role->in_shared || is_held_left;
-    if (is_held_left)
-        role->layout = TL_MMA_A;
-    else if (role->is_product)
-        role->layout = TL_MMA_C;
+    if (is_held_left) role->layout = TL_MMA_A;
+    else if (role->is_product) role->layout = TL_MMA_C;
     role->has_cast = role->is_left && !role->in_shared;
-    if (role->has_cast)
-        role->layout = TL_MMA_C;
+    if (role->has_cast) role->layout = TL_MMA_C;
     return true;
 }
 
@@ -223,20 +222,17 @@ bool place_plan_read(reason *r, place_plan *plan) {
     plan->tiles = tiles_read(r);
     plan->count = plan->tiles->tiles.count;
     plan->roles = arena_array(r->memory, place_role, plan->count > 0 ? plan->count : 1);
-    for (int i = 0; i < plan->count; i++)
-        plan->roles[i].tile = &plan->tiles->tiles.items[i];
+    for (int i = 0; i < plan->count; i++) plan->roles[i].tile = &plan->tiles->tiles.items[i];
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_COMPUTE)
-            note_compute(plan, s);
+        if (s->kind == TL_COMPUTE) note_compute(plan, s);
         if (s->kind == TL_COPY && s->copy.from != TL_GLOBAL && s->copy.to != TL_GLOBAL)
-            return reason_stuck(r, s, "copies between shared memory and registers are for TL Code; "
+            return reason_stuck(r, s,
+                                "copies between shared memory and registers are for TL Code; "
                                 "a sketch leaves them out");
-        if (s->kind == TL_COPY)
-            note_copy(plan, s);
+        if (s->kind == TL_COPY) note_copy(plan, s);
     }
     for (int i = 0; i < plan->count; i++)
-        if (!place_one(r, &plan->roles[i]))
-            return false;
+        if (!place_one(r, &plan->roles[i])) return false;
     spread_layouts(r, plan);
     place_role *open = NULL;
     while ((open = find_open(plan)) != NULL) {
@@ -246,12 +242,13 @@ bool place_plan_read(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
         place_role *role = &plan->roles[i];
         if (role->in_register && role->tile->axis_count == 1 && !find_owner(plan, role))
-            return reason_stuck(r, role->tile->first, "no matrix in registers has the axis %.*s of the "
-                                "vector %.*s", STR_ARGS(role->tile->axes[0]),
-                                STR_ARGS(role->tile->name));
+            return reason_stuck(r, role->tile->first,
+                                "no matrix in registers has the axis %.*s of the "
+                                "vector %.*s",
+                                STR_ARGS(role->tile->axes[0]), STR_ARGS(role->tile->name));
         choose_type(role);
-        role->is_partial = role->tile->axis_count == 1 && role->layout == TL_ROWS &&
-                           may_be_partial(r, role);
+        role->is_partial =
+            role->tile->axis_count == 1 && role->layout == TL_ROWS && may_be_partial(r, role);
     }
     return true;
 }

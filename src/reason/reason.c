@@ -1,6 +1,7 @@
 #include "reason/pass.h"
 
-/* --- the passes -------------------------------------------------------------------------------- */
+/* --- the passes --------------------------------------------------------------------------------
+ */
 
 static const reason_pass_entry pass_names[] = {
     {"bind", "types, lengths, the grid, starts of sums, a place for every tile"},
@@ -15,8 +16,8 @@ static const reason_pass_entry pass_names[] = {
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind, reason_online, reason_fold,  reason_tile,
-    reason_place, reason_guard, reason_stage, reason_finish,
+    reason_bind,  reason_online, reason_fold,  reason_tile,
+    reason_place, reason_guard,  reason_stage, reason_finish,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -26,7 +27,8 @@ static const reason_pass_entry pin_names[] = {
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
-    {"copies_ahead", "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
+    {"copies_ahead",
+     "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
     {"resident", "blocks that shall fit one multiprocessor"},
     {NULL, NULL},
 };
@@ -39,7 +41,8 @@ const reason_pass_entry *reason_pin_list(void) {
     return pin_names;
 }
 
-/* --- what the passes report --------------------------------------------------------------------- */
+/* --- what the passes report ---------------------------------------------------------------------
+ */
 
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...) {
     va_list arguments;
@@ -47,8 +50,7 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...) {
     str text = str_format_list(r->memory, format, arguments);
     va_end(arguments);
     /* A statement that a pass made has no range: blame the nearest one of the user's around it. */
-    while (at && at->range.end == 0)
-        at = at->parent;
+    while (at && at->range.end == 0) at = at->parent;
     diag_range range = at ? at->range : r->kernel->range;
     diag_report(r->diags, DIAG_REASON_STUCK, range, text);
     return false;
@@ -70,8 +72,7 @@ void reason_lose(reason *r, reason_decision *d, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     str *longer = arena_array(r->memory, str, d->loser_count + 1);
-    for (int i = 0; i < d->loser_count; i++)
-        longer[i] = d->losers[i];
+    for (int i = 0; i < d->loser_count; i++) longer[i] = d->losers[i];
     longer[d->loser_count++] = str_format_list(r->memory, format, arguments);
     d->losers = longer;
     va_end(arguments);
@@ -91,14 +92,13 @@ void reason_explain(const reason_result *result, text_buffer *out) {
     }
 }
 
-/* --- lets -------------------------------------------------------------------------------------- */
+/* --- lets --------------------------------------------------------------------------------------
+ */
 
 bool reason_known(reason *r, const tl_expr *e, int64_t *value) {
     int64_t a, b;
     switch (e->kind) {
-    case TL_INTEGER:
-        *value = e->integer;
-        return true;
+    case TL_INTEGER: *value = e->integer; return true;
     case TL_NAME: {
         tl_binding *binding = edit_find_let(r->kernel, e->text, NULL);
         return binding && binding->axes.count == 0 &&
@@ -106,30 +106,22 @@ bool reason_known(reason *r, const tl_expr *e, int64_t *value) {
                reason_known(r, binding->value, value);
     }
     case TL_NEGATE:
-        if (!reason_known(r, e->left, &a))
-            return false;
+        if (!reason_known(r, e->left, &a)) return false;
         *value = -a;
         return true;
     case TL_BINARY:
-        if (!reason_known(r, e->left, &a) || !reason_known(r, e->right, &b))
-            return false;
+        if (!reason_known(r, e->left, &a) || !reason_known(r, e->right, &b)) return false;
         switch (e->operator) {
-        case TL_PLUS:
-            return !__builtin_add_overflow(a, b, value);
-        case TL_MINUS:
-            return !__builtin_sub_overflow(a, b, value);
-        case TL_TIMES:
-            return !__builtin_mul_overflow(a, b, value);
+        case TL_PLUS: return !__builtin_add_overflow(a, b, value);
+        case TL_MINUS: return !__builtin_sub_overflow(a, b, value);
+        case TL_TIMES: return !__builtin_mul_overflow(a, b, value);
         case TL_OVER: /* of extents: rounds up */
-            if (a < 0 || b <= 0)
-                return false;
+            if (a < 0 || b <= 0) return false;
             *value = a / b + (a % b != 0);
             return true;
-        default:
-            return false;
+        default: return false;
         }
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -139,8 +131,7 @@ bool reason_let_integer(reason *r, const char *name, int64_t *value) {
 }
 
 static bool is_plain_let(const tl_statement *s) {
-    if (!s || s->kind != TL_LET)
-        return false;
+    if (!s || s->kind != TL_LET) return false;
     for (int i = 0; i < s->let.count; i++)
         if (s->let.items[i].axes.count > 0 || s->let.items[i].value->kind != TL_INTEGER)
             return false;
@@ -155,33 +146,30 @@ void reason_let(reason *r, const char *name, int64_t value, const char *comment)
         return;
     }
     tl_binding *longer = arena_array(r->memory, tl_binding, first->let.count + 1);
-    for (int i = 0; i < first->let.count; i++)
-        longer[i] = first->let.items[i];
+    for (int i = 0; i < first->let.count; i++) longer[i] = first->let.items[i];
     longer[first->let.count++] = block.first->let.items[0];
     first->let.items = longer;
 }
 
-/* --- the whole --------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------
+ */
 
 static bool is_code(const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ROLE)
-            return true;
+        if (s->kind == TL_ROLE) return true;
     return false;
 }
 
 static int find_pass(str name) {
     for (int i = 0; pass_names[i].name; i++)
-        if (str_is(name, pass_names[i].name))
-            return i;
+        if (str_is(name, pass_names[i].name)) return i;
     return -1;
 }
 
 /* The number of a pass an option names; 'otherwise' for an empty name. False: there is none. */
 static bool read_pass(reason *r, str name, int otherwise, int *number) {
     *number = name.length > 0 ? find_pass(name) : otherwise;
-    if (name.length == 0 || *number >= 0)
-        return true;
+    if (name.length == 0 || *number >= 0) return true;
     text_buffer names;
     text_init(&names, 1024);
     for (int i = 0; pass_names[i].name; i++)

@@ -1,9 +1,9 @@
 /* The reasoner: from a sketch to TL Code for one GPU.
  *
- * A list of passes, read top to bottom in reason.c. Each takes TL and leaves TL of the same meaning,
- * so that the text after any of them can be printed, edited, read back and reasoned on from there:
- * what a pass decides stands in the text, as a `let` until the statement that uses it exists.
- * Pins are such lets that were there before: `let BN = 64` in the sketch, or an option.
+ * A list of passes, read top to bottom in reason.c. Each takes TL and leaves TL of the same
+ * meaning, so that the text after any of them can be printed, edited, read back and reasoned on
+ * from there: what a pass decides stands in the text, as a `let` until the statement that uses it
+ * exists. Pins are such lets that were there before: `let BN = 64` in the sketch, or an option.
  *
  * Pure; one thread per arena. Nothing here knows operators: the passes see statements.
  */
@@ -22,8 +22,8 @@ typedef struct reason_options {
     tl_type dtype;          /* of tensors whose type is open; TL_OPEN: f16 */
     const reason_pin *pins; /* overrule lets of the same name in the sketch */
     int pin_count;
-    str stop_after;         /* the last pass to run; empty: all */
-    str start_after;        /* 'sketch' is what this pass left; empty: run all */
+    str stop_after;  /* the last pass to run; empty: all */
+    str start_after; /* 'sketch' is what this pass left; empty: run all */
 } reason_options;
 
 /* One decision: what was chosen, the numbers behind it, and what lost. */
@@ -42,8 +42,8 @@ typedef struct reason_result {
     double predicted_tflops; /* of the first kernel, long sequences; 0 when nothing was modelled */
 } reason_result;
 
-/* Reasons every kernel of 'sketch', which is not changed. The result lives in 'memory' and refers to
- * the sketch's source text. 'diags' must have that text as its source.
+/* Reasons every kernel of 'sketch', which is not changed. The result lives in 'memory' and refers
+ * to the sketch's source text. 'diags' must have that text as its source.
  */
 reason_result reason_program(const tl_program *sketch, const gpu *target,
                              const reason_options *options, arena *memory, diag_list *diags);

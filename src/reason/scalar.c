@@ -6,25 +6,21 @@ enum { SCALAR_DEPTH_MAX = 64 };
 
 tl_statement *scalar_grid(const tl_kernel *kernel) {
     for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_GRID)
-            return s;
+        if (s->kind == TL_GRID) return s;
     return NULL;
 }
 
 static bool is_grid_walk(const tl_kernel *kernel, str name) {
     const tl_statement *grid = scalar_grid(kernel);
     for (int i = 0; grid && i < grid->grid.count; i++)
-        if (str_equal(grid->grid.items[i].name, name))
-            return true;
+        if (str_equal(grid->grid.items[i].name, name)) return true;
     return false;
 }
 
 bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e) {
-    if (!e)
-        return true;
+    if (!e) return true;
     if (e->kind == TL_NAME) {
-        if (tiles_find(tiles, e->text))
-            return false;
+        if (tiles_find(tiles, e->text)) return false;
         if (tiles_extent(tiles, e->text) && !is_grid_walk(r->kernel, e->text)) {
             int64_t known; /* a bare axis is its own index; in an expression it means its length */
             return reason_known(r, e, &known);
@@ -33,51 +29,44 @@ bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e) {
     if (!scalar_is_uniform(r, tiles, e->left) || !scalar_is_uniform(r, tiles, e->right))
         return false;
     for (int i = 0; i < e->item_count; i++)
-        if (!scalar_is_uniform(r, tiles, e->items[i]))
-            return false;
+        if (!scalar_is_uniform(r, tiles, e->items[i])) return false;
     return true;
 }
 
 /* Does the condition say `name > 0` (or more than some positive number)? */
 static bool says_positive(const tl_expr *condition, str name) {
-    if (!condition || condition->kind != TL_BINARY)
-        return false;
+    if (!condition || condition->kind != TL_BINARY) return false;
     const tl_expr *a = condition->left, *b = condition->right;
     switch (condition->operator) {
-    case TL_AND:
-        return says_positive(a, name) || says_positive(b, name);
+    case TL_AND: return says_positive(a, name) || says_positive(b, name);
     case TL_GREATER:
         return a->kind == TL_NAME && str_equal(a->text, name) &&
-               ((b->kind == TL_INTEGER && b->integer >= 0) || (b->kind == TL_NUMBER && b->number >= 0));
+               ((b->kind == TL_INTEGER && b->integer >= 0) ||
+                (b->kind == TL_NUMBER && b->number >= 0));
     case TL_LESS:
         return b->kind == TL_NAME && str_equal(b->text, name) &&
-               ((a->kind == TL_INTEGER && a->integer >= 0) || (a->kind == TL_NUMBER && a->number >= 0));
-    default:
-        return false;
+               ((a->kind == TL_INTEGER && a->integer >= 0) ||
+                (a->kind == TL_NUMBER && a->number >= 0));
+    default: return false;
     }
 }
 
 static bool is_positive_name(reason *r, const tl_expr *e, int depth);
 
 static bool is_positive(reason *r, const tl_expr *e, int depth) {
-    if (!e || depth > SCALAR_DEPTH_MAX)
-        return false;
+    if (!e || depth > SCALAR_DEPTH_MAX) return false;
     switch (e->kind) {
-    case TL_INTEGER:
-        return e->integer > 0;
-    case TL_NUMBER:
-        return e->number > 0;
+    case TL_INTEGER: return e->integer > 0;
+    case TL_NUMBER: return e->number > 0;
     case TL_NAME:
-    case TL_ELEMENT:
-        return is_positive_name(r, e, depth);
+    case TL_ELEMENT: return is_positive_name(r, e, depth);
     case TL_CALL:
         return e->function == TL_FUNCTION_EXP || e->function == TL_FUNCTION_EXP2 ||
                (e->function == TL_FUNCTION_MAX && is_positive(r, e->items[0], depth + 1));
     case TL_BINARY:
-        return (e->operator == TL_TIMES || e->operator == TL_OVER || e->operator == TL_PLUS) &&
+        return (e->operator== TL_TIMES || e->operator== TL_OVER || e->operator== TL_PLUS) &&
                is_positive(r, e->left, depth + 1) && is_positive(r, e->right, depth + 1);
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -85,8 +74,7 @@ static bool is_positive_name(reason *r, const tl_expr *e, int depth) {
     for (const tl_statement *s = r->kernel->body.first; s; s = s->next) {
         if (s->kind == TL_INPUT && str_equal(s->parameter.name, e->text))
             return says_positive(s->parameter.condition, e->text);
-        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT)
-            continue;
+        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
         for (int i = 0; i < s->parameter.axes.count; i++)
             if (edit_expr_mentions(s->parameter.axes.items[i].extent, e->text) &&
                 s->parameter.axes.items[i].extent->kind == TL_NAME)
@@ -102,31 +90,25 @@ bool scalar_is_positive(reason *r, const tl_expr *e) {
 
 static bool number_at(reason *r, const tl_expr *e, double *value, int depth) {
     double a, b;
-    if (depth > SCALAR_DEPTH_MAX)
-        return false;
+    if (depth > SCALAR_DEPTH_MAX) return false;
     switch (e->kind) {
-    case TL_INTEGER:
-        *value = (double)e->integer;
-        return true;
-    case TL_NUMBER:
-        *value = e->number;
-        return true;
+    case TL_INTEGER: *value = (double)e->integer; return true;
+    case TL_NUMBER: *value = e->number; return true;
     case TL_NEGATE:
-        if (!number_at(r, e->left, &a, depth + 1))
-            return false;
+        if (!number_at(r, e->left, &a, depth + 1)) return false;
         *value = -a;
         return true;
     case TL_NAME: {
         tl_binding *binding = edit_find_let(r->kernel, e->text, NULL);
-        return binding && binding->axes.count == 0 && number_at(r, binding->value, value, depth + 1);
+        return binding && binding->axes.count == 0 &&
+               number_at(r, binding->value, value, depth + 1);
     }
     case TL_BINARY:
         if (!number_at(r, e->left, &a, depth + 1) || !number_at(r, e->right, &b, depth + 1))
             return false;
-        *value = e->operator == TL_TIMES ? a * b : e->operator == TL_PLUS ? a + b : a - b;
-        return e->operator == TL_TIMES || e->operator == TL_PLUS || e->operator == TL_MINUS;
-    default:
-        return false;
+        *value = e->operator== TL_TIMES ? a * b : e->operator== TL_PLUS ? a + b : a - b;
+        return e->operator== TL_TIMES || e->operator== TL_PLUS || e->operator== TL_MINUS;
+    default: return false;
     }
 }
 
@@ -136,26 +118,22 @@ bool scalar_number(reason *r, const tl_expr *e, double *value) {
 
 /* Is it known per tile only: does a walk of the grid take part, directly or through lets? */
 static bool depends_on_walk(reason *r, const tl_expr *e, int depth) {
-    if (!e || depth > SCALAR_DEPTH_MAX)
-        return false;
+    if (!e || depth > SCALAR_DEPTH_MAX) return false;
     if (e->kind == TL_NAME) {
-        if (is_grid_walk(r->kernel, e->text))
-            return true;
+        if (is_grid_walk(r->kernel, e->text)) return true;
         tl_binding *let = edit_find_let(r->kernel, e->text, NULL);
         return let && let->axes.count == 0 && depends_on_walk(r, let->value, depth + 1);
     }
     if (depends_on_walk(r, e->left, depth + 1) || depends_on_walk(r, e->right, depth + 1))
         return true;
     for (int i = 0; i < e->item_count; i++)
-        if (depends_on_walk(r, e->items[i], depth + 1))
-            return true;
+        if (depends_on_walk(r, e->items[i], depth + 1)) return true;
     return false;
 }
 
 static bool mentions_loop(reason *r, const tl_expr *e) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_FOR && edit_expr_mentions(e, s->loop.name))
-            return true;
+        if (s->kind == TL_FOR && edit_expr_mentions(e, s->loop.name)) return true;
     return false;
 }
 
@@ -163,8 +141,7 @@ static bool mentions_loop(reason *r, const tl_expr *e) {
 static tl_statement *last_declaration(const tl_kernel *kernel) {
     tl_statement *last = kernel->body.first;
     for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT || s->kind == TL_LET ||
-            s->kind == TL_GRID)
+        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT || s->kind == TL_LET || s->kind == TL_GRID)
             last = s;
     return last;
 }
@@ -179,10 +156,8 @@ const char *scalar_name(reason *r, const tl_expr *e, const char *wanted, const c
     const char *name = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, wanted));
     tl_block let = tl_quote(r->memory, "let %s = %s // %s", name, edit_text(r->memory, e), comment);
     tl_statement *grid = scalar_grid(r->kernel);
-    if (grid && !depends_on_walk(r, e, 0))
-        edit_before(r->kernel, grid, let);
-    else
-        edit_after(r->kernel, last_declaration(r->kernel), let);
+    if (grid && !depends_on_walk(r, e, 0)) edit_before(r->kernel, grid, let);
+    else edit_after(r->kernel, last_declaration(r->kernel), let);
     return name;
 }
 
@@ -191,9 +166,8 @@ tl_expr *scalar_product(reason *r, const tl_expr *a, const tl_expr *b) {
     if (scalar_number(r, a, &x) && scalar_number(r, b, &y))
         return tl_quote_expr(r->memory, "%.9g", x * y);
     bool is_minus = a->kind == TL_NEGATE;
-    if (is_minus)
-        a = a->left;
-    bool needs = a->kind == TL_BINARY && (a->operator == TL_PLUS || a->operator == TL_MINUS);
+    if (is_minus) a = a->left;
+    bool needs = a->kind == TL_BINARY && (a->operator== TL_PLUS || a->operator== TL_MINUS);
     return tl_quote_expr(r->memory, needs ? "%s(%s)*%s" : "%s%s*%s", is_minus ? "-" : "",
                          edit_text(r->memory, a), edit_factor_text(r->memory, b));
 }

@@ -6,7 +6,8 @@
 
 /* The same for all elements of a tile: no tile and no index of a tile's axis takes part. */
 bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e);
-/* Surely above 0: literals, sizes, Inputs with `where x > 0`, products, quotients and sums of such. */
+/* Surely above 0: literals, sizes, Inputs with `where x > 0`, products, quotients and sums of such.
+ */
 bool scalar_is_positive(reason *r, const tl_expr *e);
 bool scalar_number(reason *r, const tl_expr *e, double *value); /* known now */
 

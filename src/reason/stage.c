@@ -1,8 +1,8 @@
 /* Pass stage: when copies run, and who waits for what.
  *
  * A tile copied outside of loops is waited for before its first use and released after its last. A
- * tile that a loop copies becomes a ring: with asynchronous copies the next blocks are under way while
- * one is computed; without them the next block travels through registers.
+ * tile that a loop copies becomes a ring: with asynchronous copies the next blocks are under way
+ * while one is computed; without them the next block travels through registers.
  */
 #include "reason/pass.h"
 
@@ -10,12 +10,12 @@ enum { STAGE_CHANNELS_MAX = 16, STAGES_MAX = 8 };
 
 /* A shared tile that one loop fills, once an iteration. */
 typedef struct channel {
-    const char *name;        /* K */
-    const char *shared;      /* K_shared */
-    tl_statement *copy;      /* the sketch's, in the loop */
+    const char *name;                   /* K */
+    const char *shared;                 /* K_shared */
+    tl_statement *copy;                 /* the sketch's, in the loop */
     tl_statement *first_use, *last_use; /* in the loop's own block */
     int64_t stages;
-    bool is_head;            /* waited for at the head of the iteration */
+    bool is_head; /* waited for at the head of the iteration */
 } channel;
 
 typedef struct stage_loop {
@@ -26,18 +26,17 @@ typedef struct stage_loop {
     bool is_never_empty;
 } stage_loop;
 
-/* --- uses ----------------------------------------------------------------------------------------- */
+/* --- uses
+ * ----------------------------------------------------------------------------------------- */
 
 static bool uses_shared(const tl_statement *s, str name, str shared) {
-    if (s->kind == TL_COPY)
-        return s->copy.from == TL_SHARED && str_equal(s->copy.what->text, name);
+    if (s->kind == TL_COPY) return s->copy.from == TL_SHARED && str_equal(s->copy.what->text, name);
     return edit_reads(s, shared);
 }
 
 static bool uses_within(tl_statement *s, str name, str shared) {
     for (tl_statement *t = s; t; t = tl_next(t, s))
-        if (uses_shared(t, name, shared))
-            return true;
+        if (uses_shared(t, name, shared)) return true;
     return false;
 }
 
@@ -60,8 +59,7 @@ static tl_statement *find_allocation(reason *r, str name) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
         if (s->kind == TL_ALLOCATE && s->allocate.space == TL_SHARED)
             for (int i = 0; i < s->allocate.name_count; i++)
-                if (str_equal(s->allocate.names[i], name))
-                    return s;
+                if (str_equal(s->allocate.names[i], name)) return s;
     return NULL;
 }
 
@@ -70,8 +68,7 @@ static bool is_async(const reason *r) {
 }
 
 static void make_async(reason *r, tl_statement *copy) {
-    if (!is_async(r))
-        return;
+    if (!is_async(r)) return;
     copy->copy.is_async = true;
     copy->copy.atom = STR("cp_async");
 }
@@ -84,8 +81,7 @@ static void insert_after(reason *r, tl_statement *at, const char *text) {
     edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
 }
 
-static const char *say(reason *r, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static const char *say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static const char *say(reason *r, const char *format, ...) {
     va_list arguments;
@@ -95,7 +91,8 @@ static const char *say(reason *r, const char *format, ...) {
     return edit_z(r->memory, text);
 }
 
-/* --- tiles copied outside of loops ------------------------------------------------------------------ */
+/* --- tiles copied outside of loops
+ * ------------------------------------------------------------------ */
 
 static bool stage_standing(reason *r, tl_statement *copy) {
     str name = edit_target_name(copy), shared = shared_name(r, name);
@@ -108,7 +105,8 @@ static bool stage_standing(reason *r, tl_statement *copy) {
     return true;
 }
 
-/* --- loops -------------------------------------------------------------------------------------------- */
+/* --- loops
+ * -------------------------------------------------------------------------------------------- */
 
 static int64_t stages_of(reason *r, str name) {
     int64_t stages = 2;
@@ -121,25 +119,24 @@ static int64_t stages_of(reason *r, str name) {
 static bool is_never_empty(reason *r, const tl_statement *loop) {
     const tl_expr *to = loop->loop.to;
     int64_t from, count;
-    if (reason_known(r, loop->loop.from, &from) && reason_known(r, to, &count))
-        return count > from;
+    if (reason_known(r, loop->loop.from, &from) && reason_known(r, to, &count)) return count > from;
     if (to->kind == TL_NAME) {
         tl_binding *let = edit_find_let(r->kernel, to->text, NULL);
         to = let ? let->value : to;
     }
-    if (to->kind != TL_CALL || to->function != TL_FUNCTION_MAX)
-        return false;
+    if (to->kind != TL_CALL || to->function != TL_FUNCTION_MAX) return false;
     const tl_expr *least = to->items[0];
     if (reason_known(r, loop->loop.from, &from) && from == 0)
         return least->kind == TL_INTEGER && least->integer >= 1;
-    return least->kind == TL_BINARY && least->operator == TL_PLUS &&
-           tl_expr_equal(least->left, loop->loop.from) && least->right->kind == TL_INTEGER &&
-           least->right->integer >= 1;
+    return least->kind == TL_BINARY &&
+           least->operator== TL_PLUS && tl_expr_equal(least->left, loop->loop.from) &&
+           least->right->kind == TL_INTEGER && least->right->integer >= 1;
 }
 
 static bool add_channel(reason *r, stage_loop *l, tl_statement *copy) {
     if (l->count == STAGE_CHANNELS_MAX)
-        return reason_stuck(r, copy, "more than %d tiles are copied in one loop", STAGE_CHANNELS_MAX);
+        return reason_stuck(r, copy, "more than %d tiles are copied in one loop",
+                            STAGE_CHANNELS_MAX);
     str name = edit_target_name(copy);
     channel c = {.name = edit_z(r->memory, name), .copy = copy, .stages = stages_of(r, name)};
     c.shared = edit_z(r->memory, shared_name(r, name));
@@ -158,13 +155,12 @@ static bool add_channel(reason *r, stage_loop *l, tl_statement *copy) {
     return true;
 }
 
-/* Waits at the head: tiles of the first product; all of them when each has a slot to spare, since one
- * barrier then serves the whole iteration.
+/* Waits at the head: tiles of the first product; all of them when each has a slot to spare, since
+ * one barrier then serves the whole iteration.
  */
 static void choose_heads(stage_loop *l) {
     bool all_double = true;
-    for (int i = 0; i < l->count; i++)
-        all_double = all_double && l->channels[i].stages > 1;
+    for (int i = 0; i < l->count; i++) all_double = all_double && l->channels[i].stages > 1;
     for (int i = 0; i < l->count; i++)
         l->channels[i].is_head = all_double || l->channels[i].first_use == l->channels[0].first_use;
 }
@@ -179,8 +175,8 @@ static tl_statement *copy_ahead(reason *r, const stage_loop *l, const channel *c
                       : tl_quote_expr(r->memory, "%s + %lld", base, (long long)ahead);
     for (int i = 0; i < copy->copy.place.count; i++)
         if (copy->copy.place.items[i].at)
-            copy->copy.place.items[i].at = edit_substitute(r->memory, copy->copy.place.items[i].at,
-                                                           str_from(l->variable), at);
+            copy->copy.place.items[i].at =
+                edit_substitute(r->memory, copy->copy.place.items[i].at, str_from(l->variable), at);
     copy->comment = (str){"", 0};
     copy->blank_before = false;
     make_async(r, copy);
@@ -193,16 +189,14 @@ static void append(tl_block *block, tl_statement *s) {
 
 /* Wraps a block in `if`, unless the condition is empty. */
 static tl_block under(reason *r, const char *condition, tl_block inner) {
-    if (condition[0] == 0)
-        return inner;
+    if (condition[0] == 0) return inner;
     tl_block branch = tl_quote(r->memory, "if %s\nend", condition);
     edit_append(&branch.first->branch.body, branch.first, inner);
     return branch;
 }
 
 static const char *exists(reason *r, const stage_loop *l, const char *base, int64_t ahead) {
-    if (ahead == 0)
-        return say(r, "%s < %s", base, l->to);
+    if (ahead == 0) return say(r, "%s < %s", base, l->to);
     return str_is(str_from(base), "0") ? say(r, "%lld < %s", (long long)ahead, l->to)
                                        : say(r, "%s + %lld < %s", base, (long long)ahead, l->to);
 }
@@ -210,18 +204,19 @@ static const char *exists(reason *r, const stage_loop *l, const char *base, int6
 /* Where copies before the loop go: in front of the computations that stand right before it. */
 static tl_statement *prologue_point(const stage_loop *l) {
     tl_statement *at = l->loop;
-    while (at->previous && (at->previous->kind == TL_COMPUTE ||
-                            (at->previous->kind == TL_COPY && at->previous->copy.from == TL_SHARED)))
+    while (at->previous &&
+           (at->previous->kind == TL_COMPUTE ||
+            (at->previous->kind == TL_COPY && at->previous->copy.from == TL_SHARED)))
         at = at->previous;
     return at;
 }
 
-/* --- with asynchronous copies --------------------------------------------------------------------------- */
+/* --- with asynchronous copies
+ * --------------------------------------------------------------------------- */
 
 /* How many blocks ahead of the iteration the channel's copy inside the loop is. */
 static int64_t distance(const channel *c) {
-    if (c->stages > 1)
-        return c->stages - 1;
+    if (c->stages > 1) return c->stages - 1;
     return c->is_head ? 1 : 0;
 }
 
@@ -232,12 +227,10 @@ static void write_prologue(reason *r, stage_loop *l) {
         for (int i = 0; i < l->count; i++)
             if (ahead < distance(&l->channels[i]))
                 append(&copies, copy_ahead(r, l, &l->channels[i], l->from, ahead));
-        if (!copies.first)
-            return;
+        if (!copies.first) return;
         copies.first->comment = ahead == 0 ? STR("the first block is under way") : STR("one more");
         bool is_sure = ahead == 0 && l->is_never_empty;
-        edit_before(r->kernel, at,
-                    under(r, is_sure ? "" : exists(r, l, l->from, ahead), copies));
+        edit_before(r->kernel, at, under(r, is_sure ? "" : exists(r, l, l->from, ahead), copies));
     }
 }
 
@@ -252,13 +245,11 @@ static tl_block head_copies(reason *r, stage_loop *l) {
             if (distance(c) == ahead && !is_refilled_later)
                 append(&copies, copy_ahead(r, l, c, l->variable, ahead));
         }
-        if (!copies.first)
-            continue;
+        if (!copies.first) continue;
         copies.first->comment = ahead == 0 ? STR("of this block; needed later")
                                            : STR("the slot was released before the last barrier");
         tl_block one = under(r, ahead == 0 ? "" : exists(r, l, l->variable, ahead), copies);
-        if (ahead > 0)
-            one.first->comment = STR("not at the end");
+        if (ahead > 0) one.first->comment = STR("not at the end");
         for (tl_statement *s = one.first, *next; s; s = next) {
             next = s->next;
             append(&all, s);
@@ -267,30 +258,26 @@ static tl_block head_copies(reason *r, stage_loop *l) {
     return all;
 }
 
-/* Head tiles with one slot are refilled after the first Wait behind their Releases, or right there. */
+/* Head tiles with one slot are refilled after the first Wait behind their Releases, or right there.
+ */
 static void refill_heads(reason *r, stage_loop *l) {
     tl_block copies = {0};
     tl_statement *at = NULL;
     for (int i = 0; i < l->count; i++) {
         channel *c = &l->channels[i];
-        if (c->stages > 1 || !c->is_head)
-            continue;
+        if (c->stages > 1 || !c->is_head) continue;
         append(&copies, copy_ahead(r, l, c, l->variable, 1));
-        if (!at || edit_is_before(r->kernel, at, c->last_use))
-            at = c->last_use;
+        if (!at || edit_is_before(r->kernel, at, c->last_use)) at = c->last_use;
     }
-    if (!at)
-        return;
+    if (!at) return;
     copies.first->comment = STR("into the slot that was released");
-    while (at->next && at->next->kind == TL_RELEASE)
-        at = at->next;
+    while (at->next && at->next->kind == TL_RELEASE) at = at->next;
     for (tl_statement *s = at; s; s = s->next)
         if (s->kind == TL_WAIT) {
             at = s;
             break;
         }
-    while (at->kind == TL_WAIT && at->next && at->next->kind == TL_WAIT)
-        at = at->next;
+    while (at->kind == TL_WAIT && at->next && at->next->kind == TL_WAIT) at = at->next;
     edit_after(r->kernel, at, under(r, exists(r, l, l->variable, 1), copies));
 }
 
@@ -305,19 +292,20 @@ static void write_waits(reason *r, stage_loop *l) {
 
 static void write_async(reason *r, stage_loop *l) {
     write_prologue(r, l);
-    for (int i = 0; i < l->count; i++)
-        edit_remove(r->kernel, l->channels[i].copy);
+    for (int i = 0; i < l->count; i++) edit_remove(r->kernel, l->channels[i].copy);
     write_waits(r, l);
     tl_statement *first = l->loop->loop.body.first;
     for (int i = 0; i < l->count; i++)
         if (l->channels[i].is_head)
-            insert_before(r, first, say(r, "Wait %s // this block's is here, for all warps",
-                                        l->channels[i].shared));
+            insert_before(
+                r, first,
+                say(r, "Wait %s // this block's is here, for all warps", l->channels[i].shared));
     edit_before(r->kernel, first, head_copies(r, l));
     refill_heads(r, l);
 }
 
-/* --- through registers ------------------------------------------------------------------------------------ */
+/* --- through registers
+ * ------------------------------------------------------------------------------------ */
 
 static void allocate_staging(reason *r, const channel *c) {
     tl_statement *shared = find_allocation(r, str_from(c->name));
@@ -327,11 +315,9 @@ static void allocate_staging(reason *r, const channel *c) {
                            edit_text(r->memory, shared->allocate.shape.items[i]));
     tl_statement *role = r->kernel->body.last;
     for (tl_statement *s = role->role.body.first; s && s->kind == TL_ALLOCATE; s = s->next)
-        if (str_equal(s->allocate.names[0], str_from(c->name)))
-            return;
+        if (str_equal(s->allocate.names[0], str_from(c->name))) return;
     tl_statement *last = role->role.body.first;
-    while (last->next && last->next->kind == TL_ALLOCATE)
-        last = last->next;
+    while (last->next && last->next->kind == TL_ALLOCATE) last = last->next;
     insert_after(r, last,
                  say(r, "Allocate %s in register %s (%.*s) as lines // on its way, 16 bytes a lane",
                      c->name, tl_type_name(shared->allocate.type), STR_ARGS(shape)));
@@ -350,13 +336,12 @@ static void write_staged(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
         allocate_staging(r, &l->channels[i]);
         if (l->channels[i].is_head)
-            append(&first, load_ahead(r, l, &l->channels[i], l->from, 0,
-                                      "in flight until its first use"));
+            append(&first,
+                   load_ahead(r, l, &l->channels[i], l->from, 0, "in flight until its first use"));
     }
     edit_before(r->kernel, prologue_point(l),
                 under(r, l->is_never_empty ? "" : exists(r, l, l->from, 0), first));
-    for (int i = 0; i < l->count; i++)
-        edit_remove(r->kernel, l->channels[i].copy);
+    for (int i = 0; i < l->count; i++) edit_remove(r->kernel, l->channels[i].copy);
     bool all_heads = l->channels[l->count - 1].is_head;
     tl_statement *body = l->loop->loop.body.first;
     tl_statement *loaded = NULL; /* the next block is loaded behind this: it goes to registers */
@@ -365,61 +350,56 @@ static void write_staged(reason *r, stage_loop *l) {
         insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
         if (c->is_head && (!loaded || edit_is_before(r->kernel, loaded, c->first_use)))
             loaded = c->first_use;
-        if (c->is_head)
-            insert_before(r, body, say(r, "Copy %s from register to shared", c->name));
+        if (c->is_head) insert_before(r, body, say(r, "Copy %s from register to shared", c->name));
     }
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
-        if (c->is_head)
-            continue;
+        if (c->is_head) continue;
         tl_block load = {0};
         append(&load, load_ahead(r, l, c, l->variable, 0, "overlaps the products before its use"));
         edit_before(r->kernel, body, load);
-        insert_before(r, c->first_use, say(r, "Copy %s from register to shared\nWait %s // this block's is here",
-                                           c->name, c->shared));
+        insert_before(r, c->first_use,
+                      say(r, "Copy %s from register to shared\nWait %s // this block's is here",
+                          c->name, c->shared));
     }
     tl_block next = {0};
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
-        if (!c->is_head)
-            continue;
+        if (!c->is_head) continue;
         insert_before(r, body, say(r, "Wait %s // this block's is here, for all warps", c->shared));
         append(&next, load_ahead(r, l, c, l->variable, 1, "of the next block"));
     }
     next = under(r, exists(r, l, l->variable, 1), next);
-    while (loaded->next && loaded->next->kind == TL_RELEASE)
-        loaded = loaded->next;
-    if (all_heads)
-        edit_before(r->kernel, body, next);
-    else
-        edit_after(r->kernel, loaded, next);
+    while (loaded->next && loaded->next->kind == TL_RELEASE) loaded = loaded->next;
+    if (all_heads) edit_before(r->kernel, body, next);
+    else edit_after(r->kernel, loaded, next);
 }
 
-/* Copies in place: each right before its Wait. Fewest registers, nothing overlaps within a block. */
+/* Copies in place: each right before its Wait. Fewest registers, nothing overlaps within a block.
+ */
 static void write_plain(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
         insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
         edit_move_before(r->kernel, c->first_use, c->copy);
-        insert_before(r, c->first_use, say(r, "Wait %s // this block's is here, for all warps",
-                                           c->shared));
+        insert_before(r, c->first_use,
+                      say(r, "Wait %s // this block's is here, for all warps", c->shared));
     }
 }
 
-/* --- bytes used twice ----------------------------------------------------------------------------------------- */
+/* --- bytes used twice
+ * ----------------------------------------------------------------------------------------- */
 
 static const tl_statement *find_sync(const reason *r, tl_statement_kind kind, str shared) {
     const tl_statement *found = NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == kind && str_equal(s->sync.what->text, shared))
-            found = s;
+        if (s->kind == kind && str_equal(s->sync.what->text, shared)) found = s;
     return found;
 }
 
 static bool is_host(const reason *r, str shared) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared))
-            return true;
+        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared)) return true;
     return false;
 }
 
@@ -435,8 +415,8 @@ static tl_statement *find_host(reason *r, const tl_statement *s) {
     return host;
 }
 
-/* Without asynchronous copies a loop's tiles are stored in the loop only, so that what passes through
- * shared memory before the loop can borrow the bytes of one.
+/* Without asynchronous copies a loop's tiles are stored in the loop only, so that what passes
+ * through shared memory before the loop can borrow the bytes of one.
  */
 static void share_bytes(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
@@ -446,23 +426,22 @@ static void share_bytes(reason *r) {
             continue;
         str shared = shared_name(r, s->allocate.names[0]);
         const tl_statement *release = find_sync(r, TL_RELEASE, shared);
-        if (!release || release->parent->kind != TL_ROLE || is_host(r, shared))
-            continue;
+        if (!release || release->parent->kind != TL_ROLE || is_host(r, shared)) continue;
         tl_statement *host = find_host(r, release);
-        if (!host || host == s)
-            continue;
+        if (!host || host == s) continue;
         s->allocate.in_place_of = shared_name(r, host->allocate.names[0]);
         tl_statement *after = host;
-        while (after->next && after->next->kind == TL_ALLOCATE)
-            after = after->next;
-        if (after != s)
-            edit_move_after(r->kernel, after, s);
-        reason_decide(r, "shared memory", "%.*s only passes through, so it borrows the bytes of %.*s",
+        while (after->next && after->next->kind == TL_ALLOCATE) after = after->next;
+        if (after != s) edit_move_after(r->kernel, after, s);
+        reason_decide(r, "shared memory",
+                      "%.*s only passes through, so it borrows the bytes of %.*s",
                       STR_ARGS(s->allocate.names[0]), STR_ARGS(host->allocate.names[0]));
     }
 }
 
-/* --- the pass ----------------------------------------------------------------------------------------------- */
+/* --- the pass
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static bool is_fill(const tl_statement *s) {
     return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED &&
@@ -476,10 +455,8 @@ static bool stage_one(reason *r, tl_statement *loop) {
     l.variable = edit_z(r->memory, loop->loop.name);
     l.is_never_empty = is_never_empty(r, loop);
     for (tl_statement *s = loop->loop.body.first; s; s = s->next)
-        if (is_fill(s) && !add_channel(r, &l, s))
-            return false;
-    if (l.count == 0)
-        return true;
+        if (is_fill(s) && !add_channel(r, &l, s)) return false;
+    if (l.count == 0) return true;
     choose_heads(&l);
     for (int i = 0; i < l.count; i++) {
         const channel *c = &l.channels[i];
@@ -489,29 +466,23 @@ static bool stage_one(reason *r, tl_statement *loop) {
     }
     int64_t ahead = 1;
     reason_let_integer(r, "copies_ahead", &ahead);
-    if (is_async(r))
-        write_async(r, &l);
-    else if (ahead == 0)
-        write_plain(r, &l);
-    else
-        write_staged(r, &l);
+    if (is_async(r)) write_async(r, &l);
+    else if (ahead == 0) write_plain(r, &l);
+    else write_staged(r, &l);
     return true;
 }
 
 static bool stage_loops(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_FOR && !stage_one(r, s))
-            return false;
+        if (s->kind == TL_FOR && !stage_one(r, s)) return false;
     return true;
 }
 
 static bool stage_others(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
-        if (!is_fill(s))
-            continue;
-        if (s->parent->kind == TL_ROLE && !stage_standing(r, s))
-            return false;
+        if (!is_fill(s)) continue;
+        if (s->parent->kind == TL_ROLE && !stage_standing(r, s)) return false;
     }
     return true;
 }
@@ -526,10 +497,8 @@ static void forget_stages(reason *r) {
 }
 
 bool reason_stage(reason *r) {
-    if (!stage_loops(r) || !stage_others(r))
-        return false;
-    if (!is_async(r))
-        share_bytes(r);
+    if (!stage_loops(r) || !stage_others(r)) return false;
+    if (!is_async(r)) share_bytes(r);
     forget_stages(r);
     return true;
 }

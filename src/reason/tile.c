@@ -1,4 +1,5 @@
-/* Pass tile: tile sizes, warps and stages from budgets and the cost model; then the loops' bounds. */
+/* Pass tile: tile sizes, warps and stages from budgets and the cost model; then the loops' bounds.
+ */
 #include "reason/bounds.h"
 #include "reason/cost.h"
 
@@ -24,14 +25,10 @@ typedef struct search {
 static void keep(search *s, const candidate *c) {
     s->fitting++;
     int at = s->kept_count;
-    while (at > 0 && c->result.per_element < s->kept[at - 1].result.per_element)
-        at--;
-    if (at == KEPT_MAX)
-        return;
-    if (s->kept_count < KEPT_MAX)
-        s->kept_count++;
-    for (int i = s->kept_count - 1; i > at; i--)
-        s->kept[i] = s->kept[i - 1];
+    while (at > 0 && c->result.per_element < s->kept[at - 1].result.per_element) at--;
+    if (at == KEPT_MAX) return;
+    if (s->kept_count < KEPT_MAX) s->kept_count++;
+    for (int i = s->kept_count - 1; i > at; i--) s->kept[i] = s->kept[i - 1];
     s->kept[at] = *c;
 }
 
@@ -48,14 +45,16 @@ static void try_choice(search *s, const cost_choice *choice) {
     }
 }
 
-/* --- stages --------------------------------------------------------------------------------------- */
+/* --- stages
+ * --------------------------------------------------------------------------------------- */
 
 static int64_t pinned_stages(search *s, int tile) {
     int64_t stages = 0;
     str name = cost_plan(s->model)->roles[tile].tile->name;
     reason_let_integer(s->r, "stages", &stages);
-    reason_let_integer(s->r, edit_z(s->r->memory, str_format(s->r->memory, "%.*s_stages",
-                                                             STR_ARGS(name))), &stages);
+    reason_let_integer(
+        s->r, edit_z(s->r->memory, str_format(s->r->memory, "%.*s_stages", STR_ARGS(name))),
+        &stages);
     return stages;
 }
 
@@ -82,45 +81,43 @@ static void try_stages(search *s, cost_choice *choice) {
         reason_let_integer(s->r, "copies_ahead", &ahead);
         for (int plain = 0; plain < (is_async || count == 0 ? 1 : 2); plain++) {
             choice->is_plain = plain;
-            if (ahead < 0 || (ahead == 0) == (plain == 1))
-                try_choice(s, choice);
+            if (ahead < 0 || (ahead == 0) == (plain == 1)) try_choice(s, choice);
         }
     }
 }
 
-/* --- holding left operands --------------------------------------------------------------------------- */
+/* --- holding left operands
+ * --------------------------------------------------------------------------- */
 
 /* -1: not pinned. */
 static int pinned_hold(search *s) {
     const place_plan *plan = cost_plan(s->model);
     for (int i = 0; i < plan->count; i++) {
         int64_t value;
-        str name = str_format(s->r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
-        if (reason_let_integer(s->r, edit_z(s->r->memory, name), &value))
-            return value != 0;
+        str name =
+            str_format(s->r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
+        if (reason_let_integer(s->r, edit_z(s->r->memory, name), &value)) return value != 0;
     }
     return -1;
 }
 
 static void try_holds(search *s, cost_choice *choice, int pinned) {
     for (int holds = 0; holds < (cost_can_hold(s->model) ? 2 : 1); holds++) {
-        if (cost_can_hold(s->model) && pinned >= 0 && holds != pinned)
-            continue;
+        if (cost_can_hold(s->model) && pinned >= 0 && holds != pinned) continue;
         choice->holds = holds;
         try_stages(s, choice);
     }
 }
 
-/* --- warps and sizes ------------------------------------------------------------------------------------ */
+/* --- warps and sizes
+ * ------------------------------------------------------------------------------------ */
 
 static void try_warps(search *s, cost_choice *choice, int pinned) {
     for (int64_t warps = 1; warps <= 16; warps *= 2) {
-        if (s->pinned_warps > 0 && warps != 1)
-            break;
+        if (s->pinned_warps > 0 && warps != 1) break;
         choice->warps = s->pinned_warps > 0 ? s->pinned_warps : warps;
         /* A warp of fewer than 4 leaves schedulers without work; few rows read operands twice. */
-        if (s->pinned_warps == 0 && warps < 4)
-            continue;
+        if (s->pinned_warps == 0 && warps < 4) continue;
         try_holds(s, choice, pinned);
     }
 }
@@ -143,7 +140,8 @@ static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
     }
 }
 
-/* --- the decision ------------------------------------------------------------------------------------------ */
+/* --- the decision
+ * ------------------------------------------------------------------------------------------ */
 
 static const char *describe(search *s, const candidate *c) {
     reason *r = s->r;
@@ -201,8 +199,7 @@ static void write_choice(search *s) {
     int64_t known;
     for (int i = 0; i < cost_open_count(s->model); i++)
         reason_let(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], "");
-    if (!reason_let_integer(r, "warps", &known))
-        reason_let(r, "warps", c->warps, "");
+    if (!reason_let_integer(r, "warps", &known)) reason_let(r, "warps", c->warps, "");
     for (int i = 0; i < cost_channel_count(s->model); i++) {
         int tile = cost_channel_tile(s->model, i);
         str name = str_format(r->memory, "%.*s_stages",
@@ -225,31 +222,31 @@ static void write_choice(search *s) {
 static bool report_nothing(search *s) {
     reason *r = s->r;
     if (!s->has_nearest)
-        return reason_stuck(r, NULL, "no tile sizes fit kernel %.*s: rows must be a multiple of 16 for "
-                            "each warp, other lengths of 8", STR_ARGS(r->kernel->name));
+        return reason_stuck(r, NULL,
+                            "no tile sizes fit kernel %.*s: rows must be a multiple of 16 for "
+                            "each warp, other lengths of 8",
+                            STR_ARGS(r->kernel->name));
     const candidate *c = &s->nearest;
-    return reason_stuck(r, NULL, "kernel %.*s does not fit %.*s; nearest: %s takes %lld bytes of shared "
-                        "memory (%s), %lld are there, and about %d registers a thread, %lld are there",
-                        STR_ARGS(r->kernel->name), STR_ARGS(r->target->title), describe(s, c),
-                        (long long)c->result.shared_bytes,
-                        cost_shared_text(r, s->model, &c->choice),
-                        (long long)r->target->block_shared, c->result.registers,
-                        (long long)r->target->thread_registers);
+    return reason_stuck(
+        r, NULL,
+        "kernel %.*s does not fit %.*s; nearest: %s takes %lld bytes of shared "
+        "memory (%s), %lld are there, and about %d registers a thread, %lld are there",
+        STR_ARGS(r->kernel->name), STR_ARGS(r->target->title), describe(s, c),
+        (long long)c->result.shared_bytes, cost_shared_text(r, s->model, &c->choice),
+        (long long)r->target->block_shared, c->result.registers,
+        (long long)r->target->thread_registers);
 }
 
 bool reason_tile(reason *r) {
     search s = {.r = r, .model = cost_read(r)};
-    if (!s.model)
-        return false;
+    if (!s.model) return false;
     reason_let_integer(r, "warps", &s.pinned_warps);
     reason_let_integer(r, "resident", &s.pinned_resident);
     cost_choice choice = {0};
     try_sizes(&s, &choice, 0, pinned_hold(&s));
-    if (s.kept_count == 0)
-        return report_nothing(&s);
+    if (s.kept_count == 0) return report_nothing(&s);
     explain(&s);
     write_choice(&s);
-    if (r->predicted_tflops == 0)
-        r->predicted_tflops = s.kept[0].result.tflops;
+    if (r->predicted_tflops == 0) r->predicted_tflops = s.kept[0].result.tflops;
     return bounds_write(r);
 }

@@ -1,6 +1,7 @@
 #include "reason/tiles.h"
 
-/* --- tensors ----------------------------------------------------------------------------------- */
+/* --- tensors -----------------------------------------------------------------------------------
+ */
 
 static const tl_statement *find_parameter(const tl_kernel *kernel, str name) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
@@ -20,23 +21,18 @@ static const tl_binding *find_view(const tl_kernel *kernel, str name) {
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name) {
     str bare = edit_bare(name);
     const tl_statement *s = find_parameter(kernel, bare);
-    if (s)
-        return &s->parameter.axes;
+    if (s) return &s->parameter.axes;
     const tl_binding *view = find_view(kernel, bare);
     return view ? &view->axes : NULL;
 }
 
 /* The first element of a tensor that a view's value names. */
 static const tl_expr *first_element(const tl_kernel *kernel, const tl_expr *e) {
-    if (!e)
-        return NULL;
-    if (e->kind == TL_ELEMENT && tiles_tensor(kernel, e->text))
-        return e;
+    if (!e) return NULL;
+    if (e->kind == TL_ELEMENT && tiles_tensor(kernel, e->text)) return e;
     const tl_expr *found = first_element(kernel, e->left);
-    if (!found)
-        found = first_element(kernel, e->right);
-    for (int i = 0; i < e->item_count && !found; i++)
-        found = first_element(kernel, e->items[i]);
+    if (!found) found = first_element(kernel, e->right);
+    for (int i = 0; i < e->item_count && !found; i++) found = first_element(kernel, e->items[i]);
     return found;
 }
 
@@ -44,20 +40,17 @@ tl_type tiles_tensor_type(const tl_kernel *kernel, str name) {
     str bare = edit_bare(name);
     for (int depth = 0; depth < TL_NESTING_MAX; depth++) {
         const tl_statement *s = find_parameter(kernel, bare);
-        if (s)
-            return s->parameter.type;
+        if (s) return s->parameter.type;
         const tl_binding *view = find_view(kernel, bare);
         const tl_expr *base = view ? first_element(kernel, view->value) : NULL;
-        if (!base)
-            return TL_OPEN;
+        if (!base) return TL_OPEN;
         bare = base->text;
     }
     return TL_OPEN;
 }
 
 int tiles_matrix_start(const tl_axes *axes) {
-    if (axes->has_semicolon)
-        return axes->matrix;
+    if (axes->has_semicolon) return axes->matrix;
     return axes->count > 2 ? axes->count - 2 : 0;
 }
 
@@ -70,38 +63,34 @@ bool tiles_is_index(const tl_kernel *kernel, str name) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) {
             for (int i = 0; i < s->parameter.axes.count; i++)
-                if (str_equal(tiles_axis_index(&s->parameter.axes.items[i]), name))
-                    return true;
+                if (str_equal(tiles_axis_index(&s->parameter.axes.items[i]), name)) return true;
         }
         for (int k = 0; s->kind == TL_LET && k < s->let.count; k++)
             for (int i = 0; i < s->let.items[k].axes.count; i++)
-                if (str_equal(tiles_axis_index(&s->let.items[k].axes.items[i]), name))
-                    return true;
+                if (str_equal(tiles_axis_index(&s->let.items[k].axes.items[i]), name)) return true;
     }
     return false;
 }
 
-/* --- tiles ------------------------------------------------------------------------------------- */
+/* --- tiles -------------------------------------------------------------------------------------
+ */
 
 tiles_tile *tiles_find(const tiles_list *t, str name) {
     str bare = edit_bare(name);
     for (int i = 0; i < t->tiles.count; i++)
-        if (str_equal(t->tiles.items[i].name, bare))
-            return &t->tiles.items[i];
+        if (str_equal(t->tiles.items[i].name, bare)) return &t->tiles.items[i];
     return NULL;
 }
 
 int tiles_axis(const tiles_tile *tile, str index) {
     for (int i = 0; i < tile->axis_count; i++)
-        if (str_equal(tile->axes[i], index))
-            return i;
+        if (str_equal(tile->axes[i], index)) return i;
     return -1;
 }
 
 const tiles_span *tiles_extent(const tiles_list *t, str index) {
     for (int i = 0; i < t->extents.count; i++)
-        if (str_equal(t->extents.items[i].index, index))
-            return &t->extents.items[i];
+        if (str_equal(t->extents.items[i].index, index)) return &t->extents.items[i];
     return NULL;
 }
 
@@ -110,24 +99,21 @@ const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *t
     for (int i = 0; i < tile->axis_count; i++) {
         const tiles_span *e = tiles_extent(t, tile->axes[i]);
         str one = e ? tl_expr_text(r->memory, e->extent) : tile->axes[i];
-        text = i == 0 ? one
-                      : str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(one));
+        text = i == 0 ? one : str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(one));
     }
     return edit_z(r->memory, text);
 }
 
 static tiles_tile *tile_named(reason *r, tiles_list *t, str name, tl_statement *s) {
     tiles_tile *tile = tiles_find(t, name);
-    if (tile)
-        return tile;
+    if (tile) return tile;
     tiles_tile fresh = {.name = edit_bare(name), .axis_count = -1, .first = s};
     list_push(r->memory, &t->tiles, fresh);
     return &t->tiles.items[t->tiles.count - 1];
 }
 
 static void add_extent(reason *r, tiles_list *t, str index, tl_expr *extent, tl_expr *length) {
-    if (tiles_extent(t, index))
-        return;
+    if (tiles_extent(t, index)) return;
     tiles_span e = {index, extent, length};
     list_push(r->memory, &t->extents, e);
 }
@@ -141,48 +127,37 @@ static void read_global_copy(reason *r, tiles_list *t, tl_statement *s) {
     tl_copy *c = &s->copy;
     bool is_load = c->from == TL_GLOBAL;
     str tensor = c->what->text, name = c->what->text;
-    if (c->target && is_load)
-        name = c->target->text;
-    else if (c->target)
-        tensor = c->target->text;
+    if (c->target && is_load) name = c->target->text;
+    else if (c->target) tensor = c->target->text;
     const tl_axes *axes = tiles_tensor(r->kernel, tensor);
     tiles_tile *tile = tile_named(r, t, name, s);
-    if (is_load)
-        tile->from_global = true;
-    else
-        tile->to_global = true;
-    if (tile->storage == TL_OPEN)
-        tile->storage = tiles_tensor_type(r->kernel, tensor);
+    if (is_load) tile->from_global = true;
+    else tile->to_global = true;
+    if (tile->storage == TL_OPEN) tile->storage = tiles_tensor_type(r->kernel, tensor);
     int count = 0;
     for (int i = 0; axes && i < axes->count; i++) {
         str index = tiles_axis_index(&axes->items[i]);
-        if (is_single(&c->place, i) || index.length == 0)
-            continue;
+        if (is_single(&c->place, i) || index.length == 0) continue;
         tl_expr *extent = count < c->shape.count ? c->shape.items[count] : axes->items[i].extent;
         add_extent(r, t, index, extent, axes->items[i].extent);
-        if (count < TILES_AXES_MAX && (is_load || tile->axis_count < 0))
-            tile->axes[count] = index;
+        if (count < TILES_AXES_MAX && (is_load || tile->axis_count < 0)) tile->axes[count] = index;
         count++;
     }
-    if (tile->axis_count < 0 || is_load)
-        tile->axis_count = count <= TILES_AXES_MAX ? count : -1;
+    if (tile->axis_count < 0 || is_load) tile->axis_count = count <= TILES_AXES_MAX ? count : -1;
 }
 
 bool tiles_operand_axes(const tiles_list *t, const tl_operand *o, str *row, str *column) {
     tiles_tile *tile = o->value->kind == TL_NAME ? tiles_find(t, o->value->text) : NULL;
-    if (!tile || tile->axis_count != 2)
-        return false;
+    if (!tile || tile->axis_count != 2) return false;
     *row = tile->axes[o->is_transposed ? 1 : 0];
     *column = tile->axes[o->is_transposed ? 0 : 1];
     return true;
 }
 
 static void give_axes(tiles_tile *to, const str *axes, int count) {
-    if (to->axis_count >= 0)
-        return;
+    if (to->axis_count >= 0) return;
     to->axis_count = count;
-    for (int i = 0; i < count; i++)
-        to->axes[i] = axes[i];
+    for (int i = 0; i < count; i++) to->axes[i] = axes[i];
 }
 
 static void infer_product(tiles_list *t, const tl_compute *c, tiles_tile *target) {
@@ -195,12 +170,9 @@ static void infer_product(tiles_list *t, const tl_compute *c, tiles_tile *target
 static void infer_reduction(tiles_list *t, const tl_compute *c, tiles_tile *target) {
     const tl_operand *o = &c->operands[0];
     tiles_tile *from = o->value->kind == TL_NAME ? tiles_find(t, o->value->text) : NULL;
-    if (!from || from->axis_count < 1)
-        return;
-    if (from->axis_count == 2 && o->is_transposed)
-        give_axes(target, &from->axes[1], 1);
-    else
-        give_axes(target, from->axes, from->axis_count - 1);
+    if (!from || from->axis_count < 1) return;
+    if (from->axis_count == 2 && o->is_transposed) give_axes(target, &from->axes[1], 1);
+    else give_axes(target, from->axes, from->axis_count - 1);
 }
 
 static void infer_elementwise(tiles_list *t, const tl_compute *c, tiles_tile *target) {
@@ -208,37 +180,25 @@ static void infer_elementwise(tiles_list *t, const tl_compute *c, tiles_tile *ta
     for (int i = 0; i < c->operand_count; i++) {
         const tl_expr *e = c->operands[i].value;
         tiles_tile *tile = e->kind == TL_NAME ? tiles_find(t, e->text) : NULL;
-        if (tile == target)
-            continue;
-        if (tile && tile->axis_count < 0)
-            return; /* later */
-        if (tile && (!widest || tile->axis_count > widest->axis_count))
-            widest = tile;
+        if (tile == target) continue;
+        if (tile && tile->axis_count < 0) return; /* later */
+        if (tile && (!widest || tile->axis_count > widest->axis_count)) widest = tile;
     }
-    if (widest)
-        give_axes(target, widest->axes, widest->axis_count);
+    if (widest) give_axes(target, widest->axes, widest->axis_count);
 }
 
 static void infer_compute(reason *r, tiles_list *t, tl_statement *s) {
     str name = edit_target_name(s);
-    if (name.length == 0)
-        return;
+    if (name.length == 0) return;
     tiles_tile *target = tile_named(r, t, name, s);
     tl_compute *c = &s->compute;
     switch (tl_operation_shape(c->operation)) {
-    case TL_SHAPE_PRODUCT:
-        infer_product(t, c, target);
-        break;
-    case TL_SHAPE_REDUCTION:
-        infer_reduction(t, c, target);
-        break;
+    case TL_SHAPE_PRODUCT: infer_product(t, c, target); break;
+    case TL_SHAPE_REDUCTION: infer_reduction(t, c, target); break;
     case TL_SHAPE_ELEMENTWISE:
     case TL_SHAPE_MASK:
-    case TL_SHAPE_SOFTMAX:
-        infer_elementwise(t, c, target);
-        break;
-    case TL_SHAPE_FILL:
-        break;
+    case TL_SHAPE_SOFTMAX: infer_elementwise(t, c, target); break;
+    case TL_SHAPE_FILL: break;
     }
     if (c->operation == TL_SOFTMAX && target->axis_count > 0) {
         tl_expr *named[2] = {c->maximum, c->sum};
@@ -246,8 +206,7 @@ static void infer_compute(reason *r, tiles_list *t, tl_statement *s) {
             if (named[i]) {
                 str axes[TILES_AXES_MAX];
                 int count = target->axis_count;
-                for (int k = 0; k < count; k++)
-                    axes[k] = target->axes[k];
+                for (int k = 0; k < count; k++) axes[k] = target->axes[k];
                 give_axes(tile_named(r, t, named[i]->text, s), axes, count > 1 ? count - 1 : count);
                 target = tiles_find(t, name); /* the list may have moved */
             }
@@ -273,19 +232,16 @@ static void infer_partners(tiles_list *t, tl_statement *s) {
     if (s->kind != TL_COMPUTE || tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE)
         return;
     tiles_tile *target = tiles_find(t, edit_target_name(s));
-    if (!target || target->axis_count < 0)
-        return;
+    if (!target || target->axis_count < 0) return;
     for (int i = 0; i < s->compute.operand_count; i++) {
         tiles_tile *tile = tiles_find(t, edit_operand_name(s, i));
-        if (tile)
-            give_axes(tile, target->axes, target->axis_count);
+        if (tile) give_axes(tile, target->axes, target->axis_count);
     }
 }
 
 static int open_tiles(const tiles_list *t) {
     int count = 0;
-    for (int i = 0; i < t->tiles.count; i++)
-        count += t->tiles.items[i].axis_count < 0;
+    for (int i = 0; i < t->tiles.count; i++) count += t->tiles.items[i].axis_count < 0;
     return count;
 }
 
@@ -298,13 +254,13 @@ tiles_list *tiles_read(reason *r) {
         if (left == open) /* nothing follows from operands any more */
             for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
                 infer_partners(t, s);
-        if (left == 0 || (left == open && open_tiles(t) == left))
-            return t;
+        if (left == 0 || (left == open && open_tiles(t) == left)) return t;
         open = open_tiles(t);
     }
 }
 
-/* --- where a tile lies ------------------------------------------------------------------------- */
+/* --- where a tile lies -------------------------------------------------------------------------
+ */
 
 /* The entry for 'index' in the coordinate of a copy from or to global memory. */
 static bool spot_of_copy(reason *r, const tl_statement *s, str index, tl_spot *spot) {
@@ -328,8 +284,7 @@ tl_statement *tiles_walk(reason *r, tl_statement *s, str index, tl_spot *spot) {
                 !spot_of_copy(r, t, index, &found))
                 continue;
             if (edit_expr_mentions(found.at, loop->loop.name)) {
-                if (spot)
-                    *spot = found;
+                if (spot) *spot = found;
                 return loop;
             }
         }

@@ -7,13 +7,13 @@
 enum { TILES_AXES_MAX = 3 };
 
 typedef struct tiles_tile {
-    str name; /* bare */
+    str name;                 /* bare */
     str axes[TILES_AXES_MAX]; /* index names */
     int axis_count;           /* -1: not known yet */
     bool from_global;         /* a Copy from global memory writes it */
     bool to_global;
-    tl_type storage;          /* of the tensor it comes from or goes to; TL_OPEN: none */
-    tl_statement *first;      /* the first statement that writes it */
+    tl_type storage;     /* of the tensor it comes from or goes to; TL_OPEN: none */
+    tl_statement *first; /* the first statement that writes it */
 } tiles_tile;
 
 typedef struct tiles_span {
@@ -31,12 +31,13 @@ typedef struct tiles_list {
 tiles_list *tiles_read(reason *r);
 
 tiles_tile *tiles_find(const tiles_list *t, str name); /* any suffix; NULL: no tile */
-int tiles_axis(const tiles_tile *tile, str index);       /* its position, or -1 */
+int tiles_axis(const tiles_tile *tile, str index);     /* its position, or -1 */
 const tiles_span *tiles_extent(const tiles_list *t, str index);
 /* "(BM, d)" without the parentheses. */
 const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *tile);
 
-/* --- tensors ----------------------------------------------------------------------------------- */
+/* --- tensors -----------------------------------------------------------------------------------
+ */
 
 /* Axes of a parameter or view. NULL when there is none of that name. */
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name);

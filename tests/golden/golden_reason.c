@@ -47,10 +47,8 @@ static bool reason_text(arena *memory, const request *q, str source, str *out) {
         result = reason_program(sketch, &q->target, &q->options, memory, &diags);
     text_buffer text;
     text_init(&text, MEMORY_BYTES_MAX);
-    if (result.program)
-        tl_print(result.program, &text);
-    else
-        diag_render_text(&diags, false, &text);
+    if (result.program) tl_print(result.program, &text);
+    else diag_render_text(&diags, false, &text);
     *out = str_copy(memory, text_str(&text));
     text_done(&text);
     return result.program != NULL;
@@ -60,7 +58,8 @@ static void show_difference(str wanted, str got) {
     for (int line = 1; wanted.length || got.length; line++) {
         str a = str_cut(&wanted, '\n'), b = str_cut(&got, '\n');
         if (str_equal(a, b)) continue;
-        fprintf(stderr, "line %d\n  wanted: %.*s\n  got:    %.*s\n", line, STR_ARGS(a), STR_ARGS(b));
+        fprintf(stderr, "line %d\n  wanted: %.*s\n  got:    %.*s\n", line, STR_ARGS(a),
+                STR_ARGS(b));
         return;
     }
 }
@@ -76,8 +75,8 @@ static bool goes_on(arena *memory, const request *q, str source, str whole) {
         if (str_equal(q->options.stop_after, part.options.stop_after)) return true;
         rest.options.pin_count = 0;
         rest.options.start_after = part.options.stop_after;
-        is_good = reason_text(memory, &part, source, &half) &&
-                  reason_text(memory, &rest, half, &code);
+        is_good =
+            reason_text(memory, &part, source, &half) && reason_text(memory, &rest, half, &code);
         if (!is_good || !str_equal(code, whole)) {
             fprintf(stderr, "after %s:\n", pass->name);
             show_difference(whole, code);

@@ -7,20 +7,20 @@
 #include "reason/reason.h"
 #include "tl/variant.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { PINS_MAX = 8, CHOICES_MAX = 6 };
 
 typedef struct request {
-    const char *sketch;             /* a path from the root without ".tl", or a text */
+    const char *sketch;               /* a path from the root without ".tl", or a text */
     const char *options[CHOICES_MAX]; /* "causal", "window=100" */
-    const char *pins[PINS_MAX];     /* "d=64" */
+    const char *pins[PINS_MAX];       /* "d=64" */
     const char *gpu;
     tl_type dtype;
     const char *stop_after;
@@ -34,8 +34,7 @@ typedef struct answer {
 } answer;
 
 static inline str read_sketch(arena *memory, const request *q) {
-    if (strchr(q->sketch, '\n'))
-        return str_from(q->sketch);
+    if (strchr(q->sketch, '\n')) return str_from(q->sketch);
     text_buffer text;
     os_error why;
     str path = str_format(memory, "%s/%s.tl", FLASHTL_SOURCE_FOLDER, q->sketch);
@@ -69,8 +68,7 @@ static inline void ask(const request *q, answer *a) {
     str source = read_sketch(&a->memory, q);
     diag_init(&a->diags, &a->memory, str_from(q->sketch), source);
     tl_program *sketch = tl_parse(&a->memory, a->diags.source_name, source, &a->diags);
-    if (diag_has_errors(&a->diags))
-        show(&a->diags, source);
+    if (diag_has_errors(&a->diags)) show(&a->diags, source);
     assert_false(diag_has_errors(&a->diags));
     gpu target;
     diag_list problems;
@@ -82,11 +80,9 @@ static inline void ask(const request *q, answer *a) {
         pins[options.pin_count].name = str_cut(&rest, '=');
         pins[options.pin_count].value = rest;
     }
-    if (q->stop_after)
-        options.stop_after = str_from(q->stop_after);
+    if (q->stop_after) options.stop_after = str_from(q->stop_after);
     a->result = reason_program(sketch, &target, &options, &a->memory, &a->diags);
-    if (!a->result.program)
-        return;
+    if (!a->result.program) return;
     text_buffer out;
     text_init(&out, 1 << 20);
     tl_print(a->result.program, &out);

@@ -1,5 +1,5 @@
-/* The reasoner: every shipped sketch becomes TL Code in which the checks find nothing open, on every
- * GPU, and each pass leaves text that reads back the same.
+/* The reasoner: every shipped sketch becomes TL Code in which the checks find nothing open, on
+ * every GPU, and each pass leaves text that reads back the same.
  */
 #include "reason_case.h"
 
@@ -11,8 +11,7 @@ static bool has(const answer *a, const char *part) {
 static void complete(const request *q) {
     answer a;
     ask(q, &a);
-    if (!a.result.program)
-        show(&a.diags, STR(""));
+    if (!a.result.program) show(&a.diags, STR(""));
     assert_non_null(a.result.program);
     diag_list diags;
     diag_init(&diags, &a.memory, STR("code"), a.text);
@@ -45,12 +44,12 @@ static void everywhere(request q) {
         for (int t = 0; t < 2; t++) {
             q.gpu = gpus[g];
             q.dtype = t == 0 ? TL_F16 : TL_BF16;
-            if (t == 0 || g > 0)
-                complete(&q);
+            if (t == 0 || g > 0) complete(&q);
         }
 }
 
-/* --- completeness ------------------------------------------------------------------------------- */
+/* --- completeness -------------------------------------------------------------------------------
+ */
 
 static void attention_is_complete(void **state) {
     (void)state;
@@ -76,10 +75,10 @@ static void attention_is_complete(void **state) {
 
 static void head_lengths_are_complete(void **state) {
     (void)state;
-    static const char *const lengths[][3] = {
-        {"d=16", "dv=16", NULL}, {"d=24", "dv=40", NULL},  {"d=80", "dv=80", NULL},
-        {"d=96", "dv=96", NULL}, {"d=256", "dv=16", NULL}, {"d=256", "dv=256", NULL},
-        {"d=72", "dv=200", NULL}};
+    static const char *const lengths[][3] = {{"d=16", "dv=16", NULL},  {"d=24", "dv=40", NULL},
+                                             {"d=80", "dv=80", NULL},  {"d=96", "dv=96", NULL},
+                                             {"d=256", "dv=16", NULL}, {"d=256", "dv=256", NULL},
+                                             {"d=72", "dv=200", NULL}};
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
         request q = {.sketch = "sketches/attention", .options = {"causal"}};
         memcpy(q.pins, lengths[l], sizeof lengths[l]);
@@ -93,8 +92,10 @@ static void other_programs_are_complete(void **state) {
     everywhere((request){.sketch = "sketches/chained_gemms", .pins = {"k=64", "e=128"}});
     everywhere((request){.sketch = "sketches/row_softmax"});
     everywhere((request){.sketch = "tests/exec/odd/gemm_row_scale"});
-    everywhere((request){.sketch = "tests/exec/odd/relu_squared_window", .pins = {"d=64", "dv=64"}});
-    everywhere((request){.sketch = "tests/exec/odd/sigmoid_attention", .pins = {"d=128", "dv=128"}});
+    everywhere(
+        (request){.sketch = "tests/exec/odd/relu_squared_window", .pins = {"d=64", "dv=64"}});
+    everywhere(
+        (request){.sketch = "tests/exec/odd/sigmoid_attention", .pins = {"d=128", "dv=128"}});
 }
 
 static void pins_are_respected(void **state) {
@@ -114,13 +115,14 @@ static void pins_are_respected(void **state) {
     complete(&q);
 }
 
-/* --- single passes --------------------------------------------------------------------------------- */
+/* --- single passes
+ * --------------------------------------------------------------------------------- */
 
 #define ATTENTION(middle)                                                                          \
-    "kernel k\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\nInput V (kv in kv_len, dv)\n"    \
-    "Input scale f32 where scale > 0\nOutput O (q in q_len, dv)\nCopy Q from global to shared\n"    \
-    "for j = 0:kv_len/BN\nCopy K from global to shared\nCompute GEMM Q, K.T and get S\n" middle     \
-    "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n"                       \
+    "kernel k\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\nInput V (kv in kv_len, dv)\n"   \
+    "Input scale f32 where scale > 0\nOutput O (q in q_len, dv)\nCopy Q from global to shared\n"   \
+    "for j = 0:kv_len/BN\nCopy K from global to shared\nCompute GEMM Q, K.T and get S\n" middle    \
+    "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n"                      \
     "Copy O from register to global\n"
 
 static void after(const char *sketch, const char *pass, const char *part, bool wanted) {
@@ -202,8 +204,7 @@ static void refused(const char *sketch, const char *gpu_name, tl_type dtype, con
     ask(&q, &a);
     assert_null(a.result.program);
     assert_int_equal(a.diags.error_count, 1);
-    if (!strstr(str_copy_z(&a.memory, a.diags.first->message), message))
-        show(&a.diags, STR(""));
+    if (!strstr(str_copy_z(&a.memory, a.diags.first->message), message)) show(&a.diags, STR(""));
     assert_non_null(strstr(str_copy_z(&a.memory, a.diags.first->message), message));
     done(&a);
 }
@@ -234,10 +235,12 @@ static void what_cannot_be_is_said(void **state) {
     refused(ATTENTION(""), "t4", TL_F16, "BM=1024", "does not fit");
     refused(ATTENTION(""), "a100", TL_F16, "stages=9", "stages");
     refused(ATTENTION(""), "a100", TL_F16, "BN=many", "is no number");
-    refused(ATTENTION(""), "a100", TL_F16, "BNN=64", "no length, tile size or decision is called 'BNN'");
+    refused(ATTENTION(""), "a100", TL_F16, "BNN=64",
+            "no length, tile size or decision is called 'BNN'");
     refused(ATTENTION(""), "a100", TL_F16, "X_stages=2", "is called 'X_stages'");
     refused("kernel k\nInput A (m in rows, k in inner)\nOutput C (m in rows, k in inner)\n"
-            "Copy A from global to shared\n", "a100", TL_F16, NULL, "copies nothing to global");
+            "Copy A from global to shared\n",
+            "a100", TL_F16, NULL, "copies nothing to global");
 }
 
 int main(void) {

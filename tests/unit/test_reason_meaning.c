@@ -17,13 +17,13 @@ typedef struct size {
 
 typedef struct trial {
     request q;
-    size sizes[SIZES_MAX];      /* lengths known at launch */
+    size sizes[SIZES_MAX]; /* lengths known at launch */
     struct {
         const char *name;
         double value;
     } scalars[SCALARS_MAX];
-    double factor;              /* of all Inputs; 0: 2 */
-    bool is_open;               /* tile sizes are left to the cost model */
+    double factor; /* of all Inputs; 0: 2 */
+    bool is_open;  /* tile sizes are left to the cost model */
 } trial;
 
 typedef struct memory_of {
@@ -39,7 +39,8 @@ static int64_t length_of(const tl_kernel *kernel, const trial *t, const tl_expr 
         if (e->kind == TL_NAME && str_is(e->text, t->sizes[i].name)) return t->sizes[i].value;
     for (const char *const *pin = t->q.pins; *pin; pin++) {
         str rest = str_from(*pin), name = str_cut(&rest, '=');
-        if (e->kind == TL_NAME && str_equal(e->text, name) && str_to_integer(rest, &value)) return value;
+        if (e->kind == TL_NAME && str_equal(e->text, name) && str_to_integer(rest, &value))
+            return value;
     }
     if (tl_known_integer(e, &value)) return value;
     fail_msg("no length for %.*s in %.*s", STR_ARGS(e->text), STR_ARGS(kernel->name));
@@ -70,7 +71,8 @@ static void make_memory(const tl_kernel *kernel, const trial *t, memory_of *m) {
         double *data = calloc((size_t)stride + 1, sizeof *data);
         double factor = t->factor > 0 ? t->factor : 2;
         for (int64_t i = 0; i < stride; i++)
-            data[i] = s->kind == TL_INPUT ? convert_round(format, factor * next_number(&seed)) : NAN;
+            data[i] =
+                s->kind == TL_INPUT ? convert_round(format, factor * next_number(&seed)) : NAN;
         x->data = data;
         m->is_output[m->count] = s->kind == TL_OUTPUT;
         m->counts[m->count++] = (size_t)stride;
@@ -91,8 +93,8 @@ static bool run(const char *what, str text, const trial *t, memory_of *m, interp
     bool is_good = !diag_has_errors(&diags) && tl_bind(program, &diags) &&
                    tl_infer_axes(program->first, &memory, &diags);
     interpret_scalar scalars[SCALARS_MAX + TENSORS_MAX];
-    interpret_request asked = {.tensors = m->tensors, .tensor_count = m->count, .scalars = scalars,
-                                 .mode = mode};
+    interpret_request asked = {
+        .tensors = m->tensors, .tensor_count = m->count, .scalars = scalars, .mode = mode};
     for (int i = 0; i < SCALARS_MAX && t->scalars[i].name; i++)
         scalars[asked.scalar_count++] =
             (interpret_scalar){str_from(t->scalars[i].name), t->scalars[i].value};
@@ -193,14 +195,14 @@ static const struct lengths {
 
 static void attention_with(const char *const *options, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
-        trial t = {.q = {.sketch = "sketches/attention",
-                         .pins = {"d=16", "dv=24", "BM=64", "BN=32"}},
-                   .sizes = {{"batch", 1},
-                             {"q_heads", lengths[i].q_heads},
-                             {"kv_heads", lengths[i].kv_heads},
-                             {"q_len", lengths[i].q_len},
-                             {"kv_len", lengths[i].kv_len}},
-                   .scalars = {{"scale", 0.7}}};
+        trial t = {
+            .q = {.sketch = "sketches/attention", .pins = {"d=16", "dv=24", "BM=64", "BN=32"}},
+            .sizes = {{"batch", 1},
+                      {"q_heads", lengths[i].q_heads},
+                      {"kv_heads", lengths[i].kv_heads},
+                      {"q_len", lengths[i].q_len},
+                      {"kv_len", lengths[i].kv_len}},
+            .scalars = {{"scale", 0.7}}};
         for (int k = 0; k < CHOICES_MAX && options[k]; k++) t.q.options[k] = options[k];
         on_all(t);
     }
@@ -232,10 +234,11 @@ static void transformed_scores(void **state) {
 /* Large scores make the maximum move in every block; small tiles make many blocks. */
 static void moving_maxima(void **state) {
     (void)state;
-    trial t = {.q = {.sketch = "sketches/attention", .pins = {"d=32", "dv=16", "BM=64", "BN=16"}},
-               .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 40}, {"kv_len", 150}},
-               .scalars = {{"scale", 3}},
-               .factor = 8};
+    trial t = {
+        .q = {.sketch = "sketches/attention", .pins = {"d=32", "dv=16", "BM=64", "BN=16"}},
+        .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 40}, {"kv_len", 150}},
+        .scalars = {{"scale", 3}},
+        .factor = 8};
     t.q.gpu = "a100";
     keeps_its_meaning(t);
     t.q.gpu = "t4";
@@ -247,15 +250,18 @@ static void moving_maxima(void **state) {
 
 static void pinned_stages(void **state) {
     (void)state;
-    static const char *const pins[][2] = {
-        {"stages=1", NULL}, {"stages=3", NULL}, {"K_stages=1", "V_stages=2"}, {"stages=2", "Q_in_registers=1"},
-        {"copies_ahead=0", NULL}};
+    static const char *const pins[][2] = {{"stages=1", NULL},
+                                          {"stages=3", NULL},
+                                          {"K_stages=1", "V_stages=2"},
+                                          {"stages=2", "Q_in_registers=1"},
+                                          {"copies_ahead=0", NULL}};
     for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
-        trial t = {.q = {.sketch = "sketches/attention",
-                         .options = {"causal"},
-                         .pins = {"d=16", "dv=16", "BM=64", "BN=16", pins[i][0], pins[i][1]}},
-                   .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 66}, {"kv_len", 90}},
-                   .scalars = {{"scale", 0.3}}};
+        trial t = {
+            .q = {.sketch = "sketches/attention",
+                  .options = {"causal"},
+                  .pins = {"d=16", "dv=16", "BM=64", "BN=16", pins[i][0], pins[i][1]}},
+            .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 66}, {"kv_len", 90}},
+            .scalars = {{"scale", 0.3}}};
         t.q.gpu = i == 4 ? "t4" : "a100";
         keeps_its_meaning(t);
     }
@@ -265,12 +271,14 @@ static void other_programs(void **state) {
     (void)state;
     on_all((trial){.q = {.sketch = "sketches/gemm_bias_gelu", .pins = {"BM=64", "BN=32", "BK=16"}},
                    .sizes = {{"m_len", 70}, {"n_len", 40}, {"k_len", 56}}});
-    on_all((trial){.q = {.sketch = "sketches/chained_gemms", .pins = {"k=16", "e=24", "BM=64", "BN=32"}},
-                   .sizes = {{"batch", 2}, {"m_len", 67}, {"n_len", 45}}});
+    on_all((trial){
+        .q = {.sketch = "sketches/chained_gemms", .pins = {"k=16", "e=24", "BM=64", "BN=32"}},
+        .sizes = {{"batch", 2}, {"m_len", 67}, {"n_len", 45}}});
     on_all((trial){.q = {.sketch = "sketches/row_softmax", .pins = {"BM=64", "BN=32"}},
                    .sizes = {{"row_len", 70}, {"column_len", 72}}});
-    on_all((trial){.q = {.sketch = "tests/exec/odd/gemm_row_scale", .pins = {"BM=64", "BN=32", "BK=16"}},
-                   .sizes = {{"m_len", 70}, {"n_len", 40}, {"k_len", 56}}});
+    on_all((trial){
+        .q = {.sketch = "tests/exec/odd/gemm_row_scale", .pins = {"BM=64", "BN=32", "BK=16"}},
+        .sizes = {{"m_len", 70}, {"n_len", 40}, {"k_len", 56}}});
 }
 
 static void odd_attention(void **state) {
@@ -321,19 +329,20 @@ static void sums_and_vectors(void **state) {
 /* Sizes that the cost model chooses, on a ragged problem. */
 static void chosen_sizes(void **state) {
     (void)state;
-    on_all((trial){.q = {.sketch = "sketches/attention", .options = {"causal"}, .pins = {"d=64", "dv=64"}},
-                   .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 150}, {"kv_len", 170}},
-                   .scalars = {{"scale", 0.125}},
-                   .is_open = true});
+    on_all((trial){
+        .q = {.sketch = "sketches/attention", .options = {"causal"}, .pins = {"d=64", "dv=64"}},
+        .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 150}, {"kv_len", 170}},
+        .scalars = {{"scale", 0.125}},
+        .is_open = true});
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_attention),   cmocka_unit_test(causal_attention),
-        cmocka_unit_test(windows),           cmocka_unit_test(transformed_scores),
-        cmocka_unit_test(moving_maxima),     cmocka_unit_test(pinned_stages),
-        cmocka_unit_test(other_programs),    cmocka_unit_test(odd_attention),
-        cmocka_unit_test(sums_and_vectors),  cmocka_unit_test(chosen_sizes),
+        cmocka_unit_test(plain_attention),  cmocka_unit_test(causal_attention),
+        cmocka_unit_test(windows),          cmocka_unit_test(transformed_scores),
+        cmocka_unit_test(moving_maxima),    cmocka_unit_test(pinned_stages),
+        cmocka_unit_test(other_programs),   cmocka_unit_test(odd_attention),
+        cmocka_unit_test(sums_and_vectors), cmocka_unit_test(chosen_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
