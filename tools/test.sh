@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every check this machine can run: two compilers with all warnings as errors, the tests under
-# sanitizers, the layers, the format, the generated files. The last lines are CTest's summary.
+# sanitizers, the layers, the generated files. The last lines are CTest's summary.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
@@ -20,9 +20,6 @@ build() { # FOLDER OPTION...
 
 step 'layers'
 python3 tools/layers.py
-
-step 'format'
-tools/format.sh --check
 
 step 'clang, address and undefined-behaviour sanitizers'
 build build-asan -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo

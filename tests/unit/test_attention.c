@@ -32,7 +32,7 @@ static int setup(void **state) {
     *compiler = (fake_compiler){.major = 13};
     ftl_runtime_options options = {FAKE_CUDA, FAKE_NVRTC, NULL};
     assert_int_equal(ftl_context_new(&context), FTL_OK);
-    return ftl_runtime_open(context, &options, &runtime);
+    return ftl_runtime_open(context, &options, &runtime) != FTL_OK;
 }
 
 static int teardown(void **state) {

@@ -38,7 +38,7 @@ static int setup(void **state) {
     compiler = record_of(FAKE_NVRTC, "fake_nvrtc");
     *driver = (fake_record){.capability = 80, .device_count = 1, .driver_version = 13000};
     *compiler = (fake_compiler){.major = 13};
-    return ftl_context_new(&context);
+    return ftl_context_new(&context) != FTL_OK;
 }
 
 static int teardown(void **state) {
