@@ -2,7 +2,7 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch reason translate build explain check fmt grammar gpus cache help"
+        words="sketch reason translate build explain verify run emulate demo check fmt grammar gpus cache help"
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --output --help" ;;
@@ -10,6 +10,10 @@ _flashtl() {
         translate) words=" --gpu --plan --output --json --help" ;;
         build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
         explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
+        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --shapes --against --seed --case --output --json --help" ;;
+        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --in --out --output --json --help" ;;
+        emulate) words=" --let --plan --in --out --json --help" ;;
+        demo) words=" --json --help" ;;
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
         grammar) words=" --format --output --help" ;;

@@ -181,11 +181,25 @@ static void copy_in(const array *item, convert_format format) {
     }
 }
 
+/* About N(0,1): the sum of twelve numbers of [0,1), less six; the same on every machine. */
+static void draw(const array *item, convert_format format) {
+    uint64_t state = 88172645463325252u;
+    int64_t count = (int64_t)(item->bytes / convert_bytes(format));
+    for (int64_t i = 0; i < count; i++) {
+        double value = -6;
+        for (int k = 0; k < 12; k++) {
+            state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+            value += (double)(state >> 11) / 9007199254740992.0;
+        }
+        convert_store(format, &value, 1, item->memory + (size_t)i * convert_bytes(format), 1);
+    }
+}
+
 static bool place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor *tensor,
-                         const sizes *known, os_error *why) {
+                         const sizes *known, bool invents, os_error *why) {
     array *item = need(all, str_from(tensor->name), why);
     if (!item || item->memory) return item != NULL;
-    if (tensor->role == FTL_INPUT && !item->file.data) {
+    if (tensor->role == FTL_INPUT && !item->file.data && !invents) {
         return fail(why, "input '%s' is missing: --in %s=FILE", tensor->name, tensor->name);
     }
     if (tensor->role != FTL_INPUT && item->file.data) {
@@ -205,16 +219,25 @@ static bool place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tenso
     }
     if (!lay_out(item, tensor, why)) return false;
     if (item->file.data) copy_in(item, format_of(tensor->type));
+    else if (tensor->role == FTL_INPUT) draw(item, format_of(tensor->type));
+    return true;
+}
+
+static bool place_all(arrays *all, const ftl_plan *plan, bool invents, os_error *why) {
+    sizes known;
+    if (!bind_sizes(all, plan, &known, why)) return false;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (!place_tensor(all, plan, &plan->tensors[t], &known, invents, why)) return false;
+    }
     return true;
 }
 
 bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why) {
-    sizes known;
-    if (!bind_sizes(all, plan, &known, why)) return false;
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (!place_tensor(all, plan, &plan->tensors[t], &known, why)) return false;
-    }
-    return true;
+    return place_all(all, plan, false, why);
+}
+
+bool arrays_invent(arrays *all, const ftl_plan *plan, os_error *why) {
+    return place_all(all, plan, true, why);
 }
 
 /* --- arguments and results

@@ -37,6 +37,9 @@ array *arrays_find(arrays *all, const char *name);
  */
 bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why);
 
+/* The same, but inputs without a file are drawn from N(0,1), lengths for them from the scalars. */
+bool arrays_invent(arrays *all, const ftl_plan *plan, os_error *why);
+
 /* The arguments of a kernel; 'tensors' has room for ARRAYS_MAX. On the GPU with device addresses.
  */
 ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tensor *tensors,

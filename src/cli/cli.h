@@ -15,6 +15,8 @@ typedef struct cli {
     cli_options options;
     ftl_context *context;
     bool colour; /* of standard error */
+    int argc;
+    char **argv;
 } cli;
 
 /* One function per command, in the file of its name. Each returns the exit status. */

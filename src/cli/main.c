@@ -48,6 +48,8 @@ int main(int argc, char **argv) {
     int command = cli_find_command(argv[1]);
     if (command < 0) return unknown_command(argv[1]);
     static cli c; /* too large for a stack frame */
+    c.argc = argc;
+    c.argv = argv;
     char why[512];
     if (!cli_parse(command, argc, argv, &c.options, why)) return cli_say(EXIT_USAGE, "%s", why);
     const char *no_colour = getenv("NO_COLOR");

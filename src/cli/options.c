@@ -15,7 +15,7 @@ const cli_command cli_commands[CLI_COMMAND_COUNT] = {
 /* Sets of commands for options.def. */
 #define ON(id) (UINT64_C(1) << CLI_##id)
 #define ALL_COMMANDS ((UINT64_C(1) << CLI_COMMAND_COUNT) - 1)
-#define REASON_COMMANDS (ON(REASON) | ON(EXPLAIN) | ON(BUILD))
+#define REASON_COMMANDS (ON(REASON) | ON(EXPLAIN) | ON(BUILD) | ON(VERIFY) | ON(RUN))
 #define OPERATOR_COMMANDS (ON(SKETCH) | REASON_COMMANDS)
 
 const cli_option cli_option_list[] = {

@@ -82,6 +82,15 @@ static void add_pin(cli_request *r, const char *name, const char *value) {
     r->pins[r->options.pin_count++] = (ftl_pin){name, value};
 }
 
+void request_pin(cli_request *r, const char *name, int64_t value) {
+    for (int32_t i = 0; i < r->options.pin_count; i++) {
+        if (strcmp(r->pins[i].name, name) == 0) return;
+    }
+    if (r->options.pin_count == REQUEST_PINS_MAX) return;
+    const char *kept = keep(r, "%s", name);
+    add_pin(r, kept, keep(r, "%lld", (long long)value));
+}
+
 static bool is_head_dim(str text, int64_t *value) {
     return str_to_integer(text, value) && *value >= 1 && *value <= 65536;
 }

@@ -26,6 +26,9 @@ typedef struct cli_request {
 int request_open(cli *c, cli_request *r);
 void request_done(cli_request *r);
 
+/* Pins NAME=VALUE unless it is pinned already. */
+void request_pin(cli_request *r, const char *name, int64_t value);
+
 /* The one GPU of --gpu. EXIT_USAGE after saying that there is none or more than one. */
 int request_one_gpu(cli *c, const cli_request *r);
 

@@ -1,0 +1,191 @@
+/* flashtl emulate: a kernel on the CPU with all checks: any PTX or CUDA file with a launch plan. */
+#include "cli/arrays.h"
+#include "cli/cli.h"
+#include "flashtl/execute.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_BYTES_MAX = 64 << 20 };
+
+typedef struct emulation {
+    cli *c;
+    text_buffer file; /* CUDA text or PTX */
+    ftl_plan *plan;
+    ftl_image image; /* PTX made of CUDA text */
+    arrays arrays;
+} emulation;
+
+/* --- inputs
+ * --------------------------------------------------------------------------------------- */
+
+static bool is_given(const arrays *all, const char *name) {
+    for (int i = 0; i < all->scalar_count; i++) {
+        if (strcmp(all->scalars[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether an array that was given has this length on one of its axes. */
+static bool is_known(const emulation *e, int32_t size) {
+    for (int32_t t = 0; t < e->plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &e->plan->tensors[t];
+        const array *item = arrays_find((arrays *)(uintptr_t)&e->arrays, tensor->name);
+        if (!item || !item->file.data) continue;
+        for (int32_t i = 0; i < tensor->axis_count; i++) {
+            if (tensor->axes[i].size == size) return true;
+        }
+    }
+    return false;
+}
+
+static void give(emulation *e, const char *name, double value) {
+    if (e->arrays.scalar_count == ARRAYS_MAX) return;
+    e->arrays.scalars[e->arrays.scalar_count++] = (ftl_scalar){name, value};
+}
+
+/* Lengths that nobody gave: 100 for rows of a matrix, else 2. Scalars: 1. */
+static void invent_sizes(emulation *e) {
+    enum { ROWS = 100, OTHERS = 2 };
+    const ftl_plan *plan = e->plan;
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        if (is_given(&e->arrays, plan->sizes[i].name) || is_known(e, i)) continue;
+        bool is_rows = false;
+        for (int32_t t = 0; t < plan->tensor_count; t++) {
+            const ftl_plan_tensor *tensor = &plan->tensors[t];
+            for (int32_t k = tensor->axis_count - 2; k >= 0 && k < tensor->axis_count; k++) {
+                is_rows |= tensor->axes[k].size == i && tensor->axis_count > 1;
+            }
+        }
+        give(e, plan->sizes[i].name, is_rows ? ROWS : OTHERS);
+    }
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        if (!is_given(&e->arrays, plan->scalars[i].name)) give(e, plan->scalars[i].name, 1);
+    }
+}
+
+static int read_lets(emulation *e) {
+    for (int i = 0; i < e->c->options.let.count; i++) {
+        char *item = (char *)(uintptr_t)e->c->options.let.items[i]; /* a word of argv */
+        char *equals = strchr(item, '=');
+        double value;
+        if (!equals || !str_to_number(str_from(equals + 1), &value)) {
+            return cli_say(EXIT_USAGE, "'--let' is NAME=VALUE; found '%s'", item);
+        }
+        *equals = 0;
+        give(e, item, value);
+    }
+    return EXIT_DONE;
+}
+
+/* --- the kernel
+ * ----------------------------------------------------------------------------------- */
+
+static int read_plan(emulation *e, const char *path) {
+    text_buffer text;
+    os_error why;
+    char reason[FTL_WHY_BYTES];
+    text_init(&text, FILE_BYTES_MAX);
+    if (!os_read_file(path, FILE_BYTES_MAX - 1, &text, &why)) {
+        text_done(&text);
+        return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    /* The facts that `flashtl build` writes hold the plan, too. */
+    str json = text_str(&text), key = STR("\"plan\": ");
+    for (size_t i = 0; i + key.length < json.length; i++) {
+        if (memcmp(json.data + i, key.data, key.length) != 0) continue;
+        json = (str){json.data + i + key.length, json.length - i - key.length};
+        json = str_trim(json);
+        json.length--; /* the facts' own closing brace */
+        break;
+    }
+    e->plan = ftl_plan_read(json.data, json.length, reason);
+    text_done(&text);
+    return e->plan ? EXIT_DONE : cli_say(EXIT_REJECTED, "'%s': %s", path, reason);
+}
+
+/* PTX is taken as it is, anything else is CUDA text. */
+static ftl_status make_ptx(emulation *e, const char *path, str *ptx) {
+    *ptx = text_str(&e->file);
+    if (str_ends(str_from(path), STR(".ptx"))) return FTL_OK;
+    ftl_runtime *runtime = NULL;
+    ftl_status status = cli_open_runtime(e->c, &runtime);
+    if (!status) {
+        status = ftl_compile_cuda(e->c->context, runtime, e->file.data, path, e->plan->target,
+                                  &e->image);
+    }
+    ftl_runtime_close(runtime);
+    if (!status) *ptx = (str){e->image.bytes, e->image.length};
+    return status;
+}
+
+static void print_report(const emulation *e, const ftl_emulation *report) {
+    if (e->c->options.json) {
+        printf("%s\n", report->json ? report->json : "{}");
+        return;
+    }
+    fputs(report->findings ? report->findings : "", stdout);
+    fputs(report->statistics ? report->statistics : "", stdout);
+    printf(
+        "%d findings; %llu instructions of warps in %llu blocks; shared memory: %llu wavefronts, "
+        "%llu at best\n",
+        report->finding_count, (unsigned long long)report->instructions,
+        (unsigned long long)report->blocks, (unsigned long long)report->wavefronts,
+        (unsigned long long)report->least_wavefronts);
+}
+
+static int emulate(emulation *e, const char *path) {
+    ftl_tensor tensors[ARRAYS_MAX];
+    ftl_scalar scalars[ARRAYS_MAX];
+    ftl_emulator *emulator = NULL;
+    ftl_emulation report = {0};
+    ftl_emulation_options options = {.wants_statistics = true, .go_on = true};
+    str ptx;
+    ftl_status status = make_ptx(e, path, &ptx);
+    if (!status) {
+        status = ftl_emulator_open(e->c->context, e->plan, ptx.data, ptx.length, path, &emulator);
+    }
+    if (!status) {
+        ftl_arguments arguments = arrays_arguments(&e->arrays, e->plan, tensors, scalars, false);
+        status = ftl_emulate(e->c->context, emulator, &arguments, &options, &report);
+        if (status == FTL_OK || status == FTL_CHECK_FAILED) print_report(e, &report);
+        ftl_emulation_done(&report);
+    }
+    ftl_emulator_close(emulator);
+    return status == FTL_CHECK_FAILED ? EXIT_REJECTED : cli_finish(e->c, status);
+}
+
+int cli_run_EMULATE(cli *c) {
+    static emulation e;
+    os_error why;
+    e.c = c;
+    const cli_options *o = &c->options;
+    const char *path = cli_one_file(c);
+    if (!path) return EXIT_USAGE;
+    if (!o->plan_file)
+        return cli_say(EXIT_USAGE, "how is it launched? '--plan FILE', as 'flashtl "
+                                   "build' and 'flashtl translate --plan' write it");
+    text_init(&e.file, FILE_BYTES_MAX);
+    if (!os_read_file(path, FILE_BYTES_MAX - 1, &e.file, &why)) {
+        return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    int exit_status = read_plan(&e, o->plan_file);
+    if (!exit_status) exit_status = read_lets(&e);
+    if (!exit_status) {
+        bool is_read =
+            arrays_read(&e.arrays, o->in.items, o->in.count, o->out.items, o->out.count, &why);
+        if (is_read) invent_sizes(&e);
+        is_read = is_read && arrays_invent(&e.arrays, e.plan, &why);
+        exit_status = is_read ? emulate(&e, path) : cli_say(EXIT_USAGE, "%s", why.text);
+        if (is_read && !exit_status && !arrays_write(&e.arrays, &why)) {
+            exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+        }
+    }
+    arrays_done(&e.arrays);
+    ftl_image_done(&e.image);
+    ftl_plan_free(e.plan);
+    text_done(&e.file);
+    return exit_status;
+}

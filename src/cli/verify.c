@@ -1,0 +1,203 @@
+/* flashtl verify: is a kernel right? A line per case, a command for each failure. */
+#include "verify/verify.h"
+
+#include "cli/machine.h"
+#include "cli/request.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t was_interrupted;
+
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    was_interrupted = 1;
+}
+
+typedef struct verification {
+    cli *c;
+    cli_request request;
+    machine_program made;
+    verify_options options;
+    verify_on on;
+    char command[2048];
+    os_watch *watch; /* of the parent, when this runs in a child; else NULL */
+    int64_t start_ns, shown_ns;
+    bool shows_progress;
+    text_buffer against; /* text of --against */
+} verification;
+
+/* --- talk ----------------------------------------------------------------------------------------
+ */
+
+static void clear_progress(verification *v) {
+    if (v->shown_ns) fputs("\r\033[K", stderr);
+    v->shown_ns = 0;
+}
+
+static void on_result(void *user, const verify_result *result) {
+    verification *v = user;
+    if (v->watch) v->watch->beats++;
+    clear_progress(v);
+    text_buffer line;
+    text_init(&line, 1 << 16);
+    if (v->c->options.json) verify_result_json(result, &line);
+    else verify_result_text(result, &line);
+    fwrite(line.data ? line.data : "", 1, line.length, stdout);
+    fflush(stdout);
+    text_done(&line);
+}
+
+/* After two seconds, on a terminal: how far, and how long still. */
+static void on_progress(void *user, const verify_progress *progress) {
+    verification *v = user;
+    if (v->watch) {
+        v->watch->beats++;
+        snprintf(v->watch->doing, sizeof v->watch->doing, "case %d of %d of kernel '%s'",
+                 progress->done + 1, progress->total, v->made.plan->kernel);
+    }
+    int64_t now_ns = os_time_ns();
+    if (!v->shows_progress || now_ns - v->start_ns < 2000000000) return;
+    v->shown_ns = now_ns;
+    if (progress->seconds_left >= 0) {
+        fprintf(stderr, "\r\033[K%d of %d cases, about %.0f s left", progress->done,
+                progress->total, progress->seconds_left);
+    } else {
+        fprintf(stderr, "\r\033[K%d of %d cases", progress->done, progress->total);
+    }
+}
+
+static void print_summary(const verification *v, const verify_summary *s) {
+    if (v->c->options.json) {
+        text_buffer line;
+        text_init(&line, 1 << 16);
+        verify_summary_json(s, &line);
+        fwrite(line.data ? line.data : "", 1, line.length, stdout);
+        text_done(&line);
+        return;
+    }
+    printf("%d cases: %d passed, %d failed, %d skipped; worst relative rms %.2g of %.2g allowed; "
+           "%.1f s\n",
+           s->total, s->passed, s->failed, s->skipped, s->worst_rms, s->rms_bound, s->seconds);
+}
+
+/* The command line without what chooses cases: a failure's repro adds its own. */
+static void keep_command(verification *v, int argc, char **argv) {
+    static const char *const dropped[] = {"--shapes", "--case", "--seed"};
+    size_t used = (size_t)snprintf(v->command, sizeof v->command, "flashtl");
+    for (int i = 1; i < argc; i++) {
+        bool is_dropped = false, has_value = strchr(argv[i], '=') != NULL;
+        for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++) {
+            is_dropped |= strncmp(argv[i], dropped[k], strlen(dropped[k])) == 0;
+        }
+        if (is_dropped && !has_value) i++;
+        if (is_dropped || used >= sizeof v->command) continue;
+        bool needs_quotes = strpbrk(argv[i], " \t'\"$&;|<>()*?") != NULL;
+        used += (size_t)snprintf(v->command + used, sizeof v->command - used,
+                                 needs_quotes ? " '%s'" : " %s", argv[i]);
+    }
+}
+
+/* --- options -------------------------------------------------------------------------------------
+ */
+
+static int read_number(const char *text, const char *name, int64_t least, int64_t *out) {
+    if (!text || (str_to_integer(str_from(text), out) && *out >= least)) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--%s' is a number from %lld; found '%s'", name, (long long)least,
+                   text);
+}
+
+static int read_options(verification *v) {
+    const cli_options *o = &v->c->options;
+    int64_t seed = 1, only = -1;
+    int exit_status = read_number(o->seed, "seed", 0, &seed);
+    if (!exit_status) exit_status = read_number(o->only_case, "case", 0, &only);
+    if (!exit_status) exit_status = machine_read_on(v->c, &v->request, &v->on);
+    v->options = (verify_options){.shapes = o->shapes,
+                                  .seed = (uint64_t)seed,
+                                  .only_case = (int32_t)only,
+                                  .command = v->command,
+                                  .stop = &was_interrupted,
+                                  .on_result = on_result,
+                                  .on_progress = on_progress,
+                                  .user = v};
+    return exit_status;
+}
+
+/* --- the run -------------------------------------------------------------------------------------
+ */
+
+static int run(verification *v, ftl_runtime *runtime) {
+    ftl_context *context = v->c->context;
+    verify_program program = machine_verify_program(&v->made, &v->request);
+    if (v->against.data) {
+        program.sketch = (ftl_source){v->c->options.against, v->against.data, v->against.length};
+    }
+    verify_machine *machine = NULL;
+    verify_summary summary;
+    ftl_status status = v->on == VERIFY_GPU ? ftl_device_use(context, runtime, 0) : FTL_OK;
+    if (!status) status = verify_machine_open(context, &program, v->on, runtime, &machine);
+    if (!status) {
+        const verify_runner *runner = verify_machine_runner(machine);
+        v->start_ns = os_time_ns();
+        status = verify_run(context, &program, runner, &v->options, &summary);
+        clear_progress(v);
+        if (status == FTL_OK || status == FTL_CHECK_FAILED || status == FTL_STOPPED) {
+            print_summary(v, &summary);
+        }
+    }
+    verify_machine_close(machine);
+    if (status == FTL_CHECK_FAILED) return EXIT_REJECTED;
+    return cli_finish(v->c, status);
+}
+
+static int run_in_child(void *user, os_watch *watch) {
+    verification *v = user;
+    ftl_runtime *runtime = NULL;
+    v->watch = watch;
+    snprintf(watch->doing, sizeof watch->doing, "the start of kernel '%s'", v->made.plan->kernel);
+    ftl_status status = cli_open_runtime(v->c, &runtime);
+    int exit_status = status ? cli_finish(v->c, status) : run(v, runtime);
+    ftl_runtime_close(runtime);
+    return exit_status;
+}
+
+/* A kernel that hangs takes its CUDA context with it, so kernels run in a child that may be killed.
+ */
+static int run_on_gpu(verification *v) {
+    static const double SILENCE_S = 60;
+    int exit_status = EXIT_ENVIRONMENT;
+    os_error why;
+    if (os_run_watched(run_in_child, v, SILENCE_S, &exit_status, &why)) return exit_status;
+    return cli_say(EXIT_REJECTED, "%s", why.text);
+}
+
+int cli_run_VERIFY(cli *c) {
+    static verification v;
+    v.c = c;
+    v.shows_progress = os_is_terminal(2) && !c->options.json;
+    keep_command(&v, c->argc, c->argv);
+    ftl_runtime *runtime = NULL;
+    int exit_status = request_open(c, &v.request);
+    if (!exit_status) exit_status = read_options(&v);
+    if (!exit_status) exit_status = machine_make(c, &v.request, v.on, &v.made);
+    ftl_source against;
+    bool lacks = !exit_status && c->options.against &&
+                 !cli_read_source(c, c->options.against, &v.against, &against);
+    if (lacks) exit_status = EXIT_ENVIRONMENT;
+    if (!exit_status) signal(SIGINT, interrupt);
+    if (!exit_status && v.on == VERIFY_GPU) {
+        exit_status = run_on_gpu(&v);
+    } else if (!exit_status) {
+        exit_status = cli_finish(c, cli_open_runtime(c, &runtime));
+        if (!exit_status) exit_status = run(&v, runtime);
+        ftl_runtime_close(runtime);
+    }
+    if (v.against.limit_bytes) text_done(&v.against);
+    machine_done(&v.made);
+    request_done(&v.request);
+    return exit_status;
+}

@@ -1,0 +1,18 @@
+# A sketch, its TL Code, and what a wrong edit does to it.
+strip() { sed -e 's/ *[0-9.e+-]* ms$//' -e 's/; [0-9.]* s$//'; }
+flashtl verify --op mha --causal --shapes 1x1,113x203,5x0 | strip | tail -1
+flashtl verify --op mha --causal --gpu t4 --head-dim 16 --on interpreter --shapes 113x203 | strip | tail -1
+flashtl reason --op mha --causal --gpu t4 --head-dim 16 -o code.tl
+flashtl verify code.tl --on interpreter --shapes 70x3 > /dev/null; echo "-> $?"
+flashtl verify --op mha --shapes nonsense; echo "-> $?"
+flashtl verify --op mha --case x; echo "-> $?"
+flashtl verify --op mha --gpu t4 --head-dim 16 --on gpu; echo "-> $?"
+flashtl verify --op mha --on emulator; echo "-> $?"
+# A mask that is off by one is found, and its repro finds it again.
+sed 's/where kv > q + offset/where kv > q + offset + 1/' code.tl > wrong.tl
+flashtl sketch mha --causal > right.tl
+flashtl verify code.tl --against right.tl --on interpreter --shapes 113x203 > report; echo "-> $?"
+flashtl verify wrong.tl --against right.tl --on interpreter --shapes 113x203 > report; echo "-> $?"
+repro=$(sed -n 's/.*\(flashtl verify .*\)/\1/p' report | head -1)
+echo "$repro" | sed 's/--case [0-9]*/--case N/'
+sh -c "$repro" > again; echo "-> $?"
