@@ -2,7 +2,7 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch reason translate build explain verify run emulate demo check fmt grammar gpus cache help"
+        words="sketch reason translate build explain verify run emulate demo check fmt bench grammar gpus cache help"
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --output --help" ;;
@@ -16,6 +16,7 @@ _flashtl() {
         demo) words=" --json --help" ;;
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
+        bench) words=" --dtype --grid --plot --json --help" ;;
         grammar) words=" --format --output --help" ;;
         gpus) words=" --output --json --help" ;;
         cache) words=" --cache --json --help" ;;
