@@ -177,6 +177,8 @@ def arguments():
     parser.add_argument("--gpu", help="GPU description for ours (default: the card that is there)")
     parser.add_argument("--code", action="append", default=[],
                         help="TL Code for ours instead of the reasoner's; NAME=FILE adds a column")
+    parser.add_argument("--image", action="append", default=[], metavar="NAME=FOLDER",
+                        help="a column of kernels built before: FOLDER/{mask}_d{d}.json and .cubin")
     parser.add_argument("--library", help="libflashtl.so (default: searched beside the build)")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--burst-ms", type=float, default=6)
@@ -196,6 +198,11 @@ def main():
     for code in options.code:
         name, _, path = code.rpartition("=")
         makers[name or "ours"] = ours.attention(library, options.gpu, path)
+    for at in options.image:
+        name, _, folder = at.partition("=")
+        makers[name] = ours.attention(library, options.gpu, image=lambda p, folder=folder: (
+            f"{folder}/{'causal' if p.causal else 'full'}_d{p.d}.json",
+            f"{folder}/{'causal' if p.causal else 'full'}_d{p.d}.cubin"))
     names = [n for n in options.peers.split(",")]
     names += [n for n in makers if n not in names and n not in ("cudnn", "fa2", "flex", "ours")]
     grid = list(itertools.product(options.heads.split(","), map(int, options.dims.split(",")),

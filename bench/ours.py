@@ -1,0 +1,161 @@
+"""FlashTL's kernels inside a PyTorch process, through the C API (ctypes, no build step)."""
+import ctypes
+import os
+import pathlib
+
+import torch
+
+AXES_MAX = 8
+TYPES = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.int32: 6}
+TYPE_NAMES = {torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("address", ctypes.c_uint64), ("type", ctypes.c_int),
+                ("extents", ctypes.c_int64 * AXES_MAX), ("strides", ctypes.c_int64 * AXES_MAX),
+                ("axis_count", ctypes.c_int32)]
+
+
+class Scalar(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_double)]
+
+
+class Arguments(ctypes.Structure):
+    _fields_ = [("tensors", ctypes.POINTER(Tensor)), ("tensor_count", ctypes.c_int32),
+                ("scalars", ctypes.POINTER(Scalar)), ("scalar_count", ctypes.c_int32)]
+
+
+class Source(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("text", ctypes.c_char_p), ("length", ctypes.c_size_t)]
+
+
+class Pin(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_char_p)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("gpu", ctypes.c_char_p), ("dtype", ctypes.c_int), ("pins", ctypes.POINTER(Pin)),
+                ("pin_count", ctypes.c_int32), ("stop_after", ctypes.c_char_p)]
+
+
+class Kernel(ctypes.Structure):
+    _fields_ = [("cuda", ctypes.c_char_p), ("plan", ctypes.c_void_p)]
+
+
+class Product(ctypes.Structure):
+    _fields_ = [("sketch", ctypes.c_char_p), ("code", ctypes.c_char_p), ("reasons", ctypes.c_char_p),
+                ("predicted_tflops", ctypes.c_double), ("kernels", ctypes.POINTER(Kernel)),
+                ("kernel_count", ctypes.c_int32)]
+
+
+def find_library(given):
+    here = pathlib.Path(__file__).resolve().parent.parent
+    places = [given, os.environ.get("FLASHTL_LIBRARY"), here / "build" / "libflashtl.so"]
+    for place in places:
+        if place and pathlib.Path(place).exists():
+            return str(place)
+    raise SystemExit("libflashtl.so was not found: build it with `make`, or name it with --library")
+
+
+class Library:
+    """The library, one context, and a runtime in PyTorch's CUDA context."""
+
+    def __init__(self, path=None):
+        self.c = ctypes.CDLL(find_library(path))
+        self.c.ftl_context_error.restype = ctypes.c_char_p
+        self.c.ftl_context_diagnostics.restype = ctypes.c_char_p
+        self.c.ftl_module_plan.restype = self.c.ftl_plan_read.restype = ctypes.c_void_p
+        self.context, self.runtime = ctypes.c_void_p(), ctypes.c_void_p()
+        self.must(self.c.ftl_context_new(ctypes.byref(self.context)))
+        torch.zeros(1, device="cuda")
+        self.must(self.c.ftl_runtime_open(self.context, None, ctypes.byref(self.runtime)))
+
+    def must(self, status):
+        if status:
+            diagnostics = self.c.ftl_context_diagnostics(self.context, 1) or b""
+            error = self.c.ftl_context_error(self.context) or b""
+            raise RuntimeError((error + b"\n" + diagnostics).decode(errors="replace"))
+
+    def sketch(self, operator, settings):
+        words = [s.encode() for s in settings]
+        out = ctypes.c_char_p()
+        self.must(self.c.ftl_sketch(self.context, operator.encode(),
+                                    (ctypes.c_char_p * len(words))(*words), len(words),
+                                    ctypes.byref(out)))
+        return out.value.decode()
+
+    def build(self, text, gpu, dtype, pins=()):
+        """Sketch or TL Code to a loaded module."""
+        data = text.encode()
+        rows = (Pin * len(pins))(*[Pin(n.encode(), str(v).encode()) for n, v in pins])
+        options = Options(gpu.encode(), TYPES[dtype], rows, len(pins), None)
+        product = ctypes.POINTER(Product)()
+        self.must(self.c.ftl_build(self.context, ctypes.byref(Source(b"<bench>", data, len(data))),
+                                   ctypes.byref(options), ctypes.byref(product)))
+        kernel, module = product.contents.kernels[0], ctypes.c_void_p()
+        self.must(self.c.ftl_module_load(self.context, self.runtime, ctypes.c_void_p(kernel.plan),
+                                         ctypes.c_char_p(kernel.cuda), ctypes.byref(module)))
+        self.c.ftl_product_free(product)
+        return module
+
+    def load_image(self, plan_path, image_path):
+        """A kernel that was built before: its plan (JSON) and its cubin or PTX."""
+        plan_text, image = (pathlib.Path(p).read_bytes() for p in (plan_path, image_path))
+        why = ctypes.create_string_buffer(512)
+        plan = self.c.ftl_plan_read(plan_text, ctypes.c_size_t(len(plan_text)), why)
+        if not plan:
+            raise RuntimeError(why.value.decode())
+        module = ctypes.c_void_p()
+        self.must(self.c.ftl_module_load_image(self.context, self.runtime, ctypes.c_void_p(plan),
+                                               image, ctypes.c_size_t(len(image)),
+                                               ctypes.byref(module)))
+        return module
+
+    def launcher(self, module, tensors, scalars):
+        """A function that launches on PyTorch's current stream. tensors: {name: (tensor, order)},
+        where 'order' lists the tensor's dimensions in the order of the plan's axes.
+        """
+        rows = (Tensor * len(tensors))()
+        for row, (name, (t, order)) in zip(rows, tensors.items()):
+            row.name, row.address, row.type = name.encode(), t.data_ptr(), TYPES[t.dtype]
+            row.axis_count = len(order)
+            for at, dimension in enumerate(order):
+                row.extents[at], row.strides[at] = t.shape[dimension], t.stride(dimension)
+        values = (Scalar * len(scalars))(*[Scalar(n.encode(), v) for n, v in scalars.items()])
+        arguments = Arguments(rows, len(rows), values, len(values))
+        reference = ctypes.byref(arguments)
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+        def launch():
+            self.must(self.c.ftl_module_launch(self.context, module, reference, stream))
+        launch.keeps = (rows, values, arguments, tensors)
+        return launch
+
+
+def attention(library, gpu, code=None, image=None):
+    """A peer for peers.py: attention of (batch, length, heads, d) tensors. 'code' is TL Code to use
+    instead of the reasoner's, 'image' a (plan, cubin) pair of files.
+    """
+    modules = {}
+
+    def make(p):
+        key = (p.d, p.causal, p.q.dtype)
+        if key not in modules:
+            if image:
+                modules[key] = library.load_image(*image(p))
+            elif code:
+                modules[key] = library.build(pathlib.Path(code).read_text(), gpu, p.q.dtype)
+            else:
+                text = library.sketch("attention", ["causal"] if p.causal else [])
+                modules[key] = library.build(text, gpu, p.q.dtype, [("d", p.d), ("dv", p.d)])
+        out = torch.full_like(p.q, float("nan"))
+        order = (0, 2, 1, 3)
+        launch = library.launcher(modules[key], {"Q": (p.q, order), "K": (p.k, order),
+                                                 "V": (p.v, order), "O": (out, order)},
+                                  {"scale": p.scale})
+
+        def call():
+            launch()
+            return out
+        return call, lambda result: result
+    return make
