@@ -8,7 +8,10 @@ typedef struct decision {
     bool barrier; /* of the block (of the role) */
     bool warp;    /* of the warp */
     bool joins;   /* Wait: the next step is a Wait of the same kind */
+    int ahead;    /* Copy into a ring: check_sync.slots_ahead, or AHEAD_UNSEEN */
 } decision;
+
+enum { AHEAD_UNSEEN = -2, AHEAD_VARIES = -1 };
 
 typedef struct slot_state {
     int commit;         /* number of its cp.async group; 0: a plain copy */
@@ -168,6 +171,27 @@ static bool replay_all(replay *r, const events_result *events, int role) {
 /* --- decisions ---------------------------------------------------------------------------------
  */
 
+/* Where a Copy's slot lies relative to the next Wait's, when that is always the same. */
+static void note_slots(replay *r, const events_trace *trace) {
+    int *waited = arena_array(r->memory, int, r->model->tile_count + 1);
+    for (int i = 0; i < trace->count; i++) {
+        const events_record *e = &trace->records[i];
+        if (e->kind == EVENT_WAIT && e->generation >= waited[e->tile])
+            waited[e->tile] = e->generation + 1;
+        if (e->kind != EVENT_FILL) continue;
+        int ahead = (e->generation - waited[e->tile]) % r->model->tiles[e->tile].stages;
+        decision *d = &r->decisions[e->step];
+        if (d->ahead == AHEAD_UNSEEN) d->ahead = ahead;
+        if (ahead < 0 || d->ahead != ahead) d->ahead = AHEAD_VARIES;
+    }
+}
+
+/* Is the role that fills a ring its only reader, under no other name? */
+static bool is_private(const model *m, int tile) {
+    const model_tile *t = &m->tiles[tile];
+    return t->cursor_count == 1 && m->cursors[t->cursors[0]].role == t->role;
+}
+
 /* How many groups are younger than the one a Wait is for: the fewest over all its occurrences. */
 static void count_groups(replay *r, const events_trace *trace) {
     int commits = 0, run = INT_MAX;
@@ -198,6 +222,7 @@ static void find_runs(replay *r) {
         const model_step *step = &r->role->steps[i];
         decision *d = &r->decisions[i];
         d->pending = INT_MAX;
+        d->ahead = AHEAD_UNSEEN;
         bool waits = step->kind == STEP_WAIT && step->subject == SUBJECT_CHANNEL &&
                      !r->model->tiles[step->what.tile].uses_mbarrier;
         const model_step *next = step + 1;
@@ -246,7 +271,9 @@ static void decide_role(replay *r, const events_result *events, int role) {
     enum { ROUNDS_MAX = 8 };
     find_runs(r);
     for (int i = 0; i < events->trace_count; i++) {
-        if (events->traces[i].role == role) count_groups(r, &events->traces[i]);
+        if (events->traces[i].role != role) continue;
+        count_groups(r, &events->traces[i]);
+        note_slots(r, &events->traces[i]);
     }
     r->adds = true;
     for (int round = 0; round < ROUNDS_MAX; round++) {
@@ -313,7 +340,8 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
         bool is_shared = tile >= 0 && r->model->tiles[tile].space == TL_SHARED;
         bool is_branch = step->kind == STEP_IF && step->commits;
         if (!is_branch && !is_shared) continue;
-        check_sync sync = {.statement = step->statement, .groups_pending = -1};
+        check_sync sync = {
+            .statement = step->statement, .groups_pending = -1, .slots_ahead = AHEAD_VARIES};
         if (is_branch) {
             sync.commits_otherwise = step->commits;
         } else {
@@ -324,6 +352,7 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
                 step->kind == STEP_COPY && step->commits && !r->model->tiles[tile].uses_mbarrier;
             sync.joins_next_wait = d->joins;
             if (d->pending != INT_MAX) sync.groups_pending = d->pending;
+            if (d->ahead >= 0 && is_private(r->model, tile)) sync.slots_ahead = d->ahead;
         }
         if (facts->sync_count == *capacity) {
             list_grow(memory, (void **)&facts->syncs, capacity, sizeof(check_sync));

@@ -13,6 +13,13 @@ __device__ __forceinline__ int ftl_thread() {
     return thread;
 }
 
+// The number of this block in its grid, likewise.
+__device__ __forceinline__ unsigned ftl_block() {
+    unsigned block;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    return block;
+}
+
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() {

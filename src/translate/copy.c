@@ -100,7 +100,7 @@ static str place_text(emit *t, const char *own, int step, const char *index) {
 }
 
 static void declare_own(lines *x) {
-    emit_fresh_thread(x->t);
+    emit_fresh_place(x->t, x->s);
     emit_declare_place(x->t, &x->layout, STR("row"), STR("column"));
 }
 
@@ -359,8 +359,20 @@ static void store_unit(lines *x, bool ragged, void *context) {
 /* --- the ways of lines --------------------------------------------------------------------------
  */
 
-static str fill_slot(emit *t, const emit_tile *tile) {
-    return tile->stages > 1 ? emit_format(t, "%.*s_fill", STR_ARGS(tile->name)) : tile->name;
+/* The slot that a Copy fills: a variable of its own, or so many slots from the one held. */
+static str fill_slot(emit *t, const tl_statement *s, const emit_tile *tile) {
+    if (tile->stages == 1) return tile->name;
+    if (tile->has_fill_slot) return emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
+    int ahead = (check_sync_of(t->facts, s)->slots_ahead + 1) % tile->stages;
+    long long first = tile->offset_bytes, step = tile->slot_bytes;
+    if (ahead == 0) return tile->name;
+    if (tile->stages == 2) {
+        return emit_format(t, "2 * shared + %lld - %.*s", 2 * first + step, STR_ARGS(tile->name));
+    }
+    return emit_format(t, "(%.*s >= shared + %lld ? %.*s - %lld : %.*s + %lld)",
+                       STR_ARGS(tile->name), first + step * (tile->stages - ahead),
+                       STR_ARGS(tile->name), step * (tile->stages - ahead), STR_ARGS(tile->name),
+                       step * ahead);
 }
 
 static void global_to_shared(emit *t, const tl_statement *s, const emit_tile *to) {
@@ -370,7 +382,7 @@ static void global_to_shared(emit *t, const tl_statement *s, const emit_tile *to
     emit_open(t, "{");
     declare_own(&x);
     declare_rest(&x);
-    declare_shared(&x, "target", fill_slot(t, to));
+    declare_shared(&x, "target", fill_slot(t, s, to));
     declare_pointer(&x, "source");
     if (s->copy.is_async) {
         for_all_units(&x, async_unit, NULL);
@@ -402,7 +414,7 @@ static void lines_to_shared(emit *t, const tl_statement *s, const emit_tile *fro
     check_units(&x);
     emit_open(t, "{");
     declare_own(&x);
-    declare_shared(&x, "target", fill_slot(t, to));
+    declare_shared(&x, "target", fill_slot(t, s, to));
     loop_over_units(&x, false, put_unit, (void *)(uintptr_t)from);
     emit_close(t);
 }
@@ -476,7 +488,7 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
         return false;
     }
     swizzle = access.threads.swizzle_bytes;
-    emit_fresh_thread(t);
+    emit_fresh_place(t, s);
     emit_text(t, "unsigned place = %.*s;", STR_ARGS(slot));
     emit_open(t, "{");
     str own = emit_own_address(t, &access.threads);
@@ -499,7 +511,7 @@ static void fragments_to_shared(emit *t, const tl_statement *s, const emit_tile 
                                 const emit_tile *to) {
     str address;
     emit_open(t, "{");
-    if (pair_address(t, s, from, to, fill_slot(t, to), &address)) {
+    if (pair_address(t, s, from, to, fill_slot(t, s, to), &address)) {
         open_pairs(t, from);
         if (tl_type_bytes(to->type) == 2) {
             emit_text(t, "ftl_store_shared_4(%.*s, %.*s);", STR_ARGS(address),
@@ -542,7 +554,7 @@ static bool ldmatrix_to_fragments(emit *t, const tl_statement *s, const emit_til
     int swizzle = o.threads.swizzle_bytes;
     str name = to->name;
     emit_open(t, "{");
-    emit_fresh_thread(t);
+    emit_fresh_place(t, s);
     emit_text(t, "unsigned source = %.*s;", STR_ARGS(from->name));
     emit_open(t, "{");
     str own = emit_own_address(t, &o.threads);
@@ -606,7 +618,7 @@ static bool open_global_pairs(emit *t, const tl_statement *s, const emit_tile *t
                               emit_address *a, bool *guarded) {
     if (!emit_address_of(t, s, tile, a)) return false;
     emit_open(t, "{");
-    emit_fresh_thread(t);
+    emit_fresh_place(t, s);
     emit_declare_own(t, tile);
     if (!a->rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a->rows_left.text));
     if (!a->columns_complete)
@@ -738,7 +750,7 @@ static void vector_global(emit *t, const tl_statement *s, const emit_tile *v, bo
     emit_address a;
     if (!emit_address_of(t, s, v, &a)) return;
     emit_open(t, "{");
-    emit_fresh_thread(t);
+    emit_fresh_place(t, s);
     emit_declare_own(t, v);
     if (!a.rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a.rows_left.text));
     if (a.row_affine)
@@ -780,11 +792,11 @@ static void vector_shared(emit *t, const tl_statement *s, const emit_tile *v,
     }
     const char *type = emit_type_word(shared->type);
     emit_open(t, "{");
-    emit_fresh_thread(t);
+    emit_fresh_place(t, s);
     emit_declare_own(t, v);
     str guard = loads ? (str){0} : single_holder(t, v);
     int opened = open_vector(t, v);
-    str slot = loads ? shared->name : fill_slot(t, shared);
+    str slot = loads ? shared->name : fill_slot(t, s, shared);
     str address =
         emit_format(t, "%.*s + 4 * (unsigned)(%.*s)", STR_ARGS(slot), STR_ARGS(vector_place(t, v)));
     if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));

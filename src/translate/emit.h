@@ -61,6 +61,7 @@ struct emit_tile {
     shared_layout store;
     int64_t offset_bytes, slot_bytes;
     int stages;
+    bool has_fill_slot; /* the slot of the next copy is a variable: it does not follow from the held one */
     bool by_mbarrier;
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
     emit_tile *base;                   /* its place is that of this one (in place of) */
@@ -179,6 +180,8 @@ void emit_declare_register(emit *t, const tl_statement *allocation);
  * registers through the loops in between; and its place in a layout.
  */
 void emit_fresh_thread(emit *t);
+/* The same, and for a store to global memory behind a loop also the walks of the grid. */
+void emit_fresh_place(emit *t, const tl_statement *s);
 void emit_declare_place(emit *t, const layout *l, str row, str column);
 void emit_declare_own(emit *t, const emit_tile *tile);
 emit_tile *emit_tile_of(emit *t, const tl_expr *name); /* NULL when it is none */

@@ -359,11 +359,31 @@ static void decode_walk(emit *t, int index) {
     if (!last) emit_text(t, "tile /= (unsigned)%.*s;", STR_ARGS(emit_within(t, extent, 15)));
 }
 
+static void decode_grid(emit *t, const char *block) {
+    bool one = t->grid->grid.count == 1;
+    emit_text(t, "%sunsigned tile = %s;", one ? "const " : "", block);
+    for (int i = 0; i < t->grid->grid.count; i++) decode_walk(t, i);
+}
+
 static void emit_grid(emit *t) {
     emit_header(t, t->grid);
-    bool one = t->grid->grid.count == 1;
-    emit_text(t, "%sunsigned tile = blockIdx.x;", one ? "const " : "");
-    for (int i = 0; i < t->grid->grid.count; i++) decode_walk(t, i);
+    decode_grid(t, "blockIdx.x");
+}
+
+/* A store behind a loop finds its tile anew, so that nothing of it is kept in registers meanwhile.
+ */
+static bool is_store_behind_loop(const tl_statement *s) {
+    if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL) return false;
+    if (!s->parent || s->parent->kind != TL_ROLE) return false;
+    for (const tl_statement *before = s->previous; before; before = before->previous) {
+        if (before->kind == TL_FOR) return true;
+    }
+    return false;
+}
+
+void emit_fresh_place(emit *t, const tl_statement *s) {
+    emit_fresh_thread(t);
+    if (t->grid && is_store_behind_loop(s)) decode_grid(t, "ftl_block()");
 }
 
 void emit_prologue(emit *t) {

@@ -98,7 +98,7 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
     } else if (s->copy.is_async && sync.commits) {
         emit_text(t, "ftl_cp_async_commit();");
     }
-    if (tile->stages > 1) {
+    if (tile->has_fill_slot) {
         advance(t, str_copy_z(t->memory, emit_format(t, "%s_fill", name)), tile->offset_bytes,
                 tile->slot_bytes, tile->stages);
     }

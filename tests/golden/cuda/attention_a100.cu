@@ -162,6 +162,13 @@ __device__ __forceinline__ int ftl_thread() {
     return thread;
 }
 
+// The number of this block in its grid, likewise.
+__device__ __forceinline__ unsigned ftl_block() {
+    unsigned block;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    return block;
+}
+
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() {
@@ -222,9 +229,7 @@ attention(const __grid_constant__ attention_parameters args) {
     const unsigned shared = ftl_shared_base();
     const unsigned Q_shared = shared + 0;
     unsigned K_shared = shared + 49152; // slot of the generation held
-    unsigned K_shared_fill = shared + 32768; // slot of the next copy
     unsigned V_shared = shared + 81920; // slot of the generation held
-    unsigned V_shared_fill = shared + 65536; // slot of the next copy
     const unsigned O_shared = shared + 0;
     // role math with 4 warps
     // Allocate S in register f32 (BM, BN) as mma_C
@@ -276,7 +281,7 @@ attention(const __grid_constant__ attention_parameters args) {
         const int row = warp * 16 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.kv_len;
-        unsigned target = K_shared_fill;
+        unsigned target = 2 * shared + 81920 - K_shared;
         {
             const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
             target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
@@ -296,7 +301,6 @@ attention(const __grid_constant__ attention_parameters args) {
         }
     }
     ftl_cp_async_commit();
-    K_shared_fill = 2 * shared + 81920 - K_shared_fill;
     // Copy V (BN, dv) in coordinate [b, head/group, L = 0] from global to shared by cp_async async
     {
         const int thread = ftl_thread();
@@ -305,7 +309,7 @@ attention(const __grid_constant__ attention_parameters args) {
         const int row = warp * 16 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.kv_len;
-        unsigned target = V_shared_fill;
+        unsigned target = 2 * shared + 147456 - V_shared;
         {
             const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
             target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
@@ -325,7 +329,6 @@ attention(const __grid_constant__ attention_parameters args) {
         }
     }
     ftl_cp_async_commit();
-    V_shared_fill = 2 * shared + 147456 - V_shared_fill;
     // Compute Fill 0 and get O_register
 #pragma unroll
     for (int m16 = 0; m16 < 2; m16++) {
@@ -368,7 +371,7 @@ attention(const __grid_constant__ attention_parameters args) {
                 const int row = warp * 16 + (lane >> 4);
                 const int column = (lane & 15) * 8;
                 const int rows_left = args.kv_len - (j + 1) * 64;
-                unsigned target = K_shared_fill;
+                unsigned target = 2 * shared + 81920 - K_shared;
                 {
                     const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
                     target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
@@ -388,7 +391,6 @@ attention(const __grid_constant__ attention_parameters args) {
                 }
             }
             ftl_cp_async_commit();
-            K_shared_fill = 2 * shared + 81920 - K_shared_fill;
             // Copy V (BN, dv) in coordinate [b, head/group, L = j + 1] from global to shared by cp_async async
             {
                 const int thread = ftl_thread();
@@ -397,7 +399,7 @@ attention(const __grid_constant__ attention_parameters args) {
                 const int row = warp * 16 + (lane >> 4);
                 const int column = (lane & 15) * 8;
                 const int rows_left = args.kv_len - (j + 1) * 64;
-                unsigned target = V_shared_fill;
+                unsigned target = V_shared;
                 {
                     const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
                     target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
@@ -417,7 +419,6 @@ attention(const __grid_constant__ attention_parameters args) {
                 }
             }
             ftl_cp_async_commit();
-            V_shared_fill = 2 * shared + 147456 - V_shared_fill;
         } else {
             ftl_cp_async_commit();
             ftl_cp_async_commit();
@@ -660,6 +661,12 @@ attention(const __grid_constant__ attention_parameters args) {
         const int thread = ftl_thread();
         const int lane = thread & 31;
         const int warp = thread >> 5;
+        unsigned tile = ftl_block();
+        const int head = (int)(tile % (unsigned)args.q_heads);
+        tile /= (unsigned)args.q_heads;
+        const int b = (int)(tile % (unsigned)args.batch);
+        tile /= (unsigned)args.batch;
+        const int q_block = ftl_divide_up(args.q_len, BM) - 1 - (int)tile;
         const int row = warp * 32 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.q_len - q_block * 128;

@@ -148,6 +148,13 @@ __device__ __forceinline__ int ftl_thread() {
     return thread;
 }
 
+// The number of this block in its grid, likewise.
+__device__ __forceinline__ unsigned ftl_block() {
+    unsigned block;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    return block;
+}
+
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() {
@@ -645,6 +652,12 @@ attention(const __grid_constant__ attention_parameters args) {
         const int thread = ftl_thread();
         const int lane = thread & 31;
         const int warp = thread >> 5;
+        unsigned tile = ftl_block();
+        const int head = (int)(tile % (unsigned)args.q_heads);
+        tile /= (unsigned)args.q_heads;
+        const int b = (int)(tile % (unsigned)args.batch);
+        tile /= (unsigned)args.batch;
+        const int q_block = ftl_divide_up(args.q_len, BM) - 1 - (int)tile;
         const int row = warp * 16 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.q_len - q_block * 64;

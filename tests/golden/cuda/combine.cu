@@ -89,6 +89,13 @@ __device__ __forceinline__ int ftl_thread() {
     return thread;
 }
 
+// The number of this block in its grid, likewise.
+__device__ __forceinline__ unsigned ftl_block() {
+    unsigned block;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    return block;
+}
+
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
 struct combine_parameters {
     const float *O_part; // Input  O_part f32 (split in splits, b in batch, head in q_heads; q in q_len, dv)
@@ -236,6 +243,12 @@ combine(const __grid_constant__ combine_parameters args) {
         const int thread = ftl_thread();
         const int lane = thread & 31;
         const int warp = thread >> 5;
+        unsigned tile = ftl_block();
+        const int q_block = (int)(tile % (unsigned)ftl_divide_up(args.q_len, BM));
+        tile /= (unsigned)ftl_divide_up(args.q_len, BM);
+        const int head = (int)(tile % (unsigned)args.q_heads);
+        tile /= (unsigned)args.q_heads;
+        const int b = (int)tile;
         const int row = warp * 1;
         const int column = lane * 4;
         const int rows_left = args.q_len - q_block * 8;
