@@ -89,7 +89,8 @@ typedef struct emulate_launch {
     uint64_t instruction_budget; /* warp instructions of the launch; 0: 2^32 */
     uint64_t seed;               /* order of warps and of landing copies; 0: in order */
     bool go_on;                  /* run all blocks, also after one with findings */
-    bool plain;                  /* use no processor extension (tests) */
+    bool plain;                  /* use no extension of the host's processor (tests) */
+    int processor;               /* compute capability whose matrix units add; 0: .target's */
     /* Runs blocks [first_block, first_block + block_count) only; 0 and 0: all. */
     uint64_t first_block, block_count;
 } emulate_launch;

@@ -230,6 +230,13 @@ NUMBER_INLINE float greatest(float x, float y) {
     return x != x ? number_canonical(y) : y != y ? x : result;
 }
 
+/* Infinities and NaNs lose their low bits, as recorded on a GPU. */
+NUMBER_INLINE uint32_t nearest_tf32(float x) {
+    uint32_t bits = number_f32_bits(x);
+    bool finite = (bits & 0x7f800000u) != 0x7f800000u;
+    return (finite ? bits + 0x1000u : bits) & 0xffffe000u;
+}
+
 NUMBER_INLINE float relu(float x) {
     return x != x ? nan_f32() : x > 0.0f ? x : 0.0f;
 }
@@ -335,11 +342,27 @@ NUMBER_INLINE uint64_t to_u64(double x) {
 }
 
 typedef float lanes_eight __attribute__((vector_size(32)));
+typedef int32_t lanes_eight_words __attribute__((vector_size(32)));
+typedef float lanes_four __attribute__((vector_size(16)));
+typedef int32_t lanes_four_words __attribute__((vector_size(16)));
+typedef double lanes_four_doubles __attribute__((vector_size(32)));
+typedef int64_t lanes_four_longs __attribute__((vector_size(32)));
+
+static inline bool lanes_any(lanes_eight_words x) {
+    int32_t any = 0;
+    for (int i = 0; i < 8; i++) any |= x[i];
+    return any;
+}
 
 #define LANES_TARGET
 #define LANES_NAME(id) plain_##id
-/* Products of f16, bf16, tf32 and fp8 numbers are exact in f32: fusing changes nothing. */
-#define LANES_FUSE(sum, a, b) (sum) += (a) * (b)
+#define LANES_MAXIMUM(a, b)                                                                        \
+    do {                                                                                           \
+        lanes_eight_words other = (b), less = (a) < other;                                         \
+        (a) = ((a) & ~less) | (other & less);                                                      \
+    } while (0)
+#define LANES_TRUNCATE(x) __builtin_convertvector((x), lanes_eight_words)
+#define LANES_ANY(x) lanes_any(x)
 #define LANES_EIGHT_F16(to, from)                                                                  \
     for (int i = 0; i < 4; i++) {                                                                  \
         (to)[2 * i] = number_from_f16((from)[i] & 0xffffu);                                        \
@@ -356,10 +379,6 @@ typedef float lanes_eight __attribute__((vector_size(32)));
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
-
-AVX2 NUMBER_INLINE lanes_eight fuse_avx2(lanes_eight sum, float a, lanes_eight b) {
-    return (lanes_eight)_mm256_fmadd_ps(_mm256_set1_ps(a), (__m256)b, (__m256)sum);
-}
 
 AVX2 static void transpose_avx2(float (*to)[8], const float (*from)[8]) {
     __m256 a[8], b[8];
@@ -382,7 +401,9 @@ AVX2 static void transpose_avx2(float (*to)[8], const float (*from)[8]) {
 
 #define LANES_TARGET AVX2
 #define LANES_NAME(id) avx2_##id
-#define LANES_FUSE(sum, a, b) (sum) = fuse_avx2((sum), (a), (b))
+#define LANES_MAXIMUM(a, b) (a) = (lanes_eight_words)_mm256_max_epi32((__m256i)(a), (__m256i)(b))
+#define LANES_TRUNCATE(x) (lanes_eight_words)_mm256_cvttps_epi32((__m256)(x))
+#define LANES_ANY(x) !_mm256_testz_si256((__m256i)(x), (__m256i)(x))
 #define LANES_EIGHT_F16(to, from)                                                                  \
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from))));
 #define LANES_TRANSPOSE transpose_avx2(to, from);

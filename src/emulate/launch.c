@@ -310,6 +310,7 @@ static machine *make_machine(const emulate_module *module, const ptx_function *f
     m->module = module;
     m->function = f;
     m->launch = launch;
+    m->processor = launch->processor ? launch->processor : module->target;
     m->memory = memory;
     m->code = f->code.items;
     m->set = lanes_choose(launch->plain);

@@ -137,6 +137,7 @@ typedef struct machine {
     const ptx_function *function;
     const emulate_launch *launch;
     const lanes_set *set;
+    int processor; /* whose matrix units add: a compute capability, 90 */
     arena *memory;
     const ptx_instruction *code;
     const uint8_t *constants;

@@ -9,6 +9,7 @@
 #include "emulate/machine.h"
 
 #include "emulate/number.h"
+#include "emulate/sums.h"
 
 static void rows_of(const machine *m, const machine_warp *w, const int32_t *list, int count,
                     uint32_t *rows[]) {
@@ -169,10 +170,6 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
         }
 }
 
-/* Sums in f32, k upwards, each step rounded. The hardware adds several products at once and
- * cuts low bits: results agree exactly where all sums are exact, otherwise within an error of the
- * same size.
- */
 void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     const int32_t *list = m->function->lists.items + i->list;
     int k_count = i->count, pieces = k_count * i->bytes / 16, words = 16 / i->bytes;
@@ -186,12 +183,22 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
         multiply_integers(m, w, i, d, a, b, c);
         return;
     }
-    float x[16 * 32], y[32][8], sum[16][8];
+    ptx_number a_number = (ptx_number)i->number, b_number = (ptx_number)i->operation;
+    sums_rule rule = sums_rule_of(m->processor, a_number, k_count);
+    lanes_product p;
+    p.k_count = k_count;
+    p.group = rule.group;
+    p.fraction_bits = rule.fraction_bits;
+    p.result_bits = rule.result_bits;
+    p.halves = i->number2 == PTX_F16;
+    p.sum_least = p.halves ? -14 : -126;
     for (int n = 0; n < 2 * pieces; n++)
-        expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * words, k_count);
-    for (int n = 0; n < pieces; n++)
-        expand_columns(m, (ptx_number)i->operation, b[n], y + n * words);
-    gather_sums(i, c, sum);
-    m->set->multiply(sum, x, k_count, (const float (*)[8])y);
-    scatter_sums(i, d, sum);
+        expand(m, a_number, a[n], p.a + n % 2 * 8 * k_count + n / 2 * words, k_count);
+    for (int n = 0; n < pieces; n++) expand_columns(m, b_number, b[n], p.b + n * words);
+    m->set->exponents(p.a_exponents, p.a, 16 * k_count, sums_least_exponent(a_number));
+    m->set->exponents(p.b_exponents[0], p.b[0], 8 * k_count, sums_least_exponent(b_number));
+    gather_sums(i, c, p.sum);
+    for (uint32_t left = m->set->multiply(&p); left; left &= left - 1u)
+        sums_row(&p, machine_first_lane(left));
+    scatter_sums(i, d, p.sum);
 }

@@ -380,6 +380,60 @@ static bool decode_lanes(ptx_reader *r, const ptx_statement *s) {
     return true;
 }
 
+/* One step of a carrying instruction: 'prefix' is "" for the value, "carry." for what it hands on. */
+static bool emit_carry(ptx_reader *r, const ptx_statement *s, const char *prefix, bool carries_in,
+                       int32_t result) {
+    spelling key = {.length = 0};
+    str head = s->parts[0], type = s->parts[s->part_count - 1];
+    bool mad = str_starts(head, STR("mad")), high = ptx_decode_has(s, "hi");
+    spell(&key, "", str_from(prefix));
+    spell(&key, "", mad ? STR("madc") : str_starts(head, STR("add")) ? STR("addc") : STR("subc"));
+    if (mad) spell(&key, ".", high ? STR("hi") : STR("lo"));
+    if (!high && str_is(type, "s32")) type = STR("u32");
+    if (!high && str_is(type, "s64")) type = STR("u64");
+    spell(&key, ".", type);
+    int entry = find_lanes(r, &key);
+    if (entry < 0) return unknown(r, s);
+    const lanes_entry *e = &lanes_entries[entry];
+    if (s->operand_count != e->input_count)
+        return ptx_decode_fail(r, s, "another number of operands was expected");
+    int last = e->input_count - 1;
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_LANES);
+    i->function = entry;
+    i->input_count = e->input_count;
+    i->bytes = e->result_bytes;
+    i->d = result;
+    i->in[last] = carries_in ? r->function->carry : constant(r, 0, 4);
+    if (result == PTX_NONE && !ptx_decode_result(r, &s->operands[0], e->result_bytes, &i->d))
+        return false;
+    for (int n = 0; n < last; n++)
+        if (!ptx_decode_row(r, &s->operands[n + 1], e->input_bytes[n], false, &i->in[n]))
+            return false;
+    return true;
+}
+
+/* PTX ISA, "Extended-Precision Integer Arithmetic Instructions". The flag is a register of the
+ * thread; the new carry waits in another one until the value is made, as both need the old one.
+ */
+bool ptx_decode_carry(ptx_reader *r, const ptx_statement *s) {
+    str head = s->parts[0];
+    bool carries_in = head.length == 4, carries_out = ptx_decode_has(s, "cc");
+    if (!carries_in && !carries_out) return decode_lanes(r, s);
+    ptx_function *f = r->function;
+    if (f->carry == PTX_NONE) {
+        f->carry = f->row_count++;
+        f->next_carry = f->row_count++;
+    }
+    if (carries_out && !emit_carry(r, s, "carry.", carries_in, f->next_carry)) return false;
+    if (!emit_carry(r, s, "", carries_in, PTX_NONE)) return false;
+    if (!carries_out) return true;
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_MOVE);
+    i->bytes = 4;
+    i->d = f->carry;
+    i->in[0] = f->next_carry;
+    return true;
+}
+
 static bool is_predicate_type(const ptx_statement *s) {
     return s->part_count > 1 && str_is(s->parts[s->part_count - 1], "pred");
 }

@@ -1,5 +1,6 @@
 /* What the recorder (on a GPU) and the comparison (on the emulator) share: the list of kernels, their
- * inputs, and the shape of the results: KERNELS x BLOCKS x OUTPUTS x 32 words, little endian.
+ * inputs, and the shape of the results: for each kernel BLOCKS x outputs x 32 words, little endian.
+ * Inputs depend on the place in the list: new kernels go to its end.
  */
 #ifndef FLASHTL_TESTS_CONFORMANCE_H
 #define FLASHTL_TESTS_CONFORMANCE_H
@@ -19,36 +20,73 @@ enum {
 /* How a kernel's words are made. */
 typedef enum conformance_form {
     BITS,
+    ANGLE, /* f32 between -2 pi and 2 pi */
     F16,
     BF16,
     TF32,
     S8,
-    BINARY = BITS, UNARY = BITS, TERNARY = BITS, BINARY_F = BITS, UNARY_F = BITS, TERNARY_F = BITS,
-    TO_INT = BITS, FROM_INT = BITS, PACK = BITS, COMPARE = BITS, SHUFFLE = BITS, REDUCE = BITS
+    F16_WIDE, /* all exponents, infinities and NaNs too; sums are f32 */
+    F16_WIDE_F16,
+    BF16_WIDE,
+    TF32_WIDE
 } conformance_form;
 
+/* How far results may be apart: by units in the last place, or by a fraction of 2^k. */
 typedef struct conformance_kernel {
-    const char *name;
+    const char *name;  /* of the case */
+    const char *entry; /* in kernels.ptx */
     conformance_form form;
-    int units;        /* in the last place that may differ */
-    double tolerance; /* of the random half of products, absolute */
+    int outputs; /* words of a lane */
+    int units;
+    double absolute;
 } conformance_kernel;
 
-#define EXACT(form, name, spelling) {#name, form, 0, 0.0},
-#define CLOSE(form, name, spelling, units) {#name, form, units, 0.0},
+/* Outputs of a lane by how the kernel is made. */
+enum {
+    UNARY_OUTPUTS = 1, BINARY_OUTPUTS = 1, TERNARY_OUTPUTS = 1, UNARY_F_OUTPUTS = 1,
+    BINARY_F_OUTPUTS = 1, TERNARY_F_OUTPUTS = 1, TO_INT_OUTPUTS = 1, FROM_INT_OUTPUTS = 1,
+    PACK_OUTPUTS = 1, COMPARE_OUTPUTS = 1, SHUFFLE_OUTPUTS = 2, REDUCE_OUTPUTS = 1,
+    BINARY_16_OUTPUTS = 1, BINARY_64_OUTPUTS = 2
+};
+
+#define EXACT(form, name, spelling) {#name, #name, BITS, form##_OUTPUTS, 0, 0.0},
+#define CLOSE(form, name, spelling, units) {#name, #name, BITS, form##_OUTPUTS, units, 0.0},
+#define NEAR(form, name, spelling, absolute) {#name, #name, ANGLE, form##_OUTPUTS, 0, absolute},
+#define MATRIX(name, entry, form, outputs) {#name, #entry, form, outputs, 0, 0.0},
 static const conformance_kernel conformance_kernels[] = {
 #include "instructions.h"
-    {"ldmatrix_x1", BITS, 0, 0.0},     {"ldmatrix_x2", BITS, 0, 0.0},
-    {"ldmatrix_x4", BITS, 0, 0.0},     {"ldmatrix_x4_trans", BITS, 0, 0.0},
-    {"movmatrix", BITS, 0, 0.0},       {"cp_async_zero_fill", BITS, 0, 0.0},
-    {"vote_ballot", BITS, 0, 0.0},     {"mma_k8_f16", F16, 0, 1e-4},
-    {"mma_k16_f16", F16, 0, 1e-4},     {"mma_k8_bf16", BF16, 0, 1e-4},
-    {"mma_k16_bf16", BF16, 0, 1e-4},   {"mma_k4_tf32", TF32, 0, 1e-4},
-    {"mma_k8_tf32", TF32, 0, 1e-4},    {"mma_k16_f16_f16", F16, 0, 3e-2},
-    {"mma_k32_s8", S8, 0, 0.0},
+    MATRIX(ldmatrix_x1, ldmatrix_x1, BITS, 1)
+    MATRIX(ldmatrix_x2, ldmatrix_x2, BITS, 2)
+    MATRIX(ldmatrix_x4, ldmatrix_x4, BITS, 4)
+    MATRIX(ldmatrix_x4_trans, ldmatrix_x4_trans, BITS, 4)
+    MATRIX(movmatrix, movmatrix, BITS, 1)
+    MATRIX(cp_async_zero_fill, cp_async_zero_fill, BITS, 4)
+    MATRIX(vote_ballot, vote_ballot, BITS, 3)
+    MATRIX(mma_k8_f16, mma_k8_f16, F16, 4)
+    MATRIX(mma_k16_f16, mma_k16_f16, F16, 4)
+    MATRIX(mma_k8_bf16, mma_k8_bf16, BF16, 4)
+    MATRIX(mma_k16_bf16, mma_k16_bf16, BF16, 4)
+    MATRIX(mma_k4_tf32, mma_k4_tf32, TF32, 4)
+    MATRIX(mma_k8_tf32, mma_k8_tf32, TF32, 4)
+    MATRIX(mma_k16_f16_f16, mma_k16_f16_f16, F16, 2)
+    MATRIX(mma_k32_s8, mma_k32_s8, S8, 4)
+    MATRIX(mma_k8_f16_wide, mma_k8_f16, F16_WIDE, 4)
+    MATRIX(mma_k16_f16_wide, mma_k16_f16, F16_WIDE, 4)
+    MATRIX(mma_k8_bf16_wide, mma_k8_bf16, BF16_WIDE, 4)
+    MATRIX(mma_k16_bf16_wide, mma_k16_bf16, BF16_WIDE, 4)
+    MATRIX(mma_k4_tf32_wide, mma_k4_tf32, TF32_WIDE, 4)
+    MATRIX(mma_k8_tf32_wide, mma_k8_tf32, TF32_WIDE, 4)
+    MATRIX(mma_k16_f16_f16_wide, mma_k16_f16_f16, F16_WIDE_F16, 2)
+#include "further.h"
+    MATRIX(carry_add, carry_add, BITS, 3)
+    MATRIX(carry_sub, carry_sub, BITS, 3)
+    MATRIX(carry_mad, carry_mad, BITS, 3)
+    MATRIX(shared_bytes, shared_bytes, BITS, 2)
 };
 #undef EXACT
 #undef CLOSE
+#undef NEAR
+#undef MATRIX
 
 enum { CONFORMANCE_KERNELS = sizeof conformance_kernels / sizeof *conformance_kernels };
 
@@ -91,6 +129,43 @@ static inline uint32_t conformance_f16(float x) {
     return (bits >> 16 & 0x8000u) | ((bits & 0x7fffffffu) - 0x38000000u) >> 13;
 }
 
+/* A float of any exponent: fields drawn by the block, so that sums round, cancel, overflow and
+ * underflow, each in some blocks.
+ */
+static inline uint32_t conformance_wide(uint64_t *state, int block, int exponent_bits,
+                                        int mantissa_bits) {
+    static const int spreads[CONFORMANCE_BLOCKS] = {0, 0, 1, 2, 2, 4, 4, 8, 8, 12,
+                                                    14, 14, 30, 60, 120, 120};
+    int bias = (1 << (exponent_bits - 1)) - 1, last = 2 * bias, spread = spreads[block];
+    uint32_t mantissa = conformance_random(state) & ((1u << mantissa_bits) - 1u);
+    uint32_t sign = conformance_random(state) & 1u;
+    uint32_t drawn = conformance_random(state) % (uint32_t)(2 * spread + 1);
+    int exponent = bias + (int)drawn - spread;
+    if (block == 0) sign = 0, mantissa |= (1u << mantissa_bits) - 8u; /* carries upwards */
+    if (block == 11) exponent -= bias; /* subnormal numbers */
+    if (exponent < 0) exponent = 0;
+    if (exponent > last) exponent = last;
+    uint32_t rare = conformance_random(state) % 64u;
+    if (rare == 0 || (rare == 1 && block == 15)) exponent = 0, mantissa = 0;
+    if (rare == 2 && block == 15) exponent = last + 1, mantissa = 0;
+    if (rare == 3 && block == 15 && sign) exponent = last + 1;
+    return (sign << exponent_bits | (uint32_t)exponent) << mantissa_bits | mantissa;
+}
+
+/* Operands of a wide product: inputs 0 to 7 are A and B, the others the sums. */
+static inline uint32_t conformance_wide_word(conformance_form form, int input, int block,
+                                             uint64_t *state) {
+    if (form == TF32_WIDE || (input >= 8 && form != F16_WIDE_F16)) {
+        uint32_t bits = conformance_wide(state, block, 8, 23);
+        /* Sums of a size like the products', so that they do not hide them. */
+        int low = form == F16_WIDE && block >= 10 && (bits & 0x7f800000u) > 0x4f800000u; /* 2^32 */
+        return low ? bits - 0x10000000u : bits;
+    }
+    int exponent_bits = form == BF16_WIDE ? 8 : 5, mantissa_bits = form == BF16_WIDE ? 7 : 10;
+    uint32_t low = conformance_wide(state, block, exponent_bits, mantissa_bits);
+    return low | conformance_wide(state, block, exponent_bits, mantissa_bits) << 16;
+}
+
 static inline uint32_t conformance_word(conformance_form form, int input, uint64_t *state,
                                         int exact) {
     float x = conformance_value(state, exact), y = conformance_value(state, exact);
@@ -105,15 +180,30 @@ static inline uint32_t conformance_word(conformance_form form, int input, uint64
     return conformance_f16(x) | conformance_f16(y) << 16;
 }
 
+static inline uint32_t conformance_angle(uint64_t *state) {
+    float x = ((float)(int32_t)(conformance_random(state) % 2000001) - 1e6f) * 6.2831e-6f;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 static inline void conformance_inputs(int kernel, uint32_t words[CONFORMANCE_INPUT_WORDS]) {
     const conformance_kernel *k = &conformance_kernels[kernel];
     uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(kernel + 1);
-    int f32_sums = strncmp(k->name, "mma_", 4) == 0 && strcmp(k->name, "mma_k16_f16_f16") != 0;
+    int f32_sums = strncmp(k->entry, "mma_", 4) == 0 && strcmp(k->entry, "mma_k16_f16_f16") != 0;
     for (int b = 0; b < CONFORMANCE_BLOCKS; b++)
         for (int n = 0; n < CONFORMANCE_INPUTS; n++)
             for (int l = 0; l < 32; l++) {
                 int exact = b < CONFORMANCE_BLOCKS / 2;
                 uint32_t *word = &words[(b * CONFORMANCE_INPUTS + n) * 32 + l];
+                if (k->form >= F16_WIDE) {
+                    *word = conformance_wide_word(k->form, n, b, &state);
+                    continue;
+                }
+                if (k->form == ANGLE) {
+                    *word = conformance_angle(&state);
+                    continue;
+                }
                 *word = conformance_word(k->form, n, &state, exact);
                 if (n < 8 || !f32_sums || k->form == S8) continue;
                 float x = conformance_value(&state, exact);

@@ -99,9 +99,27 @@ enum { INPUTS = 12, OUTPUTS = 4 };
         OUTPUT(0) = d;                                                                             \
     }
 
+#define BINARY_16(name, instruction)                                                               \
+    KERNEL(name) {                                                                                 \
+        unsigned short d, a = (unsigned short)INPUT(0), b = (unsigned short)INPUT(1);              \
+        asm volatile(instruction " %0, %1, %2;" : "=h"(d) : "h"(a), "h"(b));                       \
+        OUTPUT(0) = d;                                                                             \
+    }
+/* The second operand is narrow in half of the lanes. */
+#define BINARY_64(name, instruction)                                                               \
+    KERNEL(name) {                                                                                 \
+        u64 d, a = INPUT(0) | (u64)INPUT(1) << 32, b = INPUT(2);                                   \
+        if (threadIdx.x & 1) b |= (u64)INPUT(3) << 32;                                             \
+        asm volatile(instruction " %0, %1, %2;" : "=l"(d) : "l"(a), "l"(b));                       \
+        OUTPUT(0) = (u32)d;                                                                        \
+        OUTPUT(1) = (u32)(d >> 32);                                                                \
+    }
+
 #define EXACT(kind, name, instruction) kind(name, instruction)
 #define CLOSE(kind, name, instruction, units) kind(name, instruction)
+#define NEAR(kind, name, instruction, absolute) kind(name, instruction)
 #include "instructions.h"
+#include "further.h"
 
 /* ---- matrices ---- */
 
@@ -190,4 +208,32 @@ KERNEL(vote_ballot) {
     OUTPUT(0) = __ballot_sync(~0u, INPUT(0) & 1);
     OUTPUT(1) = __all_sync(~0u, INPUT(1) & 1) | __any_sync(~0u, INPUT(1) & 1) << 1;
     OUTPUT(2) = __match_any_sync(~0u, INPUT(2) & 3);
+}
+
+/* Three words with the carry from each to the next. */
+#define CARRY(name, first, middle, last)                                                           \
+    KERNEL(name) {                                                                                 \
+        u32 x, y, z;                                                                               \
+        asm volatile(first "\n" middle "\n" last                                                   \
+                     : "=&r"(x), "=&r"(y), "=&r"(z)                                                \
+                     : "r"(INPUT(0)), "r"(INPUT(1)), "r"(INPUT(2)), "r"(INPUT(3)), "r"(INPUT(4)),  \
+                       "r"(INPUT(5)));                                                             \
+        OUTPUT(0) = x;                                                                             \
+        OUTPUT(1) = y;                                                                             \
+        OUTPUT(2) = z;                                                                             \
+    }
+CARRY(carry_add, "add.cc.u32 %0, %3, %4;", "addc.cc.u32 %1, %5, %6;", "addc.u32 %2, %7, %8;")
+CARRY(carry_sub, "sub.cc.u32 %0, %3, %4;", "subc.cc.u32 %1, %5, %6;", "subc.u32 %2, %7, %8;")
+CARRY(carry_mad, "mad.lo.cc.u32 %0, %3, %4, %5;", "madc.hi.cc.u32 %1, %3, %4, %6;",
+      "addc.u32 %2, %7, 0;")
+
+/* Four lanes write one word, byte by byte; two write the next, half by half. */
+KERNEL(shared_bytes) {
+    __shared__ __align__(4) unsigned char bytes[32];
+    __shared__ __align__(4) unsigned short halves[32];
+    bytes[threadIdx.x] = (unsigned char)INPUT(0);
+    halves[threadIdx.x] = (unsigned short)INPUT(1);
+    __syncthreads();
+    OUTPUT(0) = ((const u32 *)bytes)[threadIdx.x / 4];
+    OUTPUT(1) = ((const u32 *)halves)[threadIdx.x / 2];
 }

@@ -90,15 +90,21 @@ int main(int argc, char **argv) {
         void *arguments[2] = {&in, &out};
         conformance_inputs(k, inputs);
         memset(outputs, 0, sizeof outputs);
-        check(((find_function)symbol("cuModuleGetFunction"))(&function, module, name), name);
+        const char *entry = conformance_kernels[k].entry;
+        check(((find_function)symbol("cuModuleGetFunction"))(&function, module, entry), name);
         check(upload(in, inputs, sizeof inputs), name);
         check(upload(out, outputs, sizeof outputs), name);
         check(((launch_function)symbol("cuLaunchKernel"))(function, CONFORMANCE_BLOCKS, 1, 1, 32, 1,
                                                           1, 0, NULL, arguments, NULL), name);
         check(download(outputs, out, sizeof outputs), name);
-        fwrite(outputs, sizeof outputs, 1, file);
+        for (int b = 0; b < CONFORMANCE_BLOCKS; b++)
+            fwrite(outputs + b * CONFORMANCE_OUTPUTS * 32, 4,
+                   (size_t)conformance_kernels[k].outputs * 32, file);
     }
-    fclose(file);
+    if (fclose(file)) {
+        perror(argv[2]);
+        return 1;
+    }
     printf("%d kernels recorded\n", (int)CONFORMANCE_KERNELS);
     return 0;
 }

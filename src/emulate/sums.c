@@ -1,0 +1,69 @@
+#include "emulate/sums.h"
+
+#include "emulate/number.h"
+
+sums_rule sums_rule_of(int processor, ptx_number inputs, int k_count) {
+    bool is_fp8 = inputs == PTX_E4M3 || inputs == PTX_E5M2;
+    if (processor >= 90) return (sums_rule){k_count, 25, 23};
+    /* Earlier units take 16 bytes of A's row at a time. */
+    int most = is_fp8 ? 16 : inputs == PTX_TF32 ? 4 : 8;
+    int group = k_count < most ? k_count : most;
+    if (is_fp8) return (sums_rule){group, 13, 13};
+    return (sums_rule){group, 24, 23};
+}
+
+int sums_least_exponent(ptx_number number) {
+    switch (number) {
+    case PTX_F16:
+    case PTX_E5M2: return -14;
+    case PTX_E4M3: return -6;
+    default: return -126;
+    }
+}
+
+/* What infinities and NaNs make of a group; 0 when there are none. */
+static float special_sum(const lanes_product *p, const float *a, int column, int first,
+                         float sum) {
+    float infinity = 0.0f;
+    for (int n = 0; n <= p->group; n++) {
+        float x = n < p->group ? a[first + n] : sum;
+        float y = n < p->group ? p->b[first + n][column] : 1.0f;
+        if (isfinite(x) && isfinite(y)) continue;
+        float product = x * y;
+        if (isnan(product) || (infinity != 0.0f && product != infinity)) return NAN;
+        infinity = product;
+    }
+    return infinity;
+}
+
+static float add_group(const lanes_product *p, int row, int column, int first, float sum) {
+    const float *a = p->a + row * p->k_count;
+    const int32_t *exponents = p->a_exponents + row * p->k_count;
+    float special = special_sum(p, a, column, first, sum);
+    if (special != 0.0f) return number_canonical(special);
+    int top = lanes_exponent(number_f32_bits(sum), p->sum_least);
+    for (int k = first; k < first + p->group; k++) {
+        int exponent = exponents[k] + p->b_exponents[k][column];
+        if (exponent > top) top = exponent;
+    }
+    if (top < LANES_ONLY_ZEROS) return 0.0f;
+    int shift = p->fraction_bits - top;
+    double total = trunc(ldexp(sum, shift));
+    for (int k = first; k < first + p->group; k++)
+        total += trunc(ldexp((double)a[k] * p->b[k][column], shift));
+    double value = ldexp(total, -shift);
+    if (p->halves)
+        return number_from_f16(number_round(value, NUMBER_F16, NUMBER_NEAREST, false));
+    if (fabs(value) >= 0x1p128) return value < 0 ? -INFINITY : INFINITY;
+    number_format format = {8, p->result_bits, true};
+    return number_f32(number_round(value, format, NUMBER_ZERO, false) << (23 - p->result_bits));
+}
+
+void sums_row(lanes_product *p, int row) {
+    for (int column = 0; column < 8; column++) {
+        float sum = p->sum[row][column];
+        for (int first = 0; first < p->k_count; first += p->group)
+            sum = add_group(p, row, column, first, sum);
+        p->sum[row][column] = sum;
+    }
+}
