@@ -36,7 +36,7 @@ typedef struct ftl_attention {
     uint64_t alibi_slopes;    /* f32 (q_heads): device address; 0: no bias */
     double scale;             /* above 0; 0: 1 / sqrt(head_dim) */
     bool causal;              /* query i sees keys up to i + kv_len - q_len */
-    int32_t window;           /* above 0: and none more than window - 1 places before that */
+    int32_t window;           /* above 0: and none window or more places away from that */
     double softcap;           /* above 0: scores become softcap * tanh(score / softcap) */
 } ftl_attention;
 

@@ -17,7 +17,7 @@ complete -c flashtl -n __fish_use_subcommand -f -a cache -d 'show or empty the c
 complete -c flashtl -n __fish_use_subcommand -f -a help -d 'explain a command'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason build explain verify run' -l op -r -d 'the operator, instead of a file; '\''flashtl sketch'\'' lists them'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason build explain verify run' -l causal -d 'a query sees no key behind its own position'
-complete -c flashtl -n '__fish_seen_subcommand_from sketch reason build explain verify run' -l window -r -d 'a query sees the last N keys only'
+complete -c flashtl -n '__fish_seen_subcommand_from sketch reason build explain verify run' -l window -r -d 'a query sees no key N or more places away'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason build explain verify run' -l softcap -r -d 'scores become X tanh(score / X)'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason build explain verify run' -l alibi -d 'add a linear bias by distance to the scores'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason build explain verify run' -l lse -d 'also write the log-sum-exp of each row'

@@ -13,3 +13,6 @@ add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/lay
 # What the README's first command shows; 3: there is no CUDA compiler, not even clang.
 add_test(NAME demo COMMAND flashtl demo)
 set_tests_properties(demo PROPERTIES LABELS "cli;slow" TIMEOUT 300 SKIP_RETURN_CODE 3 RUN_SERIAL ON)
+add_test(NAME matrix_sample COMMAND ${CMAKE_SOURCE_DIR}/tools/matrix.sh $<TARGET_FILE:flashtl> --sample
+         --only attention)
+set_tests_properties(matrix_sample PROPERTIES LABELS "cli;slow" TIMEOUT 600)
