@@ -1,7 +1,7 @@
 /* The parameters of a program that no kernel was made of: a plan without entry and grid. */
 #include "compile/compile.h"
 #include "flashtl/execute.h"
-#include "translate/emit.h"
+#include "translate/translate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,6 @@ typedef struct parameters {
     LIST(ftl_plan_size) sizes;
     LIST(ftl_plan_scalar) scalars;
     LIST(ftl_formula) conditions;
-    emit formulas; /* as far as emit_formula reads it: memory, and the plan's sizes and scalars */
     ftl_plan *plan;
 } parameters;
 
@@ -108,7 +107,7 @@ static void add_tensor(parameters *p, const tl_statement *s) {
         axis->name = str_copy_z(p->memory, name);
         axis->size = is_size ? find_size(p, extent->symbol->name) : -1;
         axis->stride_offset = take(p, 8); /* any stride will do */
-        emit_formula(&p->formulas, extent, &axis->extent);
+        translate_formula(extent, p->plan, p->memory, &axis->extent);
     }
     list_push(p->memory, &p->tensors, tensor);
 }
@@ -123,7 +122,7 @@ static void add_kernel(parameters *p, const tl_kernel *kernel) {
         if (is_new && !is_workspace) add_tensor(p, s);
         ftl_formula condition;
         if (!s->parameter.condition) continue;
-        if (!emit_formula(&p->formulas, s->parameter.condition, &condition)) continue;
+        if (!translate_formula(s->parameter.condition, p->plan, p->memory, &condition)) continue;
         list_push(p->memory, &p->conditions, condition);
     }
 }
@@ -136,7 +135,6 @@ static ftl_status collect(ftl_context *context, void *arguments) {
     parameters *p = arena_new(memory, parameters);
     *p = (parameters){.memory = memory, .dtype = a->dtype ? a->dtype : FTL_F16};
     p->plan = arena_new(memory, ftl_plan);
-    p->formulas.memory = memory, p->formulas.plan = p->plan;
     p->plan->kernel = str_copy_z(memory, program->first->name);
     p->plan->entry = p->plan->target = "none";
     p->plan->gpu = "none";

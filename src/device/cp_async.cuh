@@ -11,6 +11,14 @@ __device__ __forceinline__ void ftl_cp_async_16_or_zero(unsigned target, const v
                  : "memory");
 }
 
+// Copies the first `left` of COUNT elements and writes zeros for the others; none where left <= 0.
+template <int COUNT>
+__device__ __forceinline__ void ftl_cp_async_16_part(unsigned target, const void *source, int left) {
+    const int bytes = (left < 0 ? 0 : left > COUNT ? COUNT : left) * (16 / COUNT);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(bytes)
+                 : "memory");
+}
+
 // Closes the group of the copies issued since the last one.
 __device__ __forceinline__ void ftl_cp_async_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -23,6 +23,17 @@ __device__ __forceinline__ void ftl_store_global_4(void *target, unsigned word) 
     asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(word) : "memory");
 }
 
+__device__ __forceinline__ unsigned ftl_load_global_2(const void *source) {
+    unsigned short half;
+    asm volatile("ld.global.u16 %0, [%1];" : "=h"(half) : "l"(source) : "memory");
+    return half;
+}
+
+// The lower half of a word.
+__device__ __forceinline__ void ftl_store_global_2(void *target, unsigned word) {
+    asm volatile("st.global.u16 [%0], %1;" ::"l"(target), "h"((unsigned short)word) : "memory");
+}
+
 __device__ __forceinline__ void ftl_load_global_f32x2(float &low, float &high, const float *source) {
     asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "l"(source) : "memory");
 }
@@ -161,5 +172,24 @@ __device__ __forceinline__ void ftl_load_shared_16_f32(float (&unit)[4], unsigne
 __device__ __forceinline__ void ftl_store_shared_16_f32(unsigned target, const float (&unit)[4]) {
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(target), "f"(unit[0]), "f"(unit[1]),
                  "f"(unit[2]), "f"(unit[3])
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_16_i32(void *target, const int (&unit)[4]) {
+    asm volatile("st.global.v4.s32 [%0], {%1, %2, %3, %4};" ::"l"(target), "r"(unit[0]), "r"(unit[1]),
+                 "r"(unit[2]), "r"(unit[3])
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_load_shared_16_i32(int (&unit)[4], unsigned source) {
+    asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(unit[0]), "=r"(unit[1]), "=r"(unit[2]), "=r"(unit[3])
+                 : "r"(source)
+                 : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_shared_16_i32(unsigned target, const int (&unit)[4]) {
+    asm volatile("st.shared.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(target), "r"(unit[0]), "r"(unit[1]),
+                 "r"(unit[2]), "r"(unit[3])
                  : "memory");
 }

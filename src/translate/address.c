@@ -139,6 +139,7 @@ static emit_value spot_value(emit *t, const tl_place *at, int axis, int tile_ext
 
 typedef struct coordinate {
     const tl_axes *axes;
+    const tl_place *place;
     int tile_axes[TL_AXES_MAX], count; /* which axes the tile has */
     emit_value origin[TL_AXES_MAX];    /* of every axis of the tensor or view */
 } coordinate;
@@ -146,6 +147,7 @@ typedef struct coordinate {
 static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *symbol,
                             const emit_tile *tile, coordinate *c) {
     c->axes = axes_of(symbol);
+    c->place = &s->copy.place;
     if (!c->axes) return false;
     c->count = tl_copy_axes(s, c->axes, c->tile_axes);
     if (c->count != (tile->is_vector ? 1 : 2)) {
@@ -180,11 +182,30 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
     follow(r, symbol, places, 0);
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+/* What divides the distance from the tile's origin to the end, as far as is known before launch. */
+static int64_t multiple_of_rest(const coordinate *c, int axis, int tile_extent, emit_value extent) {
+    emit_value origin = c->origin[axis];
+    bool is_block = axis < c->place->count && c->place->items[axis].is_block;
+    int64_t step = is_block ? tile_extent : 1;
+    if (origin.low == origin.high) step = origin.low;
+    if (extent.low != extent.high || extent.low <= 0 || step < 0) return 1;
+    return common_divisor(extent.low, step);
+}
+
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,
-                     bool *complete) {
+                     bool *complete, int64_t *multiple) {
     int axis = c->tile_axes[which];
     emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL),
                origin = c->origin[axis];
+    *multiple = multiple_of_rest(c, axis, tile_extent, extent);
     *complete = extent.low == extent.high && origin.low == origin.high &&
                 origin.low + tile_extent <= extent.low;
     *left = emit_difference(t, extent, origin);
@@ -224,9 +245,13 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
     out->row_affine = r.row_affine;
     out->row_stride = r.row_stride.length ? r.row_stride : STR("0");
     out->pointer_type = str_from(type_of_pointer(out->type, s->copy.to == TL_GLOBAL));
-    set_rest(t, &c, 0, tile->rows, &out->rows_left, &out->rows_complete);
-    out->columns_complete = true;
-    if (c.count == 2) set_rest(t, &c, 1, tile->columns, &out->columns_left, &out->columns_complete);
+    int64_t rows_multiple;
+    set_rest(t, &c, 0, tile->rows, &out->rows_left, &out->rows_complete, &rows_multiple);
+    out->columns_complete = true, out->columns_multiple = 1;
+    if (c.count == 2) {
+        set_rest(t, &c, 1, tile->columns, &out->columns_left, &out->columns_complete,
+                 &out->columns_multiple);
+    }
     return true;
 }
 

@@ -211,6 +211,7 @@ typedef struct emit_address {
     str pointer_type;                     /* "const unsigned short *" */
     emit_value rows_left, columns_left;   /* from the tile's origin to the axis' end */
     bool rows_complete, columns_complete; /* known to be at least the tile's */
+    int64_t columns_multiple;             /* columns_left is known to be a multiple of this */
     const tl_symbol *symbol;
     const tl_statement *statement;
 } emit_address;

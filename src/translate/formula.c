@@ -4,7 +4,8 @@
 enum { FORMULA_STEPS_MAX = 256 };
 
 typedef struct formula {
-    emit *t;
+    arena *memory;
+    const ftl_plan *plan;
     LIST(ftl_formula_step) steps;
     bool failed;
 } formula;
@@ -14,7 +15,7 @@ static void push(formula *f, ftl_formula_step step) {
         f->failed = true;
         return;
     }
-    list_push(f->t->memory, &f->steps, step);
+    list_push(f->memory, &f->steps, step);
 }
 
 static void push_op(formula *f, ftl_formula_op op) {
@@ -29,16 +30,16 @@ static void push_integer(formula *f, int64_t integer) {
     push(f, (ftl_formula_step){.op = FTL_PUSH_INTEGER, .integer = integer});
 }
 
-static int size_index(const emit *t, str name) {
-    for (int i = 0; i < t->plan->size_count; i++) {
-        if (str_is(name, t->plan->sizes[i].name)) return i;
+static int size_index(const ftl_plan *plan, str name) {
+    for (int i = 0; i < plan->size_count; i++) {
+        if (str_is(name, plan->sizes[i].name)) return i;
     }
     return -1;
 }
 
-static int scalar_index(const emit *t, str name) {
-    for (int i = 0; i < t->plan->scalar_count; i++) {
-        if (str_is(name, t->plan->scalars[i].name)) return i;
+static int scalar_index(const ftl_plan *plan, str name) {
+    for (int i = 0; i < plan->scalar_count; i++) {
+        if (str_is(name, plan->scalars[i].name)) return i;
     }
     return -1;
 }
@@ -53,8 +54,8 @@ static void build_name(formula *f, const tl_expr *e) {
         else build(f, s->value, false, false);
         return;
     }
-    int size = s && s->kind == TL_SYMBOL_SIZE ? size_index(f->t, s->name) : -1;
-    int scalar = s && s->kind == TL_SYMBOL_SCALAR ? scalar_index(f->t, s->name) : -1;
+    int size = s && s->kind == TL_SYMBOL_SIZE ? size_index(f->plan, s->name) : -1;
+    int scalar = s && s->kind == TL_SYMBOL_SCALAR ? scalar_index(f->plan, s->name) : -1;
     if (size >= 0) push(f, (ftl_formula_step){.op = FTL_PUSH_SIZE, .index = size});
     else if (scalar >= 0) push(f, (ftl_formula_step){.op = FTL_PUSH_SCALAR, .index = scalar});
     else f->failed = true;
@@ -120,11 +121,15 @@ static void build(formula *f, const tl_expr *e, bool up, bool down) {
     }
 }
 
-bool emit_formula(emit *t, const tl_expr *e, ftl_formula *out) {
-    formula f = {.t = t};
+bool translate_formula(const tl_expr *e, const ftl_plan *plan, arena *memory, ftl_formula *out) {
+    formula f = {.memory = memory, .plan = plan};
     build(&f, e, false, false);
-    *out = (ftl_formula){.text = str_copy_z(t->memory, tl_expr_text(t->memory, e)),
+    *out = (ftl_formula){.text = str_copy_z(memory, tl_expr_text(memory, e)),
                          .steps = f.steps.items,
                          .step_count = f.steps.count};
     return !f.failed;
+}
+
+bool emit_formula(emit *t, const tl_expr *e, ftl_formula *out) {
+    return translate_formula(e, t->plan, t->memory, out);
 }

@@ -17,4 +17,10 @@
 bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *facts, arena *memory,
                       diag_list *diags, text_buffer *cuda, ftl_plan **plan);
 
+/* An expression as a postfix program over the sizes and scalars of 'plan', which stand there
+ * already. All of it lives in 'memory'. Returns false when the expression has anything else in it:
+ * 'out' is then good for its text only.
+ */
+bool translate_formula(const tl_expr *e, const ftl_plan *plan, arena *memory, ftl_formula *out);
+
 #endif

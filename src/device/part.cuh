@@ -1,0 +1,87 @@
+// Units of 16 bytes that the end of a tensor cuts: only the first `left` of their elements exist, none
+// where left <= 0. Loads give zeros for the others, stores leave them out.
+
+// COUNT elements, 8 of 16 bits or 4 of 32; zeros from `left` on.
+template <int COUNT>
+__device__ __forceinline__ void ftl_load_global_16_part(unsigned (&unit)[4], const void *source, int left) {
+#pragma unroll
+    for (int word = 0; word < 4; word++) {
+        const int last = (word + 1) * (COUNT / 4) - 1;
+        const char *place = (const char *)source + 4 * word;
+        unit[word] = 0;
+        if (last < left) unit[word] = ftl_load_global_4(place);
+        else if (COUNT == 8 && last == left) unit[word] = ftl_load_global_2(place);
+    }
+}
+
+// The first `left` of COUNT elements: 8 of 16 bits, or 4 of 32.
+template <int COUNT>
+__device__ __forceinline__ void ftl_store_global_16_part(void *target, const unsigned (&unit)[4], int left) {
+#pragma unroll
+    for (int word = 0; word < 4; word++) {
+        const int last = (word + 1) * (COUNT / 4) - 1;
+        char *place = (char *)target + 4 * word;
+        if (last < left) ftl_store_global_4(place, unit[word]);
+        else if (COUNT == 8 && last == left) ftl_store_global_2(place, unit[word]);
+    }
+}
+
+// Four elements; zeros from `left` on.
+__device__ __forceinline__ void ftl_load_global_16_f32_part(float (&unit)[4], const float *source, int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_f32(source + i) : 0;
+}
+
+// The first `left` of four elements.
+__device__ __forceinline__ void ftl_store_global_16_f32_part(float *target, const float (&unit)[4], int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_store_global_f32(target + i, unit[i]);
+    }
+}
+
+// Four elements; zeros from `left` on.
+__device__ __forceinline__ void ftl_load_global_16_i32_part(int (&unit)[4], const int *source, int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_i32(source + i) : 0;
+}
+
+// The first `left` of four elements.
+__device__ __forceinline__ void ftl_store_global_16_i32_part(int *target, const int (&unit)[4], int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_store_global_i32(target + i, unit[i]);
+    }
+}
+
+// Four elements, f32 in registers and f16 in memory; zeros from `left` on.
+__device__ __forceinline__ void ftl_load_global_8_f16_part(float (&unit)[4], const unsigned short *source,
+                                                           int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_f16(source + i) : 0;
+}
+
+// The first `left` of four elements, f32 in registers and f16 in memory.
+__device__ __forceinline__ void ftl_store_global_8_f16_part(unsigned short *target, const float (&unit)[4],
+                                                            int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_store_global_f16(target + i, unit[i]);
+    }
+}
+
+// Four elements, f32 in registers and bf16 in memory; zeros from `left` on.
+__device__ __forceinline__ void ftl_load_global_8_bf16_part(float (&unit)[4], const unsigned short *source,
+                                                            int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_bf16(source + i) : 0;
+}
+
+// The first `left` of four elements, f32 in registers and bf16 in memory.
+__device__ __forceinline__ void ftl_store_global_8_bf16_part(unsigned short *target, const float (&unit)[4],
+                                                             int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_store_global_bf16(target + i, unit[i]);
+    }
+}

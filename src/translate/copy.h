@@ -1,0 +1,123 @@
+/* What the files of Copy share: one file per way.
+ *
+ * Matrices move in lines (16 bytes a lane along the last axis) or, from and to fragments, in pairs
+ * of elements; vectors move by element. On the global side a tile may be cut by the end of the
+ * tensor, in the middle of 16 bytes or of a pair too: nothing outside is named, loads give zeros
+ * there, stores leave it alone.
+ */
+#ifndef FLASHTL_TRANSLATE_COPY_H
+#define FLASHTL_TRANSLATE_COPY_H
+
+#include "translate/emit.h"
+
+/* Why this Copy has no translation. */
+void copy_refuse(emit *t, const tl_statement *s, const char *why);
+/* The slot of a shared tile that a Copy into it fills: a variable of its own, or so many slots from
+ * the one held.
+ */
+str copy_slot(emit *t, const tl_statement *s, const emit_tile *tile);
+/* "a && b", where either may be empty. */
+str copy_both(emit *t, str a, str b);
+/* A stride as a factor. */
+str copy_factor(emit *t, str stride);
+/* Declares how far the end of the tensor is from the tile's origin, where that must be known. */
+void copy_declare_rest(emit *t, const emit_address *a);
+
+/* --- copy_lines.c: matrices in 16-byte units ------------------------------------------------- */
+
+/* Which units a thread moves, and where they are on each side. */
+typedef struct lines {
+    emit *t;
+    const tl_statement *s;
+    layout layout;
+    emit_shape shape;
+    bool is_full;               /* every place lies inside the tile */
+    int rows, columns, bytes;   /* of the tile, of an element */
+    access_copy access;         /* the shared side */
+    emit_address address;       /* the global side */
+    bool converts;              /* f32 lines in registers, a 16-bit tensor */
+    bool is_partial;            /* the end of the tensor may lie inside a unit */
+    const emit_tile *registers; /* or NULL: units pass through */
+} lines;
+
+/* 'shared' or 'registers' may be NULL. False when it was refused. */
+bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *shared,
+                const emit_tile *registers);
+/* This thread's row and column; its address in shared memory; its pointer into the tensor. */
+void lines_declare_own(lines *x);
+void lines_declare_shared(lines *x, const char *name, str slot);
+void lines_declare_pointer(lines *x, const char *name);
+
+/* Text of one unit, inside the loops. 'name' is what was declared above. */
+str lines_unit(lines *x);
+str lines_pointer(lines *x, const char *name);
+str lines_shared(lines *x, const char *name);
+/* Of wrappers that move a unit: "", "_f32", "_i32"; of those that move a part of one: "<8>", "". */
+const char *lines_suffix(const lines *x);
+const char *lines_elements(const lines *x);
+
+/* How a unit may be cut by the end of the tensor. */
+typedef enum lines_cut {
+    LINES_WHOLE,   /* it is not */
+    LINES_OR_NONE, /* whole or not at all: if (lines_guard) */
+    LINES_PART,    /* lines_declare_left: a number of elements, which may be negative */
+} lines_cut;
+
+typedef void lines_action(lines *x, lines_cut cut);
+void lines_loop(lines *x, lines_cut cut, lines_action *action);
+/* Twice where the tile may be cut: whole tiles skip the comparisons. */
+void lines_loop_to_ends(lines *x, lines_action *action);
+str lines_guard(lines *x);
+void lines_declare_left(lines *x);
+
+/* --- copy_pairs.c: fragments in pairs of elements -------------------------------------------- */
+
+/* Loops over m16, n8 and half. */
+void pairs_open(emit *t, const emit_tile *tile);
+void pairs_close(emit *t);
+/* Both elements of a fragment's pair as one 32-bit register of a 16-bit type. */
+str pairs_packed(emit *t, const emit_tile *tile, tl_type type);
+/* Writes such a register into the tile. */
+void pairs_unpack(emit *t, const emit_tile *to, tl_type type, str word);
+
+/* The global side. */
+typedef struct pairs {
+    emit *t;
+    const tl_statement *s;
+    const emit_tile *tile;
+    emit_address address;
+    str low, high, pointer; /* of the pair in hand */
+    str both_inside;        /* when the end may lie between the two: its second element exists */
+    bool is_guarded;        /* stands in an `if`; what is behind `else` is outside */
+} pairs;
+
+typedef void pairs_action(const pairs *x);
+/* Does 'action' for every pair whose first element lies before the ends of the tensor. */
+void pairs_move(emit *t, const tl_statement *s, const emit_tile *tile, pairs_action *action);
+
+/* --- the ways -------------------------------------------------------------------------------- */
+
+/* copy_load.c */
+void copy_global_to_shared(emit *t, const tl_statement *s, const emit_tile *to);
+void copy_global_to_lines(emit *t, const tl_statement *s, const emit_tile *to);
+void copy_global_to_fragments(emit *t, const tl_statement *s, const emit_tile *to);
+/* copy_store.c */
+void copy_shared_to_global(emit *t, const tl_statement *s, const emit_tile *from);
+void copy_lines_to_global(emit *t, const tl_statement *s, const emit_tile *from);
+void copy_fragments_to_global(emit *t, const tl_statement *s, const emit_tile *from);
+/* copy_shared.c */
+void copy_units_to_shared(lines *x); /* `units`, to `target` */
+void copy_lines_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                          const emit_tile *to);
+void copy_shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
+                          const emit_tile *to);
+void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                              const emit_tile *to);
+void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *from,
+                              const emit_tile *to);
+/* copy_vector.c */
+void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool loads);
+void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, const emit_tile *shared,
+                        bool loads);
+
+#endif

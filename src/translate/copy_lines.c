@@ -1,0 +1,265 @@
+/* Copies in 16-byte units along the last axis: which unit a thread moves, and where it is. */
+#include "translate/copy.h"
+
+#include <string.h>
+
+/* The distribution of a copy that has no register tile: that of a tile `as lines`. */
+static bool lines_layout(emit *t, const emit_tile *tile, layout *out) {
+    layout_request r = {.kind = LAYOUT_LINES,
+                        .rows = tile->rows,
+                        .columns = tile->columns,
+                        .warps_down = t->warps,
+                        .warps_across = 1,
+                        .element_bytes = tl_type_bytes(tile->type),
+                        .warp_rows = true};
+    if (layout_make(&r, out).status != LAYOUT_OK) return false;
+    if (layout_is_full(out)) return true;
+    r.warp_rows = false;
+    return layout_make(&r, out).status == LAYOUT_OK;
+}
+
+bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile) {
+    layout l;
+    if (tile->is_vector || tile->rows % t->warps || !lines_layout(t, tile, &l)) return false;
+    return layout_is_full(&l) && l.spread[0].step.row == tile->rows / t->warps;
+}
+
+static void set_lines_shape(lines *x) {
+    emit_shape *s = &x->shape;
+    *s = (emit_shape){.is_lines = true, .elements = 16 / x->bytes};
+    int chunks = x->columns / s->elements, along = chunks & -chunks;
+    s->across = chunks / (along > LAYOUT_LANES ? LAYOUT_LANES : along);
+    s->down = layout_elements(&x->layout) / s->elements / s->across;
+    s->column_step = s->across > 1 ? layout_step(&x->layout, s->elements).column : 0;
+    s->row_step = s->down > 1 ? layout_step(&x->layout, s->elements * s->across).row : 0;
+    x->is_full = layout_is_full(&x->layout);
+}
+
+/* What the text of lines_shared comes to, against the layout's own constants. */
+static void check_units(const lines *x) {
+    const emit_shape *s = &x->shape;
+    const access_threads *a = &x->access.threads;
+    int swizzle = a->swizzle_bytes;
+    for (int i = 0; i < s->down * s->across; i++) {
+        int line = i / s->across * s->row_step, byte = i % s->across * s->column_step * x->bytes;
+        int turn = swizzle > SHARED_UNIT_BYTES
+                       ? (byte & (swizzle - 1)) ^ (((line & 7) >> a->swizzle_shift) << 4)
+                       : 0;
+        int inside = swizzle > SHARED_UNIT_BYTES ? byte & (swizzle - 1) : 0;
+        access_step step = access_copy_step(&x->access, i);
+        assert(step.xor_bytes == turn);
+        assert(step.add_bytes == line * a->pitch_bytes + byte - inside);
+        (void)step;
+        (void)turn;
+        (void)inside;
+    }
+}
+
+/* The global side: where the units are, and how the end of the tensor may cut them. */
+static bool set_global(lines *x, const emit_tile *tile) {
+    emit *t = x->t;
+    emit_address *a = &x->address;
+    if (!emit_address_of(t, x->s, tile, a)) return false;
+    x->converts = a->type != tile->type;
+    bool narrow = tl_type_bytes(a->type) == 2 && a->type != TL_OPEN;
+    if (x->converts && !(x->registers && tile->type == TL_F32 && narrow)) {
+        copy_refuse(
+            t, x->s,
+            "only f32 lines in registers change their type on the way, to and from 16 bits");
+        return false;
+    }
+    x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;
+    return true;
+}
+
+bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *shared,
+                const emit_tile *registers) {
+    const emit_tile *tile = registers ? registers : shared;
+    *x = (lines){.t = t,
+                 .s = s,
+                 .rows = tile->rows,
+                 .columns = tile->columns,
+                 .bytes = tl_type_bytes(tile->type),
+                 .registers = registers};
+    if (registers) {
+        x->layout = registers->layout;
+    } else if (x->bytes < 2 || !lines_layout(t, tile, &x->layout)) {
+        copy_refuse(t, s, "its columns are no multiple of 16 bytes");
+        return false;
+    }
+    set_lines_shape(x);
+    if (shared) {
+        layout_fit fit = access_copy_make(&x->layout, &shared->store, 16, &x->access);
+        if (fit.status != LAYOUT_OK || x->access.bytes != 16 || shared->type != tile->type) {
+            copy_refuse(t, s, "its two sides do not share 16-byte units");
+            return false;
+        }
+        check_units(x);
+    }
+    bool has_global = s->copy.from == TL_GLOBAL || s->copy.to == TL_GLOBAL;
+    return !has_global || set_global(x, tile);
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+static str place_text(emit *t, const char *own, int step, const char *index) {
+    return step ? emit_format(t, "%s + %d * %s", own, step, index) : str_from(own);
+}
+
+void lines_declare_own(lines *x) {
+    emit_fresh_place(x->t, x->s);
+    emit_declare_place(x->t, &x->layout, STR("row"), STR("column"));
+}
+
+void lines_declare_shared(lines *x, const char *name, str slot) {
+    emit *t = x->t;
+    emit_text(t, "unsigned %s = %.*s;", name, STR_ARGS(slot));
+    emit_open(t, "{");
+    str own = emit_own_address(t, &x->access.threads);
+    emit_text(t, "%s += %.*s;", name, STR_ARGS(own));
+    emit_close(t);
+}
+
+void lines_declare_pointer(lines *x, const char *name) {
+    emit *t = x->t;
+    const emit_address *a = &x->address;
+    if (!a->row_affine) return;
+    str pointer = emit_pointer(t, a, STR("row"), STR("column"));
+    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(a->pointer_type), name, STR_ARGS(pointer));
+}
+
+/* Inside the loops: the pointer to this unit. */
+str lines_pointer(lines *x, const char *name) {
+    emit *t = x->t;
+    const emit_address *a = &x->address;
+    const emit_shape *s = &x->shape;
+    if (!a->row_affine) {
+        return emit_pointer(t, a, place_text(t, "row", s->row_step, "down"),
+                            place_text(t, "column", s->column_step, "across"));
+    }
+    str text = str_from(name);
+    if (s->down > 1)
+        text = emit_format(t, "%.*s + %d * down * %.*s", STR_ARGS(text), s->row_step,
+                           STR_ARGS(copy_factor(t, a->row_stride)));
+    if (s->across > 1) text = emit_format(t, "%.*s + %d * across", STR_ARGS(text), s->column_step);
+    return text;
+}
+
+str lines_shared(lines *x, const char *name) {
+    emit *t = x->t;
+    const emit_shape *s = &x->shape;
+    const access_threads *a = &x->access.threads;
+    int swizzle = a->swizzle_bytes, column_bytes = s->column_step * x->bytes;
+    str text = str_from(name), turn = {0};
+    if (swizzle > SHARED_UNIT_BYTES) {
+        if (s->down > 1 && s->row_step % 8) {
+            turn = a->swizzle_shift
+                       ? emit_format(t, "(%d * down & 7) >> %d << 4", s->row_step, a->swizzle_shift)
+                       : emit_format(t, "(%d * down & 7) << 4", s->row_step);
+        }
+        if (s->across > 1 && column_bytes % swizzle) {
+            str along = emit_format(t, "(%d * across & %d)", column_bytes, swizzle - 1);
+            turn = turn.length ? emit_format(t, "%.*s ^ %.*s", STR_ARGS(along), STR_ARGS(turn))
+                               : along;
+        }
+    }
+    if (turn.length) text = emit_format(t, "(%.*s ^ %.*s)", STR_ARGS(text), STR_ARGS(turn));
+    if (s->down > 1)
+        text = emit_format(t, "%.*s + %d * down", STR_ARGS(text), s->row_step * a->pitch_bytes);
+    if (s->across > 1) {
+        text = swizzle > SHARED_UNIT_BYTES && column_bytes % swizzle
+                   ? emit_format(t, "%.*s + (%d * across & ~%d)", STR_ARGS(text), column_bytes,
+                                 swizzle - 1)
+                   : emit_format(t, "%.*s + %d * across", STR_ARGS(text), column_bytes);
+    }
+    return text;
+}
+
+str lines_unit(lines *x) {
+    emit *t = x->t;
+    str name = x->registers ? x->registers->name : STR("units");
+    if (x->shape.across > 1) return emit_format(t, "%.*s[down][across]", STR_ARGS(name));
+    return emit_format(t, x->registers ? "%.*s[down][0]" : "%.*s[down]", STR_ARGS(name));
+}
+
+const char *lines_suffix(const lines *x) {
+    if (!x->registers || x->bytes != 4) return "";
+    return x->registers->type == TL_I32 ? "_i32" : "_f32";
+}
+
+const char *lines_elements(const lines *x) {
+    if (x->registers && x->bytes == 4) return "";
+    return x->shape.elements == 8 ? "<8>" : "<4>";
+}
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+static str unit_row(lines *x) {
+    return place_text(x->t, "row", x->shape.row_step, "down");
+}
+
+static str unit_column(lines *x) {
+    return place_text(x->t, "column", x->shape.column_step, "across");
+}
+
+/* The unit lies in the tile. */
+static str tile_guard(lines *x) {
+    if (x->is_full) return (str){0};
+    return emit_format(x->t, "%.*s < %d", STR_ARGS(unit_row(x)), x->rows);
+}
+
+static str row_guard(lines *x) {
+    if (x->address.rows_complete) return (str){0};
+    return emit_format(x->t, "%.*s < rows_left", STR_ARGS(unit_row(x)));
+}
+
+str lines_guard(lines *x) {
+    emit *t = x->t;
+    str rows = row_guard(x), columns = {0};
+    if (!x->address.columns_complete)
+        columns = emit_format(t, "%.*s < columns_left", STR_ARGS(unit_column(x)));
+    return copy_both(t, rows, columns);
+}
+
+void lines_declare_left(lines *x) {
+    emit *t = x->t;
+    str rows = row_guard(x), column = unit_column(x);
+    const char *format = x->shape.column_step ? "columns_left - (%.*s)" : "columns_left - %.*s";
+    str left = emit_format(t, format, STR_ARGS(column));
+    if (rows.length) left = emit_format(t, "%.*s ? %.*s : 0", STR_ARGS(rows), STR_ARGS(left));
+    emit_text(t, "const int left = %.*s;", STR_ARGS(left));
+}
+
+static str whole_condition(lines *x) {
+    emit *t = x->t;
+    str rows = {0}, columns = {0};
+    if (!x->address.rows_complete) rows = emit_format(t, "rows_left >= %d", x->rows);
+    if (!x->address.columns_complete) columns = emit_format(t, "columns_left >= %d", x->columns);
+    return copy_both(t, rows, columns);
+}
+
+void lines_loop(lines *x, lines_cut cut, lines_action *action) {
+    emit *t = x->t;
+    emit_loop(t, "down", x->shape.down);
+    if (x->shape.across > 1) emit_loop(t, "across", x->shape.across);
+    str guard = tile_guard(x);
+    if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));
+    action(x, cut);
+    if (guard.length) emit_close(t);
+    if (x->shape.across > 1) emit_close(t);
+    emit_close(t);
+}
+
+void lines_loop_to_ends(lines *x, lines_action *action) {
+    emit *t = x->t;
+    if (x->address.rows_complete && x->address.columns_complete) {
+        lines_loop(x, LINES_WHOLE, action);
+        return;
+    }
+    emit_open(t, "if (%.*s) {", STR_ARGS(whole_condition(x)));
+    lines_loop(x, LINES_WHOLE, action);
+    t->indent--;
+    emit_open(t, "} else {");
+    lines_loop(x, x->is_partial ? LINES_PART : LINES_OR_NONE, action);
+    emit_close(t);
+}

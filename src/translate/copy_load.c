@@ -1,0 +1,129 @@
+/* Copies from global memory: to shared memory, to lines, to fragments. */
+#include "translate/copy.h"
+
+static void async_unit(lines *x, lines_cut cut) {
+    emit *t = x->t;
+    str target = lines_shared(x, "target"), source = lines_pointer(x, "source");
+    str tensor = emit_clean(t, x->address.symbol->name);
+    if (cut == LINES_WHOLE) {
+        emit_text(t, "ftl_cp_async_16(%.*s, %.*s);", STR_ARGS(target), STR_ARGS(source));
+    } else if (cut == LINES_OR_NONE) {
+        emit_text(t, "const bool inside = %.*s;", STR_ARGS(lines_guard(x)));
+        emit_text(t, "ftl_cp_async_16_or_zero(%.*s, inside ? %.*s : args.%.*s, inside);",
+                  STR_ARGS(target), STR_ARGS(source), STR_ARGS(tensor));
+    } else {
+        lines_declare_left(x);
+        emit_text(t, "ftl_cp_async_16_part<%d>(%.*s, left > 0 ? %.*s : args.%.*s, left);",
+                  x->shape.elements, STR_ARGS(target), STR_ARGS(source), STR_ARGS(tensor));
+    }
+}
+
+static void one_line(emit *t, const char *condition, str action) {
+    emit_text(t, "%s", condition);
+    t->indent++;
+    emit_text(t, "%.*s", STR_ARGS(action));
+    t->indent--;
+}
+
+static void load_unit(lines *x, lines_cut cut) {
+    emit *t = x->t;
+    str unit = lines_unit(x), source = lines_pointer(x, "source");
+    str load = emit_format(t, "ftl_load_global_16%s", lines_suffix(x));
+    if (x->converts) load = emit_format(t, "ftl_load_global_8_%s", emit_type_word(x->address.type));
+    str whole =
+        emit_format(t, "%.*s(%.*s, %.*s);", STR_ARGS(load), STR_ARGS(unit), STR_ARGS(source));
+    if (cut == LINES_WHOLE) {
+        emit_text(t, "%.*s", STR_ARGS(whole));
+    } else if (cut == LINES_OR_NONE) {
+        str zero = emit_format(t, "%.*s[0] = %.*s[1] = %.*s[2] = %.*s[3] = 0;", STR_ARGS(unit),
+                               STR_ARGS(unit), STR_ARGS(unit), STR_ARGS(unit));
+        one_line(t, str_copy_z(t->memory, emit_format(t, "if (%.*s)", STR_ARGS(lines_guard(x)))),
+                 whole);
+        one_line(t, "else", zero);
+    } else {
+        str part = emit_format(t, "%.*s_part%s(%.*s, %.*s, left);", STR_ARGS(load),
+                               lines_elements(x), STR_ARGS(unit), STR_ARGS(source));
+        lines_declare_left(x);
+        one_line(t, str_copy_z(t->memory, emit_format(t, "if (left >= %d)", x->shape.elements)),
+                 whole);
+        one_line(t, "else", part);
+    }
+}
+
+void copy_global_to_shared(emit *t, const tl_statement *s, const emit_tile *to) {
+    lines x;
+    if (!lines_make(&x, t, s, to, NULL)) return;
+    emit_open(t, "{");
+    lines_declare_own(&x);
+    copy_declare_rest(t, &x.address);
+    lines_declare_shared(&x, "target", copy_slot(t, s, to));
+    lines_declare_pointer(&x, "source");
+    if (s->copy.is_async) {
+        lines_loop_to_ends(&x, async_unit);
+    } else {
+        if (x.shape.across > 1)
+            emit_text(t, "unsigned units[%d][%d][4];", x.shape.down, x.shape.across);
+        else emit_text(t, "unsigned units[%d][4];", x.shape.down);
+        lines_loop_to_ends(&x, load_unit);
+        copy_units_to_shared(&x);
+    }
+    emit_close(t);
+}
+
+void copy_global_to_lines(emit *t, const tl_statement *s, const emit_tile *to) {
+    lines x;
+    if (!lines_make(&x, t, s, NULL, to)) return;
+    emit_open(t, "{");
+    lines_declare_own(&x);
+    copy_declare_rest(t, &x.address);
+    lines_declare_pointer(&x, "source");
+    lines_loop_to_ends(&x, load_unit);
+    emit_close(t);
+}
+
+/* --- fragments ------------------------------------------------------------------------------- */
+
+static void load_whole_pair(const pairs *x) {
+    emit *t = x->t;
+    if (tl_type_bytes(x->address.type) == 2) {
+        pairs_unpack(t, x->tile, x->address.type,
+                     emit_format(t, "ftl_load_global_4(%.*s)", STR_ARGS(x->pointer)));
+    } else {
+        emit_text(t, "ftl_load_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(x->low),
+                  STR_ARGS(x->high), STR_ARGS(x->pointer));
+    }
+}
+
+static void load_first_of_pair(const pairs *x) {
+    emit *t = x->t;
+    if (tl_type_bytes(x->address.type) == 2) {
+        pairs_unpack(t, x->tile, x->address.type,
+                     emit_format(t, "ftl_load_global_2(%.*s)", STR_ARGS(x->pointer)));
+    } else {
+        emit_text(t, "%.*s = ftl_load_global_f32(%.*s);", STR_ARGS(x->low), STR_ARGS(x->pointer));
+        emit_text(t, "%.*s = 0.0f;", STR_ARGS(x->high));
+    }
+}
+
+static void load_pair(const pairs *x) {
+    emit *t = x->t;
+    if (x->both_inside.length) {
+        emit_open(t, "if (%.*s) {", STR_ARGS(x->both_inside));
+        load_whole_pair(x);
+        t->indent--;
+        emit_open(t, "} else {");
+        load_first_of_pair(x);
+        emit_close(t);
+    } else {
+        load_whole_pair(x);
+    }
+    if (!x->is_guarded) return;
+    t->indent--;
+    emit_open(t, "} else {");
+    if (x->tile->is_packed) emit_text(t, "%.*s[m16][n8][half] = 0;", STR_ARGS(x->tile->name));
+    else emit_text(t, "%.*s = %.*s = 0.0f;", STR_ARGS(x->low), STR_ARGS(x->high));
+}
+
+void copy_global_to_fragments(emit *t, const tl_statement *s, const emit_tile *to) {
+    pairs_move(t, s, to, load_pair);
+}

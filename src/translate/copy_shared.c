@@ -1,0 +1,163 @@
+/* Copies between registers and shared memory. */
+#include "translate/copy.h"
+
+static void put_unit(lines *x, lines_cut cut) {
+    (void)cut;
+    emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);", lines_suffix(x),
+              STR_ARGS(lines_shared(x, "target")), STR_ARGS(lines_unit(x)));
+}
+
+static void take_unit(lines *x, lines_cut cut) {
+    (void)cut;
+    emit_text(x->t, "ftl_load_shared_16%s(%.*s, %.*s);", lines_suffix(x), STR_ARGS(lines_unit(x)),
+              STR_ARGS(lines_shared(x, "source")));
+}
+
+void copy_units_to_shared(lines *x) {
+    lines_loop(x, LINES_WHOLE, put_unit);
+}
+
+void copy_lines_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                          const emit_tile *to) {
+    lines x;
+    if (!lines_make(&x, t, s, to, from)) return;
+    emit_open(t, "{");
+    lines_declare_own(&x);
+    lines_declare_shared(&x, "target", copy_slot(t, s, to));
+    lines_loop(&x, LINES_WHOLE, put_unit);
+    emit_close(t);
+}
+
+void copy_shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
+                          const emit_tile *to) {
+    lines x;
+    if (!lines_make(&x, t, s, from, to)) return;
+    emit_open(t, "{");
+    lines_declare_own(&x);
+    lines_declare_shared(&x, "source", from->name);
+    lines_loop(&x, LINES_WHOLE, take_unit);
+    emit_close(t);
+}
+
+/* Address of a pair in a shared tile. */
+static bool pair_address(emit *t, const tl_statement *s, const emit_tile *registers,
+                         const emit_tile *shared, str slot, str *address) {
+    int bytes = tl_type_bytes(shared->type), swizzle;
+    access_copy access;
+    layout_fit fit = access_copy_make(&registers->layout, &shared->store, 2 * bytes, &access);
+    if (fit.status != LAYOUT_OK || access.bytes != 2 * bytes) {
+        copy_refuse(t, s, "its elements do not lie in pairs on both sides");
+        return false;
+    }
+    swizzle = access.threads.swizzle_bytes;
+    emit_fresh_thread(t);
+    emit_text(t, "unsigned place = %.*s;", STR_ARGS(slot));
+    emit_open(t, "{");
+    str own = emit_own_address(t, &access.threads);
+    emit_text(t, "place += %.*s;", STR_ARGS(own));
+    emit_close(t);
+    int step = 8 * bytes;
+    str text = STR("place");
+    if (swizzle > SHARED_UNIT_BYTES) {
+        text = emit_format(t, "(place ^ (%d * n8 & %d)) + (%d * n8 & ~%d)", step, swizzle - 1, step,
+                           swizzle - 1);
+    } else {
+        text = emit_format(t, "place + %d * n8", step);
+    }
+    *address = emit_format(t, "%.*s + %d * m16 + %d * half", STR_ARGS(text),
+                           16 * access.threads.pitch_bytes, 8 * access.threads.pitch_bytes);
+    return true;
+}
+
+void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                              const emit_tile *to) {
+    str address;
+    emit_open(t, "{");
+    if (pair_address(t, s, from, to, copy_slot(t, s, to), &address)) {
+        pairs_open(t, from);
+        if (tl_type_bytes(to->type) == 2) {
+            emit_text(t, "ftl_store_shared_4(%.*s, %.*s);", STR_ARGS(address),
+                      STR_ARGS(pairs_packed(t, from, to->type)));
+        } else {
+            emit_text(t, "ftl_store_shared_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(address),
+                      STR_ARGS(emit_element(t, from, &from->shape, 0)),
+                      STR_ARGS(emit_element(t, from, &from->shape, 1)));
+        }
+        pairs_close(t);
+    }
+    emit_close(t);
+}
+
+/* The loads of 16 contracted columns a step; of 8 where 'is_tail', the last ones of an odd number.
+ */
+static void ldmatrix_step(emit *t, const emit_tile *to, const access_operand *o, bool is_tail) {
+    int swizzle = o->threads.swizzle_bytes;
+    str name = to->name, k = is_tail ? emit_format(t, "%d", o->k8 - 1) : STR("2 * k16");
+    if (is_tail) emit_open(t, "{");
+    else emit_loop(t, "k16", o->k8 / 2);
+    emit_loop(t, "m16", to->shape.down);
+    str at = swizzle > SHARED_UNIT_BYTES
+                 ? emit_format(t, "(source ^ (%.*s * 16 & %d)) + (%.*s * 16 & ~%d)", STR_ARGS(k),
+                               swizzle - 1, STR_ARGS(k), swizzle - 1)
+                 : emit_format(t, "source + %.*s * 16", STR_ARGS(k));
+    at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * o->threads.pitch_bytes);
+    str first = emit_format(t, "%.*s[m16][%.*s]", STR_ARGS(name), STR_ARGS(k));
+    if (is_tail) {
+        emit_text(t, "ftl_ldmatrix_x2(%.*s[0], %.*s[1], %.*s);", STR_ARGS(first), STR_ARGS(first),
+                  STR_ARGS(at));
+    } else {
+        str second = emit_format(t, "%.*s[m16][2 * k16 + 1]", STR_ARGS(name));
+        emit_text(t, "ftl_ldmatrix_x4(%.*s[0], %.*s[1], %.*s[0],", STR_ARGS(first), STR_ARGS(first),
+                  STR_ARGS(second));
+        emit_text(t, "                %.*s[1], %.*s);", STR_ARGS(second), STR_ARGS(at));
+    }
+    emit_close(t);
+    emit_close(t);
+}
+
+static bool ldmatrix_to_fragments(emit *t, const emit_tile *from, const emit_tile *to) {
+    access_operand_request request = {.warps_down = to->layout.spread[1].count,
+                                      .warps_across = to->layout.spread[0].count};
+    access_operand o;
+    bool shares = request.warps_across == 1 || layout_warp_copies(&to->layout) > 1;
+    if (!shares || !to->is_packed || from->type != to->type || from->store.by_columns ||
+        access_operand_make(&request, &from->store, &o).status != LAYOUT_OK ||
+        !gpu_has(t->gpu, GPU_FEATURE_ldmatrix)) {
+        return false;
+    }
+    emit_open(t, "{");
+    emit_fresh_thread(t);
+    emit_text(t, "unsigned source = %.*s;", STR_ARGS(from->name));
+    emit_open(t, "{");
+    str own = emit_own_address(t, &o.threads);
+    emit_text(t, "source += %.*s;", STR_ARGS(own));
+    emit_close(t);
+    if (o.k8 >= 2) ldmatrix_step(t, to, &o, false);
+    if (o.k8 % 2) ldmatrix_step(t, to, &o, true);
+    emit_close(t);
+    return true;
+}
+
+void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *from,
+                              const emit_tile *to) {
+    if (ldmatrix_to_fragments(t, from, to)) return;
+    if (str_is(s->copy.atom, "ldmatrix")) {
+        copy_refuse(t, s, "ldmatrix fills 16-bit fragments from rows of a shared tile");
+        return;
+    }
+    str address;
+    emit_open(t, "{");
+    if (pair_address(t, s, to, from, from->name, &address)) {
+        pairs_open(t, to);
+        if (tl_type_bytes(from->type) == 2) {
+            pairs_unpack(t, to, from->type,
+                         emit_format(t, "ftl_load_shared_4(%.*s)", STR_ARGS(address)));
+        } else {
+            emit_text(t, "ftl_load_shared_f32x2(%.*s, %.*s, %.*s);",
+                      STR_ARGS(emit_element(t, to, &to->shape, 0)),
+                      STR_ARGS(emit_element(t, to, &to->shape, 1)), STR_ARGS(address));
+        }
+        pairs_close(t);
+    }
+    emit_close(t);
+}

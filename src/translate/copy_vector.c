@@ -1,0 +1,120 @@
+/* Copies of vectors, element by element. */
+#include "translate/copy.h"
+
+static int open_vector(emit *t, const emit_tile *v) {
+    const emit_shape *s = &v->shape;
+    bool rows = s->part == PART_ROWS;
+    emit_loop(t, rows ? (s->is_lines ? "down" : "m16") : (s->is_lines ? "across" : "n8"),
+              rows ? s->down : s->across);
+    if (rows && s->is_lines) return 1;
+    emit_loop(t, rows ? "half" : "element", !rows && s->is_lines ? s->elements : 2);
+    return 2;
+}
+
+static str vector_place(emit *t, const emit_tile *v) {
+    const emit_shape *s = &v->shape;
+    if (s->part == PART_COLUMNS) {
+        return s->is_lines ? emit_format(t, "%.*s + %d * across + element", STR_ARGS(v->own_column),
+                                         s->column_step)
+                           : emit_format(t, "%.*s + 8 * n8 + element", STR_ARGS(v->own_column));
+    }
+    if (!s->is_lines) return emit_format(t, "%.*s + 16 * m16 + 8 * half", STR_ARGS(v->own_row));
+    if (s->down == 1 || !s->row_step) return v->own_row;
+    return emit_format(t, "%.*s + %d * down", STR_ARGS(v->own_row), s->row_step);
+}
+
+static str vector_element(emit *t, const emit_tile *v) {
+    return emit_element(t, v, &v->shape, 0);
+}
+
+/* One of the lanes and warps that hold copies: the one whose bits that do not matter are 0. */
+static str single_holder(emit *t, const emit_tile *v) {
+    int masks[LAYOUT_LANE_BITS], count = layout_lane_copies(&v->layout, masks), bits = 0;
+    for (int i = 0; i < count; i++) bits |= masks[i];
+    str guard = bits ? emit_format(t, "(lane & %d) == 0", bits) : (str){0};
+    int divisor = 1;
+    for (int i = 0; i < 2; i++) {
+        const layout_repeat *spread = &v->layout.spread[i];
+        if (spread->count > 1 && spread->step.row == 0 && spread->step.column == 0) {
+            guard =
+                copy_both(t, guard, emit_format(t, "warp / %d %% %d == 0", divisor, spread->count));
+        }
+        divisor *= spread->count;
+    }
+    return guard;
+}
+
+static str vector_pointer(emit *t, const emit_tile *v, const emit_address *a) {
+    str place = vector_place(t, v);
+    if (!a->row_affine) return emit_pointer(t, a, place, (str){0});
+    return emit_format(t, "vector + (%.*s) * %.*s", STR_ARGS(place),
+                       STR_ARGS(copy_factor(t, a->row_stride)));
+}
+
+static void load_element(emit *t, const emit_tile *v, tl_type type, str pointer, str guard) {
+    str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(pointer));
+    const char *zero = v->type == TL_I32 ? "0" : "0.0f";
+    if (guard.length)
+        load = emit_format(t, "%.*s ? %.*s : %s", STR_ARGS(guard), STR_ARGS(load), zero);
+    emit_text(t, "%.*s = %.*s;", STR_ARGS(vector_element(t, v)), STR_ARGS(load));
+}
+
+static void store_element(emit *t, const tl_statement *s, const emit_tile *v, tl_type type,
+                          str pointer, str guard) {
+    str element = vector_element(t, v);
+    guard = copy_both(t, single_holder(t, v), guard);
+    if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));
+    if (s->copy.target_kind == TL_ACCUMULATE) {
+        if (type != TL_F32) copy_refuse(t, s, "adding into global memory needs f32 there");
+        emit_text(t, "ftl_add_global_f32(%.*s, %.*s);", STR_ARGS(pointer), STR_ARGS(element));
+    } else {
+        emit_text(t, "ftl_store_global_%s(%.*s, %.*s);", emit_type_word(type), STR_ARGS(pointer),
+                  STR_ARGS(element));
+    }
+    if (guard.length) emit_close(t);
+}
+
+void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool loads) {
+    emit_address a;
+    if (!emit_address_of(t, s, v, &a)) return;
+    emit_open(t, "{");
+    emit_fresh_place(t, s);
+    emit_declare_own(t, v);
+    copy_declare_rest(t, &a);
+    if (a.row_affine)
+        emit_text(t, "%.*svector = %.*s;", STR_ARGS(a.pointer_type), STR_ARGS(a.base));
+    int opened = open_vector(t, v);
+    str guard = {0}, pointer = vector_pointer(t, v, &a);
+    if (!a.rows_complete) guard = emit_format(t, "%.*s < rows_left", STR_ARGS(vector_place(t, v)));
+    if (loads) load_element(t, v, a.type, pointer, guard);
+    else store_element(t, s, v, a.type, pointer, guard);
+    for (int i = 0; i < opened; i++) emit_close(t);
+    emit_close(t);
+}
+
+void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, const emit_tile *shared,
+                        bool loads) {
+    if (tl_type_bytes(shared->type) != 4 || shared->type != v->type) {
+        copy_refuse(t, s, "vectors in shared memory are f32 or i32");
+        return;
+    }
+    const char *type = emit_type_word(shared->type);
+    emit_open(t, "{");
+    emit_fresh_place(t, s);
+    emit_declare_own(t, v);
+    str guard = loads ? (str){0} : single_holder(t, v);
+    int opened = open_vector(t, v);
+    str slot = loads ? shared->name : copy_slot(t, s, shared);
+    str address =
+        emit_format(t, "%.*s + 4 * (unsigned)(%.*s)", STR_ARGS(slot), STR_ARGS(vector_place(t, v)));
+    if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));
+    if (loads)
+        emit_text(t, "%.*s = ftl_load_shared_%s(%.*s);", STR_ARGS(vector_element(t, v)), type,
+                  STR_ARGS(address));
+    else
+        emit_text(t, "ftl_store_shared_%s(%.*s, %.*s);", type, STR_ARGS(address),
+                  STR_ARGS(vector_element(t, v)));
+    if (guard.length) emit_close(t);
+    for (int i = 0; i < opened; i++) emit_close(t);
+    emit_close(t);
+}
