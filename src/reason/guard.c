@@ -247,10 +247,11 @@ static void write_guard(reason *r, const guard_form *g) {
     append_quote(&tail, tl_quote(r->memory, "Compute RowSum %.*s and get %s // inside the lane",
                                  STR_ARGS(g->s), part));
     append_copy(r, &tail, g->cast);
-    append_quote(&tail, under(r,
-                              str_copy_z(r->memory, str_format(r->memory, "any(not (%s < %d))",
-                                                               part, GUARD_LIMIT)),
-                              "rarely: the maximum must move", slow));
+    str grown = str_format(r->memory, "any(not (%s < %d))", part, GUARD_LIMIT);
+    slow = under(r, str_copy_z(r->memory, grown), "rarely: the maximum must move", slow);
+    /* The first block has its own maximum: none of its terms is above 1. */
+    str later = str_format(r->memory, "%s > %s", j, from);
+    append_quote(&tail, under(r, str_copy_z(r->memory, later), "not above its own maximum", slow));
     append_quote(
         &tail, tl_quote(r->memory,
                         "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",

@@ -27,8 +27,8 @@ bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused m
 bool reason_tile(reason *r);   /* sizes; bounds of loops; masks only where they matter */
 bool reason_place(reason *r);  /* spaces, types, layouts, instructions */
 bool reason_guard(reason *r);  /* a maximum that moves only when it must */
-bool reason_guard(reason *r);  /* a maximum that moves only when it must */
 bool reason_stage(reason *r);  /* rings, prefetches, Waits and Releases */
+bool reason_peel(reason *r);   /* a first iteration that differs stands before its loop */
 bool reason_finish(reason *r); /* the way out of registers; the order of tiles */
 
 /* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
@@ -40,6 +40,9 @@ reason_decision *reason_decide(reason *r, const char *subject, const char *forma
     __attribute__((format(printf, 3, 4)));
 void reason_lose(reason *r, reason_decision *d, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Does the loop surely run: is its bound `max(1, ...)`, `max(first + 1, ...)` or a number? */
+bool reason_is_never_empty(reason *r, const tl_statement *loop);
 
 /* The integer a `let` gives to a decision or size; false when there is none. */
 bool reason_let_integer(reason *r, const char *name, int64_t *value);

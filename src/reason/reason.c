@@ -11,13 +11,14 @@ static const reason_pass_entry pass_names[] = {
     {"place", "spaces, types, layouts and instructions; casts between products"},
     {"guard", "a maximum that moves only when it must"},
     {"stage", "rings and prefetches; a Wait before the first use, a Release after the last"},
+    {"peel", "a first iteration that differs stands before its loop"},
     {"finish", "the way of results to memory; the order of tiles"},
     {NULL, NULL},
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,  reason_online, reason_fold,  reason_tile,
-    reason_place, reason_guard,  reason_stage, reason_finish,
+    reason_bind,  reason_online, reason_fold, reason_tile,   reason_place,
+    reason_guard, reason_stage,  reason_peel, reason_finish,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -29,6 +30,7 @@ static const reason_pass_entry pin_names[] = {
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
     {"copies_ahead",
      "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
+    {"peel", "1: a loop's first iteration stands before it where it differs; 0: never"},
     {"resident", "blocks that shall fit one multiprocessor"},
     {NULL, NULL},
 };

@@ -116,7 +116,7 @@ static int64_t stages_of(reason *r, str name) {
 }
 
 /* Is the bound `max(1, ...)`, or `max(first + 1, ...)`, or a positive number? */
-static bool is_never_empty(reason *r, const tl_statement *loop) {
+bool reason_is_never_empty(reason *r, const tl_statement *loop) {
     const tl_expr *to = loop->loop.to;
     int64_t from, count;
     if (reason_known(r, loop->loop.from, &from) && reason_known(r, to, &count)) return count > from;
@@ -453,7 +453,7 @@ static bool stage_one(reason *r, tl_statement *loop) {
     l.from = edit_factor_text(r->memory, loop->loop.from);
     l.to = edit_factor_text(r->memory, loop->loop.to);
     l.variable = edit_z(r->memory, loop->loop.name);
-    l.is_never_empty = is_never_empty(r, loop);
+    l.is_never_empty = reason_is_never_empty(r, loop);
     for (tl_statement *s = loop->loop.body.first; s; s = s->next)
         if (is_fill(s) && !add_channel(r, &l, s)) return false;
     if (l.count == 0) return true;

@@ -1,0 +1,110 @@
+/* Pass peel: the first iteration stands before its loop.
+ *
+ * Where a loop has an `if` that only its first iteration takes, every iteration pays for the
+ * branch, and the compiler orders the statements around it worse. When the loop surely runs at
+ * least once, its first iteration is written out before it and the branch is gone from both. The
+ * price is text.
+ */
+#include "reason/pass.h"
+
+typedef struct replacement {
+    str name;
+    const tl_expr *value;
+} replacement;
+
+static void replace_name(void *context, tl_expr *e) {
+    const replacement *r = context;
+    if (e->kind == TL_NAME && str_equal(e->text, r->name)) *e = *r->value;
+    bool is_sum = e->kind == TL_BINARY && e->operator== TL_PLUS;
+    if (!is_sum) return;
+    /* 0 + 1 is written 1; the parts are visited after their whole, so look ahead. */
+    bool left_is_it = e->left->kind == TL_NAME && str_equal(e->left->text, r->name);
+    const tl_expr *left = left_is_it ? r->value : e->left;
+    if (left->kind != TL_INTEGER || e->right->kind != TL_INTEGER) return;
+    int64_t sum;
+    if (__builtin_add_overflow(left->integer, e->right->integer, &sum)) return;
+    *e = (tl_expr){.kind = TL_INTEGER, .integer = sum};
+}
+
+static void replace_in(tl_block *block, const replacement *r) {
+    for (tl_statement *s = block->first; s; s = s->next) {
+        tl_each_expr(s, replace_name, (void *)(uintptr_t)r);
+        if (tl_statement_body(s)) replace_in(tl_statement_body(s), r);
+    }
+}
+
+typedef enum first_test { NO_TEST, FIRST_ONLY, LATER_ONLY } first_test;
+
+/* Of the loop `for j = A:B`: is s `if j == A`, or `if j > A`? */
+static first_test test_of(const tl_statement *s, const tl_statement *loop) {
+    if (s->kind != TL_IF) return NO_TEST;
+    const tl_expr *c = s->branch.condition;
+    bool is_about_first = c->kind == TL_BINARY && c->left->kind == TL_NAME &&
+                          str_equal(c->left->text, loop->loop.name) &&
+                          tl_expr_equal(c->right, loop->loop.from);
+    if (!is_about_first) return NO_TEST;
+    return c->operator== TL_EQUAL ? FIRST_ONLY : c->operator== TL_GREATER ? LATER_ONLY : NO_TEST;
+}
+
+static bool has_test(tl_statement *loop) {
+    for (const tl_statement *s = loop->loop.body.first; s; s = s->next)
+        if (test_of(s, loop) != NO_TEST) return true;
+    return false;
+}
+
+/* Copies a statement, or, when its test holds, what stands inside it. */
+static void append_copies(reason *r, tl_block *to, const tl_statement *s, bool is_inside) {
+    const tl_statement *from = is_inside ? s->branch.body.first : s;
+    for (; from; from = is_inside ? from->next : NULL)
+        tl_block_append(to, NULL, tl_statement_copy(r->memory, from));
+}
+
+static void peel(reason *r, tl_statement *loop) {
+    tl_block first = {0}, later = {0};
+    for (tl_statement *s = loop->loop.body.first; s; s = s->next) {
+        first_test test = test_of(s, loop);
+        if (test != LATER_ONLY) append_copies(r, &first, s, test == FIRST_ONLY);
+        if (test != FIRST_ONLY) append_copies(r, &later, s, test == LATER_ONLY);
+    }
+    const replacement by_first = {loop->loop.name, loop->loop.from};
+    replace_in(&first, &by_first);
+    edit_before(r->kernel, loop, first);
+    loop->loop.body = (tl_block){0};
+    edit_append(&loop->loop.body, loop, later);
+    tl_expr *second =
+        tl_quote_expr(r->memory, "%s + 1", edit_factor_text(r->memory, loop->loop.from));
+    replacement nothing = {STR(""), loop->loop.from};
+    replace_name(&nothing, second);
+    loop->loop.from = second;
+    if (loop->comment.length == 0) loop->comment = STR("the first one stands above");
+}
+
+bool reason_peel(reason *r) {
+    int64_t wanted = -1;
+    reason_let_integer(r, "peel", &wanted);
+    edit_remove_let(r->kernel, STR("peel"));
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_FOR || s->loop.is_grid_walk || !has_test(s)) continue;
+        const char *j = edit_z(r->memory, s->loop.name);
+        if (!reason_is_never_empty(r, s)) {
+            reason_decide(r, "first iteration",
+                          "the loop over %s may run not at all: its first "
+                          "iteration stays inside",
+                          j);
+        } else if (wanted == 0) {
+            reason_decide(r, "first iteration", "stays in the loop over %s, as pinned", j);
+        } else if (wanted < 0 && !gpu_has(r->target, GPU_FEATURE_cp_async)) {
+            reason_decide(r, "first iteration",
+                          "stays in the loop over %s: its copies pass through "
+                          "registers, and the text would double",
+                          j);
+        } else {
+            peel(r, s);
+            reason_decide(r, "first iteration",
+                          "stands before the loop over %s, which is rid of its "
+                          "branch",
+                          j);
+        }
+    }
+    return true;
+}
