@@ -284,12 +284,18 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
 /* --- grid and conditions -----------------------------------------------------------------------
  */
 
-/* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. */
+/* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. A kernel
+ * without outputs of the program writes to its workspace.
+ */
 static bool is_empty(const resolution *r) {
+    bool has_output = false, has_workspace = false;
     for (int32_t t = 0; t < r->plan->tensor_count; t++) {
-        if (r->plan->tensors[t].role == FTL_OUTPUT && has_elements(r->tensors[t])) return false;
+        ftl_tensor_role role = r->plan->tensors[t].role;
+        has_output |= role == FTL_OUTPUT;
+        if (role == FTL_OUTPUT && has_elements(r->tensors[t])) return false;
+        has_workspace |= role == FTL_WORKSPACE && has_elements(r->tensors[t]);
     }
-    return true;
+    return has_output || !has_workspace;
 }
 
 static bool count_blocks(resolution *r, int64_t *blocks) {

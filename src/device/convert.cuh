@@ -48,29 +48,9 @@ __device__ __forceinline__ float ftl_round_bf16(float value) {
     return ftl_low_bf16(ftl_pack_bf16(value, 0.0f));
 }
 
-// Four elements: f32 in registers, f16 in memory.
-__device__ __forceinline__ void ftl_load_global_8_f16(float (&unit)[4], const void *source) {
-    unsigned low, high;
-    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "l"(source) : "memory");
-    unit[0] = ftl_low_f16(low);
-    unit[1] = ftl_high_f16(low);
-    unit[2] = ftl_low_f16(high);
-    unit[3] = ftl_high_f16(high);
-}
-
 __device__ __forceinline__ void ftl_store_global_8_f16(void *target, const float (&unit)[4]) {
     const unsigned low = ftl_pack_f16(unit[0], unit[1]), high = ftl_pack_f16(unit[2], unit[3]);
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(target), "r"(low), "r"(high) : "memory");
-}
-
-// Four elements: f32 in registers, bf16 in memory.
-__device__ __forceinline__ void ftl_load_global_8_bf16(float (&unit)[4], const void *source) {
-    unsigned low, high;
-    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "l"(source) : "memory");
-    unit[0] = ftl_low_bf16(low);
-    unit[1] = ftl_high_bf16(low);
-    unit[2] = ftl_low_bf16(high);
-    unit[3] = ftl_high_bf16(high);
 }
 
 __device__ __forceinline__ void ftl_store_global_8_bf16(void *target, const float (&unit)[4]) {

@@ -54,13 +54,6 @@ __device__ __forceinline__ void ftl_store_global_16_i32_part(int *target, const 
     }
 }
 
-// Four elements, f32 in registers and f16 in memory; zeros from `left` on.
-__device__ __forceinline__ void ftl_load_global_8_f16_part(float (&unit)[4], const unsigned short *source,
-                                                           int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_f16(source + i) : 0;
-}
-
 // The first `left` of four elements, f32 in registers and f16 in memory.
 __device__ __forceinline__ void ftl_store_global_8_f16_part(unsigned short *target, const float (&unit)[4],
                                                             int left) {
@@ -68,13 +61,6 @@ __device__ __forceinline__ void ftl_store_global_8_f16_part(unsigned short *targ
     for (int i = 0; i < 4; i++) {
         if (i < left) ftl_store_global_f16(target + i, unit[i]);
     }
-}
-
-// Four elements, f32 in registers and bf16 in memory; zeros from `left` on.
-__device__ __forceinline__ void ftl_load_global_8_bf16_part(float (&unit)[4], const unsigned short *source,
-                                                            int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_bf16(source + i) : 0;
 }
 
 // The first `left` of four elements, f32 in registers and bf16 in memory.

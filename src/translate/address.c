@@ -206,8 +206,7 @@ static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, e
     emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL),
                origin = c->origin[axis];
     *multiple = multiple_of_rest(c, axis, tile_extent, extent);
-    *complete = extent.low == extent.high && origin.low == origin.high &&
-                origin.low + tile_extent <= extent.low;
+    *complete = origin.low >= 0 && origin.high <= extent.low - tile_extent;
     *left = emit_difference(t, extent, origin);
     if (!emit_is_wide(*left)) return;
     left->text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), 0LL)",

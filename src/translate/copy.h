@@ -35,7 +35,7 @@ typedef struct lines {
     int rows, columns, bytes;   /* of the tile, of an element */
     access_copy access;         /* the shared side */
     emit_address address;       /* the global side */
-    bool converts;              /* f32 lines in registers, a 16-bit tensor */
+    bool converts;              /* f32 lines in registers, to a 16-bit tensor */
     bool is_partial;            /* the end of the tensor may lie inside a unit */
     const emit_tile *registers; /* or NULL: units pass through */
 } lines;

@@ -62,10 +62,10 @@ static bool set_global(lines *x, const emit_tile *tile) {
     if (!emit_address_of(t, x->s, tile, a)) return false;
     x->converts = a->type != tile->type;
     bool narrow = tl_type_bytes(a->type) == 2 && a->type != TL_OPEN;
-    if (x->converts && !(x->registers && tile->type == TL_F32 && narrow)) {
-        copy_refuse(
-            t, x->s,
-            "only f32 lines in registers change their type on the way, to and from 16 bits");
+    bool rounds = x->registers && tile->type == TL_F32 && narrow && x->s->copy.to == TL_GLOBAL;
+    if (x->converts && !rounds) {
+        copy_refuse(t, x->s,
+                    "only f32 lines in registers change their type, on the way out to 16 bits");
         return false;
     }
     x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;

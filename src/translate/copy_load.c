@@ -29,7 +29,6 @@ static void load_unit(lines *x, lines_cut cut) {
     emit *t = x->t;
     str unit = lines_unit(x), source = lines_pointer(x, "source");
     str load = emit_format(t, "ftl_load_global_16%s", lines_suffix(x));
-    if (x->converts) load = emit_format(t, "ftl_load_global_8_%s", emit_type_word(x->address.type));
     str whole =
         emit_format(t, "%.*s(%.*s, %.*s);", STR_ARGS(load), STR_ARGS(unit), STR_ARGS(source));
     if (cut == LINES_WHOLE) {

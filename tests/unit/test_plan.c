@@ -79,6 +79,24 @@ static void empty_work_is_no_launch(void **state) {
     assert_int_equal(launch.grid, 32);
 }
 
+/* The first kernel of a split: all that it writes is read by the next one. */
+static void a_kernel_may_write_workspace_alone(void **state) {
+    (void)state;
+    ftl_plan_tensor tensors[4];
+    memcpy(tensors, sample_tensors, sizeof tensors);
+    tensors[3].role = FTL_WORKSPACE;
+    ftl_plan plan = sample_plan;
+    plan.tensors = tensors;
+    sample_call call = sample_arguments(2, 8, 4, 100, 200);
+    assert_true(resolve(&plan, &call));
+    assert_int_equal(launch.grid, 32);
+    tensors[1].role = FTL_WORKSPACE; /* of what an earlier kernel left nothing matters here */
+    tensors[3].role = FTL_OUTPUT;
+    call = sample_arguments(2, 8, 4, 0, 200);
+    assert_true(resolve(&plan, &call));
+    assert_int_equal(launch.grid, 0);
+}
+
 static void names_what_is_wrong(void **state) {
     (void)state;
     sample_call good = sample_arguments(2, 8, 4, 100, 200), call = good;
@@ -101,6 +119,10 @@ static void names_what_is_wrong(void **state) {
     call = good;
     call.tensors[0].strides[2] = 65;
     refuses(&call, "stride 65 of axis q of 'Q' must be a multiple of 8 elements (16 bytes)");
+    call = good;
+    call.tensors[0].extents[1] = call.tensors[3].extents[1] = 8;
+    call.tensors[0].strides[0] = 4;
+    refuses(&call, "stride 4 of axis b of 'Q' must be a multiple of 8 elements (16 bytes)");
     call = good;
     call.tensors[3].strides[0] = 0;
     refuses(&call, "axis b of 'O' has stride 0: its elements would share one place");
@@ -310,6 +332,7 @@ int main(void) {
         cmocka_unit_test(lays_out_the_parameters),
         cmocka_unit_test(takes_any_order_of_axes_in_memory),
         cmocka_unit_test(empty_work_is_no_launch),
+        cmocka_unit_test(a_kernel_may_write_workspace_alone),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(names_wrong_scalars_and_conditions),
         cmocka_unit_test(sees_every_overflow),

@@ -219,6 +219,43 @@ static void other_programs(void **state) {
     }
 }
 
+static const char mover[] =
+    "kernel mover for a100\nlet BM = 64, BN = 64\nInput X f16 (row in row_len, column in %s)\n"
+    "Output Y f16 (row in row_len, column in %s)\n"
+    "grid row_block in row_len/BM, column_block in %s/BN\n"
+    "Allocate X in shared f16 (BM, BN) swizzled 128\nrole move with 4 warps\n"
+    "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from global to shared by "
+    "cp_async async\n    Wait X_shared\n"
+    "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from shared to global and "
+    "get Y\n    Release X_shared\nend\n";
+
+/* Whole tiles move in whole units; where a row may end inside one, what is left is counted; where it
+ * ends between two, or where the tile does, nothing of that is in the text.
+ */
+static void ends_of_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *columns;
+        int parts, zeros, cuts;
+    } rows[] = {{"column_len", 2, 0, 2}, {"68", 2, 0, 2}, {"72", 0, 2, 2}, {"128", 0, 2, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[2048];
+        const char *columns = rows[i].columns;
+        snprintf(text, sizeof text, mover, columns, columns, columns);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("mover"), str_from(text), "a100");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        assert_int_equal(count(&x.cuda, "_16_part<8>("), rows[i].parts);
+        assert_int_equal(count(&x.cuda, "ftl_cp_async_16_or_zero("), rows[i].zeros);
+        assert_int_equal(count(&x.cuda, "columns_left >= 64"), rows[i].cuts);
+        assert_int_equal(count(&x.cuda, "ftl_cp_async_16("), 2);
+        done(&x, &none);
+    }
+}
+
 /* What has no translation is one message that names it. */
 static void refusals(void **state) {
     (void)state;
@@ -245,6 +282,7 @@ int main(void) {
         cmocka_unit_test(wrappers),       cmocka_unit_test(synchronisation),
         cmocka_unit_test(fusion),         cmocka_unit_test(plan_of_attention),
         cmocka_unit_test(other_programs), cmocka_unit_test(refusals),
+        cmocka_unit_test(ends_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
