@@ -11,6 +11,7 @@ typedef struct place {
     emit_value value;    /* at the row and column asked for */
     int64_t row, column; /* what it gains from one row or column to the next */
     bool is_affine;      /* in rows */
+    int64_t multiple;    /* what divides it in every row, at column 0; 0: it is 0 there */
 } place;
 
 typedef struct route {
@@ -41,6 +42,39 @@ static str product_text(emit *t, emit_value v, str stride) {
                        STR_ARGS(stride));
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+/* What divides an index expression, as far as is known before launch; 0: it is 0. 'places' are what
+ * the index names of a view stand for.
+ */
+static int64_t multiple_of(const tl_expr *e, const emit_index *indices, const place *places,
+                           int count, int depth) {
+    int64_t value;
+    if (depth > TL_NESTING_MAX) return 1;
+    if (tl_known_integer(e, &value)) return value == INT64_MIN ? 1 : value < 0 ? -value : value;
+    if (e->kind == TL_NEGATE) return multiple_of(e->left, indices, places, count, depth + 1);
+    if (e->kind == TL_NAME) {
+        for (int i = 0; i < count; i++) {
+            if (emit_uses_index(e, indices[i].name)) return places[i].multiple;
+        }
+        const tl_symbol *s = e->symbol;
+        bool is_let = s && s->kind == TL_SYMBOL_CONSTANT && s->value;
+        return is_let ? multiple_of(s->value, NULL, NULL, 0, depth + 1) : 1;
+    }
+    bool sums = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
+    if (!sums && !(e->kind == TL_BINARY && e->operator== TL_TIMES)) return 1;
+    int64_t left = multiple_of(e->left, indices, places, count, depth + 1);
+    int64_t right = multiple_of(e->right, indices, places, count, depth + 1), product;
+    if (sums) return common_divisor(left, right);
+    return __builtin_mul_overflow(left, right, &product) ? 1 : product;
+}
+
 static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
     emit *t = r->t;
     str name = emit_clean(t, s->name);
@@ -61,6 +95,7 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
         str stride = contiguous ? STR("1")
                                 : emit_format(t, "args.%.*s_stride_%s", STR_ARGS(name),
                                               tensor->axes[i].name);
+        if (contiguous) r->out->origin_multiple = p->multiple;
         if (p->value.low != 0 || p->value.high != 0) {
             r->offset =
                 join(t, r->offset,
@@ -93,6 +128,7 @@ static void follow_view(route *r, const tl_symbol *s, const place *places, int d
     for (int i = 0; i < e->item_count; i++) {
         items[i].value = emit_integer(t, e->items[i], &scope);
         items[i].is_affine = true;
+        items[i].multiple = multiple_of(e->items[i], indices, places, count, 0);
         for (int k = 0; k < count; k++) {
             int64_t factor;
             if (!places[k].row && !places[k].column && places[k].is_affine) continue;
@@ -137,17 +173,22 @@ static emit_value spot_value(emit *t, const tl_place *at, int axis, int tile_ext
     return at->items[axis].is_block ? emit_product(t, v, emit_constant(t, tile_extent)) : v;
 }
 
+static int64_t spot_multiple(const tl_place *at, int axis, int tile_extent) {
+    if (axis >= at->count || at->items[axis].is_all) return 0;
+    int64_t multiple = multiple_of(at->items[axis].at, NULL, NULL, 0, 0);
+    return at->items[axis].is_block ? multiple * tile_extent : multiple;
+}
+
 typedef struct coordinate {
     const tl_axes *axes;
-    const tl_place *place;
     int tile_axes[TL_AXES_MAX], count; /* which axes the tile has */
     emit_value origin[TL_AXES_MAX];    /* of every axis of the tensor or view */
+    int64_t multiple[TL_AXES_MAX];     /* what divides it */
 } coordinate;
 
 static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *symbol,
                             const emit_tile *tile, coordinate *c) {
     c->axes = axes_of(symbol);
-    c->place = &s->copy.place;
     if (!c->axes) return false;
     c->count = tl_copy_axes(s, c->axes, c->tile_axes);
     if (c->count != (tile->is_vector ? 1 : 2)) {
@@ -160,6 +201,7 @@ static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *sym
         if (i == c->tile_axes[0]) extent = tile->rows;
         if (c->count == 2 && i == c->tile_axes[1]) extent = tile->columns;
         c->origin[i] = spot_value(t, &s->copy.place, i, extent);
+        c->multiple[i] = spot_multiple(&s->copy.place, i, extent);
     }
     return true;
 }
@@ -178,26 +220,9 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
                          (emit_value){.text = more, .precedence = 12, .low = 0, .high = INT16_MAX});
         }
         places[i].row = is_row, places[i].column = is_column;
+        places[i].multiple = is_row ? 1 : c->multiple[i];
     }
     follow(r, symbol, places, 0);
-}
-
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
-/* What divides the distance from the tile's origin to the end, as far as is known before launch. */
-static int64_t multiple_of_rest(const coordinate *c, int axis, int tile_extent, emit_value extent) {
-    emit_value origin = c->origin[axis];
-    bool is_block = axis < c->place->count && c->place->items[axis].is_block;
-    int64_t step = is_block ? tile_extent : 1;
-    if (origin.low == origin.high) step = origin.low;
-    if (extent.low != extent.high || extent.low <= 0 || step < 0) return 1;
-    return common_divisor(extent.low, step);
 }
 
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,
@@ -205,7 +230,8 @@ static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, e
     int axis = c->tile_axes[which];
     emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL),
                origin = c->origin[axis];
-    *multiple = multiple_of_rest(c, axis, tile_extent, extent);
+    bool is_known = extent.low == extent.high && extent.low > 0;
+    *multiple = is_known ? common_divisor(extent.low, c->multiple[axis]) : 1;
     *complete = origin.low >= 0 && origin.high <= extent.low - tile_extent;
     *left = emit_difference(t, extent, origin);
     if (!emit_is_wide(*left)) return;

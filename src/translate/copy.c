@@ -33,6 +33,15 @@ str copy_factor(emit *t, str stride) {
     return simple ? stride : emit_format(t, "(%.*s)", STR_ARGS(stride));
 }
 
+bool copy_is_aligned(emit *t, const tl_statement *s, const emit_address *a, int elements) {
+    if (a->origin_multiple % elements == 0) return true;
+    emit_unsupported(t, s->range, STR("this Copy"),
+                     "its rows begin at multiples of %lld elements; moving %d at once needs "
+                     "multiples of that",
+                     (long long)a->origin_multiple, elements);
+    return false;
+}
+
 void copy_declare_rest(emit *t, const emit_address *a) {
     if (!a->rows_complete) emit_text(t, "const int rows_left = %.*s;", STR_ARGS(a->rows_left.text));
     if (!a->columns_complete)

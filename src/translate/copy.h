@@ -20,6 +20,10 @@ str copy_slot(emit *t, const tl_statement *s, const emit_tile *tile);
 str copy_both(emit *t, str a, str b);
 /* A stride as a factor. */
 str copy_factor(emit *t, str stride);
+/* Can so many elements of a row be moved at once? Refuses the Copy where its view or coordinate
+ * begins between such units.
+ */
+bool copy_is_aligned(emit *t, const tl_statement *s, const emit_address *a, int elements);
 /* Declares how far the end of the tensor is from the tile's origin, where that must be known. */
 void copy_declare_rest(emit *t, const emit_address *a);
 

@@ -68,6 +68,7 @@ static bool set_global(lines *x, const emit_tile *tile) {
                     "only f32 lines in registers change their type, on the way out to 16 bits");
         return false;
     }
+    if (!copy_is_aligned(t, x->s, a, x->shape.elements)) return false;
     x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;
     return true;
 }

@@ -73,7 +73,7 @@ static void loop_over_pairs(pairs *x, bool cut_columns, pairs_action *action) {
 void pairs_move(emit *t, const tl_statement *s, const emit_tile *tile, pairs_action *action) {
     pairs x = {.t = t, .s = s, .tile = tile};
     emit_address *a = &x.address;
-    if (!emit_address_of(t, s, tile, a)) return;
+    if (!emit_address_of(t, s, tile, a) || !copy_is_aligned(t, s, a, 2)) return;
     x.low = emit_element(t, tile, &tile->shape, 0);
     x.high = emit_element(t, tile, &tile->shape, 1);
     x.pointer = pair_pointer(t, tile, a);

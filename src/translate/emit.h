@@ -212,6 +212,7 @@ typedef struct emit_address {
     emit_value rows_left, columns_left;   /* from the tile's origin to the axis' end */
     bool rows_complete, columns_complete; /* known to be at least the tile's */
     int64_t columns_multiple;             /* columns_left is known to be a multiple of this */
+    int64_t origin_multiple; /* elements from a multiple of 16 bytes to column 0; 0: none */
     const tl_symbol *symbol;
     const tl_statement *statement;
 } emit_address;

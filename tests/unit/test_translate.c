@@ -276,6 +276,33 @@ static void refusals(void **state) {
     done(&x, &none);
 }
 
+/* A view that begins inside 16 bytes is not moved by the 16; one that begins between them is. */
+static void views_begin_at_units(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel shifted for a100\nlet BM = 64, BN = 64\nInput X f16 (row in row_len, column in "
+        "column_len)\nOutput Y f16 (row in row_len, e in BN)\nlet half = %s\n"
+        "let V (row in row_len, e in BN) = X[row, half + e]\ngrid row_block in row_len/BM\n"
+        "Allocate V in shared f16 (BM, BN) swizzled 128\nrole move with 4 warps\n"
+        "    Copy V (BM, BN) in coordinate [L = row_block] from global to shared by cp_async "
+        "async\n    Wait V_shared\n"
+        "    Copy V (BM, BN) in coordinate [L = row_block] from shared to global and get Y\n"
+        "    Release V_shared\nend\n";
+    static const char *const halves[] = {"24", "20", "8*row_len", "row_len"};
+    for (int i = 0; i < 4; i++) {
+        char program[2048];
+        snprintf(program, sizeof program, text, halves[i]);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("shifted"), str_from(program), "a100");
+        assert_int_equal(x.ok, i % 2 == 0);
+        assert_int_equal(x.diags.error_count, i % 2);
+        if (!x.ok) assert_non_null(strstr(x.diags.first->message.data, "its rows begin at"));
+        done(&x, &none);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_texts),   cmocka_unit_test(same_text_twice),
@@ -283,6 +310,7 @@ int main(void) {
         cmocka_unit_test(fusion),         cmocka_unit_test(plan_of_attention),
         cmocka_unit_test(other_programs), cmocka_unit_test(refusals),
         cmocka_unit_test(ends_of_rows),
+        cmocka_unit_test(views_begin_at_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
