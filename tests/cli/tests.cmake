@@ -13,6 +13,7 @@ add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/lay
 # What the README's first command shows; 3: there is no CUDA compiler, not even clang.
 add_test(NAME demo COMMAND flashtl demo)
 set_tests_properties(demo PROPERTIES LABELS "cli;slow" TIMEOUT 300 SKIP_RETURN_CODE 3 RUN_SERIAL ON)
-add_test(NAME matrix_sample COMMAND ${CMAKE_SOURCE_DIR}/tools/matrix.sh $<TARGET_FILE:flashtl> --sample
-         --only attention)
+add_test(NAME matrix_sample
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/matrix.py --binary $<TARGET_FILE:flashtl>
+                 --sample 13 --shapes 1x1,113x203,5x0 --jobs 2)
 set_tests_properties(matrix_sample PROPERTIES LABELS "cli;slow" TIMEOUT 600)
