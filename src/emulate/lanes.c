@@ -343,14 +343,34 @@ NUMBER_INLINE uint64_t to_u64(double x) {
 
 typedef float lanes_eight __attribute__((vector_size(32)));
 typedef int32_t lanes_eight_words __attribute__((vector_size(32)));
-typedef float lanes_four __attribute__((vector_size(16)));
-typedef int32_t lanes_four_words __attribute__((vector_size(16)));
-typedef double lanes_four_doubles __attribute__((vector_size(32)));
-typedef int64_t lanes_four_longs __attribute__((vector_size(32)));
+typedef int16_t lanes_sixteen __attribute__((vector_size(32)));
 
-static inline bool lanes_any(lanes_eight_words x) {
-    int32_t any = 0;
-    for (int i = 0; i < 8; i++) any |= x[i];
+/* b += element j of each half of a. */
+#define LANES_SPREAD_ADD(b, a, j)                                                                  \
+    for (int i = 0; i < 16; i++) (b)[i] = (int16_t)((b)[i] + (a)[(i & 8) + (j)])
+
+#define LANES_NARROW(to, low, high)                                                                \
+    for (int i = 0; i < 16; i++) (to)[i] = (int16_t)(i < 8 ? (low)[i] : (high)[i - 8])
+#define LANES_WIDEN(low, high, from)                                                               \
+    for (int i = 0; i < 8; i++) (low)[i] = (from)[i], (high)[i] = (from)[i + 8]
+#define LANES_PAIR(to, low, high)                                                                  \
+    for (int i = 0; i < 16; i++) (to)[i] = i < 8 ? (low)[i] : (high)[i - 8]
+#define LANES_CUT(to, x, y, halves)                                                                \
+    for (int i = 0; i < 8; i++) (to)[i] = cut_sum((double)(x)[i] + (double)(y)[i], halves)
+
+/* A sum of whole units to a float: towards zero; or, where one more rounding comes, so that the
+ * last bit says whether anything was cut.
+ */
+NUMBER_INLINE float cut_sum(double x, bool sticky) {
+    uint64_t bits = number_f64_bits(x), below = bits & 0x1fffffffu;
+    bits -= below;
+    if (sticky && below) bits |= 0x20000000u;
+    return (float)number_f64(bits);
+}
+
+static inline bool lanes_any(lanes_sixteen x) {
+    int any = 0;
+    for (int i = 0; i < 16; i++) any |= x[i];
     return any;
 }
 
@@ -358,7 +378,7 @@ static inline bool lanes_any(lanes_eight_words x) {
 #define LANES_NAME(id) plain_##id
 #define LANES_MAXIMUM(a, b)                                                                        \
     do {                                                                                           \
-        lanes_eight_words other = (b), less = (a) < other;                                         \
+        lanes_sixteen other = (b), less = (a) < other;                                             \
         (a) = ((a) & ~less) | (other & less);                                                      \
     } while (0)
 #define LANES_TRUNCATE(x) __builtin_convertvector((x), lanes_eight_words)
@@ -399,11 +419,42 @@ AVX2 static void transpose_avx2(float (*to)[8], const float (*from)[8]) {
     }
 }
 
+AVX2 NUMBER_INLINE __m128 cut_four(__m128i x, __m128i y, bool sticky) {
+    const __m256d mask = _mm256_castsi256_pd(_mm256_set1_epi64x(0x1fffffff));
+    __m256d exact = _mm256_add_pd(_mm256_cvtepi32_pd(x), _mm256_cvtepi32_pd(y));
+    __m256d below = _mm256_and_pd(exact, mask), cut = _mm256_andnot_pd(mask, exact);
+    if (sticky) {
+        __m256i none = _mm256_cmpeq_epi64(_mm256_castpd_si256(below), _mm256_setzero_si256());
+        __m256i bit = _mm256_andnot_si256(none, _mm256_set1_epi64x(0x20000000));
+        cut = _mm256_or_pd(cut, _mm256_castsi256_pd(bit));
+    }
+    return _mm256_cvtpd_ps(cut);
+}
+
+AVX2 NUMBER_INLINE __m256 cut_eight(__m256i x, __m256i y, bool sticky) {
+    __m128 low = cut_four(_mm256_castsi256_si128(x), _mm256_castsi256_si128(y), sticky);
+    __m128 high = cut_four(_mm256_extracti128_si256(x, 1), _mm256_extracti128_si256(y, 1), sticky);
+    return _mm256_set_m128(high, low);
+}
+
 #define LANES_TARGET AVX2
 #define LANES_NAME(id) avx2_##id
-#define LANES_MAXIMUM(a, b) (a) = (lanes_eight_words)_mm256_max_epi32((__m256i)(a), (__m256i)(b))
+#define LANES_MAXIMUM(a, b) (a) = (lanes_sixteen)_mm256_max_epi16((__m256i)(a), (__m256i)(b))
 #define LANES_TRUNCATE(x) (lanes_eight_words)_mm256_cvttps_epi32((__m256)(x))
 #define LANES_ANY(x) !_mm256_testz_si256((__m256i)(x), (__m256i)(x))
+#define LANES_SPREAD_ADD(b, a, j)                                                                  \
+    (b) += (lanes_sixteen)_mm256_shuffle_epi8((__m256i)(a),                                        \
+                                              _mm256_set1_epi16((short)(0x100 + 0x202 * (j))))
+#define LANES_NARROW(to, low, high)                                                                \
+    (to) = (lanes_sixteen)_mm256_permute4x64_epi64(                                                \
+        _mm256_packs_epi32((__m256i)(low), (__m256i)(high)), 0xd8)
+#define LANES_WIDEN(low, high, from)                                                               \
+    (low) = (lanes_eight_words)_mm256_cvtepi16_epi32(_mm256_castsi256_si128((__m256i)(from)));     \
+    (high) = (lanes_eight_words)_mm256_cvtepi16_epi32(_mm256_extracti128_si256((__m256i)(from), 1))
+#define LANES_PAIR(to, low, high)                                                                  \
+    (to) = (lanes_sixteen)_mm256_set_m128i(_mm_loadu_si128((const __m128i *)(const void *)(high)), \
+                                           _mm_loadu_si128((const __m128i *)(const void *)(low)))
+#define LANES_CUT(to, x, y, halves) (to) = (lanes_eight)cut_eight((__m256i)(x), (__m256i)(y), halves)
 #define LANES_EIGHT_F16(to, from)                                                                  \
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from))));
 #define LANES_TRANSPOSE transpose_avx2(to, from);

@@ -34,31 +34,31 @@ enum {
      */
     LANES_ZERO = -10000,
     LANES_ONLY_ZEROS = -5000,
-    LANES_NOT_FINITE = 30000
+    LANES_NOT_FINITE = 12000
 };
 
 /* A product of 16 rows and 8 columns, added by the rule in sums.h. */
 typedef struct lanes_product {
     float sum[16][8];
     float a[16 * LANES_K_MAX]; /* [row * k_count + k] */
-    int32_t a_exponents[16 * LANES_K_MAX];
+    int16_t a_exponents[16 * LANES_K_MAX + 8]; /* read by eights */
     float b[LANES_K_MAX][8]; /* [k][column] */
-    int32_t b_exponents[LANES_K_MAX][8];
+    int16_t b_exponents[LANES_K_MAX][16]; /* twice the eight columns */
     int k_count, group, fraction_bits, result_bits;
     int sum_least; /* exponent of the smallest normal number of the sums' type */
     bool halves;   /* sums are f16 */
 } lanes_product;
 
 /* Of f32 bits; 'least' is that of the smallest normal number in the type they came from. */
-static inline int32_t lanes_exponent(uint32_t bits, int32_t least) {
-    int32_t field = (int32_t)(bits >> 23 & 255u), exponent = field - 127;
+static inline int lanes_exponent(uint32_t bits, int least) {
+    int field = (int)(bits >> 23 & 255u), exponent = field - 127;
     if (!(bits & 0x7fffffffu)) return LANES_ZERO;
     return field == 255 ? LANES_NOT_FINITE : exponent > least ? exponent : least;
 }
 
 typedef struct lanes_set {
     lanes_function *const *functions; /* by index into lanes_entries */
-    void (*exponents)(int32_t *to, const float *from, int count, int32_t least);
+    void (*exponents)(int16_t *to, const float *from, int count, int least);
     /* Adds all rows that it can, and returns the others as bits: sums_row does those. */
     uint32_t (*multiply)(lanes_product *p);
     /* 32 words, 8 rows of 4, of two f16 or bf16 each: to rows of 8 floats, 'stride' apart. */

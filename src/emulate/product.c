@@ -195,8 +195,7 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     for (int n = 0; n < 2 * pieces; n++)
         expand(m, a_number, a[n], p.a + n % 2 * 8 * k_count + n / 2 * words, k_count);
     for (int n = 0; n < pieces; n++) expand_columns(m, b_number, b[n], p.b + n * words);
-    m->set->exponents(p.a_exponents, p.a, 16 * k_count, sums_least_exponent(a_number));
-    m->set->exponents(p.b_exponents[0], p.b[0], 8 * k_count, sums_least_exponent(b_number));
+    sums_prepare(&p, m->set, a_number, b_number);
     gather_sums(i, c, p.sum);
     for (uint32_t left = m->set->multiply(&p); left; left &= left - 1u)
         sums_row(&p, machine_first_lane(left));

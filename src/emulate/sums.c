@@ -21,6 +21,14 @@ int sums_least_exponent(ptx_number number) {
     }
 }
 
+void sums_prepare(lanes_product *p, const lanes_set *set, ptx_number a, ptx_number b) {
+    set->exponents(p->a_exponents, p->a, 16 * p->k_count, sums_least_exponent(a));
+    for (int k = 0; k < p->k_count; k++) {
+        set->exponents(p->b_exponents[k], p->b[k], 8, sums_least_exponent(b));
+        memcpy(p->b_exponents[k] + 8, p->b_exponents[k], 8 * sizeof(int16_t));
+    }
+}
+
 /* What infinities and NaNs make of a group; 0 when there are none. */
 static float special_sum(const lanes_product *p, const float *a, int column, int first,
                          float sum) {
@@ -38,7 +46,7 @@ static float special_sum(const lanes_product *p, const float *a, int column, int
 
 static float add_group(const lanes_product *p, int row, int column, int first, float sum) {
     const float *a = p->a + row * p->k_count;
-    const int32_t *exponents = p->a_exponents + row * p->k_count;
+    const int16_t *exponents = p->a_exponents + row * p->k_count;
     float special = special_sum(p, a, column, first, sum);
     if (special != 0.0f) return number_canonical(special);
     int top = lanes_exponent(number_f32_bits(sum), p->sum_least);

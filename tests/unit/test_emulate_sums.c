@@ -19,12 +19,6 @@ static void prepare(lanes_product *p, int processor, ptx_number number, int k_co
     p->sum_least = -126;
 }
 
-static void find_exponents(lanes_product *p, const lanes_set *set, ptx_number number) {
-    int least = sums_least_exponent(number);
-    set->exponents(p->a_exponents, p->a, 16 * p->k_count, least);
-    set->exponents(p->b_exponents[0], p->b[0], 8 * p->k_count, least);
-}
-
 /* 1 + 'count' times x * y, from place 'first' on, as the first element of a product. */
 static float one_and(int processor, int k_count, int first, int count, float x, float y) {
     lanes_product p;
@@ -34,7 +28,7 @@ static float one_and(int processor, int k_count, int first, int count, float x, 
         p.a[k] = x;
         p.b[k][0] = y;
     }
-    find_exponents(&p, lanes_choose(false), PTX_F16);
+    sums_prepare(&p, lanes_choose(false), PTX_F16, PTX_F16);
     uint32_t left = lanes_choose(false)->multiply(&p);
     assert_int_equal(left, 0);
     return p.sum[0][0];
@@ -92,7 +86,7 @@ static void same_both_ways(const lanes_set *set, ptx_number number, number_forma
         for (int i = 0; i < 128; i++)
             fast.sum[i / 8][i % 8] =
                 draw_number(&state, halves ? NUMBER_F16 : NUMBER_F32, spread, round % 2);
-        find_exponents(&fast, set, number);
+        sums_prepare(&fast, set, number, number);
         plain = fast;
         for (int row = 0; row < 16; row++) sums_row(&plain, row);
         uint32_t left = set->multiply(&fast);
