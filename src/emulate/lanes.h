@@ -58,6 +58,7 @@ static inline int lanes_exponent(uint32_t bits, int least) {
 
 typedef struct lanes_set {
     lanes_function *const *functions; /* by index into lanes_entries */
+    /* Of a multiple of 16 numbers. */
     void (*exponents)(int16_t *to, const float *from, int count, int least);
     /* Adds all rows that it can, and returns the others as bits: sums_row does those. */
     uint32_t (*multiply)(lanes_product *p);

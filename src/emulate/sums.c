@@ -23,9 +23,11 @@ int sums_least_exponent(ptx_number number) {
 
 void sums_prepare(lanes_product *p, const lanes_set *set, ptx_number a, ptx_number b) {
     set->exponents(p->a_exponents, p->a, 16 * p->k_count, sums_least_exponent(a));
+    int16_t once[LANES_K_MAX][8];
+    set->exponents(once[0], p->b[0], 8 * p->k_count, sums_least_exponent(b));
     for (int k = 0; k < p->k_count; k++) {
-        set->exponents(p->b_exponents[k], p->b[k], 8, sums_least_exponent(b));
-        memcpy(p->b_exponents[k] + 8, p->b_exponents[k], 8 * sizeof(int16_t));
+        memcpy(p->b_exponents[k], once[k], sizeof once[k]);
+        memcpy(p->b_exponents[k] + 8, once[k], sizeof once[k]);
     }
 }
 
