@@ -78,7 +78,7 @@ static void land_lane(machine *m, machine_warp *w, machine_copy *copy, int l, ui
                                       STR_ARGS(machine_who(m, w, copy->pc, l)), copy->bytes);
         return;
     }
-    if (bytes) from = memory_global(m, w, l, copy->from[l], bytes, false, copy->pc);
+    if (bytes) from = global_bytes(m, w, l, copy->from[l], bytes, GLOBAL_READ, copy->pc);
     if (bytes && !from) return; /* the poison stays */
     if (bytes) memcpy(to, from, bytes);
     memset(to + bytes, 0, copy->bytes - bytes);
@@ -162,4 +162,24 @@ bool copy_step(machine *m) {
         barrier_count_arrival(m, w, a.pc, a.mbarrier, machine_first_lane(rest), 1, &a.seen);
     m->progress++;
     return true;
+}
+
+void copy_finish(machine *m) {
+    for (int v = 0; v < m->warp_count; v++) {
+        machine_warp *w = &m->warps[v];
+        for (int c = w->copy_first; c < w->copy_count; c++) {
+            machine_copy *copy = &w->copies[c];
+            for (uint32_t rest = copy->pending; rest; rest &= rest - 1u) {
+                int l = machine_first_lane(rest);
+                emulate_finding *f = machine_find(m, w, EMULATE_COPY_UNWAITED, copy->pc, -1, l);
+                if (f) {
+                    str name = machine_shared_name(m, copy->to[l]);
+                    f->detail = str_format(m->memory, "%.*s, to %.*s",
+                                           STR_ARGS(machine_who(m, w, copy->pc, l)),
+                                           STR_ARGS(name));
+                }
+                land_lane(m, w, copy, l, copy->stamp | (uint32_t)l);
+            }
+        }
+    }
 }

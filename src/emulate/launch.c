@@ -84,6 +84,8 @@ static void make_buffers(machine *m, const emulate_launch *launch) {
         *to = (machine_buffer){.name = b->name, .data = b->data, .bytes = b->bytes,
                                .readable = b->readable, .writable = b->writable, .once = b->once};
         to->element_bytes = b->element_bytes ? b->element_bytes : 1;
+        if (b->writable)
+            to->pages = arena_array(m->memory, uint32_t, b->bytes / MACHINE_PAGE_BYTES + 1u);
         if (!b->output && !b->once && !b->whole) continue;
         size_t elements = (b->bytes + to->element_bytes - 1u) / to->element_bytes;
         to->written = arena_array(m->memory, uint8_t, elements + 1u);
@@ -93,6 +95,7 @@ static void make_buffers(machine *m, const emulate_launch *launch) {
     *own = (machine_buffer){.name = STR("module variables"), .bytes = bytes, .readable = true,
                             .writable = true, .element_bytes = 1};
     own->data = arena_array(m->memory, uint8_t, bytes + 1u);
+    own->pages = arena_array(m->memory, uint32_t, bytes / MACHINE_PAGE_BYTES + 1u);
     if (bytes) memcpy(own->data, m->module->global_image, bytes);
 }
 
@@ -131,6 +134,7 @@ static void make_memory(machine *m, const emulate_launch *launch) {
     size_t reads = (size_t)m->cell_count * (size_t)m->warp_count;
     m->read_stamp = arena_array(m->memory, uint32_t, reads);
     m->read_pc = arena_array(m->memory, int32_t, reads);
+    m->split_of = arena_array(m->memory, uint32_t, m->cell_count);
     m->local = arena_array(m->memory, uint8_t,
                            (size_t)f->local_bytes * (size_t)m->warp_count * LANES + 1u);
     m->mbarriers = arena_array(m->memory, machine_mbarrier, MACHINE_MBARRIERS_MAX + 1);
@@ -211,7 +215,8 @@ static void start_block(machine *m, uint64_t number) {
     m->block[0] = (uint32_t)(number % grid[0]);
     m->block[1] = (uint32_t)(number / grid[0] % grid[1]);
     m->block[2] = (uint32_t)(number / grid[0] / grid[1]);
-    m->mbarrier_count = m->arrival_count = 0;
+    m->mbarrier_count = m->arrival_count = m->split_count = 0;
+    global_start_block(m);
     m->stopped = m->block_found = false;
     for (int n = 0; n < MACHINE_BARRIERS; n++) m->barriers[n] = (machine_barrier){.all = true};
     for (int v = 0; v < m->warp_count; v++) start_warp(m, &m->warps[v]);

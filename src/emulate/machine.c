@@ -518,6 +518,7 @@ void machine_run_block(machine *m) {
             }
             left |= w->state != WARP_DONE;
         }
+        if (!left && !m->stopped) copy_finish(m);
         if (!left || m->stopped) return;
         if (m->progress != progress) idle_rounds = 0;
         progress = m->progress;

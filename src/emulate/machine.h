@@ -123,8 +123,20 @@ typedef struct machine_buffer {
     uint8_t *written; /* per element, counted up to 255; NULL when not an output */
     bool once;
     uint32_t element_bytes;
-    /* Accesses within the block: for races on what is written. */
+    uint32_t *pages; /* 1 + the place in machine.pages, for the running block; NULL: read only */
 } machine_buffer;
+
+/* Who wrote or read one byte. */
+typedef struct machine_byte {
+    uint32_t stamp;
+    int32_t pc;
+} machine_byte;
+
+/* The bytes of a writable buffer that a block has touched, 64 at a time. */
+enum { MACHINE_PAGE_BYTES = 64 };
+typedef struct machine_page {
+    machine_byte writes[MACHINE_PAGE_BYTES], reads[MACHINE_PAGE_BYTES];
+} machine_page;
 
 typedef struct machine_count {
     uint64_t executed;
@@ -152,17 +164,23 @@ typedef struct machine {
 
     uint8_t *shared;
     uint32_t shared_bytes, cell_count;
-    uint8_t *cell_state;       /* each of these with room for a group of 4 more; low 4 bits: bytes written; CELL_FLIGHT; CELL_BARRIER */
+    uint8_t *cell_state;       /* CELL_... ; low 4 bits: bytes written */
     uint32_t *write_stamp;
     int32_t *write_pc;
     uint32_t *read_stamp;      /* [warp][cell] */
     int32_t *read_pc;
+    uint32_t *split_of;        /* of a CELL_SPLIT cell: its place in split_bytes */
+    machine_byte *split_bytes; /* [split][1 + warp][byte]: the writes, then each warp's reads */
+    int split_count, split_capacity;
 
     uint8_t *local;
     uint8_t *parameters;
     uint32_t parameter_bytes;
     machine_buffer buffers[EMULATE_BUFFERS_MAX + 1]; /* the last: module variables */
     int buffer_count;
+    machine_page *pages;
+    uint32_t **page_users; /* where the number of each page stands */
+    int page_count, page_capacity;
 
     machine_count *counts; /* by instruction */
     uint64_t instructions, budget;
@@ -175,7 +193,7 @@ typedef struct machine {
     bool block_found, stopped; /* something was found; the block cannot go on */
 } machine;
 
-enum { CELL_WRITTEN = 15, CELL_FLIGHT = 0x80, CELL_BARRIER = 0x40 };
+enum { CELL_WRITTEN = 15, CELL_SPLIT = 0x20, CELL_BARRIER = 0x40, CELL_FLIGHT = 0x80 };
 
 static inline void *machine_row(const machine *m, const machine_warp *w, int32_t row) {
     const uint8_t *base = row >= 0 ? w->rows : m->constants;
@@ -225,6 +243,15 @@ void shadow_release(machine *m, machine_warp *w, uint32_t lanes, machine_seen *o
 void shadow_acquire(machine_warp *w, uint32_t lanes, const machine_seen *from);
 void shadow_tick(machine *m, machine_warp *w);
 
+/* ---- global.c ---- */
+
+typedef enum global_access { GLOBAL_READ, GLOBAL_WRITE, GLOBAL_ATOMIC } global_access;
+
+void global_start_block(machine *m);
+/* Checks one lane's access to global memory; NULL after a finding. */
+uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
+                      global_access access, int32_t pc);
+
 /* ---- memory.c ---- */
 
 void memory_load(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
@@ -232,9 +259,6 @@ void memory_store(machine *m, machine_warp *w, const ptx_instruction *i, uint32_
 void memory_atomic(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void memory_addresses(const machine *m, const machine_warp *w, int32_t row, int row_bytes,
                       int64_t offset, uint64_t addresses[LANES]);
-/* Checks one lane's access to global memory; NULL after a finding. */
-uint8_t *memory_global(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
-                       bool write, int32_t pc);
 /* Shared offsets of all lanes of 'mask' from a shared or generic address; lanes that are out of
  * bounds or misaligned are reported and left out of the returned mask.
  */
@@ -254,6 +278,8 @@ void copy_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t 
 void copy_commit(machine_warp *w, uint32_t mask);
 void copy_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
+/* The block has ended: copies that nobody waited for. */
+void copy_finish(machine *m);
 /* Lets one asynchronous arrival happen; false when there is none. */
 bool copy_step(machine *m);
 

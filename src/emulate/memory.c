@@ -62,67 +62,9 @@ static void report_bounds(machine *m, machine_warp *w, emulate_kind kind, int la
                            (long long)address, (unsigned long long)limit);
 }
 
-static const machine_buffer *buffer_of(const machine *m, uint64_t address, int64_t *offset) {
-    uint64_t index = (address >> PTX_WINDOW_SHIFT) - 1u;
-    *offset = (int64_t)(address & ((1ull << PTX_WINDOW_SHIFT) - 1u)) - (1ll << 35);
-    if (index == EMULATE_BUFFERS_MAX) return &m->buffers[EMULATE_BUFFERS_MAX];
-    return index < (uint64_t)m->buffer_count ? &m->buffers[index] : NULL;
-}
-
-static void report_global(machine *m, machine_warp *w, emulate_kind kind, int lane, int32_t pc,
-                          const machine_buffer *b, uint64_t address, int64_t offset,
-                          uint32_t bytes) {
-    emulate_finding *f = machine_find(m, w, kind, pc, -1, lane);
-    if (!f) return;
-    str who = machine_who(m, w, pc, lane);
-    str block = str_format(m->memory, "block (%u,%u,%u) ", m->block[0], m->block[1], m->block[2]);
-    if (!b)
-        f->detail = str_format(m->memory, "%.*s of %.*s: %u bytes at 0x%llx, which is in no buffer",
-                               STR_ARGS(who), STR_ARGS(block), bytes, (unsigned long long)address);
-    else
-        f->detail = str_format(m->memory, "%.*s of %.*s: %u bytes at %.*s%+lld, which has %zu bytes",
-                               STR_ARGS(who), STR_ARGS(block), bytes, STR_ARGS(b->name),
-                               (long long)offset, b->bytes);
-}
-
-static void mark_written(const machine_buffer *b, int64_t offset, uint32_t bytes) {
-    size_t first = (size_t)offset / b->element_bytes;
-    size_t last = ((size_t)offset + bytes - 1u) / b->element_bytes;
-    for (size_t e = first; e <= last; e++)
-        if (b->written[e] < 255) b->written[e]++;
-}
-
-static bool is_written(const machine_buffer *b, int64_t offset, uint32_t bytes) {
-    size_t first = (size_t)offset / b->element_bytes;
-    size_t last = ((size_t)offset + bytes - 1u) / b->element_bytes;
-    for (size_t e = first; e <= last; e++)
-        if (!b->written[e]) return false;
-    return true;
-}
-
-uint8_t *memory_global(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
-                       bool write, int32_t pc) {
-    int64_t offset;
-    const machine_buffer *b = buffer_of(m, address, &offset);
-    if (!b || offset < 0 || (uint64_t)offset + bytes > b->bytes) {
-        report_global(m, w, EMULATE_GLOBAL_BOUNDS, lane, pc, b, address, offset, bytes);
-        return NULL;
-    }
-    bool allowed = write ? b->writable : b->readable;
-    if (!allowed) {
-        emulate_kind kind = write ? EMULATE_GLOBAL_WRITE : EMULATE_GLOBAL_READ;
-        report_global(m, w, kind, lane, pc, b, address, offset, bytes);
-        return NULL;
-    }
-    if (b->written && write) mark_written(b, offset, bytes);
-    if (b->written && !write && !is_written(b, offset, bytes))
-        report_global(m, w, EMULATE_GLOBAL_UNINITIALISED, lane, pc, b, address, offset, bytes);
-    return b->data + offset;
-}
-
 /* Where a lane's bytes are, or NULL after a finding. Shared accesses go through the shadow. */
 static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lane,
-                           uint64_t address, uint32_t bytes, bool write, int32_t pc) {
+                           uint64_t address, uint32_t bytes, global_access access, int32_t pc) {
     emulate_kind kind = EMULATE_PARAMETER_BOUNDS;
     uint8_t *base = NULL;
     uint64_t limit = 0;
@@ -136,10 +78,10 @@ static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lan
         break;
     case PTX_PARAM: base = m->parameters, limit = m->parameter_bytes; break;
     case PTX_CONST: base = m->module->constant_image, limit = m->module->constant_bytes; break;
-    default: return memory_global(m, w, lane, address, bytes, write, pc);
+    default: return global_bytes(m, w, lane, address, bytes, access, pc);
     }
     bool read_only = space == PTX_PARAM || space == PTX_CONST;
-    if (address >= limit || address + bytes > limit || (write && read_only)) {
+    if (address >= limit || address + bytes > limit || (access != GLOBAL_READ && read_only)) {
         report_bounds(m, w, kind, lane, address, bytes, limit, pc);
         return NULL;
     }
@@ -184,7 +126,7 @@ static void load_lanes(machine *m, machine_warp *w, const ptx_instruction *i, pt
         for (int n = 0; n < 32; n += 4) memcpy(poison + n, &(uint32_t){MACHINE_POISON}, 4);
         const uint8_t *from = NULL;
         if (!misaligned(m, w, l, addresses[l], bytes, space, pc))
-            from = lane_bytes(m, w, space, l, addresses[l], bytes, false, pc);
+            from = lane_bytes(m, w, space, l, addresses[l], bytes, GLOBAL_READ, pc);
         if (from && space == PTX_SHARED)
             shadow_read(m, w, l, (uint32_t)addresses[l], bytes, pc);
         if (!from) from = poison;
@@ -212,7 +154,7 @@ static void store_lanes(machine *m, machine_warp *w, const ptx_instruction *i, p
         for (int e = 0; e < i->count; e++)
             memcpy(data + e * i->bytes, rows[e] + i->register_bytes * l, i->bytes);
         if (misaligned(m, w, l, addresses[l], bytes, space, pc)) continue;
-        uint8_t *to = lane_bytes(m, w, space, l, addresses[l], bytes, true, pc);
+        uint8_t *to = lane_bytes(m, w, space, l, addresses[l], bytes, GLOBAL_WRITE, pc);
         if (!to) continue;
         if (space == PTX_SHARED) shadow_write(m, w, l, (uint32_t)addresses[l], bytes, pc, data);
         memcpy(to, data, bytes);
@@ -311,7 +253,8 @@ static void atomic_lanes(machine *m, machine_warp *w, const ptx_instruction *i, 
     for (uint32_t rest = mask; rest; rest &= rest - 1u) {
         int l = machine_first_lane(rest);
         if (misaligned(m, w, l, addresses[l], i->bytes, space, pc)) continue;
-        uint8_t *at = lane_bytes(m, w, space, l, addresses[l], i->bytes, true, pc);
+        uint8_t *at =
+            lane_bytes(m, w, space, l, addresses[l], i->bytes, GLOBAL_ATOMIC, pc);
         if (!at) continue;
         if (space == PTX_SHARED) {
             uint32_t offset = (uint32_t)addresses[l];

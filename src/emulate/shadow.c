@@ -1,4 +1,7 @@
-/* The shadow of shared memory: cells of four bytes that know who wrote and read them when. */
+/* The shadow of shared memory: cells of four bytes that know who wrote and read them when. Where an
+ * access covers a part of a cell only, the cell is split: then each byte knows by itself, until a
+ * whole write makes it one again.
+ */
 #include "emulate/machine.h"
 
 #include <stdio.h>
@@ -56,13 +59,60 @@ static uint32_t bytes_in_cell(uint32_t cell, uint32_t offset, uint32_t bytes) {
     return (1u << past) - (1u << begin);
 }
 
-static void note_read(machine *m, const machine_warp *w, uint32_t cell, uint32_t stamp, int32_t pc) {
-    size_t at = (size_t)w->index * m->cell_count + cell;
-    uint32_t before = m->read_stamp[at];
-    /* Another lane read at the same time: remember "several". */
-    bool shared_time = before >> 6 == stamp >> 6 && before != stamp;
-    m->read_stamp[at] = shared_time ? (stamp & ~63u) | STAMP_ANY_LANE : stamp;
-    m->read_pc[at] = pc;
+/* Another lane that reads at the same time makes "several". */
+static void note_read(uint32_t *stamp_at, int32_t *pc_at, uint32_t stamp, int32_t pc) {
+    uint32_t before = *stamp_at;
+    bool several = before >> 6 == stamp >> 6 && before != stamp;
+    *stamp_at = several ? (stamp & ~63u) | STAMP_ANY_LANE : stamp;
+    *pc_at = pc;
+}
+
+/* ---- cells in parts ---- */
+
+static machine_byte *split_reads(const machine *m, uint32_t cell, int warp) {
+    size_t row = (size_t)m->split_of[cell] * (size_t)(m->warp_count + 1) + (size_t)warp + 1u;
+    return m->split_bytes + 4u * row;
+}
+
+static machine_byte *split_writes(const machine *m, uint32_t cell) {
+    return split_reads(m, cell, -1);
+}
+
+static void split(machine *m, uint32_t cell) {
+    if (m->cell_state[cell] & CELL_SPLIT) return;
+    size_t each = 4u * (size_t)(m->warp_count + 1);
+    if (m->split_count == m->split_capacity) {
+        int capacity = m->split_capacity ? 2 * m->split_capacity : 64;
+        machine_byte *bytes = arena_array(m->memory, machine_byte, (size_t)capacity * each);
+        if (m->split_count)
+            memcpy(bytes, m->split_bytes, (size_t)m->split_count * each * sizeof *bytes);
+        m->split_bytes = bytes;
+        m->split_capacity = capacity;
+    }
+    m->split_of[cell] = (uint32_t)m->split_count++;
+    m->cell_state[cell] |= CELL_SPLIT;
+    for (int v = -1; v < m->warp_count; v++) {
+        machine_byte *bytes = split_reads(m, cell, v);
+        size_t at = (size_t)(v < 0 ? 0 : v) * m->cell_count + cell;
+        machine_byte whole = v < 0 ? (machine_byte){m->write_stamp[cell], m->write_pc[cell]}
+                                   : (machine_byte){m->read_stamp[at], m->read_pc[at]};
+        for (int n = 0; n < 4; n++) bytes[n] = whole;
+    }
+}
+
+static void read_split(machine *m, machine_warp *w, int lane, uint32_t cell, uint32_t wanted,
+                       int32_t pc) {
+    const machine_byte *writes = split_writes(m, cell);
+    machine_byte *reads = split_reads(m, cell, w->index);
+    uint32_t written = m->cell_state[cell] & CELL_WRITTEN;
+    if ((written & wanted) != wanted)
+        describe_race(m, w, EMULATE_UNINITIALISED, pc, -1, lane, cell, 0);
+    for (int n = 0; n < 4; n++) {
+        if (!(wanted >> n & 1u)) continue;
+        if (written >> n & 1u && !shadow_ordered(w, (uint32_t)lane, writes[n].stamp))
+            describe_race(m, w, EMULATE_RACE_READ, pc, writes[n].pc, lane, cell, writes[n].stamp);
+        note_read(&reads[n].stamp, &reads[n].pc, machine_stamp(w, lane), pc);
+    }
 }
 
 static void read_cell(machine *m, machine_warp *w, int lane, uint32_t cell, uint32_t wanted,
@@ -79,13 +129,23 @@ static void read_cell(machine *m, machine_warp *w, int lane, uint32_t cell, uint
     }
 }
 
+static bool in_parts(machine *m, uint32_t cell, uint32_t bytes) {
+    uint32_t state = m->cell_state[cell];
+    if (state & (CELL_FLIGHT | CELL_BARRIER)) return false;
+    if (bytes != CELL_WRITTEN) split(m, cell);
+    return m->cell_state[cell] & CELL_SPLIT;
+}
+
+static bool all_alike(const uint32_t four[4]) {
+    return four[0] == four[1] && four[1] == four[2] && four[2] == four[3];
+}
+
 /* The common case at once: 16 bytes that one access wrote, ordered before. */
 static bool read_sixteen(machine *m, machine_warp *w, int lane, uint32_t offset, int32_t pc) {
     uint32_t cell = offset >> 2, state, stamps[4];
     memcpy(&state, m->cell_state + cell, sizeof state);
     memcpy(stamps, m->write_stamp + cell, sizeof stamps);
-    bool alike = stamps[0] == stamps[1] && stamps[1] == stamps[2] && stamps[2] == stamps[3];
-    if (state != 0x0f0f0f0fu || !alike || !shadow_ordered(w, (uint32_t)lane, stamps[0]))
+    if (state != 0x0f0f0f0fu || !all_alike(stamps) || !shadow_ordered(w, (uint32_t)lane, stamps[0]))
         return false;
     uint32_t stamp = machine_stamp(w, lane);
     size_t at = (size_t)w->index * m->cell_count + cell;
@@ -103,14 +163,20 @@ void shadow_read(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_
     uint32_t first = offset >> 2, last = (offset + bytes - 1u) >> 2;
     uint32_t stamp = machine_stamp(w, lane), good = UINT32_MAX;
     for (uint32_t cell = first; cell <= last; cell++) {
-        uint32_t wanted = bytes_in_cell(cell, offset, bytes);
-        bool plain = (m->cell_state[cell] & (CELL_FLIGHT | CELL_BARRIER | wanted)) == wanted;
-        uint32_t written = m->write_stamp[cell];
-        if (plain && (written == good || shadow_ordered(w, (uint32_t)lane, written)))
-            good = written;
-        else
+        uint32_t wanted = bytes_in_cell(cell, offset, bytes), written = m->write_stamp[cell];
+        if (wanted != CELL_WRITTEN || m->cell_state[cell] != CELL_WRITTEN) {
+            if (in_parts(m, cell, wanted)) {
+                read_split(m, w, lane, cell, wanted, pc);
+                continue;
+            }
             read_cell(m, w, lane, cell, wanted, pc);
-        note_read(m, w, cell, stamp, pc);
+        } else if (written == good || shadow_ordered(w, (uint32_t)lane, written)) {
+            good = written;
+        } else {
+            read_cell(m, w, lane, cell, wanted, pc);
+        }
+        size_t at = (size_t)w->index * m->cell_count + cell;
+        note_read(&m->read_stamp[at], &m->read_pc[at], stamp, pc);
     }
 }
 
@@ -118,64 +184,128 @@ static bool both_atomic(uint32_t a, int lane) {
     return lane == STAMP_ATOMIC_LANE && (a & 63u) == STAMP_ATOMIC_LANE;
 }
 
+/* What of an access is known about a cell when it is written. */
+typedef struct cell_write {
+    uint32_t cell, offset, bytes;
+    int32_t pc;
+    const uint8_t *data; /* of 'bytes' bytes at 'offset'; NULL when unknown */
+} cell_write;
+
 /* Lanes of one instruction that write the same value do no harm. */
-static bool same_value(const machine *m, const machine_warp *w, uint32_t cell, uint32_t offset,
-                       uint32_t bytes, int32_t pc, const void *data) {
-    if (!data || m->write_pc[cell] != pc || m->write_stamp[cell] >> 6 != machine_stamp(w, 0) >> 6)
-        return false;
-    return memcmp(m->shared + offset, data, bytes) == 0;
+static bool same_value(const machine *m, const machine_warp *w, const cell_write *to,
+                       uint32_t mask, uint32_t stamp, int32_t pc) {
+    if (!to->data || pc != to->pc || stamp >> 6 != machine_stamp(w, 0) >> 6) return false;
+    for (uint32_t n = 0; n < 4; n++) {
+        uint32_t at = to->cell * 4u + n;
+        if (mask >> n & 1u && m->shared[at] != to->data[at - to->offset]) return false;
+    }
+    return true;
 }
 
-static void check_readers(machine *m, machine_warp *w, int lane, uint32_t cell, int32_t pc) {
+static void check_reader(machine *m, machine_warp *w, int lane, const cell_write *to,
+                         uint32_t stamp, int32_t pc) {
+    if (shadow_ordered(w, (uint32_t)lane, stamp) || both_atomic(stamp, lane)) return;
+    describe_race(m, w, EMULATE_RACE_OVERREAD, to->pc, pc, lane, to->cell, stamp);
+}
+
+static void check_writer(machine *m, machine_warp *w, int lane, const cell_write *to,
+                         uint32_t mask, uint32_t stamp, int32_t pc) {
+    if (shadow_ordered(w, (uint32_t)lane, stamp) || both_atomic(stamp, lane)) return;
+    if (same_value(m, w, to, mask, stamp, pc)) return;
+    describe_race(m, w, EMULATE_RACE_OVERWRITE, to->pc, pc, lane, to->cell, stamp);
+}
+
+static void write_split(machine *m, machine_warp *w, int lane, const cell_write *to,
+                        uint32_t mask) {
+    uint32_t written = m->cell_state[to->cell] & CELL_WRITTEN;
+    machine_byte *writes = split_writes(m, to->cell);
+    for (int n = 0; n < 4; n++) {
+        if (!(mask >> n & 1u)) continue;
+        if (written >> n & 1u)
+            check_writer(m, w, lane, to, 1u << n, writes[n].stamp, writes[n].pc);
+        for (int v = 0; v < m->warp_count; v++) {
+            const machine_byte *read = split_reads(m, to->cell, v) + n;
+            check_reader(m, w, lane, to, read->stamp, read->pc);
+        }
+        writes[n] = (machine_byte){machine_stamp(w, lane), to->pc};
+    }
+    m->cell_state[to->cell] |= (uint8_t)mask;
+}
+
+static void check_write(machine *m, machine_warp *w, int lane, const cell_write *to) {
+    uint32_t cell = to->cell, stamp = m->write_stamp[cell], state = m->cell_state[cell];
+    if (state & CELL_FLIGHT)
+        describe_race(m, w, EMULATE_FLIGHT_WRITE, to->pc, m->write_pc[cell], lane, cell, stamp);
+    else if (state & CELL_BARRIER)
+        describe_barrier_use(m, w, to->pc, lane, cell);
+    else
+        check_writer(m, w, lane, to, CELL_WRITTEN, stamp, m->write_pc[cell]);
     for (int v = 0; v < m->warp_count; v++) {
         size_t at = (size_t)v * m->cell_count + cell;
-        uint32_t stamp = m->read_stamp[at];
-        if (shadow_ordered(w, (uint32_t)lane, stamp) || both_atomic(stamp, lane)) continue;
-        describe_race(m, w, EMULATE_RACE_OVERREAD, pc, m->read_pc[at], lane, cell, stamp);
+        check_reader(m, w, lane, to, m->read_stamp[at], m->read_pc[at]);
     }
 }
 
-static void check_write(machine *m, machine_warp *w, int lane, uint32_t cell, uint32_t offset,
-                        uint32_t bytes, int32_t pc, const void *data) {
-    uint32_t stamp = m->write_stamp[cell], state = m->cell_state[cell];
-    if (state & CELL_FLIGHT) {
-        describe_race(m, w, EMULATE_FLIGHT_WRITE, pc, m->write_pc[cell], lane, cell, stamp);
-    } else if (state & CELL_BARRIER) {
-        describe_barrier_use(m, w, pc, lane, cell);
-    } else if (!shadow_ordered(w, (uint32_t)lane, stamp) && !both_atomic(stamp, lane)) {
-        /* A cell remembers its last writer only; another part of it may be somebody else's. */
-        bool part = bytes_in_cell(cell, offset, bytes) != CELL_WRITTEN;
-        bool other_part = part && !(state & bytes_in_cell(cell, offset, bytes));
-        if (!other_part && !same_value(m, w, cell, offset, bytes, pc, data))
-            describe_race(m, w, EMULATE_RACE_OVERWRITE, pc, m->write_pc[cell], lane, cell, stamp);
+/* Checks a write of the whole cell or a part; the cell is one again after a whole one, as all that
+ * happened to its parts was before.
+ */
+static void write_cell(machine *m, machine_warp *w, int lane, const cell_write *to, uint32_t mask,
+                       uint8_t state) {
+    if (in_parts(m, to->cell, mask)) {
+        write_split(m, w, lane, to, mask);
+        if (mask != CELL_WRITTEN) return;
+    } else {
+        check_write(m, w, lane, to);
     }
-    check_readers(m, w, lane, cell, pc);
+    m->write_stamp[to->cell] = machine_stamp(w, lane);
+    m->write_pc[to->cell] = to->pc;
+    m->cell_state[to->cell] = state;
+}
+
+/* The common case at once: 16 bytes that are all whole, written alike and read alike before. */
+static bool write_sixteen(machine *m, const machine_warp *w, int lane, uint32_t offset,
+                          int32_t pc, uint8_t new_state) {
+    uint32_t cell = offset >> 2, state, stamps[4];
+    memcpy(&state, m->cell_state + cell, sizeof state);
+    memcpy(stamps, m->write_stamp + cell, sizeof stamps);
+    if ((state && state != 0x0f0f0f0fu) || !all_alike(stamps) ||
+        !shadow_ordered(w, (uint32_t)lane, stamps[0]))
+        return false;
+    for (int v = 0; v < m->warp_count; v++) {
+        memcpy(stamps, m->read_stamp + (size_t)v * m->cell_count + cell, sizeof stamps);
+        if (!all_alike(stamps)) return false;
+        if (stamps[0] && !shadow_ordered(w, (uint32_t)lane, stamps[0])) return false;
+    }
+    for (uint32_t n = 0; n < 4; n++) {
+        m->write_stamp[cell + n] = machine_stamp(w, lane);
+        m->write_pc[cell + n] = pc;
+    }
+    memset(m->cell_state + cell, new_state, 4);
+    return true;
 }
 
 void shadow_write(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                   int32_t pc, const void *data) {
-    uint32_t first = offset >> 2, last = (offset + bytes - 1u) >> 2;
-    uint32_t stamp = machine_stamp(w, lane);
-    for (uint32_t cell = first; cell <= last; cell++) {
-        check_write(m, w, lane, cell, offset, bytes, pc, data);
-        m->write_stamp[cell] = stamp;
-        m->write_pc[cell] = pc;
-        uint32_t state = m->cell_state[cell] & CELL_WRITTEN;
-        m->cell_state[cell] = (uint8_t)(state | bytes_in_cell(cell, offset, bytes));
+    if (bytes == 16 && write_sixteen(m, w, lane, offset, pc, CELL_WRITTEN)) return;
+    cell_write to = {.offset = offset, .bytes = bytes, .pc = pc, .data = data};
+    for (uint32_t cell = offset >> 2; cell <= (offset + bytes - 1u) >> 2; cell++) {
+        to.cell = cell;
+        write_cell(m, w, lane, &to, bytes_in_cell(cell, offset, bytes), CELL_WRITTEN);
     }
 }
 
 /* A copy begins: from now to its landing the target is nobody's. */
 void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                   int32_t pc) {
-    for (uint32_t cell = offset >> 2; cell <= (offset + bytes - 1u) >> 2; cell++) {
-        check_write(m, w, lane, cell, offset, bytes, pc, NULL);
-        m->write_stamp[cell] = machine_stamp(w, lane);
-        m->write_pc[cell] = pc;
-        m->cell_state[cell] = CELL_FLIGHT;
-        uint32_t poison = MACHINE_POISON;
-        memcpy(m->shared + cell * 4u, &poison, sizeof poison);
+    if (bytes != 16 || !write_sixteen(m, w, lane, offset, pc, CELL_FLIGHT)) {
+        cell_write to = {.offset = offset, .bytes = bytes, .pc = pc};
+        for (uint32_t cell = offset >> 2; cell <= (offset + bytes - 1u) >> 2; cell++) {
+            to.cell = cell;
+            write_cell(m, w, lane, &to, CELL_WRITTEN, CELL_FLIGHT);
+        }
     }
+    for (uint32_t n = 0; n < bytes; n += 4)
+        memcpy(m->shared + offset + n, &(uint32_t){MACHINE_POISON}, 4);
 }
 
 void shadow_land(machine *m, uint32_t offset, uint32_t bytes, uint32_t stamp, int32_t pc) {

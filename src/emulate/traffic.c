@@ -8,6 +8,16 @@
 static uint32_t passes(const uint32_t offsets[LANES], uint32_t mask, int first, int lanes,
                        uint32_t bytes, uint32_t *distinct) {
     uint32_t unit = bytes < 4 ? 4 : bytes, banks = 128 / unit;
+    uint32_t used = 0, clashes = 0;
+    for (int l = first; l < first + lanes; l++) {
+        uint32_t bit = mask >> l & 1u ? 1u << offsets[l] / unit % banks : 0u;
+        clashes += used & bit ? 1u : 0u;
+        used |= bit;
+    }
+    if (!clashes) { /* no two lanes in one bank */
+        *distinct += (uint32_t)__builtin_popcount(used);
+        return used != 0;
+    }
     uint32_t seen[LANES], count = 0, load[LANES] = {0}, most = 0;
     for (int l = first; l < first + lanes; l++) {
         if (!(mask >> l & 1u)) continue;

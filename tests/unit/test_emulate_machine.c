@@ -223,14 +223,86 @@ static void copies_arrive(void **state) {
 static void zero_fill(void **state) {
     (void)state;
     program p;
-    run_threads(&p, "mov.u32 %r2, 0x11111111; st.global.u32 [%d1], %r2; shl.b32 %r3, %r0, 4;\n"
+    run_threads(&p, "mov.u32 %r2, 0x11111111; st.global.u32 [%d1], %r2; bar.warp.sync -1;\n"
+                    "shl.b32 %r3, %r0, 4;\n"
                     "add.u32 %r4, %r1, %r3; and.b32 %r5, %r0, 1; mul.lo.u32 %r5, %r5, 6;\n"
                     "and.b32 %r6, %r0, 28; mad.wide.u32 %d2, %r6, 4, %d0;\n"
                     "cp.async.cg.shared.global [%r4], [%d2], 16, %r5; cp.async.wait_all;\n"
+                    "bar.warp.sync -1;\n"
                     "ld.shared.u32 %r9, [%r4+4];", 32);
     assert_int_equal(p.result.outcome, EMULATE_CLEAN);
     for (uint32_t t = 0; t < 32; t++) assert_int_equal(p.out[t], t & 1 ? 0x1111 : 0);
     end(&p);
+}
+
+/* Every thread has a part of a word: cells know their bytes. */
+static uint32_t four_bytes(uint32_t t) { (void)t; return 0x03020100; }
+static uint32_t own_half(uint32_t t) { return t + 1; }
+
+static void parts_of_words(void **state) {
+    (void)state;
+    const char *bytes = "and.b32 %r2, %r0, 3; add.u32 %r3, %r1, %r0; st.shared.u8 [%r3], %r2;\n"
+                        "bar.sync 0; and.b32 %r4, %r3, -4; ld.shared.u32 %r9, [%r4];";
+    check(bytes, 64, four_bytes);
+    check_found("and.b32 %r2, %r0, 3; add.u32 %r3, %r1, %r0; st.shared.u8 [%r3], %r2;\n"
+                "and.b32 %r4, %r3, -4; ld.shared.u32 %r9, [%r4];", 64, EMULATE_RACE_READ, "lane 0 reads");
+    /* Own halves only: read and written without any barrier. */
+    check("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; cvt.u16.u32 %h0, %r0;\n"
+          "st.shared.u16 [%r3], %h0; ld.shared.u16 %h1, [%r3]; add.u16 %h1, %h1, 1;\n"
+          "st.shared.u16 [%r3], %h1; ld.shared.u16 %h2, [%r3]; cvt.u32.u16 %r9, %h2;", 64, own_half);
+    /* The neighbour's half. */
+    check_found("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; cvt.u16.u32 %h0, %r0;\n"
+                "st.shared.u16 [%r3], %h0; xor.b32 %r4, %r3, 2; ld.shared.u16 %h1, [%r4];\n"
+                "cvt.u32.u16 %r9, %h1;", 64, EMULATE_RACE_READ, "written by warp 0 lane 1");
+    check_found("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; mov.u16 %h0, 7;\n"
+                "st.shared.u16 [%r3], %h0; bar.sync 0; ld.shared.u16 %h1, [%r3];\n"
+                "xor.b32 %r4, %r3, 2; st.shared.u16 [%r4], %h0; mov.u32 %r9, 0;", 32,
+                EMULATE_RACE_OVERREAD, "read by warp 0 lane 1");
+    check_found("mov.u16 %h0, 7; st.shared.u16 [raw], %h0; ld.shared.u32 %r9, [raw];", 1,
+                EMULATE_UNINITIALISED, "ld.shared");
+    /* A whole write behind a barrier makes the word one again. */
+    check("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; cvt.u16.u32 %h0, %r0;\n"
+          "st.shared.u16 [%r3], %h0; bar.sync 0; shl.b32 %r4, %r0, 2; add.u32 %r4, %r1, %r4;\n"
+          "add.u32 %r5, %r0, 1; st.shared.u32 [%r4], %r5; ld.shared.u32 %r9, [%r4];", 64, own_half);
+}
+
+static void global_races(void **state) {
+    (void)state;
+    check("add.u32 %r2, %r0, 1; st.global.u32 [%d1], %r2; bar.sync 0; xor.b32 %r3, %r0, 1;\n"
+          "mad.wide.u32 %d2, %r3, 4, %d0; ld.global.u32 %r4, [%d2]; bar.sync 0;\n"
+          "add.u32 %r9, %r0, 1;", 64, own_half);
+    check_found("st.global.u32 [%d1], %r0; xor.b32 %r3, %r0, 1; mad.wide.u32 %d2, %r3, 4, %d0;\n"
+                "ld.global.u32 %r9, [%d2];", 64, EMULATE_GLOBAL_RACE, "reads out+4");
+    check_found("xor.b32 %r3, %r0, 32; mad.wide.u32 %d2, %r3, 4, %d0; st.global.u32 [%d2], %r0;\n"
+                "mov.u32 %r9, 0;", 64, EMULATE_GLOBAL_RACE, "written by warp 0");
+    check_found("xor.b32 %r3, %r0, 32; mad.wide.u32 %d2, %r3, 4, %d0; ld.global.u32 %r9, [%d2];",
+                64, EMULATE_GLOBAL_RACE, "read by warp 0");
+}
+
+static void unwaited_copies(void **state) {
+    (void)state;
+    const char *body = "bar.sync 0; shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3;\n"
+                       "cp.async.ca.shared.global [%r4], [%d1], 4; mov.u32 %r9, 0;";
+    check_found(body, 32, EMULATE_COPY_UNWAITED, "to dynamic shared memory+0");
+}
+
+/* 3 x 2^32 - 1 + t, then minus the same: all bits through two words. */
+static uint32_t carried(uint32_t t) { return t ? 3 : 2; }
+static uint32_t borrowed(uint32_t t) { return t < 9 ? 0xffffffff : 0; }
+static uint32_t product_of_words(uint32_t t) { return (uint32_t)(0xfffffffeull * t >> 32) + 1; }
+
+static void carries(void **state) {
+    (void)state;
+    check("add.cc.u32 %r2, %r0, 0xffffffff; addc.u32 %r9, 1, 1;", 64, carried);
+    check("sub.cc.u32 %r2, %r0, 9; subc.u32 %r9, 0, 0;", 64, borrowed);
+    check("mad.lo.cc.u32 %r2, %r0, 0xfffffffe, 0; madc.hi.u32 %r9, %r0, 0xfffffffe, 1;", 64,
+          product_of_words);
+    check("cvt.u64.u32 %d2, %r0; add.cc.u64 %d3, %d2, -1; addc.u64 %d4, 1, 1;\n"
+          "cvt.u32.u64 %r9, %d4;", 64, carried);
+    /* The sum may overwrite what the carry is made of. */
+    check("mov.u32 %r2, %r0; add.cc.u32 %r2, %r2, 0xffffffff; addc.cc.u32 %r3, 1, 1;\n"
+          "addc.u32 %r9, %r3, 0;", 64, carried);
+    check_refused("add.cc.f32 %r9, %r0, %r0;", "add.cc.f32");
 }
 
 static void named_barriers(void **state) {
@@ -306,6 +378,8 @@ int main(void) {
         cmocka_unit_test(atomics),            cmocka_unit_test(mbarriers),
         cmocka_unit_test(elected_arrivals),   cmocka_unit_test(copies_arrive),
         cmocka_unit_test(zero_fill),          cmocka_unit_test(named_barriers),
+        cmocka_unit_test(parts_of_words),     cmocka_unit_test(global_races),
+        cmocka_unit_test(unwaited_copies),    cmocka_unit_test(carries),
         cmocka_unit_test(faults_are_named),   cmocka_unit_test(unknown_text_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

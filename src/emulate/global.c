@@ -1,0 +1,144 @@
+/* Global memory: named buffers with rights, what outputs have got, and races within a block.
+ *
+ * Blocks have no order among each other, and some kernels make one by atomics; so between blocks
+ * only elements written twice are found ('once'). Inside a block the bytes of writable buffers know
+ * their last writer and reader; of several readers only the last is remembered, so that a race may
+ * be missed, but none is invented.
+ */
+#include "emulate/machine.h"
+
+static const machine_buffer *buffer_of(const machine *m, uint64_t address, int64_t *offset) {
+    uint64_t index = (address >> PTX_WINDOW_SHIFT) - 1u;
+    *offset = (int64_t)(address & ((1ull << PTX_WINDOW_SHIFT) - 1u)) - (1ll << 35);
+    if (index == EMULATE_BUFFERS_MAX) return &m->buffers[EMULATE_BUFFERS_MAX];
+    return index < (uint64_t)m->buffer_count ? &m->buffers[index] : NULL;
+}
+
+static void report_global(machine *m, machine_warp *w, emulate_kind kind, int lane, int32_t pc,
+                          const machine_buffer *b, uint64_t address, int64_t offset,
+                          uint32_t bytes) {
+    emulate_finding *f = machine_find(m, w, kind, pc, -1, lane);
+    if (!f) return;
+    str who = machine_who(m, w, pc, lane);
+    str block = str_format(m->memory, "block (%u,%u,%u) ", m->block[0], m->block[1], m->block[2]);
+    if (!b)
+        f->detail = str_format(m->memory, "%.*s of %.*s: %u bytes at 0x%llx, which is in no buffer",
+                               STR_ARGS(who), STR_ARGS(block), bytes, (unsigned long long)address);
+    else
+        f->detail = str_format(m->memory, "%.*s of %.*s: %u bytes at %.*s%+lld, which has %zu bytes",
+                               STR_ARGS(who), STR_ARGS(block), bytes, STR_ARGS(b->name),
+                               (long long)offset, b->bytes);
+}
+
+static void mark_written(const machine_buffer *b, int64_t offset, uint32_t bytes) {
+    size_t first = (size_t)offset / b->element_bytes;
+    size_t last = ((size_t)offset + bytes - 1u) / b->element_bytes;
+    for (size_t e = first; e <= last; e++)
+        if (b->written[e] < 255) b->written[e]++;
+}
+
+static bool is_written(const machine_buffer *b, int64_t offset, uint32_t bytes) {
+    size_t first = (size_t)offset / b->element_bytes;
+    size_t last = ((size_t)offset + bytes - 1u) / b->element_bytes;
+    for (size_t e = first; e <= last; e++)
+        if (!b->written[e]) return false;
+    return true;
+}
+
+/* ---- races ---- */
+
+void global_start_block(machine *m) {
+    for (int i = 0; i < m->page_count; i++) *m->page_users[i] = 0;
+    m->page_count = 0;
+}
+
+static machine_page *page_of(machine *m, const machine_buffer *b, uint64_t offset) {
+    uint32_t *user = &b->pages[offset / MACHINE_PAGE_BYTES];
+    if (*user) return &m->pages[*user - 1u];
+    if (m->page_count == m->page_capacity) {
+        int capacity = m->page_capacity ? 2 * m->page_capacity : 64;
+        machine_page *pages = arena_array(m->memory, machine_page, capacity);
+        uint32_t **users = arena_array(m->memory, uint32_t *, capacity);
+        if (m->page_count) {
+            memcpy(pages, m->pages, (size_t)m->page_count * sizeof *pages);
+            memcpy(users, m->page_users, (size_t)m->page_count * sizeof *users);
+        }
+        m->pages = pages;
+        m->page_users = users;
+        m->page_capacity = capacity;
+    }
+    machine_page *page = &m->pages[m->page_count];
+    memset(page, 0, sizeof *page);
+    m->page_users[m->page_count] = user;
+    *user = (uint32_t)++m->page_count;
+    return page;
+}
+
+static void report_race(machine *m, machine_warp *w, int lane, const machine_buffer *b,
+                        uint64_t offset, const machine_byte *other, bool reads, bool other_read,
+                        int32_t pc) {
+    emulate_finding *f = machine_find(m, w, EMULATE_GLOBAL_RACE, pc, other->pc, lane);
+    if (!f) return;
+    str who = machine_who(m, w, pc, lane);
+    f->detail = str_format(m->memory, "%.*s %s %.*s+%llu", STR_ARGS(who),
+                           reads ? "reads" : "overwrites", STR_ARGS(b->name),
+                           (unsigned long long)offset);
+    f->note = str_format(m->memory, "%s by %.*s", other_read ? "read" : "written",
+                         STR_ARGS(machine_stamp_who(m, other->stamp)));
+}
+
+static bool unordered(const machine_warp *w, int lane, const machine_byte *other, bool atomic) {
+    if (!other->stamp || shadow_ordered(w, (uint32_t)lane, other->stamp)) return false;
+    return !atomic || (other->stamp & 63u) != STAMP_ATOMIC_LANE;
+}
+
+/* Lanes that write the same place by the same instruction: 'once' is there for those. */
+static bool same_store(const machine_warp *w, const machine_byte *other, int32_t pc) {
+    return other->pc == pc && other->stamp >> 6 == machine_stamp(w, 0) >> 6;
+}
+
+static void check_races(machine *m, machine_warp *w, int lane, const machine_buffer *b,
+                        uint64_t offset, uint32_t bytes, global_access access, int32_t pc) {
+    bool atomic = access == GLOBAL_ATOMIC;
+    machine_byte now = {machine_stamp(w, atomic ? STAMP_ATOMIC_LANE : lane), pc};
+    machine_page *page = NULL;
+    for (uint64_t at = offset; at < offset + bytes; at++) {
+        if (!page || at % MACHINE_PAGE_BYTES == 0) page = page_of(m, b, at);
+        machine_byte *writer = &page->writes[at % MACHINE_PAGE_BYTES];
+        machine_byte *reader = &page->reads[at % MACHINE_PAGE_BYTES];
+        bool races = unordered(w, lane, writer, atomic);
+        if (access == GLOBAL_READ) {
+            if (races) report_race(m, w, lane, b, at, writer, true, false, pc);
+            *reader = now;
+            continue;
+        }
+        if (races && !same_store(w, writer, pc))
+            report_race(m, w, lane, b, at, writer, false, false, pc);
+        if (unordered(w, lane, reader, atomic))
+            report_race(m, w, lane, b, at, reader, false, true, pc);
+        *writer = now;
+    }
+}
+
+uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
+                      global_access access, int32_t pc) {
+    int64_t offset;
+    bool write = access != GLOBAL_READ;
+    const machine_buffer *b = buffer_of(m, address, &offset);
+    if (!b || offset < 0 || (uint64_t)offset + bytes > b->bytes) {
+        report_global(m, w, EMULATE_GLOBAL_BOUNDS, lane, pc, b, address, offset, bytes);
+        return NULL;
+    }
+    bool allowed = write ? b->writable : b->readable;
+    if (!allowed) {
+        emulate_kind kind = write ? EMULATE_GLOBAL_WRITE : EMULATE_GLOBAL_READ;
+        report_global(m, w, kind, lane, pc, b, address, offset, bytes);
+        return NULL;
+    }
+    if (b->written && write) mark_written(b, offset, bytes);
+    if (b->written && !write && !is_written(b, offset, bytes))
+        report_global(m, w, EMULATE_GLOBAL_UNINITIALISED, lane, pc, b, address, offset, bytes);
+    if (b->pages) check_races(m, w, lane, b, (uint64_t)offset, bytes, access, pc);
+    return b->data + offset;
+}
+
