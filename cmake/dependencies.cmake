@@ -2,8 +2,6 @@
 # alone at run time.
 find_path(JANSSON_INCLUDE_DIR jansson.h REQUIRED)
 find_library(JANSSON_LIBRARY NAMES libjansson.a jansson REQUIRED)
-# The shared library needs position-independent code, which the packaged archive is not.
-find_library(JANSSON_SHARED_LIBRARY NAMES jansson REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_package(Threads REQUIRED)
 if(FLASHTL_TESTS)
