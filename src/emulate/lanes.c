@@ -368,9 +368,10 @@ NUMBER_INLINE float cut_sum(double x, bool sticky) {
     return (float)number_f64(bits);
 }
 
-static inline bool lanes_any(lanes_sixteen x) {
+/* By address: how wide vectors are passed by value depends on the processor's extensions. */
+static inline bool lanes_any(const lanes_sixteen *x) {
     int any = 0;
-    for (int i = 0; i < 16; i++) any |= x[i];
+    for (int i = 0; i < 16; i++) any |= (*x)[i];
     return any;
 }
 
@@ -382,7 +383,7 @@ static inline bool lanes_any(lanes_sixteen x) {
         (a) = ((a) & ~less) | (other & less);                                                      \
     } while (0)
 #define LANES_TRUNCATE(x) __builtin_convertvector((x), lanes_eight_words)
-#define LANES_ANY(x) lanes_any(x)
+#define LANES_ANY(x) lanes_any(&(x))
 #define LANES_EIGHT_F16(to, from)                                                                  \
     for (int i = 0; i < 4; i++) {                                                                  \
         (to)[2 * i] = number_from_f16((from)[i] & 0xffffu);                                        \
