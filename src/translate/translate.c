@@ -30,6 +30,38 @@ static void advance(emit *t, const char *variable, long long first, long long st
                   last, first, variable, step);
 }
 
+/* The loop whose every iteration takes the next slot, and nothing else does: then the slot follows from
+ * the loop's variable. NULL where there is none.
+ */
+static const tl_statement *counting_loop(emit *t, const tl_statement *wait, const emit_tile *tile) {
+    const tl_statement *loop = wait->parent;
+    bool is_power = (tile->stages & (tile->stages - 1)) == 0;
+    if (!is_power || !loop || loop->kind != TL_FOR || loop->loop.is_grid_walk) return NULL;
+    if (!loop->parent || loop->parent->kind != TL_ROLE) return NULL;
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_WAIT && s != wait && shared_of(t, s->sync.what) == tile) return NULL;
+    }
+    return loop;
+}
+
+/* The slot of the generation that was waited for. */
+static void take_slot(emit *t, const tl_statement *wait, const emit_tile *tile) {
+    const tl_statement *loop = counting_loop(t, wait, tile);
+    const char *name = str_copy_z(t->memory, tile->name);
+    if (!loop) {
+        advance(t, name, tile->offset_bytes, tile->slot_bytes, tile->stages);
+        return;
+    }
+    emit_value from = emit_integer(t, loop->loop.from, NULL);
+    str turn = emit_clean(t, loop->loop.name);
+    bool is_zero = from.low == 0 && from.high == 0;
+    if (!is_zero)
+        turn = emit_format(t, "(%.*s - %.*s)", STR_ARGS(turn), STR_ARGS(emit_within(t, from, 13)));
+    emit_text(t, "%s = shared + %lld + (unsigned)(%.*s & %d) * %lld;", name,
+              (long long)tile->offset_bytes, STR_ARGS(turn), tile->stages - 1,
+              (long long)tile->slot_bytes);
+}
+
 static void advance_barrier(emit *t, const char *variable, int count) {
     emit_text(t, "%s = %s == %d ? 0 : %s + 8;", variable, variable, 8 * (count - 1), variable);
 }
@@ -54,7 +86,7 @@ void emit_wait(emit *t, const tl_statement *s) {
         if (sync.groups_pending >= 0) emit_text(t, "ftl_cp_async_wait<%d>();", sync.groups_pending);
         if (sync.barrier_before) barrier(t, &sync, tile);
     }
-    if (tile->stages > 1) advance(t, name, tile->offset_bytes, tile->slot_bytes, tile->stages);
+    if (tile->stages > 1) take_slot(t, s, tile);
 }
 
 void emit_release(emit *t, const tl_statement *s) {
