@@ -287,10 +287,10 @@ void emit_product_statement(emit *t, const tl_statement *s) {
     emit_header(t, s);
     if (!make_product(&p)) return;
     emit_open(t, "{");
-    /* In a branch it finds its place anew: shared with the product that runs always, the places of all
-     * steps would live from there to here.
+    /* Only the product of every iteration has places that live across its loop. Others, once a tile
+     * or in rare branches, find theirs anew: shared, the places of all steps would live in between.
      */
-    if (s->parent && s->parent->kind == TL_IF) emit_fresh_thread(t);
+    if (s->parent && s->parent->kind != TL_FOR) emit_fresh_thread(t);
     own_addresses(&p, &p.a, "left");
     own_addresses(&p, &p.b, "right");
     if (p.k8 >= 2) {

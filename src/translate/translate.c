@@ -30,36 +30,52 @@ static void advance(emit *t, const char *variable, long long first, long long st
                   last, first, variable, step);
 }
 
-/* The loop whose every iteration takes the next slot, and nothing else does: then the slot follows from
- * the loop's variable. NULL where there is none.
+static bool is_inside(const tl_statement *s, const tl_statement *loop) {
+    while (s && s != loop) s = s->parent;
+    return s != NULL;
+}
+
+/* How many generations of a ring have come before a Wait: known where all its earlier Waits stand
+ * outside of loops and branches, and the Wait does too or is the only one of a loop there. Then no
+ * slot has to be carried from iteration to iteration. False where it is not known.
  */
-static const tl_statement *counting_loop(emit *t, const tl_statement *wait, const emit_tile *tile) {
-    const tl_statement *loop = wait->parent;
-    bool is_power = (tile->stages & (tile->stages - 1)) == 0;
-    if (!is_power || !loop || loop->kind != TL_FOR || loop->loop.is_grid_walk) return NULL;
-    if (!loop->parent || loop->parent->kind != TL_ROLE) return NULL;
+static bool count_generations(emit *t, const tl_statement *wait, const emit_tile *tile,
+                              emit_value *out) {
+    const tl_statement *loop = wait->parent->kind == TL_FOR ? wait->parent : NULL;
+    int before = 0;
+    bool is_behind = false;
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_WAIT && s != wait && shared_of(t, s->sync.what) == tile) return NULL;
+        is_behind |= s == wait;
+        if (s->kind != TL_WAIT || s == wait || shared_of(t, s->sync.what) != tile) continue;
+        if (is_behind && !(loop && is_inside(s, loop))) break;
+        if (s->parent != t->role) return false;
+        before++;
     }
-    return loop;
+    const tl_statement *outside = loop ? loop->parent : wait->parent;
+    if (outside != t->role || (loop && loop->loop.is_grid_walk)) return false;
+    *out = emit_constant(t, before);
+    if (!loop) return true;
+    emit_value j = emit_named(emit_clean(t, loop->loop.name), 0, EMIT_SIZE_MAX);
+    emit_value from = emit_integer(t, loop->loop.from, NULL);
+    *out = emit_sum(t, emit_difference(t, j, from), *out);
+    return true;
 }
 
 /* The slot of the generation that was waited for. */
 static void take_slot(emit *t, const tl_statement *wait, const emit_tile *tile) {
-    const tl_statement *loop = counting_loop(t, wait, tile);
+    emit_value passed;
     const char *name = str_copy_z(t->memory, tile->name);
-    if (!loop) {
+    bool is_power = (tile->stages & (tile->stages - 1)) == 0;
+    if (!is_power || !count_generations(t, wait, tile, &passed)) {
         advance(t, name, tile->offset_bytes, tile->slot_bytes, tile->stages);
-        return;
+    } else if (passed.low == passed.high) {
+        emit_text(t, "%s = shared + %lld;", name,
+                  (long long)(tile->offset_bytes + passed.low % tile->stages * tile->slot_bytes));
+    } else {
+        emit_text(t, "%s = shared + %lld + (unsigned)(%.*s & %d) * %lld;", name,
+                  (long long)tile->offset_bytes, STR_ARGS(emit_within(t, passed, 15)),
+                  tile->stages - 1, (long long)tile->slot_bytes);
     }
-    emit_value from = emit_integer(t, loop->loop.from, NULL);
-    str turn = emit_clean(t, loop->loop.name);
-    bool is_zero = from.low == 0 && from.high == 0;
-    if (!is_zero)
-        turn = emit_format(t, "(%.*s - %.*s)", STR_ARGS(turn), STR_ARGS(emit_within(t, from, 13)));
-    emit_text(t, "%s = shared + %lld + (unsigned)(%.*s & %d) * %lld;", name,
-              (long long)tile->offset_bytes, STR_ARGS(turn), tile->stages - 1,
-              (long long)tile->slot_bytes);
 }
 
 static void advance_barrier(emit *t, const char *variable, int count) {
