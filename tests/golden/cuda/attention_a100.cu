@@ -360,7 +360,7 @@ attention(const __grid_constant__ attention_parameters args) {
         // Wait K_shared
         ftl_cp_async_wait<1>();
         ftl_block_barrier();
-        K_shared = 2 * shared + 81920 - K_shared;
+        K_shared = shared + 32768 + (unsigned)(j & 1) * 16384;
         // if j + 1 < blocks
         if (j + 1 < blocks) {
             // Copy K (BN, d) in coordinate [b, head/group, L = j + 1] from global to shared by cp_async async
@@ -575,7 +575,7 @@ attention(const __grid_constant__ attention_parameters args) {
         // Wait V_shared
         ftl_cp_async_wait<2>();
         ftl_block_barrier();
-        V_shared = 2 * shared + 147456 - V_shared;
+        V_shared = shared + 65536 + (unsigned)(j & 1) * 16384;
         // Compute GEMM P, V_shared and accumulate O_register by m16n8k16
         {
             unsigned right = V_shared;
