@@ -97,6 +97,7 @@ def flex(p):
     mask = None
     if p.causal:
         mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, p.length, p.length)
+    torch._dynamo.reset()  # each case is a program of its own: no fallback after a few recompilations
     compiled = torch.compile(flex_attention, dynamic=False)
 
     def call():
