@@ -42,10 +42,26 @@ typedef enum ftl_formula_op {
     FTL_PUSH_NUMBER = 2,  /* number */
     FTL_PUSH_SIZE = 3,    /* index: of ftl_plan.sizes */
     FTL_PUSH_SCALAR = 4,  /* index: of ftl_plan.scalars */
-    FTL_ADD = 10, FTL_SUBTRACT, FTL_MULTIPLY, FTL_DIVIDE_UP, FTL_DIVIDE_DOWN, FTL_DIVIDE_REAL,
-    FTL_MODULO, FTL_MIN, FTL_MAX, FTL_NEGATE, FTL_ABS,
-    FTL_LESS = 30, FTL_LESS_EQUAL, FTL_GREATER, FTL_GREATER_EQUAL, FTL_EQUAL, FTL_NOT_EQUAL,
-    FTL_AND, FTL_OR, FTL_NOT
+    FTL_ADD = 10,
+    FTL_SUBTRACT,
+    FTL_MULTIPLY,
+    FTL_DIVIDE_UP,
+    FTL_DIVIDE_DOWN,
+    FTL_DIVIDE_REAL,
+    FTL_MODULO,
+    FTL_MIN,
+    FTL_MAX,
+    FTL_NEGATE,
+    FTL_ABS,
+    FTL_LESS = 30,
+    FTL_LESS_EQUAL,
+    FTL_GREATER,
+    FTL_GREATER_EQUAL,
+    FTL_EQUAL,
+    FTL_NOT_EQUAL,
+    FTL_AND,
+    FTL_OR,
+    FTL_NOT
 } ftl_formula_op;
 
 typedef struct ftl_formula_step {
@@ -67,8 +83,8 @@ typedef enum ftl_tensor_role { FTL_INPUT = 1, FTL_OUTPUT = 2, FTL_WORKSPACE = 3 
 typedef struct ftl_plan_axis {
     const char *name;      /* index name: "kv" */
     ftl_formula extent;    /* its length: a size, or arithmetic on sizes and constants */
-    int32_t size;          /* index of the size that this axis alone defines; -1 when 'extent' is no bare size */
-    int32_t stride_offset; /* bytes into the parameter struct (int64, elements); -1: the stride must be 1 */
+    int32_t size;          /* index of the size that this axis alone defines; -1: none does */
+    int32_t stride_offset; /* bytes into the parameters (int64, elements); -1: it must be 1 */
 } ftl_plan_axis;
 
 typedef struct ftl_plan_tensor {
@@ -77,8 +93,8 @@ typedef struct ftl_plan_tensor {
     ftl_tensor_role role;
     ftl_plan_axis axes[FTL_AXES_MAX];
     int32_t axis_count;
-    int32_t pointer_offset;    /* bytes into the parameter struct (64-bit device address) */
-    int32_t alignment_bytes;   /* of the base address, and of every stride but the last */
+    int32_t pointer_offset;  /* bytes into the parameter struct (64-bit device address) */
+    int32_t alignment_bytes; /* of the base address, and of every stride but the last */
 } ftl_plan_tensor;
 
 typedef struct ftl_plan_size {
@@ -157,9 +173,9 @@ typedef struct ftl_launch {
     unsigned char parameters[FTL_PARAMETER_BYTES_MAX] __attribute__((aligned(16)));
 } ftl_launch;
 
-/* Checks arguments against a plan (every tensor there, types, extents that agree, strides, alignment,
- * conditions) and fills in the launch. Pure; false with one sentence in 'why'. Addresses may be null
- * for tensors without elements. No heap allocation; safe to call from several threads.
+/* Checks arguments against a plan (every tensor there, types, extents that agree, strides,
+ * alignment, conditions) and fills in the launch. Pure; false with one sentence in 'why'. Addresses
+ * may be null for tensors without elements. No heap allocation; safe to call from several threads.
  */
 FTL_API bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments,
                               ftl_launch *launch, char why[FTL_WHY_BYTES]);
@@ -168,8 +184,8 @@ FTL_API bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *argumen
 FTL_API bool ftl_formula_evaluate(const ftl_formula *formula, const int64_t *sizes,
                                   const double *scalars, double *value);
 
-/* JSON, as stored in caches and beside built kernels. ftl_plan_write returns malloc'd text, NULL without
- * memory. ftl_plan_read returns NULL with one sentence in 'why' when the text is no plan.
+/* JSON, as stored in caches and beside built kernels. ftl_plan_write returns malloc'd text, NULL
+ * without memory. ftl_plan_read returns NULL with one sentence in 'why' when the text is no plan.
  */
 FTL_API char *ftl_plan_write(const ftl_plan *plan);
 FTL_API ftl_plan *ftl_plan_read(const char *json, size_t length, char why[FTL_WHY_BYTES]);

@@ -7,8 +7,8 @@
 /* A binary format: 'fraction' stored bits; exponents from 'least' (below it, subnormals). */
 typedef struct format_shape {
     int fraction, least;
-    double most;     /* the largest finite value */
-    bool saturates;  /* instead of overflowing to infinity */
+    double most;    /* the largest finite value */
+    bool saturates; /* instead of overflowing to infinity */
 } format_shape;
 
 static const format_shape shapes[] = {
@@ -105,7 +105,7 @@ void convert_round_all(convert_format format, double *values, size_t count) {
     }
 }
 
-/* --- bits --------------------------------------------------------------------------------------- */
+/* --- bits ------------------------------------------------------------------------------------- */
 
 static uint32_t f32_bits(double value) {
     float f = (float)value;
@@ -171,7 +171,7 @@ double convert_from_bits(convert_format format, uint32_t bits) {
     return sign * from_bits(wide);
 }
 
-/* --- memory ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 void convert_load(convert_format format, const void *from, ptrdiff_t stride, size_t count,
                   double *to) {

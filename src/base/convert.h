@@ -1,8 +1,8 @@
 /* Element formats in portable C: values to bits and back, rounded to nearest even.
  *
  * Values are doubles, so that every format's values are exact and a conversion rounds once. Formats
- * with infinities overflow to them; the 8-bit ones saturate at their largest value, as the hardware's
- * conversions do. NaN stays NaN.
+ * with infinities overflow to them; the 8-bit ones saturate at their largest value, as the
+ * hardware's conversions do. NaN stays NaN.
  */
 #ifndef FLASHTL_BASE_CONVERT_H
 #define FLASHTL_BASE_CONVERT_H
@@ -29,7 +29,9 @@ uint32_t convert_to_bits(convert_format format, double value); /* not of F64 */
 double convert_from_bits(convert_format format, uint32_t bits);
 
 /* Elements in memory; 'stride' in elements. Memory need not be aligned. */
-void convert_load(convert_format format, const void *from, ptrdiff_t stride, size_t count, double *to);
-void convert_store(convert_format format, const double *from, size_t count, void *to, ptrdiff_t stride);
+void convert_load(convert_format format, const void *from, ptrdiff_t stride, size_t count,
+                  double *to);
+void convert_store(convert_format format, const double *from, size_t count, void *to,
+                   ptrdiff_t stride);
 
 #endif

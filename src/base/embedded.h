@@ -1,4 +1,5 @@
-/* Text files built into the library (tools/embed.py): each table ends with a row whose name is NULL. */
+/* Text files built into the library (tools/embed.py): each table ends with a row whose name is
+ * NULL. */
 #ifndef FLASHTL_BASE_EMBEDDED_H
 #define FLASHTL_BASE_EMBEDDED_H
 
@@ -10,9 +11,9 @@ typedef struct embedded_file {
     size_t length;
 } embedded_file;
 
-extern const embedded_file embedded_device[];   /* src/device: one instruction wrapper family each */
-extern const embedded_file embedded_runtime[];  /* src/runtime: what plain clang must be told */
-extern const embedded_file embedded_gpus[];     /* gpus: one description per card */
+extern const embedded_file embedded_device[];  /* src/device: one instruction wrapper family each */
+extern const embedded_file embedded_runtime[]; /* src/runtime: what plain clang must be told */
+extern const embedded_file embedded_gpus[];    /* gpus: one description per card */
 extern const embedded_file embedded_sketches[]; /* sketches: one operator each */
 
 #endif

@@ -125,7 +125,8 @@ bool os_list_folder(const char *path, void (*visit)(void *context, const char *n
     DIR *folder = opendir(path);
     if (!folder) return fail(why, "list", path, errno);
     for (struct dirent *entry; (entry = readdir(folder));) {
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) visit(context, entry->d_name);
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            visit(context, entry->d_name);
     }
     closedir(folder);
     return true;
@@ -318,8 +319,8 @@ static bool attend(pid_t pid, os_watch *watch, double silence_s, int *status) {
 
 bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
                     int *exit_code, os_error *why) {
-    os_watch *watch = mmap(NULL, sizeof *watch, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                           -1, 0);
+    os_watch *watch =
+        mmap(NULL, sizeof *watch, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (watch == MAP_FAILED) return fail(why, "share memory with", "a child process", errno);
     fflush(NULL);
     pid_t pid = fork();

@@ -36,8 +36,9 @@ bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *o
             text_buffer *err, int *exit_code, os_error *why);
 
 /* Runs 'work' in a child process that shares only 'watch' with us: work whose loops or crashes must
- * not be ours. 'work' raises watch->beats as it gets on and says in watch->doing what it is at. When
- * no beat comes for silence_s, the child is killed and false returned; the same when a signal ended it.
+ * not be ours. 'work' raises watch->beats as it gets on and says in watch->doing what it is at.
+ * When no beat comes for silence_s, the child is killed and false returned; the same when a signal
+ * ended it.
  */
 typedef struct os_watch {
     volatile int beats;

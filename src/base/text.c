@@ -120,8 +120,8 @@ int str_distance(str a, str b) {
             int best = above[j - 1] + !same;
             if (above[j] + 1 < best) best = above[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            bool swapped = i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
-                           a.data[i - 2] == b.data[j - 1];
+            bool swapped =
+                i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1];
             if (swapped && twice[j - 2] + 1 < best) best = twice[j - 2] + 1;
             row[j] = best;
         }

@@ -35,8 +35,8 @@ typedef struct check_sync {
     int commits_otherwise; /* if */
     bool joins_next_wait;
     bool uses_mbarrier;
-    int slots_ahead;         /* Copy into a ring that its own role reads: how many slots its own is
-                                ahead of the one to be waited for next, modulo stages; -1: it varies */
+    int slots_ahead; /* Copy into a ring that its own role reads: how many slots its own is
+                        ahead of the one to be waited for next, modulo stages; -1: it varies */
 } check_sync;
 
 /* A shared tile as a channel. */

@@ -197,8 +197,7 @@ static void add_quoted(text_buffer *out, const char *text) {
     }
 }
 
-static void add_functions(arena *memory, const ftl_plan *plan, const char *name,
-                          text_buffer *out) {
+static void add_functions(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
     text_add_z(out, "/* NULL when a launch is right, else the condition that does not hold. */\n");
     add_signature(plan, name, "const char *", "check", out);
     for (int32_t i = 0; i < plan->condition_count; i++) {

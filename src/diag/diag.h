@@ -31,8 +31,8 @@ struct diag {
     diag_id id;
     diag_severity severity;
     diag_range range;
-    str message;     /* lower case, no full stop */
-    str expected;    /* set by diag_expected; empty when unsaid */
+    str message;  /* lower case, no full stop */
+    str expected; /* set by diag_expected; empty when unsaid */
     str found;
     str replacement; /* of a hint: text to put in place of 'range'; empty when none */
     diag *attached;  /* notes and hints of this error or warning, in order */
@@ -69,8 +69,8 @@ void diag_position(str source, uint32_t offset, int *line, int *column);
 
 /* FILE:LINE:COLUMN: error: message, the line, the caret; then notes and hints; then the count. */
 void diag_render_text(const diag_list *list, bool colour, text_buffer *out);
-/* One JSON object a line: id, severity, file, line, column, end_line, end_column, message, expected,
- * found, notes, hints (with replacement).
+/* One JSON object a line: id, severity, file, line, column, end_line, end_column, message,
+ * expected, found, notes, hints (with replacement).
  */
 void diag_render_json(const diag_list *list, text_buffer *out);
 

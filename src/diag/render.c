@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 static const char *const severity_names[] = {"error", "warning", "note", "hint"};
-static const char *const severity_colours[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m", "\033[1;32m"};
+static const char *const severity_colours[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
+                                               "\033[1;32m"};
 
 static str line_of(str source, uint32_t offset, uint32_t *line_begin) {
     uint32_t begin = offset > source.length ? (uint32_t)source.length : offset;
@@ -36,7 +37,8 @@ static void render_caret(const diag_list *list, diag_range range, bool colour, t
     text_add_z(out, "^");
     uint32_t width = range.end > range.begin ? range.end - range.begin : 1;
     uint32_t room = (uint32_t)(shown.length + skipped) > column
-                        ? (uint32_t)(shown.length + skipped) - column : 1;
+                        ? (uint32_t)(shown.length + skipped) - column
+                        : 1;
     text_repeat(out, '~', (width < room ? width : room) - 1);
     if (colour) text_add_z(out, "\033[0m");
     text_add_z(out, "\n");
@@ -99,7 +101,8 @@ static json_t *to_json(const diag_list *list, const diag *d) {
     json_object_set_new(object, "message", json_text(d->message));
     if (d->expected.length) json_object_set_new(object, "expected", json_text(d->expected));
     if (d->found.length) json_object_set_new(object, "found", json_text(d->found));
-    if (d->replacement.length) json_object_set_new(object, "replacement", json_text(d->replacement));
+    if (d->replacement.length)
+        json_object_set_new(object, "replacement", json_text(d->replacement));
     if (d->attached) {
         json_t *attached = json_array();
         for (const diag *note = d->attached; note; note = note->next) {

@@ -63,8 +63,8 @@ static void try_complete(machine *m, int number) {
     if (!b->arrived) return;
     uint32_t count = (uint32_t)__builtin_popcount(b->arrived) * LANES;
     uint32_t needed = warps_not_done(m);
-    bool whole = b->expected_threads ? count >= b->expected_threads
-                                     : (b->arrived & needed) == needed;
+    bool whole =
+        b->expected_threads ? count >= b->expected_threads : (b->arrived & needed) == needed;
     if (!whole) return;
     check_all_came(m, b);
     complete(m, number);
@@ -138,7 +138,7 @@ void barrier_arrive(machine *m, machine_warp *w, const ptx_instruction *i) {
     try_complete(m, (int)number);
 }
 
-/* ---- mbarriers (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier") ---- */
+/* ---- mbarriers (PTX ISA, "... Synchronization and Communication ...: mbarrier") ---- */
 
 static int find_mbarrier(const machine *m, uint32_t offset) {
     for (int n = 0; n < m->mbarrier_count; n++)
@@ -151,8 +151,8 @@ static void mbarrier_fault(machine *m, machine_warp *w, int32_t pc, int32_t othe
     emulate_finding *f = machine_find(m, w, EMULATE_BARRIER_USE, pc, other, lane);
     if (!f) return;
     str who = machine_who(m, w, pc, lane), where = machine_shared_name(m, offset);
-    f->detail = str_format(m->memory, "%.*s, mbarrier at %.*s: %s", STR_ARGS(who), STR_ARGS(where),
-                           what);
+    f->detail =
+        str_format(m->memory, "%.*s, mbarrier at %.*s: %s", STR_ARGS(who), STR_ARGS(where), what);
 }
 
 static void init(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t offset,
@@ -163,7 +163,8 @@ static void init(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t off
     }
     int n = find_mbarrier(m, offset);
     if (n >= 0) {
-        mbarrier_fault(m, w, pc, m->mbarriers[n].init_pc, lane, offset, "it is initialised already");
+        mbarrier_fault(m, w, pc, m->mbarriers[n].init_pc, lane, offset,
+                       "it is initialised already");
         return;
     }
     for (n = 0; n < m->mbarrier_count && m->mbarriers[n].valid; n++) continue;
@@ -175,8 +176,8 @@ static void init(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t off
     if (n == m->mbarrier_count) m->mbarrier_count++;
     shadow_write(m, w, lane, offset, 8, pc, NULL);
     m->cell_state[offset >> 2] = m->cell_state[(offset >> 2) + 1] = CELL_BARRIER | CELL_WRITTEN;
-    m->mbarriers[n] = (machine_mbarrier){.address = offset, .valid = true, .expected = count,
-                                         .pending = count, .init_pc = pc};
+    m->mbarriers[n] = (machine_mbarrier){
+        .address = offset, .valid = true, .expected = count, .pending = count, .init_pc = pc};
 }
 
 /* The mbarrier at an offset, which must be there and its initialisation ordered before. */

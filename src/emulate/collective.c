@@ -131,8 +131,7 @@ void collective_run(machine *m, machine_warp *w, const ptx_instruction *i, uint3
     case PTX_REDUCE: reduce(m, w, i, mask); break;
     case PTX_ELECT:
         fill(m, w, i->d, mask, (uint32_t)machine_first_lane(mask));
-        if (i->p >= 0)
-            w->predicates[i->p] = (w->predicates[i->p] & ~mask) | (mask & (0u - mask));
+        if (i->p >= 0) w->predicates[i->p] = (w->predicates[i->p] & ~mask) | (mask & (0u - mask));
         break;
     case PTX_WARP_BARRIER:
         shadow_join_warp(w, mask);

@@ -74,8 +74,9 @@ static void land_lane(machine *m, machine_warp *w, machine_copy *copy, int l, ui
     shadow_land(m, copy->to[l], copy->bytes, stamp, copy->pc);
     if (copy->from[l] & (copy->bytes - 1u)) {
         emulate_finding *f = machine_find(m, w, EMULATE_MISALIGNED, copy->pc, -1, l);
-        if (f) f->detail = str_format(m->memory, "%.*s: the source of %u bytes",
-                                      STR_ARGS(machine_who(m, w, copy->pc, l)), copy->bytes);
+        if (f)
+            f->detail = str_format(m->memory, "%.*s: the source of %u bytes",
+                                   STR_ARGS(machine_who(m, w, copy->pc, l)), copy->bytes);
         return;
     }
     if (bytes) from = global_bytes(m, w, l, copy->from[l], bytes, GLOBAL_READ, copy->pc);
@@ -131,7 +132,10 @@ void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
         if (barrier < 0) continue;
         if (!i->operation) m->mbarriers[barrier].pending += (uint32_t)__builtin_popcount(same);
         machine_arrival *a = new_arrival(m);
-        *a = (machine_arrival){.warp = w->index, .lanes = same, .pc = pc, .mbarrier = barrier,
+        *a = (machine_arrival){.warp = w->index,
+                               .lanes = same,
+                               .pc = pc,
+                               .mbarrier = barrier,
                                .copy_end = w->copy_count};
         shadow_release(m, w, same, &a->seen);
     }
@@ -174,9 +178,9 @@ void copy_finish(machine *m) {
                 emulate_finding *f = machine_find(m, w, EMULATE_COPY_UNWAITED, copy->pc, -1, l);
                 if (f) {
                     str name = machine_shared_name(m, copy->to[l]);
-                    f->detail = str_format(m->memory, "%.*s, to %.*s",
-                                           STR_ARGS(machine_who(m, w, copy->pc, l)),
-                                           STR_ARGS(name));
+                    f->detail =
+                        str_format(m->memory, "%.*s, to %.*s",
+                                   STR_ARGS(machine_who(m, w, copy->pc, l)), STR_ARGS(name));
                 }
                 land_lane(m, w, copy, l, copy->stamp | (uint32_t)l);
             }

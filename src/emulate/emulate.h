@@ -2,9 +2,9 @@
  *
  * The PTX is what NVRTC, nvcc or clang make for sm_75 and later. Each thread block runs alone; a
  * warp is 32 lanes in step, apart where the program diverges. Shared memory has a shadow: who wrote
- * and read what when, what nothing wrote, what a copy still flies to. Asynchronous copies land at the
- * latest moment the rules allow. So a missing barrier, wait or fence is found whatever the luck of
- * a schedule would be, and is named with the source lines (from -lineinfo) of both accesses.
+ * and read what when, what nothing wrote, what a copy still flies to. Asynchronous copies land at
+ * the latest moment the rules allow. So a missing barrier, wait or fence is found whatever the luck
+ * of a schedule would be, and is named with the source lines (from -lineinfo) of both accesses.
  *
  * Nothing here runs native code of the kernel's making. Functions are reentrant: a module is read
  * only and may serve several threads, each with its own arena.
@@ -30,11 +30,11 @@ emulate_module *emulate_read(arena *memory, str ptx, diag_list *diagnostics);
 
 typedef struct emulate_entry {
     str name;
-    uint32_t parameter_bytes;   /* of the parameter image */
+    uint32_t parameter_bytes;     /* of the parameter image */
     uint32_t static_shared_bytes; /* the dynamic block starts behind them */
-    uint32_t local_bytes;       /* a thread */
-    uint32_t threads_required;  /* .reqntid's product; 0 when unsaid */
-    uint32_t threads_most;      /* .maxntid's product; 0 when unsaid */
+    uint32_t local_bytes;         /* a thread */
+    uint32_t threads_required;    /* .reqntid's product; 0 when unsaid */
+    uint32_t threads_most;        /* .maxntid's product; 0 when unsaid */
     int instruction_count;
 } emulate_entry;
 
@@ -75,7 +75,7 @@ typedef struct emulate_tile {
 } emulate_tile;
 
 typedef struct emulate_launch {
-    str entry;         /* empty: the only one */
+    str entry; /* empty: the only one */
     uint32_t grid[3], block[3];
     uint32_t dynamic_shared_bytes;
     const void *parameters;
@@ -122,14 +122,14 @@ typedef struct emulate_finding {
     bool has_other;
     emulate_place other; /* the earlier access, or the issuing instruction */
     uint32_t block[3];
-    int warp, lane;      /* -1: none in particular */
-    str detail;          /* who did what where: the first time */
-    str note;            /* about 'other'; empty when there is none */
+    int warp, lane; /* -1: none in particular */
+    str detail;     /* who did what where: the first time */
+    str note;       /* about 'other'; empty when there is none */
     uint64_t count;
 } emulate_finding;
 
-/* One memory instruction: wavefronts are passes of the shared memory's 32 banks, sectors the 32-byte
- * pieces of global memory. 'least' counts what the same bytes need at best.
+/* One memory instruction: wavefronts are passes of the shared memory's 32 banks, sectors the
+ * 32-byte pieces of global memory. 'least' counts what the same bytes need at best.
  */
 typedef struct emulate_traffic {
     emulate_place place;
@@ -146,9 +146,9 @@ typedef struct emulate_opcode_count {
 } emulate_opcode_count;
 
 typedef enum emulate_outcome {
-    EMULATE_CLEAN,   /* all blocks ran, nothing found */
-    EMULATE_FOUND,   /* 'findings' has what was found */
-    EMULATE_REFUSED  /* the launch is wrong: 'refusal' is one sentence */
+    EMULATE_CLEAN,  /* all blocks ran, nothing found */
+    EMULATE_FOUND,  /* 'findings' has what was found */
+    EMULATE_REFUSED /* the launch is wrong: 'refusal' is one sentence */
 } emulate_outcome;
 
 typedef struct emulate_result {

@@ -25,9 +25,9 @@ static void report_global(machine *m, machine_warp *w, emulate_kind kind, int la
         f->detail = str_format(m->memory, "%.*s of %.*s: %u bytes at 0x%llx, which is in no buffer",
                                STR_ARGS(who), STR_ARGS(block), bytes, (unsigned long long)address);
     else
-        f->detail = str_format(m->memory, "%.*s of %.*s: %u bytes at %.*s%+lld, which has %zu bytes",
-                               STR_ARGS(who), STR_ARGS(block), bytes, STR_ARGS(b->name),
-                               (long long)offset, b->bytes);
+        f->detail = str_format(
+            m->memory, "%.*s of %.*s: %u bytes at %.*s%+lld, which has %zu bytes", STR_ARGS(who),
+            STR_ARGS(block), bytes, STR_ARGS(b->name), (long long)offset, b->bytes);
 }
 
 static void mark_written(const machine_buffer *b, int64_t offset, uint32_t bytes) {
@@ -80,9 +80,9 @@ static void report_race(machine *m, machine_warp *w, int lane, const machine_buf
     emulate_finding *f = machine_find(m, w, EMULATE_GLOBAL_RACE, pc, other->pc, lane);
     if (!f) return;
     str who = machine_who(m, w, pc, lane);
-    f->detail = str_format(m->memory, "%.*s %s %.*s+%llu", STR_ARGS(who),
-                           reads ? "reads" : "overwrites", STR_ARGS(b->name),
-                           (unsigned long long)offset);
+    f->detail =
+        str_format(m->memory, "%.*s %s %.*s+%llu", STR_ARGS(who), reads ? "reads" : "overwrites",
+                   STR_ARGS(b->name), (unsigned long long)offset);
     f->note = str_format(m->memory, "%s by %.*s", other_read ? "read" : "written",
                          STR_ARGS(machine_stamp_who(m, other->stamp)));
 }
@@ -141,4 +141,3 @@ uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, u
     if (b->pages) check_races(m, w, lane, b, (uint64_t)offset, bytes, access, pc);
     return b->data + offset;
 }
-

@@ -1,9 +1,9 @@
 /* Instructions that treat every lane alike: one function runs all 32 lanes of a warp.
  *
- * A register is a row of 32 words (4 bytes a lane) or of 32 doublewords (8 bytes a lane); 16-bit and
- * 8-bit values live zero-extended in words. Such a function reads up to four rows and writes one;
- * the result may be one of the inputs. Comparisons write words of 0 or -1.
- * lanes.def is the list; it is compiled for plain processors and for AVX2 (lanes.inc).
+ * A register is a row of 32 words (4 bytes a lane) or of 32 doublewords (8 bytes a lane); 16-bit
+ * and 8-bit values live zero-extended in words. Such a function reads up to four rows and writes
+ * one; the result may be one of the inputs. Comparisons write words of 0 or -1. lanes.def is the
+ * list; it is compiled for plain processors and for AVX2 (lanes.inc).
  */
 #ifndef FLASHTL_EMULATE_LANES_H
 #define FLASHTL_EMULATE_LANES_H
@@ -40,10 +40,10 @@ enum {
 /* A product of 16 rows and 8 columns, added by the rule in sums.h. */
 typedef struct lanes_product {
     float sum[16][8];
-    float a[16 * LANES_K_MAX]; /* [row * k_count + k] */
+    float a[16 * LANES_K_MAX];                 /* [row * k_count + k] */
     int16_t a_exponents[16 * LANES_K_MAX + 8]; /* read by eights */
-    float b[LANES_K_MAX][8]; /* [k][column] */
-    int16_t b_exponents[LANES_K_MAX][16]; /* twice the eight columns */
+    float b[LANES_K_MAX][8];                   /* [k][column] */
+    int16_t b_exponents[LANES_K_MAX][16];      /* twice the eight columns */
     int k_count, group, fraction_bits, result_bits;
     int sum_least; /* exponent of the smallest normal number of the sums' type */
     bool halves;   /* sums are f16 */
@@ -66,7 +66,7 @@ typedef struct lanes_set {
     void (*rows_f16)(float *to, int stride, const uint32_t *from);
     void (*rows_bf16)(float *to, int stride, const uint32_t *from);
     void (*transpose)(float (*to)[8], const float (*from)[8]); /* 8 by 8 */
-    uint32_t (*mask_of)(const int32_t test[LANES]); /* bit l = (test[l] != 0) */
+    uint32_t (*mask_of)(const int32_t test[LANES]);            /* bit l = (test[l] != 0) */
     void (*select)(void *to, const void *a, const void *b, uint32_t mask, int bytes);
 } lanes_set;
 

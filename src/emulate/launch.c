@@ -1,4 +1,5 @@
-/* A launch: checks it, lays out memory, goes through the grid, and collects what there is to say. */
+/* A launch: checks it, lays out memory, goes through the grid, and collects what there is to say.
+ */
 #include "emulate/machine.h"
 
 #include <stdlib.h>
@@ -56,18 +57,17 @@ static str refuse(arena *memory, const emulate_module *module, const emulate_lau
                           launch->block[1], launch->block[2]);
     uint64_t threads = threads_of(launch);
     if (threads > EMULATE_THREADS_MAX)
-        return str_format(memory, "%llu threads a block; at most %d",
-                          (unsigned long long)threads, EMULATE_THREADS_MAX);
+        return str_format(memory, "%llu threads a block; at most %d", (unsigned long long)threads,
+                          EMULATE_THREADS_MAX);
     if (f->threads_required && threads != f->threads_required)
         return str_format(memory, "the kernel wants %u threads a block, not %llu",
                           f->threads_required, (unsigned long long)threads);
     if (f->threads_most && threads > f->threads_most)
-        return str_format(memory, "the kernel allows %u threads a block, not %llu",
-                          f->threads_most, (unsigned long long)threads);
+        return str_format(memory, "the kernel allows %u threads a block, not %llu", f->threads_most,
+                          (unsigned long long)threads);
     if ((uint64_t)f->static_shared_bytes + launch->dynamic_shared_bytes > EMULATE_SHARED_MAX)
         return str_format(memory, "%u + %u bytes of shared memory; at most %d",
-                          f->static_shared_bytes, launch->dynamic_shared_bytes,
-                          EMULATE_SHARED_MAX);
+                          f->static_shared_bytes, launch->dynamic_shared_bytes, EMULATE_SHARED_MAX);
     if (launch->parameter_bytes != f->parameter_bytes)
         return str_format(memory, "%u bytes of parameters; the kernel takes %u",
                           launch->parameter_bytes, f->parameter_bytes);
@@ -81,8 +81,12 @@ static void make_buffers(machine *m, const emulate_launch *launch) {
     for (int i = 0; i < launch->buffer_count; i++) {
         const emulate_buffer *b = &launch->buffers[i];
         machine_buffer *to = &m->buffers[i];
-        *to = (machine_buffer){.name = b->name, .data = b->data, .bytes = b->bytes,
-                               .readable = b->readable, .writable = b->writable, .once = b->once};
+        *to = (machine_buffer){.name = b->name,
+                               .data = b->data,
+                               .bytes = b->bytes,
+                               .readable = b->readable,
+                               .writable = b->writable,
+                               .once = b->once};
         to->element_bytes = b->element_bytes ? b->element_bytes : 1;
         if (b->writable)
             to->pages = arena_array(m->memory, uint32_t, b->bytes / MACHINE_PAGE_BYTES + 1u);
@@ -92,8 +96,11 @@ static void make_buffers(machine *m, const emulate_launch *launch) {
     }
     machine_buffer *own = &m->buffers[EMULATE_BUFFERS_MAX];
     size_t bytes = m->module->global_bytes;
-    *own = (machine_buffer){.name = STR("module variables"), .bytes = bytes, .readable = true,
-                            .writable = true, .element_bytes = 1};
+    *own = (machine_buffer){.name = STR("module variables"),
+                            .bytes = bytes,
+                            .readable = true,
+                            .writable = true,
+                            .element_bytes = 1};
     own->data = arena_array(m->memory, uint8_t, bytes + 1u);
     own->pages = arena_array(m->memory, uint32_t, bytes / MACHINE_PAGE_BYTES + 1u);
     if (bytes) memcpy(own->data, m->module->global_image, bytes);
@@ -223,8 +230,7 @@ static void start_block(machine *m, uint64_t number) {
     poison(m->shared, (size_t)m->cell_count * 4u);
     memset(m->cell_state, 0, m->cell_count);
     memset(m->write_stamp, 0, m->cell_count * sizeof *m->write_stamp);
-    memset(m->read_stamp, 0,
-           (size_t)m->cell_count * (size_t)m->warp_count * sizeof *m->read_stamp);
+    memset(m->read_stamp, 0, (size_t)m->cell_count * (size_t)m->warp_count * sizeof *m->read_stamp);
     poison(m->local, (size_t)m->function->local_bytes * (size_t)m->warp_count * LANES);
 }
 
@@ -241,8 +247,7 @@ static void check_outputs(machine *m) {
             if (b->written[e] > 1) twice++, first_twice = e;
         }
         if (m->launch->buffers[i].whole && missing) {
-            emulate_finding *f =
-                machine_find(m, NULL, EMULATE_OUTPUT_UNWRITTEN, -1, -2 - i, -1);
+            emulate_finding *f = machine_find(m, NULL, EMULATE_OUTPUT_UNWRITTEN, -1, -2 - i, -1);
             if (f)
                 f->detail = str_format(m->memory, "%zu of %zu elements of %.*s, the first is %zu",
                                        missing, elements, STR_ARGS(b->name), first_missing);
@@ -277,12 +282,16 @@ static void collect_traffic(machine *m, emulate_result *result) {
         bool matrix = i->kind == PTX_LOAD_MATRIX || i->kind == PTX_STORE_MATRIX;
         ptx_space space = matrix ? PTX_SHARED : (ptx_space)c->space;
         if (space == PTX_PARAM || space == PTX_CONST || space == PTX_GENERIC) continue;
-        emulate_traffic t = {.place = machine_place(m, pc), .bytes_per_lane = access_bytes(i),
-                             .executed = c->executed, .wavefronts = c->wavefronts,
-                             .least_wavefronts = c->least_wavefronts, .sectors = c->sectors,
+        emulate_traffic t = {.place = machine_place(m, pc),
+                             .bytes_per_lane = access_bytes(i),
+                             .executed = c->executed,
+                             .wavefronts = c->wavefronts,
+                             .least_wavefronts = c->least_wavefronts,
+                             .sectors = c->sectors,
                              .least_sectors = c->least_sectors};
-        t.space = space == PTX_SHARED ? STR("shared") : space == PTX_LOCAL ? STR("local")
-                                                                           : STR("global");
+        t.space = space == PTX_SHARED  ? STR("shared")
+                  : space == PTX_LOCAL ? STR("local")
+                                       : STR("global");
         list_push(m->memory, &list, t);
     }
     result->traffic = list.items;

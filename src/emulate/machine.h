@@ -74,9 +74,9 @@ typedef struct machine_warp {
     int32_t pc;
     machine_group groups[LANES]; /* the others */
     int group_count;
-    bool poll_fails;           /* the next failing test returns false */
-    int32_t barrier;           /* waited for */
-    uint32_t clock, synced;    /* all lanes ordered up to 'synced' */
+    bool poll_fails;        /* the next failing test returns false */
+    int32_t barrier;        /* waited for */
+    uint32_t clock, synced; /* all lanes ordered up to 'synced' */
     uint32_t part_synced, part_lanes;
     machine_seen seen;
     machine_seen acquired; /* seen by 'acquired_lanes' only, until the warp joins */
@@ -90,7 +90,7 @@ typedef struct machine_barrier {
     uint32_t arrived, waiting; /* warps */
     uint32_t expected_threads; /* 0: all of the block */
     int32_t last_pc;
-    uint32_t votes;            /* of bar.red: lanes true */
+    uint32_t votes; /* of bar.red: lanes true */
     bool all, any;
     machine_seen seen;
 } machine_barrier;
@@ -164,10 +164,10 @@ typedef struct machine {
 
     uint8_t *shared;
     uint32_t shared_bytes, cell_count;
-    uint8_t *cell_state;       /* CELL_... ; low 4 bits: bytes written */
+    uint8_t *cell_state; /* CELL_... ; low 4 bits: bytes written */
     uint32_t *write_stamp;
     int32_t *write_pc;
-    uint32_t *read_stamp;      /* [warp][cell] */
+    uint32_t *read_stamp; /* [warp][cell] */
     int32_t *read_pc;
     uint32_t *split_of;        /* of a CELL_SPLIT cell: its place in split_bytes */
     machine_byte *split_bytes; /* [split][1 + warp][byte]: the writes, then each warp's reads */
@@ -215,8 +215,8 @@ static inline uint32_t machine_stamp(const machine_warp *w, int lane) {
 
 /* ---- finding.c ---- */
 
-/* Counts a finding by (kind, line, other line); returns it when it is new, to be described, or NULL.
- * other_pc -1: none. The block is marked as bad.
+/* Counts a finding by (kind, line, other line); returns it when it is new, to be described, or
+ * NULL. other_pc -1: none. The block is marked as bad.
  */
 emulate_finding *machine_find(machine *m, const machine_warp *w, emulate_kind kind, int32_t pc,
                               int32_t other_pc, int lane);
@@ -230,11 +230,13 @@ emulate_place machine_place(const machine *m, int32_t pc);
 /* ---- shadow.c ---- */
 
 bool shadow_ordered(const machine_warp *w, uint32_t lane, uint32_t stamp);
-void shadow_read(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes, int32_t pc);
+void shadow_read(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                 int32_t pc);
 /* 'data' is what will be written: the same value by the same instruction is no race. */
 void shadow_write(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                   int32_t pc, const void *data);
-void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes, int32_t pc);
+void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                  int32_t pc);
 void shadow_land(machine *m, uint32_t offset, uint32_t bytes, uint32_t stamp, int32_t pc);
 void shadow_join_warp(machine_warp *w, uint32_t lanes);
 void shadow_merge(machine_seen *into, const machine_seen *from);

@@ -3,8 +3,8 @@
 
 #include "emulate/number.h"
 
-static const char *const space_names[] = {"memory", "global", "shared", "local", "parameter",
-                                          "constant"};
+static const char *const space_names[] = {"memory", "global",    "shared",
+                                          "local",  "parameter", "constant"};
 
 void memory_addresses(const machine *m, const machine_warp *w, int32_t row, int row_bytes,
                       int64_t offset, uint64_t addresses[LANES]) {
@@ -48,7 +48,7 @@ static bool misaligned(machine *m, machine_warp *w, int lane, uint64_t address, 
     if (!f) return true;
     str who = machine_who(m, w, pc, lane);
     f->detail = str_format(m->memory, "%.*s: %u bytes at %s address %s0x%llx", STR_ARGS(who), bytes,
-                           space_names[space], space == PTX_GLOBAL ? "...": "",
+                           space_names[space], space == PTX_GLOBAL ? "..." : "",
                            (unsigned long long)(address & 0xffffffu));
     return true;
 }
@@ -63,15 +63,13 @@ static void report_bounds(machine *m, machine_warp *w, emulate_kind kind, int la
 }
 
 /* Where a lane's bytes are, or NULL after a finding. Shared accesses go through the shadow. */
-static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lane,
-                           uint64_t address, uint32_t bytes, global_access access, int32_t pc) {
+static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lane, uint64_t address,
+                           uint32_t bytes, global_access access, int32_t pc) {
     emulate_kind kind = EMULATE_PARAMETER_BOUNDS;
     uint8_t *base = NULL;
     uint64_t limit = 0;
     switch (space) {
-    case PTX_SHARED:
-        base = m->shared, limit = m->shared_bytes, kind = EMULATE_SHARED_BOUNDS;
-        break;
+    case PTX_SHARED: base = m->shared, limit = m->shared_bytes, kind = EMULATE_SHARED_BOUNDS; break;
     case PTX_LOCAL:
         limit = m->function->local_bytes, kind = EMULATE_LOCAL_BOUNDS;
         base = m->local + (size_t)(w->index * LANES + lane) * limit;
@@ -127,8 +125,7 @@ static void load_lanes(machine *m, machine_warp *w, const ptx_instruction *i, pt
         const uint8_t *from = NULL;
         if (!misaligned(m, w, l, addresses[l], bytes, space, pc))
             from = lane_bytes(m, w, space, l, addresses[l], bytes, GLOBAL_READ, pc);
-        if (from && space == PTX_SHARED)
-            shadow_read(m, w, l, (uint32_t)addresses[l], bytes, pc);
+        if (from && space == PTX_SHARED) shadow_read(m, w, l, (uint32_t)addresses[l], bytes, pc);
         if (!from) from = poison;
         if (words) {
             for (int e = 0; e < i->count; e++) memcpy(rows[e] + 4 * l, from + 4 * e, 4);
@@ -253,8 +250,7 @@ static void atomic_lanes(machine *m, machine_warp *w, const ptx_instruction *i, 
     for (uint32_t rest = mask; rest; rest &= rest - 1u) {
         int l = machine_first_lane(rest);
         if (misaligned(m, w, l, addresses[l], i->bytes, space, pc)) continue;
-        uint8_t *at =
-            lane_bytes(m, w, space, l, addresses[l], i->bytes, GLOBAL_ATOMIC, pc);
+        uint8_t *at = lane_bytes(m, w, space, l, addresses[l], i->bytes, GLOBAL_ATOMIC, pc);
         if (!at) continue;
         if (space == PTX_SHARED) {
             uint32_t offset = (uint32_t)addresses[l];

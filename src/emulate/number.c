@@ -46,14 +46,15 @@ float number_expand(uint32_t bits, number_format format) {
     uint32_t exponent = bits >> mantissa_bits & exponent_all;
     bool negative = bits >> (format.exponent_bits + mantissa_bits) & 1u;
     float value;
-    bool is_nan = format.has_infinity ? exponent == exponent_all && mantissa
-                                      : exponent == exponent_all &&
-                                            mantissa == (1u << mantissa_bits) - 1u;
+    bool is_nan = format.has_infinity
+                      ? exponent == exponent_all && mantissa
+                      : exponent == exponent_all && mantissa == (1u << mantissa_bits) - 1u;
     if (is_nan) return number_f32(0x7fffffffu);
     if (format.has_infinity && exponent == exponent_all) value = INFINITY;
     else if (!exponent) value = ldexpf((float)mantissa, 1 - bias - mantissa_bits);
-    else value = ldexpf((float)(mantissa | 1u << mantissa_bits),
-                        (int)exponent - bias - mantissa_bits);
+    else
+        value =
+            ldexpf((float)(mantissa | 1u << mantissa_bits), (int)exponent - bias - mantissa_bits);
     return negative ? -value : value;
 }
 

@@ -111,12 +111,13 @@ static void expand_columns(const machine *m, ptx_number number, const uint32_t *
             for (int c = 0; c < 8; c++)
                 for (int j = 0; j < 4; j++) to[j][c] = ordered[c][j];
         } else {
-            m->set->transpose(to + k, (const float (*)[8])ordered);
+            m->set->transpose(to + k, (const float(*)[8])ordered);
         }
     }
 }
 
-/* Columns in the order 0 2 4 6 1 3 5 7: then half a row is one accumulator register's four lanes. */
+/* Columns in the order 0 2 4 6 1 3 5 7: then half a row is one accumulator register's four lanes.
+ */
 static void gather_sums(const ptx_instruction *i, uint32_t *const c[4], float sum[16][8]) {
     for (int h = 0; h < 2; h++)
         for (int r = 0; r < 8; r++) {
@@ -158,8 +159,7 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
     (void)w;
     for (int n = 0; n < 2 * pieces; n++)
         expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * 16, k_count);
-    for (int n = 0; n < pieces; n++)
-        expand(m, (ptx_number)i->operation, b[n], y + n * 16, k_count);
+    for (int n = 0; n < pieces; n++) expand(m, (ptx_number)i->operation, b[n], y + n * 16, k_count);
     for (int row = 0; row < 16; row++)
         for (int column = 0; column < 8; column++) {
             int slot = row / 8 * 2 + column % 2, lane = row % 8 * 4 + column / 2;

@@ -1,9 +1,9 @@
 /* A module as the machine runs it: instructions decoded into fixed records, operands into rows.
  *
  * A register is one row (128 bytes: 32 lanes of 4) or two (32 lanes of 8). A warp owns 'row_count'
- * rows; constants have rows of their own, shared by all warps, named by negative numbers. Predicates
- * are lane masks, numbered apart. A basic block begins wherever control may arrive other than from
- * the instruction before.
+ * rows; constants have rows of their own, shared by all warps, named by negative numbers.
+ * Predicates are lane masks, numbered apart. A basic block begins wherever control may arrive other
+ * than from the instruction before.
  */
 #ifndef FLASHTL_EMULATE_PTX_H
 #define FLASHTL_EMULATE_PTX_H
@@ -42,14 +42,14 @@ typedef enum ptx_space {
 } ptx_space;
 
 typedef enum ptx_kind {
-    PTX_LANES,      /* d = function(in...) */
-    PTX_TEST,       /* predicates p, q from a test and a boolean operation */
-    PTX_SET,        /* the same into a register, as all ones or 1.0 */
-    PTX_MOVE,       /* d = a */
-    PTX_SELECT,     /* d = predicate ? a : b */
-    PTX_LOGIC,      /* predicates */
-    PTX_PACK,       /* d = {list} */
-    PTX_UNPACK,     /* {list} = a */
+    PTX_LANES,  /* d = function(in...) */
+    PTX_TEST,   /* predicates p, q from a test and a boolean operation */
+    PTX_SET,    /* the same into a register, as all ones or 1.0 */
+    PTX_MOVE,   /* d = a */
+    PTX_SELECT, /* d = predicate ? a : b */
+    PTX_LOGIC,  /* predicates */
+    PTX_PACK,   /* d = {list} */
+    PTX_UNPACK, /* {list} = a */
     PTX_CLOCK,
     PTX_ISSPACE,
     PTX_CONVERT_ADDRESS, /* cvta: d = a + immediate */
@@ -133,24 +133,24 @@ typedef enum ptx_mbarrier {
 typedef struct ptx_instruction {
     uint8_t kind, flags;
     uint8_t space;
-    uint8_t bytes;        /* of one element */
-    uint8_t count;        /* elements a lane: v2, v4; matrices: x1, x2, x4 */
-    uint8_t operation;    /* ptx_boolean, ptx_operation, ptx_shuffle, ptx_vote, ptx_mbarrier */
+    uint8_t bytes;           /* of one element */
+    uint8_t count;           /* elements a lane: v2, v4; matrices: x1, x2, x4 */
+    uint8_t operation;       /* ptx_boolean, ptx_operation, ptx_shuffle, ptx_vote, ptx_mbarrier */
     uint8_t number, number2; /* ptx_number: of A and B, of C and D */
     uint8_t input_count;
     uint8_t register_bytes; /* of the loaded register's lane */
     bool second_negated;
-    bool waits;           /* barriers: sync, not arrive; mbarrier: try_wait */
-    int32_t guard;        /* predicate, or -1 */
-    int32_t d;            /* row, or PTX_NONE */
+    bool waits;               /* barriers: sync, not arrive; mbarrier: try_wait */
+    int32_t guard;            /* predicate, or -1 */
+    int32_t d;                /* row, or PTX_NONE */
     int32_t in[LANES_INPUTS]; /* rows, or PTX_NONE */
-    int32_t p, q, r;      /* predicates, or -1: results p, q; input r */
-    int32_t list;         /* first of the rows in ptx_function.lists */
-    int64_t immediate;    /* address offset, group count, ... */
-    int32_t function;     /* of lanes_set.functions */
-    int32_t target;       /* of branches */
-    int32_t place;        /* in ptx_function.places */
-    int32_t opcode;       /* in emulate_module.opcodes */
+    int32_t p, q, r;          /* predicates, or -1: results p, q; input r */
+    int32_t list;             /* first of the rows in ptx_function.lists */
+    int64_t immediate;        /* address offset, group count, ... */
+    int32_t function;         /* of lanes_set.functions */
+    int32_t target;           /* of branches */
+    int32_t place;            /* in ptx_function.places */
+    int32_t opcode;           /* in emulate_module.opcodes */
     uint32_t ptx_line;
 } ptx_instruction;
 

@@ -27,12 +27,13 @@ bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes) {
         ptx_number number;
         uint8_t bytes;
     } rows[] = {
-        {"b8", PTX_U8, 1},   {"u8", PTX_U8, 1},     {"s8", PTX_S8, 1},       {"b16", PTX_U32, 2},
-        {"u16", PTX_U32, 2}, {"s16", PTX_S32, 2},   {"f16", PTX_F16, 2},     {"bf16", PTX_BF16, 2},
-        {"b32", PTX_U32, 4}, {"u32", PTX_U32, 4},   {"s32", PTX_S32, 4},     {"f32", PTX_F32, 4},
-        {"b64", PTX_U64, 8}, {"u64", PTX_U64, 8},   {"s64", PTX_S64, 8},     {"f64", PTX_F64, 8},
-        {"f16x2", PTX_F16X2, 4}, {"bf16x2", PTX_BF16X2, 4}, {"tf32", PTX_TF32, 4},
-        {"e4m3", PTX_E4M3, 1}, {"e5m2", PTX_E5M2, 1},
+        {"b8", PTX_U8, 1},     {"u8", PTX_U8, 1},       {"s8", PTX_S8, 1},
+        {"b16", PTX_U32, 2},   {"u16", PTX_U32, 2},     {"s16", PTX_S32, 2},
+        {"f16", PTX_F16, 2},   {"bf16", PTX_BF16, 2},   {"b32", PTX_U32, 4},
+        {"u32", PTX_U32, 4},   {"s32", PTX_S32, 4},     {"f32", PTX_F32, 4},
+        {"b64", PTX_U64, 8},   {"u64", PTX_U64, 8},     {"s64", PTX_S64, 8},
+        {"f64", PTX_F64, 8},   {"f16x2", PTX_F16X2, 4}, {"bf16x2", PTX_BF16X2, 4},
+        {"tf32", PTX_TF32, 4}, {"e4m3", PTX_E4M3, 1},   {"e5m2", PTX_E5M2, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (str_is(part, rows[i].name)) {
@@ -96,8 +97,8 @@ static uint64_t literal_bits(const ptx_operand *o, int bytes, bool is_float) {
 }
 
 static bool unknown_name(ptx_reader *r, const ptx_operand *o, str name) {
-    ptx_read_error(r, DIAG_PTX_UNKNOWN_NAME,
-                   (diag_range){o->at, o->at + (uint32_t)name.length}, name, STR(""));
+    ptx_read_error(r, DIAG_PTX_UNKNOWN_NAME, (diag_range){o->at, o->at + (uint32_t)name.length},
+                   name, STR(""));
     return false;
 }
 
@@ -231,7 +232,8 @@ bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o
     if (n < 1 || n > PTX_ELEMENTS_MAX) return ptx_decode_fail(r, s, "an empty list");
     for (int i = 0; i < n; i++) {
         if (results ? !ptx_decode_result(r, &elements[i], bytes, &rows[i])
-                    : !ptx_decode_row(r, &elements[i], bytes, false, &rows[i])) return false;
+                    : !ptx_decode_row(r, &elements[i], bytes, false, &rows[i]))
+            return false;
     }
     *list = f->lists.count;
     *count = n;
@@ -254,8 +256,14 @@ static int32_t opcode_index(ptx_reader *r, str opcode) {
 
 /* Appends an instruction with its guard and place filled in. */
 ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind) {
-    ptx_instruction i = {.kind = (uint8_t)kind, .guard = -1, .d = PTX_NONE, .p = -1, .q = -1,
-                         .r = -1, .place = r->place, .ptx_line = r->line};
+    ptx_instruction i = {.kind = (uint8_t)kind,
+                         .guard = -1,
+                         .d = PTX_NONE,
+                         .p = -1,
+                         .q = -1,
+                         .r = -1,
+                         .place = r->place,
+                         .ptx_line = r->line};
     for (int n = 0; n < LANES_INPUTS; n++) i.in[n] = PTX_NONE;
     if (s->guarded) {
         ptx_decode_predicate(r, s->guard, &i.guard);
@@ -303,8 +311,10 @@ static int find_spelling(const ptx_reader *r, const ptx_statement *s, bool drop_
         if (str_is(part, "rn") || (drop_ftz && str_is(part, "ftz"))) continue;
         if (str_is(head, "slct")) {
             if (str_is(part, "u32") || (i == 1 && str_is(part, "s32")) ||
-                (i == 1 && str_is(part, "f32"))) part = STR("b32");
-            if (str_is(part, "u64") || str_is(part, "s64") || str_is(part, "f64")) part = STR("b64");
+                (i == 1 && str_is(part, "f32")))
+                part = STR("b32");
+            if (str_is(part, "u64") || str_is(part, "s64") || str_is(part, "f64"))
+                part = STR("b64");
         }
         spell(&key, ".", part);
     }
@@ -380,7 +390,8 @@ static bool decode_lanes(ptx_reader *r, const ptx_statement *s) {
     return true;
 }
 
-/* One step of a carrying instruction: 'prefix' is "" for the value, "carry." for what it hands on. */
+/* One step of a carrying instruction: 'prefix' is "" for the value, "carry." for what it hands on.
+ */
 static bool emit_carry(ptx_reader *r, const ptx_statement *s, const char *prefix, bool carries_in,
                        int32_t result) {
     spelling key = {.length = 0};
@@ -447,7 +458,8 @@ bool ptx_decode_logic(ptx_reader *r, const ptx_statement *s) {
     i->operation = str_is(head, "and")   ? PTX_AND
                    : str_is(head, "or")  ? PTX_OR
                    : str_is(head, "xor") ? PTX_XOR
-                   : str_is(head, "not") ? PTX_NOT : PTX_COPY;
+                   : str_is(head, "not") ? PTX_NOT
+                                         : PTX_COPY;
     i->flags |= s->operands[1].negated ? PTX_SIGNED : 0;
     i->second_negated = !single && s->operands[2].negated;
     if (!ptx_decode_predicate(r, s->operands[0].name, &i->p)) return false;
@@ -458,7 +470,8 @@ bool ptx_decode_logic(ptx_reader *r, const ptx_statement *s) {
     if (!ptx_decode_predicate(r, s->operands[1].name, &i->q)) return false;
     if (!single && !ptx_decode_predicate(r, s->operands[2].name, &i->r)) return false;
     return i->p >= 0 && i->q >= 0 && (single || i->r >= 0)
-               ? true : ptx_decode_fail(r, s, "expected predicates");
+               ? true
+               : ptx_decode_fail(r, s, "expected predicates");
 }
 
 static bool decode_clock(ptx_reader *r, const ptx_statement *s, int bytes) {
@@ -478,7 +491,8 @@ static bool decode_pieces(ptx_reader *r, const ptx_statement *s, bool pack, int 
     i->count = (uint8_t)list->count;
     int32_t *row = pack ? &i->d : &i->in[0];
     if (pack ? !ptx_decode_result(r, whole, i->register_bytes, row)
-             : !ptx_decode_row(r, whole, i->register_bytes, false, row)) return false;
+             : !ptx_decode_row(r, whole, i->register_bytes, false, row))
+        return false;
     int count;
     return ptx_decode_list(r, s, list, piece == 8 ? 8 : 4, !pack, &i->list, &count);
 }
@@ -611,8 +625,8 @@ static uint64_t window(ptx_space space) {
 bool ptx_decode_cvta(ptx_reader *r, const ptx_statement *s) {
     ptx_number number;
     uint8_t bytes;
-    if (s->operand_count != 2 ||
-        !ptx_decode_number(s->parts[s->part_count - 1], &number, &bytes) || bytes != 8)
+    if (s->operand_count != 2 || !ptx_decode_number(s->parts[s->part_count - 1], &number, &bytes) ||
+        bytes != 8)
         return ptx_decode_fail(r, s, "expected two 64-bit operands");
     ptx_instruction *i = ptx_decode_emit(r, s, PTX_CONVERT_ADDRESS);
     ptx_space space = ptx_decode_space(s);

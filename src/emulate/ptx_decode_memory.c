@@ -18,7 +18,8 @@ static bool in_cluster(const ptx_statement *s) {
  * Exceeding Instruction-Type Size").
  */
 static int register_bytes(ptx_reader *r, const ptx_statement *s, const ptx_operand *o, int bytes) {
-    const ptx_operand *first = o->kind == PTX_OPERAND_VECTOR && o->count ? s->elements + o->first : o;
+    const ptx_operand *first =
+        o->kind == PTX_OPERAND_VECTOR && o->count ? s->elements + o->first : o;
     int32_t index;
     const ptx_symbol *symbol =
         first->kind == PTX_OPERAND_NAME ? ptx_read_find(r, first->name, &index) : NULL;
@@ -41,8 +42,10 @@ static bool decode_access(ptx_reader *r, const ptx_statement *s, ptx_kind kind) 
     if (!ptx_decode_address(r, s, address, i)) return false;
     i->register_bytes = (uint8_t)register_bytes(r, s, data, bytes);
     if (i->register_bytes < bytes) return ptx_decode_fail(r, s, "the register is too small");
-    int count, wanted = ptx_decode_has(s, "v2") ? 2 : ptx_decode_has(s, "v4") ? 4
-                        : ptx_decode_has(s, "v8") ? 8 : 1;
+    int count, wanted = ptx_decode_has(s, "v2")   ? 2
+                        : ptx_decode_has(s, "v4") ? 4
+                        : ptx_decode_has(s, "v8") ? 8
+                                                  : 1;
     if (!ptx_decode_list(r, s, data, i->register_bytes, load, &i->list, &count)) return false;
     if (count != wanted || bytes * count > 32)
         return ptx_decode_fail(r, s, "another number of elements was expected");
@@ -83,7 +86,8 @@ bool ptx_decode_atom(ptx_reader *r, const ptx_statement *s) {
     uint8_t bytes;
     if (in_cluster(s) || ptx_decode_has(s, "async") || ptx_decode_has(s, "v2") ||
         ptx_decode_has(s, "v4") || ptx_decode_has(s, "v8") || !find_operation(s, &operation) ||
-        !ptx_decode_number(last_part(s), &number, &bytes) || bytes == 1) return unknown(r, s);
+        !ptx_decode_number(last_part(s), &number, &bytes) || bytes == 1)
+        return unknown(r, s);
     int sources = operation == PTX_OP_CAS ? 2 : 1, first = result ? 1 : 0;
     if (s->operand_count < first + 1 + sources)
         return ptx_decode_fail(r, s, "more operands were expected");
@@ -98,7 +102,8 @@ bool ptx_decode_atom(ptx_reader *r, const ptx_statement *s) {
     if (!ptx_decode_address(r, s, &s->operands[first], i)) return false;
     for (int n = 0; n < sources; n++)
         if (!ptx_decode_row(r, &s->operands[first + 1 + n], i->register_bytes, number == PTX_F32,
-                            &i->in[n + 1])) return false;
+                            &i->in[n + 1]))
+            return false;
     return true;
 }
 
@@ -197,8 +202,8 @@ bool ptx_decode_mbarrier(ptx_reader *r, const ptx_statement *s) {
     if (at >= s->operand_count || !ptx_decode_address(r, s, &s->operands[at++], i))
         return ptx_decode_fail(r, s, "an address was expected");
     bool needs_second = operation == PTX_MBARRIER_INIT || operation == PTX_MBARRIER_TEST ||
-                        operation == PTX_MBARRIER_TEST_PARITY ||
-                        operation == PTX_MBARRIER_EXPECT || operation == PTX_MBARRIER_COMPLETE;
+                        operation == PTX_MBARRIER_TEST_PARITY || operation == PTX_MBARRIER_EXPECT ||
+                        operation == PTX_MBARRIER_COMPLETE;
     if (at < s->operand_count)
         return ptx_decode_row(r, &s->operands[at], operation == PTX_MBARRIER_TEST ? 8 : 4, false,
                               &i->in[1]);

@@ -59,7 +59,8 @@ static bool decode_barrier_reduce(ptx_reader *r, const ptx_statement *s, ptx_ins
     i->operation = count ? PTX_BALLOT : ptx_decode_has(s, "and") ? PTX_ALL : PTX_ANY;
     if (s->operand_count < 3) return ptx_decode_fail(r, s, "more operands were expected");
     if (count ? !ptx_decode_result(r, &s->operands[0], 4, &i->d)
-              : !ptx_decode_predicate(r, s->operands[0].name, &i->p)) return false;
+              : !ptx_decode_predicate(r, s->operands[0].name, &i->p))
+        return false;
     const ptx_operand *last = &s->operands[s->operand_count - 1];
     i->second_negated = last->negated;
     if (!ptx_decode_predicate(r, last->name, &i->r) || i->r < 0) return false;
@@ -105,11 +106,14 @@ bool ptx_decode_vote(ptx_reader *r, const ptx_statement *s) {
     if (s->operand_count != 3 || !ptx_decode_has(s, "sync")) return unknown(r, s);
     ptx_instruction *i = ptx_decode_emit(r, s, PTX_VOTE);
     bool ballot = ptx_decode_has(s, "ballot");
-    i->operation = ballot ? PTX_BALLOT : ptx_decode_has(s, "all") ? PTX_ALL
-                   : ptx_decode_has(s, "any") ? PTX_ANY : PTX_UNIFORM;
+    i->operation = ballot                     ? PTX_BALLOT
+                   : ptx_decode_has(s, "all") ? PTX_ALL
+                   : ptx_decode_has(s, "any") ? PTX_ANY
+                                              : PTX_UNIFORM;
     i->second_negated = s->operands[1].negated;
     if (ballot ? !ptx_decode_result(r, &s->operands[0], 4, &i->d)
-               : !ptx_decode_predicate(r, s->operands[0].name, &i->p)) return false;
+               : !ptx_decode_predicate(r, s->operands[0].name, &i->p))
+        return false;
     return ptx_decode_predicate(r, s->operands[1].name, &i->r) && i->r >= 0 &&
            ptx_decode_row(r, &s->operands[2], 4, false, &i->in[3]);
 }
@@ -164,7 +168,8 @@ bool ptx_decode_elect(ptx_reader *r, const ptx_statement *s) {
 bool ptx_decode_matrix(ptx_reader *r, const ptx_statement *s) {
     bool load = str_is(s->parts[0], "ldmatrix");
     if (s->operand_count != 2 || !ptx_decode_has(s, "m8n8") || !ptx_decode_has(s, "b16") ||
-        ptx_decode_has(s, "shared::cluster")) return unknown(r, s);
+        ptx_decode_has(s, "shared::cluster"))
+        return unknown(r, s);
     ptx_instruction *i = ptx_decode_emit(r, s, load ? PTX_LOAD_MATRIX : PTX_STORE_MATRIX);
     int wanted = ptx_decode_has(s, "x4") ? 4 : ptx_decode_has(s, "x2") ? 2 : 1, count;
     i->count = (uint8_t)wanted;
@@ -172,7 +177,8 @@ bool ptx_decode_matrix(ptx_reader *r, const ptx_statement *s) {
     i->space = (uint8_t)ptx_decode_space(s);
     if (ptx_decode_has(s, "trans")) i->flags |= PTX_TRANSPOSED;
     if (!ptx_decode_address(r, s, &s->operands[load ? 1 : 0], i) ||
-        !ptx_decode_list(r, s, &s->operands[load ? 0 : 1], 4, load, &i->list, &count)) return false;
+        !ptx_decode_list(r, s, &s->operands[load ? 0 : 1], 4, load, &i->list, &count))
+        return false;
     return count == wanted || ptx_decode_fail(r, s, "another number of registers was expected");
 }
 
@@ -183,12 +189,12 @@ bool ptx_decode_movmatrix(ptx_reader *r, const ptx_statement *s) {
            ptx_decode_row(r, &s->operands[1], 4, false, &i->in[0]);
 }
 
-
 /* mma.sync.aligned.m16n8kK.row.col.D.A.B.C: registers a thread, by the element's bits. */
 bool ptx_decode_mma(ptx_reader *r, const ptx_statement *s) {
     if (s->part_count != 10 || s->operand_count != 4 || !str_is(s->parts[1], "sync") ||
         !str_starts(s->parts[3], STR("m16n8k")) || !str_is(s->parts[4], "row") ||
-        !str_is(s->parts[5], "col")) return unknown(r, s);
+        !str_is(s->parts[5], "col"))
+        return unknown(r, s);
     int64_t k = 0;
     str k_text = {s->parts[3].data + 6, s->parts[3].length - 6};
     ptx_number a, b, c, d;
@@ -196,15 +202,17 @@ bool ptx_decode_mma(ptx_reader *r, const ptx_statement *s) {
     if (!str_to_integer(k_text, &k) || !ptx_decode_number(s->parts[6], &d, &d_bytes) ||
         !ptx_decode_number(s->parts[7], &a, &a_bytes) ||
         !ptx_decode_number(s->parts[8], &b, &b_bytes) ||
-        !ptx_decode_number(s->parts[9], &c, &c_bytes)) return unknown(r, s);
+        !ptx_decode_number(s->parts[9], &c, &c_bytes))
+        return unknown(r, s);
     bool integer = a == PTX_S8 || a == PTX_U8, eight = a == PTX_E4M3 || a == PTX_E5M2;
-    bool known = (a == PTX_F16 && b == PTX_F16 && c == d && (d == PTX_F32 || d == PTX_F16)) ||
-                 ((a == PTX_BF16 || a == PTX_TF32) && a == b && c == d && d == PTX_F32) ||
-                 (eight && (b == PTX_E4M3 || b == PTX_E5M2) && c == d &&
-                  (d == PTX_F32 || d == PTX_F16)) ||
-                 (integer && (b == PTX_S8 || b == PTX_U8) && c == d && d == PTX_S32);
+    bool known =
+        (a == PTX_F16 && b == PTX_F16 && c == d && (d == PTX_F32 || d == PTX_F16)) ||
+        ((a == PTX_BF16 || a == PTX_TF32) && a == b && c == d && d == PTX_F32) ||
+        (eight && (b == PTX_E4M3 || b == PTX_E5M2) && c == d && (d == PTX_F32 || d == PTX_F16)) ||
+        (integer && (b == PTX_S8 || b == PTX_U8) && c == d && d == PTX_S32);
     int k_bytes = (int)k * a_bytes;
-    if (!known || (k_bytes != 16 && k_bytes != 32) || (eight && k_bytes != 32)) return unknown(r, s);
+    if (!known || (k_bytes != 16 && k_bytes != 32) || (eight && k_bytes != 32))
+        return unknown(r, s);
     int a_rows = k_bytes / 8, b_rows = k_bytes / 16, c_rows = d_bytes == 2 ? 2 : 4;
     ptx_instruction *i = ptx_decode_emit(r, s, PTX_PRODUCT);
     i->number = (uint8_t)a;

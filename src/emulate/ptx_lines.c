@@ -9,11 +9,13 @@ str ptx_lines_plain_name(str mangled) {
     str name = mangled;
     while (at < end && ptx_scan_is_digit(*at)) {
         size_t length = 0;
-        while (at < end && ptx_scan_is_digit(*at) && length < 4096) length = length * 10 + (size_t)(*at++ - '0');
+        while (at < end && ptx_scan_is_digit(*at) && length < 4096)
+            length = length * 10 + (size_t)(*at++ - '0');
         if (length == 0 || length > (size_t)(end - at)) break;
         name = (str){at, length};
         at += length;
-        if (at + 1 < end && *at == 'E' && ptx_scan_is_digit(at[1])) at++; /* a function's own variable */
+        if (at + 1 < end && *at == 'E' && ptx_scan_is_digit(at[1]))
+            at++; /* a function's own variable */
     }
     return name;
 }
@@ -53,7 +55,7 @@ void ptx_lines_location(ptx_reader *r) {
     place.line = ptx_scan_small(r);
     place.column = ptx_scan_small(r);
     if (ptx_scan_take(r, ',')) {
-        ptx_scan_word(r, false); /* function_name */
+        ptx_scan_word(r, false);                  /* function_name */
         place.function = ptx_scan_word(r, false); /* resolved to text at the end of the module */
         if (ptx_scan_take(r, '+')) ptx_scan_small(r);
         if (!ptx_scan_need(r, ',')) return;

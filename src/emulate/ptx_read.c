@@ -72,10 +72,11 @@ static uint32_t type_bytes(str type) {
         const char *name;
         uint32_t bytes;
     } types[] = {
-        {".b8", 1},   {".u8", 1},   {".s8", 1},   {".b16", 2},   {".u16", 2},    {".s16", 2},
-        {".f16", 2},  {".bf16", 2}, {".b32", 4},  {".u32", 4},   {".s32", 4},    {".f32", 4},
-        {".b64", 8},  {".u64", 8},  {".s64", 8},  {".f64", 8},   {".f16x2", 4},  {".bf16x2", 4},
-        {".b128", 16}, {".pred", 1}, {".texref", 8}, {".samplerref", 8}, {".surfref", 8},
+        {".b8", 1},     {".u8", 1},         {".s8", 1},      {".b16", 2},   {".u16", 2},
+        {".s16", 2},    {".f16", 2},        {".bf16", 2},    {".b32", 4},   {".u32", 4},
+        {".s32", 4},    {".f32", 4},        {".b64", 8},     {".u64", 8},   {".s64", 8},
+        {".f64", 8},    {".f16x2", 4},      {".bf16x2", 4},  {".b128", 16}, {".pred", 1},
+        {".texref", 8}, {".samplerref", 8}, {".surfref", 8},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (str_is(type, types[i].name)) return types[i].bytes;
@@ -113,8 +114,9 @@ static void declare_registers(ptx_reader *r) {
             return;
         }
         ptx_symbol symbol = {.name = name, .count = (int32_t)count};
-        symbol.kind = predicate ? PTX_SYMBOL_PREDICATE : rows == 2 ? PTX_SYMBOL_DOUBLE
-                                                                   : PTX_SYMBOL_WORD;
+        symbol.kind = predicate   ? PTX_SYMBOL_PREDICATE
+                      : rows == 2 ? PTX_SYMBOL_DOUBLE
+                                  : PTX_SYMBOL_WORD;
         symbol.value = (uint64_t)(predicate ? f->predicate_count : f->row_count);
         if (predicate) f->predicate_count += (int32_t)total;
         else f->row_count += (int32_t)total * rows;
@@ -138,8 +140,8 @@ static void initialise(ptx_reader *r, uint8_t *image, uint64_t room, uint32_t by
             continue;
         }
         if (ptx_scan_is_letter(ptx_scan_peek(r))) {
-            ptx_read_error(r, DIAG_PTX_UNSUPPORTED, ptx_scan_here(r), STR("addresses in initialisers"),
-                           STR(""));
+            ptx_read_error(r, DIAG_PTX_UNSUPPORTED, ptx_scan_here(r),
+                           STR("addresses in initialisers"), STR(""));
             r->stopped = true;
             return;
         }
@@ -231,7 +233,9 @@ static void module_variable(ptx_reader *r, ptx_space space, const variable_shape
         list_push(r->memory, &r->module->globals,
                   ((ptx_variable){shape->name, (uint32_t)offset, (uint32_t)bytes}));
     uint64_t base = space == PTX_GLOBAL ? PTX_BUFFER(EMULATE_BUFFERS_MAX) : 0;
-    declare(r, (ptx_symbol){.name = shape->name, .kind = PTX_SYMBOL_VARIABLE, .space = space,
+    declare(r, (ptx_symbol){.name = shape->name,
+                            .kind = PTX_SYMBOL_VARIABLE,
+                            .space = space,
                             .value = base + offset});
 }
 
@@ -264,8 +268,10 @@ static void shared_variable(ptx_reader *r, const variable_shape *shape) {
     } else if (shape->alignment > r->dynamic_alignment) {
         r->dynamic_alignment = shape->alignment;
     }
-    declare(r, (ptx_symbol){.name = shape->name, .kind = PTX_SYMBOL_VARIABLE,
-                            .space = PTX_SHARED, .value = value});
+    declare(r, (ptx_symbol){.name = shape->name,
+                            .kind = PTX_SYMBOL_VARIABLE,
+                            .space = PTX_SHARED,
+                            .value = value});
 }
 
 static void local_variable(ptx_reader *r, const variable_shape *shape) {
@@ -280,7 +286,9 @@ static void local_variable(ptx_reader *r, const variable_shape *shape) {
         return;
     }
     f->local_bytes = (uint32_t)(offset + shape->bytes);
-    declare(r, (ptx_symbol){.name = shape->name, .kind = PTX_SYMBOL_VARIABLE, .space = PTX_LOCAL,
+    declare(r, (ptx_symbol){.name = shape->name,
+                            .kind = PTX_SYMBOL_VARIABLE,
+                            .space = PTX_LOCAL,
                             .value = offset});
 }
 
@@ -429,8 +437,8 @@ static void branch_targets(ptx_reader *r, str name) {
         list_push(r->module->memory, &f->lists, 0);
         targets.count++;
     } while (ptx_scan_take(r, ','));
-    declare(r, (ptx_symbol){.name = name, .kind = PTX_SYMBOL_TARGETS,
-                            .value = (uint64_t)r->targets.count});
+    declare(r, (ptx_symbol){
+                   .name = name, .kind = PTX_SYMBOL_TARGETS, .value = (uint64_t)r->targets.count});
     list_push(r->memory, &r->targets, targets);
     ptx_scan_need(r, ';');
 }
@@ -444,7 +452,8 @@ static void body_directive(ptx_reader *r) {
     str d = ptx_scan_directive(r);
     if (str_is(d, ".reg")) declare_registers(r);
     else if (str_is(d, ".shared") || str_is(d, ".local") || str_is(d, ".global") ||
-             str_is(d, ".const")) declare_variables(r, d);
+             str_is(d, ".const"))
+        declare_variables(r, d);
     else if (str_is(d, ".loc")) ptx_lines_location(r);
     else if (str_is(d, ".file")) ptx_lines_file(r);
     else if (str_is(d, ".pragma") || str_is(d, ".param")) skip_to_semicolon(r);
@@ -599,8 +608,10 @@ static void parameters(ptx_reader *r) {
         f->parameter_bytes = (uint32_t)(offset + shape.bytes);
         list_push(r->module->memory, &f->parameters,
                   ((ptx_variable){shape.name, (uint32_t)offset, (uint32_t)shape.bytes}));
-        declare(r, (ptx_symbol){.name = shape.name, .kind = PTX_SYMBOL_VARIABLE,
-                                .space = PTX_PARAM, .value = offset});
+        declare(r, (ptx_symbol){.name = shape.name,
+                                .kind = PTX_SYMBOL_VARIABLE,
+                                .space = PTX_PARAM,
+                                .value = offset});
         if (!ptx_scan_take(r, ',')) break;
     }
     ptx_scan_need(r, ')');
@@ -774,8 +785,9 @@ int emulate_entry_count(const emulate_module *module) {
 
 emulate_entry emulate_entry_at(const emulate_module *module, int index) {
     const ptx_function *f = &module->entries.items[index];
-    return (emulate_entry){f->name, f->parameter_bytes, f->static_shared_bytes, f->local_bytes,
-                           f->threads_required, f->threads_most, f->code.count};
+    return (emulate_entry){f->name,        f->parameter_bytes,  f->static_shared_bytes,
+                           f->local_bytes, f->threads_required, f->threads_most,
+                           f->code.count};
 }
 
 bool emulate_parameter_at(const emulate_module *module, int entry_index, int index,

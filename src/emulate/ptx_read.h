@@ -27,12 +27,12 @@ typedef struct ptx_operand {
     ptx_operand_kind kind;
     ptx_literal literal;
     bool negated;
-    str name;        /* of a register or symbol; of an address's base, empty when absolute */
-    str second;      /* of p|q */
-    uint64_t bits;   /* of a number */
-    int64_t offset;  /* behind a name, in an address */
+    str name;         /* of a register or symbol; of an address's base, empty when absolute */
+    str second;       /* of p|q */
+    uint64_t bits;    /* of a number */
+    int64_t offset;   /* behind a name, in an address */
     int first, count; /* elements of a vector, or of an address's coordinates */
-    uint32_t at;     /* where in the text */
+    uint32_t at;      /* where in the text */
 } ptx_operand;
 
 typedef struct ptx_statement {
@@ -49,7 +49,7 @@ typedef struct ptx_statement {
 } ptx_statement;
 
 typedef enum ptx_symbol_kind {
-    PTX_SYMBOL_WORD,      /* registers; 'value' is the row */
+    PTX_SYMBOL_WORD, /* registers; 'value' is the row */
     PTX_SYMBOL_DOUBLE,
     PTX_SYMBOL_PREDICATE, /* 'value' is the predicate */
     PTX_SYMBOL_VARIABLE,  /* 'value' is the address in 'space' */
@@ -75,7 +75,7 @@ typedef struct ptx_label {
 
 typedef struct ptx_use {
     str name;
-    int32_t scope, pc;   /* pc of the branch, or -1 - index in lists */
+    int32_t scope, pc; /* pc of the branch, or -1 - index in lists */
     uint32_t at;
 } ptx_use;
 
@@ -116,8 +116,8 @@ typedef struct ptx_reader {
     LIST(ptx_string) strings;
     int32_t string_buckets[PTX_BUCKETS];
     LIST(uint8_t) globals, constants;
-    ptx_function *function; /* being read */
-    int32_t place;          /* of the next instruction */
+    ptx_function *function;       /* being read */
+    int32_t place;                /* of the next instruction */
     uint32_t module_shared_bytes; /* of shared variables outside functions: first in each entry */
     LIST(ptx_variable) module_shared;
     uint32_t dynamic_alignment; /* of the dynamic block, from .extern .shared */

@@ -13,8 +13,7 @@ void ptx_scan_stop(ptx_reader *r, const char *expected) {
     r->stopped = true;
     const char *end = r->at;
     while (end < r->end && end - r->at < 24 && *end > ' ' && *end < 127) end++;
-    str found = r->at == r->end ? STR("the end of the text")
-                                : (str){r->at, (size_t)(end - r->at)};
+    str found = r->at == r->end ? STR("the end of the text") : (str){r->at, (size_t)(end - r->at)};
     if (!found.length) found = STR("an odd character");
     ptx_read_error(r, DIAG_PTX_EXPECTED, ptx_scan_here(r), str_from(expected), found);
 }
@@ -22,7 +21,8 @@ void ptx_scan_stop(ptx_reader *r, const char *expected) {
 void ptx_scan_limit(ptx_reader *r, const char *what, int most) {
     if (r->stopped) return;
     r->stopped = true;
-    ptx_read_error(r, DIAG_PTX_LIMIT, ptx_scan_here(r), str_from(what), str_format(r->memory, "%d", most));
+    ptx_read_error(r, DIAG_PTX_LIMIT, ptx_scan_here(r), str_from(what),
+                   str_format(r->memory, "%d", most));
 }
 
 static void skip(ptx_reader *r) {
@@ -89,7 +89,9 @@ str ptx_scan_word(ptx_reader *r, bool dots) {
 str ptx_scan_directive(ptx_reader *r) {
     if (ptx_scan_peek(r) != '.') return (str){r->at, 0};
     const char *begin = r->at++;
-    while (r->at < r->end && (ptx_scan_is_letter(*r->at) || ptx_scan_is_digit(*r->at) || *r->at == ':')) r->at++;
+    while (r->at < r->end &&
+           (ptx_scan_is_letter(*r->at) || ptx_scan_is_digit(*r->at) || *r->at == ':'))
+        r->at++;
     return (str){begin, (size_t)(r->at - begin)};
 }
 
@@ -113,7 +115,8 @@ static uint64_t decimal(ptx_reader *r, ptx_literal *literal) {
     while (r->at < r->end) {
         char c = *r->at;
         bool exponent = (c == 'e' || c == 'E') && r->at > begin;
-        bool sign = (c == '+' || c == '-') && r->at > begin && (r->at[-1] == 'e' || r->at[-1] == 'E');
+        bool sign =
+            (c == '+' || c == '-') && r->at > begin && (r->at[-1] == 'e' || r->at[-1] == 'E');
         if (c == '.' || exponent) is_float = true;
         else if (!ptx_scan_is_digit(c) && !sign) break;
         r->at++;
@@ -152,8 +155,10 @@ uint64_t ptx_scan_number(ptx_reader *r, ptx_literal *literal) {
     char kind = r->end - r->at > 1 && *r->at == '0' ? r->at[1] : '\0';
     if (kind == 'x' || kind == 'X') r->at += 2, value = digits(r, 16, 16);
     else if (kind == 'b' || kind == 'B') r->at += 2, value = digits(r, 2, 64);
-    else if (kind == 'f' || kind == 'F') r->at += 2, value = digits(r, 16, 8), *literal = PTX_LITERAL_F32;
-    else if (kind == 'd' || kind == 'D') r->at += 2, value = digits(r, 16, 16), *literal = PTX_LITERAL_F64;
+    else if (kind == 'f' || kind == 'F')
+        r->at += 2, value = digits(r, 16, 8), *literal = PTX_LITERAL_F32;
+    else if (kind == 'd' || kind == 'D')
+        r->at += 2, value = digits(r, 16, 16), *literal = PTX_LITERAL_F64;
     else if (ptx_scan_is_digit(kind)) value = digits(r, 8, 22);
     else value = decimal(r, literal);
     while (r->at < r->end && (*r->at == 'U' || *r->at == 'u' || *r->at == 'L')) r->at++;

@@ -161,8 +161,7 @@ void emulate_render_json(const emulate_result *result, str source_name, text_buf
         json_array_append_new(traffic, traffic_json(&result->traffic[i], source_name));
     for (int i = 0; i < result->opcode_count; i++) {
         const emulate_opcode_count *o = &result->opcodes[i];
-        add_opcode(opcodes, o->opcode,
-                             json_integer((json_int_t)o->executed));
+        add_opcode(opcodes, o->opcode, json_integer((json_int_t)o->executed));
     }
     json_object_set_new(root, "findings", findings);
     json_object_set_new(root, "traffic", traffic);

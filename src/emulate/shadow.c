@@ -28,16 +28,17 @@ static void describe_race(machine *m, machine_warp *w, emulate_kind kind, int32_
                           int32_t other_pc, int lane, uint32_t cell, uint32_t other_stamp) {
     emulate_finding *f = machine_find(m, w, kind, pc, other_pc, lane);
     if (!f) return;
-    bool reads = kind == EMULATE_RACE_READ || kind == EMULATE_FLIGHT_READ ||
-                 kind == EMULATE_UNINITIALISED;
+    bool reads =
+        kind == EMULATE_RACE_READ || kind == EMULATE_FLIGHT_READ || kind == EMULATE_UNINITIALISED;
     str who = machine_who(m, w, pc, lane), name = machine_shared_name(m, cell * 4u);
     f->detail = str_format(m->memory, "%.*s %s %.*s", STR_ARGS(who), reads ? "reads" : "overwrites",
                            STR_ARGS(name));
     if (kind == EMULATE_UNINITIALISED) return;
     str other = machine_stamp_who(m, other_stamp);
     bool flight = kind == EMULATE_FLIGHT_READ || kind == EMULATE_FLIGHT_WRITE;
-    const char *verb = flight ? "the copy was issued" : kind == EMULATE_RACE_OVERREAD ? "read"
-                                                                                     : "written";
+    const char *verb = flight                          ? "the copy was issued"
+                       : kind == EMULATE_RACE_OVERREAD ? "read"
+                                                       : "written";
     f->note = str_format(m->memory, "%s by %.*s%s", verb, STR_ARGS(other),
                          flight ? ", its wait is missing" : "");
 }
@@ -192,8 +193,8 @@ typedef struct cell_write {
 } cell_write;
 
 /* Lanes of one instruction that write the same value do no harm. */
-static bool same_value(const machine *m, const machine_warp *w, const cell_write *to,
-                       uint32_t mask, uint32_t stamp, int32_t pc) {
+static bool same_value(const machine *m, const machine_warp *w, const cell_write *to, uint32_t mask,
+                       uint32_t stamp, int32_t pc) {
     if (!to->data || pc != to->pc || stamp >> 6 != machine_stamp(w, 0) >> 6) return false;
     for (uint32_t n = 0; n < 4; n++) {
         uint32_t at = to->cell * 4u + n;
@@ -208,8 +209,8 @@ static void check_reader(machine *m, machine_warp *w, int lane, const cell_write
     describe_race(m, w, EMULATE_RACE_OVERREAD, to->pc, pc, lane, to->cell, stamp);
 }
 
-static void check_writer(machine *m, machine_warp *w, int lane, const cell_write *to,
-                         uint32_t mask, uint32_t stamp, int32_t pc) {
+static void check_writer(machine *m, machine_warp *w, int lane, const cell_write *to, uint32_t mask,
+                         uint32_t stamp, int32_t pc) {
     if (shadow_ordered(w, (uint32_t)lane, stamp) || both_atomic(stamp, lane)) return;
     if (same_value(m, w, to, mask, stamp, pc)) return;
     describe_race(m, w, EMULATE_RACE_OVERWRITE, to->pc, pc, lane, to->cell, stamp);
@@ -221,8 +222,7 @@ static void write_split(machine *m, machine_warp *w, int lane, const cell_write 
     machine_byte *writes = split_writes(m, to->cell);
     for (int n = 0; n < 4; n++) {
         if (!(mask >> n & 1u)) continue;
-        if (written >> n & 1u)
-            check_writer(m, w, lane, to, 1u << n, writes[n].stamp, writes[n].pc);
+        if (written >> n & 1u) check_writer(m, w, lane, to, 1u << n, writes[n].stamp, writes[n].pc);
         for (int v = 0; v < m->warp_count; v++) {
             const machine_byte *read = split_reads(m, to->cell, v) + n;
             check_reader(m, w, lane, to, read->stamp, read->pc);
@@ -236,10 +236,8 @@ static void check_write(machine *m, machine_warp *w, int lane, const cell_write 
     uint32_t cell = to->cell, stamp = m->write_stamp[cell], state = m->cell_state[cell];
     if (state & CELL_FLIGHT)
         describe_race(m, w, EMULATE_FLIGHT_WRITE, to->pc, m->write_pc[cell], lane, cell, stamp);
-    else if (state & CELL_BARRIER)
-        describe_barrier_use(m, w, to->pc, lane, cell);
-    else
-        check_writer(m, w, lane, to, CELL_WRITTEN, stamp, m->write_pc[cell]);
+    else if (state & CELL_BARRIER) describe_barrier_use(m, w, to->pc, lane, cell);
+    else check_writer(m, w, lane, to, CELL_WRITTEN, stamp, m->write_pc[cell]);
     for (int v = 0; v < m->warp_count; v++) {
         size_t at = (size_t)v * m->cell_count + cell;
         check_reader(m, w, lane, to, m->read_stamp[at], m->read_pc[at]);
@@ -263,8 +261,8 @@ static void write_cell(machine *m, machine_warp *w, int lane, const cell_write *
 }
 
 /* The common case at once: 16 bytes that are all whole, written alike and read alike before. */
-static bool write_sixteen(machine *m, const machine_warp *w, int lane, uint32_t offset,
-                          int32_t pc, uint8_t new_state) {
+static bool write_sixteen(machine *m, const machine_warp *w, int lane, uint32_t offset, int32_t pc,
+                          uint8_t new_state) {
     uint32_t cell = offset >> 2, state, stamps[4];
     memcpy(&state, m->cell_state + cell, sizeof state);
     memcpy(stamps, m->write_stamp + cell, sizeof stamps);

@@ -32,8 +32,7 @@ void sums_prepare(lanes_product *p, const lanes_set *set, ptx_number a, ptx_numb
 }
 
 /* What infinities and NaNs make of a group; 0 when there are none. */
-static float special_sum(const lanes_product *p, const float *a, int column, int first,
-                         float sum) {
+static float special_sum(const lanes_product *p, const float *a, int column, int first, float sum) {
     float infinity = 0.0f;
     for (int n = 0; n <= p->group; n++) {
         float x = n < p->group ? a[first + n] : sum;
@@ -62,8 +61,7 @@ static float add_group(const lanes_product *p, int row, int column, int first, f
     for (int k = first; k < first + p->group; k++)
         total += trunc(ldexp((double)a[k] * p->b[k][column], shift));
     double value = ldexp(total, -shift);
-    if (p->halves)
-        return number_from_f16(number_round(value, NUMBER_F16, NUMBER_NEAREST, false));
+    if (p->halves) return number_from_f16(number_round(value, NUMBER_F16, NUMBER_NEAREST, false));
     if (fabs(value) >= 0x1p128) return value < 0 ? -INFINITY : INFINITY;
     number_format format = {8, p->result_bits, true};
     return number_f32(number_round(value, format, NUMBER_ZERO, false) << (23 - p->result_bits));

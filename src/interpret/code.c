@@ -1,7 +1,7 @@
 /* TL Code: instructions, the scheduler, blocks and tiles. */
 #include "interpret/code.h"
 
-/* --- instructions ------------------------------------------------------------------------------- */
+/* --- instructions ----------------------------------------------------------------------------- */
 
 static int emit(code *k, code_role *r, code_kind kind, const tl_statement *s) {
     code_instruction one = {kind, s, 0};
@@ -89,7 +89,7 @@ static bool add_executors(code *k) {
     return true;
 }
 
-/* --- tiles of the grid -------------------------------------------------------------------------- */
+/* --- tiles of the grid ------------------------------------------------------------------------ */
 
 static void set_walks(code_executor *e, int64_t number) {
     code *k = e->code;
@@ -143,7 +143,7 @@ static bool take_tile(code_executor *e, const tl_statement *s) {
     return true;
 }
 
-/* --- one executor ------------------------------------------------------------------------------- */
+/* --- one executor ----------------------------------------------------------------------------- */
 
 static code_outcome step_for(code_executor *e, const code_instruction *now) {
     int64_t from;
@@ -218,7 +218,7 @@ static void report_deadlock(code *k) {
     }
 }
 
-/* --- one block ---------------------------------------------------------------------------------- */
+/* --- one block -------------------------------------------------------------------------------- */
 
 static void reset_executor(code_executor *e) {
     e->at = 0;
@@ -287,7 +287,8 @@ bool code_run(machine *m) {
     for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
         if (s->kind == TL_ROLE) add_role(k, s);
     }
-    if (!measure_grid(k) || !machine_tiles_exist(m) || !code_find_channels(k) || !add_executors(k)) return false;
+    if (!measure_grid(k) || !machine_tiles_exist(m) || !code_find_channels(k) || !add_executors(k))
+        return false;
     bool is_plain = !k->grid || k->grid->grid.kind == TL_GRID_PLAIN;
     int64_t tiles = tile_count(k);
     int resident = m->request->resident_blocks > 0 ? m->request->resident_blocks : 2;

@@ -1,15 +1,20 @@
 /* TL Code being run: shared by code*.c.
  *
- * Executors are coroutines over a list of instructions. An asynchronous effect is computed when it is
- * issued, but every use of it between there and the latest moment at which it may land is a finding;
- * so a program without findings cannot tell the difference.
+ * Executors are coroutines over a list of instructions. An asynchronous effect is computed when it
+ * is issued, but every use of it between there and the latest moment at which it may land is a
+ * finding; so a program without findings cannot tell the difference.
  */
 #ifndef FLASHTL_INTERPRET_CODE_H
 #define FLASHTL_INTERPRET_CODE_H
 
 #include "interpret/machine.h"
 
-enum { CODE_STAGES_MAX = 64, CODE_OPERANDS_MAX = 4, CODE_PARTNERS_MAX = 8, CODE_EXECUTORS_MAX = 64 };
+enum {
+    CODE_STAGES_MAX = 64,
+    CODE_OPERANDS_MAX = 4,
+    CODE_PARTNERS_MAX = 8,
+    CODE_EXECUTORS_MAX = 64
+};
 
 typedef enum code_kind {
     CODE_ACT,       /* a statement without a body */
@@ -34,7 +39,7 @@ typedef struct code_role {
     int first_executor, executor_count;
 } code_role;
 
-/* --- channels ----------------------------------------------------------------------------------- */
+/* --- channels --------------------------------------------------------------------------------- */
 
 /* The readers of one role by one name: a cursor for each executor. */
 typedef struct code_cursor {
@@ -47,8 +52,8 @@ typedef struct code_channel {
     tl_symbol *symbol;
     int stages;
     tile *slots;
-    int filler_role;   /* -1: nobody fills it */
-    int64_t *filled;   /* generations begun, by executor of that role */
+    int filler_role; /* -1: nobody fills it */
+    int64_t *filled; /* generations begun, by executor of that role */
     const tl_statement *filler;
     LIST(code_cursor) cursors;
     int partners[CODE_PARTNERS_MAX];
@@ -56,7 +61,7 @@ typedef struct code_channel {
     int partner_count;
 } code_channel;
 
-/* --- executors ---------------------------------------------------------------------------------- */
+/* --- executors -------------------------------------------------------------------------------- */
 
 /* A register tile of one executor: 'stages' slots; one that is no ring uses slot 0. */
 typedef struct code_register {
@@ -93,8 +98,8 @@ typedef struct code_executor {
     int at;           /* next instruction */
     bool is_done;
     scope scope;
-    int64_t next_tile; /* position in the list of tiles */
-    int64_t *ends;     /* of loops, by instruction */
+    int64_t next_tile;         /* position in the list of tiles */
+    int64_t *ends;             /* of loops, by instruction */
     code_register **registers; /* by symbol position */
     tile **parts;              /* views of shared tiles, by symbol position */
     LIST(code_flight) flights;
@@ -110,13 +115,13 @@ struct code {
     LIST(code_executor *) executors;
     int *turn_holders; /* by symbol position */
     const tl_statement *grid;
-    int64_t *extents;  /* of the grid's walks */
+    int64_t *extents;          /* of the grid's walks */
     int64_t block, block_step; /* this block takes tiles block, block + step, ... */
 };
 
 typedef enum code_outcome { CODE_DONE, CODE_BLOCKED, CODE_FAILED } code_outcome;
 
-/* --- code_channel.c ----------------------------------------------------------------------------- */
+/* --- code_channel.c --------------------------------------------------------------------------- */
 
 bool code_find_channels(code *k);
 void code_reset_channels(code *k);
@@ -131,7 +136,7 @@ tile *code_slot(code_executor *e, const tl_expr *name, int64_t *generation);
 void code_check_end(code_executor *e, const tl_statement *s, const char *of_what);
 void code_check_block(code *k);
 
-/* --- code_register.c ---------------------------------------------------------------------------- */
+/* --- code_register.c -------------------------------------------------------------------------- */
 
 bool code_make_registers(code_executor *e);
 /* Elements of part 'part' when 'count' are dealt out in equal parts. */
@@ -166,7 +171,7 @@ void code_note(code_executor *e, const tl_statement *s); /* "here", if s is not 
 str code_layout_text(machine *m, const tl_layout *layout);
 str code_number_text(machine *m, int64_t value);
 
-/* --- code_copy.c, code_compute.c, code_act.c ---------------------------------------------------- */
+/* --- code_copy.c, code_compute.c, code_act.c -------------------------------------------------- */
 
 /* An operand, wherever it is, with what it is for the queue of products; NULL is reported. */
 tile *code_read_operand(code_executor *e, const tl_expr *name, code_operand *operand);

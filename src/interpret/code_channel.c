@@ -1,7 +1,7 @@
 /* Shared tiles as channels, turns, and what is in flight (language study 5.9 and 6). */
 #include "interpret/code.h"
 
-/* --- finding them ------------------------------------------------------------------------------- */
+/* --- finding them ----------------------------------------------------------------------------- */
 
 int code_channel_of(const code *k, const tl_symbol *symbol) {
     const tl_symbol *root = symbol->variable ? symbol->variable : symbol;
@@ -72,8 +72,8 @@ static bool add_filler(code *k, const tl_statement *s) {
 
 static void add_cursor(code *k, const tl_statement *s) {
     const tl_expr *what = s->sync.what;
-    bool is_shared = what->symbol && what->symbol->kind == TL_SYMBOL_VARIABLE &&
-                     what->space == TL_SHARED;
+    bool is_shared =
+        what->symbol && what->symbol->kind == TL_SYMBOL_VARIABLE && what->space == TL_SHARED;
     int at = is_shared ? code_channel_of(k, what->symbol) : -1;
     int role = role_number(k, s);
     if (at < 0 || role < 0) return;
@@ -144,7 +144,7 @@ void code_reset_channels(code *k) {
     }
 }
 
-/* --- counting ----------------------------------------------------------------------------------- */
+/* --- counting --------------------------------------------------------------------------------- */
 
 static int64_t least_filled(const code *k, const code_channel *c) {
     if (c->filler_role < 0) return 0;
@@ -175,7 +175,8 @@ static int64_t least_released(const code *k, const code_channel *c) {
     return least;
 }
 
-/* One role that fills both partners takes them in the order of its text; two roles, in strict turns. */
+/* One role that fills both partners takes them in the order of its text; two roles, in strict
+ * turns. */
 static bool partner_is_free(const code *k, const code_channel *c, int which, int64_t generation) {
     const code_channel *p = &k->channels.items[c->partners[which]];
     int64_t released = least_released(k, p);
@@ -221,7 +222,7 @@ tile *code_slot(code_executor *e, const tl_expr *name, int64_t *generation) {
     return &c->slots[*generation % c->stages];
 }
 
-/* --- Wait --------------------------------------------------------------------------------------- */
+/* --- Wait ------------------------------------------------------------------------------------- */
 
 static code_outcome wait_shared(code_executor *e, const tl_statement *s) {
     code *k = e->code;
@@ -255,8 +256,8 @@ static code_outcome wait_register(code_executor *e, const tl_statement *s) {
     int last = -1;
     for (int i = 0; i < e->flights.count; i++) {
         const code_flight *f = &e->flights.items[i];
-        bool is_it = !f->is_store && f->target == r->symbol &&
-                     (!is_ring || f->generation == r->waited);
+        bool is_it =
+            !f->is_store && f->target == r->symbol && (!is_ring || f->generation == r->waited);
         if (is_it) last = i;
     }
     if (is_ring ? r->opened <= r->waited : last < 0) return nothing_to_wait(e, s);
@@ -296,7 +297,7 @@ code_outcome code_wait(code_executor *e, const tl_statement *s) {
     }
 }
 
-/* --- Release ------------------------------------------------------------------------------------ */
+/* --- Release ---------------------------------------------------------------------------------- */
 
 static code_outcome not_held(code_executor *e, const tl_statement *s) {
     machine_stop(e->code->m, DIAG_INTERPRET_NOT_HELD, s->range, s->sync.what->text);
@@ -352,7 +353,7 @@ code_outcome code_release(code_executor *e, const tl_statement *s) {
     return CODE_DONE;
 }
 
-/* --- ends --------------------------------------------------------------------------------------- */
+/* --- ends ------------------------------------------------------------------------------------- */
 
 static void left_over(code_executor *e, diag_range range, str what, const char *of_what) {
     machine *m = e->code->m;
@@ -368,28 +369,35 @@ void code_check_end(code_executor *e, const tl_statement *s, const char *of_what
         const code_flight *f = &e->flights.items[0];
         left_over(e, f->statement->range,
                   f->is_store ? STR("this store is not waited for")
-                              : STR("this product is not waited for"), of_what);
+                              : STR("this product is not waited for"),
+                  of_what);
     }
     for (int i = 0; i < k->channels.count; i++) {
         const code_channel *c = &k->channels.items[i];
         for (int n = 0; n < c->cursors.count; n++) {
             const code_cursor *cursor = &c->cursors.items[n];
-            bool is_held = cursor->role == e->role &&
-                           cursor->waits[e->number] > cursor->releases[e->number];
+            bool is_held =
+                cursor->role == e->role && cursor->waits[e->number] > cursor->releases[e->number];
             if (!is_held) continue;
-            left_over(e, s->range, str_format(m->memory, "'%.*s_shared' is still held",
-                                              STR_ARGS(cursor->name->name)), of_what);
+            left_over(
+                e, s->range,
+                str_format(m->memory, "'%.*s_shared' is still held", STR_ARGS(cursor->name->name)),
+                of_what);
         }
     }
     for (int i = 0; i < m->kernel->symbol_count; i++) {
         const code_register *r = e->registers[i];
         if (e->holds_turn[i]) {
-            left_over(e, s->range, str_format(m->memory, "the turn '%.*s' is still held",
-                                              STR_ARGS(m->kernel->symbols[i]->name)), of_what);
+            left_over(e, s->range,
+                      str_format(m->memory, "the turn '%.*s' is still held",
+                                 STR_ARGS(m->kernel->symbols[i]->name)),
+                      of_what);
         }
         if (r && r->stages > 1 && r->opened != r->released) {
-            left_over(e, s->range, str_format(m->memory, "a stage of '%.*s' is not released",
-                                              STR_ARGS(r->symbol->name)), of_what);
+            left_over(e, s->range,
+                      str_format(m->memory, "a stage of '%.*s' is not released",
+                                 STR_ARGS(r->symbol->name)),
+                      of_what);
         }
     }
 }
@@ -401,15 +409,18 @@ void code_check_block(code *k) {
         if (!c->cursors.count && most_filled(k, c)) {
             machine_stop(k->m, DIAG_INTERPRET_LEFT_OVER, c->filler->range,
                          str_format(k->m->memory, "'%.*s_shared' is never waited for",
-                                    STR_ARGS(c->symbol->name)), STR("the block"));
+                                    STR_ARGS(c->symbol->name)),
+                         STR("the block"));
             return;
         }
         for (int n = 0; n < c->cursors.count; n++) {
             const code_cursor *cursor = &c->cursors.items[n];
             if (cursor->waits[0] >= most_filled(k, c)) continue;
             machine_stop(k->m, DIAG_INTERPRET_LEFT_OVER, c->filler->range,
-                         str_format(k->m->memory, "a generation of '%.*s_shared' is never waited for",
-                                    STR_ARGS(cursor->name->name)), STR("the block"));
+                         str_format(k->m->memory,
+                                    "a generation of '%.*s_shared' is never waited for",
+                                    STR_ARGS(cursor->name->name)),
+                         STR("the block"));
             return;
         }
     }

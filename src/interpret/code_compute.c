@@ -1,7 +1,7 @@
 /* Compute on an executor's share of the tiles. */
 #include "interpret/code.h"
 
-/* --- products ----------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 /* The slot a product writes: of a ring, `get` opens the next generation. */
 static tile *product_target(code_executor *e, const tl_statement *s, int64_t *generation) {
@@ -46,7 +46,8 @@ static bool check_product_layouts(code_executor *e, const tl_compute *c) {
         machine_stop(e->code->m, DIAG_INTERPRET_LAYOUT, c->operands[1].range,
                      STR("both operands must hold the contracted axis in the same order"),
                      c->operands[0].value->text,
-                     is_permuted(e, c->operands[0].value) ? STR("permuted order") : STR("plain order"));
+                     is_permuted(e, c->operands[0].value) ? STR("permuted order")
+                                                          : STR("plain order"));
         return false;
     }
     return true;
@@ -73,10 +74,12 @@ static bool check_product(code_executor *e, const tl_compute *c, const tile *a, 
                 b->count[column] == t->count[1];
     if (!fits) {
         machine_stop(m, DIAG_INTERPRET_COUNTS, y->range, b->index[inner_b],
-                     code_number_text(m, b->count[inner_b]), code_number_text(m, a->count[inner_a]));
+                     code_number_text(m, b->count[inner_b]),
+                     code_number_text(m, a->count[inner_a]));
         return false;
     }
-    bool has_rows = a->share.first[row] <= t->share.first[0] && a->share.end[row] >= t->share.end[0];
+    bool has_rows =
+        a->share.first[row] <= t->share.first[0] && a->share.end[row] >= t->share.end[0];
     bool has_inner = a->share.first[inner_a] == 0 && a->share.end[inner_a] == a->count[inner_a];
     bool has_columns = b->share.first[column] <= t->share.first[1] &&
                        b->share.end[column] >= t->share.end[1] && b->share.first[inner_b] == 0 &&
@@ -90,8 +93,9 @@ static bool check_product(code_executor *e, const tl_compute *c, const tile *a, 
         return false;
     }
     bool adds = c->target_kind == TL_ACCUMULATE;
-    return !adds || (code_check_origin(e, c->target, a, row, x->value->text, t, 0, c->target->text) &&
-                     code_check_origin(e, c->target, b, column, y->value->text, t, 1, c->target->text));
+    return !adds ||
+           (code_check_origin(e, c->target, a, row, x->value->text, t, 0, c->target->text) &&
+            code_check_origin(e, c->target, b, column, y->value->text, t, 1, c->target->text));
 }
 
 static code_outcome product(code_executor *e, const tl_statement *s) {
@@ -116,9 +120,10 @@ static code_outcome product(code_executor *e, const tl_statement *s) {
     return CODE_DONE;
 }
 
-/* --- elementwise, reductions, Mask -------------------------------------------------------------- */
+/* --- elementwise, reductions, Mask ------------------------------------------------------------ */
 
-/* The coordinate of a Compute says where the tile lies; it must agree with where its data came from. */
+/* The coordinate of a Compute says where the tile lies; it must agree with where its data came
+ * from. */
 static bool place_compute(code_executor *e, const tl_statement *s, const tl_expr *name, tile *t) {
     machine *m = e->code->m;
     const tl_place *place = &s->compute.place;
@@ -128,8 +133,8 @@ static bool place_compute(code_executor *e, const tl_statement *s, const tl_expr
         if (!spot->is_all && !scope_integer(&e->scope, spot->at, &at)) return false;
         int64_t start = spot->is_block ? at * t->count[i] : at;
         if (t->has_start[i] && t->start[i] != start) {
-            machine_stop(m, DIAG_INTERPRET_PLACE, place->range, t->index[i], code_number_text(m, start),
-                         name->text, code_number_text(m, t->start[i]));
+            machine_stop(m, DIAG_INTERPRET_PLACE, place->range, t->index[i],
+                         code_number_text(m, start), name->text, code_number_text(m, t->start[i]));
             code_note(e, t->writer);
             return false;
         }
@@ -168,7 +173,8 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
         if (!t || !code_check_share(e, name, t, target)) return false;
         code_register *r = name->space == TL_REGISTER ? code_register_of(e, name) : NULL;
         if (r && r->layout.is_partial) {
-            bool is_linear = (c->operation == TL_MULTIPLY && !found->has_partial) || adds_parts(e, c);
+            bool is_linear =
+                (c->operation == TL_MULTIPLY && !found->has_partial) || adds_parts(e, c);
             if (!is_linear && !code_check_whole(e, name, r)) return false;
             found->has_partial = true;
             found->layout_from = r;
@@ -178,7 +184,7 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
                         r->layout.kind != found->layout_from->layout.kind;
         if (is_other) {
             return code_stop_layout(e, name, r, STR("both operands must lie alike"),
-                               tl_layout_kind_name(found->layout_from->layout.kind));
+                                    tl_layout_kind_name(found->layout_from->layout.kind));
         }
         if (found->widest_tile && t->axis_count <= found->widest_tile->axis_count) continue;
         found->widest = &c->operands[i];
@@ -190,8 +196,8 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
 
 static bool check_fill(code_executor *e, const tl_compute *c, const code_register *r) {
     tl_value value;
-    bool is_part = c->operation == TL_FILL &&
-                   r->symbol->in_register.allocation->allocate.layout.is_partial;
+    bool is_part =
+        c->operation == TL_FILL && r->symbol->in_register.allocation->allocate.layout.is_partial;
     if (!is_part || !scope_evaluate(&e->scope, c->operands[0].value, &value)) return true;
     bool is_zero = value.is_real ? value.real == 0 : value.integer == 0;
     if (is_zero) return true;
@@ -216,15 +222,16 @@ static code_outcome elementwise(code_executor *e, const tl_statement *s) {
     for (int i = 0; found.widest_tile && !is_self && i < t->axis_count; i++) {
         int from = found.widest->is_transposed ? t->axis_count - 1 - i : i;
         if (from >= found.widest_tile->axis_count) continue;
-        if (adds && !code_check_origin(e, c->target, found.widest_tile, from, found.widest->value->text, t,
-                                  i, c->target->text)) {
+        if (adds && !code_check_origin(e, c->target, found.widest_tile, from,
+                                       found.widest->value->text, t, i, c->target->text)) {
             return CODE_FAILED;
         }
         code_take_origin(t, i, found.widest_tile, from);
     }
     if (!place_compute(e, s, c->target, t)) return CODE_FAILED;
     if (!tile_elementwise(&e->scope, s, t, &t->share, adds)) return CODE_FAILED;
-    if (found.layout_from && found.layout_from != r) code_set_layout(r, &found.layout_from->layout, s);
+    if (found.layout_from && found.layout_from != r)
+        code_set_layout(r, &found.layout_from->layout, s);
     if (!found.layout_from && !adds) code_set_fresh_layout(r, s);
     code_set_written(t, s);
     return CODE_DONE;
@@ -257,7 +264,8 @@ static code_outcome reduce(code_executor *e, const tl_statement *s) {
         machine_stop(e->code->m, DIAG_INTERPRET_PARTIAL, c->target->range, c->target->text);
         return CODE_FAILED;
     }
-    if (adds && !code_check_origin(e, c->target, from, kept, operand->value->text, t, 0, c->target->text)) {
+    if (adds &&
+        !code_check_origin(e, c->target, from, kept, operand->value->text, t, 0, c->target->text)) {
         return CODE_FAILED;
     }
     if (!tile_reduce(&e->scope, c->operation, t, &t->share, from, operand->is_transposed, adds)) {
@@ -275,11 +283,13 @@ static code_outcome mask(code_executor *e, const tl_statement *s) {
     const tl_expr *name = c->operands[0].value;
     int64_t generation;
     if (c->target && c->target->symbol != name->symbol) {
-        machine_stop(e->code->m, DIAG_INTERPRET_UNSUPPORTED, s->range, STR("Mask into another tile"));
+        machine_stop(e->code->m, DIAG_INTERPRET_UNSUPPORTED, s->range,
+                     STR("Mask into another tile"));
         return CODE_FAILED;
     }
     tile *t = code_read_register(e, name, &generation);
-    if (!t || !code_write_register(e, name, false) || !place_compute(e, s, name, t)) return CODE_FAILED;
+    if (!t || !code_write_register(e, name, false) || !place_compute(e, s, name, t))
+        return CODE_FAILED;
     if (!code_check_whole(e, name, code_register_of(e, name))) return CODE_FAILED;
     return tile_mask(&e->scope, s, t, &t->share) ? CODE_DONE : CODE_FAILED;
 }

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-/* --- shared tiles ------------------------------------------------------------------------------- */
+/* --- shared tiles ----------------------------------------------------------------------------- */
 
-/* Where a view's part of the base's tile begins on axis k: as the base, where it is the same axis. */
+/* Where a view's part of the base's tile begins on axis k: as the base, where it is the same axis.
+ */
 static void part_origin(const tl_symbol *view, const tile *base, tile *part) {
     const tl_expr *element = view->view->value;
     const tl_axes *axes = view->view_base->axes;
@@ -52,7 +53,8 @@ static bool part_row(code_executor *e, const tl_symbol *view, const tile *base, 
     for (int i = 0; i < width && is_done; i++) {
         int64_t y = (int64_t)at[0][i] - (base->has_start[0] ? base->start[0] : 0);
         int64_t x = base->axis_count == 2
-                        ? (int64_t)at[1][i] - (base->has_start[1] ? base->start[1] : 0) : 0;
+                        ? (int64_t)at[1][i] - (base->has_start[1] ? base->start[1] : 0)
+                        : 0;
         bool is_inside = y >= 0 && y < base->count[0] && x >= 0 && x < base->count[1];
         to[i] = is_inside ? base->data[y * base->count[1] + x] : 0;
     }
@@ -66,7 +68,8 @@ static tile *read_part(code_executor *e, const tl_expr *name, const tile *base) 
     bool is_simple = view->view && view->view->value->kind == TL_ELEMENT && known->axis_count &&
                      known->axis_count <= MACHINE_AXES_MAX && view->view_base->axes;
     if (!is_simple || view->view_base->shared.part_of) {
-        machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, name->range, STR("a part of a tile of this form"));
+        machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, name->range,
+                     STR("a part of a tile of this form"));
         return NULL;
     }
     tile **part = &e->parts[view->position];
@@ -109,7 +112,7 @@ const tile *code_tile(scope *s, const tl_expr *name, const tl_statement *at) {
     return code_read_operand(s->owner, name, &unused);
 }
 
-/* --- Copy --------------------------------------------------------------------------------------- */
+/* --- Copy ------------------------------------------------------------------------------------- */
 
 /* Where a Copy's tile lies in its tensor; sets the tile's origin. */
 static bool place_copy(code_executor *e, const tl_statement *s, const tl_symbol *tensor, tile *t,
@@ -120,7 +123,8 @@ static bool place_copy(code_executor *e, const tl_statement *s, const tl_symbol 
     int positions[TL_AXES_MAX], next = 0;
     int count = tl_copy_axes(s, axes, positions);
     if (count != t->axis_count) {
-        machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, s->range, STR("a tile of other axes than its Copy's"));
+        machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, s->range,
+                     STR("a tile of other axes than its Copy's"));
         return false;
     }
     *view = (tile_view){.tensor = tensor};
@@ -157,7 +161,8 @@ static bool move(code_executor *e, const tl_statement *s, const tile *from, tile
                 from->count[1] == to->count[1];
     if (!fits) {
         machine_stop(e->code->m, DIAG_INTERPRET_COUNTS, s->range, to->index[0],
-                     code_number_text(e->code->m, from->count[0]), code_number_text(e->code->m, to->count[0]));
+                     code_number_text(e->code->m, from->count[0]),
+                     code_number_text(e->code->m, to->count[0]));
         return false;
     }
     int64_t width = share->end[1] - share->first[1];
@@ -226,7 +231,8 @@ static code_outcome copy_to_register(code_executor *e, const tl_statement *s, tl
         code_operand unused;
         const tile *from = code_read_operand(e, &name, &unused);
         if (!from || !move(e, s, from, to, &to->share)) return CODE_FAILED;
-        const code_register *other = source.space == TL_REGISTER ? code_register_of(e, &name) : NULL;
+        const code_register *other =
+            source.space == TL_REGISTER ? code_register_of(e, &name) : NULL;
         if (other && !code_check_share(e, &name, from, to)) return CODE_FAILED;
         if (other) code_set_layout(r, &other->layout, s);
         else code_set_fresh_layout(r, s);
@@ -256,10 +262,14 @@ static code_outcome copy_to_global(code_executor *e, const tl_statement *s, tl_e
     tile_share share = r ? from->share : even_share(e, from);
     bool accumulates = s->copy.target_kind == TL_ACCUMULATE;
     bool stores = !r || r->stores_alone;
-    if (stores && !tile_store(&e->scope, &placed, &share, &view, accumulates, s)) return CODE_FAILED;
+    if (stores && !tile_store(&e->scope, &placed, &share, &view, accumulates, s))
+        return CODE_FAILED;
     if (s->copy.is_async) {
-        code_flight f = {.statement = s, .target = target.symbol, .is_store = true,
-                         .operands = {operand}, .operand_count = 1};
+        code_flight f = {.statement = s,
+                         .target = target.symbol,
+                         .is_store = true,
+                         .operands = {operand},
+                         .operand_count = 1};
         list_push(e->code->m->memory, &e->flights, f);
     }
     return CODE_DONE;

@@ -1,7 +1,7 @@
 /* Register tiles of an executor: its share, what is in flight, layouts and origins. */
 #include "interpret/code.h"
 
-/* --- register tiles ----------------------------------------------------------------------------- */
+/* --- register tiles --------------------------------------------------------------------------- */
 
 void code_split(int64_t count, int part, int parts, int64_t *first, int64_t *end) {
     *first = count * part / parts;
@@ -21,16 +21,18 @@ bool code_is_vector_layout(const tl_layout *layout) {
     return layout->kind == TL_ROWS || layout->kind == TL_COLUMNS;
 }
 
-/* A vector's values lie where the rows (or columns) of its matrix lie, once per group of the others. */
+/* A vector's values lie where the rows (or columns) of its matrix lie, once per group of the
+ * others. */
 static void share_vector(code_executor *e, code_register *r, tile *t, const tl_layout *layout) {
-    const code_register *of = layout->of && layout->of->symbol
-                                  ? e->registers[layout->of->symbol->position] : NULL;
+    const code_register *of =
+        layout->of && layout->of->symbol ? e->registers[layout->of->symbol->position] : NULL;
     int rows, columns;
-    groups_of(e, of ? &of->symbol->in_register.allocation->allocate.layout : layout, &rows, &columns);
+    groups_of(e, of ? &of->symbol->in_register.allocation->allocate.layout : layout, &rows,
+              &columns);
     int row = e->number / columns, column = e->number % columns;
     bool is_rows = layout->kind == TL_ROWS;
     code_split(t->count[0], is_rows ? row : column, is_rows ? rows : columns, &t->share.first[0],
-          &t->share.end[0]);
+               &t->share.end[0]);
     r->stores_alone = is_rows ? column == 0 : row == 0;
 }
 
@@ -94,14 +96,15 @@ bool code_make_registers(code_executor *e) {
             const tl_statement *at = symbol->in_register.allocation;
             if (symbol->kind != TL_SYMBOL_VARIABLE || !symbol->in_register.exists || !at) continue;
             const tl_statement *its = tl_role_of(at);
-            if ((its && its != role) || code_is_vector_layout(&at->allocate.layout) != (pass == 1)) continue;
+            if ((its && its != role) || code_is_vector_layout(&at->allocate.layout) != (pass == 1))
+                continue;
             if (!make_register(e, symbol)) return false;
         }
     }
     return true;
 }
 
-/* --- use of register tiles ---------------------------------------------------------------------- */
+/* --- use of register tiles -------------------------------------------------------------------- */
 
 void code_note(code_executor *e, const tl_statement *s) {
     if (s) diag_add(e->code->m->diags, DIAG_INTERPRET_MADE_HERE, s->range, NULL);
@@ -113,7 +116,7 @@ code_register *code_register_of(code_executor *e, const tl_expr *name) {
 
 /* The generation that a name of a register tile means: of a ring the one held. */
 bool code_held_generation(code_executor *e, const tl_expr *name, const code_register *r,
-                            int64_t *generation) {
+                          int64_t *generation) {
     *generation = 0;
     if (r->stages == 1) return true;
     *generation = r->waited - 1;
@@ -149,7 +152,8 @@ static const code_flight *product_reading(const code_executor *e, const tl_symbo
     return NULL;
 }
 
-static bool stop_in_flight(code_executor *e, const tl_expr *name, const code_flight *f, diag_id id) {
+static bool stop_in_flight(code_executor *e, const tl_expr *name, const code_flight *f,
+                           diag_id id) {
     machine_stop(e->code->m, id, name->range, name->text);
     code_note(e, f->statement);
     return false;
@@ -169,7 +173,8 @@ tile *code_read_register(code_executor *e, const tl_expr *name, int64_t *generat
     return NULL;
 }
 
-/* The tile to write; 'is_product' lets an asynchronous product follow another into the same tile. */
+/* The tile to write; 'is_product' lets an asynchronous product follow another into the same tile.
+ */
 tile *code_write_register(code_executor *e, const tl_expr *name, bool is_product) {
     code_register *r = code_register_of(e, name);
     int64_t generation;
@@ -201,7 +206,7 @@ void code_set_fresh_layout(code_register *r, const tl_statement *s) {
     code_set_layout(r, &r->symbol->in_register.allocation->allocate.layout, s);
 }
 
-/* --- layouts ------------------------------------------------------------------------------------ */
+/* --- layouts ---------------------------------------------------------------------------------- */
 
 str code_layout_text(machine *m, const tl_layout *layout) {
     return str_format(m->memory, "%s%s%s", layout->is_partial ? "partial " : "",
@@ -209,9 +214,10 @@ str code_layout_text(machine *m, const tl_layout *layout) {
 }
 
 bool code_stop_layout(code_executor *e, const tl_expr *name, const code_register *r, str rule,
-                        const char *wanted) {
+                      const char *wanted) {
     machine *m = e->code->m;
-    machine_stop(m, DIAG_INTERPRET_LAYOUT, name->range, rule, name->text, code_layout_text(m, &r->layout));
+    machine_stop(m, DIAG_INTERPRET_LAYOUT, name->range, rule, name->text,
+                 code_layout_text(m, &r->layout));
     if (r->layout_since) {
         diag_report(m->diags, DIAG_INTERPRET_LAYOUT_SINCE, r->layout_since->range, name->text);
     }
@@ -234,7 +240,7 @@ bool code_check_whole(code_executor *e, const tl_expr *name, const code_register
 
 /* The elements that the target's share needs must be the executor's own. */
 bool code_check_share(code_executor *e, const tl_expr *name, const tile *operand,
-                        const tile *target) {
+                      const tile *target) {
     for (int i = 0; i < operand->axis_count; i++) {
         for (int k = 0; k < target->axis_count; k++) {
             if (!str_equal(operand->index[i], target->index[k])) continue;
@@ -248,20 +254,21 @@ bool code_check_share(code_executor *e, const tl_expr *name, const tile *operand
     return true;
 }
 
-/* --- origins ------------------------------------------------------------------------------------ */
+/* --- origins ---------------------------------------------------------------------------------- */
 
 str code_number_text(machine *m, int64_t value) {
     return str_format(m->memory, "%lld", (long long)value);
 }
 
 bool code_check_origin(code_executor *e, const tl_expr *at, const tile *a, int axis_a, str name_a,
-                         const tile *b, int axis_b, str name_b) {
-    bool differs = a->has_start[axis_a] && b->has_start[axis_b] &&
-                   a->start[axis_a] != b->start[axis_b];
+                       const tile *b, int axis_b, str name_b) {
+    bool differs =
+        a->has_start[axis_a] && b->has_start[axis_b] && a->start[axis_a] != b->start[axis_b];
     if (!differs) return true;
     machine *m = e->code->m;
     machine_stop(m, DIAG_INTERPRET_ORIGIN, at->range, a->index[axis_a],
-                 code_number_text(m, a->start[axis_a]), name_a, code_number_text(m, b->start[axis_b]), name_b);
+                 code_number_text(m, a->start[axis_a]), name_a,
+                 code_number_text(m, b->start[axis_b]), name_b);
     code_note(e, a->writer);
     code_note(e, b->writer);
     return false;

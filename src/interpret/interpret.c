@@ -14,7 +14,7 @@ convert_format interpret_format(tl_type type) {
     }
 }
 
-/* --- the machine's memory ----------------------------------------------------------------------- */
+/* --- the machine's memory --------------------------------------------------------------------- */
 
 void *machine_block(machine *m, size_t count, size_t bytes) {
     return arena_alloc_array(m->memory, count ? count : 1, bytes, 64);
@@ -79,7 +79,7 @@ int machine_statement_number(machine *m, const tl_statement *s) {
     return m->last_number;
 }
 
-/* --- what the caller gives ---------------------------------------------------------------------- */
+/* --- what the caller gives -------------------------------------------------------------------- */
 
 static str number_text(machine *m, int64_t value) {
     return str_format(m->memory, "%lld", (long long)value);
@@ -158,7 +158,8 @@ static void take_scalar(machine *m, const tl_symbol *symbol) {
     }
     tl_value *value = &m->launch_values[symbol->position];
     bool is_integer = symbol->kind == TL_SYMBOL_OPEN || !symbol->is_real;
-    if (is_integer) *value = (tl_value){.integer = (int64_t)convert_round(CONVERT_I32, given->value)};
+    if (is_integer)
+        *value = (tl_value){.integer = (int64_t)convert_round(CONVERT_I32, given->value)};
     else *value = (tl_value){.is_real = true, .real = given->value};
     m->has_launch_value[symbol->position] = true;
 }
@@ -233,8 +234,8 @@ bool interpret_kernel(tl_kernel *kernel, const interpret_request *request, arena
     int errors_before = diags->error_count;
     number_statements(m);
     machine_reserve(m, 64);
-    bool is_done = !find_hole(m) && take_request(m) &&
-                   (tl_is_sketch(kernel) ? sketch_run(m) : code_run(m));
+    bool is_done =
+        !find_hole(m) && take_request(m) && (tl_is_sketch(kernel) ? sketch_run(m) : code_run(m));
     bool is_whole = is_done && !m->has_failed && m->tiles_run == m->tiles_total;
     if (is_whole) memory_check_written(m);
     if (report) {

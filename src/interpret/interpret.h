@@ -1,13 +1,13 @@
 /* The meaning of TL, on the CPU.
  *
  * Runs one kernel of a bound program whose axes are inferred (tl_bind, tl_infer_axes), sketch or TL
- * Code, on tensors in memory. A sketch is run literally: whole tiles, Softmax in two passes, elements
- * behind an end do not exist. TL Code is run by its executors as coroutines, asynchronous effects at
- * the latest legal moment; what goes wrong in time or place (a missing Wait, a deadlock, an element
- * written twice) is reported at the statement, with a note at the other one.
+ * Code, on tensors in memory. A sketch is run literally: whole tiles, Softmax in two passes,
+ * elements behind an end do not exist. TL Code is run by its executors as coroutines, asynchronous
+ * effects at the latest legal moment; what goes wrong in time or place (a missing Wait, a deadlock,
+ * an element written twice) is reported at the statement, with a note at the other one.
  *
- * Pure: no global state; one call per arena and diag_list at a time. All memory is the arena's: tiles
- * take 8 bytes an element, a map of what was written 2 bytes an element of the Outputs.
+ * Pure: no global state; one call per arena and diag_list at a time. All memory is the arena's:
+ * tiles take 8 bytes an element, a map of what was written 2 bytes an element of the Outputs.
  */
 #ifndef FLASHTL_INTERPRET_INTERPRET_H
 #define FLASHTL_INTERPRET_INTERPRET_H
@@ -47,8 +47,8 @@ typedef struct interpret_request {
     interpret_mode mode;
     const int64_t *tiles; /* flat tile numbers of the grid (first walk fastest); NULL: all */
     int64_t tile_count;
-    int resident_blocks;  /* of persistent and dynamic grids; 0: 2 */
-    int64_t most_steps;   /* statements executed, all executors together; 0: 2^40 */
+    int resident_blocks; /* of persistent and dynamic grids; 0: 2 */
+    int64_t most_steps;  /* statements executed, all executors together; 0: 2^40 */
 } interpret_request;
 
 typedef struct interpret_report {

@@ -5,13 +5,13 @@
 #include "interpret/interpret.h"
 
 enum {
-    MACHINE_AXES_MAX = 2,             /* of a tile */
-    MACHINE_TILE_ELEMENTS = 1 << 26,  /* most of one tile */
-    MACHINE_LANES_MAX = 1 << 16,      /* columns of a tile */
-    MACHINE_SCRATCH_VECTORS = 96,     /* a statement's intermediate rows */
+    MACHINE_AXES_MAX = 2,            /* of a tile */
+    MACHINE_TILE_ELEMENTS = 1 << 26, /* most of one tile */
+    MACHINE_LANES_MAX = 1 << 16,     /* columns of a tile */
+    MACHINE_SCRATCH_VECTORS = 96,    /* a statement's intermediate rows */
 };
 
-/* --- memory ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* A parameter with its tensor. Outputs remember which statement wrote each element. */
 typedef struct machine_tensor {
@@ -20,10 +20,10 @@ typedef struct machine_tensor {
     convert_format rounding; /* on a store, before the memory's own format */
     uint16_t *writers;       /* 0: nobody; else statement number + 1, in a dense row-major map */
     int64_t element_count;
-    bool is_reported;        /* one finding of a kind per tensor is enough */
+    bool is_reported; /* one finding of a kind per tensor is enough */
 } machine_tensor;
 
-/* --- tiles -------------------------------------------------------------------------------------- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 /* The part of axis i that an executor owns: elements [first[i], end[i]). */
 typedef struct tile_share {
@@ -40,12 +40,12 @@ typedef struct tile {
     bool has_start[MACHINE_AXES_MAX];
     bool is_defined;
     const tl_statement *writer;
-    convert_format format;           /* of storage; F64 in EXACT */
-    int64_t capacity;                /* elements that 'data' holds */
-    tile_share share;                /* what its executor owns; all of it elsewhere */
+    convert_format format; /* of storage; F64 in EXACT */
+    int64_t capacity;      /* elements that 'data' holds */
+    tile_share share;      /* what its executor owns; all of it elsewhere */
 } tile;
 
-/* --- values ------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* Values of one row of a tile, or of one value in all lanes. */
 typedef enum lanes_kind { LANES_ONE, LANES_RAMP, LANES_MANY } lanes_kind;
@@ -59,7 +59,8 @@ typedef struct lanes {
 typedef struct machine machine;
 typedef struct scope scope;
 
-/* Gives the tile that a bound name means, for reading; reports and returns NULL when it can't be. */
+/* Gives the tile that a bound name means, for reading; reports and returns NULL when it can't be.
+ */
 typedef const tile *scope_tile(scope *s, const tl_expr *name, const tl_statement *at);
 
 /* What names mean to one executor (or to a sketch). */
@@ -96,20 +97,20 @@ struct machine {
     bool has_failed; /* stop: a finding that makes going on pointless */
 };
 
-/* --- interpret.c -------------------------------------------------------------------------------- */
+/* --- interpret.c ------------------------------------------------------------------------------ */
 
 void *machine_block(machine *m, size_t count, size_t bytes); /* zeroed; belongs to the arena */
-void machine_reserve(machine *m, int64_t width);   /* scratch vectors of that many lanes */
-double *machine_pack(machine *m, int64_t count);   /* room until the next call; NULL: reported */
-bool machine_tiles_exist(machine *m);              /* those that the caller asks for */
-bool machine_step(machine *m, const tl_statement *s);        /* false when steps ran out */
+void machine_reserve(machine *m, int64_t width);      /* scratch vectors of that many lanes */
+double *machine_pack(machine *m, int64_t count);      /* room until the next call; NULL: reported */
+bool machine_tiles_exist(machine *m);                 /* those that the caller asks for */
+bool machine_step(machine *m, const tl_statement *s); /* false when steps ran out */
 int machine_statement_number(machine *m, const tl_statement *s);
 /* Reports at 's' and stops the run. */
 #define machine_stop(m, id, range, ...)                                                            \
     ((m)->has_failed = true,                                                                       \
      diag_add((m)->diags, (id), (range), (const str[]){__VA_ARGS__, {NULL, 0}}))
 
-/* --- value.c ------------------------------------------------------------------------------------ */
+/* --- value.c ---------------------------------------------------------------------------------- */
 
 void scope_init(scope *s, machine *m);
 void scope_set(scope *s, const tl_symbol *symbol, int64_t value);
@@ -119,8 +120,8 @@ bool scope_integer(scope *s, const tl_expr *e, int64_t *value);
 bool scope_value(scope *s, const tl_expr *e, tl_value *value);
 bool scope_evaluate(scope *s, const tl_expr *e, tl_value *value); /* silent */
 
-/* Binds index names to a tile's axes, evaluates, unbinds. 'width' lanes; lanes with active[i] = 0 may
- * hold anything and touch no memory (NULL: all are active).
+/* Binds index names to a tile's axes, evaluates, unbinds. 'width' lanes; lanes with active[i] = 0
+ * may hold anything and touch no memory (NULL: all are active).
  */
 void scope_bind_axis(scope *s, str index, lanes at);
 void scope_unbind_axis(scope *s, str index);
@@ -132,7 +133,7 @@ bool scope_lanes_at(scope *s, const tl_expr *e, const tile *of, int64_t row, int
 double *machine_vector(machine *m); /* NULL, with a report, when there are none left */
 const double *lanes_items(machine *m, lanes values, int width); /* as an array */
 
-/* --- memory.c ----------------------------------------------------------------------------------- */
+/* --- memory.c --------------------------------------------------------------------------------- */
 
 /* Elements of a tensor or view at 'at' (a lane vector per axis). Outside of a view's axes, and at
  * negative indices, they are 0; an index behind a tensor's end is reported.
@@ -141,9 +142,10 @@ bool memory_read(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                  const uint8_t *active, double *out, diag_range range);
 bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                   const double *values, bool accumulates, const tl_statement *writer);
-/* The same, but what lies behind the end of the tensor's own axes is 0 as well: a tile's ragged end. */
-bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
-                         double *out, diag_range range);
+/* The same, but what lies behind the end of the tensor's own axes is 0 as well: a tile's ragged
+ * end. */
+bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width, double *out,
+                         diag_range range);
 bool memory_read_one(scope *s, const tl_symbol *symbol, const int64_t *at, double *out,
                      diag_range range);
 /* Elements of Outputs that nobody wrote. */
@@ -151,7 +153,7 @@ void memory_check_written(machine *m);
 /* The extent of an axis of a tensor or view. */
 bool memory_extent(scope *s, const tl_axes *axes, int i, int64_t *extent);
 
-/* --- tile.c ------------------------------------------------------------------------------------- */
+/* --- tile.c ----------------------------------------------------------------------------------- */
 
 void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const str *index);
 int64_t tile_size(const tile *t);
@@ -170,7 +172,8 @@ bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view
 bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_view *view,
                 bool accumulates, const tl_statement *writer);
 
-/* One Compute on tiles. Operands that are tiles come through the scope; the target has its shape. */
+/* One Compute on tiles. Operands that are tiles come through the scope; the target has its shape.
+ */
 bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a, bool a_turned,
                   const tile *b, bool b_turned, bool accumulates);
 bool tile_elementwise(scope *s, const tl_statement *at, tile *target, const tile_share *share,
@@ -179,7 +182,7 @@ bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_shar
                  const tile *from, bool is_turned, bool accumulates);
 bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share *share);
 
-/* --- sketch.c, code.c --------------------------------------------------------------------------- */
+/* --- sketch.c, code.c ------------------------------------------------------------------------- */
 
 bool sketch_run(machine *m);
 bool code_run(machine *m);

@@ -21,12 +21,11 @@ static void report_outside(machine *m, machine_tensor *t, int axis, int64_t at, 
     if (t->is_reported) return;
     t->is_reported = true;
     diag_report(m->diags, DIAG_INTERPRET_OUTSIDE, range,
-                str_format(m->memory, "%lld", (long long)at),
-                str_format(m->memory, "%d", axis + 1), t->symbol->name,
-                str_format(m->memory, "%lld", (long long)t->memory.extents[axis]));
+                str_format(m->memory, "%lld", (long long)at), str_format(m->memory, "%d", axis + 1),
+                t->symbol->name, str_format(m->memory, "%lld", (long long)t->memory.extents[axis]));
 }
 
-/* --- parameters --------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 static machine_tensor *tensor_of(machine *m, const tl_symbol *symbol, diag_range range) {
     machine_tensor *t = &m->tensors[symbol->position];
@@ -158,7 +157,7 @@ static bool write_parameter(machine *m, const tl_symbol *symbol, const lanes *at
     return true;
 }
 
-/* --- views -------------------------------------------------------------------------------------- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 /* Lanes inside a view's axes: NULL in *active means all. False: none, or no memory (has_failed). */
 static bool view_inside(scope *s, const tl_symbol *view, const lanes *at, int width,
@@ -255,11 +254,11 @@ static bool write_view(scope *s, const tl_symbol *view, const lanes *at, int wid
         is_done = scope_lanes(s, element->items[k], NULL, 0, width, active, &items[k]);
     }
     unbind_view(s, view, &saved);
-    return is_done && write_masked(s, element->symbol, items, width, active, values, accumulates,
-                                   writer);
+    return is_done &&
+           write_masked(s, element->symbol, items, width, active, values, accumulates, writer);
 }
 
-/* --- both --------------------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 bool memory_read(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                  const uint8_t *active, double *out, diag_range range) {
@@ -283,8 +282,8 @@ bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
     return write_masked(s, symbol, at, width, active, values, accumulates, writer);
 }
 
-bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
-                         double *out, diag_range range) {
+bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width, double *out,
+                         diag_range range) {
     const uint8_t *active = NULL;
     if (!view_inside(s, symbol, at, width, &active)) {
         for (int i = 0; i < width; i++) out[i] = 0;

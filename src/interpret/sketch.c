@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- Compute ------------------------------------------------------------------------------------ */
+/* --- Compute ---------------------------------------------------------------------------------- */
 
 static void shape_like(sketch *k, tile *t, const tile *like, bool turned) {
     int64_t count[MACHINE_AXES_MAX];
@@ -87,7 +87,8 @@ static void start_accumulator(const tl_compute *c, tile *fresh, const tile *old)
 static bool same_shape(sketch *k, const tile *fresh, const tile *old, const tl_expr *name) {
     for (int i = 0; i < 2; i++) {
         if (fresh->count[i] == old->count[i]) continue;
-        machine_stop(k->m, DIAG_INTERPRET_COUNTS, name->range, fresh->index[i < fresh->axis_count ? i : 0],
+        machine_stop(k->m, DIAG_INTERPRET_COUNTS, name->range,
+                     fresh->index[i < fresh->axis_count ? i : 0],
                      str_format(k->m->memory, "%lld", (long long)old->count[i]),
                      str_format(k->m->memory, "%lld", (long long)fresh->count[i]));
         return false;
@@ -155,7 +156,7 @@ bool sketch_compute(sketch *k, const tl_statement *s) {
     return true;
 }
 
-/* --- blocks and loops --------------------------------------------------------------------------- */
+/* --- blocks and loops ------------------------------------------------------------------------- */
 
 static bool run_if(sketch *k, const tl_statement *s) {
     tl_value value;
@@ -246,7 +247,7 @@ bool sketch_block(sketch *k, tl_block *block) {
     return true;
 }
 
-/* --- the grid ----------------------------------------------------------------------------------- */
+/* --- the grid --------------------------------------------------------------------------------- */
 
 /* An index that runs over tiles. */
 typedef struct walk {

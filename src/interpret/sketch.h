@@ -24,7 +24,7 @@ typedef struct sketch_softmax {
     int axis;                             /* -1: single indices */
     bool is_known;
     LIST(sketch_rows) rows;
-    tile first_maximum, first_sum;        /* given before the loop */
+    tile first_maximum, first_sum; /* given before the loop */
 } sketch_softmax;
 
 typedef struct sketch {
@@ -35,10 +35,10 @@ typedef struct sketch {
     int loop_count;
     sketch_softmax *softmaxes;
     int softmax_count;
-    int gathering; /* the softmax that this pass gathers for; -1: the pass that counts */
+    int gathering;  /* the softmax that this pass gathers for; -1: the pass that counts */
     bool is_silent; /* a gathering pass: nothing is stored */
     const tl_statement **zero_loops; /* by symbol position: entering it empties the accumulator */
-    bool *starts_low; /* by symbol position: that accumulator is a maximum */
+    bool *starts_low;                /* by symbol position: that accumulator is a maximum */
 } sketch;
 
 bool sketch_block(sketch *k, tl_block *block);
@@ -59,8 +59,8 @@ bool sketch_copy(sketch *k, const tl_statement *s);
 tile *sketch_own_tile(sketch *k, const tl_expr *name);
 convert_format sketch_format(const sketch *k, const tl_expr *name, tl_type otherwise);
 
-/* The outermost loop that holds all accumulates of a tile and no other use of it: entering it empties
- * the tile. 'starts_low': it is a maximum. NULL when there is none.
+/* The outermost loop that holds all accumulates of a tile and no other use of it: entering it
+ * empties the tile. 'starts_low': it is a maximum. NULL when there is none.
  */
 const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, bool *starts_low);
 /* Whether the tile is given a value somewhere, with which it starts then. */

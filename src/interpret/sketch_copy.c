@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* --- where axes lie ----------------------------------------------------------------------------- */
+/* --- where axes lie --------------------------------------------------------------------------- */
 
 /* The grid's walk over blocks of this length, if the sketch has got one. */
 static bool grid_position(sketch *k, const tl_expr *extent, int64_t *start, int64_t *size) {
@@ -14,7 +14,7 @@ static bool grid_position(sketch *k, const tl_expr *extent, int64_t *start, int6
             const tl_expr *e = walk->extent;
             bool is_ceil = e->kind == TL_CALL && e->function == TL_FUNCTION_CEIL;
             if (is_ceil) e = e->items[0];
-            bool is_blocks = e->kind == TL_BINARY && e->operator == TL_OVER;
+            bool is_blocks = e->kind == TL_BINARY && e->operator== TL_OVER;
             if (!is_blocks || !tl_expr_equal(e->left, extent)) continue;
             int64_t value = k->scope.values[walk->symbol->position].integer;
             if (!scope_integer(&k->scope, e->right, size)) return false;
@@ -93,7 +93,7 @@ bool sketch_shape(sketch *k, tile *t, const tl_tile *known, diag_range range) {
     return !k->m->has_failed;
 }
 
-/* --- Copy --------------------------------------------------------------------------------------- */
+/* --- Copy ------------------------------------------------------------------------------------- */
 
 /* An entry of `in coordinate [...]`: the tile's begin on that axis and its size. */
 static bool spot_position(sketch *k, const tl_statement *s, const tl_axes *axes, int axis,
@@ -137,7 +137,8 @@ static bool copy_view(sketch *k, const tl_statement *s, const tl_symbol *tensor,
     int positions[TL_AXES_MAX];
     *axis_count = tl_copy_axes(s, axes, positions);
     if (*axis_count < 1 || *axis_count > MACHINE_AXES_MAX) {
-        machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, s->range, STR("tiles of more than two axes"));
+        machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, s->range,
+                     STR("tiles of more than two axes"));
         return false;
     }
     *view = (tile_view){.tensor = tensor};
@@ -232,7 +233,7 @@ bool sketch_copy(sketch *k, const tl_statement *s) {
     return true;
 }
 
-/* --- operands ----------------------------------------------------------------------------------- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 /* A view of something that was copied: the elements it names, read where they come from. */
 static bool read_part(sketch *k, const tl_expr *name, tile *t) {

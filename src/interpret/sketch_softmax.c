@@ -165,7 +165,7 @@ bool sketch_softmax_run(sketch *k, const tl_statement *s) {
     return true;
 }
 
-/* --- passes ------------------------------------------------------------------------------------- */
+/* --- passes ----------------------------------------------------------------------------------- */
 
 static tile *save(sketch *k) {
     int count = k->m->kernel->symbol_count;
@@ -201,7 +201,8 @@ static void restore(sketch *k, const tile *saved) {
     }
 }
 
-/* One silent pass for each Softmax over this loop, in order: a later one may depend on an earlier. */
+/* One silent pass for each Softmax over this loop, in order: a later one may depend on an earlier.
+ */
 static bool gather_pass(sketch *k, const tl_statement *s, int which) {
     tile *saved = save(k);
     bool was_silent = k->is_silent;

@@ -23,7 +23,8 @@ static use_kind use_of(const tl_statement *s, const tl_symbol *symbol) {
     for (int i = 0; i < c->operand_count; i++) {
         if (mentions(c->operands[i].value, symbol)) return USE_OTHER;
     }
-    if (mentions(c->condition, symbol) || mentions(c->maximum, symbol) || mentions(c->sum, symbol)) {
+    if (mentions(c->condition, symbol) || mentions(c->maximum, symbol) ||
+        mentions(c->sum, symbol)) {
         return USE_OTHER;
     }
     if (!c->target || c->target->symbol != symbol) return USE_NONE;

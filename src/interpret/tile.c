@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- shapes ------------------------------------------------------------------------------------- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 int64_t tile_size(const tile *t) {
     return t->count[0] * t->count[1];
@@ -17,13 +17,13 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
         t->count[i] = count[i] > 0 ? count[i] : 0;
         t->index[i] = index[i];
     }
-    bool is_too_large = t->count[0] > MACHINE_TILE_ELEMENTS || t->count[1] > MACHINE_TILE_ELEMENTS ||
-                        tile_size(t) > MACHINE_TILE_ELEMENTS ||
-                        t->count[axis_count - 1] > MACHINE_LANES_MAX;
+    bool is_too_large =
+        t->count[0] > MACHINE_TILE_ELEMENTS || t->count[1] > MACHINE_TILE_ELEMENTS ||
+        tile_size(t) > MACHINE_TILE_ELEMENTS || t->count[axis_count - 1] > MACHINE_LANES_MAX;
     if (is_too_large) {
-        machine_stop(m, DIAG_INTERPRET_TILE_TOO_LARGE, (diag_range){0},
-                     str_format(m->memory, "%lld x %lld", (long long)t->count[0],
-                                (long long)t->count[1]));
+        machine_stop(
+            m, DIAG_INTERPRET_TILE_TOO_LARGE, (diag_range){0},
+            str_format(m->memory, "%lld x %lld", (long long)t->count[0], (long long)t->count[1]));
         t->count[0] = t->count[1] = 0;
     }
     if (tile_size(t) > t->capacity || !t->data) {
@@ -71,7 +71,7 @@ void tile_round(machine *m, tile *t, const tile_share *share, convert_format for
     }
 }
 
-/* --- global memory ------------------------------------------------------------------------------ */
+/* --- global memory ---------------------------------------------------------------------------- */
 
 static void place_lanes(const tile *t, const row_range *r, const tile_view *view, int64_t row,
                         lanes *at) {
@@ -119,9 +119,10 @@ bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_vie
     return true;
 }
 
-/* --- products ----------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
 #define WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
 #else
 #define WIDE_VECTORS
@@ -129,8 +130,8 @@ bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_vie
 
 /* to[i][j] += a[i][k] b[k][j] for four rows at a time. */
 WIDE_VECTORS
-static void multiply(int64_t rows, int64_t inner, int64_t columns, const double *a,
-                     int64_t a_row, int64_t a_step, const double *b, double *to, int64_t to_row) {
+static void multiply(int64_t rows, int64_t inner, int64_t columns, const double *a, int64_t a_row,
+                     int64_t a_step, const double *b, double *to, int64_t to_row) {
     int64_t i = 0;
     for (; i + 4 <= rows; i += 4) {
         double *restrict t0 = to + i * to_row, *restrict t1 = t0 + to_row;
@@ -192,14 +193,14 @@ bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a
     return true;
 }
 
-/* --- elementwise -------------------------------------------------------------------------------- */
+/* --- elementwise ------------------------------------------------------------------------------ */
 
 static void bind_rows(scope *s, const tile *t, const row_range *r, int64_t row) {
     int lane_axis = t->axis_count - 1;
     if (t->has_start[lane_axis]) {
-        scope_bind_axis(s, t->index[lane_axis],
-                        (lanes){.kind = LANES_RAMP,
-                                .value = (double)(t->start[lane_axis] + r->first_lane)});
+        scope_bind_axis(
+            s, t->index[lane_axis],
+            (lanes){.kind = LANES_RAMP, .value = (double)(t->start[lane_axis] + r->first_lane)});
     }
     if (lane_axis == 1 && t->has_start[0]) {
         scope_bind_axis(s, t->index[0],
@@ -248,7 +249,8 @@ static bool elementwise_row(scope *s, const tl_compute *c, tile *target, const r
     bind_rows(s, target, r, row);
     for (int i = 0; i < c->operand_count; i++) {
         lanes value;
-        if (!scope_lanes_at(s, c->operands[i].value, target, row, r->first_lane, r->width, &value)) {
+        if (!scope_lanes_at(s, c->operands[i].value, target, row, r->first_lane, r->width,
+                            &value)) {
             return false;
         }
         operands[i] = lanes_items(m, value, r->width);
@@ -281,9 +283,10 @@ static bool mask_row(scope *s, const tl_compute *c, tile *target, const row_rang
     machine *m = s->machine;
     lanes holds, value = {.kind = LANES_ONE, .value = -INFINITY};
     bind_rows(s, target, r, row);
-    if (!scope_lanes_at(s, c->condition, target, row, r->first_lane, r->width, &holds)) return false;
-    if (c->operand_count > 1 && !scope_lanes_at(s, c->operands[1].value, target, row, r->first_lane,
-                                                r->width, &value)) {
+    if (!scope_lanes_at(s, c->condition, target, row, r->first_lane, r->width, &holds))
+        return false;
+    if (c->operand_count > 1 &&
+        !scope_lanes_at(s, c->operands[1].value, target, row, r->first_lane, r->width, &value)) {
         return false;
     }
     if (holds.kind == LANES_ONE && holds.value == 0) return true;
@@ -308,7 +311,7 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
     return is_done;
 }
 
-/* --- reductions --------------------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------------------- */
 
 static double reduce_line(tl_operation operation, const double *from, int64_t step, int64_t count) {
     double result = operation == TL_ROW_SUM ? 0 : -INFINITY;
@@ -338,7 +341,8 @@ bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_shar
         double value = reduce_line(operation, from->data + i * line, step, count);
         /* The index counts along the whole axis, not in this tile. */
         int axis = is_turned ? 0 : 1;
-        if (operation == TL_ROW_ARG_MAX && from->has_start[axis]) value += (double)from->start[axis];
+        if (operation == TL_ROW_ARG_MAX && from->has_start[axis])
+            value += (double)from->start[axis];
         if (accumulates) {
             double old = target->data[i];
             if (operation == TL_ROW_SUM) value += old;

@@ -25,7 +25,7 @@ void scope_set(scope *s, const tl_symbol *symbol, int64_t value) {
     scope_set_value(s, symbol, (tl_value){.integer = value});
 }
 
-/* --- one value ---------------------------------------------------------------------------------- */
+/* --- one value -------------------------------------------------------------------------------- */
 
 static bool element_value(scope *s, const tl_expr *e, tl_value *value) {
     int64_t at[TL_AXES_MAX];
@@ -121,7 +121,7 @@ bool scope_integer(scope *s, const tl_expr *e, int64_t *value) {
     return true;
 }
 
-/* --- a row of values ---------------------------------------------------------------------------- */
+/* --- a row of values -------------------------------------------------------------------------- */
 
 void scope_bind_axis(scope *s, str index, lanes at) {
     const tl_symbol *symbol = tl_find_index(s->machine->kernel, index);
@@ -224,7 +224,7 @@ static bool row_under(row_context *c, const tl_expr *e, const uint8_t *active, l
 
 static bool row_logic(row_context *c, const tl_expr *e, lanes *out) {
     machine *m = c->s->machine;
-    bool is_or = e->operator == TL_OR;
+    bool is_or = e->operator== TL_OR;
     lanes a, b;
     if (!row_of(c, e->left, &a)) return false;
     if (a.kind == LANES_ONE) {
@@ -252,10 +252,11 @@ static bool combine(row_context *c, tl_operator operator, tl_division division, 
         *out = one(apply_one(operator, division, a.value, b.value));
         return true;
     }
-    bool is_shift = (operator == TL_PLUS || operator == TL_MINUS) && b.kind == LANES_ONE &&
-                    a.kind == LANES_RAMP;
-    if (is_shift || (operator == TL_PLUS && a.kind == LANES_ONE && b.kind == LANES_RAMP)) {
-        *out = (lanes){.kind = LANES_RAMP, .value = apply_one(operator, division, a.value, b.value)};
+    bool is_shift =
+        (operator== TL_PLUS || operator== TL_MINUS) && b.kind == LANES_ONE && a.kind == LANES_RAMP;
+    if (is_shift || (operator== TL_PLUS && a.kind == LANES_ONE && b.kind == LANES_RAMP)) {
+        *out =
+            (lanes){.kind = LANES_RAMP, .value = apply_one(operator, division, a.value, b.value)};
         return true;
     }
     const double *x = lanes_items(m, a, c->width), *y = lanes_items(m, b, c->width);
@@ -267,7 +268,7 @@ static bool combine(row_context *c, tl_operator operator, tl_division division, 
 }
 
 static bool row_binary(row_context *c, const tl_expr *e, lanes *out) {
-    if (e->operator == TL_AND || e->operator == TL_OR) return row_logic(c, e, out);
+    if (e->operator== TL_AND || e->operator== TL_OR) return row_logic(c, e, out);
     lanes a, b;
     return row_of(c, e->left, &a) && row_of(c, e->right, &b) &&
            combine(c, e->operator, e->division, a, b, out);
@@ -349,7 +350,8 @@ static bool row_call(row_context *c, const tl_expr *e, lanes *out) {
 static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     machine *m = c->s->machine;
     if (e->space != TL_GLOBAL) {
-        machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, e->range, STR("an element of a tile by its index"));
+        machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, e->range,
+                     STR("an element of a tile by its index"));
         return false;
     }
     lanes at[TL_AXES_MAX];
@@ -452,11 +454,9 @@ static bool row_of_kind(row_context *c, const tl_expr *e, lanes *out) {
     case TL_ELEMENT: return row_element(c, e, out);
     case TL_CALL: return row_call(c, e, out);
     case TL_NEGATE:
-        return row_of(c, e->left, &x) &&
-               combine(c, TL_MINUS, TL_DIVIDE_UNKNOWN, one(0), x, out);
+        return row_of(c, e->left, &x) && combine(c, TL_MINUS, TL_DIVIDE_UNKNOWN, one(0), x, out);
     case TL_NOT:
-        return row_of(c, e->left, &x) &&
-               combine(c, TL_EQUAL, TL_DIVIDE_UNKNOWN, x, one(0), out);
+        return row_of(c, e->left, &x) && combine(c, TL_EQUAL, TL_DIVIDE_UNKNOWN, x, one(0), out);
     case TL_BINARY: return row_binary(c, e, out);
     }
     return false;

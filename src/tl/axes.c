@@ -1,8 +1,9 @@
 /* The axes of every tile (language study 5.1).
  *
- * Axes flow from tensors through Copy and Compute, whichever order the statements stand in (roles run
- * beside each other), so the kernel is gone through until nothing new is learnt; then conclusions are
- * drawn backwards, too, for tiles that start by Fill. Errors are reported once, at the very end.
+ * Axes flow from tensors through Copy and Compute, whichever order the statements stand in (roles
+ * run beside each other), so the kernel is gone through until nothing new is learnt; then
+ * conclusions are drawn backwards, too, for tiles that start by Fill. Errors are reported once, at
+ * the very end.
  */
 #include "tl/names_internal.h"
 
@@ -12,8 +13,8 @@ typedef struct inference {
     tl_kernel *kernel;
     arena *memory;
     diag_list *diags;
-    bool is_loose;   /* draw conclusions backwards */
-    bool is_report;  /* the last round: compare and report */
+    bool is_loose;  /* draw conclusions backwards */
+    bool is_report; /* the last round: compare and report */
     bool has_changed;
 } inference;
 
@@ -22,7 +23,7 @@ typedef struct axes_list {
     int count;
 } axes_list;
 
-/* --- words -------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static str axes_text(arena *memory, const tl_tile_axis *axes, int count) {
     str text = STR("none");
@@ -44,9 +45,10 @@ static str length_text(arena *memory, const tl_expr *e) {
                                        : tl_expr_text(memory, e);
 }
 
-/* --- setting ------------------------------------------------------------------------------------ */
+/* --- setting ---------------------------------------------------------------------------------- */
 
-static void compare(inference *in, const tl_tile *tile, const axes_list *list, const tl_expr *name) {
+static void compare(inference *in, const tl_tile *tile, const axes_list *list,
+                    const tl_expr *name) {
     bool is_same = tile->axis_count == list->count;
     for (int i = 0; is_same && i < list->count; i++) {
         is_same = str_equal(tile->axes[i].index, list->items[i].index);
@@ -65,8 +67,8 @@ static void compare(inference *in, const tl_tile *tile, const axes_list *list, c
             diag_report(in->diags, DIAG_AXES_FROM_HERE, tile->allocation->range, name->text);
         }
     }
-    const tl_exprs *shape = tile->allocation && !tile->part_of ? &tile->allocation->allocate.shape
-                                                               : NULL;
+    const tl_exprs *shape =
+        tile->allocation && !tile->part_of ? &tile->allocation->allocate.shape : NULL;
     if (is_same && shape && shape->count != list->count) {
         diag_report(in->diags, DIAG_AXES_COUNT, name->range,
                     axes_text(in->memory, list->items, list->count),
@@ -84,8 +86,8 @@ static void give(inference *in, tl_tile *tile, const axes_list *list, const tl_e
     }
     tile->axis_count = list->count;
     in->has_changed = true;
-    bool is_allocated = tile->allocation && !tile->part_of &&
-                        tile->allocation->allocate.shape.count == list->count;
+    bool is_allocated =
+        tile->allocation && !tile->part_of && tile->allocation->allocate.shape.count == list->count;
     for (int i = 0; i < list->count; i++) {
         tile->axes[i] = list->items[i];
         if (is_allocated) tile->axes[i].extent = tile->allocation->allocate.shape.items[i];
@@ -112,7 +114,7 @@ int tl_operand_axes(const tl_operand *operand, tl_tile_axis out[4]) {
     return list.count;
 }
 
-/* --- Copy --------------------------------------------------------------------------------------- */
+/* --- Copy ------------------------------------------------------------------------------------- */
 
 static str index_text(inference *in, const tl_axes *axes, int i) {
     str index = tl_axis_index(axes, i);
@@ -167,7 +169,7 @@ static void infer_copy(inference *in, tl_statement *s) {
     }
 }
 
-/* --- products ----------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 bool tl_product_of(const tl_operand *a, const tl_operand *b, tl_product_axes *out) {
     axes_list left = axes_of_operand(a), right = axes_of_operand(b);
@@ -214,7 +216,8 @@ static void report_product(inference *in, const tl_statement *s) {
 static void infer_product(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     if (c->operand_count != 2) return;
-    bool is_known = axes_of_operand(&c->operands[0]).count && axes_of_operand(&c->operands[1]).count;
+    bool is_known =
+        axes_of_operand(&c->operands[0]).count && axes_of_operand(&c->operands[1]).count;
     if (!is_known) return;
     tl_product_axes product;
     if (!tl_product_of(&c->operands[0], &c->operands[1], &product)) {
@@ -231,7 +234,7 @@ static void infer_product(inference *in, tl_statement *s) {
     if (c->target) give(in, tl_tile_of(c->target), &list, c->target);
 }
 
-/* --- elementwise -------------------------------------------------------------------------------- */
+/* --- elementwise ------------------------------------------------------------------------------ */
 
 static bool has_axis(const axes_list *list, str index) {
     for (int i = 0; i < list->count; i++) {
@@ -289,7 +292,7 @@ static void infer_elementwise(inference *in, tl_statement *s) {
     if (fits && c->target) give(in, target, &widest, c->target);
 }
 
-/* --- reductions, Mask, Softmax ------------------------------------------------------------------ */
+/* --- reductions, Mask, Softmax ---------------------------------------------------------------- */
 
 static void infer_reduction(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
@@ -338,7 +341,7 @@ static void infer_compute(inference *in, tl_statement *s) {
     }
 }
 
-/* --- parts of views ----------------------------------------------------------------------------- */
+/* --- parts of views --------------------------------------------------------------------------- */
 
 /* How long an axis of a view's part is: as the base's tile where that has a block of the axis, else
  * as the view's axis.
@@ -384,7 +387,7 @@ static void infer_parts(inference *in) {
     }
 }
 
-/* --- index names in expressions of Compute ------------------------------------------------------ */
+/* --- index names in expressions of Compute ---------------------------------------------------- */
 
 /* Whether an index runs outside of matrices: over tiles, not within them. */
 static bool is_parallel(const tl_kernel *kernel, str index) {
@@ -432,7 +435,7 @@ static void point_compute(inference *in, tl_statement *s) {
     names_decide_divisions(c->condition);
 }
 
-/* --- the kernel --------------------------------------------------------------------------------- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 static void go_through(inference *in) {
     infer_parts(in);
@@ -472,7 +475,7 @@ bool tl_infer_axes(tl_kernel *kernel, arena *memory, diag_list *diags) {
     return diags->error_count == errors_before;
 }
 
-/* --- Softmax ------------------------------------------------------------------------------------ */
+/* --- Softmax ---------------------------------------------------------------------------------- */
 
 static bool index_walks(const tl_kernel *kernel, str index, const tl_expr *length) {
     const tl_symbol *symbol = index.length ? tl_find_index(kernel, index) : NULL;
@@ -480,7 +483,8 @@ static bool index_walks(const tl_kernel *kernel, str index, const tl_expr *lengt
 }
 
 /* Whether a Copy takes one index of an axis of this length out of its tensor. */
-static bool copy_takes_index(const tl_kernel *kernel, const tl_statement *s, const tl_expr *length) {
+static bool copy_takes_index(const tl_kernel *kernel, const tl_statement *s,
+                             const tl_expr *length) {
     tl_end source = tl_copy_source(s);
     if (source.space != TL_GLOBAL || !source.symbol || !source.symbol->axes) return false;
     int begin = tl_matrix_begin(source.symbol->axes);
@@ -497,7 +501,8 @@ static bool contains(tl_symbol *const *items, int count, const tl_symbol *symbol
     return false;
 }
 
-/* Whether 'tile' is made, before 'at' and inside 'loop', from something copied by single indices. */
+/* Whether 'tile' is made, before 'at' and inside 'loop', from something copied by single indices.
+ */
 static bool depends_by_index(const tl_kernel *kernel, const tl_statement *loop,
                              const tl_statement *at, const tl_symbol *tile, const tl_expr *length) {
     enum { MADE_MAX = 64 };
@@ -526,7 +531,8 @@ void tl_softmax_axis(const tl_kernel *kernel, const tl_statement *softmax,
     /* the outermost loop wins: it is the last one on the way up */
     for (const tl_statement *s = softmax->parent; s; s = s->parent) {
         const tl_expr *length, *size;
-        if (s->kind != TL_FOR || s->loop.is_grid_walk || !tl_loop_walks(s, &length, &size)) continue;
+        if (s->kind != TL_FOR || s->loop.is_grid_walk || !tl_loop_walks(s, &length, &size))
+            continue;
         int found = -2;
         for (int i = 0; i < tile->axis_count; i++) {
             if (index_walks(kernel, tile->axes[i].index, length)) found = i;

@@ -5,7 +5,7 @@
 
 enum { DEPTH_MAX = 1200 };
 
-/* --- kinds -------------------------------------------------------------------------------------- */
+/* --- kinds ------------------------------------------------------------------------------------ */
 
 static bool symbol_is_real(const tl_symbol *symbol) {
     return symbol && symbol->is_real;
@@ -19,9 +19,8 @@ bool tl_expr_is_real(const tl_expr *e) {
     case TL_NUMBER: return true;
     case TL_NAME:
         /* A tile among values: its elements. */
-        return e->symbol && e->symbol->kind == TL_SYMBOL_VARIABLE
-                   ? true
-                   : symbol_is_real(e->symbol);
+        return e->symbol && e->symbol->kind == TL_SYMBOL_VARIABLE ? true
+                                                                  : symbol_is_real(e->symbol);
     case TL_ELEMENT: return e->symbol ? symbol_is_real(e->symbol) : true;
     case TL_NEGATE: return tl_expr_is_real(e->left);
     case TL_CALL:
@@ -42,7 +41,7 @@ bool tl_expr_is_real(const tl_expr *e) {
         default: return true;
         }
     case TL_BINARY:
-        if (e->operator >= TL_LESS) return false;
+        if (e->operator>= TL_LESS) return false;
         return tl_expr_is_real(e->left) || tl_expr_is_real(e->right);
     }
     return false;
@@ -60,7 +59,7 @@ bool tl_expr_is_index_like(const tl_expr *e) {
     return tl_expr_is_index_like(e->left) || tl_expr_is_index_like(e->right);
 }
 
-/* --- arithmetic --------------------------------------------------------------------------------- */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 
 static tl_value of_integer(int64_t integer) {
     return (tl_value){.integer = integer};
@@ -115,17 +114,18 @@ static bool modulo(tl_value a, tl_value b, tl_value *out) {
 }
 
 static bool arithmetic(const tl_expr *e, tl_value a, tl_value b, tl_value *out) {
-    if (e->operator == TL_OVER) return divide(e->division, a, b, out);
-    if (e->operator == TL_MODULO) return modulo(a, b, out);
+    if (e->operator== TL_OVER) return divide(e->division, a, b, out);
+    if (e->operator== TL_MODULO) return modulo(a, b, out);
     if (a.is_real || b.is_real) {
         double x = real_of(a), y = real_of(b);
-        *out = of_real(e->operator == TL_PLUS ? x + y : e->operator == TL_MINUS ? x - y : x * y);
+        *out = of_real(e->operator== TL_PLUS ? x + y : e->operator== TL_MINUS ? x - y : x * y);
         return true;
     }
     int64_t result;
-    bool overflows = e->operator == TL_PLUS    ? __builtin_add_overflow(a.integer, b.integer, &result)
-                     : e->operator == TL_MINUS ? __builtin_sub_overflow(a.integer, b.integer, &result)
-                                               : __builtin_mul_overflow(a.integer, b.integer, &result);
+    bool overflows = e->operator== TL_PLUS ? __builtin_add_overflow(a.integer, b.integer, &result)
+                     : e->operator== TL_MINUS
+                         ? __builtin_sub_overflow(a.integer, b.integer, &result)
+                         : __builtin_mul_overflow(a.integer, b.integer, &result);
     *out = of_integer(result);
     return !overflows;
 }
@@ -134,7 +134,7 @@ static bool compare(tl_operator operator, tl_value a, tl_value b) {
     int order;
     if (a.is_real || b.is_real) {
         double x = real_of(a), y = real_of(b);
-        if (isnan(x) || isnan(y)) return operator == TL_NOT_EQUAL;
+        if (isnan(x) || isnan(y)) return operator== TL_NOT_EQUAL;
         order = (x > y) - (x < y);
     } else {
         order = (a.integer > b.integer) - (a.integer < b.integer);
@@ -149,7 +149,7 @@ static bool compare(tl_operator operator, tl_value a, tl_value b) {
     }
 }
 
-/* --- expressions -------------------------------------------------------------------------------- */
+/* --- expressions ------------------------------------------------------------------------------ */
 
 typedef struct evaluation {
     tl_lookup *lookup;
@@ -200,7 +200,8 @@ static bool call(evaluation *ev, const tl_expr *e, tl_value *out) {
         return to_integer(e->function == TL_FUNCTION_CEIL ? ceil(x.real) : floor(x.real), out);
     case TL_FUNCTION_ABS:
         if (!x.is_real && x.integer == INT64_MIN) return false;
-        *out = x.is_real ? of_real(fabs(x.real)) : of_integer(x.integer < 0 ? -x.integer : x.integer);
+        *out =
+            x.is_real ? of_real(fabs(x.real)) : of_integer(x.integer < 0 ? -x.integer : x.integer);
         return true;
     case TL_FUNCTION_EXP: *out = of_real(exp(real_of(x))); return true;
     case TL_FUNCTION_EXP2: *out = of_real(exp2(real_of(x))); return true;
@@ -213,14 +214,14 @@ static bool call(evaluation *ev, const tl_expr *e, tl_value *out) {
 static bool binary(evaluation *ev, const tl_expr *e, tl_value *out) {
     tl_value a, b;
     if (!value_of(ev, e->left, &a)) return false;
-    if (e->operator == TL_AND || e->operator == TL_OR) {
-        bool decides = is_true(a) == (e->operator == TL_OR);
+    if (e->operator== TL_AND || e->operator== TL_OR) {
+        bool decides = is_true(a) == (e->operator== TL_OR);
         if (!decides && !value_of(ev, e->right, &b)) return false;
         *out = of_integer(decides ? is_true(a) : is_true(b));
         return true;
     }
     if (!value_of(ev, e->right, &b)) return false;
-    if (e->operator < TL_LESS) return arithmetic(e, a, b, out);
+    if (e->operator<TL_LESS) return arithmetic(e, a, b, out);
     *out = of_integer(compare(e->operator, a, b));
     return true;
 }

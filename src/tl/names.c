@@ -1,6 +1,6 @@
 #include "tl/names_internal.h"
 
-/* --- the table of names ------------------------------------------------------------------------- */
+/* --- the table of names ----------------------------------------------------------------------- */
 
 static uint32_t hash_of(str name) {
     uint32_t hash = 2166136261u;
@@ -102,7 +102,7 @@ void names_pop(names_binder *b, int count) {
     }
 }
 
-/* --- a program ---------------------------------------------------------------------------------- */
+/* --- a program -------------------------------------------------------------------------------- */
 
 static void bind_kernel(names_binder *b) {
     enum { FIRST_SIZE = 64 };
@@ -119,8 +119,8 @@ static bool same_axes(const tl_axes *a, const tl_axes *b) {
     if (a->count != b->count) return false;
     for (int i = 0; i < a->count; i++) {
         int64_t x, y;
-        bool is_known = tl_known_integer(a->items[i].extent, &x) &&
-                        tl_known_integer(b->items[i].extent, &y);
+        bool is_known =
+            tl_known_integer(a->items[i].extent, &x) && tl_known_integer(b->items[i].extent, &y);
         bool is_same = is_known ? x == y : tl_expr_equal(a->items[i].extent, b->items[i].extent);
         if (!is_same) return false;
     }
@@ -180,16 +180,16 @@ bool tl_bind(tl_program *program, diag_list *diags) {
     return diags->error_count == errors_before;
 }
 
-/* --- questions ---------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 tl_symbol *tl_find_symbol(const tl_kernel *kernel, str name) {
     tl_symbol *second = NULL;
     for (int i = 0; i < kernel->symbol_count; i++) {
         tl_symbol *symbol = kernel->symbols[i];
         if (!str_equal(symbol->name, name) || symbol->variable) continue;
-        bool is_outer = symbol->kind != TL_SYMBOL_INDEX && symbol->kind != TL_SYMBOL_LOOP &&
-                        !(symbol->statement && symbol->statement->parent &&
-                          symbol->kind == TL_SYMBOL_CONSTANT);
+        bool is_outer =
+            symbol->kind != TL_SYMBOL_INDEX && symbol->kind != TL_SYMBOL_LOOP &&
+            !(symbol->statement && symbol->statement->parent && symbol->kind == TL_SYMBOL_CONSTANT);
         if (is_outer) return symbol;
         if (!second) second = symbol;
     }
@@ -222,9 +222,8 @@ tl_tile *names_tile_in(tl_symbol *variable, tl_space space, const tl_statement *
     if (space == TL_SHARED) return variable->shared.exists ? &variable->shared : NULL;
     if (space != TL_REGISTER) return NULL;
     if (variable->in_register.exists) {
-        const tl_statement *its = variable->in_register.allocation
-                                      ? tl_role_of(variable->in_register.allocation)
-                                      : NULL;
+        const tl_statement *its =
+            variable->in_register.allocation ? tl_role_of(variable->in_register.allocation) : NULL;
         if (!its || its == role) return &variable->in_register;
     }
     for (tl_symbol *other = variable->other_roles; other; other = other->other_roles) {
@@ -291,7 +290,7 @@ bool tl_loop_walks(const tl_statement *loop, const tl_expr **length, const tl_ex
     if (!from || !to || !tl_known_integer(from, &first) || first != 0) return false;
     bool is_ceil = to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL && to->item_count == 1;
     if (is_ceil) to = to->items[0];
-    if (to->kind == TL_BINARY && to->operator == TL_OVER) {
+    if (to->kind == TL_BINARY && to->operator== TL_OVER) {
         *length = to->left;
         *size = to->right;
         return true;

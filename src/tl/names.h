@@ -1,8 +1,9 @@
 /* Names: what every name of a kernel means, and the axes of every tile.
  *
- * tl_bind resolves all names of a program, fills in the fields of the tree marked "bound" and builds
- * each kernel's symbols. It may be called again after the tree changed; it starts afresh. Names that
- * nothing declares are errors, except in sketches, where a tile comes into being by being written.
+ * tl_bind resolves all names of a program, fills in the fields of the tree marked "bound" and
+ * builds each kernel's symbols. It may be called again after the tree changed; it starts afresh.
+ * Names that nothing declares are errors, except in sketches, where a tile comes into being by
+ * being written.
  */
 #ifndef FLASHTL_TL_NAMES_H
 #define FLASHTL_TL_NAMES_H
@@ -20,7 +21,7 @@ typedef enum tl_symbol_kind {
     TL_SYMBOL_LOOP,
     TL_SYMBOL_ROLE,
     TL_SYMBOL_TURN,
-    TL_SYMBOL_OPEN      /* a tile size that a sketch leaves open: BN in `0:kv_len/BN` */
+    TL_SYMBOL_OPEN /* a tile size that a sketch leaves open: BN in `0:kv_len/BN` */
 } tl_symbol_kind;
 
 /* How a tile's axis relates to the tensor's: which index name it carries, and how long it is. */
@@ -32,28 +33,28 @@ typedef struct tl_tile_axis {
 typedef struct tl_tile {
     bool exists;
     tl_statement *allocation; /* NULL in a sketch; of a view's part: the base's */
-    tl_symbol *part_of;       /* a view's part of its base's tile (V1_shared of C_shared); else NULL */
-    tl_type type;             /* TL_OPEN when unsaid */
+    tl_symbol *part_of; /* a view's part of its base's tile (V1_shared of C_shared); else NULL */
+    tl_type type;       /* TL_OPEN when unsaid */
     tl_tile_axis axes[4];
-    int axis_count;           /* 0: not known */
+    int axis_count; /* 0: not known */
 } tl_tile;
 
 struct tl_symbol {
     tl_symbol_kind kind;
-    int position;              /* in tl_kernel.symbols: for tables with an entry per symbol */
+    int position; /* in tl_kernel.symbols: for tables with an entry per symbol */
     str name;
-    diag_range declared;       /* where; {0, 0} for what a sketch brings into being */
-    tl_statement *statement;   /* that declares it; NULL as above */
+    diag_range declared;     /* where; {0, 0} for what a sketch brings into being */
+    tl_statement *statement; /* that declares it; NULL as above */
 
     /* VARIABLE */
-    tl_statement *parameter;   /* Input or Output; NULL for a view or a pure tile */
-    const tl_binding *view;    /* let with axes */
-    const tl_axes *axes;       /* of the parameter or view */
+    tl_statement *parameter; /* Input or Output; NULL for a view or a pure tile */
+    const tl_binding *view;  /* let with axes */
+    const tl_axes *axes;     /* of the parameter or view */
     bool is_output;
     tl_tile shared, in_register;
-    tl_symbol *view_base;      /* view: the variable whose elements it names; else NULL */
-    bool is_workspace;         /* an Output that a later kernel takes as Input, and that Input */
-    tl_symbol *produced_by;    /* such an Input: the Output of the earlier kernel; else NULL */
+    tl_symbol *view_base;   /* view: the variable whose elements it names; else NULL */
+    bool is_workspace;      /* an Output that a later kernel takes as Input, and that Input */
+    tl_symbol *produced_by; /* such an Input: the Output of the earlier kernel; else NULL */
     /* A variable may have a register tile in several roles. The first is 'in_register' above; each
      * further one has a symbol of its own, which only names meaning that tile have: 'variable' is
      * the variable it belongs to, 'role' the role whose tile it is. They hang on 'other_roles'.
@@ -63,17 +64,17 @@ struct tl_symbol {
 
     /* CONSTANT */
     tl_expr *value;
-    bool is_known;             /* a number at compile time: 'integer' or 'number' */
+    bool is_known; /* a number at compile time: 'integer' or 'number' */
     bool is_integer;
     int64_t integer;
     double number;
 
     /* INDEX */
-    const tl_expr *extent;     /* the length of the axes that carry it */
+    const tl_expr *extent; /* the length of the axes that carry it */
 
     /* all values */
-    bool is_index_like;        /* a value of an index or table takes part: '/' rounds down */
-    bool is_extent;            /* serves as the length of an axis: '/' rounds up in spite of that */
+    bool is_index_like; /* a value of an index or table takes part: '/' rounds down */
+    bool is_extent;     /* serves as the length of an axis: '/' rounds up in spite of that */
     bool is_real;
 };
 
@@ -82,8 +83,8 @@ struct tl_symbol {
  *
  * In an expression a name means, first to last: an axis of the view it stands in; a loop or let
  * around it; a walk of the grid; a let, scalar or size of the kernel; an index name; a variable.
- * In a Compute, a name that is an axis of its tile means that axis, which tl_infer_axes decides: run
- * it before evaluating expressions of Compute.
+ * In a Compute, a name that is an axis of its tile means that axis, which tl_infer_axes decides:
+ * run it before evaluating expressions of Compute.
  */
 bool tl_bind(tl_program *program, diag_list *diags);
 
@@ -99,8 +100,8 @@ bool tl_is_sketch(const tl_kernel *kernel);
 /* The role around a statement, or NULL. */
 const tl_statement *tl_role_of(const tl_statement *s);
 
-/* One end of a Copy: the symbol that has the place (a role's own symbol for a register tile), and its
- * tile there; NULL for global memory.
+/* One end of a Copy: the symbol that has the place (a role's own symbol for a register tile), and
+ * its tile there; NULL for global memory.
  */
 typedef struct tl_end {
     tl_symbol *symbol;
@@ -110,8 +111,8 @@ typedef struct tl_end {
 tl_end tl_copy_source(const tl_statement *copy);
 tl_end tl_copy_target(const tl_statement *copy);
 
-/* The tile that a statement writes besides what it reads: target of Copy and Compute, the operand of
- * Mask, Softmax and Reshape. NULL for the others, and for Copies into global memory.
+/* The tile that a statement writes besides what it reads: target of Copy and Compute, the operand
+ * of Mask, Softmax and Reshape. NULL for the others, and for Copies into global memory.
  */
 const tl_expr *tl_written_name(const tl_statement *s);
 
@@ -135,7 +136,8 @@ int tl_matrix_begin(const tl_axes *axes);
  */
 int tl_copy_axes(const tl_statement *copy, const tl_axes *axes, int *out);
 
-/* The tile that a bound NAME means (X_shared, X_register, or the one place X has); NULL otherwise. */
+/* The tile that a bound NAME means (X_shared, X_register, or the one place X has); NULL otherwise.
+ */
 tl_tile *tl_tile_of(const tl_expr *name);
 
 /* Infers the axes of every tile of a bound kernel from Copy, Compute and Allocate (language study
@@ -156,13 +158,14 @@ typedef struct tl_product_axes {
 bool tl_product_of(const tl_operand *a, const tl_operand *b, tl_product_axes *out);
 
 /* What a Softmax of a sketch normalises over (language study 5.6): the outermost enclosing loop on
- * which its tile depends, with the axis of the tile that it walks; axis -1 when the loop walks single
- * indices of an axis that the tile has not. Without such a loop *loop is NULL and the axis the last.
+ * which its tile depends, with the axis of the tile that it walks; axis -1 when the loop walks
+ * single indices of an axis that the tile has not. Without such a loop *loop is NULL and the axis
+ * the last.
  */
 void tl_softmax_axis(const tl_kernel *kernel, const tl_statement *softmax,
                      const tl_statement **loop, int *axis);
 
-/* --- values -------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* The value of an expression: integer or real. */
 typedef struct tl_value {
@@ -176,9 +179,9 @@ typedef bool tl_lookup(void *context, const tl_expr *e, tl_value *value);
 
 /* Evaluates a bound expression exactly as TL means it (division by kind, floor and ceil exact, '%'
  * rounds as floor does). Conditions give 0 or 1. Names that are known at compile time are not asked
- * for; a let that 'lookup' (may be NULL) has no value for is evaluated from its definition. Elements
- * and any(...) are asked for as they stand. False when a name has no value, on overflow and on
- * division by zero.
+ * for; a let that 'lookup' (may be NULL) has no value for is evaluated from its definition.
+ * Elements and any(...) are asked for as they stand. False when a name has no value, on overflow
+ * and on division by zero.
  */
 bool tl_evaluate(const tl_expr *e, tl_lookup *lookup, void *context, tl_value *value);
 

@@ -113,7 +113,7 @@ static void declare_role(names_binder *b, tl_statement *s) {
     }
 }
 
-/* --- tiles -------------------------------------------------------------------------------------- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 static tl_symbol *variable_called(names_binder *b, str name, diag_range range, tl_statement *s) {
     names_entry *entry = names_enter(b, name);
@@ -192,7 +192,7 @@ static void declare_allocation(names_binder *b, tl_statement *s) {
     }
 }
 
-/* --- sketches ----------------------------------------------------------------------------------- */
+/* --- sketches --------------------------------------------------------------------------------- */
 
 static void come_into_being(names_binder *b, tl_expr *name, tl_space space, tl_statement *s) {
     if (!name || name->kind != TL_NAME) return;
@@ -235,7 +235,7 @@ static void declare_open(names_binder *b, tl_expr *e, bool is_size, tl_statement
         if (!is_known) declare(b, TL_SYMBOL_OPEN, e->text, e->range, s);
         return;
     }
-    bool is_division = e->kind == TL_BINARY && e->operator == TL_OVER;
+    bool is_division = e->kind == TL_BINARY && e->operator== TL_OVER;
     declare_open(b, e->left, is_size, s, depth + 1);
     declare_open(b, e->right, is_size || is_division, s, depth + 1);
     if (e->kind == TL_ELEMENT) return;
@@ -267,7 +267,7 @@ static void declare_open_sizes(names_binder *b, tl_statement *s) {
     }
 }
 
-/* --- sizes -------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
 /* A bare extent that no let or scalar gives is a size, known at launch from the tensor. */
 static void declare_sizes(names_binder *b, const tl_axes *axes, tl_statement *s) {
@@ -298,8 +298,8 @@ static void check_index_names(names_binder *b, const tl_axes *axes) {
         tl_symbol *other = entry->value ? entry->value : entry->label;
         /* `for K in (K in kv_len)`: an index named like its own tensor would hide it. */
         if (!other) other = entry->variable;
-        bool is_own_extent = axis->extent && axis->extent->kind == TL_NAME &&
-                             str_equal(axis->extent->text, name);
+        bool is_own_extent =
+            axis->extent && axis->extent->kind == TL_NAME && str_equal(axis->extent->text, name);
         if (other && !is_own_extent) names_twice(b, name, axis->coordinate->range, other);
     }
 }

@@ -8,13 +8,13 @@
 /* Everything one name means in a kernel. */
 typedef struct names_entry {
     str name;
-    tl_symbol *value;    /* let, scalar, size or open size of the kernel */
+    tl_symbol *value; /* let, scalar, size or open size of the kernel */
     tl_symbol *index;
     tl_symbol *grid;
     tl_symbol *variable;
-    tl_symbol *label;    /* role or turn */
-    tl_symbol *local;    /* innermost loop or let of a block around */
-    int let_position;    /* of 'value' in names_binder.lets, from 1; 0: it is no let */
+    tl_symbol *label; /* role or turn */
+    tl_symbol *local; /* innermost loop or let of a block around */
+    int let_position; /* of 'value' in names_binder.lets, from 1; 0: it is no let */
 } names_entry;
 
 typedef struct names_shadow {
@@ -71,7 +71,8 @@ tl_symbol *names_declare_view(names_binder *b, tl_binding *binding, tl_statement
 void names_resolve(names_binder *b, tl_expr *e);
 /* Decides every division in a resolved expression anew. */
 void names_decide_divisions(tl_expr *e);
-/* The variable of a NAME that must be one; its place as written or TL_NOWHERE. NULL when reported. */
+/* The variable of a NAME that must be one; its place as written or TL_NOWHERE. NULL when reported.
+ */
 tl_symbol *names_variable(names_binder *b, tl_expr *e, tl_space *written);
 /* The same with its tile in 'space' as the current role sees it; reports its absence. */
 tl_tile *names_tile(names_binder *b, tl_expr *e, tl_space space);

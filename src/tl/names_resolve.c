@@ -3,19 +3,20 @@
 
 #include <ctype.h>
 
-/* --- places ------------------------------------------------------------------------------------- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 tl_space names_cut_place(str *name) {
     static const struct {
         str ending;
         tl_space space;
     } endings[] = {
-        {{"_global", 7}, TL_GLOBAL},       {{"_shared", 7}, TL_SHARED},
-        {{"_register", 9}, TL_REGISTER},   {{"_registers", 10}, TL_REGISTER},
+        {{"_global", 7}, TL_GLOBAL},     {{"_shared", 7}, TL_SHARED},
+        {{"_register", 9}, TL_REGISTER}, {{"_registers", 10}, TL_REGISTER},
         {{"_reg", 4}, TL_REGISTER},
     };
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        if (!str_ends(*name, endings[i].ending) || name->length <= endings[i].ending.length) continue;
+        if (!str_ends(*name, endings[i].ending) || name->length <= endings[i].ending.length)
+            continue;
         name->length -= endings[i].ending.length;
         return endings[i].space;
     }
@@ -131,9 +132,8 @@ static void respell(names_binder *b, tl_expr *e, const tl_symbol *variable, tl_s
 static void report_no_tile(names_binder *b, const tl_expr *e, const tl_symbol *variable,
                            tl_space space) {
     str place = str_from(tl_space_name(space));
-    const tl_statement *its = variable->in_register.allocation
-                                  ? tl_role_of(variable->in_register.allocation)
-                                  : NULL;
+    const tl_statement *its =
+        variable->in_register.allocation ? tl_role_of(variable->in_register.allocation) : NULL;
     if (space == TL_REGISTER && its) {
         diag_report(b->diags, DIAG_TILE_OF_OTHER_ROLE, e->range, variable->name, its->role.name);
         diag_report(b->diags, DIAG_NAME_FIRST_HERE, variable->in_register.allocation->name_range,
@@ -203,7 +203,7 @@ static void resolve_tile(names_binder *b, tl_expr *e) {
     respell(b, e, variable, space);
 }
 
-/* --- expressions -------------------------------------------------------------------------------- */
+/* --- expressions ------------------------------------------------------------------------------ */
 
 static bool is_own_index(const names_binder *b, str name) {
     for (int i = 0; b->own_axes && i < b->own_axes->count; i++) {
@@ -279,8 +279,8 @@ static void resolve_element(names_binder *b, tl_expr *e) {
     tl_symbol *variable = find_variable(b, e->text, &written);
     if (variable) {
         e->symbol = variable;
-        e->space = written != TL_NOWHERE ? written
-                   : variable->axes      ? TL_GLOBAL
+        e->space = written != TL_NOWHERE                                      ? written
+                   : variable->axes                                           ? TL_GLOBAL
                    : variable->shared.exists && !variable->in_register.exists ? TL_SHARED
                                                                               : TL_REGISTER;
         bool is_counted = e->space == TL_GLOBAL && variable->axes;
@@ -323,7 +323,7 @@ static void decide_in(tl_expr *e, const tl_expr *around) {
     decide_in(e->left, e);
     decide_in(e->right, e);
     for (int i = 0; i < e->item_count; i++) decide_in(e->items[i], e);
-    if (e->kind == TL_BINARY && e->operator == TL_OVER) decide_division(e, around);
+    if (e->kind == TL_BINARY && e->operator== TL_OVER) decide_division(e, around);
 }
 
 void names_decide_divisions(tl_expr *e) {
@@ -351,7 +351,7 @@ static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
     case TL_BINARY:
         resolve_in(b, e->left, e);
         resolve_in(b, e->right, e);
-        if (e->operator == TL_OVER) decide_division(e, around);
+        if (e->operator== TL_OVER) decide_division(e, around);
         break;
     }
     b->depth--;
@@ -361,7 +361,7 @@ void names_resolve(names_binder *b, tl_expr *e) {
     resolve_in(b, e, NULL);
 }
 
-/* --- lets, views, parameters -------------------------------------------------------------------- */
+/* --- lets, views, parameters ------------------------------------------------------------------ */
 
 void names_settle(names_binder *b, tl_symbol *symbol, tl_binding *binding) {
     symbol->value = binding->value;
@@ -401,15 +401,14 @@ static void compare_lengths(names_binder *b, const tl_axes *axes) {
         const tl_expr *extent = axes->items[i].extent;
         if (!entry || !entry->index || !extent || entry->index->extent == extent) continue;
         int64_t here, there;
-        bool is_known = tl_known_integer(extent, &here) &&
-                        tl_known_integer(entry->index->extent, &there);
+        bool is_known =
+            tl_known_integer(extent, &here) && tl_known_integer(entry->index->extent, &there);
         if (is_known ? here == there : tl_expr_equal(extent, entry->index->extent)) continue;
         bool is_twice_here = false; /* reported already */
         for (int k = 0; k < i; k++) is_twice_here |= str_equal(name, tl_axis_index(axes, k));
         if (is_twice_here) continue;
         diag_report(b->diags, DIAG_INDEX_OF_TWO_LENGTHS, axes->items[i].range, name,
-                    tl_expr_text(b->memory, extent),
-                    tl_expr_text(b->memory, entry->index->extent));
+                    tl_expr_text(b->memory, extent), tl_expr_text(b->memory, entry->index->extent));
         diag_report(b->diags, DIAG_NAME_FIRST_HERE, entry->index->declared, name);
     }
 }

@@ -83,8 +83,7 @@ static void bind_copy(names_binder *b, tl_statement *s) {
     for (int i = 0; i < copy->shape.count; i++) names_resolve(b, copy->shape.items[i]);
     bind_place(b, &copy->place);
     if (copy->from == copy->to && copy->from != TL_REGISTER) {
-        diag_report(b->diags, DIAG_COPY_TO_ITSELF, s->range,
-                    str_from(tl_space_name(copy->from)));
+        diag_report(b->diags, DIAG_COPY_TO_ITSELF, s->range, str_from(tl_space_name(copy->from)));
         return;
     }
     if (copy->target) bind_end(b, copy->target, copy->to);
@@ -123,8 +122,8 @@ static void bind_compute(names_binder *b, tl_statement *s) {
         tl_operand *operand = &compute->operands[i];
         names_resolve(b, operand->value);
         const tl_expr *e = operand->value;
-        bool is_wrong = operand->is_transposed && e->symbol &&
-                        e->symbol->kind != TL_SYMBOL_VARIABLE;
+        bool is_wrong =
+            operand->is_transposed && e->symbol && e->symbol->kind != TL_SYMBOL_VARIABLE;
         if (is_wrong) diag_report(b->diags, DIAG_TRANSPOSED_VALUE, operand->range, e->text);
     }
     bind_place(b, &compute->place);

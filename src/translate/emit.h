@@ -61,7 +61,8 @@ struct emit_tile {
     shared_layout store;
     int64_t offset_bytes, slot_bytes;
     int stages;
-    bool has_fill_slot; /* the slot of the next copy is a variable: it does not follow from the held one */
+    bool has_fill_slot; /* the slot of the next copy is a variable: it does not follow from the held
+                           one */
     bool by_mbarrier;
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
     emit_tile *base;                   /* its place is that of this one (in place of) */

@@ -145,8 +145,7 @@ typedef struct verify_options {
     uint64_t seed;
     int32_t only_case;   /* its number, or -1: all */
     double seconds_most; /* about, per case; larger ones are left out. 0: 4 s */
-    const char
-        *command; /* how to get here again: "flashtl verify --op attention --gpu t4"; or NULL */
+    const char *command; /* how to get here again: "flashtl verify --op gqa --gpu t4"; or NULL */
     const volatile sig_atomic_t *stop; /* set it to end the run after the current case; or NULL */
     void (*on_result)(void *user, const verify_result *result);       /* may be NULL */
     void (*on_progress)(void *user, const verify_progress *progress); /* may be NULL */

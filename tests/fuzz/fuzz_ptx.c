@@ -13,19 +13,31 @@ static void run_entry(arena *memory, const emulate_module *module, int entry) {
     static const uint8_t parameters[PARAMETER_BYTES];
     emulate_entry e = emulate_entry_at(module, entry);
     emulate_pointer pointers[POINTERS];
-    emulate_buffer buffer = {.name = STR("buffer"), .bytes = BUFFER_BYTES, .readable = true,
-                             .writable = true, .output = true, .element_bytes = 4};
+    emulate_buffer buffer = {.name = STR("buffer"),
+                             .bytes = BUFFER_BYTES,
+                             .readable = true,
+                             .writable = true,
+                             .output = true,
+                             .element_bytes = 4};
     int count = 0;
     uint32_t offset, bytes;
     if (e.parameter_bytes > PARAMETER_BYTES) return;
     for (int p = 0; emulate_parameter_at(module, entry, p, &offset, &bytes); p++)
         if (bytes == 8 && count < POINTERS) pointers[count++] = (emulate_pointer){offset, 0, 64};
     buffer.data = arena_array(memory, uint8_t, BUFFER_BYTES);
-    emulate_launch launch = {.entry = e.name, .grid = {2, 1, 1}, .block = {72, 1, 1},
-                             .dynamic_shared_bytes = 8192, .parameters = parameters,
-                             .parameter_bytes = e.parameter_bytes, .buffers = &buffer,
-                             .buffer_count = 1, .pointers = pointers, .pointer_count = count,
-                             .instruction_budget = 20000, .seed = 1, .go_on = true};
+    emulate_launch launch = {.entry = e.name,
+                             .grid = {2, 1, 1},
+                             .block = {72, 1, 1},
+                             .dynamic_shared_bytes = 8192,
+                             .parameters = parameters,
+                             .parameter_bytes = e.parameter_bytes,
+                             .buffers = &buffer,
+                             .buffer_count = 1,
+                             .pointers = pointers,
+                             .pointer_count = count,
+                             .instruction_budget = 20000,
+                             .seed = 1,
+                             .go_on = true};
     if (e.threads_required) launch.block[0] = e.threads_required;
     emulate_result result;
     text_buffer text;

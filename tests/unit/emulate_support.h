@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 typedef struct emulate_case {
@@ -75,7 +76,8 @@ static inline int case_line(const emulate_case *c, const char *mark) {
         if (*at == '\n') line++;
         size_t length = strlen(wanted);
         if (strncmp(at, wanted, length) == 0 && (at[length] < 'a' || at[length] > 'z') &&
-            at[length] != '_') return line;
+            at[length] != '_')
+            return line;
     }
     fail_msg("no mark %s in the source", wanted);
     return 0;
@@ -87,7 +89,8 @@ static inline bool case_touches(const emulate_place *place, int line) {
     return false;
 }
 
-/* There must be a finding of this kind at the marked line, with the other line where one is named. */
+/* There must be a finding of this kind at the marked line, with the other line where one is named.
+ */
 static inline const emulate_finding *case_expect(emulate_case *c, emulate_kind kind,
                                                  const char *mark, const char *other) {
     for (int i = 0; i < c->result.finding_count; i++) {

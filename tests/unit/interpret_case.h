@@ -10,10 +10,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 typedef struct attention_case {
     int batch, q_heads, kv_heads, q_len, kv_len, d, dv;
@@ -22,9 +23,11 @@ typedef struct attention_case {
     double *q, *k, *v, *o, *lse, *expected, *expected_lse;
 } attention_case;
 
-#define CASE(batch_, q_heads_, kv_heads_, q_len_, kv_len_, d_, dv_, is_causal_)                     \
-    {.batch = batch_, .q_heads = q_heads_, .kv_heads = kv_heads_, .q_len = q_len_,                 \
-     .kv_len = kv_len_, .d = d_, .dv = dv_, .is_causal = is_causal_}
+#define CASE(batch_, q_heads_, kv_heads_, q_len_, kv_len_, d_, dv_, is_causal_)                    \
+    {                                                                                              \
+        .batch = batch_, .q_heads = q_heads_, .kv_heads = kv_heads_, .q_len = q_len_,              \
+        .kv_len = kv_len_, .d = d_, .dv = dv_, .is_causal = is_causal_                             \
+    }
 
 static inline double *case_numbers(size_t count, uint64_t seed) {
     double *x = calloc(count ? count : 1, sizeof *x);
@@ -61,7 +64,8 @@ static inline void case_row(attention_case *c, int b, int h, int i) {
     for (int e = 0; e < c->dv; e++) {
         double o = 0;
         for (int j = 0; j < seen; j++) {
-            o += s[j] / sum * c->v[(kv_head * (size_t)c->kv_len + (size_t)j) * (size_t)c->dv + (size_t)e];
+            o += s[j] / sum *
+                 c->v[(kv_head * (size_t)c->kv_len + (size_t)j) * (size_t)c->dv + (size_t)e];
         }
         c->expected[row * (size_t)c->dv + (size_t)e] = o;
     }
@@ -118,7 +122,8 @@ static inline double case_lse_error(const attention_case *c) {
 }
 
 /* A dense tensor (a, b, c, d); extents of 0 at the end are left out. */
-static inline interpret_tensor case_tensor(const char *name, double *data, int a, int b, int c, int d) {
+static inline interpret_tensor case_tensor(const char *name, double *data, int a, int b, int c,
+                                           int d) {
     interpret_tensor t = {.name = str_from(name), .data = data, .format = CONVERT_F64};
     int extents[4] = {a, b, c, d};
     t.axis_count = d < 0 ? 3 : 4;
@@ -157,15 +162,18 @@ static inline void text_show(const tl_text *t) {
 }
 
 static inline void case_run_kernel(attention_case *c, tl_text *t, interpret_mode mode) {
-    interpret_tensor tensors[] = {
-        case_tensor("Q", c->q, c->batch, c->q_heads, c->q_len, c->d),
-        case_tensor("K", c->k, c->batch, c->kv_heads, c->kv_len, c->d),
-        case_tensor("V", c->v, c->batch, c->kv_heads, c->kv_len, c->dv),
-        case_tensor("O", c->o, c->batch, c->q_heads, c->q_len, c->dv),
-        case_tensor("lse", c->lse, c->batch, c->q_heads, c->q_len, -1)};
+    interpret_tensor tensors[] = {case_tensor("Q", c->q, c->batch, c->q_heads, c->q_len, c->d),
+                                  case_tensor("K", c->k, c->batch, c->kv_heads, c->kv_len, c->d),
+                                  case_tensor("V", c->v, c->batch, c->kv_heads, c->kv_len, c->dv),
+                                  case_tensor("O", c->o, c->batch, c->q_heads, c->q_len, c->dv),
+                                  case_tensor("lse", c->lse, c->batch, c->q_heads, c->q_len, -1)};
     interpret_scalar scalars[] = {{STR("scale"), c->scale}};
-    interpret_request request = {.tensors = tensors, .tensor_count = 5, .scalars = scalars,
-                                 .scalar_count = 1, .mode = mode, .most_steps = 1 << 24};
+    interpret_request request = {.tensors = tensors,
+                                 .tensor_count = 5,
+                                 .scalars = scalars,
+                                 .scalar_count = 1,
+                                 .mode = mode,
+                                 .most_steps = 1 << 24};
     interpret_kernel(t->program->first, &request, &t->memory, &t->diags, NULL);
 }
 

@@ -7,13 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static uint32_t pattern_count(convert_format format) {
     return convert_bytes(format) == 2 ? 65536 : 256;
 }
 
-static const convert_format small_formats[] = {CONVERT_F16, CONVERT_BF16, CONVERT_E4M3, CONVERT_E5M2};
+static const convert_format small_formats[] = {CONVERT_F16, CONVERT_BF16, CONVERT_E4M3,
+                                               CONVERT_E5M2};
 
 static void patterns_come_back(void **state) {
     (void)state;
@@ -35,21 +37,24 @@ static void patterns_come_back(void **state) {
     }
 }
 
-/* Between each two neighbours: just below the middle goes down, just above up, the middle to even. */
+/* Between each two neighbours: just below the middle goes down, just above up, the middle to even.
+ */
 static void midpoints_go_to_even(void **state) {
     (void)state;
     for (int f = 0; f < 4; f++) {
         convert_format format = small_formats[f];
         uint32_t half = pattern_count(format) / 2;
         for (uint32_t bits = 0; bits + 1 < half; bits++) {
-            double low = convert_from_bits(format, bits), high = convert_from_bits(format, bits + 1);
+            double low = convert_from_bits(format, bits),
+                   high = convert_from_bits(format, bits + 1);
             if (!isfinite(low) || !isfinite(high)) break;
             double middle = low + (high - low) / 2;
             for (int sign = 0; sign < 2; sign++) {
                 double s = sign ? -1 : 1;
                 uint32_t top = sign ? half : 0;
                 assert_int_equal(convert_to_bits(format, s * nextafter(middle, 0)), bits | top);
-                assert_int_equal(convert_to_bits(format, s * nextafter(middle, 1e300)), (bits + 1) | top);
+                assert_int_equal(convert_to_bits(format, s * nextafter(middle, 1e300)),
+                                 (bits + 1) | top);
                 assert_int_equal(convert_to_bits(format, s * middle), (bits + (bits & 1)) | top);
                 double all[2] = {s * middle, s * nextafter(middle, 0)};
                 convert_round_all(format, all, 2);

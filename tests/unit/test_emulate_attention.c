@@ -65,8 +65,8 @@ static void prepare(emulate_case *c, problem *p, int heads, int q_rows, int kv_r
     static const char *const names[4] = {"Q", "K", "V", "O"};
     for (int i = 0; i < 4; i++) {
         size_t bytes = (size_t)(i == 0 || i == 3 ? q_count : kv_count) * 2;
-        p->buffers[i] = (emulate_buffer){.name = str_from(names[i]), .data = data[i],
-                                         .bytes = bytes, .readable = i < 3};
+        p->buffers[i] = (emulate_buffer){
+            .name = str_from(names[i]), .data = data[i], .bytes = bytes, .readable = i < 3};
         p->pointers[i] = (emulate_pointer){(uint32_t)i * 8, i, 0};
     }
     p->buffers[3].writable = p->buffers[3].output = p->buffers[3].whole = p->buffers[3].once = true;
@@ -76,10 +76,15 @@ static void prepare(emulate_case *c, problem *p, int heads, int q_rows, int kv_r
     memcpy(p->parameters + 40, &scale, 4);
     memcpy(p->parameters + 44, &causal, 4);
     c->launch = (emulate_launch){.grid = {(uint32_t)(q_rows + 63) / 64, (uint32_t)heads, 1},
-                                 .block = {128, 1, 1}, .dynamic_shared_bytes = 6 * 8192,
-                                 .parameters = p->parameters, .parameter_bytes = 48,
-                                 .buffers = p->buffers, .buffer_count = 4,
-                                 .pointers = p->pointers, .pointer_count = 4, .tiles = tiles,
+                                 .block = {128, 1, 1},
+                                 .dynamic_shared_bytes = 6 * 8192,
+                                 .parameters = p->parameters,
+                                 .parameter_bytes = 48,
+                                 .buffers = p->buffers,
+                                 .buffer_count = 4,
+                                 .pointers = p->pointers,
+                                 .pointer_count = 4,
+                                 .tiles = tiles,
                                  .tile_count = 3};
 }
 
@@ -180,7 +185,8 @@ static void planted_bugs_are_named(void **state) {
         {"-rows-unchecked", EMULATE_GLOBAL_BOUNDS, "next_k", NULL, "which has 25600 bytes"},
         {"-rows-stored", EMULATE_GLOBAL_BOUNDS, "write_o", NULL, "at O+25600"},
         {"-divergent-mma", EMULATE_DIVERGED, "mma_s", NULL, "lanes 0xffffffdf"},
-        {"-barrier-in-one-warp", EMULATE_BARRIER_EXITED, "last_barrier", NULL, "warp 0 lane 0 has ended"},
+        {"-barrier-in-one-warp", EMULATE_BARRIER_EXITED, "last_barrier", NULL,
+         "warp 0 lane 0 has ended"},
         {"-barrier-in-some-lanes", EMULATE_DIVERGED, "lane_barrier", NULL, "lanes 0x0000007f"},
         {"-k8-no-barrier-before", EMULATE_RACE_READ, "load_k", "staged_k", "K stage 1[row"},
     };
@@ -250,12 +256,9 @@ static void budget_stops_a_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_with_copies),
-        cmocka_unit_test(right_through_registers),
-        cmocka_unit_test(planted_bugs_are_named),
-        cmocka_unit_test(bank_conflicts_are_counted),
-        cmocka_unit_test(too_little_shared_memory),
-        cmocka_unit_test(budget_stops_a_run),
+        cmocka_unit_test(right_with_copies),        cmocka_unit_test(right_through_registers),
+        cmocka_unit_test(planted_bugs_are_named),   cmocka_unit_test(bank_conflicts_are_counted),
+        cmocka_unit_test(too_little_shared_memory), cmocka_unit_test(budget_stops_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* The emulator against a real GPU: tests/exec/conformance/results.bin holds what record.c got there,
- * on an H200. Kernels behind the end of that file are not recorded yet: these only have to run
- * without a finding. Products of small whole numbers have to be exact whatever was recorded.
+/* The emulator against a real GPU: tests/exec/conformance/results.bin holds what record.c got
+ * there, on an H200. Kernels behind the end of that file are not recorded yet: these only have to
+ * run without a finding. Products of small whole numbers have to be exact whatever was recorded.
  */
 #include "../exec/conformance/conformance.h"
 #include "base/os.h"
@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+
 #include <cmocka.h>
 
 #define FOLDER FLASHTL_SOURCE_FOLDER "/tests/exec/conformance/"
@@ -27,9 +28,14 @@ static void run_kernel(arena *memory, const emulate_module *module, int kernel) 
         {.name = STR("out"), .data = outputs, .bytes = sizeof outputs, .writable = true}};
     emulate_pointer pointers[2] = {{0, 0, 0}, {8, 1, 0}};
     emulate_launch launch = {.entry = str_from(conformance_kernels[kernel].entry),
-                             .grid = {CONFORMANCE_BLOCKS, 1, 1}, .block = {32, 1, 1},
-                             .parameters = parameters, .parameter_bytes = 16, .buffers = buffers,
-                             .buffer_count = 2, .pointers = pointers, .pointer_count = 2,
+                             .grid = {CONFORMANCE_BLOCKS, 1, 1},
+                             .block = {32, 1, 1},
+                             .parameters = parameters,
+                             .parameter_bytes = 16,
+                             .buffers = buffers,
+                             .buffer_count = 2,
+                             .pointers = pointers,
+                             .pointer_count = 2,
                              .processor = RECORDED_ON};
     emulate_result result;
     if (emulate_run(module, &launch, memory, &result) == EMULATE_CLEAN) return;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static uint64_t next(uint64_t *state) {
@@ -17,10 +18,12 @@ static uint64_t next(uint64_t *state) {
 /* Numbers that break things beside plain random ones. */
 static uint64_t odd_number(uint64_t *state, int bytes) {
     static const uint32_t words[] = {
-        0, 1, 2, 31, 32, 33, 255, 256, 0x7f, 0x80, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000,
-        0xffffffff, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7fa17fa1,
-        0x00000001, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0x3c003c00, 0x7c00fc00,
-        0x00010001, 0x4b000000, 0x4f000000, 0xcf000000, 0x4f800000, 0x42fe0000, 0xc3160000,
+        0,          1,          2,          31,         32,         33,
+        255,        256,        0x7f,       0x80,       0x7fff,     0x8000,
+        0xffff,     0x7fffffff, 0x80000000, 0xffffffff, 0x3f800000, 0xbf800000,
+        0x7f800000, 0xff800000, 0x7fc00000, 0x7fa17fa1, 0x00000001, 0x80000001,
+        0x007fffff, 0x00800000, 0x7f7fffff, 0x3c003c00, 0x7c00fc00, 0x00010001,
+        0x4b000000, 0x4f000000, 0xcf000000, 0x4f800000, 0x42fe0000, 0xc3160000,
     };
     uint64_t r = next(state);
     if (r % 3) return r >> 8;
@@ -40,7 +43,8 @@ static bool is_close(const lanes_entry *e, const uint8_t *a, const uint8_t *b) {
     float x, y;
     memcpy(&x, a, 4);
     memcpy(&y, b, 4);
-    return strstr(e->spelling, "approx") && e->result_bytes == 4 && fabsf(x - y) <= fabsf(x) * 1e-6f;
+    return strstr(e->spelling, "approx") && e->result_bytes == 4 &&
+           fabsf(x - y) <= fabsf(x) * 1e-6f;
 }
 
 static void kinds_agree(void **state) {

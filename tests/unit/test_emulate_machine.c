@@ -31,13 +31,21 @@ static void run_threads(program *p, const char *body, uint32_t threads) {
     diag_render_text(&diagnostics, false, &p->report);
     if (!module) return;
     static const uint8_t parameters[8];
-    emulate_buffer buffer = {.name = STR("out"), .data = p->out, .bytes = sizeof p->out,
-                             .readable = true, .writable = true};
+    emulate_buffer buffer = {.name = STR("out"),
+                             .data = p->out,
+                             .bytes = sizeof p->out,
+                             .readable = true,
+                             .writable = true};
     emulate_pointer pointer = {0, 0, 0};
-    emulate_launch launch = {.grid = {1, 1, 1}, .block = {threads, 1, 1},
-                             .dynamic_shared_bytes = 4096, .parameters = parameters,
-                             .parameter_bytes = 8, .buffers = &buffer, .buffer_count = 1,
-                             .pointers = &pointer, .pointer_count = 1,
+    emulate_launch launch = {.grid = {1, 1, 1},
+                             .block = {threads, 1, 1},
+                             .dynamic_shared_bytes = 4096,
+                             .parameters = parameters,
+                             .parameter_bytes = 8,
+                             .buffers = &buffer,
+                             .buffer_count = 1,
+                             .pointers = &pointer,
+                             .pointer_count = 1,
                              .instruction_budget = 100000};
     emulate_run(module, &launch, &p->memory, &p->result);
     emulate_render_text(&p->result, STR("program.ptx"), &p->report);
@@ -82,29 +90,60 @@ static void check_refused(const char *body, const char *words) {
     end(&p);
 }
 
-static uint32_t lane(uint32_t t) { return t & 31; }
-static uint32_t flipped(uint32_t t) { return t ^ 5; }
-static uint32_t shifted_up(uint32_t t) { return lane(t) < 3 ? t : t - 3; }
-static uint32_t shifted_down(uint32_t t) { return (t & 7) + 2 > 7 ? t : t + 2; }
-static uint32_t third(uint32_t t) { return (t & ~31u) + 3; }
-static uint32_t in_range(uint32_t t) { return lane(t) + 4 < 32; }
-static uint32_t odd_mask(uint32_t t) { (void)t; return 0xaaaaaaaa; }
-static uint32_t yes(uint32_t t) { (void)t; return 1; }
+static uint32_t lane(uint32_t t) {
+    return t & 31;
+}
+static uint32_t flipped(uint32_t t) {
+    return t ^ 5;
+}
+static uint32_t shifted_up(uint32_t t) {
+    return lane(t) < 3 ? t : t - 3;
+}
+static uint32_t shifted_down(uint32_t t) {
+    return (t & 7) + 2 > 7 ? t : t + 2;
+}
+static uint32_t third(uint32_t t) {
+    return (t & ~31u) + 3;
+}
+static uint32_t in_range(uint32_t t) {
+    return lane(t) + 4 < 32;
+}
+static uint32_t odd_mask(uint32_t t) {
+    (void)t;
+    return 0xaaaaaaaa;
+}
+static uint32_t yes(uint32_t t) {
+    (void)t;
+    return 1;
+}
 static uint32_t same_third(uint32_t t) {
     uint32_t mask = 0;
     for (uint32_t l = 0; l < 32; l++) mask |= (uint32_t)(l % 3 == t % 3) << l;
     return mask;
 }
-static uint32_t sum_of_lanes(uint32_t t) { (void)t; return 496; }
-static uint32_t thirty_one(uint32_t t) { (void)t; return 31; }
-static uint32_t total_of_64(uint32_t t) { (void)t; return 2016; }
+static uint32_t sum_of_lanes(uint32_t t) {
+    (void)t;
+    return 496;
+}
+static uint32_t thirty_one(uint32_t t) {
+    (void)t;
+    return 31;
+}
+static uint32_t total_of_64(uint32_t t) {
+    (void)t;
+    return 2016;
+}
 static uint32_t collatz(uint32_t t) {
     uint32_t steps = 0;
     for (uint32_t x = t + 1; x != 1; steps++) x = x & 1 ? 3 * x + 1 : x / 2;
     return steps;
 }
-static uint32_t cases(uint32_t t) { return t % 4 == 0 ? 100 : t % 4 == 1 ? 101 : t % 4 == 2 ? 102 : 103; }
-static uint32_t half_block(uint32_t t) { return (t ^ 32) * 10; }
+static uint32_t cases(uint32_t t) {
+    return t % 4 == 0 ? 100 : t % 4 == 1 ? 101 : t % 4 == 2 ? 102 : 103;
+}
+static uint32_t half_block(uint32_t t) {
+    return (t ^ 32) * 10;
+}
 
 static void shuffles_and_votes(void **state) {
     (void)state;
@@ -132,42 +171,49 @@ static void lanes_part_and_meet(void **state) {
           "mad.lo.u32 %r2, %r2, 3, 1; bra counted;\n"
           "even: shr.u32 %r2, %r2, 1;\n"
           "counted: add.u32 %r9, %r9, 1; bra again;\n"
-          "finished: bar.warp.sync -1;", 64, collatz);
+          "finished: bar.warp.sync -1;",
+          64, collatz);
     check("and.b32 %r2, %r0, 3;\n"
           "table: .branchtargets a, b, c, d;\n"
           "brx.idx %r2, table;\n"
           "a: mov.u32 %r9, 100; bra meet;\nb: mov.u32 %r9, 101; bra meet;\n"
-          "c: mov.u32 %r9, 102; bra meet;\nd: mov.u32 %r9, 103;\nmeet: bar.warp.sync -1;", 32, cases);
+          "c: mov.u32 %r9, 102; bra meet;\nd: mov.u32 %r9, 103;\nmeet: bar.warp.sync -1;",
+          32, cases);
     /* A guarded barrier of the warp: the others come to it by another way. */
     check("setp.lt.u32 %p0, %r0, 16; @%p0 bra first; bar.warp.sync 0xffff0000; bra meet;\n"
-          "first: bar.warp.sync 0xffff;\nmeet: and.b32 %r9, %r0, 31;", 32, lane);
+          "first: bar.warp.sync 0xffff;\nmeet: and.b32 %r9, %r0, 31;",
+          32, lane);
 }
 
 static void atomics(void **state) {
     (void)state;
     check("setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [raw], 0; bar.sync 0;\n"
-          "atom.shared.add.u32 %r8, [raw], %r0; bar.sync 0; ld.shared.u32 %r9, [raw];", 64,
-          total_of_64);
+          "atom.shared.add.u32 %r8, [raw], %r0; bar.sync 0; ld.shared.u32 %r9, [raw];",
+          64, total_of_64);
     check("setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.f32 [raw], 0f00000000; bar.sync 0;\n"
           "cvt.rn.f32.u32 %f0, %r0; red.shared.add.f32 [raw], %f0; bar.sync 0;\n"
-          "ld.shared.f32 %f1, [raw]; cvt.rzi.u32.f32 %r9, %f1;", 64, total_of_64);
+          "ld.shared.f32 %f1, [raw]; cvt.rzi.u32.f32 %r9, %f1;",
+          64, total_of_64);
     check_found("setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [raw], 0;\n"
-                "atom.shared.add.u32 %r9, [raw], %r0;", 64, EMULATE_RACE_OVERWRITE, "atom");
+                "atom.shared.add.u32 %r9, [raw], %r0;",
+                64, EMULATE_RACE_OVERWRITE, "atom");
 }
 
 /* Two halves of the block hand data over through mbarriers. */
-#define GATE                                                                                       \
-    "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 32; bar.sync 0;\n"
+#define GATE "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 32; bar.sync 0;\n"
 
 #define HAND_OVER(address)                                                                         \
     "setp.ge.u32 %p1, %r0, 32; mul.lo.u32 %r2, %r0, 10; shl.b32 %r3, %r0, 2;\n"                    \
     "add.u32 %r4, %r1, %r3; @%p1 bra second;\n"                                                    \
     "st.shared.u32 [%r4], %r2; mbarrier.arrive.shared.b64 %d4, [raw+1024];\n"                      \
     "mov.u32 %r9, 0; bra joined;\n"                                                                \
-    "second: mbarrier.try_wait.parity.shared.b64 %p2, [raw+1024], " address "; @!%p2 bra second;\n" \
+    "second: mbarrier.try_wait.parity.shared.b64 %p2, [raw+1024], " address                        \
+    "; @!%p2 bra second;\n"                                                                        \
     "ld.shared.u32 %r9, [%r4+-128];\njoined: bar.sync 0;"
 
-static uint32_t handed(uint32_t t) { return t < 32 ? 0 : (t - 32) * 10; }
+static uint32_t handed(uint32_t t) {
+    return t < 32 ? 0 : (t - 32) * 10;
+}
 
 static void mbarriers(void **state) {
     (void)state;
@@ -175,16 +221,19 @@ static void mbarriers(void **state) {
     /* Parity 1 is what came before the first phase: no waiting, hence a race. */
     check_found(GATE HAND_OVER("1"), 64, EMULATE_UNINITIALISED, "ld.shared by warp 1");
     check_found("setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 33;\n"
-                "bar.sync 0;\n" HAND_OVER("0"), 64, EMULATE_DEADLOCK, "1 of 33 arrivals missing");
-    check_found("setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 32;\n"
-                HAND_OVER("0"), 64, EMULATE_BARRIER_USE, "not visible yet");
+                "bar.sync 0;\n" HAND_OVER("0"),
+                64, EMULATE_DEADLOCK, "1 of 33 arrivals missing");
+    check_found(
+        "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 32;\n" HAND_OVER("0"),
+        64, EMULATE_BARRIER_USE, "not visible yet");
     check_found("mbarrier.arrive.shared.b64 %d4, [raw+8];", 32, EMULATE_BARRIER_USE,
                 "it is not initialised");
     check_found(GATE "ld.shared.u32 %r9, [raw+1024];", 32, EMULATE_BARRIER_USE,
                 "touches an mbarrier object");
-    check_found("setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 4; bar.sync 0;\n"
-                "add.u32 %r3, %r0, 5; mbarrier.arrive.shared.b64 %d4, [raw+1024], %r3;", 32,
-                EMULATE_BARRIER_USE, "more arrivals");
+    check_found(
+        "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 4; bar.sync 0;\n"
+        "add.u32 %r3, %r0, 5; mbarrier.arrive.shared.b64 %d4, [raw+1024], %r3;",
+        32, EMULATE_BARRIER_USE, "more arrivals");
 }
 
 /* An elected lane arrives for its warp: the others' stores need a __syncwarp before. */
@@ -206,38 +255,49 @@ static void elected_arrivals(void **state) {
 /* Copies that arrive on an mbarrier. */
 #define COPIES(wait)                                                                               \
     "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 64; bar.sync 0;\n"         \
-    "mul.lo.u32 %r2, %r0, 7; st.global.u32 [%d1], %r2; shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3;\n" \
+    "mul.lo.u32 %r2, %r0, 7; st.global.u32 [%d1], %r2; shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, "    \
+    "%r3;\n"                                                                                       \
     "cp.async.ca.shared.global [%r4], [%d1], 4;\n"                                                 \
     "cp.async.mbarrier.arrive.noinc.shared.b64 [raw+1024];\n" wait                                 \
     "xor.b32 %r5, %r3, 128; add.u32 %r5, %r1, %r5; ld.shared.u32 %r9, [%r5];"
 
-static uint32_t copied(uint32_t t) { return (t ^ 32) * 7; }
+static uint32_t copied(uint32_t t) {
+    return (t ^ 32) * 7;
+}
 
 static void copies_arrive(void **state) {
     (void)state;
-    check(COPIES("again: mbarrier.try_wait.parity.shared.b64 %p2, [raw+1024], 0; @!%p2 bra again;\n"),
-          64, copied);
+    check(
+        COPIES("again: mbarrier.try_wait.parity.shared.b64 %p2, [raw+1024], 0; @!%p2 bra again;\n"),
+        64, copied);
     check_found(COPIES(""), 64, EMULATE_FLIGHT_READ, "the copy was issued by warp");
 }
 
 static void zero_fill(void **state) {
     (void)state;
     program p;
-    run_threads(&p, "mov.u32 %r2, 0x11111111; st.global.u32 [%d1], %r2; bar.warp.sync -1;\n"
-                    "shl.b32 %r3, %r0, 4;\n"
-                    "add.u32 %r4, %r1, %r3; and.b32 %r5, %r0, 1; mul.lo.u32 %r5, %r5, 6;\n"
-                    "and.b32 %r6, %r0, 28; mad.wide.u32 %d2, %r6, 4, %d0;\n"
-                    "cp.async.cg.shared.global [%r4], [%d2], 16, %r5; cp.async.wait_all;\n"
-                    "bar.warp.sync -1;\n"
-                    "ld.shared.u32 %r9, [%r4+4];", 32);
+    run_threads(&p,
+                "mov.u32 %r2, 0x11111111; st.global.u32 [%d1], %r2; bar.warp.sync -1;\n"
+                "shl.b32 %r3, %r0, 4;\n"
+                "add.u32 %r4, %r1, %r3; and.b32 %r5, %r0, 1; mul.lo.u32 %r5, %r5, 6;\n"
+                "and.b32 %r6, %r0, 28; mad.wide.u32 %d2, %r6, 4, %d0;\n"
+                "cp.async.cg.shared.global [%r4], [%d2], 16, %r5; cp.async.wait_all;\n"
+                "bar.warp.sync -1;\n"
+                "ld.shared.u32 %r9, [%r4+4];",
+                32);
     assert_int_equal(p.result.outcome, EMULATE_CLEAN);
     for (uint32_t t = 0; t < 32; t++) assert_int_equal(p.out[t], t & 1 ? 0x1111 : 0);
     end(&p);
 }
 
 /* Every thread has a part of a word: cells know their bytes. */
-static uint32_t four_bytes(uint32_t t) { (void)t; return 0x03020100; }
-static uint32_t own_half(uint32_t t) { return t + 1; }
+static uint32_t four_bytes(uint32_t t) {
+    (void)t;
+    return 0x03020100;
+}
+static uint32_t own_half(uint32_t t) {
+    return t + 1;
+}
 
 static void parts_of_words(void **state) {
     (void)state;
@@ -245,36 +305,43 @@ static void parts_of_words(void **state) {
                         "bar.sync 0; and.b32 %r4, %r3, -4; ld.shared.u32 %r9, [%r4];";
     check(bytes, 64, four_bytes);
     check_found("and.b32 %r2, %r0, 3; add.u32 %r3, %r1, %r0; st.shared.u8 [%r3], %r2;\n"
-                "and.b32 %r4, %r3, -4; ld.shared.u32 %r9, [%r4];", 64, EMULATE_RACE_READ, "lane 0 reads");
+                "and.b32 %r4, %r3, -4; ld.shared.u32 %r9, [%r4];",
+                64, EMULATE_RACE_READ, "lane 0 reads");
     /* Own halves only: read and written without any barrier. */
     check("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; cvt.u16.u32 %h0, %r0;\n"
           "st.shared.u16 [%r3], %h0; ld.shared.u16 %h1, [%r3]; add.u16 %h1, %h1, 1;\n"
-          "st.shared.u16 [%r3], %h1; ld.shared.u16 %h2, [%r3]; cvt.u32.u16 %r9, %h2;", 64, own_half);
+          "st.shared.u16 [%r3], %h1; ld.shared.u16 %h2, [%r3]; cvt.u32.u16 %r9, %h2;",
+          64, own_half);
     /* The neighbour's half. */
     check_found("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; cvt.u16.u32 %h0, %r0;\n"
                 "st.shared.u16 [%r3], %h0; xor.b32 %r4, %r3, 2; ld.shared.u16 %h1, [%r4];\n"
-                "cvt.u32.u16 %r9, %h1;", 64, EMULATE_RACE_READ, "written by warp 0 lane 1");
+                "cvt.u32.u16 %r9, %h1;",
+                64, EMULATE_RACE_READ, "written by warp 0 lane 1");
     check_found("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; mov.u16 %h0, 7;\n"
                 "st.shared.u16 [%r3], %h0; bar.sync 0; ld.shared.u16 %h1, [%r3];\n"
-                "xor.b32 %r4, %r3, 2; st.shared.u16 [%r4], %h0; mov.u32 %r9, 0;", 32,
-                EMULATE_RACE_OVERREAD, "read by warp 0 lane 1");
+                "xor.b32 %r4, %r3, 2; st.shared.u16 [%r4], %h0; mov.u32 %r9, 0;",
+                32, EMULATE_RACE_OVERREAD, "read by warp 0 lane 1");
     check_found("mov.u16 %h0, 7; st.shared.u16 [raw], %h0; ld.shared.u32 %r9, [raw];", 1,
                 EMULATE_UNINITIALISED, "ld.shared");
     /* A whole write behind a barrier makes the word one again. */
     check("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; cvt.u16.u32 %h0, %r0;\n"
           "st.shared.u16 [%r3], %h0; bar.sync 0; shl.b32 %r4, %r0, 2; add.u32 %r4, %r1, %r4;\n"
-          "add.u32 %r5, %r0, 1; st.shared.u32 [%r4], %r5; ld.shared.u32 %r9, [%r4];", 64, own_half);
+          "add.u32 %r5, %r0, 1; st.shared.u32 [%r4], %r5; ld.shared.u32 %r9, [%r4];",
+          64, own_half);
 }
 
 static void global_races(void **state) {
     (void)state;
     check("add.u32 %r2, %r0, 1; st.global.u32 [%d1], %r2; bar.sync 0; xor.b32 %r3, %r0, 1;\n"
           "mad.wide.u32 %d2, %r3, 4, %d0; ld.global.u32 %r4, [%d2]; bar.sync 0;\n"
-          "add.u32 %r9, %r0, 1;", 64, own_half);
+          "add.u32 %r9, %r0, 1;",
+          64, own_half);
     check_found("st.global.u32 [%d1], %r0; xor.b32 %r3, %r0, 1; mad.wide.u32 %d2, %r3, 4, %d0;\n"
-                "ld.global.u32 %r9, [%d2];", 64, EMULATE_GLOBAL_RACE, "reads out+4");
+                "ld.global.u32 %r9, [%d2];",
+                64, EMULATE_GLOBAL_RACE, "reads out+4");
     check_found("xor.b32 %r3, %r0, 32; mad.wide.u32 %d2, %r3, 4, %d0; st.global.u32 [%d2], %r0;\n"
-                "mov.u32 %r9, 0;", 64, EMULATE_GLOBAL_RACE, "written by warp 0");
+                "mov.u32 %r9, 0;",
+                64, EMULATE_GLOBAL_RACE, "written by warp 0");
     check_found("xor.b32 %r3, %r0, 32; mad.wide.u32 %d2, %r3, 4, %d0; ld.global.u32 %r9, [%d2];",
                 64, EMULATE_GLOBAL_RACE, "read by warp 0");
 }
@@ -287,9 +354,15 @@ static void unwaited_copies(void **state) {
 }
 
 /* 3 x 2^32 - 1 + t, then minus the same: all bits through two words. */
-static uint32_t carried(uint32_t t) { return t ? 3 : 2; }
-static uint32_t borrowed(uint32_t t) { return t < 9 ? 0xffffffff : 0; }
-static uint32_t product_of_words(uint32_t t) { return (uint32_t)(0xfffffffeull * t >> 32) + 1; }
+static uint32_t carried(uint32_t t) {
+    return t ? 3 : 2;
+}
+static uint32_t borrowed(uint32_t t) {
+    return t < 9 ? 0xffffffff : 0;
+}
+static uint32_t product_of_words(uint32_t t) {
+    return (uint32_t)(0xfffffffeull * t >> 32) + 1;
+}
 
 static void carries(void **state) {
     (void)state;
@@ -298,10 +371,12 @@ static void carries(void **state) {
     check("mad.lo.cc.u32 %r2, %r0, 0xfffffffe, 0; madc.hi.u32 %r9, %r0, 0xfffffffe, 1;", 64,
           product_of_words);
     check("cvt.u64.u32 %d2, %r0; add.cc.u64 %d3, %d2, -1; addc.u64 %d4, 1, 1;\n"
-          "cvt.u32.u64 %r9, %d4;", 64, carried);
+          "cvt.u32.u64 %r9, %d4;",
+          64, carried);
     /* The sum may overwrite what the carry is made of. */
     check("mov.u32 %r2, %r0; add.cc.u32 %r2, %r2, 0xffffffff; addc.cc.u32 %r3, 1, 1;\n"
-          "addc.u32 %r9, %r3, 0;", 64, carried);
+          "addc.u32 %r9, %r3, 0;",
+          64, carried);
     check_refused("add.cc.f32 %r9, %r0, %r0;", "add.cc.f32");
 }
 
@@ -322,14 +397,15 @@ static void named_barriers(void **state) {
     check_found("bar.sync 1, 64; mov.u32 %r9, 1;", 96, EMULATE_DEADLOCK, "warp 2 at barrier 1");
     check("shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3; mul.lo.u32 %r2, %r0, 10;\n"
           "st.shared.u32 [%r4], %r2; setp.lt.u32 %p0, %r0, 99; bar.red.and.pred %p1, 0, %p0;\n"
-          "xor.b32 %r5, %r3, 128; add.u32 %r5, %r1, %r5; @%p1 ld.shared.u32 %r9, [%r5];", 64,
-          half_block);
+          "xor.b32 %r5, %r3, 128; add.u32 %r5, %r1, %r5; @%p1 ld.shared.u32 %r9, [%r5];",
+          64, half_block);
 }
 
 static void faults_are_named(void **state) {
     (void)state;
     check_found("ld.shared.u32 %r9, [raw+2];", 32, EMULATE_MISALIGNED, "4 bytes at shared");
-    check_found("ld.shared.u32 %r9, [raw+4096];", 32, EMULATE_SHARED_BOUNDS, "at byte 4096 of 4096");
+    check_found("ld.shared.u32 %r9, [raw+4096];", 32, EMULATE_SHARED_BOUNDS,
+                "at byte 4096 of 4096");
     check_found("mov.u64 %d2, stack; ld.local.u32 %r9, [%d2+16];", 32, EMULATE_LOCAL_BOUNDS,
                 "at byte 16 of 16");
     check_found("ld.shared.u32 %r9, [raw];", 32, EMULATE_UNINITIALISED, "dynamic shared memory+0");
@@ -342,22 +418,23 @@ static void faults_are_named(void **state) {
                 EMULATE_SHUFFLE_INACTIVE, "lane 8");
     check_found("setp.lt.u32 %p0, %r0, 9; @%p0 bra first;\n"
                 "shfl.sync.bfly.b32 %r9, %r0, 1, 31, -1; bra joined;\n"
-                "first: shfl.sync.bfly.b32 %r9, %r0, 1, 31, -1;\njoined: bar.sync 0;", 32,
-                EMULATE_DIVERGED, "of 0xffffffff");
+                "first: shfl.sync.bfly.b32 %r9, %r0, 1, 31, -1;\njoined: bar.sync 0;",
+                32, EMULATE_DIVERGED, "of 0xffffffff");
     check_found("shfl.sync.bfly.b32 %r9, %r0, 1, 31, 0x0000ffff;", 32, EMULATE_MASK_WRONG,
                 "lane 16 with mask 0x0000ffff");
     check_found("setp.ge.u32 %p0, %r0, 16; @%p0 bra past;\n"
-                "shfl.sync.idx.b32 %r9, %r0, 20, 31, 0xffff;\npast: mov.u32 %r9, 1;", 32,
-                EMULATE_SHUFFLE_INACTIVE, "shfl");
+                "shfl.sync.idx.b32 %r9, %r0, 20, 31, 0xffff;\npast: mov.u32 %r9, 1;",
+                32, EMULATE_SHUFFLE_INACTIVE, "shfl");
     check_found("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r9}, [raw];", 20, EMULATE_LANES_MISSING,
                 "lanes 0xfff00000");
     /* One warp's lanes exchange through shared memory without a __syncwarp. */
     check_found("shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3; st.shared.u32 [%r4], %r0;\n"
-                "xor.b32 %r5, %r3, 4; add.u32 %r5, %r1, %r5; ld.shared.u32 %r9, [%r5];", 32,
-                EMULATE_RACE_READ, "by warp 0 lane 1");
+                "xor.b32 %r5, %r3, 4; add.u32 %r5, %r1, %r5; ld.shared.u32 %r9, [%r5];",
+                32, EMULATE_RACE_READ, "by warp 0 lane 1");
     check("shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3; st.shared.u32 [%r4], %r0;\n"
           "bar.warp.sync -1;\n"
-          "xor.b32 %r5, %r3, 20; add.u32 %r5, %r1, %r5; ld.shared.u32 %r9, [%r5];", 32, flipped);
+          "xor.b32 %r5, %r3, 20; add.u32 %r5, %r1, %r5; ld.shared.u32 %r9, [%r5];",
+          32, flipped);
 }
 
 static void unknown_text_is_refused(void **state) {
@@ -374,13 +451,20 @@ static void unknown_text_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffles_and_votes), cmocka_unit_test(lanes_part_and_meet),
-        cmocka_unit_test(atomics),            cmocka_unit_test(mbarriers),
-        cmocka_unit_test(elected_arrivals),   cmocka_unit_test(copies_arrive),
-        cmocka_unit_test(zero_fill),          cmocka_unit_test(named_barriers),
-        cmocka_unit_test(parts_of_words),     cmocka_unit_test(global_races),
-        cmocka_unit_test(unwaited_copies),    cmocka_unit_test(carries),
-        cmocka_unit_test(faults_are_named),   cmocka_unit_test(unknown_text_is_refused),
+        cmocka_unit_test(shuffles_and_votes),
+        cmocka_unit_test(lanes_part_and_meet),
+        cmocka_unit_test(atomics),
+        cmocka_unit_test(mbarriers),
+        cmocka_unit_test(elected_arrivals),
+        cmocka_unit_test(copies_arrive),
+        cmocka_unit_test(zero_fill),
+        cmocka_unit_test(named_barriers),
+        cmocka_unit_test(parts_of_words),
+        cmocka_unit_test(global_races),
+        cmocka_unit_test(unwaited_copies),
+        cmocka_unit_test(carries),
+        cmocka_unit_test(faults_are_named),
+        cmocka_unit_test(unknown_text_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 static bool is_nan(uint32_t bits, uint32_t infinity) {
@@ -36,7 +37,8 @@ static void brains_there_and_back(void **state) {
     }
 }
 
-/* Around every half: the middle between neighbours goes to even, and a little beside it does not. */
+/* Around every half: the middle between neighbours goes to even, and a little beside it does not.
+ */
 static void halves_round_to_even(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 0x7bff; h++) {
@@ -112,9 +114,9 @@ static void fused_rounds_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves_there_and_back),  cmocka_unit_test(brains_there_and_back),
-        cmocka_unit_test(halves_round_to_even),   cmocka_unit_test(fast_and_general_agree),
-        cmocka_unit_test(directed_roundings),     cmocka_unit_test(eight_bit_formats),
+        cmocka_unit_test(halves_there_and_back), cmocka_unit_test(brains_there_and_back),
+        cmocka_unit_test(halves_round_to_even),  cmocka_unit_test(fast_and_general_agree),
+        cmocka_unit_test(directed_roundings),    cmocka_unit_test(eight_bit_formats),
         cmocka_unit_test(fused_rounds_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

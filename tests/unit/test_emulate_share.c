@@ -5,19 +5,29 @@ enum { COUNT = 300 };
 static void launch(emulate_case *c, emulate_buffer buffers[2], emulate_pointer pointers[2],
                    float from[COUNT], float to[COUNT], uint8_t parameters[20]) {
     for (int i = 0; i < COUNT; i++) from[i] = (float)(i * i);
-    buffers[0] = (emulate_buffer){.name = STR("from"), .data = from, .bytes = COUNT * 4,
-                                  .readable = true};
-    buffers[1] = (emulate_buffer){.name = STR("to"), .data = to, .bytes = COUNT * 4,
-                                  .writable = true, .output = true, .whole = true, .once = true,
+    buffers[0] =
+        (emulate_buffer){.name = STR("from"), .data = from, .bytes = COUNT * 4, .readable = true};
+    buffers[1] = (emulate_buffer){.name = STR("to"),
+                                  .data = to,
+                                  .bytes = COUNT * 4,
+                                  .writable = true,
+                                  .output = true,
+                                  .whole = true,
+                                  .once = true,
                                   .element_bytes = 4};
     pointers[0] = (emulate_pointer){0, 0, 0};
     pointers[1] = (emulate_pointer){8, 1, 0};
     int32_t count = COUNT;
     memset(parameters, 0, 20);
     memcpy(parameters + 16, &count, sizeof count);
-    c->launch = (emulate_launch){.grid = {3, 1, 1}, .block = {128, 1, 1}, .parameters = parameters,
-                                 .parameter_bytes = 20, .buffers = buffers, .buffer_count = 2,
-                                 .pointers = pointers, .pointer_count = 2};
+    c->launch = (emulate_launch){.grid = {3, 1, 1},
+                                 .block = {128, 1, 1},
+                                 .parameters = parameters,
+                                 .parameter_bytes = 20,
+                                 .buffers = buffers,
+                                 .buffer_count = 2,
+                                 .pointers = pointers,
+                                 .pointer_count = 2};
 }
 
 static void neighbours_meet(void **state) {

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
 static void prepare(lanes_product *p, int processor, ptx_number number, int k_count) {

@@ -51,7 +51,8 @@ static void programs_agree(void **state) {
                 /* log2 of e stands in the text with nine digits */
                 double tolerance = rounded ? 1e-3 : 1e-7;
                 bool is_right = findings == 0 && case_error(&c) <= tolerance;
-                if (!is_right) fprintf(stderr, "%s, case %d: %g\n", programs[p].file, i, case_error(&c));
+                if (!is_right)
+                    fprintf(stderr, "%s, case %d: %g\n", programs[p].file, i, case_error(&c));
                 assert_true(is_right);
                 bool has_lse = strstr(text, "Output lse") != NULL;
                 assert_true(!has_lse || case_lse_error(&c) <= (rounded ? 1e-3 : 1e-6));
@@ -107,9 +108,10 @@ static void every_statement_is_needed(void **state) {
     assert_in_range(tried, 40, 80);
 }
 
-/* --- single findings ---------------------------------------------------------------------------- */
+/* --- single findings -------------------------------------------------------------------------- */
 
-/* Replaces the n-th occurrence of 'from' in the program (counted from 0) and expects one finding. */
+/* Replaces the n-th occurrence of 'from' in the program (counted from 0) and expects one finding.
+ */
 static void assert_finding(int program, const char *from, int n, const char *to, const char *id) {
     char *text = with_sizes(&programs[program], SIZES), *at = text;
     for (int i = 0; i <= n; i++) {

@@ -4,13 +4,21 @@
 #include "interpret_case.h"
 
 static interpret_tensor vector(const char *name, double *data, int count) {
-    return (interpret_tensor){.name = str_from(name), .data = data, .format = CONVERT_F64,
-                              .axis_count = 1, .extents = {count}, .strides = {1}};
+    return (interpret_tensor){.name = str_from(name),
+                              .data = data,
+                              .format = CONVERT_F64,
+                              .axis_count = 1,
+                              .extents = {count},
+                              .strides = {1}};
 }
 
 static interpret_tensor matrix(const char *name, double *data, int rows, int columns) {
-    return (interpret_tensor){.name = str_from(name), .data = data, .format = CONVERT_F64,
-                              .axis_count = 2, .extents = {rows, columns}, .strides = {columns, 1}};
+    return (interpret_tensor){.name = str_from(name),
+                              .data = data,
+                              .format = CONVERT_F64,
+                              .axis_count = 2,
+                              .extents = {rows, columns},
+                              .strides = {columns, 1}};
 }
 
 static int run(const char *source, const interpret_tensor *tensors, int count,
@@ -33,13 +41,14 @@ static double *products(const double *a, int rows, const double *b, int columns,
     double *c = calloc((size_t)(rows * columns), sizeof *c);
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++) {
-            for (int k = 0; k < inner; k++) c[i * columns + j] += a[i * inner + k] * b[j * inner + k];
+            for (int k = 0; k < inner; k++)
+                c[i * columns + j] += a[i * inner + k] * b[j * inner + k];
         }
     }
     return c;
 }
 
-/* --- a ring of register tiles, and a vote -------------------------------------------------------- */
+/* --- a ring of register tiles, and a vote ----------------------------------------------------- */
 
 static const char ring[] =
     "kernel ring for h200\nlet BM = 4, BN = 4, d = 8\n"
@@ -95,7 +104,7 @@ static void rings_and_votes(void **state) {
     free(text), free(q), free(k), free(r), free(s);
 }
 
-/* --- a walk over the tiles inside a role --------------------------------------------------------- */
+/* --- a walk over the tiles inside a role ------------------------------------------------------ */
 
 /* The load role runs ahead across tiles; sums of columns are added up atomically. */
 static const char walking[] =
@@ -152,13 +161,14 @@ static void samples_of_the_grid(void **state) {
     free(a), free(c);
 }
 
-/* --- views, memory ------------------------------------------------------------------------------- */
+/* --- views, memory ---------------------------------------------------------------------------- */
 
 /* V with columns of ones: the product gives the row sums, too. */
 static void concatenation_with_constants(void **state) {
     (void)state;
     enum { M = 3, N = 7, DV = 4 };
-    double *p = case_numbers(M * N, 1), *v = case_numbers(N * DV, 2), *o = case_numbers(M * (DV + 1), 3);
+    double *p = case_numbers(M * N, 1), *v = case_numbers(N * DV, 2),
+           *o = case_numbers(M * (DV + 1), 3);
     interpret_tensor tensors[] = {matrix("P", p, M, N), matrix("V", v, N, DV),
                                   matrix("O", o, M, DV + 1)};
     run("let BN = 2\nInput P f16 (q in q_len, kv in kv_len)\nInput V f16 (kv in kv_len, dv)\n"
@@ -187,13 +197,18 @@ static void strides_and_formats(void **state) {
         half[2 * i] = (uint16_t)convert_to_bits(CONVERT_F16, expected[i]);
         half[2 * i + 1] = 0x7e00; /* NaN between the elements */
     }
-    interpret_tensor x = {.name = STR("X"), .data = half, .format = CONVERT_F16, .axis_count = 2,
-                          .extents = {M, N}, .strides = {2 * N, 2}};
+    interpret_tensor x = {.name = STR("X"),
+                          .data = half,
+                          .format = CONVERT_F16,
+                          .axis_count = 2,
+                          .extents = {M, N},
+                          .strides = {2 * N, 2}};
     interpret_tensor turned = matrix("Y", y, M, N);
     turned.strides[0] = 1; /* Y is stored by columns */
     turned.strides[1] = M;
     interpret_tensor tensors[] = {x, turned};
-    run("Input X f16 (i in m, j in n)\nOutput Y bf16 (i in m, j in n)\nCopy X from global to register\n"
+    run("Input X f16 (i in m, j in n)\nOutput Y bf16 (i in m, j in n)\nCopy X from global to "
+        "register\n"
         "Compute Multiply X, 1.01 and get X\nCopy X from register to global and get Y\n",
         tensors, 2, (interpret_request){.mode = INTERPRET_ROUNDED}, "");
     for (int i = 0; i < M * N; i++) {
@@ -203,7 +218,7 @@ static void strides_and_formats(void **state) {
     }
 }
 
-/* --- what the caller gives ----------------------------------------------------------------------- */
+/* --- what the caller gives -------------------------------------------------------------------- */
 
 static void requests_that_do_not_fit(void **state) {
     (void)state;
@@ -234,12 +249,9 @@ static void requests_that_do_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_and_votes),
-        cmocka_unit_test(walks_inside_roles),
-        cmocka_unit_test(samples_of_the_grid),
-        cmocka_unit_test(concatenation_with_constants),
-        cmocka_unit_test(strides_and_formats),
-        cmocka_unit_test(requests_that_do_not_fit),
+        cmocka_unit_test(rings_and_votes),     cmocka_unit_test(walks_inside_roles),
+        cmocka_unit_test(samples_of_the_grid), cmocka_unit_test(concatenation_with_constants),
+        cmocka_unit_test(strides_and_formats), cmocka_unit_test(requests_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,8 @@ static char *edited(const char *file, const char *const (*edits)[2], int count) 
         assert_non_null(at);
         size_t room = strlen(text) + strlen(edits[i][1]) + 1;
         char *next = malloc(room);
-        snprintf(next, room, "%.*s%s%s", (int)(at - text), text, edits[i][1], at + strlen(edits[i][0]));
+        snprintf(next, room, "%.*s%s%s", (int)(at - text), text, edits[i][1],
+                 at + strlen(edits[i][0]));
         free(text);
         text = next;
     }
@@ -22,9 +23,10 @@ static char *edited(const char *file, const char *const (*edits)[2], int count) 
     return text;
 }
 
-static interpret_tensor tensor(const char *name, double *data, int axis_count, const int64_t *extents) {
-    interpret_tensor t = {.name = str_from(name), .data = data, .format = CONVERT_F64,
-                          .axis_count = axis_count};
+static interpret_tensor tensor(const char *name, double *data, int axis_count,
+                               const int64_t *extents) {
+    interpret_tensor t = {
+        .name = str_from(name), .data = data, .format = CONVERT_F64, .axis_count = axis_count};
     int64_t stride = 1;
     for (int i = axis_count - 1; i >= 0; i--) {
         t.extents[i] = extents[i];
@@ -54,7 +56,7 @@ static void fill_pages(double *pool, double *table, const double *lengths, int b
     free(numbers);
 }
 
-/* --- MLA ---------------------------------------------------------------------------------------- */
+/* --- MLA -------------------------------------------------------------------------------------- */
 
 enum { BATCH = 2, QUERIES = 2, HEADS = 8, D = 24, DV = 16 };
 
@@ -78,7 +80,8 @@ static double mla_error(const mla *x) {
         int seen = i + length - QUERIES + 1;
         double expected[DV] = {0}, sum = 0;
         for (int j = 0; j < seen; j++) {
-            const double *key = x->pool + ((int)x->table[b * MOST + j / PAGE] * PAGE + j % PAGE) * D;
+            const double *key =
+                x->pool + ((int)x->table[b * MOST + j / PAGE] * PAGE + j % PAGE) * D;
             double s = 0;
             for (int e = 0; e < D; e++) s += x->q[row * D + e] * key[e];
             sum += s = exp(s / 5);
@@ -92,8 +95,8 @@ static double mla_error(const mla *x) {
     return worst;
 }
 
-static const char *const mla_sizes[][2] = {
-    {"let d = 576, dv = 512, half = 256, BM = 64, BN = 64", "let d = 24, dv = 16, half = 8, BM = 4, BN = 4"}};
+static const char *const mla_sizes[][2] = {{"let d = 576, dv = 512, half = 256, BM = 64, BN = 64",
+                                            "let d = 24, dv = 16, half = 8, BM = 4, BN = 4"}};
 
 static int mla_run(mla *x, const char *text, interpret_mode mode, bool is_shown) {
     interpret_tensor tensors[] = {
@@ -101,8 +104,12 @@ static int mla_run(mla *x, const char *text, interpret_mode mode, bool is_shown)
         TENSOR("table", x->table, BATCH, MOST), TENSOR("kv_lens", x->lengths, BATCH),
         TENSOR("O_all", x->o, BATCH, QUERIES, HEADS, DV)};
     interpret_scalar scale = {STR("scale"), 0.2};
-    interpret_request request = {.tensors = tensors, .tensor_count = 5, .scalars = &scale,
-                                 .scalar_count = 1, .mode = mode, .most_steps = 1 << 22};
+    interpret_request request = {.tensors = tensors,
+                                 .tensor_count = 5,
+                                 .scalars = &scale,
+                                 .scalar_count = 1,
+                                 .mode = mode,
+                                 .most_steps = 1 << 22};
     tl_text t;
     if (text_read(&t, str_from(text))) {
         interpret_kernel(t.program->first, &request, &t.memory, &t.diags, NULL);
@@ -120,7 +127,8 @@ static void mla_decoding(void **state) {
         mla x;
         mla_make(&x);
         assert_int_equal(mla_run(&x, text, rounded ? INTERPRET_ROUNDED : INTERPRET_EXACT, true), 0);
-        if (!(mla_error(&x) < (rounded ? 3e-2 : 1e-7))) fprintf(stderr, "error %g\n", mla_error(&x));
+        if (!(mla_error(&x) < (rounded ? 3e-2 : 1e-7)))
+            fprintf(stderr, "error %g\n", mla_error(&x));
         assert_true(mla_error(&x) < (rounded ? 3e-2 : 1e-7));
         free(x.q);
     }
@@ -152,7 +160,7 @@ static void every_statement_of_mla_is_needed(void **state) {
     free(text);
 }
 
-/* --- split decoding ----------------------------------------------------------------------------- */
+/* --- split decoding --------------------------------------------------------------------------- */
 
 static const char *const split_sizes[][2] = {
     {"let d = 128, dv = 128, BM = 64, BN = 64", "let d = 24, dv = 16, BM = 8, BN = 4"},
@@ -163,20 +171,23 @@ static void split_decoding(void **state) {
     enum { SPLITS = 3, KV_HEADS = 2, Q_HEADS = 6, ROWS = BATCH * Q_HEADS * QUERIES };
     char *text = edited("paged_decode", split_sizes, 2);
     double table[BATCH * MOST], lengths[BATCH] = {33, 2};
-    double *k = case_numbers(PAGES * PAGE * KV_HEADS * D, 1), *v = case_numbers(PAGES * PAGE * KV_HEADS * DV, 2);
+    double *k = case_numbers(PAGES * PAGE * KV_HEADS * D, 1),
+           *v = case_numbers(PAGES * PAGE * KV_HEADS * DV, 2);
     fill_pages(k, table, lengths, BATCH, KV_HEADS * D);
     fill_pages(v, table, lengths, BATCH, KV_HEADS * DV);
     double *q = case_numbers(ROWS * D, 3), *part = case_numbers(SPLITS * ROWS * DV, 4);
     double *lse = case_numbers(SPLITS * ROWS, 5), *o = case_numbers(ROWS * DV, 6);
-    interpret_tensor tensors[] = {
-        TENSOR("Q_all", q, BATCH, Q_HEADS, QUERIES, D), TENSOR("K_pool", k, PAGES, PAGE, KV_HEADS, D),
-        TENSOR("V_pool", v, PAGES, PAGE, KV_HEADS, DV), TENSOR("table", table, BATCH, MOST),
-        TENSOR("kv_lens", lengths, BATCH), TENSOR("O_part", part, SPLITS, BATCH, Q_HEADS, QUERIES, DV),
-        TENSOR("lse_part", lse, SPLITS, BATCH, Q_HEADS, QUERIES),
-        TENSOR("O", o, BATCH, Q_HEADS, QUERIES, DV)};
+    interpret_tensor tensors[] = {TENSOR("Q_all", q, BATCH, Q_HEADS, QUERIES, D),
+                                  TENSOR("K_pool", k, PAGES, PAGE, KV_HEADS, D),
+                                  TENSOR("V_pool", v, PAGES, PAGE, KV_HEADS, DV),
+                                  TENSOR("table", table, BATCH, MOST),
+                                  TENSOR("kv_lens", lengths, BATCH),
+                                  TENSOR("O_part", part, SPLITS, BATCH, Q_HEADS, QUERIES, DV),
+                                  TENSOR("lse_part", lse, SPLITS, BATCH, Q_HEADS, QUERIES),
+                                  TENSOR("O", o, BATCH, Q_HEADS, QUERIES, DV)};
     interpret_scalar scale = {STR("scale"), 0.2};
-    interpret_request request = {.tensors = tensors, .tensor_count = 8, .scalars = &scale,
-                                 .scalar_count = 1};
+    interpret_request request = {
+        .tensors = tensors, .tensor_count = 8, .scalars = &scale, .scalar_count = 1};
     tl_text t;
     assert_true(text_read(&t, str_from(text)));
     for (tl_kernel *kernel = t.program->first; kernel; kernel = kernel->next) {

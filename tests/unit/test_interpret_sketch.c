@@ -2,10 +2,14 @@
 #include "interpret_case.h"
 
 static const attention_case cases[] = {
-    CASE(1, 1, 1, 3, 5, 8, 8, true),   CASE(1, 2, 1, 7, 7, 8, 16, true),
-    CASE(2, 4, 2, 5, 13, 16, 8, true), CASE(1, 1, 1, 9, 4, 8, 8, true), /* q longer: rows see nothing */
-    CASE(1, 3, 3, 1, 6, 8, 8, true),   CASE(2, 2, 1, 0, 5, 8, 8, true),
-    CASE(1, 2, 2, 4, 0, 8, 8, true),   CASE(0, 2, 2, 4, 3, 8, 8, true),
+    CASE(1, 1, 1, 3, 5, 8, 8, true),
+    CASE(1, 2, 1, 7, 7, 8, 16, true),
+    CASE(2, 4, 2, 5, 13, 16, 8, true),
+    CASE(1, 1, 1, 9, 4, 8, 8, true), /* q longer: rows see nothing */
+    CASE(1, 3, 3, 1, 6, 8, 8, true),
+    CASE(2, 2, 1, 0, 5, 8, 8, true),
+    CASE(1, 2, 2, 4, 0, 8, 8, true),
+    CASE(0, 2, 2, 4, 3, 8, 8, true),
     CASE(1, 6, 2, 17, 33, 24, 8, true),
 };
 
@@ -69,11 +73,12 @@ static void attention_in_pinned_blocks(void **state) {
 static void log_sum_exp(void **state) {
     (void)state;
 #define LOG                                                                                        \
-    "Compute Log l and get lse\nCompute Add lse, m and get lse\nCopy lse from register to global\n"
+    "Compute Log l and get lse\nCompute Add lse, m and get lse\nCopy lse from register to "        \
+    "global\n"
     run_all(INPUTS LSE SCORES CAUSAL "Compute Softmax S with m and l\n" REST LOG, true,
             INTERPRET_EXACT, 1e-12, true);
-    run_all("let BN = 4\n" INPUTS LSE SCORES CAUSAL "Compute Softmax S with m and l\n" REST LOG, true,
-            INTERPRET_EXACT, 1e-12, true);
+    run_all("let BN = 4\n" INPUTS LSE SCORES CAUSAL "Compute Softmax S with m and l\n" REST LOG,
+            true, INTERPRET_EXACT, 1e-12, true);
 }
 
 /* A sink of m = 0, l = 1: one more key of score 0 and value 0. */
@@ -81,10 +86,12 @@ static void softmax_takes_given_values(void **state) {
     (void)state;
     attention_case c = CASE(1, 2, 1, 5, 7, 8, 8, false);
     case_make(&c);
-    assert_int_equal(case_run(&c, STR("let BN = 2\n" INPUTS "Compute Fill 0 and get m\n"
-                                      "Compute Fill 1 and get l\n" SCORES
-                                      "Compute Softmax S with m and l\n" REST),
-                              INTERPRET_EXACT, true), 0);
+    assert_int_equal(
+        case_run(&c,
+                 STR("let BN = 2\n" INPUTS "Compute Fill 0 and get m\n"
+                     "Compute Fill 1 and get l\n" SCORES "Compute Softmax S with m and l\n" REST),
+                 INTERPRET_EXACT, true),
+        0);
     for (int row = 0; row < 10; row++) {
         double share = exp(c.expected_lse[row]) / (exp(c.expected_lse[row]) + 1);
         for (int e = 0; e < 8; e++) c.expected[row * 8 + e] *= share;
@@ -95,7 +102,8 @@ static void softmax_takes_given_values(void **state) {
 
 static void grid_and_coordinates(void **state) {
     (void)state;
-    run_all("let BN = 4, BM = 2\n" INPUTS "grid head in q_heads, b in batch, i in q_len/BM reversed\n"
+    run_all("let BN = 4, BM = 2\n" INPUTS
+            "grid head in q_heads, b in batch, i in q_len/BM reversed\n"
             "Copy Q in coordinate [b, head, L = i] from global to shared\nfor j = 0:kv_len/BN\n"
             "Copy K in coordinate [b, head/group, L = j] from global to shared\n"
             "Compute GEMM Q, K.T and get S\nCompute Multiply S, scale and get S\n"
@@ -106,7 +114,7 @@ static void grid_and_coordinates(void **state) {
             true, INTERPRET_EXACT, 1e-12, false);
 }
 
-/* --- programs that are no softmax attention ------------------------------------------------------ */
+/* --- programs that are no softmax attention --------------------------------------------------- */
 
 typedef double score_function(double score, int q, int kv);
 
@@ -158,8 +166,12 @@ static void other_scores(void **state) {
 }
 
 static interpret_tensor matrix(const char *name, double *data, int rows, int columns) {
-    return (interpret_tensor){.name = str_from(name), .data = data, .format = CONVERT_F64,
-                              .axis_count = 2, .extents = {rows, columns}, .strides = {columns, 1}};
+    return (interpret_tensor){.name = str_from(name),
+                              .data = data,
+                              .format = CONVERT_F64,
+                              .axis_count = 2,
+                              .extents = {rows, columns},
+                              .strides = {columns, 1}};
 }
 
 static void run_text(const char *source, interpret_tensor *tensors, int count) {
@@ -188,7 +200,8 @@ static void gemm_with_scaled_rows(void **state) {
              "for t = 0:kk/BK\nCopy A from global to shared\nCopy B from global to shared\n"
              "Compute GEMM A, B and accumulate C\nend\nCopy r from global to register\n"
              "Copy bias from global to register\nCompute Multiply C, r and get C\n"
-             "Compute Add C, bias and get C\nCopy C from register to global\n", tensors, 5);
+             "Compute Add C, bias and get C\nCopy C from register to global\n",
+             tensors, 5);
     for (int i = 0; i < M; i++) {
         for (int j = 0; j < N; j++) {
             double sum = 0;
@@ -205,13 +218,14 @@ static void row_softmax(void **state) {
     double *x = case_numbers(M * N, 1), *y = case_numbers(M * N, 2);
     interpret_tensor tensors[] = {matrix("X", x, M, N), matrix("Y", y, M, N)};
     const char *const bodies[] = {
-        "Copy X from global to register\nCompute Softmax X\nCopy X from register to global and get Y\n",
+        "Copy X from global to register\nCompute Softmax X\nCopy X from register to global and get "
+        "Y\n",
         "let BN = 4\nfor j = 0:n/BN\nCopy X from global to register\nCompute Softmax X\n"
         "Copy X from register to global and get Y\nend\n"};
     for (int b = 0; b < 2; b++) {
         char source[512];
-        snprintf(source, sizeof source, "Input X f32 (i in m, c in n)\nOutput Y f32 (i in m, c in n)\n%s",
-                 bodies[b]);
+        snprintf(source, sizeof source,
+                 "Input X f32 (i in m, c in n)\nOutput Y f32 (i in m, c in n)\n%s", bodies[b]);
         run_text(source, tensors, 2);
         for (int i = 0; i < M; i++) {
             double sum = 0;
@@ -233,26 +247,47 @@ static void views(void **state) {
     double *o = case_numbers(2 * 4, 3), pages[3] = {3, 0, 4}, lengths[1] = {LENGTH};
     for (int i = 0; i < PAGE * D; i++) pool[PAGE * D + i] = pool[2 * PAGE * D + i] = NAN;
     for (int i = 2 * D; i < PAGE * D; i++) pool[4 * PAGE * D + i] = NAN;
-    interpret_tensor tensors[] = {
-        {.name = STR("pool"), .data = pool, .format = CONVERT_F64, .axis_count = 3,
-         .extents = {PAGES, PAGE, D}, .strides = {PAGE * D, D, 1}},
-        {.name = STR("table"), .data = pages, .format = CONVERT_F64, .axis_count = 2,
-         .extents = {1, 3}, .strides = {3, 1}},
-        {.name = STR("lengths"), .data = lengths, .format = CONVERT_F64, .axis_count = 1,
-         .extents = {1}, .strides = {1}},
-        {.name = STR("Q"), .data = q, .format = CONVERT_F64, .axis_count = 3,
-         .extents = {1, 2, D}, .strides = {2 * D, D, 1}},
-        {.name = STR("O"), .data = o, .format = CONVERT_F64, .axis_count = 3,
-         .extents = {1, 2, 4}, .strides = {8, 4, 1}}};
-    run_text("let BN = 3\nInput pool f16 (page in pages, slot in page_len, d)\n"
-             "Input table i32 (b in batch, n in most)\nInput lengths i32 (b in batch)\n"
-             "Input Q f16 (b in batch; q in q_len, d)\nOutput O f16 (b in batch; q in q_len, dv)\n"
-             "let kv_len = lengths[b]\n"
-             "let C (kv in kv_len, d) = pool[table[b, kv/page_len], kv % page_len, d]\n"
-             "let V (kv in kv_len, dv) = C[kv, dv + 1]\n"
-             "Copy Q from global to shared\nfor j = 0:kv_len/BN\nCopy C from global to shared\n"
-             "Compute GEMM Q, C.T and get S\nCompute Softmax S\nCompute GEMM S, V and accumulate O\n"
-             "end\nCopy O from register to global\n", tensors, 5);
+    interpret_tensor tensors[] = {{.name = STR("pool"),
+                                   .data = pool,
+                                   .format = CONVERT_F64,
+                                   .axis_count = 3,
+                                   .extents = {PAGES, PAGE, D},
+                                   .strides = {PAGE * D, D, 1}},
+                                  {.name = STR("table"),
+                                   .data = pages,
+                                   .format = CONVERT_F64,
+                                   .axis_count = 2,
+                                   .extents = {1, 3},
+                                   .strides = {3, 1}},
+                                  {.name = STR("lengths"),
+                                   .data = lengths,
+                                   .format = CONVERT_F64,
+                                   .axis_count = 1,
+                                   .extents = {1},
+                                   .strides = {1}},
+                                  {.name = STR("Q"),
+                                   .data = q,
+                                   .format = CONVERT_F64,
+                                   .axis_count = 3,
+                                   .extents = {1, 2, D},
+                                   .strides = {2 * D, D, 1}},
+                                  {.name = STR("O"),
+                                   .data = o,
+                                   .format = CONVERT_F64,
+                                   .axis_count = 3,
+                                   .extents = {1, 2, 4},
+                                   .strides = {8, 4, 1}}};
+    run_text(
+        "let BN = 3\nInput pool f16 (page in pages, slot in page_len, d)\n"
+        "Input table i32 (b in batch, n in most)\nInput lengths i32 (b in batch)\n"
+        "Input Q f16 (b in batch; q in q_len, d)\nOutput O f16 (b in batch; q in q_len, dv)\n"
+        "let kv_len = lengths[b]\n"
+        "let C (kv in kv_len, d) = pool[table[b, kv/page_len], kv % page_len, d]\n"
+        "let V (kv in kv_len, dv) = C[kv, dv + 1]\n"
+        "Copy Q from global to shared\nfor j = 0:kv_len/BN\nCopy C from global to shared\n"
+        "Compute GEMM Q, C.T and get S\nCompute Softmax S\nCompute GEMM S, V and accumulate O\n"
+        "end\nCopy O from register to global\n",
+        tensors, 5);
     for (int i = 0; i < 2; i++) {
         double s[LENGTH], sum = 0, expected[4] = {0};
         for (int j = 0; j < LENGTH; j++) {
@@ -267,7 +302,7 @@ static void views(void **state) {
     free(pool), free(q), free(o);
 }
 
-/* --- findings ----------------------------------------------------------------------------------- */
+/* --- findings --------------------------------------------------------------------------------- */
 
 static void assert_finding(const char *source, const char *id) {
     attention_case c = CASE(1, 2, 1, 5, 7, 8, 8, false);
@@ -284,13 +319,16 @@ static void assert_finding(const char *source, const char *id) {
 
 static void sketches_that_are_wrong(void **state) {
     (void)state;
-    assert_finding(INPUTS SCORES "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n",
+    assert_finding(INPUTS SCORES
+                   "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n",
                    "INTERPRET_NEVER_WRITTEN");
     assert_finding(INPUTS SCORES "Compute Softmax S\n" REST "Copy O from register to global\n",
                    "INTERPRET_WRITTEN_TWICE");
     assert_finding(INPUTS SCORES "Compute Add S, P and get P\nend\n", "INTERPRET_POISON");
-    assert_finding("Input scale f32 where scale < 0\n" "Output O f16 (b in batch, h in q_heads, q in q_len, dv)\n"
-                   "Copy O from global to register\n", "INTERPRET_CONDITION");
+    assert_finding("Input scale f32 where scale < 0\n"
+                   "Output O f16 (b in batch, h in q_heads, q in q_len, dv)\n"
+                   "Copy O from global to register\n",
+                   "INTERPRET_CONDITION");
     assert_finding("Input Q f16 (b in batch, h in q_heads; q in q_len, d)\n"
                    "Output O f16 (b in batch, h in q_heads; q in q_len, d)\n"
                    "let W (w in q_len + 2, d) = Q[b, h, w, d]\nCopy W from global to register\n"

@@ -7,9 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 typedef struct bound {
     arena memory;
@@ -61,7 +62,7 @@ static void assert_error(const char *source, diag_id id, const char *message, co
     done(&b);
 }
 
-/* --- programs ----------------------------------------------------------------------------------- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 static void bind_file(const char *name, void (*look)(const bound *b)) {
     char path[512];
@@ -177,7 +178,7 @@ static void programs_bind(void **state) {
     bind_file("paged_decode", look_at_paged);
 }
 
-/* --- values ------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static bool sizes(void *context, const tl_expr *e, tl_value *value) {
     (void)context;
@@ -195,7 +196,8 @@ static tl_value value_of(const char *text) {
     char source[512];
     snprintf(source, sizeof source,
              "kernel k\nInput A f16 (a in n, b in n)\nInput T i32 (t in n)\nInput x f32\n"
-             "grid i in n\nlet size = 4\nlet result = %s\n", text);
+             "grid i in n\nlet size = 4\nlet result = %s\n",
+             text);
     bound b;
     assert_binds(&b, source);
     const tl_symbol *result = tl_find_symbol(b.program->first, STR("result"));
@@ -243,7 +245,8 @@ static void division_goes_by_kind(void **state) {
 static void bad_values_have_none(void **state) {
     (void)state;
     bound b;
-    assert_binds(&b, "kernel k\nlet a = 1/0, b = 9223372036854775807 + 1, c = 4 % 0, d = a*2, e = -7/2\n");
+    assert_binds(
+        &b, "kernel k\nlet a = 1/0, b = 9223372036854775807 + 1, c = 4 % 0, d = a*2, e = -7/2\n");
     const char *const names[] = {"a", "b", "c", "d"};
     for (int i = 0; i < 4; i++) {
         assert_false(tl_find_symbol(b.program->first, str_from(names[i]))->is_known);
@@ -253,7 +256,7 @@ static void bad_values_have_none(void **state) {
     done(&b);
 }
 
-/* --- what can't be ------------------------------------------------------------------------------ */
+/* --- what can't be ---------------------------------------------------------------------------- */
 
 #define HEAD                                                                                       \
     "Input Q f16 (b in batch; q in q_len, d)\nInput K f16 (b in batch; kv in kv_len, d)\n"         \
@@ -274,7 +277,8 @@ static void names_that_are_wrong(void **state) {
                  DIAG_NAME_DEFINED_TWICE, "'A' is defined twice", NULL);
     assert_error("let a = b + 1, b = a + 1\n", DIAG_LET_CYCLE, "'a' is defined by itself", NULL);
     assert_error("let a = a\n", DIAG_LET_CYCLE, "'a' is defined by itself", NULL);
-    assert_error("let a = b + 1, b = 1\n", DIAG_LET_LATER, "'b' is used before its definition", NULL);
+    assert_error("let a = b + 1, b = 1\n", DIAG_LET_LATER, "'b' is used before its definition",
+                 NULL);
     assert_error(HEAD "Copy Q from global to shared\nCompute GEMM Q, K.T and get S\n",
                  DIAG_OPERAND_IN_GLOBAL, "'K' is in global memory; operands are tiles",
                  "`Copy K from global to shared` brings it there");
@@ -317,17 +321,20 @@ static void axes_that_are_wrong(void **state) {
     (void)state;
     assert_error(HEAD LOADS "Compute GEMM Q, K and get S\nCompute Softmax S with m and l\nend\n",
                  DIAG_PRODUCT_CONTRACTS, "this product contracts d with kv", "`K.T` has d first");
-    assert_error(HEAD LOADS "Compute GEMM Q, K.T and get S\nCompute GEMM S, V.T and accumulate O\nend\n",
+    assert_error(HEAD LOADS
+                 "Compute GEMM Q, K.T and get S\nCompute GEMM S, V.T and accumulate O\nend\n",
                  DIAG_PRODUCT_CONTRACTS, "this product contracts kv with dv", "`V` has kv first");
-    assert_error(HEAD LOADS "Compute GEMM Q, K.T and get S\nCompute GEMM S, Q and accumulate W\nend\n",
+    assert_error(HEAD LOADS
+                 "Compute GEMM Q, K.T and get S\nCompute GEMM S, Q and accumulate W\nend\n",
                  DIAG_PRODUCT_CONTRACTS, "this product contracts kv with q", "`S.T` has q last");
     assert_error(HEAD LOADS "Compute GEMM Q, K.T and get S\nCompute Add S, V and get S\nend\n",
                  DIAG_AXIS_MISSING, "'V' has the axis dv, which 'S' (q, kv) has not", NULL);
     assert_error(HEAD LOADS "Compute GEMM Q, K.T and get S\nCompute Fill 0 and get m\n"
-                 "Compute RowMax S and accumulate m\nCompute Mask m where kv > q\nend\n",
+                            "Compute RowMax S and accumulate m\nCompute Mask m where kv > q\nend\n",
                  DIAG_INDEX_NOT_HERE, "the index 'kv' has no value here: the tile's axes are q",
                  NULL);
-    assert_error(HEAD LOADS "Compute GEMM Q, K.T and get S\nCopy S from register to global and get O\nend\n",
+    assert_error(HEAD LOADS
+                 "Compute GEMM Q, K.T and get S\nCopy S from register to global and get O\nend\n",
                  DIAG_AXES_DIFFER, "'S' has the axes q, kv, this statement gives it q, dv", NULL);
     assert_error(ROLE_HEAD "Copy Q (8, d) in coordinate [b, L = t] from global to shared\nend\n",
                  DIAG_EXTENTS_DIFFER, "axis q of 'Q' is 16 long, here it is 8", NULL);
@@ -336,10 +343,11 @@ static void axes_that_are_wrong(void **state) {
 static void spellings_become_canonical(void **state) {
     (void)state;
     bound b;
-    assert_binds(&b, ROLE_HEAD "Allocate S in register f32 (BM, BM) as mma_C\n"
-                               "Copy Q (BM, d) in coordinate [b, L = t] from global to shared\n"
-                               "Wait sQ\nCompute Add Q_reg, 1 and get Q_reg\nCompute Fill 0 and get rS\n"
-                               "Release sQ\nend\n");
+    assert_binds(&b, ROLE_HEAD
+                 "Allocate S in register f32 (BM, BM) as mma_C\n"
+                 "Copy Q (BM, d) in coordinate [b, L = t] from global to shared\n"
+                 "Wait sQ\nCompute Add Q_reg, 1 and get Q_reg\nCompute Fill 0 and get rS\n"
+                 "Release sQ\nend\n");
     text_buffer out;
     text_init(&out, 1 << 16);
     tl_print(b.program, &out);
@@ -376,10 +384,14 @@ static void softmax_knows_its_axis(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_bind),         cmocka_unit_test(division_goes_by_kind),
-        cmocka_unit_test(bad_values_have_none),  cmocka_unit_test(names_that_are_wrong),
-        cmocka_unit_test(places_that_are_wrong), cmocka_unit_test(axes_that_are_wrong),
-        cmocka_unit_test(spellings_become_canonical), cmocka_unit_test(softmax_knows_its_axis),
+        cmocka_unit_test(programs_bind),
+        cmocka_unit_test(division_goes_by_kind),
+        cmocka_unit_test(bad_values_have_none),
+        cmocka_unit_test(names_that_are_wrong),
+        cmocka_unit_test(places_that_are_wrong),
+        cmocka_unit_test(axes_that_are_wrong),
+        cmocka_unit_test(spellings_become_canonical),
+        cmocka_unit_test(softmax_knows_its_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 #include "tl/tl.h"
 #include "translate/translate.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 typedef struct translated {
     arena memory;
@@ -229,8 +230,8 @@ static const char mover[] =
     "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from shared to global and "
     "get Y\n    Release X_shared\nend\n";
 
-/* Whole tiles move in whole units; where a row may end inside one, what is left is counted; where it
- * ends between two, or where the tile does, nothing of that is in the text.
+/* Whole tiles move in whole units; where a row may end inside one, what is left is counted; where
+ * it ends between two, or where the tile does, nothing of that is in the text.
  */
 static void ends_of_rows(void **state) {
     (void)state;
@@ -309,8 +310,7 @@ int main(void) {
         cmocka_unit_test(wrappers),       cmocka_unit_test(synchronisation),
         cmocka_unit_test(fusion),         cmocka_unit_test(plan_of_attention),
         cmocka_unit_test(other_programs), cmocka_unit_test(refusals),
-        cmocka_unit_test(ends_of_rows),
-        cmocka_unit_test(views_begin_at_units),
+        cmocka_unit_test(ends_of_rows),   cmocka_unit_test(views_begin_at_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

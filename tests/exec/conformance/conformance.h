@@ -1,6 +1,6 @@
-/* What the recorder (on a GPU) and the comparison (on the emulator) share: the list of kernels, their
- * inputs, and the shape of the results: for each kernel BLOCKS x outputs x 32 words, little endian.
- * Inputs depend on the place in the list: new kernels go to its end.
+/* What the recorder (on a GPU) and the comparison (on the emulator) share: the list of kernels,
+ * their inputs, and the shape of the results: for each kernel BLOCKS x outputs x 32 words, little
+ * endian. Inputs depend on the place in the list: new kernels go to its end.
  */
 #ifndef FLASHTL_TESTS_CONFORMANCE_H
 #define FLASHTL_TESTS_CONFORMANCE_H
@@ -43,10 +43,20 @@ typedef struct conformance_kernel {
 
 /* Outputs of a lane by how the kernel is made. */
 enum {
-    UNARY_OUTPUTS = 1, BINARY_OUTPUTS = 1, TERNARY_OUTPUTS = 1, UNARY_F_OUTPUTS = 1,
-    BINARY_F_OUTPUTS = 1, TERNARY_F_OUTPUTS = 1, TO_INT_OUTPUTS = 1, FROM_INT_OUTPUTS = 1,
-    PACK_OUTPUTS = 1, COMPARE_OUTPUTS = 1, SHUFFLE_OUTPUTS = 2, REDUCE_OUTPUTS = 1,
-    BINARY_16_OUTPUTS = 1, BINARY_64_OUTPUTS = 2
+    UNARY_OUTPUTS = 1,
+    BINARY_OUTPUTS = 1,
+    TERNARY_OUTPUTS = 1,
+    UNARY_F_OUTPUTS = 1,
+    BINARY_F_OUTPUTS = 1,
+    TERNARY_F_OUTPUTS = 1,
+    TO_INT_OUTPUTS = 1,
+    FROM_INT_OUTPUTS = 1,
+    PACK_OUTPUTS = 1,
+    COMPARE_OUTPUTS = 1,
+    SHUFFLE_OUTPUTS = 2,
+    REDUCE_OUTPUTS = 1,
+    BINARY_16_OUTPUTS = 1,
+    BINARY_64_OUTPUTS = 2
 };
 
 #define EXACT(form, name, spelling) {#name, #name, BITS, form##_OUTPUTS, 0, 0.0},
@@ -55,34 +65,27 @@ enum {
 #define MATRIX(name, entry, form, outputs) {#name, #entry, form, outputs, 0, 0.0},
 static const conformance_kernel conformance_kernels[] = {
 #include "instructions.h"
-    MATRIX(ldmatrix_x1, ldmatrix_x1, BITS, 1)
-    MATRIX(ldmatrix_x2, ldmatrix_x2, BITS, 2)
-    MATRIX(ldmatrix_x4, ldmatrix_x4, BITS, 4)
-    MATRIX(ldmatrix_x4_trans, ldmatrix_x4_trans, BITS, 4)
-    MATRIX(movmatrix, movmatrix, BITS, 1)
-    MATRIX(cp_async_zero_fill, cp_async_zero_fill, BITS, 4)
-    MATRIX(vote_ballot, vote_ballot, BITS, 3)
-    MATRIX(mma_k8_f16, mma_k8_f16, F16, 4)
-    MATRIX(mma_k16_f16, mma_k16_f16, F16, 4)
-    MATRIX(mma_k8_bf16, mma_k8_bf16, BF16, 4)
-    MATRIX(mma_k16_bf16, mma_k16_bf16, BF16, 4)
-    MATRIX(mma_k4_tf32, mma_k4_tf32, TF32, 4)
-    MATRIX(mma_k8_tf32, mma_k8_tf32, TF32, 4)
-    MATRIX(mma_k16_f16_f16, mma_k16_f16_f16, F16, 2)
-    MATRIX(mma_k32_s8, mma_k32_s8, S8, 4)
-    MATRIX(mma_k8_f16_wide, mma_k8_f16, F16_WIDE, 4)
-    MATRIX(mma_k16_f16_wide, mma_k16_f16, F16_WIDE, 4)
-    MATRIX(mma_k8_bf16_wide, mma_k8_bf16, BF16_WIDE, 4)
-    MATRIX(mma_k16_bf16_wide, mma_k16_bf16, BF16_WIDE, 4)
-    MATRIX(mma_k4_tf32_wide, mma_k4_tf32, TF32_WIDE, 4)
-    MATRIX(mma_k8_tf32_wide, mma_k8_tf32, TF32_WIDE, 4)
-    MATRIX(mma_k16_f16_f16_wide, mma_k16_f16_f16, F16_WIDE_F16, 2)
+    MATRIX(ldmatrix_x1, ldmatrix_x1, BITS, 1) MATRIX(ldmatrix_x2, ldmatrix_x2, BITS, 2) MATRIX(
+        ldmatrix_x4, ldmatrix_x4, BITS, 4) MATRIX(ldmatrix_x4_trans, ldmatrix_x4_trans, BITS, 4)
+        MATRIX(movmatrix, movmatrix, BITS, 1) MATRIX(cp_async_zero_fill, cp_async_zero_fill, BITS,
+                                                     4) MATRIX(vote_ballot, vote_ballot, BITS, 3)
+            MATRIX(mma_k8_f16, mma_k8_f16, F16, 4) MATRIX(mma_k16_f16, mma_k16_f16, F16, 4) MATRIX(
+                mma_k8_bf16, mma_k8_bf16, BF16, 4) MATRIX(mma_k16_bf16, mma_k16_bf16, BF16, 4)
+                MATRIX(mma_k4_tf32, mma_k4_tf32, TF32, 4) MATRIX(mma_k8_tf32, mma_k8_tf32, TF32, 4)
+                    MATRIX(mma_k16_f16_f16, mma_k16_f16_f16, F16,
+                           2) MATRIX(mma_k32_s8, mma_k32_s8, S8, 4) MATRIX(mma_k8_f16_wide,
+                                                                           mma_k8_f16, F16_WIDE, 4)
+                        MATRIX(mma_k16_f16_wide, mma_k16_f16, F16_WIDE,
+                               4) MATRIX(mma_k8_bf16_wide, mma_k8_bf16, BF16_WIDE,
+                                         4) MATRIX(mma_k16_bf16_wide, mma_k16_bf16, BF16_WIDE, 4)
+                            MATRIX(mma_k4_tf32_wide, mma_k4_tf32, TF32_WIDE, 4)
+                                MATRIX(mma_k8_tf32_wide, mma_k8_tf32, TF32_WIDE, 4)
+                                    MATRIX(mma_k16_f16_f16_wide, mma_k16_f16_f16, F16_WIDE_F16, 2)
 #include "further.h"
-    MATRIX(carry_add, carry_add, BITS, 3)
-    MATRIX(carry_sub, carry_sub, BITS, 3)
-    MATRIX(carry_mad, carry_mad, BITS, 3)
-    MATRIX(shared_bytes, shared_bytes, BITS, 2)
-};
+                                        MATRIX(carry_add, carry_add, BITS, 3)
+                                            MATRIX(carry_sub, carry_sub, BITS, 3)
+                                                MATRIX(carry_mad, carry_mad, BITS, 3)
+                                                    MATRIX(shared_bytes, shared_bytes, BITS, 2)};
 #undef EXACT
 #undef CLOSE
 #undef NEAR
@@ -98,7 +101,8 @@ static inline uint32_t conformance_random(uint64_t *state) {
 /* Values that break things beside random ones. */
 static inline uint32_t conformance_bits(uint64_t *state) {
     static const uint32_t words[] = {
-        0, 1, 2, 3, 31, 32, 33, 40, 255, 256, 0x7fffffff, 0x80000000, 0xffffffff, 0x3f800000,
+        0,          1,          2,          3,          31,         32,         33,
+        40,         255,        256,        0x7fffffff, 0x80000000, 0xffffffff, 0x3f800000,
         0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7fa17fa1, 0x00000001, 0x80000001,
         0x007fffff, 0x00800000, 0x7f7fffff, 0x3c003c00, 0x7c00fc00, 0x00010001, 0x4b000001,
         0x4f000000, 0xcf000000, 0x4f800000, 0x42fe0000, 0xc3160000, 0x3fc00000, 0x40200000,
@@ -134,15 +138,15 @@ static inline uint32_t conformance_f16(float x) {
  */
 static inline uint32_t conformance_wide(uint64_t *state, int block, int exponent_bits,
                                         int mantissa_bits) {
-    static const int spreads[CONFORMANCE_BLOCKS] = {0, 0, 1, 2, 2, 4, 4, 8, 8, 12,
-                                                    14, 14, 30, 60, 120, 120};
+    static const int spreads[CONFORMANCE_BLOCKS] = {0, 0,  1,  2,  2,  4,  4,   8,
+                                                    8, 12, 14, 14, 30, 60, 120, 120};
     int bias = (1 << (exponent_bits - 1)) - 1, last = 2 * bias, spread = spreads[block];
     uint32_t mantissa = conformance_random(state) & ((1u << mantissa_bits) - 1u);
     uint32_t sign = conformance_random(state) & 1u;
     uint32_t drawn = conformance_random(state) % (uint32_t)(2 * spread + 1);
     int exponent = bias + (int)drawn - spread;
     if (block == 0) sign = 0, mantissa |= (1u << mantissa_bits) - 8u; /* carries upwards */
-    if (block == 11) exponent -= bias; /* subnormal numbers */
+    if (block == 11) exponent -= bias;                                /* subnormal numbers */
     if (exponent < 0) exponent = 0;
     if (exponent > last) exponent = last;
     uint32_t rare = conformance_random(state) % 64u;

@@ -95,7 +95,8 @@ int main(int argc, char **argv) {
         check(upload(in, inputs, sizeof inputs), name);
         check(upload(out, outputs, sizeof outputs), name);
         check(((launch_function)symbol("cuLaunchKernel"))(function, CONFORMANCE_BLOCKS, 1, 1, 32, 1,
-                                                          1, 0, NULL, arguments, NULL), name);
+                                                          1, 0, NULL, arguments, NULL),
+              name);
         check(download(outputs, out, sizeof outputs), name);
         for (int b = 0; b < CONFORMANCE_BLOCKS; b++)
             fwrite(outputs + b * CONFORMANCE_OUTPUTS * 32, 4,
