@@ -39,7 +39,7 @@ static void shuffle(machine *m, machine_warp *w, const ptx_instruction *i, uint3
     for (uint32_t l = 0; l < LANES; l++) {
         uint32_t offset = b[l] & 31u, clamp = c[l] & 31u, segment = c[l] >> 8 & 31u;
         uint32_t high = (l & segment) | (clamp & ~segment), low = l & segment;
-        int64_t j = l;
+        int64_t j = 0;
         bool in_range = false;
         switch ((ptx_shuffle)i->operation) {
         case PTX_UP: j = (int64_t)l - offset, in_range = j >= (int64_t)high; break;

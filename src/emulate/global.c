@@ -7,11 +7,12 @@
  */
 #include "emulate/machine.h"
 
-static const machine_buffer *buffer_of(const machine *m, uint64_t address, int64_t *offset) {
+/* The buffer's place in m->buffers, or -1. */
+static int buffer_of(const machine *m, uint64_t address, int64_t *offset) {
     uint64_t index = (address >> PTX_WINDOW_SHIFT) - 1u;
     *offset = (int64_t)(address & ((1ull << PTX_WINDOW_SHIFT) - 1u)) - (1ll << 35);
-    if (index == EMULATE_BUFFERS_MAX) return &m->buffers[EMULATE_BUFFERS_MAX];
-    return index < (uint64_t)m->buffer_count ? &m->buffers[index] : NULL;
+    if (index == EMULATE_BUFFERS_MAX || index < (uint64_t)m->buffer_count) return (int)index;
+    return -1;
 }
 
 static void report_global(machine *m, machine_warp *w, emulate_kind kind, int lane, int32_t pc,
@@ -124,8 +125,9 @@ uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, u
                       global_access access, int32_t pc) {
     int64_t offset;
     bool write = access != GLOBAL_READ;
-    const machine_buffer *b = buffer_of(m, address, &offset);
-    if (!b || offset < 0 || (uint64_t)offset + bytes > b->bytes) {
+    int index = buffer_of(m, address, &offset);
+    const machine_buffer *b = index < 0 ? NULL : &m->buffers[index];
+    if (index < 0 || offset < 0 || (uint64_t)offset + bytes > b->bytes) {
         report_global(m, w, EMULATE_GLOBAL_BOUNDS, lane, pc, b, address, offset, bytes);
         return NULL;
     }

@@ -59,7 +59,7 @@ __extension__ typedef __int128 wide_signed;
 #define GET_s32(c) (int32_t)(c)
 #define GET_u64(c) (c)
 #define GET_s64(c) (int64_t)(c)
-#define GET_f16(c) number_from_f16((c) & 0xffffu)
+#define GET_f16(c) number_from_f16((c)&0xffffu)
 #define GET_bf16(c) number_from_bf16(c)
 #define GET_f32(c) (c)
 #define GET_f32z(c) number_flush(c)
@@ -116,11 +116,11 @@ __extension__ typedef __int128 wide_signed;
 #define ROUND_f16(x, how) how##f(x)
 #define ROUND_bf16(x, how) how##f(x)
 #define ROUND_f64(x, how) how(x)
-#define LOW_f16(x) number_from_f16((x) & 0xffffu)
+#define LOW_f16(x) number_from_f16((x)&0xffffu)
 #define HIGH_f16(x) number_from_f16((x) >> 16)
 #define PACK_f16(low, high) (number_to_f16(low) | number_to_f16(high) << 16)
 #define LOW_bf16(x) number_from_bf16(x)
-#define HIGH_bf16(x) number_f32((x) & 0xffff0000u)
+#define HIGH_bf16(x) number_f32((x)&0xffff0000u)
 #define PACK_bf16(low, high) (number_to_bf16(low) | number_to_bf16(high) << 16)
 
 NUMBER_INLINE int32_t clamp_s32(int64_t x) {
@@ -248,8 +248,9 @@ NUMBER_INLINE float directed(double x, number_rounding rounding) {
 /* An exact zero sum is -0 when rounding down (IEEE 754, 6.3). */
 NUMBER_INLINE float directed_sum(double x, double y, number_rounding rounding) {
     double sum = number_add_odd(x, y);
-    if (sum == 0.0 && rounding == NUMBER_DOWN && !(x == 0.0 && y == 0.0 && !signbit(x) &&
-                                                   !signbit(y))) return -0.0f;
+    if (sum == 0.0 && rounding == NUMBER_DOWN &&
+        !(x == 0.0 && y == 0.0 && !signbit(x) && !signbit(y)))
+        return -0.0f;
     return directed(sum, rounding);
 }
 
@@ -322,16 +323,30 @@ NUMBER_INLINE uint32_t fused_relu_bf16(float x, float y, float z) {
 
 /* PTX ISA, cvt: floats to integers clamp; NaN gives 0, or the sign bit for 64-bit results. */
 NUMBER_INLINE int64_t to_signed(double x, double least_value, double past) {
-    return x != x ? 0 : x < least_value ? (int64_t)least_value
-                      : x >= past ? (int64_t)(past - 1.0) : (int64_t)x;
+    return x != x            ? 0
+           : x < least_value ? (int64_t)least_value
+           : x >= past       ? (int64_t)(past - 1.0)
+                             : (int64_t)x;
 }
 
-NUMBER_INLINE uint32_t to_u8(double x) { return (uint32_t)to_signed(x, 0.0, 0x1p8); }
-NUMBER_INLINE int32_t to_s8(double x) { return (int32_t)to_signed(x, -0x1p7, 0x1p7); }
-NUMBER_INLINE uint32_t to_u16(double x) { return (uint32_t)to_signed(x, 0.0, 0x1p16); }
-NUMBER_INLINE int32_t to_s16(double x) { return (int32_t)to_signed(x, -0x1p15, 0x1p15); }
-NUMBER_INLINE uint32_t to_u32(double x) { return (uint32_t)to_signed(x, 0.0, 0x1p32); }
-NUMBER_INLINE int32_t to_s32(double x) { return (int32_t)to_signed(x, -0x1p31, 0x1p31); }
+NUMBER_INLINE uint32_t to_u8(double x) {
+    return (uint32_t)to_signed(x, 0.0, 0x1p8);
+}
+NUMBER_INLINE int32_t to_s8(double x) {
+    return (int32_t)to_signed(x, -0x1p7, 0x1p7);
+}
+NUMBER_INLINE uint32_t to_u16(double x) {
+    return (uint32_t)to_signed(x, 0.0, 0x1p16);
+}
+NUMBER_INLINE int32_t to_s16(double x) {
+    return (int32_t)to_signed(x, -0x1p15, 0x1p15);
+}
+NUMBER_INLINE uint32_t to_u32(double x) {
+    return (uint32_t)to_signed(x, 0.0, 0x1p32);
+}
+NUMBER_INLINE int32_t to_s32(double x) {
+    return (int32_t)to_signed(x, -0x1p31, 0x1p31);
+}
 
 NUMBER_INLINE int64_t to_s64(double x) {
     return x != x || x < -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : (int64_t)x;
@@ -441,7 +456,7 @@ AVX2 NUMBER_INLINE __m256 cut_eight(__m256i x, __m256i y, bool sticky) {
 #define LANES_TARGET AVX2
 #define LANES_NAME(id) avx2_##id
 #define LANES_MAXIMUM(a, b) (a) = (lanes_sixteen)_mm256_max_epi16((__m256i)(a), (__m256i)(b))
-#define LANES_TRUNCATE(x) (lanes_eight_words)_mm256_cvttps_epi32((__m256)(x))
+#define LANES_TRUNCATE(x) (lanes_eight_words) _mm256_cvttps_epi32((__m256)(x))
 #define LANES_ANY(x) !_mm256_testz_si256((__m256i)(x), (__m256i)(x))
 #define LANES_SPREAD_ADD(b, a, j)                                                                  \
     (b) += (lanes_sixteen)_mm256_shuffle_epi8((__m256i)(a),                                        \
@@ -455,22 +470,24 @@ AVX2 NUMBER_INLINE __m256 cut_eight(__m256i x, __m256i y, bool sticky) {
 #define LANES_PAIR(to, low, high)                                                                  \
     (to) = (lanes_sixteen)_mm256_set_m128i(_mm_loadu_si128((const __m128i *)(const void *)(high)), \
                                            _mm_loadu_si128((const __m128i *)(const void *)(low)))
-#define LANES_CUT(to, x, y, halves) (to) = (lanes_eight)cut_eight((__m256i)(x), (__m256i)(y), halves)
+#define LANES_CUT(to, x, y, halves)                                                                \
+    (to) = (lanes_eight)cut_eight((__m256i)(x), (__m256i)(y), halves)
 #define LANES_EIGHT_F16(to, from)                                                                  \
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from))));
 #define LANES_TRANSPOSE transpose_avx2(to, from);
 #define LANES_MASK_OF                                                                              \
     uint32_t mask = 0;                                                                             \
     for (int l = 0; l < LANES; l += 8)                                                             \
-        mask |= (uint32_t)_mm256_movemask_ps(                                                      \
-                    _mm256_loadu_ps((const float *)(const void *)(test + l))) << l;                \
+        mask |=                                                                                    \
+            (uint32_t)_mm256_movemask_ps(_mm256_loadu_ps((const float *)(const void *)(test + l))) \
+            << l;                                                                                  \
     return mask;
 #include "emulate/lanes.inc"
 #endif
 
 const lanes_entry lanes_entries[] = {
 #define BYTES(T) sizeof(CELL_##T)
-#define IS_FLOAT(T) _Generic((VALUE_##T)0, float: 1, double: 1, default: 0)
+#define IS_FLOAT(T) _Generic((VALUE_##T)0, float : 1, double : 1, default : 0)
 #define LANE1(spelling, id, D, A, e) {spelling, BYTES(D), 1, {BYTES(A)}, 0, IS_FLOAT(A)},
 #define LANE2(spelling, id, D, A, B, e)                                                            \
     {spelling, BYTES(D), 2, {BYTES(A), BYTES(B)}, 0, IS_FLOAT(A)},

@@ -37,13 +37,18 @@ enum {
     LANES_NOT_FINITE = 12000
 };
 
+/* The first factor: [row * k_count + k]. */
+typedef struct lanes_rows {
+    float a[16 * LANES_K_MAX];
+    int16_t exponents[16 * LANES_K_MAX + 8]; /* read by eights */
+} lanes_rows;
+
 /* A product of 16 rows and 8 columns, added by the rule in sums.h. */
 typedef struct lanes_product {
     float sum[16][8];
-    float a[16 * LANES_K_MAX];                 /* [row * k_count + k] */
-    int16_t a_exponents[16 * LANES_K_MAX + 8]; /* read by eights */
-    float b[LANES_K_MAX][8];                   /* [k][column] */
-    int16_t b_exponents[LANES_K_MAX][16];      /* twice the eight columns */
+    const lanes_rows *rows;
+    float b[LANES_K_MAX][8];              /* [k][column] */
+    int16_t b_exponents[LANES_K_MAX][16]; /* twice the eight columns */
     int k_count, group, fraction_bits, result_bits;
     int sum_least; /* exponent of the smallest normal number of the sums' type */
     bool halves;   /* sums are f16 */

@@ -145,6 +145,7 @@ static void make_memory(machine *m, const emulate_launch *launch) {
     m->local = arena_array(m->memory, uint8_t,
                            (size_t)f->local_bytes * (size_t)m->warp_count * LANES + 1u);
     m->mbarriers = arena_array(m->memory, machine_mbarrier, MACHINE_MBARRIERS_MAX + 1);
+    m->factors = arena_array(m->memory, machine_factor, MACHINE_FACTORS);
     m->counts = arena_array(m->memory, machine_count, f->code.count);
     m->findings = arena_array(m->memory, emulate_finding, MACHINE_FINDINGS_MAX);
     m->finding_keys = arena_alloc_array(m->memory, 2 * MACHINE_FINDINGS_MAX,
@@ -178,7 +179,7 @@ static uint32_t special_value(const machine *m, const machine_warp *w, ptx_speci
     case PTX_SPECIAL_WARPID: return (uint32_t)w->index;
     case PTX_SPECIAL_NWARPID: return (uint32_t)m->warp_count;
     case PTX_SPECIAL_SMID: return 0;
-    case PTX_SPECIAL_NSMID: return 1;
+    case PTX_SPECIAL_NSMID:
     case PTX_SPECIAL_GRIDID: return 1;
     case PTX_SPECIAL_LANEMASK_EQ: return bit;
     case PTX_SPECIAL_LANEMASK_LT: return bit - 1u;

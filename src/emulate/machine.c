@@ -22,12 +22,11 @@ void machine_wake(machine *m) {
 static void report_diverged(machine *m, machine_warp *w) {
     const machine_group *a = &w->groups[0], *b = w->group_count > 1 ? &w->groups[1] : a;
     int lane = machine_first_lane(a->mask);
-    emulate_finding *f =
-        machine_find(m, w, EMULATE_DIVERGED, a->pc, b == a ? -1 : b->pc, lane);
+    emulate_finding *f = machine_find(m, w, EMULATE_DIVERGED, a->pc, b == a ? -1 : b->pc, lane);
     if (f) {
         str who = machine_who(m, w, a->pc, -1);
-        f->detail = str_format(m->memory, "%.*s, lanes 0x%08x of 0x%08x", STR_ARGS(who), a->mask,
-                               w->live);
+        f->detail =
+            str_format(m->memory, "%.*s, lanes 0x%08x of 0x%08x", STR_ARGS(who), a->mask, w->live);
         if (b != a)
             f->note = str_format(m->memory, "lanes 0x%08x stand here, at %.*s", b->mask,
                                  STR_ARGS(m->module->opcodes.items[m->code[b->pc].opcode]));
@@ -145,8 +144,9 @@ static bool branch_indexed(machine *m, machine_warp *w, const ptx_instruction *i
         int l = machine_first_lane(rest);
         if (index[l] >= (uint64_t)i->immediate) {
             emulate_finding *f = machine_find(m, w, EMULATE_TRAP, w->pc, -1, l);
-            if (f) f->detail = str_format(m->memory, "branch index %u of %lld", index[l],
-                                          (long long)i->immediate);
+            if (f)
+                f->detail = str_format(m->memory, "branch index %u of %lld", index[l],
+                                       (long long)i->immediate);
             machine_stop(m);
             return false;
         }
@@ -334,7 +334,6 @@ static void run_matrix(machine *m, machine_warp *w, const ptx_instruction *i) {
     }
 }
 
-
 /* Runs one instruction that needs several lanes. False when the warp cannot go on now. */
 static bool run_collective(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     if (!mask) {
@@ -345,9 +344,7 @@ static bool run_collective(machine *m, machine_warp *w, const ptx_instruction *i
     mask = w->mask;
     switch (i->kind) {
     case PTX_BARRIER:
-    case PTX_BARRIER_REDUCE:
-        barrier_arrive(m, w, i);
-        return w->state == WARP_READY;
+    case PTX_BARRIER_REDUCE: barrier_arrive(m, w, i); return w->state == WARP_READY;
     case PTX_LOAD_MATRIX:
     case PTX_STORE_MATRIX:
     case PTX_MOVE_MATRIX:
@@ -375,6 +372,51 @@ static void report_budget(machine *m, machine_warp *w) {
     machine_stop(m);
 }
 
+/* What concerns each lane by itself, and goes on with the next instruction. */
+static inline bool run_single(machine *m, machine_warp *w, const ptx_instruction *i,
+                              uint32_t mask) {
+    switch ((ptx_kind)i->kind) {
+    case PTX_LANES: run_lanes(m, w, i, mask); return true;
+    case PTX_TEST:
+    case PTX_SET: run_test(m, w, i, mask); return true;
+    case PTX_MOVE: put(m, w, i->d, machine_row(m, w, i->in[0]), mask, i->bytes); return true;
+    case PTX_SELECT: run_select(m, w, i, mask); return true;
+    case PTX_LOGIC: run_logic(w, i, mask); return true;
+    case PTX_PACK: run_pack(m, w, i, mask); return true;
+    case PTX_UNPACK: run_unpack(m, w, i, mask); return true;
+    case PTX_CLOCK: run_clock(m, w, i, mask); return true;
+    case PTX_ISSPACE: run_is_space(m, w, i, mask); return true;
+    case PTX_CONVERT_ADDRESS: run_convert_address(m, w, i, mask); return true;
+    case PTX_ACTIVE_MASK: run_active_mask(m, w, i, mask); return true;
+    case PTX_LOAD: memory_load(m, w, i, mask); return true;
+    case PTX_STORE: memory_store(m, w, i, mask); return true;
+    case PTX_ATOMIC: memory_atomic(m, w, i, mask); return true;
+    case PTX_COPY_ASYNC: copy_issue(m, w, i, mask); return true;
+    case PTX_COPY_COMMIT: copy_commit(w, mask); return true;
+    case PTX_COPY_WAIT: copy_wait(m, w, i, mask); return true;
+    case PTX_COPY_ARRIVE: copy_arrive(m, w, i, mask); return true;
+    case PTX_NOTHING: return true;
+    case PTX_TRAP:
+        if (mask) trap(m, w, mask);
+        return true;
+    default: return false;
+    }
+}
+
+/* What sets the program counter itself. False when the warp cannot go on now. */
+static bool run_control(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
+    switch ((ptx_kind)i->kind) {
+    case PTX_BRANCH: branch(m, w, i, mask); return true;
+    case PTX_BRANCH_INDEXED:
+        if (mask) return branch_indexed(m, w, i, mask);
+        w->pc++;
+        return true;
+    case PTX_RETURN: return end_lanes(m, w, mask);
+    case PTX_MBARRIER: return run_mbarrier(m, w, i, mask);
+    default: return run_collective(m, w, i, mask);
+    }
+}
+
 /* Runs a warp until it waits, ends, or the block is stopped. */
 static void run_warp(machine *m, machine_warp *w) {
     const ptx_instruction *code = m->code;
@@ -393,46 +435,8 @@ static void run_warp(machine *m, machine_warp *w) {
             report_budget(m, w);
             return;
         }
-        switch ((ptx_kind)i->kind) {
-        case PTX_LANES: run_lanes(m, w, i, mask); break;
-        case PTX_TEST:
-        case PTX_SET: run_test(m, w, i, mask); break;
-        case PTX_MOVE: put(m, w, i->d, machine_row(m, w, i->in[0]), mask, i->bytes); break;
-        case PTX_SELECT: run_select(m, w, i, mask); break;
-        case PTX_LOGIC: run_logic(w, i, mask); break;
-        case PTX_PACK: run_pack(m, w, i, mask); break;
-        case PTX_UNPACK: run_unpack(m, w, i, mask); break;
-        case PTX_CLOCK: run_clock(m, w, i, mask); break;
-        case PTX_ISSPACE: run_is_space(m, w, i, mask); break;
-        case PTX_CONVERT_ADDRESS: run_convert_address(m, w, i, mask); break;
-        case PTX_ACTIVE_MASK: run_active_mask(m, w, i, mask); break;
-        case PTX_LOAD: memory_load(m, w, i, mask); break;
-        case PTX_STORE: memory_store(m, w, i, mask); break;
-        case PTX_ATOMIC: memory_atomic(m, w, i, mask); break;
-        case PTX_COPY_ASYNC: copy_issue(m, w, i, mask); break;
-        case PTX_COPY_COMMIT: copy_commit(w, mask); break;
-        case PTX_COPY_WAIT: copy_wait(m, w, i, mask); break;
-        case PTX_COPY_ARRIVE: copy_arrive(m, w, i, mask); break;
-        case PTX_BRANCH: branch(m, w, i, mask); continue;
-        case PTX_BRANCH_INDEXED:
-            if (!mask) break;
-            if (!branch_indexed(m, w, i, mask)) return;
-            continue;
-        case PTX_RETURN:
-            if (!end_lanes(m, w, mask)) return;
-            continue;
-        case PTX_TRAP:
-            if (mask) trap(m, w, mask);
-            break;
-        case PTX_MBARRIER:
-            if (!run_mbarrier(m, w, i, mask)) return;
-            continue;
-        case PTX_NOTHING: break;
-        default:
-            if (!run_collective(m, w, i, mask)) return;
-            continue;
-        }
-        w->pc++;
+        if (run_single(m, w, i, mask)) w->pc++;
+        else if (!run_control(m, w, i, mask)) return;
     }
 }
 
@@ -449,9 +453,9 @@ static str describe_wait(const machine *m, const machine_warp *w, str text) {
     }
     for (int g = 0; g < w->group_count; g++) {
         emulate_place place = machine_place(m, w->groups[g].pc);
-        text = str_format(m->memory, "%.*s%swarp %d lanes 0x%08x at %.*s, line %d",
-                          STR_ARGS(text), separator, w->index, w->groups[g].mask,
-                          STR_ARGS(place.opcode), place.frames[place.frame_count - 1].line);
+        text = str_format(m->memory, "%.*s%swarp %d lanes 0x%08x at %.*s, line %d", STR_ARGS(text),
+                          separator, w->index, w->groups[g].mask, STR_ARGS(place.opcode),
+                          place.frames[place.frame_count - 1].line);
         separator = "; ";
     }
     return text;
@@ -462,9 +466,9 @@ static str describe_mbarriers(const machine *m, str text) {
         const machine_mbarrier *b = &m->mbarriers[n];
         if (!b->valid) continue;
         str name = machine_shared_name(m, b->address);
-        text = str_format(m->memory, "%.*s; mbarrier at %.*s: phase %llu, %u of %u arrivals missing",
-                          STR_ARGS(text), STR_ARGS(name), (unsigned long long)b->phase,
-                          b->pending, b->expected);
+        text = str_format(
+            m->memory, "%.*s; mbarrier at %.*s: phase %llu, %u of %u arrivals missing",
+            STR_ARGS(text), STR_ARGS(name), (unsigned long long)b->phase, b->pending, b->expected);
         if (b->transfer_bytes)
             text = str_format(m->memory, "%.*s, %lld bytes missing", STR_ARGS(text),
                               (long long)b->transfer_bytes);
@@ -483,8 +487,8 @@ static void report_deadlock(machine *m) {
     }
     text = describe_mbarriers(m, text);
     if (first) {
-        int32_t pc = first->state == WARP_AT_BARRIER || !first->group_count
-                         ? first->pc : first->groups[0].pc;
+        int32_t pc = first->state == WARP_AT_BARRIER || !first->group_count ? first->pc
+                                                                            : first->groups[0].pc;
         emulate_finding *f = machine_find(m, first, EMULATE_DEADLOCK, pc, -1, -1);
         if (f) f->detail = text;
     }

@@ -138,6 +138,14 @@ typedef struct machine_page {
     machine_byte writes[MACHINE_PAGE_BYTES], reads[MACHINE_PAGE_BYTES];
 } machine_page;
 
+/* First factors of matrix products, expanded: most are used by several products in a row. */
+enum { MACHINE_FACTORS = 8 };
+typedef struct machine_factor {
+    uint32_t words[4][LANES];
+    int number, k_count;
+    lanes_rows rows;
+} machine_factor;
+
 typedef struct machine_count {
     uint64_t executed;
     uint64_t wavefronts, least_wavefronts, sectors, least_sectors;
@@ -182,6 +190,7 @@ typedef struct machine {
     uint32_t **page_users; /* where the number of each page stands */
     int page_count, page_capacity;
 
+    machine_factor *factors;
     machine_count *counts; /* by instruction */
     uint64_t instructions, budget;
     uint64_t random;

@@ -154,7 +154,7 @@ static void scatter_sums(const ptx_instruction *i, uint32_t *const d[4], float s
 static void multiply_integers(const machine *m, const machine_warp *w, const ptx_instruction *i,
                               uint32_t *const d[4], uint32_t *const a[4], uint32_t *const b[2],
                               uint32_t *const c[4]) {
-    float x[16 * 32], y[8 * 32];
+    float x[16 * 32] = {0}, y[8 * 32] = {0};
     int k_count = i->count, pieces = k_count / 16;
     (void)w;
     for (int n = 0; n < 2 * pieces; n++)
@@ -170,6 +170,26 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
         }
 }
 
+/* The expanded first factor, made now or for an earlier product with the same contents. */
+static const lanes_rows *rows_of_factor(machine *m, const ptx_instruction *i, int32_t row,
+                                        uint32_t *const a[4], int count) {
+    machine_factor *f = &m->factors[row % MACHINE_FACTORS];
+    bool same = f->number == i->number + 1 && f->k_count == i->count;
+    for (int n = 0; same && n < count; n++)
+        same = memcmp(f->words[n], a[n], sizeof f->words[n]) == 0;
+    if (same) return &f->rows;
+    ptx_number number = (ptx_number)i->number;
+    f->number = i->number + 1; /* 0: none yet */
+    f->k_count = i->count;
+    for (int n = 0; n < count; n++) {
+        memcpy(f->words[n], a[n], sizeof f->words[n]);
+        float *to = f->rows.a + n % 2 * 8 * i->count + n / 2 * (16 / i->bytes);
+        expand(m, number, a[n], to, i->count);
+    }
+    sums_prepare_rows(&f->rows, i->count, m->set, number);
+    return &f->rows;
+}
+
 void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     const int32_t *list = m->function->lists.items + i->list;
     int k_count = i->count, pieces = k_count * i->bytes / 16, words = 16 / i->bytes;
@@ -183,8 +203,8 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
         multiply_integers(m, w, i, d, a, b, c);
         return;
     }
-    ptx_number a_number = (ptx_number)i->number, b_number = (ptx_number)i->operation;
-    sums_rule rule = sums_rule_of(m->processor, a_number, k_count);
+    ptx_number b_number = (ptx_number)i->operation;
+    sums_rule rule = sums_rule_of(m->processor, (ptx_number)i->number, k_count);
     lanes_product p;
     p.k_count = k_count;
     p.group = rule.group;
@@ -192,10 +212,9 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     p.result_bits = rule.result_bits;
     p.halves = i->number2 == PTX_F16;
     p.sum_least = p.halves ? -14 : -126;
-    for (int n = 0; n < 2 * pieces; n++)
-        expand(m, a_number, a[n], p.a + n % 2 * 8 * k_count + n / 2 * words, k_count);
+    p.rows = rows_of_factor(m, i, list[sums], a, 2 * pieces);
     for (int n = 0; n < pieces; n++) expand_columns(m, b_number, b[n], p.b + n * words);
-    sums_prepare(&p, m->set, a_number, b_number);
+    sums_prepare_columns(&p, m->set, b_number);
     gather_sums(i, c, p.sum);
     for (uint32_t left = m->set->multiply(&p); left; left &= left - 1u)
         sums_row(&p, machine_first_lane(left));

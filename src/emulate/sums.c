@@ -21,8 +21,11 @@ int sums_least_exponent(ptx_number number) {
     }
 }
 
-void sums_prepare(lanes_product *p, const lanes_set *set, ptx_number a, ptx_number b) {
-    set->exponents(p->a_exponents, p->a, 16 * p->k_count, sums_least_exponent(a));
+void sums_prepare_rows(lanes_rows *rows, int k_count, const lanes_set *set, ptx_number a) {
+    set->exponents(rows->exponents, rows->a, 16 * k_count, sums_least_exponent(a));
+}
+
+void sums_prepare_columns(lanes_product *p, const lanes_set *set, ptx_number b) {
     int16_t once[LANES_K_MAX][8];
     set->exponents(once[0], p->b[0], 8 * p->k_count, sums_least_exponent(b));
     for (int k = 0; k < p->k_count; k++) {
@@ -46,8 +49,8 @@ static float special_sum(const lanes_product *p, const float *a, int column, int
 }
 
 static float add_group(const lanes_product *p, int row, int column, int first, float sum) {
-    const float *a = p->a + row * p->k_count;
-    const int16_t *exponents = p->a_exponents + row * p->k_count;
+    const float *a = p->rows->a + row * p->k_count;
+    const int16_t *exponents = p->rows->exponents + row * p->k_count;
     float special = special_sum(p, a, column, first, sum);
     if (special != 0.0f) return number_canonical(special);
     int top = lanes_exponent(number_f32_bits(sum), p->sum_least);

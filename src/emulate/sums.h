@@ -24,8 +24,9 @@ sums_rule sums_rule_of(int processor, ptx_number inputs, int k_count);
 /* The exponent of the smallest normal number: subnormal factors are aligned by it. */
 int sums_least_exponent(ptx_number number);
 
-/* Fills in the exponents of p's factors, which are of these types. */
-void sums_prepare(lanes_product *p, const lanes_set *set, ptx_number a, ptx_number b);
+/* Fill in the exponents of factors of this type. */
+void sums_prepare_rows(lanes_rows *rows, int k_count, const lanes_set *set, ptx_number a);
+void sums_prepare_columns(lanes_product *p, const lanes_set *set, ptx_number b);
 
 /* One row of the product, any numbers; slow. */
 void sums_row(lanes_product *p, int row);

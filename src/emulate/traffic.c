@@ -7,10 +7,10 @@
  */
 static uint32_t passes(const uint32_t offsets[LANES], uint32_t mask, int first, int lanes,
                        uint32_t bytes, uint32_t *distinct) {
-    uint32_t unit = bytes < 4 ? 4 : bytes, banks = 128 / unit;
+    uint32_t shift = (uint32_t)__builtin_ctz(bytes), last_bank = (128u >> shift) - 1u;
     uint32_t used = 0, clashes = 0;
     for (int l = first; l < first + lanes; l++) {
-        uint32_t bit = mask >> l & 1u ? 1u << offsets[l] / unit % banks : 0u;
+        uint32_t bit = mask >> l & 1u ? 1u << (offsets[l] >> shift & last_bank) : 0u;
         clashes += used & bit ? 1u : 0u;
         used |= bit;
     }
@@ -21,7 +21,7 @@ static uint32_t passes(const uint32_t offsets[LANES], uint32_t mask, int first, 
     uint32_t seen[LANES], count = 0, load[LANES] = {0}, most = 0;
     for (int l = first; l < first + lanes; l++) {
         if (!(mask >> l & 1u)) continue;
-        uint32_t at = offsets[l] / unit, bank = at % banks;
+        uint32_t at = offsets[l] >> shift, bank = at & last_bank;
         bool known = false;
         if (load[bank])
             for (uint32_t i = 0; i < count; i++) known |= seen[i] == at;

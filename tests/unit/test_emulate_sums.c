@@ -23,13 +23,16 @@ static void prepare(lanes_product *p, int processor, ptx_number number, int k_co
 /* 1 + 'count' times x * y, from place 'first' on, as the first element of a product. */
 static float one_and(int processor, int k_count, int first, int count, float x, float y) {
     lanes_product p;
+    lanes_rows rows = {0};
     prepare(&p, processor, PTX_F16, k_count);
+    p.rows = &rows;
     p.sum[0][0] = 1.0f;
     for (int k = first; k < first + count; k++) {
-        p.a[k] = x;
+        rows.a[k] = x;
         p.b[k][0] = y;
     }
-    sums_prepare(&p, lanes_choose(false), PTX_F16, PTX_F16);
+    sums_prepare_rows(&rows, k_count, lanes_choose(false), PTX_F16);
+    sums_prepare_columns(&p, lanes_choose(false), PTX_F16);
     uint32_t left = lanes_choose(false)->multiply(&p);
     assert_int_equal(left, 0);
     return p.sum[0][0];
@@ -76,18 +79,21 @@ static void same_both_ways(const lanes_set *set, ptx_number number, number_forma
     uint64_t state = (uint64_t)(processor * 100 + k_count);
     for (int round = 0; round < 70; round++) {
         lanes_product fast, plain;
+        lanes_rows rows;
         int spread = spreads[round % 7];
         prepare(&fast, processor, number, k_count);
+        fast.rows = &rows;
         fast.halves = halves;
         if (halves) fast.sum_least = -14;
         for (int i = 0; i < 16 * k_count; i++)
-            fast.a[i] = draw_number(&state, format, spread, round % 2);
+            rows.a[i] = draw_number(&state, format, spread, round % 2);
         for (int i = 0; i < 8 * k_count; i++)
             fast.b[i / 8][i % 8] = draw_number(&state, format, spread, round % 2);
         for (int i = 0; i < 128; i++)
             fast.sum[i / 8][i % 8] =
                 draw_number(&state, halves ? NUMBER_F16 : NUMBER_F32, spread, round % 2);
-        sums_prepare(&fast, set, number, number);
+        sums_prepare_rows(&rows, k_count, set, number);
+        sums_prepare_columns(&fast, set, number);
         plain = fast;
         for (int row = 0; row < 16; row++) sums_row(&plain, row);
         uint32_t left = set->multiply(&fast);

@@ -64,28 +64,12 @@ enum {
 #define NEAR(form, name, spelling, absolute) {#name, #name, ANGLE, form##_OUTPUTS, 0, absolute},
 #define MATRIX(name, entry, form, outputs) {#name, #entry, form, outputs, 0, 0.0},
 static const conformance_kernel conformance_kernels[] = {
-#include "instructions.h"
-    MATRIX(ldmatrix_x1, ldmatrix_x1, BITS, 1) MATRIX(ldmatrix_x2, ldmatrix_x2, BITS, 2) MATRIX(
-        ldmatrix_x4, ldmatrix_x4, BITS, 4) MATRIX(ldmatrix_x4_trans, ldmatrix_x4_trans, BITS, 4)
-        MATRIX(movmatrix, movmatrix, BITS, 1) MATRIX(cp_async_zero_fill, cp_async_zero_fill, BITS,
-                                                     4) MATRIX(vote_ballot, vote_ballot, BITS, 3)
-            MATRIX(mma_k8_f16, mma_k8_f16, F16, 4) MATRIX(mma_k16_f16, mma_k16_f16, F16, 4) MATRIX(
-                mma_k8_bf16, mma_k8_bf16, BF16, 4) MATRIX(mma_k16_bf16, mma_k16_bf16, BF16, 4)
-                MATRIX(mma_k4_tf32, mma_k4_tf32, TF32, 4) MATRIX(mma_k8_tf32, mma_k8_tf32, TF32, 4)
-                    MATRIX(mma_k16_f16_f16, mma_k16_f16_f16, F16,
-                           2) MATRIX(mma_k32_s8, mma_k32_s8, S8, 4) MATRIX(mma_k8_f16_wide,
-                                                                           mma_k8_f16, F16_WIDE, 4)
-                        MATRIX(mma_k16_f16_wide, mma_k16_f16, F16_WIDE,
-                               4) MATRIX(mma_k8_bf16_wide, mma_k8_bf16, BF16_WIDE,
-                                         4) MATRIX(mma_k16_bf16_wide, mma_k16_bf16, BF16_WIDE, 4)
-                            MATRIX(mma_k4_tf32_wide, mma_k4_tf32, TF32_WIDE, 4)
-                                MATRIX(mma_k8_tf32_wide, mma_k8_tf32, TF32_WIDE, 4)
-                                    MATRIX(mma_k16_f16_f16_wide, mma_k16_f16_f16, F16_WIDE_F16, 2)
-#include "further.h"
-                                        MATRIX(carry_add, carry_add, BITS, 3)
-                                            MATRIX(carry_sub, carry_sub, BITS, 3)
-                                                MATRIX(carry_mad, carry_mad, BITS, 3)
-                                                    MATRIX(shared_bytes, shared_bytes, BITS, 2)};
+#include "instructions.def"
+
+#include "matrices.def"
+
+#include "further.def"
+};
 #undef EXACT
 #undef CLOSE
 #undef NEAR

@@ -118,8 +118,9 @@ enum { INPUTS = 12, OUTPUTS = 4 };
 #define EXACT(kind, name, instruction) kind(name, instruction)
 #define CLOSE(kind, name, instruction, units) kind(name, instruction)
 #define NEAR(kind, name, instruction, absolute) kind(name, instruction)
-#include "instructions.h"
-#include "further.h"
+#define MATRIX(name, kernel, form, outputs)
+#include "instructions.def"
+#include "further.def"
 
 /* ---- matrices ---- */
 
