@@ -17,7 +17,7 @@ while read -r source arch output options; do
         # shellcheck disable=SC2086
         clang -x cuda --cuda-device-only -nocudainc -nocudalib -S -O2 -gline-tables-only \
             -Xclang -target-feature -Xclang +ptx71 --cuda-gpu-arch="sm_$arch" \
-            -include clang_prelude.h $options "$source.cu" -o "$output.ptx.new"
+            -include clang_prelude.cuh $options "$source.cu" -o "$output.ptx.new"
     fi
     # No paths of the machine, no names of builds.
     sed -e 's|\.file\(.*\)"[^"]*/|.file\1"|' -e '/^\/\//d' "$output.ptx.new" > "$output.ptx"
