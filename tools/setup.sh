@@ -31,6 +31,7 @@ need_file libxxhash-dev '/usr/include/xxhash.h' '/usr/local/include/xxhash.h'
 if [ "${1:-}" = --tests ]; then
     need clang clang
     need clang-format clang-format
+    need clang-tidy clang-tidy
     need_file libcmocka-dev '/usr/include/cmocka.h' '/usr/local/include/cmocka.h'
     need pkg-config pkg-config
     need mandoc mandoc

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every check this machine can run: two compilers with all warnings as errors, the tests under
-# sanitizers, the layers, the generated files. The last lines are CTest's summary.
+# Every check this machine can run: layers, format, two compilers with all warnings as errors, clang-tidy
+# over what differs, the tests under sanitizers, a minute of fuzzing, and all tests: CTest's summary is last.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
@@ -21,9 +21,22 @@ build() { # FOLDER OPTION...
 step 'layers'
 python3 tools/layers.py
 
+step 'format'
+if command -v clang-format > /dev/null 2>&1; then
+    tools/format.sh --check
+else
+    echo 'skipped: clang-format is not here'
+fi
+
 step 'clang, address and undefined-behaviour sanitizers'
 build build-asan -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
 ctest --test-dir build-asan -j "$jobs" --output-on-failure --no-tests=error -LE slow
+
+step 'clang-tidy over what differs'
+JOBS=$jobs tools/tidy.sh build-asan
+
+step 'fuzzing'
+tools/fuzz.sh 20
 
 step 'gcc'
 build build-test -DCMAKE_C_COMPILER=gcc

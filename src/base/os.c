@@ -61,7 +61,20 @@ static bool write_all(int fd, str content) {
     return true;
 }
 
+/* What is no plain file (a device, a pipe, a link) keeps being what it is. */
+static bool write_in_place(const char *path, str content, os_error *why) {
+    int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (fd < 0) return fail(why, "write", path, errno);
+    bool written = write_all(fd, content);
+    int error = errno;
+    if (close(fd) != 0 && written) written = false, error = errno;
+    return written || fail(why, "write", path, error);
+}
+
 bool os_write_file(const char *path, str content, os_error *why) {
+    struct stat info;
+    if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return write_in_place(path, content, why);
     size_t length = strlen(path);
     char *temporary = malloc(length + 12);
     if (!temporary) return fail(why, "write", path, ENOMEM);
@@ -125,7 +138,7 @@ bool os_list_folder(const char *path, void (*visit)(void *context, const char *n
     DIR *folder = opendir(path);
     if (!folder) return fail(why, "list", path, errno);
     for (struct dirent *entry; (entry = readdir(folder));) {
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             visit(context, entry->d_name);
     }
     closedir(folder);

@@ -13,7 +13,9 @@ typedef struct os_error {
 
 /* Reads a whole file, or standard input for "-", up to limit_bytes. 'out' must be initialised. */
 bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_error *why);
-/* Writes a temporary file beside 'path', syncs it and renames it: readers see all or nothing. */
+/* Writes a temporary file beside 'path', syncs it and renames it: readers see all or nothing.
+ * Devices, pipes and links are written where they are.
+ */
 bool os_write_file(const char *path, str content, os_error *why);
 bool os_make_folders(const char *path, os_error *why);
 bool os_file_exists(const char *path);

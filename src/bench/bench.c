@@ -143,7 +143,7 @@ static int by_value(const void *a, const void *b) {
 
 static ftl_status conclude(bench *b, bench_set *s, const bench_case *c, int rounds,
                            bench_result *out) {
-    hash128 after;
+    hash128 after = {0};
     ftl_status status = hash_output(b, s, c, &after);
     if (status) return status;
     qsort(s->times_ms, (size_t)rounds, sizeof *s->times_ms, by_value);
@@ -204,7 +204,7 @@ ftl_status bench_run(ftl_context *context, ftl_runtime *runtime, const bench_cas
     ftl_status status = noise && sets ? ftl_timer_new(context, runtime, &b.timer)
                                       : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     b.noise = noise;
-    if (!status) status = run_cases(&b, cases, count, sets, results);
+    if (!status && sets) status = run_cases(&b, cases, count, sets, results);
     ftl_timer_free(b.timer);
     free(sets);
     free(noise);

@@ -263,7 +263,7 @@ void ends_compute(machine *mc, machine_process *p, const model_step *step,
             made = is_finite(outer) ? outer : END_ANY;
             break;
         }
-        case TL_SHAPE_REDUCTION: made = e[0]; break;
+        case TL_SHAPE_REDUCTION:
         case TL_SHAPE_FILL: made = e[0]; break;
         case TL_SHAPE_MASK: made = masked_end(&j, k, e[0]); break;
         default: made = combine(c->operation, e, count);

@@ -147,8 +147,7 @@ static int find_cursor(const builder *b, int tile, const tl_symbol *symbol) {
         const model_cursor *c = &b->cursors.items[i];
         if (c->role != b->role || c->tile != tile) continue;
         if (c->symbol == symbol) return i;
-        if (c->symbol == b->tiles.items[tile].symbol) base = i;
-        else if (base < 0) base = i;
+        if (base < 0 || c->symbol == b->tiles.items[tile].symbol) base = i;
     }
     return base;
 }
@@ -162,7 +161,7 @@ static model_use use_of(builder *b, const tl_symbol *symbol, tl_space space, dia
     }
     if (space == TL_GLOBAL) return use;
     use.tile = find_tile(b->tiles.items, b->tiles.count, symbol, space);
-    if (use.tile < 0) return use;
+    if (use.tile < 0 || !b->tiles.items) return use;
     bool is_view = b->tiles.items[use.tile].symbol != symbol;
     use.name = is_view ? str_format(b->model->memory, "%.*s_shared", STR_ARGS(symbol->name))
                        : b->tiles.items[use.tile].name;
@@ -370,7 +369,7 @@ static void declare_cursors(builder *b, tl_statement *role) {
         if (space == TL_GLOBAL || symbol->kind != TL_SYMBOL_VARIABLE) continue;
         if (space == TL_REGISTER || (space == TL_NOWHERE && symbol->in_register.exists)) continue;
         int tile = find_tile(b->tiles.items, b->tiles.count, symbol, TL_SHARED);
-        if (tile < 0) continue;
+        if (tile < 0 || !b->tiles.items) continue;
         bool known = false;
         for (int i = 0; i < b->cursors.count; i++) {
             const model_cursor *c = &b->cursors.items[i];

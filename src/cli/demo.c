@@ -72,7 +72,7 @@ static ftl_status compile(cli *c, ftl_runtime *runtime, const machine_program *m
 static int make_row(cli *c, ftl_runtime *runtime, cli_request *request, const char *gpu,
                     bool on_gpu, row *r) {
     machine_program made;
-    verify_summary summary;
+    verify_summary summary = {0};
     int64_t start_ns = os_time_ns();
     request->options.gpu = gpu;
     int exit_status = machine_make(c, request, VERIFY_EMULATOR, &made);

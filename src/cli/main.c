@@ -37,14 +37,21 @@ static int run(int command, cli *c) {
     return EXIT_DONE;
 }
 
+/* A result that could not be written, to a full disk or a closed end, is no result. */
+static int conclude(int exit_status) {
+    bool is_written = fflush(stdout) == 0 && !ferror(stdout);
+    if (is_written || exit_status == EXIT_ENVIRONMENT) return exit_status;
+    return cli_say(EXIT_ENVIRONMENT, "cannot write to standard output");
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return print_overview(stderr, EXIT_USAGE);
     if (strcmp(argv[1], "--version") == 0) {
         printf("flashtl %s\n", ftl_version());
-        return EXIT_DONE;
+        return conclude(EXIT_DONE);
     }
     bool wants_help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-    if (wants_help) return print_overview(stdout, EXIT_DONE);
+    if (wants_help) return conclude(print_overview(stdout, EXIT_DONE));
     int command = cli_find_command(argv[1]);
     if (command < 0) return unknown_command(argv[1]);
     static cli c; /* too large for a stack frame */
@@ -57,5 +64,5 @@ int main(int argc, char **argv) {
     if (ftl_context_new(&c.context) != FTL_OK) return cli_say(EXIT_ENVIRONMENT, "out of memory");
     int exit_status = run(command, &c);
     ftl_context_free(c.context);
-    return exit_status;
+    return conclude(exit_status);
 }

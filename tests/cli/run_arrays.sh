@@ -18,3 +18,16 @@ flashtl run --op gqa --in Q=cut.npy; echo "-> $?"
 flashtl run --op gqa --in Q="$TESTS/arrays.py" 2>&1 | sed "s|'.*/|'|"
 flashtl run --op gqa --in Q=q.npy --in K=k.npy --in V=q.npy --out O=o.npy --let scale=1; echo "-> $?"
 flashtl run --op gqa --in Q=q.npy --in K=k.npy --in V=v.npy --out O=o.npy; echo "-> $?"
+# Heads that do not divide, and no rows at all.
+python3 - <<'P'
+import os, sys
+sys.path.insert(0, os.environ["TESTS"])
+import npy
+for name, heads, rows in (("q3", 3, 4), ("k2", 2, 4), ("q0", 2, 0), ("k0", 2, 0)):
+    npy.write(name + ".npy", (1, heads, rows, 16), [0.5] * (heads * rows * 16), "f2")
+P
+for on in '--on interpreter' '--gpu t4 --on interpreter' '--gpu t4 --on emulator'; do
+    flashtl run --op gqa $on --in Q=q3.npy --in K=k2.npy --in V=k2.npy --let scale=1 --out O=o.npy; echo "-> $?"
+    flashtl run --op gqa $on --in Q=q0.npy --in K=k2.npy --in V=k2.npy --let scale=1 --out O=o.npy; echo "-> $?"
+    flashtl run --op gqa $on --in Q=k2.npy --in K=k0.npy --in V=k0.npy --let scale=1 --out O=o.npy; echo "-> $?"
+done

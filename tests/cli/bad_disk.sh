@@ -1,0 +1,27 @@
+# A full disk: one sentence and exit status 3, whatever prints.
+full() {
+    flashtl "$@" > /dev/full 2> words
+    echo "$1 -> $?"
+    grep -v '^this machine' words
+}
+full sketch gqa
+full reason --op gqa --gpu t4 --head-dim 64
+full gpus
+full --version
+full help
+full grammar --format gbnf
+full explain --op mha --gpu t4 --head-dim 64
+full verify --op mha --shapes 1x1
+# What is no plain file is written where it is; by links, so that a device is never at stake.
+ln -s /dev/full disk
+flashtl sketch gqa -o disk; echo "-> $?"
+ln -s target link
+: > target
+flashtl sketch gqa -o link && test -L link && flashtl sketch gqa | cmp - target && echo "written through the link"
+# Places that cannot be written.
+flashtl sketch gqa -o /no/such/folder/gqa.tl; echo "-> $?"
+echo file > file
+flashtl build --op gqa --gpu t4 --head-dim 64 -o file/kernels; echo "-> $?"
+mkdir taken.tl
+flashtl sketch gqa -o taken.tl; echo "-> $?"
+ls
