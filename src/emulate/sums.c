@@ -67,7 +67,8 @@ static float add_group(const lanes_product *p, int row, int column, int first, f
     if (p->halves) return number_from_f16(number_round(value, NUMBER_F16, NUMBER_NEAREST, false));
     if (fabs(value) >= 0x1p128) return value < 0 ? -INFINITY : INFINITY;
     number_format format = {8, p->result_bits, true};
-    return number_f32(number_round(value, format, NUMBER_ZERO, false) << (23 - p->result_bits));
+    uint32_t bits = number_round(value, format, NUMBER_ZERO, false) << (23 - p->result_bits);
+    return bits << 1 ? number_f32(bits) : 0.0f; /* what is too small is +0 whatever its sign */
 }
 
 void sums_row(lanes_product *p, int row) {
