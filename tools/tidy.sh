@@ -9,6 +9,10 @@ if ! command -v clang-tidy > /dev/null 2>&1; then
     echo "tidy: skipped, clang-tidy is not here"
     exit 0
 fi
+if ! clang-tidy --list-checks 2> /dev/null | grep -q readability-function-size; then
+    echo "tidy: .clang-tidy cannot be read"
+    exit 1
+fi
 if [ "${1:-}" = --all ]; then
     files=$(git ls-files 'src/*.c')
 elif [ $# -gt 0 ]; then
