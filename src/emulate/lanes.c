@@ -265,7 +265,8 @@ NUMBER_INLINE float directed_fma(float x, float y, float z, number_rounding roun
 /* PTX ISA, div.approx: for |y| above 2^126 the quotient is 0 (x infinite: NaN). */
 NUMBER_INLINE float divide_approx(float x, float y) {
     float size = fabsf(y);
-    if (size > 0x1p126f && size < INFINITY) return isinf(x) || x != x ? nan_f32() : x * copysignf(0.0f, y);
+    if (size > 0x1p126f && size < INFINITY)
+        return isinf(x) || x != x ? nan_f32() : x * copysignf(0.0f, y);
     return number_canonical(x / y);
 }
 
