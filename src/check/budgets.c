@@ -1,5 +1,6 @@
 /* What a block takes of an SM: shared memory, threads, registers. */
 #include "check/rules.h"
+#include "tl/tl.h"
 
 enum {
     REGISTER_BYTES = 4,
@@ -220,6 +221,39 @@ static void flow_back(pressure *p, bool measures) {
     }
 }
 
+/* --- arithmetic with places */
+
+int check_element_registers(const check_elements *e) {
+    enum { ROW_VALUES = 20, LANES_OF_A_ROW = 4, CHAIN_VALUES = 9 };
+    if (!e->uses_indices) return e->is_curved ? CHAIN_VALUES : 0;
+    int one = ROW_VALUES + (int)(e->columns / LANES_OF_A_ROW);
+    return e->is_curved ? 2 * one : one;
+}
+
+static bool names_index(const tl_expr *e, int depth) {
+    if (!e || depth > TL_NESTING_MAX) return false;
+    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX) return true;
+    if (names_index(e->left, depth + 1) || names_index(e->right, depth + 1)) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (names_index(e->items[i], depth + 1)) return true;
+    }
+    return false;
+}
+
+static void note_elements(const model *m, const model_step *step, check_elements *elements) {
+    if (step->kind != STEP_COMPUTE || !step->has_target || step->target.tile < 0) return;
+    const model_tile *tile = &m->tiles[step->target.tile];
+    const tl_compute *c = &step->statement->compute;
+    if (tile->axis_count < 2) return;
+    if (c->operation == TL_TANH || c->operation == TL_ERF) elements->is_curved = true;
+    if (c->operation == TL_MASK || c->operation == TL_GEMM) return;
+    for (int i = 0; i < c->operand_count; i++) {
+        if (!names_index(c->operands[i].value, 0)) continue;
+        elements->uses_indices = true;
+        if (tile->axes[1].extent > elements->columns) elements->columns = tile->axes[1].extent;
+    }
+}
+
 static void count_tiles(pressure *p, int role) {
     for (int t = 0; t < p->model->tile_count; t++) {
         const model_tile *tile = &p->model->tiles[t];
@@ -244,9 +278,10 @@ static bool check_registers(arena *memory, const model *m, int role, const gpu *
     flow_back(&p, false);
     flow_back(&p, false); /* the second round carries what lives around loops */
     flow_back(&p, true);
-    if (p.most + ESTIMATE_REGISTERS > facts->registers_estimate) {
-        facts->registers_estimate = p.most + ESTIMATE_REGISTERS;
-    }
+    check_elements elements = {0};
+    for (int i = 0; i < p.role->step_count; i++) note_elements(m, &p.role->steps[i], &elements);
+    int estimate = p.most + ESTIMATE_REGISTERS + check_element_registers(&elements);
+    if (estimate > facts->registers_estimate) facts->registers_estimate = estimate;
     int64_t most = p.role->statement->role.registers;
     if (!most && target) {
         most = target->thread_registers;

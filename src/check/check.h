@@ -84,6 +84,16 @@ typedef struct check_facts {
 
 enum { CHECK_SHARED_ALIGNMENT_BYTES = 128, CHECK_MBARRIER_BYTES = 8 };
 
+/* What is computed on the elements of a matrix in registers, other than sums and maxima of it. */
+typedef struct check_elements {
+    bool uses_indices; /* operands name places: slope*(kv - q) */
+    bool is_curved;    /* Tanh or Erf: chains of operations that the compiler interleaves */
+    int64_t columns;   /* of the widest such matrix */
+} check_elements;
+
+/* Registers of a thread that this takes beside tiles: fitted to compiled kernels, docs/registers.md. */
+int check_element_registers(const check_elements *elements);
+
 /* Both expect a program that tl_bind has bound without an error. */
 bool check_sketch(tl_program *program, diag_list *diags);
 

@@ -1,5 +1,6 @@
 #include "reason/cost.h"
 
+#include "check/check.h"
 #include "reason/scalar.h"
 
 #include <math.h>
@@ -12,7 +13,6 @@ enum {
     COPY_CLOCKS = 700,          /* from the start of a copy from memory until it is in place */
     CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
     BYTES_IN_FLIGHT = 32768,    /* a multiprocessor needs to keep device memory busy */
-    INDEX_REGISTERS = 36,       /* arithmetic with index names in elementwise operands */
     REGISTERS_BASE = 24, /* addresses, fragments, counters; and half a register per row of a warp */
 };
 
@@ -66,7 +66,10 @@ struct cost_model {
     extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
-    bool can_hold, has_products, is_async, uses_indices;
+    bool can_hold, has_products, is_async;
+    bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
+    extent index_columns;
+    int mask_tests; /* comparisons in conditions of masks */
     bool failed;
 };
 
@@ -193,6 +196,13 @@ static void read_product(cost_model *m, const tl_statement *s) {
     }
 }
 
+static int count_tests(const tl_expr *condition) {
+    int joints = 0;
+    for (const tl_expr *e = condition; e && e->kind == TL_BINARY; e = e->left)
+        joints += e->operator== TL_AND || e->operator== TL_OR;
+    return joints + 1;
+}
+
 static void read_elements(cost_model *m, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     str widest =
@@ -206,8 +216,12 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     it->b = m->extents[tile][1];
     it->is_vector = m->plan.roles[tile].tile->axis_count < 2;
     const tiles_tile *about = m->plan.roles[tile].tile;
-    for (int i = 0; i < about->axis_count && c->operation != TL_MASK; i++)
-        m->uses_indices = m->uses_indices || edit_reads(s, about->axes[i]);
+    for (int i = 0; i < about->axis_count && c->operation != TL_MASK && !it->is_vector; i++) {
+        if (!edit_reads(s, about->axes[i])) continue;
+        m->uses_indices = true;
+        m->index_columns = it->b;
+    }
+    m->is_curved = m->is_curved || c->operation == TL_TANH || c->operation == TL_ERF;
     switch (c->operation) {
     case TL_FILL: it->fp32 = 0; break;
     case TL_EXP:
@@ -230,6 +244,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         it->exp2 = 1;
         break;
     case TL_MASK:
+        m->mask_tests += count_tests(c->condition);
         it->fp32 = 0.2; /* at the edges only */
         break;
     case TL_CAST: it->conversions = it->is_vector ? 0 : 1; break;
@@ -407,23 +422,68 @@ static double tile_registers(const cost_model *m, const cost_choice *c, int tile
  * 16-byte pieces are a power of two, the others down the rows; where rows run out, registers hold
  * nothing.
  */
-static double line_registers(const cost_model *m, const cost_choice *c, int tile) {
+static double line_registers(const cost_model *m, const cost_choice *c, int tile, bool *is_cut) {
     int64_t rows = (int64_t)value_of(c, m->extents[tile][0]);
     int64_t pieces = (int64_t)value_of(c, m->extents[tile][1]) *
                      tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
     int64_t along = pieces & -pieces;
     if (along < 1 || along > WARP_LANES) along = along < 1 ? 1 : WARP_LANES;
     int64_t rows_at_once = WARP_LANES / along * c->warps;
-    return (double)(pieces / along * ((rows + rows_at_once - 1) / rows_at_once) * 4);
+    double registers = (double)(pieces / along * ((rows + rows_at_once - 1) / rows_at_once) * 4);
+    *is_cut = rows % rows_at_once != 0;
+    return registers;
 }
 
-static int registers_of(const cost_model *m, const cost_choice *c, double rows_per_warp) {
-    double most = 0, staging = 0;
-    for (int i = 0; !m->is_async && i < m->channel_count; i++) {
-        double own = line_registers(m, c, m->channels[i]);
-        staging = c->is_plain ? fmax(staging, own) : staging + own; /* one at a time, or all */
+/* Products of more than 128 columns or steps: their fragments lie in more places in shared memory
+ * than the compiler works out from one another.
+ */
+static double wide_registers(const cost_model *m, const cost_choice *c) {
+    enum { NARROW = 128, WIDE_REGISTERS = 16, COLUMNS_A_REGISTER = 8 };
+    double most = NARROW;
+    for (int i = 0; i < m->item_count; i++)
+        if (m->items[i].kind == ITEM_PRODUCT)
+            most = fmax(most, fmax(value_of(c, m->items[i].b), value_of(c, m->items[i].c)));
+    return most > NARROW ? WIDE_REGISTERS + (most - NARROW) / COLUMNS_A_REGISTER : 0;
+}
+
+/* Asynchronous copies of two blocks in one iteration, one tile's of this block and another's of the
+ * next, have two places in global memory.
+ */
+static double copy_registers(const cost_model *m, const cost_choice *c) {
+    enum { SECOND_PLACE = 7 };
+    int64_t least = 0, most = 0;
+    for (int i = 0; i < m->channel_count; i++) {
+        int64_t stages = c->stages[m->channels[i]];
+        if (i == 0 || stages < least) least = stages;
+        if (stages > most) most = stages;
     }
-    double live[COST_ITEMS_MAX] = {0};
+    return m->is_async && least != most ? SECOND_PLACE : 0;
+}
+
+/* The most registers that tiles take at a time, and what the compiler takes beside them. */
+typedef struct demand {
+    double tiles, beside;
+} demand;
+
+static demand staging_registers(const cost_model *m, const cost_choice *c) {
+    enum { CUT_LINES = 16 };
+    demand all = {0};
+    for (int i = 0; !m->is_async && i < m->channel_count; i++) {
+        bool is_cut;
+        double own = line_registers(m, c, m->channels[i], &is_cut);
+        /* Where rows run out, units move under conditions, by way of copies of their registers. */
+        double cut = is_cut ? own + CUT_LINES : 0;
+        /* In place: one tile at a time. */
+        all.tiles = c->is_plain ? fmax(all.tiles, own) : all.tiles + own;
+        all.beside = c->is_plain ? fmax(all.beside, cut) : all.beside + cut;
+    }
+    return all;
+}
+
+static demand registers_of(const cost_model *m, const cost_choice *c, double rows_per_warp) {
+    enum { SECOND_TEST = 8 }; /* where the loop begins, and until where it masks */
+    static const double TOGETHER_SHARE = 0.75;
+    double live[COST_ITEMS_MAX] = {0}, most = 0;
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
@@ -433,8 +493,16 @@ static int registers_of(const cost_model *m, const cost_choice *c, double rows_p
             live[p] += registers;
     }
     for (int p = 0; p < points; p++) most = fmax(most, live[p]);
-    double indices = m->uses_indices ? INDEX_REGISTERS : 0;
-    return (int)(most + staging + indices + REGISTERS_BASE + rows_per_warp / 4);
+    check_elements elements = {.uses_indices = m->uses_indices, .is_curved = m->is_curved};
+    if (m->uses_indices) elements.columns = (int64_t)value_of(c, m->index_columns);
+    demand all = staging_registers(m, c);
+    all.tiles += most + REGISTERS_BASE + rows_per_warp / 4;
+    /* Products and elements take theirs at different times, but not wholly. */
+    double wide = wide_registers(m, c), element = check_element_registers(&elements);
+    all.beside += fmax(wide, element) + fmin(wide, element) * TOGETHER_SHARE;
+    all.beside += rows_per_warp > 32 ? (rows_per_warp - 32) / 4 : 0; /* a third row of fragments */
+    all.beside += copy_registers(m, c) + (m->mask_tests > 1 ? SECOND_TEST : 0);
+    return all;
 }
 
 static double runs_of(const cost_choice *c, const item *it) {
@@ -595,10 +663,14 @@ cost_result cost_of(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     if (!shapes_fit(m, c, &out)) return out;
     out.shared_bytes = (int64_t)shared_bytes(m, c);
-    out.registers = registers_of(m, c, out.rows_per_warp);
-    if (out.registers > g->thread_registers || out.shared_bytes > g->block_shared) return out;
+    demand registers = registers_of(m, c, out.rows_per_warp);
+    out.registers = (int)(registers.tiles + registers.beside);
+    if (registers.tiles > (double)g->thread_registers || out.shared_bytes > g->block_shared)
+        return out;
+    out.is_tight = out.registers > g->thread_registers;
+    int most = (int)g->thread_registers;
     gpu_block block = {.threads = (int)c->warps * WARP_LANES,
-                       .registers = out.registers,
+                       .registers = out.is_tight ? most : out.registers,
                        .shared_bytes = out.shared_bytes};
     out.resident = gpu_occupancy(g, block, NULL);
     out.fits = out.resident > 0;

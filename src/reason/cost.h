@@ -24,6 +24,7 @@ typedef struct cost_result {
     bool fits;
     int64_t shared_bytes;
     int registers; /* a thread, estimated */
+    bool is_tight; /* more than a thread has: the compiler may spill; for want of anything else */
     int resident;  /* blocks on a multiprocessor */
     int rows_per_warp;
     double tensor, shared, fp32, exp2, cache, barriers; /* clocks a tile, each alone */

@@ -251,7 +251,9 @@ static void write_guard(reason *r, const guard_form *g) {
     slow = under(r, str_copy_z(r->memory, grown), "rarely: the maximum must move", slow);
     /* The first block has its own maximum: none of its terms is above 1. */
     str later = str_format(r->memory, "%s > %s", j, from);
-    append_quote(&tail, under(r, str_copy_z(r->memory, later), "not above its own maximum", slow));
+    if (reason_wants_peel(r)) /* else the vote there costs less than another branch */
+        slow = under(r, str_copy_z(r->memory, later), "not above its own maximum", slow);
+    append_quote(&tail, slow);
     append_quote(
         &tail, tl_quote(r->memory,
                         "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",

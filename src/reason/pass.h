@@ -44,6 +44,11 @@ void reason_lose(reason *r, reason_decision *d, const char *format, ...)
 /* Does the loop surely run: is its bound `max(1, ...)`, `max(first + 1, ...)` or a number? */
 bool reason_is_never_empty(reason *r, const tl_statement *loop);
 
+/* Will the first iteration of a loop be written out before it, if the loop runs at least once?
+ * Copies through registers keep it inside, and a pin decides.
+ */
+bool reason_wants_peel(reason *r);
+
 /* The integer a `let` gives to a decision or size; false when there is none. */
 bool reason_let_integer(reason *r, const char *name, int64_t *value);
 /* `let name = value` in front of everything else, joined to the lets of this pass that stand there.

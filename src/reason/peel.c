@@ -79,8 +79,15 @@ static void peel(reason *r, tl_statement *loop) {
     if (loop->comment.length == 0) loop->comment = STR("the first one stands above");
 }
 
+bool reason_wants_peel(reason *r) {
+    int64_t wanted = -1;
+    reason_let_integer(r, "peel", &wanted);
+    return wanted < 0 ? gpu_has(r->target, GPU_FEATURE_cp_async) : wanted > 0;
+}
+
 bool reason_peel(reason *r) {
     int64_t wanted = -1;
+    bool wants = reason_wants_peel(r);
     reason_let_integer(r, "peel", &wanted);
     edit_remove_let(r->kernel, STR("peel"));
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
@@ -93,7 +100,7 @@ bool reason_peel(reason *r) {
                           j);
         } else if (wanted == 0) {
             reason_decide(r, "first iteration", "stays in the loop over %s, as pinned", j);
-        } else if (wanted < 0 && !gpu_has(r->target, GPU_FEATURE_cp_async)) {
+        } else if (!wants) {
             reason_decide(r, "first iteration",
                           "stays in the loop over %s: its copies pass through "
                           "registers, and the text would double",

@@ -22,10 +22,18 @@ typedef struct search {
     bool has_nearest;
 } search;
 
+/* Tiles that fit come before those that may make the compiler spill; of these those that miss by
+ * least. */
+static bool is_better(const cost_result *a, const cost_result *b) {
+    if (a->is_tight != b->is_tight) return b->is_tight;
+    if (a->is_tight && a->registers != b->registers) return a->registers < b->registers;
+    return a->per_element < b->per_element;
+}
+
 static void keep(search *s, const candidate *c) {
     s->fitting++;
     int at = s->kept_count;
-    while (at > 0 && c->result.per_element < s->kept[at - 1].result.per_element) at--;
+    while (at > 0 && is_better(&c->result, &s->kept[at - 1].result)) at--;
     if (at == KEPT_MAX) return;
     if (s->kept_count < KEPT_MAX) s->kept_count++;
     for (int i = s->kept_count - 1; i > at; i--) s->kept[i] = s->kept[i - 1];
@@ -160,6 +168,8 @@ static const char *describe(search *s, const candidate *c) {
     if (cost_channel_count(s->model) > 0)
         text = str_format(r->memory, "%.*s slots%s", STR_ARGS(text),
                           c->choice.is_plain ? ", copied in place" : "");
+    if (c->result.is_tight)
+        text = str_format(r->memory, "%.*s, tight in registers", STR_ARGS(text));
     if (c->choice.holds)
         text = str_format(r->memory, "%.*s, left operand held in registers", STR_ARGS(text));
     return edit_z(r->memory, text);
