@@ -1,4 +1,4 @@
-#include "reason/cost.h"
+#include "reason/cost_model.h"
 
 #include "check/check.h"
 #include "reason/scalar.h"
@@ -6,9 +6,7 @@
 #include <math.h>
 
 enum {
-    NOMINAL_LENGTH = 4096, /* of axes that are known at launch only */
-    COST_ITEMS_MAX = 512,
-    WARP_LANES = 32,
+    NOMINAL_LENGTH = 4096,      /* of axes that are known at launch only */
     BARRIER_CLOCKS = 50,        /* a block barrier, with the wait for the slowest warp */
     COPY_CLOCKS = 700,          /* from the start of a copy from memory until it is in place */
     CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
@@ -21,57 +19,6 @@ static const double TOGETHER = 3.2;
 static const double LONE_WARP = 1.05;
 static const double LONG_SCORES =
     1.15; /* more than 64 registers of scores: their work hides less */
-
-typedef enum item_kind { ITEM_PRODUCT, ITEM_ELEMENTS, ITEM_COPY } item_kind;
-
-/* An extent: a number, or an open size. */
-typedef struct extent {
-    int64_t value; /* 0: open */
-    int open;
-} extent;
-
-typedef struct item {
-    item_kind kind;
-    extent a, b, c; /* PRODUCT: rows, columns, contracted. ELEMENTS, COPY: rows, columns */
-    int tile;       /* PRODUCT: the left operand. COPY: the tile */
-    double fp32, exp2, conversions; /* ELEMENTS: per element */
-    bool is_vector, to_shared, is_load;
-    int element_bytes;
-    int loop_count;
-    extent loop_sizes[COST_LOOPS_MAX];
-    double loop_lengths[COST_LOOPS_MAX];
-    double share; /* of the iterations in which it runs */
-} item;
-
-/* A register tile and the stretch of statements in which it lives. */
-typedef struct life {
-    int first, last;
-} life;
-
-struct cost_model {
-    reason *r;
-    place_plan plan;
-    item *items;
-    int item_count;
-    str open_names[COST_OPEN_MAX];
-    bool open_is_rows[COST_OPEN_MAX], open_is_inner[COST_OPEN_MAX];
-    int open_count;
-    extent (*extents)[2]; /* by tile: rows, columns */
-    life *lives;          /* by tile */
-    int point_count;
-    int channels[COST_TILES_MAX];
-    bool channel_is_head[COST_TILES_MAX];
-    life channel_loads[COST_TILES_MAX]; /* without asynchronous copies: held in registers between */
-    int channel_count;
-    extent grid_sizes[TL_AXES_MAX];
-    double grid_lengths[TL_AXES_MAX];
-    int grid_count;
-    bool can_hold, has_products, is_async;
-    bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
-    extent index_columns;
-    int mask_tests; /* comparisons in conditions of masks */
-    bool failed;
-};
 
 int cost_open_count(const cost_model *m) {
     return m->open_count;
@@ -107,28 +54,28 @@ bool cost_can_hold(const cost_model *m) {
 /* --- reading
  * --------------------------------------------------------------------------------------- */
 
-static extent extent_of(cost_model *m, const tl_expr *e) {
+static cost_extent extent_of(cost_model *m, const tl_expr *e) {
     int64_t value;
-    if (reason_known(m->r, e, &value)) return (extent){value > 0 ? value : 1, -1};
+    if (reason_known(m->r, e, &value)) return (cost_extent){value > 0 ? value : 1, -1};
     for (int i = 0; i < m->open_count && e->kind == TL_NAME; i++)
-        if (str_equal(m->open_names[i], e->text)) return (extent){0, i};
+        if (str_equal(m->open_names[i], e->text)) return (cost_extent){0, i};
     if (e->kind == TL_NAME && !tiles_is_index(m->r->kernel, e->text) &&
         m->open_count < COST_OPEN_MAX) {
         m->open_names[m->open_count] = e->text;
         m->open_is_inner[m->open_count] = true;
-        return (extent){0, m->open_count++};
+        return (cost_extent){0, m->open_count++};
     }
     m->failed = true;
-    return (extent){1, -1};
+    return (cost_extent){1, -1};
 }
 
 static bool read_extents(cost_model *m) {
     int count = m->plan.count;
-    m->extents = arena_alloc(m->r->memory, sizeof(extent[2]) * (size_t)(count > 0 ? count : 1),
-                             _Alignof(extent));
+    m->extents = arena_alloc(m->r->memory, sizeof(cost_extent[2]) * (size_t)(count > 0 ? count : 1),
+                             _Alignof(cost_extent));
     for (int i = 0; i < count; i++) {
         const tiles_tile *tile = m->plan.roles[i].tile;
-        m->extents[i][0] = m->extents[i][1] = (extent){1, -1};
+        m->extents[i][0] = m->extents[i][1] = (cost_extent){1, -1};
         for (int k = 0; k < tile->axis_count && k < 2; k++) {
             const tiles_span *span = tiles_extent(m->plan.tiles, tile->axes[k]);
             m->extents[i][k] = extent_of(m, span->extent);
@@ -149,7 +96,7 @@ static double nominal(cost_model *m, const tl_expr *length) {
 }
 
 /* Iterations of a loop: length/size. */
-static void read_loops(cost_model *m, item *it, const tl_statement *s) {
+static void read_loops(cost_model *m, cost_item *it, const tl_statement *s) {
     it->share = 1;
     for (const tl_statement *p = s->parent; p; p = p->parent) {
         if (p->kind == TL_IF) it->share *= 0.1;
@@ -157,7 +104,7 @@ static void read_loops(cost_model *m, item *it, const tl_statement *s) {
         const tl_expr *to = p->loop.to;
         if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL) to = to->items[0];
         bool is_walk = to->kind == TL_BINARY && to->operator== TL_OVER;
-        it->loop_sizes[it->loop_count] = is_walk ? extent_of(m, to->right) : (extent){1, -1};
+        it->loop_sizes[it->loop_count] = is_walk ? extent_of(m, to->right) : (cost_extent){1, -1};
         it->loop_lengths[it->loop_count++] = is_walk                  ? nominal(m, to->left)
                                              : to->kind == TL_INTEGER ? (double)to->integer
                                                                       : 16;
@@ -169,9 +116,9 @@ static int tile_index(const cost_model *m, str name) {
     return role ? (int)(role - m->plan.roles) : -1;
 }
 
-static item *add_item(cost_model *m, item_kind kind, const tl_statement *s) {
+static cost_item *add_item(cost_model *m, cost_item_kind kind, const tl_statement *s) {
     if (m->item_count == COST_ITEMS_MAX) return NULL;
-    item *it = &m->items[m->item_count++];
+    cost_item *it = &m->items[m->item_count++];
     it->kind = kind;
     it->tile = -1;
     read_loops(m, it, s);
@@ -181,7 +128,7 @@ static item *add_item(cost_model *m, item_kind kind, const tl_statement *s) {
 static void read_product(cost_model *m, const tl_statement *s) {
     int left = tile_index(m, edit_operand_name(s, 0)),
         right = tile_index(m, edit_operand_name(s, 1));
-    item *it = left >= 0 && right >= 0 ? add_item(m, ITEM_PRODUCT, s) : NULL;
+    cost_item *it = left >= 0 && right >= 0 ? add_item(m, COST_PRODUCT, s) : NULL;
     if (!it) return;
     bool flip = s->compute.operands[0].is_transposed;
     it->a = m->extents[left][flip ? 1 : 0];
@@ -191,7 +138,7 @@ static void read_product(cost_model *m, const tl_statement *s) {
     m->has_products = true;
     if (it->a.value == 0) m->open_is_rows[it->a.open] = true;
     for (int k = 0; k < 2; k++) {
-        extent e = k == 0 ? it->a : it->b;
+        cost_extent e = k == 0 ? it->a : it->b;
         if (e.value == 0) m->open_is_inner[e.open] = false;
     }
 }
@@ -210,7 +157,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
             ? edit_operand_name(s, 0)
             : edit_target_name(s);
     int tile = tile_index(m, widest);
-    item *it = tile >= 0 ? add_item(m, ITEM_ELEMENTS, s) : NULL;
+    cost_item *it = tile >= 0 ? add_item(m, COST_ELEMENTS, s) : NULL;
     if (!it) return;
     it->a = m->extents[tile][0];
     it->b = m->extents[tile][1];
@@ -255,7 +202,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
 static void read_copy(cost_model *m, const tl_statement *s) {
     bool is_load = s->copy.from == TL_GLOBAL;
     int tile = tile_index(m, is_load && s->copy.target ? s->copy.target->text : s->copy.what->text);
-    item *it = tile >= 0 ? add_item(m, ITEM_COPY, s) : NULL;
+    cost_item *it = tile >= 0 ? add_item(m, COST_COPY, s) : NULL;
     if (!it) return;
     it->a = m->extents[tile][0];
     it->b = m->extents[tile][1];
@@ -276,8 +223,8 @@ static bool touches(const tl_statement *s, str name) {
 }
 
 /* Points [begin, end] of a loop's body, in reading order. */
-static life stretch_of(const cost_model *m, const tl_statement *loop) {
-    life l = {0, 0};
+static cost_life stretch_of(const cost_model *m, const tl_statement *loop) {
+    cost_life l = {0, 0};
     int point = 0;
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++) {
         if (s == loop) l.first = point;
@@ -287,10 +234,10 @@ static life stretch_of(const cost_model *m, const tl_statement *loop) {
 }
 
 static void read_lives(cost_model *m) {
-    m->lives = arena_array(m->r->memory, life, m->plan.count > 0 ? m->plan.count : 1);
+    m->lives = arena_array(m->r->memory, cost_life, m->plan.count > 0 ? m->plan.count : 1);
     for (int i = 0; i < m->plan.count; i++) {
         str name = m->plan.roles[i].tile->name;
-        life l = {-1, -1};
+        cost_life l = {-1, -1};
         int point = 0;
         for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++)
             if (touches(s, name)) {
@@ -301,7 +248,7 @@ static void read_lives(cost_model *m) {
         /* What is there before a loop and used in it lives through all of it. */
         for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
             if (s->kind != TL_FOR) continue;
-            life loop = stretch_of(m, s);
+            cost_life loop = stretch_of(m, s);
             if (l.first < loop.first && l.last > loop.first && l.last < loop.last)
                 l.last = loop.last;
         }
@@ -334,7 +281,7 @@ static void read_grid(cost_model *m) {
     for (int i = 0; grid && i < grid->grid.count && m->grid_count < TL_AXES_MAX; i++) {
         const tl_expr *e = grid->grid.items[i].extent;
         if (e->kind == TL_BINARY && e->operator== TL_OVER) {
-            extent size = extent_of(m, e->right);
+            cost_extent size = extent_of(m, e->right);
             m->grid_sizes[m->grid_count] = size;
             m->grid_lengths[m->grid_count++] = nominal(m, e->left);
             if (size.value == 0 && m->grid_count == 1 && !m->has_products)
@@ -353,7 +300,7 @@ cost_model *cost_read(reason *r) {
         reason_stuck(r, NULL, "more than %d tiles", COST_TILES_MAX);
         return NULL;
     }
-    m->items = arena_array(r->memory, item, COST_ITEMS_MAX);
+    m->items = arena_array(r->memory, cost_item, COST_ITEMS_MAX);
     if (!read_extents(m)) return NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (edit_is_compute(s, TL_GEMM)) read_product(m, s);
@@ -372,15 +319,15 @@ cost_model *cost_read(reason *r) {
 /* --- evaluating
  * ------------------------------------------------------------------------------------------ */
 
-static double value_of(const cost_choice *c, extent e) {
+double cost_value(const cost_choice *c, cost_extent e) {
     return (double)(e.value > 0 ? e.value : c->sizes[e.open]);
 }
 
 static double tile_elements(const cost_model *m, const cost_choice *c, int tile) {
-    return value_of(c, m->extents[tile][0]) * value_of(c, m->extents[tile][1]);
+    return cost_value(c, m->extents[tile][0]) * cost_value(c, m->extents[tile][1]);
 }
 
-static double shared_tile_bytes(const cost_model *m, const cost_choice *c, int tile) {
+double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile) {
     return tile_elements(m, c, tile) * tl_type_bytes(m->plan.roles[tile].tile->storage);
 }
 
@@ -396,23 +343,23 @@ static double shared_bytes(const cost_model *m, const cost_choice *c) {
         const place_role *role = &m->plan.roles[i];
         if (!role->in_shared || role->is_loaded_in_loop) continue;
         /* Without asynchronous copies, what only passes through borrows a loop tile's bytes. */
-        if (!m->is_async && is_held(m, c, i) && passing == 0) passing = shared_tile_bytes(m, c, i);
-        else bytes += shared_tile_bytes(m, c, i);
+        if (!m->is_async && is_held(m, c, i) && passing == 0) passing = cost_tile_bytes(m, c, i);
+        else bytes += cost_tile_bytes(m, c, i);
     }
     for (int i = 0; i < m->channel_count; i++) {
-        double own = shared_tile_bytes(m, c, m->channels[i]) * (double)c->stages[m->channels[i]];
+        double own = cost_tile_bytes(m, c, m->channels[i]) * (double)c->stages[m->channels[i]];
         bytes += own;
         if (!m->channel_is_head[i]) host = fmax(host, own);
     }
     return bytes + fmax(0, passing - host);
 }
 
-static double tile_registers(const cost_model *m, const cost_choice *c, int tile) {
+double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile) {
     const place_role *role = &m->plan.roles[tile];
     double threads = (double)c->warps * WARP_LANES;
     if (role->tile->axis_count < 2) {
-        if (role->layout == TL_COLUMNS) return value_of(c, m->extents[tile][0]) / 4;
-        return value_of(c, m->extents[tile][0]) / (double)c->warps / 8;
+        if (role->layout == TL_COLUMNS) return cost_value(c, m->extents[tile][0]) / 4;
+        return cost_value(c, m->extents[tile][0]) / (double)c->warps / 8;
     }
     int bytes = role->in_shared ? tl_type_bytes(role->tile->storage) : tl_type_bytes(role->type);
     return tile_elements(m, c, tile) * bytes / 4 / threads;
@@ -423,8 +370,8 @@ static double tile_registers(const cost_model *m, const cost_choice *c, int tile
  * nothing.
  */
 static double line_registers(const cost_model *m, const cost_choice *c, int tile, bool *is_cut) {
-    int64_t rows = (int64_t)value_of(c, m->extents[tile][0]);
-    int64_t pieces = (int64_t)value_of(c, m->extents[tile][1]) *
+    int64_t rows = (int64_t)cost_value(c, m->extents[tile][0]);
+    int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) *
                      tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
     int64_t along = pieces & -pieces;
     if (along < 1 || along > WARP_LANES) along = along < 1 ? 1 : WARP_LANES;
@@ -441,8 +388,8 @@ static double wide_registers(const cost_model *m, const cost_choice *c) {
     enum { NARROW = 128, WIDE_REGISTERS = 16, COLUMNS_A_REGISTER = 8 };
     double most = NARROW;
     for (int i = 0; i < m->item_count; i++)
-        if (m->items[i].kind == ITEM_PRODUCT)
-            most = fmax(most, fmax(value_of(c, m->items[i].b), value_of(c, m->items[i].c)));
+        if (m->items[i].kind == COST_PRODUCT)
+            most = fmax(most, fmax(cost_value(c, m->items[i].b), cost_value(c, m->items[i].c)));
     return most > NARROW ? WIDE_REGISTERS + (most - NARROW) / COLUMNS_A_REGISTER : 0;
 }
 
@@ -488,13 +435,13 @@ static demand registers_of(const cost_model *m, const cost_choice *c, double row
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         if (!is_held(m, c, i) && (!role->in_register || role->in_shared)) continue;
-        double registers = tile_registers(m, c, i);
+        double registers = cost_tile_registers(m, c, i);
         for (int p = m->lives[i].first; p >= 0 && p <= m->lives[i].last && p < points; p++)
             live[p] += registers;
     }
     for (int p = 0; p < points; p++) most = fmax(most, live[p]);
     check_elements elements = {.uses_indices = m->uses_indices, .is_curved = m->is_curved};
-    if (m->uses_indices) elements.columns = (int64_t)value_of(c, m->index_columns);
+    if (m->uses_indices) elements.columns = (int64_t)cost_value(c, m->index_columns);
     demand all = staging_registers(m, c);
     all.tiles += most + REGISTERS_BASE + rows_per_warp / 4;
     /* Products and elements take theirs at different times, but not wholly. */
@@ -505,10 +452,10 @@ static demand registers_of(const cost_model *m, const cost_choice *c, double row
     return all;
 }
 
-static double runs_of(const cost_choice *c, const item *it) {
+double cost_runs(const cost_choice *c, const cost_item *it) {
     double runs = it->share;
     for (int i = 0; i < it->loop_count; i++)
-        runs *= ceil(it->loop_lengths[i] / value_of(c, it->loop_sizes[i]));
+        runs *= ceil(it->loop_lengths[i] / cost_value(c, it->loop_sizes[i]));
     return runs;
 }
 
@@ -516,16 +463,16 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
                       double *memory_bytes, double *flops) {
     const gpu *g = m->r->target;
     for (int i = 0; i < m->item_count; i++) {
-        const item *it = &m->items[i];
-        double a = value_of(c, it->a), b = value_of(c, it->b), runs = runs_of(c, it);
-        if (it->kind == ITEM_PRODUCT) {
-            double k = value_of(c, it->c), left_bytes = 2 * a * k;
+        const cost_item *it = &m->items[i];
+        double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = cost_runs(c, it);
+        if (it->kind == COST_PRODUCT) {
+            double k = cost_value(c, it->c), left_bytes = 2 * a * k;
             bool from_shared = m->plan.roles[it->tile].in_shared && !is_held(m, c, it->tile);
             *flops += runs * 2 * a * b * k;
             out->tensor += runs * 2 * a * b * k / g->mma;
             out->shared += runs * (2 * (double)c->warps * b * k + (from_shared ? left_bytes : 0)) /
                            g->shared_rate;
-        } else if (it->kind == ITEM_ELEMENTS) {
+        } else if (it->kind == COST_ELEMENTS) {
             double elements = it->is_vector ? a * 4 : a * b; /* four lanes hold a row's value */
             out->fp32 += runs * elements * it->fp32 / g->fp32;
             out->exp2 += runs * elements * it->exp2 / g->exp2;
@@ -557,7 +504,7 @@ static double barrier_count(const cost_model *m, const cost_choice *c) {
 static double iterations(const cost_model *m, const cost_choice *c) {
     double most = 0;
     for (int i = 0; i < m->item_count; i++)
-        if (m->items[i].kind == ITEM_PRODUCT) most = fmax(most, runs_of(c, &m->items[i]));
+        if (m->items[i].kind == COST_PRODUCT) most = fmax(most, cost_runs(c, &m->items[i]));
     return most;
 }
 
@@ -595,32 +542,32 @@ static double score_registers(const cost_model *m, const cost_choice *c) {
     double most = 0;
     for (int i = 0; i < m->plan.count; i++)
         if (m->plan.roles[i].is_product && m->plan.roles[i].is_left)
-            most = fmax(most, tile_registers(m, c, i));
+            most = fmax(most, cost_tile_registers(m, c, i));
     return most;
 }
 
-static double grid_elements(const cost_model *m, const cost_choice *c) {
+double cost_grid_elements(const cost_model *m, const cost_choice *c) {
     double elements = 1;
-    for (int i = 0; i < m->grid_count; i++) elements *= value_of(c, m->grid_sizes[i]);
+    for (int i = 0; i < m->grid_count; i++) elements *= cost_value(c, m->grid_sizes[i]);
     return elements;
 }
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *out) {
     for (int i = 0; i < m->item_count; i++) {
-        const item *it = &m->items[i];
-        if (it->kind != ITEM_PRODUCT) continue;
-        int64_t a = (int64_t)value_of(c, it->a);
-        if (a % (16 * c->warps) != 0 || (int64_t)value_of(c, it->b) % 8 != 0 ||
-            (int64_t)value_of(c, it->c) % 8 != 0)
+        const cost_item *it = &m->items[i];
+        if (it->kind != COST_PRODUCT) continue;
+        int64_t a = (int64_t)cost_value(c, it->a);
+        if (a % (16 * c->warps) != 0 || (int64_t)cost_value(c, it->b) % 8 != 0 ||
+            (int64_t)cost_value(c, it->c) % 8 != 0)
             return false;
         out->rows_per_warp = (int)(a / c->warps);
     }
     for (int i = 0; i < m->plan.count && !m->has_products; i++) {
         const place_role *role = &m->plan.roles[i];
         if (role->in_register && role->tile->axis_count == 2) {
-            out->rows_per_warp = (int)(value_of(c, m->extents[i][0]) / (double)c->warps);
+            out->rows_per_warp = (int)(cost_value(c, m->extents[i][0]) / (double)c->warps);
             if (role->layout == TL_MMA_C &&
-                (int64_t)value_of(c, m->extents[i][0]) % (16 * c->warps))
+                (int64_t)cost_value(c, m->extents[i][0]) % (16 * c->warps))
                 return false;
         }
     }
@@ -647,15 +594,15 @@ static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) 
         double per_clock = g->memory * 1e9 / ((double)g->sms * g->clock * 1e6);
         double in_flight = 0;
         for (int i = 0; i < m->item_count; i++)
-            if (m->items[i].kind == ITEM_COPY && m->items[i].is_load)
-                in_flight += value_of(c, m->items[i].a) * value_of(c, m->items[i].b) *
+            if (m->items[i].kind == COST_COPY && m->items[i].is_load)
+                in_flight += cost_value(c, m->items[i].a) * cost_value(c, m->items[i].b) *
                              m->items[i].element_bytes;
         in_flight *= out->resident;
         double busy = fmin(1, in_flight / BYTES_IN_FLIGHT);
         out->clocks = fmax(out->clocks, memory_bytes / per_clock / (busy > 0 ? busy : 1));
         out->gigabytes_per_s = memory_bytes / out->clocks * (double)g->sms * g->clock * 1e6 / 1e9;
     }
-    out->per_element = out->clocks / grid_elements(m, c);
+    out->per_element = out->clocks / cost_grid_elements(m, c);
 }
 
 cost_result cost_of(const cost_model *m, const cost_choice *c) {
@@ -683,7 +630,7 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         if (!role->in_shared) continue;
-        int64_t bytes = (int64_t)shared_tile_bytes(m, c, i);
+        int64_t bytes = (int64_t)cost_tile_bytes(m, c, i);
         int64_t stages = role->is_loaded_in_loop ? c->stages[i] : 1;
         str one = stages > 1 ? str_format(r->memory, "%.*s %lld x %lld", STR_ARGS(role->tile->name),
                                           (long long)stages, (long long)bytes)

@@ -1,0 +1,70 @@
+/* The cost model's inside: what was read off the statements, for the files that evaluate it. */
+#ifndef FLASHTL_REASON_COST_MODEL_H
+#define FLASHTL_REASON_COST_MODEL_H
+
+#include "reason/cost.h"
+
+enum { COST_ITEMS_MAX = 512, WARP_LANES = 32 };
+
+typedef enum cost_item_kind { COST_PRODUCT, COST_ELEMENTS, COST_COPY } cost_item_kind;
+
+/* An extent: a number, or an open size. */
+typedef struct cost_extent {
+    int64_t value; /* 0: open */
+    int open;
+} cost_extent;
+
+typedef struct cost_item {
+    cost_item_kind kind;
+    cost_extent a, b, c; /* PRODUCT: rows, columns, contracted. ELEMENTS, COPY: rows, columns */
+    int tile;            /* PRODUCT: the left operand. COPY: the tile */
+    double fp32, exp2, conversions; /* ELEMENTS: per element */
+    bool is_vector, to_shared, is_load;
+    int element_bytes;
+    int loop_count;
+    cost_extent loop_sizes[COST_LOOPS_MAX];
+    double loop_lengths[COST_LOOPS_MAX];
+    double share; /* of the iterations in which it runs */
+} cost_item;
+
+/* A register tile and the stretch of statements in which it lives. */
+typedef struct cost_life {
+    int first, last;
+} cost_life;
+
+struct cost_model {
+    reason *r;
+    place_plan plan;
+    cost_item *items;
+    int item_count;
+    str open_names[COST_OPEN_MAX];
+    bool open_is_rows[COST_OPEN_MAX], open_is_inner[COST_OPEN_MAX];
+    int open_count;
+    cost_extent (*extents)[2]; /* by tile: rows, columns */
+    cost_life *lives;          /* by tile */
+    int point_count;
+    int channels[COST_TILES_MAX];
+    bool channel_is_head[COST_TILES_MAX];
+    cost_life
+        channel_loads[COST_TILES_MAX]; /* without asynchronous copies: held in registers between */
+    int channel_count;
+    cost_extent grid_sizes[TL_AXES_MAX];
+    double grid_lengths[TL_AXES_MAX];
+    int grid_count;
+    bool can_hold, has_products, is_async;
+    bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
+    cost_extent index_columns;
+    int mask_tests; /* comparisons in conditions of masks */
+    bool failed;
+};
+
+/* With what is chosen: a length; registers a thread of a tile; bytes of one slot; how often an item
+ * runs for a tile of the grid; elements of such a tile.
+ */
+double cost_value(const cost_choice *c, cost_extent e);
+double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile);
+double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile);
+double cost_runs(const cost_choice *c, const cost_item *it);
+double cost_grid_elements(const cost_model *m, const cost_choice *c);
+
+#endif
