@@ -35,7 +35,8 @@ class Pin(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("gpu", ctypes.c_char_p), ("dtype", ctypes.c_int), ("pins", ctypes.POINTER(Pin)),
-                ("pin_count", ctypes.c_int32), ("stop_after", ctypes.c_char_p)]
+                ("pin_count", ctypes.c_int32), ("stop_after", ctypes.c_char_p),
+                ("measured", ctypes.c_char_p)]
 
 
 class Kernel(ctypes.Structure):
@@ -88,7 +89,7 @@ class Library:
         """Sketch or TL Code to a loaded module."""
         data = text.encode()
         rows = (Pin * len(pins))(*[Pin(n.encode(), str(v).encode()) for n, v in pins])
-        options = Options(gpu.encode(), TYPES[dtype], rows, len(pins), None)
+        options = Options(gpu.encode(), TYPES[dtype], rows, len(pins), None, None)
         product = ctypes.POINTER(Product)()
         self.must(self.c.ftl_build(self.context, ctypes.byref(Source(b"<bench>", data, len(data))),
                                    ctypes.byref(options), ctypes.byref(product)))

@@ -40,6 +40,7 @@ typedef struct ftl_options {
     const ftl_pin *pins;
     int32_t pin_count;
     const char *stop_after; /* name of the last pass to run; NULL: all */
+    const char *measured; /* a tuner's decisions (docs/tuning.md); "": none, NULL: those shipped */
 } ftl_options;
 
 /* --- sketches --------------------------------------------------------------------------------- */
@@ -83,6 +84,43 @@ FTL_API ftl_status ftl_explain(ftl_context *context, const ftl_source *source,
                                const ftl_options *options, char **text);
 /* The passes of the reasoner in order, and the decisions that may be pinned, one a line. */
 FTL_API ftl_status ftl_passes(ftl_context *context, char **text);
+
+/* A decision of the reasoner that a pin may take instead. */
+typedef struct ftl_decision {
+    const char *kernel;    /* TL name */
+    const char *name;      /* the pin's: "BN" */
+    int64_t value;         /* what was taken */
+    const int64_t *values; /* what a pin may say, 'value' among them; not every combination fits */
+    int32_t value_count;
+    bool is_pinned; /* by options->pins */
+} ftl_decision;
+
+typedef struct ftl_decisions {
+    const ftl_decision *items;
+    int32_t count;
+    const char *problem; /* names what was decided for: "attention 5f0c2e8112345678 f16 d=128" */
+    double predicted_tflops;
+} ftl_decisions;
+
+/* The decisions taken for a sketch, and what each could be. Free with ftl_decisions_free. Statuses
+ * as of ftl_reason; INVALID_ARGUMENT for TL Code, in which everything is decided.
+ */
+FTL_API ftl_status ftl_decide(ftl_context *context, const ftl_source *source,
+                              const ftl_options *options, ftl_decisions **out);
+FTL_API void ftl_decisions_free(ftl_decisions *decisions); /* NULL is fine */
+
+/* The measured decisions that are shipped for a GPU, "" where there are none: with the description,
+ * what decides its kernels. OK, REJECTED, NO_MEMORY.
+ */
+FTL_API ftl_status ftl_measured_text(ftl_context *context, const char *gpu, char **out);
+
+/* Counts the operations of a program's products for given sizes, by name (d too): two for each
+ * element of a product and each step of its contraction, over the whole axes; a product that stands
+ * several times in the text (an iteration written before its loop) counts once, masks do not count.
+ * 0 for a program without products. OK, REJECTED, INVALID_ARGUMENT (a size is missing), NO_MEMORY.
+ */
+FTL_API ftl_status ftl_flops(ftl_context *context, const ftl_source *source,
+                             const ftl_scalar *sizes, int32_t size_count, double *flops);
 
 typedef struct ftl_kernel {
     char *cuda; /* one self-contained file */

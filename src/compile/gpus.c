@@ -1,5 +1,6 @@
 /* GPU descriptions, as the public API shows them. */
 #include "compile/compile.h"
+#include "compile/measured.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,27 @@ ftl_status ftl_gpu_at(ftl_context *context, int32_t index, ftl_gpu *out) {
     gpu_arguments a = {.index = index, .out = out};
     *out = (ftl_gpu){0};
     return compile_guarded(context, describe_at, &a);
+}
+
+/* --- what was measured --------------------------------------------------------------------------
+ */
+
+static ftl_status find_measured(ftl_context *context, void *arguments) {
+    gpu_arguments *a = arguments;
+    gpu found;
+    ftl_status status = compile_find_gpu(context, a->name, &found);
+    if (!status) text_add(&a->text, measured_shipped(a->name, &found));
+    return status;
+}
+
+ftl_status ftl_measured_text(ftl_context *context, const char *name, char **out) {
+    *out = NULL;
+    gpu_arguments a = {.name = name};
+    text_init(&a.text, 16 << 20);
+    ftl_status status = compile_guarded(context, find_measured, &a);
+    if (!status) return compile_hand_over(context, &a.text, out);
+    text_done(&a.text);
+    return status;
 }
 
 /* --- which description fits a device

@@ -8,7 +8,8 @@
  */
 #include "check/check.h"
 #include "compile/compile.h"
-#include "reason/reason.h"
+#include "compile/decide.h"
+#include "compile/measured.h"
 #include "translate/translate.h"
 
 #include <stdlib.h>
@@ -22,6 +23,8 @@ typedef struct pipeline {
     const ftl_options *options;
     text_buffer sketch, code, reasons;
     double predicted_tflops;
+    bool wants_decisions;
+    ftl_decisions *decisions; /* the caller's to free */
     struct {
         text_buffer cuda;
         char *plan; /* JSON */
@@ -44,31 +47,115 @@ static tl_type dtype_of(ftl_type type) {
 /* --- sketch -> TL Code -------------------------------------------------------------------------
  */
 
-static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *program) {
+typedef struct request {
+    const tl_program *sketch;
+    gpu target;
+    reason_options options;
+    str identity; /* of the sketch, as measured_sketch has it */
+    measured_entry measured;
+    bool has_measured;
+} request;
+
+/* The user's pins, and behind them those that were measured. */
+static ftl_status open_request(ftl_context *context, const pipeline *p, request *r) {
     arena *memory = &context->memory;
     const ftl_options *o = p->options;
-    gpu target;
+    ftl_status status = compile_find_gpu(context, o->gpu, &r->target);
+    if (status) return status;
+    reason_pin *pins = arena_array(memory, reason_pin, o->pin_count);
+    for (int i = 0; i < o->pin_count; i++) {
+        pins[i] = (reason_pin){.name = str_copy(memory, str_from(o->pins[i].name)),
+                               .value = str_copy(memory, str_from(o->pins[i].value))};
+    }
+    r->options = (reason_options){.dtype = dtype_of(o->dtype),
+                                  .pins = pins,
+                                  .pin_count = o->pin_count,
+                                  .stop_after = str_copy(memory, str_from(o->stop_after))};
+    str text = o->measured ? str_from(o->measured) : measured_shipped(o->gpu, &r->target);
+    if (!text.length && !p->wants_decisions) return FTL_OK;
+    r->identity = measured_sketch(memory, r->sketch);
+    str dtype = str_from(ftl_type_name(o->dtype ? o->dtype : FTL_F16));
+    r->has_measured =
+        measured_find(memory, text, r->identity, dtype, pins, o->pin_count, &r->measured);
+    return FTL_OK;
+}
+
+/* Puts a decision in front of the others: where they come from. */
+static void add_origin(ftl_context *context, const request *r, reason_result *result,
+                       const char *format, str what) {
+    arena *memory = &context->memory;
+    reason_decision *longer = arena_array(memory, reason_decision, result->decision_count + 1);
+    for (int i = 0; i < result->decision_count; i++) longer[i + 1] = result->decisions[i];
+    str sentence = str_format(memory, "%s%.*s", format, STR_ARGS(what));
+    longer[0] = (reason_decision){.kernel = r->sketch->first->name,
+                                  .pass = STR("tuning"),
+                                  .subject = STR("measured"),
+                                  .sentence = sentence};
+    result->decisions = longer;
+    result->decision_count++;
+}
+
+/* With the measured pins; false when they do not fit (the passes have changed since). */
+static bool try_measured(ftl_context *context, const request *r, reason_result *result) {
+    arena *memory = &context->memory;
+    int count = r->options.pin_count + r->measured.pin_count;
+    reason_pin *pins = arena_array(memory, reason_pin, count);
+    str names = STR("");
+    for (int i = 0; i < r->options.pin_count; i++) pins[i] = r->options.pins[i];
+    for (int i = 0; i < r->measured.pin_count; i++) {
+        const reason_pin *pin = &r->measured.pins[i];
+        pins[r->options.pin_count + i] = *pin;
+        names = str_format(memory, "%.*s%s%.*s = %.*s", STR_ARGS(names), i ? ", " : "",
+                           STR_ARGS(pin->name), STR_ARGS(pin->value));
+    }
+    reason_options options = r->options;
+    options.pins = pins;
+    options.pin_count = count;
+    diag_list scratch;
+    diag_init(&scratch, memory, r->sketch->source_name, r->sketch->source);
+    *result = reason_program(r->sketch, &r->target, &options, memory, &scratch);
+    if (!result->program) return false;
+    str what = str_format(memory, "%.*s: %.*s", STR_ARGS(names), STR_ARGS(r->measured.how));
+    add_origin(context, r, result, "", what);
+    return true;
+}
+
+static reason_result decide(ftl_context *context, const request *r) {
+    reason_result result;
+    bool may_use = r->has_measured && !r->measured.blocked.length;
+    if (may_use && try_measured(context, r, &result)) return result;
+    result = reason_program(r->sketch, &r->target, &r->options, &context->memory, &context->diags);
+    if (!result.program || !r->has_measured) return result;
+    if (may_use)
+        add_origin(context, r, &result, "decisions on record do not fit any more", STR(""));
+    else
+        add_origin(context, r, &result, "decisions on record are not used beside the pin ",
+                   r->measured.blocked);
+    return result;
+}
+
+static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *program) {
+    const ftl_options *o = p->options;
     if (!o || !o->gpu) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "a sketch needs a GPU to reason for");
     }
-    ftl_status status = compile_find_gpu(context, o->gpu, &target);
+    request r = {.sketch = program};
+    ftl_status status = open_request(context, p, &r);
     if (status) return status;
     if (!check_sketch(program, &context->diags)) return compile_verdict(context);
-    reason_pin *pins = arena_array(memory, reason_pin, o->pin_count);
-    for (int i = 0; i < o->pin_count; i++) {
-        pins[i] = (reason_pin){str_copy(memory, str_from(o->pins[i].name)),
-                               str_copy(memory, str_from(o->pins[i].value))};
-    }
-    reason_options options = {.dtype = dtype_of(o->dtype),
-                              .pins = pins,
-                              .pin_count = o->pin_count,
-                              .stop_after = str_copy(memory, str_from(o->stop_after))};
-    reason_result result = reason_program(program, &target, &options, memory, &context->diags);
+    reason_result result = decide(context, &r);
     if (!result.program) return compile_verdict(context);
     tl_print(result.program, &p->code);
     reason_explain(&result, &p->reasons);
     p->predicted_tflops = result.predicted_tflops;
+    if (p->wants_decisions) {
+        str dtype = str_from(ftl_type_name(o->dtype ? o->dtype : FTL_F16));
+        str problem = decide_problem(&context->memory, r.identity, dtype, &result, r.options.pins,
+                                     r.options.pin_count);
+        p->decisions = decide_copy(&result, problem);
+        if (!p->decisions) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    }
     return compile_verdict(context);
 }
 
@@ -123,6 +210,10 @@ static tl_program *read_again(ftl_context *context, const pipeline *p) {
 static ftl_status run_reason(ftl_context *context, void *arguments) {
     pipeline *p = arguments;
     tl_program *program = compile_bind(context, p->source);
+    if (program && p->wants_decisions && compile_is_code(program->first)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "this is TL Code: everything in it is decided");
+    }
     return program ? reason_sketch(context, p, program) : compile_verdict(context);
 }
 
@@ -184,6 +275,19 @@ ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_
     ftl_status status = compile_guarded(context, run_reason, p);
     if (!status) status = compile_hand_over(context, &p->code, code);
     if (!status) p->code = (text_buffer){0};
+    pipeline_free(p);
+    return status;
+}
+
+ftl_status ftl_decide(ftl_context *context, const ftl_source *source, const ftl_options *options,
+                      ftl_decisions **out) {
+    *out = NULL;
+    pipeline *p = pipeline_new(source, options);
+    if (!p) return out_of_memory(context);
+    p->wants_decisions = true;
+    ftl_status status = compile_guarded(context, run_reason, p);
+    if (!status) *out = p->decisions;
+    else ftl_decisions_free(p->decisions);
     pipeline_free(p);
     return status;
 }

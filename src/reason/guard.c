@@ -306,9 +306,10 @@ bool reason_guard(reason *r) {
                           STR_ARGS(edit_target_name(s)), g.why);
             continue;
         }
+        reason_offers_switch(r, "guard", wanted != 0);
         if (wanted == 0) {
-            reason_decide(r, "moving maximum", "%.*s moves with every block, as pinned",
-                          STR_ARGS(g.m));
+            reason_decide(r, "moving maximum", "%.*s moves with every block, as %s", STR_ARGS(g.m),
+                          reason_pin_word(r, "guard"));
             continue;
         }
         double saved = saved_operations(r, &g);

@@ -6,6 +6,7 @@
 #include "reason/reason.h"
 
 typedef LIST(reason_decision) reason_log;
+typedef LIST(reason_offer) reason_offers;
 
 typedef struct reason {
     arena *memory;
@@ -16,6 +17,7 @@ typedef struct reason {
     diag_list *diags;
     const char *pass; /* the one at hand */
     reason_log log;
+    reason_offers offers;
     double predicted_tflops;
     bool *pin_is_used; /* by pin: some kernel has what it is about */
 } reason;
@@ -40,6 +42,16 @@ reason_decision *reason_decide(reason *r, const char *subject, const char *forma
     __attribute__((format(printf, 3, 4)));
 void reason_lose(reason *r, reason_decision *d, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Says that a pin 'name' could have taken this decision: 'value' was taken, 'values' are legal ones
+ * ('value' is added where it is missing). A kernel's second offer of a name replaces its first.
+ */
+void reason_offers_choice(reason *r, const char *name, int64_t value, const int64_t *values,
+                          int count);
+/* The same for a yes or no. */
+void reason_offers_switch(reason *r, const char *name, bool value);
+/* "pinned", or "measured" where the pin is a tuner's (reason_pin.is_measured). */
+const char *reason_pin_word(const reason *r, const char *name);
 
 /* Does the loop surely run: is its bound `max(1, ...)`, `max(first + 1, ...)` or a number? */
 bool reason_is_never_empty(reason *r, const tl_statement *loop);

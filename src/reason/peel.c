@@ -93,13 +93,15 @@ bool reason_peel(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_FOR || s->loop.is_grid_walk || !has_test(s)) continue;
         const char *j = edit_z(r->memory, s->loop.name);
+        if (reason_is_never_empty(r, s)) reason_offers_switch(r, "peel", wants);
         if (!reason_is_never_empty(r, s)) {
             reason_decide(r, "first iteration",
                           "the loop over %s may run not at all: its first "
                           "iteration stays inside",
                           j);
         } else if (wanted == 0) {
-            reason_decide(r, "first iteration", "stays in the loop over %s, as pinned", j);
+            reason_decide(r, "first iteration", "stays in the loop over %s, as %s", j,
+                          reason_pin_word(r, "peel"));
         } else if (!wants) {
             reason_decide(r, "first iteration",
                           "stays in the loop over %s: its copies pass through "

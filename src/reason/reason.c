@@ -222,6 +222,8 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
     is_good = is_good && (first >= 0 || pins_are_used(&r));
     result.decisions = r.log.items;
     result.decision_count = r.log.count;
+    result.offers = r.offers.items;
+    result.offer_count = r.offers.count;
     result.predicted_tflops = r.predicted_tflops;
     result.program = is_good ? r.program : NULL;
     return result;

@@ -16,6 +16,7 @@
 /* NAME=VALUE: a length that the program leaves open (d=128), or a decision of reason_pin_list(). */
 typedef struct reason_pin {
     str name, value;
+    bool is_measured; /* a tuner's result rather than the user's word */
 } reason_pin;
 
 typedef struct reason_options {
@@ -35,10 +36,21 @@ typedef struct reason_decision {
     int loser_count;
 } reason_decision;
 
+/* A decision that a pin of its name may take instead: what a tuner walks through. */
+typedef struct reason_offer {
+    str kernel, name; /* the pin's: "BN" */
+    int64_t value;    /* taken */
+    int64_t *values;  /* what a pin may say, 'value' among them; not every combination fits */
+    int value_count;
+    bool is_pinned; /* by an option */
+} reason_offer;
+
 typedef struct reason_result {
     tl_program *program; /* NULL when an error was reported */
     reason_decision *decisions;
     int decision_count;
+    reason_offer *offers;
+    int offer_count;
     double predicted_tflops; /* of the first kernel, long sequences; 0 when nothing was modelled */
 } reason_result;
 

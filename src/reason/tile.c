@@ -130,18 +130,24 @@ static void try_warps(search *s, cost_choice *choice, int pinned) {
     }
 }
 
-static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
-    if (open == cost_open_count(s->model)) {
-        try_warps(s, choice, pinned);
-        return;
-    }
+/* The sizes that are tried for an open one. */
+static int list_sizes(const cost_model *model, int open, const int64_t **values) {
     static const int64_t rows[] = {256, 192, 128, 64, 32, 16};
     static const int64_t columns[] = {256, 128, 96, 64, 48, 32, 16};
     static const int64_t inner[] = {64, 32, 16};
-    bool is_rows = cost_open_is_rows(s->model, open), is_inner = cost_open_is_inner(s->model, open);
-    bool is_plain = !cost_has_products(s->model);
-    const int64_t *values = is_rows ? rows : is_inner && !is_plain ? inner : columns;
-    int count = is_rows ? 6 : is_inner && !is_plain ? 3 : 7;
+    bool is_rows = cost_open_is_rows(model, open);
+    bool is_inner = cost_open_is_inner(model, open) && cost_has_products(model);
+    *values = is_rows ? rows : is_inner ? inner : columns;
+    return is_rows ? 6 : is_inner ? 3 : 7;
+}
+
+static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
+    if (open == COST_OPEN_MAX || open == cost_open_count(s->model)) {
+        try_warps(s, choice, pinned);
+        return;
+    }
+    const int64_t *values;
+    int count = list_sizes(s->model, open, &values);
     for (int i = 0; i < count; i++) {
         choice->sizes[open] = values[i];
         try_sizes(s, choice, open + 1, pinned);
@@ -202,6 +208,34 @@ static void explain(search *s) {
     }
 }
 
+/* What a tuner may put in place of this choice. */
+static void offer_choice(search *s) {
+    static const int64_t warps[] = {4, 8, 16}, stages[] = {1, 2, 3, 4};
+    reason *r = s->r;
+    const cost_choice *c = &s->kept[0].choice;
+    for (int i = 0; i < cost_open_count(s->model); i++) {
+        const int64_t *values;
+        int count = list_sizes(s->model, i, &values);
+        reason_offers_choice(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], values,
+                             count);
+    }
+    reason_offers_choice(r, "warps", c->warps, warps, 3);
+    bool is_async = gpu_has(r->target, GPU_FEATURE_cp_async);
+    const place_plan *plan = cost_plan(s->model);
+    for (int i = 0; i < cost_channel_count(s->model); i++) {
+        int tile = cost_channel_tile(s->model, i);
+        str name = str_format(r->memory, "%.*s_stages", STR_ARGS(plan->roles[tile].tile->name));
+        reason_offers_choice(r, edit_z(r->memory, name), c->stages[tile], stages, is_async ? 4 : 1);
+    }
+    if (!is_async && cost_channel_count(s->model) > 0)
+        reason_offers_switch(r, "copies_ahead", !c->is_plain);
+    for (int i = 0; cost_can_hold(s->model) && i < plan->count; i++) {
+        str name = str_format(r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
+        if (place_may_be_held(r, &plan->roles[i]) && plan->roles[i].in_shared)
+            reason_offers_switch(r, edit_z(r->memory, name), c->holds);
+    }
+}
+
 /* Writes the decisions down as lets; the passes that use them take them out again. */
 static void write_choice(search *s) {
     reason *r = s->r;
@@ -256,6 +290,7 @@ bool reason_tile(reason *r) {
     try_sizes(&s, &choice, 0, pinned_hold(&s));
     if (s.kept_count == 0) return report_nothing(&s);
     explain(&s);
+    offer_choice(&s);
     write_choice(&s);
     if (r->predicted_tflops == 0) r->predicted_tflops = s.kept[0].result.tflops;
     return bounds_write(r);

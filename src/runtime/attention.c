@@ -76,11 +76,13 @@ static attention_kernel *find(attention_table *table, const attention_key *key, 
 /* --- making a kernel ----------------------------------------------------------------------------
  */
 
-/* The sketch, its options, and the GPU's description: all that decides the text. */
+/* The sketch, its options, the GPU's description and what was measured on it: all that decides the
+ * text.
+ */
 typedef struct recipe {
     const attention_key *key;
     char gpu[64];
-    char *sketch, *gpu_text;
+    char *sketch, *gpu_text, *measured;
     ftl_product *product;
 } recipe;
 
@@ -109,7 +111,8 @@ static ftl_status find_gpu(ftl_context *context, ftl_runtime *runtime, recipe *r
     }
     if (status) return status;
     snprintf(r->gpu, sizeof r->gpu, "%s", gpu.name);
-    return ftl_gpu_text(context, gpu.name, &r->gpu_text);
+    status = ftl_gpu_text(context, gpu.name, &r->gpu_text);
+    return status ? status : ftl_measured_text(context, gpu.name, &r->measured);
 }
 
 static ftl_status build(ftl_context *context, void *user, const ftl_plan **plan,
@@ -140,12 +143,14 @@ static ftl_status load(ftl_context *context, ftl_runtime *runtime, const attenti
         text_format(&source, "dtype %d, d %d, dv %d\n", key->dtype, key->head_dim, key->value_dim);
         text_add_z(&source, r.sketch);
         text_add_z(&source, r.gpu_text);
+        text_add_z(&source, r.measured);
         status = module_load_source(context, runtime, text_str(&source), build, &r, out);
     }
     text_done(&source);
     ftl_product_free(r.product);
     ftl_free(r.sketch);
     ftl_free(r.gpu_text);
+    ftl_free(r.measured);
     return status;
 }
 

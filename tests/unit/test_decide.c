@@ -1,0 +1,190 @@
+/* Decisions as data: what may be pinned, what a tuner measured, and how much a program computes. */
+#include "flashtl/flashtl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const ftl_pin lengths[] = {{"d", "128"}, {"dv", "128"}, {"BN", "32"}};
+
+typedef struct sketch {
+    ftl_context *context;
+    char *text;
+    ftl_source source;
+} sketch;
+
+static sketch open_sketch(const char *operator_name) {
+    sketch s = {0};
+    assert_int_equal(ftl_context_new(&s.context), FTL_OK);
+    static const char *const causal[] = {"causal"};
+    bool is_plain = strcmp(operator_name, "gemm_bias_gelu") == 0;
+    assert_int_equal(ftl_sketch(s.context, operator_name, causal, is_plain ? 0 : 1, &s.text),
+                     FTL_OK);
+    s.source = (ftl_source){"<sketch>", s.text, strlen(s.text)};
+    return s;
+}
+
+static void close_sketch(sketch *s) {
+    ftl_free(s->text);
+    ftl_context_free(s->context);
+}
+
+static ftl_decisions *decide(sketch *s, const char *measured, int pin_count) {
+    ftl_options options = {
+        .gpu = "h200", .pins = lengths, .pin_count = pin_count, .measured = measured};
+    ftl_decisions *out = NULL;
+    assert_int_equal(ftl_decide(s->context, &s->source, &options, &out), FTL_OK);
+    return out;
+}
+
+static const ftl_decision *find(const ftl_decisions *decisions, const char *name) {
+    for (int32_t i = 0; i < decisions->count; i++) {
+        if (strcmp(decisions->items[i].name, name) == 0) return &decisions->items[i];
+    }
+    return NULL;
+}
+
+static char *explain(sketch *s, const char *measured, int pin_count) {
+    ftl_options options = {
+        .gpu = "h200", .pins = lengths, .pin_count = pin_count, .measured = measured};
+    char *out = NULL;
+    assert_int_equal(ftl_explain(s->context, &s->source, &options, &out), FTL_OK);
+    return out;
+}
+
+static void decisions_have_legal_values(void **state) {
+    (void)state;
+    sketch s = open_sketch("mha");
+    ftl_decisions *d = decide(&s, "", 2);
+    assert_true(d->count >= 6);
+    for (int32_t i = 0; i < d->count; i++) {
+        const ftl_decision *one = &d->items[i];
+        bool is_listed = false;
+        for (int32_t k = 0; k < one->value_count; k++) is_listed |= one->values[k] == one->value;
+        assert_true(is_listed);
+        assert_string_equal(one->kernel, "attention");
+        assert_false(one->is_pinned);
+        /* What was taken can be pinned, and is then no longer open. */
+        char value[32];
+        snprintf(value, sizeof value, "%lld", (long long)one->value);
+        ftl_pin pins[] = {lengths[0], lengths[1], {one->name, value}};
+        ftl_options options = {.gpu = "h200", .pins = pins, .pin_count = 3, .measured = ""};
+        char *code = NULL;
+        assert_int_equal(ftl_reason(s.context, &s.source, &options, &code), FTL_OK);
+        ftl_free(code);
+    }
+    assert_non_null(find(d, "BN"));
+    assert_non_null(find(d, "warps"));
+    assert_non_null(find(d, "K_stages"));
+    ftl_decisions_free(d);
+    close_sketch(&s);
+}
+
+static void problem_is_what_is_computed(void **state) {
+    (void)state;
+    sketch mha = open_sketch("mha"), gqa = open_sketch("gqa"), gemm = open_sketch("gemm_bias_gelu");
+    ftl_decisions *a = decide(&mha, "", 2), *b = decide(&gqa, "", 2), *c = decide(&mha, "", 3);
+    ftl_decisions *other = decide(&gemm, "", 0);
+    assert_string_equal(a->problem, b->problem);
+    /* BN is a decision, not a part of the problem. */
+    assert_non_null(strstr(a->problem, " f16 d=128 dv=128"));
+    assert_int_equal(strncmp(a->problem, c->problem, strlen("attention ") + 16), 0);
+    assert_string_not_equal(a->problem, other->problem);
+    ftl_decisions_free(a);
+    ftl_decisions_free(b);
+    ftl_decisions_free(c);
+    ftl_decisions_free(other);
+    close_sketch(&mha);
+    close_sketch(&gqa);
+    close_sketch(&gemm);
+}
+
+static void measured_decisions_overrule(void **state) {
+    (void)state;
+    sketch s = open_sketch("mha");
+    ftl_decisions *model = decide(&s, "", 2);
+    int64_t other = find(model, "BN")->value == 32 ? 64 : 32;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "# a comment\nproblem other 0 f16\n  pins BN=16\n"
+             "problem %s # --op mha\n  pins BN=%lld peel=0\n  measured 640 TFLOPS somewhere\n",
+             model->problem, (long long)other);
+    ftl_decisions *measured = decide(&s, text, 2);
+    assert_null(find(measured, "BN")); /* it is taken */
+    char *why = explain(&s, text, 2);
+    assert_non_null(strstr(why, "measured (tuning): BN = "));
+    assert_non_null(strstr(why, "640 TFLOPS somewhere"));
+    assert_non_null(strstr(why, "as measured"));
+    ftl_free(why);
+    /* A pin of the user's leaves the record unused, and says so. */
+    why = explain(&s, text, 3);
+    assert_non_null(strstr(why, "not used beside the pin BN"));
+    ftl_free(why);
+    ftl_decisions_free(model);
+    ftl_decisions_free(measured);
+    close_sketch(&s);
+}
+
+static void stale_record_is_passed_over(void **state) {
+    (void)state;
+    sketch s = open_sketch("mha");
+    ftl_decisions *model = decide(&s, "", 2);
+    static const char *const bad[] = {"BN=7", "no_such_decision=1", "BN=word", "BM=256 BN=256"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, "problem %s\npins %s\nmeasured x\n", model->problem, bad[i]);
+        char *why = explain(&s, text, 2);
+        assert_non_null(strstr(why, "do not fit any more"));
+        assert_int_equal(ftl_context_error_count(s.context), 0);
+        ftl_free(why);
+    }
+    static const char *const noise[] = {"problem", "problem attention", "pins BN=1",
+                                        "\x01\xff\n\n"};
+    for (size_t i = 0; i < sizeof noise / sizeof *noise; i++) {
+        char *why = explain(&s, noise[i], 2);
+        assert_null(strstr(why, "(tuning)"));
+        ftl_free(why);
+    }
+    ftl_decisions_free(model);
+    close_sketch(&s);
+}
+
+static void products_are_counted_once(void **state) {
+    (void)state;
+    sketch s = open_sketch("gqa");
+    const ftl_scalar sizes[] = {{"batch", 2},   {"q_heads", 8}, {"kv_heads", 2}, {"q_len", 100},
+                                {"kv_len", 50}, {"d", 128},     {"dv", 64}};
+    double flops = 0;
+    assert_int_equal(ftl_flops(s.context, &s.source, sizes, 7, &flops), FTL_OK);
+    assert_true(flops == 2.0 * 2 * 8 * 100 * 50 * (128 + 64));
+    assert_int_equal(ftl_flops(s.context, &s.source, sizes, 6, &flops), FTL_INVALID_ARGUMENT);
+    /* TL Code has its products several times: before the loop, in it, on the slow way. */
+    const ftl_pin pins[] = {{"d", "128"}, {"dv", "64"}};
+    ftl_options options = {.gpu = "h200", .pins = pins, .pin_count = 2};
+    char *code = NULL;
+    assert_int_equal(ftl_reason(s.context, &s.source, &options, &code), FTL_OK);
+    ftl_source source = {"<code>", code, strlen(code)};
+    assert_int_equal(ftl_flops(s.context, &source, sizes, 5, &flops), FTL_OK);
+    assert_true(flops == 2.0 * 2 * 8 * 100 * 50 * (128 + 64));
+    ftl_free(code);
+    close_sketch(&s);
+    s = open_sketch("gemm_bias_gelu");
+    const ftl_scalar gemm[] = {{"m_len", 100}, {"n_len", 200}, {"k_len", 300}};
+    assert_int_equal(ftl_flops(s.context, &s.source, gemm, 3, &flops), FTL_OK);
+    assert_true(flops == 2.0 * 100 * 200 * 300);
+    close_sketch(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(decisions_have_legal_values),
+                                       cmocka_unit_test(problem_is_what_is_computed),
+                                       cmocka_unit_test(measured_decisions_overrule),
+                                       cmocka_unit_test(stale_record_is_passed_over),
+                                       cmocka_unit_test(products_are_counted_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
