@@ -127,6 +127,7 @@ static machine_end unary(tl_operation operation, machine_end a) {
     case TL_EXP2: return a == END_LOW ? END_ZERO : a == END_ANY ? END_ANY : END_FINITE;
     case TL_TANH:
     case TL_ERF: return a == END_ZERO ? END_ZERO : a == END_ANY ? END_ANY : END_FINITE;
+    case TL_ERFC: return a == END_ANY ? END_ANY : END_FINITE; /* from 0 to 2 */
     case TL_ABS: return is_finite(a) ? a : END_ANY;
     case TL_SQRT: return a == END_ZERO ? END_ZERO : END_ANY;
     case TL_RECIPROCAL: return a == END_FINITE ? a : END_ANY; /* as a quotient by it is */

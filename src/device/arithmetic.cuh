@@ -113,6 +113,21 @@ __device__ __forceinline__ float ftl_erf(float a) {
     return square < 0.0025f ? __fmul_rn(a, series) : far;
 }
 
+// erfc a = 1 - erf a by e^-x^2 times a polynomial in t = 1/(1 + 0.45 x), with x = |a|: no digits cancel where
+// it is small. Relative error below 1.5e-6 up to a = 4, 8e-6 up to 9.15, then denormal, which is 0.
+__device__ __forceinline__ float ftl_erfc(float a) {
+    const float x = fabsf(a), t = ftl_reciprocal(__fmaf_rn(x, 0.45f, 1.0f));
+    float sum = __fmaf_rn(t, 0.0663192794f, -0.237887859f);
+    sum = __fmaf_rn(t, sum, 0.204551652f);
+    sum = __fmaf_rn(t, sum, 0.0444128960f);
+    sum = __fmaf_rn(t, sum, 0.186377749f);
+    sum = __fmaf_rn(t, sum, 0.228791326f);
+    sum = __fmaf_rn(t, sum, 0.253518432f);
+    sum = __fmaf_rn(t, sum, 0.253916830f);
+    const float tail = __fmul_rn(__fmul_rn(sum, t), ftl_exp2(__fmul_rn(__fmul_rn(x, x), -1.44269504f)));
+    return a < 0.0f ? __fadd_rn(2.0f, -tail) : tail;
+}
+
 // Integer quotients rounded down and up, for any signs.
 __device__ __forceinline__ int ftl_divide_down(int a, int b) {
     const int quotient = a / b, rest = a - quotient * b;

@@ -231,6 +231,7 @@ static bool apply(tl_operation operation, const double *a, const double *b, cons
     case TL_LOG2: EACH(log2(a[i])); break;
     case TL_TANH: EACH(tanh(a[i])); break;
     case TL_ERF: EACH(erf(a[i])); break;
+    case TL_ERFC: EACH(erfc(a[i])); break;
     case TL_SQRT: EACH(sqrt(a[i])); break;
     case TL_RSQRT: EACH(1 / sqrt(a[i])); break;
     case TL_RECIPROCAL: EACH(1 / a[i]); break;

@@ -190,6 +190,10 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         it->fp32 = 20;
         it->exp2 = 1;
         break;
+    case TL_ERFC:
+        it->fp32 = 15;
+        it->exp2 = 2;
+        break;
     case TL_MASK:
         m->mask_tests += count_tests(c->condition);
         it->fp32 = 0.2; /* at the edges only */

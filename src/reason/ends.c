@@ -120,6 +120,7 @@ static double apply(tl_operation operation, double x) {
     case TL_LOG2: return log2(x);
     case TL_TANH: return tanh(x);
     case TL_ERF: return erf(x);
+    case TL_ERFC: return erfc(x);
     case TL_SQRT: return sqrt(x);
     case TL_RSQRT: return 1 / sqrt(x);
     case TL_RECIPROCAL: return 1 / x;
@@ -136,6 +137,7 @@ static ends_value function(tl_operation operation, ends_value a) {
     case TL_EXP2: return only(is_finite(a) ? POSITIVE : ANYTHING);
     case TL_TANH:
     case TL_ERF:
+    case TL_ERFC:
     case TL_ABS: return only(is_finite(a) ? FINITE : ANYTHING);
     default: /* Sqrt, Rsqrt, Reciprocal, Log */
         return only(is_positive(a)

@@ -262,24 +262,17 @@ static emit_value operand_value(emit *t, const item *x, int operand, int e) {
 
 static str operation_text(emit *t, const item *x, const emit_value *v, int count) {
     const tl_compute *c = &x->s->compute;
-    static const char *const wrappers[] = {[TL_EXP] = "ftl_exp",
-                                           [TL_EXP2] = "ftl_exp2",
-                                           [TL_LOG] = "ftl_log",
-                                           [TL_LOG2] = "ftl_log2",
-                                           [TL_TANH] = "ftl_tanh",
-                                           [TL_ERF] = "ftl_erf",
-                                           [TL_SQRT] = "ftl_sqrt",
-                                           [TL_RSQRT] = "ftl_rsqrt",
-                                           [TL_RECIPROCAL] = "ftl_reciprocal",
-                                           [TL_ABS] = "ftl_abs",
-                                           [TL_ADD] = "ftl_add",
-                                           [TL_SUBTRACT] = "ftl_subtract",
-                                           [TL_MULTIPLY] = "ftl_multiply",
-                                           [TL_DIVIDE] = "ftl_divide",
-                                           [TL_MAX] = "ftl_max",
-                                           [TL_MIN] = "ftl_min",
-                                           [TL_MULTIPLY_ADD] = "ftl_multiply_add",
-                                           [TL_OPERATION_UNKNOWN] = NULL};
+    static const char *const wrappers[] = {
+        [TL_EXP] = "ftl_exp",           [TL_EXP2] = "ftl_exp2",
+        [TL_LOG] = "ftl_log",           [TL_LOG2] = "ftl_log2",
+        [TL_TANH] = "ftl_tanh",         [TL_ERF] = "ftl_erf",
+        [TL_ERFC] = "ftl_erfc",         [TL_SQRT] = "ftl_sqrt",
+        [TL_RSQRT] = "ftl_rsqrt",       [TL_RECIPROCAL] = "ftl_reciprocal",
+        [TL_ABS] = "ftl_abs",           [TL_ADD] = "ftl_add",
+        [TL_SUBTRACT] = "ftl_subtract", [TL_MULTIPLY] = "ftl_multiply",
+        [TL_DIVIDE] = "ftl_divide",     [TL_MAX] = "ftl_max",
+        [TL_MIN] = "ftl_min",           [TL_MULTIPLY_ADD] = "ftl_multiply_add",
+        [TL_OPERATION_UNKNOWN] = NULL};
     const char *wrapper = wrappers[c->operation];
     str text[3];
     for (int i = 0; i < count; i++) text[i] = emit_real(t, v[i]);

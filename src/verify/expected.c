@@ -100,18 +100,18 @@ typedef struct attention_work {
     arena *memory;
 } attention_work;
 
-enum { BLOCK = 16, MODEL_STEP = 4 };
+enum { BLOCK = 16 };
 
-static void attention_block(const attention_work *w, const reference_attention *p, int64_t matrix,
-                            int64_t first, int64_t rows, bool is_modelled) {
+/* Every row that is judged is modelled, too: the bound of the largest error is the largest of the
+ * model over the same elements.
+ */
+static void attention_rows(const attention_work *w, const reference_attention *p, int64_t matrix,
+                           int64_t first, int64_t rows) {
     int64_t at = (matrix * p->q_len + first) * p->dv, lse_at = matrix * p->q_len + first;
     double *lse = w->lse ? w->lse->values + lse_at : NULL;
     reference_attention_rows(p, first, rows, CONVERT_F64, w->o->values + at, lse, w->memory);
-    if (is_modelled) {
-        reference_attention_rows(p, first, rows, w->model, w->o->model + at, NULL, w->memory);
-    }
-    uint8_t state = is_modelled ? EXPECTED_KNOWN | EXPECTED_MODELLED : EXPECTED_KNOWN;
-    memset(w->o->state + at, state, (size_t)(rows * p->dv));
+    reference_attention_rows(p, first, rows, w->model, w->o->model + at, NULL, w->memory);
+    memset(w->o->state + at, EXPECTED_KNOWN | EXPECTED_MODELLED, (size_t)(rows * p->dv));
     if (lse) memset(w->lse->state + lse_at, EXPECTED_KNOWN, (size_t)rows);
 }
 
@@ -124,12 +124,12 @@ static void attention_head(const attention_work *w, int64_t batch, int64_t head,
     expected_attention_head(w->data, batch, head, -1, w->memory, &h);
     const reference_attention *p = &h.formula;
     int64_t blocks = (p->q_len + BLOCK - 1) / BLOCK, matrix = batch * heads + head;
-    for (int64_t i = 0; i < blocks; i++) {
+    if (w->step == 1) attention_rows(w, p, matrix, 0, p->q_len);
+    for (int64_t i = 0; w->step > 1 && i < blocks; i++) {
         bool is_end = i == 0 || i == blocks - 1;
         if (!is_end && (i + matrix) % w->step != 0) continue;
         int64_t rows = p->q_len - i * BLOCK < BLOCK ? p->q_len - i * BLOCK : BLOCK;
-        bool is_modelled = is_end || (i / w->step) % MODEL_STEP == 0;
-        attention_block(w, p, matrix, i * BLOCK, rows, is_modelled);
+        attention_rows(w, p, matrix, i * BLOCK, rows);
     }
     arena_reset(w->memory, mark);
 }

@@ -21,7 +21,7 @@ static void product(const double *a, const double *b, int64_t step_column, int64
 }
 
 static double gelu(double x) {
-    return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    return 0.5 * x * erfc(x * -0.70710678118654752440); /* 1 + erf cancels in the tail */
 }
 
 void reference_gemm(const double *a, const double *b, const double *bias, int64_t m, int64_t n,

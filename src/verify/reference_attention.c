@@ -15,14 +15,16 @@ void reference_attention_keys(const reference_attention *p, int64_t i, int64_t *
     if (*end < *begin) *end = *begin;
 }
 
-/* One score, after the product. A model rounds where a framework would store the matrix. */
+/* One score, after the product. A model rounds where a framework would store the matrix; a bias is
+ * f32 there, and so is its sum with the scores.
+ */
 static double finish_score(const reference_attention *p, double score, int64_t i, int64_t j,
                            convert_format model) {
     score = convert_round(model, score);
     if (p->softcap > 0) score = convert_round(model, p->softcap * tanh(score / p->softcap));
     if (p->slope != 0) {
         double distance = fabs((double)(j - (i + p->kv_len - p->q_len)));
-        score = convert_round(model, score - p->slope * distance);
+        score -= p->slope * distance;
     }
     return score;
 }

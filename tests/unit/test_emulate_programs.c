@@ -120,6 +120,13 @@ static void units_of_any_kind(void **state) {
                        "70x1,70x65,3x66,33x67,65x68,70x71,70x128,2x3");
 }
 
+/* Erf and Erfc of anything, and a GELU whose three results lie where 1 + erf has no digits left. */
+static void small_values_keep_their_digits(void **state) {
+    (void)state;
+    verify_on_emulator("tests/exec/odd/error_functions.tl", "a100", FTL_F16, "33x130");
+    verify_on_emulator("sketches/gemm_bias_gelu.tl", "t4", FTL_F16, "1x333x3");
+}
+
 /* --- two kernels --------------------------------------------------------------------------------
  */
 
@@ -275,9 +282,8 @@ static void paged_decoding(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_any_width),
-        cmocka_unit_test(rows_of_any_width),
-        cmocka_unit_test(units_of_any_kind),
+        cmocka_unit_test(products_of_any_width), cmocka_unit_test(rows_of_any_width),
+        cmocka_unit_test(units_of_any_kind),     cmocka_unit_test(small_values_keep_their_digits),
         cmocka_unit_test(paged_decoding),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

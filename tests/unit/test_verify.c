@@ -2,6 +2,7 @@
  * described for what it is.
  */
 #include "base/os.h"
+#include "verify/judge.h"
 #include "verify_sample.h"
 
 #include <setjmp.h>
@@ -172,15 +173,43 @@ static void a_failure_can_be_run_again(void **state) {
     record all, one;
     verify_summary s;
     assert_int_equal(judge(MASK_MORE, &f16_plan, true, "small", -1, &all, &s), FTL_CHECK_FAILED);
-    char expected[200];
-    snprintf(expected, sizeof expected, "flashtl verify --shapes small --seed 5 --case %d",
+    char command[200];
+    snprintf(command, sizeof command, "flashtl verify --shapes small --seed 5 --case %d",
              (int)all.last_failed.number);
-    assert_string_equal(all.last_failed.repro, expected);
+    assert_string_equal(all.last_failed.repro, command);
     assert_int_equal(judge(MASK_MORE, &f16_plan, true, "small", all.last_failed.number, &one, &s),
                      FTL_CHECK_FAILED);
     assert_int_equal(s.total, 1);
     assert_string_equal(one.last.what, all.last_failed.what);
     assert_true(one.last.error == all.last_failed.error);
+}
+
+/* --- the judge alone
+ * -------------------------------------------------------------------------------- */
+
+/* Values that f16 holds with few digits: correctly rounded they are right, two steps away they are
+ * not.
+ */
+static void denormal_values_are_judged_by_their_steps(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static const double values[N] = {-5.296e-6, 3e-7, -6.8e-92, 1.7e-5};
+    uint8_t known[N], unwritten[N] = {0};
+    double got[N];
+    memset(known, EXPECTED_KNOWN, sizeof known);
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    buffer of = {.format = CONVERT_F16, .rows = 1, .columns = N};
+    expected wanted = {.of = &of, .values = (double *)values, .state = known};
+    judged output = {.expected = &wanted, .got = got, .unwritten = unwritten, .tolerance = 1e-3};
+    for (int steps = 0; steps <= 2; steps += 2) {
+        for (int i = 0; i < N; i++)
+            got[i] = convert_round(CONVERT_F16, values[i]) + steps * 0x1p-24;
+        judgement j;
+        judge_output(&output, &memory, &j);
+        assert_int_equal(j.is_right, steps == 0);
+    }
+    arena_done(&memory);
 }
 
 /* --- cases
@@ -354,6 +383,7 @@ int main(void) {
         cmocka_unit_test(empty_shapes_run_and_compare_nothing),
         cmocka_unit_test(planted_faults_are_found_and_described),
         cmocka_unit_test(faults_are_found_in_bf16),
+        cmocka_unit_test(denormal_values_are_judged_by_their_steps),
         cmocka_unit_test(a_failure_can_be_run_again),
         cmocka_unit_test(shapes_are_read_or_refused),
         cmocka_unit_test(all_cases_cover_what_the_design_asks),
