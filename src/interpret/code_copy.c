@@ -38,7 +38,7 @@ static bool part_row(code_executor *e, const tl_symbol *view, const tile *base, 
                         (lanes){.kind = LANES_ONE, .value = (double)(part->start[0] + row)});
     }
     const double *at[MACHINE_AXES_MAX] = {NULL, NULL};
-    bool is_done = true;
+    bool is_done = base->axis_count > 0;
     for (int b = 0; b < base->axis_count && is_done; b++) {
         for (int i = 0; i < element->item_count; i++) {
             if (!str_equal(base->index[b], tl_axis_index(view->view_base->axes, i))) continue;

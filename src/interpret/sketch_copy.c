@@ -170,9 +170,9 @@ convert_format sketch_format(const sketch *k, const tl_expr *name, tl_type other
 
 static bool load(sketch *k, const tl_statement *s, const tl_symbol *tensor, tile *t) {
     tile_view view;
-    int64_t start[MACHINE_AXES_MAX], count[MACHINE_AXES_MAX];
-    str index[MACHINE_AXES_MAX];
-    int axis_count;
+    int64_t start[MACHINE_AXES_MAX] = {0}, count[MACHINE_AXES_MAX] = {0};
+    str index[MACHINE_AXES_MAX] = {{0}};
+    int axis_count = 0;
     if (!copy_view(k, s, tensor, &view, start, count, index, &axis_count)) return false;
     tile_shape(k->m, t, axis_count, count, index);
     for (int i = 0; i < axis_count; i++) take_place(t, i, index[i], start[i]);
@@ -187,9 +187,9 @@ static bool store(sketch *k, const tl_statement *s, const tl_symbol *tensor, con
     const tile *t = sketch_tile(&k->scope, what, s);
     if (!t || k->is_silent) return t != NULL;
     tile_view view;
-    int64_t start[MACHINE_AXES_MAX], count[MACHINE_AXES_MAX];
-    str index[MACHINE_AXES_MAX];
-    int axis_count;
+    int64_t start[MACHINE_AXES_MAX] = {0}, count[MACHINE_AXES_MAX] = {0};
+    str index[MACHINE_AXES_MAX] = {{0}};
+    int axis_count = 0;
     if (!copy_view(k, s, tensor, &view, start, count, index, &axis_count)) return false;
     tile placed = *t;
     for (int i = 0; i < axis_count; i++) {

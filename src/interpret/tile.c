@@ -91,7 +91,7 @@ static void place_lanes(const tile *t, const row_range *r, const tile_view *view
 bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view,
                diag_range range) {
     row_range r = rows_of(t, share);
-    lanes at[TL_AXES_MAX];
+    lanes at[TL_AXES_MAX] = {0};
     for (int64_t row = r.first_row; row < r.end_row; row++) {
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);
@@ -107,7 +107,7 @@ bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view
 bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_view *view,
                 bool accumulates, const tl_statement *writer) {
     row_range r = rows_of(t, share);
-    lanes at[TL_AXES_MAX];
+    lanes at[TL_AXES_MAX] = {0};
     for (int64_t row = r.first_row; row < r.end_row; row++) {
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);

@@ -354,7 +354,7 @@ static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
                      STR("an element of a tile by its index"));
         return false;
     }
-    lanes at[TL_AXES_MAX];
+    lanes at[TL_AXES_MAX] = {0};
     bool is_one = true;
     for (int i = 0; i < e->item_count; i++) {
         if (!row_of(c, e->items[i], &at[i])) return false;

@@ -380,9 +380,9 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
     int64_t along = pieces & -pieces;
     if (along < 1 || along > WARP_LANES) along = along < 1 ? 1 : WARP_LANES;
     int64_t rows_at_once = WARP_LANES / along * c->warps;
-    double registers = (double)(pieces / along * ((rows + rows_at_once - 1) / rows_at_once) * 4);
+    int64_t registers = pieces / along * ((rows + rows_at_once - 1) / rows_at_once) * 4;
     *is_cut = rows % rows_at_once != 0;
-    return registers;
+    return (double)registers;
 }
 
 /* Products of more than 128 columns or steps: their fragments lie in more places in shared memory

@@ -99,7 +99,7 @@ tl_expr *linear_expr(reason *r, const linear *l) {
             str one = tl_expr_text(r->memory, atom);
             if (is_sum) one = str_format(r->memory, "(%.*s)", STR_ARGS(one));
             if (c * sign != 1)
-                one = str_format(r->memory, "%lld*%.*s", (long long)(c * sign), STR_ARGS(one));
+                one = str_format(r->memory, "%lld*%.*s", (long long)c * sign, STR_ARGS(one));
             const char *joint =
                 text.length > 0 ? (sign > 0 ? " + " : " - ") : (sign > 0 ? "" : "-");
             text = str_format(r->memory, "%.*s%s%.*s", STR_ARGS(text), joint, STR_ARGS(one));

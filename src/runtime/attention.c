@@ -67,6 +67,7 @@ static attention_kernel *find(attention_table *table, const attention_key *key, 
         attention_kernel *kernel = atomic_load_explicit(&table->slots[at], memory_order_acquire);
         *slot = at;
         if (!kernel) return NULL;
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): zeroed before it is filled in */
         if (memcmp(&kernel->key, key, sizeof *key) == 0) return kernel;
     }
     *slot = -1;

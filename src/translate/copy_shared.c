@@ -57,7 +57,7 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
     emit_text(t, "place += %.*s;", STR_ARGS(own));
     emit_close(t);
     int step = 8 * bytes;
-    str text = STR("place");
+    str text;
     if (swizzle > SHARED_UNIT_BYTES) {
         text = emit_format(t, "(place ^ (%d * n8 & %d)) + (%d * n8 & ~%d)", step, swizzle - 1, step,
                            swizzle - 1);
