@@ -176,7 +176,7 @@ str emit_clean(emit *t, str name); /* no word of C++ or of the text's own */
 /* tiles.c */
 void emit_make_tiles(emit *t);
 void emit_declare_shared(emit *t);
-void emit_declare_register(emit *t, const tl_statement *allocation);
+void emit_declare_register(emit *t, const tl_statement *s);
 /* In a block of its own: this thread's number, read anew, so that nothing made from it occupies
  * registers through the loops in between; and its place in a layout.
  */

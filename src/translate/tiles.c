@@ -202,10 +202,10 @@ static str own_text(emit *t, const layout *l, layout_axis axis) {
     return plus(t, text, emit_terms(t, &lanes));
 }
 
-str emit_own_address(emit *t, const access_threads *a) {
+str emit_own_address(emit *t, const access_threads *threads) {
     str line = STR("0"), byte = STR("0");
     for (int i = 0; i < 2; i++) {
-        const access_share *share = &a->shares[i];
+        const access_share *share = &threads->shares[i];
         if (share->count == 1) continue;
         str digit = warp_digit(t, share->divisor, share->count);
         if (share->lines)
@@ -213,15 +213,18 @@ str emit_own_address(emit *t, const access_threads *a) {
         if (share->bytes)
             byte = plus(t, byte, emit_format(t, "%.*s * %d", STR_ARGS(digit), share->bytes));
     }
-    str lane_line = emit_terms(t, &a->lane_line), lane_byte = emit_terms(t, &a->lane_byte);
+    str lane_line = emit_terms(t, &threads->lane_line),
+        lane_byte = emit_terms(t, &threads->lane_byte);
     line = plus(t, line, lane_line);
     byte = plus(t, byte, lane_byte);
     emit_text(t, "const int line = %.*s, byte = %.*s;", STR_ARGS(line), STR_ARGS(byte));
-    if (a->swizzle_bytes == SHARED_UNIT_BYTES)
-        return emit_format(t, "(unsigned)(line * %d + byte)", a->pitch_bytes);
-    str turn = a->swizzle_shift ? emit_format(t, "(line & 7) >> %d << 4", a->swizzle_shift)
-                                : STR("(line & 7) << 4");
-    return emit_format(t, "(unsigned)(line * %d + (byte ^ %.*s))", a->pitch_bytes, STR_ARGS(turn));
+    if (threads->swizzle_bytes == SHARED_UNIT_BYTES)
+        return emit_format(t, "(unsigned)(line * %d + byte)", threads->pitch_bytes);
+    str turn = threads->swizzle_shift
+                   ? emit_format(t, "(line & 7) >> %d << 4", threads->swizzle_shift)
+                   : STR("(line & 7) << 4");
+    return emit_format(t, "(unsigned)(line * %d + (byte ^ %.*s))", threads->pitch_bytes,
+                       STR_ARGS(turn));
 }
 
 void emit_declare_register(emit *t, const tl_statement *s) {

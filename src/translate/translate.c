@@ -70,7 +70,7 @@ static void take_slot(emit *t, const tl_statement *wait, const emit_tile *tile) 
         advance(t, name, tile->offset_bytes, tile->slot_bytes, tile->stages);
     } else if (passed.low == passed.high) {
         emit_text(t, "%s = shared + %lld;", name,
-                  (long long)(tile->offset_bytes + passed.low % tile->stages * tile->slot_bytes));
+                  (long long)tile->offset_bytes + passed.low % tile->stages * tile->slot_bytes);
     } else {
         emit_text(t, "%s = shared + %lld + (unsigned)(%.*s & %d) * %lld;", name,
                   (long long)tile->offset_bytes, STR_ARGS(emit_within(t, passed, 15)),
