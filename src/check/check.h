@@ -91,7 +91,8 @@ typedef struct check_elements {
     int64_t columns;   /* of the widest such matrix */
 } check_elements;
 
-/* Registers of a thread that this takes beside tiles: fitted to compiled kernels, docs/registers.md. */
+/* Registers of a thread that this takes beside tiles: fitted to compiled kernels,
+ * docs/registers.md. */
 int check_element_registers(const check_elements *elements);
 
 /* Both expect a program that tl_bind has bound without an error. */

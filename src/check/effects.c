@@ -102,8 +102,34 @@ static const machine_flight *flight_reading(const machine_process *p, int tile, 
     return NULL;
 }
 
+/* A ring that products open, and that is waited for. */
 static bool is_ring(const machine *mc, int tile) {
-    return mc->model->tiles[tile].space == TL_REGISTER && mc->model->tiles[tile].stages > 1;
+    const model_tile *t = &mc->model->tiles[tile];
+    return t->space == TL_REGISTER && t->stages > 1 && !t->is_value_ring;
+}
+
+/* The generation of a register tile that names mean; -1 when there is but one. */
+static int meant(const machine *mc, const machine_process *p, int tile) {
+    const machine_register *r = &p->registers[tile];
+    if (mc->model->tiles[tile].is_value_ring) return r->opened - 1;
+    return is_ring(mc, tile) ? r->waited - 1 : -1;
+}
+
+/* A statement that writes a ring of values opens a generation once the newest has been used. Its
+ * slot is that of the generation 'stages' before, which nothing may read any more.
+ */
+static void open_value(machine *mc, machine_process *p, const model_step *step, int tile) {
+    const model_tile *t = &mc->model->tiles[tile];
+    machine_register *r = &p->registers[tile];
+    if (!t->is_value_ring || !tl_writes_afresh(step->statement, t->symbol)) return;
+    if (r->opened && !r->is_used) return;
+    const machine_flight *flight = flight_reading(p, tile, r->opened - t->stages);
+    if (flight && r->opened >= t->stages) {
+        events_finding *f = machine_report(mc, FAULT_OPERAND_WRITTEN, step, tile, t->name);
+        if (f) f->other = flight->step->statement, f->range = step->target.range;
+    }
+    r->opened++;
+    r->is_used = false;
 }
 
 /* Where the data of a use came from; NULL when it must not be read now (reported). */
@@ -122,7 +148,7 @@ static const machine_origin *read_use(machine *mc, machine_process *p, const mod
         return NULL;
     }
     machine_register *r = &p->registers[use->tile];
-    int held = is_ring(mc, use->tile) ? r->waited - 1 : -1;
+    int held = meant(mc, p, use->tile);
     const machine_flight *flight = flight_into(p, use->tile, held);
     if (is_ring(mc, use->tile) && r->waited <= r->released) {
         finding = machine_report(mc, FAULT_NOT_WAITED, step, use->tile, use->name);
@@ -145,17 +171,17 @@ static const machine_origin *read_use(machine *mc, machine_process *p, const mod
 /* May the register tile be written now? */
 static void check_write(machine *mc, machine_process *p, const model_step *step, int tile) {
     const model_tile *t = &mc->model->tiles[tile];
-    machine_register *r = &p->registers[tile];
     bool joins_queue = step->is_async && step->kind == STEP_COMPUTE && step->accumulates;
     bool opens = is_ring(mc, tile) && step->is_async && !step->accumulates;
-    const machine_flight *flight = flight_into(p, tile, is_ring(mc, tile) ? r->waited - 1 : -1);
+    open_value(mc, p, step, tile);
+    const machine_flight *flight = flight_into(p, tile, meant(mc, p, tile));
     events_finding *finding;
     if (flight && !joins_queue && !opens) {
         finding = machine_report(mc, FAULT_WRITE_IN_FLIGHT, step, tile, t->name);
         if (finding) finding->other = flight->step->statement, finding->range = step->target.range;
         return;
     }
-    flight = opens ? NULL : flight_reading(p, tile, is_ring(mc, tile) ? r->waited - 1 : -1);
+    flight = opens ? NULL : flight_reading(p, tile, meant(mc, p, tile));
     if (flight) {
         finding = machine_report(mc, FAULT_OPERAND_WRITTEN, step, tile, t->name);
         if (finding) finding->other = flight->step->statement, finding->range = step->target.range;
@@ -280,6 +306,11 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     if (step->accumulates && step->has_target) {
         read_use(mc, p, step, &step->target, step->is_async);
     }
+    if (step->statement->compute.operation == TL_GEMM) {
+        for (int i = 0; i < step->read_count; i++) {
+            if (step->reads[i].tile >= 0) p->registers[step->reads[i].tile].is_used = true;
+        }
+    }
     check_contraction(mc, step, origins);
     check_place(mc, p, step, origins[0]);
     if (!step->has_target) return MACHINE_MOVED;
@@ -308,9 +339,8 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
         const model_use *use = &step->reads[i];
         int at = f->source_count++;
         f->sources[at] = use->tile;
-        f->source_generations[at] = use->cursor >= 0         ? p->waits[use->cursor] - 1
-                                    : is_ring(mc, use->tile) ? p->registers[use->tile].waited - 1
-                                                             : -1;
+        f->source_generations[at] =
+            use->cursor >= 0 ? p->waits[use->cursor] - 1 : meant(mc, p, use->tile);
     }
     return MACHINE_MOVED;
 }

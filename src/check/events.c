@@ -43,6 +43,8 @@ static void make_processes(machine *mc) {
             machine_process *p = &mc->processes[m->roles[r].first_process + i];
             p->role = r, p->executor = i;
             p->values = extents_values_new(mc->memory, mc->extents);
+            p->values.following = arena_new(mc->memory, extents_values);
+            *p->values.following = extents_values_new(mc->memory, mc->extents);
             p->fills = arena_array(mc->memory, int, m->tile_count + 1);
             p->waits = arena_array(mc->memory, int, m->cursor_count + 1);
             p->releases = arena_array(mc->memory, int, m->cursor_count + 1);
@@ -70,7 +72,8 @@ static void start_run(machine *mc, const extents_run *run) {
         memset(p->registers, 0, sizeof(machine_register) * (size_t)m->tile_count);
         p->trace.items = NULL;
         p->trace.count = p->trace.capacity = 0;
-        extents_values_start(&p->values, run);
+        p->values.run = run;
+        extents_values_go_on(&p->values, 0, mc->tiles_to_walk);
     }
 }
 
@@ -97,7 +100,8 @@ static void check_tile_end(machine *mc, machine_process *p, const model_step *st
     }
     for (int t = 0; t < m->tile_count; t++) {
         machine_register *r = &p->registers[t];
-        if (m->tiles[t].space != TL_REGISTER || r->opened == r->released) continue;
+        if (m->tiles[t].space != TL_REGISTER || m->tiles[t].is_value_ring) continue;
+        if (r->opened == r->released) continue;
         machine_report(mc, FAULT_HELD_AT_END, step, t, m->tiles[t].name);
     }
 }
@@ -146,12 +150,8 @@ static machine_loop here(const machine *mc, const machine_process *p) {
                           .flights = p->flight_count};
 }
 
-static bool way_of(machine *mc, machine_process *p, const model_step *step) {
-    int64_t value = 0;
-    if (!step->depends_on_data) {
-        if (extents_integer(&p->values, step->statement->branch.condition, &value))
-            return value != 0;
-    }
+/* What a vote decides, by the run's pattern. */
+static bool vote(machine *mc, machine_process *p) {
     int number = p->data_branches++;
     switch (mc->run->pattern) {
     case 0: return false;
@@ -159,6 +159,15 @@ static bool way_of(machine *mc, machine_process *p, const model_step *step) {
     case 2: return number % 2 == 0;
     default: return number % 2 == 1;
     }
+}
+
+/* A vote that a let keeps has decided already. */
+static bool way_of(machine *mc, machine_process *p, const model_step *step) {
+    const tl_expr *condition = step->statement->branch.condition;
+    int64_t value = 0;
+    bool is_known = (!step->depends_on_data || condition->kind == TL_NAME) &&
+                    extents_integer(&p->values, condition, &value);
+    return is_known ? value != 0 : vote(mc, p);
 }
 
 static void enter_if(machine *mc, machine_process *p, const model_step *step) {
@@ -230,13 +239,21 @@ static void end_tile(machine *mc, machine_process *p, const model_step *step) {
             p->registers[t].origin = (machine_origin){0};
         }
     }
-    p->at = ++p->tile_number < mc->tiles_to_walk ? step->other + 1 : p->at + 1;
+    if (++p->tile_number >= mc->tiles_to_walk) {
+        p->at++;
+        return;
+    }
+    extents_values_go_on(&p->values, p->tile_number, mc->tiles_to_walk);
+    p->at = step->other + 1;
 }
 
-static void redo_lets(machine_process *p, const model_step *step) {
+static void redo_lets(machine *mc, machine_process *p, const model_step *step) {
     for (int i = 0; i < step->statement->let.count; i++) {
-        const tl_symbol *symbol = step->statement->let.items[i].symbol;
-        if (symbol && symbol->kind == TL_SYMBOL_CONSTANT) extents_values_forget(&p->values, symbol);
+        const tl_binding *binding = &step->statement->let.items[i];
+        const tl_symbol *symbol = binding->symbol;
+        if (!symbol || symbol->kind != TL_SYMBOL_CONSTANT) continue;
+        extents_values_forget(&p->values, symbol);
+        if (model_is_vote(binding->value)) extents_values_set(&p->values, symbol, vote(mc, p));
     }
     p->at++;
 }
@@ -255,7 +272,7 @@ static int advance(machine *mc, machine_process *p) {
             break;
         }
         switch (step->kind) {
-        case STEP_LET: redo_lets(p, step); break;
+        case STEP_LET: redo_lets(mc, p, step); break;
         case STEP_FOR: enter_for(mc, p, step); break;
         case STEP_END_FOR: repeat_for(p, step); break;
         case STEP_IF: enter_if(mc, p, step); break;
@@ -366,7 +383,7 @@ static void run_once(machine *mc) {
 
 events_result events_run(arena *memory, const model *m, const extents *x) {
     machine mc = {.memory = memory, .model = m, .extents = x, .tiles_to_walk = 1};
-    if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = 2;
+    if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = 3;
     make_processes(&mc);
     coverage_prepare(&mc);
     LIST(events_trace) traces = {0};

@@ -26,10 +26,27 @@ extents_values extents_values_new(arena *memory, const extents *x) {
 
 void extents_values_start(extents_values *v, const extents_run *run) {
     v->run = run;
+    v->tile = 0;
+    v->tiles = 1;
     memset(v->known, 0, (size_t)v->extents->model->slot_count);
     for (int i = 0; i < v->extents->variable_count; i++) {
         extents_values_set(v, v->extents->variables[i].symbol, run->values[i]);
     }
+}
+
+void extents_values_go_on(extents_values *v, int tile, int tiles) {
+    extents_values_start(v, v->run);
+    v->tile = tile;
+    v->tiles = tiles;
+    for (int i = 0; i < v->extents->variable_count; i++) {
+        const extents_variable *variable = &v->extents->variables[i];
+        int64_t count;
+        if (!variable->walk || !extents_integer(v, variable->walk, &count) || count < 1) continue;
+        extents_values_set(v, variable->symbol, (v->run->values[i] + tile) % count);
+    }
+    if (!v->following) return;
+    v->following->run = v->run;
+    extents_values_go_on(v->following, tile + 1, tiles);
 }
 
 void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t value) {
@@ -49,9 +66,22 @@ static bool give(tl_value *out, int64_t value) {
     return true;
 }
 
+static bool lookup(void *context, const tl_expr *e, tl_value *out);
+
+static bool ask(extents_values *v, const tl_expr *call, tl_value *out) {
+    switch (call->function) {
+    case TL_FUNCTION_FIRST: return give(out, v->tile == 0);
+    case TL_FUNCTION_MORE: return give(out, v->tile + 1 < v->tiles);
+    case TL_FUNCTION_NEXT:
+        return tl_evaluate(call->items[0], lookup, v->following ? v->following : v, out);
+    default: return false;
+    }
+}
+
 static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     extents_values *v = context;
     const tl_symbol *s = e->symbol;
+    if (e->kind == TL_CALL) return ask(v, e, out);
     if (!s) return false;
     if (e->kind == TL_ELEMENT) {
         if (e->space == TL_REGISTER || e->space == TL_SHARED) return false;

@@ -47,10 +47,14 @@ typedef struct extents_values {
     int64_t *integers; /* by model_slot */
     unsigned char *known;
     int depth;
+    int tile, tiles;                  /* the tile that the block is at, and how many it walks */
+    struct extents_values *following; /* the values in the next tile, for next(...); or NULL */
 } extents_values;
 
 extents_values extents_values_new(arena *memory, const extents *x);
 void extents_values_start(extents_values *v, const extents_run *run);
+/* Goes on to another tile of the block's walk: indices of the grid take other values. */
+void extents_values_go_on(extents_values *v, int tile, int tiles);
 void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t value);
 void extents_values_forget(extents_values *v, const tl_symbol *symbol);
 /* False when the value is not known or no integer. */

@@ -258,7 +258,9 @@ static bool adds_parts(const flow *f, const model_step *step) {
 static void check_elementwise(flow *f, const model_step *step) {
     const tl_compute *c = &step->statement->compute;
     const model_use *wide = widest(f, step);
-    bool is_linear = c->operation == TL_MULTIPLY || adds_parts(f, step), known = true;
+    bool keeps = c->operation == TL_CAST && step->has_target &&
+                 f->model->tiles[step->target.tile].type == TL_F32;
+    bool is_linear = c->operation == TL_MULTIPLY || keeps || adds_parts(f, step), known = true;
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
         if (!is_register(f, use)) continue;

@@ -39,6 +39,7 @@ typedef struct machine_channel {
 typedef struct machine_register {
     bool is_defined;
     int opened, waited, released; /* of a ring */
+    bool is_used; /* of a ring of values: the newest generation has been a product's operand */
     machine_origin origin;
 } machine_register;
 

@@ -92,6 +92,8 @@ static void add_tile(builder *b, tl_statement *s, int index) {
     if (a->stages && tl_known_integer(a->stages, &stages) && stages >= 1) {
         t.stages = (int)(stages < MODEL_STAGES_MAX ? stages : MODEL_STAGES_MAX);
     }
+    t.is_value_ring =
+        t.space == TL_REGISTER && t.stages > 1 && tl_is_value_ring(b->model->kernel, symbol);
     t.axis_count = a->shape.count < MODEL_AXES_MAX ? a->shape.count : MODEL_AXES_MAX;
     for (int i = 0; i < t.axis_count; i++) {
         t.axes[i].name = i < tile->axis_count ? tile->axes[i].index : (str){0};
@@ -277,6 +279,18 @@ static void resolve_sync(builder *b, model_step *step) {
     step->subject = is_shared ? SUBJECT_CHANNEL : SUBJECT_REGISTER;
 }
 
+static bool finds_no_vote(void *context, const tl_expr *e) {
+    const bool *in_let = context;
+    if (e->kind == TL_CALL && e->function == TL_FUNCTION_ANY) return false;
+    const tl_symbol *s = e->kind == TL_NAME && !*in_let ? e->symbol : NULL;
+    bool is_let = s && s->kind == TL_SYMBOL_CONSTANT && s->value;
+    return !is_let || model_visit(s->value, finds_no_vote, &(bool){true});
+}
+
+bool model_is_vote(const tl_expr *e) {
+    return !model_visit(e, finds_no_vote, &(bool){false});
+}
+
 static bool finds_no_loop(void *context, const tl_expr *e) {
     (void)context;
     return !(e->symbol && e->symbol->kind == TL_SYMBOL_LOOP);
@@ -304,7 +318,8 @@ static void add_nested(builder *b, tl_statement *s, model_step_kind open, model_
     model_step step = {.kind = open, .statement = s, .depth = b->depth, .target = {.tile = -1}};
     if (open == STEP_IF) {
         read_expr(b, &step, s->branch.condition, NULL);
-        step.depends_on_data = !model_visit(s->branch.condition, finds_no_data, NULL);
+        step.depends_on_data = !model_visit(s->branch.condition, finds_no_data, NULL) ||
+                               model_is_vote(s->branch.condition);
     }
     add_step(b, step);
     if (open != STEP_IF) b->depth++;
@@ -343,7 +358,13 @@ static void add_statement(builder *b, tl_statement *s) {
         step.kind = STEP_RELEASE;
         resolve_sync(b, &step);
         break;
-    case TL_LET: step.kind = STEP_LET; break;
+    case TL_LET:
+        step.kind = STEP_LET;
+        for (int i = 0; i < s->let.count; i++) {
+            if (model_is_vote(s->let.items[i].value))
+                read_expr(b, &step, s->let.items[i].value, NULL);
+        }
+        break;
     case TL_FOR:
         if (s->loop.is_grid_walk) add_nested(b, s, STEP_TILES, STEP_END_TILES);
         else add_nested(b, s, STEP_FOR, STEP_END_FOR);

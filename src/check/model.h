@@ -35,6 +35,7 @@ typedef struct model_tile {
     int role;  /* register: the role it belongs to; shared: the role that fills it; -1: none */
     int group; /* shared: tiles `in place of` one another have the same number */
     bool uses_mbarrier, by_tma;
+    bool is_value_ring; /* register, stages > 1, not written by asynchronous products */
     model_axis axes[MODEL_AXES_MAX];
     int axis_count;
     const int *cursors; /* shared: of all its readers */
@@ -153,6 +154,9 @@ int model_slot(const model *m, const tl_symbol *symbol);                      /*
 int model_axis_of(const model_tile *tile, int axis_id);
 /* Does the tile of a use have that many executors reading it? Executors of the roles that wait. */
 int model_readers(const model *m, int tile);
+
+/* Is the value decided by a vote, any(...), or kept from one by a let? */
+bool model_is_vote(const tl_expr *e);
 
 /* Calls 'visit' for e and everything below it, until it returns false. Depth is the parser's. */
 typedef bool model_visitor(void *context, const tl_expr *e);

@@ -234,25 +234,22 @@ static void check_compute(types *t, const model_step *step) {
     }
 }
 
-static bool finds_no_vote(void *context, const tl_expr *e) {
-    (void)context;
-    return !(e->kind == TL_CALL && e->function == TL_FUNCTION_ANY);
-}
-
-/* Executors vote each for itself, so a body under any(...) must not make them wait for one another.
- */
+/* Warps vote each for itself, so a body under any(...) must not make them wait for one another. */
 static void check_votes(types *t, const model_role *role) {
-    for (int i = 0; i < role->step_count && role->executors > 1; i++) {
+    bool is_warpgroups = role->statement->role.is_warpgroups;
+    for (int i = 0; i < role->step_count && (role->executors > 1 || is_warpgroups); i++) {
         const model_step *vote = &role->steps[i];
         if (vote->kind != STEP_IF) continue;
-        if (model_visit(vote->statement->branch.condition, finds_no_vote, NULL)) continue;
+        if (!model_is_vote(vote->statement->branch.condition)) continue;
         for (int k = i + 1; k < vote->other; k++) {
             const model_step *step = &role->steps[k];
             bool fills = step->kind == STEP_COPY && step->has_target &&
                          t->model->tiles[step->target.tile].space == TL_SHARED;
             bool waits = step->kind == STEP_WAIT &&
                          (step->subject == SUBJECT_CHANNEL || step->subject == SUBJECT_TURN);
-            if (!fills && !waits) continue;
+            bool multiplies = is_warpgroups && step->kind == STEP_COMPUTE &&
+                              step->statement->compute.operation == TL_GEMM;
+            if (!fills && !waits && !multiplies) continue;
             fail(t, DIAG_VOTE_WAITS, step->statement->range, STR(""), STR(""), STR(""));
             diag_report(t->diags, DIAG_VOTE_HERE, vote->statement->range, STR(""));
             return;

@@ -76,6 +76,8 @@ static bool add_executors(code *k) {
             code_executor *e = arena_new(m->memory, code_executor);
             *e = (code_executor){.code = k, .role = r, .number = n};
             scope_init(&e->scope, m);
+            scope_init(&e->following, m);
+            e->scope.following = &e->following;
             e->scope.owner = e;
             e->scope.tile_of = code_tile;
             e->ends = arena_array(m->memory, int64_t, role->code.count);
@@ -91,27 +93,45 @@ static bool add_executors(code *k) {
 
 /* --- tiles of the grid ------------------------------------------------------------------------ */
 
-static void set_walks(code_executor *e, int64_t number) {
-    code *k = e->code;
+/* The place of a tile, where a section of the first walks is gone through with all others before
+ * the next section begins, in the order in which the first walk runs fastest.
+ */
+static int64_t unsectioned(const code *k, int64_t number) {
+    if (!k->section) return number;
+    int64_t inner = 1, outer;
+    int i = 0;
+    for (bool is_last = false; !is_last; i++) {
+        inner *= k->extents[i];
+        is_last = k->grid->grid.items[i].section != NULL;
+    }
+    outer = k->m->tiles_total / inner;
+    int64_t first = number / (k->section * outer) * k->section;
+    int64_t rest = number - first * outer;
+    int64_t width = inner - first < k->section ? inner - first : k->section;
+    return first + rest % width + rest / width * inner;
+}
+
+static void set_walks(code *k, scope *s, int64_t number) {
+    number = unsectioned(k, number);
     for (int i = 0; k->grid && i < k->grid->grid.count; i++) {
         const tl_walk *walk = &k->grid->grid.items[i];
         int64_t at = number % k->extents[i];
         number /= k->extents[i];
         if (walk->is_reversed) at = k->extents[i] - 1 - at;
-        scope_set(&e->scope, walk->symbol, at);
+        scope_set(s, walk->symbol, at);
         const tl_symbol *index = tl_find_index(k->m->kernel, walk->name);
-        if (index) scope_set(&e->scope, index, at);
+        if (index) scope_set(s, index, at);
     }
 }
 
 /* The kernel's own lets, once per tile. Those that need more than the tile are left open. */
-static void set_lets(code_executor *e) {
-    const tl_statement *first = e->code->m->kernel->body.first;
+static void set_lets(scope *own) {
+    const tl_statement *first = own->machine->kernel->body.first;
     for (const tl_statement *s = first; s; s = s->next) {
         if (s->kind != TL_LET) continue;
         for (int i = 0; i < s->let.count; i++) {
             const tl_symbol *symbol = s->let.items[i].symbol;
-            if (symbol->kind == TL_SYMBOL_CONSTANT) e->scope.has_value[symbol->position] = false;
+            if (symbol->kind == TL_SYMBOL_CONSTANT) own->has_value[symbol->position] = false;
         }
     }
     for (const tl_statement *s = first; s; s = s->next) {
@@ -120,8 +140,8 @@ static void set_lets(code_executor *e) {
             const tl_binding *binding = &s->let.items[i];
             tl_value value;
             bool is_constant = binding->symbol->kind == TL_SYMBOL_CONSTANT;
-            if (is_constant && scope_evaluate(&e->scope, binding->value, &value)) {
-                scope_set_value(&e->scope, binding->symbol, value);
+            if (is_constant && scope_evaluate(own, binding->value, &value)) {
+                scope_set_value(own, binding->symbol, value);
             }
         }
     }
@@ -131,13 +151,23 @@ static int64_t tile_count(const code *k) {
     return k->m->request->tiles ? k->m->request->tile_count : k->m->tiles_total;
 }
 
+static int64_t tile_number(const code *k, int64_t position) {
+    return k->m->request->tiles ? k->m->request->tiles[position] : position;
+}
+
 static bool take_tile(code_executor *e, const tl_statement *s) {
     code *k = e->code;
     if (e->next_tile >= tile_count(k)) return false;
-    int64_t number = k->m->request->tiles ? k->m->request->tiles[e->next_tile] : e->next_tile;
+    int64_t number = tile_number(k, e->next_tile);
+    e->scope.is_first_tile = e->next_tile == k->block;
     e->next_tile += k->block_step;
-    set_walks(e, number);
-    set_lets(e);
+    set_walks(k, &e->scope, number);
+    set_lets(&e->scope);
+    e->scope.has_more_tiles = e->next_tile < tile_count(k);
+    if (e->scope.has_more_tiles) {
+        set_walks(k, &e->following, tile_number(k, e->next_tile));
+        set_lets(&e->following);
+    }
     if (s->kind == TL_FOR) scope_set(&e->scope, s->loop.symbol, number);
     if (e->role == 0 && e->number == 0) k->m->tiles_run++;
     return true;
@@ -230,6 +260,7 @@ static void reset_executor(code_executor *e) {
         e->holds_turn[i] = false;
         if (!r) continue;
         r->opened = r->waited = r->released = 0;
+        r->is_used = false;
         for (int n = 0; n < r->stages; n++) r->slots[n].is_defined = false;
     }
 }
@@ -276,6 +307,13 @@ static bool measure_grid(code *k) {
         if (!scope_integer(&s, k->grid->grid.items[i].extent, &k->extents[i])) return false;
         int64_t extent = k->extents[i] > 0 ? k->extents[i] : 0;
         if (__builtin_mul_overflow(m->tiles_total, extent, &m->tiles_total)) return false;
+    }
+    for (int i = 0; i < k->grid->grid.count; i++) {
+        const tl_expr *section = k->grid->grid.items[i].section;
+        if (!section) continue;
+        if (!scope_integer(&s, section, &k->section)) return false;
+        if (k->section < 1) k->section = 1;
+        if (k->section > m->tiles_total) k->section = m->tiles_total > 0 ? m->tiles_total : 1;
     }
     return true;
 }

@@ -69,6 +69,7 @@ typedef struct code_register {
     int stages;
     tile *slots;
     int64_t opened, waited, released; /* ring */
+    bool is_value_ring, is_used;      /* tl_is_value_ring; the newest has been an operand */
     tl_layout layout;
     const tl_statement *layout_since;
     bool stores_alone; /* of executors that hold the same rows, the one that stores them */
@@ -97,7 +98,7 @@ typedef struct code_executor {
     int role, number; /* in its role */
     int at;           /* next instruction */
     bool is_done;
-    scope scope;
+    scope scope, following;    /* what names mean now, and in this block's next tile */
     int64_t next_tile;         /* position in the list of tiles */
     int64_t *ends;             /* of loops, by instruction */
     code_register **registers; /* by symbol position */
@@ -116,6 +117,7 @@ struct code {
     int *turn_holders; /* by symbol position */
     const tl_statement *grid;
     int64_t *extents;          /* of the grid's walks */
+    int64_t section;           /* tuples of the walks up to the one with `sections`; 0: none */
     int64_t block, block_step; /* this block takes tiles block, block + step, ... */
 };
 
@@ -152,6 +154,8 @@ tile *code_slot_of(const code_register *r, int64_t generation);
  */
 tile *code_read_register(code_executor *e, const tl_expr *name, int64_t *generation);
 tile *code_write_register(code_executor *e, const tl_expr *name, bool is_product);
+/* Before a statement writes a ring of values: opens the generation that it is to write. */
+void code_open_value(code_executor *e, const tl_expr *name, const tl_statement *s);
 void code_set_written(tile *t, const tl_statement *s);
 void code_set_layout(code_register *r, const tl_layout *layout, const tl_statement *s);
 void code_set_fresh_layout(code_register *r, const tl_statement *s); /* that of its Allocate */

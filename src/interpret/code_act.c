@@ -32,6 +32,7 @@ static code_outcome let(code_executor *e, const tl_statement *s) {
     for (int i = 0; i < s->let.count; i++) {
         const tl_binding *binding = &s->let.items[i];
         tl_value value;
+        e->scope.at = s;
         if (!scope_value(&e->scope, binding->value, &value)) return CODE_FAILED;
         scope_set_value(&e->scope, binding->symbol, value);
     }
@@ -47,6 +48,7 @@ static code_outcome allocate(code_executor *e, const tl_statement *s) {
             code_forget_origin(&r->slots[n]);
         }
         r->opened = r->waited = r->released = 0;
+        r->is_used = false;
     }
     return CODE_DONE;
 }

@@ -393,7 +393,7 @@ void code_check_end(code_executor *e, const tl_statement *s, const char *of_what
                                  STR_ARGS(m->kernel->symbols[i]->name)),
                       of_what);
         }
-        if (r && r->stages > 1 && r->opened != r->released) {
+        if (r && r->stages > 1 && !r->is_value_ring && r->opened != r->released) {
             left_over(e, s->range,
                       str_format(m->memory, "a stage of '%.*s' is not released",
                                  STR_ARGS(r->symbol->name)),

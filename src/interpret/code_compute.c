@@ -9,9 +9,10 @@ static tile *product_target(code_executor *e, const tl_statement *s, int64_t *ge
     code_register *r = code_register_of(e, c->target);
     *generation = 0;
     if (!r) return NULL;
-    bool opens = r->stages > 1 && c->target_kind == TL_GET;
+    bool opens = r->stages > 1 && c->target_kind == TL_GET && !r->is_value_ring;
     if (!opens) {
-        if (r->stages > 1) *generation = r->waited - 1;
+        code_open_value(e, c->target, s);
+        if (!code_held_generation(e, c->target, r, generation)) return NULL;
         bool follows = c->is_async && c->target_kind == TL_ACCUMULATE;
         return code_write_register(e, c->target, follows);
     }
@@ -104,6 +105,11 @@ static code_outcome product(code_executor *e, const tl_statement *s) {
     tile *a = code_read_operand(e, c->operands[0].value, &f.operands[0]);
     tile *b = a ? code_read_operand(e, c->operands[1].value, &f.operands[1]) : NULL;
     if (!a || !b || !check_product_layouts(e, c)) return CODE_FAILED;
+    for (int i = 0; i < 2; i++) {
+        code_register *r =
+            f.operands[i].channel < 0 ? code_register_of(e, c->operands[i].value) : NULL;
+        if (r) r->is_used = true;
+    }
     tile *t = product_target(e, s, &f.generation);
     if (!t || !check_product_target(e, c, t) || !check_product(e, c, a, b, t)) return CODE_FAILED;
     bool adds = c->target_kind == TL_ACCUMULATE;
@@ -173,8 +179,10 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
         if (!t || !code_check_share(e, name, t, target)) return false;
         code_register *r = name->space == TL_REGISTER ? code_register_of(e, name) : NULL;
         if (r && r->layout.is_partial) {
+            bool keeps = c->operation == TL_CAST && target->format != CONVERT_F16 &&
+                         target->format != CONVERT_BF16;
             bool is_linear =
-                (c->operation == TL_MULTIPLY && !found->has_partial) || adds_parts(e, c);
+                keeps || (c->operation == TL_MULTIPLY && !found->has_partial) || adds_parts(e, c);
             if (!is_linear && !code_check_whole(e, name, r)) return false;
             found->has_partial = true;
             found->layout_from = r;
@@ -207,6 +215,7 @@ static bool check_fill(code_executor *e, const tl_compute *c, const code_registe
 
 static code_outcome elementwise(code_executor *e, const tl_statement *s) {
     const tl_compute *c = &s->compute;
+    code_open_value(e, c->target, s);
     tile *t = code_write_register(e, c->target, false);
     code_register *r = code_register_of(e, c->target);
     elementwise_operands found;
@@ -242,6 +251,7 @@ static code_outcome reduce(code_executor *e, const tl_statement *s) {
     const tl_operand *operand = &c->operands[0];
     code_operand unused;
     const tile *from = code_read_operand(e, operand->value, &unused);
+    code_open_value(e, c->target, s);
     tile *t = from ? code_write_register(e, c->target, false) : NULL;
     code_register *r = code_register_of(e, c->target);
     if (!t || !r || from->axis_count != 2) return CODE_FAILED;

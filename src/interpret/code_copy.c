@@ -216,6 +216,7 @@ static code_outcome copy_to_register(code_executor *e, const tl_statement *s, tl
     tl_expr into = s->copy.target ? *s->copy.target : *s->copy.what;
     into.symbol = target.symbol;
     into.space = TL_REGISTER;
+    code_open_value(e, &into, s);
     tile *to = code_write_register(e, &into, false);
     code_register *r = code_register_of(e, &into);
     if (!to || !r) return CODE_FAILED;

@@ -73,6 +73,7 @@ static bool make_register(code_executor *e, const tl_symbol *symbol) {
     r->symbol = symbol;
     r->stages = (int)stages;
     r->slots = arena_array(m->memory, tile, r->stages);
+    r->is_value_ring = tl_is_value_ring(m->kernel, symbol);
     r->layout = a->layout;
     r->layout_since = known->allocation;
     for (int i = 0; i < r->stages; i++) {
@@ -119,6 +120,10 @@ bool code_held_generation(code_executor *e, const tl_expr *name, const code_regi
                           int64_t *generation) {
     *generation = 0;
     if (r->stages == 1) return true;
+    if (r->is_value_ring) {
+        *generation = r->opened > 0 ? r->opened - 1 : 0;
+        return true;
+    }
     *generation = r->waited - 1;
     if (r->waited > r->released) return true;
     machine_stop(e->code->m, DIAG_INTERPRET_READ_EARLY, name->range, name->text);
@@ -171,6 +176,23 @@ tile *code_read_register(code_executor *e, const tl_expr *name, int64_t *generat
     if (t->is_defined) return t;
     machine_stop(e->code->m, DIAG_INTERPRET_POISON, name->range, name->text);
     return NULL;
+}
+
+void code_open_value(code_executor *e, const tl_expr *name, const tl_statement *s) {
+    code_register *r = code_register_of(e, name);
+    if (!r || !r->is_value_ring || !tl_writes_afresh(s, r->symbol)) return;
+    if (r->opened && !r->is_used) return;
+    r->opened++;
+    r->is_used = false;
+    for (int i = 0; i < e->flights.count; i++) {
+        const code_flight *f = &e->flights.items[i];
+        for (int o = 0; o < f->operand_count; o++) {
+            const code_operand *operand = &f->operands[o];
+            bool is_slot = operand->channel < 0 && operand->symbol == r->symbol &&
+                           operand->generation == r->opened - 1 - r->stages;
+            if (is_slot) stop_in_flight(e, name, f, DIAG_INTERPRET_OPERAND_WRITTEN);
+        }
+    }
 }
 
 /* The tile to write; 'is_product' lets an asynchronous product follow another into the same tile.

@@ -70,7 +70,9 @@ struct scope {
     bool *has_value;
     scope_tile *tile_of;
     void *owner;
-    const tl_statement *at; /* the statement being executed */
+    const tl_statement *at;             /* the statement being executed */
+    bool is_first_tile, has_more_tiles; /* of a walk over this block's tiles */
+    scope *following;                   /* the next tile's names; NULL outside of TL Code */
 
     /* The element a row of lanes stands for: values of index symbols, by symbol position. */
     lanes *indices;

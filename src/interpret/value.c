@@ -86,9 +86,21 @@ static bool any_value(scope *s, const tl_expr *e, tl_value *value) {
     return true;
 }
 
+/* The functions that tl_function_is_asked names. */
+static bool asked_value(scope *s, const tl_expr *e, tl_value *value) {
+    switch (e->function) {
+    case TL_FUNCTION_ANY: return any_value(s, e, value);
+    case TL_FUNCTION_FIRST: *value = (tl_value){.integer = s->is_first_tile}; return true;
+    case TL_FUNCTION_MORE: *value = (tl_value){.integer = s->has_more_tiles}; return true;
+    default:
+        return s->has_more_tiles && s->following &&
+               scope_evaluate(s->following, e->items[0], value);
+    }
+}
+
 static bool lookup(void *context, const tl_expr *e, tl_value *value) {
     scope *s = context;
-    if (e->kind == TL_CALL) return any_value(s, e, value);
+    if (e->kind == TL_CALL) return asked_value(s, e, value);
     if (!e->symbol) return false;
     if (e->kind == TL_ELEMENT) return element_value(s, e, value);
     if (!s->has_value[e->symbol->position]) return false;
@@ -332,6 +344,12 @@ static bool row_call(row_context *c, const tl_expr *e, lanes *out) {
     if (e->function == TL_FUNCTION_SELECT) return row_select(c, e, out);
     if (e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX) {
         return row_least_or_most(c, e, out);
+    }
+    tl_value value = {0};
+    if (tl_function_is_asked(e->function)) {
+        bool has_value = scope_evaluate(c->s, e, &value);
+        *out = one(value.is_real ? value.real : (double)value.integer);
+        return has_value;
     }
     lanes x;
     if (!row_of(c, e->items[0], &x)) return false;

@@ -27,10 +27,13 @@ bool tl_expr_is_real(const tl_expr *e) {
         switch (e->function) {
         case TL_FUNCTION_CEIL:
         case TL_FUNCTION_FLOOR:
-        case TL_FUNCTION_ANY: return false;
+        case TL_FUNCTION_ANY:
+        case TL_FUNCTION_FIRST:
+        case TL_FUNCTION_MORE: return false;
         case TL_FUNCTION_MIN:
         case TL_FUNCTION_MAX:
         case TL_FUNCTION_ABS:
+        case TL_FUNCTION_NEXT:
         case TL_FUNCTION_SELECT: {
             int first = e->function == TL_FUNCTION_SELECT;
             for (int i = first; i < e->item_count; i++) {
@@ -187,7 +190,7 @@ static bool call(evaluation *ev, const tl_expr *e, tl_value *out) {
     if (e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX) {
         return least_or_most(ev, e, out);
     }
-    if (e->function == TL_FUNCTION_ANY) return ev->lookup && ev->lookup(ev->context, e, out);
+    if (tl_function_is_asked(e->function)) return ev->lookup && ev->lookup(ev->context, e, out);
     tl_value x;
     if (e->item_count < 1 || !value_of(ev, e->items[0], &x)) return false;
     switch (e->function) {

@@ -116,6 +116,15 @@ tl_end tl_copy_target(const tl_statement *copy);
  */
 const tl_expr *tl_written_name(const tl_statement *s);
 
+/* A register tile with `stages N` (N > 1) that no asynchronous product opens: a statement that
+ * writes it afresh opens the next generation if the newest one has been an operand of a product,
+ * else rewrites the newest, which all other uses mean.
+ */
+bool tl_is_value_ring(const tl_kernel *kernel, const tl_symbol *symbol);
+
+/* Does the statement write the register tile without reading it? */
+bool tl_writes_afresh(const tl_statement *s, const tl_symbol *symbol);
+
 /* Allocate ... in place of Y: the variable Y. NULL when unsaid. */
 tl_symbol *tl_in_place_of(const tl_kernel *kernel, const tl_statement *allocation);
 
@@ -180,8 +189,8 @@ typedef bool tl_lookup(void *context, const tl_expr *e, tl_value *value);
 /* Evaluates a bound expression exactly as TL means it (division by kind, floor and ceil exact, '%'
  * rounds as floor does). Conditions give 0 or 1. Names that are known at compile time are not asked
  * for; a let that 'lookup' (may be NULL) has no value for is evaluated from its definition.
- * Elements and any(...) are asked for as they stand. False when a name has no value, on overflow
- * and on division by zero.
+ * Elements and calls of any, first, more and next are asked for as they stand. False when a name
+ * has no value, on overflow and on division by zero.
  */
 bool tl_evaluate(const tl_expr *e, tl_lookup *lookup, void *context, tl_value *value);
 

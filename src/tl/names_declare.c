@@ -251,6 +251,7 @@ static void declare_open_sizes(names_binder *b, tl_statement *s) {
     case TL_GRID:
         for (int i = 0; i < s->grid.count; i++) {
             declare_open(b, s->grid.items[i].extent, false, s, 0);
+            declare_open(b, s->grid.items[i].section, false, s, 0);
         }
         break;
     case TL_COPY:

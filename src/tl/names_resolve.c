@@ -330,6 +330,17 @@ void names_decide_divisions(tl_expr *e) {
     decide_in(e, NULL);
 }
 
+/* first(tile), more(tile): of the walk over this block's tiles. */
+static void check_walk_name(names_binder *b, const tl_expr *call) {
+    if (call->function != TL_FUNCTION_FIRST && call->function != TL_FUNCTION_MORE) return;
+    const tl_symbol *s = call->item_count == 1 ? call->items[0]->symbol : NULL;
+    bool is_walk = s && s->kind == TL_SYMBOL_LOOP && s->statement->loop.is_grid_walk;
+    if (!is_walk) {
+        diag_report(b->diags, DIAG_NOT_A_WALK, call->range,
+                    str_from(tl_function_name(call->function)));
+    }
+}
+
 static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
     if (!e) return;
     if (b->depth >= NAMES_DEPTH_MAX) {
@@ -345,6 +356,7 @@ static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
     case TL_ELEMENT: resolve_element(b, e); break;
     case TL_CALL:
         for (int i = 0; i < e->item_count; i++) resolve_in(b, e->items[i], e);
+        check_walk_name(b, e);
         break;
     case TL_NEGATE:
     case TL_NOT: resolve_in(b, e->left, e); break;

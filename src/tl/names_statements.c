@@ -17,7 +17,10 @@ static void bind_let(names_binder *b, tl_statement *s) {
 }
 
 static void bind_grid(names_binder *b, tl_statement *s) {
-    for (int i = 0; i < s->grid.count; i++) names_resolve(b, s->grid.items[i].extent);
+    for (int i = 0; i < s->grid.count; i++) {
+        names_resolve(b, s->grid.items[i].extent);
+        names_resolve(b, s->grid.items[i].section);
+    }
 }
 
 static void bind_layout(names_binder *b, tl_layout *layout) {

@@ -44,6 +44,7 @@ static void parse_grid(parser *p, tl_statement *s) {
         if (parse_accept_word(p, "persistent")) s->grid.kind = TL_GRID_PERSISTENT;
         else if (parse_accept_word(p, "dynamic")) s->grid.kind = TL_GRID_DYNAMIC;
     }
+    bool has_sections = false;
     do {
         tl_walk walk = {0};
         uint32_t begin = parse_peek(p).begin;
@@ -54,6 +55,15 @@ static void parse_grid(parser *p, tl_statement *s) {
         parse_expect_word(p, "in");
         walk.extent = parse_expr(p);
         walk.is_reversed = parse_accept_word(p, "reversed");
+        lex_token clause = parse_peek(p);
+        if (parse_accept_word(p, "sections")) {
+            if (has_sections) {
+                parse_fail_id(p, DIAG_CLAUSE_TWICE, (diag_range){clause.begin, clause.end},
+                              STR("'sections'"), STR(""), STR(""));
+            }
+            has_sections = true;
+            walk.section = parse_expr(p);
+        }
         walk.range = parse_range(p, begin);
         if (!p->failed) list_push(p->memory, &list, walk);
     } while (!p->failed && parse_accept(p, ','));

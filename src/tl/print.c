@@ -222,6 +222,7 @@ static void print_grid(const tl_statement *s, text_buffer *out) {
         text_format(out, i ? ", %.*s" : " %.*s", STR_ARGS(walk->name));
         print_after("in", walk->extent, out);
         if (walk->is_reversed) text_add_z(out, " reversed");
+        if (walk->section) print_after("sections", walk->section, out);
     }
 }
 

@@ -65,6 +65,7 @@ static void visit_declaration(tl_statement *s, tl_visit_expr *visit, void *conte
     case TL_GRID:
         for (int i = 0; i < s->grid.count; i++) {
             visit_expr(s->grid.items[i].extent, visit, context);
+            visit_expr(s->grid.items[i].section, visit, context);
         }
         break;
     case TL_ALLOCATE:
@@ -224,6 +225,7 @@ static void copy_grid(arena *memory, tl_statement *s) {
     s->grid.items = copy_array(memory, s->grid.items, s->grid.count, sizeof *s->grid.items);
     for (int i = 0; i < s->grid.count; i++) {
         s->grid.items[i].extent = tl_expr_copy(memory, s->grid.items[i].extent);
+        s->grid.items[i].section = tl_expr_copy(memory, s->grid.items[i].section);
         s->grid.items[i].symbol = NULL;
     }
 }
@@ -418,6 +420,11 @@ const char *tl_function_name(tl_function function) {
 #undef FUNCTION
         ""};
     return names[function];
+}
+
+bool tl_function_is_asked(tl_function function) {
+    return function == TL_FUNCTION_ANY || function == TL_FUNCTION_FIRST ||
+           function == TL_FUNCTION_MORE || function == TL_FUNCTION_NEXT;
 }
 
 const char *tl_operator_text(tl_operator operator) {

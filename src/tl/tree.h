@@ -199,6 +199,7 @@ typedef struct tl_binding {
 typedef struct tl_walk {
     str name;
     tl_expr *extent;
+    tl_expr *section; /* `sections E`: so many tuples, up to this walk, at a time; NULL: all */
     bool is_reversed;
     tl_symbol *symbol; /* bound */
     diag_range range;
@@ -373,6 +374,10 @@ const char *tl_operation_name(tl_operation operation);
 int tl_operation_operands(tl_operation operation);
 tl_shape_rule tl_operation_shape(tl_operation operation);
 const char *tl_function_name(tl_function function);
+/* A function whose value is no matter of its argument's value alone, but of where and when it is
+ * asked: any, first, more, next.
+ */
+bool tl_function_is_asked(tl_function function);
 const char *tl_operator_text(tl_operator operator); /* "+", "<=", "and" */
 const char *tl_layout_kind_name(tl_layout_kind kind);
 

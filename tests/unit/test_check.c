@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const programs[] = {"attention_a100", "attention_t4", "attention_h200",
-                                       "mla_decode", "paged_decode"};
+static const char *const programs[] = {"attention_a100",      "attention_t4", "attention_h200",
+                                       "attention_h200_flat", "mla_decode",   "paged_decode"};
 
 static str read_program(arena *memory, const char *name) {
     char path[512];

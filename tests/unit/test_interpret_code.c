@@ -9,8 +9,9 @@ static const code_program programs[] = {
     {"attention_a100", "let d = 128, dv = 128, BM = 128, BN = 64"},
     {"attention_t4", "let d = 128, dv = 128, BM = 64, BN = 64"},
     {"attention_h200", "let d = 128, dv = 128, BM = 128, BN = 128"},
+    {"attention_h200_flat", "let d = 128, dv = 128, BM = 128, BN = 128"},
 };
-enum { PROGRAM_COUNT = 3 };
+enum { PROGRAM_COUNT = 4 };
 
 /* The program's text with other sizes; the caller frees. */
 static char *with_sizes(const code_program *program, const char *sizes) {
@@ -92,20 +93,25 @@ static void every_statement_is_needed(void **state) {
             if (!is_one) continue;
             char *begin = line + (word - line), saved[2] = {begin[0], begin[1]};
             memcpy(begin, "//", 2);
-            attention_case c = CASE(1, 2, 1, 25, 37, 16, 8, true);
-            case_make(&c);
-            int findings = case_run(&c, str_from(text), INTERPRET_EXACT, false);
+            /* Many blocks of keys, and a single one. */
+            attention_case tried_on[] = {CASE(1, 2, 1, 25, 37, 16, 8, true),
+                                         CASE(1, 2, 1, 25, 3, 16, 8, true)};
+            int findings = 0;
+            for (int i = 0; i < 2; i++) {
+                case_make(&tried_on[i]);
+                findings += case_run(&tried_on[i], str_from(text), INTERPRET_EXACT, false);
+                case_done(&tried_on[i]);
+            }
             memcpy(begin, saved, 2);
             if (!findings) {
                 fprintf(stderr, "%s: not noticed: %.60s\n", programs[p].file, word);
             }
             assert_true(findings > 0);
-            case_done(&c);
             tried++;
         }
         free(text);
     }
-    assert_in_range(tried, 40, 80);
+    assert_in_range(tried, 40, 120);
 }
 
 /* --- single findings -------------------------------------------------------------------------- */
