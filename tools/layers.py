@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks which folder includes which: the table of docs/architecture.md.
+"""Checks which folder includes which (the table of docs/architecture.md), and that no operator is
+known by name where statements become code.
 
 Every folder of src/ may include its own headers, those of the folders in its row, and the public
 headers where its row says so. Anything else fails, and so does a folder without a row.
@@ -30,6 +31,11 @@ ONLY_IN = {
 }
 LINES_MOST = 1000
 
+# The passes, the translator and the instructions know statements, not operators.
+NAMELESS = ["reason", "translate", "device"]
+OPERATORS = sorted({p.stem for p in (root / "sketches").glob("*.tl")}
+                   | {"mha", "gqa", "mqa", "mla", "causal", "softcap", "alibi", "flash"})
+operator = re.compile(r"(?<![a-z])(" + "|".join(OPERATORS) + r")(?![a-z])", re.I)
 include = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 problems = []
 
@@ -44,6 +50,9 @@ def check(path, layer):
     text = path.read_text()
     if text.count("\n") > LINES_MOST:
         problems.append(f"{relative}: more than {LINES_MOST} lines")
+    for match in operator.finditer(text) if layer in NAMELESS else ():
+        line = text.count("\n", 0, match.start()) + 1
+        problems.append(f"{relative}:{line}: {layer} knows no operators ({match.group(1)})")
     for match in include.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
         quoted, header = match.group(1) == '"', match.group(2)
@@ -67,10 +76,10 @@ for folder in sorted((root / "src").iterdir()):
         problems.append(f"src/{folder.name}: no row in the table of layers")
         continue
     for path in sorted(folder.rglob("*")):
-        if path.suffix in (".c", ".h", ".def", ".inc"):
+        if path.suffix in (".c", ".h", ".def", ".inc", ".cuh"):
             check(path, folder.name)
 for path in sorted((root / "include/flashtl").glob("*.h")):
     check(path, PUBLIC)
 
-print("\n".join(problems) if problems else "layers: all includes follow the table")
+print("\n".join(problems) if problems else "layers: all includes follow the table, and no operator is known by name")
 sys.exit(1 if problems else 0)
