@@ -10,7 +10,7 @@ _flashtl() {
         translate) words=" --gpu --plan --output --json --help" ;;
         build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
         explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
-        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --shapes --against --seed --case --output --json --help" ;;
+        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --shapes --against --seed --case --seconds --list --output --json --help" ;;
         run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --in --out --output --json --help" ;;
         emulate) words=" --let --plan --in --out --json --help" ;;
         demo) words=" --json --help" ;;

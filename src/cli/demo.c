@@ -43,7 +43,7 @@ static ftl_status verify_on_machine(cli *c, ftl_runtime *runtime, const cli_requ
                                     const machine_program *made, verify_on on,
                                     verify_summary *out) {
     verify_program program = machine_verify_program(made, request);
-    verify_options options = {.shapes = shapes, .seed = 1, .only_case = -1};
+    verify_options options = {.shapes = shapes, .seed = 1};
     verify_machine *machine = NULL;
     ftl_status status = verify_machine_open(c->context, &program, on, runtime, &machine);
     if (!status) {

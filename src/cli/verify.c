@@ -82,13 +82,45 @@ static void print_summary(const verification *v, const verify_summary *s) {
     printf("%d cases: %d passed, %d failed, %d skipped; worst relative rms %.2g of %.2g allowed; "
            "%.1f s\n",
            s->total, s->passed, s->failed, s->skipped, s->worst_rms, s->rms_bound, s->seconds);
+    if (s->left_out) {
+        fprintf(stderr, "flashtl: %d longer cases were left out; '--seconds' says how long\n",
+                s->left_out);
+    }
+}
+
+static int list_cases(const verification *v, const verify_program *program) {
+    arena memory;
+    jmp_buf exhausted;
+    const verify_case *cases;
+    int32_t count = 0;
+    char why[FTL_WHY_BYTES];
+    text_buffer line;
+    arena_init(&memory, 64 << 20);
+    text_init(&line, 16 << 20);
+    bool is_made = false;
+    if (!setjmp(exhausted)) {
+        memory.on_exhausted = &exhausted;
+        is_made = verify_cases(program, v->options.shapes, 0, &memory, &cases, &count, why);
+    } else {
+        snprintf(why, sizeof why, "the list is too long");
+    }
+    for (int32_t i = 0; is_made && i < count; i++) {
+        if (!verify_cases_hold(v->options.cases, cases[i].number)) continue;
+        if (v->c->options.json) verify_case_json(program, &cases[i], &line);
+        else verify_case_text(program, &cases[i], &line);
+    }
+    fwrite(line.data ? line.data : "", 1, line.length, stdout);
+    text_done(&line);
+    arena_done(&memory);
+    return is_made ? EXIT_DONE : cli_say(EXIT_USAGE, "%s", why);
 }
 
 /* The command line without what chooses cases: a failure's repro adds its own. */
 static void keep_command(verification *v, int argc, char **argv) {
-    static const char *const dropped[] = {"--shapes", "--case", "--seed"};
+    static const char *const dropped[] = {"--shapes", "--case", "--seed", "--seconds"};
     size_t used = (size_t)snprintf(v->command, sizeof v->command, "flashtl");
     for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) continue;
         bool is_dropped = false, has_value = strchr(argv[i], '=') != NULL;
         for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++) {
             is_dropped |= strncmp(argv[i], dropped[k], strlen(dropped[k])) == 0;
@@ -112,13 +144,18 @@ static int read_number(const char *text, const char *name, int64_t least, int64_
 
 static int read_options(verification *v) {
     const cli_options *o = &v->c->options;
-    int64_t seed = 1, only = -1;
+    int64_t seed = 1, seconds = 0;
     int exit_status = read_number(o->seed, "seed", 0, &seed);
-    if (!exit_status) exit_status = read_number(o->only_case, "case", 0, &only);
+    if (!exit_status) exit_status = read_number(o->seconds, "seconds", 1, &seconds);
+    if (!exit_status && !verify_cases_are_readable(o->cases)) {
+        exit_status =
+            cli_say(EXIT_USAGE, "'--case' is numbers such as 7 or 0..3,7; found '%s'", o->cases);
+    }
     if (!exit_status) exit_status = machine_read_on(v->c, &v->request, &v->on);
     v->options = (verify_options){.shapes = o->shapes,
                                   .seed = (uint64_t)seed,
-                                  .only_case = (int32_t)only,
+                                  .cases = o->cases,
+                                  .seconds_most = (double)seconds,
                                   .command = v->command,
                                   .stop = &was_interrupted,
                                   .on_result = on_result,
@@ -189,7 +226,10 @@ int cli_run_VERIFY(cli *c) {
                  !cli_read_source(c, c->options.against, &v.against, &against);
     if (lacks) exit_status = EXIT_ENVIRONMENT;
     if (!exit_status) signal(SIGINT, interrupt);
-    if (!exit_status && v.on == VERIFY_GPU) {
+    if (!exit_status && c->options.list) {
+        verify_program program = machine_verify_program(&v.made, &v.request);
+        exit_status = list_cases(&v, &program);
+    } else if (!exit_status && v.on == VERIFY_GPU) {
         exit_status = run_on_gpu(&v);
     } else if (!exit_status) {
         exit_status = cli_finish(c, cli_open_runtime(c, &runtime));

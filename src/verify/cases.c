@@ -54,11 +54,20 @@ static double fixed_lengths(const ftl_plan *plan) {
     return sum > 0 ? sum : 1;
 }
 
+static int64_t tile_of(const listing *l, int32_t size) {
+    int64_t tile = 64;
+    inputs_tiles(l->plan, size, &tile, 1);
+    return tile;
+}
+
+/* Kernels work on whole tiles: a single query costs as much as a block of them. */
 static double count_flops(const listing *l, const verify_case *c) {
     double product = 2;
     for (int32_t i = 0; i < l->plan->size_count; i++) {
         if (has_lengths(l) && i == l->kv_heads) continue; /* q_heads counts */
-        product *= (double)c->sizes[i];
+        bool is_tiled = i == l->q_len || i == l->kv_len || !has_lengths(l);
+        int64_t tile = is_tiled ? tile_of(l, i) : 1;
+        product *= (double)((c->sizes[i] + tile - 1) / tile * tile);
     }
     return product * fixed_lengths(l->plan);
 }
@@ -123,12 +132,6 @@ static void add_pair(listing *l, int64_t q, int64_t kv, int plants) {
         c.plant = i ? turn : 0;
         add_case(l, c);
     }
-}
-
-static int64_t tile_of(const listing *l, int32_t size) {
-    int64_t tile = 64;
-    inputs_tiles(l->plan, size, &tile, 1);
-    return tile;
 }
 
 static void add_pairs(listing *l, bool is_all) {
@@ -274,6 +277,45 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
     }
     *cases = l.cases.items, *count = l.cases.count;
     return true;
+}
+
+/* --- lists of numbers ---------------------------------------------------------------------------
+ */
+
+/* Cuts "7..9" or "3" off the list. */
+static bool cut_range(str *list, int64_t *first, int64_t *last) {
+    str word = str_trim(str_cut(list, ','));
+    const char *dots = NULL;
+    for (size_t i = 0; i + 1 < word.length && !dots; i++) {
+        if (word.data[i] == '.' && word.data[i + 1] == '.') dots = word.data + i;
+    }
+    str low = word, high = word;
+    if (dots) {
+        low.length = (size_t)(dots - word.data);
+        high = (str){dots + 2, word.length - low.length - 2};
+    }
+    return str_to_integer(low, first) && str_to_integer(high, last) && *first >= 0 &&
+           *first <= *last;
+}
+
+bool verify_cases_are_readable(const char *list) {
+    int64_t first, last;
+    if (!list) return true;
+    str rest = str_from(list);
+    if (rest.length && rest.data[rest.length - 1] == ',') return false;
+    do {
+        if (!cut_range(&rest, &first, &last)) return false;
+    } while (rest.length);
+    return true;
+}
+
+bool verify_cases_hold(const char *list, int32_t number) {
+    int64_t first, last;
+    if (!list) return true;
+    for (str rest = str_from(list); rest.length;) {
+        if (cut_range(&rest, &first, &last) && number >= first && number <= last) return true;
+    }
+    return false;
 }
 
 /* --- names ---------------------------------------------------------------------------------------

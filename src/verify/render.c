@@ -55,12 +55,29 @@ void verify_result_json(const verify_result *r, text_buffer *out) {
     add_object(o, out);
 }
 
+void verify_case_text(const verify_program *program, const verify_case *c, text_buffer *out) {
+    char name[VERIFY_NAME_BYTES];
+    verify_case_name(program, c, name);
+    text_format(out, "case %d: %s, about %.2g operations\n", (int)c->number, name, c->flops);
+}
+
+void verify_case_json(const verify_program *program, const verify_case *c, text_buffer *out) {
+    char name[VERIFY_NAME_BYTES];
+    verify_case_name(program, c, name);
+    json_t *o = json_object();
+    json_object_set_new(o, "case", json_integer(c->number));
+    json_object_set_new(o, "name", json_string(name));
+    json_object_set_new(o, "flops", number(c->flops));
+    add_object(o, out);
+}
+
 void verify_summary_json(const verify_summary *s, text_buffer *out) {
     json_t *o = json_object();
     json_object_set_new(o, "total", json_integer(s->total));
     json_object_set_new(o, "passed", json_integer(s->passed));
     json_object_set_new(o, "failed", json_integer(s->failed));
     json_object_set_new(o, "skipped", json_integer(s->skipped));
+    json_object_set_new(o, "left_out", json_integer(s->left_out));
     json_object_set_new(o, "seconds", number(s->seconds));
     json_object_set_new(o, "worst_relative_rms", number(s->worst_rms));
     json_object_set_new(o, "bound", number(s->rms_bound));

@@ -50,6 +50,10 @@ typedef struct verify_runner {
     verify_launch *launch;
     void *user;
     double flops_per_s; /* about how fast, for limits and the time that is left */
+    /* Cases up to this are launched twice and compared bit by bit; 0: all. A machine that cannot
+     * but repeat itself, and that finds reads of what nothing wrote, has little to gain from it.
+     */
+    double repeated_flops_most;
 } verify_runner;
 
 typedef enum verify_on { VERIFY_INTERPRETER = 1, VERIFY_EMULATOR = 2, VERIFY_GPU = 3 } verify_on;
@@ -108,6 +112,11 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
                   arena *memory, const verify_case **cases, int32_t *count,
                   char why[FTL_WHY_BYTES]);
 
+/* Whether a list of numbers ("3,7..9"; NULL: all numbers) holds 'number'; cases_are_readable:
+ * whether it is one. */
+bool verify_cases_hold(const char *list, int32_t number);
+bool verify_cases_are_readable(const char *list);
+
 /* "batch 2, heads 6/2, 113 x 203, turned, normal" */
 void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]);
@@ -143,7 +152,7 @@ typedef struct verify_progress {
 typedef struct verify_options {
     const char *shapes; /* as of verify_cases */
     uint64_t seed;
-    int32_t only_case;   /* its number, or -1: all */
+    const char *cases;   /* their numbers, "3,7..9"; NULL: all */
     double seconds_most; /* about, per case; larger ones are left out. 0: 4 s */
     const char *command; /* how to get here again: "flashtl verify --op gqa --gpu t4"; or NULL */
     const volatile sig_atomic_t *stop; /* set it to end the run after the current case; or NULL */
@@ -154,6 +163,7 @@ typedef struct verify_options {
 
 typedef struct verify_summary {
     int32_t total, passed, failed, skipped;
+    int32_t left_out; /* as they would take longer than seconds_most; not in the total */
     double seconds;
     double worst_rms, rms_bound; /* largest relative rms of a passed case, and its bound */
 } verify_summary;
@@ -168,6 +178,9 @@ ftl_status verify_run(ftl_context *context, const verify_program *program,
 
 /* One line of text ("pass  case 3 ... "), and one JSON object on a line. */
 void verify_result_text(const verify_result *result, text_buffer *out);
+/* A case of a list, before it runs: "case 3: NAME, about 4.5e+08 operations". */
+void verify_case_text(const verify_program *program, const verify_case *c, text_buffer *out);
+void verify_case_json(const verify_program *program, const verify_case *c, text_buffer *out);
 void verify_result_json(const verify_result *result, text_buffer *out);
 void verify_summary_json(const verify_summary *summary, text_buffer *out);
 

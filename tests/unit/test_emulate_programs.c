@@ -81,7 +81,7 @@ static void verify_on_emulator(const char *path, const char *gpu, ftl_type dtype
     verify_machine *machine;
     ftl_status status = verify_machine_open(context, &program, VERIFY_EMULATOR, runtime, &machine);
     if (!status) {
-        verify_options how = {.shapes = shapes, .seed = 7, .only_case = -1, .on_result = show};
+        verify_options how = {.shapes = shapes, .seed = 7, .on_result = show};
         verify_summary summary = {0};
         status = verify_run(context, &program, verify_machine_runner(machine), &how, &summary);
         verify_machine_close(machine);

@@ -39,7 +39,7 @@ static void on_progress(void *user, const verify_progress *progress) {
 static const char *const causal[] = {"causal", "lse"};
 
 static ftl_status judge(fault planted, const ftl_plan *plan, bool is_causal, const char *shapes,
-                        int32_t only_case, record *out, verify_summary *summary) {
+                        const char *cases, record *out, verify_summary *summary) {
     ftl_context *context;
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     kernel k = {.fault = planted, .is_causal = is_causal};
@@ -47,10 +47,10 @@ static ftl_status judge(fault planted, const ftl_plan *plan, bool is_causal, con
                               .settings = is_causal ? causal : causal + 1,
                               .setting_count = is_causal ? 2 : 1,
                               .plan = plan};
-    verify_runner runner = {"a C function", sample_launch, &k, 2e8};
+    verify_runner runner = {"a C function", sample_launch, &k, 2e8, 0};
     verify_options options = {.shapes = shapes,
                               .seed = 5,
-                              .only_case = only_case,
+                              .cases = cases,
                               .command = "flashtl verify",
                               .on_result = on_result,
                               .on_progress = on_progress,
@@ -72,7 +72,7 @@ static void honest_kernels_pass(void **state) {
     verify_summary s;
     for (int variant = 0; variant < 4; variant++) {
         const ftl_plan *plan = variant & 1 ? &bf16_plan : &f16_plan;
-        ftl_status status = judge(RIGHT, plan, variant & 2, "small", -1, &r, &s);
+        ftl_status status = judge(RIGHT, plan, variant & 2, "small", NULL, &r, &s);
         if (status) print_message("%s: %s\n", r.last_failed.name, r.last_failed.what);
         assert_int_equal(status, FTL_OK);
         assert_int_equal(s.failed, 0);
@@ -86,7 +86,7 @@ static void empty_shapes_run_and_compare_nothing(void **state) {
     (void)state;
     record r;
     verify_summary s;
-    assert_int_equal(judge(RIGHT, &f16_plan, true, "0x6x6x5x5,2x6x2x0x7,2x6x2x7x0", -1, &r, &s),
+    assert_int_equal(judge(RIGHT, &f16_plan, true, "0x6x6x5x5,2x6x2x0x7,2x6x2x7x0", NULL, &r, &s),
                      FTL_OK);
     assert_int_equal(s.passed, 6);
 }
@@ -146,7 +146,7 @@ static void planted_faults_are_found_and_described(void **state) {
         record r;
         verify_summary s;
         ftl_status status =
-            judge(faults[i].fault, &f16_plan, faults[i].is_causal, faults[i].shapes, -1, &r, &s);
+            judge(faults[i].fault, &f16_plan, faults[i].is_causal, faults[i].shapes, NULL, &r, &s);
         if (status != FTL_CHECK_FAILED) print_message("fault %d passes\n", (int)faults[i].fault);
         assert_int_equal(status, FTL_CHECK_FAILED);
         for (int k = 0; k < 3 && faults[i].says[k]; k++) assert_described(&r, faults[i].says[k]);
@@ -162,7 +162,7 @@ static void faults_are_found_in_bf16(void **state) {
         record r;
         verify_summary s;
         bool is_causal = some[i] == MASK_MORE || some[i] == MASK_LESS;
-        assert_int_equal(judge(some[i], &bf16_plan, is_causal, "40x1000", -1, &r, &s),
+        assert_int_equal(judge(some[i], &bf16_plan, is_causal, "40x1000", NULL, &r, &s),
                          FTL_CHECK_FAILED);
         assert_true(s.failed >= 1);
     }
@@ -172,16 +172,33 @@ static void a_failure_can_be_run_again(void **state) {
     (void)state;
     record all, one;
     verify_summary s;
-    assert_int_equal(judge(MASK_MORE, &f16_plan, true, "small", -1, &all, &s), FTL_CHECK_FAILED);
+    assert_int_equal(judge(MASK_MORE, &f16_plan, true, "small", NULL, &all, &s), FTL_CHECK_FAILED);
     char command[200];
     snprintf(command, sizeof command, "flashtl verify --shapes small --seed 5 --case %d",
              (int)all.last_failed.number);
     assert_string_equal(all.last_failed.repro, command);
-    assert_int_equal(judge(MASK_MORE, &f16_plan, true, "small", all.last_failed.number, &one, &s),
+    char number[16];
+    snprintf(number, sizeof number, "%d", (int)all.last_failed.number);
+    assert_int_equal(judge(MASK_MORE, &f16_plan, true, "small", number, &one, &s),
                      FTL_CHECK_FAILED);
     assert_int_equal(s.total, 1);
     assert_string_equal(one.last.what, all.last_failed.what);
     assert_true(one.last.error == all.last_failed.error);
+}
+
+static void cases_are_chosen_by_number(void **state) {
+    (void)state;
+    record r;
+    verify_summary s;
+    assert_int_equal(judge(RIGHT, &f16_plan, true, "small", "1,3..5,900", &r, &s), FTL_OK);
+    assert_int_equal(s.total, 4);
+    assert_int_equal(r.last.number, 5);
+    assert_int_equal(judge(RIGHT, &f16_plan, true, "small", "900", &r, &s), FTL_INVALID_ARGUMENT);
+    assert_true(verify_cases_are_readable("0") && verify_cases_are_readable("2..2,1"));
+    static const char *const wrong[] = {"", "x", "1,", "3..1", "-1", "1..", "..2", "1...2"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (verify_cases_are_readable(wrong[i])) fail_msg("'%s' was read", wrong[i]);
+    }
 }
 
 /* --- the judge alone
@@ -333,11 +350,8 @@ static void sketches_are_judged_by_interpretation(void **state) {
                          FTL_OK);
         record r = {0};
         verify_summary s;
-        verify_options options = {.shapes = rows[i].shapes,
-                                  .seed = 1,
-                                  .only_case = -1,
-                                  .on_result = on_result,
-                                  .user = &r};
+        verify_options options = {
+            .shapes = rows[i].shapes, .seed = 1, .on_result = on_result, .user = &r};
         status = verify_run(context, &program, verify_machine_runner(machine), &options, &s);
         if (status || s.skipped)
             print_message("%s: %s %s\n", path, ftl_context_error(context), r.last.what);
@@ -383,6 +397,7 @@ int main(void) {
         cmocka_unit_test(empty_shapes_run_and_compare_nothing),
         cmocka_unit_test(planted_faults_are_found_and_described),
         cmocka_unit_test(faults_are_found_in_bf16),
+        cmocka_unit_test(cases_are_chosen_by_number),
         cmocka_unit_test(denormal_values_are_judged_by_their_steps),
         cmocka_unit_test(a_failure_can_be_run_again),
         cmocka_unit_test(shapes_are_read_or_refused),

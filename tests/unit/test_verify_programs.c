@@ -41,7 +41,7 @@ static void verify(const char *operator_name, const char *const *settings, int c
     verify_machine *machine;
     status = verify_machine_open(context, &program, VERIFY_INTERPRETER, NULL, &machine);
     assert_int_equal(status, FTL_OK);
-    verify_options how = {.shapes = shapes, .seed = 3, .only_case = -1, .on_result = show};
+    verify_options how = {.shapes = shapes, .seed = 3, .on_result = show};
     verify_summary summary;
     status = verify_run(context, &program, verify_machine_runner(machine), &how, &summary);
     if (status) print_message("%s: %s\n", gpu, ftl_context_error(context));
