@@ -169,6 +169,9 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         m->index_columns = it->b;
     }
     m->is_curved = m->is_curved || c->operation == TL_TANH || c->operation == TL_ERF;
+    bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product &&
+                      tile_index(m, edit_operand_name(s, 1)) >= 0;
+    it->is_of_maximum = edit_loop_of(s) && (c->operation == TL_ROW_MAX || is_rescale);
     switch (c->operation) {
     case TL_FILL: it->fp32 = 0; break;
     case TL_EXP:
@@ -299,6 +302,9 @@ cost_model *cost_read(reason *r) {
     m->r = r;
     m->plan.warps = 4;
     m->is_async = gpu_has(r->target, GPU_FEATURE_cp_async);
+    int64_t guard = 1;
+    reason_let_integer(r, "guard", &guard);
+    m->is_guarded = guard != 0;
     if (!place_plan_read(r, &m->plan)) return NULL;
     if (m->plan.count > COST_TILES_MAX) {
         reason_stuck(r, NULL, "more than %d tiles", COST_TILES_MAX);

@@ -15,6 +15,8 @@ enum { COST_OPEN_MAX = 4, COST_TILES_MAX = 64, COST_LOOPS_MAX = 4 };
 typedef struct cost_choice {
     int64_t sizes[COST_OPEN_MAX]; /* of the open sizes, in the model's order */
     int64_t warps;
+    int64_t warpgroups; /* that compute, beside a role that loads; 0: none, warps do all */
+    int64_t casts;      /* warpgroups: places of a left operand that is made in registers */
     int64_t stages[COST_TILES_MAX]; /* by tile; of those a loop copies into shared memory */
     bool is_plain;                  /* no asynchronous copies: copies do not travel ahead, either */
     bool holds;                     /* left operands copied before a loop are held in registers */
@@ -52,6 +54,7 @@ bool cost_channel_is_head(const cost_model *m, int i);
 bool cost_can_hold(const cost_model *m); /* is there a left operand to hold? */
 
 cost_result cost_of(const cost_model *m, const cost_choice *choice);
+cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *choice);
 /* "Q 32 KiB, K 2 x 16 KiB, V 16 KiB". */
 const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *choice);
 

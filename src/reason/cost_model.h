@@ -20,6 +20,7 @@ typedef struct cost_item {
     int tile;            /* PRODUCT: the left operand. COPY: the tile */
     double fp32, exp2, conversions; /* ELEMENTS: per element */
     bool is_vector, to_shared, is_load;
+    bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
     int element_bytes;
     int loop_count;
     cost_extent loop_sizes[COST_LOOPS_MAX];
@@ -52,6 +53,7 @@ struct cost_model {
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
     bool can_hold, has_products, is_async;
+    bool is_guarded; /* the running maximum moves only when it must */
     bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
     cost_extent index_columns;
     int mask_tests; /* comparisons in conditions of masks */

@@ -1,15 +1,16 @@
 /* Pass finish: the way of results to memory, and the order of tiles. */
-#include "reason/pass.h"
-
-#include "reason/tiles.h"
+#include "reason/scalar.h"
+#include "reason/warpgroups.h"
 
 /* --- results through shared memory
  * ------------------------------------------------------------------- */
 
+/* The role that computes. */
 static tl_statement *find_role(const tl_kernel *kernel) {
-    for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ROLE) return s;
-    return NULL;
+    tl_statement *math = warpgroups_role(kernel);
+    for (tl_statement *s = kernel->body.first; s && !math; s = s->next)
+        if (s->kind == TL_ROLE) math = s;
+    return math;
 }
 
 static tl_statement *find_tile(tl_statement *first, str name, tl_space space) {
@@ -108,16 +109,8 @@ static int swizzle_of(int64_t line_bytes) {
     return 0;
 }
 
-static void store_through_shared(reason *r, tl_statement *store) {
-    str name = store->copy.what->text;
-    tl_statement *role = find_role(r->kernel);
-    const tl_statement *tile = find_tile(role->role.body.first, name, TL_REGISTER);
-    tl_type type = tiles_tensor_type(r->kernel, name);
-    if (!tile || tile->allocate.layout.kind != TL_MMA_C || tl_type_bytes(type) != 2 ||
-        store->copy.target || store->copy.target_kind == TL_ACCUMULATE || edit_loop_of(store))
-        return;
-    tl_statement *room = find_room(r, store, slot_bytes(r, tile, type));
-    if (!room) return;
+/* The allocation of a result on its way out, without clauses that say whose bytes it takes. */
+static const char *allocation_text(reason *r, const tl_statement *tile, str name, tl_type type) {
     const tl_exprs *shape = &tile->allocate.shape;
     int64_t columns = 0;
     reason_known(r, shape->items[shape->count - 1], &columns);
@@ -126,17 +119,28 @@ static void store_through_shared(reason *r, tl_statement *store) {
                           edit_text(r->memory, shape->items[1]));
     int swizzle = swizzle_of(columns * 2);
     if (swizzle > 0) text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
-    tl_statement *last = room;
-    for (tl_statement *s = room; s && s->kind == TL_ALLOCATE; s = s->next) last = s;
-    edit_after(r->kernel, last,
-               tl_quote(r->memory, "%.*s in place of %.*s_shared // the same bytes, afterwards",
-                        STR_ARGS(text), STR_ARGS(room->allocate.names[0])));
+    return edit_z(r->memory, text);
+}
+
+static void allocate_behind(reason *r, tl_statement *at, const char *text) {
+    while (at->next && at->next->kind == TL_ALLOCATE) at = at->next;
+    edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
+}
+
+static void store_in_room(reason *r, tl_statement *store, const tl_statement *tile, tl_type type,
+                          tl_statement *room) {
+    str name = store->copy.what->text, host = room->allocate.names[0];
+    allocate_behind(
+        r, room,
+        edit_z(r->memory,
+               str_format(r->memory, "%s in place of %.*s_shared // the same bytes, afterwards",
+                          allocation_text(r, tile, name, type), STR_ARGS(host))));
     edit_before(r->kernel, store,
                 tl_quote(r->memory,
                          "Copy %.*s from register to shared // rounds; starts when all warps have "
                          "released %.*s\n"
                          "Wait %.*s_shared // it is here\n",
-                         STR_ARGS(name), STR_ARGS(room->allocate.names[0]), STR_ARGS(name)));
+                         STR_ARGS(name), STR_ARGS(host), STR_ARGS(name)));
     store->copy.from = TL_SHARED;
     store->comment = STR("lines of 16 bytes a lane; what lies behind the end is dropped");
     edit_after(r->kernel, store,
@@ -144,7 +148,89 @@ static void store_through_shared(reason *r, tl_statement *store) {
     reason_decide(r, "results",
                   "%.*s leaves through shared memory, in the bytes of %.*s: 16 bytes a "
                   "lane instead of 4",
-                  STR_ARGS(name), STR_ARGS(room->allocate.names[0]));
+                  STR_ARGS(name), STR_ARGS(host));
+}
+
+/* A tile that stands for the whole of a grid's tile and has one slot: its role refills it in strict
+ * turns with a result that takes its bytes.
+ */
+static tl_statement *find_standing_room(reason *r, int64_t bytes) {
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_SHARED || s->allocate.stages ||
+            s->allocate.in_place_of.length > 0 || is_host(r, s->allocate.names[0]) ||
+            all_bytes(r, s) < bytes)
+            continue;
+        str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(s->allocate.names[0]));
+        const tl_statement *release = NULL;
+        for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
+            if (t->kind == TL_RELEASE && str_equal(t->sync.what->text, shared)) release = t;
+        if (release && !edit_loop_of(release)) return s;
+    }
+    return NULL;
+}
+
+/* Warpgroups: by stmatrix and the tensor memory accelerator, each its own rows. */
+static void store_by_tma(reason *r, tl_statement *store, const tl_statement *tile, tl_type type) {
+    enum { BARRIER_BYTES = 1024 }; /* of all channels */
+    str name = store->copy.what->text;
+    int64_t bytes = slot_bytes(r, tile, type);
+    bool has_own = total_bytes(r) + bytes + BARRIER_BYTES <= r->target->block_shared;
+    tl_statement *room = has_own ? NULL : find_standing_room(r, bytes);
+    if (!has_own && !room) {
+        reason_decide(r, "results", "%.*s leaves from registers: no shared memory is left",
+                      STR_ARGS(name));
+        return;
+    }
+    const char *text = allocation_text(r, tile, name, type);
+    tl_statement *last = r->kernel->body.first;
+    for (tl_statement *s = last; s; s = s->next)
+        if (s->kind == TL_ALLOCATE) last = s;
+    str clause = room ? str_format(r->memory, " in place of %.*s_shared // they take turns",
+                                   STR_ARGS(room->allocate.names[0]))
+                      : STR(" // on its way out");
+    allocate_behind(r, last, edit_z(r->memory, str_format(r->memory, "%s%.*s", text,
+                                                          STR_ARGS(clause))));
+    edit_before(r->kernel, store,
+                tl_quote(r->memory,
+                         "Copy %.*s from register to shared by stmatrix // rounds\n"
+                         "Wait %.*s_shared // among the warps that wrote these rows\n",
+                         STR_ARGS(name), STR_ARGS(name)));
+    store->copy.from = TL_SHARED;
+    store->copy.atom = STR("tma");
+    store->copy.is_async = true;
+    store->comment = STR("rows behind the end are dropped");
+    edit_after(r->kernel, store,
+               tl_quote(r->memory,
+                        "Wait %.*s_global // the store has read its source\n"
+                        "Release %.*s_shared // bytes free\n",
+                        STR_ARGS(name), STR_ARGS(name)));
+    reason_decide(r, "results", "%.*s leaves through shared memory, in %s, as boxes",
+                  STR_ARGS(name),
+                  room ? edit_z(r->memory, str_format(r->memory, "the bytes of %.*s",
+                                                      STR_ARGS(room->allocate.names[0])))
+                       : "bytes of its own");
+}
+
+static bool is_output(const tl_kernel *kernel, str name) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_OUTPUT && str_equal(s->parameter.name, name)) return true;
+    return false;
+}
+
+static void store_through_shared(reason *r, tl_statement *store) {
+    str name = store->copy.what->text;
+    tl_statement *role = find_role(r->kernel);
+    const tl_statement *tile = find_tile(role->role.body.first, name, TL_REGISTER);
+    tl_type type = tiles_tensor_type(r->kernel, name);
+    if (!tile || tile->allocate.layout.kind != TL_MMA_C || tl_type_bytes(type) != 2 ||
+        store->copy.target || store->copy.target_kind == TL_ACCUMULATE || edit_loop_of(store))
+        return;
+    if (role->role.is_warpgroups) {
+        if (is_output(r->kernel, name)) store_by_tma(r, store, tile, type);
+        return;
+    }
+    tl_statement *room = find_room(r, store, slot_bytes(r, tile, type));
+    if (room) store_in_room(r, store, tile, type, room);
 }
 
 /* --- the order of tiles
@@ -214,6 +300,17 @@ static void order_tiles(reason *r) {
                   "another, so that what they share is read from the level-2 cache");
 }
 
+/* One block a multiprocessor walks the tiles, so that the next tile's copies run under this one. */
+static void make_persistent(reason *r) {
+    tl_statement *grid = scalar_grid(r->kernel);
+    if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
+    grid->grid.kind = TL_GRID_PERSISTENT;
+    grid->comment = STR("each block walks its tiles");
+    reason_decide(r, "grid",
+                  "as many blocks as fit walk the tiles: copies of the next tile start under "
+                  "this one");
+}
+
 bool reason_finish(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
@@ -221,5 +318,6 @@ bool reason_finish(reason *r) {
             store_through_shared(r, s);
     }
     order_tiles(r);
+    if (warpgroups_role(r->kernel)) make_persistent(r);
     return true;
 }

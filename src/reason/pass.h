@@ -29,7 +29,9 @@ bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused m
 bool reason_tile(reason *r);   /* sizes; bounds of loops; masks only where they matter */
 bool reason_place(reason *r);  /* spaces, types, layouts, instructions */
 bool reason_guard(reason *r);  /* a maximum that moves only when it must */
+bool reason_roles(reason *r);  /* a role that loads; asynchronous products */
 bool reason_stage(reason *r);  /* rings, prefetches, Waits and Releases */
+bool reason_overlap(reason *r); /* products run beside the elements of the next block */
 bool reason_peel(reason *r);   /* a first iteration that differs stands before its loop */
 bool reason_finish(reason *r); /* the way out of registers; the order of tiles */
 

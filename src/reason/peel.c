@@ -5,7 +5,7 @@
  * least once, its first iteration is written out before it and the branch is gone from both. The
  * price is text.
  */
-#include "reason/pass.h"
+#include "reason/peel.h"
 
 typedef struct replacement {
     str name;
@@ -46,37 +46,44 @@ static first_test test_of(const tl_statement *s, const tl_statement *loop) {
     return c->operator== TL_EQUAL ? FIRST_ONLY : c->operator== TL_GREATER ? LATER_ONLY : NO_TEST;
 }
 
-static bool has_test(tl_statement *loop) {
+bool peel_has_test(const tl_statement *loop) {
     for (const tl_statement *s = loop->loop.body.first; s; s = s->next)
         if (test_of(s, loop) != NO_TEST) return true;
     return false;
 }
 
-/* Copies a statement, or, when its test holds, what stands inside it. */
-static void append_copies(reason *r, tl_block *to, const tl_statement *s, bool is_inside) {
-    const tl_statement *from = is_inside ? s->branch.body.first : s;
-    for (; from; from = is_inside ? from->next : NULL)
-        tl_block_append(to, NULL, tl_statement_copy(r->memory, from));
-}
-
-static void peel(reason *r, tl_statement *loop) {
-    tl_block first = {0}, later = {0};
-    for (tl_statement *s = loop->loop.body.first; s; s = s->next) {
+tl_block peel_iteration(reason *r, const tl_statement *loop, const tl_statement *from,
+                        const tl_statement *to, bool is_first) {
+    tl_block made = {0};
+    for (const tl_statement *s = from; s != to; s = s->next) {
         first_test test = test_of(s, loop);
-        if (test != LATER_ONLY) append_copies(r, &first, s, test == FIRST_ONLY);
-        if (test != FIRST_ONLY) append_copies(r, &later, s, test == LATER_ONLY);
+        if (test == (is_first ? LATER_ONLY : FIRST_ONLY)) continue;
+        bool is_inside = test != NO_TEST;
+        const tl_statement *t = is_inside ? s->branch.body.first : s;
+        for (; t; t = is_inside ? t->next : NULL)
+            tl_block_append(&made, NULL, tl_statement_copy(r->memory, t));
     }
     const replacement by_first = {loop->loop.name, loop->loop.from};
-    replace_in(&first, &by_first);
-    edit_before(r->kernel, loop, first);
-    loop->loop.body = (tl_block){0};
-    edit_append(&loop->loop.body, loop, later);
+    if (is_first) replace_in(&made, &by_first);
+    return made;
+}
+
+void peel_advance(reason *r, tl_statement *loop) {
     tl_expr *second =
         tl_quote_expr(r->memory, "%s + 1", edit_factor_text(r->memory, loop->loop.from));
     replacement nothing = {STR(""), loop->loop.from};
     replace_name(&nothing, second);
     loop->loop.from = second;
     if (loop->comment.length == 0) loop->comment = STR("the first one stands above");
+}
+
+static void peel(reason *r, tl_statement *loop) {
+    const tl_statement *body = loop->loop.body.first;
+    tl_block later = peel_iteration(r, loop, body, NULL, false);
+    edit_before(r->kernel, loop, peel_iteration(r, loop, body, NULL, true));
+    loop->loop.body = (tl_block){0};
+    edit_append(&loop->loop.body, loop, later);
+    peel_advance(r, loop);
 }
 
 bool reason_wants_peel(reason *r) {
@@ -91,7 +98,7 @@ bool reason_peel(reason *r) {
     reason_let_integer(r, "peel", &wanted);
     edit_remove_let(r->kernel, STR("peel"));
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_FOR || s->loop.is_grid_walk || !has_test(s)) continue;
+        if (s->kind != TL_FOR || s->loop.is_grid_walk || !peel_has_test(s)) continue;
         const char *j = edit_z(r->memory, s->loop.name);
         if (reason_is_never_empty(r, s)) reason_offers_switch(r, "peel", wants);
         if (!reason_is_never_empty(r, s)) {

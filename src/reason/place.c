@@ -2,6 +2,7 @@
 #include "reason/place.h"
 
 #include "reason/scalar.h"
+#include "reason/warpgroups.h"
 
 enum { WARP_ROWS_MIN = 16 };
 
@@ -179,12 +180,27 @@ static void complete_sums(reason *r, place_plan *plan) {
 /* --- instructions
  * ------------------------------------------------------------------------------------------ */
 
-static bool choose_atoms(reason *r) {
+/* Warpgroups: an atom per width, m64n128k16. */
+static bool choose_wide_atom(reason *r, const place_plan *plan, tl_statement *s) {
+    str row, column;
+    int64_t columns = 0;
+    bool is_known = tiles_operand_axes(plan->tiles, &s->compute.operands[1], &row, &column) &&
+                    reason_known(r, tiles_extent(plan->tiles, column)->extent, &columns);
+    if (!is_known || columns % WARPGROUP_COLUMNS != 0 || columns > WARPGROUP_COLUMNS_MAX)
+        return reason_stuck(r, s, "a product of warpgroups has a multiple of %d columns, up to %d",
+                            WARPGROUP_COLUMNS, WARPGROUP_COLUMNS_MAX);
+    s->compute.atom = str_format(r->memory, "m64n%lldk16", (long long)columns);
+    return true;
+}
+
+static bool choose_atoms(reason *r, const place_plan *plan, int64_t warpgroups) {
     const char *atom = gpu_has(r->target, GPU_FEATURE_mma_m16n8k16)  ? "m16n8k16"
                        : gpu_has(r->target, GPU_FEATURE_mma_m16n8k8) ? "m16n8k8"
                                                                      : NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_compute(s, TL_GEMM) || s->compute.atom.length > 0) continue;
+        if (warpgroups > 0 && !choose_wide_atom(r, plan, s)) return false;
+        if (warpgroups > 0) continue;
         if (!atom)
             return reason_stuck(r, s, "%.*s has no product instruction",
                                 STR_ARGS(r->target->title));
@@ -311,12 +327,20 @@ static tl_block register_allocations(reason *r, place_plan *plan, const cast_til
  * ------------------------------------------------------------------------------------------------
  */
 
-static void wrap_in_role(reason *r, place_plan *plan, tl_block shared, tl_block registers) {
-    tl_kernel *kernel = r->kernel;
-    tl_block role = tl_quote(
+static tl_block role_header(reason *r, const place_plan *plan, int64_t warpgroups) {
+    if (warpgroups > 0)
+        return tl_quote(r->memory,
+                        "role math with %lld warpgroup%s, %d registers // %d rows each\nend",
+                        (long long)warpgroups, warpgroups == 1 ? "" : "s",
+                        warpgroups_math_registers(r->target, warpgroups), WARPGROUP_ROWS);
+    return tl_quote(
         r->memory,
         "role math with %lld warp%s // every statement inside is done by all of them together\nend",
         (long long)plan->warps, plan->warps == 1 ? "" : "s");
+}
+
+static void wrap_in_role(reason *r, tl_block role, tl_block shared, tl_block registers) {
+    tl_kernel *kernel = r->kernel;
     tl_statement *math = role.first;
     edit_append(&math->role.body, math, registers);
     for (tl_statement *s = kernel->body.first, *next; s; s = next) {
@@ -333,7 +357,10 @@ static void wrap_in_role(reason *r, place_plan *plan, tl_block shared, tl_block 
 
 bool reason_place(reason *r) {
     place_plan plan = {.warps = 4};
+    int64_t warpgroups = 0;
     reason_let_integer(r, "warps", &plan.warps);
+    reason_let_integer(r, "warpgroups", &warpgroups);
+    if (warpgroups > 0) plan.warps = warpgroups * WARPGROUP_WARPS;
     if (plan.warps < 1 || plan.warps > r->target->block_threads / 32)
         return reason_stuck(r, NULL, "a block of %lld warps does not exist on %.*s",
                             (long long)plan.warps, STR_ARGS(r->target->title));
@@ -342,13 +369,15 @@ bool reason_place(reason *r) {
     if (!place_plan_read(r, &plan)) return false;
     cast_tiles casts = {0};
     complete_sums(r, &plan);
-    if (!cast_operands(r, &plan, &casts) || !hold_operands(r, &plan) || !choose_atoms(r))
+    if (!cast_operands(r, &plan, &casts) || !hold_operands(r, &plan) ||
+        !choose_atoms(r, &plan, warpgroups))
         return false;
     place_copies(r, &plan);
     tl_block shared = shared_allocations(r, &plan);
     tl_block registers = register_allocations(r, &plan, &casts);
     name_places(r, &plan);
-    wrap_in_role(r, &plan, shared, registers);
+    wrap_in_role(r, role_header(r, &plan, warpgroups), shared, registers);
     edit_remove_let(r->kernel, STR("warps"));
+    edit_remove_let(r->kernel, STR("warpgroups"));
     return true;
 }

@@ -10,7 +10,9 @@ static const reason_pass_entry pass_names[] = {
     {"tile", "tile sizes, warps and stages; bounds of loops; masks only where they matter"},
     {"place", "spaces, types, layouts and instructions; casts between products"},
     {"guard", "a maximum that moves only when it must"},
+    {"roles", "warpgroups: a role that loads; asynchronous products"},
     {"stage", "rings and prefetches; a Wait before the first use, a Release after the last"},
+    {"overlap", "warpgroups: products run beside the elements of the next block"},
     {"peel", "a first iteration that differs stands before its loop"},
     {"finish", "the way of results to memory; the order of tiles"},
     {NULL, NULL},
@@ -18,15 +20,18 @@ static const reason_pass_entry pass_names[] = {
 
 static bool (*const pass_runs[])(reason *) = {
     reason_bind,  reason_online, reason_fold, reason_tile,   reason_place,
-    reason_guard, reason_stage,  reason_peel, reason_finish,
+    reason_guard, reason_roles, reason_stage, reason_overlap, reason_peel, reason_finish,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
 
 static const reason_pass_entry pin_names[] = {
     {"warps", "warps of a block"},
+    {"warpgroups", "warpgroups that compute, beside a warp that loads; 0: warps do both"},
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
+    {"cast_stages", "warpgroups: places in registers of a left operand that is computed"},
+    {"overlap", "warpgroups: 0: each product is waited for where it is issued"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
     {"copies_ahead",
      "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},

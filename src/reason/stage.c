@@ -4,7 +4,7 @@
  * tile that a loop copies becomes a ring: with asynchronous copies the next blocks are under way
  * while one is computed; without them the next block travels through registers.
  */
-#include "reason/pass.h"
+#include "reason/warpgroups.h"
 
 enum { STAGE_CHANNELS_MAX = 16, STAGES_MAX = 8 };
 
@@ -497,6 +497,7 @@ static void forget_stages(reason *r) {
 }
 
 bool reason_stage(reason *r) {
+    if (warpgroups_role(r->kernel)) return true; /* pass roles has done it */
     if (!stage_loops(r) || !stage_others(r)) return false;
     if (!is_async(r)) share_bytes(r);
     forget_stages(r);

@@ -2,6 +2,7 @@
  */
 #include "reason/bounds.h"
 #include "reason/cost.h"
+#include "reason/warpgroups.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ typedef struct candidate {
 typedef struct search {
     reason *r;
     cost_model *model;
-    int64_t pinned_warps, pinned_resident;
+    int64_t pinned_warps, pinned_resident, pinned_warpgroups;
     candidate kept[KEPT_MAX];
     int kept_count, fitting;
     candidate nearest; /* the one that misses the budget by least, for the message */
@@ -41,7 +42,8 @@ static void keep(search *s, const candidate *c) {
 }
 
 static void try_choice(search *s, const cost_choice *choice) {
-    candidate c = {*choice, cost_of(s->model, choice)};
+    candidate c = {*choice, choice->warpgroups > 0 ? cost_of_warpgroups(s->model, choice)
+                                                   : cost_of(s->model, choice)};
     if (c.result.fits && c.result.resident >= s->pinned_resident) {
         keep(s, &c);
         return;
@@ -117,6 +119,78 @@ static void try_holds(search *s, cost_choice *choice, int pinned) {
     }
 }
 
+/* --- warpgroups
+ * -------------------------------------------------------------------------------------- */
+
+/* Slots of what loops copy, and of what stands before them: two each, if they fit; more where an
+ * iteration is short.
+ */
+static void try_rings(search *s, cost_choice *choice) {
+    const place_plan *plan = cost_plan(s->model);
+    for (int64_t ring = 2; ring <= 4; ring++)
+        for (int64_t standing = 2; standing >= 1; standing--) {
+            for (int i = 0; i < plan->count; i++) {
+                if (!plan->roles[i].in_shared) continue;
+                int64_t pinned = pinned_stages(s, i);
+                bool is_ring = plan->roles[i].is_loaded_in_loop;
+                choice->stages[i] = pinned > 0 ? pinned : is_ring ? ring : standing;
+            }
+            try_choice(s, choice);
+        }
+}
+
+static void try_casts(search *s, cost_choice *choice) {
+    int64_t pinned = 1; /* a second place is for TL Code that says which one is meant */
+    reason_let_integer(s->r, "cast_stages", &pinned);
+    choice->casts = pinned;
+    try_rings(s, choice);
+}
+
+static void try_warpgroups(search *s, cost_choice *choice, int open) {
+    if (open < cost_open_count(s->model)) {
+        static const int64_t rows[] = {192, 128, 64};
+        static const int64_t columns[] = {256, 224, 192, 176, 160, 144, 128, 112,
+                                          96,  80,  64,  48,  32,  16};
+        static const int64_t inner[] = {128, 64, 32};
+        bool is_rows = cost_open_is_rows(s->model, open);
+        bool is_inner = cost_open_is_inner(s->model, open);
+        const int64_t *values = is_rows ? rows : is_inner ? inner : columns;
+        int count = is_rows || is_inner ? 3 : (int)(sizeof columns / sizeof *columns);
+        for (int i = 0; i < count; i++) {
+            choice->sizes[open] = values[i];
+            try_warpgroups(s, choice, open + 1);
+        }
+        return;
+    }
+    for (int64_t count = 1; count <= WARPGROUPS_MAX; count++) {
+        if (s->pinned_warpgroups > 0 && count != s->pinned_warpgroups) continue;
+        choice->warpgroups = count;
+        choice->warps = count * WARPGROUP_WARPS;
+        try_casts(s, choice);
+    }
+}
+
+/* False when the class is pinned and cannot be. */
+static bool choose_class(search *s) {
+    reason *r = s->r;
+    s->pinned_warpgroups = -1; /* open */
+    reason_let_integer(r, "warpgroups", &s->pinned_warpgroups);
+    const char *why = warpgroups_refusal(r, cost_plan(s->model));
+    if (s->pinned_warpgroups <= 0) return true;
+    if (s->pinned_warpgroups > WARPGROUPS_MAX)
+        return reason_stuck(r, NULL, "1 to %d warpgroups can compute, not %lld", WARPGROUPS_MAX,
+                            (long long)s->pinned_warpgroups);
+    if (why) return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
+    cost_choice choice = {0};
+    try_warpgroups(s, &choice, 0);
+    if (s->kept_count == 0)
+        return reason_stuck(r, NULL,
+                            "no tile sizes fit %lld warpgroups of 64 rows: contracted lengths must "
+                            "be multiples of 16, others of 8 up to 256",
+                            (long long)s->pinned_warpgroups);
+    return true;
+}
+
 /* --- warps and sizes
  * ------------------------------------------------------------------------------------ */
 
@@ -163,8 +237,12 @@ static const char *describe(search *s, const candidate *c) {
     for (int i = 0; i < cost_open_count(s->model); i++)
         text = str_format(r->memory, "%.*s%.*s = %lld, ", STR_ARGS(text),
                           STR_ARGS(cost_open_name(s->model, i)), (long long)c->choice.sizes[i]);
-    text = str_format(r->memory, "%.*s%lld warps of %d rows", STR_ARGS(text),
-                      (long long)c->choice.warps, c->result.rows_per_warp);
+    if (c->choice.warpgroups > 0)
+        text = str_format(r->memory, "%.*s%lld warpgroups of %d rows", STR_ARGS(text),
+                          (long long)c->choice.warpgroups, WARPGROUP_ROWS);
+    else
+        text = str_format(r->memory, "%.*s%lld warps of %d rows", STR_ARGS(text),
+                          (long long)c->choice.warps, c->result.rows_per_warp);
     for (int i = 0; i < cost_channel_count(s->model); i++) {
         int tile = cost_channel_tile(s->model, i);
         text = str_format(r->memory, "%.*s, %.*s in %lld", STR_ARGS(text),
@@ -243,7 +321,25 @@ static void write_choice(search *s) {
     int64_t known;
     for (int i = 0; i < cost_open_count(s->model); i++)
         reason_let(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], "");
-    if (!reason_let_integer(r, "warps", &known)) reason_let(r, "warps", c->warps, "");
+    if (c->warpgroups > 0) {
+        if (!reason_let_integer(r, "warpgroups", &known))
+            reason_let(r, "warpgroups", c->warpgroups, "");
+        if (c->casts > 1 && !reason_let_integer(r, "cast_stages", &known))
+            reason_let(r, "cast_stages", c->casts, "");
+        edit_remove_let(r->kernel, STR("warps"));
+    } else {
+        edit_remove_let(r->kernel, STR("warpgroups"));
+        edit_remove_let(r->kernel, STR("cast_stages"));
+        if (!reason_let_integer(r, "warps", &known)) reason_let(r, "warps", c->warps, "");
+    }
+    for (int i = 0; i < cost_plan(s->model)->count; i++) {
+        str name = str_format(r->memory, "%.*s_stages",
+                              STR_ARGS(cost_plan(s->model)->roles[i].tile->name));
+        bool is_standing = !cost_plan(s->model)->roles[i].is_loaded_in_loop;
+        if (c->warpgroups > 0 && is_standing && c->stages[i] > 1 &&
+            !reason_let_integer(r, edit_z(r->memory, name), &known))
+            reason_let(r, edit_z(r->memory, name), c->stages[i], "");
+    }
     for (int i = 0; i < cost_channel_count(s->model); i++) {
         int tile = cost_channel_tile(s->model, i);
         str name = str_format(r->memory, "%.*s_stages",
@@ -286,8 +382,9 @@ bool reason_tile(reason *r) {
     if (!s.model) return false;
     reason_let_integer(r, "warps", &s.pinned_warps);
     reason_let_integer(r, "resident", &s.pinned_resident);
+    if (!choose_class(&s)) return false;
     cost_choice choice = {0};
-    try_sizes(&s, &choice, 0, pinned_hold(&s));
+    if (s.kept_count == 0) try_sizes(&s, &choice, 0, pinned_hold(&s));
     if (s.kept_count == 0) return report_nothing(&s);
     explain(&s);
     offer_choice(&s);

@@ -1,0 +1,174 @@
+/* The cost model for kernels of warpgroups: products run beside the warps that compute.
+ *
+ * A block's iteration takes the longest of three: the products of all warpgroups; what all of
+ * them issue beside running products; and one warpgroup's own chain, from the issue of its first
+ * product to the next, which its neighbours cannot shorten. docs/decisions/006-reasoning.md says
+ * where the constants come from.
+ */
+#include "reason/cost_model.h"
+
+#include "reason/warpgroups.h"
+
+#include <math.h>
+
+enum {
+    SLOT_BARRIER_BYTES = 16, /* a full and an empty one */
+    ROLE_REGISTERS = 28,     /* addresses, counters, a handful of values per row */
+    CHAIN_CLOCKS = 400,      /* of an iteration: barriers, votes, bookkeeping */
+    STEP_CLOCKS = 100,       /* of an iteration, whoever is busy */
+    TILE_CLOCKS = 1200,      /* of a tile's beginning and end, which nothing hides */
+    STORE_CLOCKS = 500,      /* where results have no bytes of their own to leave from */
+    LATE_CLOCKS = 60,        /* where the left operand has one place and must be free first */
+    COPY_CLOCKS = 1000,      /* from the start of a copy until its tile is in place */
+    CACHE_BYTES_A_CLOCK = 32,
+};
+
+static const double FP32_CLOCKS = 2;      /* an instruction of a warp, beside products */
+static const double EXP2_CLOCKS = 8;      /* the same, of special functions */
+static const double CONVERT_CLOCKS = 1;   /* half of an instruction that takes two elements */
+static const double TOGETHER_SHARE = 0.72; /* several warps a scheduler fill one another's gaps */
+static const double ALONE_SHARE = 0.92;
+static const double READY_SHARE = 1.6; /* a product's wait, when others are under way */
+
+static bool shapes_fit(const cost_model *m, const cost_choice *c) {
+    for (int i = 0; i < m->item_count; i++) {
+        const cost_item *it = &m->items[i];
+        if (it->kind != COST_PRODUCT) continue;
+        int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
+        if (rows != WARPGROUP_ROWS * c->warpgroups || columns % WARPGROUP_COLUMNS != 0 ||
+            columns > WARPGROUP_COLUMNS_MAX || (int64_t)cost_value(c, it->c) % WARPGROUP_STEP != 0)
+            return false;
+    }
+    return true;
+}
+
+static int64_t stages_of(const cost_choice *c, int tile) {
+    return c->stages[tile] > 0 ? c->stages[tile] : 1;
+}
+
+static int64_t operand_bytes(const cost_model *m, const cost_choice *c) {
+    double bytes = 0;
+    int64_t slots = 0;
+    for (int i = 0; i < m->plan.count; i++) {
+        if (!m->plan.roles[i].in_shared) continue;
+        bytes += cost_tile_bytes(m, c, i) * (double)stages_of(c, i);
+        slots += stages_of(c, i);
+    }
+    return (int64_t)bytes + slots * SLOT_BARRIER_BYTES;
+}
+
+/* Bytes of the results that leave through shared memory. */
+static int64_t result_bytes(const cost_model *m, const cost_choice *c) {
+    double bytes = 0;
+    for (int i = 0; i < m->plan.count; i++) {
+        const place_role *role = &m->plan.roles[i];
+        if (role->tile->to_global && role->layout == TL_MMA_C &&
+            tl_type_bytes(role->tile->storage) == 2)
+            bytes += cost_tile_bytes(m, c, i);
+    }
+    return (int64_t)bytes;
+}
+
+/* Accumulators, and 16-bit copies that products take from registers. */
+static double matrix_registers(const cost_model *m, const cost_choice *c) {
+    double all = 0;
+    for (int i = 0; i < m->plan.count; i++) {
+        const place_role *role = &m->plan.roles[i];
+        double own = cost_tile_registers(m, c, i);
+        if (role->tile->axis_count != 2) continue;
+        if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
+        if (role->has_cast) all += own / 2 * (double)c->casts;
+    }
+    return all;
+}
+
+typedef struct load {
+    double products, first, issued, cache, flops; /* clocks of a tile; flops */
+} load;
+
+/* What a moving maximum costs is taken out again by pass guard. */
+static double fp32_of(const cost_model *m, const cost_item *it) {
+    return m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
+}
+
+static load add_up(const cost_model *m, const cost_choice *c) {
+    const gpu *g = m->r->target;
+    load all = {0};
+    for (int i = 0; i < m->item_count; i++) {
+        const cost_item *it = &m->items[i];
+        double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = cost_runs(c, it);
+        if (it->kind == COST_PRODUCT) {
+            double flops = runs * 2 * a * b * cost_value(c, it->c);
+            all.flops += flops;
+            all.products += flops / g->tensor;
+            if (m->plan.roles[it->tile].in_shared) all.first += flops / g->tensor;
+        } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
+            double instructions = runs * a * b / WARP_LANES / (double)g->schedulers;
+            all.issued += instructions *
+                          (fp32_of(m, it) * FP32_CLOCKS + it->exp2 * EXP2_CLOCKS +
+                           it->conversions * CONVERT_CLOCKS);
+        } else if (it->kind == COST_COPY && it->is_load) {
+            all.cache += a * b * it->element_bytes * runs / CACHE_BYTES_A_CLOCK;
+        }
+    }
+    return all;
+}
+
+static double iterations(const cost_model *m, const cost_choice *c) {
+    double most = 1;
+    for (int i = 0; i < m->item_count; i++)
+        if (m->items[i].kind == COST_PRODUCT) most = fmax(most, cost_runs(c, &m->items[i]));
+    return most;
+}
+
+/* Clocks an iteration that all wait for copies: those of so many iterations are under way. */
+static double copy_wait(const cost_model *m, const cost_choice *c, double iteration_clocks) {
+    double wait = 0;
+    for (int i = 0; i < m->channel_count; i++) {
+        double ahead = (double)stages_of(c, m->channels[i]) - 1;
+        wait = fmax(wait, COPY_CLOCKS - ahead * iteration_clocks);
+    }
+    return wait;
+}
+
+/* Tiles that stand for the whole of a grid's tile and have one slot come when it begins. */
+static bool has_late_start(const cost_model *m, const cost_choice *c) {
+    for (int i = 0; i < m->plan.count; i++)
+        if (m->plan.roles[i].in_shared && !m->plan.roles[i].is_loaded_in_loop &&
+            stages_of(c, i) < 2)
+            return true;
+    return false;
+}
+
+cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
+    const gpu *g = m->r->target;
+    cost_result out = {.rows_per_warp = WARPGROUP_ROWS / WARPGROUP_WARPS};
+    if (!shapes_fit(m, c)) return out;
+    int64_t operands = operand_bytes(m, c), results = result_bytes(m, c);
+    bool has_own = operands + results <= g->block_shared;
+    out.shared_bytes = operands + (has_own ? results : 0);
+    out.registers = (int)matrix_registers(m, c) + ROLE_REGISTERS;
+    if (operands > g->block_shared ||
+        out.registers > warpgroups_math_registers(g, c->warpgroups))
+        return out;
+    out.fits = true;
+    out.resident = 1;
+    load all = add_up(m, c);
+    double groups = (double)c->warpgroups, runs = iterations(m, c);
+    double issued = all.issued * (groups > 1 ? TOGETHER_SHARE : ALONE_SHARE);
+    bool waits = all.first < all.products; /* a product takes what elements made of another */
+    double chain = waits ? all.first / groups * READY_SHARE + all.issued / groups * ALONE_SHARE +
+                               runs * (CHAIN_CLOCKS + (c->casts > 1 ? 0 : LATE_CLOCKS))
+                         : all.products;
+    double step = fmax(fmax(all.products, issued), fmax(chain, all.cache));
+    double wait = copy_wait(m, c, step / runs) * runs;
+    double late = has_late_start(m, c) ? COPY_CLOCKS : 0;
+    out.tensor = all.products;
+    out.exp2 = all.issued;
+    out.cache = all.cache;
+    out.barriers = chain;
+    out.clocks = step + wait + runs * STEP_CLOCKS + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
+    out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
+    out.per_element = out.clocks / cost_grid_elements(m, c);
+    return out;
+}

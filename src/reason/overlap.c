@@ -1,0 +1,287 @@
+/* Pass overlap: products run beside the elements of the next block.
+ *
+ * An iteration that issues a product (its head), computes on the result, and ends with a product of
+ * what it computed (its tail) leaves the tensor cores idle in between. So the loop is rotated: the
+ * tail of a block is issued right behind the head of the next one and runs beside the elements of
+ * that block. Head and elements of the first block stand before the loop, the tail of the last one
+ * behind it. What touches the tail's tiles waits until it has landed.
+ */
+#include "reason/peel.h"
+#include "reason/warpgroups.h"
+
+enum { NAMES_MAX = 64 };
+
+typedef struct names {
+    str items[NAMES_MAX];
+    int count;
+} names;
+
+static bool has(const names *n, str name) {
+    for (int i = 0; i < n->count; i++)
+        if (str_equal(n->items[i], name)) return true;
+    return false;
+}
+
+static void add(names *n, str name) {
+    if (name.length > 0 && !has(n, name) && n->count < NAMES_MAX) n->items[n->count++] = name;
+}
+
+static bool reads_any(tl_statement *s, const names *n) {
+    for (int i = 0; i < n->count; i++)
+        if (edit_reads_within(s, n->items[i])) return true;
+    return false;
+}
+
+static bool writes_any(tl_statement *s, const names *n) {
+    for (int i = 0; i < n->count; i++)
+        if (edit_writes_within(s, n->items[i])) return true;
+    return false;
+}
+
+static void add_uses(tl_statement *s, names *reads, names *writes) {
+    for (tl_statement *t = s; t; t = tl_next(t, s)) {
+        edit_uses uses = edit_uses_of(t);
+        for (int i = 0; i < uses.read_count; i++) add(reads, uses.reads[i]);
+        add(writes, uses.writes);
+    }
+}
+
+/* --- head and tail
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct rotation {
+    tl_statement *loop;
+    tl_statement *middle, *tail; /* the first statements behind the head, and of the tail */
+    names head_targets, targets, operands; /* of the tail: accumulators; left operands */
+    const char *why;                       /* it cannot be rotated */
+} rotation;
+
+static bool refuse(rotation *o, const char *why) {
+    o->why = why;
+    return false;
+}
+
+static bool is_product(const tl_statement *s) {
+    return edit_is_compute(s, TL_GEMM);
+}
+
+static bool is_of_products(const tl_statement *s) {
+    return is_product(s) || s->kind == TL_WAIT || s->kind == TL_RELEASE;
+}
+
+static bool is_ring(const tl_statement *role, str name) {
+    for (const tl_statement *s = role->role.body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
+            if (str_equal(s->allocate.names[i], edit_bare(name))) return s->allocate.stages != NULL;
+    return false;
+}
+
+static bool find_tail(rotation *o, const tl_statement *role) {
+    tl_statement *s = o->loop->loop.body.last;
+    bool any = false;
+    for (; s && is_of_products(s); s = s->previous) {
+        o->tail = s;
+        if (!is_product(s)) continue;
+        any = true;
+        add(&o->targets, edit_target_name(s));
+        str left = edit_operand_name(s, 0);
+        if (s->compute.target_kind != TL_ACCUMULATE)
+            return refuse(o, "its last product adds to nothing");
+        if (str_ends(left, STR("_shared")))
+            return refuse(o, "its last product takes nothing that the iteration computed");
+        if (!is_ring(role, left)) add(&o->operands, left);
+    }
+    return any && s ? true : refuse(o, "it does not end with a product");
+}
+
+static bool find_head(rotation *o) {
+    tl_statement *s = o->loop->loop.body.first;
+    for (; s != o->tail && (is_of_products(s) || s->kind == TL_COPY); s = s->next) {
+        if (!is_product(s)) continue;
+        str target = edit_target_name(s);
+        if (has(&o->targets, target)) return refuse(o, "first and last product have one target");
+        add(&o->head_targets, target);
+    }
+    o->middle = s;
+    if (o->head_targets.count == 0) return refuse(o, "it does not begin with a product");
+    return s != o->tail ? true : refuse(o, "nothing stands between its products");
+}
+
+/* Constants that the elements define would stand twice in one block. */
+static bool has_constants(const rotation *o) {
+    for (const tl_statement *s = o->loop->loop.body.first; s != o->tail; s = s->next)
+        if (s->kind == TL_LET) return true;
+    return false;
+}
+
+/* --- what has to wait for the tail
+ * ---------------------------------------------------------------------- */
+
+typedef struct delay {
+    names writes, reads; /* of the tail and of what was delayed */
+} delay;
+
+static bool is_delayed(tl_statement *s, const delay *d, const rotation *o) {
+    return writes_any(s, &d->writes) || writes_any(s, &d->reads) || reads_any(s, &d->writes) ||
+           writes_any(s, &o->operands);
+}
+
+/* Of a condition that no tile takes part in, the body may stand in two pieces. */
+static bool may_split(const tl_statement *s, const rotation *o) {
+    return s->kind == TL_IF && s->branch.condition->kind == TL_NAME && o->targets.count > 0;
+}
+
+/* The pieces of an `if` that wait go to a second `if` behind it. */
+static void split_branch(reason *r, tl_statement *branch, const delay *d, const rotation *o) {
+    delay inner = *d;
+    tl_block later = {0};
+    for (tl_statement *s = branch->branch.body.first, *next; s; s = next) {
+        next = s->next;
+        if (!is_delayed(s, &inner, o)) continue;
+        add_uses(s, &inner.reads, &inner.writes);
+        edit_remove(r->kernel, s);
+        s->next = s->previous = NULL;
+        edit_append(&later, NULL, (tl_block){s, s});
+    }
+    if (!later.first) return;
+    if (!branch->branch.body.first) { /* all of it waits */
+        edit_append(&branch->branch.body, branch, later);
+        return;
+    }
+    tl_block second =
+        tl_quote(r->memory, "if %s\nend", edit_text(r->memory, branch->branch.condition));
+    edit_append(&second.first->branch.body, second.first, later);
+    edit_after(r->kernel, branch, second);
+}
+
+/* --- the rotated loop
+ * --------------------------------------------------------------------------------------- */
+
+/* Of the statements from 'from' up to 'to': those that issue, or those that wait for it to land. */
+static tl_block part_of(reason *r, const rotation *o, const tl_statement *from,
+                        const tl_statement *to, bool landing) {
+    tl_block part = {0};
+    for (const tl_statement *s = from; s != to; s = s->next) {
+        bool is_landing =
+            s->kind == TL_RELEASE || (s->kind == TL_WAIT && (has(&o->targets, s->sync.what->text) ||
+                                                             has(&o->head_targets,
+                                                                 s->sync.what->text)));
+        if (is_landing != landing) continue;
+        tl_statement *copy = tl_statement_copy(r->memory, s);
+        copy->blank_before = false;
+        edit_append(&part, NULL, (tl_block){copy, copy});
+    }
+    return part;
+}
+
+static void join(tl_block *to, tl_block what) {
+    edit_append(to, NULL, what);
+}
+
+static void comment(tl_block block, const char *text) {
+    for (tl_statement *s = block.first; s; s = s->next)
+        if (is_product(s)) s->comment = str_from(text);
+}
+
+static void write_before(reason *r, const rotation *o) {
+    const tl_statement *first = o->loop->loop.body.first;
+    tl_block before = {0};
+    join(&before, part_of(r, o, first, o->middle, false));
+    join(&before, part_of(r, o, first, o->middle, true));
+    comment(before, "of the first block");
+    join(&before, peel_iteration(r, o->loop, o->middle, o->tail, true));
+    edit_before(r->kernel, o->loop, before);
+}
+
+/* The last block's tail: issued at once, waited for where its result is needed. */
+static void write_behind(reason *r, const rotation *o) {
+    tl_block issue = part_of(r, o, o->tail, NULL, false);
+    tl_block landing = part_of(r, o, o->tail, NULL, true);
+    comment(issue, "of the last block");
+    tl_statement *at = o->loop;
+    while (at->next && at->next->kind == TL_RELEASE) at = at->next;
+    edit_after(r->kernel, at, issue);
+    while (at->next && is_of_products(at->next)) at = at->next;
+    names reads = {0}, writes = {0};
+    for (const tl_statement *s = o->tail; s; s = s->next)
+        add_uses((tl_statement *)(uintptr_t)s, &reads, &writes);
+    while (at->next && at->next->kind != TL_FOR && !reads_any(at->next, &writes) &&
+           !writes_any(at->next, &writes) && !writes_any(at->next, &reads))
+        at = at->next;
+    edit_after(r->kernel, at, landing);
+}
+
+static void write_inside(reason *r, rotation *o) {
+    const tl_statement *first = o->loop->loop.body.first;
+    tl_block body = {0}, delayed = {0};
+    tl_block head = part_of(r, o, first, o->middle, false);
+    tl_block tail = part_of(r, o, o->tail, NULL, false);
+    tl_block tail_landing = part_of(r, o, o->tail, NULL, true);
+    comment(tail, "of the block before");
+    join(&body, head);
+    join(&body, tail);
+    join(&body, part_of(r, o, first, o->middle, true));
+    tl_block middle = peel_iteration(r, o->loop, o->middle, o->tail, false);
+    tl_kernel whole = {.body = middle}; /* edits need a block to work in */
+    delay d = {.writes = o->targets};
+    tl_kernel *kernel = r->kernel;
+    r->kernel = &whole;
+    for (tl_statement *s = whole.body.first, *next; s; s = next) {
+        if (may_split(s, o)) split_branch(r, s, &d, o);
+        next = s->next;
+        if (!is_delayed(s, &d, o)) continue;
+        add_uses(s, &d.reads, &d.writes);
+        edit_remove(&whole, s);
+        s->next = s->previous = NULL;
+        edit_append(&delayed, NULL, (tl_block){s, s});
+    }
+    r->kernel = kernel;
+    join(&body, whole.body);
+    join(&body, tail_landing);
+    join(&body, delayed);
+    o->loop->loop.body = (tl_block){0};
+    edit_append(&o->loop->loop.body, o->loop, body);
+    peel_advance(r, o->loop);
+}
+
+static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
+    if (!find_tail(o, role) || !find_head(o)) return false;
+    if (!reason_is_never_empty(r, o->loop)) return refuse(o, "it may run not at all");
+    if (has_constants(o) && !peel_has_test(o->loop))
+        return refuse(o, "it defines constants of its own");
+    return true;
+}
+
+static void overlap(reason *r, tl_statement *loop, const tl_statement *role, bool is_wanted) {
+    rotation o = {.loop = loop};
+    const char *j = edit_z(r->memory, loop->loop.name);
+    if (!may_rotate(r, &o, role)) {
+        reason_decide(r, "overlap", "the loop over %s stays as it is: %s", j, o.why);
+        return;
+    }
+    if (!is_wanted) {
+        reason_decide(r, "overlap", "the loop over %s stays as it is, as pinned", j);
+        return;
+    }
+    str target = o.head_targets.items[0], sum = o.targets.items[0];
+    write_before(r, &o);
+    write_behind(r, &o);
+    write_inside(r, &o);
+    reason_decide(r, "overlap",
+                  "%.*s of a block is issued together with %.*s of the block before, which runs "
+                  "beside the elements of this one",
+                  STR_ARGS(target), STR_ARGS(sum));
+}
+
+bool reason_overlap(reason *r) {
+    int64_t wanted = 1;
+    reason_let_integer(r, "overlap", &wanted);
+    edit_remove_let(r->kernel, STR("overlap"));
+    tl_statement *role = warpgroups_role(r->kernel);
+    if (!role) return true;
+    for (tl_statement *s = role->role.body.first, *next; s; s = next) {
+        next = s->next;
+        if (s->kind == TL_FOR) overlap(r, s, role, wanted != 0);
+    }
+    return true;
+}

@@ -1,0 +1,192 @@
+/* Pass roles: copies move to a role of their own; products become asynchronous.
+ *
+ * For kernels of warpgroups. One warp walks the same loops as the warpgroups that compute and does
+ * nothing but start copies; it runs ahead as far as the rings have slots, into the next tile. The
+ * others wait for a tile before its first use and release it after its last, which of a product's
+ * operand is after the product has landed. Each product is waited for at once; pass overlap moves
+ * these Waits.
+ */
+#include "reason/warpgroups.h"
+
+enum { CHANNELS_MAX = 32 };
+
+static const char *say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static const char *say(reason *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str text = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    return edit_z(r->memory, text);
+}
+
+static bool is_fill(const tl_statement *s) {
+    return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED;
+}
+
+static bool has_fill(tl_statement *s) {
+    if (is_fill(s)) return true;
+    tl_block *body = tl_statement_body(s);
+    for (tl_statement *t = body ? body->first : NULL; t; t = t->next)
+        if (has_fill(t)) return true;
+    return false;
+}
+
+/* --- the role that loads
+ * ------------------------------------------------------------------------------------ */
+
+/* The copies of a block in their loops, and the constants of these. */
+static tl_block loads_of(reason *r, const tl_block *block) {
+    tl_block loads = {0};
+    for (tl_statement *s = block->first; s; s = s->next) {
+        if (s->kind != TL_LET && !has_fill(s)) continue;
+        if (s->kind == TL_LET && s->parent->kind == TL_ROLE) continue;
+        tl_statement *copy = tl_statement_copy(r->memory, s);
+        copy->blank_before = false;
+        tl_block *body = tl_statement_body(copy);
+        if (body) {
+            *body = (tl_block){0};
+            edit_append(body, copy, loads_of(r, tl_statement_body(s)));
+        }
+        if (is_fill(copy)) {
+            copy->copy.is_async = true;
+            copy->copy.atom = STR("tma");
+        }
+        edit_append(&loads, NULL, (tl_block){copy, copy});
+    }
+    return loads;
+}
+
+static void write_load_role(reason *r, tl_statement *math) {
+    int registers = warpgroups_load_registers(r->target, math->role.executors);
+    tl_block role = tl_quote(
+        r->memory, "role load with 1 warp, %d registers // runs ahead as far as slots are free\nend",
+        registers);
+    edit_append(&role.first->role.body, role.first, loads_of(r, &math->role.body));
+    edit_before(r->kernel, math, role);
+}
+
+/* --- waits and releases of shared tiles
+ * -------------------------------------------------------------------- */
+
+typedef struct channel {
+    const char *shared; /* K_shared */
+    tl_statement *first, *last;
+} channel;
+
+typedef struct channels {
+    channel items[CHANNELS_MAX];
+    int count;
+} channels;
+
+static bool uses(tl_statement *s, str name, str shared) {
+    for (tl_statement *t = s; t; t = tl_next(t, s))
+        if (t->kind == TL_COPY ? t->copy.from == TL_SHARED && str_equal(t->copy.what->text, name)
+                               : edit_reads(t, shared))
+            return true;
+    return false;
+}
+
+static tl_statement *find_allocation(reason *r, str name) {
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_SHARED)
+            for (int i = 0; i < s->allocate.name_count; i++)
+                if (str_equal(s->allocate.names[i], name)) return s;
+    return NULL;
+}
+
+static void give_slots(reason *r, str name, bool is_in_loop) {
+    int64_t stages = is_in_loop ? 2 : 1;
+    if (is_in_loop) reason_let_integer(r, "stages", &stages);
+    reason_let_integer(r, say(r, "%.*s_stages", STR_ARGS(name)), &stages);
+    tl_statement *allocation = find_allocation(r, name);
+    if (stages > 1 && allocation)
+        allocation->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)stages);
+}
+
+static bool take_channel(reason *r, channels *all, tl_statement *copy) {
+    str name = edit_target_name(copy);
+    channel c = {.shared = say(r, "%.*s_shared", STR_ARGS(name))};
+    for (tl_statement *s = copy->next; s; s = s->next)
+        if (uses(s, name, str_from(c.shared))) {
+            c.first = c.first ? c.first : s;
+            c.last = s;
+        }
+    if (!c.first)
+        return reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
+    if (all->count == CHANNELS_MAX)
+        return reason_stuck(r, copy, "more than %d copies into shared memory", CHANNELS_MAX);
+    give_slots(r, name, copy->parent->kind == TL_FOR);
+    all->items[all->count++] = c;
+    return true;
+}
+
+static bool take_channels(reason *r, channels *all, tl_statement *math) {
+    for (tl_statement *s = math->role.body.first, *next; s; s = next) {
+        next = tl_next(s, math);
+        if (!is_fill(s)) continue;
+        if (!take_channel(r, all, s)) return false;
+        edit_remove(r->kernel, s);
+    }
+    return true;
+}
+
+/* The last of a row of products into the same tile: they are waited for together. */
+static tl_statement *last_of_row(tl_statement *product) {
+    str target = edit_target_name(product);
+    tl_statement *s = product;
+    while (edit_is_compute(s->next, TL_GEMM) && str_equal(edit_target_name(s->next), target))
+        s = s->next;
+    return s;
+}
+
+static void write_product_waits(reason *r, tl_statement *math) {
+    for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math)) {
+        if (!edit_is_compute(s, TL_GEMM)) continue;
+        s->compute.is_async = true;
+        tl_statement *last = last_of_row(s);
+        if (last == s)
+            edit_after(r->kernel, s,
+                       tl_quote(r->memory, "Wait %.*s // it has landed",
+                                STR_ARGS(edit_target_name(s))));
+    }
+}
+
+static tl_statement *landing_of(tl_statement *product) {
+    tl_statement *s = product->next;
+    str target = edit_target_name(product);
+    while (s->kind != TL_WAIT || !str_equal(s->sync.what->text, target)) s = s->next;
+    return s;
+}
+
+static void write_channel(reason *r, const channel *c) {
+    edit_before(r->kernel, c->first, tl_quote(r->memory, "Wait %s // it is here", c->shared));
+    tl_statement *last = edit_is_compute(c->last, TL_GEMM) ? landing_of(c->last) : c->last;
+    while (last->next && last->next->kind == TL_RELEASE) last = last->next;
+    edit_after(r->kernel, last, tl_quote(r->memory, "Release %s // the slot is free", c->shared));
+}
+
+static void forget_stages(reason *r) {
+    edit_remove_let(r->kernel, STR("stages"));
+    edit_remove_let(r->kernel, STR("copies_ahead"));
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
+            edit_remove_let(r->kernel,
+                            str_format(r->memory, "%.*s_stages", STR_ARGS(s->allocate.names[i])));
+}
+
+bool reason_roles(reason *r) {
+    tl_statement *math = warpgroups_role(r->kernel);
+    if (!math) return true;
+    channels all = {0};
+    write_load_role(r, math);
+    if (!take_channels(r, &all, math)) return false;
+    write_product_waits(r, math);
+    for (int i = 0; i < all.count; i++) write_channel(r, &all.items[i]);
+    forget_stages(r);
+    reason_decide(r, "roles",
+                  "one warp starts the copies of %d tiles and runs ahead as far as their slots are "
+                  "free; %d warpgroups compute",
+                  all.count, math->role.executors);
+    return true;
+}

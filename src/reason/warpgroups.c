@@ -1,0 +1,99 @@
+#include "reason/warpgroups.h"
+
+enum {
+    WARPGROUP_THREADS = 128,
+    REGISTER_UNIT = 8, /* setmaxnreg takes multiples of it */
+    REGISTERS_MOST = 240,
+    LOAD_REGISTERS = 40,
+    LOAD_REGISTERS_LEAST = 32, /* where three warpgroups compute */
+};
+
+int warpgroups_load_registers(const gpu *target, int64_t count) {
+    (void)target;
+    return count >= WARPGROUPS_MAX ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
+}
+
+int warpgroups_math_registers(const gpu *target, int64_t count) {
+    int64_t all = target->registers / WARPGROUP_THREADS - warpgroups_load_registers(target, count);
+    int64_t own = all / count / REGISTER_UNIT * REGISTER_UNIT;
+    return (int)(own < REGISTERS_MOST ? own : REGISTERS_MOST);
+}
+
+tl_statement *warpgroups_role(const tl_kernel *kernel) {
+    for (tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ROLE && s->role.is_warpgroups) return s;
+    return NULL;
+}
+
+/* --- may a kernel be of this class?
+ * ------------------------------------------------------------------------------------- */
+
+static const char *missing_feature(reason *r) {
+    static const gpu_feature needed[] = {GPU_FEATURE_wgmma, GPU_FEATURE_tma, GPU_FEATURE_mbarrier,
+                                         GPU_FEATURE_setmaxnreg, GPU_FEATURE_stmatrix};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!gpu_has(r->target, needed[i]))
+            return edit_z(r->memory, str_format(r->memory, "the GPU has no %s",
+                                                gpu_feature_word(needed[i])));
+    return NULL;
+}
+
+static const char *say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static const char *say(reason *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str text = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    return edit_z(r->memory, text);
+}
+
+static bool is_under_branch(const tl_statement *s) {
+    for (const tl_statement *p = s->parent; p; p = p->parent)
+        if (p->kind == TL_IF) return true;
+    return false;
+}
+
+static const char *product_refusal(reason *r, const place_plan *plan, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    const place_role *left = place_find(plan, edit_operand_name(s, 0));
+    const place_role *right = place_find(plan, edit_operand_name(s, 1));
+    if (!left || !right) return "a product has an operand that is no tile";
+    if (c->operands[0].is_transposed)
+        return say(r, "the left operand %.*s is transposed", STR_ARGS(left->tile->name));
+    if (!right->in_shared)
+        return say(r, "the right operand %.*s is not in shared memory",
+                   STR_ARGS(right->tile->name));
+    if (is_under_branch(s)) return "a product stands under a condition";
+    return NULL;
+}
+
+static bool is_view(const tl_kernel *kernel, str name) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_INPUT && str_equal(s->parameter.name, name)) return false;
+    return true;
+}
+
+static const char *copy_refusal(reason *r, const place_plan *plan, const tl_statement *s) {
+    const place_role *role = place_find(plan, edit_target_name(s));
+    if (!role || !role->in_shared) return NULL;
+    str tensor = s->copy.what->text;
+    if (is_view(r->kernel, tensor))
+        return say(r, "%.*s is a view: its tiles need not be boxes of a tensor", STR_ARGS(tensor));
+    if (is_under_branch(s)) return say(r, "%.*s is copied under a condition", STR_ARGS(tensor));
+    return NULL;
+}
+
+const char *warpgroups_refusal(reason *r, const place_plan *plan) {
+    const char *why = missing_feature(r);
+    bool has_products = false;
+    for (tl_statement *s = r->kernel->body.first; s && !why; s = tl_next(s, NULL)) {
+        if (edit_is_compute(s, TL_GEMM)) {
+            has_products = true;
+            why = product_refusal(r, plan, s);
+        } else if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL) {
+            why = copy_refusal(r, plan, s);
+        }
+    }
+    return why ? why : has_products ? NULL : "it has no products";
+}

@@ -1,0 +1,33 @@
+/* The class of kernels whose products run beside their warps: roles of warpgroups, tiles brought by
+ * the tensor memory accelerator, asynchronous products.
+ *
+ * `let warpgroups = N` chooses it (0: the class whose warps issue and wait for each product
+ * themselves) until pass place has written it into the role's header, where it stands from then on.
+ */
+#ifndef FLASHTL_REASON_WARPGROUPS_H
+#define FLASHTL_REASON_WARPGROUPS_H
+
+#include "reason/place.h"
+
+enum {
+    WARPGROUP_WARPS = 4,
+    WARPGROUP_ROWS = 64,      /* of one product */
+    WARPGROUP_COLUMNS = 8,    /* of a product: a multiple of it */
+    WARPGROUP_STEP = 16,      /* a contracted length: a multiple of it */
+    WARPGROUP_COLUMNS_MAX = 256,
+    WARPGROUPS_MAX = 3,
+};
+
+/* Why the kernel, as pass fold leaves it, cannot be of this class on this GPU; NULL: it can, as far
+ * as can be said before sizes are known.
+ */
+const char *warpgroups_refusal(reason *r, const place_plan *plan);
+
+/* The role whose products are asynchronous, from pass place on; NULL: the kernel has none. */
+tl_statement *warpgroups_role(const tl_kernel *kernel);
+
+/* Registers a thread of the role that loads, and of one of 'count' warpgroups that compute. */
+int warpgroups_load_registers(const gpu *target, int64_t count);
+int warpgroups_math_registers(const gpu *target, int64_t count);
+
+#endif
