@@ -53,7 +53,7 @@ struct cost_model {
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
     bool can_hold, has_products, is_async;
-    bool is_guarded; /* the running maximum moves only when it must */
+    bool is_guarded;              /* the running maximum moves only when it must */
     bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
     cost_extent index_columns;
     int mask_tests; /* comparisons in conditions of masks */

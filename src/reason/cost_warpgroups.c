@@ -23,9 +23,9 @@ enum {
     CACHE_BYTES_A_CLOCK = 32,
 };
 
-static const double FP32_CLOCKS = 2;      /* an instruction of a warp, beside products */
-static const double EXP2_CLOCKS = 8;      /* the same, of special functions */
-static const double CONVERT_CLOCKS = 1;   /* half of an instruction that takes two elements */
+static const double FP32_CLOCKS = 2;       /* an instruction of a warp, beside products */
+static const double EXP2_CLOCKS = 8;       /* the same, of special functions */
+static const double CONVERT_CLOCKS = 1;    /* half of an instruction that takes two elements */
 static const double TOGETHER_SHARE = 0.72; /* several warps a scheduler fill one another's gaps */
 static const double ALONE_SHARE = 0.92;
 static const double READY_SHARE = 1.6; /* a product's wait, when others are under way */
@@ -104,9 +104,8 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             if (m->plan.roles[it->tile].in_shared) all.first += flops / g->tensor;
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
             double instructions = runs * a * b / WARP_LANES / (double)g->schedulers;
-            all.issued += instructions *
-                          (fp32_of(m, it) * FP32_CLOCKS + it->exp2 * EXP2_CLOCKS +
-                           it->conversions * CONVERT_CLOCKS);
+            all.issued += instructions * (fp32_of(m, it) * FP32_CLOCKS + it->exp2 * EXP2_CLOCKS +
+                                          it->conversions * CONVERT_CLOCKS);
         } else if (it->kind == COST_COPY && it->is_load) {
             all.cache += a * b * it->element_bytes * runs / CACHE_BYTES_A_CLOCK;
         }
@@ -148,8 +147,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     bool has_own = operands + results <= g->block_shared;
     out.shared_bytes = operands + (has_own ? results : 0);
     out.registers = (int)matrix_registers(m, c) + ROLE_REGISTERS;
-    if (operands > g->block_shared ||
-        out.registers > warpgroups_math_registers(g, c->warpgroups))
+    if (operands > g->block_shared || out.registers > warpgroups_math_registers(g, c->warpgroups))
         return out;
     out.fits = true;
     out.resident = 1;
@@ -167,7 +165,8 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.exp2 = all.issued;
     out.cache = all.cache;
     out.barriers = chain;
-    out.clocks = step + wait + runs * STEP_CLOCKS + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
+    out.clocks =
+        step + wait + runs * STEP_CLOCKS + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     out.per_element = out.clocks / cost_grid_elements(m, c);
     return out;

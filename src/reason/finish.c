@@ -188,8 +188,8 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
     str clause = room ? str_format(r->memory, " in place of %.*s_shared // they take turns",
                                    STR_ARGS(room->allocate.names[0]))
                       : STR(" // on its way out");
-    allocate_behind(r, last, edit_z(r->memory, str_format(r->memory, "%s%.*s", text,
-                                                          STR_ARGS(clause))));
+    allocate_behind(r, last,
+                    edit_z(r->memory, str_format(r->memory, "%s%.*s", text, STR_ARGS(clause))));
     edit_before(r->kernel, store,
                 tl_quote(r->memory,
                          "Copy %.*s from register to shared by stmatrix // rounds\n"

@@ -16,34 +16,31 @@ typedef struct names {
     int count;
 } names;
 
+/* A copy names a variable, other statements its place: names are compared without places. */
 static bool has(const names *n, str name) {
     for (int i = 0; i < n->count; i++)
-        if (str_equal(n->items[i], name)) return true;
+        if (str_equal(n->items[i], edit_bare(name))) return true;
     return false;
 }
 
 static void add(names *n, str name) {
-    if (name.length > 0 && !has(n, name) && n->count < NAMES_MAX) n->items[n->count++] = name;
+    if (name.length > 0 && !has(n, name) && n->count < NAMES_MAX)
+        n->items[n->count++] = edit_bare(name);
 }
 
-static bool reads_any(tl_statement *s, const names *n) {
-    for (int i = 0; i < n->count; i++)
-        if (edit_reads_within(s, n->items[i])) return true;
+static void add_uses(const tl_statement *s, names *reads, names *writes) {
+    edit_uses uses = edit_uses_of(s);
+    for (int i = 0; i < uses.read_count; i++) add(reads, uses.reads[i]);
+    add(writes, uses.writes);
+    const tl_block *body = tl_statement_body((tl_statement *)(uintptr_t)s);
+    for (const tl_statement *t = body ? body->first : NULL; t; t = t->next)
+        add_uses(t, reads, writes);
+}
+
+static bool meet(const names *a, const names *b) {
+    for (int i = 0; i < a->count; i++)
+        if (has(b, a->items[i])) return true;
     return false;
-}
-
-static bool writes_any(tl_statement *s, const names *n) {
-    for (int i = 0; i < n->count; i++)
-        if (edit_writes_within(s, n->items[i])) return true;
-    return false;
-}
-
-static void add_uses(tl_statement *s, names *reads, names *writes) {
-    for (tl_statement *t = s; t; t = tl_next(t, s)) {
-        edit_uses uses = edit_uses_of(t);
-        for (int i = 0; i < uses.read_count; i++) add(reads, uses.reads[i]);
-        add(writes, uses.writes);
-    }
 }
 
 /* --- head and tail
@@ -121,9 +118,11 @@ typedef struct delay {
     names writes, reads; /* of the tail and of what was delayed */
 } delay;
 
-static bool is_delayed(tl_statement *s, const delay *d, const rotation *o) {
-    return writes_any(s, &d->writes) || writes_any(s, &d->reads) || reads_any(s, &d->writes) ||
-           writes_any(s, &o->operands);
+static bool is_delayed(const tl_statement *s, const delay *d, const rotation *o) {
+    names reads = {0}, writes = {0};
+    add_uses(s, &reads, &writes);
+    return meet(&writes, &d->writes) || meet(&writes, &d->reads) || meet(&reads, &d->writes) ||
+           meet(&writes, &o->operands);
 }
 
 /* Of a condition that no tile takes part in, the body may stand in two pieces. */
@@ -162,10 +161,9 @@ static tl_block part_of(reason *r, const rotation *o, const tl_statement *from,
                         const tl_statement *to, bool landing) {
     tl_block part = {0};
     for (const tl_statement *s = from; s != to; s = s->next) {
-        bool is_landing =
-            s->kind == TL_RELEASE || (s->kind == TL_WAIT && (has(&o->targets, s->sync.what->text) ||
-                                                             has(&o->head_targets,
-                                                                 s->sync.what->text)));
+        bool is_landing = s->kind == TL_RELEASE ||
+                          (s->kind == TL_WAIT && (has(&o->targets, s->sync.what->text) ||
+                                                  has(&o->head_targets, s->sync.what->text)));
         if (is_landing != landing) continue;
         tl_statement *copy = tl_statement_copy(r->memory, s);
         copy->blank_before = false;
@@ -202,11 +200,10 @@ static void write_behind(reason *r, const rotation *o) {
     while (at->next && at->next->kind == TL_RELEASE) at = at->next;
     edit_after(r->kernel, at, issue);
     while (at->next && is_of_products(at->next)) at = at->next;
-    names reads = {0}, writes = {0};
-    for (const tl_statement *s = o->tail; s; s = s->next)
-        add_uses((tl_statement *)(uintptr_t)s, &reads, &writes);
-    while (at->next && at->next->kind != TL_FOR && !reads_any(at->next, &writes) &&
-           !writes_any(at->next, &writes) && !writes_any(at->next, &reads))
+    delay tail = {0};
+    for (const tl_statement *s = o->tail; s; s = s->next) add_uses(s, &tail.reads, &tail.writes);
+    while (at->next && (at->next->kind == TL_COMPUTE || at->next->kind == TL_RESHAPE) &&
+           !is_delayed(at->next, &tail, o))
         at = at->next;
     edit_after(r->kernel, at, landing);
 }

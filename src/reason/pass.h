@@ -24,16 +24,16 @@ typedef struct reason {
 
 /* Each returns false when it reported why it cannot go on. In order: */
 bool reason_bind(reason *r); /* types, lengths, the grid, starts of sums, a place for every tile */
-bool reason_online(reason *r); /* Softmax becomes operations */
-bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused multiply-adds */
-bool reason_tile(reason *r);   /* sizes; bounds of loops; masks only where they matter */
-bool reason_place(reason *r);  /* spaces, types, layouts, instructions */
-bool reason_guard(reason *r);  /* a maximum that moves only when it must */
-bool reason_roles(reason *r);  /* a role that loads; asynchronous products */
-bool reason_stage(reason *r);  /* rings, prefetches, Waits and Releases */
+bool reason_online(reason *r);  /* Softmax becomes operations */
+bool reason_fold(reason *r);    /* scales sink below the maximum; base 2; fused multiply-adds */
+bool reason_tile(reason *r);    /* sizes; bounds of loops; masks only where they matter */
+bool reason_place(reason *r);   /* spaces, types, layouts, instructions */
+bool reason_guard(reason *r);   /* a maximum that moves only when it must */
+bool reason_roles(reason *r);   /* a role that loads; asynchronous products */
+bool reason_stage(reason *r);   /* rings, prefetches, Waits and Releases */
 bool reason_overlap(reason *r); /* products run beside the elements of the next block */
-bool reason_peel(reason *r);   /* a first iteration that differs stands before its loop */
-bool reason_finish(reason *r); /* the way out of registers; the order of tiles */
+bool reason_peel(reason *r);    /* a first iteration that differs stands before its loop */
+bool reason_finish(reason *r);  /* the way out of registers; the order of tiles */
 
 /* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)

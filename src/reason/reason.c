@@ -19,8 +19,8 @@ static const reason_pass_entry pass_names[] = {
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,  reason_online, reason_fold, reason_tile,   reason_place,
-    reason_guard, reason_roles, reason_stage, reason_overlap, reason_peel, reason_finish,
+    reason_bind,  reason_online, reason_fold,    reason_tile, reason_place,  reason_guard,
+    reason_roles, reason_stage,  reason_overlap, reason_peel, reason_finish,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };

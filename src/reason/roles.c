@@ -59,9 +59,10 @@ static tl_block loads_of(reason *r, const tl_block *block) {
 
 static void write_load_role(reason *r, tl_statement *math) {
     int registers = warpgroups_load_registers(r->target, math->role.executors);
-    tl_block role = tl_quote(
-        r->memory, "role load with 1 warp, %d registers // runs ahead as far as slots are free\nend",
-        registers);
+    tl_block role =
+        tl_quote(r->memory,
+                 "role load with 1 warp, %d registers // runs ahead as far as slots are free\nend",
+                 registers);
     edit_append(&role.first->role.body, role.first, loads_of(r, &math->role.body));
     edit_before(r->kernel, math, role);
 }
@@ -146,9 +147,9 @@ static void write_product_waits(reason *r, tl_statement *math) {
         s->compute.is_async = true;
         tl_statement *last = last_of_row(s);
         if (last == s)
-            edit_after(r->kernel, s,
-                       tl_quote(r->memory, "Wait %.*s // it has landed",
-                                STR_ARGS(edit_target_name(s))));
+            edit_after(
+                r->kernel, s,
+                tl_quote(r->memory, "Wait %.*s // it has landed", STR_ARGS(edit_target_name(s))));
     }
 }
 

@@ -149,8 +149,8 @@ static void try_casts(search *s, cost_choice *choice) {
 static void try_warpgroups(search *s, cost_choice *choice, int open) {
     if (open < cost_open_count(s->model)) {
         static const int64_t rows[] = {192, 128, 64};
-        static const int64_t columns[] = {256, 224, 192, 176, 160, 144, 128, 112,
-                                          96,  80,  64,  48,  32,  16};
+        static const int64_t columns[] = {256, 224, 192, 176, 160, 144, 128,
+                                          112, 96,  80,  64,  48,  32,  16};
         static const int64_t inner[] = {128, 64, 32};
         bool is_rows = cost_open_is_rows(s->model, open);
         bool is_inner = cost_open_is_inner(s->model, open);

@@ -33,8 +33,8 @@ static const char *missing_feature(reason *r) {
                                          GPU_FEATURE_setmaxnreg, GPU_FEATURE_stmatrix};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!gpu_has(r->target, needed[i]))
-            return edit_z(r->memory, str_format(r->memory, "the GPU has no %s",
-                                                gpu_feature_word(needed[i])));
+            return edit_z(r->memory,
+                          str_format(r->memory, "the GPU has no %s", gpu_feature_word(needed[i])));
     return NULL;
 }
 
