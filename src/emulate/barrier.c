@@ -154,6 +154,7 @@ static void mbarrier_fault(machine *m, machine_warp *w, int32_t pc, int32_t othe
     str who = machine_who(m, w, pc, lane), where = machine_shared_name(m, offset);
     f->detail =
         str_format(m->memory, "%.*s, mbarrier at %.*s: %s", STR_ARGS(who), STR_ARGS(where), what);
+    if (other >= 0) f->note = STR("initialised here");
 }
 
 static void init(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t offset,
@@ -179,11 +180,27 @@ static void init(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t off
     m->cell_state[offset >> 2] = m->cell_state[(offset >> 2) + 1] = CELL_BARRIER | CELL_WRITTEN;
     m->mbarriers[n] = (machine_mbarrier){
         .address = offset, .valid = true, .expected = count, .pending = count, .init_pc = pc};
+    m->mbarriers[n].agent = -1;
+    for (int a = 0; a < m->agent_count; a++)
+        if (m->agents[a].kind == AGENT_TRANSFERS && m->agents[a].address == offset)
+            m->mbarriers[n].agent = a;
+}
+
+/* fence.mbarrier_init: what the warp has initialised. */
+void barrier_fence_inits(machine *m, const machine_warp *w) {
+    for (int n = 0; n < m->mbarrier_count; n++) {
+        uint32_t stamp = m->write_stamp[m->mbarriers[n].address >> 2];
+        if (m->mbarriers[n].valid && (stamp >> 6 & 31u) == (uint32_t)w->index)
+            m->mbarriers[n].fenced = true;
+    }
 }
 
 /* The mbarrier at an offset, which must be there and its initialisation ordered before. */
 int barrier_find(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t offset, int lane) {
-    int32_t pc = (int32_t)(i - m->code);
+    return barrier_at(m, w, (int32_t)(i - m->code), offset, lane);
+}
+
+int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lane) {
     int n = find_mbarrier(m, offset);
     if (n < 0) {
         mbarrier_fault(m, w, pc, -1, lane, offset, "it is not initialised");
@@ -200,6 +217,7 @@ static void try_next_phase(machine *m, machine_mbarrier *b) {
     if (b->pending || b->transfer_bytes) return;
     b->phase++;
     b->pending = b->expected;
+    if (b->agent >= 0) b->arriving.agents[b->agent] = ++m->agents[b->agent].clock;
     b->done = b->arriving;
     memset(&b->arriving, 0, sizeof b->arriving);
     m->progress++;
@@ -220,6 +238,22 @@ void barrier_count_arrival(machine *m, machine_warp *w, int32_t pc, int mbarrier
     try_next_phase(m, b);
 }
 
+/* PTX ISA, "Tracking asynchronous operations by the mbarrier object": the range of tx-count. */
+void barrier_expect(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane,
+                    int64_t bytes) {
+    machine_mbarrier *b = &m->mbarriers[mbarrier];
+    b->transfer_bytes += bytes;
+    if (b->transfer_bytes < 1 << 20 && b->transfer_bytes > -(1 << 20)) return;
+    mbarrier_fault(m, w, pc, b->init_pc, lane, b->address,
+                   "it expects 2^20 bytes or more, the most is 2^20 - 1");
+    machine_stop(m);
+}
+
+void barrier_transfer(machine *m, int mbarrier, int64_t bytes) {
+    m->mbarriers[mbarrier].transfer_bytes -= bytes;
+    try_next_phase(m, &m->mbarriers[mbarrier]);
+}
+
 static void arrive(machine *m, machine_warp *w, const ptx_instruction *i, int n, int lane,
                    uint32_t operand, const machine_seen *seen) {
     machine_mbarrier *b = &m->mbarriers[n];
@@ -227,7 +261,7 @@ static void arrive(machine *m, machine_warp *w, const ptx_instruction *i, int n,
     uint64_t state = b->phase;
     bool drop = i->operation == PTX_MBARRIER_ARRIVE_DROP, expects = i->flags & PTX_SIGNED;
     uint32_t count = expects ? 1 : operand;
-    if (expects) b->transfer_bytes += operand;
+    if (expects) barrier_expect(m, w, pc, n, lane, operand);
     if (drop) b->expected = b->expected > count ? b->expected - count : 0;
     barrier_count_arrival(m, w, pc, n, lane, count, seen);
     if (i->d != PTX_NONE) memcpy((uint8_t *)machine_row(m, w, i->d) + 8 * lane, &state, 8);
@@ -280,11 +314,8 @@ static void one_lane(machine *m, machine_warp *w, const ptx_instruction *i, int 
         break;
     case PTX_MBARRIER_ARRIVE:
     case PTX_MBARRIER_ARRIVE_DROP: arrive(m, w, i, n, l, operand, seen); break;
-    case PTX_MBARRIER_EXPECT: m->mbarriers[n].transfer_bytes += operand; break;
-    case PTX_MBARRIER_COMPLETE:
-        m->mbarriers[n].transfer_bytes -= operand;
-        try_next_phase(m, &m->mbarriers[n]);
-        break;
+    case PTX_MBARRIER_EXPECT: barrier_expect(m, w, pc, n, l, operand); break;
+    case PTX_MBARRIER_COMPLETE: barrier_transfer(m, n, operand); break;
     default: break;
     }
 }
@@ -309,4 +340,17 @@ bool barrier_mbarrier(machine *m, machine_warp *w, const ptx_instruction *i, uin
         one_lane(m, w, i, l, offsets[l], operands ? operands[l] : 1, &seen);
     }
     return true;
+}
+
+str barrier_awaited(const machine *m, const machine_warp *w, const machine_group *group) {
+    const ptx_instruction *i = &m->code[group->pc];
+    if (i->kind != PTX_MBARRIER || i->in[0] == PTX_NONE) return STR("");
+    uint64_t addresses[LANES];
+    int l = machine_first_lane(group->mask);
+    memory_addresses(m, w, i->in[0], i->input_count, i->immediate, addresses);
+    str name = machine_shared_name(m, (uint32_t)addresses[l]);
+    if (i->operation != PTX_MBARRIER_TEST_PARITY)
+        return str_format(m->memory, " (the mbarrier at %.*s)", STR_ARGS(name));
+    return str_format(m->memory, " (the mbarrier at %.*s, parity %u)", STR_ARGS(name),
+                      machine_words(m, w, i->in[1])[l] & 1u);
 }

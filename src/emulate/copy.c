@@ -141,7 +141,7 @@ void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
     }
 }
 
-static uint64_t draw(machine *m) {
+uint64_t machine_draw(machine *m) {
     m->random ^= m->random << 13;
     m->random ^= m->random >> 7;
     m->random ^= m->random << 17;
@@ -150,7 +150,7 @@ static uint64_t draw(machine *m) {
 
 bool copy_step(machine *m) {
     if (!m->arrival_count) return false;
-    int pick = m->random ? (int)(draw(m) % (uint64_t)m->arrival_count) : 0;
+    int pick = m->random ? (int)(machine_draw(m) % (uint64_t)m->arrival_count) : 0;
     machine_arrival a = m->arrivals[pick];
     memmove(m->arrivals + pick, m->arrivals + pick + 1,
             (size_t)(--m->arrival_count - pick) * sizeof a);

@@ -66,6 +66,28 @@ typedef struct emulate_pointer {
     int64_t byte_offset;
 } emulate_pointer;
 
+/* A tensor map, for kernels that copy boxes of tensors. Dimension 0 is contiguous; what a box has
+ * outside of the tensor is zero on load, and not stored.
+ */
+enum { EMULATE_RANK_MAX = 5, EMULATE_TENSOR_MAP_BYTES = 128 };
+
+typedef struct emulate_tensor_map {
+    int buffer; /* of the launch; the tensor begins at 'byte_offset' in it */
+    int64_t byte_offset;
+    uint32_t element_bytes, rank;
+    uint64_t extents[EMULATE_RANK_MAX];          /* elements */
+    uint64_t stride_bytes[EMULATE_RANK_MAX - 1]; /* of dimensions 1 and later */
+    uint32_t box[EMULATE_RANK_MAX];              /* elements */
+    uint32_t element_strides[EMULATE_RANK_MAX];  /* 1: every element of the box */
+    uint32_t swizzle_bytes;                      /* of shared memory: 0 (none), 32, 64, 128 */
+} emulate_tensor_map;
+
+/* Writes what the kernel takes for its CUtensorMap, to be put into the parameter image. Returns
+ * NULL, or a sentence that names the limit which the map breaks.
+ */
+const char *emulate_tensor_map_encode(const emulate_tensor_map *map,
+                                      uint8_t out[EMULATE_TENSOR_MAP_BYTES]);
+
 /* Names a part of shared memory in reports: stage s, row r is at offset + s*stage_bytes +
  * r*row_bytes. Offsets count from the start of the dynamic block.
  */
@@ -87,7 +109,7 @@ typedef struct emulate_launch {
     const emulate_tile *tiles;
     int tile_count;
     uint64_t instruction_budget; /* warp instructions of the launch; 0: 2^32 */
-    uint64_t seed;               /* order of warps and of landing copies; 0: in order */
+    uint64_t seed;               /* order of blocks, warps and landing copies; 0: in order */
     bool go_on;                  /* run all blocks, also after one with findings */
     bool plain;                  /* use no extension of the host's processor (tests) */
     int processor;               /* compute capability whose matrix units add; 0: .target's */

@@ -112,7 +112,8 @@ str machine_shared_name(const machine *m, uint32_t offset) {
 
 static str short_opcode(const machine *m, int32_t pc) {
     str opcode = m->module->opcodes.items[m->code[pc].opcode];
-    static const char *const two_words[] = {"cp.async", "ld.", "st.", "bar.", "mbarrier."};
+    static const char *const two_words[] = {"cp.async", "ld.",    "st.",
+                                            "bar.",     "wgmma.", "mbarrier."};
     for (size_t i = 0; i < sizeof two_words / sizeof *two_words; i++) {
         if (!str_starts(opcode, str_from(two_words[i]))) continue;
         str rest = opcode, head = str_cut(&rest, '.');
@@ -129,8 +130,23 @@ str machine_who(const machine *m, const machine_warp *w, int32_t pc, int lane) {
     return str_format(m->memory, "%.*s by warp %d lane %d", STR_ARGS(opcode), w->index, lane);
 }
 
+static str agent_who(const machine *m, const machine_agent *a) {
+    switch (a->kind) {
+    case AGENT_PRODUCTS:
+        return str_format(m->memory, "wgmma of warps %d to %d", a->warp,
+                          a->warp + MACHINE_GROUP_WARPS - 1);
+    case AGENT_READS:
+        return str_format(m->memory, "a bulk copy of warp %d lane %d", a->warp, a->lane);
+    case AGENT_TRANSFERS: break;
+    }
+    return str_format(m->memory, "a bulk copy that the mbarrier at %.*s counts",
+                      STR_ARGS(machine_shared_name(m, a->address)));
+}
+
 str machine_stamp_who(const machine *m, uint32_t stamp) {
     uint32_t warp = stamp >> 6 & 31u, lane = stamp & 63u;
+    if (lane == STAMP_AGENT)
+        return agent_who(m, &m->agents[stamp >> 6 & (MACHINE_AGENTS_MAX - 1u)]);
     if (lane >= LANES) return str_format(m->memory, "warp %u", warp);
     return str_format(m->memory, "warp %u lane %u", warp, lane);
 }

@@ -88,9 +88,10 @@ static void report_race(machine *m, machine_warp *w, int lane, const machine_buf
                          STR_ARGS(machine_stamp_who(m, other->stamp)));
 }
 
-static bool unordered(const machine_warp *w, int lane, const machine_byte *other, bool atomic) {
+static bool unordered(const machine *m, const machine_warp *w, int lane, const machine_byte *other,
+                      bool atomic) {
     if (!other->stamp || shadow_ordered(w, (uint32_t)lane, other->stamp)) return false;
-    return !atomic || (other->stamp & 63u) != STAMP_ATOMIC_LANE;
+    return !atomic || m->code[other->pc].kind != PTX_ATOMIC;
 }
 
 /* Lanes that write the same place by the same instruction: 'once' is there for those. */
@@ -101,13 +102,13 @@ static bool same_store(const machine_warp *w, const machine_byte *other, int32_t
 static void check_races(machine *m, machine_warp *w, int lane, const machine_buffer *b,
                         uint64_t offset, uint32_t bytes, global_access access, int32_t pc) {
     bool atomic = access == GLOBAL_ATOMIC;
-    machine_byte now = {machine_stamp(w, atomic ? STAMP_ATOMIC_LANE : lane), pc};
+    machine_byte now = {machine_stamp(w, lane), pc};
     machine_page *page = NULL;
     for (uint64_t at = offset; at < offset + bytes; at++) {
         if (!page || at % MACHINE_PAGE_BYTES == 0) page = page_of(m, b, at);
         machine_byte *writer = &page->writes[at % MACHINE_PAGE_BYTES];
         machine_byte *reader = &page->reads[at % MACHINE_PAGE_BYTES];
-        bool races = unordered(w, lane, writer, atomic);
+        bool races = unordered(m, w, lane, writer, atomic);
         if (access == GLOBAL_READ) {
             if (races) report_race(m, w, lane, b, at, writer, true, false, pc);
             *reader = now;
@@ -115,7 +116,7 @@ static void check_races(machine *m, machine_warp *w, int lane, const machine_buf
         }
         if (races && !same_store(w, writer, pc))
             report_race(m, w, lane, b, at, writer, false, false, pc);
-        if (unordered(w, lane, reader, atomic))
+        if (unordered(m, w, lane, reader, atomic))
             report_race(m, w, lane, b, at, reader, false, true, pc);
         *writer = now;
     }

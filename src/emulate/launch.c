@@ -118,6 +118,17 @@ static void make_parameters(machine *m, const emulate_launch *launch) {
     }
 }
 
+static void make_wgmma(machine *m) {
+    int groups = m->warp_count / MACHINE_GROUP_WARPS, tracked = m->function->tracked.count + 1;
+    m->warpgroups = arena_array(m->memory, machine_warpgroup, groups + 1);
+    for (int n = 0; n < groups; n++)
+        m->warpgroups[n].products = arena_array(m->memory, machine_product, MACHINE_PRODUCTS);
+    for (int v = 0; v < m->warp_count; v++) {
+        m->warps[v].registers = arena_array(m->memory, machine_register, tracked);
+        m->warps[v].sums = arena_alloc_array(m->memory, (size_t)tracked, PTX_ROW_BYTES, 64);
+    }
+}
+
 static void make_memory(machine *m, const emulate_launch *launch) {
     const ptx_function *f = m->function;
     m->thread_count = (int)threads_of(launch);
@@ -138,13 +149,15 @@ static void make_memory(machine *m, const emulate_launch *launch) {
     m->cell_state = arena_array(m->memory, uint8_t, m->cell_count);
     m->write_stamp = arena_array(m->memory, uint32_t, m->cell_count);
     m->write_pc = arena_array(m->memory, int32_t, m->cell_count);
-    size_t reads = (size_t)m->cell_count * (size_t)m->warp_count;
+    bool async = f->bulks.count || f->wgmmas.count;
+    size_t reads = (size_t)m->cell_count * (size_t)(m->warp_count + (async ? MACHINE_READERS : 0));
     m->read_stamp = arena_array(m->memory, uint32_t, reads);
     m->read_pc = arena_array(m->memory, int32_t, reads);
     m->split_of = arena_array(m->memory, uint32_t, m->cell_count);
     m->local = arena_array(m->memory, uint8_t,
                            (size_t)f->local_bytes * (size_t)m->warp_count * LANES + 1u);
     m->mbarriers = arena_array(m->memory, machine_mbarrier, MACHINE_MBARRIERS_MAX + 1);
+    if (f->wgmmas.count) make_wgmma(m);
     m->factors = arena_array(m->memory, machine_factor, MACHINE_FACTORS);
     m->counts = arena_array(m->memory, machine_count, f->code.count);
     m->findings = arena_array(m->memory, emulate_finding, MACHINE_FINDINGS_MAX);
@@ -199,6 +212,8 @@ static void start_warp(machine *m, machine_warp *w) {
     uint8_t *rows = w->rows;
     uint32_t *predicates = w->predicates;
     machine_copy *copies = w->copies;
+    machine_register *registers = w->registers;
+    uint32_t(*sums)[LANES] = w->sums;
     int index = w->index, copy_capacity = w->copy_capacity;
     memset(w, 0, sizeof *w);
     w->index = index;
@@ -206,6 +221,10 @@ static void start_warp(machine *m, machine_warp *w) {
     w->predicates = predicates;
     w->copies = copies;
     w->copy_capacity = copy_capacity;
+    w->sums = sums;
+    w->registers = registers;
+    if (registers) memset(registers, 0, (size_t)f->tracked.count * sizeof *registers);
+    w->register_pc = -1;
     w->live = left >= LANES ? ~0u : (1u << left) - 1u;
     w->first_live = w->mask = w->live;
     w->clock = 1;
@@ -224,6 +243,10 @@ static void start_block(machine *m, uint64_t number) {
     m->block[1] = (uint32_t)(number / grid[0] % grid[1]);
     m->block[2] = (uint32_t)(number / grid[0] / grid[1]);
     m->mbarrier_count = m->arrival_count = m->split_count = 0;
+    m->agent_count = m->reader_count = m->bulk_count = 0;
+    m->read_rows = m->warp_count;
+    wgmma_start_block(m);
+    registers_start_block(m);
     global_start_block(m);
     m->stopped = m->block_found = false;
     for (int n = 0; n < MACHINE_BARRIERS; n++) m->barriers[n] = (machine_barrier){.all = true};

@@ -349,6 +349,15 @@ static bool run_collective(machine *m, machine_warp *w, const ptx_instruction *i
     case PTX_STORE_MATRIX:
     case PTX_MOVE_MATRIX:
     case PTX_PRODUCT: run_matrix(m, w, i); break;
+    case PTX_WGMMA: wgmma_issue(m, w, i); break;
+    case PTX_WGMMA_FENCE: wgmma_fence(m, w); break;
+    case PTX_WGMMA_COMMIT: wgmma_commit(m, w); break;
+    case PTX_WGMMA_WAIT:
+        if (!wgmma_wait(m, w, i)) return false;
+        break;
+    case PTX_SET_REGISTERS:
+        if (!registers_set(m, w, i)) return false;
+        break;
     default: collective_run(m, w, i, mask); break;
     }
     w->pc++;
@@ -395,6 +404,15 @@ static inline bool run_single(machine *m, machine_warp *w, const ptx_instruction
     case PTX_COPY_COMMIT: copy_commit(w, mask); return true;
     case PTX_COPY_WAIT: copy_wait(m, w, i, mask); return true;
     case PTX_COPY_ARRIVE: copy_arrive(m, w, i, mask); return true;
+    case PTX_BULK: bulk_issue(m, w, i, mask); return true;
+    case PTX_BULK_COMMIT: bulk_commit(w, mask); return true;
+    case PTX_BULK_WAIT: bulk_wait(m, w, i, mask); return true;
+    case PTX_PROXY_FENCE:
+        if (mask) shadow_fence(m, w, mask);
+        return true;
+    case PTX_INIT_FENCE:
+        if (mask) barrier_fence_inits(m, w);
+        return true;
     case PTX_NOTHING: return true;
     case PTX_TRAP:
         if (mask) trap(m, w, mask);
@@ -435,6 +453,7 @@ static void run_warp(machine *m, machine_warp *w) {
             report_budget(m, w);
             return;
         }
+        if (i->flags & PTX_TOUCHES) wgmma_touch(m, w, i, mask);
         if (run_single(m, w, i, mask)) w->pc++;
         else if (!run_control(m, w, i, mask)) return;
     }
@@ -451,10 +470,18 @@ static str describe_wait(const machine *m, const machine_warp *w, str text) {
                           separator, w->index, w->barrier,
                           place.frames[place.frame_count - 1].line);
     }
+    if (w->state == WARP_AT_PRODUCTS || w->state == WARP_AT_REGISTERS) {
+        emulate_place place = machine_place(m, w->pc);
+        const char *why = w->state == WARP_AT_PRODUCTS ? "other warps of its warpgroup to commit"
+                                                       : "registers that no warp gives back";
+        return str_format(m->memory, "%.*s%swarp %d waits for %s, line %d", STR_ARGS(text),
+                          separator, w->index, why, place.frames[place.frame_count - 1].line);
+    }
     for (int g = 0; g < w->group_count; g++) {
         emulate_place place = machine_place(m, w->groups[g].pc);
-        text = str_format(m->memory, "%.*s%swarp %d lanes 0x%08x at %.*s, line %d", STR_ARGS(text),
-                          separator, w->index, w->groups[g].mask, STR_ARGS(place.opcode),
+        text = str_format(m->memory, "%.*s%swarp %d lanes 0x%08x at %.*s%.*s, line %d",
+                          STR_ARGS(text), separator, w->index, w->groups[g].mask,
+                          STR_ARGS(place.opcode), STR_ARGS(barrier_awaited(m, w, &w->groups[g])),
                           place.frames[place.frame_count - 1].line);
         separator = "; ";
     }
@@ -487,8 +514,8 @@ static void report_deadlock(machine *m) {
     }
     text = describe_mbarriers(m, text);
     if (first) {
-        int32_t pc = first->state == WARP_AT_BARRIER || !first->group_count ? first->pc
-                                                                            : first->groups[0].pc;
+        int32_t pc =
+            first->state != WARP_POLLING || !first->group_count ? first->pc : first->groups[0].pc;
         emulate_finding *f = machine_find(m, first, EMULATE_DEADLOCK, pc, -1, -1);
         if (f) f->detail = text;
     }
@@ -497,7 +524,7 @@ static void report_deadlock(machine *m) {
 
 /* Nobody can run: first copies land, then waiting tests fail once, then it is a deadlock. */
 static bool unblock(machine *m, int *idle_rounds) {
-    if (copy_step(m)) return true;
+    if (copy_step(m) || bulk_step(m)) return true;
     bool polls = false;
     if (++*idle_rounds <= MACHINE_IDLE_ROUNDS)
         for (int v = 0; v < m->warp_count; v++) {
@@ -509,20 +536,28 @@ static bool unblock(machine *m, int *idle_rounds) {
     return polls;
 }
 
+static void finish_block(machine *m) {
+    copy_finish(m);
+    bulk_finish(m);
+    wgmma_finish(m);
+    registers_finish(m);
+}
+
 void machine_run_block(machine *m) {
     int idle_rounds = 0;
     uint64_t progress = m->progress;
     while (!m->stopped) {
         bool ran = false, left = false;
+        int first = m->random ? (int)(machine_draw(m) % (uint64_t)m->warp_count) : 0;
         for (int n = 0; n < m->warp_count && !m->stopped; n++) {
-            machine_warp *w = &m->warps[n];
+            machine_warp *w = &m->warps[(n + first) % m->warp_count];
             if (w->state == WARP_READY) {
                 run_warp(m, w);
                 ran = true;
             }
             left |= w->state != WARP_DONE;
         }
-        if (!left && !m->stopped) copy_finish(m);
+        if (!left && !m->stopped) finish_block(m);
         if (!left || m->stopped) return;
         if (m->progress != progress) idle_rounds = 0;
         progress = m->progress;

@@ -7,6 +7,7 @@
 #define FLASHTL_EMULATE_MACHINE_H
 
 #include "emulate/ptx.h"
+#include "emulate/tensor.h"
 
 #include <string.h>
 
@@ -16,6 +17,11 @@ enum {
     MACHINE_MBARRIERS_MAX = 256,
     MACHINE_FINDINGS_MAX = 100,
     MACHINE_COPIES_MAX = 1 << 16, /* copy instructions in flight, a warp */
+    MACHINE_BULKS_MAX = 1 << 12,  /* bulk copies in flight, a block */
+    MACHINE_AGENTS_MAX = 128,
+    MACHINE_READERS = 16,      /* agents that read shared memory */
+    MACHINE_PRODUCTS = 1 << 9, /* wgmma in flight, a warpgroup */
+    MACHINE_GROUP_WARPS = 4,   /* of a warpgroup */
     MACHINE_IDLE_ROUNDS = 4
 };
 
@@ -31,14 +37,36 @@ enum {
  */
 enum {
     STAMP_CLOCK_MAX = (1 << 21) - 1,
-    STAMP_ANY_LANE = 32,   /* several lanes of the warp at once */
-    STAMP_ATOMIC_LANE = 33 /* atomic accesses do not race with each other */
+    STAMP_ANY_LANE = 32,    /* several lanes of the warp at once */
+    STAMP_ATOMIC_LANE = 33, /* atomic accesses do not race with each other */
+    STAMP_AGENT = 34        /* the stamp is an agent's: its clock and number */
 };
+
+/* Asynchronous operations are done by agents: one for the transfers that an mbarrier counts, one
+ * for the products of a warpgroup, one for the bulk copies out of shared memory of a thread. An
+ * agent's clock is the number of the phase or group; whoever waited for it has seen it.
+ */
+typedef enum machine_agent_kind { AGENT_TRANSFERS, AGENT_PRODUCTS, AGENT_READS } machine_agent_kind;
+
+typedef struct machine_agent {
+    machine_agent_kind kind;
+    int warp, lane;   /* AGENT_PRODUCTS: the warpgroup's first warp */
+    uint32_t address; /* AGENT_TRANSFERS: of the mbarrier */
+    uint32_t clock;   /* AGENT_TRANSFERS: completed phases */
+    int reader;       /* its row of read_stamp behind the warps' rows, or -1 */
+} machine_agent;
 
 typedef struct machine_seen {
     uint32_t all[MACHINE_WARPS_MAX];
     uint32_t some[MACHINE_WARPS_MAX];
     uint32_t lanes[MACHINE_WARPS_MAX]; /* who 'some' speaks of */
+    /* The same for generic accesses with a proxy fence behind them: what the asynchronous proxy may
+     * see, the warp's own ones included.
+     */
+    uint32_t fenced_all[MACHINE_WARPS_MAX];
+    uint32_t fenced_some[MACHINE_WARPS_MAX];
+    uint32_t fenced_lanes[MACHINE_WARPS_MAX];
+    uint32_t agents[MACHINE_AGENTS_MAX];
 } machine_seen;
 
 typedef enum machine_wait { WAIT_NONE, WAIT_COLLECTIVE, WAIT_POLL } machine_wait;
@@ -50,7 +78,14 @@ typedef struct machine_group {
     machine_wait wait;
 } machine_group;
 
-typedef enum machine_state { WARP_READY, WARP_AT_BARRIER, WARP_POLLING, WARP_DONE } machine_state;
+typedef enum machine_state {
+    WARP_READY,
+    WARP_AT_BARRIER,
+    WARP_POLLING,
+    WARP_AT_PRODUCTS,  /* the warpgroup's other warps have not committed yet */
+    WARP_AT_REGISTERS, /* setmaxnreg.inc: the pool is too small */
+    WARP_DONE
+} machine_state;
 
 /* One cp.async of a warp: lanes land one by one, each at its own wait. */
 typedef struct machine_copy {
@@ -63,6 +98,48 @@ typedef struct machine_copy {
     uint32_t to[LANES];
     uint64_t from[LANES];
 } machine_copy;
+
+/* A bulk copy. Into shared memory it lands when nobody can run, as far as its mbarrier expects
+ * bytes; out of shared memory it reads at the thread's wait for reads, and writes at its wait.
+ */
+typedef struct machine_bulk {
+    int32_t pc;
+    int warp, lane;
+    uint32_t stamp; /* of the issuing lane */
+    bool loads;
+    uint32_t shared, bytes;
+    uint32_t landed; /* bytes */
+    int mbarrier;
+    uint32_t group; /* of the thread's bulk groups */
+    uint8_t *held;  /* read and not yet written; NULL: not read yet */
+    uint32_t held_bytes;
+    tensor_copy what;
+} machine_bulk;
+
+/* What a register of wgmma has gone through, in a warp. Groups count from 1. */
+typedef struct machine_register {
+    uint32_t group;        /* of the last wgmma in flight that sums into it; 0: none */
+    uint32_t factor_group; /* of the last one that reads it */
+    int32_t group_pc, factor_pc;
+    int32_t read_pc, write_pc; /* by other instructions, and when */
+    uint64_t read_time, write_time;
+} machine_register;
+
+/* One wgmma of a warpgroup. */
+typedef struct machine_product {
+    int32_t pc;
+    uint32_t issued; /* warps, as bits */
+    uint32_t group;
+    uint64_t a, b; /* descriptors */
+    bool adds;     /* scale-d */
+} machine_product;
+
+typedef struct machine_warpgroup {
+    machine_product *products; /* a ring: number n is at n % MACHINE_PRODUCTS */
+    uint32_t first, end;       /* those not executed yet */
+    uint32_t issued[MACHINE_GROUP_WARPS];
+    int agent; /* or -1 */
+} machine_warpgroup;
 
 typedef struct machine_warp {
     int index;
@@ -84,6 +161,14 @@ typedef struct machine_warp {
     uint32_t commits[LANES];
     machine_copy *copies;
     int copy_first, copy_count, copy_capacity;
+    uint32_t bulk_commits[LANES];
+    /* wgmma */
+    uint32_t product_commits, product_waited;
+    uint64_t fence_time;
+    machine_register *registers; /* by number in ptx_function.tracked */
+    uint32_t (*sums)[LANES];     /* what is in the accumulators in flight */
+    int register_count;          /* setmaxnreg: of a thread; 0 before */
+    int32_t register_pc;
 } machine_warp;
 
 typedef struct machine_barrier {
@@ -102,6 +187,8 @@ typedef struct machine_mbarrier {
     int64_t transfer_bytes;
     uint64_t phase;
     int32_t init_pc;
+    bool fenced; /* its initialisation, for the asynchronous proxy */
+    int agent;   /* or -1: no transfers yet */
     machine_seen arriving, done;
 } machine_mbarrier;
 
@@ -169,13 +256,24 @@ typedef struct machine {
     int mbarrier_count;
     machine_arrival *arrivals;
     int arrival_count, arrival_capacity;
+    machine_agent agents[MACHINE_AGENTS_MAX];
+    int agent_count, reader_count;
+    int read_rows; /* of read_stamp: the warps', and the readers' in use */
+    machine_bulk *bulks;
+    int bulk_count, bulk_capacity;
+    struct {
+        uint8_t *bytes;
+        uint32_t size;
+    } spares[8];                   /* free memory for bytes that are held */
+    machine_warpgroup *warpgroups; /* NULL without wgmma */
+    int64_t free_registers;        /* setmaxnreg */
 
     uint8_t *shared;
     uint32_t shared_bytes, cell_count;
     uint8_t *cell_state; /* CELL_... ; low 4 bits: bytes written */
     uint32_t *write_stamp;
     int32_t *write_pc;
-    uint32_t *read_stamp; /* [warp][cell] */
+    uint32_t *read_stamp; /* [warp, then reader][cell] */
     int32_t *read_pc;
     uint32_t *split_of;        /* of a CELL_SPLIT cell: its place in split_bytes */
     machine_byte *split_bytes; /* [split][1 + warp][byte]: the writes, then each warp's reads */
@@ -253,6 +351,23 @@ void shadow_merge(machine_seen *into, const machine_seen *from);
 void shadow_release(machine *m, machine_warp *w, uint32_t lanes, machine_seen *out);
 void shadow_acquire(machine_warp *w, uint32_t lanes, const machine_seen *from);
 void shadow_tick(machine *m, machine_warp *w);
+/* A new agent, or -1 when there are too many: then a finding was made. */
+int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads);
+/* An asynchronous operation that 'lane' issues will read these bytes, of 16-byte pieces. 'stamp' is
+ * what its agent will have completed.
+ */
+void shadow_read_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                       int32_t pc, uint32_t stamp);
+/* An asynchronous copy begins to write these bytes. */
+void shadow_issue_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                        int32_t pc);
+/* fence.proxy.async by these lanes. */
+void shadow_fence(machine *m, machine_warp *w, uint32_t lanes);
+bool shadow_fenced(const machine_warp *w, uint32_t lane, uint32_t stamp);
+
+static inline uint32_t shadow_agent_stamp(int agent, uint32_t clock) {
+    return clock << 13 | (uint32_t)agent << 6 | (uint32_t)STAMP_AGENT;
+}
 
 /* ---- global.c ---- */
 
@@ -268,6 +383,9 @@ uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, u
 void memory_load(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void memory_store(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void memory_atomic(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
+/* Bytes that a lane reads at a generic address, not shared memory; NULL after a finding. */
+const uint8_t *memory_generic(machine *m, machine_warp *w, int lane, uint64_t address,
+                              uint32_t bytes, int32_t pc);
 void memory_addresses(const machine *m, const machine_warp *w, int32_t row, int row_bytes,
                       int64_t offset, uint64_t addresses[LANES]);
 /* Shared offsets of all lanes of 'mask' from a shared or generic address; lanes that are out of
@@ -305,6 +423,52 @@ int barrier_find(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
 void barrier_count_arrival(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane,
                            uint32_t count, const machine_seen *seen);
 
+/* " (the mbarrier at ..., parity 1)" for lanes that test one; else empty. */
+str barrier_awaited(const machine *m, const machine_warp *w, const machine_group *group);
+void barrier_fence_inits(machine *m, const machine_warp *w);
+int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lane);
+/* Bytes that an mbarrier waits for, more or fewer; the phase may complete. */
+void barrier_expect(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane, int64_t bytes);
+void barrier_transfer(machine *m, int mbarrier, int64_t bytes);
+
+/* ---- bulk.c ---- */
+
+void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
+void bulk_commit(machine_warp *w, uint32_t mask);
+void bulk_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
+/* Lets one copy into shared memory land, or a part; false when there is none. */
+bool bulk_step(machine *m);
+void bulk_finish(machine *m);
+
+/* ---- wgmma.c ---- */
+
+void wgmma_start_block(machine *m);
+/* An instruction other than wgmma is about to use registers of wgmma. */
+void wgmma_touch(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
+void wgmma_fence(machine *m, machine_warp *w);
+void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i);
+void wgmma_commit(machine *m, machine_warp *w);
+/* False when other warps have to commit first. */
+bool wgmma_wait(machine *m, machine_warp *w, const ptx_instruction *i);
+void wgmma_finish(machine *m);
+
+/* ---- wgmma_product.c ---- */
+
+enum { WGMMA_PIECES_MAX = 1024 };
+/* Offsets of the 16-byte pieces of an operand in shared memory that this warp's part of the product
+ * reads: of A its 16 rows, of B all. Returns their number.
+ */
+int wgmma_pieces(const ptx_wgmma *form, uint64_t descriptor, bool is_a, int warp_in_group,
+                 uint32_t offsets[WGMMA_PIECES_MAX]);
+void wgmma_multiply(machine *m, int warpgroup, const machine_product *p);
+
+/* ---- registers.c ---- */
+
+void registers_start_block(machine *m);
+/* False when the warp must wait for registers of others. */
+bool registers_set(machine *m, machine_warp *w, const ptx_instruction *i);
+void registers_finish(machine *m);
+
 /* ---- collective.c ---- */
 
 /* Membermask of a collective: lanes that must be together. */
@@ -319,11 +483,21 @@ void product_store_matrix(machine *m, machine_warp *w, const ptx_instruction *i)
 void product_move_matrix(machine *m, machine_warp *w, const ptx_instruction *i);
 void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i);
 
+/* 8 rows of 16 bytes as floats, 'stride' floats from row to row. */
+void product_expand(const machine *m, ptx_number number, const uint32_t *row, float *to,
+                    int stride);
+/* B by rows of k: its columns, in the accumulators' order, 8 or 4 or 16 values of k at a time. */
+void product_expand_columns(const machine *m, ptx_number number, const uint32_t *row,
+                            float (*to)[8]);
+void product_gather(bool halves, uint32_t *const c[4], float sum[16][8]);
+void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]);
+
 /* ---- machine.c ---- */
 
 /* Runs the block to its end, or until 'stopped'. */
 void machine_run_block(machine *m);
 void machine_wake(machine *m);
 void machine_stop(machine *m);
+uint64_t machine_draw(machine *m); /* a random number; the seed is not 0 */
 
 #endif

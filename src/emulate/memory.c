@@ -86,6 +86,13 @@ static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lan
     return base + address;
 }
 
+const uint8_t *memory_generic(machine *m, machine_warp *w, int lane, uint64_t address,
+                              uint32_t bytes, int32_t pc) {
+    ptx_space space = space_of(address);
+    if (space != PTX_GLOBAL) address &= (1ull << PTX_WINDOW_SHIFT) - 1u;
+    return lane_bytes(m, w, space, lane, address, bytes, GLOBAL_READ, pc);
+}
+
 static void note_traffic(machine *m, const ptx_instruction *i, ptx_space space,
                          const uint64_t addresses[LANES], uint32_t mask, uint32_t bytes) {
     machine_count *count = &m->counts[i - m->code];

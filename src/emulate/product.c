@@ -77,9 +77,8 @@ void product_move_matrix(machine *m, machine_warp *w, const ptx_instruction *i) 
     transpose(machine_words(m, w, i->d), from);
 }
 
-/* 8 rows of 16 bytes as floats, 'stride' floats from row to row. */
-static void expand(const machine *m, ptx_number number, const uint32_t *row, float *to,
-                   int stride) {
+void product_expand(const machine *m, ptx_number number, const uint32_t *row, float *to,
+                    int stride) {
     const uint8_t *bytes = (const uint8_t *)(const void *)row;
     number_format format = number == PTX_E4M3 ? NUMBER_E4M3 : NUMBER_E5M2;
     switch (number) {
@@ -98,12 +97,11 @@ static void expand(const machine *m, ptx_number number, const uint32_t *row, flo
     }
 }
 
-/* B by rows of k: its columns, in the accumulators' order, 8 or 4 or 16 values of k at a time. */
-static void expand_columns(const machine *m, ptx_number number, const uint32_t *row,
-                           float (*to)[8]) {
+void product_expand_columns(const machine *m, ptx_number number, const uint32_t *row,
+                            float (*to)[8]) {
     float columns[8][16], ordered[8][8];
     int count = number == PTX_F16 || number == PTX_BF16 ? 8 : number == PTX_TF32 ? 4 : 16;
-    expand(m, number, row, columns[0], 16);
+    product_expand(m, number, row, columns[0], 16);
     for (int k = 0; k < count; k += 8) {
         for (int c = 0; c < 8; c++)
             memcpy(ordered[c / 2 + c % 2 * 4], columns[c] + k, sizeof ordered[c]);
@@ -118,11 +116,11 @@ static void expand_columns(const machine *m, ptx_number number, const uint32_t *
 
 /* Columns in the order 0 2 4 6 1 3 5 7: then half a row is one accumulator register's four lanes.
  */
-static void gather_sums(const ptx_instruction *i, uint32_t *const c[4], float sum[16][8]) {
+void product_gather(bool halves, uint32_t *const c[4], float sum[16][8]) {
     for (int h = 0; h < 2; h++)
         for (int r = 0; r < 8; r++) {
             float *row = sum[8 * h + r];
-            if (i->number2 == PTX_F16) {
+            if (halves) {
                 for (int t = 0; t < 4; t++) {
                     row[t] = number_from_f16(c[h][4 * r + t] & 0xffffu);
                     row[t + 4] = number_from_f16(c[h][4 * r + t] >> 16);
@@ -134,11 +132,11 @@ static void gather_sums(const ptx_instruction *i, uint32_t *const c[4], float su
         }
 }
 
-static void scatter_sums(const ptx_instruction *i, uint32_t *const d[4], float sum[16][8]) {
+void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]) {
     for (int h = 0; h < 2; h++)
         for (int r = 0; r < 8; r++) {
             const float *row = sum[8 * h + r];
-            if (i->number2 == PTX_F16) {
+            if (halves) {
                 for (int t = 0; t < 4; t++)
                     d[h][4 * r + t] = number_to_f16(row[t]) | number_to_f16(row[t + 4]) << 16;
             } else {
@@ -158,8 +156,10 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
     int k_count = i->count, pieces = k_count / 16;
     (void)w;
     for (int n = 0; n < 2 * pieces; n++)
-        expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * 16, k_count);
-    for (int n = 0; n < pieces; n++) expand(m, (ptx_number)i->operation, b[n], y + n * 16, k_count);
+        product_expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * 16,
+                       k_count);
+    for (int n = 0; n < pieces; n++)
+        product_expand(m, (ptx_number)i->operation, b[n], y + n * 16, k_count);
     for (int row = 0; row < 16; row++)
         for (int column = 0; column < 8; column++) {
             int slot = row / 8 * 2 + column % 2, lane = row % 8 * 4 + column / 2;
@@ -184,7 +184,7 @@ static const lanes_rows *rows_of_factor(machine *m, const ptx_instruction *i, in
     for (int n = 0; n < count; n++) {
         memcpy(f->words[n], a[n], sizeof f->words[n]);
         float *to = f->rows.a + n % 2 * 8 * i->count + n / 2 * (16 / i->bytes);
-        expand(m, number, a[n], to, i->count);
+        product_expand(m, number, a[n], to, i->count);
     }
     sums_prepare_rows(&f->rows, i->count, m->set, number);
     return &f->rows;
@@ -213,10 +213,10 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     p.halves = i->number2 == PTX_F16;
     p.sum_least = p.halves ? -14 : -126;
     p.rows = rows_of_factor(m, i, list[sums], a, 2 * pieces);
-    for (int n = 0; n < pieces; n++) expand_columns(m, b_number, b[n], p.b + n * words);
+    for (int n = 0; n < pieces; n++) product_expand_columns(m, b_number, b[n], p.b + n * words);
     sums_prepare_columns(&p, m->set, b_number);
-    gather_sums(i, c, p.sum);
+    product_gather(p.halves, c, p.sum);
     for (uint32_t left = m->set->multiply(&p); left; left &= left - 1u)
         sums_row(&p, machine_first_lane(left));
-    scatter_sums(i, d, p.sum);
+    product_scatter(p.halves, d, p.sum);
 }

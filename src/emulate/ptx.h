@@ -79,10 +79,26 @@ typedef enum ptx_kind {
     PTX_COPY_WAIT,
     PTX_COPY_ARRIVE,
     PTX_MBARRIER,
+    PTX_BULK, /* cp.async.bulk */
+    PTX_BULK_COMMIT,
+    PTX_BULK_WAIT,
+    PTX_PROXY_FENCE,
+    PTX_INIT_FENCE, /* of mbarriers */
+    PTX_WGMMA,
+    PTX_WGMMA_FENCE,
+    PTX_WGMMA_COMMIT,
+    PTX_WGMMA_WAIT,
+    PTX_SET_REGISTERS, /* setmaxnreg */
     PTX_KIND_COUNT
 } ptx_kind;
 
-enum { PTX_BLOCK_START = 1, PTX_GUARD_NEGATED = 2, PTX_SIGNED = 4, PTX_TRANSPOSED = 8 };
+enum {
+    PTX_BLOCK_START = 1,
+    PTX_GUARD_NEGATED = 2,
+    PTX_SIGNED = 4,
+    PTX_TRANSPOSED = 8,
+    PTX_TOUCHES = 16 /* uses registers of wgmma */
+};
 
 /* PTX_LOGIC and the combination in PTX_TEST. */
 typedef enum ptx_boolean { PTX_AND, PTX_OR, PTX_XOR, PTX_NOT, PTX_COPY } ptx_boolean;
@@ -154,6 +170,32 @@ typedef struct ptx_instruction {
     uint32_t ptx_line;
 } ptx_instruction;
 
+/* An address in brackets: 'row' holds words or doublewords. */
+typedef struct ptx_address {
+    int32_t row;
+    uint8_t row_bytes, space;
+    int64_t offset;
+} ptx_address;
+
+/* cp.async.bulk; instructions name it by 'list'. */
+typedef struct ptx_bulk {
+    bool tensor, loads;
+    ptx_address shared, global, mbarrier; /* 'global' is the map's when 'tensor' */
+    int32_t size;                         /* row; of bytes */
+    int32_t multicast;                    /* row, or PTX_NONE */
+    int32_t coordinates, rank;            /* in ptx_function.lists */
+} ptx_bulk;
+
+/* wgmma.mma_async; instructions name it by 'list'. */
+typedef struct ptx_wgmma {
+    ptx_number a_number, b_number, d_number;
+    int n_count, k_count;
+    int32_t d_list, d_count; /* in ptx_function.lists */
+    int32_t a_list;          /* four registers of A, or -1 */
+    int32_t a_row, b_row;    /* descriptors */
+    bool negates_a, negates_b, transposes_a, transposes_b;
+} ptx_wgmma;
+
 /* A source line, reached through 'parent' (where its function was inlined), or -1. */
 typedef struct ptx_place {
     int32_t file, line, column;
@@ -179,6 +221,15 @@ typedef struct ptx_function {
     LIST(ptx_instruction) code;
     LIST(int32_t) lists;
     LIST(uint32_t) constants; /* rows of 32 words */
+    LIST(ptx_bulk) bulks;
+    LIST(ptx_wgmma) wgmmas;
+    LIST(int32_t) tracked; /* rows that wgmma uses: sums and first factors */
+    int32_t *row_numbers;  /* of each row its number in 'tracked', or -1; NULL without wgmma */
+    /* What PTX_TOUCHES means: number in 'tracked' times two, plus one for a write; each
+     * instruction's begin at touch_of[pc] and end with -1.
+     */
+    LIST(int32_t) touches;
+    int32_t *touch_of;
     LIST(ptx_variable) parameters;
     LIST(ptx_variable) shared;
     int32_t row_count, predicate_count;
@@ -187,6 +238,7 @@ typedef struct ptx_function {
     int32_t carry, next_carry;           /* rows of the carry flag, or PTX_NONE when unused */
     uint32_t parameter_bytes, local_bytes, static_shared_bytes;
     uint32_t threads_required, threads_most;
+    uint32_t registers_most; /* .maxnreg; 0 when unsaid */
 } ptx_function;
 
 typedef struct ptx_file {

@@ -47,7 +47,9 @@ bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes) {
 ptx_space ptx_decode_space(const ptx_statement *s) {
     for (int i = 1; i < s->part_count; i++) {
         str part = s->parts[i];
-        if (str_is(part, "shared") || str_is(part, "shared::cta")) return PTX_SHARED;
+        if (str_is(part, "shared") || str_is(part, "shared::cta") ||
+            str_is(part, "shared::cluster"))
+            return PTX_SHARED;
         if (str_is(part, "global")) return PTX_GLOBAL;
         if (str_is(part, "local")) return PTX_LOCAL;
         if (str_is(part, "param") || str_is(part, "param::entry")) return PTX_PARAM;

@@ -141,6 +141,7 @@ static bool decode_copy(ptx_reader *r, const ptx_statement *s) {
 bool ptx_decode_cp(ptx_reader *r, const ptx_statement *s) {
     if (s->part_count < 3 || !str_is(s->parts[1], "async")) return unknown(r, s);
     str what = s->parts[2];
+    if (str_is(what, "bulk")) return ptx_decode_cp_bulk(r, s);
     if (str_is(what, "ca") || str_is(what, "cg")) return decode_copy(r, s);
     if (str_is(what, "commit_group")) return ptx_decode_emit(r, s, PTX_COPY_COMMIT);
     if (str_is(what, "wait_group") || str_is(what, "wait_all")) {
@@ -179,7 +180,7 @@ static bool mbarrier_operation(const ptx_statement *s, ptx_mbarrier *operation) 
 
 bool ptx_decode_mbarrier(ptx_reader *r, const ptx_statement *s) {
     ptx_mbarrier operation;
-    if (in_cluster(s) || !mbarrier_operation(s, &operation)) return unknown(r, s);
+    if (!mbarrier_operation(s, &operation)) return unknown(r, s);
     ptx_instruction *i = ptx_decode_emit(r, s, PTX_MBARRIER);
     i->operation = (uint8_t)operation;
     i->waits = s->part_count > 1 && str_is(s->parts[1], "try_wait");

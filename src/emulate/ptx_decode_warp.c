@@ -45,11 +45,8 @@ bool ptx_decode_trap(ptx_reader *r, const ptx_statement *s) {
     return ptx_decode_emit(r, s, PTX_TRAP);
 }
 
-/* Fences order what the machine does in order anyway: a block's threads share one memory, and the
- * shadow counts barriers only. Prefetches and sleeps have no meaning here.
- */
+/* Prefetches and sleeps have no meaning here. */
 bool ptx_decode_nothing(ptx_reader *r, const ptx_statement *s) {
-    if (ptx_decode_has(s, "tensormap")) return unknown(r, s);
     return ptx_decode_emit(r, s, PTX_NOTHING);
 }
 

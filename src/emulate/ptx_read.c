@@ -630,6 +630,7 @@ static void entry_directives(ptx_reader *r) {
         str d = ptx_scan_directive(r);
         if (str_is(d, ".reqntid")) f->threads_required = product(r);
         else if (str_is(d, ".maxntid")) f->threads_most = product(r);
+        else if (str_is(d, ".maxnreg")) f->registers_most = product(r);
         else if (str_is(d, ".pragma")) skip_to_semicolon(r);
         else if (ptx_scan_is_digit(ptx_scan_peek(r))) product(r);
     }
@@ -685,6 +686,7 @@ static void entry(ptx_reader *r) {
         ptx_decode(r, s);
     }
     if (!r->stopped) resolve_labels(r);
+    if (!r->stopped && !diag_has_errors(r->diagnostics)) ptx_decode_touches(r, &function);
     place_dynamic_shared(r, &function);
     forget(r, mark);
     r->function = NULL;

@@ -177,6 +177,10 @@ bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes);
 ptx_space ptx_decode_space(const ptx_statement *s);
 ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind);
 
+bool ptx_decode_cp_bulk(ptx_reader *r, const ptx_statement *s);
+/* Behind a function's last statement. */
+void ptx_decode_touches(ptx_reader *r, ptx_function *f);
+
 /* One for each family of instructions; repeated declarations are harmless. */
 typedef bool ptx_decoder(ptx_reader *r, const ptx_statement *s);
 #define INSTRUCTION(head, function) ptx_decoder function;

@@ -11,17 +11,40 @@ static bool seen_covers(const machine_seen *seen, uint32_t warp, uint32_t lane, 
     return clock <= seen->some[warp] && lane < LANES && seen->lanes[warp] >> lane & 1u;
 }
 
+static bool acquired_by(const machine_warp *w, uint32_t lane) {
+    return lane < LANES ? w->acquired_lanes >> lane & 1u : w->acquired_lanes == w->live;
+}
+
+static bool agent_seen(const machine_warp *w, uint32_t lane, uint32_t stamp) {
+    uint32_t clock = stamp >> 13, agent = stamp >> 6 & (MACHINE_AGENTS_MAX - 1u);
+    if (clock <= w->seen.agents[agent]) return true;
+    return acquired_by(w, lane) && clock <= w->acquired.agents[agent];
+}
+
 /* Whether an earlier access is ordered before what 'lane' of w does now. */
 bool shadow_ordered(const machine_warp *w, uint32_t lane, uint32_t stamp) {
     uint32_t clock = stamp >> 11, warp = stamp >> 6 & 31u, other = stamp & 63u;
+    if (other == STAMP_AGENT) return agent_seen(w, lane, stamp);
     if (warp == (uint32_t)w->index) {
         if (clock <= w->synced || (other == lane && lane < LANES)) return true;
         return clock <= w->part_synced && other < LANES && lane < LANES &&
                (w->part_lanes >> other & w->part_lanes >> lane & 1u);
     }
     if (seen_covers(&w->seen, warp, other, clock)) return true;
-    bool acquired = lane < LANES ? w->acquired_lanes >> lane & 1u : w->acquired_lanes == w->live;
-    return acquired && seen_covers(&w->acquired, warp, other, clock);
+    return acquired_by(w, lane) && seen_covers(&w->acquired, warp, other, clock);
+}
+
+static bool fence_covers(const machine_seen *seen, uint32_t warp, uint32_t lane, uint32_t clock) {
+    if (clock <= seen->fenced_all[warp]) return true;
+    return clock <= seen->fenced_some[warp] && lane < LANES &&
+           seen->fenced_lanes[warp] >> lane & 1u;
+}
+
+/* Whether a proxy fence lies between an access and now; agents need none. */
+bool shadow_fenced(const machine_warp *w, uint32_t lane, uint32_t stamp) {
+    uint32_t clock = stamp >> 11, warp = stamp >> 6 & 31u, other = stamp & 63u;
+    if (other == STAMP_AGENT || fence_covers(&w->seen, warp, other, clock)) return true;
+    return acquired_by(w, lane) && fence_covers(&w->acquired, warp, other, clock);
 }
 
 static void describe_race(machine *m, machine_warp *w, emulate_kind kind, int32_t pc,
@@ -71,8 +94,8 @@ static void note_read(uint32_t *stamp_at, int32_t *pc_at, uint32_t stamp, int32_
 /* ---- cells in parts ---- */
 
 static machine_byte *split_reads(const machine *m, uint32_t cell, int warp) {
-    size_t row = (size_t)m->split_of[cell] * (size_t)(m->warp_count + 1) + (size_t)warp + 1u;
-    return m->split_bytes + 4u * row;
+    size_t rows = (size_t)(m->warp_count + MACHINE_READERS + 1);
+    return m->split_bytes + 4u * (m->split_of[cell] * rows + (size_t)(warp + 1));
 }
 
 static machine_byte *split_writes(const machine *m, uint32_t cell) {
@@ -81,7 +104,7 @@ static machine_byte *split_writes(const machine *m, uint32_t cell) {
 
 static void split(machine *m, uint32_t cell) {
     if (m->cell_state[cell] & CELL_SPLIT) return;
-    size_t each = 4u * (size_t)(m->warp_count + 1);
+    size_t each = 4u * (size_t)(m->warp_count + MACHINE_READERS + 1);
     if (m->split_count == m->split_capacity) {
         int capacity = m->split_capacity ? 2 * m->split_capacity : 64;
         machine_byte *bytes = arena_array(m->memory, machine_byte, (size_t)capacity * each);
@@ -92,11 +115,12 @@ static void split(machine *m, uint32_t cell) {
     }
     m->split_of[cell] = (uint32_t)m->split_count++;
     m->cell_state[cell] |= CELL_SPLIT;
-    for (int v = -1; v < m->warp_count; v++) {
+    for (int v = -1; v < m->warp_count + MACHINE_READERS; v++) {
         machine_byte *bytes = split_reads(m, cell, v);
         size_t at = (size_t)(v < 0 ? 0 : v) * m->cell_count + cell;
         machine_byte whole = v < 0 ? (machine_byte){m->write_stamp[cell], m->write_pc[cell]}
-                                   : (machine_byte){m->read_stamp[at], m->read_pc[at]};
+                             : v < m->read_rows ? (machine_byte){m->read_stamp[at], m->read_pc[at]}
+                                                : (machine_byte){0, -1};
         for (int n = 0; n < 4; n++) bytes[n] = whole;
     }
 }
@@ -223,7 +247,7 @@ static void write_split(machine *m, machine_warp *w, int lane, const cell_write 
     for (int n = 0; n < 4; n++) {
         if (!(mask >> n & 1u)) continue;
         if (written >> n & 1u) check_writer(m, w, lane, to, 1u << n, writes[n].stamp, writes[n].pc);
-        for (int v = 0; v < m->warp_count; v++) {
+        for (int v = 0; v < m->read_rows; v++) {
             const machine_byte *read = split_reads(m, to->cell, v) + n;
             check_reader(m, w, lane, to, read->stamp, read->pc);
         }
@@ -238,7 +262,7 @@ static void check_write(machine *m, machine_warp *w, int lane, const cell_write 
         describe_race(m, w, EMULATE_FLIGHT_WRITE, to->pc, m->write_pc[cell], lane, cell, stamp);
     else if (state & CELL_BARRIER) describe_barrier_use(m, w, to->pc, lane, cell);
     else check_writer(m, w, lane, to, CELL_WRITTEN, stamp, m->write_pc[cell]);
-    for (int v = 0; v < m->warp_count; v++) {
+    for (int v = 0; v < m->read_rows; v++) {
         size_t at = (size_t)v * m->cell_count + cell;
         check_reader(m, w, lane, to, m->read_stamp[at], m->read_pc[at]);
     }
@@ -269,7 +293,7 @@ static bool write_sixteen(machine *m, const machine_warp *w, int lane, uint32_t 
     if ((state && state != 0x0f0f0f0fu) || !all_alike(stamps) ||
         !shadow_ordered(w, (uint32_t)lane, stamps[0]))
         return false;
-    for (int v = 0; v < m->warp_count; v++) {
+    for (int v = 0; v < m->read_rows; v++) {
         memcpy(stamps, m->read_stamp + (size_t)v * m->cell_count + cell, sizeof stamps);
         if (!all_alike(stamps)) return false;
         if (stamps[0] && !shadow_ordered(w, (uint32_t)lane, stamps[0])) return false;
@@ -306,6 +330,119 @@ void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32
         memcpy(m->shared + offset + n, &(uint32_t){MACHINE_POISON}, 4);
 }
 
+static void merge_views(uint32_t *into_all, uint32_t *into_some, uint32_t *into_lanes,
+                        const uint32_t *from_all, const uint32_t *from_some,
+                        const uint32_t *from_lanes);
+
+/* ---- the asynchronous proxy ---- */
+
+static void describe_proxy(machine *m, machine_warp *w, int32_t pc, int32_t other_pc, int lane,
+                           uint32_t cell, uint32_t other_stamp, const char *does) {
+    emulate_finding *f = machine_find(m, w, EMULATE_PROXY, pc, other_pc, lane);
+    if (!f) return;
+    str who = machine_who(m, w, pc, lane), name = machine_shared_name(m, cell * 4u);
+    f->detail = str_format(m->memory, "%.*s %s %.*s", STR_ARGS(who), does, STR_ARGS(name));
+    f->note = str_format(m->memory, "written by %.*s", STR_ARGS(machine_stamp_who(m, other_stamp)));
+}
+
+static uint32_t *reader_row(machine *m, uint32_t stamp, size_t *at) {
+    int agent = (int)(stamp >> 6 & (MACHINE_AGENTS_MAX - 1u)), reader = m->agents[agent].reader;
+    if (reader < 0) return NULL;
+    *at = (size_t)(m->warp_count + reader) * m->cell_count;
+    return m->read_stamp + *at;
+}
+
+static void read_async_split(machine *m, machine_warp *w, int lane, uint32_t cell, int32_t pc,
+                             uint32_t stamp) {
+    const machine_byte *writes = split_writes(m, cell);
+    int agent = (int)(stamp >> 6 & (MACHINE_AGENTS_MAX - 1u)), reader = m->agents[agent].reader;
+    for (int n = 0; n < 4; n++) {
+        if (!(m->cell_state[cell] >> n & 1u)) {
+            describe_race(m, w, EMULATE_UNINITIALISED, pc, -1, lane, cell, 0);
+            continue;
+        }
+        uint32_t other = writes[n].stamp;
+        if (!shadow_ordered(w, (uint32_t)lane, other))
+            describe_race(m, w, EMULATE_RACE_READ, pc, writes[n].pc, lane, cell, other);
+        else if (!shadow_fenced(w, (uint32_t)lane, other))
+            describe_proxy(m, w, pc, writes[n].pc, lane, cell, other, "reads");
+        if (reader >= 0)
+            split_reads(m, cell, m->warp_count + reader)[n] = (machine_byte){stamp, pc};
+    }
+}
+
+static void read_async_cell(machine *m, machine_warp *w, int lane, uint32_t cell, int32_t pc,
+                            uint32_t stamp) {
+    if (m->cell_state[cell] & CELL_SPLIT) {
+        read_async_split(m, w, lane, cell, pc, stamp);
+        return;
+    }
+    uint32_t other = m->write_stamp[cell];
+    if (m->cell_state[cell] != CELL_WRITTEN || !shadow_ordered(w, (uint32_t)lane, other))
+        read_cell(m, w, lane, cell, CELL_WRITTEN, pc);
+    else if (!shadow_fenced(w, (uint32_t)lane, other))
+        describe_proxy(m, w, pc, m->write_pc[cell], lane, cell, other, "reads");
+}
+
+void shadow_read_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                       int32_t pc, uint32_t stamp) {
+    size_t at = 0;
+    uint32_t *reads = reader_row(m, stamp, &at), good = UINT32_MAX;
+    for (uint32_t cell = offset >> 2; cell < (offset + bytes) >> 2; cell += 4) {
+        uint32_t state, stamps[4];
+        memcpy(&state, m->cell_state + cell, sizeof state);
+        memcpy(stamps, m->write_stamp + cell, sizeof stamps);
+        bool plain = state == 0x0f0f0f0fu && all_alike(stamps);
+        if (plain && stamps[0] != good && shadow_ordered(w, (uint32_t)lane, stamps[0]) &&
+            shadow_fenced(w, (uint32_t)lane, stamps[0]))
+            good = stamps[0];
+        if (!plain || stamps[0] != good)
+            for (uint32_t n = 0; n < 4; n++) read_async_cell(m, w, lane, cell + n, pc, stamp);
+        for (uint32_t n = 0; reads && n < 4; n++) {
+            reads[cell + n] = stamp;
+            m->read_pc[at + cell + n] = pc;
+        }
+    }
+}
+
+void shadow_issue_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                        int32_t pc) {
+    for (uint32_t at = offset; at < offset + bytes; at += 16) {
+        for (uint32_t cell = at >> 2; cell < (at >> 2) + 4; cell++) {
+            uint32_t stamp = m->write_stamp[cell];
+            bool generic = m->cell_state[cell] & CELL_WRITTEN && !(m->cell_state[cell] & ~15u);
+            if (generic && shadow_ordered(w, (uint32_t)lane, stamp) &&
+                !shadow_fenced(w, (uint32_t)lane, stamp))
+                describe_proxy(m, w, pc, m->write_pc[cell], lane, cell, stamp, "overwrites");
+        }
+        shadow_issue(m, w, lane, at, 16, pc);
+    }
+}
+
+void shadow_fence(machine *m, machine_warp *w, uint32_t lanes) {
+    machine_seen seen;
+    shadow_release(m, w, lanes, &seen);
+    merge_views(w->seen.fenced_all, w->seen.fenced_some, w->seen.fenced_lanes, seen.all, seen.some,
+                seen.lanes);
+}
+
+int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads) {
+    if (m->agent_count == MACHINE_AGENTS_MAX) {
+        emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, w->pc, -1, -1);
+        if (f) f->detail = STR("more than 128 mbarriers and threads with bulk copies");
+        machine_stop(m);
+        return -1;
+    }
+    agent.reader = -1;
+    if (reads && m->reader_count < MACHINE_READERS) {
+        agent.reader = m->reader_count++;
+        size_t row = (size_t)m->read_rows++ * m->cell_count;
+        memset(m->read_stamp + row, 0, m->cell_count * sizeof *m->read_stamp);
+    }
+    m->agents[m->agent_count] = agent;
+    return m->agent_count++;
+}
+
 void shadow_land(machine *m, uint32_t offset, uint32_t bytes, uint32_t stamp, int32_t pc) {
     for (uint32_t cell = offset >> 2; cell <= (offset + bytes - 1u) >> 2; cell++) {
         m->write_stamp[cell] = stamp;
@@ -317,17 +454,27 @@ void shadow_land(machine *m, uint32_t offset, uint32_t bytes, uint32_t stamp, in
 /* Two partial views of a warp become one that says too much rather than too little: then a race may
  * be missed, but none is invented.
  */
-void shadow_merge(machine_seen *into, const machine_seen *from) {
+static void merge_views(uint32_t *into_all, uint32_t *into_some, uint32_t *into_lanes,
+                        const uint32_t *from_all, const uint32_t *from_some,
+                        const uint32_t *from_lanes) {
     for (int v = 0; v < MACHINE_WARPS_MAX; v++) {
-        uint32_t all = from->all[v] > into->all[v] ? from->all[v] : into->all[v];
-        bool mine = into->some[v] > all, theirs = from->some[v] > all;
-        uint32_t lanes = (mine ? into->lanes[v] : 0u) | (theirs ? from->lanes[v] : 0u);
-        uint32_t some = mine ? into->some[v] : 0u;
-        if (theirs && from->some[v] > some) some = from->some[v];
-        into->all[v] = all;
-        into->some[v] = some;
-        into->lanes[v] = lanes;
+        uint32_t all = from_all[v] > into_all[v] ? from_all[v] : into_all[v];
+        bool mine = into_some[v] > all, theirs = from_some[v] > all;
+        uint32_t lanes = (mine ? into_lanes[v] : 0u) | (theirs ? from_lanes[v] : 0u);
+        uint32_t some = mine ? into_some[v] : 0u;
+        if (theirs && from_some[v] > some) some = from_some[v];
+        into_all[v] = all;
+        into_some[v] = some;
+        into_lanes[v] = lanes;
     }
+}
+
+void shadow_merge(machine_seen *into, const machine_seen *from) {
+    merge_views(into->all, into->some, into->lanes, from->all, from->some, from->lanes);
+    merge_views(into->fenced_all, into->fenced_some, into->fenced_lanes, from->fenced_all,
+                from->fenced_some, from->fenced_lanes);
+    for (int n = 0; n < MACHINE_AGENTS_MAX; n++)
+        if (from->agents[n] > into->agents[n]) into->agents[n] = from->agents[n];
 }
 
 void shadow_tick(machine *m, machine_warp *w) {

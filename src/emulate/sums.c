@@ -12,6 +12,11 @@ sums_rule sums_rule_of(int processor, ptx_number inputs, int k_count) {
     return (sums_rule){group, 24, 23};
 }
 
+sums_rule sums_rule_of_group(ptx_number inputs, int k_count) {
+    bool is_fp8 = inputs == PTX_E4M3 || inputs == PTX_E5M2;
+    return is_fp8 ? (sums_rule){k_count, 13, 13} : (sums_rule){k_count, 25, 23};
+}
+
 int sums_least_exponent(ptx_number number) {
     switch (number) {
     case PTX_F16:

@@ -21,6 +21,9 @@ typedef struct sums_rule {
 /* 'processor' is a compute capability: 75, 80, 86, 89, 90, 100, 120. */
 sums_rule sums_rule_of(int processor, ptx_number inputs, int k_count);
 
+/* Of wgmma. */
+sums_rule sums_rule_of_group(ptx_number inputs, int k_count);
+
 /* The exponent of the smallest normal number: subnormal factors are aligned by it. */
 int sums_least_exponent(ptx_number number);
 

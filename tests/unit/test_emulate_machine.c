@@ -439,7 +439,8 @@ static void faults_are_named(void **state) {
 
 static void unknown_text_is_refused(void **state) {
     (void)state;
-    check_refused("wgmma.fence.sync.aligned;", "does not know the instruction wgmma.fence.sync");
+    check_refused("tcgen05.wait::ld.sync.aligned;",
+                  "does not know the instruction tcgen05.wait::ld");
     check_refused("add.s33 %r9, %r0, 1;", "add.s33");
     check_refused("mov.u32 %r9, %r99;", "nothing is called %r99");
     check_refused("bra nowhere;", "nothing is called nowhere");

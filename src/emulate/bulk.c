@@ -1,0 +1,320 @@
+/* Bulk copies between global and shared memory, of boxes of tensors or bytes in a row (PTX ISA,
+ * "cp.async.bulk", "cp.async.bulk.tensor").
+ *
+ * They belong to the asynchronous proxy: what threads wrote needs a proxy fence first. A copy into
+ * shared memory lands when nobody can run, one at a time, and counts its bytes at an mbarrier. A
+ * copy out of it reads when its thread waits for that, and writes when it waits for the whole.
+ */
+#include "emulate/machine.h"
+
+static uint64_t address_of(const machine *m, const machine_warp *w, const ptx_address *a, int l) {
+    const uint8_t *row = machine_row(m, w, a->row);
+    uint64_t value = 0;
+    memcpy(&value, row + l * a->row_bytes, a->row_bytes);
+    return value + (uint64_t)a->offset;
+}
+
+static uint32_t shared_of(const machine *m, const machine_warp *w, const ptx_address *a, int l) {
+    uint64_t address = address_of(m, w, a, l);
+    if (a->row_bytes == 8 && address >> PTX_WINDOW_SHIFT == PTX_SHARED_WINDOW >> PTX_WINDOW_SHIFT)
+        address -= PTX_SHARED_WINDOW;
+    return address > UINT32_MAX ? UINT32_MAX : (uint32_t)address;
+}
+
+static void fault(machine *m, machine_warp *w, int32_t pc, int lane, str what) {
+    emulate_finding *f = machine_find(m, w, EMULATE_TENSOR, pc, -1, lane);
+    if (f)
+        f->detail = str_format(m->memory, "%.*s: %.*s", STR_ARGS(machine_who(m, w, pc, lane)),
+                               STR_ARGS(what));
+}
+
+/* ---- issue ---- */
+
+static bool find_map(machine *m, machine_warp *w, const ptx_bulk *form, int lane, int32_t pc,
+                     tensor_copy *what) {
+    uint64_t at = address_of(m, w, &form->global, lane);
+    if (form->global.space == PTX_PARAM) at += PTX_PARAM_WINDOW;
+    if (at % 64) {
+        fault(m, w, pc, lane, STR("the tensor map's address is no multiple of 64"));
+        return false;
+    }
+    const uint8_t *bytes = memory_generic(m, w, lane, at, EMULATE_TENSOR_MAP_BYTES, pc);
+    if (!bytes) return false;
+    if (!tensor_decode(bytes, what)) {
+        fault(m, w, pc, lane, STR("there is no tensor map at this address"));
+        return false;
+    }
+    if ((int)what->rank != form->rank) {
+        str text = str_format(m->memory, "the tensor map has %u dimensions, the instruction %d",
+                              what->rank, form->rank);
+        fault(m, w, pc, lane, text);
+        return false;
+    }
+    const int32_t *list = m->function->lists.items + form->coordinates;
+    for (int d = 0; d < form->rank; d++)
+        what->coordinates[d] = (int32_t)machine_words(m, w, list[d])[lane];
+    return true;
+}
+
+static bool find_bytes(machine *m, machine_warp *w, const ptx_bulk *form, int lane, int32_t pc,
+                       tensor_copy *what) {
+    uint32_t bytes = machine_words(m, w, form->size)[lane];
+    *what = (tensor_copy){.row_bytes = 16, .bytes = bytes, .element_bytes = 1};
+    what->base = address_of(m, w, &form->global, lane);
+    if (bytes % 16 == 0 && bytes && what->base % 16 == 0) return true;
+    str text = str_format(m->memory, "%u bytes at an address ...%02x: both must be multiples of 16",
+                          bytes, (unsigned)(what->base & 255u));
+    fault(m, w, pc, lane, text);
+    return false;
+}
+
+/* Alignment and bounds of the shared side. */
+static bool check_shared(machine *m, machine_warp *w, const machine_bulk *b) {
+    uint32_t aligned = b->what.rank ? 128 : 16;
+    if (b->shared % aligned) {
+        str text =
+            str_format(m->memory, "shared address %u is no multiple of %u", b->shared, aligned);
+        fault(m, w, b->pc, b->lane, text);
+        return false;
+    }
+    if ((uint64_t)b->shared + b->bytes <= m->shared_bytes) return true;
+    emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, b->pc, -1, b->lane);
+    if (f)
+        f->detail = str_format(m->memory, "%.*s: %u bytes at byte %u of %u",
+                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), b->bytes, b->shared,
+                               m->shared_bytes);
+    return false;
+}
+
+static machine_bulk *append(machine *m, machine_warp *w, const machine_bulk *b) {
+    if (m->bulk_count == MACHINE_BULKS_MAX) {
+        emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, b->pc, -1, -1);
+        if (f) f->detail = STR("too many bulk copies in flight");
+        machine_stop(m);
+        return NULL;
+    }
+    if (m->bulk_count == m->bulk_capacity) {
+        int capacity = m->bulk_capacity ? 2 * m->bulk_capacity : 16;
+        machine_bulk *bulks = arena_array(m->memory, machine_bulk, capacity);
+        if (m->bulk_count) memcpy(bulks, m->bulks, (size_t)m->bulk_count * sizeof *bulks);
+        m->bulks = bulks;
+        m->bulk_capacity = capacity;
+    }
+    m->bulks[m->bulk_count] = *b;
+    return &m->bulks[m->bulk_count++];
+}
+
+/* The asynchronous proxy must see the mbarrier: fence.mbarrier_init or fence.proxy.async. */
+static void check_initialised(machine *m, machine_warp *w, const machine_bulk *b) {
+    const machine_mbarrier *barrier = &m->mbarriers[b->mbarrier];
+    uint32_t stamp = m->write_stamp[barrier->address >> 2];
+    if (barrier->fenced || shadow_fenced(w, (uint32_t)b->lane, stamp)) return;
+    emulate_finding *f = machine_find(m, w, EMULATE_PROXY, b->pc, barrier->init_pc, b->lane);
+    if (!f) return;
+    str who = machine_who(m, w, b->pc, b->lane), name = machine_shared_name(m, barrier->address);
+    f->detail =
+        str_format(m->memory, "%.*s counts at the mbarrier at %.*s", STR_ARGS(who), STR_ARGS(name));
+    f->note = STR("initialised here, with no fence.mbarrier_init behind");
+}
+
+static void issue_load(machine *m, machine_warp *w, const ptx_bulk *form, machine_bulk *b) {
+    b->mbarrier = barrier_at(m, w, b->pc, shared_of(m, w, &form->mbarrier, b->lane), b->lane);
+    if (b->mbarrier < 0) return;
+    machine_mbarrier *barrier = &m->mbarriers[b->mbarrier];
+    check_initialised(m, w, b);
+    if (barrier->agent < 0) {
+        machine_agent agent = {.kind = AGENT_TRANSFERS, .address = barrier->address};
+        barrier->agent = shadow_new_agent(m, w, agent, false);
+    }
+    if (form->multicast != PTX_NONE && machine_words(m, w, form->multicast)[b->lane] != 1)
+        fault(m, w, b->pc, b->lane, STR("the block has no cluster to copy to"));
+    if (m->stopped || !append(m, w, b)) return;
+    shadow_issue_async(m, w, b->lane, b->shared, b->bytes, b->pc);
+}
+
+static int reads_agent(machine *m, machine_warp *w, int lane, bool make) {
+    for (int a = 0; a < m->agent_count; a++) {
+        const machine_agent *agent = &m->agents[a];
+        if (agent->kind == AGENT_READS && agent->warp == w->index && agent->lane == lane) return a;
+    }
+    if (!make) return -1;
+    machine_agent agent = {.kind = AGENT_READS, .warp = w->index, .lane = lane};
+    return shadow_new_agent(m, w, agent, true);
+}
+
+static void issue_store(machine *m, machine_warp *w, machine_bulk *b) {
+    int agent = reads_agent(m, w, b->lane, true);
+    b->group = w->bulk_commits[b->lane] + 1;
+    if (agent < 0 || !append(m, w, b)) return;
+    uint32_t stamp = shadow_agent_stamp(agent, b->group);
+    shadow_read_async(m, w, b->lane, b->shared, b->bytes, b->pc, stamp);
+}
+
+void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
+    const ptx_bulk *form = &m->function->bulks.items[i->list];
+    int32_t pc = (int32_t)(i - m->code);
+    for (uint32_t rest = mask; rest && !m->stopped; rest &= rest - 1u) {
+        int l = machine_first_lane(rest);
+        machine_bulk b = {.pc = pc, .warp = w->index, .lane = l, .loads = form->loads};
+        bool found = form->tensor ? find_map(m, w, form, l, pc, &b.what)
+                                  : find_bytes(m, w, form, l, pc, &b.what);
+        if (!found) continue;
+        b.stamp = machine_stamp(w, l);
+        b.bytes = b.what.bytes;
+        b.shared = shared_of(m, w, &form->shared, l);
+        if (!check_shared(m, w, &b)) continue;
+        if (b.loads) issue_load(m, w, form, &b);
+        else issue_store(m, w, &b);
+    }
+}
+
+/* ---- into shared memory ---- */
+
+static void fetch_row(machine *m, const machine_bulk *b, uint32_t row, uint8_t *to) {
+    machine_warp *w = &m->warps[b->warp];
+    const tensor_copy *what = &b->what;
+    tensor_row t = tensor_row_at(what, row);
+    memset(to, 0, what->row_bytes);
+    uint32_t unit = t.step_bytes == what->element_bytes ? t.past - t.first : what->element_bytes;
+    for (uint32_t at = t.first; at < t.past; at += unit) {
+        const uint8_t *from = global_bytes(m, w, b->lane, t.address, unit, GLOBAL_READ, b->pc);
+        if (from) memcpy(to + at, from, unit);
+        else
+            for (uint32_t n = 0; n + 4 <= unit; n += 4)
+                memcpy(to + at + n, &(uint32_t){MACHINE_POISON}, 4);
+        t.address += t.step_bytes;
+    }
+}
+
+static void land(machine *m, machine_bulk *b, uint32_t bytes, uint32_t stamp) {
+    uint8_t row[TENSOR_ROW_MAX];
+    const tensor_copy *what = &b->what;
+    for (uint32_t end = b->landed + bytes; b->landed < end;) {
+        uint32_t number = b->landed / what->row_bytes;
+        fetch_row(m, b, number, row);
+        uint32_t past = (number + 1) * what->row_bytes;
+        for (; b->landed < end && b->landed < past; b->landed += 16) {
+            uint32_t at = tensor_swizzle(b->shared + b->landed, what->swizzle_bytes);
+            shadow_land(m, at, 16, stamp, b->pc);
+            memcpy(m->shared + at, row + b->landed % what->row_bytes, 16);
+        }
+    }
+}
+
+static void forget(machine *m, int n) {
+    machine_bulk b = m->bulks[n];
+    m->bulk_count--;
+    memmove(m->bulks + n, m->bulks + n + 1, (size_t)(m->bulk_count - n) * sizeof b);
+    if (!b.held) return;
+    for (size_t i = 0; i < sizeof m->spares / sizeof *m->spares; i++)
+        if (m->spares[i].size < b.held_bytes) {
+            m->spares[i].bytes = b.held;
+            m->spares[i].size = b.held_bytes;
+            return;
+        }
+}
+
+/* Bytes beyond those that the mbarrier expects land later: a phase may complete on the way. */
+bool bulk_step(machine *m) {
+    int loads = 0, pick;
+    for (int n = 0; n < m->bulk_count; n++) loads += m->bulks[n].loads;
+    if (!loads) return false;
+    int skip = m->random ? (int)(machine_draw(m) % (uint64_t)loads) : 0;
+    for (pick = 0; !m->bulks[pick].loads || skip-- > 0;) pick++;
+    machine_bulk *b = &m->bulks[pick];
+    machine_mbarrier *barrier = &m->mbarriers[b->mbarrier];
+    uint32_t left = b->bytes - b->landed;
+    int64_t expected = barrier->transfer_bytes / 16 * 16;
+    if (!barrier->pending && expected > 0 && expected < left) left = (uint32_t)expected;
+    if (barrier->agent >= 0)
+        land(m, b, left, shadow_agent_stamp(barrier->agent, m->agents[barrier->agent].clock + 1));
+    int mbarrier = b->mbarrier;
+    if (b->landed == b->bytes) forget(m, pick);
+    barrier_transfer(m, mbarrier, left);
+    m->progress++;
+    return true;
+}
+
+/* ---- out of shared memory ---- */
+
+static uint8_t *find_memory(machine *m, uint32_t bytes, uint32_t *size) {
+    for (size_t i = 0; i < sizeof m->spares / sizeof *m->spares; i++) {
+        if (m->spares[i].size < bytes) continue;
+        *size = m->spares[i].size;
+        m->spares[i].size = 0;
+        return m->spares[i].bytes;
+    }
+    *size = bytes;
+    return arena_array(m->memory, uint8_t, bytes);
+}
+
+static void read_shared(machine *m, machine_bulk *b) {
+    if (b->held) return;
+    b->held = find_memory(m, b->bytes, &b->held_bytes);
+    for (uint32_t at = 0; at < b->bytes; at += 16)
+        memcpy(b->held + at, m->shared + tensor_swizzle(b->shared + at, b->what.swizzle_bytes), 16);
+}
+
+static void write_global(machine *m, const machine_bulk *b) {
+    machine_warp *w = &m->warps[b->warp];
+    const tensor_copy *what = &b->what;
+    for (uint32_t row = 0; row < b->bytes / what->row_bytes; row++) {
+        tensor_row t = tensor_row_at(what, row);
+        const uint8_t *from = b->held + (size_t)row * what->row_bytes;
+        uint32_t unit =
+            t.step_bytes == what->element_bytes ? t.past - t.first : what->element_bytes;
+        for (uint32_t at = t.first; at < t.past; at += unit) {
+            uint8_t *to = global_bytes(m, w, b->lane, t.address, unit, GLOBAL_WRITE, b->pc);
+            if (to) memcpy(to, from + at, unit);
+            t.address += t.step_bytes;
+        }
+    }
+}
+
+void bulk_commit(machine_warp *w, uint32_t mask) {
+    for (int l = 0; l < LANES; l++) w->bulk_commits[l] += mask >> l & 1u;
+}
+
+/* All but the N latest groups of the thread have been read, and without .read also written. */
+static void wait_lane(machine *m, machine_warp *w, int lane, int64_t pending, bool only_read) {
+    int64_t done = (int64_t)w->bulk_commits[lane] - pending;
+    for (int n = 0; n < m->bulk_count; n++) {
+        machine_bulk *b = &m->bulks[n];
+        if (b->loads || b->warp != w->index || b->lane != lane || b->group > done) continue;
+        read_shared(m, b);
+        if (only_read) continue;
+        write_global(m, b);
+        forget(m, n--);
+    }
+    int agent = reads_agent(m, w, lane, false);
+    if (agent < 0 || done <= 0) return;
+    machine_seen seen = {0};
+    seen.agents[agent] = (uint32_t)done;
+    shadow_acquire(w, 1u << lane, &seen);
+}
+
+void bulk_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
+    for (uint32_t rest = mask; rest; rest &= rest - 1u)
+        wait_lane(m, w, machine_first_lane(rest), i->immediate, i->operation);
+}
+
+/* The block has ended: what nobody waited for, and writes that the end completes. */
+void bulk_finish(machine *m) {
+    for (int n = 0; n < m->bulk_count; n++) {
+        machine_bulk *b = &m->bulks[n];
+        machine_warp *w = &m->warps[b->warp];
+        if (!b->held) {
+            emulate_finding *f = machine_find(m, w, EMULATE_COPY_UNWAITED, b->pc, -1, b->lane);
+            if (f) {
+                str who = machine_who(m, w, b->pc, b->lane);
+                str name = machine_shared_name(m, b->shared);
+                f->detail = str_format(m->memory, "%.*s, %s %.*s", STR_ARGS(who),
+                                       b->loads ? "to" : "from", STR_ARGS(name));
+            }
+        }
+        if (b->loads) continue;
+        read_shared(m, b);
+        write_global(m, b);
+    }
+    m->bulk_count = 0;
+}

@@ -1,0 +1,264 @@
+/* wgmma: when a warpgroup's products run, and who may touch their registers meanwhile (PTX ISA,
+ * "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
+ *
+ * A product runs when the first of its four warps waits for its group: then all of them must have
+ * committed it. From issue on, its sums lie hidden and their registers hold poison until the warp's
+ * own wait; first factors in registers are read when the product runs.
+ */
+#include "emulate/machine.h"
+
+static machine_warpgroup *group_of(machine *m, const machine_warp *w) {
+    return &m->warpgroups[w->index / MACHINE_GROUP_WARPS];
+}
+
+static machine_product *product_at(const machine_warpgroup *g, uint32_t number) {
+    return &g->products[number % MACHINE_PRODUCTS];
+}
+
+void wgmma_start_block(machine *m) {
+    int groups = m->warpgroups ? m->warp_count / MACHINE_GROUP_WARPS : 0;
+    for (int n = 0; n < groups; n++) {
+        machine_product *products = m->warpgroups[n].products;
+        m->warpgroups[n] = (machine_warpgroup){.products = products, .agent = -1};
+    }
+}
+
+static void fault(machine *m, machine_warp *w, int32_t pc, int32_t other, const char *what) {
+    emulate_finding *f = machine_find(m, w, EMULATE_WGMMA_USE, pc, other, -1);
+    if (f) f->detail = str_format(m->memory, "%.*s: %s", STR_ARGS(machine_who(m, w, pc, -1)), what);
+    machine_stop(m);
+}
+
+/* ---- registers ---- */
+
+static void report_register(machine *m, machine_warp *w, emulate_kind kind, int32_t pc,
+                            int32_t other, const char *does, const char *note) {
+    emulate_finding *f = machine_find(m, w, kind, pc, other, -1);
+    if (!f) return;
+    f->detail = str_format(m->memory, "%.*s %s", STR_ARGS(machine_who(m, w, pc, -1)), does);
+    f->note = str_from(note);
+}
+
+static void touch(machine *m, machine_warp *w, machine_register *r, int32_t pc, bool writes) {
+    if (r->group)
+        report_register(m, w, EMULATE_WGMMA_REGISTER, pc, r->group_pc,
+                        writes ? "overwrites a sum" : "reads a sum",
+                        "the wgmma was issued here; its wait is missing");
+    else if (writes && r->factor_group > w->product_waited)
+        report_register(m, w, EMULATE_WGMMA_REGISTER, pc, r->factor_pc,
+                        "overwrites a register of the first factor",
+                        "the wgmma was issued here; its wait is missing");
+    if (writes) r->write_pc = pc, r->write_time = m->instructions;
+    else r->read_pc = pc, r->read_time = m->instructions;
+}
+
+void wgmma_touch(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
+    int32_t pc = (int32_t)(i - m->code);
+    if (!mask) return;
+    for (const int32_t *t = m->function->touches.items + m->function->touch_of[pc]; *t >= 0; t++)
+        touch(m, w, &w->registers[*t >> 1], pc, *t & 1);
+}
+
+void wgmma_fence(machine *m, machine_warp *w) {
+    w->fence_time = m->instructions;
+}
+
+static const char *const no_fence = "accessed here, with no wgmma.fence behind";
+
+/* Sums: any access before needs a fence; those of products of one shape follow each other. */
+static void take_sum(machine *m, machine_warp *w, const ptx_instruction *i, int number,
+                     uint32_t group) {
+    int32_t pc = (int32_t)(i - m->code);
+    machine_register *r = &w->registers[number];
+    uint32_t *row = machine_words(m, w, m->function->tracked.items[number]);
+    if (!r->group) {
+        bool read_last = r->read_time > r->write_time;
+        uint64_t last = read_last ? r->read_time : r->write_time;
+        if (last > w->fence_time)
+            report_register(m, w, EMULATE_WGMMA_FENCE, pc, read_last ? r->read_pc : r->write_pc,
+                            "takes a sum", no_fence);
+        memcpy(w->sums[number], row, sizeof w->sums[number]);
+        for (int l = 0; l < LANES; l++) row[l] = MACHINE_POISON;
+    } else if (m->function->wgmmas.items[m->code[r->group_pc].list].n_count !=
+               m->function->wgmmas.items[i->list].n_count) {
+        report_register(m, w, EMULATE_WGMMA_FENCE, pc, r->group_pc, "takes a sum",
+                        "a wgmma of another shape is in flight with it");
+    }
+    r->group = group;
+    r->group_pc = pc;
+}
+
+static void take_factor(machine *m, machine_warp *w, int32_t pc, int number, uint32_t group) {
+    machine_register *r = &w->registers[number];
+    if (r->group)
+        report_register(m, w, EMULATE_WGMMA_REGISTER, pc, r->group_pc, "takes a first factor",
+                        "it is a sum of this wgmma; its wait is missing");
+    else if (r->write_time > w->fence_time)
+        report_register(m, w, EMULATE_WGMMA_FENCE, pc, r->write_pc, "takes a first factor",
+                        no_fence);
+    r->factor_group = group;
+    r->factor_pc = pc;
+}
+
+static void take_registers(machine *m, machine_warp *w, const ptx_instruction *i,
+                           const ptx_wgmma *form) {
+    const ptx_function *f = m->function;
+    int32_t pc = (int32_t)(i - m->code);
+    uint32_t group = w->product_commits + 1;
+    if (!w->fence_time) {
+        emulate_finding *found = machine_find(m, w, EMULATE_WGMMA_FENCE, pc, -1, -1);
+        if (found)
+            found->detail =
+                str_format(m->memory, "%.*s, the first one", STR_ARGS(machine_who(m, w, pc, -1)));
+    }
+    for (int n = 0; n < form->d_count; n++)
+        take_sum(m, w, i, f->row_numbers[f->lists.items[form->d_list + n]], group);
+    for (int n = 0; form->a_list >= 0 && n < 4; n++) {
+        int32_t row = f->lists.items[form->a_list + n];
+        if (row >= 0) take_factor(m, w, pc, f->row_numbers[row], group);
+    }
+}
+
+/* ---- issue ---- */
+
+static bool uniform(const machine *m, const machine_warp *w, int32_t row, uint64_t *value) {
+    const uint8_t *from = machine_row(m, w, row);
+    memcpy(value, from, sizeof *value);
+    for (int l = 1; l < LANES; l++)
+        if (memcmp(from + 8 * l, from, 8) != 0) return false;
+    return true;
+}
+
+/* The four warps' n-th products are one: it is the same instruction with the same operands. */
+static machine_product *find_product(machine *m, machine_warp *w, const machine_product *p) {
+    machine_warpgroup *g = group_of(m, w);
+    int member = w->index % MACHINE_GROUP_WARPS;
+    uint32_t number = g->issued[member]++;
+    if (number == g->end) {
+        if (g->end - g->first == MACHINE_PRODUCTS) {
+            fault(m, w, p->pc, -1, "more than 512 products in flight");
+            return NULL;
+        }
+        *product_at(g, g->end++) = *p;
+    }
+    machine_product *found = product_at(g, number);
+    if (found->pc != p->pc || found->a != p->a || found->b != p->b || found->adds != p->adds ||
+        found->group != p->group) {
+        fault(m, w, p->pc, found->pc,
+              "the warps of a warpgroup disagree about instruction, group or operands");
+        return NULL;
+    }
+    found->issued |= 1u << member;
+    return found;
+}
+
+static void read_operand(machine *m, machine_warp *w, const ptx_instruction *i,
+                         const ptx_wgmma *form, uint64_t descriptor, bool is_a, uint32_t stamp) {
+    uint32_t offsets[WGMMA_PIECES_MAX];
+    int32_t pc = (int32_t)(i - m->code);
+    int count = wgmma_pieces(form, descriptor, is_a, w->index % MACHINE_GROUP_WARPS, offsets);
+    for (int n = 0; n < count; n++) {
+        if (offsets[n] + 16u <= m->shared_bytes) {
+            shadow_read_async(m, w, STAMP_ANY_LANE, offsets[n], 16, pc, stamp);
+            continue;
+        }
+        emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, pc, -1, -1);
+        if (f)
+            f->detail =
+                str_format(m->memory, "%.*s: 16 bytes at byte %u of %u",
+                           STR_ARGS(machine_who(m, w, pc, -1)), offsets[n], m->shared_bytes);
+        machine_stop(m);
+        return;
+    }
+}
+
+void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i) {
+    const ptx_wgmma *form = &m->function->wgmmas.items[i->list];
+    int32_t pc = (int32_t)(i - m->code);
+    machine_warpgroup *g = group_of(m, w);
+    machine_product p = {.pc = pc, .group = w->product_commits + 1};
+    if (w->index / MACHINE_GROUP_WARPS >= m->warp_count / MACHINE_GROUP_WARPS || w->live != ~0u) {
+        fault(m, w, pc, -1, "it needs four whole warps, the first of a number divisible by 4");
+        return;
+    }
+    uint32_t adds = i->p >= 0 ? w->predicates[i->p] ^ (i->second_negated ? ~0u : 0u) : ~0u;
+    p.adds = adds != 0;
+    if ((form->a_list < 0 && !uniform(m, w, form->a_row, &p.a)) ||
+        !uniform(m, w, form->b_row, &p.b) || (adds && adds != ~0u)) {
+        fault(m, w, pc, -1, "descriptors and scale-d must be the same in all lanes");
+        return;
+    }
+    take_registers(m, w, i, form);
+    if (!find_product(m, w, &p)) return;
+    if (g->agent < 0) {
+        machine_agent agent = {.kind = AGENT_PRODUCTS,
+                               .warp = w->index / MACHINE_GROUP_WARPS * MACHINE_GROUP_WARPS};
+        g->agent = shadow_new_agent(m, w, agent, true);
+        if (g->agent < 0) return;
+    }
+    uint32_t stamp = shadow_agent_stamp(g->agent, p.group);
+    if (form->a_list < 0) read_operand(m, w, i, form, p.a, true, stamp);
+    read_operand(m, w, i, form, p.b, false, stamp);
+}
+
+/* ---- groups ---- */
+
+static machine_warp *member(machine *m, const machine_warp *w, int n) {
+    return &m->warps[w->index / MACHINE_GROUP_WARPS * MACHINE_GROUP_WARPS + n];
+}
+
+void wgmma_commit(machine *m, machine_warp *w) {
+    w->product_commits++;
+    for (int n = 0; n < MACHINE_GROUP_WARPS; n++) {
+        int v = w->index / MACHINE_GROUP_WARPS * MACHINE_GROUP_WARPS + n;
+        if (v < m->warp_count && m->warps[v].state == WARP_AT_PRODUCTS)
+            m->warps[v].state = WARP_READY;
+    }
+    m->progress++;
+}
+
+static void return_registers(machine *m, machine_warp *w, uint32_t group) {
+    for (int n = 0; n < m->function->tracked.count; n++) {
+        machine_register *r = &w->registers[n];
+        if (!r->group || r->group > group) continue;
+        memcpy(machine_row(m, w, m->function->tracked.items[n]), w->sums[n], sizeof w->sums[n]);
+        r->group = 0;
+    }
+}
+
+bool wgmma_wait(machine *m, machine_warp *w, const ptx_instruction *i) {
+    if ((int64_t)w->product_commits <= i->immediate) return true;
+    uint32_t group = w->product_commits - (uint32_t)i->immediate;
+    if (group <= w->product_waited) return true;
+    machine_warpgroup *g = group_of(m, w);
+    for (int n = 0; n < MACHINE_GROUP_WARPS; n++)
+        if (member(m, w, n)->product_commits < group) {
+            w->state = WARP_AT_PRODUCTS;
+            return false;
+        }
+    for (; g->first != g->end && product_at(g, g->first)->group <= group; g->first++) {
+        const machine_product *p = product_at(g, g->first);
+        if (p->issued != (1u << MACHINE_GROUP_WARPS) - 1u) {
+            fault(m, w, p->pc, -1, "not all warps of the warpgroup have issued it");
+            return true;
+        }
+        wgmma_multiply(m, w->index / MACHINE_GROUP_WARPS, p);
+    }
+    w->product_waited = group;
+    return_registers(m, w, group);
+    if (g->agent >= 0 && w->seen.agents[g->agent] < group) w->seen.agents[g->agent] = group;
+    return true;
+}
+
+/* The block has ended. */
+void wgmma_finish(machine *m) {
+    for (int v = 0; m->warpgroups && v < m->warp_count; v++) {
+        machine_warp *w = &m->warps[v];
+        for (int n = 0; n < m->function->tracked.count; n++) {
+            const machine_register *r = &w->registers[n];
+            if (!r->group) continue;
+            emulate_finding *f = machine_find(m, w, EMULATE_WGMMA_UNWAITED, r->group_pc, -1, -1);
+            if (f) f->detail = machine_who(m, w, r->group_pc, -1);
+        }
+    }
+}
