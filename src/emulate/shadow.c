@@ -62,8 +62,12 @@ static void describe_race(machine *m, machine_warp *w, emulate_kind kind, int32_
     const char *verb = flight                          ? "the copy was issued"
                        : kind == EMULATE_RACE_OVERREAD ? "read"
                                                        : "written";
-    f->note = str_format(m->memory, "%s by %.*s%s", verb, STR_ARGS(other),
-                         flight ? ", its wait is missing" : "");
+    bool agent = (other_stamp & 63u) == STAMP_AGENT;
+    const char *why = flight                                   ? ", its wait is missing"
+                      : agent && kind == EMULATE_RACE_OVERREAD ? ", no wait for it comes before"
+                      : agent ? ", and the mbarrier was not waited for"
+                              : "";
+    f->note = str_format(m->memory, "%s by %.*s%s", verb, STR_ARGS(other), why);
 }
 
 static void describe_barrier_use(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t cell) {
