@@ -162,7 +162,9 @@ typedef struct ftl_gpu {
     double mma_tflops;    /* the same by mma.sync */
 } ftl_gpu;
 
-/* Describes a GPU by name, alias or path. OK, REJECTED (an unknown name, a bad description). */
+/* Describes a GPU by name, alias or path. OK, NOT_FOUND (with the nearest name), NO_FILE, REJECTED
+ * (a description with mistakes). So do all functions that take a GPU.
+ */
 FTL_API ftl_status ftl_gpu_describe(ftl_context *context, const char *name, ftl_gpu *out);
 /* The description's own text, as it is read: what decides a kernel of this GPU. */
 FTL_API ftl_status ftl_gpu_text(ftl_context *context, const char *name, char **out);

@@ -1,6 +1,7 @@
 #include "cli/arrays.h"
 
 #include "base/convert.h"
+#include "cli/cli.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,12 +12,17 @@
 enum { ROW_BYTES = 16 };
 static const int64_t TENSOR_BYTES_MAX = (int64_t)1 << 34;
 
-__attribute__((format(printf, 2, 3))) static bool fail(os_error *why, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static int fail(os_error *why, int exit_status,
+                                                      const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why->text, sizeof why->text, format, arguments);
     va_end(arguments);
-    return false;
+    return exit_status;
+}
+
+static int no_memory(os_error *why, const char *name) {
+    return fail(why, EXIT_ENVIRONMENT, "out of memory for '%s'", name);
 }
 
 static convert_format format_of(ftl_type type) {
@@ -45,7 +51,7 @@ static array *need(arrays *all, str name, os_error *why) {
     array *found = arrays_find(all, copy);
     if (found) return found;
     if (all->count == ARRAYS_MAX) {
-        fail(why, "more than %d arrays", ARRAYS_MAX);
+        fail(why, EXIT_USAGE, "more than %d arrays", ARRAYS_MAX);
         return NULL;
     }
     found = &all->items[all->count++];
@@ -56,27 +62,29 @@ static array *need(arrays *all, str name, os_error *why) {
 /* --- files
  * ---------------------------------------------------------------------------------------- */
 
-bool arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
-                 int out_count, os_error *why) {
+int arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
+                int out_count, os_error *why) {
     for (int i = 0; i < in_count; i++) {
         str path = str_from(in[i]), name = str_cut(&path, '=');
         if (!name.length || !path.length)
-            return fail(why, "'--in' is NAME=FILE; found '%s'", in[i]);
+            return fail(why, EXIT_USAGE, "'--in' is NAME=FILE; found '%s'", in[i]);
         array *item = need(all, name, why);
-        if (!item) return false;
-        if (item->file.data) return fail(why, "'%s' is given twice", item->name);
-        if (!npy_read(path.data, &item->file, why)) return false;
+        if (!item) return EXIT_USAGE;
+        if (item->file.data) return fail(why, EXIT_USAGE, "'%s' is given twice", item->name);
+        bool is_there = false;
+        if (!npy_read(path.data, &item->file, &is_there, why))
+            return is_there ? EXIT_REJECTED : EXIT_ENVIRONMENT;
     }
     for (int i = 0; i < out_count; i++) {
         str path = str_from(out[i]), name = str_cut(&path, '=');
         if (!name.length || !path.length) {
-            return fail(why, "'--out' is NAME=FILE; found '%s'", out[i]);
+            return fail(why, EXIT_USAGE, "'--out' is NAME=FILE; found '%s'", out[i]);
         }
         array *item = need(all, name, why);
-        if (!item) return false;
+        if (!item) return EXIT_USAGE;
         item->out_path = path.data;
     }
-    return true;
+    return EXIT_DONE;
 }
 
 /* --- sizes
@@ -87,7 +95,7 @@ typedef struct sizes {
     const char *from[64]; /* tensor that gave it; NULL: not known */
 } sizes;
 
-static bool bind_sizes(const arrays *all, const ftl_plan *plan, sizes *out, os_error *why) {
+static int bind_sizes(const arrays *all, const ftl_plan *plan, sizes *out, os_error *why) {
     *out = (sizes){0};
     for (int32_t i = 0; i < plan->size_count && i < 64; i++) {
         for (int k = 0; k < all->scalar_count; k++) {
@@ -103,14 +111,15 @@ static bool bind_sizes(const arrays *all, const ftl_plan *plan, sizes *out, os_e
         int32_t axis_count = item->file.data ? item->file.axis_count : item->tensor.axis_count;
         const int64_t *extents = item->file.data ? item->file.extents : item->tensor.extents;
         if (axis_count != tensor->axis_count) {
-            return fail(why, "'%s' has %d axes; its array has %d", tensor->name, tensor->axis_count,
-                        axis_count);
+            return fail(why, EXIT_REJECTED, "'%s' has %d axes; its array has %d", tensor->name,
+                        tensor->axis_count, axis_count);
         }
         for (int32_t i = 0; i < axis_count; i++) {
             int32_t size = tensor->axes[i].size;
             if (size < 0 || size >= 64) continue;
             if (out->from[size] && out->values[size] != extents[i]) {
-                return fail(why, "'%s' is %" PRId64 " in %s and %" PRId64 " in %s (axis %s)",
+                return fail(why, EXIT_REJECTED,
+                            "'%s' is %" PRId64 " in %s and %" PRId64 " in %s (axis %s)",
                             plan->sizes[size].name, out->values[size], out->from[size], extents[i],
                             tensor->name, tensor->axes[i].name);
             }
@@ -118,32 +127,34 @@ static bool bind_sizes(const arrays *all, const ftl_plan *plan, sizes *out, os_e
             out->from[size] = tensor->name;
         }
     }
-    return true;
+    return EXIT_DONE;
 }
 
-static bool extent_of(const ftl_plan *plan, const ftl_plan_tensor *tensor, int32_t axis,
-                      const sizes *known, int64_t *extent, os_error *why) {
+static int extent_of(const ftl_plan *plan, const ftl_plan_tensor *tensor, int32_t axis,
+                     const sizes *known, int64_t *extent, os_error *why) {
     static const double no_scalars[64];
     const ftl_formula *formula = &tensor->axes[axis].extent;
     for (int32_t i = 0; i < formula->step_count; i++) {
         const ftl_formula_step *step = &formula->steps[i];
         if (step->op != FTL_PUSH_SIZE || known->from[step->index]) continue;
         const char *name = plan->sizes[step->index].name;
-        return fail(why, "'%s' of '%s' is not known: no input has it; give it by --let %s=N", name,
+        return fail(why, EXIT_USAGE,
+                    "'%s' of '%s' is not known: no input has it; give it by --let %s=N", name,
                     tensor->name, name);
     }
     double value;
     if (!ftl_formula_evaluate(formula, known->values, no_scalars, &value) || value < 0) {
-        return fail(why, "the length '%s' of '%s' cannot be computed", formula->text, tensor->name);
+        return fail(why, EXIT_REJECTED, "the length '%s' of '%s' cannot be computed", formula->text,
+                    tensor->name);
     }
     *extent = (int64_t)value;
-    return true;
+    return EXIT_DONE;
 }
 
 /* --- memory
  * --------------------------------------------------------------------------------------- */
 
-static bool lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
+static int lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
     int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), stride = 1;
     int64_t unit = ROW_BYTES / bytes;
     for (int32_t i = tensor->axis_count - 1; i >= 0; i--) {
@@ -151,15 +162,15 @@ static bool lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
         int64_t extent = item->tensor.extents[i] ? item->tensor.extents[i] : 1;
         bool overflows =
             __builtin_mul_overflow(stride, extent, &stride) || stride > TENSOR_BYTES_MAX / bytes;
-        if (overflows) return fail(why, "'%s' is larger than 16 GiB", tensor->name);
+        if (overflows) return fail(why, EXIT_REJECTED, "'%s' is larger than 16 GiB", tensor->name);
         if (i == tensor->axis_count - 1) stride = (stride + unit - 1) / unit * unit;
     }
     item->bytes = (size_t)(stride * bytes + ROW_BYTES);
     item->memory = aligned_alloc(256, (item->bytes + 255) / 256 * 256);
-    if (!item->memory) return fail(why, "out of memory for '%s'", tensor->name);
+    if (!item->memory) return no_memory(why, tensor->name);
     memset(item->memory, 0xff, item->bytes); /* NaN in every format: what is not written shows */
     item->tensor.address = (uint64_t)(uintptr_t)item->memory;
-    return true;
+    return EXIT_DONE;
 }
 
 /* Visits every index of a tensor, the last axis fastest; 'offsets' are in elements. */
@@ -195,48 +206,52 @@ static void draw(const array *item, convert_format format) {
     }
 }
 
-static bool place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor *tensor,
-                         const sizes *known, bool invents, os_error *why) {
+static int place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor *tensor,
+                        const sizes *known, bool invents, os_error *why) {
     array *item = need(all, str_from(tensor->name), why);
-    if (!item || item->memory) return item != NULL;
+    if (!item) return EXIT_USAGE;
+    if (item->memory) return EXIT_DONE;
     if (tensor->role == FTL_INPUT && !item->file.data && !invents) {
-        return fail(why, "input '%s' is missing: --in %s=FILE", tensor->name, tensor->name);
+        return fail(why, EXIT_USAGE, "input '%s' is missing: --in %s=FILE", tensor->name,
+                    tensor->name);
     }
     if (tensor->role != FTL_INPUT && item->file.data) {
-        return fail(why, "'%s' is no input", tensor->name);
+        return fail(why, EXIT_USAGE, "'%s' is no input", tensor->name);
     }
     item->tensor =
         (ftl_tensor){.name = item->name, .type = tensor->type, .axis_count = tensor->axis_count};
     for (int32_t i = 0; i < tensor->axis_count; i++) {
-        if (!extent_of(plan, tensor, i, known, &item->tensor.extents[i], why)) return false;
+        int exit_status = extent_of(plan, tensor, i, known, &item->tensor.extents[i], why);
+        if (exit_status) return exit_status;
         if (item->file.data && item->file.extents[i] != item->tensor.extents[i]) {
-            return fail(why,
+            return fail(why, EXIT_REJECTED,
                         "axis %s of '%s' must have the length %s = %" PRId64
                         "; its array has %" PRId64,
                         tensor->axes[i].name, tensor->name, tensor->axes[i].extent.text,
                         item->tensor.extents[i], item->file.extents[i]);
         }
     }
-    if (!lay_out(item, tensor, why)) return false;
+    int exit_status = lay_out(item, tensor, why);
+    if (exit_status) return exit_status;
     if (item->file.data) copy_in(item, format_of(tensor->type));
     else if (tensor->role == FTL_INPUT) draw(item, format_of(tensor->type));
-    return true;
+    return EXIT_DONE;
 }
 
-static bool place_all(arrays *all, const ftl_plan *plan, bool invents, os_error *why) {
+static int place_all(arrays *all, const ftl_plan *plan, bool invents, os_error *why) {
     sizes known;
-    if (!bind_sizes(all, plan, &known, why)) return false;
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (!place_tensor(all, plan, &plan->tensors[t], &known, invents, why)) return false;
+    int exit_status = bind_sizes(all, plan, &known, why);
+    for (int32_t t = 0; t < plan->tensor_count && !exit_status; t++) {
+        exit_status = place_tensor(all, plan, &plan->tensors[t], &known, invents, why);
     }
-    return true;
+    return exit_status;
 }
 
-bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why) {
+int arrays_place(arrays *all, const ftl_plan *plan, os_error *why) {
     return place_all(all, plan, false, why);
 }
 
-bool arrays_invent(arrays *all, const ftl_plan *plan, os_error *why) {
+int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why) {
     return place_all(all, plan, true, why);
 }
 
@@ -283,7 +298,7 @@ static npy_type npy_type_of(ftl_type type) {
     return NPY_F4;
 }
 
-static bool write_one(const array *item, os_error *why) {
+static int write_one(const array *item, os_error *why) {
     const ftl_tensor *tensor = &item->tensor;
     npy_type type = npy_type_of(tensor->type);
     convert_format format = format_of(tensor->type);
@@ -291,7 +306,7 @@ static bool write_one(const array *item, os_error *why) {
     int64_t rows = 1, length = tensor->axis_count ? tensor->extents[tensor->axis_count - 1] : 1;
     for (int32_t i = 0; i + 1 < tensor->axis_count; i++) rows *= tensor->extents[i];
     unsigned char *dense = malloc((size_t)(rows * length) * bytes + 1);
-    if (!dense) return fail(why, "out of memory for '%s'", item->name);
+    if (!dense) return no_memory(why, item->name);
     int64_t pitch = tensor->axis_count > 1 ? tensor->strides[tensor->axis_count - 2] : length;
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t k = 0; k < length; k++) {
@@ -310,17 +325,19 @@ static bool write_one(const array *item, os_error *why) {
     bool is_written =
         npy_write(item->out_path, type, tensor->axis_count, tensor->extents, dense, why);
     free(dense);
-    return is_written;
+    return is_written ? EXIT_DONE : EXIT_ENVIRONMENT;
 }
 
-bool arrays_write(const arrays *all, os_error *why) {
+int arrays_write(const arrays *all, os_error *why) {
     for (int i = 0; i < all->count; i++) {
         const array *item = &all->items[i];
         if (!item->out_path) continue;
-        if (!item->memory) return fail(why, "the program has no tensor '%s'", item->name);
-        if (!write_one(item, why)) return false;
+        if (!item->memory)
+            return fail(why, EXIT_USAGE, "the program has no tensor '%s'", item->name);
+        int exit_status = write_one(item, why);
+        if (exit_status) return exit_status;
     }
-    return true;
+    return EXIT_DONE;
 }
 
 void arrays_done(arrays *all) {

@@ -26,19 +26,21 @@ typedef struct arrays {
     int scalar_count;
 } arrays;
 
-/* Reads the files of "NAME=FILE" words, and notes where outputs go. False after filling 'why'. */
-bool arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
-                 int out_count, os_error *why);
+/* What follows returns EXIT_DONE, or the exit status that belongs to the sentence in 'why'. */
+
+/* Reads the files of "NAME=FILE" words, and notes where outputs go. */
+int arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
+                int out_count, os_error *why);
 array *arrays_find(arrays *all, const char *name);
 
 /* Makes room for every tensor of a plan that has none yet: inputs take their file's extents and
- * values, the others get extents from the sizes that are known by then, and poison. False with one
- * sentence when extents disagree or are not known, or an input is missing.
+ * values, the others get extents from the sizes that are known by then, and poison. Fails when
+ * extents disagree or are not known, or an input is missing.
  */
-bool arrays_place(arrays *all, const ftl_plan *plan, os_error *why);
+int arrays_place(arrays *all, const ftl_plan *plan, os_error *why);
 
 /* The same, but inputs without a file are drawn from N(0,1), lengths for them from the scalars. */
-bool arrays_invent(arrays *all, const ftl_plan *plan, os_error *why);
+int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why);
 
 /* The arguments of a kernel; 'tensors' has room for ARRAYS_MAX. On the GPU with device addresses.
  */
@@ -46,7 +48,7 @@ ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tens
                                ftl_scalar *scalars, bool on_device);
 
 /* Writes the outputs that were asked for. */
-bool arrays_write(const arrays *all, os_error *why);
+int arrays_write(const arrays *all, os_error *why);
 void arrays_done(arrays *all);
 
 #endif

@@ -154,7 +154,9 @@ static int emulate(emulation *e, const char *path) {
         ftl_emulation_done(&report);
     }
     ftl_emulator_close(emulator);
-    return status == FTL_CHECK_FAILED ? EXIT_REJECTED : cli_finish(e->c, status);
+    if (status == FTL_CHECK_FAILED) return EXIT_REJECTED;
+    int exit_status = cli_finish(e->c, status);
+    return status == FTL_INVALID_ARGUMENT ? EXIT_REJECTED : exit_status;
 }
 
 int cli_run_EMULATE(cli *c) {
@@ -174,13 +176,16 @@ int cli_run_EMULATE(cli *c) {
     int exit_status = read_plan(&e, o->plan_file);
     if (!exit_status) exit_status = read_lets(&e);
     if (!exit_status) {
-        bool is_read =
+        exit_status =
             arrays_read(&e.arrays, o->in.items, o->in.count, o->out.items, o->out.count, &why);
-        if (is_read) invent_sizes(&e);
-        is_read = is_read && arrays_invent(&e.arrays, e.plan, &why);
-        exit_status = is_read ? emulate(&e, path) : cli_say(EXIT_USAGE, "%s", why.text);
-        if (is_read && !exit_status && !arrays_write(&e.arrays, &why)) {
-            exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+        if (!exit_status) {
+            invent_sizes(&e);
+            exit_status = arrays_invent(&e.arrays, e.plan, &why);
+        }
+        if (exit_status) cli_say(exit_status, "%s", why.text);
+        else exit_status = emulate(&e, path);
+        if (!exit_status && (exit_status = arrays_write(&e.arrays, &why)) != EXIT_DONE) {
+            cli_say(exit_status, "%s", why.text);
         }
     }
     arrays_done(&e.arrays);

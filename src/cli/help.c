@@ -66,9 +66,11 @@ void cli_print_overview(text_buffer *out) {
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         text_format(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
     }
-    text_add_z(out, "\n'flashtl help COMMAND' explains a command, 'flashtl --version' tells the "
-                    "version.\nFILE may be '-' for standard input. Exit status: 0 done, 1 rejected "
-                    "or failed, 2 wrong\nusage, 3 something of the environment is missing.\n");
+    text_add_z(out,
+               "\n'flashtl help COMMAND' explains a command, 'flashtl --version' tells the "
+               "version.\nFILE may be '-' for standard input. Exit status: 0 done, 1 rejected or "
+               "a check\nfailed, 2 the command line is wrong, 3 something of the environment is "
+               "missing.\n");
 }
 
 /* --- the manual page, in mdoc ------------------------------------------------------------------
@@ -132,9 +134,12 @@ static void print_manual(text_buffer *out) {
         text_format(out, ".It Ev %s\n", variables[i].name);
         add_man_text(out, variables[i].help);
     }
-    text_add_z(out, ".El\n.Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n.It 0\ndone\n.It 1\n"
-                    "the program was rejected, or a check failed\n.It 2\nwrong usage\n.It 3\n"
-                    "something of the environment is missing or failed\n.El\n");
+    text_add_z(
+        out, ".El\n.Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n.It 0\ndone\n.It 1\n"
+             "what was given was read and is wrong: the program, a GPU description or an array "
+             "was\nrejected, or a check failed\n.It 2\nthe command line is wrong: an unknown word, "
+             "an\nargument that is missing or has the wrong form\n.It 3\nthe environment: a file "
+             "that\ncannot be read or written, no driver, no compiler, no memory\n.El\n");
 }
 
 int cli_run_HELP(cli *c) {

@@ -1,6 +1,7 @@
 /* flashtl: the command. Each command is a file of its name; this one finds it. */
 #include "cli/cli.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ static int conclude(int exit_status) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, and told as one */
     if (argc < 2) return print_overview(stderr, EXIT_USAGE);
     if (strcmp(argv[1], "--version") == 0) {
         printf("flashtl %s\n", ftl_version());

@@ -114,12 +114,11 @@ static bool read_array(const char *path, npy_array *out, os_error *why) {
     return true;
 }
 
-bool npy_read(const char *path, npy_array *out, os_error *why) {
+bool npy_read(const char *path, npy_array *out, bool *is_there, os_error *why) {
     *out = (npy_array){0};
     text_init(&out->file, FILE_BYTES_MAX);
-    if (os_read_file(path, FILE_BYTES_MAX - 1, &out->file, why) && read_array(path, out, why)) {
-        return true;
-    }
+    *is_there = os_read_file(path, FILE_BYTES_MAX - 1, &out->file, why);
+    if (*is_there && read_array(path, out, why)) return true;
     npy_done(out);
     return false;
 }

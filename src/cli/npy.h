@@ -20,8 +20,10 @@ typedef struct npy_array {
     text_buffer file;
 } npy_array;
 
-/* Reads a file; free it with npy_done. False with one sentence. */
-bool npy_read(const char *path, npy_array *out, os_error *why);
+/* Reads a file; free it with npy_done. False with one sentence; *is_there tells a file that is no
+ * such array from one that cannot be read.
+ */
+bool npy_read(const char *path, npy_array *out, bool *is_there, os_error *why);
 void npy_done(npy_array *array);
 
 /* The element at an offset counted in elements. Of a u2 its bits as bf16. */

@@ -16,8 +16,16 @@ typedef struct running {
     arrays arrays;
 } running;
 
-static int fail(const os_error *why) {
-    return cli_say(EXIT_USAGE, "%s", why->text);
+static int fail(int exit_status, const os_error *why) {
+    return exit_status ? cli_say(exit_status, "%s", why->text) : EXIT_DONE;
+}
+
+/* Arguments that a kernel does not take (lengths that its condition excludes) are a check failed:
+ * the command line was understood.
+ */
+static int finish(running *r, ftl_status status) {
+    int exit_status = cli_finish(r->c, status);
+    return status == FTL_INVALID_ARGUMENT ? EXIT_REJECTED : exit_status;
 }
 
 /* --- what the arrays decide ----------------------------------------------------------------------
@@ -33,7 +41,8 @@ static void choose_dtype(running *r) {
     }
 }
 
-/* Lengths that a kernel fixes (a bare axis: d) are taken from the arrays, unless they are pinned.
+/* Lengths that a kernel fixes (a bare axis of a matrix: d) are taken from the arrays, unless they
+ * are pinned.
  */
 static int pin_lengths(running *r, const ftl_plan *parameters) {
     cli_request *request = &r->request;
@@ -41,7 +50,8 @@ static int pin_lengths(running *r, const ftl_plan *parameters) {
         const ftl_plan_tensor *tensor = &parameters->tensors[t];
         const array *item = arrays_find(&r->arrays, tensor->name);
         if (!item || !item->file.data || item->file.axis_count != tensor->axis_count) continue;
-        for (int32_t i = 0; i < tensor->axis_count; i++) {
+        int32_t matrix = tensor->axis_count > 2 ? tensor->axis_count - 2 : 0;
+        for (int32_t i = matrix; i < tensor->axis_count; i++) {
             int32_t size = tensor->axes[i].size;
             if (size < 0 || strcmp(parameters->sizes[size].name, tensor->axes[i].name) != 0)
                 continue;
@@ -68,6 +78,27 @@ static bool is_parameter(const ftl_plan *plan, const char *name) {
     return false;
 }
 
+/* Every array has a tensor, and every scalar a value. */
+static int check_names(const running *r, const ftl_plan *parameters) {
+    for (int i = 0; i < r->arrays.count; i++) {
+        const char *name = r->arrays.items[i].name;
+        bool is_tensor = false;
+        for (int32_t t = 0; t < parameters->tensor_count; t++) {
+            is_tensor |= strcmp(parameters->tensors[t].name, name) == 0;
+        }
+        if (!is_tensor) return cli_say(EXIT_USAGE, "the program has no tensor '%s'", name);
+    }
+    for (int32_t i = 0; i < parameters->scalar_count; i++) {
+        const char *name = parameters->scalars[i].name;
+        bool is_given = false;
+        for (int k = 0; k < r->arrays.scalar_count; k++) {
+            is_given |= strcmp(r->arrays.scalars[k].name, name) == 0;
+        }
+        if (!is_given) return cli_say(EXIT_USAGE, "'%s' has no value: --let %s=X", name, name);
+    }
+    return EXIT_DONE;
+}
+
 /* The reasoner is not asked about scalars: they are known at launch only. */
 static void drop_scalar_pins(running *r, const ftl_plan *parameters) {
     cli_request *request = &r->request;
@@ -86,11 +117,12 @@ static int interpret(running *r) {
     ftl_tensor tensors[ARRAYS_MAX];
     ftl_scalar scalars[ARRAYS_MAX];
     os_error why;
-    if (!arrays_place(&r->arrays, r->made.plan, &why)) return fail(&why);
+    int exit_status = fail(arrays_place(&r->arrays, r->made.plan, &why), &why);
+    if (exit_status) return exit_status;
     ftl_arguments arguments = arrays_arguments(&r->arrays, r->made.plan, tensors, scalars, false);
     ftl_arithmetic arithmetic = r->made.product ? FTL_ROUNDED : FTL_EXACT;
     ftl_status status = ftl_interpret(r->c->context, &r->made.code, arithmetic, &arguments);
-    return cli_finish(r->c, status);
+    return finish(r, status);
 }
 
 static ftl_status emulate_kernel(running *r, ftl_runtime *runtime, const ftl_kernel *kernel) {
@@ -158,19 +190,17 @@ static ftl_status launch_kernel(running *r, ftl_runtime *runtime, const ftl_kern
 static int run_kernels(running *r) {
     ftl_runtime *runtime = NULL;
     os_error why;
+    int exit_status = EXIT_DONE;
     ftl_status status = cli_open_runtime(r->c, &runtime);
     if (!status && r->on == VERIFY_GPU) status = ftl_device_use(r->c->context, runtime, 0);
-    for (int32_t i = 0; !status && i < r->made.product->kernel_count; i++) {
+    for (int32_t i = 0; !status && !exit_status && i < r->made.product->kernel_count; i++) {
         const ftl_kernel *kernel = &r->made.product->kernels[i];
-        if (!arrays_place(&r->arrays, kernel->plan, &why)) {
-            status = ftl_context_fail(r->c->context, FTL_INVALID_ARGUMENT, "%s", why.text);
-        } else if (r->on == VERIFY_GPU) {
-            status = launch_kernel(r, runtime, kernel);
-        } else {
-            status = emulate_kernel(r, runtime, kernel);
-        }
+        exit_status = fail(arrays_place(&r->arrays, kernel->plan, &why), &why);
+        if (exit_status) break;
+        status = r->on == VERIFY_GPU ? launch_kernel(r, runtime, kernel)
+                                     : emulate_kernel(r, runtime, kernel);
     }
-    int exit_status = cli_finish(r->c, status);
+    if (!exit_status) exit_status = finish(r, status);
     if (status != FTL_TIMEOUT && status != FTL_KERNEL_FAULT) ftl_runtime_close(runtime);
     return exit_status;
 }
@@ -180,9 +210,7 @@ static int run_in_child(void *user, os_watch *watch) {
     os_error why;
     snprintf(watch->doing, sizeof watch->doing, "kernel '%s'", r->made.plan->kernel);
     int exit_status = run_kernels(r);
-    if (!exit_status && !arrays_write(&r->arrays, &why)) {
-        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
-    }
+    if (!exit_status) exit_status = fail(arrays_write(&r->arrays, &why), &why);
     return exit_status;
 }
 
@@ -193,16 +221,17 @@ static int prepare(running *r) {
     const cli_options *o = &r->c->options;
     os_error why;
     ftl_plan *parameters = NULL;
-    if (!arrays_read(&r->arrays, o->in.items, o->in.count, o->out.items, o->out.count, &why)) {
-        return fail(&why);
-    }
+    int exit_status =
+        arrays_read(&r->arrays, o->in.items, o->in.count, o->out.items, o->out.count, &why);
+    if (exit_status) return fail(exit_status, &why);
     choose_dtype(r);
     ftl_type dtype = r->request.options.dtype ? r->request.options.dtype : FTL_F16;
     ftl_status status = ftl_parameters(r->c->context, &r->request.source, dtype, &parameters);
     if (status) return cli_finish(r->c, status);
     collect_scalars(r);
     drop_scalar_pins(r, parameters);
-    int exit_status = pin_lengths(r, parameters);
+    exit_status = check_names(r, parameters);
+    if (!exit_status) exit_status = pin_lengths(r, parameters);
     ftl_plan_free(parameters);
     return exit_status ? exit_status : machine_make(r->c, &r->request, r->on, &r->made);
 }
@@ -221,9 +250,7 @@ int cli_run_RUN(cli *c) {
         }
     } else if (!exit_status) {
         exit_status = r.on == VERIFY_EMULATOR ? run_kernels(&r) : interpret(&r);
-        if (!exit_status && !arrays_write(&r.arrays, &why)) {
-            exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
-        }
+        if (!exit_status) exit_status = fail(arrays_write(&r.arrays, &why), &why);
     }
     arrays_done(&r.arrays);
     machine_done(&r.made);

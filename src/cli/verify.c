@@ -187,6 +187,9 @@ static int run(verification *v, ftl_runtime *runtime) {
         }
     }
     verify_machine_close(machine);
+    if (!status && summary.total && summary.skipped == summary.total) {
+        return cli_say(EXIT_REJECTED, "nothing was verified: every case was skipped");
+    }
     if (status == FTL_CHECK_FAILED) return EXIT_REJECTED;
     return cli_finish(v->c, status);
 }

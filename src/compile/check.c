@@ -16,16 +16,6 @@ bool compile_is_code(const tl_kernel *kernel) {
     return false;
 }
 
-ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name,
-                          gpu *out) {
-    if (name) return compile_find_gpu(context, name, out);
-    if (!kernel->gpu.length) {
-        diag_report(&context->diags, DIAG_GPU_UNSAID, kernel->range, kernel->name);
-        return compile_verdict(context);
-    }
-    return compile_find_gpu(context, str_copy_z(&context->memory, kernel->gpu), out);
-}
-
 typedef struct check_arguments {
     const ftl_source *source;
     const char *gpu;

@@ -30,12 +30,14 @@ tl_program *compile_bind(ftl_context *context, const ftl_source *source);
 bool compile_is_code(const tl_kernel *kernel);
 
 /* The GPU of a kernel of TL Code: 'name' where given, else what the kernel says. A kernel that says
- * none is an error at the kernel.
+ * none, or one that nobody knows, is an error at the kernel.
  */
 ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name,
                           gpu *out);
 
-/* Finds a GPU; its problems become the context's diagnostics. */
+/* Finds a GPU. OK; NOT_FOUND or NO_FILE with one sentence; REJECTED with the problems of its
+ * description as diagnostics.
+ */
 ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out);
 
 /* The decisions that the reasoner takes for a sketch, as text. */

@@ -22,11 +22,44 @@ static void show(const gpu *g, ftl_gpu *out) {
     put_text(out->target, sizeof out->target, g->target);
 }
 
+/* A name that is none, or a file that is not there, is the caller's word and one sentence; a
+ * description with mistakes has diagnostics.
+ */
 ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out) {
     diag_list problems;
     arena *memory = &context->memory;
     if (gpu_find(memory, str_copy(memory, str_from(name)), out, &problems)) return FTL_OK;
+    const diag *first = problems.first;
+    if (first->id == DIAG_GPU_FILE) {
+        return ftl_context_fail(context, FTL_NO_FILE, "%.*s", STR_ARGS(first->message));
+    }
+    if (first->id == DIAG_GPU_UNKNOWN) {
+        const diag *more =
+            first->attached; /* all names; behind it the nearest, when there is one */
+        if (more->next) more = more->next;
+        return ftl_context_fail(context, FTL_NOT_FOUND, "%.*s; %.*s", STR_ARGS(first->message),
+                                STR_ARGS(more->message));
+    }
     context->diags = problems;
+    return compile_verdict(context);
+}
+
+ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name,
+                          gpu *out) {
+    if (name) return compile_find_gpu(context, name, out);
+    if (!kernel->gpu.length) {
+        diag_report(&context->diags, DIAG_GPU_UNSAID, kernel->range, kernel->name);
+        return compile_verdict(context);
+    }
+    ftl_status status = compile_find_gpu(context, str_copy_z(&context->memory, kernel->gpu), out);
+    if (status != FTL_NOT_FOUND) return status;
+    diag_report(&context->diags, DIAG_GPU_UNKNOWN, kernel->range, kernel->gpu);
+    str nearest;
+    if (gpu_nearest(&context->memory, kernel->gpu, &nearest)) {
+        diag_report(&context->diags, DIAG_GPU_NEAREST, kernel->range, nearest);
+    } else {
+        diag_add(&context->diags, DIAG_GPU_ITS_FILE, kernel->range, NULL);
+    }
     return compile_verdict(context);
 }
 

@@ -86,20 +86,21 @@ static const embedded_file *file_named(arena *memory, str plain) {
     return NULL;
 }
 
-static str nearest_name(arena *memory, str plain, int *distance) {
+bool gpu_nearest(arena *memory, str name, str *nearest) {
+    str plain = read_plain_name(memory, name), known;
     name_walk walk = {.file = embedded_gpus};
-    str name, best = {NULL, 0};
-    *distance = INT_MAX;
-    while (next_name(&walk, &name)) {
-        int d = str_distance(plain, read_plain_name(memory, name));
-        if (d >= *distance) continue;
-        *distance = d;
-        best = str_from(walk.file->name);
+    int least = INT_MAX;
+    while (next_name(&walk, &known)) {
+        int distance = str_distance(plain, read_plain_name(memory, known));
+        if (distance >= least) continue;
+        least = distance;
+        *nearest = str_from(walk.file->name);
     }
-    return best;
+    bool is_near = least == 1 || (size_t)least * 3 <= plain.length;
+    return is_near && (size_t)least < plain.length;
 }
 
-static void report_unknown(arena *memory, str name, str plain, diag_list *problems) {
+static void report_unknown(arena *memory, str name, diag_list *problems) {
     bool huge = name.length > 60;
     str shown = huge ? str_format(memory, "%.60s...", str_copy_z(memory, name)) : name;
     diag_init(problems, memory, STR("<gpu>"), name);
@@ -112,10 +113,8 @@ static void report_unknown(arena *memory, str name, str plain, diag_list *proble
                            STR_ARGS(names.names[i]));
     }
     diag_report(problems, DIAG_GPU_KNOWN, all, known);
-    int distance;
-    if (huge) return;
-    str nearest = nearest_name(memory, plain, &distance);
-    if (distance <= 2 && (size_t)distance < plain.length) {
+    str nearest;
+    if (!huge && gpu_nearest(memory, name, &nearest)) {
         diag_report(problems, DIAG_GPU_NEAREST, all, nearest);
     }
 }
@@ -127,7 +126,7 @@ bool gpu_find(arena *memory, str name, gpu *out, diag_list *problems) {
     str plain = read_plain_name(memory, name);
     const embedded_file *file = plain.length ? file_named(memory, plain) : NULL;
     if (!file) {
-        report_unknown(memory, name, plain, problems);
+        report_unknown(memory, name, problems);
         return false;
     }
     diag_init(problems, memory, str_format(memory, "gpus/%s.gpu", file->name), file_text(file));

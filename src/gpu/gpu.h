@@ -40,6 +40,9 @@ typedef struct gpu {
  */
 bool gpu_find(arena *memory, str name, gpu *out, diag_list *problems);
 
+/* The shipped GPU whose name, title or alias is nearest to 'name'; false when none is near. */
+bool gpu_nearest(arena *memory, str name, str *nearest);
+
 /* Reads a description. 'problems' has been set up with 'text' as its source. */
 bool gpu_read(arena *memory, str name, str text, gpu *out, diag_list *problems);
 

@@ -177,6 +177,21 @@ static void compare_extents(machine *m, scope *s, const machine_tensor *t) {
     }
 }
 
+/* "q_heads = 6, kv_heads = 4": the names of a condition and what they are here. */
+static str values_of(machine *m, scope *s, const tl_expr *e, str text) {
+    tl_value value;
+    if (e->kind == TL_NAME && scope_evaluate(s, e, &value)) {
+        str number =
+            value.is_real ? str_format(m->memory, "%g", value.real) : number_text(m, value.integer);
+        return str_format(m->memory, "%.*s%s%.*s = %.*s", STR_ARGS(text), text.length ? ", " : "",
+                          STR_ARGS(e->text), STR_ARGS(number));
+    }
+    if (e->left) text = values_of(m, s, e->left, text);
+    if (e->right) text = values_of(m, s, e->right, text);
+    for (int i = 0; i < e->item_count; i++) text = values_of(m, s, e->items[i], text);
+    return text;
+}
+
 static void check_conditions(machine *m, scope *s) {
     for (tl_statement *p = m->kernel->body.first; p; p = p->next) {
         bool is_parameter = p->kind == TL_INPUT || p->kind == TL_OUTPUT;
@@ -185,7 +200,8 @@ static void check_conditions(machine *m, scope *s) {
         if (!scope_value(s, p->parameter.condition, &value)) return;
         if (value.is_real ? value.real != 0 : value.integer != 0) continue;
         machine_stop(m, DIAG_INTERPRET_CONDITION, p->parameter.condition->range,
-                     tl_expr_text(m->memory, p->parameter.condition));
+                     tl_expr_text(m->memory, p->parameter.condition),
+                     values_of(m, s, p->parameter.condition, (str){NULL, 0}));
     }
 }
 

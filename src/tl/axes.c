@@ -45,6 +45,25 @@ static str length_text(arena *memory, const tl_expr *e) {
                                        : tl_expr_text(memory, e);
 }
 
+/* "q in BM = 64, d = 128": axes with their lengths, and what is known of these before launch. */
+static str shape_text(const inference *in, const axes_list *list) {
+    str text = {NULL, 0};
+    for (int i = 0; i < list->count; i++) {
+        str index = list->items[i].index;
+        const tl_symbol *symbol = tl_find_index(in->kernel, index);
+        const tl_expr *extent = list->items[i].extent;
+        if (!extent && symbol) extent = symbol->extent;
+        str name = extent ? tl_expr_text(in->memory, extent) : index;
+        str length = extent ? length_text(in->memory, extent) : name;
+        bool is_bare = str_equal(name, index), is_plain = str_equal(name, length);
+        text = str_format(in->memory, "%.*s%s%.*s%s%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
+                          STR_ARGS(index), is_bare ? "" : " in ", is_bare ? 0 : (int)name.length,
+                          name.data, is_plain ? "" : " = ", is_plain ? 0 : (int)length.length,
+                          length.data);
+    }
+    return text;
+}
+
 /* --- setting ---------------------------------------------------------------------------------- */
 
 static void compare(inference *in, const tl_tile *tile, const axes_list *list,
@@ -190,6 +209,17 @@ static void hint_transpose(inference *in, const tl_operand *operand, const char 
     diag_replace(hint, turned);
 }
 
+static void note_shapes(inference *in, const tl_statement *s, const axes_list sides[2]) {
+    str names[2];
+    for (int i = 0; i < 2; i++) {
+        const tl_operand *operand = &s->compute.operands[i];
+        names[i] = str_format(in->memory, "%.*s%s", STR_ARGS(operand->value->text),
+                              operand->is_transposed ? ".T" : "");
+    }
+    diag_report(in->diags, DIAG_PRODUCT_SHAPES, s->range, names[0], shape_text(in, &sides[0]),
+                names[1], shape_text(in, &sides[1]));
+}
+
 static void report_product(inference *in, const tl_statement *s) {
     const tl_operand *operands = s->compute.operands;
     axes_list sides[2] = {axes_of_operand(&operands[0]), axes_of_operand(&operands[1])};
@@ -206,6 +236,7 @@ static void report_product(inference *in, const tl_statement *s) {
     }
     diag *d = diag_report(in->diags, DIAG_PRODUCT_CONTRACTS, operands[1].range, last, first);
     diag_expected(d, last, first);
+    note_shapes(in, s, sides);
     if (str_equal(last, sides[1].items[1].index)) {
         hint_transpose(in, &operands[1], "first", last);
     } else if (str_equal(first, sides[0].items[0].index)) {
@@ -224,11 +255,13 @@ static void infer_product(inference *in, tl_statement *s) {
         if (in->is_report) report_product(in, s);
         return;
     }
-    axes_list right = axes_of_operand(&c->operands[1]);
+    axes_list sides[2] = {axes_of_operand(&c->operands[0]), axes_of_operand(&c->operands[1])};
+    const axes_list right = sides[1];
     if (in->is_report && lengths_differ(product.contracted.extent, right.items[0].extent)) {
         diag_report(in->diags, DIAG_PRODUCT_LENGTHS, s->range, product.contracted.index,
                     length_text(in->memory, product.contracted.extent),
                     length_text(in->memory, right.items[0].extent));
+        note_shapes(in, s, sides);
     }
     axes_list list = {.items = {product.row, product.column}, .count = 2};
     if (c->target) give(in, tl_tile_of(c->target), &list, c->target);

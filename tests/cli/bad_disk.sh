@@ -12,6 +12,10 @@ full help
 full grammar --format gbnf
 full explain --op mha --gpu t4 --head-dim 64
 full verify --op mha --shapes 1x1
+# A file that may not grow is a failed write, not a death by signal.
+(ulimit -f 1; flashtl reason --op gqa --gpu t4 --head-dim 64 > grown; echo "-> $?"
+    flashtl reason --op gqa --gpu t4 --head-dim 64 -o grown.tl; echo "-> $?") 2>&1 | cat
+ls grown*; rm -f grown
 # What is no plain file is written where it is; by links, so that a device is never at stake.
 ln -s /dev/full disk
 flashtl sketch gqa -o disk; echo "-> $?"

@@ -2,6 +2,7 @@
 # Runs a test of the command: run.sh TEST.sh FLASHTL [FAKE_CUDA FAKE_NVRTC] [--update]
 # The script runs in an empty folder with flashtl in PATH and no cache; what it prints, on both
 # outputs, and its exit status must be TEST.out's text and last line. --update writes that file.
+# A test that cannot run here writes the reason to ../skipped.
 set -u
 test=$(realpath "$1")
 flashtl=$(realpath "$2")
@@ -21,6 +22,10 @@ mkdir "$work/empty"
 cd "$work/empty" || exit 1
 sh "$test" > "$work/actual" 2>&1
 echo "exit status $?" >> "$work/actual"
+if [ -f "$work/skipped" ]; then
+    echo "skipped: $(cat "$work/skipped")"
+    exit 77
+fi
 for argument; do
     if [ "$argument" = --update ]; then
         cp "$work/actual" "$expected"

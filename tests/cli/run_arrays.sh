@@ -9,12 +9,13 @@ python3 "$TESTS/arrays.py" judge sketch.npy code.npy code_a100.npy
 # What cannot be run: one sentence each.
 attention --gpu t4 --on gpu; echo "-> $?"
 attention --on paper; echo "-> $?"
-flashtl run --op gqa --in Q=q.npy; echo "-> $?"
+flashtl run --op gqa --in Q=q.npy --let scale=1; echo "-> $?"
 attention --in V=q.npy; echo "-> $?"
 attention --out X=x.npy; echo "-> $?"
 attention --out O=/no/such/folder/o.npy; echo "-> $?"
 head -c 100 q.npy > cut.npy
 flashtl run --op gqa --in Q=cut.npy; echo "-> $?"
+flashtl run --op gqa --in Q=none.npy; echo "-> $?"
 flashtl run --op gqa --in Q="$TESTS/arrays.py" 2>&1 | sed "s|'.*/|'|"
 flashtl run --op gqa --in Q=q.npy --in K=k.npy --in V=q.npy --out O=o.npy --let scale=1; echo "-> $?"
 flashtl run --op gqa --in Q=q.npy --in K=k.npy --in V=v.npy --out O=o.npy; echo "-> $?"
