@@ -5,7 +5,8 @@
 enum {
     REGISTER_BYTES = 4,
     OVERHEAD_REGISTERS = 24, /* addresses, loop counters, fragments on their way: at the least */
-    ESTIMATE_REGISTERS = 40, /* the same, as kernels of this class have it */
+    WARPGROUP_OVERHEAD_REGISTERS = 20, /* products take addresses, not fragments */
+    ESTIMATE_REGISTERS = 40,           /* the same, as kernels of this class have it */
     LIVE_WORDS = MODEL_TILES_MAX / 64,
     BARRIERS_PER_SLOT = 2, /* full and empty */
     UNSWIZZLED_BYTES = 16,
@@ -258,6 +259,9 @@ static void count_tiles(pressure *p, int role) {
     for (int t = 0; t < p->model->tile_count; t++) {
         const model_tile *tile = &p->model->tiles[t];
         if (tile->space != TL_REGISTER || tile->role != role) continue;
+        if (p->role->statement->role.is_warpgroups && tile->axis_count == 2 &&
+            rules_is_fused_away(p->model, p->role, t))
+            continue;
         layout l;
         layout_fit fit;
         int bytes = tl_type_bytes(tile->type);
@@ -288,10 +292,12 @@ static bool check_registers(arena *memory, const model *m, int role, const gpu *
         int64_t shares = target->registers / p.role->threads;
         if (shares < most) most = shares;
     }
-    if (!most || !p.at || p.most + OVERHEAD_REGISTERS <= most) return true;
+    int overhead =
+        p.role->statement->role.is_warpgroups ? WARPGROUP_OVERHEAD_REGISTERS : OVERHEAD_REGISTERS;
+    if (!most || !p.at || p.most + overhead <= most) return true;
     str found = number(memory, p.most), limit = number(memory, most);
     diag_expected(diag_report(diags, DIAG_BUDGET_REGISTERS, p.at->statement->range, found, limit,
-                              number(memory, OVERHEAD_REGISTERS)),
+                              number(memory, overhead)),
                   limit, found);
     for (int t = 0; t < m->tile_count; t++) {
         if (!is_in(&p.tiles, t) || !p.registers[t]) continue;

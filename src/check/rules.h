@@ -27,4 +27,9 @@ bool rules_outputs(const model *m, diag_list *diags);
 bool rules_budgets(arena *memory, const model *m, const gpu *target, diag_list *diags,
                    check_facts *facts);
 
+/* Does the register tile live only inside runs of elementwise statements, each of which makes it
+ * anew? Then it takes no registers.
+ */
+bool rules_is_fused_away(const model *m, const model_role *role, int tile);
+
 #endif

@@ -13,9 +13,9 @@
 
 enum {
     SLOT_BARRIER_BYTES = 16, /* a full and an empty one */
-    ROLE_REGISTERS = 28,     /* addresses, counters, a handful of values per row */
-    CHAIN_CLOCKS = 400,      /* of an iteration: barriers, votes, bookkeeping */
-    STEP_CLOCKS = 100,       /* of an iteration, whoever is busy */
+    ROLE_REGISTERS = 32,     /* addresses, counters, a handful of values per row */
+    GAP_CLOCKS = 130,        /* between a warpgroup's products, an iteration: issue, fences */
+    CHAIN_CLOCKS = 800,      /* of an iteration: barriers, votes, bookkeeping */
     TILE_CLOCKS = 1200,      /* of a tile's beginning and end, which nothing hides */
     STORE_CLOCKS = 500,      /* where results have no bytes of their own to leave from */
     LATE_CLOCKS = 60,        /* where the left operand has one place and must be free first */
@@ -23,12 +23,10 @@ enum {
     CACHE_BYTES_A_CLOCK = 32,
 };
 
-static const double FP32_CLOCKS = 2;       /* an instruction of a warp, beside products */
-static const double EXP2_CLOCKS = 8;       /* the same, of special functions */
-static const double CONVERT_CLOCKS = 1;    /* half of an instruction that takes two elements */
-static const double TOGETHER_SHARE = 0.72; /* several warps a scheduler fill one another's gaps */
-static const double ALONE_SHARE = 0.92;
-static const double READY_SHARE = 1.6; /* a product's wait, when others are under way */
+static const double FP32_CLOCKS = 2;    /* an instruction of a warp, beside products */
+static const double EXP2_CLOCKS = 8;    /* the same, of special functions */
+static const double CONVERT_CLOCKS = 1; /* half of an instruction that takes two elements */
+static const double READY_SHARE = 1.6;  /* a product's wait, when others are under way */
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
     for (int i = 0; i < m->item_count; i++) {
@@ -153,20 +151,22 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.resident = 1;
     load all = add_up(m, c);
     double groups = (double)c->warpgroups, runs = iterations(m, c);
-    double issued = all.issued * (groups > 1 ? TOGETHER_SHARE : ALONE_SHARE);
     bool waits = all.first < all.products; /* a product takes what elements made of another */
-    double chain = waits ? all.first / groups * READY_SHARE + all.issued / groups * ALONE_SHARE +
+    /* Without a second place for the left operand a vote keeps products from running on. */
+    bool is_apart = m->is_guarded && c->casts < 2;
+    double chain = waits ? (is_apart ? all.products : all.first) / groups * READY_SHARE +
+                               all.issued / groups +
                                runs * (CHAIN_CLOCKS + (c->casts > 1 ? 0 : LATE_CLOCKS))
                          : all.products;
-    double step = fmax(fmax(all.products, issued), fmax(chain, all.cache));
+    double products = all.products + GAP_CLOCKS * groups * runs;
+    double step = fmax(fmax(products, all.issued), fmax(chain, all.cache));
     double wait = copy_wait(m, c, step / runs) * runs;
     double late = has_late_start(m, c) ? COPY_CLOCKS : 0;
     out.tensor = all.products;
     out.exp2 = all.issued;
     out.cache = all.cache;
     out.barriers = chain;
-    out.clocks =
-        step + wait + runs * STEP_CLOCKS + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
+    out.clocks = step + wait + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     out.per_element = out.clocks / cost_grid_elements(m, c);
     return out;

@@ -9,9 +9,8 @@
  * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent
  * steps.
  */
-#include "reason/tiles.h"
-
 #include "reason/scalar.h"
+#include "reason/warpgroups.h"
 
 enum {
     GUARD_SUMS_MAX = 8,
@@ -36,6 +35,8 @@ typedef struct guard_form {
     int sum_count;
     tl_statement *cast; /* Cast S and get P */
     str s, m, l, alpha, m_old, shift_name;
+    bool keeps;      /* the scores stay until the vote; powers get a tile of their own */
+    str t;           /* the tile of the powers: s, unless it is kept */
     const char *why; /* it is not that form */
 } guard_form;
 
@@ -157,7 +158,9 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     for (int i = 0; i < g->sum_count; i++)
         if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
-    return can_repeat(g);
+    g->keeps = warpgroups_role(r->kernel) != NULL;
+    g->t = g->s;
+    return g->keeps || can_repeat(g);
 }
 
 /* --- the guarded form
@@ -174,12 +177,34 @@ static void append_quote(tl_block *block, tl_block quoted) {
     edit_append(block, NULL, quoted);
 }
 
-/* The slow way: scores again, the maximum moves, sums are rescaled, powers again. */
+/* The powers leave the scores alone: a tile of their own, which no register has to hold for longer
+ * than an element's way from the scores to its 16-bit copy.
+ */
+static void keep_scores(reason *r, guard_form *g) {
+    g->t = edit_fresh_name(r->kernel, r->memory, "T");
+    g->bias->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(g->t));
+    edit_rename(g->power, g->s, g->t);
+    edit_rename(g->add, g->s, g->t);
+    edit_rename(g->cast, g->s, g->t);
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER ||
+            !str_equal(s->allocate.names[0], g->s))
+            continue;
+        tl_statement *copy = tl_statement_copy(r->memory, s);
+        copy->allocate.names[0] = g->t;
+        copy->comment = STR("an element at a time: in no register for long");
+        edit_after(r->kernel, s, (tl_block){copy, copy});
+        return;
+    }
+}
+
+/* The slow way: scores again (where they were overwritten), the maximum moves, sums are rescaled,
+ * powers again. */
 static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
     tl_block body = {0};
-    for (const tl_statement *s = g->product; s != g->maximum; s = s->next)
+    for (const tl_statement *s = g->product; s != g->maximum && !g->keeps; s = s->next)
         if (edit_writes_within((tl_statement *)s, g->s)) append_copy(r, &body, s);
-    body.first->comment = STR("the scores were overwritten: again");
+    if (body.first) body.first->comment = STR("the scores were overwritten: again");
     append_copy(r, &body, g->save);
     append_copy(r, &body, g->maximum);
     append_copy(r, &body, g->moved);
@@ -191,7 +216,7 @@ static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
     append_copy(r, &body, g->bias);
     append_copy(r, &body, g->power);
     append_quote(&body,
-                 tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->s), part));
+                 tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->t), part));
     append_copy(r, &body, g->cast);
     return body;
 }
@@ -224,11 +249,23 @@ static void remove_if(reason *r, tl_statement *s) {
     if (s) edit_remove(r->kernel, s);
 }
 
-static void write_guard(reason *r, const guard_form *g) {
+/* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
+static tl_block vote(reason *r, const guard_form *g, const char *part, tl_block slow) {
+    const char *rarely = "rarely: the maximum must move";
+    str grown = str_format(r->memory, "any(not (%s < %d))", part, GUARD_LIMIT);
+    if (!g->keeps) return under(r, edit_z(r->memory, grown), rarely, slow);
+    const char *name = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow"));
+    tl_block kept = tl_quote(r->memory, "let %s = %.*s // %s", name, STR_ARGS(grown), rarely);
+    edit_append(&kept, NULL, under(r, name, "the scores are still there", slow));
+    return kept;
+}
+
+static void write_guard(reason *r, guard_form *g) {
     const char *part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
     const char *j = edit_z(r->memory, g->loop->loop.name);
     const char *from = edit_factor_text(r->memory, g->loop->loop.from);
     allocate_part(r, g, part);
+    if (g->keeps) keep_scores(r, g);
 
     /* The shift is carried from block to block; before the first one it belongs to the start. */
     tl_block start = {0};
@@ -245,13 +282,12 @@ static void write_guard(reason *r, const guard_form *g) {
     append_copy(r, &tail, g->bias);
     append_copy(r, &tail, g->power);
     append_quote(&tail, tl_quote(r->memory, "Compute RowSum %.*s and get %s // inside the lane",
-                                 STR_ARGS(g->s), part));
+                                 STR_ARGS(g->t), part));
     append_copy(r, &tail, g->cast);
-    str grown = str_format(r->memory, "any(not (%s < %d))", part, GUARD_LIMIT);
-    slow = under(r, str_copy_z(r->memory, grown), "rarely: the maximum must move", slow);
+    slow = vote(r, g, part, slow);
     /* The first block has its own maximum: none of its terms is above 1. */
     str later = str_format(r->memory, "%s > %s", j, from);
-    if (reason_wants_peel(r)) /* else the vote there costs less than another branch */
+    if (g->keeps || reason_wants_peel(r)) /* else the vote there costs less than another branch */
         slow = under(r, str_copy_z(r->memory, later), "not above its own maximum", slow);
     append_quote(&tail, slow);
     append_quote(

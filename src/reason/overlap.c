@@ -111,6 +111,17 @@ static bool has_constants(const rotation *o) {
     return false;
 }
 
+/* Is the middle under a vote? What it guards may rewrite the left operand. */
+static bool has_vote(const rotation *o) {
+    for (const tl_statement *s = o->middle; s && s != o->tail;
+         s = tl_next((tl_statement *)(uintptr_t)s, o->loop))
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+            if (s->let.items[i].value->kind == TL_CALL &&
+                s->let.items[i].value->function == TL_FUNCTION_ANY)
+                return true;
+    return false;
+}
+
 /* --- what has to wait for the tail
  * ---------------------------------------------------------------------- */
 
@@ -246,6 +257,8 @@ static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
     if (!reason_is_never_empty(r, o->loop)) return refuse(o, "it may run not at all");
     if (has_constants(o) && !peel_has_test(o->loop))
         return refuse(o, "it defines constants of its own");
+    if (o->operands.count > 0 && has_vote(o))
+        return refuse(o, "its left operand has one place and is made before a vote");
     return true;
 }
 

@@ -305,6 +305,14 @@ static void allocate_group(reason *r, place_plan *plan, int first, bool *done, t
                  tiles_shape_text(r, plan->tiles, role->tile), layout_text(r, role), comment);
 }
 
+/* In two places, one may be made while a product still reads the other. */
+static str cast_layout(reason *r) {
+    int64_t stages = 1;
+    reason_let_integer(r, "casts", &stages);
+    return stages > 1 ? str_format(r->memory, "mma_C stages %lld", (long long)stages)
+                      : STR("mma_C");
+}
+
 static tl_block register_allocations(reason *r, place_plan *plan, const cast_tiles *casts) {
     tl_block all = {0};
     bool *done = arena_array(r->memory, bool, plan->count > 0 ? plan->count : 1);
@@ -318,7 +326,7 @@ static tl_block register_allocations(reason *r, place_plan *plan, const cast_til
                 if (str_equal(casts->items[k].from, role->tile->name))
                     add_register(r, &all, edit_z(r->memory, casts->items[k].name),
                                  casts->items[k].type, tiles_shape_text(r, plan->tiles, role->tile),
-                                 STR("mma_C"), "its 16-bit copy, a left operand");
+                                 cast_layout(r), "its 16-bit copy, a left operand");
         }
     return all;
 }
@@ -379,5 +387,6 @@ bool reason_place(reason *r) {
     wrap_in_role(r, role_header(r, &plan, warpgroups), shared, registers);
     edit_remove_let(r->kernel, STR("warps"));
     edit_remove_let(r->kernel, STR("warpgroups"));
+    edit_remove_let(r->kernel, STR("casts"));
     return true;
 }

@@ -30,7 +30,7 @@ static const reason_pass_entry pin_names[] = {
     {"warpgroups", "warpgroups that compute, beside a warp that loads; 0: warps do both"},
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
-    {"cast_stages", "warpgroups: places in registers of a left operand that is computed"},
+    {"casts", "warpgroups: places in registers of a left operand that is computed"},
     {"overlap", "warpgroups: 0: each product is waited for where it is issued"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
     {"copies_ahead",

@@ -140,10 +140,13 @@ static void try_rings(search *s, cost_choice *choice) {
 }
 
 static void try_casts(search *s, cost_choice *choice) {
-    int64_t pinned = 1; /* a second place is for TL Code that says which one is meant */
-    reason_let_integer(s->r, "cast_stages", &pinned);
-    choice->casts = pinned;
-    try_rings(s, choice);
+    int64_t pinned = 0;
+    reason_let_integer(s->r, "casts", &pinned);
+    for (choice->casts = 2; choice->casts > 0; choice->casts--) {
+        if (pinned > 0) choice->casts = pinned;
+        try_rings(s, choice);
+        if (pinned > 0) break;
+    }
 }
 
 static void try_warpgroups(search *s, cost_choice *choice, int open) {
@@ -324,12 +327,12 @@ static void write_choice(search *s) {
     if (c->warpgroups > 0) {
         if (!reason_let_integer(r, "warpgroups", &known))
             reason_let(r, "warpgroups", c->warpgroups, "");
-        if (c->casts > 1 && !reason_let_integer(r, "cast_stages", &known))
-            reason_let(r, "cast_stages", c->casts, "");
+        if (c->casts > 1 && !reason_let_integer(r, "casts", &known))
+            reason_let(r, "casts", c->casts, "");
         edit_remove_let(r->kernel, STR("warps"));
     } else {
         edit_remove_let(r->kernel, STR("warpgroups"));
-        edit_remove_let(r->kernel, STR("cast_stages"));
+        edit_remove_let(r->kernel, STR("casts"));
         if (!reason_let_integer(r, "warps", &known)) reason_let(r, "warps", c->warps, "");
     }
     for (int i = 0; i < cost_plan(s->model)->count; i++) {

@@ -369,8 +369,27 @@ static void warpgroups(void **state) {
                                  {"kv_len", lengths[i].kv_len}},
                        .scalars = {{"scale", 0.7}}};
             for (int o = 0; o < CHOICES_MAX; o++) t.q.options[o] = options[k][o];
-            by_warpgroups(t, "guard=0");
+            by_warpgroups(t, i % 2 ? "guard=0" : NULL);
         }
+}
+
+/* Large scores make the maximum move in every block, beside products in flight. */
+static void moving_maxima_by_warpgroups(void **state) {
+    (void)state;
+    static const char *const pins[] = {NULL, "casts=1", "overlap=0", "guard=0"};
+    for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
+        trial t = {.q = {.sketch = "sketches/attention",
+                         .options = {i % 2 ? "causal" : NULL},
+                         .pins = {"d=32", "dv=16", "BN=16"}},
+                   .sizes = {{"batch", 1},
+                             {"q_heads", 2},
+                             {"kv_heads", 1},
+                             {"q_len", 70},
+                             {"kv_len", 150}},
+                   .scalars = {{"scale", 3}},
+                   .factor = 8};
+        by_warpgroups(t, pins[i]);
+    }
 }
 
 static void other_programs_by_warpgroups(void **state) {
@@ -400,12 +419,19 @@ static void other_programs_by_warpgroups(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_attention),  cmocka_unit_test(causal_attention),
-        cmocka_unit_test(windows),          cmocka_unit_test(transformed_scores),
-        cmocka_unit_test(moving_maxima),    cmocka_unit_test(pinned_stages),
-        cmocka_unit_test(other_programs),   cmocka_unit_test(odd_attention),
-        cmocka_unit_test(sums_and_vectors), cmocka_unit_test(chosen_sizes),
-        cmocka_unit_test(warpgroups),       cmocka_unit_test(other_programs_by_warpgroups),
+        cmocka_unit_test(plain_attention),
+        cmocka_unit_test(causal_attention),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(transformed_scores),
+        cmocka_unit_test(moving_maxima),
+        cmocka_unit_test(pinned_stages),
+        cmocka_unit_test(other_programs),
+        cmocka_unit_test(odd_attention),
+        cmocka_unit_test(sums_and_vectors),
+        cmocka_unit_test(chosen_sizes),
+        cmocka_unit_test(warpgroups),
+        cmocka_unit_test(other_programs_by_warpgroups),
+        cmocka_unit_test(moving_maxima_by_warpgroups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

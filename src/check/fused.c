@@ -1,0 +1,44 @@
+/* Tiles that no register has to hold: an element of theirs is made and used up on its way through
+ * one run of elementwise statements, which the translator writes as one loop.
+ */
+#include "check/rules.h"
+
+static bool is_vector(const model *m, const model_use *use) {
+    return use->tile >= 0 && m->tiles[use->tile].axis_count < 2;
+}
+
+/* Does the statement go element by element: may it share its loop with its neighbours? */
+static bool is_fused(const model *m, const model_step *step) {
+    if (step->kind != STEP_COMPUTE || !step->has_target || step->target.tile < 0) return false;
+    switch (tl_operation_shape(step->statement->compute.operation)) {
+    case TL_SHAPE_ELEMENTWISE: return !is_vector(m, &step->target);
+    case TL_SHAPE_REDUCTION: /* parts of a sum, by lane */
+        return step->statement->compute.operation == TL_ROW_SUM &&
+               m->tiles[step->target.tile].allocation->allocate.layout.is_partial;
+    default: return false;
+    }
+}
+
+static bool reads(const model_step *step, int tile) {
+    for (int i = 0; i < step->read_count; i++)
+        if (step->reads[i].tile == tile) return true;
+    return false;
+}
+
+bool rules_is_fused_away(const model *m, const model_role *role, int tile) {
+    bool is_in_run = false; /* the run at hand has made it */
+    for (int i = 0; i < role->step_count; i++) {
+        const model_step *step = &role->steps[i];
+        bool is_made = step->has_target && step->target.tile == tile;
+        bool is_read = reads(step, tile) || (is_made && step->accumulates);
+        if (!is_fused(m, step)) {
+            if (is_made || is_read) return false;
+            is_in_run = false;
+        } else if (is_read && !is_in_run) {
+            return false;
+        } else {
+            is_in_run = is_in_run || is_made;
+        }
+    }
+    return true;
+}
