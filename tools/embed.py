@@ -9,7 +9,7 @@ for path in sorted(map(pathlib.Path, files)):
     text = path.read_bytes()
     lines.append(f'    {{"{path.stem}", (const char[]){{')
     for start in range(0, len(text), 24):
-        lines.append("        " + "".join(f"{byte}, " for byte in text[start:start + 24]))
+        lines.append("        " + "".join(f"{byte - 256 * (byte > 127)}, " for byte in text[start:start + 24]))
     lines.append(f"        0}}, {len(text)}}},")
 lines += ["    {0, 0, 0},", "};", ""]
 target = pathlib.Path(output)

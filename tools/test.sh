@@ -29,7 +29,8 @@ else
 fi
 
 step 'clang, address and undefined-behaviour sanitizers'
-build build-asan -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+python=$(tools/python.sh)
+build build-asan -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
 ctest --test-dir build-asan -j "$jobs" --output-on-failure --no-tests=error -LE slow
 
 step 'clang-tidy over what differs'
@@ -39,6 +40,6 @@ step 'fuzzing'
 tools/fuzz.sh 20
 
 step 'gcc'
-build build-test -DCMAKE_C_COMPILER=gcc
+build build-test -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=gcc
 step 'all tests'
 ctest --test-dir build-test -j "$jobs" --output-on-failure --no-tests=error

@@ -2,7 +2,7 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch reason translate build explain verify run emulate demo check fmt bench grammar gpus cache help"
+        words="sketch reason translate build explain verify run emulate demo check fmt bench grammar gpus cache mcp help"
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --output --help" ;;
@@ -20,6 +20,7 @@ _flashtl() {
         grammar) words=" --format --output --help" ;;
         gpus) words=" --output --json --help" ;;
         cache) words=" --cache --json --help" ;;
+        mcp) words=" --json --help" ;;
         help) words=" --form --help" ;;
         esac
     fi

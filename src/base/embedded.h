@@ -15,6 +15,7 @@ extern const embedded_file embedded_device[];  /* src/device: one instruction wr
 extern const embedded_file embedded_runtime[]; /* src/runtime: what plain clang must be told */
 extern const embedded_file embedded_gpus[];    /* gpus: one description per card */
 extern const embedded_file embedded_tuned[];   /* gpus: what was measured on a card */
-extern const embedded_file embedded_sketches[]; /* sketches: one operator each */
+extern const embedded_file embedded_sketches[];  /* sketches: one operator each */
+extern const embedded_file embedded_documents[]; /* the language; in the command alone */
 
 #endif

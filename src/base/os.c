@@ -223,17 +223,13 @@ void os_library_close(void *library) {
 
 /* --- child processes ------------------------------------------------------------------------ */
 
-typedef struct child {
-    pid_t pid;
-    int in, out, err; /* our ends of its three pipes; -1 when closed */
-} child;
-
 static void close_end(int *fd) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
 }
 
-static void become(const char *const *argv, int pipes[3][2]) {
+static void become(const char *const *argv, int pipes[3][2], bool as_group) {
+    if (as_group) setpgid(0, 0);
     dup2(pipes[0][0], STDIN_FILENO);
     dup2(pipes[1][1], STDOUT_FILENO);
     dup2(pipes[2][1], STDERR_FILENO);
@@ -242,7 +238,7 @@ static void become(const char *const *argv, int pipes[3][2]) {
     _exit(127);
 }
 
-static bool start(const char *const *argv, child *c, os_error *why) {
+static bool start(os_child *c, const char *const *argv, bool as_group, os_error *why) {
     int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
     for (int i = 0; i < 3; i++) {
         if (pipe(pipes[i]) != 0) {
@@ -252,11 +248,12 @@ static bool start(const char *const *argv, child *c, os_error *why) {
         }
     }
     pid_t pid = fork();
-    if (pid == 0) become(argv, pipes);
+    if (pid == 0) become(argv, pipes, as_group);
     int error = errno;
     close(pipes[0][0]), close(pipes[1][1]), close(pipes[2][1]);
-    *c = (child){pid, pipes[0][1], pipes[1][0], pipes[2][0]};
+    c->pid = pid, c->in = pipes[0][1], c->out = pipes[1][0], c->err = pipes[2][0];
     if (pid >= 0) {
+        if (as_group) setpgid(pid, pid); /* whoever comes first */
         for (int i = 0; i < 3; i++) {
             int fd = i == 0 ? c->in : i == 1 ? c->out : c->err;
             fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -268,45 +265,73 @@ static bool start(const char *const *argv, child *c, os_error *why) {
     return fail(why, "start", argv[0], error);
 }
 
-/* Feeds 'input' and drains both outputs; false when the deadline passes first. */
-static bool converse(child *c, str input, int64_t deadline_ns, text_buffer *out, text_buffer *err) {
-    while (c->out >= 0 || c->err >= 0) {
-        int64_t left_ns = deadline_ns - os_time_ns();
-        if (left_ns <= 0) return false;
-        if (input.length == 0) close_end(&c->in);
-        struct pollfd ends[3] = {{c->out, POLLIN, 0}, {c->err, POLLIN, 0}, {c->in, POLLOUT, 0}};
-        int wait_ms = left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1;
-        if (poll(ends, 3, wait_ms) < 0 && errno != EINTR) return false;
-        if (ends[0].revents && read_some(c->out, out) <= 0) close_end(&c->out);
-        if (ends[1].revents && read_some(c->err, err) <= 0) close_end(&c->err);
-        if (!ends[2].revents || c->in < 0) continue;
-        ssize_t wrote = write(c->in, input.data, input.length);
-        if (wrote > 0) input.data += wrote, input.length -= (size_t)wrote;
-        else if (errno != EAGAIN && errno != EINTR) input.length = 0;
+bool os_child_start(os_child *child, const char *const *argv, str input, text_buffer *output,
+                    text_buffer *errors, os_error *why) {
+    *child = (os_child){.input = input, .output = output, .errors = errors};
+    return start(child, argv, true, why);
+}
+
+bool os_child_attend(os_child *c, int also, int wait_ms, bool *also_ready) {
+    *also_ready = false;
+    if (c->input.length == 0) close_end(&c->in);
+    struct pollfd ends[4] = {
+        {c->out, POLLIN, 0}, {c->err, POLLIN, 0}, {c->in, POLLOUT, 0}, {also, POLLIN, 0}};
+    if (poll(ends, 4, wait_ms) < 0) return errno == EINTR;
+    if (ends[0].revents && read_some(c->out, c->output) <= 0) close_end(&c->out);
+    if (ends[1].revents && read_some(c->err, c->errors) <= 0) close_end(&c->err);
+    *also_ready = ends[3].revents != 0;
+    if (ends[2].revents && c->in >= 0) {
+        struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+        sigaction(SIGPIPE, &ignore, &before);
+        ssize_t wrote = write(c->in, c->input.data, c->input.length);
+        if (wrote > 0) c->input.data += wrote, c->input.length -= (size_t)wrote;
+        else if (errno != EAGAIN && errno != EINTR) c->input.length = 0;
+        sigaction(SIGPIPE, &before, NULL);
     }
-    return true;
+    return c->out >= 0 || c->err >= 0;
+}
+
+static int reap(os_child *c) {
+    int status = 0;
+    close_end(&c->in), close_end(&c->out), close_end(&c->err);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    c->pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int os_child_end(os_child *child, bool kills) {
+    if (kills) kill(-child->pid, SIGKILL);
+    return reap(child);
+}
+
+bool os_read_input(text_buffer *out) {
+    return read_some(STDIN_FILENO, out) > 0 && !out->failed;
+}
+
+bool os_own_path(char path[512]) {
+    ssize_t length = readlink("/proc/self/exe", path, 511);
+    if (length > 0) path[length] = 0;
+    return length > 0;
 }
 
 bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *out,
             text_buffer *err, int *exit_code, os_error *why) {
-    child c;
-    if (!start(argv, &c, why)) return false;
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-    sigaction(SIGPIPE, &ignore, &before);
-    int64_t deadline_ns = os_time_ns() + (int64_t)(timeout_s * 1e9);
-    bool in_time = converse(&c, input, deadline_ns, out, err);
-    sigaction(SIGPIPE, &before, NULL);
-    close_end(&c.in), close_end(&c.out), close_end(&c.err);
-    if (!in_time) kill(c.pid, SIGKILL);
-    int status = 0;
-    while (waitpid(c.pid, &status, 0) < 0 && errno == EINTR) {
+    os_child c = {.input = input, .output = out, .errors = err};
+    if (!start(&c, argv, false, why)) return false;
+    int64_t deadline_ns = os_time_ns() + (int64_t)(timeout_s * 1e9), left_ns;
+    bool unused, goes_on = true;
+    while ((left_ns = deadline_ns - os_time_ns()) > 0 && goes_on) {
+        int wait_ms = left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1;
+        goes_on = os_child_attend(&c, -1, wait_ms, &unused);
     }
-    if (!in_time) {
+    if (goes_on) kill(c.pid, SIGKILL);
+    *exit_code = reap(&c);
+    if (goes_on) {
         snprintf(why->text, sizeof why->text, "'%s' did not end within %.0f s and was stopped",
                  argv[0], timeout_s);
         return false;
     }
-    *exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (*exit_code == 127 && out->length == 0 && err->length == 0) {
         return fail(why, "start", argv[0], ENOENT);
     }

@@ -37,6 +37,28 @@ void os_remove_folder(const char *path);
 bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *out,
             text_buffer *err, int *exit_code, os_error *why);
 
+/* A child process that runs beside us. Its outputs are collected in buffers of the caller's. */
+typedef struct os_child {
+    int pid;          /* 0: none */
+    int in, out, err; /* our ends of its pipes; -1 when closed */
+    str input;        /* still to be given to it */
+    text_buffer *output, *errors;
+} os_child;
+
+/* Starts argv[0] (searched in PATH) as a process group of its own. */
+bool os_child_start(os_child *child, const char *const *argv, str input, text_buffer *output,
+                    text_buffer *errors, os_error *why);
+/* Moves data for at most wait_ms, or until the file 'also' (-1: none) has something to read, which
+ * *also_ready tells. False once the child has closed both outputs.
+ */
+bool os_child_attend(os_child *child, int also, int wait_ms, bool *also_ready);
+/* Waits for the end; with 'kills' ends it and all it started first. Its status, or 128 + signal. */
+int os_child_end(os_child *child, bool kills);
+/* Appends what standard input has: waits for it. False at the end, or on failure. */
+bool os_read_input(text_buffer *out);
+/* The path of the program that is running; false when the system does not tell. */
+bool os_own_path(char path[512]);
+
 /* Runs 'work' in a child process that shares only 'watch' with us: work whose loops or crashes must
  * not be ours. 'work' raises watch->beats as it gets on and says in watch->doing what it is at.
  * When no beat comes for silence_s, the child is killed and false returned; the same when a signal

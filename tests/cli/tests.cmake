@@ -19,7 +19,7 @@ add_test(NAME matrix_sample
 set_tests_properties(matrix_sample PROPERTIES LABELS "cli;slow" TIMEOUT 600)
 # Results on NumPy's own files agree with NumPy's; 77: NumPy is not here.
 add_test(NAME numpy_programs
-         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/numpy_programs.py $<TARGET_FILE:flashtl>
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/numpy_programs.py $<TARGET_FILE:flashtl>
                  ${CMAKE_SOURCE_DIR}/tests/exec/odd)
 set_tests_properties(numpy_programs PROPERTIES LABELS "cli;slow" TIMEOUT 300 SKIP_RETURN_CODE 77
                      ENVIRONMENT "FLASHTL_CACHE=")

@@ -1,0 +1,192 @@
+/* Tools: what is offered, and how a call becomes a command line. */
+#include "mcp/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ARGUMENT_BYTES_MAX = 1 << 20, LIST_ITEMS_MAX = 32 };
+
+const mcp_tool mcp_tools[MCP_TOOL_COUNT] = {
+#define TOOL(name, command, title, description) {#name, command, title, description},
+#include "mcp/tools.def"
+};
+
+enum {
+#define TOOL(name, command, title, description) TOOL_##name,
+#include "mcp/tools.def"
+};
+
+const mcp_property mcp_properties[MCP_PROPERTY_COUNT] = {
+#define PROPERTY(tool, name, kind, is_required, option, description)                               \
+    {TOOL_##tool, #name, MCP_##kind, is_required, option, description},
+#include "mcp/tools.def"
+};
+
+/* --- what is offered -------------------------------------------------------------------------- */
+
+static json_t *schema_of(const mcp_property *p) {
+    bool is_list = p->kind == MCP_LIST;
+    json_t *schema = json_pack("{s:s, s:s}", "type",
+                               is_list                 ? "array"
+                               : p->kind == MCP_NUMBER ? "integer"
+                                                       : "string",
+                               "description", p->description);
+    if (is_list) {
+        json_object_set_new(schema, "items", json_pack("{s:s}", "type", "string"));
+        json_object_set_new(schema, "maxItems", json_integer(LIST_ITEMS_MAX));
+    }
+    if (p->kind == MCP_NUMBER) json_object_set_new(schema, "minimum", json_integer(0));
+    return schema;
+}
+
+json_t *mcp_list_tools(void) {
+    json_t *list = json_array();
+    for (int t = 0; t < MCP_TOOL_COUNT; t++) {
+        json_t *properties = json_object(), *required = json_array();
+        for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
+            const mcp_property *p = &mcp_properties[i];
+            if (p->tool != t) continue;
+            json_object_set_new(properties, p->name, schema_of(p));
+            if (p->is_required) json_array_append_new(required, json_string(p->name));
+        }
+        json_t *schema = json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties",
+                                   properties, "required", required, "additionalProperties", 0);
+        json_t *hints = json_pack("{s:b, s:b}", "readOnlyHint", 1, "openWorldHint", 0);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name",
+                                              mcp_tools[t].name, "title", mcp_tools[t].title,
+                                              "description", mcp_tools[t].description,
+                                              "inputSchema", schema, "annotations", hints));
+    }
+    return list;
+}
+
+/* --- a call ----------------------------------------------------------------------------------- */
+
+static bool add(mcp_call *call, const char *argument) {
+    if (call->argument_count == MCP_ARGUMENTS_MAX) return false;
+    call->argv[call->argument_count++] = argument;
+    return true;
+}
+
+/* OPTION=VALUE in one word, so that no value can be taken for an option. */
+static bool add_option(mcp_call *call, const char *option, const char *value) {
+    if (!*option) return add(call, value);
+    str word = str_format(&call->memory, "%s=%s", option, value);
+    return add(call, str_copy_z(&call->memory, word));
+}
+
+static bool add_file(mcp_call *call, const mcp_property *p, const char *text, char why[512]) {
+    os_error problem;
+    if (!*call->folder && !os_temporary_folder(call->folder, &problem)) {
+        snprintf(why, 512, "%s", problem.text);
+        return false;
+    }
+    str path = str_format(&call->memory, "%s/%s.%s", call->folder, p->name, p->option);
+    const char *file = str_copy_z(&call->memory, path);
+    if (!os_write_file(file, str_from(text), &problem)) {
+        snprintf(why, 512, "%s", problem.text);
+        return false;
+    }
+    bool is_kernel = strcmp(p->option, "cu") == 0;
+    char option[64];
+    snprintf(option, sizeof option, "--%s", p->name);
+    return is_kernel ? add(call, file) : add_option(call, option, file);
+}
+
+static bool wrong(const mcp_property *p, const char *wanted, char why[512]) {
+    snprintf(why, 512, "the argument '%s' must be %s", p->name, wanted);
+    return false;
+}
+
+static bool add_list(mcp_call *call, const mcp_property *p, const json_t *value, char why[512]) {
+    size_t count = json_array_size(value);
+    bool is_list = json_is_array(value) && count <= LIST_ITEMS_MAX;
+    for (size_t i = 0; is_list && i < count; i++) {
+        const char *item = json_string_value(json_array_get(value, i));
+        is_list = item && add_option(call, p->option, item);
+    }
+    return is_list || wrong(p, "a list of at most 32 strings", why);
+}
+
+static bool add_argument(mcp_call *call, const mcp_property *p, const json_t *value,
+                         char why[512]) {
+    char number[32];
+    const char *text = json_string_value(value);
+    if (p->kind == MCP_LIST) return add_list(call, p, value, why);
+    if (p->kind == MCP_NUMBER) {
+        if (!json_is_integer(value) || json_integer_value(value) < 0)
+            return wrong(p, "a number from 0", why);
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+        return add_option(call, p->option, number);
+    }
+    if (!text) return wrong(p, "a string", why);
+    if (json_string_length(value) > ARGUMENT_BYTES_MAX || strlen(text) != json_string_length(value))
+        return wrong(p, "text of at most a megabyte without NUL", why);
+    if (p->kind == MCP_PROGRAM) {
+        call->input = str_from(text);
+        return true;
+    }
+    if (p->kind == MCP_FILE_OF) return add_file(call, p, text, why);
+    bool is_plain = !*p->option && *text == '-';
+    if (is_plain) return wrong(p, "a name", why);
+    return add_option(call, p->option, text);
+}
+
+static const mcp_tool *find_tool(const char *name) {
+    for (int t = 0; t < MCP_TOOL_COUNT; t++) {
+        if (strcmp(mcp_tools[t].name, name) == 0) return &mcp_tools[t];
+    }
+    return NULL;
+}
+
+/* Arguments that the tool does not take. */
+static bool knows_all(const mcp_tool *tool, const json_t *arguments, char why[512]) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)arguments, name, value) {
+        bool is_known = false;
+        for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
+            const mcp_property *p = &mcp_properties[i];
+            is_known |= &mcp_tools[p->tool] == tool && strcmp(p->name, name) == 0;
+        }
+        if (is_known) continue;
+        snprintf(why, 512, "the tool '%s' takes no argument '%.100s'", tool->name, name);
+        return false;
+    }
+    return true;
+}
+
+bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const char *name,
+                      const json_t *arguments, char why[512]) {
+    *call = (mcp_call){.tool = find_tool(name)};
+    arena_init(&call->memory, (size_t)4 << 20);
+    if (!call->tool) {
+        snprintf(why, 512, "there is no tool '%.100s'", name);
+        return false;
+    }
+    add(call, options->program);
+    str command = str_copy(&call->memory, str_from(call->tool->command));
+    while (command.length) add(call, str_copy_z(&call->memory, str_cut(&command, ' ')));
+    /* Each command says its findings as data, but those whose output is a text alone. */
+    if (strcmp(call->tool->name, "sketch") != 0) add(call, "--json");
+    if (!knows_all(call->tool, arguments, why)) return false;
+    for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
+        const mcp_property *p = &mcp_properties[i];
+        if (&mcp_tools[p->tool] != call->tool) continue;
+        const json_t *value = json_object_get(arguments, p->name);
+        if (json_is_null(value)) value = NULL;
+        if (!value && p->is_required) {
+            snprintf(why, 512, "the tool '%s' needs the argument '%s'", call->tool->name, p->name);
+            return false;
+        }
+        if (value && !add_argument(call, p, value, why)) return false;
+    }
+    if (call->input.data) add(call, "-");
+    call->argv[call->argument_count] = NULL;
+    return true;
+}
+
+void mcp_call_done(mcp_call *call) {
+    if (*call->folder) os_remove_folder(call->folder);
+    arena_done(&call->memory);
+}

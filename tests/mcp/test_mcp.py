@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""flashtl mcp, message by message: test_mcp.py PROGRAM. Needs nothing but Python."""
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+PROGRAM = sys.argv[1]
+META = "io.modelcontextprotocol/"
+SKETCH = """kernel scale
+Input A (i in n, j in m)
+Input factor f32
+Output B (i in n, j in m)
+Copy A from global to register
+Compute Multiply A, factor and get B
+Copy B from register to global
+"""
+
+
+class Client:
+    def __init__(self):
+        self.process = subprocess.Popen([PROGRAM, "mcp"], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.messages = queue.Queue()
+        self.number = 0
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in self.process.stdout:
+            self.messages.put(json.loads(line))
+        self.messages.put(None)
+
+    def write(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def send(self, method, params=None, **more):
+        self.number += 1
+        message = {"jsonrpc": "2.0", "id": self.number, "method": method, **more}
+        if params is not None:
+            message["params"] = params
+        self.write(json.dumps(message))
+        return self.number
+
+    def notify(self, method, params):
+        self.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    def receive(self, seconds=60):
+        return self.messages.get(timeout=seconds)
+
+    def ask(self, method, params=None):
+        number = self.send(method, params)
+        answer = self.receive()
+        assert answer["id"] == number, answer
+        return answer
+
+    def call(self, tool, **arguments):
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait(timeout=20)
+
+
+def text_of(result):
+    return result["content"][0]["text"]
+
+
+def test_handshake():
+    c = Client()
+    for wanted, spoken in (("2025-06-18", "2025-06-18"), ("2099-01-01", "2025-11-25")):
+        result = c.ask("initialize", {"protocolVersion": wanted, "capabilities": {},
+                                      "clientInfo": {"name": "test", "version": "0"}})["result"]
+        assert result["protocolVersion"] == spoken and result["serverInfo"]["name"] == "flashtl"
+        assert "tools" in result["capabilities"] and "resources" in result["capabilities"]
+    c.notify("notifications/initialized", {})
+    assert c.ask("ping")["result"] == {}
+    assert c.close() == 0
+
+
+def test_form_without_handshake():
+    c = Client()
+    meta = {"_meta": {META + "protocolVersion": "2026-07-28"}}
+    result = c.ask("server/discover", meta)["result"]
+    assert "2026-07-28" in result["supportedVersions"] and result["resultType"] == "complete"
+    assert result["_meta"][META + "serverInfo"]["name"] == "flashtl"
+    tools = c.ask("tools/list", meta)["result"]
+    assert tools["ttlMs"] > 0 and tools["cacheScope"] == "public"
+    meta["_meta"][META + "protocolVersion"] = "2031-01-01"
+    error = c.ask("tools/list", meta)["error"]
+    assert error["code"] == -32022 and error["data"]["requested"] == "2031-01-01"
+    assert "2026-07-28" in error["data"]["supported"]
+    assert c.close() == 0
+
+
+def test_tools():
+    c = Client()
+    tools = {tool["name"]: tool for tool in c.ask("tools/list")["result"]["tools"]}
+    for name in ("sketch", "check", "reason", "interpret", "translate", "emulate", "verify",
+                 "explain", "bench"):
+        assert tools[name]["inputSchema"]["type"] == "object" and tools[name]["description"]
+    assert tools["reason"]["inputSchema"]["required"] == ["text", "gpu"]
+    sketch = text_of(c.call("sketch", operator="gqa", options=["causal"]))
+    assert "Compute Mask" in sketch
+    assert not c.call("check", text=sketch)["isError"]
+    code = text_of(c.call("reason", text=sketch, gpu="t4", head_dim="64"))
+    assert code.startswith("//") or code.startswith("kernel")
+    cuda = text_of(c.call("translate", text=code))
+    assert "__global__" in cuda
+    plan = text_of(c.call("plan", text=code))
+    assert json.loads(plan)["threads"] > 0
+    result = c.call("interpret", text=SKETCH, shapes="7x5")
+    assert result["structuredContent"]["results"][-1]["failed"] == 0, result
+    assert c.close() == 0
+
+
+def test_findings():
+    c = Client()
+    wrong = c.call("sketch", operator="gqa")
+    broken = text_of(wrong).replace("GEMM Q, K.T", "GEMM Q, K")
+    result = c.call("check", text=broken)
+    finding = result["structuredContent"]["findings"][0]
+    assert result["isError"] and "expected" in json.dumps(finding), finding
+    assert result["structuredContent"]["exit_status"] == 1
+    c.close()
+
+
+def test_bad_calls():
+    c = Client()
+    assert c.ask("tools/call", {"name": "nonsense"})["error"]["code"] == -32602
+    assert c.ask("tools/call", {"name": "check", "arguments": [1]})["error"]["code"] == -32602
+    assert "needs the argument" in text_of(c.call("check"))
+    assert "takes no argument" in text_of(c.call("check", text="x", output="/etc/passwd"))
+    assert "must be a string" in text_of(c.call("check", text=7))
+    assert "list of at most" in text_of(c.call("sketch", operator="gqa", options="causal"))
+    assert "must be a name" in text_of(c.call("sketch", operator="--output=x"))
+    assert "must be a number" in text_of(c.call("interpret", text=SKETCH, seed=-1))
+    assert c.call("check", text="\0nul")["isError"]
+    assert c.call("reason", text=SKETCH, gpu="no-such-gpu")["isError"]
+    assert c.ask("no/such/method")["error"]["code"] == -32601
+    assert c.ask("resources/read", {"uri": "file:///etc/passwd"})["error"]["code"] == -32002
+    for line, code in (("{", -32700), ("[]", -32600), ('{"id": 1}', -32600), ('{"a": 1, "a": 2}',
+                                                                              -32700)):
+        c.write(line)
+        assert c.receive()["error"]["code"] == code, line
+    c.write("")
+    assert c.ask("ping")["result"] == {}
+    assert c.close() == 0
+
+
+def test_resources():
+    c = Client()
+    uris = [r["uri"] for r in c.ask("resources/list")["result"]["resources"]]
+    assert "flashtl://language" in uris and "flashtl://gpus/t4" in uris
+    for uri in uris:
+        content = c.ask("resources/read", {"uri": uri})["result"]["contents"][0]
+        assert content["uri"] == uri and len(content["text"]) > 100, uri
+    c.close()
+
+
+def test_cancelled_and_progress():
+    """A long call tells how far it is, answers pings meanwhile, and ends when it is cancelled."""
+    c = Client()
+    sketch = text_of(c.call("sketch", operator="gqa"))
+    number = c.send("tools/call", {"name": "interpret", "_meta": {"progressToken": "p"},
+                                   "arguments": {"text": sketch, "shapes": "all"}})
+    first = c.receive()
+    assert first["method"] == "notifications/progress", first
+    assert first["params"]["progressToken"] == "p" and first["params"]["progress"] > 0
+    ping = c.send("ping")
+    c.notify("notifications/cancelled", {"requestId": number})
+    begin = time.time()
+    after = c.send("tools/list")
+    answers = []
+    while after not in answers:
+        message = c.receive(20)
+        if "id" in message:
+            answers.append(message["id"])
+    assert answers == [ping, after], answers
+    assert time.time() - begin < 10
+    assert c.close() == 0
+
+
+def test_client_that_leaves():
+    """The input ends in the middle of a call: the server ends, too, and stops the call."""
+    c = Client()
+    sketch = text_of(c.call("sketch", operator="gqa"))
+    c.send("tools/call", {"name": "interpret", "arguments": {"text": sketch, "shapes": "all"}})
+    time.sleep(0.2)
+    begin = time.time()
+    assert c.close() == 0 and time.time() - begin < 5
+
+
+for name, test in sorted(globals().items()):
+    if name.startswith("test_"):
+        test()
+        print(f"{name}: passed")
