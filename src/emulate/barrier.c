@@ -309,6 +309,9 @@ static void one_lane(machine *m, machine_warp *w, const ptx_instruction *i, int 
     if (n < 0) return;
     switch (i->operation) {
     case PTX_MBARRIER_INVALIDATE:
+        if (bulk_counts_at(m, n))
+            mbarrier_fault(m, w, pc, m->mbarriers[n].init_pc, l, offset,
+                           "it is ended with copies in flight");
         m->mbarriers[n].valid = false;
         m->cell_state[offset >> 2] = m->cell_state[(offset >> 2) + 1] = 0;
         break;

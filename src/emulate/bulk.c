@@ -214,6 +214,12 @@ static void forget(machine *m, int n) {
         }
 }
 
+bool bulk_counts_at(const machine *m, int mbarrier) {
+    for (int n = 0; n < m->bulk_count; n++)
+        if (m->bulks[n].loads && m->bulks[n].mbarrier == mbarrier) return true;
+    return false;
+}
+
 /* Bytes beyond those that the mbarrier expects land later: a phase may complete on the way. */
 bool bulk_step(machine *m) {
     int loads = 0, pick;

@@ -509,7 +509,7 @@ static void report_deadlock(machine *m) {
     for (int v = 0; v < m->warp_count; v++) {
         const machine_warp *w = &m->warps[v];
         if (w->state == WARP_DONE) continue;
-        if (!first) first = w;
+        if (!first || (w->state == WARP_AT_REGISTERS && first->state != w->state)) first = w;
         text = describe_wait(m, w, text);
     }
     text = describe_mbarriers(m, text);

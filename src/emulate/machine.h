@@ -439,6 +439,8 @@ void bulk_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t m
 /* Lets one copy into shared memory land, or a part; false when there is none. */
 bool bulk_step(machine *m);
 void bulk_finish(machine *m);
+/* Whether copies in flight count their bytes at this mbarrier. */
+bool bulk_counts_at(const machine *m, int mbarrier);
 
 /* ---- wgmma.c ---- */
 
