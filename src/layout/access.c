@@ -109,6 +109,7 @@ layout_fit access_copy_make(const layout *registers, const shared_layout *tile, 
     if (registers->columns != tile->columns) {
         return (layout_fit){LAYOUT_BAD_COLUMNS, registers->columns, tile->columns};
     }
+    if (tile->panels > 1) return (layout_fit){LAYOUT_BAD_CARRY, tile->swizzle_bytes, 0};
     access_threads *t = &out->threads;
     set_tile(t, tile);
     t->lane_line = layout_lane_map(registers, line_axis(tile));

@@ -39,6 +39,16 @@ layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_byt
     return (layout_fit){LAYOUT_OK, 0, 0};
 }
 
+layout_fit shared_make_panels(int rows, int columns, int element_bytes, int swizzle_bytes,
+                              bool by_columns, shared_layout *out) {
+    layout_fit fit =
+        shared_make(rows, columns, element_bytes, swizzle_bytes, by_columns, 0, out);
+    if (fit.status != LAYOUT_OK) return fit;
+    out->panels = out->pitch_bytes / out->swizzle_bytes;
+    out->pitch_bytes = out->swizzle_bytes;
+    return fit;
+}
+
 int shared_lines(const shared_layout *l) {
     return l->by_columns ? l->columns : l->rows;
 }
@@ -48,7 +58,11 @@ int shared_line_bytes(const shared_layout *l) {
 }
 
 int shared_bytes(const shared_layout *l) {
-    return shared_lines(l) * l->pitch_bytes;
+    return shared_lines(l) * l->pitch_bytes * (l->panels ? l->panels : 1);
+}
+
+int shared_panel_bytes(const shared_layout *l) {
+    return l->panels ? shared_lines(l) * l->pitch_bytes : 0;
 }
 
 int shared_line_xor(const shared_layout *l, int line) {
@@ -59,13 +73,18 @@ int shared_line_xor(const shared_layout *l, int line) {
 int shared_offset(const shared_layout *l, layout_point place) {
     int line = l->by_columns ? place.column : place.row;
     int byte = (l->by_columns ? place.row : place.column) * l->element_bytes;
-    return line * l->pitch_bytes + (byte ^ shared_line_xor(l, line));
+    int panel = l->panels ? byte / l->pitch_bytes : 0;
+    byte -= panel * l->pitch_bytes;
+    return panel * shared_panel_bytes(l) + line * l->pitch_bytes +
+           (byte ^ shared_line_xor(l, line));
 }
 
 bool shared_find(const shared_layout *l, int offset, layout_point *place) {
     if (offset < 0 || offset >= shared_bytes(l)) return false;
+    int panel = l->panels ? offset / shared_panel_bytes(l) : 0;
+    offset -= panel * shared_panel_bytes(l);
     int line = offset / l->pitch_bytes;
-    int byte = offset % l->pitch_bytes ^ shared_line_xor(l, line);
+    int byte = (offset % l->pitch_bytes ^ shared_line_xor(l, line)) + panel * l->pitch_bytes;
     if (byte >= shared_line_bytes(l)) return false;
     int element = byte / l->element_bytes;
     *place = l->by_columns ? (layout_point){element, line} : (layout_point){line, element};
@@ -74,6 +93,7 @@ bool shared_find(const shared_layout *l, int offset, layout_point *place) {
 
 bool shared_matrix(const shared_layout *l, bitmatrix *out) {
     int lines = shared_lines(l), line_bytes = shared_line_bytes(l);
+    if (l->panels > 1) return false;
     if (!is_power_of_two(lines) || !is_power_of_two(line_bytes) ||
         !is_power_of_two(l->pitch_bytes)) {
         return false;

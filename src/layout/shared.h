@@ -5,6 +5,9 @@
  * with k = log2(N/16), unit u of line r stands at u xor ((r >> (3 - k)) & (2^k - 1)). For a pitch
  * of N bytes that is the swizzle of TMA and wgmma; for every pitch of N times an odd number, the 8
  * lines of an ldmatrix matrix lie in distinct banks. N = 16: none.
+ *
+ * TMA and wgmma know lines of at most N bytes. Longer ones are cut into *panels*: the first N bytes
+ * of all lines, then the next N bytes of all lines, and so on.
  */
 #ifndef FLASHTL_LAYOUT_SHARED_H
 #define FLASHTL_LAYOUT_SHARED_H
@@ -15,9 +18,10 @@ enum { SHARED_UNIT_BYTES = 16, SHARED_SWIZZLE_MAX = 128 };
 
 typedef struct shared_layout {
     int rows, columns, element_bytes;
-    int pitch_bytes;
+    int pitch_bytes;   /* in panels: of a panel's lines, which is swizzle_bytes */
     int swizzle_bytes; /* 16 (none), 32, 64 or 128 */
     bool by_columns;
+    int panels; /* 0: lines are whole */
 } shared_layout;
 
 /* swizzle_bytes 0 means 16. The pitch is a line's bytes plus 'padding_bytes'; it must be a multiple
@@ -26,9 +30,14 @@ typedef struct shared_layout {
 layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_bytes, bool by_columns,
                        int padding_bytes, shared_layout *out);
 
+/* The same in panels of swizzle_bytes, which must divide the bytes of a line. */
+layout_fit shared_make_panels(int rows, int columns, int element_bytes, int swizzle_bytes,
+                              bool by_columns, shared_layout *out);
+
 int shared_lines(const shared_layout *l);
 int shared_line_bytes(const shared_layout *l); /* without padding */
-int shared_bytes(const shared_layout *l);      /* of the tile: lines * pitch */
+int shared_bytes(const shared_layout *l);      /* of the tile */
+int shared_panel_bytes(const shared_layout *l); /* from one panel to the next; 0: whole lines */
 int shared_offset(const shared_layout *l, layout_point place);
 /* What a line's number adds (by exclusive or) to the byte inside the line: a multiple of 16. */
 int shared_line_xor(const shared_layout *l, int line);
@@ -36,7 +45,7 @@ int shared_line_xor(const shared_layout *l, int line);
 bool shared_find(const shared_layout *l, int offset, layout_point *place);
 
 /* The map as a matrix: bits of (element inside the line, line) -> bits of the offset. Exists when
- * pitch, line and line count are powers of two.
+ * pitch, line and line count are powers of two, and lines are whole.
  */
 bool shared_matrix(const shared_layout *l, bitmatrix *out);
 
