@@ -115,6 +115,52 @@ typedef struct ftl_plan_tile {
     int32_t offset_bytes, rows, row_bytes, stages;
 } ftl_plan_tile;
 
+/* A 32-bit parameter (or two) that the launch computes, so that the kernel need not. */
+typedef enum ftl_derived_kind {
+    FTL_DERIVED_VALUE = 1,   /* int32: the formula */
+    FTL_DERIVED_TILES = 2,   /* int32: tiles of the grid; no formula */
+    FTL_DERIVED_DIVISOR = 3, /* two uint32, multiplier and shift: n / formula is
+                                (2n * multiplier >> 32) >> shift for 0 <= n < 2^31 */
+} ftl_derived_kind;
+
+typedef struct ftl_plan_derived {
+    const char *name;
+    ftl_derived_kind kind;
+    ftl_formula formula;
+    int32_t offset;
+} ftl_plan_derived;
+
+enum { FTL_MAP_RANK_MAX = 5, FTL_MAP_BYTES = 128, FTL_MAPS_MAX = 16 };
+
+/* A dimension of a tensor map, the contiguous one first: an axis of the tensor. The contiguous axis
+ * may be cut into panels: then one dimension counts inside a panel and another counts panels.
+ */
+typedef struct ftl_map_dimension {
+    int32_t axis;
+    int32_t box;             /* elements that one copy takes */
+    int32_t panel;           /* elements of a panel; 0: the axis is whole */
+    int32_t is_panel_number; /* this dimension counts panels */
+} ftl_map_dimension;
+
+/* A tensor map (128 bytes, aligned to 64) that stands in the parameters: boxes of a tensor, as bulk
+ * copies of a GPU with such a unit take them.
+ */
+typedef struct ftl_plan_map {
+    const char *name;
+    int32_t tensor; /* index of ftl_plan.tensors */
+    int32_t offset; /* bytes into the parameter struct */
+    int32_t rank;
+    int32_t swizzle_bytes; /* 0 (none), 32, 64 or 128 */
+    ftl_map_dimension dimensions[FTL_MAP_RANK_MAX];
+} ftl_plan_map;
+
+/* How blocks share the tiles of the grid. */
+typedef enum ftl_grid_kind {
+    FTL_GRID_PLAIN = 0,      /* a block for each tile */
+    FTL_GRID_PERSISTENT = 1, /* resident blocks, block n takes tiles n, n + blocks, ... */
+    FTL_GRID_DYNAMIC = 2     /* resident blocks, each takes the next tile: needs counters */
+} ftl_grid_kind;
+
 typedef struct ftl_plan {
     const char *kernel; /* TL name: "attention" */
     const char *entry;  /* extern "C" symbol */
@@ -130,6 +176,14 @@ typedef struct ftl_plan {
     int32_t size_count;
     const ftl_plan_scalar *scalars;
     int32_t scalar_count;
+    ftl_grid_kind grid_kind;
+    int32_t resident_blocks; /* of the GPU it was reasoned for; not for a plain grid */
+    int32_t counters_offset; /* dynamic: of the 64-bit address of two 32-bit counters, zero before
+                                a launch and after it; else -1 */
+    const ftl_plan_derived *derived;
+    int32_t derived_count;
+    const ftl_plan_map *maps;
+    int32_t map_count;
     const ftl_formula *walks; /* tiles along each walk of the grid, first fastest */
     int32_t walk_count;
     const ftl_formula *conditions; /* all must hold at launch */
@@ -165,10 +219,28 @@ typedef struct ftl_arguments {
 
 enum { FTL_PARAMETER_BYTES_MAX = 4096, FTL_WHY_BYTES = 512 };
 
+/* A tensor map with its numbers. Whoever launches writes it in its own GPU's encoding into the
+ * parameters at 'offset'. Zeros stand for what lies outside.
+ */
+typedef struct ftl_tensor_map {
+    int32_t offset;
+    int32_t tensor; /* of the plan */
+    uint64_t address;
+    ftl_type type;
+    int32_t rank;
+    uint64_t extents[FTL_MAP_RANK_MAX];          /* elements */
+    uint64_t stride_bytes[FTL_MAP_RANK_MAX - 1]; /* of dimensions 1, 2, ... */
+    uint32_t box[FTL_MAP_RANK_MAX];
+    int32_t swizzle_bytes;
+} ftl_tensor_map;
+
 /* What a launch needs, resolved from a plan and arguments. */
 typedef struct ftl_launch {
     int64_t sizes[64];
-    uint32_t grid; /* blocks; 0: nothing to do */
+    uint32_t grid;  /* blocks; 0: nothing to do. Where blocks walk tiles, fewer may be launched */
+    uint32_t tiles; /* of the grid */
+    ftl_tensor_map maps[FTL_MAPS_MAX];
+    int32_t map_count;
     int32_t parameter_bytes;
     unsigned char parameters[FTL_PARAMETER_BYTES_MAX] __attribute__((aligned(16)));
 } ftl_launch;

@@ -158,6 +158,33 @@ static void hand_over(const emulate_arguments *a, const emulate_result *result) 
     }
 }
 
+/* The machine's own encoding of the tensor maps goes into the parameters. NULL, or what is wrong. */
+static const char *write_maps(ftl_launch *launch, const emulate_pointer *pointers) {
+    for (int32_t i = 0; i < launch->map_count; i++) {
+        const ftl_tensor_map *m = &launch->maps[i];
+        emulate_tensor_map map = {.buffer = m->tensor,
+                                  .byte_offset = pointers[m->tensor].byte_offset,
+                                  .element_bytes = (uint32_t)ftl_type_bytes(m->type),
+                                  .rank = (uint32_t)m->rank,
+                                  .swizzle_bytes = (uint32_t)m->swizzle_bytes};
+        for (int32_t k = 0; k < m->rank; k++) {
+            map.extents[k] = m->extents[k], map.box[k] = m->box[k], map.element_strides[k] = 1;
+            if (k) map.stride_bytes[k - 1] = m->stride_bytes[k - 1];
+        }
+        const char *why = emulate_tensor_map_encode(&map, launch->parameters + m->offset);
+        if (why) return why;
+    }
+    return NULL;
+}
+
+/* Blocks that walk tiles: few enough that each walks several. */
+static uint32_t blocks_to_run(const ftl_plan *plan, const ftl_launch *launch) {
+    enum { TILES_A_BLOCK = 3 };
+    if (plan->grid_kind == FTL_GRID_PLAIN) return launch->grid;
+    uint32_t blocks = (launch->tiles + TILES_A_BLOCK - 1) / TILES_A_BLOCK;
+    return blocks < launch->grid ? blocks : launch->grid;
+}
+
 static ftl_status emulate(ftl_context *context, void *arguments) {
     emulate_arguments *a = arguments;
     const ftl_plan *plan = a->emulator->plan;
@@ -169,8 +196,10 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
         pointers[t].buffer = t, pointers[t].parameter_offset = (uint32_t)of->pointer_offset;
         buffers[t] = buffer_of(of, find_tensor(a->arguments, of->name), &pointers[t].byte_offset);
     }
+    const char *why = write_maps(&a->launch, pointers);
+    if (why) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     emulate_launch launch = {.entry = str_from(plan->entry),
-                             .grid = {a->launch.grid, 1, 1},
+                             .grid = {blocks_to_run(plan, &a->launch), 1, 1},
                              .block = {(uint32_t)plan->threads, 1, 1},
                              .dynamic_shared_bytes = (uint32_t)plan->shared_bytes,
                              .parameters = a->launch.parameters,

@@ -314,6 +314,89 @@ static bool count_blocks(resolution *r, int64_t *blocks) {
     return true;
 }
 
+/* 2n * multiplier >> 32 >> shift is n / divisor for 0 <= n < 2^31: with 2^shift >= divisor the
+ * multiplier is 2^(31 + shift) / divisor, rounded up, at most 2^32 - 1.
+ */
+static void put_divisor(resolution *r, int32_t offset, uint64_t divisor) {
+    uint32_t words[2] = {0, 0}; /* multiplier, shift */
+    while (((uint64_t)1 << words[1]) < divisor) words[1]++;
+    words[0] = (uint32_t)((((uint64_t)1 << (31 + words[1])) + divisor - 1) / divisor);
+    put(r, offset, words, 8);
+}
+
+static bool derive(resolution *r) {
+    for (int32_t i = 0; i < r->plan->derived_count; i++) {
+        const ftl_plan_derived *d = &r->plan->derived[i];
+        double value = r->launch->tiles;
+        if (d->kind != FTL_DERIVED_TILES &&
+            (!ftl_formula_evaluate(&d->formula, r->launch->sizes, r->scalars, &value) ||
+             fabs(value) > INT32_MAX || (d->kind == FTL_DERIVED_DIVISOR && value < 1))) {
+            return fail(r, "kernel '%s' cannot work with %s", r->plan->kernel, d->formula.text);
+        }
+        int32_t integer = (int32_t)value;
+        if (d->kind == FTL_DERIVED_DIVISOR) put_divisor(r, d->offset, (uint64_t)value);
+        else put(r, d->offset, &integer, 4);
+    }
+    return true;
+}
+
+/* --- tensor maps -------------------------------------------------------------------------------
+ */
+
+enum { MAP_UNIT_BYTES = 16 };
+static const int64_t MAP_EXTENT_MAX = (int64_t)1 << 32, MAP_STRIDE_MAX = (int64_t)1 << 40;
+
+static bool map_dimension(resolution *r, const ftl_plan_map *plan, int32_t at,
+                          ftl_tensor_map *map) {
+    const ftl_map_dimension *d = &plan->dimensions[at];
+    const ftl_plan_tensor *tensor = &r->plan->tensors[plan->tensor];
+    const ftl_tensor *given = r->tensors[plan->tensor];
+    int64_t extent = given->extents[d->axis], stride = given->strides[d->axis];
+    int64_t bytes = (int64_t)ftl_type_bytes(tensor->type);
+    const char *axis = tensor->axes[d->axis].name;
+    if (d->is_panel_number) {
+        extent = (extent + d->panel - 1) / d->panel, stride = d->panel;
+    } else if (d->panel) {
+        extent = extent < d->panel ? extent : d->panel;
+    }
+    map->extents[at] = (uint64_t)extent;
+    map->box[at] = (uint32_t)d->box;
+    if (at == 0) return true;
+    /* A single element's stride is never used, but must be one that the unit takes. */
+    if (extent <= 1) stride = MAP_UNIT_BYTES;
+    bool fits = extent <= MAP_EXTENT_MAX && stride > 0 && stride < MAP_STRIDE_MAX / bytes &&
+                stride * bytes % MAP_UNIT_BYTES == 0;
+    map->stride_bytes[at - 1] = (uint64_t)(stride * bytes);
+    if (fits) return true;
+    return fail(r,
+                "stride %" PRId64 " of axis %s of '%s' must be positive, a multiple of %d bytes and "
+                "below 2^40 bytes",
+                stride, axis, tensor->name, MAP_UNIT_BYTES);
+}
+
+static bool make_maps(resolution *r) {
+    r->launch->map_count = r->plan->map_count;
+    for (int32_t i = 0; i < r->plan->map_count; i++) {
+        const ftl_plan_map *plan = &r->plan->maps[i];
+        ftl_tensor_map *map = &r->launch->maps[i];
+        const ftl_tensor *given = r->tensors[plan->tensor];
+        *map = (ftl_tensor_map){.offset = plan->offset,
+                                .tensor = plan->tensor,
+                                .address = given->address,
+                                .type = r->plan->tensors[plan->tensor].type,
+                                .rank = plan->rank,
+                                .swizzle_bytes = plan->swizzle_bytes};
+        if (!has_elements(given)) {
+            return fail(r, "'%s' has no elements, which kernel '%s' cannot take",
+                        r->plan->tensors[plan->tensor].name, r->plan->kernel);
+        }
+        for (int32_t k = 0; k < plan->rank; k++) {
+            if (!map_dimension(r, plan, k, map)) return false;
+        }
+    }
+    return true;
+}
+
 /* The sizes and scalars that a formula reads, for a message: "q_heads = 6, kv_heads = 4". */
 static void describe_operands(const resolution *r, const ftl_formula *formula, char *out,
                               size_t capacity) {
@@ -374,7 +457,8 @@ bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_
                    (arguments->scalar_count > 0 && !arguments->scalars);
     if (is_null) return fail(&r, "the list of tensors or scalars is null");
     if (!is_within_limits(&r)) return false;
-    launch->grid = 0;
+    launch->grid = launch->tiles = 0;
+    launch->map_count = 0;
     launch->parameter_bytes = plan->parameter_bytes;
     memset(launch->sizes, 0, sizeof launch->sizes);
     memset(launch->parameters, 0, (size_t)plan->parameter_bytes);
@@ -388,6 +472,9 @@ bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_
         if (!place_tensor(&r, &plan->tensors[t], r.tensors[t])) return false;
     }
     if (!check_conditions(&r) || !count_blocks(&r, &blocks)) return false;
-    launch->grid = (uint32_t)blocks;
-    return true;
+    launch->tiles = (uint32_t)blocks;
+    launch->grid = launch->tiles;
+    if (plan->grid_kind != FTL_GRID_PLAIN && plan->resident_blocks < blocks)
+        launch->grid = (uint32_t)plan->resident_blocks;
+    return blocks == 0 || (derive(&r) && make_maps(&r));
 }

@@ -51,6 +51,14 @@ static const word types[] = {{FTL_F16, "f16"},   {FTL_BF16, "bf16"}, {FTL_F32, "
 static const word roles[] = {
     {FTL_INPUT, "input"}, {FTL_OUTPUT, "output"}, {FTL_WORKSPACE, "workspace"}, {0, NULL}};
 
+static const word grids[] = {{FTL_GRID_PERSISTENT, "persistent"},
+                             {FTL_GRID_DYNAMIC, "dynamic"},
+                             {0, NULL}};
+static const word derivations[] = {{FTL_DERIVED_VALUE, "value"},
+                                   {FTL_DERIVED_TILES, "tiles"},
+                                   {FTL_DERIVED_DIVISOR, "divisor"},
+                                   {0, NULL}};
+
 static const char *name_of(const word *words, int value) {
     while (words->name && words->value != value) words++;
     return words->name ? words->name : "";
@@ -154,6 +162,54 @@ static json_t *tiles_to_json(const ftl_plan *plan) {
     return array;
 }
 
+static json_t *derived_to_json(const ftl_plan *plan) {
+    json_t *array = json_array();
+    for (int32_t i = 0; i < plan->derived_count; i++) {
+        const ftl_plan_derived *d = &plan->derived[i];
+        json_t *object = json_object();
+        set(object, "name", json_string(d->name));
+        set(object, "kind", json_string(name_of(derivations, (int)d->kind)));
+        set(object, "formula", formula_to_json(&d->formula));
+        set(object, "offset", json_integer(d->offset));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *map_to_json(const ftl_plan_map *map) {
+    json_t *object = json_object(), *dimensions = json_array();
+    set(object, "name", json_string(map->name));
+    set(object, "tensor", json_integer(map->tensor));
+    set(object, "offset", json_integer(map->offset));
+    set(object, "swizzle_bytes", json_integer(map->swizzle_bytes));
+    for (int32_t i = 0; i < map->rank; i++) {
+        const ftl_map_dimension *d = &map->dimensions[i];
+        json_t *item = json_object();
+        set(item, "axis", json_integer(d->axis));
+        set(item, "box", json_integer(d->box));
+        set(item, "panel", json_integer(d->panel));
+        set(item, "is_panel_number", json_integer(d->is_panel_number));
+        json_array_append_new(dimensions, item);
+    }
+    set(object, "dimensions", dimensions);
+    return object;
+}
+
+/* Only what is not a plain kernel has these. */
+static void add_resident(json_t *root, const ftl_plan *plan) {
+    if (plan->derived_count) set(root, "derived", derived_to_json(plan));
+    if (plan->map_count) {
+        json_t *maps = json_array();
+        for (int32_t i = 0; i < plan->map_count; i++)
+            json_array_append_new(maps, map_to_json(&plan->maps[i]));
+        set(root, "maps", maps);
+    }
+    if (plan->grid_kind == FTL_GRID_PLAIN) return;
+    set(root, "grid_kind", json_string(name_of(grids, (int)plan->grid_kind)));
+    set(root, "resident_blocks", json_integer(plan->resident_blocks));
+    set(root, "counters_offset", json_integer(plan->counters_offset));
+}
+
 char *ftl_plan_write(const ftl_plan *plan) {
     json_t *root = json_object();
     set(root, "format", json_integer(FORMAT));
@@ -175,6 +231,7 @@ char *ftl_plan_write(const ftl_plan *plan) {
     set(root, "walks", formulas_to_json(plan->walks, plan->walk_count));
     set(root, "conditions", formulas_to_json(plan->conditions, plan->condition_count));
     set(root, "tiles", tiles_to_json(plan));
+    add_resident(root, plan);
     char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(root);
     return text;
@@ -347,6 +404,66 @@ static void read_tiles(reading *r, const json_t *root) {
     plan->tiles = list;
 }
 
+static void read_derived(reading *r, const json_t *root) {
+    ftl_plan *plan = r->plan;
+    if (!json_object_get(root, "derived")) return;
+    const json_t *array = get_array(r, root, "derived", ITEMS_MAX, &plan->derived_count);
+    ftl_plan_derived *list = arena_array(r->memory, ftl_plan_derived, plan->derived_count);
+    for (int32_t i = 0; i < plan->derived_count; i++) {
+        const json_t *object = json_array_get(array, (size_t)i);
+        ftl_plan_derived *d = &list[i];
+        d->name = get_text(r, object, "name");
+        d->kind = (ftl_derived_kind)get_word(r, object, "kind", derivations);
+        d->formula = read_formula(r, json_object_get(object, "formula"));
+        int bytes = d->kind == FTL_DERIVED_DIVISOR ? 8 : 4;
+        d->offset = get_integer(r, object, "offset", 0, plan->parameter_bytes - bytes);
+        if (d->offset % 4) reject(r, "is not aligned", "offset");
+    }
+    plan->derived = list;
+}
+
+static void read_map(reading *r, const json_t *object, ftl_plan_map *map) {
+    map->name = get_text(r, object, "name");
+    map->tensor = get_integer(r, object, "tensor", 0, r->plan->tensor_count - 1);
+    map->offset =
+        get_integer(r, object, "offset", 0, r->plan->parameter_bytes - FTL_MAP_BYTES);
+    if (map->offset % 64) reject(r, "is not aligned", "offset");
+    map->swizzle_bytes = get_integer(r, object, "swizzle_bytes", 0, 128);
+    const json_t *dimensions =
+        get_array(r, object, "dimensions", FTL_MAP_RANK_MAX, &map->rank);
+    if (map->rank < 1 || !r->plan->tensor_count) {
+        reject(r, "is empty", "dimensions");
+        return;
+    }
+    int32_t axes = r->plan->tensors[map->tensor].axis_count;
+    for (int32_t i = 0; i < map->rank; i++) {
+        const json_t *item = json_array_get(dimensions, (size_t)i);
+        ftl_map_dimension *d = &map->dimensions[i];
+        d->axis = get_integer(r, item, "axis", 0, axes - 1);
+        d->box = get_integer(r, item, "box", 1, 256);
+        d->panel = get_integer(r, item, "panel", 0, 256);
+        d->is_panel_number = get_integer(r, item, "is_panel_number", 0, d->panel > 0);
+    }
+}
+
+static void read_resident(reading *r, const json_t *root) {
+    ftl_plan *plan = r->plan;
+    read_derived(r, root);
+    if (json_object_get(root, "maps")) {
+        const json_t *array = get_array(r, root, "maps", FTL_MAPS_MAX, &plan->map_count);
+        ftl_plan_map *list = arena_array(r->memory, ftl_plan_map, plan->map_count);
+        for (int32_t i = 0; i < plan->map_count && !r->failed; i++)
+            read_map(r, json_array_get(array, (size_t)i), &list[i]);
+        plan->maps = list;
+    }
+    plan->grid_kind = FTL_GRID_PLAIN;
+    plan->counters_offset = -1;
+    if (!json_object_get(root, "grid_kind")) return;
+    plan->grid_kind = (ftl_grid_kind)get_word(r, root, "grid_kind", grids);
+    plan->resident_blocks = get_integer(r, root, "resident_blocks", 1, INT32_MAX);
+    plan->counters_offset = get_offset(r, root, "counters_offset", -1, 8);
+}
+
 static void read_plan(reading *r, const json_t *root) {
     ftl_plan *plan = r->plan;
     get_integer(r, root, "format", FORMAT, FORMAT);
@@ -364,6 +481,7 @@ static void read_plan(reading *r, const json_t *root) {
     plan->walks = read_formulas(r, root, "walks", &plan->walk_count);
     plan->conditions = read_formulas(r, root, "conditions", &plan->condition_count);
     read_tiles(r, root);
+    read_resident(r, root);
 }
 
 /* Reads under the arena's guard; false when memory ran out or something was wrong. */

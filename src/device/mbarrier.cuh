@@ -21,3 +21,26 @@ __device__ __forceinline__ void ftl_mbarrier_wait(unsigned barrier, unsigned par
                  "r"(parity)
                  : "memory");
 }
+
+// The barriers are seen by other threads and by asynchronous units.
+__device__ __forceinline__ void ftl_mbarrier_init_fence() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Arrives, and announces bytes that asynchronous copies will bring.
+__device__ __forceinline__ void ftl_mbarrier_expect(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void ftl_mbarrier_signal(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Waits until the phase of this parity has ended; the hardware may put the thread to sleep meanwhile.
+__device__ __forceinline__ void ftl_mbarrier_try_wait(unsigned barrier, unsigned parity) {
+    asm volatile("{\n\t.reg .pred done;\n"
+                 "wait_%=:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
+                 "@!done bra wait_%=;\n\t}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}

@@ -35,6 +35,14 @@ typedef struct symbol {
 
 static const symbol cuda_symbols[] = {
 #define CUDA(name, symbol, parameters) {symbol, offsetof(cuda_driver, name)},
+#define CUDA_LATER(name, symbol, parameters)
+#include "runtime/cuda.def"
+#undef CUDA
+};
+
+static const symbol cuda_later_symbols[] = {
+#define CUDA(name, symbol, parameters)
+#define CUDA_LATER(name, symbol, parameters) {symbol, offsetof(cuda_driver, name)},
 #include "runtime/cuda.def"
 #undef CUDA
 };
@@ -110,6 +118,10 @@ static bool open_driver(ftl_runtime *runtime, os_error *why) {
     size_t count = sizeof cuda_symbols / sizeof *cuda_symbols;
     if (!load_symbols(cuda->library, cuda_symbols, count, cuda, "the CUDA driver", why))
         return false;
+    for (size_t i = 0; i < sizeof cuda_later_symbols / sizeof *cuda_later_symbols; i++) {
+        void *address = os_library_symbol(cuda->library, cuda_later_symbols[i].name);
+        memcpy((char *)cuda + cuda_later_symbols[i].slot, &address, sizeof address);
+    }
     int result = cuda->init(0);
     if (result == CUDA_SUCCESS) result = cuda->driver_version(&cuda->version);
     if (result == CUDA_SUCCESS) return true;

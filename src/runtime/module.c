@@ -254,6 +254,57 @@ ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl
 /* --- launch ------------------------------------------------------------------------------------
  */
 
+/* Numbers of the driver's enumerations. */
+enum {
+    MAP_F16 = 6,
+    MAP_F32 = 7,
+    MAP_BF16 = 9,
+    MAP_BYTE = 0,
+    MAP_I32 = 3,
+    MAP_PROMOTE_256 = 3, /* L2 fetches 256 bytes at once */
+};
+
+static int map_type(ftl_type type) {
+    switch (type) {
+    case FTL_F16: return MAP_F16;
+    case FTL_BF16: return MAP_BF16;
+    case FTL_F32: return MAP_F32;
+    case FTL_I32: return MAP_I32;
+    default: return MAP_BYTE;
+    }
+}
+
+static int map_swizzle(int bytes) {
+    return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
+}
+
+/* The driver writes a map in the GPU's own form. */
+static ftl_status write_maps(ftl_context *context, const ftl_module *module, ftl_launch *launch) {
+    const cuda_driver *cuda = &module->runtime->cuda;
+    const ftl_plan *plan = module->plan;
+    if (launch->map_count && !cuda->map_encode) {
+        return ftl_context_fail(context, FTL_NO_DRIVER,
+                                "the CUDA driver has no tensor maps: it is too old");
+    }
+    for (int32_t i = 0; i < launch->map_count; i++) {
+        const ftl_tensor_map *m = &launch->maps[i];
+        static const uint32_t steps[FTL_MAP_RANK_MAX] = {1, 1, 1, 1, 1};
+        unsigned char bytes[FTL_MAP_BYTES] __attribute__((aligned(64)));
+        int result = cuda->map_encode(bytes, map_type(m->type), (uint32_t)m->rank,
+                                      (void *)(uintptr_t)m->address, m->extents, m->stride_bytes,
+                                      m->box, steps, 0, map_swizzle(m->swizzle_bytes),
+                                      MAP_PROMOTE_256, 0);
+        if (result) {
+            char what[256];
+            snprintf(what, sizeof what, "describe '%s' to the copy unit for kernel '%s'",
+                     plan->tensors[m->tensor].name, plan->kernel);
+            return runtime_cuda_status(context, cuda, result, what);
+        }
+        memcpy(launch->parameters + m->offset, bytes, sizeof bytes);
+    }
+    return FTL_OK;
+}
+
 ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                              const ftl_arguments *arguments, void *stream) {
     if (!module) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the module is null");
@@ -264,6 +315,8 @@ ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     }
     if (launch.grid == 0) return FTL_OK;
+    ftl_status status = write_maps(context, module, &launch);
+    if (status) return status;
     void *parameters[] = {launch.parameters};
     const cuda_driver *cuda = &module->runtime->cuda;
     int result = cuda->launch(module->function, launch.grid, 1, 1, (unsigned)plan->threads, 1, 1,

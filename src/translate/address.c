@@ -20,6 +20,7 @@ typedef struct route {
     str offset; /* elements, of type long long */
     str row_stride;
     bool row_affine, failed;
+    emit_corner *corner; /* or NULL: not asked for */
 } route;
 
 static str times(emit *t, int64_t factor, str what) {
@@ -75,6 +76,27 @@ static int64_t multiple_of(const tl_expr *e, const emit_index *indices, const pl
     return __builtin_mul_overflow(left, right, &product) ? 1 : product;
 }
 
+/* A box: one axis gains the rows, the contiguous one the columns, each one by one. */
+static void end_at_corner(route *r, const ftl_plan_tensor *tensor, const place *places) {
+    emit_corner *c = r->corner;
+    *c = (emit_corner){.tensor = (int)(tensor - r->t->plan->tensors),
+                       .count = tensor->axis_count,
+                       .row_axis = -1,
+                       .column_axis = -1};
+    for (int i = 0; i < tensor->axis_count; i++) {
+        const place *p = &places[i];
+        c->at[i] = p->value;
+        if (p->row || !p->is_affine) {
+            r->failed |= p->row != 1 || p->column || !p->is_affine || c->row_axis >= 0;
+            c->row_axis = i;
+        } else if (p->column) {
+            r->failed |= p->column != 1 || tensor->axes[i].stride_offset >= 0;
+            c->column_axis = i;
+        }
+    }
+    r->failed |= c->row_axis < 0 || c->column_axis < 0;
+}
+
 static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
     emit *t = r->t;
     str name = emit_clean(t, s->name);
@@ -84,6 +106,10 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
     }
     if (!tensor) {
         r->failed = true;
+        return;
+    }
+    if (r->corner) {
+        end_at_corner(r, tensor, places);
         return;
     }
     r->out->symbol = s;
@@ -278,6 +304,33 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
                  &out->columns_multiple);
     }
     return true;
+}
+
+bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_corner *out) {
+    emit_address ignored = {.statement = s};
+    const tl_symbol *symbol = global_symbol(s);
+    coordinate c;
+    if (!symbol || tile->is_vector || !read_coordinate(t, s, symbol, tile, &c)) return false;
+    route r = {.t = t, .out = &ignored, .corner = out};
+    follow_from(&r, symbol, &c, (str){0}, (str){0});
+    /* The map clips at the tensor's end, not at that of a view of it. */
+    const tl_symbol *base = symbol;
+    while (base && base->view) base = base->view_base;
+    if (!r.failed && base != symbol) {
+        int64_t multiple;
+        bool complete[2];
+        emit_value left;
+        set_rest(t, &c, 0, tile->rows, &left, &complete[0], &multiple);
+        set_rest(t, &c, 1, tile->columns, &left, &complete[1], &multiple);
+        const tl_axes *axes = base ? base->axes : NULL;
+        bool same = axes && tl_expr_equal(c.axes->items[c.tile_axes[0]].extent,
+                                          axes->items[out->row_axis].extent);
+        r.failed = !complete[1] || !(complete[0] || same);
+    }
+    if (!r.failed) return true;
+    if (!t->failed)
+        emit_unsupported(t, s->range, symbol->name, "the tile is no box of its tensor");
+    return false;
 }
 
 str emit_pointer(emit *t, const emit_address *a, str row, str column) {

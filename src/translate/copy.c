@@ -9,6 +9,10 @@ void copy_refuse(emit *t, const tl_statement *s, const char *why) {
 
 str copy_slot(emit *t, const tl_statement *s, const emit_tile *tile) {
     if (tile->stages == 1) return tile->name;
+    if (t->is_async) {
+        return emit_format(t, "(shared + %lld + %.*s)", (long long)tile->offset_bytes,
+                           STR_ARGS(emit_slot_bytes(t, tile, "fill", 1)));
+    }
     if (tile->has_fill_slot) return emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
     int ahead = (check_sync_of(t->facts, s)->slots_ahead + 1) % tile->stages;
     long long first = tile->offset_bytes, step = tile->slot_bytes;
@@ -63,6 +67,7 @@ static bool atom_fits(emit *t, const tl_statement *s) {
             return false;
         }
     }
+    if (str_is(c->atom, "tma")) return true;
     bool async_way = c->from == TL_GLOBAL && c->to == TL_SHARED && str_is(c->atom, "cp_async");
     if (c->is_async && !async_way) {
         copy_refuse(t, s, "only copies from global to shared by cp_async are asynchronous here");
@@ -89,6 +94,8 @@ static void between(emit *t, const tl_statement *s, const emit_tile *from, const
     else if (!to && is_lines) copy_lines_to_global(t, s, from);
     else if (!to) copy_fragments_to_global(t, s, from);
     else if (registers == from && is_lines) copy_lines_to_shared(t, s, from, to);
+    else if (registers == from && str_is(s->copy.atom, "stmatrix"))
+        copy_matrices_to_shared(t, s, from, to);
     else if (registers == from) copy_fragments_to_shared(t, s, from, to);
     else if (is_lines) copy_shared_to_lines(t, s, from, to);
     else copy_shared_to_fragments(t, s, from, to);
@@ -107,6 +114,14 @@ void emit_copy(emit *t, const tl_statement *s) {
         return;
     }
     if (!atom_fits(t, s)) return;
+    if (str_is(s->copy.atom, "tma")) {
+        bool loads = to && to->space == TL_SHARED;
+        emit_tile *tile = loads ? to : from;
+        if ((from && to) || tile->space != TL_SHARED)
+            copy_refuse(t, s, "tma moves between global and shared memory");
+        else emit_tensor_copy(t, s, tile, loads);
+        return;
+    }
     emit_barrier_before(t, s);
     between(t, s, from, to);
     if (to && to->space == TL_SHARED) emit_channel_filled(t, s, to);

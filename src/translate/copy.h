@@ -117,6 +117,8 @@ void copy_shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
                           const emit_tile *to);
 void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
                               const emit_tile *to);
+void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                             const emit_tile *to);
 void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *from,
                               const emit_tile *to);
 /* copy_vector.c */

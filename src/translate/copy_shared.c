@@ -88,6 +88,102 @@ void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *f
     emit_close(t);
 }
 
+/* --- stmatrix: lane l names row l % 16 of two neighbouring 8-column tiles, the second from lane 16 on
+ */
+
+static int matrices_place(const shared_layout *l, int share, int lane, int m16, int n16) {
+    int line = share + lane % 16, swizzle = l->swizzle_bytes;
+    int own = line * l->pitch_bytes + (lane / 16 * 16 ^ shared_line_xor(l, line));
+    int turn = swizzle > SHARED_UNIT_BYTES ? 32 * n16 & (swizzle - 1) : 0;
+    int panel = l->panels ? 32 * n16 / swizzle * shared_panel_bytes(l) : 32 * n16 - turn;
+    return (own ^ turn) + panel + 16 * m16 * l->pitch_bytes;
+}
+
+/* What the text of the address comes to, against the layout's own offsets. */
+static void check_matrices(const emit_tile *from, const shared_layout *l, int step) {
+    for (int warp = 0; warp < l->rows / step; warp++) {
+        for (int lane = 0; lane < LAYOUT_LANES; lane++) {
+            for (int i = 0; i < from->shape.down * (from->shape.across / 2); i++) {
+                int m16 = i % from->shape.down, n16 = i / from->shape.down;
+                layout_point p = {warp * step + 16 * m16 + lane % 16, 16 * n16 + lane / 16 * 8};
+                int place = matrices_place(l, warp * step, lane, m16, n16);
+                assert(place == shared_offset(l, p));
+                (void)place, (void)p;
+            }
+        }
+    }
+}
+
+static str matrices_address(emit *t, const shared_layout *l, const char *n16) {
+    int swizzle = l->swizzle_bytes;
+    if (swizzle == SHARED_UNIT_BYTES) return emit_format(t, "target + 32 * %s", n16);
+    if (!l->panels) {
+        return emit_format(t, "(target ^ (32 * %s & %d)) + (32 * %s & ~%d)", n16, swizzle - 1, n16,
+                           swizzle - 1);
+    }
+    str at = emit_format(t, "(target ^ (32 * %s & %d))", n16, swizzle - 1);
+    if (l->panels == 1) return at;
+    return emit_format(t, "%.*s + 32 * %s / %d * %d", STR_ARGS(at), n16, swizzle,
+                       shared_panel_bytes(l));
+}
+
+static str packed_pair(emit *t, const emit_tile *from, tl_type type, str n8, int half) {
+    str name = from->name;
+    if (from->is_packed) {
+        return emit_format(t, "%.*s[m16][%.*s][%d]", STR_ARGS(name), STR_ARGS(n8), half);
+    }
+    return emit_format(t, "ftl_pack_%s(%.*s[m16][%.*s][%d], %.*s[m16][%.*s][%d])",
+                       emit_type_word(type), STR_ARGS(name), STR_ARGS(n8), 2 * half, STR_ARGS(name),
+                       STR_ARGS(n8), 2 * half + 1);
+}
+
+static void store_matrices(emit *t, const emit_tile *from, const emit_tile *to, const char *n16,
+                           int tiles) {
+    str at = matrices_address(t, &to->store, n16);
+    if (from->shape.down > 1)
+        at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * to->store.pitch_bytes);
+    emit_text(t, "ftl_stmatrix_x%d(%.*s,", 2 * tiles, STR_ARGS(at));
+    for (int i = 0; i < tiles; i++) {
+        str n8 = emit_format(t, i ? "2 * %s + 1" : "2 * %s", n16);
+        emit_text(t, "    %.*s, %.*s%s", STR_ARGS(packed_pair(t, from, to->type, n8, 0)),
+                  STR_ARGS(packed_pair(t, from, to->type, n8, 1)), i + 1 < tiles ? "," : ");");
+    }
+}
+
+void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                             const emit_tile *to) {
+    const shared_layout *l = &to->store;
+    int across = from->shape.across, step = from->layout.spread[1].step.row;
+    bool fits = tl_type_bytes(to->type) == 2 && !l->by_columns && !from->shape.is_lines &&
+                from->layout.spread[0].count == 1 && (from->is_packed || from->type == TL_F32) &&
+                (!from->is_packed || from->type == to->type);
+    if (!fits) {
+        copy_refuse(t, s, "stmatrix takes fragments of whole rows to a 16-bit tile of rows");
+        return;
+    }
+    if (from->layout.spread[1].count == 1) step = l->rows;
+    check_matrices(from, l, step);
+    emit_open(t, "{");
+    emit_fresh_thread(t);
+    emit_text(t, "const int line = warp * %d + (lane & 15);", step);
+    str turn = STR("");
+    int shift = 3 - __builtin_ctz((unsigned)l->swizzle_bytes / SHARED_UNIT_BYTES);
+    if (l->swizzle_bytes > SHARED_UNIT_BYTES)
+        turn = shift ? emit_format(t, " ^ (line & 7) >> %d << 4", shift) : STR(" ^ (line & 7) << 4");
+    emit_text(t, "const unsigned target = %.*s + (unsigned)(line * %d + ((lane >> 4 << 4)%.*s));",
+              STR_ARGS(copy_slot(t, s, to)), l->pitch_bytes, STR_ARGS(turn));
+    emit_loop(t, "m16", from->shape.down);
+    if (across >= 2) {
+        emit_loop(t, "n16", across / 2);
+        store_matrices(t, from, to, "n16", 2);
+        emit_close(t);
+    }
+    if (across % 2)
+        store_matrices(t, from, to, str_copy_z(t->memory, emit_format(t, "%d", across / 2)), 1);
+    emit_close(t);
+    emit_close(t);
+}
+
 /* The loads of 16 contracted columns a step; of 8 where 'is_tail', the last ones of an odd number.
  */
 static void ldmatrix_step(emit *t, const emit_tile *to, const access_operand *o, bool is_tail) {

@@ -1,27 +1,37 @@
-/* Instruction wrappers: the paragraphs of src/device that a kernel's text names. */
+/* Instruction wrappers: the paragraphs of src/device that a kernel's text names. A paragraph whose
+ * name has "@N" in it is a pattern: each width that is named makes one of it.
+ */
 #include "translate/emit.h"
 
 #include "base/embedded.h"
 
+#include <ctype.h>
 #include <string.h>
 
 typedef struct paragraph {
     str text;
     str name; /* what it defines; empty: a comment on the file */
-    bool is_used;
+    bool is_used, is_pattern;
 } paragraph;
 
 typedef LIST(paragraph) paragraphs;
+
+enum { WIDTH_MAX = 256, WIDTH_UNIT = 8 };
+static const str width_mark = {"@N", 2};
 
 /* The first word that starts with "ftl_" and is followed by '(': what the wrapper is called. */
 static str defined_name(str text) {
     for (size_t i = 0; i + 4 < text.length; i++) {
         if (memcmp(text.data + i, "ftl_", 4) != 0) continue;
         size_t end = i;
-        while (end < text.length &&
-               (text.data[end] == '_' || (text.data[end] >= 'a' && text.data[end] <= 'z') ||
-                (text.data[end] >= '0' && text.data[end] <= '9')))
-            end++;
+        while (end < text.length) {
+            str rest = {text.data + end, text.length - end};
+            bool is_mark = str_starts(rest, width_mark);
+            bool is_name = *rest.data == '_' || islower((unsigned char)*rest.data) ||
+                           isdigit((unsigned char)*rest.data);
+            if (!is_mark && !is_name) break;
+            end += is_mark ? width_mark.length : 1;
+        }
         if (end < text.length && text.data[end] == '(') return (str){text.data + i, end - i};
         i = end;
     }
@@ -36,6 +46,7 @@ static void read_paragraphs(emit *t, paragraphs *all) {
             size_t length = gap ? (size_t)(gap - rest.data) + 1 : rest.length;
             paragraph p = {.text = {rest.data, length}};
             p.name = defined_name(p.text);
+            p.is_pattern = p.name.length && memchr(p.name.data, '@', p.name.length);
             if (p.name.length) list_push(t->memory, all, p);
             size_t used = gap ? length + 1 : length;
             rest = (str){rest.data + used, rest.length - used};
@@ -57,6 +68,76 @@ static bool is_there(const text_buffer *out, str text) {
     return false;
 }
 
+/* --- patterns
+ * ----------------------------------------------------------------------------------- */
+
+/* What stands for '@...' in a pattern of that width; *used: how many characters it took. */
+static void add_mark(text_buffer *out, str at, int width, size_t *used) {
+    if (str_starts(at, STR("@EIGHTHS"))) {
+        text_format(out, "%d", width / WIDTH_UNIT);
+        *used = 8;
+    } else if (str_starts(at, STR("@SUMS"))) {
+        for (int i = 0; i < width / 2; i++) text_format(out, "%s%%%d", i ? ", " : "", i);
+        *used = 5;
+    } else if (str_starts(at, STR("@OUTPUTS"))) {
+        for (int i = 0; i < width / 2; i++) {
+            text_format(out, "%s\"+f\"(d[%d][%d])", !i ? "" : i % 4 ? ", " : ",\n                   ",
+                        i / 4, i % 4);
+        }
+        *used = 8;
+    } else if (str_starts(at, width_mark)) {
+        text_format(out, "%d", width);
+        *used = width_mark.length;
+    } else {
+        text_format(out, "%d", width / 2 + (at.data[1] - '0'));
+        *used = 2;
+    }
+}
+
+static str expand(emit *t, str pattern, int width) {
+    text_buffer out;
+    text_init(&out, (size_t)1 << 16);
+    for (size_t i = 0; i < pattern.length;) {
+        size_t used = 1;
+        if (pattern.data[i] == '@')
+            add_mark(&out, (str){pattern.data + i, pattern.length - i}, width, &used);
+        else text_add(&out, (str){pattern.data + i, 1});
+        i += used;
+    }
+    str text = str_copy(t->memory, text_str(&out));
+    text_done(&out);
+    return text;
+}
+
+static bool is_known(const paragraphs *all, str name) {
+    for (int i = 0; i < all->count; i++) {
+        if (str_equal(all->items[i].name, name)) return true;
+    }
+    return false;
+}
+
+/* Adds a paragraph for each width of a pattern that 'text' names. */
+static void expand_used(emit *t, paragraphs *all, int which, str text) {
+    const paragraph pattern = all->items[which];
+    size_t before = (size_t)((const char *)memchr(pattern.name.data, '@', pattern.name.length) -
+                             pattern.name.data);
+    str prefix = {pattern.name.data, before};
+    for (str rest = text; rest.length > before; rest.data++, rest.length--) {
+        const char *found = memchr(rest.data, prefix.data[0], rest.length - before);
+        if (!found) return;
+        rest = (str){found, rest.length - (size_t)(found - rest.data)};
+        int width = 0;
+        if (!str_starts(rest, prefix)) continue;
+        for (size_t i = before; isdigit((unsigned char)rest.data[i]) && width <= WIDTH_MAX; i++)
+            width = 10 * width + (rest.data[i] - '0');
+        paragraph p = {.name = expand(t, pattern.name, width)};
+        bool fits = width >= WIDTH_UNIT && width <= WIDTH_MAX && width % WIDTH_UNIT == 0;
+        if (!fits || !str_starts(rest, p.name) || is_known(all, p.name)) continue;
+        p.text = expand(t, pattern.text, width);
+        list_push(t->memory, all, p);
+    }
+}
+
 /* Marks what 'text' names. A wrapper that has another's name as its beginning is told apart by
  * whole words.
  */
@@ -64,7 +145,7 @@ static bool mark_used(paragraphs *all, str text) {
     bool changed = false;
     for (int i = 0; i < all->count; i++) {
         paragraph *p = &all->items[i];
-        if (p->is_used || !emit_mentions(text, p->name)) continue;
+        if (p->is_used || p->is_pattern || !emit_mentions(text, p->name)) continue;
         p->is_used = changed = true;
     }
     return changed;
@@ -73,6 +154,10 @@ static bool mark_used(paragraphs *all, str text) {
 void emit_device(emit *t, str kernel_text, text_buffer *out) {
     paragraphs all = {0};
     read_paragraphs(t, &all);
+    int patterns = all.count;
+    for (int i = 0; i < patterns; i++) {
+        if (all.items[i].is_pattern) expand_used(t, &all, i, kernel_text);
+    }
     mark_used(&all, kernel_text);
     for (bool changed = true; changed;) {
         changed = false;

@@ -42,6 +42,7 @@ typedef struct emit_shape {
     int column_step;
 } emit_shape;
 
+typedef struct emit_role emit_role;
 typedef struct emit_tile emit_tile;
 struct emit_tile {
     const tl_symbol *symbol;
@@ -66,6 +67,29 @@ struct emit_tile {
     bool by_mbarrier;
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
     emit_tile *base;                   /* its place is that of this one (in place of) */
+    /* shared, in kernels of asynchronous units: see channels.c */
+    const emit_role *filler;
+    bool crosses;    /* filled by another role than its readers, or by TMA: a full and an empty
+                        barrier per slot */
+    bool by_tma;     /* it fills it */
+    bool frees;      /* has empty barriers: others wait until it is released */
+    bool goes_async; /* an asynchronous unit reads what threads wrote */
+    bool is_loaded;  /* threads read it with loads of their own */
+    bool is_shared_out;  /* each executor writes and stores its own rows */
+    bool holds_several;  /* more than one generation may be held: the oldest has its own number */
+    int full_arrivals, empty_arrivals;
+    emit_tile *partner;   /* in place of one another, filled by another role; in strict turns */
+    bool is_first_partner;
+};
+
+/* A role as the text has it. Its warps stand in a row from first_warp on. */
+struct emit_role {
+    const tl_statement *statement;
+    int executors, executor_warps;
+    int warps, threads;
+    int first_warp, block_warps; /* it occupies; whole warpgroups where it sets its registers */
+    bool is_single;              /* one thread does it all */
+    int turn_barrier, executor_barrier, role_barrier; /* first numbers; 0: not used yet */
 };
 
 /* --- views: where the elements of a tensor or view lie -------------------------------------------
@@ -111,6 +135,7 @@ typedef struct emit {
     diag_list *diags;
     tl_kernel *kernel;
     const gpu *gpu;
+    str target; /* its architecture: "90a" */
     const check_facts *facts;
     bool failed;
 
@@ -120,8 +145,15 @@ typedef struct emit {
     LIST(emit_name) names;
 
     const tl_statement *grid;
-    const tl_statement *role;
-    int warps, threads;
+    LIST(emit_role) roles;
+    const tl_statement *role; /* the one being translated */
+    emit_role *now;           /* the same */
+    int warps;                /* of the role */
+    int threads;              /* of the block */
+    bool is_async;  /* several roles, tiles walked by resident blocks, or asynchronous units */
+    bool is_exact;  /* uses instructions of this architecture alone */
+    int barriers;   /* numbered barriers in use, from 1 on */
+    int role_line;  /* where the role's declarations begin */
     int64_t shared_bytes;
     int blocks_per_sm;
     int array_registers;
@@ -130,6 +162,8 @@ typedef struct emit {
 
     ftl_plan *plan;
     LIST(ftl_formula) conditions;
+    LIST(ftl_plan_derived) derived;
+    LIST(ftl_plan_map) maps;
 } emit;
 
 /* lines.c: text */
@@ -199,6 +233,15 @@ void emit_make_plan(emit *t);
 void emit_parameter_struct(emit *t, text_buffer *out);
 void emit_prologue(emit *t);
 void emit_let(emit *t, const tl_statement *s);
+/* Resident blocks walk the grid: opens the loop over this block's tiles, up to their lets. */
+void emit_open_walk(emit *t);
+void emit_close_walk(emit *t);
+/* What came up while the statements were translated: derived parameters and maps. */
+void emit_finish_plan(emit *t);
+/* a / b by multiplication, where b is known at launch; false where it is not. */
+bool emit_divisor(emit *t, const tl_expr *b, str *multiplier, str *shift);
+/* The name of a map in the parameters; equal ones are one. */
+str emit_map(emit *t, const ftl_plan_map *map);
 
 /* formula.c */
 bool emit_formula(emit *t, const tl_expr *e, ftl_formula *out);
@@ -218,8 +261,53 @@ typedef struct emit_address {
     const tl_statement *statement;
 } emit_address;
 bool emit_address_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_address *out);
+/* Where a tile lies on each axis of its tensor. */
+typedef struct emit_corner {
+    int tensor; /* of the plan */
+    int count;
+    emit_value at[TL_AXES_MAX];
+    int row_axis, column_axis; /* of the tensor; the others are single places */
+} emit_corner;
+/* False, with the reason reported, where the tile is no box of its tensor. */
+bool emit_corner_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_corner *out);
 /* Pointer to the element at row 'row' (relative to the tile) of an address, column text added. */
 str emit_pointer(emit *t, const emit_address *a, str row, str column);
+
+/* roles.c */
+bool emit_find_roles(emit *t);
+void emit_roles(emit *t); /* their text */
+int emit_executor_threads(const emit *t);
+/* The number of a barrier of this role, or of its executor: text. */
+str emit_meeting(emit *t, bool of_executor);
+void emit_wait_turn(emit *t, const tl_statement *s);
+void emit_release_turn(emit *t, const tl_statement *s);
+bool emit_is_turn(const emit *t, const tl_expr *name);
+
+/* channels.c: shared tiles in kernels of asynchronous units */
+void emit_plan_channels(emit *t);
+void emit_init_channels(emit *t);
+void emit_declare_channels(emit *t); /* of the role that begins */
+void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);
+void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile);
+void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
+void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile);
+/* What a slot's number adds to the tile's first byte: "K_shared_slot * 32768", or empty. */
+str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor);
+/* A barrier among those threads that share the tile. */
+void emit_meet(emit *t, const emit_tile *tile);
+/* The thread that issues for its executor, or for the role; empty when there is but one. */
+str emit_issuer(emit *t, bool of_executor);
+
+/* product_async.c */
+void emit_async_product(emit *t, const tl_statement *s);
+void emit_declare_descriptors(emit *t); /* of the role that begins */
+void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile);
+/* Does the accumulator hold a sum already? A name in the text; empty: it does. */
+str emit_holds(emit *t, const tl_statement *product, const emit_tile *target);
+
+/* copy_tensor.c */
+void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads);
+void emit_prefetch_maps(emit *t);
 
 /* statements */
 void emit_block(emit *t, const tl_block *block);

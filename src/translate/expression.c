@@ -314,8 +314,23 @@ static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b
     return out;
 }
 
+/* A quotient, rounded down, whose divisor the launch knows: by multiplication. Only where a thread's
+ * index arithmetic stands in the way of asynchronous units.
+ */
+static bool by_launch(emit *t, const tl_expr *e, emit_value a, emit_value b, emit_value *out) {
+    str multiplier, shift;
+    if (!t->is_async || a.low < 0 || emit_is_wide(a) || b.low < 0 || b.low == b.high) return false;
+    if (a.low == a.high || !emit_divisor(t, e->right, &multiplier, &shift)) return false;
+    *out = (emit_value){.text = emit_format(t, "ftl_quotient(%.*s, %.*s, %.*s)", STR_ARGS(a.text),
+                                            STR_ARGS(multiplier), STR_ARGS(shift)),
+                        .precedence = PRIMARY,
+                        .low = 0,
+                        .high = a.high};
+    return true;
+}
+
 static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
-    emit_value a = emit_expression(t, e->left, scope), b = emit_expression(t, e->right, scope);
+    emit_value a = emit_expression(t, e->left, scope), b = emit_expression(t, e->right, scope), out;
     if (e->operator== TL_AND || e->operator== TL_OR) {
         bool is_and = e->operator== TL_AND;
         int precedence = is_and ? AND : OR;
@@ -333,8 +348,16 @@ static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_PLUS: return emit_sum(t, a, b);
     case TL_MINUS: return emit_difference(t, a, b);
     case TL_TIMES: return emit_product(t, a, b);
-    case TL_MODULO: return modulo(t, a, b);
-    default: return quotient(t, a, b, e->division == TL_DIVIDE_UP);
+    case TL_MODULO:
+        if (by_launch(t, e, a, b, &out)) {
+            out = emit_difference(t, a, emit_product(t, out, b));
+            out.low = 0, out.high = b.high > 0 ? b.high - 1 : 0;
+            return out;
+        }
+        return modulo(t, a, b);
+    default:
+        if (e->division != TL_DIVIDE_UP && by_launch(t, e, a, b, &out)) return out;
+        return quotient(t, a, b, e->division == TL_DIVIDE_UP);
     }
 }
 

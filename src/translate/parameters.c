@@ -2,6 +2,7 @@
 #include "translate/emit.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* --- tensors
  * ---------------------------------------------------------------------------------------- */
@@ -186,6 +187,66 @@ static void plan_tiles(emit *t) {
     t->plan->tiles = tiles.items, t->plan->tile_count = tiles.count;
 }
 
+/* Resident blocks know how many tiles there are. */
+static void plan_resident(emit *t) {
+    t->plan->grid_kind = FTL_GRID_PERSISTENT;
+    ftl_plan_derived tiles = {.name = "tiles", .kind = FTL_DERIVED_TILES};
+    list_push(t->memory, &t->derived, tiles);
+}
+
+bool emit_divisor(emit *t, const tl_expr *b, str *multiplier, str *shift) {
+    ftl_plan_derived d = {.kind = FTL_DERIVED_DIVISOR};
+    if (!emit_formula(t, b, &d.formula)) return false;
+    for (int i = 0; i < d.formula.step_count; i++) {
+        if (d.formula.steps[i].op == FTL_PUSH_NUMBER || d.formula.steps[i].op == FTL_PUSH_SCALAR)
+            return false;
+    }
+    const char *name = NULL;
+    int count = 0;
+    for (int i = 0; i < t->derived.count; i++) {
+        const ftl_plan_derived *other = &t->derived.items[i];
+        if (other->kind != FTL_DERIVED_DIVISOR) continue;
+        count++;
+        if (strcmp(other->formula.text, d.formula.text) == 0) name = other->name;
+    }
+    if (!name) {
+        name = str_copy_z(t->memory, emit_format(t, "divisor_%d", count));
+        d.name = name;
+        list_push(t->memory, &t->derived, d);
+    }
+    *multiplier = emit_format(t, "args.%s_multiplier", name);
+    *shift = emit_format(t, "args.%s_shift", name);
+    return true;
+}
+
+/* Derived parameters and maps stand last. */
+static void place_derived(emit *t) {
+    ftl_plan *plan = t->plan;
+    for (int i = 0; i < t->derived.count; i++) {
+        ftl_plan_derived *d = &t->derived.items[i];
+        d->offset = take(&plan->parameter_bytes, d->kind == FTL_DERIVED_DIVISOR ? 8 : 4);
+    }
+    plan->derived = t->derived.items, plan->derived_count = t->derived.count;
+    if (t->maps.count) plan->parameter_bytes = (plan->parameter_bytes + 63) / 64 * 64;
+    for (int i = 0; i < t->maps.count; i++)
+        t->maps.items[i].offset = take(&plan->parameter_bytes, FTL_MAP_BYTES);
+    plan->maps = t->maps.items, plan->map_count = t->maps.count;
+}
+
+void emit_finish_plan(emit *t) {
+    ftl_plan *plan = t->plan;
+    str target = t->target;
+    /* The letter of a target is for instructions of that architecture alone. */
+    bool has_letter = target.length && target.data[target.length - 1] == 'a';
+    if (has_letter && !t->is_exact) target.length--;
+    plan->target = str_copy_z(t->memory, emit_format(t, "compute_%.*s", STR_ARGS(target)));
+    place_derived(t);
+    plan->parameter_bytes = (plan->parameter_bytes + 7) / 8 * 8;
+    if (plan->parameter_bytes > FTL_PARAMETER_BYTES_MAX) {
+        emit_unsupported(t, t->kernel->range, t->kernel->name, "it has too many parameters");
+    }
+}
+
 void emit_make_plan(emit *t) {
     ftl_plan *plan = t->plan;
     plan->kernel = str_copy_z(t->memory, t->kernel->name);
@@ -195,19 +256,15 @@ void emit_make_plan(emit *t) {
     if (str_starts(target, STR("sm_"))) {
         target.data += 3, target.length -= 3;
     }
-    /* The letter of a target is for instructions of that architecture alone; no atom here is one.
-     */
-    if (target.length && target.data[target.length - 1] == 'a') target.length--;
-    plan->target = str_copy_z(t->memory, emit_format(t, "compute_%.*s", STR_ARGS(target)));
+    t->target = target;
     plan->threads = t->threads;
     plan_sizes(t);
     plan_tensors(t);
     plan_size_offsets(t);
     plan_scalars(t);
-    plan->parameter_bytes = (plan->parameter_bytes + 7) / 8 * 8;
-    if (plan->parameter_bytes > FTL_PARAMETER_BYTES_MAX) {
-        emit_unsupported(t, t->kernel->range, t->kernel->name, "it has too many parameters");
-    }
+    plan->grid_kind = FTL_GRID_PLAIN;
+    plan->counters_offset = -1;
+    if (t->grid && t->grid->grid.kind != TL_GRID_PLAIN) plan_resident(t);
     plan_walks(t);
     plan_conditions(t);
     plan->conditions = t->conditions.items, plan->condition_count = t->conditions.count;
@@ -271,6 +328,19 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
         text_format(out, "    %s %.*s;", plan->scalars[i].type == FTL_I32 ? "int" : "float",
                     STR_ARGS(name));
         add_parameter_comment(t, plan->scalars[i].name, out);
+    }
+    for (int i = 0; i < plan->derived_count; i++) {
+        const ftl_plan_derived *d = &plan->derived[i];
+        if (d->kind == FTL_DERIVED_DIVISOR)
+            text_format(out, "    unsigned %s_multiplier, %s_shift; // n / (%s)\n", d->name, d->name,
+                        d->formula.text);
+        else
+            text_format(out, "    int %s; // %s\n", d->name,
+                        d->kind == FTL_DERIVED_TILES ? "of the grid" : d->formula.text);
+    }
+    for (int i = 0; i < plan->map_count; i++) {
+        text_format(out, "    alignas(64) unsigned long long %s[16]; // boxes of %s\n",
+                    plan->maps[i].name, plan->tensors[plan->maps[i].tensor].name);
     }
     text_add_z(out, "};\n\n");
 }
@@ -349,7 +419,21 @@ static void decode_walk(emit *t, int index) {
     str name = emit_clean(t, walk->name);
     int64_t high = extent.high > 0 ? extent.high - 1 : 0;
     emit_name_set(t, walk->symbol, name, 0, high);
-    str at = STR("(int)tile");
+    str at = STR("(int)tile"), multiplier, shift;
+    if (!last && t->is_async && emit_divisor(t, walk->extent, &multiplier, &shift)) {
+        str rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
+        emit_text(t, "const int %.*s = ftl_quotient(tile, %.*s, %.*s);", STR_ARGS(rest),
+                  STR_ARGS(multiplier), STR_ARGS(shift));
+        at = emit_format(t, "tile - %.*s * %.*s", STR_ARGS(rest),
+                         STR_ARGS(emit_within(t, extent, 15)));
+        if (walk->is_reversed) {
+            at = emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)),
+                             STR_ARGS(at));
+        }
+        emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
+        emit_text(t, "tile = %.*s;", STR_ARGS(rest));
+        return;
+    }
     if (!last)
         at = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(emit_within(t, extent, 15)));
     if (walk->is_reversed) {
@@ -361,7 +445,7 @@ static void decode_walk(emit *t, int index) {
 
 static void decode_grid(emit *t, const char *block) {
     bool one = t->grid->grid.count == 1;
-    emit_text(t, "%sunsigned tile = %s;", one ? "const " : "", block);
+    emit_text(t, "%s%s tile = %s;", one ? "const " : "", t->is_async ? "int" : "unsigned", block);
     for (int i = 0; i < t->grid->grid.count; i++) decode_walk(t, i);
 }
 
@@ -383,12 +467,45 @@ static bool is_store_behind_loop(const tl_statement *s) {
 
 void emit_fresh_place(emit *t, const tl_statement *s) {
     emit_fresh_thread(t);
-    if (t->grid && is_store_behind_loop(s)) decode_grid(t, "ftl_block()");
+    if (t->grid && !t->is_async && is_store_behind_loop(s)) decode_grid(t, "ftl_block()");
+}
+
+static void emit_tile_lets(emit *t) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_LET) emit_bindings(t, s, false);
+    }
+}
+
+void emit_open_walk(emit *t) {
+    bool resident = t->plan->grid_kind != FTL_GRID_PLAIN;
+    if (resident) {
+        emit_header(t, t->grid);
+        emit_text(t, "#pragma unroll 1");
+        emit_open(t, "for (int tile_number = (int)blockIdx.x; tile_number < args.tiles; "
+                     "tile_number += (int)gridDim.x) {");
+        decode_grid(t, "tile_number");
+    } else if (t->grid) {
+        emit_header(t, t->grid);
+        decode_grid(t, "(int)blockIdx.x");
+    }
+    emit_tile_lets(t);
+}
+
+void emit_close_walk(emit *t) {
+    if (t->plan->grid_kind != FTL_GRID_PLAIN) emit_close(t);
 }
 
 void emit_prologue(emit *t) {
     emit_declare(t, STR("lane"), "const int lane = (int)threadIdx.x & 31;");
     emit_declare(t, STR("warp"), "const int warp = ftl_warp_index();");
+    if (t->is_async) {
+        emit_declare(t, STR("block_warp"), "const int block_warp = ftl_warp_index();");
+        for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+            if (s->kind == TL_LET) emit_bindings(t, s, true);
+        }
+        emit_declare_shared(t);
+        return;
+    }
     for (const tl_statement *s = t->kernel->body.first; s && s != t->grid; s = s->next) {
         if (s->kind == TL_LET) emit_bindings(t, s, true);
     }

@@ -240,7 +240,9 @@ void emit_declare_register(emit *t, const tl_statement *s) {
 void emit_fresh_thread(emit *t) {
     emit_declare(t, STR("thread"), "const int thread = ftl_thread();");
     emit_declare(t, STR("lane"), "const int lane = thread & 31;");
-    emit_declare(t, STR("warp"), "const int warp = thread >> 5;");
+    if (t->is_async && t->now->first_warp)
+        emit_declare(t, STR("warp"), "const int warp = (thread >> 5) - %d;", t->now->first_warp);
+    else emit_declare(t, STR("warp"), "const int warp = thread >> 5;");
 }
 
 void emit_declare_place(emit *t, const layout *l, str row, str column) {
@@ -292,6 +294,24 @@ bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile)
 /* --- shared memory
  * -------------------------------------------------------------------------------- */
 
+/* TMA and asynchronous products know lines of at most the swizzle's bytes. */
+static bool is_in_panels(emit *t, const tl_symbol *symbol, int swizzle_bytes) {
+    if (swizzle_bytes <= SHARED_UNIT_BYTES) return false;
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_COPY && str_is(s->copy.atom, "tma")) {
+            tl_end from = tl_copy_source(s), to = tl_copy_target(s);
+            if (from.space == TL_SHARED && from.symbol == symbol) return true;
+            if (to.space == TL_SHARED && to.symbol == symbol) return true;
+        }
+        if (s->kind != TL_COMPUTE || !s->compute.is_async) continue;
+        for (int i = 0; i < s->compute.operand_count; i++) {
+            const tl_expr *e = s->compute.operands[i].value;
+            if (e->kind == TL_NAME && e->symbol == symbol && e->space != TL_REGISTER) return true;
+        }
+    }
+    return false;
+}
+
 static void make_store(emit *t, const tl_statement *s, emit_tile *tile) {
     int bytes = tl_type_bytes(tile->type);
     if (tile->is_vector) {
@@ -302,8 +322,13 @@ static void make_store(emit *t, const tl_statement *s, emit_tile *tile) {
                                       .swizzle_bytes = SHARED_UNIT_BYTES};
         tile->slot_bytes = (int64_t)tile->rows * bytes;
     } else {
-        layout_fit fit = shared_make(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
-                                     s->allocate.by_columns, 0, &tile->store);
+        layout_fit fit = is_in_panels(t, tile->symbol, s->allocate.swizzle_bytes)
+                             ? shared_make_panels(tile->rows, tile->columns, bytes,
+                                                  s->allocate.swizzle_bytes,
+                                                  s->allocate.by_columns, &tile->store)
+                             : shared_make(tile->rows, tile->columns, bytes,
+                                           s->allocate.swizzle_bytes, s->allocate.by_columns, 0,
+                                           &tile->store);
         if (refused(t, s->range, tile, fit)) return;
         tile->slot_bytes = shared_bytes(&tile->store);
     }
@@ -323,12 +348,26 @@ static emit_tile *root_of(emit_tile *tile) {
     return tile;
 }
 
+/* A swizzle of N bytes repeats every 8 N, and TMA and descriptors go by the address. */
+static int64_t alignment_of(const emit_tile *tile) {
+    return tile->store.panels ? 8 * tile->store.swizzle_bytes : SHARED_ALIGNMENT;
+}
+
+static int64_t round_up(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
 static void place_shared(emit *t) {
     int64_t offset = 0;
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *root = t->tiles.items[i];
         if (root->space != TL_SHARED || root->base) continue;
         int64_t bytes = 0;
+        for (int j = 0; j < t->tiles.count; j++) {
+            emit_tile *tile = t->tiles.items[j];
+            if (tile->space == TL_SHARED && root_of(tile) == root)
+                offset = round_up(offset, alignment_of(tile));
+        }
         for (int j = 0; j < t->tiles.count; j++) {
             emit_tile *tile = t->tiles.items[j];
             if (tile->space != TL_SHARED || root_of(tile) != root) continue;
@@ -339,7 +378,8 @@ static void place_shared(emit *t) {
     }
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
-        if (tile->space != TL_SHARED || !tile->by_mbarrier) continue;
+        if (tile->space != TL_SHARED || !(tile->by_mbarrier || tile->frees)) continue;
+        offset = round_up(offset, MBARRIER_BYTES);
         tile->full_offset = offset;
         tile->empty_offset = offset + tile->stages * MBARRIER_BYTES;
         offset += 2 * tile->stages * MBARRIER_BYTES;
@@ -363,6 +403,12 @@ void emit_declare_shared(emit *t) {
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED) continue;
+        if (t->is_async) {
+            emit_declare(t, tile->name, "%sunsigned %.*s = shared + %lld;",
+                         tile->stages == 1 ? "const " : "", STR_ARGS(tile->name),
+                         (long long)tile->offset_bytes);
+            continue;
+        }
         tile->has_fill_slot = tile->stages > 1 && fills_vary(t, tile);
         str fill = emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
         if (tile->stages == 1) {
@@ -446,10 +492,20 @@ static void make_tiles_of(emit *t, const tl_statement *s, bool vectors) {
     }
 }
 
+/* A register tile is divided over the warps of its role. */
+static void set_role_of(emit *t, const tl_statement *s) {
+    const tl_statement *role = tl_role_of(s);
+    for (int i = 0; role && i < t->roles.count; i++) {
+        if (t->roles.items[i].statement == role) t->warps = t->roles.items[i].warps;
+    }
+}
+
 void emit_make_tiles(emit *t) {
     for (int vectors = 0; vectors < 2; vectors++) {
         for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (s->kind == TL_ALLOCATE) make_tiles_of(t, s, vectors);
+            if (s->kind != TL_ALLOCATE) continue;
+            set_role_of(t, s);
+            make_tiles_of(t, s, vectors);
         }
     }
     for (int i = 0; i < t->tiles.count; i++) {
@@ -458,5 +514,6 @@ void emit_make_tiles(emit *t) {
         const tl_symbol *base = tl_in_place_of(t->kernel, tile->tile->allocation);
         if (base) tile->base = emit_tile_in(t, base, TL_SHARED);
     }
+    if (t->is_async) emit_plan_channels(t);
     place_shared(t);
 }

@@ -82,10 +82,30 @@ static void advance_barrier(emit *t, const char *variable, int count) {
     emit_text(t, "%s = %s == %d ? 0 : %s + 8;", variable, variable, 8 * (count - 1), variable);
 }
 
+/* The Waits of kernels of asynchronous units; false where it is none that is known. */
+static bool emit_async_wait(emit *t, const tl_statement *s) {
+    emit_tile *tile = emit_tile_of(t, s->sync.what);
+    if (emit_is_turn(t, s->sync.what)) {
+        emit_wait_turn(t, s);
+    } else if (s->sync.what->space == TL_GLOBAL) {
+        str issuer = emit_issuer(t, true);
+        if (issuer.length) emit_text(t, "if (%.*s) ftl_tma_store_wait<0>();", STR_ARGS(issuer));
+        else emit_text(t, "ftl_tma_store_wait<0>();");
+    } else if (tile && tile->space == TL_SHARED) {
+        emit_channel_wait(t, s, tile);
+    } else if (tile) {
+        emit_wait_products(t, s, tile);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 void emit_wait(emit *t, const tl_statement *s) {
     check_sync sync = sync_of(t, s);
     emit_tile *tile = shared_of(t, s->sync.what);
     emit_header(t, s);
+    if (t->is_async && emit_async_wait(t, s)) return;
     if (!tile) {
         emit_unsupported(t, s->range, STR("this Wait"),
                          "only shared tiles are waited for on this GPU's class");
@@ -107,6 +127,12 @@ void emit_wait(emit *t, const tl_statement *s) {
 
 void emit_release(emit *t, const tl_statement *s) {
     emit_tile *tile = shared_of(t, s->sync.what);
+    if (t->is_async && (tile || emit_is_turn(t, s->sync.what))) {
+        emit_header(t, s);
+        if (tile) emit_channel_release(t, s, tile);
+        else emit_release_turn(t, s);
+        return;
+    }
     if (!tile) {
         emit_unsupported(t, s->range, STR("this Release"),
                          "only shared tiles are released on this GPU's class");
@@ -125,7 +151,9 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
     check_sync sync = sync_of(t, s);
     emit_tile *to =
         s->copy.to == TL_SHARED ? emit_tile_in(t, tl_copy_target(s).symbol, TL_SHARED) : NULL;
-    if (to && to->by_mbarrier) {
+    if (t->is_async) {
+        if (to) emit_channel_acquire(t, s, to);
+    } else if (to && to->by_mbarrier) {
         emit_text(t, "ftl_mbarrier_wait(shared + %lld + %.*s_free, %.*s_free_parity);",
                   (long long)to->empty_offset, STR_ARGS(to->name), STR_ARGS(to->name));
     } else if (sync.barrier_before) {
@@ -134,6 +162,10 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
 }
 
 void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) {
+    if (t->is_async) {
+        emit_channel_fill(t, s, tile);
+        return;
+    }
     check_sync sync = sync_of(t, s);
     const char *name = str_copy_z(t->memory, tile->name);
     if (tile->by_mbarrier) {
@@ -177,8 +209,9 @@ static void init_mbarriers(emit *t) {
 
 static void emit_for(emit *t, const tl_statement *s) {
     if (s->loop.is_grid_walk) {
-        emit_unsupported(t, s->range, STR("`for ... in grid`"),
-                         "there are no persistent kernels for this GPU's class yet");
+        emit_open_walk(t);
+        emit_block(t, &s->loop.body);
+        emit_close_walk(t);
         return;
     }
     emit_value from = emit_integer(t, s->loop.from, NULL), to = emit_integer(t, s->loop.to, NULL);
@@ -221,7 +254,8 @@ static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
     case TL_COPY: emit_copy(t, s); break;
     case TL_COMPUTE:
         if (emit_is_elementwise(s)) return emit_elementwise_run(t, s);
-        if (s->compute.operation == TL_GEMM) emit_product_statement(t, s);
+        if (s->compute.operation == TL_GEMM && s->compute.is_async) emit_async_product(t, s);
+        else if (s->compute.operation == TL_GEMM) emit_product_statement(t, s);
         else emit_unsupported(t, s->range, STR("Softmax"), "TL Code has its primitives only");
         break;
     case TL_RESHAPE: emit_reshape(t, s); break;
@@ -246,43 +280,6 @@ void emit_block(emit *t, const tl_block *block) {
 /* --- the kernel
  * ------------------------------------------------------------------------------------------ */
 
-static bool find_role(emit *t) {
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_GRID) t->grid = s;
-        if (s->kind != TL_ROLE) continue;
-        if (t->role) {
-            emit_unsupported(t, s->range, STR("a second role"),
-                             "all warps of this GPU's class have one role");
-            return false;
-        }
-        t->role = s;
-    }
-    if (!t->role) {
-        t->failed = true;
-        diag_report(t->diags, DIAG_TRANSLATE_OPEN, t->kernel->range, t->kernel->name,
-                    STR("without a role nothing runs"));
-        return false;
-    }
-    if (t->grid && t->grid->grid.kind != TL_GRID_PLAIN) {
-        emit_unsupported(t, t->grid->range, STR("a persistent grid"),
-                         "there are no persistent kernels for this GPU's class yet");
-        return false;
-    }
-    if (t->role->role.turn_count) {
-        emit_unsupported(t, t->role->range, STR("`turns`"),
-                         "all warps of this GPU's class run freely");
-        return false;
-    }
-    t->warps = t->role->role.executors * (t->role->role.is_warpgroups ? 4 : 1);
-    t->threads = 32 * t->warps;
-    if (t->warps < 1 || t->threads > 1024 || t->threads > t->gpu->block_threads) {
-        emit_unsupported(t, t->role->range, t->role->role.name,
-                         "a block of %d threads is too large", t->threads);
-        return false;
-    }
-    return true;
-}
-
 /* Addresses, counters and fragments on their way. */
 enum { REGISTERS_BESIDE_TILES = 24 };
 
@@ -291,6 +288,7 @@ enum { REGISTERS_BESIDE_TILES = 24 };
  */
 static int blocks_per_sm(const emit *t) {
     int needed = t->array_registers + REGISTERS_BESIDE_TILES, blocks = 1;
+    if (t->is_async) return 1; /* roles say what they need */
     if (t->facts && t->facts->registers_estimate > needed) needed = t->facts->registers_estimate;
     if (needed > t->gpu->thread_registers) needed = (int)t->gpu->thread_registers;
     for (int n = 2; n <= 8; n++) {
@@ -339,23 +337,31 @@ bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *f
     *t = (emit){.memory = memory, .diags = diags, .kernel = kernel, .gpu = target, .facts = facts};
     t->plan = arena_new(memory, ftl_plan);
     *plan = NULL;
-    if (!find_role(t)) return false;
+    if (!emit_find_roles(t)) return false;
     emit_make_tiles(t);
     if (t->failed) return false;
     emit_make_plan(t);
     open_kernel(t, 1);
     int opening = t->lines.count - 2;
     emit_prologue(t);
-    init_mbarriers(t);
-    emit_header(t, t->role);
-    emit_block(t, &t->role->role.body);
+    if (t->is_async) {
+        emit_init_channels(t);
+        emit_roles(t);
+    } else {
+        init_mbarriers(t);
+        emit_header(t, t->role);
+        emit_block(t, &t->role->role.body);
+    }
     emit_close(t);
     if (t->failed) return false;
+    emit_finish_plan(t);
     t->blocks_per_sm = blocks_per_sm(t);
     t->lines.items[opening].text = emit_format(
         t, "extern \"C\" __global__ void __launch_bounds__(%d, %d)", t->threads, t->blocks_per_sm);
     t->plan->shared_bytes = (int32_t)t->shared_bytes;
     t->plan->blocks_per_sm = t->blocks_per_sm;
+    if (t->plan->grid_kind != FTL_GRID_PLAIN)
+        t->plan->resident_blocks = (int32_t)t->gpu->sms * t->blocks_per_sm;
     write_file(t, cuda);
     if (t->failed || cuda->failed) return false;
     *plan = t->plan;

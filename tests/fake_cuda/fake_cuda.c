@@ -234,3 +234,18 @@ EXPORT int cuEventDestroy_v2(void *event) {
     free(event);
     return 0;
 }
+
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address,
+                                  const uint64_t *extents, const uint64_t *stride_bytes,
+                                  const uint32_t *box, const uint32_t *element_strides,
+                                  int interleave, int swizzle, int promotion, int fill);
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address,
+                                  const uint64_t *extents, const uint64_t *stride_bytes,
+                                  const uint32_t *box, const uint32_t *element_strides,
+                                  int interleave, int swizzle, int promotion, int fill) {
+    (void)type, (void)address, (void)extents, (void)stride_bytes, (void)box, (void)element_strides;
+    (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+    int is_aligned = (uintptr_t)map % 64 == 0;
+    if (is_aligned) memset(map, (int)rank, 128);
+    return is_aligned ? 0 : 1;
+}

@@ -257,24 +257,76 @@ static void ends_of_rows(void **state) {
     }
 }
 
+static const char register_mover[] =
+    "kernel mover for %s\nlet BM = 64, d = 64\nInput X f16 (row in row_len, d)\n"
+    "Output Y f16 (row in row_len, d)\ngrid %stile_row in row_len/BM\nrole move with 4 warps\n"
+    "    Allocate X in register f16 (BM, d) as %s\n"
+    "    Copy X (BM, d) in coordinate [L = tile_row] from global to register\n"
+    "    Copy X (BM, d) in coordinate [L = tile_row] from register to global and get Y\nend\n";
+
 /* What has no translation is one message that names it. */
 static void refusals(void **state) {
     (void)state;
-    static const char persistent[] =
-        "kernel mover for a100\nlet BM = 64, d = 64\nInput X f16 (row in row_len, d)\n"
-        "Output Y f16 (row in row_len, d)\ngrid persistent tile_row in row_len/BM\nrole move with "
-        "4 warps\n"
-        "    Allocate X in register f16 (BM, d) as lines\n"
-        "    Copy X (BM, d) in coordinate [L = tile_row] from global to register\n"
-        "    Copy X (BM, d) in coordinate [L = tile_row] from register to global and get Y\nend\n";
+    char program[1024];
+    snprintf(program, sizeof program, register_mover, "a100", "", "mma_B");
     translated x;
-    translate_text(&x, STR("persistent"), str_from(persistent), "a100");
+    translate_text(&x, STR("fragments"), str_from(program), "a100");
     assert_false(x.ok);
     assert_int_equal(x.diags.error_count, 1);
-    assert_non_null(strstr(x.diags.first->message.data, "persistent"));
+    assert_non_null(strstr(x.diags.first->message.data, "mma_A, mma_C or lines"));
     text_buffer none;
     text_init(&none, 1);
     done(&x, &none);
+}
+
+/* --- asynchronous units ----------------------------------------------------------------------- */
+
+/* Resident blocks walk the tiles; the launch makes what the walk needs. */
+static void resident_blocks(void **state) {
+    (void)state;
+    char program[1024];
+    snprintf(program, sizeof program, register_mover, "a100", "persistent ", "lines");
+    translated x;
+    translate_text(&x, STR("persistent"), str_from(program), "a100");
+    if (!x.ok) show_diagnostics(&x);
+    assert_true(x.ok);
+    assert_int_equal(x.plan->grid_kind, FTL_GRID_PERSISTENT);
+    assert_int_equal(x.plan->resident_blocks, 108 * x.plan->blocks_per_sm);
+    assert_int_equal(x.plan->derived_count, 1);
+    assert_string_equal(x.plan->target, "compute_80");
+    assert_int_equal(count(&x.cuda, "tile_number += (int)gridDim.x"), 1);
+    text_buffer none;
+    text_init(&none, 1);
+    done(&x, &none);
+}
+
+static void roles_and_async_units(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../tl/attention_h200.tl", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(x.plan->threads, 384);
+    assert_string_equal(x.plan->target, "compute_90a");
+    assert_int_equal(x.plan->shared_bytes, 163936);
+    assert_int_equal(x.plan->map_count, 4);
+    for (int i = 0; i < 4; i++) {
+        const ftl_plan_map *map = &x.plan->maps[i];
+        assert_int_equal(map->offset % 64, 0);
+        assert_int_equal(map->swizzle_bytes, 128);
+        assert_int_equal(map->rank, i < 3 ? 5 : 4); /* the store goes panel by panel */
+    }
+    /* A product's wrapper is made for the width that is named, once for each kind of operand. */
+    assert_int_equal(count(&x.cuda, "void ftl_wgmma_m64n128k16_f16("), 1);
+    assert_int_equal(count(&x.cuda, "void ftl_wgmma_m64n128k16_f16_left("), 1);
+    assert_int_equal(count(&x.cuda, "void ftl_wgmma_m64n"), 2);
+    assert_int_equal(count(&x.cuda, "@"), 1); /* of an instruction's predicate */
+    /* Behind two products in flight, the older one is waited for. */
+    assert_int_equal(count(&x.cuda, "ftl_wgmma_wait<1>();"), 2);
+    assert_int_equal(count(&x.cuda, "ftl_registers_shrink<24>();"), 1);
+    assert_int_equal(count(&x.cuda, "ftl_registers_grow<240>();"), 1);
+    assert_int_equal(count(&x.cuda, " / args.") + count(&x.cuda, " / group"), 0);
+    done(&x, &source);
 }
 
 /* A view that begins inside 16 bytes is not moved by the 16; one that begins between them is. */
@@ -311,6 +363,7 @@ int main(void) {
         cmocka_unit_test(fusion),         cmocka_unit_test(plan_of_attention),
         cmocka_unit_test(other_programs), cmocka_unit_test(refusals),
         cmocka_unit_test(ends_of_rows),   cmocka_unit_test(views_begin_at_units),
+        cmocka_unit_test(resident_blocks), cmocka_unit_test(roles_and_async_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

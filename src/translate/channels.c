@@ -1,0 +1,290 @@
+/* Channels in kernels of asynchronous units: a shared tile that crosses from one role to another, or
+ * comes by TMA, has two mbarriers per slot, "full" and "empty". A tile that a role keeps to itself
+ * (an epilogue through shared memory) needs barriers among the threads that share it, and tells
+ * others when it is free only where one of them wants its bytes.
+ */
+#include "translate/emit.h"
+
+static const tl_statement *role_of(const tl_statement *s) {
+    return tl_role_of(s);
+}
+
+static emit_role *role_named(emit *t, const tl_statement *role) {
+    for (int i = 0; i < t->roles.count; i++) {
+        if (t->roles.items[i].statement == role) return &t->roles.items[i];
+    }
+    return NULL;
+}
+
+static bool is_of(emit *t, const tl_expr *name, const emit_tile *tile) {
+    return emit_tile_of(t, name) == tile;
+}
+
+/* --- what the statements do with a tile ----------------------------------------------------------
+ */
+
+static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
+    tl_end from = tl_copy_source(s), to = tl_copy_target(s);
+    bool by_tma = str_is(s->copy.atom, "tma");
+    if (to.space == TL_SHARED && to.symbol == tile->symbol) {
+        tile->filler = role_named(t, role_of(s));
+        if (by_tma) tile->by_tma = true;
+        bool by_rows = false;
+        const emit_tile *source =
+            from.space == TL_REGISTER ? emit_tile_in(t, from.symbol, TL_REGISTER) : NULL;
+        if (source && !source->is_vector && !source->shape.is_lines)
+            by_rows = layout_warp_copies(&source->layout) == 1 &&
+                      source->layout.spread[0].count == 1;
+        tile->is_shared_out = by_rows;
+    }
+    if (s->copy.from == TL_SHARED && from.symbol == tile->symbol) {
+        if (by_tma) tile->goes_async = true;
+        else tile->is_loaded = true;
+    }
+}
+
+static void note_uses(emit *t, emit_tile *tile) {
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_COPY) note_copy(t, s, tile);
+        if (s->kind != TL_COMPUTE) continue;
+        for (int i = 0; i < s->compute.operand_count; i++) {
+            if (s->compute.operands[i].value->kind != TL_NAME) continue;
+            if (!is_of(t, s->compute.operands[i].value, tile)) continue;
+            if (s->compute.is_async) tile->goes_async = true;
+            else tile->is_loaded = true;
+        }
+    }
+    if (tile->is_loaded || tile->by_tma) tile->is_shared_out = false;
+}
+
+static bool waits_for(emit *t, const emit_role *role, const emit_tile *tile) {
+    tl_statement *within = (tl_statement *)(uintptr_t)role->statement;
+    for (tl_statement *s = within->role.body.first; s; s = tl_next(s, within)) {
+        if (s->kind == TL_WAIT && is_of(t, s->sync.what, tile)) return true;
+    }
+    return false;
+}
+
+/* Does every Release follow the Wait before it, in the order of the text, on every way? */
+static bool alternates(emit *t, const tl_block *block, const emit_tile *tile, int *held) {
+    for (const tl_statement *s = block->first; s; s = s->next) {
+        int before = *held;
+        if (s->kind == TL_WAIT && is_of(t, s->sync.what, tile)) {
+            if ((*held)++) return false;
+        } else if (s->kind == TL_RELEASE && is_of(t, s->sync.what, tile)) {
+            if (!(*held)--) return false;
+        } else if (s->kind == TL_FOR || s->kind == TL_IF) {
+            const tl_block *body = s->kind == TL_FOR ? &s->loop.body : &s->branch.body;
+            if (!alternates(t, body, tile, held) || *held != before) return false;
+        }
+    }
+    return true;
+}
+
+static void count_arrivals(emit *t, emit_tile *tile) {
+    for (int i = 0; i < t->roles.count; i++) {
+        const emit_role *r = &t->roles.items[i];
+        if (!waits_for(t, r, tile)) continue;
+        if (r != tile->filler) tile->crosses = true;
+        bool stores_only = tile->goes_async && !tile->is_loaded && r == tile->filler;
+        int held = 0;
+        tile->holds_several |= !alternates(t, &r->statement->role.body, tile, &held);
+        tile->empty_arrivals += r->is_single     ? 1
+                                : !stores_only   ? r->warps
+                                : tile->is_shared_out ? r->executors
+                                                      : 1;
+    }
+    if (tile->by_tma) tile->crosses = true;
+    tile->frees |= tile->crosses;
+    tile->full_arrivals = tile->by_tma || !tile->filler ? 1 : tile->filler->threads;
+}
+
+static void find_partner(emit *t, emit_tile *tile) {
+    if (!tile->base || tile->base->filler == tile->filler || !tile->filler) return;
+    emit_tile *other = tile->base;
+    if (other->partner) {
+        emit_unsupported(t, tile->tile->allocation->range, tile->name,
+                         "at most two tiles of different roles take turns in one place");
+        return;
+    }
+    tile->partner = other, other->partner = tile;
+    tile->frees = other->frees = true;
+    /* The one whose reader fills the other comes first. */
+    tile->is_first_partner = waits_for(t, other->filler, tile);
+    other->is_first_partner = !tile->is_first_partner;
+}
+
+void emit_plan_channels(emit *t) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        if (t->tiles.items[i]->space == TL_SHARED) note_uses(t, t->tiles.items[i]);
+    }
+    for (int i = 0; i < t->tiles.count; i++) {
+        emit_tile *tile = t->tiles.items[i];
+        if (tile->space != TL_SHARED) continue;
+        count_arrivals(t, tile);
+        find_partner(t, tile);
+        tile->by_mbarrier = false;
+    }
+}
+
+/* --- declarations --------------------------------------------------------------------------------
+ */
+
+static void init(emit *t, long long offset, int slots, int arrivals, const emit_tile *tile,
+                 const char *what) {
+    for (int slot = 0; slot < slots; slot++)
+        emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s %s", offset + 8 * slot,
+                  arrivals, STR_ARGS(tile->symbol->name), what);
+}
+
+void emit_init_channels(emit *t) {
+    bool any = false;
+    for (int i = 0; i < t->tiles.count; i++) any |= t->tiles.items[i]->frees;
+    if (!any) return;
+    emit_open(t, "if (threadIdx.x == 0) {");
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->crosses)
+            init(t, tile->full_offset, tile->stages, tile->full_arrivals, tile, "has landed");
+        if (tile->frees)
+            init(t, tile->empty_offset, tile->stages, tile->empty_arrivals, tile, "is free again");
+    }
+    emit_text(t, "ftl_mbarrier_init_fence();");
+    emit_close(t);
+    emit_text(t, "ftl_block_barrier();");
+}
+
+static str part(emit *t, const emit_tile *tile, const char *what) {
+    return emit_format(t, "%.*s_%s", STR_ARGS(tile->name), what);
+}
+
+static void declare(emit *t, const emit_tile *tile, const char *what, int value,
+                    const char *comment) {
+    str name = part(t, tile, what);
+    emit_declare(t, name, "unsigned %.*s = %d; // %s", STR_ARGS(name), value, comment);
+}
+
+void emit_declare_channels(emit *t) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        emit_tile *tile = t->tiles.items[i];
+        if (tile->space != TL_SHARED) continue;
+        bool rings = tile->stages > 1;
+        if (waits_for(t, t->now, tile)) {
+            if (rings) declare(t, tile, "slot", tile->stages - 1, "of the generation held");
+            if (tile->crosses) declare(t, tile, "parity", 1, "of its barrier");
+            if (rings && tile->holds_several)
+                declare(t, tile, "oldest", 0, "slot of the oldest one held");
+        }
+        if (tile->filler != t->now) continue;
+        if (rings) declare(t, tile, "fill", 0, "slot of the next copy");
+        if (tile->crosses) declare(t, tile, "fill_parity", 1, "of its barrier");
+        if (tile->partner)
+            declare(t, tile, "place_parity", tile->is_first_partner, "of the other's barrier");
+    }
+}
+
+str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor) {
+    if (tile->stages == 1) return (str){0};
+    return emit_format(t, "%.*s_%s * %lld", STR_ARGS(tile->name), which,
+                       (long long)tile->slot_bytes / divisor);
+}
+
+static str barrier_of(emit *t, const emit_tile *tile, long long offset, const char *which) {
+    if (tile->stages == 1) return emit_format(t, "shared + %lld", offset);
+    return emit_format(t, "shared + %lld + 8 * %.*s_%s", offset, STR_ARGS(tile->name), which);
+}
+
+static void advance(emit *t, const emit_tile *tile, const char *which, const char *parity) {
+    const char *name = str_copy_z(t->memory, tile->name);
+    if (tile->stages > 1) {
+        emit_text(t, "%s_%s = %s_%s == %d ? 0 : %s_%s + 1;", name, which, name, which,
+                  tile->stages - 1, name, which);
+        if (parity) emit_text(t, "%s_%s ^= %s_%s == 0;", name, parity, name, which);
+    } else if (parity) {
+        emit_text(t, "%s_%s ^= 1;", name, parity);
+    }
+}
+
+/* --- statements ----------------------------------------------------------------------------------
+ */
+
+void emit_meet(emit *t, const emit_tile *tile) {
+    if (tile->is_shared_out && t->now->executor_warps == 1) emit_text(t, "ftl_warp_barrier();");
+    else emit_text(t, "%.*s", STR_ARGS(emit_meeting(t, tile->is_shared_out)));
+}
+
+str emit_issuer(emit *t, bool of_executor) {
+    const emit_role *r = t->now;
+    if (r->is_single) return (str){0};
+    if (r->warps == 1 || (of_executor && r->executor_warps == 1)) return STR("lane == 0");
+    if (!of_executor || r->executors == 1) return STR("lane == 0 && warp == 0");
+    return emit_format(t, "lane == 0 && warp %% %d == 0", r->executor_warps);
+}
+
+void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
+    const check_sync *sync = check_sync_of(t->facts, s);
+    advance(t, tile, "slot", tile->crosses ? "parity" : NULL);
+    if (tile->crosses) {
+        emit_text(t, "ftl_mbarrier_try_wait(%.*s, %.*s_parity);",
+                  STR_ARGS(barrier_of(t, tile, tile->full_offset, "slot")), STR_ARGS(tile->name));
+    } else {
+        if (sync && sync->groups_pending >= 0)
+            emit_text(t, "ftl_cp_async_wait<%d>();", sync->groups_pending);
+        if (!sync || sync->barrier_before) emit_meet(t, tile);
+    }
+    if (tile->stages > 1 && tile->is_loaded) {
+        emit_text(t, "%.*s = shared + %lld + %.*s;", STR_ARGS(tile->name),
+                  (long long)tile->offset_bytes,
+                  STR_ARGS(emit_slot_bytes(t, tile, "slot", 1)));
+    }
+}
+
+void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile) {
+    (void)s;
+    const char *which = tile->holds_several ? "oldest" : "slot";
+    bool stores_only = tile->goes_async && !tile->is_loaded && tile->filler == t->now;
+    if (tile->frees) {
+        str issuer = stores_only ? emit_issuer(t, tile->is_shared_out) : STR("lane == 0");
+        if (t->now->is_single) issuer = (str){0};
+        if (tile->is_loaded) emit_text(t, "ftl_warp_barrier();");
+        str barrier = barrier_of(t, tile, tile->empty_offset, which);
+        if (issuer.length)
+            emit_text(t, "if (%.*s) ftl_mbarrier_signal(%.*s);", STR_ARGS(issuer),
+                      STR_ARGS(barrier));
+        else emit_text(t, "ftl_mbarrier_signal(%.*s);", STR_ARGS(barrier));
+    }
+    if (tile->holds_several) advance(t, tile, "oldest", NULL);
+}
+
+/* Before a Copy fills the next slot: until it is free, and its bytes are not the other tile's. */
+void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
+    const check_sync *sync = check_sync_of(t->facts, s);
+    const char *name = str_copy_z(t->memory, tile->name);
+    if (tile->partner) {
+        emit_text(t, "ftl_mbarrier_try_wait(shared + %lld, %s_place_parity);",
+                  (long long)tile->partner->empty_offset, name);
+        emit_text(t, "%s_place_parity ^= 1;", name);
+    }
+    if (tile->crosses) {
+        emit_text(t, "ftl_mbarrier_try_wait(%.*s, %s_fill_parity);",
+                  STR_ARGS(barrier_of(t, tile, tile->empty_offset, "fill")), name);
+    } else if (sync && sync->barrier_before) {
+        emit_meet(t, tile);
+    }
+}
+
+/* Behind it. Copies by TMA arrive by themselves. */
+void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
+    const check_sync *sync = check_sync_of(t->facts, s);
+    if (!tile->by_tma) {
+        if (tile->goes_async) emit_text(t, "ftl_fence_async();");
+        if (tile->crosses) {
+            emit_text(t, "%s(%.*s);",
+                      s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_signal",
+                      STR_ARGS(barrier_of(t, tile, tile->full_offset, "fill")));
+        } else if (s->copy.is_async && sync && sync->commits) {
+            emit_text(t, "ftl_cp_async_commit();");
+        }
+    }
+    advance(t, tile, "fill", tile->crosses ? "fill_parity" : NULL);
+}

@@ -1,0 +1,173 @@
+/* Copies by TMA: one thread names a box of a tensor by its corner; the unit moves it. The launch
+ * describes tensor and box in a map (plan.h). A tile of several panels is one box where the tensor's
+ * rows are cut into panels by the map, else a box for each panel.
+ */
+#include "translate/copy.h"
+
+enum { BOX_MAX = 256, RANK_MIN = 2 };
+
+typedef struct box {
+    emit *t;
+    const tl_statement *s;
+    const emit_tile *tile;
+    emit_corner corner;
+    const ftl_plan_tensor *tensor;
+    int rows, columns; /* of one copy: columns of a panel */
+    int panels;
+    bool is_whole; /* one copy takes all panels */
+    ftl_plan_map map;
+} box;
+
+static bool refuse(box *x, const char *why) {
+    copy_refuse(x->t, x->s, why);
+    return false;
+}
+
+static void add_dimension(box *x, int axis, int taken, int panel, bool is_number) {
+    ftl_map_dimension *d = &x->map.dimensions[x->map.rank++];
+    *d = (ftl_map_dimension){
+        .axis = axis, .box = taken, .panel = panel, .is_panel_number = is_number};
+}
+
+/* Is the contiguous axis known to be cut into whole panels? */
+static bool panels_are_whole(const box *x) {
+    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
+    if (extent->step_count != 1 || extent->steps[0].op != FTL_PUSH_INTEGER) return false;
+    emit_value at = x->corner.at[x->corner.column_axis];
+    return extent->steps[0].integer % x->columns == 0 && at.low == at.high &&
+           at.low % x->columns == 0;
+}
+
+static bool make_box(box *x, bool loads) {
+    emit *t = x->t;
+    const emit_tile *tile = x->tile;
+    if (!gpu_has(t->gpu, GPU_FEATURE_tma)) return refuse(x, "this GPU has no tma");
+    if (tile->is_vector) return refuse(x, "tma moves matrices");
+    if (!emit_corner_of(t, x->s, tile, &x->corner)) return false;
+    x->tensor = &t->plan->tensors[x->corner.tensor];
+    if (ftl_type_bytes(x->tensor->type) != (size_t)tl_type_bytes(tile->type) ||
+        tile->store.by_columns)
+        return refuse(x, "tma changes neither types nor the order of elements");
+    int shares = !loads && tile->is_shared_out ? t->now->executors : 1;
+    x->rows = tile->rows / shares;
+    x->panels = tile->store.panels > 1 ? tile->store.panels : 1;
+    x->columns = tile->columns / x->panels;
+    int outer = x->corner.count - 2;
+    x->is_whole = x->panels > 1 && shares == 1 && outer + 3 <= FTL_MAP_RANK_MAX &&
+                  panels_are_whole(x);
+    if (outer + 2 > FTL_MAP_RANK_MAX) return refuse(x, "a tensor map has at most 5 dimensions");
+    if (x->rows > BOX_MAX || x->columns > BOX_MAX || x->panels > BOX_MAX)
+        return refuse(x, "a box has at most 256 elements along an axis");
+    x->map = (ftl_plan_map){.name = x->tensor->name, .tensor = x->corner.tensor};
+    x->map.swizzle_bytes =
+        tile->store.swizzle_bytes > SHARED_UNIT_BYTES ? tile->store.swizzle_bytes : 0;
+    add_dimension(x, x->corner.column_axis, x->columns, x->is_whole ? x->columns : 0, false);
+    add_dimension(x, x->corner.row_axis, x->rows, 0, false);
+    if (x->is_whole) add_dimension(x, x->corner.column_axis, x->panels, x->columns, true);
+    for (int i = x->corner.count - 1; i >= 0; i--) {
+        if (i != x->corner.row_axis && i != x->corner.column_axis) add_dimension(x, i, 1, 0, false);
+    }
+    return true;
+}
+
+static str corner_text(box *x, int dimension, int panel) {
+    emit *t = x->t;
+    const ftl_map_dimension *d = &x->map.dimensions[dimension];
+    emit_value at = x->corner.at[d->axis];
+    if (d->panel && !d->is_panel_number) return STR("0");
+    if (d->is_panel_number) return emit_constant(t, at.low / d->panel).text;
+    if (dimension == 0) at = emit_sum(t, at, emit_constant(t, (int64_t)panel * x->columns));
+    if (dimension == 1 && x->rows < x->tile->rows) {
+        emit_value share = emit_product(t, emit_named(STR("executor"), 0, x->tile->rows / x->rows),
+                                        emit_constant(t, x->rows));
+        at = emit_sum(t, at, share);
+    }
+    if (emit_is_wide(at)) return emit_format(t, "(int)(%.*s)", STR_ARGS(at.text));
+    return at.text;
+}
+
+static void one_copy(box *x, bool loads, int panel) {
+    emit *t = x->t;
+    const emit_tile *tile = x->tile;
+    str map = emit_map(t, &x->map), at = {0};
+    for (int i = 0; i < x->map.rank; i++)
+        at = emit_format(t, "%.*s, %.*s", STR_ARGS(at), STR_ARGS(corner_text(x, i, panel)));
+    long long offset =
+        (long long)tile->offset_bytes + (long long)panel * shared_panel_bytes(&tile->store);
+    str place = emit_format(t, "shared + %lld", offset);
+    str slot = emit_slot_bytes(t, tile, loads ? "fill" : "slot", 1);
+    if (slot.length) place = emit_format(t, "%.*s + %.*s", STR_ARGS(place), STR_ARGS(slot));
+    if (x->rows < tile->rows)
+        place = emit_format(t, "%.*s + executor * %d", STR_ARGS(place),
+                            x->rows * tile->store.pitch_bytes);
+    if (!loads) {
+        emit_text(t, "ftl_tma_store_%d(args.%.*s, %.*s%.*s);", x->map.rank, STR_ARGS(map),
+                  STR_ARGS(place), STR_ARGS(at));
+        return;
+    }
+    str full = emit_format(t, "shared + %lld", (long long)tile->full_offset);
+    if (tile->stages > 1)
+        full = emit_format(t, "%.*s + 8 * %.*s_fill", STR_ARGS(full), STR_ARGS(tile->name));
+    if (!panel) {
+        emit_text(t, "ftl_mbarrier_expect(%.*s, %lld);", STR_ARGS(full),
+                  (long long)shared_bytes(&tile->store));
+    }
+    emit_text(t, "ftl_tma_load_%d(%.*s, args.%.*s, %.*s%.*s);", x->map.rank, STR_ARGS(place),
+              STR_ARGS(map), STR_ARGS(full), STR_ARGS(at));
+}
+
+void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads) {
+    box x = {.t = t, .s = s, .tile = tile};
+    if (!s->copy.is_async) {
+        copy_refuse(t, s, "copies by tma are asynchronous");
+        return;
+    }
+    if (!make_box(&x, loads)) return;
+    t->is_exact = true;
+    str issuer = emit_issuer(t, !loads && tile->is_shared_out);
+    if (issuer.length) emit_open(t, "if (%.*s) {", STR_ARGS(issuer));
+    if (loads) emit_channel_acquire(t, s, tile);
+    for (int panel = 0; panel < (x.is_whole ? 1 : x.panels); panel++) one_copy(&x, loads, panel);
+    if (!loads) emit_text(t, "ftl_tma_store_commit();");
+    if (issuer.length) emit_close(t);
+    if (loads) emit_channel_fill(t, s, tile);
+}
+
+/* --- maps -----------------------------------------------------------------------------------------
+ */
+
+static bool same_map(const ftl_plan_map *a, const ftl_plan_map *b) {
+    bool same = a->tensor == b->tensor && a->rank == b->rank && a->swizzle_bytes == b->swizzle_bytes;
+    for (int i = 0; same && i < a->rank; i++) {
+        const ftl_map_dimension *x = &a->dimensions[i], *y = &b->dimensions[i];
+        same = x->axis == y->axis && x->box == y->box && x->panel == y->panel &&
+               x->is_panel_number == y->is_panel_number;
+    }
+    return same;
+}
+
+str emit_map(emit *t, const ftl_plan_map *map) {
+    int of_tensor = 0;
+    for (int i = 0; i < t->maps.count; i++) {
+        const ftl_plan_map *other = &t->maps.items[i];
+        if (same_map(other, map)) return str_from(other->name);
+        of_tensor += other->tensor == map->tensor;
+    }
+    if (t->maps.count == FTL_MAPS_MAX) {
+        emit_unsupported(t, t->kernel->range, t->kernel->name, "it needs more than %d tensor maps",
+                         FTL_MAPS_MAX);
+        return STR("");
+    }
+    ftl_plan_map copy = *map;
+    str name = emit_clean(t, str_from(t->plan->tensors[map->tensor].name));
+    name = of_tensor ? emit_format(t, "%.*s_map_%d", STR_ARGS(name), of_tensor + 1)
+                     : emit_format(t, "%.*s_map", STR_ARGS(name));
+    copy.name = str_copy_z(t->memory, name);
+    list_push(t->memory, &t->maps, copy);
+    return name;
+}
+
+/* The maps that a role uses, known once its copies have been translated: so they are noted first. */
+void emit_prefetch_maps(emit *t) {
+    (void)t;
+}

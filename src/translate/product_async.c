@@ -1,0 +1,259 @@
+/* Compute GEMM ... async: products of warpgroups (wgmma). The instruction finds operands in shared
+ * memory by descriptors; their low words are worked out once per role and get constants added. Each
+ * statement is a group of its own, so a Wait knows how many later ones may stay in flight.
+ */
+#include "layout/descriptor.h"
+#include "translate/emit.h"
+
+enum { ROWS = 64, WIDTH_UNIT = 8, WIDTH_MAX = 256, WARPGROUP = 4 };
+
+typedef struct side {
+    const emit_tile *tile;
+    bool in_registers;
+    descriptor d;
+    str low; /* name of the low word */
+} side;
+
+typedef struct product {
+    emit *t;
+    const tl_statement *s;
+    const emit_tile *target;
+    side a, b;
+    int width, steps, pieces; /* columns of an instruction; k16 steps; instructions across */
+} product;
+
+static bool refuse(product *p, str what, const char *why) {
+    emit_unsupported(p->t, p->s->range, what, "%s", why);
+    return false;
+}
+
+/* --- the atom m64nNk16 --------------------------------------------------------------------------
+ */
+
+static bool read_width(str atom, int *width) {
+    str rest = atom;
+    if (!str_starts(rest, STR("m64n"))) return false;
+    rest.data += 4, rest.length -= 4;
+    int n = 0;
+    while (rest.length && *rest.data >= '0' && *rest.data <= '9' && n <= WIDTH_MAX) {
+        n = 10 * n + (*rest.data - '0');
+        rest.data++, rest.length--;
+    }
+    *width = n;
+    return str_is(rest, "k16") && n >= WIDTH_UNIT && n <= WIDTH_MAX && n % WIDTH_UNIT == 0;
+}
+
+/* --- operands -----------------------------------------------------------------------------------
+ */
+
+static str low_name(emit *t, const emit_tile *tile, bool right, const descriptor *d) {
+    return emit_format(t, "%.*s_%s%s", STR_ARGS(tile->name), right ? "right" : "left",
+                       d->transposed ? "_transposed" : "");
+}
+
+static bool make_side(product *p, const tl_operand *operand, side *x, bool right) {
+    emit *t = p->t;
+    x->tile = emit_tile_of(t, operand->value);
+    if (!x->tile || x->tile->is_vector) {
+        return refuse(p, tl_expr_text(t->memory, operand->value),
+                      "an operand of GEMM is a matrix tile");
+    }
+    x->in_registers = x->tile->space == TL_REGISTER;
+    if (x->in_registers) {
+        bool fits = !right && !operand->is_transposed && x->tile->is_packed &&
+                    !x->tile->shape.is_lines && x->tile->shape.down == 1;
+        return fits || refuse(p, x->tile->name,
+                              "from registers only a left operand in mma_A, 64 rows a warpgroup, "
+                              "has an atom");
+    }
+    layout_fit fit = descriptor_make(&x->tile->store, right != operand->is_transposed, &x->d);
+    if (fit.status != LAYOUT_OK) {
+        return refuse(p, x->tile->name,
+                      "an asynchronous product reads tiles swizzled 32, 64 or 128, in multiples "
+                      "of 16 along the contracted axis");
+    }
+    assert(descriptor_agrees(&x->d));
+    x->low = low_name(t, x->tile, right, &x->d);
+    return true;
+}
+
+static bool make_product(product *p) {
+    const tl_compute *c = &p->s->compute;
+    emit *t = p->t;
+    const emit_role *r = t->now;
+    p->target = emit_target_of(t, p->s);
+    if (!gpu_has(t->gpu, GPU_FEATURE_wgmma)) {
+        return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                      "this GPU has no such instruction");
+    }
+    if (!read_width(c->atom, &p->width)) {
+        return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                      "asynchronous products are m64nNk16, N a multiple of 8 up to 256");
+    }
+    bool fits = p->target && p->target->space == TL_REGISTER && p->target->type == TL_F32 &&
+                !p->target->is_vector && !p->target->shape.is_lines;
+    if (!fits) return refuse(p, STR("this GEMM"), "the result is an f32 tile as mma_C");
+    if (r->executor_warps != WARPGROUP || p->target->shape.down != 1 ||
+        p->target->rows != ROWS * r->executors || r->first_warp % WARPGROUP) {
+        return refuse(p, p->target->name, "a warpgroup has 64 rows of an asynchronous product");
+    }
+    if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
+        return false;
+    tl_type type = p->a.tile->type;
+    if (type != p->b.tile->type || (type != TL_F16 && type != TL_BF16)) {
+        return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                      "there is no such product of these types");
+    }
+    int deep = p->a.in_registers ? p->a.tile->columns : p->a.d.k;
+    int high = p->a.in_registers ? p->a.tile->rows : p->a.d.mn;
+    p->pieces = p->target->columns / p->width;
+    bool pieces_fit = p->target->columns % p->width == 0 &&
+                      (p->pieces == 1 || p->width % p->b.d.mn_unit == 0);
+    if (deep != p->b.d.k || high != p->target->rows || p->b.d.mn != p->target->columns ||
+        deep % DESCRIPTOR_DEPTH || !pieces_fit) {
+        return refuse(p, STR("this GEMM"), "the shapes do not fit one another and the atom");
+    }
+    p->steps = deep / DESCRIPTOR_DEPTH;
+    return true;
+}
+
+/* --- low words ----------------------------------------------------------------------------------
+ */
+
+static void declare_low(product *p, const side *x, bool right) {
+    emit *t = p->t;
+    if (x->in_registers) return;
+    for (int i = 0; i < t->lines.count; i++) {
+        if (str_equal(t->lines.items[i].declares, x->low) && i >= t->role_line) return;
+    }
+    int share = right ? 0 : descriptor_low_step(&x->d, ROWS, 0);
+    str own = share && t->now->executors > 1 ? emit_format(t, " + executor * %d", share)
+                                             : (str){0};
+    emit_declare(t, x->low, "const unsigned %.*s = ftl_descriptor_low(shared + %lld, %d)%.*s;",
+                 STR_ARGS(x->low), (long long)x->tile->offset_bytes, x->d.leading_bytes,
+                 STR_ARGS(own));
+}
+
+void emit_declare_descriptors(emit *t) {
+    tl_statement *role = (tl_statement *)(uintptr_t)t->role;
+    t->role_line = t->lines.count;
+    for (tl_statement *s = t->role->role.body.first; s; s = tl_next(s, role)) {
+        if (s->kind != TL_COMPUTE || s->compute.operation != TL_GEMM || !s->compute.is_async)
+            continue;
+        product p = {.t = t, .s = s};
+        if (!make_product(&p)) return;
+        declare_low(&p, &p.a, false);
+        declare_low(&p, &p.b, true);
+    }
+}
+
+/* The text of descriptor_low_step, with `k16` and a constant part of the other axis. */
+static str step_text(emit *t, const descriptor *d, int mn) {
+    str text = STR("");
+    int step = d->step_bytes / DESCRIPTOR_UNIT_BYTES, run = d->run_bytes / DESCRIPTOR_UNIT_BYTES;
+    bool runs = d->k / DESCRIPTOR_DEPTH > d->run;
+    if (runs && d->run > 1)
+        text = emit_format(t, " + k16 %% %d * %d + k16 / %d * %d", d->run, step, d->run, run);
+    else if (runs) text = emit_format(t, " + k16 * %d", run);
+    else text = emit_format(t, " + k16 * %d", step);
+    int other = descriptor_low_step(d, mn, 0);
+    return other ? emit_format(t, "%.*s + %d", STR_ARGS(text), other) : text;
+}
+
+static str descriptor_text(emit *t, const side *x, int mn) {
+    str slot = emit_slot_bytes(t, x->tile, "slot", DESCRIPTOR_UNIT_BYTES);
+    return emit_format(t, "ftl_descriptor(%.*s%s%.*s%.*s, 0x%08xu)", STR_ARGS(x->low),
+                       slot.length ? " + " : "", STR_ARGS(slot),
+                       STR_ARGS(step_text(t, &x->d, mn)), x->d.high);
+}
+
+/* --- text ---------------------------------------------------------------------------------------
+ */
+
+static void one_piece(product *p, int piece) {
+    emit *t = p->t;
+    const char *type = emit_type_word(p->a.tile->type);
+    str d = emit_format(t, "%.*s[0]", STR_ARGS(p->target->name));
+    if (p->pieces > 1) {
+        d = emit_format(t, "*(float(*)[%d][4])&%.*s[0][%d]", p->width / WIDTH_UNIT,
+                        STR_ARGS(p->target->name), piece * p->width / WIDTH_UNIT);
+    }
+    str holds = emit_holds(t, p->s, p->target);
+    str adds = p->s->compute.target_kind == TL_GET ? STR("k16 != 0")
+               : holds.length ? emit_format(t, "k16 != 0 || %.*s", STR_ARGS(holds))
+                              : STR("true");
+    str b = descriptor_text(t, &p->b, piece * p->width);
+    if (p->a.in_registers) {
+        str a = p->a.tile->name;
+        emit_text(t, "ftl_wgmma_m64n%dk16_%s_left<%d>(%.*s, %.*s[0][2 * k16][0], %.*s[0][2 * k16][1],",
+                  p->width, type, p->b.d.transposed, STR_ARGS(d), STR_ARGS(a), STR_ARGS(a));
+        emit_text(t, "    %.*s[0][2 * k16 + 1][0], %.*s[0][2 * k16 + 1][1],", STR_ARGS(a),
+                  STR_ARGS(a));
+    } else {
+        emit_text(t, "ftl_wgmma_m64n%dk16_%s<%d, %d>(%.*s,", p->width, type, p->a.d.transposed,
+                  p->b.d.transposed, STR_ARGS(d));
+        emit_text(t, "    %.*s,", STR_ARGS(descriptor_text(t, &p->a, 0)));
+    }
+    emit_text(t, "    %.*s, %.*s);", STR_ARGS(b), STR_ARGS(adds));
+}
+
+void emit_async_product(emit *t, const tl_statement *s) {
+    product p = {.t = t, .s = s};
+    emit_header(t, s);
+    if (!make_product(&p)) return;
+    t->is_exact = true;
+    emit_text(t, "ftl_wgmma_fence();");
+    emit_loop(t, "k16", p.steps);
+    for (int i = 0; i < p.pieces; i++) one_piece(&p, i);
+    emit_close(t);
+    emit_text(t, "ftl_wgmma_commit();");
+}
+
+/* --- waiting ------------------------------------------------------------------------------------
+ */
+
+static bool is_async_product(const tl_statement *s) {
+    return s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM && s->compute.is_async;
+}
+
+static bool holds_product(const tl_statement *s) {
+    tl_statement *within = (tl_statement *)(uintptr_t)s;
+    const tl_block *body = tl_statement_body(within);
+    for (tl_statement *at = body ? body->first : NULL; at; at = tl_next(at, within)) {
+        if (is_async_product(at)) return true;
+    }
+    return false;
+}
+
+static void keep(emit *t, const emit_tile *tile) {
+    emit_text(t, "%s(%.*s[0]);", tile->is_packed ? "ftl_keep_pairs" : "ftl_keep",
+              STR_ARGS(tile->name));
+}
+
+/* How many groups are younger than the last product into the tile; 0 where the text does not tell.
+ */
+void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
+    int later = 0;
+    const tl_statement *last = NULL;
+    for (const tl_statement *at = s; at && !last;) {
+        if (at->previous) at = at->previous;
+        else if (at->parent && at->parent->kind == TL_IF) {
+            at = at->parent;
+            continue;
+        } else break;
+        if (is_async_product(at)) {
+            if (emit_target_of(t, at) == tile) last = at;
+            else later++;
+        } else if (holds_product(at)) break;
+    }
+    emit_text(t, "ftl_wgmma_wait<%d>();", last ? later : 0);
+    keep(t, tile);
+    if (!last) return;
+    const emit_tile *a = emit_tile_of(t, last->compute.operands[0].value);
+    if (a && a->space == TL_REGISTER) keep(t, a);
+}
+
+str emit_holds(emit *t, const tl_statement *s, const emit_tile *target) {
+    (void)t, (void)s, (void)target;
+    return (str){0};
+}
