@@ -1,5 +1,4 @@
 /* Pass finish: the way of results to memory, and the order of tiles. */
-#include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
 /* --- results through shared memory
@@ -300,17 +299,6 @@ static void order_tiles(reason *r) {
                   "another, so that what they share is read from the level-2 cache");
 }
 
-/* One block a multiprocessor walks the tiles, so that the next tile's copies run under this one. */
-static void make_persistent(reason *r) {
-    tl_statement *grid = scalar_grid(r->kernel);
-    if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
-    grid->grid.kind = TL_GRID_PERSISTENT;
-    grid->comment = STR("each block walks its tiles");
-    reason_decide(r, "grid",
-                  "as many blocks as fit walk the tiles: copies of the next tile start under "
-                  "this one");
-}
-
 bool reason_finish(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
@@ -318,6 +306,5 @@ bool reason_finish(reason *r) {
             store_through_shared(r, s);
     }
     order_tiles(r);
-    if (warpgroups_role(r->kernel)) make_persistent(r);
     return true;
 }

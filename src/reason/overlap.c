@@ -6,42 +6,9 @@
  * that block. Head and elements of the first block stand before the loop, the tail of the last one
  * behind it. What touches the tail's tiles waits until it has landed.
  */
+#include "reason/names.h"
 #include "reason/peel.h"
 #include "reason/warpgroups.h"
-
-enum { NAMES_MAX = 64 };
-
-typedef struct names {
-    str items[NAMES_MAX];
-    int count;
-} names;
-
-/* A copy names a variable, other statements its place: names are compared without places. */
-static bool has(const names *n, str name) {
-    for (int i = 0; i < n->count; i++)
-        if (str_equal(n->items[i], edit_bare(name))) return true;
-    return false;
-}
-
-static void add(names *n, str name) {
-    if (name.length > 0 && !has(n, name) && n->count < NAMES_MAX)
-        n->items[n->count++] = edit_bare(name);
-}
-
-static void add_uses(const tl_statement *s, names *reads, names *writes) {
-    edit_uses uses = edit_uses_of(s);
-    for (int i = 0; i < uses.read_count; i++) add(reads, uses.reads[i]);
-    add(writes, uses.writes);
-    const tl_block *body = tl_statement_body((tl_statement *)(uintptr_t)s);
-    for (const tl_statement *t = body ? body->first : NULL; t; t = t->next)
-        add_uses(t, reads, writes);
-}
-
-static bool meet(const names *a, const names *b) {
-    for (int i = 0; i < a->count; i++)
-        if (has(b, a->items[i])) return true;
-    return false;
-}
 
 /* --- head and tail
  * ------------------------------------------------------------------------------------------ */
@@ -80,13 +47,13 @@ static bool find_tail(rotation *o, const tl_statement *role) {
         o->tail = s;
         if (!is_product(s)) continue;
         any = true;
-        add(&o->targets, edit_target_name(s));
+        names_add(&o->targets, edit_target_name(s));
         str left = edit_operand_name(s, 0);
         if (s->compute.target_kind != TL_ACCUMULATE)
             return refuse(o, "its last product adds to nothing");
         if (str_ends(left, STR("_shared")))
             return refuse(o, "its last product takes nothing that the iteration computed");
-        if (!is_ring(role, left)) add(&o->operands, left);
+        if (!is_ring(role, left)) names_add(&o->operands, left);
     }
     return any && s ? true : refuse(o, "it does not end with a product");
 }
@@ -96,8 +63,9 @@ static bool find_head(rotation *o) {
     for (; s != o->tail && (is_of_products(s) || s->kind == TL_COPY); s = s->next) {
         if (!is_product(s)) continue;
         str target = edit_target_name(s);
-        if (has(&o->targets, target)) return refuse(o, "first and last product have one target");
-        add(&o->head_targets, target);
+        if (names_have(&o->targets, target))
+            return refuse(o, "first and last product have one target");
+        names_add(&o->head_targets, target);
     }
     o->middle = s;
     if (o->head_targets.count == 0) return refuse(o, "it does not begin with a product");
@@ -131,9 +99,9 @@ typedef struct delay {
 
 static bool is_delayed(const tl_statement *s, const delay *d, const rotation *o) {
     names reads = {0}, writes = {0};
-    add_uses(s, &reads, &writes);
-    return meet(&writes, &d->writes) || meet(&writes, &d->reads) || meet(&reads, &d->writes) ||
-           meet(&writes, &o->operands);
+    names_add_uses(s, &reads, &writes);
+    return names_meet(&writes, &d->writes) || names_meet(&writes, &d->reads) ||
+           names_meet(&reads, &d->writes) || names_meet(&writes, &o->operands);
 }
 
 /* Of a condition that no tile takes part in, the body may stand in two pieces. */
@@ -148,7 +116,7 @@ static void split_branch(reason *r, tl_statement *branch, const delay *d, const 
     for (tl_statement *s = branch->branch.body.first, *next; s; s = next) {
         next = s->next;
         if (!is_delayed(s, &inner, o)) continue;
-        add_uses(s, &inner.reads, &inner.writes);
+        names_add_uses(s, &inner.reads, &inner.writes);
         edit_remove(r->kernel, s);
         s->next = s->previous = NULL;
         edit_append(&later, NULL, (tl_block){s, s});
@@ -172,9 +140,10 @@ static tl_block part_of(reason *r, const rotation *o, const tl_statement *from,
                         const tl_statement *to, bool landing) {
     tl_block part = {0};
     for (const tl_statement *s = from; s != to; s = s->next) {
-        bool is_landing = s->kind == TL_RELEASE ||
-                          (s->kind == TL_WAIT && (has(&o->targets, s->sync.what->text) ||
-                                                  has(&o->head_targets, s->sync.what->text)));
+        bool is_landing =
+            s->kind == TL_RELEASE ||
+            (s->kind == TL_WAIT && (names_have(&o->targets, s->sync.what->text) ||
+                                    names_have(&o->head_targets, s->sync.what->text)));
         if (is_landing != landing) continue;
         tl_statement *copy = tl_statement_copy(r->memory, s);
         copy->blank_before = false;
@@ -212,7 +181,8 @@ static void write_behind(reason *r, const rotation *o) {
     edit_after(r->kernel, at, issue);
     while (at->next && is_of_products(at->next)) at = at->next;
     delay tail = {0};
-    for (const tl_statement *s = o->tail; s; s = s->next) add_uses(s, &tail.reads, &tail.writes);
+    for (const tl_statement *s = o->tail; s; s = s->next)
+        names_add_uses(s, &tail.reads, &tail.writes);
     while (at->next && (at->next->kind == TL_COMPUTE || at->next->kind == TL_RESHAPE) &&
            !is_delayed(at->next, &tail, o))
         at = at->next;
@@ -238,7 +208,7 @@ static void write_inside(reason *r, rotation *o) {
         if (may_split(s, o)) split_branch(r, s, &d, o);
         next = s->next;
         if (!is_delayed(s, &d, o)) continue;
-        add_uses(s, &d.reads, &d.writes);
+        names_add_uses(s, &d.reads, &d.writes);
         edit_remove(&whole, s);
         s->next = s->previous = NULL;
         edit_append(&delayed, NULL, (tl_block){s, s});

@@ -15,12 +15,13 @@ static const reason_pass_entry pass_names[] = {
     {"overlap", "warpgroups: products run beside the elements of the next block"},
     {"peel", "a first iteration that differs stands before its loop"},
     {"finish", "the way of results to memory; the order of tiles"},
+    {"walk", "warpgroups: how a block comes from tile to tile"},
     {NULL, NULL},
 };
 
 static bool (*const pass_runs[])(reason *) = {
     reason_bind,  reason_online, reason_fold,    reason_tile, reason_place,  reason_guard,
-    reason_roles, reason_stage,  reason_overlap, reason_peel, reason_finish,
+    reason_roles, reason_stage,  reason_overlap, reason_peel, reason_finish, reason_walk,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -31,6 +32,9 @@ static const reason_pass_entry pin_names[] = {
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
     {"casts", "warpgroups: places in registers of a left operand that is computed"},
+    {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: every so manyth"},
+    {"sections", "warpgroups: 0: no sections of tiles whose operands fit the level-2 cache"},
+    {"flat", "warpgroups: 0: a tile ends before the next one begins"},
     {"overlap", "warpgroups: 0: each product is waited for where it is issued"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
     {"copies_ahead",

@@ -1,0 +1,286 @@
+/* The flat walk: the next tile's first block beside this tile's last product.
+ *
+ * A tile whose loop was rotated begins with a block that waits for its product alone and ends with
+ * a product that waits alone. In a walk over tiles both can be one step: the next tile's first
+ * product is issued with this tile's last one, and its elements run beside that. What the next
+ * tile's beginning writes and this tile's end still reads is copied first; names of the next tile
+ * stand in `next(...)`.
+ */
+#include "reason/walk.h"
+
+#include "reason/names.h"
+#include "reason/scalar.h"
+
+enum { ATOMS_MAX = 64 };
+
+typedef struct flat_walk {
+    tl_statement *walk, *loop;
+    names targets;  /* of the tail's products */
+    names channels; /* shared tiles that the tail waits for */
+    names moved;    /* values of this tile that the next one's beginning overwrites */
+    tl_block beginning, starts, releases, issue, landing, end;
+    const char *why;
+} flat_walk;
+
+static bool refuse(flat_walk *f, const char *why) {
+    f->why = why;
+    return false;
+}
+
+static bool is_product(const tl_statement *s) {
+    return s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM;
+}
+
+static void append_copy(reason *r, tl_block *to, const tl_statement *s) {
+    tl_statement *copy = tl_statement_copy(r->memory, s);
+    copy->blank_before = false;
+    edit_append(to, NULL, (tl_block){copy, copy});
+}
+
+/* Does it wait for a product into one of the tiles? */
+static bool waits_for(const tl_statement *s, const names *targets) {
+    return s->kind == TL_WAIT && !str_ends(s->sync.what->text, STR("_shared")) &&
+           !str_ends(s->sync.what->text, STR("_global")) && names_have(targets, s->sync.what->text);
+}
+
+/* --- the parts
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool find_loop(flat_walk *f) {
+    for (tl_statement *s = f->walk->loop.body.first; s; s = s->next) {
+        if (s->kind != TL_FOR) continue;
+        if (f->loop) return refuse(f, "a tile has more than one loop");
+        f->loop = s;
+    }
+    return f->loop ? true : refuse(f, "a tile has no loop");
+}
+
+/* Behind the loop: releases, the tail's products, and all that follows. */
+static bool read_end(reason *r, flat_walk *f) {
+    const tl_statement *s = f->loop->next;
+    for (; s && s->kind == TL_RELEASE; s = s->next) append_copy(r, &f->releases, s);
+    for (; s && (is_product(s) || s->kind == TL_WAIT); s = s->next) {
+        if (waits_for(s, &f->targets)) break;
+        if (s->kind == TL_WAIT) names_add(&f->channels, s->sync.what->text);
+        else names_add(&f->targets, edit_target_name(s));
+        append_copy(r, &f->issue, s);
+    }
+    if (f->targets.count == 0) return refuse(f, "no product is left for a tile's end");
+    for (; s; s = s->next) {
+        bool is_landing = waits_for(s, &f->targets) ||
+                          (s->kind == TL_RELEASE && names_have(&f->channels, s->sync.what->text));
+        append_copy(r, is_landing ? &f->landing : &f->end, s);
+    }
+    return true;
+}
+
+/* Before the loop: where the tail's sums start, and the first block. */
+static bool read_beginning(reason *r, flat_walk *f) {
+    bool has_product = false;
+    for (const tl_statement *s = f->walk->loop.body.first; s != f->loop; s = s->next) {
+        names reads = {0}, writes = {0};
+        names_add_uses(s, &reads, &writes);
+        bool is_start = edit_is_compute(s, TL_FILL) && names_meet(&writes, &f->targets);
+        if (!is_start && (names_meet(&writes, &f->targets) || names_meet(&reads, &f->targets)))
+            return refuse(f, "a tile's beginning touches what its end adds up");
+        has_product = has_product || is_product(s);
+        append_copy(r, is_start ? &f->starts : &f->beginning, s);
+    }
+    return has_product ? true : refuse(f, "a tile's beginning has no product");
+}
+
+/* A result in the bytes of a tile that the beginning waits for would wait for itself. */
+static bool shares_bytes(const reason *r, const flat_walk *f) {
+    for (const tl_statement *s = r->kernel->body.first; s; s = s->next)
+        for (const tl_statement *w = f->beginning.first; w; w = w->next)
+            if (s->kind == TL_ALLOCATE && w->kind == TL_WAIT &&
+                str_equal(s->allocate.in_place_of, w->sync.what->text))
+                return true;
+    return false;
+}
+
+static tl_statement *find_allocation(const flat_walk *f, str name) {
+    for (tl_statement *s = f->walk->parent->role.body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
+            if (str_equal(s->allocate.names[i], edit_bare(name))) return s;
+    return NULL;
+}
+
+/* Values of this tile: what both the beginning writes and the end uses. */
+static bool find_moved(flat_walk *f) {
+    names begins = {0}, ends = {0}, reads = {0};
+    for (const tl_statement *s = f->beginning.first; s; s = s->next)
+        names_add_uses(s, &reads, &begins);
+    for (const tl_statement *s = f->end.first; s; s = s->next) names_add_uses(s, &ends, &ends);
+    for (int i = 0; i < begins.count; i++) {
+        if (!names_have(&ends, begins.items[i])) continue;
+        const tl_statement *a = find_allocation(f, begins.items[i]);
+        if (!a || a->allocate.shape.count != 1)
+            return refuse(f, "a tile's end uses a matrix that the next tile's beginning writes");
+        names_add(&f->moved, begins.items[i]);
+    }
+    return true;
+}
+
+/* --- names of the next tile
+ * ------------------------------------------------------------------------------------ */
+
+/* Does the name stand for something that differs from tile to tile? */
+static bool is_of_tile(reason *r, str name, int depth) {
+    const tl_statement *grid = scalar_grid(r->kernel);
+    for (int i = 0; grid && i < grid->grid.count; i++)
+        if (str_equal(grid->grid.items[i].name, name)) return true;
+    tl_statement *at = NULL;
+    const tl_binding *let = edit_find_let(r->kernel, name, &at);
+    if (!let || let->axes.count > 0 || at->parent || depth > TL_NESTING_MAX) return false;
+    for (int i = 0; grid && i < grid->grid.count; i++)
+        if (edit_expr_mentions(let->value, grid->grid.items[i].name)) return true;
+    for (const tl_statement *s = r->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+            if (!str_equal(s->let.items[i].name, name) &&
+                edit_expr_mentions(let->value, s->let.items[i].name) &&
+                is_of_tile(r, s->let.items[i].name, depth + 1))
+                return true;
+    return false;
+}
+
+typedef struct renaming {
+    reason *r;
+    const tl_expr *made[ATOMS_MAX]; /* inside `next(...)` already */
+    int count;
+} renaming;
+
+static void name_next(void *context, tl_expr *e) {
+    renaming *n = context;
+    if (e->kind != TL_NAME || !is_of_tile(n->r, e->text, 0)) return;
+    for (int i = 0; i < n->count; i++)
+        if (n->made[i] == e) return;
+    if (n->count == ATOMS_MAX) return;
+    tl_expr *inner = tl_expr_copy(n->r->memory, e);
+    n->made[n->count++] = inner;
+    *e = *tl_quote_expr(n->r->memory, "next(%.*s)", STR_ARGS(inner->text));
+    e->items[0] = inner;
+}
+
+static void name_next_in(reason *r, tl_block *block) {
+    for (tl_statement *s = block->first; s; s = s->next) {
+        renaming n = {.r = r};
+        tl_each_expr(s, name_next, &n);
+        if (tl_statement_body(s)) name_next_in(r, tl_statement_body(s));
+    }
+}
+
+/* --- the flat walk
+ * --------------------------------------------------------------------------------------------- */
+
+static tl_block copy_block(reason *r, const tl_block *block) {
+    tl_block copy = {0};
+    for (const tl_statement *s = block->first; s; s = s->next) append_copy(r, &copy, s);
+    return copy;
+}
+
+static tl_block under(reason *r, const char *condition, const char *comment, tl_block body) {
+    tl_block branch = tl_quote(r->memory, "if %s // %s\nend", condition, comment);
+    edit_append(&branch.first->branch.body, branch.first, body);
+    return branch;
+}
+
+/* The next tile's first block, this tile's last product issued behind its own. */
+static tl_block next_beginning(reason *r, const flat_walk *f) {
+    tl_block next = copy_block(r, &f->beginning), all = {0};
+    name_next_in(r, &next);
+    bool is_issued = false;
+    names products = {0};
+    for (tl_statement *s = next.first, *after; s; s = after) {
+        after = s->next;
+        if (is_product(s)) names_add(&products, edit_target_name(s));
+        if (waits_for(s, &products) && !is_issued) {
+            tl_block issue = copy_block(r, &f->issue);
+            for (tl_statement *t = issue.first; t; t = t->next)
+                if (is_product(t)) t->comment = STR("of this tile's last block");
+            edit_append(&all, NULL, issue);
+            is_issued = true;
+        }
+        s->next = s->previous = NULL;
+        edit_append(&all, NULL, (tl_block){s, s});
+    }
+    edit_append(&all, NULL, copy_block(r, &f->landing));
+    return all;
+}
+
+static tl_block last_end(reason *r, const flat_walk *f) {
+    tl_block all = copy_block(r, &f->issue);
+    edit_append(&all, NULL, copy_block(r, &f->landing));
+    return all;
+}
+
+/* Copies of this tile's values, under names of their own from here on. */
+static tl_block move_values(reason *r, flat_walk *f) {
+    tl_block copies = {0};
+    for (int i = 0; i < f->moved.count; i++) {
+        str name = f->moved.items[i];
+        str fresh =
+            edit_fresh_name(r->kernel, r->memory,
+                            edit_z(r->memory, str_format(r->memory, "%.*s_end", STR_ARGS(name))));
+        tl_statement *like = find_allocation(f, name);
+        tl_statement *own = tl_statement_copy(r->memory, like);
+        own->allocate.names = arena_new(r->memory, str);
+        own->allocate.names[0] = fresh;
+        own->allocate.name_ranges = arena_new(r->memory, diag_range);
+        own->allocate.name_count = 1;
+        own->comment = STR("of the tile that ends while the next one begins");
+        edit_after(r->kernel, like, (tl_block){own, own});
+        edit_append(&copies, NULL,
+                    tl_quote(r->memory, "Compute Cast %.*s and get %.*s // the next tile's starts",
+                             STR_ARGS(name), STR_ARGS(fresh)));
+        edit_rename_from(r->kernel, f->end.first, name, fresh);
+    }
+    return copies;
+}
+
+static void write_walk(reason *r, flat_walk *f) {
+    const char *tile = edit_z(r->memory, f->walk->loop.name);
+    const char *first = edit_z(r->memory, str_format(r->memory, "first(%s)", tile));
+    const char *more = edit_z(r->memory, str_format(r->memory, "more(%s)", tile));
+    const char *last = edit_z(r->memory, str_format(r->memory, "not %s", more));
+    tl_statement *loop = f->loop;
+    edit_remove(r->kernel, loop);
+    loop->next = loop->previous = NULL;
+    tl_block body = {0};
+    edit_append(&body, NULL,
+                under(r, first, "nothing is in flight yet", copy_block(r, &f->beginning)));
+    edit_append(&body, NULL, f->starts);
+    edit_append(&body, NULL, (tl_block){loop, loop});
+    edit_append(&body, NULL, f->releases);
+    edit_append(&body, NULL, move_values(r, f));
+    edit_append(&body, NULL,
+                under(r, more, "the next tile's first block beside this one's last product",
+                      next_beginning(r, f)));
+    edit_append(&body, NULL, under(r, last, "the last product, alone", last_end(r, f)));
+    edit_append(&body, NULL, f->end);
+    f->walk->loop.body = (tl_block){0};
+    edit_append(&f->walk->loop.body, f->walk, body);
+}
+
+void walk_flatten(reason *r, tl_statement *walk, bool is_wanted) {
+    flat_walk f = {.walk = walk};
+    bool may = find_loop(&f) && read_end(r, &f) && read_beginning(r, &f) && find_moved(&f);
+    if (may && shares_bytes(r, &f))
+        may = refuse(&f, "its result leaves in the bytes of a tile that the next one begins with");
+    if (!may) {
+        reason_decide(r, "flat walk", "each tile ends before the next one begins: %s", f.why);
+        return;
+    }
+    reason_offers_switch(r, "flat", is_wanted);
+    if (!is_wanted) {
+        reason_decide(r, "flat walk", "each tile ends before the next one begins, as %s",
+                      reason_pin_word(r, "flat"));
+        return;
+    }
+    str target = f.targets.items[0];
+    write_walk(r, &f);
+    reason_decide(r, "flat walk",
+                  "the next tile's first block runs beside this tile's last product into %.*s",
+                  STR_ARGS(target));
+}

@@ -1,0 +1,187 @@
+/* Pass walk: how a block comes from tile to tile of the grid.
+ *
+ * For kernels of warpgroups. As many blocks as fit walk the tiles, in turn where all take equally
+ * long, else each the next one that is free. The walk is a statement of each role, so that a
+ * result's way out lies beside the next tile's work: its bytes are waited for right before they are
+ * written again.
+ */
+#include "reason/walk.h"
+#include "reason/scalar.h"
+#include "reason/warpgroups.h"
+
+enum { CACHE_SHARE_PERCENT = 46 }; /* of the level-2 cache, for what the tiles of a section share */
+
+/* --- the walk as a statement
+ * ---------------------------------------------------------------------------------- */
+
+static tl_statement *wrap(reason *r, tl_statement *role, const char *tile) {
+    tl_block walk = tl_quote(r->memory, "for %s in grid\nend", tile);
+    tl_statement *loop = walk.first;
+    for (tl_statement *s = role->role.body.first, *next; s; s = next) {
+        next = s->next;
+        if (s->kind == TL_ALLOCATE) continue;
+        edit_remove(r->kernel, s);
+        s->next = s->previous = NULL;
+        edit_append(&loop->loop.body, loop, (tl_block){s, s});
+    }
+    edit_append(&role->role.body, role, walk);
+    return loop;
+}
+
+static bool has_own_bytes(const reason *r, str name) {
+    for (const tl_statement *s = r->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_SHARED &&
+            str_equal(s->allocate.names[0], name))
+            return s->allocate.in_place_of.length == 0;
+    return false;
+}
+
+static tl_statement *find_write(const tl_statement *walk, str name) {
+    for (tl_statement *s = walk->loop.body.first; s; s = s->next)
+        if (s->kind == TL_COPY && s->copy.from == TL_REGISTER && s->copy.to == TL_SHARED &&
+            str_equal(s->copy.what->text, name))
+            return s;
+    return NULL;
+}
+
+/* `Wait X_global`, `Release X_shared` at the tile's end move in front of the next tile's write. */
+static void delay_stores(reason *r, tl_statement *walk) {
+    const char *tile = edit_z(r->memory, walk->loop.name);
+    for (tl_statement *s = walk->loop.body.first, *next; s; s = next) {
+        next = s->next;
+        if (s->kind != TL_WAIT || !str_ends(s->sync.what->text, STR("_global")) || !next ||
+            next->kind != TL_RELEASE)
+            continue;
+        str name = edit_bare(s->sync.what->text);
+        tl_statement *write = find_write(walk, name), *release = next;
+        if (!write || !has_own_bytes(r, name)) continue;
+        next = release->next;
+        tl_block early = tl_quote(r->memory, "if not first(%s)\nend", tile);
+        tl_block again = {0};
+        edit_append(&again, NULL, (tl_block){tl_statement_copy(r->memory, s), NULL});
+        edit_append(&again, NULL, (tl_block){tl_statement_copy(r->memory, release), NULL});
+        edit_append(&early.first->branch.body, early.first, again);
+        early.first->comment = STR("the tile before has left its bytes");
+        edit_before(r->kernel, write, early);
+        edit_move_after(r->kernel, walk, release);
+        edit_move_after(r->kernel, walk, s);
+    }
+}
+
+/* --- the grid
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool has_uneven_tiles(const tl_statement *grid) {
+    for (int i = 0; i < grid->grid.count; i++)
+        if (grid->grid.items[i].is_reversed) return true;
+    return false;
+}
+
+static bool is_walked(const tl_statement *grid, int walk, const tl_statement *copy) {
+    for (int i = 0; i < copy->copy.place.count; i++)
+        if (!copy->copy.place.items[i].is_block && copy->copy.place.items[i].at &&
+            edit_expr_mentions(copy->copy.place.items[i].at, grid->grid.items[walk].name))
+            return true;
+    return false;
+}
+
+/* Indices of the first walk that share a matrix: `group`, where the coordinate is head/group. */
+static const tl_expr *sharers(const tl_statement *grid, const tl_statement *copy) {
+    str first = grid->grid.items[0].name;
+    for (int i = 0; i < copy->copy.place.count; i++) {
+        const tl_expr *e = copy->copy.place.items[i].at;
+        if (e && e->kind == TL_BINARY &&
+            e->operator== TL_OVER && e->left->kind == TL_NAME && str_equal(e->left->text, first))
+            return e->right;
+    }
+    return NULL;
+}
+
+/* "kv_len*d*2": bytes of the matrix that a loop's copies walk. */
+static str matrix_bytes(reason *r, const tl_statement *copy) {
+    const tl_axes *axes = tiles_tensor(r->kernel, copy->copy.what->text);
+    str text = {"", 0};
+    for (int i = tiles_matrix_start(axes); i < axes->count; i++)
+        text = str_format(r->memory, "%.*s%s*", STR_ARGS(text),
+                          edit_factor_text(r->memory, axes->items[i].extent));
+    return str_format(r->memory, "%.*s%d", STR_ARGS(text),
+                      tl_type_bytes(tiles_tensor_type(r->kernel, copy->copy.what->text)));
+}
+
+/* Tiles of uneven length start with the longest; but only among those whose shared operands the
+ * level-2 cache can hold.
+ */
+static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
+    str bytes = {"", 0};
+    const tl_expr *shared_by = NULL;
+    int last = -1;
+    for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load)) {
+        tl_statement *loop = s->kind == TL_COPY ? edit_loop_of(s) : NULL;
+        if (!loop || loop->loop.is_grid_walk) continue;
+        bytes = str_format(r->memory, "%.*s%s%.*s", STR_ARGS(bytes), bytes.length ? " + " : "",
+                           STR_ARGS(matrix_bytes(r, s)));
+        shared_by = sharers(grid, s);
+        for (int i = 0; i < grid->grid.count; i++)
+            if (is_walked(grid, i, s) && i > last) last = i;
+    }
+    if (last < 0 || last + 1 >= grid->grid.count) return;
+    for (int i = 0; i <= last; i++)
+        if (grid->grid.items[i].is_reversed) return;
+    const char *near = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "near"));
+    long long share = r->target->l2 / 100 * CACHE_SHARE_PERCENT / 1000000 * 1000000;
+    const char *times =
+        shared_by ? edit_z(r->memory,
+                           str_format(r->memory, "*%s", edit_factor_text(r->memory, shared_by)))
+                  : "";
+    edit_before(r->kernel, grid,
+                tl_quote(r->memory,
+                         "let %s = %lld/max(1, %.*s)%s // as many share the level-2 cache", near,
+                         share, STR_ARGS(bytes), times));
+    grid->grid.items[last].section = tl_quote_expr(r->memory, "%s", near);
+    reason_decide(
+        r, "sections",
+        "the longest tiles start first, but in sections whose operands fit %lld MB of the "
+        "level-2 cache",
+        share / 1000000);
+}
+
+static void choose_grid(reason *r, tl_statement *load) {
+    tl_statement *grid = scalar_grid(r->kernel);
+    if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
+    int64_t dynamic = has_uneven_tiles(grid), sections = 1;
+    reason_let_integer(r, "dynamic", &dynamic);
+    reason_let_integer(r, "sections", &sections);
+    grid->grid.kind = dynamic ? TL_GRID_DYNAMIC : TL_GRID_PERSISTENT;
+    grid->comment = dynamic ? STR("each block takes the next tile that is free")
+                            : STR("each block walks its tiles in turn");
+    reason_offers_switch(r, "dynamic", dynamic != 0);
+    reason_decide(r, "grid", "as many blocks as fit walk the tiles, %s",
+                  dynamic ? "each the next free one: tiles take unequally long"
+                          : "in turn: all tiles take equally long");
+    if (has_uneven_tiles(grid) && sections != 0) write_sections(r, grid, load);
+}
+
+static tl_statement *find_load(const reason *r, const tl_statement *math) {
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ROLE && s != math) return s;
+    return NULL;
+}
+
+bool reason_walk(reason *r) {
+    tl_statement *math = warpgroups_role(r->kernel), *load = math ? find_load(r, math) : NULL;
+    if (load) {
+        choose_grid(r, load);
+        const char *tile = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "tile"));
+        wrap(r, load, tile);
+        tl_statement *walk = wrap(r, math, tile);
+        int64_t flat = 1;
+        reason_let_integer(r, "flat", &flat);
+        walk_flatten(r, walk, flat != 0);
+        delay_stores(r, walk);
+    }
+    edit_remove_let(r->kernel, STR("dynamic"));
+    edit_remove_let(r->kernel, STR("sections"));
+    edit_remove_let(r->kernel, STR("flat"));
+    return true;
+}

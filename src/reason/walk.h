@@ -1,0 +1,12 @@
+/* The walk over a block's tiles, `for tile in grid`, in the role that computes. */
+#ifndef FLASHTL_REASON_WALK_H
+#define FLASHTL_REASON_WALK_H
+
+#include "reason/pass.h"
+
+/* Lets the next tile's first block run beside this tile's last product, where that may be;
+ * 'is_wanted' false: only says why not.
+ */
+void walk_flatten(reason *r, tl_statement *walk, bool is_wanted);
+
+#endif
