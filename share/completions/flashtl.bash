@@ -6,17 +6,17 @@ _flashtl() {
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --output --help" ;;
-        reason) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --print-after --output --json --help" ;;
+        reason) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --print-after --output --json --help" ;;
         translate) words=" --gpu --plan --output --json --help" ;;
-        build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
-        explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
-        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --shapes --against --seed --case --seconds --list --output --json --help" ;;
-        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --in --out --output --json --help" ;;
+        build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
+        explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
+        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --output --json --help" ;;
+        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --output --json --help" ;;
         emulate) words=" --let --plan --in --out --json --help" ;;
         demo) words=" --json --help" ;;
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
-        bench) words=" --dtype --grid --plot --json --help" ;;
+        bench) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --grid --lengths --heads --batch --against --rounds --plot --json --help" ;;
         grammar) words=" --format --output --help" ;;
         gpus) words=" --output --json --help" ;;
         cache) words=" --cache --json --help" ;;

@@ -1,120 +1,96 @@
-/* Grids in, results out: lines of a grid, JSON, a Markdown table, a plot. */
+/* Results out: JSON lines, a Markdown table, a plot. */
 #include "bench/bench.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
-enum { TOKENS = 16384, SHORTEST = 512, LENGTHS_MAX = 16 };
+enum { LENGTHS_MAX = 32 };
 
-typedef struct grid_row {
-    const char *grid, *name;
-    int32_t q_heads, kv_heads, head_dim, value_dim;
-    bool causal;
-} grid_row;
+static bool is_fine(const bench_result *r, int contender) {
+    return r->is_done && r->figures[contender].verdict == BENCH_FINE &&
+           r->figures[contender].milliseconds > 0;
+}
 
-static const grid_row rows[] = {
-#define GRID_ROW(grid, name, q_heads, kv_heads, head_dim, value_dim, causal)                       \
-    {grid, name, q_heads, kv_heads, head_dim, value_dim, causal},
-#include "bench/grids.def"
-#undef GRID_ROW
-};
+/* TFLOPS, or GB/s where nothing is multiplied. */
+static double rate(const bench_result *r, int contender) {
+    return r->what.flops > 0 ? r->figures[contender].tflops : r->figures[contender].gigabytes_per_s;
+}
 
-static int shipped_grid(const char *grid, ftl_type dtype, bench_case *cases, int most) {
-    int count = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const grid_row *row = &rows[i];
-        if (strcmp(row->grid, grid) != 0) continue;
-        for (int64_t length = SHORTEST; length <= TOKENS && count < most; length *= 2) {
-            bench_case *c = &cases[count++];
-            *c = (bench_case){.batch = TOKENS / length,
-                              .length = length,
-                              .q_heads = row->q_heads,
-                              .kv_heads = row->kv_heads,
-                              .head_dim = row->head_dim,
-                              .value_dim = row->value_dim,
-                              .causal = row->causal,
-                              .dtype = dtype};
-            snprintf(c->name, sizeof c->name, "%s", row->name);
+static void add_json_text(text_buffer *out, const char *text) {
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\') text_format(out, "\\%c", *c);
+        else if ((unsigned char)*c < 0x20) text_add_z(out, " ");
+        else text_format(out, "%c", *c);
+    }
+}
+
+static void add_number(text_buffer *out, const char *name, double value, const char *format) {
+    text_format(out, ",\"%s\":", name);
+    if (isfinite(value)) text_format(out, format, value);
+    else text_add_z(out, "null");
+}
+
+static void add_what(const bench_case *c, text_buffer *out) {
+    const ftl_plan *plan = c->program->text.plan;
+    text_add_z(out, "{\"name\":\"");
+    add_json_text(out, c->name);
+    text_add_z(out, "\",\"row\":\"");
+    add_json_text(out, c->row);
+    text_format(out, "\",\"kernel\":\"%s\",\"dtype\":\"%s\",\"length\":%" PRId64, plan->kernel,
+                ftl_type_name(c->program->dtype), c->length);
+    if (c->program->head_dim) {
+        text_format(out, ",\"head_dim\":%d,\"value_dim\":%d", c->program->head_dim,
+                    c->program->value_dim);
+    }
+    text_add_z(out, ",\"sizes\":{");
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        text_format(out, "%s\"%s\":%" PRId64, i ? "," : "", plan->sizes[i].name, c->sizes[i]);
+    }
+    text_add_z(out, "}");
+}
+
+void bench_result_json(const bench_result *r, const bench_names *names, text_buffer *out) {
+    for (int i = 0; r->is_done && i < names->count; i++) {
+        const bench_figure *f = &r->figures[i];
+        add_what(&r->what, out);
+        text_add_z(out, ",\"gpu\":\"");
+        add_json_text(out, names->gpu);
+        text_format(out, "\",\"by\":\"%s\",\"verdict\":\"%s\"", names->contenders[i],
+                    bench_verdict_name(f->verdict));
+        if (is_fine(r, i)) {
+            add_number(out, "milliseconds", f->milliseconds, "%.6f");
+            add_number(out, "spread", f->spread, "%.4f");
+            if (r->what.flops > 0) add_number(out, "tflops", f->tflops, "%.2f");
+            add_number(out, "gigabytes_per_s", f->gigabytes_per_s, "%.1f");
+            text_format(out, ",\"noisy\":%s,\"repeats\":%d", r->is_noisy ? "true" : "false",
+                        r->repeats);
         }
-    }
-    return count;
-}
-
-static bool read_size(str text, int64_t most, int64_t *value) {
-    return str_to_integer(text, value) && *value >= 1 && *value <= most;
-}
-
-/* "NAME BATCH LENGTH Q_HEADS KV_HEADS D[:DV] causal|full" */
-static bool read_line(str line, ftl_type dtype, bench_case *out) {
-    str words[7];
-    int count = 0;
-    while (line.length && count < 7) {
-        str word = str_cut(&line, ' ');
-        if (word.length) words[count++] = word;
-    }
-    if (count != 7 || str_trim(line).length) return false;
-    str value = words[5], key = str_cut(&value, ':');
-    int64_t sizes[6];
-    bool is_right =
-        read_size(words[1], 1 << 20, &sizes[0]) && read_size(words[2], 1 << 24, &sizes[1]) &&
-        read_size(words[3], 4096, &sizes[2]) && read_size(words[4], 4096, &sizes[3]) &&
-        read_size(key, 4096, &sizes[4]) && read_size(value.length ? value : key, 4096, &sizes[5]) &&
-        (str_is(words[6], "causal") || str_is(words[6], "full"));
-    if (!is_right) return false;
-    *out = (bench_case){.batch = sizes[0],
-                        .length = sizes[1],
-                        .q_heads = (int32_t)sizes[2],
-                        .kv_heads = (int32_t)sizes[3],
-                        .head_dim = (int32_t)sizes[4],
-                        .value_dim = (int32_t)sizes[5],
-                        .causal = str_is(words[6], "causal"),
-                        .dtype = dtype};
-    snprintf(out->name, sizeof out->name, "%.*s", STR_ARGS(words[0]));
-    return true;
-}
-
-int bench_grid(const char *grid, str text, ftl_type dtype, bench_case *cases, int most,
-               char why[FTL_WHY_BYTES]) {
-    int count = text.data ? 0 : shipped_grid(grid, dtype, cases, most);
-    if (count) return count;
-    if (!text.data) {
-        snprintf(why, FTL_WHY_BYTES, "there is no grid '%s': paper, llm, or a file", grid);
-        return -1;
-    }
-    for (int line_number = 1; text.length; line_number++) {
-        str line = str_cut(&text, '\n');
-        line = str_trim(str_cut(&line, '#'));
-        if (!line.length) continue;
-        if (count == most || !read_line(line, dtype, &cases[count])) {
-            snprintf(why, FTL_WHY_BYTES,
-                     "%s:%d: expected 'NAME BATCH LENGTH Q_HEADS KV_HEADS D[:DV] causal|full', "
-                     "found '%.*s'",
-                     grid, line_number, STR_ARGS(line));
-            return -1;
+        if (f->verdict != BENCH_ABSENT) {
+            add_number(out, "error_before", f->error_before, "%.3g");
+            add_number(out, "error_after", f->error_after, "%.3g");
         }
-        count++;
+        if (f->why[0]) {
+            text_add_z(out, ",\"why\":\"");
+            add_json_text(out, f->why);
+            text_add_z(out, "\"");
+        }
+        text_add_z(out, "}\n");
     }
-    return count;
 }
 
-void bench_result_json(const bench_result *r, const char *gpu, text_buffer *out) {
-    const bench_case *c = &r->what;
-    text_format(out,
-                "{\"name\":\"%s\",\"gpu\":\"%s\",\"dtype\":\"%s\",\"batch\":%" PRId64
-                ",\"length\":%" PRId64 ",\"q_heads\":%d,\"kv_heads\":%d,\"head_dim\":%d,"
-                "\"value_dim\":%d,\"causal\":%s,\"milliseconds\":%.6f,\"fastest\":%.6f,"
-                "\"slowest\":%.6f,\"tflops\":%.1f,\"stable\":%s}\n",
-                c->name, gpu, ftl_type_name(c->dtype), c->batch, c->length, c->q_heads, c->kv_heads,
-                c->head_dim, c->value_dim, c->causal ? "true" : "false", r->milliseconds,
-                r->fastest_ms, r->slowest_ms, r->is_possible ? r->tflops : 0,
-                r->is_stable ? "true" : "false");
-}
+/* --- rows ---------------------------------------------------------------------------------------
+ */
 
 static bool is_same_row(const bench_case *a, const bench_case *b) {
-    return strcmp(a->name, b->name) == 0 && a->q_heads == b->q_heads &&
-           a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
-           a->value_dim == b->value_dim && a->causal == b->causal;
+    return strcmp(a->name, b->name) == 0 && strcmp(a->row, b->row) == 0;
+}
+
+static bool is_first_of_row(const bench_result *results, int i) {
+    for (int before = 0; before < i; before++) {
+        if (is_same_row(&results[before].what, &results[i].what)) return false;
+    }
+    return true;
 }
 
 static int list_lengths(const bench_result *results, int count, int64_t lengths[LENGTHS_MAX]) {
@@ -127,65 +103,174 @@ static int list_lengths(const bench_result *results, int count, int64_t lengths[
     return found;
 }
 
-static void add_cell(const bench_result *r, text_buffer *out) {
-    if (!r->is_stable) text_add_z(out, " unstable |");
-    else if (!r->is_possible) text_add_z(out, " impossible |");
-    else text_format(out, " %.0f |", r->tflops);
+static const bench_result *find_cell(const bench_result *results, int count, const bench_case *row,
+                                     int64_t length) {
+    for (int i = 0; i < count; i++) {
+        if (is_same_row(&results[i].what, row) && results[i].what.length == length) {
+            return &results[i];
+        }
+    }
+    return NULL;
 }
 
-void bench_table(const bench_result *results, int count, text_buffer *out) {
-    int64_t lengths[LENGTHS_MAX];
-    int columns = list_lengths(results, count, lengths);
-    text_add_z(out, "| operator | heads q/kv | d_qk/d_v | mask |");
-    for (int k = 0; k < columns; k++) text_format(out, " %" PRId64 " |", lengths[k]);
-    text_add_z(out, "\n|---|---|---|---|");
-    for (int k = 0; k < columns; k++) text_add_z(out, "---|");
+/* --- the table ----------------------------------------------------------------------------------
+ */
+
+static void add_figure(const bench_result *r, int contender, text_buffer *out) {
+    if (!r || !r->is_done) text_add_z(out, " |");
+    else if (!is_fine(r, contender)) {
+        bench_verdict verdict = r->figures[contender].verdict;
+        text_format(out, " %s |", verdict == BENCH_ABSENT ? "–" : bench_verdict_name(verdict));
+    } else text_format(out, " %.0f%s |", rate(r, contender), r->is_noisy ? "~" : "");
+}
+
+static void add_line(const bench_result *results, int count, const bench_case *row,
+                     const int64_t *lengths, int columns, int contender, const bench_names *names,
+                     text_buffer *out) {
+    text_format(out, "| %s | %s | %s, %s |", row->name, row->row, names->contenders[contender],
+                row->flops > 0 ? "TFLOPS" : "GB/s");
+    for (int k = 0; k < columns; k++) {
+        add_figure(find_cell(results, count, row, lengths[k]), contender, out);
+    }
     text_add_z(out, "\n");
-    for (int i = 0; i < count; i++) {
-        const bench_case *c = &results[i].what;
-        bool is_first = true;
-        for (int before = 0; before < i; before++) {
-            is_first = is_first && !is_same_row(&results[before].what, c);
+}
+
+static void add_ratios(const bench_result *results, int count, const bench_case *row,
+                       const int64_t *lengths, int columns, int rival, const bench_names *names,
+                       text_buffer *out) {
+    text_format(out, "| %s | %s | %s / %s |", row->name, row->row, names->contenders[0],
+                names->contenders[rival]);
+    for (int k = 0; k < columns; k++) {
+        const bench_result *r = find_cell(results, count, row, lengths[k]);
+        if (r && is_fine(r, 0) && is_fine(r, rival)) {
+            text_format(out, " **%.3f** |",
+                        r->figures[rival].milliseconds / r->figures[0].milliseconds);
+        } else text_add_z(out, " – |");
+    }
+    text_add_z(out, "\n");
+}
+
+static void add_means(const bench_result *results, int count, const bench_names *names,
+                      text_buffer *out) {
+    for (int rival = 1; rival < names->count; rival++) {
+        double sum = 0, least = INFINITY;
+        int cells = 0;
+        for (int i = 0; i < count; i++) {
+            if (!is_fine(&results[i], 0) || !is_fine(&results[i], rival)) continue;
+            double ratio =
+                results[i].figures[rival].milliseconds / results[i].figures[0].milliseconds;
+            sum += log(ratio);
+            least = fmin(least, ratio);
+            cells++;
         }
-        if (!is_first) continue;
-        text_format(out, "| %s | %d/%d | %d/%d | %s |", c->name, c->q_heads, c->kv_heads,
-                    c->head_dim, c->value_dim, c->causal ? "causal" : "full");
-        for (int k = 0; k < columns; k++) {
-            const bench_result *cell = NULL;
-            for (int r = 0; r < count; r++) {
-                if (is_same_row(&results[r].what, c) && results[r].what.length == lengths[k]) {
-                    cell = &results[r];
-                }
-            }
-            if (cell) add_cell(cell, out);
-            else text_add_z(out, " |");
-        }
-        text_add_z(out, "\n");
+        if (cells == 0) continue;
+        text_format(out, "\n%s / %s: geometric mean %.3f, least %.3f, %d cells.\n",
+                    names->contenders[0], names->contenders[rival], exp(sum / cells), least, cells);
     }
 }
 
-void bench_plot(const bench_result *results, int count, const char *path, text_buffer *out) {
-    text_format(
-        out,
-        "set terminal svg size 900,540 dynamic\nset output '%s'\nset logscale x 2\n"
-        "set xlabel 'length'\nset ylabel 'TFLOPS'\nset key outside\nset grid\nset yrange [0:*]\n",
-        path);
+static void add_remarks(const bench_result *results, int count, const bench_names *names,
+                        text_buffer *out) {
+    bool is_any_noisy = false;
+    char shown[FTL_WHY_BYTES] = "";
+    for (int i = 0; i < count; i++) {
+        is_any_noisy = is_any_noisy || (results[i].is_done && results[i].is_noisy);
+        for (int k = 0; results[i].is_done && k < names->count; k++) {
+            const bench_figure *f = &results[i].figures[k];
+            if (f->verdict == BENCH_FINE || strcmp(f->why, shown) == 0) continue;
+            text_format(out, "\n%s, %s, %s, %" PRId64 ": %s: %s\n", names->contenders[k],
+                        results[i].what.name, results[i].what.row, results[i].what.length,
+                        bench_verdict_name(f->verdict), f->why);
+            memcpy(shown, f->why, sizeof shown);
+        }
+    }
+    if (is_any_noisy) {
+        text_add_z(out, "\n~: rounds spread by more than a tenth, also when taken anew.\n");
+    }
+}
+
+void bench_table(const bench_result *results, int count, const bench_names *names,
+                 text_buffer *out) {
+    int64_t lengths[LENGTHS_MAX];
+    int columns = list_lengths(results, count, lengths);
+    text_add_z(out, "| operator | case | |");
+    for (int k = 0; k < columns; k++) text_format(out, " %" PRId64 " |", lengths[k]);
+    text_add_z(out, "\n|---|---|---|");
+    for (int k = 0; k < columns; k++) text_add_z(out, "---|");
+    text_add_z(out, "\n");
+    for (int i = 0; i < count; i++) {
+        const bench_case *row = &results[i].what;
+        if (!is_first_of_row(results, i)) continue;
+        for (int k = 0; k < names->count; k++) {
+            add_line(results, count, row, lengths, columns, k, names, out);
+        }
+        for (int k = 1; k < names->count; k++) {
+            add_ratios(results, count, row, lengths, columns, k, names, out);
+        }
+    }
+    add_means(results, count, names, out);
+    add_remarks(results, count, names, out);
+}
+
+/* --- the plot -----------------------------------------------------------------------------------
+ */
+
+enum { PANEL_COLUMNS = 3, PANEL_WIDTH = 460, PANEL_HEIGHT = 320 };
+
+/* gnuplot's '...' doubles a quote that stands in it. */
+static void add_quoted(text_buffer *out, const char *text) {
+    text_add_z(out, "'");
+    for (const char *c = text; *c; c++) text_format(out, *c == '\'' ? "''" : "%c", *c);
+    text_add_z(out, "'");
+}
+
+static void add_panel(const bench_result *results, int count, const bench_case *row,
+                      const bench_names *names, text_buffer *out) {
     text_buffer data;
     text_init(&data, 1 << 20);
-    const char *comma = "plot";
-    for (int i = 0; i < count; i++) {
-        const bench_case *c = &results[i].what;
-        bool is_first = i == 0 || !is_same_row(&results[i - 1].what, c);
-        if (!is_first) continue;
-        text_format(out, "%s '-' using 1:2 with linespoints title '%s %d/%d d %d %s'", comma,
-                    c->name, c->q_heads, c->kv_heads, c->head_dim, c->causal ? "causal" : "full");
-        comma = ",";
-        for (int r = i; r < count && is_same_row(&results[r].what, c); r++) {
-            text_format(&data, "%" PRId64 " %.2f\n", results[r].what.length, results[r].tflops);
+    text_add_z(out, "set title ");
+    char title[BENCH_NAME_BYTES + BENCH_ROW_BYTES + 4];
+    size_t used = strlen(row->name);
+    memcpy(title, row->name, used);
+    memcpy(title + used, ": ", 2);
+    memcpy(title + used + 2, row->row, strlen(row->row) + 1);
+    add_quoted(out, title);
+    text_format(out, " noenhanced\nset ylabel '%s'\nplot", row->flops > 0 ? "TFLOPS" : "GB/s");
+    for (int k = 0; k < names->count; k++) {
+        text_format(out, "%s '-' using 1:2 with linespoints lw 2 title ", k ? "," : "");
+        add_quoted(out, names->contenders[k]);
+        for (int i = 0; i < count; i++) {
+            if (!is_same_row(&results[i].what, row)) continue;
+            if (is_fine(&results[i], k)) {
+                text_format(&data, "%" PRId64 " %.2f\n", results[i].what.length,
+                            rate(&results[i], k));
+            } else {
+                text_format(&data, "%" PRId64 " NaN\n", results[i].what.length);
+            }
         }
         text_add_z(&data, "e\n");
     }
     text_add_z(out, "\n");
     text_add(out, text_str(&data));
     text_done(&data);
+}
+
+void bench_plot(const bench_result *results, int count, const bench_names *names, const char *path,
+                text_buffer *out) {
+    int panels = 0;
+    for (int i = 0; i < count; i++) panels += is_first_of_row(results, i);
+    int columns = panels < PANEL_COLUMNS ? panels : PANEL_COLUMNS;
+    if (columns == 0) return;
+    int lines = (panels + columns - 1) / columns;
+    text_format(out, "set terminal svg size %d,%d dynamic background 'white'\nset output ",
+                columns * PANEL_WIDTH, lines * PANEL_HEIGHT);
+    add_quoted(out, path);
+    text_format(out,
+                "\nset multiplot layout %d,%d\nset logscale x 2\nset format x '%%.0f'\n"
+                "set xlabel 'length'\nset key bottom right\nset grid\nset yrange [0:*]\n",
+                lines, columns);
+    for (int i = 0; i < count; i++) {
+        if (is_first_of_row(results, i)) add_panel(results, count, &results[i].what, names, out);
+    }
+    text_add_z(out, "unset multiplot\n");
 }

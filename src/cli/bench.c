@@ -1,25 +1,50 @@
-/* flashtl bench: attention on this machine's GPU, timed as docs/benchmarks.md says. */
-#include "bench/bench.h"
+/* flashtl bench: kernels on this machine's GPU, timed as docs/benchmarks.md says. */
+#include "bench/cudnn.h"
+#include "cli/machine.h"
+#include "cli/timed.h"
 
-#include "cli/cli.h"
-
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES_MAX = 512 };
+enum { KERNELS_MAX = 64 };
 
-static void show_progress(void *user, int done, int total) {
-    const bool *is_shown = user;
-    if (*is_shown) fprintf(stderr, "\r\033[K%d of %d cases", done, total);
-    if (*is_shown && done == total) fputs("\r\033[K", stderr);
+static volatile sig_atomic_t was_interrupted;
+
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    was_interrupted = 1;
 }
 
-static int read_cases(cli *c, bench_case *cases, int *count) {
+typedef struct benching {
+    cli *c;
+    cli_request request;
+    bool has_request; /* else a grid */
+    grid_cell cells[TIMED_CASES_MAX];
+    int cell_count;
+    ftl_type dtype;
+    timed_machine machine;
+    timed_kernel kernels[KERNELS_MAX];
+    int kernel_count;
+    bench_case cases[TIMED_CASES_MAX];
+    bench_result results[TIMED_CASES_MAX];
+    int count;
+    cudnn *rival;
+    char rival_name[48];
+    os_watch *watch;
+    bool shows_progress;
+} benching;
+
+/* --- what is asked for --------------------------------------------------------------------------
+ */
+
+static int read_grid(benching *b) {
+    cli *c = b->c;
     const char *grid = c->options.grid ? c->options.grid : "paper";
     const char *wanted = c->options.dtype ? c->options.dtype : "f16";
-    ftl_type dtype = strcmp(wanted, "bf16") == 0 ? FTL_BF16 : FTL_F16;
-    if (dtype == FTL_F16 && strcmp(wanted, "f16") != 0) {
+    b->dtype = strcmp(wanted, "bf16") == 0 ? FTL_BF16 : FTL_F16;
+    if (b->dtype == FTL_F16 && strcmp(wanted, "f16") != 0) {
         return cli_say(EXIT_USAGE, "'--dtype' is f16 or bf16; found '%s'", wanted);
     }
     text_buffer text;
@@ -33,12 +58,112 @@ static int read_cases(cli *c, bench_case *cases, int *count) {
     }
     str lines = is_file ? text_str(&text) : (str){NULL, 0};
     if (is_file && !lines.data) lines = STR("");
-    *count = bench_grid(grid, lines, dtype, cases, CASES_MAX, reason);
+    b->cell_count = grid_read(grid, lines, b->cells, TIMED_CASES_MAX, reason);
     text_done(&text);
-    return *count < 0 ? cli_say(EXIT_USAGE, "%s", reason) : EXIT_DONE;
+    return b->cell_count < 0 ? cli_say(EXIT_USAGE, "%s", reason) : EXIT_DONE;
 }
 
-static int plot(const bench_result *results, int count, const char *path) {
+static int read_command(benching *b) {
+    const cli_options *o = &b->c->options;
+    if (o->rival && strcmp(o->rival, "cudnn") != 0) {
+        return cli_say(EXIT_USAGE, "'--against' is cudnn; found '%s'", o->rival);
+    }
+    if (o->gpu.count > 1) {
+        return cli_say(EXIT_USAGE, "one GPU is expected, found %d", o->gpu.count);
+    }
+    b->has_request = o->op || o->file_count;
+    if (!b->has_request) {
+        bool is_stray = o->causal || o->window || o->softcap || o->alibi || o->lse ||
+                        o->with.count || o->head_dim || o->lengths || o->heads || o->batch ||
+                        o->let.count || o->measured;
+        if (is_stray)
+            return cli_say(EXIT_USAGE, "a grid says itself what is timed; the options of "
+                                       "a sketch need a file or '--op'");
+        return read_grid(b);
+    }
+    if (o->grid) return cli_say(EXIT_USAGE, "give a grid, a file or '--op', not two of them");
+    return request_open(b->c, &b->request);
+}
+
+/* --- kernels and cases --------------------------------------------------------------------------
+ */
+
+static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
+    for (int i = 0; i < b->kernel_count; i++) {
+        const bench_program *p = &b->kernels[i].program;
+        bool is_it = p->head_dim == cell->head_dim && p->value_dim == cell->value_dim &&
+                     (p->text.setting_count == 1) == cell->is_causal;
+        *out = &b->kernels[i];
+        if (is_it) return EXIT_DONE;
+    }
+    if (b->kernel_count == KERNELS_MAX) {
+        return cli_say(EXIT_USAGE, "a grid has at most %d kernels", KERNELS_MAX);
+    }
+    *out = &b->kernels[b->kernel_count++];
+    return cli_finish(b->c, timed_attention(b->c, &b->machine, cell, b->dtype, *out));
+}
+
+static int make_cases(benching *b) {
+    cli *c = b->c;
+    if (b->has_request) {
+        b->kernel_count = 1;
+        int exit_status = cli_finish(c, timed_request(c, &b->machine, &b->request, &b->kernels[0]));
+        if (exit_status) return exit_status;
+        return timed_cases(c, &b->request, &b->kernels[0], b->cases, TIMED_CASES_MAX, &b->count);
+    }
+    for (int i = 0; i < b->cell_count; i++) {
+        timed_kernel *kernel = NULL;
+        int exit_status = grid_kernel(b, &b->cells[i], &kernel);
+        if (!exit_status) {
+            ftl_status status = timed_cell(c, &b->cells[i], kernel, &b->cases[b->count++]);
+            exit_status = cli_finish(c, status);
+        }
+        if (exit_status) return exit_status;
+    }
+    return EXIT_DONE;
+}
+
+/* A program without a closed formula is proved at small sizes before it is timed at large ones. */
+static int verify_small(benching *b) {
+    verify_program *text = &b->kernels[0].program.text;
+    if (!b->has_request || text->operator_name) return EXIT_DONE;
+    verify_options options = {.seed = 1, .stop = &was_interrupted};
+    verify_summary summary = {0};
+    verify_machine *machine = NULL;
+    ftl_status status =
+        verify_machine_open(b->c->context, text, VERIFY_GPU, b->machine.runtime, &machine);
+    if (!status) {
+        status =
+            verify_run(b->c->context, text, verify_machine_runner(machine), &options, &summary);
+    }
+    verify_machine_close(machine);
+    if (status != FTL_CHECK_FAILED) return cli_finish(b->c, status);
+    return cli_say(EXIT_REJECTED,
+                   "%d of %d small cases are wrong; nothing is timed ('flashtl "
+                   "verify --on gpu' says which)",
+                   summary.failed, summary.total);
+}
+
+/* --- results ------------------------------------------------------------------------------------
+ */
+
+static void on_result(void *user, const bench_result *result, int32_t done, int32_t total,
+                      double seconds_left) {
+    benching *b = user;
+    if (b->watch) {
+        b->watch->beats++;
+        snprintf(b->watch->doing, sizeof b->watch->doing, "case %d of %d", done + 1, total);
+    }
+    (void)result;
+    if (!b->shows_progress) return;
+    if (done < total) {
+        fprintf(stderr, "\r\033[K%d of %d cases, about %.0f s left", done, total, seconds_left);
+    } else {
+        fputs("\r\033[K", stderr);
+    }
+}
+
+static int plot(const benching *b, const bench_names *names, const char *path) {
     const char *const argv[] = {"gnuplot", NULL};
     text_buffer script, out, err;
     os_error why;
@@ -46,7 +171,7 @@ static int plot(const bench_result *results, int count, const char *path) {
     text_init(&script, 4 << 20);
     text_init(&out, 1 << 20);
     text_init(&err, 1 << 20);
-    bench_plot(results, count, path, &script);
+    bench_plot(b->results, b->count, names, path, &script);
     int exit_status = EXIT_DONE;
     if (!os_run(argv, text_str(&script), 60, &out, &err, &code, &why)) {
         exit_status = cli_say(EXIT_ENVIRONMENT, "no plot: %s", why.text);
@@ -59,47 +184,102 @@ static int plot(const bench_result *results, int count, const char *path) {
     return exit_status;
 }
 
-static int report(cli *c, const bench_result *results, int count, const char *gpu) {
-    text_buffer text;
-    text_init(&text, 4 << 20);
-    for (int i = 0; c->options.json && i < count; i++) bench_result_json(&results[i], gpu, &text);
-    if (!c->options.json) bench_table(results, count, &text);
-    fwrite(text.data ? text.data : "", 1, text.length, stdout);
-    text_done(&text);
-    return c->options.plot ? plot(results, count, c->options.plot) : EXIT_DONE;
+/* A kernel of ours that is wrong is a failed check; a rival's trouble is not ours. */
+static int judge(const benching *b) {
+    for (int i = 0; i < b->count; i++) {
+        bench_verdict verdict = b->results[i].figures[0].verdict;
+        bool is_bad = verdict != BENCH_FINE && verdict != BENCH_ABSENT;
+        if (b->results[i].is_done && is_bad) return EXIT_REJECTED;
+    }
+    return EXIT_DONE;
 }
 
-static int run(cli *c, ftl_runtime *runtime, const bench_case *cases, int count,
-               bench_result *results) {
-    ftl_device device;
-    ftl_gpu gpu;
-    bool is_shown = os_is_terminal(2);
-    ftl_status status = ftl_device_use(c->context, runtime, 0);
-    if (!status) status = ftl_device_describe(c->context, runtime, 0, &device);
-    if (!status) {
-        status = ftl_gpu_for_device(c->context, device.name, 10 * device.major + device.minor,
-                                    device.multiprocessors, &gpu);
+static int report(const benching *b) {
+    cli *c = b->c;
+    bench_names names = {.gpu = b->machine.device.name,
+                         .contenders = {"flashtl", b->rival_name},
+                         .count = b->rival ? 2 : 1};
+    text_buffer text;
+    text_init(&text, 16 << 20);
+    for (int i = 0; c->options.json && i < b->count; i++) {
+        bench_result_json(&b->results[i], &names, &text);
     }
-    if (status) return cli_finish(c, status);
-    fprintf(stderr, "%s, description %s: at most %.0f TFLOPS by mma.sync, %.0f in all\n",
-            device.name, gpu.name, gpu.mma_tflops, gpu.tensor_tflops);
-    bench_options options = {.roofline_tflops = gpu.tensor_tflops,
-                             .l2_bytes = device.l2_bytes,
-                             .on_progress = show_progress,
-                             .user = &is_shown};
-    status = bench_run(c->context, runtime, cases, count, &options, results);
-    return status ? cli_finish(c, status) : report(c, results, count, device.name);
+    if (!c->options.json) bench_table(b->results, b->count, &names, &text);
+    fwrite(text.data ? text.data : "", 1, text.length, stdout);
+    text_done(&text);
+    int exit_status = c->options.plot ? plot(b, &names, c->options.plot) : EXIT_DONE;
+    return exit_status ? exit_status : judge(b);
+}
+
+/* --- the run ------------------------------------------------------------------------------------
+ */
+
+static int open_rival(benching *b) {
+    if (!b->c->options.rival) return EXIT_DONE;
+    ftl_status status = cudnn_open(b->c->context, getenv("FLASHTL_CUDNN"), &b->rival);
+    if (status) return cli_say(EXIT_ENVIRONMENT, "%s", ftl_context_error(b->c->context));
+    long long version = cudnn_version(b->rival);
+    snprintf(b->rival_name, sizeof b->rival_name, "cudnn %lld.%lld.%lld", version / 10000,
+             version / 100 % 100, version % 100);
+    return EXIT_DONE;
+}
+
+static int time_all(benching *b) {
+    bench_options options;
+    int exit_status = timed_options(b->c, &b->machine, &options);
+    if (exit_status) return exit_status;
+    bench_rival rival = {0};
+    if (b->rival) rival = cudnn_rival(b->rival);
+    options.rivals = &rival;
+    options.rival_count = b->rival ? 1 : 0;
+    options.stop = &was_interrupted;
+    options.on_result = on_result;
+    options.user = b;
+    fprintf(stderr, "%s, description %s: at most %.0f TFLOPS\n", b->machine.device.name,
+            b->machine.gpu.name, options.roofline_tflops);
+    ftl_status status =
+        bench_run(b->c->context, b->machine.runtime, b->cases, b->count, &options, b->results);
+    if (status && b->shows_progress) fputs("\r\033[K", stderr);
+    bool has_results = !status || status == FTL_STOPPED || b->results[0].is_done;
+    int failed = status ? cli_finish(b->c, status) : EXIT_DONE;
+    exit_status = has_results ? report(b) : EXIT_DONE;
+    return failed ? failed : exit_status;
+}
+
+static int run_in_child(void *user, os_watch *watch) {
+    benching *b = user;
+    b->watch = watch;
+    snprintf(watch->doing, sizeof watch->doing, "the start");
+    int exit_status = cli_finish(b->c, timed_open(b->c, b->request.options.gpu, &b->machine));
+    if (!exit_status) exit_status = open_rival(b);
+    if (!exit_status) exit_status = make_cases(b);
+    watch->beats++;
+    if (!exit_status) exit_status = verify_small(b);
+    watch->beats++;
+    if (!exit_status) exit_status = time_all(b);
+    cudnn_close(b->rival);
+    for (int i = 0; i < b->kernel_count; i++) timed_kernel_done(&b->kernels[i]);
+    timed_close(&b->machine);
+    return exit_status;
 }
 
 int cli_run_BENCH(cli *c) {
-    static bench_case cases[CASES_MAX];
-    static bench_result results[CASES_MAX];
-    int count = 0;
-    ftl_runtime *runtime = NULL;
-    if (c->options.file_count) return cli_say(EXIT_USAGE, "'bench' takes no file");
-    int exit_status = read_cases(c, cases, &count);
-    if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &runtime));
-    if (!exit_status) exit_status = run(c, runtime, cases, count, results);
-    ftl_runtime_close(runtime);
+    static const double SILENCE_S = 120;
+    benching *b = calloc(1, sizeof *b);
+    if (!b) return cli_say(EXIT_ENVIRONMENT, "out of memory");
+    b->c = c;
+    b->shows_progress = os_is_terminal(2);
+    int exit_status = read_command(b);
+    if (!exit_status && c->options.gpu.count) b->request.options.gpu = c->options.gpu.items[0];
+    if (!exit_status) {
+        os_error why;
+        signal(SIGINT, interrupt);
+        /* A kernel that hangs takes its CUDA context with it: it runs in a child. */
+        if (!os_run_watched(run_in_child, b, SILENCE_S, &exit_status, &why)) {
+            exit_status = cli_say(EXIT_REJECTED, "%s", why.text);
+        }
+    }
+    request_done(&b->request);
+    free(b);
     return exit_status;
 }

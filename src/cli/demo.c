@@ -1,7 +1,10 @@
 /* flashtl demo: one sketch, four GPUs, each kernel made, compiled and proved on this machine. */
+#include "bench/cudnn.h"
 #include "cli/machine.h"
+#include "cli/timed.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const gpus[] = {"t4", "a100", "l40s", "h200"};
@@ -119,6 +122,63 @@ static void print_row(const row *r) {
     fflush(stdout);
 }
 
+/* --- how fast, on the GPU that is here ----------------------------------------------------------
+ */
+
+static void print_speed(const timed_machine *machine, const bench_result *r, const cudnn *rival) {
+    const bench_figure *ours = &r->figures[0], *theirs = &r->figures[1];
+    printf("\nOn this %s, %s, %d tokens: ", machine->device.name, r->what.row, (int)r->what.length);
+    if (ours->verdict != BENCH_FINE) {
+        printf("no figure (%s: %s).\n", bench_verdict_name(ours->verdict), ours->why);
+        return;
+    }
+    printf("%.0f TFLOPS", ours->tflops);
+    if (rival && theirs->verdict == BENCH_FINE) {
+        int version = (int)cudnn_version(rival);
+        printf("; cuDNN %d.%d.%d in the same seconds: %.0f; %.2f times as fast", version / 10000,
+               version / 100 % 100, version % 100, theirs->tflops,
+               theirs->milliseconds / ours->milliseconds);
+    }
+    printf(".\n");
+}
+
+/* Our kernel for this card, beside cuDNN's where cuDNN is; what fails is one sentence, no failure
+ * of the demonstration.
+ */
+static void show_speed(cli *c) {
+    static const grid_cell cell = {.name = "gqa",
+                                   .batch = 4,
+                                   .length = 4096,
+                                   .q_heads = 32,
+                                   .kv_heads = 8,
+                                   .head_dim = 128,
+                                   .value_dim = 128,
+                                   .is_causal = true};
+    timed_machine machine;
+    timed_kernel kernel = {0};
+    bench_case one;
+    static bench_result result;
+    bench_options options;
+    cudnn *opened = NULL;
+    bench_rival rival = {0};
+    ftl_status status = timed_open(c, NULL, &machine);
+    if (!status) status = timed_attention(c, &machine, &cell, FTL_F16, &kernel);
+    if (!status) status = timed_cell(c, &cell, &kernel, &one);
+    if (!status && timed_options(c, &machine, &options) == EXIT_DONE) {
+        if (cudnn_open(c->context, getenv("FLASHTL_CUDNN"), &opened) == FTL_OK) {
+            rival = cudnn_rival(opened);
+            options.rivals = &rival;
+            options.rival_count = 1;
+        }
+        status = bench_run(c->context, machine.runtime, &one, 1, &options, &result);
+    }
+    if (!status) print_speed(&machine, &result, opened);
+    else cli_finish(c, status);
+    cudnn_close(opened);
+    timed_kernel_done(&kernel);
+    timed_close(&machine);
+}
+
 int cli_run_DEMO(cli *c) {
     if (c->options.file_count) return cli_say(EXIT_USAGE, "'demo' takes no file");
     static cli_request request;
@@ -146,6 +206,7 @@ int cli_run_DEMO(cli *c) {
         if (!exit_status) print_row(&r);
         if (!exit_status && !r.is_right) exit_status = EXIT_REJECTED;
     }
+    if (!exit_status && on_gpu) show_speed(c);
     if (!exit_status) {
         printf("\nAll done in %.0f s. Next:\n"
                "  flashtl build --op gqa --causal --head-dim 128 --gpu t4,h200 -o kernels\n"

@@ -16,7 +16,8 @@ const cli_command cli_commands[CLI_COMMAND_COUNT] = {
 #define ON(id) (UINT64_C(1) << CLI_##id)
 #define ALL_COMMANDS ((UINT64_C(1) << CLI_COMMAND_COUNT) - 1)
 #define REASON_COMMANDS (ON(REASON) | ON(EXPLAIN) | ON(BUILD) | ON(VERIFY) | ON(RUN))
-#define OPERATOR_COMMANDS (ON(SKETCH) | REASON_COMMANDS)
+#define OPERATOR_COMMANDS (ON(SKETCH) | REASON_COMMANDS | TIMED_COMMANDS)
+#define TIMED_COMMANDS ON(BENCH)
 
 const cli_option cli_option_list[] = {
 #define OPTION(id, kind, name, value, commands, help)                                              \

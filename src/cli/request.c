@@ -124,6 +124,23 @@ static int read_lets(cli *c, cli_request *r) {
     return EXIT_DONE;
 }
 
+/* What a tuner wrote, for the reasoner. */
+static int read_measured(cli *c, cli_request *r) {
+    const char *path = c->options.measured;
+    os_error why;
+    if (!path) return EXIT_DONE;
+    if (strcmp(path, "none") == 0) {
+        r->options.measured = "";
+        return EXIT_DONE;
+    }
+    text_init(&r->measured, 16 << 20);
+    if (!os_read_file(path, (16 << 20) - 1, &r->measured, &why)) {
+        return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    r->options.measured = r->measured.data ? r->measured.data : "";
+    return EXIT_DONE;
+}
+
 int request_open(cli *c, cli_request *r) {
     *r = (cli_request){.options = {.stop_after = c->options.print_after}};
     r->options.pins = r->pins;
@@ -132,12 +149,14 @@ int request_open(cli *c, cli_request *r) {
     if (!exit_status) exit_status = read_dtype(c, r);
     if (!exit_status) exit_status = read_head_dim(c, r);
     if (!exit_status) exit_status = read_lets(c, r);
+    if (!exit_status) exit_status = read_measured(c, r);
     return exit_status;
 }
 
 void request_done(cli_request *r) {
     for (int i = 0; i < r->copy_count; i++) free(r->copies[i]);
     if (r->text.limit_bytes) text_done(&r->text);
+    if (r->measured.limit_bytes) text_done(&r->measured);
     ftl_free(r->sketch);
     *r = (cli_request){0};
 }

@@ -15,6 +15,7 @@ typedef struct cli_request {
     int setting_count;
 
     text_buffer text;                                      /* of the file */
+    text_buffer measured;                                  /* of --measured */
     char *sketch;                                          /* of the operator */
     char *copies[REQUEST_PINS_MAX + REQUEST_SETTINGS_MAX]; /* what settings and pins point to */
     int copy_count;

@@ -1,10 +1,21 @@
-# Without a GPU: one sentence. With a driver that only pretends: the table's form, and bad grids.
+# Without a GPU: one sentence. With a driver that only pretends, kernels compute nothing: no figure is
+# given. Bad grids and options.
 flashtl bench; echo "-> $?"
-export FLASHTL_CUDA=$FAKE_CUDA_LIBRARY FLASHTL_NVRTC=$FAKE_NVRTC_LIBRARY
+export FLASHTL_CUDA=$FAKE_CUDA_LIBRARY FLASHTL_NVRTC=$FAKE_NVRTC_LIBRARY FLASHTL_CUDNN=/no/such/cudnn
 printf '# a small grid\nmine 1 64 4 2 64 causal\nmine 2 128 4 2 64 causal # longer\nother 1 64 4 4 64:32 full\n' > grid
-flashtl bench --grid grid | sed 's/ [0-9][0-9]* |$/ N |/; s/ [0-9][0-9]* | / N | /'
-flashtl bench --grid grid --json 2> /dev/null | sed 's/"tflops":[0-9.]*/"tflops":N/'
+flashtl bench --grid grid; echo "-> $?"
+flashtl bench --grid grid --json 2> /dev/null | sed 's/"error_[a-z]*":[^,]*/E/g'
+flashtl bench --grid grid --against cudnn; echo "-> $?"
+flashtl bench --op gqa --causal --head-dim 64 --window 32 --heads 8:2 --batch 1 --lengths 64,96
+echo "-> $?"
+flashtl bench --op gemm_bias_gelu --lengths 128; echo "-> $?"
 echo 'mine 0 64 4 2 64 causal' > grid
 flashtl bench --grid grid; echo "-> $?"
 flashtl bench --grid none; echo "-> $?"
 flashtl bench --dtype f8; echo "-> $?"
+flashtl bench --causal; echo "-> $?"
+flashtl bench --op mha --grid paper; echo "-> $?"
+flashtl bench --op mha --head-dim 64 --against fa2; echo "-> $?"
+flashtl bench --op mha --head-dim 64 --heads 6:4; echo "-> $?"
+flashtl bench --op mha --head-dim 64 --lengths 64,0; echo "-> $?"
+flashtl bench --op mha; echo "-> $?"

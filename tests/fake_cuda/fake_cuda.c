@@ -160,6 +160,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
     fake_cuda.shared_bytes = shared_bytes;
     fake_cuda.stream = stream;
     memcpy(fake_cuda.parameters, parameters[0], fake_cuda.parameter_bytes);
+    if (fake_cuda.on_launch) fake_cuda.on_launch(fake_cuda.user, parameters[0]);
     return fake_cuda.launch_result;
 }
 
@@ -206,13 +207,14 @@ EXPORT int cuStreamQuery(void *stream) {
 EXPORT int cuEventCreate(void **event, unsigned flags);
 EXPORT int cuEventCreate(void **event, unsigned flags) {
     (void)flags;
-    *event = malloc(1);
+    *event = calloc(1, sizeof(double));
     return 0;
 }
 
 EXPORT int cuEventRecord(void *event, void *stream);
 EXPORT int cuEventRecord(void *event, void *stream) {
-    (void)event, (void)stream;
+    (void)stream;
+    *(double *)event = fake_cuda.clock_ms;
     return 0;
 }
 
@@ -224,8 +226,8 @@ EXPORT int cuEventSynchronize(void *event) {
 
 EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end);
 EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
-    (void)start, (void)end;
-    *milliseconds = 1.0f;
+    double passed_ms = *(double *)end - *(double *)start;
+    *milliseconds = passed_ms > 0 ? (float)passed_ms : 1.0f;
     return 0;
 }
 

@@ -23,7 +23,36 @@ typedef struct fake_record {
     size_t parameter_bytes; /* set by the test: how much of the struct to keep */
     unsigned char parameters[4096];
     char image[65536]; /* text of the last image loaded */
+    /* set by the test: what a launch does, on host memory, and the device's clock, which it may
+     * move on; while nobody moves it, everything takes 1 ms */
+    void (*on_launch)(void *user, const unsigned char *parameters);
+    void *user;
+    double clock_ms;
 } fake_record;
+
+/* cuDNN's backend without a GPU, under the symbol "fake_cudnn": descriptors that watch over the
+ * order of their calls.
+ */
+enum { FAKE_CUDNN_TENSORS = 4 };
+
+typedef struct fake_cudnn_record {
+    /* set by the test */
+    size_t version;
+    int create_result, execute_result;
+    int configs;       /* that the heuristics find */
+    int bad_plans;     /* of these, how many cannot be made */
+    int64_t workspace; /* bytes of a plan */
+    void (*on_execute)(void *user, void *const tensors[FAKE_CUDNN_TENSORS]); /* by id: 1, 2, ... */
+    void *user;
+    /* what was asked */
+    int live;       /* descriptors not destroyed */
+    int handles;    /* open ones */
+    int violations; /* set after finalize, a link to what is not final, a run of what is not final
+                     */
+    char violation[128];
+    int products, reductions, pointwise, plans, executions;
+    int modes[16]; /* of pointwise operations, in order */
+} fake_cudnn_record;
 
 /* Likewise for NVRTC, under the symbol "fake_nvrtc". Its "cubin" is the text behind the options. */
 typedef struct fake_compiler {

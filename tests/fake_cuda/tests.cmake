@@ -1,11 +1,12 @@
-# A driver and an NVRTC without a GPU, for the tests of the runtime and of the command.
-foreach(library fake_cuda fake_nvrtc)
+# A driver, an NVRTC and a cuDNN without a GPU, for the tests of the runtime and of the command.
+foreach(library fake_cuda fake_nvrtc fake_cudnn)
   add_library(${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/fake_cuda/${library}.c)
   set_target_properties(${library} PROPERTIES PREFIX "lib")
 endforeach()
-foreach(test test_runtime test_cache test_attention)
-  add_dependencies(${test} fake_cuda fake_nvrtc)
+foreach(test test_runtime test_cache test_attention test_bench)
+  add_dependencies(${test} fake_cuda fake_nvrtc fake_cudnn)
   target_include_directories(${test} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fake_cuda)
   target_compile_definitions(${test} PRIVATE FAKE_CUDA="$<TARGET_FILE:fake_cuda>"
-                             FAKE_NVRTC="$<TARGET_FILE:fake_nvrtc>")
+                             FAKE_NVRTC="$<TARGET_FILE:fake_nvrtc>"
+                             FAKE_CUDNN="$<TARGET_FILE:fake_cudnn>")
 endforeach()

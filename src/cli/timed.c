@@ -1,0 +1,244 @@
+#include "cli/timed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HIDDEN = 2048 };
+
+/* --- the machine --------------------------------------------------------------------------------
+ */
+
+ftl_status timed_open(cli *c, const char *gpu, timed_machine *out) {
+    *out = (timed_machine){0};
+    ftl_status status = cli_open_runtime(c, &out->runtime);
+    if (!status) status = ftl_device_use(c->context, out->runtime, 0);
+    if (!status) status = ftl_device_describe(c->context, out->runtime, 0, &out->device);
+    if (status) return status;
+    if (gpu) return ftl_gpu_describe(c->context, gpu, &out->gpu);
+    const ftl_device *device = &out->device;
+    return ftl_gpu_for_device(c->context, device->name, 10 * device->major + device->minor,
+                              device->multiprocessors, &out->gpu);
+}
+
+void timed_close(timed_machine *machine) {
+    ftl_runtime_close(machine->runtime);
+    *machine = (timed_machine){0};
+}
+
+/* --- kernels ------------------------------------------------------------------------------------
+ */
+
+void timed_kernel_done(timed_kernel *kernel) {
+    ftl_product_free(kernel->product);
+    ftl_free(kernel->sketch);
+    *kernel = (timed_kernel){0};
+}
+
+static void describe(timed_kernel *k, const ftl_source *source) {
+    k->code = (ftl_source){source->name, k->product->code, strlen(k->product->code)};
+    k->program.text.plan = k->product->kernels[0].plan;
+    k->program.text.cuda = k->product->kernels[0].cuda;
+    k->program.text.code = k->code;
+    if (k->product->sketch) k->program.text.sketch = *source;
+}
+
+ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell *cell,
+                           ftl_type dtype, timed_kernel *out) {
+    char d[24], dv[24];
+    *out = (timed_kernel){
+        .program = {.dtype = dtype, .head_dim = cell->head_dim, .value_dim = cell->value_dim}};
+    if (cell->is_causal) out->settings[0] = "causal";
+    out->program.text.operator_name = "attention";
+    out->program.text.settings = out->settings;
+    out->program.text.setting_count = cell->is_causal ? 1 : 0;
+    snprintf(d, sizeof d, "%d", cell->head_dim);
+    snprintf(dv, sizeof dv, "%d", cell->value_dim);
+    const ftl_pin pins[] = {{"d", d}, {"dv", dv}};
+    ftl_options options = {.gpu = machine->gpu.name, .dtype = dtype, .pins = pins, .pin_count = 2};
+    ftl_status status = ftl_sketch(c->context, "attention", out->settings,
+                                   out->program.text.setting_count, &out->sketch);
+    if (status) return status;
+    ftl_source source = {"<attention>", out->sketch, strlen(out->sketch)};
+    status = ftl_build(c->context, &source, &options, &out->product);
+    if (!status) describe(out, &source);
+    return status;
+}
+
+static int32_t pinned(const cli_request *request, const char *name) {
+    int64_t value = 0;
+    for (int32_t i = 0; i < request->options.pin_count; i++) {
+        if (strcmp(request->pins[i].name, name) != 0) continue;
+        if (!str_to_integer(str_from(request->pins[i].value), &value)) value = 0;
+    }
+    return (int32_t)value;
+}
+
+ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request *request,
+                         timed_kernel *out) {
+    ftl_options options = request->options;
+    if (!options.gpu) options.gpu = machine->gpu.name;
+    *out = (timed_kernel){.program = {.dtype = options.dtype ? options.dtype : FTL_F16,
+                                      .head_dim = pinned(request, "d"),
+                                      .value_dim = pinned(request, "dv")}};
+    out->program.text.operator_name = *request->family ? request->family : NULL;
+    out->program.text.settings = request->settings;
+    out->program.text.setting_count = request->setting_count;
+    ftl_status status = ftl_build(c->context, &request->source, &options, &out->product);
+    if (status) return status;
+    if (out->product->kernel_count != 1) {
+        return ftl_context_fail(c->context, FTL_INVALID_ARGUMENT,
+                                "a program of one kernel is timed; this one has %d",
+                                out->product->kernel_count);
+    }
+    describe(out, &request->source);
+    return FTL_OK;
+}
+
+/* --- cases --------------------------------------------------------------------------------------
+ */
+
+static void name_row(const grid_cell *cell, const timed_kernel *kernel, char row[BENCH_ROW_BYTES]) {
+    char dims[32], options[64] = "";
+    size_t used = 0;
+    snprintf(dims, sizeof dims, cell->head_dim == cell->value_dim ? "%d" : "%d/%d", cell->head_dim,
+             cell->value_dim);
+    for (int32_t i = 0; i < kernel->program.text.setting_count; i++) {
+        const char *setting = kernel->program.text.settings[i];
+        if (strlen(setting) == 3 && strchr("mg", setting[0])) continue; /* mha, gqa, mqa */
+        int more = snprintf(options + used, sizeof options - used, ", %s", setting);
+        used += (size_t)more < sizeof options - used ? (size_t)more : 0;
+    }
+    snprintf(row, BENCH_ROW_BYTES, "%d/%d heads, d %s%s, %s", cell->q_heads, cell->kv_heads, dims,
+             used ? options : ", full", ftl_type_name(kernel->program.dtype));
+}
+
+ftl_status timed_cell(cli *c, const grid_cell *cell, const timed_kernel *kernel, bench_case *out) {
+    const ftl_scalar sizes[] = {{"batch", (double)cell->batch},   {"q_len", (double)cell->length},
+                                {"kv_len", (double)cell->length}, {"q_heads", cell->q_heads},
+                                {"kv_heads", cell->kv_heads},     {"d", cell->head_dim},
+                                {"dv", cell->value_dim}};
+    *out = (bench_case){.length = cell->length};
+    snprintf(out->name, sizeof out->name, "%s", cell->name);
+    name_row(cell, kernel, out->row);
+    return bench_case_set(c->context, out, &kernel->program, sizes, 7, 1);
+}
+
+static int read_integer(const char *name, str text, int64_t most, int64_t *out) {
+    if (str_to_integer(text, out) && *out >= 1 && *out <= most) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--%s' takes numbers from 1 to %lld; found '%.*s'", name,
+                   (long long)most, STR_ARGS(text));
+}
+
+static int read_lengths(cli *c, bool is_attention, int64_t lengths[TIMED_LENGTHS_MAX], int *count) {
+    *count = 0;
+    if (!c->options.lengths) {
+        int64_t first = is_attention ? GRID_SHORTEST : 1024;
+        int64_t last = is_attention ? GRID_TOKENS : 8192;
+        for (int64_t n = first; n <= last; n *= 2) lengths[(*count)++] = n;
+        return EXIT_DONE;
+    }
+    str rest = str_from(c->options.lengths);
+    while (rest.length) {
+        str word = str_trim(str_cut(&rest, ','));
+        if (*count == TIMED_LENGTHS_MAX) {
+            return cli_say(EXIT_USAGE, "'--lengths' has more than %d", TIMED_LENGTHS_MAX);
+        }
+        int exit_status = read_integer("lengths", word, 1 << 24, &lengths[(*count)++]);
+        if (exit_status) return exit_status;
+    }
+    return *count ? EXIT_DONE : cli_say(EXIT_USAGE, "'--lengths' is empty");
+}
+
+/* "64:8", or what the operator's name says for a hidden size of 2048. */
+static int read_heads(cli *c, grid_cell *cell) {
+    const char *op = c->options.op ? c->options.op : "mha";
+    int64_t q = HIDDEN / (cell->value_dim > HIDDEN ? HIDDEN : cell->value_dim), kv;
+    if (!c->options.heads) {
+        kv = strcmp(op, "mqa") == 0 ? 1 : strcmp(op, "gqa") == 0 && q % 4 == 0 ? q / 4 : q;
+    } else {
+        str value = str_from(c->options.heads), key = str_cut(&value, ':');
+        int exit_status = read_integer("heads", key, 4096, &q);
+        if (!exit_status)
+            exit_status = read_integer("heads", value.length ? value : key, 4096, &kv);
+        if (exit_status) return exit_status;
+        if (q % kv != 0) {
+            return cli_say(EXIT_USAGE, "'--heads %s': %lld is no multiple of %lld",
+                           c->options.heads, (long long)q, (long long)kv);
+        }
+    }
+    cell->q_heads = (int32_t)q;
+    cell->kv_heads = (int32_t)kv;
+    return EXIT_DONE;
+}
+
+static int attention_cases(cli *c, const timed_kernel *kernel, const int64_t *lengths,
+                           int length_count, bench_case *cases, int *count) {
+    grid_cell cell = {.head_dim = kernel->program.head_dim, .value_dim = kernel->program.value_dim};
+    int64_t batch = 0;
+    int exit_status = read_heads(c, &cell);
+    if (!exit_status && c->options.batch) {
+        exit_status = read_integer("batch", str_from(c->options.batch), 1 << 20, &batch);
+    }
+    snprintf(cell.name, sizeof cell.name, "%s", c->options.op ? c->options.op : "attention");
+    for (int i = 0; !exit_status && i < length_count; i++) {
+        cell.length = lengths[i];
+        cell.batch = batch ? batch : lengths[i] < GRID_TOKENS ? GRID_TOKENS / lengths[i] : 1;
+        exit_status = cli_finish(c, timed_cell(c, &cell, kernel, &cases[(*count)++]));
+    }
+    return exit_status;
+}
+
+int timed_cases(cli *c, const cli_request *request, const timed_kernel *kernel, bench_case *cases,
+                int most, int *count) {
+    int64_t lengths[TIMED_LENGTHS_MAX], batch = 4;
+    int length_count = 0;
+    const verify_program *text = &kernel->program.text;
+    bool is_attention = text->operator_name && strcmp(text->operator_name, "attention") == 0 &&
+                        kernel->program.head_dim > 0;
+    *count = 0;
+    int exit_status = read_lengths(c, is_attention, lengths, &length_count);
+    if (!exit_status && length_count > most) {
+        exit_status = cli_say(EXIT_USAGE, "at most %d cases are timed", most);
+    }
+    if (exit_status) return exit_status;
+    if (is_attention) return attention_cases(c, kernel, lengths, length_count, cases, count);
+    if (c->options.batch)
+        exit_status = read_integer("batch", str_from(c->options.batch), 1 << 20, &batch);
+    ftl_scalar sizes[REQUEST_PINS_MAX + 1] = {{"batch", (double)batch}};
+    int32_t size_count = 1;
+    for (int32_t i = 0; i < request->options.pin_count; i++) {
+        double value;
+        if (!str_to_number(str_from(request->pins[i].value), &value)) continue;
+        sizes[size_count++] = (ftl_scalar){request->pins[i].name, value};
+    }
+    for (int i = 0; !exit_status && i < length_count; i++) {
+        bench_case *out = &cases[(*count)++];
+        *out = (bench_case){.length = lengths[i]};
+        snprintf(out->name, sizeof out->name, "%s",
+                 c->options.op ? c->options.op : text->plan->kernel);
+        snprintf(out->row, sizeof out->row, "%s", ftl_type_name(kernel->program.dtype));
+        exit_status = cli_finish(
+            c, bench_case_set(c->context, out, &kernel->program, sizes, size_count, lengths[i]));
+    }
+    return exit_status;
+}
+
+int timed_options(cli *c, const timed_machine *machine, bench_options *out) {
+    int64_t rounds = 0;
+    int exit_status = EXIT_DONE;
+    if (c->options.rounds) {
+        exit_status = read_integer("rounds", str_from(c->options.rounds), 64, &rounds);
+    }
+    ftl_gpu here;
+    const ftl_device *device = &machine->device;
+    ftl_status status =
+        ftl_gpu_for_device(c->context, device->name, 10 * device->major + device->minor,
+                           device->multiprocessors, &here);
+    if (!exit_status) exit_status = cli_finish(c, status);
+    *out = (bench_options){.rounds = (int32_t)rounds,
+                           .roofline_tflops = here.tensor_tflops,
+                           .memory_gb_per_s = here.memory_gb_per_s,
+                           .l2_bytes = device->l2_bytes};
+    return exit_status;
+}
