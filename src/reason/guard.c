@@ -271,7 +271,8 @@ static void write_guard(reason *r, guard_form *g) {
     tl_block start = {0};
     append_copy(r, &start, g->shift);
     start.first->comment = STR("so far");
-    edit_before(r->kernel, g->loop, start);
+    bool is_first_apart = g->keeps && reason_wants_peel(r) && reason_is_never_empty(r, g->loop);
+    if (!is_first_apart) edit_before(r->kernel, g->loop, start);
 
     tl_block first = {0}, tail = {0};
     append_copy(r, &first, g->maximum);

@@ -239,8 +239,10 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
         reason_decide(r, "overlap", "the loop over %s stays as it is: %s", j, o.why);
         return;
     }
+    reason_offers_switch(r, "overlap", is_wanted);
     if (!is_wanted) {
-        reason_decide(r, "overlap", "the loop over %s stays as it is, as pinned", j);
+        reason_decide(r, "overlap", "the loop over %s stays as it is, as %s", j,
+                      reason_pin_word(r, "overlap"));
         return;
     }
     str target = o.head_targets.items[0], sum = o.targets.items[0];

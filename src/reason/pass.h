@@ -35,6 +35,7 @@ bool reason_overlap(reason *r); /* products run beside the elements of the next 
 bool reason_peel(reason *r);    /* a first iteration that differs stands before its loop */
 bool reason_finish(reason *r);  /* the way out of registers; the order of tiles */
 bool reason_walk(reason *r);    /* how a block comes from tile to tile */
+bool reason_turns(reason *r);   /* products are issued one after the other */
 
 /* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)

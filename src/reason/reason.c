@@ -16,12 +16,14 @@ static const reason_pass_entry pass_names[] = {
     {"peel", "a first iteration that differs stands before its loop"},
     {"finish", "the way of results to memory; the order of tiles"},
     {"walk", "warpgroups: how a block comes from tile to tile"},
+    {"turns", "warpgroups: products are issued one after the other"},
     {NULL, NULL},
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,  reason_online, reason_fold,    reason_tile, reason_place,  reason_guard,
-    reason_roles, reason_stage,  reason_overlap, reason_peel, reason_finish, reason_walk,
+    reason_bind,   reason_online, reason_fold,  reason_tile,    reason_place,
+    reason_guard,  reason_roles,  reason_stage, reason_overlap, reason_peel,
+    reason_finish, reason_walk,   reason_turns,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -35,6 +37,7 @@ static const reason_pass_entry pin_names[] = {
     {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: every so manyth"},
     {"sections", "warpgroups: 0: no sections of tiles whose operands fit the level-2 cache"},
     {"flat", "warpgroups: 0: a tile ends before the next one begins"},
+    {"turns", "warpgroups: 0: they issue products when they come to them"},
     {"overlap", "warpgroups: 0: each product is waited for where it is issued"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
     {"copies_ahead",

@@ -149,16 +149,21 @@ static void try_casts(search *s, cost_choice *choice) {
     }
 }
 
+/* The sizes that are tried for an open one. */
+static int list_wide_sizes(const cost_model *model, int open, const int64_t **values) {
+    static const int64_t rows[] = {192, 128, 64};
+    static const int64_t columns[] = {256, 224, 192, 176, 160, 144, 128,
+                                      112, 96,  80,  64,  48,  32,  16};
+    static const int64_t inner[] = {128, 64, 32};
+    bool is_rows = cost_open_is_rows(model, open), is_inner = cost_open_is_inner(model, open);
+    *values = is_rows ? rows : is_inner ? inner : columns;
+    return is_rows || is_inner ? 3 : (int)(sizeof columns / sizeof *columns);
+}
+
 static void try_warpgroups(search *s, cost_choice *choice, int open) {
     if (open < cost_open_count(s->model)) {
-        static const int64_t rows[] = {192, 128, 64};
-        static const int64_t columns[] = {256, 224, 192, 176, 160, 144, 128,
-                                          112, 96,  80,  64,  48,  32,  16};
-        static const int64_t inner[] = {128, 64, 32};
-        bool is_rows = cost_open_is_rows(s->model, open);
-        bool is_inner = cost_open_is_inner(s->model, open);
-        const int64_t *values = is_rows ? rows : is_inner ? inner : columns;
-        int count = is_rows || is_inner ? 3 : (int)(sizeof columns / sizeof *columns);
+        const int64_t *values;
+        int count = list_wide_sizes(s->model, open, &values);
         for (int i = 0; i < count; i++) {
             choice->sizes[open] = values[i];
             try_warpgroups(s, choice, open + 1);
@@ -289,8 +294,34 @@ static void explain(search *s) {
     }
 }
 
+/* The same for warpgroups. */
+static void offer_warpgroups(search *s) {
+    static const int64_t groups[] = {0, 1, 2, 3}, stages[] = {1, 2, 3, 4}, casts[] = {1, 2};
+    reason *r = s->r;
+    const cost_choice *c = &s->kept[0].choice;
+    const place_plan *plan = cost_plan(s->model);
+    reason_offers_choice(r, "warpgroups", c->warpgroups, groups, 4);
+    for (int i = 0; i < cost_open_count(s->model); i++) {
+        const int64_t *values;
+        int count = list_wide_sizes(s->model, i, &values);
+        reason_offers_choice(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], values,
+                             count);
+    }
+    for (int i = 0; i < plan->count; i++) {
+        if (!plan->roles[i].in_shared) continue;
+        str name = str_format(r->memory, "%.*s_stages", STR_ARGS(plan->roles[i].tile->name));
+        reason_offers_choice(r, edit_z(r->memory, name), c->stages[i], stages, 4);
+    }
+    for (int i = 0; i < plan->count; i++)
+        if (plan->roles[i].has_cast) reason_offers_choice(r, "casts", c->casts, casts, 2);
+}
+
 /* What a tuner may put in place of this choice. */
 static void offer_choice(search *s) {
+    if (s->kept[0].choice.warpgroups > 0) {
+        offer_warpgroups(s);
+        return;
+    }
     static const int64_t warps[] = {4, 8, 16}, stages[] = {1, 2, 3, 4};
     reason *r = s->r;
     const cost_choice *c = &s->kept[0].choice;

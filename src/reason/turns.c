@@ -1,0 +1,69 @@
+/* Pass turns: warpgroups issue products one after the other.
+ *
+ * While one of them computes on elements, another's products run. What keeps them apart is a turn
+ * that goes round: each waits for it before it issues a row of products and passes it on behind.
+ */
+#include "reason/warpgroups.h"
+
+static bool is_issued(const tl_statement *s) {
+    return edit_is_compute(s, TL_GEMM) && s->compute.is_async;
+}
+
+static bool is_shared_wait(const tl_statement *s) {
+    return s->kind == TL_WAIT && str_ends(s->sync.what->text, STR("_shared"));
+}
+
+/* The last product of the row that begins at 'first': only waits for operands stand in between. */
+static tl_statement *end_of_row(tl_statement *first) {
+    tl_statement *last = first;
+    for (tl_statement *s = first->next; s && (is_issued(s) || is_shared_wait(s)); s = s->next)
+        if (is_issued(s)) last = s;
+    return last;
+}
+
+static int take_turns(reason *r, tl_block *block, const char *turn) {
+    int rows = 0;
+    for (tl_statement *s = block->first; s; s = s->next) {
+        if (tl_statement_body(s)) rows += take_turns(r, tl_statement_body(s), turn);
+        if (!is_issued(s)) continue;
+        tl_statement *last = end_of_row(s);
+        edit_before(r->kernel, s, tl_quote(r->memory, "Wait %s // my turn", turn));
+        edit_after(r->kernel, last,
+                   tl_quote(r->memory, "Release %s // the next warpgroup's", turn));
+        s = last->next;
+        rows++;
+    }
+    return rows;
+}
+
+/* A turn pays where a warpgroup has elements to compute between its products. */
+static bool has_elements(tl_statement *math) {
+    for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math))
+        if (edit_is_compute(s, TL_GEMM) && !str_ends(edit_operand_name(s, 0), STR("_shared")))
+            return true;
+    return false;
+}
+
+bool reason_turns(reason *r) {
+    tl_statement *math = warpgroups_role(r->kernel);
+    int64_t wanted = 1;
+    reason_let_integer(r, "turns", &wanted);
+    edit_remove_let(r->kernel, STR("turns"));
+    if (!math || math->role.executors < 2 || !has_elements(math)) return true;
+    reason_offers_switch(r, "turns", wanted != 0);
+    if (wanted == 0) {
+        reason_decide(r, "turns", "warpgroups issue products when they come to them, as %s",
+                      reason_pin_word(r, "turns"));
+        return true;
+    }
+    str turn = edit_fresh_name(r->kernel, r->memory, "tensor");
+    int rows = take_turns(r, &math->role.body, edit_z(r->memory, turn));
+    math->role.turns = arena_array(r->memory, str, 1);
+    math->role.turns[0] = turn;
+    math->role.turn_count = 1;
+    reason_decide(r, "turns",
+                  "%d warpgroups issue products in turns, so that one computes on elements while "
+                  "another's products run; %d places",
+                  math->role.executors, rows);
+    return true;
+}
