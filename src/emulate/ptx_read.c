@@ -308,26 +308,21 @@ static void declare_variables(ptx_reader *r, str space) {
 
 static void operand(ptx_reader *r, ptx_operand *o, bool nested);
 
+/* Elements are never lists themselves: they lie one behind the other. */
 static void elements(ptx_reader *r, ptx_operand *o, char close) {
     ptx_statement *s = &r->statement;
-    ptx_operand read[64];
+    o->first = s->element_count;
     o->count = 0;
     while (!r->stopped && ptx_scan_peek(r) != close) {
-        if (o->count == 64) {
-            ptx_scan_stop(r, "at most 64 elements");
+        if (s->element_count == PTX_ELEMENTS_MAX) {
+            ptx_scan_stop(r, "fewer elements");
             return;
         }
-        operand(r, &read[o->count++], true);
+        operand(r, &s->elements[s->element_count++], true);
+        o->count++;
         if (!ptx_scan_take(r, ',')) break;
     }
     ptx_scan_need(r, close);
-    if (s->element_count + o->count > PTX_ELEMENTS_MAX) {
-        ptx_scan_stop(r, "fewer elements");
-        return;
-    }
-    o->first = s->element_count;
-    memcpy(s->elements + s->element_count, read, (size_t)o->count * sizeof *read);
-    s->element_count += o->count;
 }
 
 static void address(ptx_reader *r, ptx_operand *o) {

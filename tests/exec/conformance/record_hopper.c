@@ -1,0 +1,122 @@
+/* Runs the Hopper cases on a real GPU of compute capability 9.0 and writes what came out:
+ *     cc -std=c17 -O2 record_hopper.c -o record_hopper -ldl -lm && ./record_hopper hopper.bin
+ * A second file name takes the results themselves, to look at. The driver (libcuda) is opened at
+ * run time; nothing of CUDA is needed to build this.
+ */
+#include "hopper.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+typedef unsigned long long address;
+
+static void *library;
+
+static void *symbol(const char *name) {
+    void *found = dlsym(library, name);
+    if (!found) {
+        fprintf(stderr, "libcuda has no %s\n", name);
+        exit(1);
+    }
+    return found;
+}
+
+static void check(int status, const char *what) {
+    if (!status) return;
+    fprintf(stderr, "%s: CUDA error %d\n", what, status);
+    exit(1);
+}
+
+typedef int (*init_function)(unsigned);
+typedef int (*device_function)(int *, int);
+typedef int (*retain_function)(void **, int);
+typedef int (*current_function)(void *);
+typedef int (*load_function)(void **, const void *);
+typedef int (*unload_function)(void *);
+typedef int (*find_function)(void **, void *, const char *);
+typedef int (*allocate_function)(address *, size_t);
+typedef int (*upload_function)(address, const void *, size_t);
+typedef int (*download_function)(void *, address, size_t);
+typedef int (*encode_function)(void *, int, uint32_t, address, const uint64_t *, const uint64_t *,
+                               const uint32_t *, const uint32_t *, int, int, int, int);
+typedef int (*launch_function)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               unsigned, void *, void **, void **);
+
+static void open_context(void) {
+    int device;
+    void *context;
+    check(((init_function)symbol("cuInit"))(0), "cuInit");
+    check(((device_function)symbol("cuDeviceGet"))(&device, 0), "cuDeviceGet");
+    check(((retain_function)symbol("cuDevicePrimaryCtxRetain"))(&context, device), "context");
+    check(((current_function)symbol("cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
+}
+
+/* CUtensorMapDataType: unsigned integers of 1, 2, 4, 8 bytes are 0, 1, 2, 4. */
+static void encode(const hopper_case *c, address base, void *map) {
+    static const int types[] = {0, 0, 1, 0, 2, 0, 0, 0, 4};
+    int swizzle = c->swizzle == 32 ? 1 : c->swizzle == 64 ? 2 : c->swizzle == 128 ? 3 : 0;
+    uint32_t steps[5];
+    for (int d = 0; d < 5; d++) steps[d] = c->steps[d] ? c->steps[d] : 1;
+    check(((encode_function)symbol("cuTensorMapEncodeTiled"))(map, types[c->bytes], c->rank, base,
+                                                              c->extents, c->strides, c->box, steps,
+                                                              0, swizzle, 0, 0),
+          c->name);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: record_hopper hopper.bin [results.bin]\n");
+        return 2;
+    }
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    open_context();
+    static uint32_t inputs[HOPPER_INPUT_WORDS * HOPPER_BLOCKS_MAX];
+    static uint32_t outputs[HOPPER_OUTPUT_WORDS_MAX];
+    static char text[HOPPER_TEXT_MAX];
+    _Alignas(64) uint8_t map[128] = {0};
+    address in, out;
+    allocate_function allocate = (allocate_function)symbol("cuMemAlloc_v2");
+    upload_function upload = (upload_function)symbol("cuMemcpyHtoD_v2");
+    check(allocate(&in, sizeof inputs), "memory");
+    check(allocate(&out, sizeof outputs), "memory");
+    FILE *hashes = fopen(argv[1], "wb"), *results = argc == 3 ? fopen(argv[2], "wb") : NULL;
+    if (!hashes || (argc == 3 && !results)) {
+        perror("results");
+        return 1;
+    }
+    for (int n = 0; n < HOPPER_CASES; n++) {
+        const hopper_case *c = &hopper_cases[n];
+        void *module, *function, *arguments[3] = {map, &in, &out};
+        hopper_ptx(c, text);
+        hopper_inputs(n, inputs);
+        memset(outputs, 0, sizeof outputs);
+        if (c->rank) encode(c, (c->kind == HOPPER_STORE ? out : in) + c->offset, map);
+        check(((load_function)symbol("cuModuleLoadData"))(&module, text), c->name);
+        check(((find_function)symbol("cuModuleGetFunction"))(&function, module, "k"), c->name);
+        check(upload(in, inputs, sizeof inputs), c->name);
+        check(upload(out, outputs, sizeof outputs), c->name);
+        check(((launch_function)symbol("cuLaunchKernel"))(function, (unsigned)hopper_blocks(c), 1,
+                                                          1, 128, 1, 1, HOPPER_SHARED, NULL,
+                                                          arguments, NULL),
+              c->name);
+        check(((download_function)symbol("cuMemcpyDtoH_v2"))(outputs, out, sizeof outputs),
+              c->name);
+        int words = hopper_words(c) * hopper_blocks(c);
+        for (int w = 0; w < words; w += HOPPER_HASH_WORDS) {
+            uint64_t hash = hopper_hash(outputs + w);
+            fwrite(&hash, sizeof hash, 1, hashes);
+        }
+        if (results) fwrite(outputs, 4, (size_t)words, results);
+        check(((unload_function)symbol("cuModuleUnload"))(module), c->name);
+    }
+    if (fclose(hashes) || (results && fclose(results))) {
+        perror("results");
+        return 1;
+    }
+    printf("%d cases recorded\n", (int)HOPPER_CASES);
+    return 0;
+}
