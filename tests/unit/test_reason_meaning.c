@@ -373,6 +373,22 @@ static void warpgroups(void **state) {
         }
 }
 
+/* Two products into one tile of scores, of keys with and without a head axis. */
+static void latent_attention(void **state) {
+    (void)state;
+    trial t = {.q = {.sketch = "sketches/mla",
+                     .options = {"causal", "lse"},
+                     .pins = {"d=32", "d_rotary=16", "dv=24", "BN=32"}},
+               .sizes = {{"batch", 2}, {"heads", 2}, {"q_len", 67}, {"kv_len", 130}},
+               .scalars = {{"scale", 0.7}}};
+    by_warpgroups(t, NULL);
+    t.q.options[1] = NULL;
+    t.q.pins[4] = "BM=64";
+    t.q.pins[5] = t.q.pins[6] = NULL;
+    t.has_roles = false;
+    on_all(t);
+}
+
 /* Large scores make the maximum move in every block, beside products in flight. */
 static void moving_maxima_by_warpgroups(void **state) {
     (void)state;
@@ -432,6 +448,7 @@ int main(void) {
         cmocka_unit_test(warpgroups),
         cmocka_unit_test(other_programs_by_warpgroups),
         cmocka_unit_test(moving_maxima_by_warpgroups),
+        cmocka_unit_test(latent_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
