@@ -1,4 +1,5 @@
 #include "base/convert.h"
+#include "base/wide.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -7,16 +8,18 @@
 /* A binary format: 'fraction' stored bits; exponents from 'least' (below it, subnormals). */
 typedef struct format_shape {
     int fraction, least;
+    double normal;  /* the smallest normal value, 2^least */
+    double unit;    /* the smallest value */
     double most;    /* the largest finite value */
     bool saturates; /* instead of overflowing to infinity */
 } format_shape;
 
 static const format_shape shapes[] = {
-    [CONVERT_F16] = {10, -14, 65504.0, false},
-    [CONVERT_BF16] = {7, -126, 0x1.fep127, false},
-    [CONVERT_F32] = {23, -126, 0x1.fffffep127, false},
-    [CONVERT_E4M3] = {3, -6, 448.0, true},
-    [CONVERT_E5M2] = {2, -14, 57344.0, true},
+    [CONVERT_F16] = {10, -14, 0x1p-14, 0x1p-24, 65504.0, false},
+    [CONVERT_BF16] = {7, -126, 0x1p-126, 0x1p-133, 0x1.fep127, false},
+    [CONVERT_F32] = {23, -126, 0x1p-126, 0x1p-149, 0x1.fffffep127, false},
+    [CONVERT_E4M3] = {3, -6, 0x1p-6, 0x1p-9, 448.0, true},
+    [CONVERT_E5M2] = {2, -14, 0x1p-14, 0x1p-16, 57344.0, true},
 };
 
 size_t convert_bytes(convert_format format) {
@@ -48,9 +51,8 @@ static double from_bits(uint64_t bits) {
 static double round_shape(const format_shape *shape, double value) {
     if (isnan(value) || value == 0) return value;
     double size = fabs(value);
-    if (size < ldexp(1, shape->least)) {
-        double unit = ldexp(1, shape->least - shape->fraction);
-        return copysign(nearbyint(size / unit) * unit, value);
+    if (size < shape->normal) {
+        return copysign(nearbyint(size / shape->unit) * shape->unit, value);
     }
     int cut = 52 - shape->fraction;
     uint64_t bits = bits_of(size);
@@ -76,28 +78,37 @@ double convert_round(convert_format format, double value) {
     }
 }
 
-/* In the range of normal values and away from overflow the cut alone is right, and vectorises. */
-static void round_normal(const format_shape *shape, double *values, size_t count) {
+/* In the range of normal values and away from overflow the cut alone is right, and vectorises; of
+ * 0, too. */
+WIDE_VECTORS static void round_normal(const format_shape *shape, double *values, size_t count) {
+    enum { CHUNK = 32 };
     int cut = 52 - shape->fraction;
     uint64_t half = (UINT64_C(1) << (cut - 1)) - 1, mask = ~((UINT64_C(1) << cut) - 1);
-    double least = ldexp(1, shape->least), most = shape->most;
-    for (size_t i = 0; i < count; i++) {
-        double size = fabs(values[i]);
-        if (size >= least && size <= most) {
-            uint64_t bits = bits_of(values[i]);
-            values[i] = from_bits((bits + half + ((bits >> cut) & 1)) & mask);
-        } else {
-            values[i] = round_shape(shape, values[i]);
+    double least = shape->normal, most = shape->most;
+    for (size_t first = 0; first < count; first += CHUNK) {
+        double *at = values + first;
+        size_t length = count - first < CHUNK ? count - first : CHUNK;
+        int others = 0;
+        for (size_t i = 0; i < length; i++) {
+            double size = fabs(at[i]);
+            others += !((size >= least) & (size <= most)) & (size != 0);
+        }
+        for (size_t i = 0; others && i < length; i++) at[i] = round_shape(shape, at[i]);
+        for (size_t i = 0; !others && i < length; i++) {
+            uint64_t bits = bits_of(at[i]);
+            at[i] = from_bits((bits + half + ((bits >> cut) & 1)) & mask);
         }
     }
+}
+
+WIDE_VECTORS static void round_single(double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) values[i] = (double)(float)values[i];
 }
 
 void convert_round_all(convert_format format, double *values, size_t count) {
     switch (format) {
     case CONVERT_F64: break;
-    case CONVERT_F32:
-        for (size_t i = 0; i < count; i++) values[i] = (double)(float)values[i];
-        break;
+    case CONVERT_F32: round_single(values, count); break;
     case CONVERT_I32:
         for (size_t i = 0; i < count; i++) values[i] = round_i32(values[i]);
         break;
@@ -136,9 +147,7 @@ uint32_t convert_to_bits(convert_format format, double value) {
     }
     double size = fabs(round_shape(shape, value));
     if (isinf(size)) return sign | special_bits(format);
-    if (size < ldexp(1, shape->least)) {
-        return sign | (uint32_t)ldexp(size, shape->fraction - shape->least);
-    }
+    if (size < shape->normal) return sign | (uint32_t)(size / shape->unit);
     uint64_t bits = bits_of(size);
     int exponent = (int)(bits >> 52) - 1023 - shape->least + 1;
     uint32_t fraction = (uint32_t)((bits & ((UINT64_C(1) << 52) - 1)) >> (52 - shape->fraction));
@@ -164,7 +173,7 @@ double convert_from_bits(convert_format format, uint32_t bits) {
     }
     uint32_t exponent = size >> shape->fraction;
     uint32_t fraction = size & ((UINT32_C(1) << shape->fraction) - 1);
-    if (exponent == 0) return sign * ldexp((double)fraction, shape->least - shape->fraction);
+    if (exponent == 0) return sign * ((double)fraction * shape->unit);
     /* by bits: a table of powers of two without one */
     uint64_t wide = (uint64_t)((int)exponent + shape->least - 1 + 1023) << 52 |
                     (uint64_t)fraction << (52 - shape->fraction);
@@ -173,20 +182,48 @@ double convert_from_bits(convert_format format, uint32_t bits) {
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
+/* The two formats that most tensors have, without a branch: f16 moved to f32's exponents, where its
+ * subnormals are right after a multiplication; bf16 is the upper half of an f32.
+ */
+static inline double from_half(bool is_f16, const unsigned char *at) {
+    uint16_t half;
+    memcpy(&half, at, sizeof half);
+    bool is_special = (half & 0x7c00u) == 0x7c00u;
+    uint32_t bits = (uint32_t)half << 16;
+    if (is_f16) bits = (half & 0x7fffu) << 13 | (is_special ? 0x7f800000u : 0);
+    float size;
+    memcpy(&size, &bits, sizeof size);
+    if (!is_f16) return (double)size;
+    double value = (double)size * (is_special ? 1 : 0x1p112);
+    return half & 0x8000u ? -value : value;
+}
+
+WIDE_VECTORS static void load_halves(bool is_f16, const unsigned char *at, ptrdiff_t step,
+                                     size_t count, double *to) {
+    if (step == 2 && is_f16) {
+        for (size_t i = 0; i < count; i++) to[i] = from_half(true, at + 2 * i);
+    } else if (step == 2) {
+        for (size_t i = 0; i < count; i++) to[i] = from_half(false, at + 2 * i);
+    } else {
+        for (size_t i = 0; i < count; i++) to[i] = from_half(is_f16, at + (ptrdiff_t)i * step);
+    }
+}
+
 void convert_load(convert_format format, const void *from, ptrdiff_t stride, size_t count,
                   double *to) {
     size_t bytes = convert_bytes(format);
     const unsigned char *at = from;
     ptrdiff_t step = stride * (ptrdiff_t)bytes;
+    if (bytes == 2) {
+        if (format == CONVERT_F16) load_halves(true, at, step, count, to);
+        else load_halves(false, at, step, count, to);
+        return;
+    }
     for (size_t i = 0; i < count; i++, at += i < count ? step : 0) {
         if (format == CONVERT_F64) {
             memcpy(&to[i], at, sizeof *to);
         } else if (bytes == 4) {
             uint32_t bits;
-            memcpy(&bits, at, sizeof bits);
-            to[i] = convert_from_bits(format, bits);
-        } else if (bytes == 2) {
-            uint16_t bits;
             memcpy(&bits, at, sizeof bits);
             to[i] = convert_from_bits(format, bits);
         } else {

@@ -1,4 +1,5 @@
 /* Copies and arithmetic on whole tiles, or on the share of one executor. */
+#include "base/wide.h"
 #include "interpret/machine.h"
 
 #include <math.h>
@@ -120,13 +121,6 @@ bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_vie
 }
 
 /* --- products --------------------------------------------------------------------------------- */
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__)
-#define WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDE_VECTORS
-#endif
 
 /* to[i][j] += a[i][k] b[k][j] for four rows at a time. */
 WIDE_VECTORS

@@ -101,6 +101,7 @@ typedef struct attention_work {
 } attention_work;
 
 enum { BLOCK = 16 };
+static const double ALL_ROWS_FLOPS = 2e9;
 
 /* Every row that is judged is modelled, too: the bound of the largest error is the largest of the
  * model over the same elements.
@@ -149,8 +150,9 @@ static void attention(const case_data *data, double flops_most, arena *memory, e
     if (q->of->type == FTL_BF16) w.model = CONVERT_BF16;
     else w.model = CONVERT_F16;
     if (w.lse) w.lse->is_logarithm = true;
-    if (flops_most > 0 && data->of->flops > flops_most) {
-        w.step = (int64_t)ceil(data->of->flops / flops_most);
+    /* every third block of 16 rows meets every tile, and every place in a tile in some of them */
+    if (flops_most > 0 && data->of->flops > ALL_ROWS_FLOPS) {
+        w.step = (int64_t)fmax(3, ceil(data->of->flops / flops_most));
     }
     int64_t batches = q->argument.extents[0], heads = q->argument.extents[1];
     for (int64_t b = 0; b < batches; b++) {

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -101,12 +103,45 @@ static void memory_takes_strides(void **state) {
     }
 }
 
+static bool is_same(double a, double b) {
+    return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
+}
+
+/* The ways that are fast for many elements agree with those of one, special values among them. */
+static void many_are_as_one(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 16, SAMPLE = 1000 };
+    uint16_t *bits = malloc(COUNT * sizeof *bits);
+    double *values = malloc(COUNT * sizeof *values), sample[SAMPLE];
+    assert_true(bits && values);
+    for (int i = 0; i < COUNT; i++) bits[i] = (uint16_t)i;
+    for (int f = CONVERT_F16; f <= CONVERT_BF16; f++) {
+        convert_format format = (convert_format)f;
+        convert_load(format, bits, 1, COUNT, values);
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(is_same(values[i], convert_from_bits(format, (uint32_t)i)));
+        }
+        for (int i = 0; i < SAMPLE; i++) {
+            values[i] = sample[i] = i % 100 < 60    ? (i - 500) / 7.0
+                                    : i % 100 < 70  ? (i & 1 ? -0.0 : 1e-6 / i)
+                                    : i % 100 == 80 ? (double)INFINITY
+                                    : i % 100 == 90 ? (double)NAN
+                                                    : 1e30 * i;
+        }
+        convert_round_all(format, values, SAMPLE);
+        for (int i = 0; i < SAMPLE; i++) {
+            assert_true(is_same(values[i], convert_round(format, sample[i])));
+        }
+    }
+    free(values);
+    free(bits);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_come_back),
-        cmocka_unit_test(midpoints_go_to_even),
-        cmocka_unit_test(known_values),
-        cmocka_unit_test(memory_takes_strides),
+        cmocka_unit_test(patterns_come_back), cmocka_unit_test(midpoints_go_to_even),
+        cmocka_unit_test(known_values),       cmocka_unit_test(memory_takes_strides),
+        cmocka_unit_test(many_are_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
