@@ -62,6 +62,13 @@ def programs(gpus):
                 yield [str(ROOT / "tests/exec/odd" / f"{name}.tl"), *words, *common]
 
 
+def code_programs(gpus):
+    """TL Code: two kernels in turn with pages and ragged lengths, for GPUs that copy asynchronously."""
+    for gpu in gpus:
+        if gpu != "t4":
+            yield [str(ROOT / "tests/golden/tl/paged_decode.tl"), "--gpu", gpu, "--dtype", "f16"]
+
+
 def shapes_for(words, shapes):
     """Lists of lengths mean queries x keys: programs without these take the sample."""
     is_attention = "attention" in words or "attention" in words[0] or "window" in words[0]
@@ -297,8 +304,9 @@ def main():
     parser.add_argument("--summary", help="write the summary here, as JSON")
     parser.add_argument("--quiet", action="store_true", help="print failures and the table only")
     options = parser.parse_args()
-    chosen = [words for words in list(programs(options.gpus.split(",")))[::options.sample]
-              if options.only in show(words)]
+    gpus = options.gpus.split(",")
+    listed = [*programs(gpus), *code_programs(gpus)]
+    chosen = [words for words in listed[::options.sample] if options.only in show(words)]
     matrix, started = Matrix(options), time.time()
     if options.results:
         matrix.open_results(options.results)

@@ -87,6 +87,18 @@ typedef struct ftl_plan_axis {
     int32_t stride_offset; /* bytes into the parameters (int64, elements); -1: it must be 1 */
 } ftl_plan_axis;
 
+/* What an Input's integers are to a program, as far as its uses of them say: anything else would
+ * read or write beside a tensor. No launch looks at them: they lie in device memory.
+ */
+typedef enum ftl_table_use {
+    FTL_TABLE_UNKNOWN = 0, /* also of tensors that are no tables of integers */
+    FTL_TABLE_FREE,        /* numbers to compare and calculate with */
+    FTL_TABLE_LENGTH,      /* how long something is: from 0 to the limit */
+    FTL_TABLE_INDEX,       /* where something lies: from 0, below the limit */
+    FTL_TABLE_STARTS /* where one thing ends and the next begins: from 0 to the limit, never falling
+                      */
+} ftl_table_use;
+
 typedef struct ftl_plan_tensor {
     const char *name; /* "Q" */
     ftl_type type;
@@ -95,6 +107,8 @@ typedef struct ftl_plan_tensor {
     int32_t axis_count;
     int32_t pointer_offset;  /* bytes into the parameter struct (64-bit device address) */
     int32_t alignment_bytes; /* of the base address, and of every stride but the last */
+    ftl_table_use use;       /* of a table of integers */
+    ftl_formula limit;       /* of LENGTH, INDEX and STARTS; else without steps */
 } ftl_plan_tensor;
 
 typedef struct ftl_plan_size {

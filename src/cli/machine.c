@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { PLAN_BYTES_MAX = 16 << 20 };
+
 int machine_read_on(cli *c, const cli_request *r, verify_on *on) {
     const char *wanted = c->options.on;
     if (!wanted) wanted = r->options.gpu ? "emulator" : "interpreter";
@@ -23,7 +25,13 @@ int machine_make(cli *c, const cli_request *r, verify_on on, machine_program *ou
     ftl_status status = is_built ? ftl_build(c->context, &r->source, &r->options, &out->product)
                                  : ftl_parameters(c->context, &r->source, dtype, &out->parameters);
     if (status) return cli_finish(c, status);
-    out->plan = is_built ? out->product->kernels[0].plan : out->parameters;
+    if (is_built) {
+        arena_init(&out->memory, PLAN_BYTES_MAX);
+        out->plan =
+            verify_merge_plans(out->product->kernels, out->product->kernel_count, &out->memory);
+    } else {
+        out->plan = out->parameters;
+    }
     if (is_built) {
         out->code = (ftl_source){r->source.name, out->product->code, strlen(out->product->code)};
     }
@@ -33,6 +41,7 @@ int machine_make(cli *c, const cli_request *r, verify_on on, machine_program *ou
 void machine_done(machine_program *made) {
     ftl_product_free(made->product);
     ftl_plan_free(made->parameters);
+    if (made->memory.limit_bytes) arena_done(&made->memory);
     *made = (machine_program){0};
 }
 
@@ -44,5 +53,6 @@ verify_program machine_verify_program(const machine_program *made, const cli_req
                             .sketch = was_sketch ? r->source : (ftl_source){0},
                             .code = made->code,
                             .plan = made->plan,
-                            .cuda = made->product ? made->product->kernels[0].cuda : NULL};
+                            .kernels = made->product ? made->product->kernels : NULL,
+                            .kernel_count = made->product ? made->product->kernel_count : 0};
 }

@@ -8,7 +8,8 @@
 typedef struct machine_program {
     ftl_product *product; /* NULL: the interpreter runs the sketch itself */
     ftl_plan *parameters; /* then its parameters */
-    const ftl_plan *plan; /* of the first kernel, or the parameters */
+    const ftl_plan *plan; /* of the kernel or of all, or the parameters */
+    arena memory;         /* of a plan of all */
     ftl_source code;      /* what the interpreter runs */
 } machine_program;
 

@@ -89,7 +89,7 @@ static void add_scalars(parameters *p, const tl_kernel *kernel) {
     p->plan->scalars = p->scalars.items, p->plan->scalar_count = p->scalars.count;
 }
 
-static void add_tensor(parameters *p, const tl_statement *s) {
+static void add_tensor(parameters *p, tl_kernel *kernel, const tl_statement *s) {
     const tl_axes *axes = &s->parameter.axes;
     ftl_plan_tensor tensor = {.name = str_copy_z(p->memory, s->parameter.name),
                               .type = type_of(p, s->parameter.type),
@@ -109,17 +109,19 @@ static void add_tensor(parameters *p, const tl_statement *s) {
         axis->stride_offset = take(p, 8); /* any stride will do */
         translate_formula(extent, p->plan, p->memory, &axis->extent);
     }
+    bool is_table = tensor.type == FTL_I32 && tensor.role == FTL_INPUT;
+    if (is_table) translate_table(kernel, s->parameter.symbol, p->plan, p->memory, &tensor);
     list_push(p->memory, &p->tensors, tensor);
 }
 
-static void add_kernel(parameters *p, const tl_kernel *kernel) {
+static void add_kernel(parameters *p, tl_kernel *kernel) {
     add_sizes(p, kernel);
     add_scalars(p, kernel);
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (!is_parameter(s)) continue;
         bool is_workspace = s->parameter.symbol && s->parameter.symbol->is_workspace;
         bool is_new = s->parameter.axes.count && !has_tensor(p, s->parameter.name);
-        if (is_new && !is_workspace) add_tensor(p, s);
+        if (is_new && !is_workspace) add_tensor(p, kernel, s);
         ftl_formula condition;
         if (!s->parameter.condition) continue;
         if (!translate_formula(s->parameter.condition, p->plan, p->memory, &condition)) continue;
@@ -139,7 +141,7 @@ static ftl_status collect(ftl_context *context, void *arguments) {
     p->plan->entry = p->plan->target = "none";
     p->plan->gpu = "none";
     p->plan->threads = p->plan->blocks_per_sm = 1;
-    for (const tl_kernel *k = program->first; k; k = k->next) add_kernel(p, k);
+    for (tl_kernel *k = program->first; k; k = k->next) add_kernel(p, k);
     p->plan->tensors = p->tensors.items, p->plan->tensor_count = p->tensors.count;
     p->plan->conditions = p->conditions.items, p->plan->condition_count = p->conditions.count;
     a->plan = p->plan;

@@ -51,13 +51,17 @@ static const word types[] = {{FTL_F16, "f16"},   {FTL_BF16, "bf16"}, {FTL_F32, "
 static const word roles[] = {
     {FTL_INPUT, "input"}, {FTL_OUTPUT, "output"}, {FTL_WORKSPACE, "workspace"}, {0, NULL}};
 
-static const word grids[] = {{FTL_GRID_PERSISTENT, "persistent"},
-                             {FTL_GRID_DYNAMIC, "dynamic"},
-                             {0, NULL}};
+static const word grids[] = {
+    {FTL_GRID_PERSISTENT, "persistent"}, {FTL_GRID_DYNAMIC, "dynamic"}, {0, NULL}};
 static const word derivations[] = {{FTL_DERIVED_VALUE, "value"},
                                    {FTL_DERIVED_TILES, "tiles"},
                                    {FTL_DERIVED_DIVISOR, "divisor"},
                                    {0, NULL}};
+static const word uses[] = {{FTL_TABLE_FREE, "free"},
+                            {FTL_TABLE_LENGTH, "length"},
+                            {FTL_TABLE_INDEX, "index"},
+                            {FTL_TABLE_STARTS, "starts"},
+                            {0, NULL}};
 
 static const char *name_of(const word *words, int value) {
     while (words->name && words->value != value) words++;
@@ -120,6 +124,8 @@ static json_t *tensor_to_json(const ftl_plan_tensor *tensor) {
         json_array_append_new(axes, axis);
     }
     set(object, "axes", axes);
+    if (tensor->use) set(object, "use", json_string(name_of(uses, (int)tensor->use)));
+    if (tensor->limit.step_count) set(object, "limit", formula_to_json(&tensor->limit));
     return object;
 }
 
@@ -376,6 +382,10 @@ static void read_tensor(reading *r, const json_t *object, ftl_plan_tensor *tenso
         axis->size = get_integer(r, item, "size", -1, r->plan->size_count - 1);
         axis->stride_offset = get_offset(r, item, "stride_offset", -1, 8);
     }
+    if (json_object_get(object, "use"))
+        tensor->use = (ftl_table_use)get_word(r, object, "use", uses);
+    const json_t *limit = json_object_get(object, "limit");
+    if (limit) tensor->limit = read_formula(r, limit);
 }
 
 static void read_tensors(reading *r, const json_t *root) {
@@ -425,12 +435,10 @@ static void read_derived(reading *r, const json_t *root) {
 static void read_map(reading *r, const json_t *object, ftl_plan_map *map) {
     map->name = get_text(r, object, "name");
     map->tensor = get_integer(r, object, "tensor", 0, r->plan->tensor_count - 1);
-    map->offset =
-        get_integer(r, object, "offset", 0, r->plan->parameter_bytes - FTL_MAP_BYTES);
+    map->offset = get_integer(r, object, "offset", 0, r->plan->parameter_bytes - FTL_MAP_BYTES);
     if (map->offset % 64) reject(r, "is not aligned", "offset");
     map->swizzle_bytes = get_integer(r, object, "swizzle_bytes", 0, 128);
-    const json_t *dimensions =
-        get_array(r, object, "dimensions", FTL_MAP_RANK_MAX, &map->rank);
+    const json_t *dimensions = get_array(r, object, "dimensions", FTL_MAP_RANK_MAX, &map->rank);
     if (map->rank < 1 || !r->plan->tensor_count) {
         reject(r, "is empty", "dimensions");
         return;

@@ -113,6 +113,8 @@ static void plan_tensors(emit *t) {
         tensor->pointer_offset = take(&plan->parameter_bytes, 8);
         tensor->alignment_bytes = lines ? 16 : tl_type_bytes(s->parameter.type);
         plan_axes(t, s, tensor, lines);
+        bool is_table = tensor->type == FTL_I32 && tensor->role == FTL_INPUT;
+        if (is_table) translate_table(t->kernel, s->parameter.symbol, plan, t->memory, tensor);
     }
     plan->tensors = tensors, plan->tensor_count = count;
 }

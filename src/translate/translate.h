@@ -23,4 +23,10 @@ bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *f
  */
 bool translate_formula(const tl_expr *e, const ftl_plan *plan, arena *memory, ftl_formula *out);
 
+/* Fills in 'use' and 'limit' of a table of integers, from all places of a bound kernel where its
+ * elements stand. The plan has its sizes.
+ */
+void translate_table(tl_kernel *kernel, const tl_symbol *table, const ftl_plan *plan, arena *memory,
+                     ftl_plan_tensor *out);
+
 #endif

@@ -5,6 +5,7 @@
 #include "verify/random.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,9 +61,47 @@ static int64_t tile_of(const listing *l, int32_t size) {
     return tile;
 }
 
+static bool is_table(const ftl_plan_tensor *tensor) {
+    return tensor->role == FTL_INPUT && tensor->use > FTL_TABLE_FREE;
+}
+
+static bool has_tables(const ftl_plan *plan) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (is_table(&plan->tensors[t])) return true;
+    }
+    return false;
+}
+
+static double value_of(const ftl_formula *formula, const verify_case *c) {
+    static const double ones[64] = {0};
+    double value;
+    return ftl_formula_evaluate(formula, c->sizes, ones, &value) && value > 0 ? value : 0;
+}
+
+static double elements_of(const ftl_plan_tensor *tensor, const verify_case *c) {
+    double product = 1;
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        product *= value_of(&tensor->axes[i].extent, c);
+    }
+    return product;
+}
+
+/* Where lengths stand in tables: each element written sees the longest stretch, twice. */
+static double count_ragged_flops(const ftl_plan *plan, const verify_case *c) {
+    double longest = 1, written = 0;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &plan->tensors[t];
+        if (tensor->role == FTL_OUTPUT) written += elements_of(tensor, c);
+        if (is_table(tensor) && tensor->use != FTL_TABLE_INDEX)
+            longest = fmax(longest, value_of(&tensor->limit, c));
+    }
+    return 4 * written * longest;
+}
+
 /* Kernels work on whole tiles: a single query costs as much as a block of them. */
 static double count_flops(const listing *l, const verify_case *c) {
     double product = 2;
+    if (has_tables(l->plan)) return count_ragged_flops(l->plan, c);
     for (int32_t i = 0; i < l->plan->size_count; i++) {
         if (has_lengths(l) && i == l->kv_heads) continue; /* q_heads counts */
         bool is_tiled = i == l->q_len || i == l->kv_len || !has_lengths(l);
@@ -174,6 +213,33 @@ static void lengths_of(const listing *l, int32_t size, int64_t lengths[LENGTHS])
     memcpy(lengths, values, sizeof values);
 }
 
+static bool is_small(const listing *l, const verify_case *c) {
+    static const double ELEMENTS_MOST = 1 << 19;
+    double sum = 0;
+    for (int32_t t = 0; t < l->plan->tensor_count; t++) sum += elements_of(&l->plan->tensors[t], c);
+    return sum <= ELEMENTS_MOST;
+}
+
+/* Sizes that the program's conditions allow ("group*q_len <= BM"), found by drawing; all 1 where none
+ * is found.
+ */
+static void draw_sizes(const listing *l, int32_t n, verify_case *c) {
+    enum { ATTEMPTS = 20000 };
+    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
+        verify_case drawn = *c;
+        for (int32_t s = 0; s < l->plan->size_count; s++) {
+            const int64_t lengths[] = {1, 2, 3, 4, 6, 8, 16, 24, 33, 64, 128, tile_of(l, s) + 1};
+            uint64_t stream = (uint64_t)n * ATTEMPTS + attempt;
+            drawn.sizes[s] =
+                lengths[random_below(99, stream, (uint64_t)s, sizeof lengths / sizeof *lengths)];
+        }
+        if (!is_allowed(l, &drawn) || !is_small(l, &drawn)) continue;
+        *c = drawn;
+        return;
+    }
+    for (int32_t s = 0; s < l->plan->size_count; s++) c->sizes[s] = 1;
+}
+
 /* Every length meets every size; which of other sizes' lengths it meets there differs from round to
  * round. (The odd steps are coprime to their number.)
  */
@@ -187,6 +253,9 @@ static void add_sizes(listing *l, bool is_all) {
             int64_t step = 1 + (s * 2 + n / LENGTHS * (s + 1)) % (LENGTHS - 1);
             c.sizes[s] = lengths[(n * step + s * 3) % LENGTHS];
         }
+        if (has_tables(l->plan) || !is_allowed(l, &c)) draw_sizes(l, n, &c);
+        bool is_none = has_tables(l->plan) && n % LENGTHS == LENGTHS - 1;
+        if (is_none) c.sizes[n / LENGTHS % l->plan->size_count] = 0;
         c.layout = (verify_layout)((n + n / 4) % 4);
         c.input = n % 2 ? VERIFY_ENDS : VERIFY_NORMAL;
         add_case(l, c);

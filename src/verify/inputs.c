@@ -1,6 +1,8 @@
 #include "verify/inputs.h"
 
+#include "verify/program.h"
 #include "verify/random.h"
+#include "verify/tables.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -192,6 +194,7 @@ static void fill(const case_data *data, buffer *b, int32_t position, arena *memo
     bool is_key = has_keys && strchr("QKV", b->of->name[0]) && !b->of->name[1];
     bool is_slope = has_keys && strcmp(b->of->name, "slope") == 0;
     for (int64_t row = 0; row < b->rows; row++) {
+        if (!tables_reach(data, b, row)) continue; /* it stays NaN */
         random_normal(data->seed, (uint64_t)position, (uint64_t)(row * b->columns),
                       (size_t)b->columns, values);
         if (is_slope) slope_row(b, values);
@@ -226,17 +229,10 @@ static bool make_tensor(case_data *data, int32_t t, arena *memory, char why[FTL_
         }
         extents[i] = (int64_t)extent;
     }
-    if (of->role == FTL_INPUT && of->type == FTL_I32) {
-        snprintf(why, FTL_WHY_BYTES,
-                 "'%s' is a table of integers, which cannot be made up; "
-                 "`flashtl run` takes one",
-                 of->name);
-        return false;
-    }
     buffer_new(memory, of, extents, data->of->layout, &data->tensors[t]);
-    if (of->role == FTL_INPUT) fill(data, &data->tensors[t], t, memory);
     data->arguments_of_tensors[t] = data->tensors[t].argument;
-    return true;
+    if (of->role != FTL_INPUT || of->type != FTL_I32) return true;
+    return tables_fill(data, &data->tensors[t], t, memory, why);
 }
 
 static bool is_an_axis(const ftl_plan *plan, int32_t size) {
@@ -265,6 +261,21 @@ static void make_scalars(case_data *data) {
         (ftl_arguments){data->arguments_of_tensors, plan->tensor_count, data->scalars, count};
 }
 
+/* Each kernel's conditions hold, and its arguments are as it needs them. */
+static bool is_launchable(const case_data *data, arena *memory, char why[FTL_WHY_BYTES]) {
+    const verify_program *program = data->program;
+    ftl_launch *launch = arena_new(memory, ftl_launch);
+    int32_t count = program->kernels ? program->kernel_count : 1;
+    ftl_tensor *tensors = arena_array(memory, ftl_tensor, data->arguments.tensor_count + 1);
+    ftl_scalar *scalars = arena_array(memory, ftl_scalar, data->arguments.scalar_count + 1);
+    for (int32_t i = 0; i < count; i++) {
+        const ftl_plan *plan = program->kernels ? program->kernels[i].plan : program->plan;
+        ftl_arguments own = program_arguments(plan, &data->arguments, tensors, scalars);
+        if (!ftl_plan_resolve(plan, &own, launch, why)) return false;
+    }
+    return true;
+}
+
 bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]) {
     const ftl_plan *plan = data->program->plan;
     data->tensors = arena_array(memory, buffer, plan->tensor_count + 1);
@@ -274,6 +285,10 @@ bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]) {
         if (!make_tensor(data, t, memory, why)) return false;
     }
     make_scalars(data);
-    ftl_launch *launch = arena_new(memory, ftl_launch);
-    return ftl_plan_resolve(plan, &data->arguments, launch, why);
+    if (!is_launchable(data, memory, why)) return false;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        bool is_number = plan->tensors[t].role == FTL_INPUT && plan->tensors[t].type != FTL_I32;
+        if (is_number) fill(data, &data->tensors[t], t, memory);
+    }
+    return true;
 }

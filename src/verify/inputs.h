@@ -16,7 +16,7 @@ typedef struct case_data {
 } case_data;
 
 /* Lays out and fills everything. False, with a sentence, when the program's conditions exclude the
- * case or its inputs cannot be made up (an integer table).
+ * case or its inputs cannot be made up (a table of integers whose uses are too involved).
  */
 bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]);
 

@@ -1,6 +1,6 @@
 /* Where kernels run: interpreter, emulator, GPU. */
 #include "flashtl/execute.h"
-#include "verify/verify.h"
+#include "verify/program.h"
 
 #include "base/os.h"
 
@@ -12,15 +12,35 @@ static const double INTERPRETER_FLOPS = 1.5e9, EMULATOR_FLOPS = 1.5e9, GPU_FLOPS
 static const double REPEATED_FLOPS = 2e8;         /* on the CPU, where launches repeat themselves */
 static const int64_t LAUNCH_MILLISECONDS = 20000; /* a kernel that runs longer hangs */
 
+enum { KERNELS_MAX = 64 };
+
 struct verify_machine {
     verify_runner runner;
     const verify_program *program;
-    ftl_emulator *emulator;
+    int32_t kernel_count;
+    ftl_emulator *emulators[KERNELS_MAX];
+    ftl_module *modules[KERNELS_MAX];
     ftl_runtime *runtime;
-    ftl_module *module;
     ftl_timer *timer;
     char title[96];
 };
+
+/* Room for a kernel's share of the arguments. */
+typedef struct share {
+    ftl_tensor *tensors;
+    ftl_scalar *scalars;
+} share;
+
+static bool share_new(const ftl_arguments *all, share *out) {
+    out->tensors = calloc((size_t)all->tensor_count + 1, sizeof *out->tensors);
+    out->scalars = calloc((size_t)all->scalar_count + 1, sizeof *out->scalars);
+    return out->tensors && out->scalars;
+}
+
+static void share_done(share *s) {
+    free(s->tensors);
+    free(s->scalars);
+}
 
 /* --- interpreter --------------------------------------------------------------------------------
  */
@@ -94,8 +114,16 @@ static ftl_status send(verify_machine *m, ftl_context *context, const ftl_argume
 
 static ftl_status launch_there(verify_machine *m, ftl_context *context,
                                const ftl_arguments *arguments, double *milliseconds) {
-    ftl_status status = ftl_timer_start(context, m->timer, NULL);
-    if (!status) status = ftl_module_launch(context, m->module, arguments, NULL);
+    share own;
+    ftl_status status = share_new(arguments, &own)
+                            ? ftl_timer_start(context, m->timer, NULL)
+                            : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    for (int32_t i = 0; !status && i < m->kernel_count; i++) {
+        ftl_plan *plan = program_kernel(m->program, i).plan;
+        ftl_arguments some = program_arguments(plan, arguments, own.tensors, own.scalars);
+        status = ftl_module_launch(context, m->modules[i], &some, NULL);
+    }
+    share_done(&own);
     if (!status) status = ftl_stream_wait(context, m->runtime, NULL, LAUNCH_MILLISECONDS);
     if (!status) status = ftl_timer_stop(context, m->timer, NULL, milliseconds);
     return status;
@@ -131,13 +159,10 @@ static ftl_status run_on_gpu(void *user, ftl_context *context, const ftl_argumen
 /* --- emulator -----------------------------------------------------------------------------------
  */
 
-static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments *arguments,
-                          double *milliseconds, text_buffer *detail) {
-    verify_machine *m = user;
+static ftl_status emulate_one(ftl_context *context, ftl_emulator *emulator,
+                              const ftl_arguments *arguments, text_buffer *detail) {
     ftl_emulation result;
-    int64_t begin = os_time_ns();
-    ftl_status status = ftl_emulate(context, m->emulator, arguments, NULL, &result);
-    *milliseconds = (double)(os_time_ns() - begin) / 1e6;
+    ftl_status status = ftl_emulate(context, emulator, arguments, NULL, &result);
     if (status == FTL_CHECK_FAILED && result.findings) {
         str rest = str_from(result.findings);
         text_add(detail, str_cut(&rest, '\n'));
@@ -146,30 +171,50 @@ static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments 
     return status;
 }
 
+static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments *arguments,
+                          double *milliseconds, text_buffer *detail) {
+    verify_machine *m = user;
+    share own;
+    int64_t begin = os_time_ns();
+    ftl_status status = share_new(arguments, &own)
+                            ? FTL_OK
+                            : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    for (int32_t i = 0; !status && i < m->kernel_count; i++) {
+        ftl_plan *plan = program_kernel(m->program, i).plan;
+        ftl_arguments some = program_arguments(plan, arguments, own.tensors, own.scalars);
+        status = emulate_one(context, m->emulators[i], &some, detail);
+    }
+    share_done(&own);
+    *milliseconds = (double)(os_time_ns() - begin) / 1e6;
+    return status;
+}
+
 /* --- opening ------------------------------------------------------------------------------------
  */
 
-static ftl_status open_emulator(ftl_context *context, verify_machine *m) {
-    const ftl_plan *plan = m->program->plan;
+static ftl_status open_emulator(ftl_context *context, verify_machine *m, int32_t i) {
+    ftl_kernel kernel = program_kernel(m->program, i);
+    const ftl_plan *plan = kernel.plan;
     ftl_image image;
     ftl_status status =
-        ftl_compile_cuda(context, m->runtime, m->program->cuda, plan->kernel, plan->target, &image);
+        ftl_compile_cuda(context, m->runtime, kernel.cuda, plan->kernel, plan->target, &image);
     if (status) return status;
     const char *ptx = image.kind == FTL_PTX ? image.bytes : image.ptx;
     size_t length = image.kind == FTL_PTX ? image.length : ptx ? strlen(ptx) : 0;
     snprintf(m->title, sizeof m->title, "emulator (%s, %s)", plan->target, image.compiler);
-    if (ptx) status = ftl_emulator_open(context, plan, ptx, length, plan->kernel, &m->emulator);
+    if (ptx) status = ftl_emulator_open(context, plan, ptx, length, plan->kernel, &m->emulators[i]);
     else status = ftl_context_fail(context, FTL_NO_COMPILER, "%s gave no PTX", image.compiler);
     ftl_image_done(&image);
     m->runner = (verify_runner){m->title, emulate, m, EMULATOR_FLOPS, REPEATED_FLOPS};
     return status;
 }
 
-static ftl_status open_gpu(ftl_context *context, verify_machine *m) {
+static ftl_status open_gpu(ftl_context *context, verify_machine *m, int32_t i) {
+    ftl_kernel kernel = program_kernel(m->program, i);
     ftl_status status =
-        ftl_module_load(context, m->runtime, m->program->plan, m->program->cuda, &m->module);
-    if (!status) status = ftl_timer_new(context, m->runtime, &m->timer);
-    snprintf(m->title, sizeof m->title, "GPU (%s)", m->program->plan->target);
+        ftl_module_load(context, m->runtime, kernel.plan, kernel.cuda, &m->modules[i]);
+    if (!status && !m->timer) status = ftl_timer_new(context, m->runtime, &m->timer);
+    snprintf(m->title, sizeof m->title, "GPU (%s)", kernel.plan->target);
     m->runner = (verify_runner){m->title, run_on_gpu, m, GPU_FLOPS, 0};
     return status;
 }
@@ -178,18 +223,20 @@ ftl_status verify_machine_open(ftl_context *context, const verify_program *progr
                                ftl_runtime *runtime, verify_machine **out) {
     *out = NULL;
     bool needs_kernel = on == VERIFY_EMULATOR || on == VERIFY_GPU;
-    if (needs_kernel && (!runtime || !program->cuda)) {
+    int32_t count = program_kernel_count(program);
+    if (needs_kernel && (!runtime || count < 1 || count > KERNELS_MAX)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "there is no kernel to run: only the "
                                 "interpreter runs programs that were not translated");
     }
     verify_machine *m = calloc(1, sizeof *m);
     if (!m) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    m->program = program, m->runtime = runtime;
+    m->program = program, m->runtime = runtime, m->kernel_count = count;
     m->runner = (verify_runner){"interpreter", interpret, m, INTERPRETER_FLOPS, REPEATED_FLOPS};
     ftl_status status = FTL_OK;
-    if (on == VERIFY_EMULATOR) status = open_emulator(context, m);
-    if (on == VERIFY_GPU) status = open_gpu(context, m);
+    for (int32_t i = 0; needs_kernel && i < count && !status; i++) {
+        status = on == VERIFY_EMULATOR ? open_emulator(context, m, i) : open_gpu(context, m, i);
+    }
     if (status) verify_machine_close(m);
     else *out = m;
     return status;
@@ -201,8 +248,10 @@ const verify_runner *verify_machine_runner(const verify_machine *machine) {
 
 void verify_machine_close(verify_machine *m) {
     if (!m) return;
-    ftl_emulator_close(m->emulator);
+    for (int32_t i = 0; i < KERNELS_MAX; i++) {
+        ftl_emulator_close(m->emulators[i]);
+        ftl_module_free(m->modules[i]);
+    }
     ftl_timer_free(m->timer);
-    ftl_module_free(m->module);
     free(m);
 }

@@ -12,6 +12,7 @@
 #ifndef FLASHTL_VERIFY_VERIFY_H
 #define FLASHTL_VERIFY_VERIFY_H
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "flashtl/flashtl.h"
 #include "flashtl/plan.h"
@@ -32,9 +33,18 @@ typedef struct verify_program {
     int32_t setting_count;
     ftl_source sketch; /* what the kernel should mean; without text: 'code' is judged by itself */
     ftl_source code;   /* TL Code: what the interpreter runs */
-    const ftl_plan *plan;
-    const char *cuda; /* the emitted text; NULL: only the interpreter can run */
+    const ftl_plan *plan; /* of the kernel; of several, verify_merge_plans */
+    const char *cuda;     /* the kernel's text; NULL: only the interpreter can run, or ... */
+    const ftl_kernel
+        *kernels; /* ... several kernels run in turn; NULL: the one of 'plan' and 'cuda' */
+    int32_t kernel_count;
 } verify_program;
+
+/* The parameters of all kernels as one plan: tensors, sizes and scalars by name, with what each
+ * kernel demands of them; all walks, conditions and tiles. It is not to be launched. Made in
+ * 'memory', with texts of the kernels' own plans; of one kernel its own plan.
+ */
+const ftl_plan *verify_merge_plans(const ftl_kernel *kernels, int32_t count, arena *memory);
 
 /* Runs the kernel once on host arrays and reports the time it took; 'detail' (a few words about the
  * first finding) may be filled in when the status is not OK. Outputs are written in place. Around

@@ -51,12 +51,31 @@ def gemm_row_scale(a):
     return a["s"].astype(np.float64)[:, None] * (a["A"].astype(np.float64) @ a["B"].astype(np.float64).T)
 
 
+def paged_decode(a):
+    """Two kernels: splits of the keys, found through a table of pages, and their combination."""
+    out = np.zeros(a["Q_all"].shape)
+    group, page_len = out.shape[1] // KV_HEADS, a["K_pool"].shape[1]
+    for b, length in enumerate(a["kv_lens"]):
+        place = a["table"][b, np.arange(length) // page_len], np.arange(length) % page_len
+        for head, query in np.ndindex(out.shape[1], out.shape[2]):
+            seen = max(0, query + length - out.shape[2] + 1)
+            k = a["K_pool"][place][:seen, head // group].astype(np.float64)
+            s = np.exp(k @ a["Q_all"][b, head, query].astype(np.float64) * SCALE)
+            if seen:
+                out[b, head, query] = s @ a["V_pool"][place][:seen, head // group] / s.sum()
+    return out
+
+
 def normal(*shape, dtype=np.float16):
     return random.standard_normal(shape).astype(dtype)
 
 
 attention = {"Q": normal(B, H, Q, D), "K": normal(B, KV_HEADS, KV, D), "V": normal(B, KV_HEADS, KV, D)}
 product = {"A": normal(67, 48), "B": normal(40, 48), "s": normal(67, dtype=np.float32)}
+PAGES, PAGE = 12, 24
+paged = {"Q_all": normal(B, H, 2, 128) / 4, "K_pool": normal(PAGES, PAGE, KV_HEADS, 128),
+         "V_pool": normal(PAGES, PAGE, KV_HEADS, 128), "kv_lens": np.array([100, 1], np.int32),
+         "table": random.permutation(PAGES)[:B * 5].reshape(B, 5).astype(np.int32)}
 scale, lengths = ["--let", f"scale={SCALE}"], ["--head-dim", str(D)]
 CASES = [
     ("attention", ["--op", "gqa", "--causal"], scale, lengths, attention, "O", softmax_attention),
@@ -65,6 +84,9 @@ CASES = [
     ("relu_squared_window", [programs / "relu_squared_window.tl"], scale, lengths, attention, "O", relu_squared_window),
     ("gemm_row_scale", [programs / "gemm_row_scale.tl"], [], ["--let", "k_len=48"], product, "C", gemm_row_scale),
 ]
+CODE = [("paged_decode", [programs.parent.parent / "golden/tl/paged_decode.tl"], [*scale, "--let", "splits=3"], [],
+         paged, "O", paged_decode)]
+CODE_WAYS = [["--on", "interpreter"], ["--gpu", "a100", "--on", "interpreter"], ["--on", "emulator"]]
 WAYS = [["--on", "interpreter"], ["--gpu", "a100", "--on", "interpreter"], ["--gpu", "t4", "--on", "emulator"]]
 
 
@@ -87,9 +109,9 @@ def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for name, program, values, shapes, arrays, output, reference in CASES:
+        for name, program, values, shapes, arrays, output, reference in CASES + CODE:
             want = reference(arrays)
-            for way in WAYS:
+            for way in CODE_WAYS if name == "paged_decode" else WAYS:
                 for order in "CF":
                     got = run(program, values, shapes, arrays, output, way, order)
                     if got is None:

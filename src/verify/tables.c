@@ -1,0 +1,128 @@
+#include "verify/tables.h"
+
+#include "verify/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double no_scalars[64] = {0}; /* limits are made of sizes */
+
+/* Every third place is nobody's, where there are that many. */
+static int64_t place_below(const case_data *data, uint64_t stream, uint64_t at, int64_t limit) {
+    int64_t place = (int64_t)random_below(data->seed, stream, at, (uint64_t)limit);
+    return limit > 3 && place % 3 == 1 ? place - 1 : place;
+}
+
+/* The longest, none, one, and the sides of a tile come first, then any. */
+static int64_t length_up_to(const case_data *data, uint64_t stream, uint64_t at, int64_t limit) {
+    const int64_t first[] = {limit, limit / 2 + 1, 1, 0, 64, 65, 63};
+    uint64_t turn = at + (uint64_t)data->of->number;
+    int64_t length = turn % 11 < 7
+                         ? first[turn % 11]
+                         : (int64_t)random_below(data->seed, stream, at, (uint64_t)limit + 1);
+    return length < limit ? length : limit;
+}
+
+/* Stretches between 0 and the limit, some of them empty. */
+static void starts(const case_data *data, uint64_t stream, int64_t row, int64_t count,
+                   int64_t limit, double *values) {
+    int64_t at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (double)at;
+        int64_t left = limit - at, rest = count - 1 - i;
+        if (rest <= 1) {
+            at = limit;
+        } else if (random_below(data->seed, stream, (uint64_t)(row * count + i), 4)) {
+            at += (int64_t)random_below(data->seed, stream + 1, (uint64_t)(row * count + i),
+                                        (uint64_t)(2 * left / rest + 1));
+            if (at > limit) at = limit;
+        }
+    }
+}
+
+static void fill_row(const case_data *data, const buffer *table, uint64_t stream, int64_t row,
+                     int64_t limit, double *values) {
+    if (table->of->use == FTL_TABLE_STARTS) {
+        starts(data, stream, row, table->columns, limit, values);
+        return;
+    }
+    for (int64_t i = 0; i < table->columns; i++) {
+        uint64_t at = (uint64_t)(row * table->columns + i);
+        switch (table->of->use) {
+        case FTL_TABLE_INDEX: values[i] = (double)place_below(data, stream, at, limit); break;
+        case FTL_TABLE_LENGTH: values[i] = (double)length_up_to(data, stream, at, limit); break;
+        default: values[i] = (double)random_below(data->seed, stream, at, 4);
+        }
+    }
+}
+
+bool tables_fill(const case_data *data, buffer *table, int32_t position, arena *memory,
+                 char why[FTL_WHY_BYTES]) {
+    const ftl_plan_tensor *of = table->of;
+    double limit = 0;
+    bool is_known = of->use == FTL_TABLE_FREE ||
+                    (of->use != FTL_TABLE_UNKNOWN && of->limit.step_count &&
+                     ftl_formula_evaluate(&of->limit, data->of->sizes, no_scalars, &limit));
+    if (!is_known) {
+        snprintf(why, FTL_WHY_BYTES,
+                 "'%s' is a table of integers, and its uses do not say what they may be; "
+                 "`flashtl run` takes one",
+                 of->name);
+        return false;
+    }
+    bool has_entries = table->rows > 0 && table->columns > 0;
+    if (has_entries && of->use == FTL_TABLE_INDEX && limit < 1) {
+        snprintf(why, FTL_WHY_BYTES, "'%s' has entries, and nothing to name: %s = %.0f", of->name,
+                 of->limit.text, limit);
+        return false;
+    }
+    if (of->use == FTL_TABLE_STARTS && table->columns < 2 && limit > 0) {
+        snprintf(why, FTL_WHY_BYTES,
+                 "'%s' has no room for a start and an end: %s = %.0f is nobody's", of->name,
+                 of->limit.text, limit);
+        return false;
+    }
+    double *values = arena_array(memory, double, table->columns + 1);
+    for (int64_t row = 0; row < table->rows; row++) {
+        fill_row(data, table, (uint64_t)(500 + 2 * position), row, (int64_t)fmax(limit, 0), values);
+        buffer_store_row(table, row, values);
+    }
+    return true;
+}
+
+/* The size whose places a table names: its limit is that size alone. */
+static int32_t named_size(const ftl_plan_tensor *table) {
+    bool is_one = table->use == FTL_TABLE_INDEX && table->limit.step_count == 1 &&
+                  table->limit.steps[0].op == FTL_PUSH_SIZE;
+    return is_one ? table->limit.steps[0].index : -1;
+}
+
+static bool names(const buffer *table, int64_t place) {
+    double values[256];
+    for (int64_t row = 0; row < table->rows; row++) {
+        if (table->columns > 256) return true;
+        buffer_load_row(table, row, values);
+        for (int64_t i = 0; i < table->columns; i++) {
+            if (values[i] == (double)place) return true;
+        }
+    }
+    return false;
+}
+
+bool tables_reach(const case_data *data, const buffer *b, int64_t row) {
+    const ftl_plan *plan = data->program->plan;
+    int64_t index[FTL_AXES_MAX] = {0};
+    buffer_row_index(b, row, index);
+    for (int i = 0; i + 1 < b->argument.axis_count; i++) {
+        bool is_named = false, has_table = false;
+        for (int32_t t = 0; t < plan->tensor_count && !is_named; t++) {
+            int32_t size = named_size(&plan->tensors[t]);
+            if (size < 0 || size != b->of->axes[i].size) continue;
+            has_table = true;
+            is_named = names(&data->tensors[t], index[i]);
+        }
+        if (has_table && !is_named) return false;
+    }
+    return true;
+}
