@@ -85,11 +85,21 @@ class Library:
                                     ctypes.byref(out)))
         return out.value.decode()
 
-    def build(self, text, gpu, dtype, pins=()):
-        """Sketch or TL Code to a loaded module."""
+    def gpu_here(self):
+        """The shipped description that fits the current card."""
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        described = ctypes.create_string_buffer(4096)  # ftl_gpu; its name comes first
+        self.must(self.c.ftl_gpu_for_device(
+            self.context, properties.name.encode(), 10 * properties.major + properties.minor,
+            properties.multi_processor_count, described))
+        return described.value.decode()
+
+    def build(self, text, gpu, dtype, pins=(), measured=None):
+        """Sketch or TL Code to a loaded module. 'measured': a tuner's text; None: what is shipped."""
         data = text.encode()
         rows = (Pin * len(pins))(*[Pin(n.encode(), str(v).encode()) for n, v in pins])
-        options = Options(gpu.encode(), TYPES[dtype], rows, len(pins), None, None)
+        options = Options((gpu or self.gpu_here()).encode(), TYPES[dtype], rows, len(pins), None,
+                          None if measured is None else measured.encode())
         product = ctypes.POINTER(Product)()
         self.must(self.c.ftl_build(self.context, ctypes.byref(Source(b"<bench>", data, len(data))),
                                    ctypes.byref(options), ctypes.byref(product)))
@@ -133,14 +143,14 @@ class Library:
         return launch
 
 
-def attention(library, gpu, code=None, image=None):
+def attention(library, gpu, code=None, image=None, pins=(), measured=None):
     """A peer for peers.py: attention of (batch, length, heads, d) tensors. 'code' is TL Code to use
     instead of the reasoner's, 'image' a (plan, cubin) pair of files.
     """
     modules = {}
 
     def make(p):
-        key = (p.d, p.causal, p.q.dtype)
+        key = (p.d, p.dv, p.causal, p.q.dtype)
         if key not in modules:
             if image:
                 modules[key] = library.load_image(*image(p))
@@ -148,8 +158,10 @@ def attention(library, gpu, code=None, image=None):
                 modules[key] = library.build(pathlib.Path(code).read_text(), gpu, p.q.dtype)
             else:
                 text = library.sketch("attention", ["causal"] if p.causal else [])
-                modules[key] = library.build(text, gpu, p.q.dtype, [("d", p.d), ("dv", p.d)])
-        out = torch.full_like(p.q, float("nan"))
+                modules[key] = library.build(text, gpu, p.q.dtype,
+                                             [("d", p.d), ("dv", p.dv), *pins], measured)
+        out = torch.full((p.batch, p.length, p.q_heads, p.dv), float("nan"), device="cuda",
+                         dtype=p.q.dtype)
         order = (0, 2, 1, 3)
         launch = library.launcher(modules[key], {"Q": (p.q, order), "K": (p.k, order),
                                                  "V": (p.v, order), "O": (out, order)},

@@ -1,79 +1,97 @@
 #!/usr/bin/env python3
 """Forward attention side by side: PyTorch's cuDNN, FlashAttention-2 and FlexAttention, and FlashTL.
 
-All run in one process and take turns in short bursts (DESIGN section 7), in a random order each
+All run in one process and take turns in short bursts (docs/benchmarks.md), in another order each
 round, so that clocks and power treat them alike. Times are device events; the figure is the median
-over the rounds. Every result is compared with fp64 before and after timing, inputs are N(0,1).
+over the rounds, taken anew when they spread by more than a tenth. Every result is compared with fp64
+before and after timing. cells.py has the suites and the bars; FlashAttention-3, and what is not run,
+counts by its stored ratio to cuDNN.
 
-    bench/peers.py                                   the paper's grid, f16
-    bench/peers.py --heads mha --dims 128 --masks causal --lengths 512,4096
-    bench/peers.py --dtype bf16 --json peers.jsonl --table peers.md
-    bench/peers.py --code build/a100_attention.tl    our column from this TL Code
+    bench/peers.py                                    the paper's grid, f16: 72 cells, 3 minutes
+    bench/peers.py --suite paper,llm,mla,wide,worst --json peers.jsonl --table peers.md --plot peers.svg
+    bench/peers.py --names mha --dims 128 --masks causal --lengths 512,4096 --let BN=128
+    bench/peers.py --prototype DIR                    beside a hand-written kernel: DIR/libproto.so
+    bench/peers.py --code old=old.tl --measured none  columns of other TL Code; without tuned decisions
+    bench/results.py peers.jsonl --plot peers.svg     table and plots again, without a GPU
 
-TFLOPS = 4·b·h·q·kv·d / time, halved when causal. Needs a GPU and PyTorch.
+TFLOPS = 2·b·h·q·kv·(d_qk + d_v) / time, halved when causal. Needs a GPU and PyTorch.
 """
 import argparse
-import itertools
+import collections
+import ctypes
 import json
 import math
+import pathlib
 import random
+import re
 import statistics
 import sys
+import time
 import warnings
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import cells
 import ours
+import results as reports
 
-TOKENS, HIDDEN = 16384, 2048
-LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
-BOUND = {torch.float16: 1e-3, torch.bfloat16: 3e-3}  # relative rms against fp64
+BOUND = {"f16": 1e-3, "bf16": 3e-3}  # relative rms against fp64
+TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+SPREAD_LIMIT, REPEATS, SAMPLED_ROWS = 0.1, 2, 256
+ROOFLINE_SLACK = 1.02
 
 
 class Problem:
-    """One cell of the grid: inputs in (batch, length, heads, d) and the head mapping."""
+    """One cell: inputs in (batch, length, heads, d), and what a few rows of the output must be."""
 
-    def __init__(self, heads, d, causal, length, dtype):
-        self.heads, self.d, self.causal, self.length = heads, d, causal, length
-        self.q_heads = HIDDEN // d
-        self.kv_heads = {"mha": self.q_heads, "gqa": self.q_heads // 4, "mqa": 1}[heads]
-        self.batch = max(1, TOKENS // length)
-        self.scale = 1 / math.sqrt(d)
-        g = torch.Generator(device="cuda").manual_seed(length + d)
+    def __init__(self, cell, rising=False):
+        self.cell, self.d, self.dv, self.length = cell, cell.d, cell.dv, cell.length
+        self.causal, self.batch = cell.mask == "causal", cell.batch
+        self.q_heads, self.kv_heads = cell.q_heads, cell.kv_heads
+        self.scale = 1 / math.sqrt(cell.d)
+        dtype = TYPES[cell.dtype]
+        g = torch.Generator(device="cuda").manual_seed(cell.length + cell.d)
 
-        def normal(h):
-            return torch.randn(self.batch, length, h, d, device="cuda", generator=g).to(dtype)
+        def normal(h, d):
+            return torch.randn(self.batch, self.length, h, d, device="cuda", generator=g,
+                               dtype=torch.float32).to(dtype)
 
-        self.q, self.k, self.v = normal(self.q_heads), normal(self.kv_heads), normal(self.kv_heads)
+        self.q, self.k, self.v = (normal(h, d) for h, d in ((self.q_heads, self.d),
+                                                            (self.kv_heads, self.d),
+                                                            (self.kv_heads, self.dv)))
+        if rising:  # scores go up by a half with each key: every block has a new maximum
+            self.q[..., 0] = math.sqrt(self.d)
+            self.k[..., 0] = 0.5 * torch.arange(self.length, device="cuda")[None, :, None]
+        self.references = self.make_references()
 
-    def flops(self):
-        full = 4 * self.batch * self.q_heads * self.length * self.length * self.d
-        return full / 2 if self.causal else full
+    def make_references(self):
+        """{(batch, head, first row): rows} in fp64: starts, middles and ends of three heads."""
+        heads = {(0, 0), (self.batch - 1, self.q_heads - 1), (self.batch // 2, self.q_heads // 3)}
+        count = min(SAMPLED_ROWS, self.length)
+        starts = {0, (self.length - count) // 2, self.length - count}
+        return {(b, h, start): self.reference(b, h, start, count) for b, h in heads for start in starts}
 
-    def reference(self, b, h):
-        """Rows of one head in fp64, in slices so that long sequences fit."""
+    def reference(self, b, h, start, count):
         group = self.q_heads // self.kv_heads
-        q, k, v = (t.double() for t in (self.q[b, :, h], self.k[b, :, h // group],
-                                        self.v[b, :, h // group]))
-        out = torch.empty_like(q)
-        for start in range(0, self.length, 2048):
-            rows = q[start:start + 2048]
-            s = rows @ k.T * self.scale
-            if self.causal:
-                at = torch.arange(start, start + len(rows), device="cuda")[:, None]
-                s.masked_fill_(torch.arange(self.length, device="cuda")[None] > at, -math.inf)
-            out[start:start + 2048] = torch.softmax(s, -1) @ v
-        return out
+        q, k, v = (t.double() for t in (self.q[b, start:start + count, h],
+                                        self.k[b, :, h // group], self.v[b, :, h // group]))
+        s = q @ k.T * self.scale
+        if self.causal:
+            at = torch.arange(start, start + count, device="cuda")[:, None]
+            s.masked_fill_(torch.arange(self.length, device="cuda")[None] > at, -math.inf)
+        return torch.softmax(s, -1) @ v
 
-    def error(self, out, references):
-        """Worst relative rms over the sampled heads; NaN when anything is not finite."""
+    def error(self, out):
+        """Worst relative rms over the sampled rows; NaN when anything is not finite."""
         if not bool(torch.isfinite(out).all()):
             return math.nan
-        return max(float((out[b, :, h].double() - r).norm() / r.norm())
-                   for (b, h), r in references.items())
+        return max(float((out[b, start:start + len(r), h].double() - r).norm() / r.norm())
+                   for (b, h, start), r in self.references.items())
 
+
+# --- peers: problem -> (call, view of its result as (batch, length, heads, d)) -----------------------
 
 def transposed(p):
     return (t.transpose(1, 2) for t in (p.q, p.k, p.v))
@@ -82,11 +100,12 @@ def transposed(p):
 def sdpa(backend):
     def make(p):
         q, k, v = transposed(p)
+        grouped = p.kv_heads != p.q_heads
 
         def call():
             with sdpa_kernel(backend):
                 return F.scaled_dot_product_attention(q, k, v, is_causal=p.causal, scale=p.scale,
-                                                      enable_gqa=p.kv_heads != p.q_heads)
+                                                      enable_gqa=grouped)
         return call, lambda out: out.transpose(1, 2)
     return make
 
@@ -106,6 +125,55 @@ def flex(p):
     return call, lambda out: out.transpose(1, 2)
 
 
+class Prototype:
+    """A hand-written kernel's library: proto_count, proto_name, proto_ok, proto_make, proto_run. Of
+    the variants that fit a cell, the fastest right one runs.
+    """
+
+    def __init__(self, folder, pattern="."):
+        self.c = ctypes.CDLL(str(pathlib.Path(folder).resolve() / "libproto.so"))
+        self.c.proto_name.restype = ctypes.c_char_p
+        self.c.proto_make.restype = ctypes.c_void_p
+        self.c.proto_make.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 4 + [ctypes.c_int] * 5
+        self.c.proto_run.argtypes = [ctypes.c_void_p] * 2
+        self.pattern, self.chosen = re.compile(pattern), {}
+
+    def variant(self, p, i):
+        out = torch.full_like(p.q, float("nan"))
+        job = self.c.proto_make(i, p.q.data_ptr(), p.k.data_ptr(), p.v.data_ptr(), out.data_ptr(),
+                                p.batch, p.q_heads, p.kv_heads, p.length, p.d)
+        if not job:
+            raise RuntimeError(f"variant {i} cannot be made")
+
+        def call():
+            code = self.c.proto_run(job, torch.cuda.current_stream().cuda_stream)
+            if code:
+                raise RuntimeError(f"variant {i} gives error {code}")
+            return out
+        call.keeps = out
+        return call
+
+    def __call__(self, p):
+        if p.cell.dtype != "f16" or p.d != p.dv:
+            raise RuntimeError("the prototype has no such kernel")
+        key = (p.d, p.causal, p.length, p.q_heads, p.kv_heads)
+        if key not in self.chosen:
+            fitting = [i for i in range(self.c.proto_count())
+                       if self.c.proto_ok(i, p.d, int(p.causal)) and
+                       self.pattern.search(self.c.proto_name(i).decode())]
+            timed = []
+            for i in fitting:
+                call = self.variant(p, i)
+                if p.error(call()) <= BOUND[p.cell.dtype]:
+                    timed.append((min(elapsed_ms(call, 3) for _ in range(2)), i))
+            if not timed:
+                raise RuntimeError("the prototype has no such kernel")
+            self.chosen[key] = min(timed)[1]
+        return self.variant(p, self.chosen[key]), lambda out: out
+
+
+# --- measuring --------------------------------------------------------------------------------------
+
 def elapsed_ms(call, times):
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
@@ -116,130 +184,204 @@ def elapsed_ms(call, times):
     return begin.elapsed_time(end) / times
 
 
-def measure(p, peers, rounds, burst_ms):
-    """{peer: {tflops, spread, error}}; a peer that cannot run has {'why': ...}."""
-    sampled = {(0, 0), (p.batch - 1, p.q_heads - 1), (p.batch // 2, p.q_heads // 3)}
-    references = {at: p.reference(*at) for at in sampled}
-    results, ready = {}, {}
-    for name, make in peers.items():
+class Contender:
+    def __init__(self, problem, make, burst_ms):
+        self.problem, self.times = problem, []
+        self.record = {"verdict": "fine"}
         try:
-            call, view = make(p)
-            error = p.error(view(call()), references)
-            call()
-            repeat = max(3, int(burst_ms / elapsed_ms(call, 2)))
+            self.call, self.view = make(problem)
+            self.record["error"] = self.judge()
+            self.call()
+            self.repeat = max(1, math.ceil(burst_ms / max(elapsed_ms(self.call, 2), 1e-4)))
         except Exception as failure:  # a peer that lacks this case must not end the run
-            results[name] = {"why": str(failure).splitlines()[0][:160] if str(failure) else repr(failure)}
-            continue
-        results[name], ready[name] = {"error": error}, (call, view, repeat, [])
+            words = str(failure).strip().splitlines()
+            self.record = {"verdict": "absent", "why": words[0][:200] if words else repr(failure)}
+
+    def judge(self):
+        error = self.problem.error(self.view(self.call()))
+        if not error <= BOUND[self.problem.cell.dtype]:
+            self.record["verdict"] = "wrong"
+        return error
+
+    @property
+    def is_running(self):
+        return self.record["verdict"] == "fine"
+
+    def spread(self):
+        return (max(self.times) - min(self.times)) / statistics.median(self.times)
+
+
+def run_rounds(running, rounds):
+    for contender in running:
+        contender.times = []
     for turn in range(rounds):
-        for name in random.Random(turn).sample(list(ready), len(ready)):
-            call, _, repeat, times = ready[name]
-            times.append(elapsed_ms(call, repeat))
-    for name, (call, view, _, times) in ready.items():
-        after = p.error(view(call()), references)
-        middle = statistics.median(times)
-        results[name].update(tflops=p.flops() / middle * 1e-9, error_after=after,
-                             spread=(max(times) - min(times)) / middle)
-    return results
+        for contender in random.Random(turn).sample(running, len(running)):
+            contender.times.append(elapsed_ms(contender.call, contender.repeat))
+    return max((c.spread() for c in running), default=0)
 
 
-def cell_text(result):
-    if "tflops" not in result:
-        return "–"
-    return f"{result['tflops']:.0f}"
+def take_turns(running, options):
+    """Rounds until they are calm, the calmest of a few; how often they were taken anew."""
+    calmest, kept = math.inf, None
+    for repeats in range(REPEATS + 1):
+        spread = run_rounds(running, options.rounds)
+        if spread < calmest:
+            calmest, kept = spread, [list(c.times) for c in running]
+        if calmest <= SPREAD_LIMIT:
+            break
+    for contender, times in zip(running, kept or []):
+        contender.times = times
+    return repeats, calmest > SPREAD_LIMIT
 
 
-def table(rows, names):
-    lines = ["| heads | d | mask | length | " + " | ".join(names) + " | ours / fa2 | ours / best |",
-             "|---" * (len(names) + 6) + "|"]
-    for key, results in rows:
-        others = [r["tflops"] for n, r in results.items() if n != "ours" and "tflops" in r]
-        mine, fa2 = (results.get(n, {}).get("tflops") for n in ("ours", "fa2"))
-        ratios = [f"{mine / fa2:.3f}" if mine and fa2 else "–",
-                  f"{mine / max(others):.3f}" if mine and others else "–"]
-        lines.append("| " + " | ".join(list(map(str, key)) +
-                                       [cell_text(results[n]) for n in names] + ratios) + " |")
-    return "\n".join(lines)
+def measure(cell, peers, options):
+    """{peer: record}. A peer is (make, on rising scores?)."""
+    problems = {rising: Problem(cell, rising) for rising in sorted({r for _, r in peers.values()})}
+    contenders = {name: Contender(problems[rising], make, options.burst_ms)
+                  for name, (make, rising) in peers.items()}
+    running = [c for c in contenders.values() if c.is_running]
+    repeats, noisy = take_turns(running, options) if running else (0, False)
+    for contender in running:
+        record, middle = contender.record, statistics.median(contender.times)
+        record.update(ms=middle, tflops=cell.flops() / middle * 1e-9, spread=contender.spread(),
+                      repeats=repeats, noisy=noisy, error_after=contender.judge())
+        if options.roofline and record["tflops"] > options.roofline * ROOFLINE_SLACK:
+            del record["tflops"]
+            record.update(verdict="impossible", why=f"above {options.roofline:.0f} TFLOPS")
+    return {name: c.record for name, c in contenders.items()}
 
 
-def geometric_mean(values):
-    return math.exp(statistics.fmean(map(math.log, values))) if values else math.nan
-
+# --- the run ----------------------------------------------------------------------------------------
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--heads", default="mha,gqa,mqa")
-    parser.add_argument("--dims", default="64,128")
-    parser.add_argument("--masks", default="causal,full")
-    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
-    parser.add_argument("--dtype", choices=["f16", "bf16"], default="f16")
-    parser.add_argument("--peers", default="cudnn,fa2,flex,ours")
+
+    def words(text):
+        return text.split(",")
+
+    def numbers(text):
+        return [int(n) for n in text.split(",")]
+
+    parser.add_argument("--suite", type=words, default=["paper"],
+                        help="of " + ", ".join(cells.SUITES) + "; all")
+    parser.add_argument("--names", "--heads", type=words, help="of the suite's rows, as mha,gqa")
+    parser.add_argument("--dims", type=numbers)
+    parser.add_argument("--masks", type=words)
+    parser.add_argument("--lengths", type=numbers)
+    parser.add_argument("--dtype", choices=list(TYPES), help="instead of the suite's")
+    parser.add_argument("--peers", type=words, default=["cudnn", "ours"],
+                        help="of cudnn, fa2, flex, ours; those left out count by their stored ratio")
     parser.add_argument("--gpu", help="GPU description for ours (default: the card that is there)")
+    parser.add_argument("--let", action="append", default=[], metavar="NAME=VALUE",
+                        help="a decision of ours")
+    parser.add_argument("--measured", help="decisions of a tuner for ours; none: the model's alone")
     parser.add_argument("--code", action="append", default=[],
                         help="TL Code for ours instead of the reasoner's; NAME=FILE adds a column")
     parser.add_argument("--image", action="append", default=[], metavar="NAME=FOLDER",
                         help="a column of kernels built before: FOLDER/{mask}_d{d}.json and .cubin")
+    parser.add_argument("--prototype", metavar="DIR", help="a column: DIR/libproto.so")
+    parser.add_argument("--variants", default=".", help="of the prototype: a regular expression")
     parser.add_argument("--library", help="libflashtl.so (default: searched beside the build)")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--burst-ms", type=float, default=6)
-    parser.add_argument("--json", help="write JSON lines here")
+    parser.add_argument("--roofline", type=float, default=989.5,
+                        help="TFLOPS that no figure can pass; 0: none (default: a dense H100's)")
+    parser.add_argument("--json", help="write JSON lines here, as they come")
+    parser.add_argument("--resume", action="store_true", help="keep what --json has, run the rest")
     parser.add_argument("--table", help="write the Markdown table here")
-    return parser.parse_args()
+    parser.add_argument("--plot", help="write the plots here, as SVG")
+    options = parser.parse_args()
+    if options.suite == ["all"]:
+        options.suite = list(cells.SUITES)
+    for name in options.suite:
+        if name not in cells.SUITES:
+            parser.error(f"there is no suite '{name}': {', '.join(cells.SUITES)}")
+    for name in options.peers:
+        if name not in ("ours", "cudnn", "fa2", "flex"):
+            parser.error(f"there is no peer '{name}': cudnn, fa2, flex, ours")
+    return options
+
+
+def make_peers(options, library):
+    """{column: make}, in the order of the columns."""
+    pins = [tuple(let.split("=", 1)) for let in options.let]
+    measured = options.measured
+    if measured and measured != "none":
+        measured = pathlib.Path(measured).read_text()
+    elif measured == "none":
+        measured = ""
+    makers = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "fa2": sdpa(SDPBackend.FLASH_ATTENTION),
+              "flex": flex,
+              "ours": ours.attention(library, options.gpu, pins=pins, measured=measured)}
+    peers = {name: makers[name] for name in options.peers}
+    for code in options.code:
+        name, _, path = code.rpartition("=")
+        peers[name or "ours"] = ours.attention(library, options.gpu, path)
+    for at in options.image:
+        name, _, folder = at.partition("=")
+        peers[name] = ours.attention(library, options.gpu, image=lambda p, folder=folder: (
+            f"{folder}/{p.cell.mask}_d{p.d}.json", f"{folder}/{p.cell.mask}_d{p.d}.cubin"))
+    if options.prototype:
+        peers["prototype"] = Prototype(options.prototype, options.variants)
+    return peers
+
+
+def peers_of(cell, peers, a100):
+    """What runs on a cell: {column: (make, on rising scores?)}."""
+    if cell.suite == "worst":
+        ours_only = {n: m for n, m in peers.items() if n.startswith("ours")}
+        return {**{n: (m, True) for n, m in ours_only.items()},
+                **{f"{n}-normal": (m, False) for n, m in ours_only.items()}}
+    if cell.suite == "ampere":
+        return {"fa2": (sdpa(SDPBackend.FLASH_ATTENTION), False), "ours": (a100, False)}
+    return {name: (make, False) for name, make in peers.items()}
+
+
+def say(cell, records, done, total, started):
+    left = (time.monotonic() - started) / done * (total - done)
+    shown = "  ".join(f"{n} {reports.text_of(r)}" for n, r in records.items())
+    print(f"[{done}/{total}, {left:.0f} s left] {cell.suite} {cell.name} {cell.row} {cell.length}: {shown}",
+          file=sys.stderr, flush=True)
+    for name, record in records.items():
+        if record["verdict"] != "fine":
+            print(f"  {name}: {record['verdict']}: {record.get('why') or record.get('error')}",
+                  file=sys.stderr, flush=True)
 
 
 def main():
     options = arguments()
     warnings.filterwarnings("ignore")
-    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[options.dtype]
-    makers = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "fa2": sdpa(SDPBackend.FLASH_ATTENTION),
-              "flex": flex}
     library = ours.Library(options.library)
-    makers["ours"] = ours.attention(library, options.gpu)
-    for code in options.code:
-        name, _, path = code.rpartition("=")
-        makers[name or "ours"] = ours.attention(library, options.gpu, path)
-    for at in options.image:
-        name, _, folder = at.partition("=")
-        makers[name] = ours.attention(library, options.gpu, image=lambda p, folder=folder: (
-            f"{folder}/{'causal' if p.causal else 'full'}_d{p.d}.json",
-            f"{folder}/{'causal' if p.causal else 'full'}_d{p.d}.cubin"))
-    names = [n for n in options.peers.split(",")]
-    names += [n for n in makers if n not in names and n not in ("cudnn", "fa2", "flex", "ours")]
-    grid = list(itertools.product(options.heads.split(","), map(int, options.dims.split(",")),
-                                  options.masks.split(","), map(int, options.lengths.split(","))))
-    rows, wrong = [], 0
-    log = open(options.json, "w") if options.json else None
-    for done, (heads, d, mask, length) in enumerate(grid, 1):
-        p = Problem(heads, d, mask == "causal", length, dtype)
-        results = measure(p, {n: makers[n] for n in names}, options.rounds, options.burst_ms)
-        rows.append(((heads, d, mask, length), results))
-        for name, r in results.items():
-            bad = "error" in r and not (max(r["error"], r["error_after"]) <= BOUND[dtype])
-            wrong += bad
-            record = dict(heads=heads, d=d, mask=mask, length=length, dtype=options.dtype, peer=name,
-                          device=torch.cuda.get_device_name(), **r)
-            if log:
-                print(json.dumps(record), file=log, flush=True)
-            if bad or "why" in r:
-                print(f"  {name}: {'WRONG ' + str(r) if bad else r['why']}", file=sys.stderr)
-        print(f"[{done}/{len(grid)}] {heads} d{d} {mask} {length}: " +
-              "  ".join(f"{n} {cell_text(r)}" for n, r in results.items()), file=sys.stderr, flush=True)
-        del p
-        torch.cuda.empty_cache()
-    text = table(rows, names)
-    for mine in [n for n in names if n not in ("cudnn", "fa2", "flex")]:
-        for peer in [n for n in names if n in ("cudnn", "fa2", "flex")]:
-            ratios = [r[mine]["tflops"] / r[peer]["tflops"] for _, r in rows
-                      if "tflops" in r[mine] and "tflops" in r[peer]]
-            if ratios:
-                text += (f"\n\n{mine} / {peer}: geometric mean {geometric_mean(ratios):.3f}, "
-                         f"least {min(ratios):.3f}, over {len(ratios)} cells")
-    print(text)
-    if options.table:
-        with open(options.table, "w") as out:
-            out.write(text + "\n")
-    return 1 if wrong else 0
+    peers, a100 = make_peers(options, library), ours.attention(library, "a100")
+    grid = [cell for suite in options.suite
+            for cell in cells.cells(suite, options.lengths, options.masks, options.dims,
+                                    options.names, options.dtype)]
+    table = collections.OrderedDict()
+    if options.resume and options.json and pathlib.Path(options.json).exists():
+        table.update(reports.read(options.json))
+        grid = [cell for cell in grid if cell not in table]
+    log = open(options.json, "a" if options.resume else "w") if options.json else None
+    about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__,
+             "cudnn": torch.backends.cudnn.version()}
+    started = time.monotonic()
+    try:
+        for done, cell in enumerate(grid, 1):
+            records = measure(cell, peers_of(cell, peers, a100), options)
+            table[cell] = records
+            say(cell, records, done, len(grid), started)
+            for name, record in records.items():
+                if log:
+                    print(json.dumps({**vars(cell), "batch": cell.batch, "peer": name, **record,
+                                      "about": about}), file=log, flush=True)
+            torch.cuda.empty_cache()
+    except KeyboardInterrupt:
+        print("interrupted: what follows is what was measured", file=sys.stderr)
+    is_wrong = any(r["verdict"] in ("wrong", "impossible")
+                   for records in table.values() for n, r in records.items() if n not in reports.OTHERS)
+    reports.add_stored(table, cells.Stored())
+    reports.write(table, options.table, options.plot)
+    return 1 if is_wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Tables, bars and plots of bench/peers.py, from made-up results."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+BENCH = pathlib.Path(sys.argv.pop(1))
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(BENCH))
+import cells  # noqa: E402
+import results  # noqa: E402
+
+
+def record(cell, peer, tflops, **more):
+    return {**vars(cell), "peer": peer, "verdict": "fine", "tflops": tflops, "spread": 0.01, **more}
+
+
+class Suites(unittest.TestCase):
+    def test_paper_grid(self):
+        grid = list(cells.cells("paper"))
+        self.assertEqual(len(grid), 72)
+        for cell in grid:
+            self.assertEqual(cell.batch * cell.length, cells.TOKENS)
+            self.assertEqual(cell.q_heads * cell.d, cells.HIDDEN)
+            self.assertEqual(cell.q_heads % cell.kv_heads, 0)
+
+    def test_filters(self):
+        grid = list(cells.cells("paper", lengths=[512], masks=["causal"], dims=[64], names=["gqa"]))
+        self.assertEqual([(c.q_heads, c.kv_heads) for c in grid], [(32, 8)])
+        self.assertEqual(next(cells.cells("llm", dtype="bf16")).dtype, "bf16")
+
+    def test_flops_halve_when_causal(self):
+        causal, full = (next(cells.cells("mla", masks=[m])) for m in ("causal", "full"))
+        self.assertEqual(2 * causal.flops(), full.flops())
+        self.assertEqual(full.flops(), 2 * full.batch * 16 * 512 * 512 * (192 + 128))
+
+    def test_every_suite_has_a_bar(self):
+        self.assertEqual(set(cells.SUITES), set(cells.BARS))
+
+    def test_stored_ratios(self):
+        stored = cells.Stored()
+        llm = next(cells.cells("llm", lengths=[8192], names=["qwen2.5-72b"]))
+        self.assertAlmostEqual(stored.ratio("fa3", llm), 698 / 598)
+        for suite in ("paper", "paper-bf16", "llm", "mla"):
+            for cell in cells.cells(suite):
+                self.assertGreater(stored.ratio("fa3", cell), 0.5, cell)
+        self.assertIsNone(stored.ratio("fa3", next(cells.cells("wide"))))
+
+
+class Reports(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name) / "results.jsonl"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def report(self, records):
+        self.path.write_text("".join(json.dumps(r) + "\n" for r in records))
+        plot = self.path.with_suffix(".svg")
+        done = subprocess.run([sys.executable, "-B", BENCH / "results.py", self.path, "--plot", plot],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, xml.parse(plot).getroot()
+
+    def test_best_of_rivals_counts(self):
+        grid = list(cells.cells("paper"))
+        out, _ = self.report([r for c in grid for r in (record(c, "cudnn", 400), record(c, "ours", 700))])
+        stored = cells.Stored()
+        least = min(700 / (400 * max(1, stored.ratio("fa3", c))) for c in grid)
+        self.assertIn(f"least {least:.3f}", out)
+        self.assertIn("0 of 72 cells below; 0 of ours without a figure", out)
+        self.assertIn("met", out)
+
+    def test_missed_bar(self):
+        grid = list(cells.cells("mla"))
+        out, _ = self.report([r for c in grid for r in (record(c, "cudnn", 400), record(c, "ours", 390))])
+        self.assertIn("MISSED", out)
+        self.assertIn("12 of 12 cells below", out)
+
+    def test_wrong_kernel_misses(self):
+        grid = list(cells.cells("wide"))
+        records = [r for c in grid for r in (record(c, "cudnn", 400), record(c, "ours", 700))]
+        records[1].update(verdict="wrong")
+        out, _ = self.report(records)
+        self.assertIn("1 of ours without a figure", out)
+        self.assertIn("MISSED", out)
+        self.assertIn("| wrong |", out)
+
+    def test_own_divisors(self):
+        worst = next(cells.cells("worst"))
+        ampere = next(cells.cells("ampere"))
+        out, _ = self.report([record(worst, "ours", 300), record(worst, "ours-normal", 400),
+                              record(ampere, "fa2", 250), record(ampere, "ours", 325)])
+        self.assertIn("worst: ours / ours on N(0,1): geometric mean 0.750", out)
+        self.assertIn("ampere: ours / fa2: geometric mean 1.300", out)
+
+    def test_plot_has_a_panel_per_row(self):
+        grid = list(cells.cells("paper", names=["mha"], dims=[128]))
+        out, root = self.report([r for c in grid for r in
+                                 (record(c, "cudnn", 400, noisy=True), record(c, "ours", 500))])
+        titles = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text") if "heads" in t.text]
+        self.assertEqual(len(titles), 2)
+        self.assertIn("400~", out)
+        self.assertIn("*: by its ratio", out)
+
+    def test_absent_peer(self):
+        cell = next(cells.cells("wide"))
+        out, _ = self.report([{**vars(cell), "peer": "cudnn", "verdict": "absent", "why": "no"},
+                              record(cell, "ours", 500)])
+        self.assertIn("| – |", out)
+        self.assertIn("no cell has both", out)
+
+
+unittest.main()
