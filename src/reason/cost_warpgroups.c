@@ -73,6 +73,8 @@ static double matrix_registers(const cost_model *m, const cost_choice *c) {
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         double own = cost_tile_registers(m, c, i);
+        if (role->layout == TL_COLUMNS) /* a lane holds every fourth column, in f32 to be sure */
+            all += role->in_register ? own : 0;
         if (role->tile->axis_count != 2) continue;
         if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
         if (role->has_cast) all += own / 2 * (double)c->casts;

@@ -178,24 +178,37 @@ static void try_warpgroups(search *s, cost_choice *choice, int open) {
     }
 }
 
-/* False when the class is pinned and cannot be. */
+/* Does a pin ask for what only the other class has? */
+static bool asks_for_warps(search *s) {
+    int64_t value;
+    return s->pinned_warps > 0 || reason_let_integer(s->r, "copies_ahead", &value) ||
+           s->pinned_resident > 1 || pinned_hold(s) > 0;
+}
+
+/* Tries warpgroups where they may be. False when they are pinned and cannot be. */
 static bool choose_class(search *s) {
     reason *r = s->r;
     s->pinned_warpgroups = -1; /* open */
     reason_let_integer(r, "warpgroups", &s->pinned_warpgroups);
-    const char *why = warpgroups_refusal(r, cost_plan(s->model));
-    if (s->pinned_warpgroups <= 0) return true;
+    /* The class is chosen where it is asked for, until all of it can be translated. */
+    if (s->pinned_warpgroups <= 0 || asks_for_warps(s)) return true;
+    bool is_pinned = s->pinned_warpgroups > 0;
     if (s->pinned_warpgroups > WARPGROUPS_MAX)
         return reason_stuck(r, NULL, "1 to %d warpgroups can compute, not %lld", WARPGROUPS_MAX,
                             (long long)s->pinned_warpgroups);
-    if (why) return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
-    cost_choice choice = {0};
-    try_warpgroups(s, &choice, 0);
-    if (s->kept_count == 0)
-        return reason_stuck(r, NULL,
-                            "no tile sizes fit %lld warpgroups of 64 rows: contracted lengths must "
-                            "be multiples of 16, others of 8 up to 256",
-                            (long long)s->pinned_warpgroups);
+    const char *why = warpgroups_refusal(r, cost_plan(s->model));
+    if (why && is_pinned)
+        return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
+    if (!why) {
+        cost_choice choice = {0};
+        try_warpgroups(s, &choice, 0);
+        if (s->kept_count > 0) return true;
+        why = "no tile sizes fit: warpgroups take 64 rows each, contracted lengths that are "
+              "multiples of 16, and others that are multiples of 8 up to 256";
+        if (is_pinned) return reason_stuck(r, NULL, "%s", why);
+    }
+    if (cost_has_products(s->model) && gpu_has(r->target, GPU_FEATURE_wgmma))
+        reason_decide(r, "class", "warps issue their products themselves: %s", why);
     return true;
 }
 
