@@ -191,10 +191,23 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
     a->memory.on_exhausted = context->memory.on_exhausted;
     emulate_buffer *buffers = arena_array(&a->memory, emulate_buffer, plan->tensor_count + 1);
     emulate_pointer *pointers = arena_array(&a->memory, emulate_pointer, plan->tensor_count + 1);
+    int buffer_count = plan->tensor_count;
+    uint32_t counters[2] = {0, 0};
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *of = &plan->tensors[t];
         pointers[t].buffer = t, pointers[t].parameter_offset = (uint32_t)of->pointer_offset;
         buffers[t] = buffer_of(of, find_tensor(a->arguments, of->name), &pointers[t].byte_offset);
+    }
+    if (plan->grid_kind == FTL_GRID_DYNAMIC) {
+        buffers[buffer_count] = (emulate_buffer){.name = STR("tile counters"),
+                                                 .data = counters,
+                                                 .bytes = sizeof counters,
+                                                 .readable = true,
+                                                 .writable = true,
+                                                 .element_bytes = sizeof *counters};
+        pointers[buffer_count] = (emulate_pointer){
+            .buffer = buffer_count, .parameter_offset = (uint32_t)plan->counters_offset};
+        buffer_count++;
     }
     const char *why = write_maps(&a->launch, pointers);
     if (why) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
@@ -205,9 +218,9 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
                              .parameters = a->launch.parameters,
                              .parameter_bytes = (uint32_t)a->launch.parameter_bytes,
                              .buffers = buffers,
-                             .buffer_count = plan->tensor_count,
+                             .buffer_count = buffer_count,
                              .pointers = pointers,
-                             .pointer_count = plan->tensor_count,
+                             .pointer_count = buffer_count,
                              .tiles = tiles_of(plan, &a->memory),
                              .tile_count = plan->tile_count};
     if (a->options) {
@@ -221,6 +234,11 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%.*s", STR_ARGS(result.refusal));
     }
     hand_over(a, &result);
+    if (outcome == EMULATE_CLEAN && (counters[0] || counters[1])) {
+        return ftl_context_fail(context, FTL_CHECK_FAILED,
+                                "kernel '%s' leaves its tile counters at %u and %u, not at 0",
+                                plan->kernel, counters[0], counters[1]);
+    }
     if (outcome == EMULATE_CLEAN) return FTL_OK;
     return ftl_context_fail(context, FTL_CHECK_FAILED,
                             "the emulator found %d faults in kernel '%s'", result.finding_count,

@@ -26,3 +26,23 @@ __device__ __forceinline__ void ftl_meet_later(int barrier, int threads) {
 __device__ __forceinline__ int ftl_quotient(int n, unsigned multiplier, unsigned shift) {
     return (int)(__umulhi((unsigned)n << 1, multiplier) >> shift);
 }
+
+// A value that is the same in all lanes of the warp, known to be.
+__device__ __forceinline__ int ftl_uniform(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
+// The number of a tile that no block has taken. The first gridDim.x are taken by who starts.
+__device__ __forceinline__ int ftl_fetch_tile(unsigned *counters) {
+    return (int)(atomicAdd(counters, 1u) + gridDim.x);
+}
+
+// This block takes no more; the last one sets the counters back for the next launch.
+__device__ __forceinline__ void ftl_end_tiles(unsigned *counters) {
+    __threadfence();
+    if (atomicAdd(counters + 1, 1u) == gridDim.x - 1) {
+        counters[0] = 0;
+        counters[1] = 0;
+        __threadfence();
+    }
+}

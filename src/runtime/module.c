@@ -2,16 +2,24 @@
 #include "runtime/module.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FUNCTION_MAX_DYNAMIC_SHARED = 8, SHARED_BYTES_FREE = 48 * 1024 };
+/* Tile counters: launches of one stream follow one another and share a pair; each pair has a line
+ * of the cache to itself. More streams than pairs share some, which is right as long as two of them
+ * do not run the kernel at the same moment.
+ */
+enum { COUNTER_PAIRS = 256, COUNTER_BYTES = 128 };
 
 struct ftl_module {
     ftl_runtime *runtime;
     ftl_plan *plan;
     void *library, *function; /* CUmodule, CUfunction */
+    uint64_t counters;        /* device address; 0: the kernel needs none */
+    _Atomic(void *) streams[COUNTER_PAIRS]; /* who has which pair; the first is the null stream's */
 };
 
 static ftl_plan *copy_plan(const ftl_plan *plan) {
@@ -20,6 +28,26 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
     ftl_plan *copy = text ? ftl_plan_read(text, strlen(text), why) : NULL;
     free(text);
     return copy;
+}
+
+static int make_counters(ftl_module *module) {
+    static const char zeros[COUNTER_PAIRS * COUNTER_BYTES];
+    const cuda_driver *cuda = &module->runtime->cuda;
+    if (module->plan->grid_kind != FTL_GRID_DYNAMIC) return 0;
+    int result = cuda->memory_allocate(&module->counters, sizeof zeros);
+    return result ? result : cuda->memory_write(module->counters, zeros, sizeof zeros);
+}
+
+/* The pair of that stream: taken for good at its first launch. Safe from several threads. */
+static uint64_t counters_of(ftl_module *module, void *stream) {
+    size_t hash = (size_t)((uintptr_t)stream >> 4), slot = 0;
+    for (size_t i = 0; stream && i < COUNTER_PAIRS - 1; i++) {
+        slot = 1 + (hash + i) % (COUNTER_PAIRS - 1);
+        void *holder = NULL;
+        bool taken = atomic_compare_exchange_strong(&module->streams[slot], &holder, stream);
+        if (taken || holder == stream) break;
+    }
+    return module->counters + slot * COUNTER_BYTES;
 }
 
 /* Loads an image; takes the plan over, also on failure. */
@@ -32,7 +60,7 @@ static ftl_status load(ftl_context *context, ftl_runtime *runtime, ftl_plan *pla
         ftl_plan_free(plan);
         return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     }
-    *module = (ftl_module){.runtime = runtime, .plan = plan};
+    module->runtime = runtime, module->plan = plan;
     char what[256];
     snprintf(what, sizeof what, "load kernel '%s' for %s", plan->kernel, plan->target);
     int result = cuda->module_load(&module->library, image);
@@ -41,6 +69,7 @@ static ftl_status load(ftl_context *context, ftl_runtime *runtime, ftl_plan *pla
         result =
             cuda->function_set(module->function, FUNCTION_MAX_DYNAMIC_SHARED, plan->shared_bytes);
     }
+    if (!result) result = make_counters(module);
     ftl_status status = runtime_cuda_status(context, cuda, result, what);
     if (status) ftl_module_free(module);
     else *out = module;
@@ -66,6 +95,7 @@ ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runtime, con
 
 void ftl_module_free(ftl_module *module) {
     if (!module) return;
+    if (module->counters) module->runtime->cuda.memory_free(module->counters);
     if (module->library) module->runtime->cuda.module_unload(module->library);
     ftl_plan_free(module->plan);
     free(module);
@@ -317,6 +347,11 @@ ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
     if (launch.grid == 0) return FTL_OK;
     ftl_status status = write_maps(context, module, &launch);
     if (status) return status;
+    if (plan->grid_kind == FTL_GRID_DYNAMIC) {
+        /* Which pair a stream has is no part of what the module is. */
+        uint64_t address = counters_of((ftl_module *)(uintptr_t)module, stream);
+        memcpy(launch.parameters + plan->counters_offset, &address, sizeof address);
+    }
     void *parameters[] = {launch.parameters};
     const cuda_driver *cuda = &module->runtime->cuda;
     int result = cuda->launch(module->function, launch.grid, 1, 1, (unsigned)plan->threads, 1, 1,

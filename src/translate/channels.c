@@ -114,6 +114,19 @@ static void find_partner(emit *t, emit_tile *tile) {
     other->is_first_partner = !tile->is_first_partner;
 }
 
+/* Written by threads of the role that stores it by TMA, and in nobody's place. */
+static bool is_stored_out(emit *t, const emit_tile *tile) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        if (t->tiles.items[i]->base == tile) return false;
+    }
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_COPY && s->copy.from == TL_SHARED && s->copy.to == TL_GLOBAL &&
+            tl_copy_source(s).symbol == tile->symbol && str_is(s->copy.atom, "tma"))
+            return tile->filler && tl_role_of(s) == tile->filler->statement && !tile->by_tma;
+    }
+    return false;
+}
+
 void emit_plan_channels(emit *t) {
     for (int i = 0; i < t->tiles.count; i++) {
         if (t->tiles.items[i]->space == TL_SHARED) note_uses(t, t->tiles.items[i]);
@@ -124,6 +137,12 @@ void emit_plan_channels(emit *t) {
         count_arrivals(t, tile);
         find_partner(t, tile);
         tile->by_mbarrier = false;
+    }
+    for (int i = 0; i < t->tiles.count; i++) {
+        emit_tile *tile = t->tiles.items[i];
+        if (tile->space != TL_SHARED) continue;
+        tile->waits_late = !tile->frees && tile->goes_async && tile->stages == 1 && !tile->base &&
+                           is_stored_out(t, tile);
     }
 }
 
@@ -138,7 +157,7 @@ static void init(emit *t, long long offset, int slots, int arrivals, const emit_
 }
 
 void emit_init_channels(emit *t) {
-    bool any = false;
+    bool any = t->grid && t->grid->grid.kind == TL_GRID_DYNAMIC;
     for (int i = 0; i < t->tiles.count; i++) any |= t->tiles.items[i]->frees;
     if (!any) return;
     emit_open(t, "if (threadIdx.x == 0) {");
@@ -256,6 +275,8 @@ void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile)
     if (tile->holds_several) advance(t, tile, "oldest", NULL);
 }
 
+static void wait_stores(emit *t, const emit_tile *tile);
+
 /* Before a Copy fills the next slot: until it is free, and its bytes are not the other tile's. */
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
@@ -268,8 +289,53 @@ void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile)
     if (tile->crosses) {
         emit_text(t, "ftl_mbarrier_try_wait(%.*s, %s_fill_parity);",
                   STR_ARGS(barrier_of(t, tile, tile->empty_offset, "fill")), name);
+    } else if (tile->waits_late) {
+        wait_stores(t, tile);
+        emit_meet(t, tile);
     } else if (sync && sync->barrier_before) {
         emit_meet(t, tile);
+    }
+}
+
+/* --- stores by TMA -------------------------------------------------------------------------------
+ */
+
+static void wait_stores(emit *t, const emit_tile *tile) {
+    str issuer = emit_issuer(t, tile->is_shared_out);
+    if (issuer.length) emit_text(t, "if (%.*s) ftl_tma_store_wait<0>();", STR_ARGS(issuer));
+    else emit_text(t, "ftl_tma_store_wait<0>();");
+}
+
+/* The shared tile that the role stores into that tensor by TMA. */
+static const emit_tile *stored_to(emit *t, const tl_symbol *tensor) {
+    tl_statement *role = (tl_statement *)(uintptr_t)t->role;
+    for (tl_statement *s = t->role->role.body.first; s; s = tl_next(s, role)) {
+        if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL || !str_is(s->copy.atom, "tma")) continue;
+        if (tl_copy_target(s).symbol == tensor)
+            return emit_tile_in(t, tl_copy_source(s).symbol, TL_SHARED);
+    }
+    return NULL;
+}
+
+/* A store is waited for by the thread that issued it. Where nobody but this role wants its bytes, it
+ * does so when they are written again, with a tile's work in between.
+ */
+void emit_wait_stores(emit *t, const tl_statement *s) {
+    const emit_tile *tile = stored_to(t, s->sync.what->symbol);
+    if (!tile) {
+        emit_unsupported(t, s->range, STR("this Wait"), "only stores by tma are waited for");
+    } else if (tile->waits_late) {
+        emit_text(t, "// (before these bytes are written again)");
+    } else {
+        wait_stores(t, tile);
+    }
+}
+
+void emit_end_stores(emit *t) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->space == TL_SHARED && tile->waits_late && tile->filler == t->now)
+            wait_stores(t, tile);
     }
 }
 

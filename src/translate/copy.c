@@ -114,6 +114,8 @@ void emit_copy(emit *t, const tl_statement *s) {
         return;
     }
     if (!atom_fits(t, s)) return;
+    emit_settle(t, from, false);
+    emit_settle(t, to, true);
     if (str_is(s->copy.atom, "tma")) {
         bool loads = to && to->space == TL_SHARED;
         emit_tile *tile = loads ? to : from;

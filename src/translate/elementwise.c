@@ -71,11 +71,13 @@ static bool refuse(emit *t, const tl_statement *s, const char *why) {
 
 static bool make_item(emit *t, const tl_statement *s, item *x) {
     const tl_compute *c = &s->compute;
-    *x = (item){.s = s, .target = emit_target_of(t, s), .reduces = is_reduction(c)};
-    if (!x->target || x->target->space != TL_REGISTER)
-        return refuse(t, s, "its target is a register tile");
+    *x = (item){.s = s, .reduces = is_reduction(c)};
     for (int i = 0; i < c->operand_count; i++) note_reads(t, x, c->operands[i].value);
     note_reads(t, x, c->condition);
+    if (t->is_async) emit_note_write(t, s);
+    x->target = emit_target_of(t, s);
+    if (!x->target || x->target->space != TL_REGISTER)
+        return refuse(t, s, "its target is a register tile");
     if (c->target_kind == TL_ACCUMULATE || c->operation == TL_MASK) note_read(x, x->target);
     x->frame = x->target;
     if (x->reduces) {
@@ -603,12 +605,41 @@ static bool same_places(const run *r, const int *group, int count, int j) {
     return true;
 }
 
+/* --- what is tracked from statement to statement, see track.c ---------------------------------- */
+
+static bool is_lazy_fill(emit *t, const tl_statement *s) {
+    const emit_tile *target = emit_is_zero_fill(s) ? emit_target_of(t, s) : NULL;
+    return target && target->is_lazy;
+}
+
+/* Opens the next generation of a ring whose last one is named earlier in the run. */
+static bool opens_behind_use(const run *r, const tl_statement *s) {
+    if (!emit_opens_generation(r->t, s)) return false;
+    const emit_tile *last = emit_target_of(r->t, s);
+    for (int i = 0; i < r->count; i++) {
+        if (r->items[i].target == last || reads_tile(&r->items[i], last)) return true;
+    }
+    return false;
+}
+
+static void settle(emit *t, const item *x) {
+    for (int i = 0; i < x->read_count; i++) emit_settle(t, x->reads[i], false);
+    emit_settle(t, x->target, true);
+}
+
 const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first) {
+    if (t->is_async && is_lazy_fill(t, first)) {
+        emit_header(t, first);
+        emit_note_fill(t, first);
+        return first->next;
+    }
     run *r = arena_new(t->memory, run);
     r->t = t;
     const tl_statement *s = first;
     for (; s && emit_is_elementwise(s) && r->count < RUN_MAX; s = s->next) {
+        if (t->is_async && s != first && (is_lazy_fill(t, s) || opens_behind_use(r, s))) break;
         if (!make_item(t, s, &r->items[r->count])) continue;
+        settle(t, &r->items[r->count]);
         r->count++;
     }
     for (int i = 0; i < r->count; i++) {

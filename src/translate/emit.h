@@ -42,6 +42,16 @@ typedef struct emit_shape {
     int column_step;
 } emit_shape;
 
+/* Does an accumulator hold a sum? Empty: it was filled with 0, which is not written. */
+typedef enum emit_holding { EMIT_HOLDS, EMIT_EMPTY, EMIT_MAY_HOLD } emit_holding;
+
+/* What is known of a register tile at a place of the text, see track.c. */
+typedef struct emit_state {
+    int newest; /* of a ring: which array */
+    bool is_operand;
+    emit_holding holds;
+} emit_state;
+
 typedef struct emit_role emit_role;
 typedef struct emit_tile emit_tile;
 struct emit_tile {
@@ -58,6 +68,9 @@ struct emit_tile {
     bool is_packed;          /* two 16-bit elements a register */
     bool is_partial;         /* as allocated */
     str own_row, own_column; /* names of this thread's place in the tile */
+    emit_tile **generations; /* of a ring: its arrays; else NULL */
+    emit_state state;
+    bool is_lazy; /* an accumulator whose zeros need not be written */
     /* shared */
     shared_layout store;
     int64_t offset_bytes, slot_bytes;
@@ -76,6 +89,7 @@ struct emit_tile {
     bool goes_async; /* an asynchronous unit reads what threads wrote */
     bool is_loaded;  /* threads read it with loads of their own */
     bool is_shared_out;  /* each executor writes and stores its own rows */
+    bool waits_late;     /* only this role wants its bytes again: its stores are waited for there */
     bool holds_several;  /* more than one generation may be held: the oldest has its own number */
     int full_arrivals, empty_arrivals;
     emit_tile *partner;   /* in place of one another, filled by another role; in strict turns */
@@ -130,6 +144,21 @@ typedef struct emit_name {
     int64_t low, high;
 } emit_name;
 
+/* The walk over tiles that is being translated. */
+typedef struct emit_walk {
+    const tl_block *body; /* NULL: none */
+    bool asks_first, asks_more, asks_next;
+    bool found_next; /* the text has worked out the next tile */
+    LIST(emit_name) next_names; /* what grid indices and lets are called for it */
+    int64_t offset_bytes;       /* dynamic: barriers and tile numbers in shared memory */
+} emit_walk;
+
+/* The array that an asynchronous product reads. */
+typedef struct emit_flight {
+    const tl_statement *statement;
+    const emit_tile *operand;
+} emit_flight;
+
 typedef struct emit {
     arena *memory;
     diag_list *diags;
@@ -154,6 +183,10 @@ typedef struct emit {
     bool is_exact;  /* uses instructions of this architecture alone */
     int barriers;   /* numbered barriers in use, from 1 on */
     int role_line;  /* where the role's declarations begin */
+    int exit_shift; /* how many generations on loops leave their rings */
+    LIST(emit_flight) flights;
+    const char *suffix; /* of the names of lets that are being written */
+    emit_walk walk;
     int64_t shared_bytes;
     int blocks_per_sm;
     int array_registers;
@@ -233,13 +266,14 @@ void emit_make_plan(emit *t);
 void emit_parameter_struct(emit *t, text_buffer *out);
 void emit_prologue(emit *t);
 void emit_let(emit *t, const tl_statement *s);
-/* Resident blocks walk the grid: opens the loop over this block's tiles, up to their lets. */
-void emit_open_walk(emit *t);
-void emit_close_walk(emit *t);
 /* What came up while the statements were translated: derived parameters and maps. */
 void emit_finish_plan(emit *t);
 /* a / b by multiplication, where b is known at launch; false where it is not. */
 bool emit_divisor(emit *t, const tl_expr *b, str *multiplier, str *shift);
+void emit_divide(emit *t, ftl_formula formula, str *multiplier, str *shift);
+/* The name of a parameter that the launch derives; equal formulas are one. */
+str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula);
+void emit_tile_lets(emit *t, const char *suffix);
 /* The name of a map in the parameters; equal ones are one. */
 str emit_map(emit *t, const ftl_plan_map *map);
 
@@ -293,6 +327,8 @@ void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile)
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile);
 /* What a slot's number adds to the tile's first byte: "K_shared_slot * 32768", or empty. */
 str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor);
+void emit_wait_stores(emit *t, const tl_statement *s);
+void emit_end_stores(emit *t); /* at the end of a role */
 /* A barrier among those threads that share the tile. */
 void emit_meet(emit *t, const emit_tile *tile);
 /* The thread that issues for its executor, or for the role; empty when there is but one. */
@@ -302,8 +338,32 @@ str emit_issuer(emit *t, bool of_executor);
 void emit_async_product(emit *t, const tl_statement *s);
 void emit_declare_descriptors(emit *t); /* of the role that begins */
 void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile);
-/* Does the accumulator hold a sum already? A name in the text; empty: it does. */
-str emit_holds(emit *t, const tl_statement *product, const emit_tile *target);
+
+/* walk.c: resident blocks walk the grid */
+void emit_plan_walk(emit *t, int64_t *offset_bytes); /* its place in shared memory */
+void emit_init_walk(emit *t);
+void emit_start_walk(emit *t); /* declarations of the role that begins */
+/* Opens the loop over this block's tiles, up to their lets. */
+void emit_open_walk(emit *t, const tl_block *body);
+void emit_close_walk(emit *t);
+/* Before a statement of the walk's own block: the next tile is found where it is first asked for. */
+void emit_walk_before(emit *t, const tl_statement *s);
+emit_value emit_asked(emit *t, const tl_expr *call); /* first, more, next */
+
+/* track.c */
+emit_tile *emit_newest(emit_tile *tile);
+bool emit_opens_generation(emit *t, const tl_statement *s);
+void emit_note_write(emit *t, const tl_statement *s);
+void emit_note_product(emit *t, const tl_statement *s);
+const tl_statement *emit_branch(emit *t, const tl_statement *s); /* the one behind it */
+void emit_tracked_loop(emit *t, const tl_block *body, str name, str to);
+void emit_tracked_walk(emit *t, const tl_block *body);
+bool emit_is_zero_fill(const tl_statement *s);
+void emit_note_fill(emit *t, const tl_statement *s);
+void emit_settle(emit *t, const emit_tile *tile, bool is_overwritten);
+/* When a product into the tile adds: text, with `k16`. */
+str emit_holds(emit *t, const emit_tile *target);
+void emit_find_lazy(emit *t);
 
 /* copy_tensor.c */
 void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads);

@@ -246,6 +246,9 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_FLOOR: return rounded(t, e, scope, false);
     case TL_FUNCTION_ANY:
         return (emit_value){.text = emit_any(t, e), .precedence = PRIMARY, .is_condition = true};
+    case TL_FUNCTION_FIRST:
+    case TL_FUNCTION_MORE:
+    case TL_FUNCTION_NEXT: return emit_asked(t, e);
     default: break;
     }
     emit_value a = emit_expression(t, e->items[0], scope);

@@ -22,7 +22,8 @@ static const char *const reserved[] = {
     "half",         "element",  "down",       "across",     "unit",      "units",
     "source",       "target",   "inside",     "tile",       "rows_left", "columns_left",
     "left",         "right",    "line",       "byte",       "held",      "main",
-    "row",          "column",   "origin",
+    "row",          "column",   "origin",     "executor",   "block_warp", "has_more",
+    "tile_number",  "tile_next",
 };
 
 str emit_clean(emit *t, str name) {

@@ -192,33 +192,41 @@ static void plan_tiles(emit *t) {
 /* Resident blocks know how many tiles there are. */
 static void plan_resident(emit *t) {
     t->plan->grid_kind = FTL_GRID_PERSISTENT;
-    ftl_plan_derived tiles = {.name = "tiles", .kind = FTL_DERIVED_TILES};
+    if (t->grid->grid.kind == TL_GRID_DYNAMIC) t->plan->grid_kind = FTL_GRID_DYNAMIC;
+    ftl_plan_derived tiles = {.name = "tiles", .kind = FTL_DERIVED_TILES, .formula = {.text = ""}};
     list_push(t->memory, &t->derived, tiles);
 }
 
 bool emit_divisor(emit *t, const tl_expr *b, str *multiplier, str *shift) {
-    ftl_plan_derived d = {.kind = FTL_DERIVED_DIVISOR};
-    if (!emit_formula(t, b, &d.formula)) return false;
-    for (int i = 0; i < d.formula.step_count; i++) {
-        if (d.formula.steps[i].op == FTL_PUSH_NUMBER || d.formula.steps[i].op == FTL_PUSH_SCALAR)
-            return false;
+    ftl_formula formula;
+    if (!emit_formula(t, b, &formula)) return false;
+    for (int i = 0; i < formula.step_count; i++) {
+        ftl_formula_op op = formula.steps[i].op;
+        if (op == FTL_PUSH_NUMBER || op == FTL_PUSH_SCALAR) return false;
     }
-    const char *name = NULL;
+    emit_divide(t, formula, multiplier, shift);
+    return true;
+}
+
+str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula) {
     int count = 0;
     for (int i = 0; i < t->derived.count; i++) {
         const ftl_plan_derived *other = &t->derived.items[i];
-        if (other->kind != FTL_DERIVED_DIVISOR) continue;
+        if (other->kind != kind) continue;
+        if (strcmp(other->formula.text, formula.text) == 0) return str_from(other->name);
         count++;
-        if (strcmp(other->formula.text, d.formula.text) == 0) name = other->name;
     }
-    if (!name) {
-        name = str_copy_z(t->memory, emit_format(t, "divisor_%d", count));
-        d.name = name;
-        list_push(t->memory, &t->derived, d);
-    }
-    *multiplier = emit_format(t, "args.%s_multiplier", name);
-    *shift = emit_format(t, "args.%s_shift", name);
-    return true;
+    str name = emit_format(t, kind == FTL_DERIVED_DIVISOR ? "divisor_%d" : "value_%d", count);
+    ftl_plan_derived d = {
+        .name = str_copy_z(t->memory, name), .kind = kind, .formula = formula};
+    list_push(t->memory, &t->derived, d);
+    return name;
+}
+
+void emit_divide(emit *t, ftl_formula formula, str *multiplier, str *shift) {
+    str name = emit_derived(t, FTL_DERIVED_DIVISOR, formula);
+    *multiplier = emit_format(t, "args.%.*s_multiplier", STR_ARGS(name));
+    *shift = emit_format(t, "args.%.*s_shift", STR_ARGS(name));
 }
 
 /* Derived parameters and maps stand last. */
@@ -229,6 +237,10 @@ static void place_derived(emit *t) {
         d->offset = take(&plan->parameter_bytes, d->kind == FTL_DERIVED_DIVISOR ? 8 : 4);
     }
     plan->derived = t->derived.items, plan->derived_count = t->derived.count;
+    if (plan->grid_kind == FTL_GRID_DYNAMIC) {
+        plan->parameter_bytes = (plan->parameter_bytes + 7) / 8 * 8;
+        plan->counters_offset = take(&plan->parameter_bytes, 8);
+    }
     if (t->maps.count) plan->parameter_bytes = (plan->parameter_bytes + 63) / 64 * 64;
     for (int i = 0; i < t->maps.count; i++)
         t->maps.items[i].offset = take(&plan->parameter_bytes, FTL_MAP_BYTES);
@@ -340,6 +352,8 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
             text_format(out, "    int %s; // %s\n", d->name,
                         d->kind == FTL_DERIVED_TILES ? "of the grid" : d->formula.text);
     }
+    if (plan->counters_offset >= 0)
+        text_add_z(out, "    unsigned *tile_counters; // two, zero before and after each launch\n");
     for (int i = 0; i < plan->map_count; i++) {
         text_format(out, "    alignas(64) unsigned long long %s[16]; // boxes of %s\n",
                     plan->maps[i].name, plan->tensors[plan->maps[i].tensor].name);
@@ -352,6 +366,7 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
 
 static void emit_binding(emit *t, const tl_binding *b) {
     str name = emit_clean(t, b->name);
+    if (t->suffix && *t->suffix) name = emit_format(t, "%.*s%s", STR_ARGS(name), t->suffix);
     if (b->symbol->is_known && b->symbol->is_integer) {
         emit_name_set(t, b->symbol, name, b->symbol->integer, b->symbol->integer);
         emit_declare(t, name, "const int %.*s = %lld;", STR_ARGS(name),
@@ -421,21 +436,7 @@ static void decode_walk(emit *t, int index) {
     str name = emit_clean(t, walk->name);
     int64_t high = extent.high > 0 ? extent.high - 1 : 0;
     emit_name_set(t, walk->symbol, name, 0, high);
-    str at = STR("(int)tile"), multiplier, shift;
-    if (!last && t->is_async && emit_divisor(t, walk->extent, &multiplier, &shift)) {
-        str rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
-        emit_text(t, "const int %.*s = ftl_quotient(tile, %.*s, %.*s);", STR_ARGS(rest),
-                  STR_ARGS(multiplier), STR_ARGS(shift));
-        at = emit_format(t, "tile - %.*s * %.*s", STR_ARGS(rest),
-                         STR_ARGS(emit_within(t, extent, 15)));
-        if (walk->is_reversed) {
-            at = emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)),
-                             STR_ARGS(at));
-        }
-        emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
-        emit_text(t, "tile = %.*s;", STR_ARGS(rest));
-        return;
-    }
+    str at = STR("(int)tile");
     if (!last)
         at = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(emit_within(t, extent, 15)));
     if (walk->is_reversed) {
@@ -447,7 +448,7 @@ static void decode_walk(emit *t, int index) {
 
 static void decode_grid(emit *t, const char *block) {
     bool one = t->grid->grid.count == 1;
-    emit_text(t, "%s%s tile = %s;", one ? "const " : "", t->is_async ? "int" : "unsigned", block);
+    emit_text(t, "%sunsigned tile = %s;", one ? "const " : "", block);
     for (int i = 0; i < t->grid->grid.count; i++) decode_walk(t, i);
 }
 
@@ -472,29 +473,16 @@ void emit_fresh_place(emit *t, const tl_statement *s) {
     if (t->grid && !t->is_async && is_store_behind_loop(s)) decode_grid(t, "ftl_block()");
 }
 
-static void emit_tile_lets(emit *t) {
+/* The lets of a tile, with a suffix behind their names. */
+void emit_tile_lets(emit *t, const char *suffix) {
+    t->suffix = suffix;
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_LET) emit_bindings(t, s, false);
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
+            const tl_binding *b = &s->let.items[i];
+            if (!b->axes.count && b->symbol && depends_on_grid(b->value, 0)) emit_binding(t, b);
+        }
     }
-}
-
-void emit_open_walk(emit *t) {
-    bool resident = t->plan->grid_kind != FTL_GRID_PLAIN;
-    if (resident) {
-        emit_header(t, t->grid);
-        emit_text(t, "#pragma unroll 1");
-        emit_open(t, "for (int tile_number = (int)blockIdx.x; tile_number < args.tiles; "
-                     "tile_number += (int)gridDim.x) {");
-        decode_grid(t, "tile_number");
-    } else if (t->grid) {
-        emit_header(t, t->grid);
-        decode_grid(t, "(int)blockIdx.x");
-    }
-    emit_tile_lets(t);
-}
-
-void emit_close_walk(emit *t) {
-    if (t->plan->grid_kind != FTL_GRID_PLAIN) emit_close(t);
+    t->suffix = "";
 }
 
 void emit_prologue(emit *t) {

@@ -178,10 +178,8 @@ static void one_piece(product *p, int piece) {
         d = emit_format(t, "*(float(*)[%d][4])&%.*s[0][%d]", p->width / WIDTH_UNIT,
                         STR_ARGS(p->target->name), piece * p->width / WIDTH_UNIT);
     }
-    str holds = emit_holds(t, p->s, p->target);
-    str adds = p->s->compute.target_kind == TL_GET ? STR("k16 != 0")
-               : holds.length ? emit_format(t, "k16 != 0 || %.*s", STR_ARGS(holds))
-                              : STR("true");
+    str adds =
+        p->s->compute.target_kind == TL_GET ? STR("k16 != 0") : emit_holds(t, p->target);
     str b = descriptor_text(t, &p->b, piece * p->width);
     if (p->a.in_registers) {
         str a = p->a.tile->name;
@@ -207,6 +205,13 @@ void emit_async_product(emit *t, const tl_statement *s) {
     for (int i = 0; i < p.pieces; i++) one_piece(&p, i);
     emit_close(t);
     emit_text(t, "ftl_wgmma_commit();");
+    if (p.target->is_lazy && p.target->state.holds != EMIT_HOLDS) {
+        str holds = emit_format(t, "%.*s_holds", STR_ARGS(p.target->name));
+        emit_text(t, "%.*s = true;", STR_ARGS(holds));
+    }
+    emit_flight flight = {s, p.a.in_registers ? p.a.tile : NULL};
+    list_push(t->memory, &t->flights, flight);
+    emit_note_product(t, s);
 }
 
 /* --- waiting ------------------------------------------------------------------------------------
@@ -248,12 +253,9 @@ void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
     }
     emit_text(t, "ftl_wgmma_wait<%d>();", last ? later : 0);
     keep(t, tile);
-    if (!last) return;
-    const emit_tile *a = emit_tile_of(t, last->compute.operands[0].value);
-    if (a && a->space == TL_REGISTER) keep(t, a);
-}
-
-str emit_holds(emit *t, const tl_statement *s, const emit_tile *target) {
-    (void)t, (void)s, (void)target;
-    return (str){0};
+    for (int i = t->flights.count - 1; last && i >= 0; i--) {
+        if (t->flights.items[i].statement != last) continue;
+        if (t->flights.items[i].operand) keep(t, t->flights.items[i].operand);
+        break;
+    }
 }

@@ -186,13 +186,19 @@ static void role_body(emit *t) {
     emit_declare(t, STR("warp"), "const int warp = block_warp - %d;", r->first_warp);
     emit_declare(t, STR("executor"), "const int executor = warp / %d;", r->executor_warps);
     emit_declare_channels(t);
+    emit_start_walk(t);
     emit_declare_descriptors(t);
     start_turns(t);
     bool walks = walks_tiles(t->role);
     if (r->is_single) emit_prefetch_maps(t);
-    if (!walks) emit_open_walk(t);
-    emit_block(t, &t->role->role.body);
-    if (!walks) emit_close_walk(t);
+    if (walks) {
+        emit_block(t, &t->role->role.body);
+    } else {
+        emit_open_walk(t, &t->role->role.body);
+        emit_tracked_walk(t, &t->role->role.body);
+        emit_close_walk(t);
+    }
+    emit_end_stores(t);
     end_turns(t);
 }
 

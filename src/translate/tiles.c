@@ -18,7 +18,7 @@ static bool known_extent(emit *t, const tl_expr *e, int *out) {
 emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space) {
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
-        if (tile->symbol == s && tile->space == space) return tile;
+        if (tile->symbol == s && tile->space == space) return emit_newest(tile);
     }
     return NULL;
 }
@@ -227,13 +227,30 @@ str emit_own_address(emit *t, const access_threads *threads) {
                        STR_ARGS(turn));
 }
 
+static emit_tile **ring_of(const emit *t, const tl_symbol *symbol) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->symbol == symbol && tile->space == TL_REGISTER) return tile->generations;
+    }
+    return NULL;
+}
+
 void emit_declare_register(emit *t, const tl_statement *s) {
     for (int i = 0; i < s->allocate.name_count; i++) {
         emit_tile *tile = emit_tile_in(t, s->allocate.symbols[i], TL_REGISTER);
         if (!tile) continue;
-        emit_text(t, "%.*s %.*s%.*s;", STR_ARGS(emit_array_type(tile)), STR_ARGS(tile->name),
-                  STR_ARGS(dimensions(t, tile)));
-        t->array_registers += array_length(tile);
+        emit_tile **generations = ring_of(t, tile->symbol);
+        for (int k = 0; k < (generations ? tile->stages : 1); k++) {
+            const emit_tile *one = generations ? generations[k] : tile;
+            emit_text(t, "%.*s %.*s%.*s;", STR_ARGS(emit_array_type(one)), STR_ARGS(one->name),
+                      STR_ARGS(dimensions(t, one)));
+            t->array_registers += array_length(one);
+        }
+        if (tile->is_lazy) {
+            str holds = emit_format(t, "%.*s_holds", STR_ARGS(tile->name));
+            emit_declare(t, holds, "bool %.*s = true; // a sum that products add to",
+                         STR_ARGS(holds));
+        }
     }
 }
 
@@ -384,6 +401,7 @@ static void place_shared(emit *t) {
         tile->empty_offset = offset + tile->stages * MBARRIER_BYTES;
         offset += 2 * tile->stages * MBARRIER_BYTES;
     }
+    if (t->is_async) emit_plan_walk(t, &offset);
     t->shared_bytes = offset;
 }
 
@@ -469,13 +487,27 @@ static emit_tile *start_tile(emit *t, const tl_statement *s, tl_symbol *symbol) 
         emit_unsupported(t, s->range, tile->name, "its stages are not known");
         return NULL;
     }
-    if (stages > 1 && tile->space == TL_REGISTER) {
+    bool rings = stages > 1 && tile->space == TL_REGISTER;
+    if (rings && (!t->is_async || tile->is_vector || !tl_is_value_ring(t->kernel, symbol))) {
         emit_unsupported(t, s->range, tile->name,
-                         "rings of register tiles come with asynchronous products");
+                         "a ring in registers is of matrices that elementwise statements write, "
+                         "beside asynchronous products");
         return NULL;
     }
     tile->stages = (int)stages;
     return tile;
+}
+
+/* A ring in registers: an array for each generation, named by number. */
+static void make_generations(emit *t, emit_tile *tile) {
+    tile->generations = arena_array(t->memory, emit_tile *, tile->stages);
+    for (int i = 0; i < tile->stages; i++) {
+        emit_tile *one = arena_new(t->memory, emit_tile);
+        *one = *tile;
+        one->generations = NULL;
+        one->name = emit_format(t, "%.*s_%d", STR_ARGS(tile->name), i);
+        tile->generations[i] = one;
+    }
 }
 
 static void make_tiles_of(emit *t, const tl_statement *s, bool vectors) {
@@ -488,6 +520,7 @@ static void make_tiles_of(emit *t, const tl_statement *s, bool vectors) {
         } else if (tile->is_vector ? !vector_layout(t, s, tile) : !whole_layout(t, s, tile)) {
             continue;
         }
+        if (tile->space == TL_REGISTER && tile->stages > 1) make_generations(t, tile);
         list_push(t->memory, &t->tiles, tile);
     }
 }
@@ -514,6 +547,9 @@ void emit_make_tiles(emit *t) {
         const tl_symbol *base = tl_in_place_of(t->kernel, tile->tile->allocation);
         if (base) tile->base = emit_tile_in(t, base, TL_SHARED);
     }
-    if (t->is_async) emit_plan_channels(t);
+    if (t->is_async) {
+        emit_plan_channels(t);
+        emit_find_lazy(t);
+    }
     place_shared(t);
 }

@@ -88,9 +88,7 @@ static bool emit_async_wait(emit *t, const tl_statement *s) {
     if (emit_is_turn(t, s->sync.what)) {
         emit_wait_turn(t, s);
     } else if (s->sync.what->space == TL_GLOBAL) {
-        str issuer = emit_issuer(t, true);
-        if (issuer.length) emit_text(t, "if (%.*s) ftl_tma_store_wait<0>();", STR_ARGS(issuer));
-        else emit_text(t, "ftl_tma_store_wait<0>();");
+        emit_wait_stores(t, s);
     } else if (tile && tile->space == TL_SHARED) {
         emit_channel_wait(t, s, tile);
     } else if (tile) {
@@ -209,8 +207,8 @@ static void init_mbarriers(emit *t) {
 
 static void emit_for(emit *t, const tl_statement *s) {
     if (s->loop.is_grid_walk) {
-        emit_open_walk(t);
-        emit_block(t, &s->loop.body);
+        emit_open_walk(t, &s->loop.body);
+        emit_tracked_walk(t, &s->loop.body);
         emit_close_walk(t);
         return;
     }
@@ -219,6 +217,16 @@ static void emit_for(emit *t, const tl_statement *s) {
     int64_t high = to.high > INT_MAX ? INT_MAX : to.high;
     emit_header(t, s);
     emit_name_set(t, s->loop.symbol, name, from.low, high > from.low ? high - 1 : from.low);
+    if (t->is_async) {
+        emit_open(t, "{");
+        emit_text(t, "int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(from.text));
+        str end = emit_format(t, "%.*s_end", STR_ARGS(name));
+        emit_text(t, "const int %.*s = %s%.*s;", STR_ARGS(end), emit_is_wide(to) ? "(int)" : "",
+                  STR_ARGS(emit_within(t, to, 15)));
+        emit_tracked_loop(t, &s->loop.body, name, end);
+        emit_close(t);
+        return;
+    }
     emit_text(t, "#pragma unroll 1");
     const char *cast = emit_is_wide(to) ? "(int)" : "";
     emit_open(t, "for (int %.*s = %.*s; %.*s < %s%.*s; %.*s++) {", STR_ARGS(name),
@@ -242,6 +250,10 @@ static void emit_if(emit *t, const tl_statement *s) {
     emit_close(t);
 }
 
+static bool commits_otherwise(emit *t, const tl_statement *s) {
+    return sync_of(t, s).commits_otherwise > 0;
+}
+
 static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
     switch (s->kind) {
     case TL_ALLOCATE:
@@ -262,7 +274,10 @@ static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
     case TL_WAIT: emit_wait(t, s); break;
     case TL_RELEASE: emit_release(t, s); break;
     case TL_FOR: emit_for(t, s); break;
-    case TL_IF: emit_if(t, s); break;
+    case TL_IF:
+        if (t->is_async && !commits_otherwise(t, s)) return emit_branch(t, s);
+        emit_if(t, s);
+        break;
     case TL_HOLE:
         t->failed = true;
         diag_report(t->diags, DIAG_TRANSLATE_OPEN, s->range, STR("something here"),
@@ -274,7 +289,10 @@ static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
 }
 
 void emit_block(emit *t, const tl_block *block) {
-    for (const tl_statement *s = block->first; s;) s = emit_statement(t, s);
+    for (const tl_statement *s = block->first; s;) {
+        if (t->is_async) emit_walk_before(t, s);
+        s = emit_statement(t, s);
+    }
 }
 
 /* --- the kernel
@@ -345,6 +363,7 @@ bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *f
     int opening = t->lines.count - 2;
     emit_prologue(t);
     if (t->is_async) {
+        emit_init_walk(t);
         emit_init_channels(t);
         emit_roles(t);
     } else {

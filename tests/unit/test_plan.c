@@ -258,6 +258,57 @@ static void json_keeps_everything(void **state) {
     ftl_plan_free(NULL);
 }
 
+/* n / d by the constants of a launch, for divisors of all sizes. */
+static void derived_parameters(void **state) {
+    (void)state;
+    static const ftl_formula_step length[] = {SIZE_STEP(SAMPLE_Q_LEN)};
+    const ftl_plan_derived derived[] = {
+        {"tiles", FTL_DERIVED_TILES, {.text = ""}, 152},
+        {"length", FTL_DERIVED_VALUE, FORMULA("q_len", length), 156},
+        {"by_length", FTL_DERIVED_DIVISOR, FORMULA("q_len", length), 160}};
+    ftl_plan plan = sample_plan;
+    plan.derived = derived, plan.derived_count = 3, plan.parameter_bytes = 168;
+    static const int lengths[] = {1, 2, 3, 5, 7, 64, 100, 127, 4095, 65537, 1 << 20};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int d = lengths[i];
+        sample_call call = sample_arguments(1, 4, 4, d, 8);
+        assert_true(resolve(&plan, &call));
+        assert_int_equal(parameter(152, 4), launch.tiles);
+        assert_int_equal(parameter(156, 4), d);
+        uint64_t multiplier = (uint32_t)parameter(160, 4), shift = (uint32_t)parameter(164, 4);
+        for (int64_t k = 0; k < 3000; k++) {
+            int64_t at[] = {k, k * d, k * d - 1, INT32_MAX - k, INT32_MAX / d * d - k};
+            for (int j = 0; j < 5; j++) {
+                if (at[j] < 0 || at[j] > INT32_MAX) continue;
+                uint64_t twice = (uint64_t)at[j] * 2;
+                assert_int_equal((int64_t)((twice * multiplier >> 32) >> shift), at[j] / d);
+            }
+        }
+    }
+}
+
+/* Maps of tensors: an axis in panels, strides of every order, and what the unit cannot do. */
+static void tensor_maps(void **state) {
+    (void)state;
+    const ftl_plan_map maps[] = {{"Q_map", 0, 192, 5, 128,
+                                  {{3, 32, 32, 0}, {2, 64, 0, 0}, {3, 2, 32, 1}, {1, 1, 0, 0},
+                                   {0, 1, 0, 0}}}};
+    ftl_plan plan = sample_plan;
+    plan.maps = maps, plan.map_count = 1, plan.parameter_bytes = 320;
+    sample_call call = sample_arguments(2, 8, 4, 100, 200);
+    assert_true(resolve(&plan, &call));
+    assert_int_equal(launch.map_count, 1);
+    const ftl_tensor_map *map = &launch.maps[0];
+    static const uint64_t extents[] = {32, 100, 2, 8, 2};
+    static const uint64_t strides[] = {128, 64, 12800, 102400};
+    for (int i = 0; i < 5; i++) assert_int_equal(map->extents[i], extents[i]);
+    for (int i = 0; i < 4; i++) assert_int_equal(map->stride_bytes[i], strides[i]);
+    assert_int_equal(map->address, call.tensors[0].address);
+    call.tensors[0].strides[2] = -64;
+    assert_false(resolve(&plan, &call));
+    assert_non_null(strstr(why, "axis q of 'Q' must be positive"));
+}
+
 /* A plan from a file may say anything; nothing outside it may be touched. */
 static void json_is_checked(void **state) {
     (void)state;
@@ -338,6 +389,8 @@ int main(void) {
         cmocka_unit_test(sees_every_overflow),
         cmocka_unit_test(null_arguments),
         cmocka_unit_test(formulas),
+        cmocka_unit_test(derived_parameters),
+        cmocka_unit_test(tensor_maps),
         cmocka_unit_test(json_keeps_everything),
         cmocka_unit_test(json_is_checked),
         cmocka_unit_test(header_says_the_same),

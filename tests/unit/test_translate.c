@@ -294,7 +294,7 @@ static void resident_blocks(void **state) {
     assert_int_equal(x.plan->resident_blocks, 108 * x.plan->blocks_per_sm);
     assert_int_equal(x.plan->derived_count, 1);
     assert_string_equal(x.plan->target, "compute_80");
-    assert_int_equal(count(&x.cuda, "tile_number += (int)gridDim.x"), 1);
+    assert_int_equal(count(&x.cuda, "tile_number + (int)gridDim.x;"), 1);
     text_buffer none;
     text_init(&none, 1);
     done(&x, &none);
@@ -356,6 +356,34 @@ static void views_begin_at_units(void **state) {
     }
 }
 
+/* The next tile's first product beside this tile's last: rings named statically, a walk that asks
+ * for the next tile, tiles from a counter.
+ */
+static void a_walk_that_looks_ahead(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../tl/attention_h200_flat.tl", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
+    assert_true(x.plan->counters_offset > 0 && x.plan->counters_offset % 8 == 0);
+    /* The loop is written for both arrays of P, and moves registers at one of its exits; so does
+     * the way of the block's last tile.
+     */
+    assert_int_equal(count(&x.cuda, "unsigned P_0[1][16][2];"), 1);
+    assert_int_equal(count(&x.cuda, "unsigned P_1[1][16][2];"), 1);
+    assert_int_equal(count(&x.cuda, "P_1[m16][n8][half] = P_0[m16][n8][half];"), 1);
+    assert_int_equal(count(&x.cuda, "P_0[m16][n8][half] = P_1[m16][n8][half];"), 1);
+    /* No zeros are written for O. */
+    assert_int_equal(count(&x.cuda, "O_register_holds = false;"), 1);
+    assert_int_equal(count(&x.cuda, "= 0.0f;"), count(&x.cuda, "[half] = 0.0f;"));
+    assert_int_equal(count(&x.cuda, "ftl_fetch_tile(args.tile_counters);"), 1);
+    assert_int_equal(count(&x.cuda, "ftl_end_tiles(args.tile_counters);"), 1);
+    assert_int_equal(count(&x.cuda, "const bool has_more = "), 1);
+    assert_int_equal(count(&x.cuda, "} else {"), 2); /* roles; more tiles or not */
+    done(&x, &source);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_texts),   cmocka_unit_test(same_text_twice),
@@ -364,6 +392,7 @@ int main(void) {
         cmocka_unit_test(other_programs), cmocka_unit_test(refusals),
         cmocka_unit_test(ends_of_rows),   cmocka_unit_test(views_begin_at_units),
         cmocka_unit_test(resident_blocks), cmocka_unit_test(roles_and_async_units),
+        cmocka_unit_test(a_walk_that_looks_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,397 @@
+/* What is known, place by place in the text, of register tiles in kernels of asynchronous units:
+ * which array holds the newest generation of a ring of values, and whether an accumulator holds a
+ * sum yet. Arrays are named statically, so a loop whose body moves a ring on is written out as often
+ * as it takes to come round; ways that meet with different arrays move registers.
+ */
+#include "translate/emit.h"
+
+static int find_tile(const emit *t, const tl_expr *name) {
+    if (!name || name->kind != TL_NAME || name->space == TL_SHARED || name->space == TL_GLOBAL)
+        return -1;
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->symbol == name->symbol && tile->space == TL_REGISTER) return i;
+    }
+    return -1;
+}
+
+static bool is_product(const tl_statement *s) {
+    return s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM;
+}
+
+bool emit_is_zero_fill(const tl_statement *s) {
+    if (s->kind != TL_COMPUTE || s->compute.operation != TL_FILL) return false;
+    const tl_expr *e = s->compute.operands[0].value;
+    return (e->kind == TL_INTEGER && e->integer == 0) || (e->kind == TL_NUMBER && e->number == 0);
+}
+
+/* --- rings ---------------------------------------------------------------------------------------
+ */
+
+emit_tile *emit_newest(emit_tile *tile) {
+    return tile->generations ? tile->generations[tile->state.newest] : tile;
+}
+
+static void open_next(const emit_tile *tile, emit_state *state) {
+    if (!tile->generations || !state->is_operand) return;
+    state->newest = (state->newest + 1) % tile->stages;
+    state->is_operand = false;
+}
+
+void emit_note_write(emit *t, const tl_statement *s) {
+    int i = find_tile(t, tl_written_name(s));
+    if (i >= 0 && tl_writes_afresh(s, t->tiles.items[i]->symbol))
+        open_next(t->tiles.items[i], &t->tiles.items[i]->state);
+}
+
+bool emit_opens_generation(emit *t, const tl_statement *s) {
+    int i = find_tile(t, tl_written_name(s));
+    return i >= 0 && t->tiles.items[i]->generations && t->tiles.items[i]->state.is_operand &&
+           tl_writes_afresh(s, t->tiles.items[i]->symbol);
+}
+
+void emit_note_product(emit *t, const tl_statement *s) {
+    for (int k = 0; k < s->compute.operand_count; k++) {
+        int i = find_tile(t, s->compute.operands[k].value);
+        if (i >= 0) t->tiles.items[i]->state.is_operand = true;
+    }
+    int i = find_tile(t, tl_written_name(s));
+    if (i >= 0) t->tiles.items[i]->state.holds = EMIT_HOLDS;
+}
+
+static void move_ring(emit *t, const emit_tile *tile, int from, int to) {
+    const char *target = str_copy_z(t->memory, tile->generations[to]->name);
+    const char *source = str_copy_z(t->memory, tile->generations[from]->name);
+    const emit_shape *s = &tile->shape;
+    emit_loop(t, "m16", s->down);
+    emit_loop(t, "n8", s->across);
+    emit_loop(t, "half", tile->is_packed ? 2 : 4);
+    emit_text(t, "%s[m16][n8][half] = %s[m16][n8][half];", target, source);
+    for (int i = 0; i < 3; i++) emit_close(t);
+}
+
+/* --- states --------------------------------------------------------------------------------------
+ */
+
+static emit_state *save(emit *t) {
+    emit_state *states = arena_array(t->memory, emit_state, t->tiles.count + 1);
+    for (int i = 0; i < t->tiles.count; i++) states[i] = t->tiles.items[i]->state;
+    return states;
+}
+
+static void restore(emit *t, const emit_state *states) {
+    for (int i = 0; i < t->tiles.count; i++) t->tiles.items[i]->state = states[i];
+}
+
+static emit_state joined(emit_state a, emit_state b) {
+    if (a.holds != b.holds) a.holds = EMIT_MAY_HOLD;
+    a.is_operand |= b.is_operand;
+    return a;
+}
+
+/* The way that was taken goes on as if it were the other: with the same arrays. */
+static void move_to(emit *t, const emit_state *wanted) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->generations && tile->state.newest != wanted[i].newest)
+            move_ring(t, tile, tile->state.newest, wanted[i].newest);
+    }
+}
+
+static void join(emit *t, const emit_state *other) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        emit_state *state = &t->tiles.items[i]->state;
+        int newest = other[i].newest;
+        *state = joined(*state, other[i]);
+        state->newest = newest;
+    }
+}
+
+/* --- looking ahead -------------------------------------------------------------------------------
+ */
+
+static void look(emit *t, const tl_block *block, emit_state *states);
+
+static bool is_opposite(const tl_statement *s, const tl_statement *next) {
+    return s->kind == TL_IF && next && next->kind == TL_IF &&
+           next->branch.condition->kind == TL_NOT &&
+           tl_expr_equal(next->branch.condition->left, s->branch.condition);
+}
+
+static void copy_states(const emit *t, emit_state *to, const emit_state *from) {
+    for (int i = 0; i < t->tiles.count; i++) to[i] = from[i];
+}
+
+static emit_state *copy_of(emit *t, const emit_state *states) {
+    emit_state *copy = arena_array(t->memory, emit_state, t->tiles.count + 1);
+    copy_states(t, copy, states);
+    return copy;
+}
+
+static void join_states(const emit *t, emit_state *a, const emit_state *b, bool newest_of_b) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        int newest = newest_of_b ? b[i].newest : a[i].newest;
+        a[i] = joined(a[i], b[i]);
+        a[i].newest = newest;
+    }
+}
+
+/* What a loop's body meets: the states before it, or behind itself. */
+static void enter_loop(emit *t, const tl_block *body, emit_state *states) {
+    for (int i = 0; i < t->tiles.count; i++) states[i].is_operand = false;
+    emit_state *behind = copy_of(t, states);
+    look(t, body, behind);
+    for (int i = 0; i < t->tiles.count; i++) {
+        if (states[i].holds != behind[i].holds) states[i].holds = EMIT_MAY_HOLD;
+    }
+}
+
+static int exit_of(const emit *t, const emit_tile *tile, int newest, int gain) {
+    return gain ? (newest + t->exit_shift) % tile->stages : newest;
+}
+
+static void look_into_loop(emit *t, const tl_block *body, emit_state *states) {
+    emit_state *before = copy_of(t, states);
+    enter_loop(t, body, states);
+    emit_state *behind = copy_of(t, states);
+    look(t, body, behind);
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        int gain = behind[i].newest - before[i].newest;
+        int newest = tile->generations ? exit_of(t, tile, before[i].newest, gain) : 0;
+        states[i] = joined(before[i], behind[i]);
+        states[i].newest = newest;
+    }
+}
+
+static void look_at(emit *t, const tl_statement *s, emit_state *states) {
+    for (int k = 0; is_product(s) && k < s->compute.operand_count; k++) {
+        int i = find_tile(t, s->compute.operands[k].value);
+        if (i >= 0) states[i].is_operand = true;
+    }
+    int i = find_tile(t, tl_written_name(s));
+    if (i < 0) return;
+    if (tl_writes_afresh(s, t->tiles.items[i]->symbol)) open_next(t->tiles.items[i], &states[i]);
+    states[i].holds = emit_is_zero_fill(s) && t->tiles.items[i]->is_lazy ? EMIT_EMPTY : EMIT_HOLDS;
+}
+
+static void look(emit *t, const tl_block *block, emit_state *states) {
+    for (const tl_statement *s = block->first; s; s = s->next) {
+        if (s->kind == TL_FOR) {
+            look_into_loop(t, &s->loop.body, states);
+        } else if (s->kind == TL_IF) {
+            emit_state *other = copy_of(t, states);
+            look(t, &s->branch.body, states);
+            bool both = is_opposite(s, s->next);
+            if (both) look(t, &s->next->branch.body, other);
+            join_states(t, states, other, !both);
+            if (both) s = s->next;
+        } else {
+            look_at(t, s, states);
+        }
+    }
+}
+
+/* --- control -------------------------------------------------------------------------------------
+ */
+
+static bool is_vote(const tl_expr *e, int depth) {
+    if (!e || depth > TL_NESTING_MAX) return false;
+    if (e->kind == TL_CALL && e->function == TL_FUNCTION_ANY) return true;
+    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
+        return is_vote(e->symbol->value, depth + 1);
+    if (is_vote(e->left, depth + 1) || is_vote(e->right, depth + 1)) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (is_vote(e->items[i], depth + 1)) return true;
+    }
+    return false;
+}
+
+static void scoped_block(emit *t, const tl_block *block) {
+    int names = t->names.count;
+    emit_block(t, block);
+    t->names.count = names;
+}
+
+/* Behind the first of two opposite branches comes `else`. Returns the statement behind. */
+const tl_statement *emit_branch(emit *t, const tl_statement *s) {
+    bool both = is_opposite(s, s->next);
+    emit_header(t, s);
+    emit_value v = emit_expression(t, s->branch.condition, NULL);
+    bool rare = is_vote(s->branch.condition, 0);
+    emit_open(t, rare ? "if (__builtin_expect(%.*s, 0)) {" : "if (%.*s) {", STR_ARGS(v.text));
+    emit_state *before = save(t);
+    scoped_block(t, &s->branch.body);
+    if (!both) {
+        move_to(t, before);
+        join(t, before);
+        emit_close(t);
+        return s->next;
+    }
+    emit_state *first = save(t);
+    restore(t, before);
+    t->indent--;
+    emit_open(t, "} else {");
+    emit_header(t, s->next);
+    scoped_block(t, &s->next->branch.body);
+    move_to(t, first);
+    join(t, first);
+    emit_close(t);
+    return s->next->next;
+}
+
+/* How often a body is written until all rings have come round. */
+static int copies_of(emit *t, const tl_block *body) {
+    emit_state *states = save(t);
+    int copies = 0;
+    for (bool same = false; !same; copies++) {
+        look(t, body, states);
+        same = true;
+        for (int i = 0; i < t->tiles.count; i++) {
+            states[i].is_operand = false;
+            same &= states[i].newest == t->tiles.items[i]->state.newest;
+        }
+    }
+    return copies;
+}
+
+static void leave_from(emit *t, const char *name, const char *to, const emit_state *wanted) {
+    emit_open(t, "if (%s >= %s) {", name, to);
+    move_to(t, wanted);
+    emit_text(t, "break;");
+    emit_close(t);
+}
+
+/* The loop's header is open; 'name' counts to 'to'. */
+void emit_tracked_loop(emit *t, const tl_block *body, str name, str to) {
+    emit_state *before = save(t), *head = save(t);
+    enter_loop(t, body, head);
+    restore(t, head);
+    int copies = copies_of(t, body);
+    emit_text(t, "#pragma unroll 1");
+    const char *i = str_copy_z(t->memory, name), *end = str_copy_z(t->memory, to);
+    if (copies == 1) {
+        emit_open(t, "for (; %s < %s; %s++) {", i, end, i);
+        scoped_block(t, body);
+        emit_close(t);
+        join(t, before);
+        return;
+    }
+    emit_state *wanted = copy_of(t, before), *behind = copy_of(t, before);
+    look(t, body, behind);
+    for (int k = 0; k < t->tiles.count; k++) {
+        const emit_tile *tile = t->tiles.items[k];
+        int gain = behind[k].newest - before[k].newest;
+        if (tile->generations) wanted[k].newest = exit_of(t, tile, before[k].newest, gain);
+    }
+    emit_open(t, "for (;;) {");
+    for (int copy = 0; copy < copies; copy++) {
+        leave_from(t, i, end, wanted);
+        emit_open(t, "{");
+        scoped_block(t, body);
+        emit_close(t);
+        emit_text(t, "%s++;", i);
+        for (int k = 0; k < t->tiles.count; k++) t->tiles.items[k]->state.is_operand = false;
+    }
+    emit_close(t);
+    join(t, wanted);
+}
+
+/* Is the tile, at the head of a walk, poison: written afresh before anything else names it? */
+static bool is_written_first(emit *t, const tl_block *body, int tile) {
+    for (const tl_statement *s = body->first; s; s = s->next) {
+        tl_statement *within = (tl_statement *)(uintptr_t)s;
+        int written = find_tile(t, tl_written_name(s));
+        if (written == tile && tl_writes_afresh(s, t->tiles.items[tile]->symbol)) return true;
+        const tl_block *inner = tl_statement_body(within);
+        for (tl_statement *at = inner ? inner->first : within; at;
+             at = inner ? tl_next(at, within) : NULL) {
+            if (find_tile(t, tl_written_name(at)) == tile) return false;
+            for (int k = 0; is_product(at) && k < at->compute.operand_count; k++) {
+                if (find_tile(t, at->compute.operands[k].value) == tile) return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A walk's body: chooses how inner loops leave their rings, so that it ends as it begins. */
+void emit_tracked_walk(emit *t, const tl_block *body) {
+    emit_state *before = save(t);
+    for (t->exit_shift = 0; t->exit_shift < 2; t->exit_shift++) {
+        emit_state *states = copy_of(t, before);
+        enter_loop(t, body, states);
+        look(t, body, states);
+        bool closes = true;
+        for (int i = 0; i < t->tiles.count; i++)
+            closes &= states[i].newest == before[i].newest || is_written_first(t, body, i);
+        if (closes) break;
+    }
+    if (t->exit_shift == 2) t->exit_shift = 0;
+    emit_state *head = copy_of(t, before);
+    enter_loop(t, body, head);
+    restore(t, head);
+    emit_block(t, body);
+    for (int i = 0; i < t->tiles.count; i++) {
+        emit_tile *tile = t->tiles.items[i];
+        bool moves = tile->generations && tile->state.newest != before[i].newest;
+        if (moves && !is_written_first(t, body, i))
+            move_ring(t, tile, tile->state.newest, before[i].newest);
+    }
+    join(t, before);
+}
+
+/* --- accumulators --------------------------------------------------------------------------------
+ */
+
+/* A sum that a product begins needs no zeros: the product is told not to add. */
+void emit_note_fill(emit *t, const tl_statement *s) {
+    int i = find_tile(t, tl_written_name(s));
+    if (i < 0) return;
+    emit_tile *tile = t->tiles.items[i];
+    tile->state.holds = EMIT_EMPTY;
+    emit_text(t, "%.*s_holds = false; // no zeros: its first product does not add",
+              STR_ARGS(tile->name));
+}
+
+static void fill_now(emit *t, emit_tile *tile) {
+    const char *name = str_copy_z(t->memory, tile->name);
+    if (tile->state.holds == EMIT_MAY_HOLD) emit_open(t, "if (!%s_holds) {", name);
+    emit_loop(t, "m16", tile->shape.down);
+    emit_loop(t, "n8", tile->shape.across);
+    emit_loop(t, "element", 4);
+    emit_text(t, "%s[m16][n8][element] = 0.0f;", name);
+    for (int i = 0; i < 3; i++) emit_close(t);
+    if (tile->state.holds == EMIT_MAY_HOLD) emit_close(t);
+    emit_text(t, "%s_holds = true;", name);
+    tile->state.holds = EMIT_HOLDS;
+}
+
+/* Before anything but a product touches the tile. */
+void emit_settle(emit *t, const emit_tile *tile, bool is_overwritten) {
+    for (int i = 0; tile && i < t->tiles.count; i++) {
+        emit_tile *own = t->tiles.items[i];
+        if (own != tile || !own->is_lazy || own->state.holds == EMIT_HOLDS) continue;
+        if (!is_overwritten) fill_now(t, own);
+        else own->state.holds = EMIT_HOLDS;
+    }
+}
+
+str emit_holds(emit *t, const emit_tile *target) {
+    if (!target->is_lazy || target->state.holds == EMIT_HOLDS) return STR("true");
+    if (target->state.holds == EMIT_EMPTY) return STR("k16 != 0");
+    return emit_format(t, "k16 != 0 || %.*s_holds", STR_ARGS(target->name));
+}
+
+/* Which accumulators are filled with 0 and added to by asynchronous products. */
+void emit_find_lazy(emit *t) {
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        int i = find_tile(t, s->kind == TL_COMPUTE ? tl_written_name(s) : NULL);
+        if (i < 0) continue;
+        emit_tile *tile = t->tiles.items[i];
+        bool adds = is_product(s) && s->compute.is_async &&
+                    s->compute.target_kind == TL_ACCUMULATE;
+        if (adds && !tile->generations && tile->type == TL_F32 && !tile->shape.is_lines)
+            tile->is_lazy = true;
+    }
+}

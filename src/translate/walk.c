@@ -1,0 +1,376 @@
+/* The walk of resident blocks over the tiles of the grid: from a tile's number to its indices, the
+ * block's next tile, and, for dynamic grids, who fetches it and how the other roles learn of it.
+ *
+ * No integer is divided: the launch makes constants of all divisors. A dynamic grid has a counter in
+ * global memory. One thread of the block fetches a number while its tile is under way and hands it
+ * on through two slots in shared memory with a full and an empty barrier each. The last block to
+ * end sets the counters back.
+ */
+#include "translate/emit.h"
+
+enum { SLOTS = 2, NUMBER_BYTES = 4, BARRIER_BYTES = 8 };
+
+static bool is_resident(const emit *t) {
+    return t->plan->grid_kind != FTL_GRID_PLAIN;
+}
+
+static bool is_dynamic(const emit *t) {
+    return t->grid && t->grid->grid.kind == TL_GRID_DYNAMIC;
+}
+
+/* --- formulas over the grid ----------------------------------------------------------------------
+ */
+
+static ftl_formula formula_of(emit *t, const tl_expr *e) {
+    ftl_formula f;
+    if (!emit_formula(t, e, &f))
+        emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "it is not known at launch");
+    return f;
+}
+
+/* a op b, said as "op(a, b)". */
+static ftl_formula both(emit *t, ftl_formula a, ftl_formula b, ftl_formula_op op,
+                        const char *format) {
+    int count = a.step_count + b.step_count + 1, at = 0;
+    ftl_formula_step *steps = arena_array(t->memory, ftl_formula_step, count);
+    for (int i = 0; i < a.step_count; i++) steps[at++] = a.steps[i];
+    for (int i = 0; i < b.step_count; i++) steps[at++] = b.steps[i];
+    steps[at] = (ftl_formula_step){.op = op};
+    str text = str_format(t->memory, "%s(%s, %s)", format, a.text, b.text);
+    return (ftl_formula){
+        .text = str_copy_z(t->memory, text), .steps = steps, .step_count = count};
+}
+
+static ftl_formula integer(emit *t, int64_t value) {
+    ftl_formula_step *step = arena_new(t->memory, ftl_formula_step);
+    *step = (ftl_formula_step){.op = FTL_PUSH_INTEGER, .integer = value};
+    str text = emit_format(t, "%lld", (long long)value);
+    return (ftl_formula){.text = str_copy_z(t->memory, text), .steps = step, .step_count = 1};
+}
+
+/* Tiles of the walks [from, to). */
+static ftl_formula product_of(emit *t, int from, int to) {
+    ftl_formula f = integer(t, 1);
+    for (int i = from; i < to; i++) {
+        ftl_formula extent = formula_of(t, t->grid->grid.items[i].extent);
+        f = i == from ? extent : both(t, f, extent, FTL_MULTIPLY, "product");
+    }
+    return f;
+}
+
+/* --- from a number to indices --------------------------------------------------------------------
+ */
+
+static emit_value extent_of(emit *t, const tl_walk *walk) {
+    emit_value v = emit_integer(t, walk->extent, NULL);
+    if (!emit_is_wide(v)) return v;
+    return (emit_value){.text = emit_format(t, "(int)%.*s", STR_ARGS(emit_within(t, v, 15))),
+                        .precedence = 15,
+                        .low = 0,
+                        .high = INT32_MAX};
+}
+
+static str divided(emit *t, str number, ftl_formula by) {
+    str multiplier, shift;
+    emit_divide(t, by, &multiplier, &shift);
+    return emit_format(t, "ftl_quotient(%.*s, %.*s, %.*s)", STR_ARGS(number), STR_ARGS(multiplier),
+                       STR_ARGS(shift));
+}
+
+/* The walks [from, to) of 'number', a variable. */
+static void decode_walks(emit *t, str number, int from, int to, const char *suffix) {
+    for (int i = from; i < to; i++) {
+        const tl_walk *walk = &t->grid->grid.items[i];
+        emit_value extent = extent_of(t, walk);
+        str name = emit_format(t, "%.*s%s", STR_ARGS(emit_clean(t, walk->name)), suffix);
+        str at = number, rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
+        if (i + 1 < to) {
+            emit_declare(t, rest, "const int %.*s = %.*s;", STR_ARGS(rest),
+                         STR_ARGS(divided(t, number, formula_of(t, walk->extent))));
+            at = emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(number), STR_ARGS(rest),
+                             STR_ARGS(emit_within(t, extent, 15)));
+        }
+        if (walk->is_reversed)
+            at = emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)),
+                             STR_ARGS(at));
+        emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
+        emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
+        number = rest;
+    }
+}
+
+static int section_of(const emit *t) {
+    for (int i = 0; i < t->grid->grid.count; i++) {
+        if (t->grid->grid.items[i].section) return i;
+    }
+    return -1;
+}
+
+/* Tuples of the first walks in sections: the number inside a section is (tuple, then the later
+ * walks); the last section may be narrower.
+ */
+static void decode_sections(emit *t, str number, int last, const char *suffix) {
+    int count = t->grid->grid.count;
+    ftl_formula tuples = product_of(t, 0, last + 1), later = product_of(t, last + 1, count);
+    ftl_formula one = integer(t, 1);
+    ftl_formula width = formula_of(t, t->grid->grid.items[last].section);
+    width = both(t, both(t, width, tuples, FTL_MIN, "min"), one, FTL_MAX, "max");
+    /* What is left for the last one: 1 ... width. */
+    ftl_formula left = both(t, both(t, tuples, one, FTL_SUBTRACT, "difference"), width, FTL_MODULO,
+                            "rest");
+    left = both(t, left, one, FTL_ADD, "sum");
+    str w = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, width)));
+    str l = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, left)));
+    str n = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, tuples)));
+    str each = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, later)));
+    str by[2][2];
+    emit_divide(t, width, &by[0][0], &by[0][1]);
+    emit_divide(t, left, &by[1][0], &by[1][1]);
+    emit_text(t, "const int tile_first%s = %.*s * %.*s;", suffix,
+              STR_ARGS(divided(t, number, both(t, width, later, FTL_MULTIPLY, "product"))),
+              STR_ARGS(w));
+    emit_text(t, "const int tile_inside%s = %.*s - tile_first%s * %.*s;", suffix, STR_ARGS(number), suffix,
+              STR_ARGS(each));
+    emit_text(t, "const bool tile_narrow%s = tile_first%s + %.*s > %.*s;", suffix, suffix, STR_ARGS(w),
+              STR_ARGS(n));
+    emit_text(t,
+              "const int tile_later%s = ftl_quotient(tile_inside%s, tile_narrow%s ? %.*s : %.*s, tile_narrow%s ? %.*s "
+              ": %.*s);",
+              suffix, suffix, suffix, STR_ARGS(by[1][0]), STR_ARGS(by[0][0]), suffix,
+              STR_ARGS(by[1][1]), STR_ARGS(by[0][1]));
+    emit_text(t, "const int tile_tuple%s = tile_first%s + tile_inside%s - tile_later%s * (tile_narrow%s ? %.*s : %.*s);",
+              suffix, suffix, suffix, suffix, suffix, STR_ARGS(l), STR_ARGS(w));
+    decode_walks(t, emit_format(t, "tile_tuple%s", suffix), 0, last + 1, suffix);
+    decode_walks(t, emit_format(t, "tile_later%s", suffix), last + 1, count, suffix);
+}
+
+static void decode(emit *t, const char *number, const char *suffix) {
+    int section = section_of(t);
+    if (section >= 0 && section + 1 < t->grid->grid.count)
+        decode_sections(t, str_from(number), section, suffix);
+    else decode_walks(t, str_from(number), 0, t->grid->grid.count, suffix);
+    emit_tile_lets(t, suffix);
+}
+
+/* --- dynamic: who fetches ------------------------------------------------------------------------
+ */
+
+/* A role of one thread, or the first warp of the first role. */
+static const emit_role *fetcher(const emit *t) {
+    for (int i = 0; i < t->roles.count; i++) {
+        if (t->roles.items[i].is_single) return &t->roles.items[i];
+    }
+    return &t->roles.items[0];
+}
+
+static bool fetches_alone(const emit *t) {
+    return t->now == fetcher(t) && t->now->is_single;
+}
+
+void emit_plan_walk(emit *t, int64_t *offset_bytes) {
+    if (!is_dynamic(t)) return;
+    t->walk.offset_bytes = (*offset_bytes + BARRIER_BYTES - 1) / BARRIER_BYTES * BARRIER_BYTES;
+    *offset_bytes = t->walk.offset_bytes + SLOTS * (2 * BARRIER_BYTES + NUMBER_BYTES);
+}
+
+static long long full_at(const emit *t) {
+    return (long long)t->walk.offset_bytes;
+}
+
+static long long empty_at(const emit *t) {
+    return full_at(t) + SLOTS * BARRIER_BYTES;
+}
+
+static long long number_at(const emit *t) {
+    return empty_at(t) + SLOTS * BARRIER_BYTES;
+}
+
+void emit_init_walk(emit *t) {
+    if (!is_dynamic(t)) return;
+    int readers = 0;
+    for (int i = 0; i < t->roles.count; i++) {
+        const emit_role *r = &t->roles.items[i];
+        bool alone = r == fetcher(t) && r->is_single;
+        if (!alone) readers += r->is_single ? 1 : r->warps;
+    }
+    emit_open(t, "if (threadIdx.x == 0) {");
+    for (int slot = 0; slot < SLOTS; slot++) {
+        emit_text(t, "ftl_mbarrier_init(shared + %lld, 1); // the next tile's number is there",
+                  full_at(t) + BARRIER_BYTES * slot);
+        emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and was read",
+                  empty_at(t) + BARRIER_BYTES * slot, readers ? readers : 1);
+    }
+    emit_text(t, "ftl_mbarrier_init_fence();");
+    emit_close(t);
+}
+
+static bool hands_on(const emit *t) {
+    return t->roles.count > 1 || !fetcher(t)->is_single;
+}
+
+void emit_start_walk(emit *t) {
+    if (!is_dynamic(t) || !hands_on(t)) return;
+    if (t->now == fetcher(t)) {
+        emit_declare(t, STR("tile_fill"), "unsigned tile_fill = 0;");
+        emit_declare(t, STR("tile_fill_parity"), "unsigned tile_fill_parity = 1;");
+    }
+    if (fetches_alone(t)) return;
+    emit_declare(t, STR("tile_slot"), "unsigned tile_slot = 1;");
+    emit_declare(t, STR("tile_parity"), "unsigned tile_parity = 1;");
+}
+
+static void hand_on(emit *t, const char *number) {
+    if (!hands_on(t)) return;
+    emit_text(t, "ftl_mbarrier_try_wait(shared + %lld + 8 * tile_fill, tile_fill_parity);",
+              empty_at(t));
+    emit_text(t, "ftl_store_shared_i32(shared + %lld + 4 * tile_fill, %s);", number_at(t), number);
+    emit_text(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_fill);", full_at(t));
+}
+
+static void turn_fill(emit *t) {
+    emit_text(t, "tile_fill ^= 1;");
+    emit_text(t, "tile_fill_parity ^= tile_fill == 0;");
+}
+
+static void read_number(emit *t) {
+    emit_text(t, "tile_slot ^= 1;");
+    emit_text(t, "tile_parity ^= tile_slot == 0;");
+    emit_text(t, "ftl_mbarrier_try_wait(shared + %lld + 8 * tile_slot, tile_parity);", full_at(t));
+    emit_text(t,
+              "const int tile_next = ftl_uniform(ftl_load_shared_i32(shared + %lld + 4 * "
+              "tile_slot));",
+              number_at(t));
+    str signal = emit_format(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_slot);", empty_at(t));
+    if (t->now->is_single) emit_text(t, "%.*s", STR_ARGS(signal));
+    else emit_text(t, "if (lane == 0) %.*s", STR_ARGS(signal));
+}
+
+/* The block's next tile, as `tile_next`. */
+static void find_next(emit *t) {
+    emit_text(t, "// the block's next tile");
+    if (!is_dynamic(t)) {
+        emit_text(t, "const int tile_next = tile_number + (int)gridDim.x;");
+    } else if (fetches_alone(t)) {
+        emit_text(t, "const int tile_next = tile_fetched;");
+    } else {
+        if (t->now == fetcher(t)) {
+            emit_open(t, "if (lane == 0 && warp == 0) {");
+            emit_text(t, "const int tile_fetched = ftl_fetch_tile(args.tile_counters);");
+            hand_on(t, "tile_fetched");
+            emit_close(t);
+            turn_fill(t);
+        }
+        read_number(t);
+    }
+    t->walk.found_next = true;
+    if (t->walk.asks_more)
+        emit_declare(t, STR("has_more"), "const bool has_more = tile_next < args.tiles;");
+    if (!t->walk.asks_next) return;
+    int names = t->names.count;
+    decode(t, "tile_next", "_next");
+    t->walk.next_names.count = 0;
+    for (int i = names; i < t->names.count; i++)
+        list_push(t->memory, &t->walk.next_names, t->names.items[i]);
+    t->names.count = names;
+}
+
+/* --- the loop ------------------------------------------------------------------------------------
+ */
+
+typedef struct question {
+    tl_function function;
+    bool found;
+} question;
+
+static void visit(void *context, tl_expr *e) {
+    question *q = context;
+    q->found |= e->kind == TL_CALL && e->function == q->function;
+}
+
+static bool statement_asks(const tl_statement *s, tl_function function) {
+    question q = {function, false};
+    tl_statement *within = (tl_statement *)(uintptr_t)s;
+    tl_each_expr(within, visit, &q);
+    const tl_block *body = tl_statement_body(within);
+    for (tl_statement *at = body ? body->first : NULL; at; at = tl_next(at, within))
+        tl_each_expr(at, visit, &q);
+    return q.found;
+}
+
+static bool body_asks(const tl_block *body, tl_function function) {
+    for (const tl_statement *s = body->first; s; s = s->next) {
+        if (statement_asks(s, function)) return true;
+    }
+    return false;
+}
+
+void emit_open_walk(emit *t, const tl_block *body) {
+    emit_walk *w = &t->walk;
+    w->body = body, w->found_next = false;
+    w->asks_first = body_asks(body, TL_FUNCTION_FIRST);
+    w->asks_more = body_asks(body, TL_FUNCTION_MORE);
+    w->asks_next = body_asks(body, TL_FUNCTION_NEXT);
+    if (!t->grid) {
+        emit_tile_lets(t, "");
+        return;
+    }
+    emit_header(t, t->grid);
+    if (!is_resident(t)) {
+        emit_text(t, "const int tile_number = (int)blockIdx.x;");
+        decode(t, "tile_number", "");
+        return;
+    }
+    emit_text(t, "int tile_number = (int)blockIdx.x;");
+    emit_text(t, "#pragma unroll 1");
+    emit_open(t, "while (tile_number < args.tiles) {");
+    if (is_dynamic(t) && fetches_alone(t))
+        emit_text(t, "const int tile_fetched = ftl_fetch_tile(args.tile_counters);");
+    decode(t, "tile_number", "");
+}
+
+void emit_walk_before(emit *t, const tl_statement *s) {
+    emit_walk *w = &t->walk;
+    if (!w->body || w->found_next || !is_resident(t)) return;
+    bool is_own = false;
+    for (const tl_statement *at = w->body->first; at && !is_own; at = at->next) is_own = at == s;
+    if (is_own && (statement_asks(s, TL_FUNCTION_MORE) || statement_asks(s, TL_FUNCTION_NEXT)))
+        find_next(t);
+}
+
+void emit_close_walk(emit *t) {
+    t->walk.body = NULL;
+    if (!is_resident(t)) return;
+    if (!t->walk.found_next) find_next(t);
+    if (is_dynamic(t) && fetches_alone(t) && hands_on(t)) {
+        hand_on(t, "tile_next");
+        turn_fill(t);
+    }
+    emit_text(t, "tile_number = tile_next;");
+    emit_close(t);
+    if (!is_dynamic(t) || t->now != fetcher(t)) return;
+    if (!t->now->is_single) emit_text(t, "if (lane == 0 && warp == 0)");
+    emit_text(t, "%sftl_end_tiles(args.tile_counters);", t->now->is_single ? "" : "    ");
+}
+
+/* --- first, more, next ---------------------------------------------------------------------------
+ */
+
+emit_value emit_asked(emit *t, const tl_expr *call) {
+    emit_value out = {.precedence = 16, .is_condition = true, .low = 0, .high = 1};
+    bool resident = is_resident(t);
+    if (call->function == TL_FUNCTION_FIRST) {
+        out.text = resident ? STR("tile_number == (int)blockIdx.x") : STR("true");
+        out.precedence = resident ? 8 : 16;
+        return out;
+    }
+    if (call->function == TL_FUNCTION_MORE) {
+        out.text = resident ? STR("has_more") : STR("false");
+        return out;
+    }
+    int names = t->names.count;
+    for (int i = 0; i < t->walk.next_names.count; i++)
+        list_push(t->memory, &t->names, t->walk.next_names.items[i]);
+    out = emit_expression(t, call->items[0], NULL);
+    t->names.count = names;
+    return out;
+}
