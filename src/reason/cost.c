@@ -91,8 +91,9 @@ static bool read_extents(cost_model *m) {
 }
 
 static double nominal(cost_model *m, const tl_expr *length) {
-    int64_t value;
-    return reason_known(m->r, length, &value) ? (double)(value > 0 ? value : 1) : NOMINAL_LENGTH;
+    int64_t value, pinned = NOMINAL_LENGTH;
+    reason_let_integer(m->r, "nominal_length", &pinned);
+    return (double)(reason_known(m->r, length, &value) ? (value > 0 ? value : 1) : pinned);
 }
 
 /* Iterations of a loop: length/size. */
@@ -150,6 +151,19 @@ static int count_tests(const tl_expr *condition) {
     return joints + 1;
 }
 
+/* `kv > q + ...`: of the blocks that a loop walks, tiles see more and more. */
+static void note_triangle(cost_model *m, const tl_statement *s) {
+    int tile = tile_index(m, edit_operand_name(s, 0));
+    const tl_expr *c = s->compute.condition;
+    if (tile < 0 || m->plan.roles[tile].tile->axis_count != 2 || c->kind != TL_BINARY ||
+        (c->operator!= TL_GREATER && c->operator!= TL_GREATER_EQUAL))
+        return;
+    const str *axes = m->plan.roles[tile].tile->axes;
+    if (!edit_expr_mentions(c->left, axes[1]) || !edit_expr_mentions(c->right, axes[0])) return;
+    m->is_triangular = true;
+    m->triangle_rows = m->extents[tile][0];
+}
+
 static void read_elements(cost_model *m, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     str widest =
@@ -198,6 +212,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         it->exp2 = 2;
         break;
     case TL_MASK:
+        note_triangle(m, s);
         m->mask_tests += count_tests(c->condition);
         it->fp32 = 0.2; /* at the edges only */
         break;

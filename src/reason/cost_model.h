@@ -53,6 +53,9 @@ struct cost_model {
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
     bool can_hold, has_products, is_async;
+    bool
+        is_triangular; /* a Mask leaves each tile of so many rows more blocks than the one before */
+    cost_extent triangle_rows;
     bool is_guarded;              /* the running maximum moves only when it must */
     bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
     cost_extent index_columns;

@@ -86,6 +86,25 @@ typedef struct load {
     double products, first, issued, cache, flops; /* clocks of a tile; flops */
 } load;
 
+/* How often an item runs for a tile, on average over the tiles. */
+static double runs_of(const cost_model *m, const cost_choice *c, const cost_item *it) {
+    if (!m->is_triangular || it->loop_count != 1) return cost_runs(c, it);
+    double rows = cost_value(c, m->triangle_rows), block = cost_value(c, it->loop_sizes[0]);
+    double length = it->loop_lengths[0], tiles = ceil(length / rows), all = 0;
+    for (double i = 1; i <= tiles; i++) all += ceil(fmin(i * rows, length) / block);
+    return it->share * all / tiles;
+}
+
+/* Elements of the grid's tiles that exist: the last one along an axis is cut. */
+static double useful_elements(const cost_model *m, const cost_choice *c) {
+    double useful = cost_grid_elements(m, c);
+    for (int i = 0; i < m->grid_count; i++) {
+        double size = cost_value(c, m->grid_sizes[i]), length = m->grid_lengths[i];
+        useful *= length / (ceil(length / size) * size);
+    }
+    return useful;
+}
+
 /* What a moving maximum costs is taken out again by pass guard. */
 static double fp32_of(const cost_model *m, const cost_item *it) {
     return m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
@@ -96,7 +115,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
     load all = {0};
     for (int i = 0; i < m->item_count; i++) {
         const cost_item *it = &m->items[i];
-        double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = cost_runs(c, it);
+        double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = runs_of(m, c, it);
         if (it->kind == COST_PRODUCT) {
             double flops = runs * 2 * a * b * cost_value(c, it->c);
             all.flops += flops;
@@ -116,7 +135,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
 static double iterations(const cost_model *m, const cost_choice *c) {
     double most = 1;
     for (int i = 0; i < m->item_count; i++)
-        if (m->items[i].kind == COST_PRODUCT) most = fmax(most, cost_runs(c, &m->items[i]));
+        if (m->items[i].kind == COST_PRODUCT) most = fmax(most, runs_of(m, c, &m->items[i]));
     return most;
 }
 
@@ -170,6 +189,6 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.barriers = chain;
     out.clocks = step + wait + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
-    out.per_element = out.clocks / cost_grid_elements(m, c);
+    out.per_element = out.clocks / useful_elements(m, c);
     return out;
 }

@@ -43,6 +43,7 @@ static const reason_pass_entry pin_names[] = {
     {"copies_ahead",
      "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
     {"peel", "1: a loop's first iteration stands before it where it differs; 0: never"},
+    {"nominal_length", "for the cost model: the length of axes that are known at launch only"},
     {"resident", "blocks that shall fit one multiprocessor"},
     {NULL, NULL},
 };

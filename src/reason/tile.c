@@ -404,6 +404,7 @@ static void write_choice(search *s) {
             reason_let(r, edit_z(r->memory, name), 1, "");
     }
     edit_remove_let(r->kernel, STR("resident"));
+    edit_remove_let(r->kernel, STR("nominal_length"));
 }
 
 static bool report_nothing(search *s) {
