@@ -656,7 +656,7 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
         const place_role *role = &m->plan.roles[i];
         if (!role->in_shared) continue;
         int64_t bytes = (int64_t)cost_tile_bytes(m, c, i);
-        int64_t stages = role->is_loaded_in_loop ? c->stages[i] : 1;
+        int64_t stages = role->is_loaded_in_loop || c->warpgroups > 0 ? c->stages[i] : 1;
         str one = stages > 1 ? str_format(r->memory, "%.*s %lld x %lld", STR_ARGS(role->tile->name),
                                           (long long)stages, (long long)bytes)
                              : str_format(r->memory, "%.*s %lld", STR_ARGS(role->tile->name),

@@ -30,8 +30,9 @@ typedef struct cost_result {
     int resident;  /* blocks on a multiprocessor */
     int rows_per_warp;
     double tensor, shared, fp32, exp2, cache, barriers; /* clocks a tile, each alone */
-    double clocks;                                      /* a tile, other blocks' overlap taken in */
-    double tflops;                                      /* of the whole GPU, products only */
+    double elements, chain; /* warpgroups: what all issue; what one waits for in a row */
+    double clocks;          /* a tile, other blocks' overlap taken in */
+    double tflops;          /* of the whole GPU, products only */
     double gigabytes_per_s; /* of device memory, where that is the limit */
     double per_element;     /* clocks per element of the results: what is compared */
 } cost_result;

@@ -26,6 +26,7 @@ enum {
 static const double FP32_CLOCKS = 2;    /* an instruction of a warp, beside products */
 static const double EXP2_CLOCKS = 8;    /* the same, of special functions */
 static const double CONVERT_CLOCKS = 1; /* half of an instruction that takes two elements */
+static const double ALONE_SHARE = 0.6;  /* of an iteration's chain, at a tile's beginning and end */
 static const double READY_SHARE = 1.6;  /* a product's wait, when others are under way */
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
@@ -184,9 +185,11 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     double wait = copy_wait(m, c, step / runs) * runs;
     double late = has_late_start(m, c) ? COPY_CLOCKS : 0;
     out.tensor = all.products;
-    out.exp2 = all.issued;
+    out.elements = all.issued;
+    out.chain = chain;
     out.cache = all.cache;
-    out.barriers = chain;
+    /* A rotated loop whose tiles cannot overlap begins and ends alone. */
+    if (waits && !is_apart && !has_own) late += chain / runs * ALONE_SHARE;
     out.clocks = step + wait + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     out.per_element = out.clocks / useful_elements(m, c);

@@ -287,6 +287,21 @@ static const char *speed(search *s, const candidate *c) {
     return edit_z(r->memory, str_format(r->memory, "%.0f TFLOPS", c->result.tflops));
 }
 
+static const char *parts(search *s, const candidate *c) {
+    const cost_result *t = &c->result;
+    arena *memory = s->r->memory;
+    if (c->choice.warpgroups > 0)
+        return edit_z(memory, str_format(memory,
+                                         "products %.0f, elements of all warpgroups %.0f, one "
+                                         "warpgroup from product to product %.0f, level-2 cache "
+                                         "%.0f",
+                                         t->tensor, t->elements, t->chain, t->cache));
+    return edit_z(memory, str_format(memory,
+                                     "products %.0f, shared memory %.0f, f32 %.0f, special "
+                                     "functions %.0f, barriers %.0f",
+                                     t->tensor, t->shared, t->fp32, t->exp2, t->barriers));
+}
+
 static void explain(search *s) {
     reason *r = s->r;
     const candidate *best = &s->kept[0];
@@ -294,11 +309,10 @@ static void explain(search *s) {
     reason_decision *d = reason_decide(
         r, "tile sizes",
         "%s: %lld bytes of shared memory (%s), about %d registers a thread, %d blocks on a "
-        "multiprocessor; predicted %s. Clocks a tile: products %.0f, shared memory %.0f, f32 %.0f, "
-        "special functions %.0f, barriers %.0f; together %.0f. %d candidates fit; the next:",
+        "multiprocessor; predicted %s. Clocks a tile: %s; together %.0f. %d candidates fit; the "
+        "next:",
         describe(s, best), (long long)t->shared_bytes, cost_shared_text(r, s->model, &best->choice),
-        t->registers, t->resident, speed(s, best), t->tensor, t->shared, t->fp32, t->exp2,
-        t->barriers, t->clocks, s->fitting);
+        t->registers, t->resident, speed(s, best), parts(s, best), t->clocks, s->fitting);
     for (int i = 1; i < s->kept_count; i++) {
         const candidate *c = &s->kept[i];
         reason_lose(r, d, "%s: %lld bytes, about %d registers, %d blocks; %s", describe(s, c),
