@@ -240,6 +240,7 @@ typedef struct ftl_tensor_map {
     int32_t offset;
     int32_t tensor; /* of the plan */
     uint64_t address;
+    bool is_empty; /* the tensor has no elements: 'address' must become that of 16 bytes of zeros */
     ftl_type type;
     int32_t rank;
     uint64_t extents[FTL_MAP_RANK_MAX];          /* elements */

@@ -159,11 +159,12 @@ static void hand_over(const emulate_arguments *a, const emulate_result *result) 
 }
 
 /* The machine's own encoding of the tensor maps goes into the parameters. NULL, or what is wrong. */
-static const char *write_maps(ftl_launch *launch, const emulate_pointer *pointers) {
+static const char *write_maps(ftl_launch *launch, const emulate_pointer *pointers, int zeros) {
     for (int32_t i = 0; i < launch->map_count; i++) {
         const ftl_tensor_map *m = &launch->maps[i];
-        emulate_tensor_map map = {.buffer = m->tensor,
-                                  .byte_offset = pointers[m->tensor].byte_offset,
+        emulate_tensor_map map = {.buffer = m->is_empty ? zeros : m->tensor,
+                                  .byte_offset =
+                                      m->is_empty ? 0 : pointers[m->tensor].byte_offset,
                                   .element_bytes = (uint32_t)ftl_type_bytes(m->type),
                                   .rank = (uint32_t)m->rank,
                                   .swizzle_bytes = (uint32_t)m->swizzle_bytes};
@@ -189,10 +190,11 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
     emulate_arguments *a = arguments;
     const ftl_plan *plan = a->emulator->plan;
     a->memory.on_exhausted = context->memory.on_exhausted;
-    emulate_buffer *buffers = arena_array(&a->memory, emulate_buffer, plan->tensor_count + 1);
+    emulate_buffer *buffers = arena_array(&a->memory, emulate_buffer, plan->tensor_count + 2);
     emulate_pointer *pointers = arena_array(&a->memory, emulate_pointer, plan->tensor_count + 1);
     int buffer_count = plan->tensor_count;
     uint32_t counters[2] = {0, 0};
+    char zeros[16] = {0};
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *of = &plan->tensors[t];
         pointers[t].buffer = t, pointers[t].parameter_offset = (uint32_t)of->pointer_offset;
@@ -209,7 +211,15 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
             .buffer = buffer_count, .parameter_offset = (uint32_t)plan->counters_offset};
         buffer_count++;
     }
-    const char *why = write_maps(&a->launch, pointers);
+    int pointer_count = buffer_count;
+    if (a->launch.map_count) {
+        buffers[buffer_count++] = (emulate_buffer){.name = STR("zeros"),
+                                                   .data = zeros,
+                                                   .bytes = sizeof zeros,
+                                                   .readable = true,
+                                                   .element_bytes = 2};
+    }
+    const char *why = write_maps(&a->launch, pointers, buffer_count - 1);
     if (why) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     emulate_launch launch = {.entry = str_from(plan->entry),
                              .grid = {blocks_to_run(plan, &a->launch), 1, 1},
@@ -220,7 +230,7 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
                              .buffers = buffers,
                              .buffer_count = buffer_count,
                              .pointers = pointers,
-                             .pointer_count = buffer_count,
+                             .pointer_count = pointer_count,
                              .tiles = tiles_of(plan, &a->memory),
                              .tile_count = plan->tile_count};
     if (a->options) {

@@ -374,6 +374,13 @@ static bool map_dimension(resolution *r, const ftl_plan_map *plan, int32_t at,
                 stride, axis, tensor->name, MAP_UNIT_BYTES);
 }
 
+/* The unit knows no tensor without elements: one that holds a single 0, like all around it. */
+static void single_element(const ftl_plan_map *plan, int32_t at, ftl_tensor_map *map) {
+    map->extents[at] = 1;
+    map->box[at] = (uint32_t)plan->dimensions[at].box;
+    if (at) map->stride_bytes[at - 1] = MAP_UNIT_BYTES;
+}
+
 static bool make_maps(resolution *r) {
     r->launch->map_count = r->plan->map_count;
     for (int32_t i = 0; i < r->plan->map_count; i++) {
@@ -386,12 +393,10 @@ static bool make_maps(resolution *r) {
                                 .type = r->plan->tensors[plan->tensor].type,
                                 .rank = plan->rank,
                                 .swizzle_bytes = plan->swizzle_bytes};
-        if (!has_elements(given)) {
-            return fail(r, "'%s' has no elements, which kernel '%s' cannot take",
-                        r->plan->tensors[plan->tensor].name, r->plan->kernel);
-        }
+        map->is_empty = !has_elements(given);
         for (int32_t k = 0; k < plan->rank; k++) {
-            if (!map_dimension(r, plan, k, map)) return false;
+            if (!map->is_empty && !map_dimension(r, plan, k, map)) return false;
+            if (map->is_empty) single_element(plan, k, map);
         }
     }
     return true;

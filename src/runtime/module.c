@@ -18,7 +18,7 @@ struct ftl_module {
     ftl_runtime *runtime;
     ftl_plan *plan;
     void *library, *function; /* CUmodule, CUfunction */
-    uint64_t counters;        /* device address; 0: the kernel needs none */
+    uint64_t counters;        /* device address, and behind them a line of zeros; 0: none needed */
     _Atomic(void *) streams[COUNTER_PAIRS]; /* who has which pair; the first is the null stream's */
 };
 
@@ -31,9 +31,9 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
 }
 
 static int make_counters(ftl_module *module) {
-    static const char zeros[COUNTER_PAIRS * COUNTER_BYTES];
+    static const char zeros[(COUNTER_PAIRS + 1) * COUNTER_BYTES];
     const cuda_driver *cuda = &module->runtime->cuda;
-    if (module->plan->grid_kind != FTL_GRID_DYNAMIC) return 0;
+    if (module->plan->grid_kind != FTL_GRID_DYNAMIC && !module->plan->map_count) return 0;
     int result = cuda->memory_allocate(&module->counters, sizeof zeros);
     return result ? result : cuda->memory_write(module->counters, zeros, sizeof zeros);
 }
@@ -320,8 +320,10 @@ static ftl_status write_maps(ftl_context *context, const ftl_module *module, ftl
         const ftl_tensor_map *m = &launch->maps[i];
         static const uint32_t steps[FTL_MAP_RANK_MAX] = {1, 1, 1, 1, 1};
         unsigned char bytes[FTL_MAP_BYTES] __attribute__((aligned(64)));
+        uint64_t zeros = module->counters + COUNTER_PAIRS * COUNTER_BYTES;
+        uint64_t address = m->is_empty ? zeros : m->address;
         int result = cuda->map_encode(bytes, map_type(m->type), (uint32_t)m->rank,
-                                      (void *)(uintptr_t)m->address, m->extents, m->stride_bytes,
+                                      (void *)(uintptr_t)address, m->extents, m->stride_bytes,
                                       m->box, steps, 0, map_swizzle(m->swizzle_bytes),
                                       MAP_PROMOTE_256, 0);
         if (result) {

@@ -242,7 +242,9 @@ static void read_number(emit *t) {
               number_at(t));
     str signal = emit_format(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_slot);", empty_at(t));
     if (t->now->is_single) emit_text(t, "%.*s", STR_ARGS(signal));
-    else emit_text(t, "if (lane == 0) %.*s", STR_ARGS(signal));
+    if (t->now->is_single) return;
+    emit_text(t, "ftl_warp_barrier();");
+    emit_text(t, "if (lane == 0) %.*s", STR_ARGS(signal));
 }
 
 /* The block's next tile, as `tile_next`. */
