@@ -147,7 +147,10 @@ static void issue_store(machine *m, machine_warp *w, machine_bulk *b) {
     b->group = w->bulk_commits[b->lane] + 1;
     if (agent < 0 || !append(m, w, b)) return;
     uint32_t stamp = shadow_agent_stamp(agent, b->group);
-    shadow_read_async(m, w, b->lane, b->shared, b->bytes, b->pc, stamp);
+    for (uint32_t at = b->shared; at < b->shared + b->bytes; at += 16) {
+        shadow_read_pieces(m, w, b->lane, &at, 1, b->pc, stamp);
+        shadow_mark_pieces(m, &at, 1, b->pc, stamp);
+    }
 }
 
 void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
@@ -189,13 +192,15 @@ static void fetch_row(machine *m, const machine_bulk *b, uint32_t row, uint8_t *
 static void land(machine *m, machine_bulk *b, uint32_t bytes, uint32_t stamp) {
     uint8_t row[TENSOR_ROW_MAX];
     const tensor_copy *what = &b->what;
+    bool whole = bytes == b->bytes;
+    if (whole) shadow_land(m, b->shared, bytes, stamp, b->pc);
     for (uint32_t end = b->landed + bytes; b->landed < end;) {
         uint32_t number = b->landed / what->row_bytes;
         fetch_row(m, b, number, row);
         uint32_t past = (number + 1) * what->row_bytes;
         for (; b->landed < end && b->landed < past; b->landed += 16) {
             uint32_t at = tensor_swizzle(b->shared + b->landed, what->swizzle_bytes);
-            shadow_land(m, at, 16, stamp, b->pc);
+            if (!whole) shadow_land(m, at, 16, stamp, b->pc);
             memcpy(m->shared + at, row + b->landed % what->row_bytes, 16);
         }
     }

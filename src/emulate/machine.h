@@ -264,9 +264,10 @@ typedef struct machine {
     struct {
         uint8_t *bytes;
         uint32_t size;
-    } spares[8];                   /* free memory for bytes that are held */
-    machine_warpgroup *warpgroups; /* NULL without wgmma */
-    int64_t free_registers;        /* setmaxnreg */
+    } spares[8];                                   /* free memory for bytes that are held */
+    machine_warpgroup *warpgroups;                 /* NULL without wgmma */
+    lanes_rows (*wgmma_rows)[MACHINE_GROUP_WARPS]; /* WGMMA_CHAIN_MAX first factors, expanded */
+    int64_t free_registers;                        /* setmaxnreg */
 
     uint8_t *shared;
     uint32_t shared_bytes, cell_count;
@@ -353,11 +354,12 @@ void shadow_acquire(machine_warp *w, uint32_t lanes, const machine_seen *from);
 void shadow_tick(machine *m, machine_warp *w);
 /* A new agent, or -1 when there are too many: then a finding was made. */
 int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads);
-/* An asynchronous operation that 'lane' issues will read these bytes, of 16-byte pieces. 'stamp' is
- * what its agent will have completed.
+/* An asynchronous operation that 'lane' issues will read these pieces of 16 bytes: checks them, and
+ * marks them as read. 'stamp' is what its agent will have completed.
  */
-void shadow_read_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
-                       int32_t pc, uint32_t stamp);
+void shadow_read_pieces(machine *m, machine_warp *w, int lane, const uint32_t *offsets, int count,
+                        int32_t pc, uint32_t stamp);
+void shadow_mark_pieces(machine *m, const uint32_t *offsets, int count, int32_t pc, uint32_t stamp);
 /* An asynchronous copy begins to write these bytes. */
 void shadow_issue_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                         int32_t pc);
@@ -456,13 +458,15 @@ void wgmma_finish(machine *m);
 
 /* ---- wgmma_product.c ---- */
 
-enum { WGMMA_PIECES_MAX = 1024 };
+enum { WGMMA_PIECES_MAX = 1024, WGMMA_CHAIN_MAX = 8 };
 /* Offsets of the 16-byte pieces of an operand in shared memory that this warp's part of the product
  * reads: of A its 16 rows, of B all. Returns their number.
  */
 int wgmma_pieces(const ptx_wgmma *form, uint64_t descriptor, bool is_a, int warp_in_group,
                  uint32_t offsets[WGMMA_PIECES_MAX]);
-void wgmma_multiply(machine *m, int warpgroup, const machine_product *p);
+/* Products that continue each other run together. */
+bool wgmma_continues(const machine *m, const machine_product *p, const machine_product *next);
+void wgmma_multiply(machine *m, int warpgroup, const machine_product *const *p, int count);
 
 /* ---- registers.c ---- */
 

@@ -388,29 +388,66 @@ static void read_async_cell(machine *m, machine_warp *w, int lane, uint32_t cell
         describe_proxy(m, w, pc, m->write_pc[cell], lane, cell, other, "reads");
 }
 
-void shadow_read_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
-                       int32_t pc, uint32_t stamp) {
-    size_t at = 0;
-    uint32_t *reads = reader_row(m, stamp, &at), good = UINT32_MAX;
-    for (uint32_t cell = offset >> 2; cell < (offset + bytes) >> 2; cell += 4) {
-        uint32_t state, stamps[4];
-        memcpy(&state, m->cell_state + cell, sizeof state);
-        memcpy(stamps, m->write_stamp + cell, sizeof stamps);
-        bool plain = state == 0x0f0f0f0fu && all_alike(stamps);
-        if (plain && stamps[0] != good && shadow_ordered(w, (uint32_t)lane, stamps[0]) &&
-            shadow_fenced(w, (uint32_t)lane, stamps[0]))
-            good = stamps[0];
-        if (!plain || stamps[0] != good)
+/* Whether 16 bytes are whole and all of one write. */
+static inline bool all_of(const machine *m, uint32_t cell, uint32_t stamp) {
+    uint64_t stamps[2], wanted = stamp | (uint64_t)stamp << 32;
+    uint32_t state;
+    memcpy(&state, m->cell_state + cell, sizeof state);
+    memcpy(stamps, m->write_stamp + cell, sizeof stamps);
+    return state == 0x0f0f0f0fu && stamps[0] == wanted && stamps[1] == wanted;
+}
+
+void shadow_read_pieces(machine *m, machine_warp *w, int lane, const uint32_t *offsets, int count,
+                        int32_t pc, uint32_t stamp) {
+    uint32_t good = UINT32_MAX;
+    for (int i = 0; i < count; i++) {
+        uint32_t cell = offsets[i] >> 2, first = m->write_stamp[cell];
+        if (first != good && shadow_ordered(w, (uint32_t)lane, first) &&
+            shadow_fenced(w, (uint32_t)lane, first))
+            good = first;
+        if (!all_of(m, cell, good))
             for (uint32_t n = 0; n < 4; n++) read_async_cell(m, w, lane, cell + n, pc, stamp);
-        for (uint32_t n = 0; reads && n < 4; n++) {
-            reads[cell + n] = stamp;
-            m->read_pc[at + cell + n] = pc;
-        }
     }
 }
 
-void shadow_issue_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
-                        int32_t pc) {
+void shadow_mark_pieces(machine *m, const uint32_t *offsets, int count, int32_t pc,
+                        uint32_t stamp) {
+    size_t at = 0;
+    uint32_t *reads = reader_row(m, stamp, &at);
+    for (int i = 0; reads && i < count; i++)
+        for (uint32_t n = 0; n < 4; n++) {
+            reads[(offsets[i] >> 2) + n] = stamp;
+            m->read_pc[at + (offsets[i] >> 2) + n] = pc;
+        }
+}
+
+/* The common case: what lies there was written and read by what is ordered before. */
+static bool may_overwrite(const machine *m, const machine_warp *w, uint32_t lane, uint32_t first,
+                          uint32_t count) {
+    uint32_t good = UINT32_MAX;
+    for (uint32_t cell = first; cell < first + count; cell++) {
+        uint32_t state = m->cell_state[cell], stamp = m->write_stamp[cell];
+        if (state & ~(uint32_t)CELL_WRITTEN) return false;
+        if (!state || stamp == good) continue;
+        if (!shadow_ordered(w, lane, stamp) || !shadow_fenced(w, lane, stamp)) return false;
+        good = stamp;
+    }
+    for (int v = 0; v < m->read_rows; v++) {
+        const uint32_t *reads = m->read_stamp + (size_t)v * m->cell_count + first;
+        uint32_t any = 0;
+        for (uint32_t n = 0; n < count; n++) any |= reads[n];
+        good = 0;
+        for (uint32_t n = 0; any && n < count; n++) {
+            if (!reads[n] || reads[n] == good) continue;
+            if (!shadow_ordered(w, lane, reads[n])) return false;
+            good = reads[n];
+        }
+    }
+    return true;
+}
+
+static void issue_pieces(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                         int32_t pc) {
     for (uint32_t at = offset; at < offset + bytes; at += 16) {
         for (uint32_t cell = at >> 2; cell < (at >> 2) + 4; cell++) {
             uint32_t stamp = m->write_stamp[cell];
@@ -421,6 +458,20 @@ void shadow_issue_async(machine *m, machine_warp *w, int lane, uint32_t offset, 
         }
         shadow_issue(m, w, lane, at, 16, pc);
     }
+}
+
+void shadow_issue_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
+                        int32_t pc) {
+    uint32_t first = offset >> 2, count = bytes >> 2;
+    if (!may_overwrite(m, w, (uint32_t)lane, first, count)) {
+        issue_pieces(m, w, lane, offset, bytes, pc);
+        return;
+    }
+    uint32_t stamp = machine_stamp(w, lane), *words = (uint32_t *)(void *)m->shared + first;
+    memset(m->cell_state + first, CELL_FLIGHT, count);
+    for (uint32_t n = 0; n < count; n++) m->write_stamp[first + n] = stamp;
+    for (uint32_t n = 0; n < count; n++) m->write_pc[first + n] = pc;
+    for (uint32_t n = 0; n < count; n++) words[n] = MACHINE_POISON;
 }
 
 void shadow_fence(machine *m, machine_warp *w, uint32_t lanes) {

@@ -152,16 +152,16 @@ static machine_product *find_product(machine *m, machine_warp *w, const machine_
     return found;
 }
 
-static void read_operand(machine *m, machine_warp *w, const ptx_instruction *i,
-                         const ptx_wgmma *form, uint64_t descriptor, bool is_a, uint32_t stamp) {
+/* Every warp has to see the operand; the mark of the reader is one for all. */
+static void read_operand(machine *m, machine_warp *w, const ptx_instruction *i, bool is_a,
+                         const machine_product *p, uint32_t stamp) {
     uint32_t offsets[WGMMA_PIECES_MAX];
     int32_t pc = (int32_t)(i - m->code);
-    int count = wgmma_pieces(form, descriptor, is_a, w->index % MACHINE_GROUP_WARPS, offsets);
+    const ptx_wgmma *form = &m->function->wgmmas.items[i->list];
+    int member = w->index % MACHINE_GROUP_WARPS;
+    int count = wgmma_pieces(form, is_a ? p->a : p->b, is_a, member, offsets);
     for (int n = 0; n < count; n++) {
-        if (offsets[n] + 16u <= m->shared_bytes) {
-            shadow_read_async(m, w, STAMP_ANY_LANE, offsets[n], 16, pc, stamp);
-            continue;
-        }
+        if (offsets[n] + 16u <= m->shared_bytes) continue;
         emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, pc, -1, -1);
         if (f)
             f->detail =
@@ -170,6 +170,8 @@ static void read_operand(machine *m, machine_warp *w, const ptx_instruction *i,
         machine_stop(m);
         return;
     }
+    shadow_read_pieces(m, w, STAMP_ANY_LANE, offsets, count, pc, stamp);
+    if (is_a || p->issued == 1u << member) shadow_mark_pieces(m, offsets, count, pc, stamp);
 }
 
 void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i) {
@@ -189,7 +191,8 @@ void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i) {
         return;
     }
     take_registers(m, w, i, form);
-    if (!find_product(m, w, &p)) return;
+    const machine_product *product = find_product(m, w, &p);
+    if (!product) return;
     if (g->agent < 0) {
         machine_agent agent = {.kind = AGENT_PRODUCTS,
                                .warp = w->index / MACHINE_GROUP_WARPS * MACHINE_GROUP_WARPS};
@@ -197,8 +200,8 @@ void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i) {
         if (g->agent < 0) return;
     }
     uint32_t stamp = shadow_agent_stamp(g->agent, p.group);
-    if (form->a_list < 0) read_operand(m, w, i, form, p.a, true, stamp);
-    read_operand(m, w, i, form, p.b, false, stamp);
+    if (form->a_list < 0) read_operand(m, w, i, true, product, stamp);
+    if (!m->stopped) read_operand(m, w, i, false, product, stamp);
 }
 
 /* ---- groups ---- */
@@ -226,6 +229,27 @@ static void return_registers(machine *m, machine_warp *w, uint32_t group) {
     }
 }
 
+/* The products up to a group; false after a finding. */
+static bool run_products(machine *m, machine_warp *w, machine_warpgroup *g, uint32_t group) {
+    while (g->first != g->end && product_at(g, g->first)->group <= group) {
+        const machine_product *chain[WGMMA_CHAIN_MAX];
+        int count = 0;
+        do {
+            const machine_product *p = product_at(g, g->first);
+            if (p->issued != (1u << MACHINE_GROUP_WARPS) - 1u) {
+                fault(m, w, p->pc, -1, "not all warps of the warpgroup have issued it");
+                return false;
+            }
+            if (count && !wgmma_continues(m, chain[0], p)) break;
+            chain[count++] = p;
+            g->first++;
+        } while (count < WGMMA_CHAIN_MAX && g->first != g->end &&
+                 product_at(g, g->first)->group <= group);
+        wgmma_multiply(m, w->index / MACHINE_GROUP_WARPS, chain, count);
+    }
+    return true;
+}
+
 bool wgmma_wait(machine *m, machine_warp *w, const ptx_instruction *i) {
     if ((int64_t)w->product_commits <= i->immediate) return true;
     uint32_t group = w->product_commits - (uint32_t)i->immediate;
@@ -236,14 +260,7 @@ bool wgmma_wait(machine *m, machine_warp *w, const ptx_instruction *i) {
             w->state = WARP_AT_PRODUCTS;
             return false;
         }
-    for (; g->first != g->end && product_at(g, g->first)->group <= group; g->first++) {
-        const machine_product *p = product_at(g, g->first);
-        if (p->issued != (1u << MACHINE_GROUP_WARPS) - 1u) {
-            fault(m, w, p->pc, -1, "not all warps of the warpgroup have issued it");
-            return true;
-        }
-        wgmma_multiply(m, w->index / MACHINE_GROUP_WARPS, p);
-    }
+    if (!run_products(m, w, g, group)) return true;
     w->product_waited = group;
     return_registers(m, w, group);
     if (g->agent >= 0 && w->seen.agents[g->agent] < group) w->seen.agents[g->agent] = group;

@@ -117,35 +117,66 @@ static void take_columns(const machine *m, const ptx_wgmma *form, const operand 
     sums_prepare_columns(product, m->set, form->b_number);
 }
 
-void wgmma_multiply(machine *m, int warpgroup, const machine_product *p) {
-    const ptx_function *f = m->function;
-    const ptx_wgmma *form = &f->wgmmas.items[m->code[p->pc].list];
+static void prepare(lanes_product *product, const ptx_wgmma *form) {
     sums_rule rule = sums_rule_of_group(form->a_number, form->k_count);
-    lanes_product product;
-    product.k_count = form->k_count;
-    product.group = rule.group;
-    product.fraction_bits = rule.fraction_bits;
-    product.result_bits = rule.result_bits;
-    product.halves = form->d_number == PTX_F16;
-    product.sum_least = product.halves ? -14 : -126;
-    lanes_rows rows[MACHINE_GROUP_WARPS];
-    for (int n = 0; n < MACHINE_GROUP_WARPS; n++)
-        take_factor(m, form, p, warpgroup * MACHINE_GROUP_WARPS + n, &rows[n]);
-    operand o = operand_of(p->b, form->transposes_b);
-    int registers = product.halves ? 2 : 4;
-    for (int j = 0; j < form->n_count / 8; j++) {
-        take_columns(m, form, &o, j, &product);
-        const int32_t *list = f->lists.items + form->d_list + j * registers;
-        for (int n = 0; n < MACHINE_GROUP_WARPS; n++) {
-            machine_warp *w = &m->warps[warpgroup * MACHINE_GROUP_WARPS + n];
+    product->k_count = form->k_count;
+    product->group = rule.group;
+    product->fraction_bits = rule.fraction_bits;
+    product->result_bits = rule.result_bits;
+    product->halves = form->d_number == PTX_F16;
+    product->sum_least = product->halves ? -14 : -126;
+}
+
+/* Whether two products add to the same registers in the same way. */
+bool wgmma_continues(const machine *m, const machine_product *p, const machine_product *next) {
+    const ptx_function *f = m->function;
+    const ptx_wgmma *a = &f->wgmmas.items[m->code[p->pc].list];
+    const ptx_wgmma *b = &f->wgmmas.items[m->code[next->pc].list];
+    if (a == b) return true;
+    if (a->n_count != b->n_count || a->d_number != b->d_number) return false;
+    const int32_t *sums = f->lists.items;
+    return memcmp(sums + a->d_list, sums + b->d_list, (size_t)a->d_count * sizeof *sums) == 0;
+}
+
+/* Eight columns of one warp, through all products. */
+static void multiply_columns(machine *m, const machine_product *const *p, int count,
+                             lanes_product *products, uint32_t *const sums[4]) {
+    bool halves = products[0].halves;
+    if (p[0]->adds) product_gather(halves, sums, products[0].sum);
+    for (int n = 0; n < count; n++) {
+        lanes_product *product = &products[n];
+        if (!p[n]->adds) memset(product->sum, 0, sizeof product->sum);
+        else if (n) memcpy(product->sum, products[n - 1].sum, sizeof product->sum);
+        for (uint32_t left = m->set->multiply(product); left; left &= left - 1u)
+            sums_row(product, machine_first_lane(left));
+    }
+    product_scatter(halves, sums, products[count - 1].sum);
+}
+
+void wgmma_multiply(machine *m, int warpgroup, const machine_product *const *p, int count) {
+    const ptx_function *f = m->function;
+    lanes_product products[WGMMA_CHAIN_MAX];
+    const ptx_wgmma *forms[WGMMA_CHAIN_MAX];
+    operand operands[WGMMA_CHAIN_MAX];
+    lanes_rows(*rows)[MACHINE_GROUP_WARPS] = m->wgmma_rows;
+    int first = warpgroup * MACHINE_GROUP_WARPS;
+    for (int n = 0; n < count; n++) {
+        forms[n] = &f->wgmmas.items[m->code[p[n]->pc].list];
+        operands[n] = operand_of(p[n]->b, forms[n]->transposes_b);
+        prepare(&products[n], forms[n]);
+        for (int v = 0; v < MACHINE_GROUP_WARPS; v++)
+            take_factor(m, forms[n], p[n], first + v, &rows[n][v]);
+    }
+    int registers = products[0].halves ? 2 : 4;
+    for (int j = 0; j < forms[0]->n_count / 8; j++) {
+        for (int n = 0; n < count; n++) take_columns(m, forms[n], &operands[n], j, &products[n]);
+        const int32_t *list = f->lists.items + forms[0]->d_list + j * registers;
+        for (int v = 0; v < MACHINE_GROUP_WARPS; v++) {
+            machine_warp *w = &m->warps[first + v];
             uint32_t *sums[4];
             for (int r = 0; r < registers; r++) sums[r] = w->sums[f->row_numbers[list[r]]];
-            if (p->adds) product_gather(product.halves, sums, product.sum);
-            else memset(product.sum, 0, sizeof product.sum);
-            product.rows = &rows[n];
-            for (uint32_t left = m->set->multiply(&product); left; left &= left - 1u)
-                sums_row(&product, machine_first_lane(left));
-            product_scatter(product.halves, sums, product.sum);
+            for (int n = 0; n < count; n++) products[n].rows = &rows[n][v];
+            multiply_columns(m, p, count, products, sums);
         }
     }
 }
