@@ -203,7 +203,7 @@ int barrier_find(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
 int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lane) {
     int n = find_mbarrier(m, offset);
     if (n < 0) {
-        mbarrier_fault(m, w, pc, -1, lane, offset, "it is not initialised");
+        mbarrier_fault(m, w, pc, -1, lane, offset, "it is not initialised, or not yet");
         machine_stop(m);
         return -1;
     }
@@ -217,7 +217,10 @@ static void try_next_phase(machine *m, machine_mbarrier *b) {
     if (b->pending || b->transfer_bytes) return;
     b->phase++;
     b->pending = b->expected;
-    if (b->agent >= 0) b->arriving.agents[b->agent] = ++m->agents[b->agent].clock;
+    if (b->agent >= 0) {
+        b->arriving.agents[b->agent] = ++m->agents[b->agent].clock;
+        shadow_check_clock(m, m->agents[b->agent].clock);
+    }
     b->done = b->arriving;
     memset(&b->arriving, 0, sizeof b->arriving);
     m->progress++;

@@ -171,6 +171,16 @@ void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t 
     }
 }
 
+/* Sectors of global memory that a row touches. */
+static void count_row(machine *m, const machine_bulk *b, const tensor_row *t) {
+    machine_count *count = &m->counts[b->pc];
+    uint64_t bytes = t->past - t->first;
+    count->space = PTX_GLOBAL;
+    if (!bytes) return;
+    count->sectors += (t->address % 32 + bytes + 31) / 32;
+    count->least_sectors += (bytes + 31) / 32;
+}
+
 /* ---- into shared memory ---- */
 
 static void fetch_row(machine *m, const machine_bulk *b, uint32_t row, uint8_t *to) {
@@ -178,6 +188,7 @@ static void fetch_row(machine *m, const machine_bulk *b, uint32_t row, uint8_t *
     const tensor_copy *what = &b->what;
     tensor_row t = tensor_row_at(what, row);
     memset(to, 0, what->row_bytes);
+    count_row(m, b, &t);
     uint32_t unit = t.step_bytes == what->element_bytes ? t.past - t.first : what->element_bytes;
     for (uint32_t at = t.first; at < t.past; at += unit) {
         const uint8_t *from = global_bytes(m, w, b->lane, t.address, unit, GLOBAL_READ, b->pc);
@@ -271,6 +282,7 @@ static void write_global(machine *m, const machine_bulk *b) {
     const tensor_copy *what = &b->what;
     for (uint32_t row = 0; row < b->bytes / what->row_bytes; row++) {
         tensor_row t = tensor_row_at(what, row);
+        count_row(m, b, &t);
         const uint8_t *from = b->held + (size_t)row * what->row_bytes;
         uint32_t unit =
             t.step_bytes == what->element_bytes ? t.past - t.first : what->element_bytes;
@@ -282,8 +294,9 @@ static void write_global(machine *m, const machine_bulk *b) {
     }
 }
 
-void bulk_commit(machine_warp *w, uint32_t mask) {
-    for (int l = 0; l < LANES; l++) w->bulk_commits[l] += mask >> l & 1u;
+void bulk_commit(machine *m, machine_warp *w, uint32_t mask) {
+    for (int l = 0; l < LANES; l++)
+        if (mask >> l & 1u) shadow_check_clock(m, ++w->bulk_commits[l]);
 }
 
 /* All but the N latest groups of the thread have been read, and without .read also written. */

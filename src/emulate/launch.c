@@ -290,6 +290,7 @@ static uint32_t access_bytes(const ptx_instruction *i) {
     switch (i->kind) {
     case PTX_LOAD:
     case PTX_STORE: return (uint32_t)i->bytes * i->count;
+    case PTX_BULK: return 16;
     default: return i->bytes;
     }
 }
@@ -301,8 +302,8 @@ static void collect_traffic(machine *m, emulate_result *result) {
         const ptx_instruction *i = &f->code.items[pc];
         const machine_count *c = &m->counts[pc];
         bool memory = i->kind == PTX_LOAD || i->kind == PTX_STORE || i->kind == PTX_ATOMIC ||
-                      i->kind == PTX_COPY_ASYNC || i->kind == PTX_LOAD_MATRIX ||
-                      i->kind == PTX_STORE_MATRIX;
+                      i->kind == PTX_COPY_ASYNC || i->kind == PTX_BULK ||
+                      i->kind == PTX_LOAD_MATRIX || i->kind == PTX_STORE_MATRIX;
         if (!memory || !c->executed) continue;
         bool matrix = i->kind == PTX_LOAD_MATRIX || i->kind == PTX_STORE_MATRIX;
         ptx_space space = matrix ? PTX_SHARED : (ptx_space)c->space;
@@ -361,6 +362,31 @@ static machine *make_machine(const emulate_module *module, const ptx_function *f
     return m;
 }
 
+/* With a seed, blocks come in another order: number to number, by a step that shares no factor with
+ * their count.
+ */
+typedef struct block_order {
+    uint64_t count, step, shift;
+} block_order;
+
+static uint64_t common_factor(uint64_t a, uint64_t b) {
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static block_order make_order(machine *m, uint64_t count) {
+    block_order order = {count, 1, 0};
+    if (!m->random || count < 2) return order;
+    order.shift = machine_draw(m) % count;
+    order.step = machine_draw(m) % (count < 1u << 30 ? count : 1u << 30);
+    while (common_factor(order.step, count) != 1) order.step++;
+    return order;
+}
+
 emulate_outcome emulate_run(const emulate_module *module, const emulate_launch *launch,
                             arena *memory, emulate_result *result) {
     *result = (emulate_result){.outcome = EMULATE_REFUSED};
@@ -373,8 +399,9 @@ emulate_outcome emulate_run(const emulate_module *module, const emulate_launch *
     bool all = !launch->block_count;
     if (!all && launch->block_count < blocks - first) last = first + launch->block_count;
     bool bad = false;
-    for (uint64_t number = first; number < last; number++) {
-        start_block(m, number);
+    block_order order = make_order(m, last - first);
+    for (uint64_t number = 0; number < last - first; number++) {
+        start_block(m, first + (number * order.step + order.shift) % order.count);
         machine_run_block(m);
         result->blocks_run++;
         bad |= m->block_found;

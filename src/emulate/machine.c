@@ -405,7 +405,7 @@ static inline bool run_single(machine *m, machine_warp *w, const ptx_instruction
     case PTX_COPY_WAIT: copy_wait(m, w, i, mask); return true;
     case PTX_COPY_ARRIVE: copy_arrive(m, w, i, mask); return true;
     case PTX_BULK: bulk_issue(m, w, i, mask); return true;
-    case PTX_BULK_COMMIT: bulk_commit(w, mask); return true;
+    case PTX_BULK_COMMIT: bulk_commit(m, w, mask); return true;
     case PTX_BULK_WAIT: bulk_wait(m, w, i, mask); return true;
     case PTX_PROXY_FENCE:
         if (mask) shadow_fence(m, w, mask);

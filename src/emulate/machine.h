@@ -37,6 +37,7 @@ enum {
  */
 enum {
     STAMP_CLOCK_MAX = (1 << 21) - 1,
+    STAMP_AGENT_CLOCK_MAX = (1 << 19) - 2,
     STAMP_ANY_LANE = 32,    /* several lanes of the warp at once */
     STAMP_ATOMIC_LANE = 33, /* atomic accesses do not race with each other */
     STAMP_AGENT = 34        /* the stamp is an agent's: its clock and number */
@@ -352,6 +353,7 @@ void shadow_merge(machine_seen *into, const machine_seen *from);
 void shadow_release(machine *m, machine_warp *w, uint32_t lanes, machine_seen *out);
 void shadow_acquire(machine_warp *w, uint32_t lanes, const machine_seen *from);
 void shadow_tick(machine *m, machine_warp *w);
+void shadow_check_clock(machine *m, uint32_t clock); /* of an agent */
 /* A new agent, or -1 when there are too many: then a finding was made. */
 int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads);
 /* An asynchronous operation that 'lane' issues will read these pieces of 16 bytes: checks them, and
@@ -436,7 +438,7 @@ void barrier_transfer(machine *m, int mbarrier, int64_t bytes);
 /* ---- bulk.c ---- */
 
 void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
-void bulk_commit(machine_warp *w, uint32_t mask);
+void bulk_commit(machine *m, machine_warp *w, uint32_t mask);
 void bulk_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 /* Lets one copy into shared memory land, or a part; false when there is none. */
 bool bulk_step(machine *m);

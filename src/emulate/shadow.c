@@ -481,6 +481,13 @@ void shadow_fence(machine *m, machine_warp *w, uint32_t lanes) {
                 seen.lanes);
 }
 
+void shadow_check_clock(machine *m, uint32_t clock) {
+    if (clock < STAMP_AGENT_CLOCK_MAX) return;
+    emulate_finding *f = machine_find(m, NULL, EMULATE_LIMIT, -1, -1, -1);
+    if (f) f->detail = STR("a block may pass about 500,000 phases, and groups of copies and wgmma");
+    machine_stop(m);
+}
+
 int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads) {
     if (m->agent_count == MACHINE_AGENTS_MAX) {
         emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, w->pc, -1, -1);

@@ -211,7 +211,7 @@ static machine_warp *member(machine *m, const machine_warp *w, int n) {
 }
 
 void wgmma_commit(machine *m, machine_warp *w) {
-    w->product_commits++;
+    shadow_check_clock(m, ++w->product_commits);
     for (int n = 0; n < MACHINE_GROUP_WARPS; n++) {
         int v = w->index / MACHINE_GROUP_WARPS * MACHINE_GROUP_WARPS + n;
         if (v < m->warp_count && m->warps[v].state == WARP_AT_PRODUCTS)

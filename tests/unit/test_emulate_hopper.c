@@ -251,7 +251,7 @@ static const planted bugs[] = {
      NULL,
      EMULATE_PROXY,
      {"counts at the mbarrier at barriers", "no fence.mbarrier_init behind"}},
-    {"init_sync", NULL, NULL, EMULATE_BARRIER_USE, {"a barrier is missing"}},
+    {"init_sync", NULL, NULL, EMULATE_BARRIER_USE, {"initialis"}},
     {"dec", "40;", "48;", EMULATE_DEADLOCK, {"waits for registers that no warp gives back"}},
     {"dec", "dec", "inc", EMULATE_REGISTERS, {"inc to fewer registers"}},
     {"inc", "232;", "160;", EMULATE_REGISTERS, {"inc to fewer registers"}},
