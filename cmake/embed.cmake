@@ -22,4 +22,9 @@ set(FLASHTL_EMBEDDED_IN_LIBRARY ${FLASHTL_EMBEDDED})
 set(FLASHTL_EMBEDDED)
 flashtl_embed(documents ${CMAKE_SOURCE_DIR}/docs/language.md)
 set(FLASHTL_EMBEDDED_IN_COMMAND ${FLASHTL_EMBEDDED})
+# So are the texts that models are told: of the tools, which the command and the tests share.
+set(FLASHTL_EMBEDDED)
+flashtl_embed(prompts ${CMAKE_SOURCE_DIR}/src/think/prompts/*.md ${CMAKE_SOURCE_DIR}/src/think/prompts/*.tl
+              ${CMAKE_SOURCE_DIR}/src/think/prompts/*.css)
+set(FLASHTL_EMBEDDED_IN_TOOLS ${FLASHTL_EMBEDDED})
 set(FLASHTL_EMBEDDED ${FLASHTL_EMBEDDED_IN_LIBRARY})

@@ -34,7 +34,11 @@ extern "C" {
     X(DRIVER_FAILED, 25, "the CUDA driver reported an error")                                      \
     X(KERNEL_FAULT, 26, "the kernel faulted on the GPU")                                           \
     X(TIMEOUT, 27, "the work did not end in time")                                                 \
-    X(STOPPED, 28, "the work was stopped")
+    X(STOPPED, 28, "the work was stopped")                                                         \
+    X(NO_NETWORK, 30, "a model's server cannot be reached")                                        \
+    X(REFUSED, 31, "a model's server refused the request")                                         \
+    X(QUOTA, 32, "a budget of tokens or money is spent")                                           \
+    X(BAD_ANSWER, 33, "a model's server answered what cannot be read")
 
 typedef enum ftl_status {
 #define FTL_STATUS(name, value, sentence) FTL_##name = value,

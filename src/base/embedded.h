@@ -17,5 +17,6 @@ extern const embedded_file embedded_gpus[];    /* gpus: one description per card
 extern const embedded_file embedded_tuned[];   /* gpus: what was measured on a card */
 extern const embedded_file embedded_sketches[];  /* sketches: one operator each */
 extern const embedded_file embedded_documents[]; /* the language; in the command alone */
+extern const embedded_file embedded_prompts[];   /* src/think/prompts: what models are told */
 
 #endif

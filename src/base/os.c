@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -126,6 +127,11 @@ bool os_file_info(const char *path, int64_t *bytes, int64_t *modified_s) {
     *bytes = (int64_t)info.st_size;
     *modified_s = (int64_t)info.st_mtime;
     return true;
+}
+
+bool os_file_is_private(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
 bool os_remove_file(const char *path, os_error *why) {
@@ -385,4 +391,26 @@ bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, 
     *exit_code = ended_itself ? WEXITSTATUS(status) : -1;
     munmap(watch, sizeof *watch);
     return ended_itself;
+}
+
+static void limit(int what, rlim_t most) {
+    struct rlimit both = {most, most};
+    setrlimit(what, &both); /* one that cannot be set leaves the others */
+}
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OS_HAS_SANITIZER
+#endif
+#endif
+
+void os_limit_self(size_t memory_bytes, double cpu_s, size_t file_bytes) {
+    limit(RLIMIT_CORE, 0);
+#if !defined(OS_HAS_SANITIZER) && !defined(__SANITIZE_ADDRESS__)
+    if (memory_bytes) limit(RLIMIT_AS, (rlim_t)memory_bytes);
+#else
+    (void)memory_bytes;
+#endif
+    if (cpu_s > 0) limit(RLIMIT_CPU, (rlim_t)cpu_s + 1);
+    if (file_bytes) limit(RLIMIT_FSIZE, (rlim_t)file_bytes);
 }

@@ -20,6 +20,8 @@ bool os_write_file(const char *path, str content, os_error *why);
 bool os_make_folders(const char *path, os_error *why);
 bool os_file_exists(const char *path);
 bool os_file_info(const char *path, int64_t *bytes, int64_t *modified_s);
+/* Only its owner may read it. */
+bool os_file_is_private(const char *path);
 bool os_remove_file(const char *path, os_error *why);
 /* Calls 'visit' with each name in a folder (no path, not "." and "..") in the system's order. */
 bool os_list_folder(const char *path, void (*visit)(void *context, const char *name), void *context,
@@ -70,6 +72,11 @@ typedef struct os_watch {
 } os_watch;
 bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
                     int *exit_code, os_error *why);
+
+/* Limits what this process may use from now on, 0: no limit. For children that run untrusted work;
+ * the address space is not limited under sanitizers, which map more than any limit.
+ */
+void os_limit_self(size_t memory_bytes, double cpu_s, size_t file_bytes);
 
 int64_t os_time_ns(void); /* monotonic */
 int64_t os_clock_s(void); /* of the calendar: seconds since 1970 */

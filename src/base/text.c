@@ -71,6 +71,14 @@ str str_format_list(arena *a, const char *format, va_list arguments) {
     return (str){data, (size_t)length};
 }
 
+char *str_new(str s) {
+    char *copy = malloc(s.length + 1);
+    if (!copy) return NULL;
+    if (s.length) memcpy(copy, s.data, s.length);
+    copy[s.length] = 0;
+    return copy;
+}
+
 str str_format(arena *a, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

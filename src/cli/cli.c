@@ -34,7 +34,11 @@ static int exit_status_of(ftl_status status) {
     case FTL_DRIVER_FAILED:
     case FTL_KERNEL_FAULT:
     case FTL_TIMEOUT:
-    case FTL_STOPPED: return EXIT_ENVIRONMENT;
+    case FTL_STOPPED:
+    case FTL_NO_NETWORK:
+    case FTL_REFUSED:
+    case FTL_QUOTA:
+    case FTL_BAD_ANSWER: return EXIT_ENVIRONMENT;
     }
     return EXIT_ENVIRONMENT;
 }

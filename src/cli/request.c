@@ -142,10 +142,14 @@ static int read_measured(cli *c, cli_request *r) {
 }
 
 int request_open(cli *c, cli_request *r) {
+    return request_open_options(c, r, true);
+}
+
+int request_open_options(cli *c, cli_request *r, bool has_text) {
     *r = (cli_request){.options = {.stop_after = c->options.print_after}};
     r->options.pins = r->pins;
     if (c->options.gpu.count) r->options.gpu = c->options.gpu.items[0];
-    int exit_status = read_text(c, r);
+    int exit_status = has_text ? read_text(c, r) : EXIT_DONE;
     if (!exit_status) exit_status = read_dtype(c, r);
     if (!exit_status) exit_status = read_head_dim(c, r);
     if (!exit_status) exit_status = read_lets(c, r);

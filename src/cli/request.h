@@ -25,6 +25,8 @@ typedef struct cli_request {
  * EXIT_DONE, or the exit status after saying what is wrong. Free with request_done in both cases.
  */
 int request_open(cli *c, cli_request *r);
+/* The same with or without a text to work on: without one only the options are read. */
+int request_open_options(cli *c, cli_request *r, bool has_text);
 void request_done(cli_request *r);
 
 /* Pins NAME=VALUE unless it is pinned already. */

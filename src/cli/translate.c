@@ -1,5 +1,5 @@
 /* flashtl translate: from TL Code to CUDA. */
-#include "cli/request.h"
+#include "cli/agents.h"
 
 #include <stdio.h>
 
@@ -24,6 +24,11 @@ int cli_run_TRANSLATE(cli *c) {
     text_buffer text;
     ftl_source source;
     if (!cli_read_source(c, path, &text, &source)) return EXIT_ENVIRONMENT;
+    if (c->options.by || c->options.show_prompts) {
+        int exit_status = translate_by_model(c, &source);
+        text_done(&text);
+        return exit_status;
+    }
     ftl_product *product = NULL;
     const char *gpu = c->options.gpu.count ? c->options.gpu.items[0] : NULL;
     ftl_status status = ftl_translate(c->context, &source, gpu, &product);

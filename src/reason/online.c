@@ -301,9 +301,10 @@ static void write_online(reason *r, online *o) {
         tl_block_append(&update, NULL, rescale.first);
     }
     edit_replace(r->kernel, last, update);
-    tl_statement *reader = first_reader(o);
+    if (!o->sums.count) return; /* m and l are all that is read */
+    tl_statement *reader = first_reader(o), *from = reader ? reader : o->loop->next;
     const char *inverse = o->l;
-    if (reader && is_read_from(reader, str_from(o->l)))
+    if (from && is_read_from(from, str_from(o->l)))
         inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
     tl_block division = division_text(r, o, inverse);
     if (reader) edit_before(r->kernel, reader, division);

@@ -364,7 +364,22 @@ static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
     }
 }
 
-/* An element of a table in global memory. */
+/* Elements of a tile behind the end of an axis exist; those of a table do not. */
+static bool may_fall_outside(const tl_expr *item, const emit_scope *scope) {
+    for (int i = 0; scope && i < scope->index_count; i++) {
+        if (scope->indices[i].name.length && emit_uses_index(item, scope->indices[i].name))
+            return true;
+    }
+    return false;
+}
+
+static str inside(emit *t, emit_value at, const tl_expr *extent) {
+    emit_value end = emit_integer(t, extent, NULL);
+    return emit_format(t, "(unsigned)(%.*s) < (unsigned)(%.*s)", STR_ARGS(at.text),
+                       STR_ARGS(end.text));
+}
+
+/* An element of a table in global memory; what lies outside reads 0. */
 static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *scope) {
     const tl_symbol *s = e->symbol;
     if (!s->parameter || !s->axes || s->axes->count != e->item_count) {
@@ -374,15 +389,21 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
     }
     tl_type type = s->parameter->parameter.type;
     str name = emit_clean(t, s->name);
-    str text = emit_format(t, "args.%.*s", STR_ARGS(name));
+    str text = emit_format(t, "args.%.*s", STR_ARGS(name)), guard = STR("");
     for (int i = 0; i < e->item_count; i++) {
         emit_value at = emit_integer(t, e->items[i], scope);
+        if (may_fall_outside(e->items[i], scope)) {
+            guard = emit_format(t, "%.*s%s%.*s", STR_ARGS(guard), guard.length ? " && " : "",
+                                STR_ARGS(inside(t, at, s->axes->items[i].extent)));
+        }
         text = emit_format(t, "%.*s + %.*s * args.%.*s_stride_%.*s", STR_ARGS(text),
                            STR_ARGS(emit_within(t, at, PRODUCT)), STR_ARGS(name),
                            STR_ARGS(emit_axis_name(t, s->axes, i)));
     }
+    str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text));
     emit_value out = {
-        .text = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text)),
+        .text = guard.length ? emit_format(t, "(%.*s ? %.*s : 0)", STR_ARGS(guard), STR_ARGS(load))
+                             : load,
         .precedence = PRIMARY,
         .is_real = type != TL_I32,
         .low = INT32_MIN,

@@ -1,0 +1,263 @@
+#include "cli/agents.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t was_interrupted;
+
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    if (was_interrupted) _Exit(130); /* asked twice: at once */
+    was_interrupted = 1;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static int read_number(const char *text, const char *name, double least, double *out) {
+    double value;
+    if (!text) return EXIT_DONE;
+    if (str_to_number(str_from(text), &value) && value >= least) {
+        *out = value;
+        return EXIT_DONE;
+    }
+    return cli_say(EXIT_USAGE, "'--%s' is a number from %g; found '%s'", name, least, text);
+}
+
+/* "A:B:C", each from 0; fewer leave the rest. */
+static int read_parts(const char *text, const char *name, double *const *parts, int count,
+                      int least) {
+    int read = 0;
+    if (!text) return EXIT_DONE;
+    str rest = str_from(text);
+    bool fits = true;
+    for (; rest.length && fits; read++) {
+        double value;
+        fits = read < count && str_to_number(str_cut(&rest, ':'), &value) && value >= 0;
+        if (fits) *parts[read] = value;
+    }
+    if (fits && read >= least) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--%s' is up to %d numbers with colons between; found '%s'", name,
+                   count, text);
+}
+
+static int read_limits(agents *a) {
+    const cli_options *o = &a->c->options;
+    think_limits *l = &a->limits;
+    double rounds = 0, improve = 0, tokens = 0, retries = -1;
+    double *const prices[] = {&l->prompt_price, &l->answer_price};
+    double *const timeouts[] = {&a->options.total_timeout_s, &a->options.idle_timeout_s,
+                                &a->options.connect_timeout_s};
+    int exit_status = read_number(o->rounds, "rounds", 1, &rounds);
+    if (!exit_status) exit_status = read_number(o->improve, "improve", 0, &improve);
+    if (!exit_status) exit_status = read_number(o->max_tokens, "max-tokens", 1, &tokens);
+    if (!exit_status) exit_status = read_number(o->max_cost, "max-cost", 0, &l->cost_most);
+    if (!exit_status) exit_status = read_number(o->retries, "retries", 0, &retries);
+    if (!exit_status) exit_status = read_parts(o->price, "price", prices, 2, 2);
+    if (!exit_status) exit_status = read_parts(o->timeout, "timeout", timeouts, 3, 1);
+    if (!exit_status && o->max_cost && !o->price) {
+        exit_status =
+            cli_say(EXIT_USAGE, "'--max-cost' needs '--price IN:OUT', what a million tokens of "
+                                "prompt and of answer cost");
+    }
+    if (rounds > 60) rounds = 60;
+    l->rounds = (int32_t)rounds;
+    l->improvements = improve > 1000 ? 1000 : (int32_t)improve;
+    l->tokens_most = (int64_t)tokens;
+    a->options.retries = retries > 100 ? 100 : (int32_t)retries;
+    return exit_status;
+}
+
+static int read_grammar(agents *a) {
+    const char *wanted = a->c->options.send_grammar;
+    static const struct {
+        const char *name;
+        provider_grammar grammar;
+    } kinds[] = {
+        {"gbnf", PROVIDER_GBNF}, {"structured", PROVIDER_STRUCTURED}, {"lark", PROVIDER_LARK}};
+    for (size_t i = 0; wanted && i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, wanted) != 0) continue;
+        a->options.grammar = kinds[i].grammar;
+        return EXIT_DONE;
+    }
+    if (!wanted) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--send-grammar' is gbnf, structured or lark; found '%s'", wanted);
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void add_key(agents *a, const char *base_url, const char *key) {
+    if (!key || !*key || a->options.key_count == AGENT_KEYS_MAX) return;
+    a->keys[a->options.key_count++] = (provider_key){base_url, key};
+}
+
+/* Lines "BASE_URL KEY"; both are ended by NULs in the buffer. */
+static int read_key_file(agents *a) {
+    const char *path = a->c->options.key_file ? a->c->options.key_file : getenv("FLASHTL_KEYS");
+    os_error why;
+    text_init(&a->key_file, 1 << 20);
+    if (!path || !*path) return EXIT_DONE;
+    if (!os_read_file(path, 1 << 19, &a->key_file, &why))
+        return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    if (!os_file_is_private(path)) {
+        return cli_say(EXIT_ENVIRONMENT, "'%s' holds keys and can be read by others: chmod 600 it",
+                       path);
+    }
+    char *line = a->key_file.data;
+    for (int number = 1; line && *line; number++) {
+        char *next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        char *space = strpbrk(line, " \t");
+        bool is_blank = !line[strspn(line, " \t\r")] || *line == '#';
+        if (!is_blank && !space) {
+            return cli_say(EXIT_USAGE, "'%s': line %d is not 'BASE_URL KEY'", path, number);
+        }
+        if (!is_blank) {
+            *space++ = 0;
+            space += strspn(space, " \t");
+            space[strcspn(space, " \t\r")] = 0;
+            add_key(a, line, space);
+        }
+        line = next;
+    }
+    return EXIT_DONE;
+}
+
+/* A variable's key goes to its maker's base URL, or to what its variable names instead. */
+static void read_variables(agents *a) {
+    a->options.openai_base_url = getenv("OPENAI_BASE_URL");
+    a->options.anthropic_base_url = getenv("ANTHROPIC_BASE_URL");
+    a->options.curl_library = getenv("FLASHTL_CURL");
+    const char *openai = a->options.openai_base_url, *anthropic = a->options.anthropic_base_url;
+    add_key(a, openai && *openai ? openai : "https://api.openai.com/v1", getenv("OPENAI_API_KEY"));
+    add_key(a, anthropic && *anthropic ? anthropic : "https://api.anthropic.com",
+            getenv("ANTHROPIC_API_KEY"));
+}
+
+/* --- what is shown ---------------------------------------------------------------------------- */
+
+static void clear_line(agents *a) {
+    if (a->has_progress_line) fputs("\r\033[K", stderr);
+    a->has_progress_line = false;
+}
+
+static void on_progress(void *user, const char *event, size_t bytes, const char *text) {
+    agents *a = user;
+    bool is_retry = strcmp(event, "retry") == 0;
+    if (is_retry) {
+        clear_line(a);
+        fprintf(stderr, "  %s\n", text);
+        return;
+    }
+    if (!a->shows_progress) return;
+    double seconds = (double)(os_time_ns() - a->begun_ns) / 1e9;
+    fprintf(stderr, "\r\033[K  %.0f s", seconds);
+    if (bytes) fprintf(stderr, ", %zu bytes of the answer", bytes);
+    a->has_progress_line = true;
+}
+
+static void show_verdict(const think_news *n) {
+    const judge_verdict *v = n->verdict;
+    if (v->passed) {
+        fprintf(stderr, "  passed up to '%s'", think_rung_name(v->rung));
+        if (v->tflops > 0) fprintf(stderr, ", %.1f TFLOPS", v->tflops);
+        fprintf(stderr, "  (%.1f s)\n", v->ms / 1000);
+        return;
+    }
+    fprintf(stderr, "  failed '%s':\n", think_rung_name(v->rung));
+    for (size_t i = 0; i < json_array_size(v->findings) && i < 5; i++) {
+        const json_t *f = json_array_get(v->findings, i);
+        int line = (int)json_number(f, "line");
+        if (line) fprintf(stderr, "    line %d: ", line);
+        else fputs("    ", stderr);
+        fprintf(stderr, "%s\n", json_text(f, "message"));
+        const json_t *notes = json_object_get(f, "notes");
+        for (size_t k = 0; k < json_array_size(notes) && k < 2; k++) {
+            fprintf(stderr, "      %s\n", json_text(json_array_get(notes, k), "message"));
+        }
+    }
+}
+
+static void on_news(void *user, const think_news *n) {
+    agents *a = user;
+    clear_line(a);
+    a->begun_ns = os_time_ns();
+    switch (n->kind) {
+    case THINK_NEWS_ASK:
+        fprintf(stderr, "%s, %s %d: asking %s, about %lld tokens\n", think_step_name(n->step),
+                n->round > 100 ? "proposal" : "round",
+                (int)(n->round > 100 ? n->round - 100 : n->round), n->model, (long long)n->tokens);
+        break;
+    case THINK_NEWS_ANSWER:
+        fprintf(stderr, "  answered in %.1f s, %lld tokens\n", n->ms / 1000, (long long)n->tokens);
+        break;
+    case THINK_NEWS_VERDICT: show_verdict(n); break;
+    case THINK_NEWS_KEPT: fprintf(stderr, "  kept: %s\n", n->text); break;
+    }
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+int agents_open(cli *c, agents *a) {
+    *a = (agents){.c = c, .shows_progress = os_is_terminal(2)};
+    a->options = (provider_options){.keys = a->keys,
+                                    .stop = &was_interrupted,
+                                    .on_progress = on_progress,
+                                    .user = a,
+                                    .no_streaming = c->options.no_stream};
+    a->begun_ns = os_time_ns();
+    read_variables(a);
+    int exit_status = read_key_file(a);
+    if (!exit_status) exit_status = read_limits(a);
+    if (!exit_status) exit_status = read_grammar(a);
+    if (!exit_status) signal(SIGINT, interrupt);
+    return exit_status;
+}
+
+void agents_done(agents *a) {
+    clear_line(a);
+    record_close(a->record);
+    text_done(&a->key_file);
+}
+
+int agents_provider(agents *a, const char *spec, think_step step, provider **out) {
+    provider_options options = a->options;
+    options.step = think_step_name(step);
+    return cli_finish(a->c, provider_open(a->c->context, spec, &options, out));
+}
+
+void agents_prepare(agents *a, think_run *run) {
+    run->limits = a->limits;
+    run->stop = &was_interrupted;
+    run->on_news = on_news;
+    run->user = a;
+    run->record = a->record;
+}
+
+int agents_show_prompt(agents *a, const prompt_task *task) {
+    text_buffer system, question, gbnf;
+    text_init(&system, PROMPT_BYTES_MAX);
+    text_init(&question, PROMPT_BYTES_MAX);
+    text_init(&gbnf, PROMPT_BYTES_MAX);
+    ftl_status status = prompt_system(a->c->context, task, &system);
+    if (!status) status = prompt_question(a->c->context, task, &question);
+    bool has_grammar =
+        !status && a->options.grammar != PROVIDER_NO_GRAMMAR &&
+        prompt_grammar(a->c->context, task,
+                       a->options.grammar == PROVIDER_LARK ? FTL_LARK : FTL_GBNF, &gbnf);
+    int exit_status = cli_finish(a->c, status);
+    if (!status) {
+        int64_t stable = provider_estimate_tokens(text_str(&system));
+        int64_t changing = provider_estimate_tokens(text_str(&question));
+        printf("%s\n\n%s", system.data, question.data);
+        if (has_grammar) printf("\n--- the grammar of the answer ---\n\n%s", gbnf.data);
+        fprintf(stderr,
+                "%s prompt: about %lld tokens (%lld of them stay the same for every request)\n",
+                think_step_name(task->step), (long long)(stable + changing), (long long)stable);
+    }
+    text_done(&system);
+    text_done(&question);
+    text_done(&gbnf);
+    return exit_status;
+}

@@ -1,0 +1,428 @@
+/* flashtl think: from a request to a verified kernel, with models; and sketch, reason, translate by
+ * a model.
+ */
+#include "cli/agents.h"
+
+#include "think/isolate.h"
+#include "think/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct thinking {
+    cli *c;
+    agents agents;
+    cli_request request; /* of --op or --sketch; else only the options */
+    text_buffer against, given;
+    ftl_runtime *runtime;
+    provider *providers[THINK_STEP_COUNT];
+    judge_task task;
+    think_run run;
+    json_t *machine;
+    const char *folder;
+} thinking;
+
+static const char *const HOW_TO_NAME =
+    "openai:NAME, anthropic:NAME, http://HOST:PORT/v1#NAME (vLLM, llama.cpp, Ollama, ...), "
+    "exec:COMMAND or replay:FILE";
+
+static int no_model(void) {
+    cli_say(0, "which model writes the sketch? '--sketch-by MODEL' or FLASHTL_MODEL; a MODEL is %s",
+            HOW_TO_NAME);
+    return cli_say(EXIT_USAGE,
+                   "without a model: 'flashtl sketch' lists operators that are there, 'flashtl "
+                   "build FILE' makes kernels of a sketch of yours, and 'flashtl think REQUEST "
+                   "--show-prompts' prints what a model would be told");
+}
+
+/* --- what is asked for --------------------------------------------------------------------------
+ */
+
+static int read_seed(const cli *c, uint64_t *seed) {
+    int64_t value = 1;
+    const char *text = c->options.seed;
+    if (text && (!str_to_integer(str_from(text), &value) || value < 0)) {
+        return cli_say(EXIT_USAGE, "'--seed' is a number from 0; found '%s'", text);
+    }
+    *seed = (uint64_t)value;
+    return EXIT_DONE;
+}
+
+static int read_against(cli *c, text_buffer *text, ftl_source *out) {
+    if (!c->options.against) return EXIT_DONE;
+    return cli_read_source(c, c->options.against, text, out) ? EXIT_DONE : EXIT_ENVIRONMENT;
+}
+
+static int read_highest(const cli *c, think_rung *highest) {
+    const char *on = c->options.on;
+    *highest = THINK_RUNG_GPU;
+    if (!on || strcmp(on, "gpu") == 0) return EXIT_DONE;
+    *highest = strcmp(on, "interpreter") == 0 ? THINK_RUNG_BUILD : THINK_RUNG_EMULATE;
+    if (*highest == THINK_RUNG_BUILD || strcmp(on, "emulator") == 0) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--on' is interpreter, emulator or gpu; found '%s'", on);
+}
+
+/* The words of the request: one argument. Files are not read here, so the request opens without. */
+static int read_words(thinking *t) {
+    cli *c = t->c;
+    if (c->options.file_count > 1) {
+        return cli_say(EXIT_USAGE, "the request is one argument: put it into quotes");
+    }
+    t->run.words = c->options.file_count ? c->options.files[0] : NULL;
+    c->options.file_count = 0;
+    return EXIT_DONE;
+}
+
+/* With words, an operator or --against says what they should come to; without, it is the sketch. */
+static int read_sketch(thinking *t) {
+    cli *c = t->c;
+    const char *file = c->options.sketch_file;
+    if (file && c->options.op) return cli_say(EXIT_USAGE, "give '--sketch' or '--op', not both");
+    if (file) c->options.files[c->options.file_count++] = file;
+    bool has_text = file || c->options.op;
+    int exit_status = request_open_options(c, &t->request, has_text);
+    if (!exit_status) exit_status = read_against(c, &t->against, &t->task.reference);
+    if (exit_status || !has_text) return exit_status;
+    bool is_reference = c->options.op && t->run.words && !t->task.reference.text;
+    if (is_reference) t->task.reference = t->request.source;
+    if (!is_reference) t->run.sketch = t->request.source;
+    if (c->options.op) {
+        t->task.operator_name = t->request.family;
+        t->task.settings = t->request.settings;
+        t->task.setting_count = t->request.setting_count;
+    }
+    return EXIT_DONE;
+}
+
+static int read_request(thinking *t) {
+    int exit_status = read_words(t);
+    if (!exit_status) exit_status = read_sketch(t);
+    if (!exit_status) exit_status = read_seed(t->c, &t->task.seed);
+    if (!exit_status) exit_status = read_highest(t->c, &t->task.highest);
+    t->task.options = &t->request.options;
+    t->task.shapes = t->c->options.shapes;
+    t->run.task = &t->task;
+    return exit_status;
+}
+
+/* --- prompts ------------------------------------------------------------------------------------
+ */
+
+static int show_prompts(thinking *t) {
+    cli *c = t->c;
+    text_buffer parameters;
+    text_init(&parameters, PROMPT_BYTES_MAX);
+    const ftl_source *reference = &t->task.reference;
+    if (reference->text) judge_parameters((str){reference->text, reference->length}, &parameters);
+    prompt_task task = {.step = THINK_SKETCH,
+                        .words = t->run.words,
+                        .options = t->task.options,
+                        .parameters = parameters.data};
+    int exit_status = EXIT_DONE;
+    bool has_sketch = t->run.sketch.text != NULL;
+    if (!has_sketch) exit_status = agents_show_prompt(&t->agents, &task);
+    if (!exit_status && (c->options.reason_by || has_sketch)) {
+        exit_status = request_one_gpu(c, &t->request);
+        task.step = THINK_REASON;
+        task.sketch = has_sketch ? t->run.sketch.text : NULL;
+        if (!exit_status) exit_status = agents_show_prompt(&t->agents, &task);
+    }
+    text_done(&parameters);
+    return exit_status;
+}
+
+/* --- models, machine, record ---------------------------------------------------------------------
+ */
+
+static int open_providers(thinking *t) {
+    const cli_options *o = &t->c->options;
+    const char *specs[THINK_STEP_COUNT] = {o->sketch_by, o->reason_by, o->translate_by};
+    if (!specs[THINK_SKETCH] && !t->run.sketch.text) specs[THINK_SKETCH] = getenv("FLASHTL_MODEL");
+    if (!t->run.sketch.text && (!specs[THINK_SKETCH] || !*specs[THINK_SKETCH])) return no_model();
+    if (specs[THINK_SKETCH] && !t->run.sketch.text && (!t->run.words || !*t->run.words)) {
+        return cli_say(EXIT_USAGE,
+                       "what is the kernel to do? flashtl think 'REQUEST IN PLAIN WORDS'");
+    }
+    for (int i = 0; i < THINK_STEP_COUNT; i++) {
+        bool is_needed = specs[i] && !(i == THINK_SKETCH && t->run.sketch.text &&
+                                       !t->agents.limits.improvements);
+        int exit_status =
+            is_needed ? agents_provider(&t->agents, specs[i], (think_step)i, &t->providers[i])
+                      : EXIT_DONE;
+        if (exit_status) return exit_status;
+        t->run.agents[i] = t->providers[i];
+    }
+    return EXIT_DONE;
+}
+
+/* The driver is asked in a child: a process that has begun to use it cannot fork workers that do.
+ */
+static json_t *find_device(void *user, os_watch *watch) {
+    thinking *t = user;
+    ftl_device device = {0};
+    int32_t count = 0;
+    watch->beats++;
+    bool is_there = ftl_device_count(t->c->context, t->runtime, &count) == FTL_OK && count > 0 &&
+                    ftl_device_describe(t->c->context, t->runtime, 0, &device) == FTL_OK;
+    return json_pack("{s:s,s:i}", "gpu", is_there ? device.name : "", "capability",
+                     is_there ? (int)(10 * device.major + device.minor) : 0);
+}
+
+static int look_for_device(thinking *t) {
+    isolate_limits limits = {.silence_s = 30};
+    os_error why;
+    ftl_gpu gpu;
+    if (t->task.highest == THINK_RUNG_GPU) isolate_run(find_device, t, &limits, &t->machine, &why);
+    if (!t->machine) t->machine = json_pack("{s:s,s:i}", "gpu", "", "capability", 0);
+    int capability = (int)json_number(t->machine, "capability");
+    if (ftl_gpu_describe(t->c->context, t->task.options->gpu, &gpu))
+        return cli_finish(t->c, FTL_REJECTED);
+    t->task.has_gpu = capability >= gpu.capability;
+    t->run.machine = t->machine;
+    const char *wanted = t->c->options.on;
+    if (wanted && strcmp(wanted, "gpu") == 0 && !t->task.has_gpu) {
+        return cli_say(EXIT_ENVIRONMENT,
+                       "'--on gpu': there is no GPU here that runs kernels for %s", gpu.name);
+    }
+    return EXIT_DONE;
+}
+
+static int open_record(thinking *t, const char *path) {
+    return cli_finish(t->c, record_open(t->c->context, path, &t->agents.record));
+}
+
+/* --- what comes out -----------------------------------------------------------------------------
+ */
+
+static int put_file(const thinking *t, const char *name, const char *ending, const char *text) {
+    char path[4096];
+    os_error why;
+    snprintf(path, sizeof path, "%s/%s%s", t->folder, name, ending);
+    if (!text || os_write_file(path, str_from(text), &why)) return EXIT_DONE;
+    return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+}
+
+/* "attention_rtx_4090" */
+static void name_files(const ftl_plan *plan, char name[200]) {
+    snprintf(name, 200, "%s_%s", plan->kernel, plan->gpu);
+    for (char *c = name; *c; c++) {
+        bool is_letter =
+            (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
+        if (!is_letter) *c = '_';
+    }
+}
+
+static int put_kernel(const thinking *t, const think_result *r) {
+    char name[200], *header = NULL, *plan = NULL;
+    if (!r->plan) return EXIT_DONE;
+    name_files(r->plan, name);
+    header = ftl_plan_header(r->plan, name);
+    plan = ftl_plan_write(r->plan);
+    int exit_status = put_file(t, name, ".sketch.tl", r->sketch);
+    if (!exit_status) exit_status = put_file(t, name, ".tl", r->code);
+    if (!exit_status) exit_status = put_file(t, name, ".cu", r->cuda);
+    if (!exit_status) exit_status = put_file(t, name, ".h", header);
+    if (!exit_status) exit_status = put_file(t, name, ".json", plan);
+    free(header);
+    free(plan);
+    return exit_status;
+}
+
+static int put_record(const thinking *t, const think_result *r) {
+    os_error why;
+    char path[4096];
+    if (t->c->options.record) return EXIT_DONE; /* it was written as it grew */
+    snprintf(path, sizeof path, "%s/think-%.12s.jsonl", t->folder, r->id);
+    if (os_write_file(path, record_text(t->agents.record), &why)) return EXIT_DONE;
+    return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+}
+
+static int put_report(thinking *t) {
+    const char *path = t->c->options.report;
+    os_error why;
+    if (!path) return EXIT_DONE;
+    text_buffer page;
+    text_init(&page, 64 << 20);
+    ftl_status status = report_write(t->c->context, record_text(t->agents.record), &page);
+    int exit_status = cli_finish(t->c, status);
+    if (!status && !os_write_file(path, text_str(&page), &why)) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    text_done(&page);
+    return exit_status;
+}
+
+static void print_result(const thinking *t, const think_result *r) {
+    if (t->c->options.json) {
+        str text = record_text(t->agents.record);
+        for (str line; text.length;) { /* the last line is the result's */
+            line = str_cut(&text, '\n');
+            if (!text.length) printf("%.*s\n", STR_ARGS(line));
+        }
+        return;
+    }
+    char name[200];
+    name_files(r->plan, name);
+    printf("%s: verified up to '%s' (%s), by %s", name, think_rung_name(r->rung),
+           think_rung_meaning(r->rung), r->by);
+    if (r->tflops > 0) printf(", %.1f TFLOPS", r->tflops);
+    printf("\n%d answers, %lld tokens; record %.12s\n", (int)r->questions, (long long)r->tokens,
+           r->id);
+    for (size_t i = 0; i < json_array_size(r->facts); i++) {
+        printf("- %s\n", json_string_value(json_array_get(r->facts, i)));
+    }
+    bool vouched = t->task.reference.text || t->run.sketch.text;
+    if (!vouched) {
+        puts("The sketch is the model's word for what was asked: nothing else was there to compare "
+             "it with "
+             "('--against FILE', '--op').");
+    }
+}
+
+/* --- the command --------------------------------------------------------------------------------
+ */
+
+static int think_through(thinking *t) {
+    think_result result;
+    agents_prepare(&t->agents, &t->run);
+    ftl_status status = think(t->c->context, &t->run, &result);
+    int exit_status = EXIT_DONE;
+    if (status) {
+        exit_status = cli_say(0, "%s", ftl_context_error(t->c->context));
+        exit_status = status == FTL_CHECK_FAILED ? EXIT_REJECTED
+                      : status == FTL_INVALID_ARGUMENT || status == FTL_NOT_FOUND
+                          ? EXIT_USAGE
+                          : EXIT_ENVIRONMENT;
+    }
+    if (!status && result.is_verified) exit_status = put_kernel(t, &result);
+    int recorded = put_record(t, &result);
+    if (!recorded) recorded = put_report(t);
+    if (!status && !exit_status && result.is_verified) print_result(t, &result);
+    think_result_done(&result);
+    return exit_status ? exit_status : recorded;
+}
+
+static int run(thinking *t) {
+    cli *c = t->c;
+    os_error why;
+    t->folder = c->options.output ? c->options.output : ".";
+    int exit_status = agents_open(c, &t->agents);
+    if (!exit_status) exit_status = read_request(t);
+    if (!exit_status && c->options.show_prompts) return show_prompts(t);
+    if (!exit_status) exit_status = open_providers(t);
+    if (!exit_status) exit_status = request_one_gpu(c, &t->request);
+    if (!exit_status && !os_make_folders(t->folder, &why)) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &t->runtime));
+    if (!exit_status) exit_status = look_for_device(t);
+    t->task.runtime = t->task.highest > THINK_RUNG_BUILD ? t->runtime : NULL;
+    if (!exit_status) exit_status = open_record(t, c->options.record);
+    return exit_status ? exit_status : think_through(t);
+}
+
+static void done(thinking *t) {
+    for (int i = 0; i < THINK_STEP_COUNT; i++) provider_close(t->providers[i]);
+    ftl_runtime_close(t->runtime);
+    json_decref(t->machine);
+    agents_done(&t->agents);
+    request_done(&t->request);
+    if (t->against.limit_bytes) text_done(&t->against);
+}
+
+int cli_run_THINK(cli *c) {
+    static thinking t;
+    t.c = c;
+    int exit_status = run(&t);
+    done(&t);
+    return exit_status;
+}
+
+/* --- one step by a model -------------------------------------------------------------------------
+ */
+
+static int show_step(thinking *t, think_step step) {
+    ftl_product *product = NULL;
+    prompt_task task = {.step = step,
+                        .words = t->run.words,
+                        .options = t->task.options,
+                        .sketch = t->run.sketch.text};
+    ftl_status status = FTL_OK;
+    ftl_options options = *t->task.options;
+    if (step == THINK_TRANSLATE) {
+        status = ftl_translate(t->c->context, &t->run.sketch, options.gpu, &product);
+        if (!status) options.gpu = product->kernels[0].plan->gpu;
+    }
+    task.product = product, task.options = &options;
+    int exit_status = cli_finish(t->c, status);
+    if (!exit_status) exit_status = agents_show_prompt(&t->agents, &task);
+    ftl_product_free(product);
+    return exit_status;
+}
+
+static int step_by_model(thinking *t, think_step step) {
+    cli *c = t->c;
+    char *text = NULL;
+    if (c->options.show_prompts) return show_step(t, step);
+    int exit_status = agents_provider(&t->agents, c->options.by, step, &t->providers[step]);
+    if (!exit_status) exit_status = open_record(t, c->options.record);
+    if (exit_status) return exit_status;
+    t->run.agents[step] = t->providers[step];
+    agents_prepare(&t->agents, &t->run);
+    ftl_status status = think_step_alone(c->context, &t->run, step, &text);
+    if (!status) return cli_put(c, text);
+    exit_status = cli_finish(c, status);
+    return exit_status;
+}
+
+int sketch_by_model(cli *c) {
+    static thinking t;
+    t.c = c;
+    int exit_status = agents_open(c, &t.agents);
+    if (!exit_status) exit_status = read_words(&t);
+    if (!exit_status && (!t.run.words || !*t.run.words)) {
+        exit_status =
+            cli_say(EXIT_USAGE, "what is the kernel to do? flashtl sketch --by MODEL 'REQUEST IN "
+                                "PLAIN WORDS'");
+    }
+    if (!exit_status) exit_status = read_against(c, &t.against, &t.task.reference);
+    if (!exit_status) exit_status = read_seed(c, &t.task.seed);
+    t.task.options = &t.request.options;
+    t.task.highest = THINK_RUNG_MEANING;
+    t.run.task = &t.task;
+    if (!exit_status) exit_status = step_by_model(&t, THINK_SKETCH);
+    done(&t);
+    return exit_status;
+}
+
+int reason_by_model(cli *c, cli_request *r) {
+    static thinking t;
+    t.c = c;
+    int exit_status = agents_open(c, &t.agents);
+    if (!exit_status) exit_status = read_seed(c, &t.task.seed);
+    t.task.options = &r->options;
+    t.task.highest = THINK_RUNG_BUILD;
+    t.run.task = &t.task;
+    t.run.sketch = r->source;
+    if (!exit_status) exit_status = step_by_model(&t, THINK_REASON);
+    done(&t);
+    return exit_status;
+}
+
+int translate_by_model(cli *c, const ftl_source *source) {
+    static thinking t;
+    ftl_options options = {.gpu = c->options.gpu.count ? c->options.gpu.items[0] : NULL};
+    t.c = c;
+    int exit_status = agents_open(c, &t.agents);
+    if (!exit_status) exit_status = read_seed(c, &t.task.seed);
+    if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &t.runtime));
+    t.task.options = &options;
+    t.task.highest = THINK_RUNG_EMULATE;
+    t.task.runtime = t.runtime;
+    t.run.task = &t.task;
+    t.run.sketch = *source;
+    if (!exit_status) exit_status = step_by_model(&t, THINK_TRANSLATE);
+    done(&t);
+    return exit_status;
+}

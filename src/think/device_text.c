@@ -1,0 +1,248 @@
+#include "think/device_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const directives[] = {"include", "define", "undef", "if",     "ifdef", "ifndef",
+                                         "else",    "elif",   "endif", "pragma", "error"};
+static const char *const headers[] = {"cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h"};
+static const char *const pragmas[] = {"unroll", "nounroll"};
+
+/* Names that reach beyond the kernel: launches, files, the host, the compiler's own commands. */
+static const char *const words[] = {"__host__",
+                                    "main",
+                                    "system",
+                                    "popen",
+                                    "execve",
+                                    "fork",
+                                    "fopen",
+                                    "open",
+                                    "dlopen",
+                                    "cudaMalloc",
+                                    "cudaLaunchKernel",
+                                    "cudaMemcpy",
+                                    "cuLaunchKernel",
+                                    "__has_include",
+                                    "__has_embed",
+                                    "_Pragma",
+                                    "__pragma",
+                                    "import",
+                                    "module",
+                                    "__trap",
+                                    "printf",
+                                    "malloc",
+                                    "new",
+                                    "delete"};
+
+typedef struct reader {
+    str text;
+    size_t at;
+    diag_list *diags;
+    bool is_good;
+} reader;
+
+static diag_range here(size_t begin, size_t end) {
+    return (diag_range){(uint32_t)begin, (uint32_t)(end > begin ? end : begin + 1)};
+}
+
+/* A backslash before a line's end joins two lines, anywhere. Bytes skipped. */
+static size_t splice(const reader *r, size_t at) {
+    const char *t = r->text.data;
+    if (at >= r->text.length || t[at] != '\\') return 0;
+    size_t end = at + 1;
+    while (end < r->text.length && (t[end] == ' ' || t[end] == '\t' || t[end] == '\r')) end++;
+    return end < r->text.length && t[end] == '\n' ? end + 1 - at : 0;
+}
+
+/* The character here, behind splices; 0 at the end. */
+static char peek(reader *r) {
+    for (size_t skip; (skip = splice(r, r->at));) r->at += skip;
+    return r->at < r->text.length ? r->text.data[r->at] : 0;
+}
+
+static char peek_next(const reader *r) {
+    reader ahead = *r;
+    ahead.at++;
+    return peek(&ahead);
+}
+
+static bool is_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static void skip_comment(reader *r) {
+    bool is_block = peek_next(r) == '*';
+    r->at++, peek(r), r->at++;
+    for (char c; (c = peek(r)); r->at++) {
+        if (!is_block && c == '\n') return;
+        if (is_block && c == '*' && peek_next(r) == '/') {
+            r->at++, peek(r), r->at++;
+            return;
+        }
+    }
+}
+
+/* Strings hold assembly: what may not stand in the text may not stand there. */
+static void skip_string(reader *r) {
+    char quote = peek(r);
+    size_t begin = r->at++;
+    for (char c; (c = peek(r)) && c != quote; r->at++) {
+        if (c == '\\') r->at++;
+        if (c == '\n') break;
+    }
+    size_t end = r->at < r->text.length ? ++r->at : r->at;
+    static const char *const refused[] = {".incbin", ".include", ".file", ".section",
+                                          ".entry",  ".visible", ".func", ".alias"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        size_t length = strlen(refused[i]);
+        for (size_t k = begin; k + length <= end; k++) {
+            if (memcmp(r->text.data + k, refused[i], length) != 0) continue;
+            diag_report(r->diags, DIAG_DEVICE_WORD, here(k, k + length), str_from(refused[i]));
+            r->is_good = false;
+        }
+    }
+}
+
+static bool skip_blank(reader *r) {
+    for (;;) {
+        char c = peek(r);
+        if (c == '/' && (peek_next(r) == '*')) skip_comment(r);
+        else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') r->at++;
+        else return c && c != '\n';
+    }
+}
+
+/* A word without the splices in it. */
+static str read_word(reader *r, char word[64]) {
+    size_t length = 0;
+    for (char c; is_name(c = peek(r)); r->at++) {
+        if (length < 63) word[length++] = c;
+    }
+    word[length] = 0;
+    return (str){word, length};
+}
+
+static bool is_in(str word, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (str_is(word, list[i])) return true;
+    }
+    return false;
+}
+
+static str joined(diag_list *diags, const char *const *list, size_t count) {
+    str all = STR("");
+    for (size_t i = 0; i < count; i++) {
+        all = str_format(diags->memory, "%.*s%s%s", STR_ARGS(all), i ? ", " : "", list[i]);
+    }
+    return all;
+}
+
+#define LIST_OF(list) list, sizeof list / sizeof *list
+
+static void read_include(reader *r, size_t begin) {
+    char name[96];
+    size_t length = 0;
+    skip_blank(r);
+    char open = peek(r);
+    bool is_angled = open == '<';
+    if (is_angled) r->at++;
+    for (char c; is_angled && (c = peek(r)) && c != '>' && c != '\n' && length < 95; r->at++) {
+        name[length++] = c;
+    }
+    name[length] = 0;
+    if (is_angled && is_in((str){name, length}, LIST_OF(headers))) return;
+    size_t end = r->at;
+    while (end < r->text.length && r->text.data[end] != '\n') end++;
+    str shown = {r->text.data + begin, end - begin};
+    diag_report(r->diags, DIAG_DEVICE_INCLUDE, here(begin, end), str_trim(shown),
+                joined(r->diags, LIST_OF(headers)));
+    r->is_good = false;
+}
+
+static void skip_line(reader *r) {
+    for (char c; (c = peek(r)) && c != '\n';) {
+        bool is_comment = c == '/' && (peek_next(r) == '/' || peek_next(r) == '*');
+        if (is_comment) skip_comment(r);
+        else r->at++;
+    }
+}
+
+static void read_directive(reader *r) {
+    char word[64];
+    size_t begin = r->at++;
+    if (!skip_blank(r)) return;
+    str name = read_word(r, word);
+    if (str_is(name, "include")) {
+        read_include(r, begin);
+        skip_line(r);
+        return;
+    }
+    bool is_known = is_in(name, LIST_OF(directives));
+    if (is_known && str_is(name, "pragma")) {
+        skip_blank(r);
+        name = read_word(r, word);
+        is_known = is_in(name, LIST_OF(pragmas));
+    }
+    if (is_known) return; /* its words are looked at like all others */
+    diag_report(r->diags, DIAG_DEVICE_DIRECTIVE, here(begin, r->at), name,
+                joined(r->diags, LIST_OF(directives)));
+    r->is_good = false;
+}
+
+/* A name right before a quote is the prefix of a raw string, in which nothing is what it seems. */
+static void read_name(reader *r) {
+    char word[64];
+    size_t begin = r->at;
+    str name = read_word(r, word);
+    if (!is_in(name, LIST_OF(words)) && peek(r) != '"') return;
+    diag_report(r->diags, DIAG_DEVICE_WORD, here(begin, r->at), str_copy(r->diags->memory, name));
+    r->is_good = false;
+}
+
+static bool is_odd(reader *r) {
+    char c = peek(r), next = peek_next(r);
+    bool is_digraph = (c == '%' && next == ':') || (c == '?' && next == '?');
+    return is_digraph || (c == '\\' && (next == 'u' || next == 'U'));
+}
+
+static void read_text(reader *r) {
+    bool is_line_start = true;
+    for (char c; (c = peek(r));) {
+        if (c == '\n') {
+            is_line_start = true;
+            r->at++;
+            continue;
+        }
+        bool is_comment = c == '/' && (peek_next(r) == '/' || peek_next(r) == '*');
+        bool is_blank = c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
+        if (is_comment) skip_comment(r);
+        else if (is_blank) r->at++;
+        else if (c == '#' && is_line_start) read_directive(r);
+        else if (c == '"' || c == '\'') skip_string(r), is_line_start = false;
+        else if (is_odd(r)) {
+            diag_add(r->diags, DIAG_DEVICE_ODD, here(r->at, r->at + 2), NULL);
+            r->is_good = false;
+            r->at += 2;
+        } else if (is_name(c)) read_name(r), is_line_start = false;
+        else r->at++, is_line_start = false;
+    }
+}
+
+/* The entry with this name, in C's linkage: NVRTC's and the plan's name for it. */
+static bool has_entry(str text, const char *entry) {
+    size_t length = strlen(entry);
+    for (size_t i = 0; i + length < text.length; i++) {
+        bool is_word = memcmp(text.data + i, entry, length) == 0 &&
+                       (i == 0 || !is_name(text.data[i - 1])) && !is_name(text.data[i + length]);
+        if (is_word) return true;
+    }
+    return false;
+}
+
+bool device_text_check(str text, const char *entry, diag_list *diags) {
+    reader r = {.text = text, .diags = diags, .is_good = true};
+    read_text(&r);
+    if (has_entry(text, entry)) return r.is_good;
+    diag_report(diags, DIAG_DEVICE_ENTRY, ((diag_range){0, 0}), str_from(entry));
+    return false;
+}

@@ -1,0 +1,15 @@
+/* What a model may write as CUDA: device code of one kernel, nothing that reaches the machine it is
+ * compiled on.
+ */
+#ifndef FLASHTL_THINK_DEVICE_TEXT_H
+#define FLASHTL_THINK_DEVICE_TEXT_H
+
+#include "diag/diag.h"
+
+/* Reads directives as the preprocessor would, after line splices and comments: only harmless ones
+ * pass, and includes of a few headers. Words of host code and of file access are refused, and an
+ * entry `extern "C" __global__ void ENTRY(` must be there. False with findings in 'diags'.
+ */
+bool device_text_check(str text, const char *entry, diag_list *diags);
+
+#endif

@@ -1,0 +1,224 @@
+/* Grammars of answers: the language's own, cut down to the step and to the task's names, so that a
+ * decoder that keeps to it cannot name what is not there.
+ */
+#include "think/prompt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct replacement {
+    const char *rule, *gbnf, *lark;
+} replacement;
+
+/* A sketch has no layout, wait, role, shape or instruction; its Copies go to the chip or leave it.
+ */
+static const replacement sketch_rules[] = {
+    {"block", "(let | action)+ \"end\" newline", "(let | action)+ \"end\" NEWLINE"},
+    {"kernel", "\"kernel\" sp name newline", "\"kernel\" NAME NEWLINE"},
+    {"declaration", "input | let", "input | let"},
+    {"action", "for | if | copy | compute", "for | if | copy | compute"},
+    {"for", "\"for\" sp name gap \"=\" gap expr gap \":\" gap expr newline block",
+     "\"for\" NAME \"=\" expr \":\" expr NEWLINE block"},
+    {"copy",
+     "\"Copy\" sp name sp (\"from global to shared\" | \"from global to register\" | \"from "
+     "register "
+     "to global\") (sp target)? newline",
+     "\"Copy\" NAME (\"from\" \"global\" \"to\" (\"shared\" | \"register\") | \"from\" "
+     "\"register\" "
+     "\"to\" \"global\") target? NEWLINE"},
+    {"compute", "\"Compute\" sp (formula sp target | change) newline",
+     "\"Compute\" (formula target | change) NEWLINE"},
+    {"formula",
+     "unary-operation sp operand | binary-operation sp operand gap \",\" gap operand | "
+     "ternary-operation sp operand gap \",\" gap operand gap \",\" gap operand",
+     "unary_operation operand | binary_operation operand \",\" operand | ternary_operation operand "
+     "\",\" operand \",\" operand"},
+    {"change",
+     "\"Mask\" sp name (gap \",\" gap operand)? sp \"where\" sp cond | \"Softmax\" sp name (sp "
+     "\"with\" sp name sp \"and\" sp name)?",
+     "\"Mask\" NAME (\",\" operand)? \"where\" cond | \"Softmax\" NAME (\"with\" NAME \"and\" "
+     "NAME)?"},
+};
+
+/* TL Code has no hole and no Softmax; a product's right operand is in shared memory or a fragment,
+ * its left one too, and it names its instruction.
+ */
+static const replacement code_rules[] = {
+    {"action", "role | for | if | copy | compute | reshape | wait | release",
+     "role | for | if | copy | compute | reshape | wait | release"},
+    {"compute",
+     "\"Compute\" sp (product | formula sp target | change) (sp \"async\")? newline\n"
+     "product ::= \"GEMM\" sp name \".T\"? gap \",\" gap name \".T\"? sp target sp \"by\" sp atom\n"
+     "atom ::= \"m16n8k8\" | \"m16n8k16\"",
+     "\"Compute\" (product | formula target | change) \"async\"? NEWLINE\n"
+     "product: \"GEMM\" NAME (\".\" \"T\")? \",\" NAME (\".\" \"T\")? target \"by\" atom\n"
+     "atom: \"m16n8k8\" | \"m16n8k16\""},
+    {"change", "\"Mask\" sp name (gap \",\" gap operand)? (sp place)? sp \"where\" sp cond",
+     "\"Mask\" NAME (\",\" operand)? place? \"where\" cond"},
+    {"let",
+     "\"let\" sp (tile gap \"=\" gap length | binding) (gap \",\" gap (tile gap \"=\" gap length | "
+     "binding))* newline\n"
+     "tile ::= \"BM\" | \"BN\" | \"BK\"\n"
+     "length ::= \"16\" | \"32\" | \"48\" | \"64\" | \"80\" | \"96\" | \"112\" | \"128\" | \"192\" "
+     "| \"256\"",
+     "\"let\" (tile \"=\" length | binding) (\",\" (tile \"=\" length | binding))* NEWLINE\n"
+     "tile: \"BM\" | \"BN\" | \"BK\"\n"
+     "length: \"16\" | \"32\" | \"48\" | \"64\" | \"80\" | \"96\" | \"112\" | \"128\" | \"192\" | "
+     "\"256\""},
+};
+
+/* Operations that the cut rules do not name any more. */
+static bool is_dropped(const prompt_task *task, str rule) {
+    static const char *const of_sketch[] = {
+        "grid",   "walk",      "allocate", "in_shared", "in_register", "role", "reshape",
+        "wait",   "in_global", "release",  "hole",      "place",       "spot", "layout",
+        "stages", "unit",      "gpu",      "space",     "shape"};
+    if (task->step != THINK_SKETCH) return str_is(rule, "hole");
+    for (size_t i = 0; i < sizeof of_sketch / sizeof *of_sketch; i++) {
+        if (str_is(rule, of_sketch[i])) return true;
+    }
+    return false;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+static bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+enum { NAMES_MAX = 96 };
+
+static void add_name(str *names, int *count, str name) {
+    for (int i = 0; i < *count; i++) {
+        if (str_equal(names[i], name)) return;
+    }
+    if (*count < NAMES_MAX) names[(*count)++] = name;
+}
+
+/* All words of a text that begin with a letter: its names, and harmless words of the language. */
+static int find_names(str text, str names[NAMES_MAX]) {
+    static const char *const usual[] = {
+        "S",  "P",    "m",      "l",       "alpha",     "shift",       "part", "c",
+        "j",  "tile", "blocks", "full",    "offset",    "first",       "math", "load",
+        "BM", "BN",   "BK",     "q_block", "row_block", "column_block"};
+    int count = 0;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        add_name(names, &count, str_from(usual[i]));
+    for (size_t i = 0; i < text.length;) {
+        if (text.data[i] == '/' && i + 1 < text.length && text.data[i + 1] == '/') {
+            while (i < text.length && text.data[i] != '\n') i++;
+            continue;
+        }
+        size_t begin = i;
+        while (i < text.length && is_name_character(text.data[i])) i++;
+        str word = {text.data + begin, i - begin};
+        bool is_number = word.length && *word.data >= '0' && *word.data <= '9';
+        if (word.length && !is_number) add_name(names, &count, word);
+        if (i == begin) i++;
+    }
+    return count;
+}
+
+/* A name of the sketch, or one that is derived from it: K_shared, m_old, S_2. */
+static void add_names_rule(const prompt_task *task, ftl_grammar_form form, text_buffer *out) {
+    str names[NAMES_MAX];
+    int count = find_names(str_from(task->sketch), names);
+    bool is_gbnf = form == FTL_GBNF;
+    text_add_z(out, is_gbnf ? "name ::= base (\"_\" [a-z0-9] [a-z0-9_]*)?\nbase ::= " : "NAME: /(");
+    for (int i = 0; i < count; i++) {
+        text_format(out, is_gbnf ? "%s\"%.*s\"" : "%s%.*s", i ? (is_gbnf ? " | " : "|") : "",
+                    STR_ARGS(names[i]));
+    }
+    text_add_z(out, is_gbnf ? "\n" : ")(_[a-z0-9_]+)?/\n");
+}
+
+/* --- rules ------------------------------------------------------------------------------------ */
+
+/* The name of the rule that a line defines, as the tables have it; empty when it defines none. */
+static str rule_of(str line, ftl_grammar_form form, char name[64]) {
+    size_t length = 0;
+    while (length < line.length && length < 63 &&
+           (is_name_character(line.data[length]) || line.data[length] == '-')) {
+        name[length] = line.data[length] == '-' ? '_' : line.data[length];
+        length++;
+    }
+    str rest = {line.data + length, line.length - length};
+    bool is_rule = length && str_starts(rest, form == FTL_GBNF ? STR(" ::=") : STR(":"));
+    return (str){name, is_rule ? length : 0};
+}
+
+static const replacement *find_replacement(const prompt_task *task, str rule) {
+    bool is_sketch = task->step == THINK_SKETCH;
+    const replacement *rules = is_sketch ? sketch_rules : code_rules;
+    size_t count = is_sketch ? sizeof sketch_rules / sizeof *sketch_rules
+                             : sizeof code_rules / sizeof *code_rules;
+    for (size_t i = 0; i < count; i++) {
+        if (str_is(rule, rules[i].rule)) return &rules[i];
+    }
+    return NULL;
+}
+
+static void add_literal(text_buffer *out, str text) {
+    text_add_z(out, "\"");
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.data[i];
+        if (c == '\n') text_add_z(out, "\\n");
+        else if (c == '"' || c == '\\') text_format(out, "\\%c", c);
+        else text_add(out, (str){&c, 1});
+    }
+    text_add_z(out, "\"");
+}
+
+/* Parameters that were fixed stand in the grammar as they are. */
+static void add_program_rule(const prompt_task *task, ftl_grammar_form form, text_buffer *out) {
+    bool is_gbnf = form == FTL_GBNF, is_sketch = task->step == THINK_SKETCH;
+    bool is_fixed = is_gbnf && is_sketch && task->parameters && *task->parameters;
+    text_add_z(out, is_gbnf ? "program ::= kernel " : "program: kernel ");
+    if (is_fixed) {
+        text_add_z(out, "let* ");
+        add_literal(out, str_from(task->parameters));
+        text_add_z(out, " line-break? let* action+\n");
+    } else {
+        text_add_z(out, is_sketch ? "declaration+ action+\n" : "declaration+ role+\n");
+    }
+}
+
+static void add_kernel_rule(const prompt_task *task, ftl_grammar_form form, text_buffer *out) {
+    const char *gpu = task->options->gpu ? task->options->gpu : "";
+    if (form == FTL_GBNF)
+        text_format(out, "kernel ::= \"kernel\" sp name \" for %s\" newline\n", gpu);
+    else text_format(out, "kernel: \"kernel\" NAME \"for\" \"%s\" NEWLINE\n", gpu);
+}
+
+static void add_rule(const prompt_task *task, ftl_grammar_form form, str line, text_buffer *out) {
+    char name[64];
+    str rule = rule_of(line, form, name);
+    bool is_gbnf = form == FTL_GBNF, is_code = task->step == THINK_REASON;
+    const replacement *r = find_replacement(task, rule);
+    if (str_is(rule, "root")) { /* thinking is free, the answer is fenced */
+        text_add_z(out, "root ::= thinking \"```tl\\n\" gap program \"```\" \"\\n\"?\n"
+                        "thinking ::= [^`]*\n");
+    } else if (str_is(rule, "program")) {
+        add_program_rule(task, form, out);
+    } else if (str_is(rule, "kernel") && is_code) {
+        add_kernel_rule(task, form, out);
+    } else if ((str_is(rule, "name") || str_is(rule, "NAME")) && is_code && task->sketch) {
+        add_names_rule(task, form, out);
+    } else if (r) {
+        size_t length = rule.length;
+        text_format(out, "%.*s%s %s\n", (int)length, line.data, is_gbnf ? " ::=" : ":",
+                    is_gbnf ? r->gbnf : r->lark);
+    } else if (!is_dropped(task, rule)) {
+        text_format(out, "%.*s\n", STR_ARGS(line));
+    }
+}
+
+bool prompt_grammar(ftl_context *context, const prompt_task *task, ftl_grammar_form form,
+                    text_buffer *out) {
+    char *whole = NULL;
+    if (task->step == THINK_TRANSLATE) return false;
+    if (ftl_grammar(context, form, &whole) != FTL_OK) return false;
+    for (str rest = str_from(whole); rest.length;) add_rule(task, form, str_cut(&rest, '\n'), out);
+    ftl_free(whole);
+    return !out->failed;
+}

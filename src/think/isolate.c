@@ -1,0 +1,45 @@
+#include "think/isolate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { RESULT_BYTES_MAX = 64 << 20, FILE_BYTES_MAX = 256 << 20 };
+
+typedef struct isolation {
+    json_t *(*work)(void *user, os_watch *watch);
+    void *user;
+    const isolate_limits *limits;
+    char path[300];
+} isolation;
+
+static int run(void *user, os_watch *watch) {
+    const isolation *i = user;
+    os_error why;
+    os_limit_self(i->limits->memory_bytes, i->limits->cpu_s, FILE_BYTES_MAX);
+    json_t *result = i->work(i->user, watch);
+    char *text = result ? json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(result);
+    bool is_written = text && os_write_file(i->path, str_from(text), &why);
+    free(text);
+    return is_written ? 0 : 1;
+}
+
+bool isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
+                 const isolate_limits *limits, json_t **result, os_error *why) {
+    isolation i = {.work = work, .user = user, .limits = limits};
+    char folder[256];
+    int exit_code = 0;
+    *result = NULL;
+    if (!os_temporary_folder(folder, why)) return false;
+    snprintf(i.path, sizeof i.path, "%s/result", folder);
+    bool has_ended = os_run_watched(run, &i, limits->silence_s, &exit_code, why);
+    text_buffer text;
+    text_init(&text, RESULT_BYTES_MAX);
+    bool is_read =
+        has_ended && exit_code == 0 && os_read_file(i.path, RESULT_BYTES_MAX - 1, &text, why);
+    if (is_read) *result = json_loadb(text.data ? text.data : "", text.length, 0, NULL);
+    if (has_ended && !*result) snprintf(why->text, sizeof why->text, "the child gave no result");
+    text_done(&text);
+    os_remove_folder(folder);
+    return *result != NULL;
+}

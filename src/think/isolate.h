@@ -1,0 +1,21 @@
+/* Work in a child process: what hangs, crashes or eats memory there does so alone. */
+#ifndef FLASHTL_THINK_ISOLATE_H
+#define FLASHTL_THINK_ISOLATE_H
+
+#include "base/os.h"
+
+#include <jansson.h>
+
+typedef struct isolate_limits {
+    double silence_s;    /* without a beat of the watch */
+    double cpu_s;        /* of the child; 0: none */
+    size_t memory_bytes; /* of its address space; 0: none (a CUDA context maps terabytes) */
+} isolate_limits;
+
+/* Runs 'work' in a child; what it returns comes back as *result (a new reference). False, with a
+ * sentence, when the child was stopped, crashed, or its result cannot be read.
+ */
+bool isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
+                 const isolate_limits *limits, json_t **result, os_error *why);
+
+#endif

@@ -1,0 +1,44 @@
+/* What the files of the judgement share. */
+#ifndef FLASHTL_THINK_JUDGE_INTERNAL_H
+#define FLASHTL_THINK_JUDGE_INTERNAL_H
+
+#include "diag/diag.h"
+#include "think/judge.h"
+#include "verify/verify.h"
+
+enum { JUDGE_MEMORY_BYTES = 1 << 30, JUDGE_TEXT_BYTES = 64 << 20 };
+
+/* One text on its way up. */
+typedef struct climb {
+    ftl_context *context;
+    const judge_task *task;
+    judge_verdict *verdict;
+    arena memory;
+    diag_list diags; /* of our own; those of the compiler are taken from the context */
+    str text;        /* that findings count lines in */
+} climb;
+
+/* Takes the context's diagnostics into the findings. */
+void climb_take_diagnostics(climb *c);
+/* Takes the climb's own, which are then forgotten. */
+void climb_take_own(climb *c);
+/* Ends the climb: the rung failed. */
+ftl_status climb_fails(climb *c, think_rung rung);
+bool climb_is_stopped(const climb *c);
+void climb_skips(climb *c, think_rung rung, const char *why);
+
+ftl_status climb_meaning(climb *c); /* of a sketch; findings stay when it fails */
+bool climb_has_findings(const climb *c);
+
+/* Compiles, emulates, runs: 'program' has plan and text. Fills in facts, cost and speed. */
+ftl_status climb_kernel(climb *c, const verify_program *program);
+
+/* Why TL Code or a kernel is wrong, as notes behind the last finding. */
+void climb_explain(climb *c, const verify_program *program);
+void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,
+                          void *user);
+
+/* For verify_options.on_result: keeps the first failure in a verify_result. */
+void judge_keep_failure(void *user, const verify_result *result);
+
+#endif

@@ -1,0 +1,467 @@
+/* The upper rungs: compile, emulate, run on the GPU. They are climbed in a child process, whoever
+ * wrote the kernel: a compiler may hang on a text, and a kernel on a GPU.
+ */
+#include "think/footprint.h"
+#include "think/isolate.h"
+#include "think/judge_internal.h"
+#include "think/record.h"
+
+#include "base/embedded.h"
+#include "flashtl/execute.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SILENCE_S = 120, CPU_S = 600;
+static const size_t MEMORY_BYTES = (size_t)16 << 30;
+
+typedef struct kernel_work {
+    climb *c;
+    const verify_program *program;
+    os_watch *watch;
+    ftl_emulator *emulator;
+    ftl_emulation last; /* counts of the last launch; its texts are gone */
+    bool wants_counts;
+} kernel_work;
+
+static str copied(climb *c, const char *z) {
+    return str_copy(&c->memory, str_from(z));
+}
+
+static void doing(kernel_work *w, const char *what) {
+    w->watch->beats++;
+    snprintf(w->watch->doing, sizeof w->watch->doing, "%s", what);
+}
+
+/* --- compile ---------------------------------------------------------------------------------- */
+
+/* "kernel.cu(12): error: ..." or "kernel.cu:12:3: error: ...": the line, less what stands before
+ * the text in the compiler's file; 0 when there is none.
+ */
+static int line_of_message(str message) {
+    for (size_t i = 0; i + 1 < message.length; i++) {
+        char c = message.data[i], next = message.data[i + 1];
+        bool is_place = (c == '(' || c == ':') && next >= '1' && next <= '9';
+        if (is_place) return (int)strtol(message.data + i + 1, NULL, 10);
+    }
+    return 0;
+}
+
+static uint32_t offset_of_line(str text, int line, uint32_t *end) {
+    str rest = text, at = {text.data, 0};
+    for (int i = 1; i <= line && rest.length; i++) at = str_cut(&rest, '\n');
+    *end = (uint32_t)(at.data + at.length - text.data);
+    return (uint32_t)(at.data - text.data);
+}
+
+/* The TL statement that a block of emitted text is headed by: a comment line above. */
+static str statement_above(str text, uint32_t offset) {
+    str found = STR("");
+    for (str rest = {text.data, offset}; rest.length;) {
+        str line = str_trim(str_cut(&rest, '\n'));
+        if (!str_starts(line, STR("// "))) continue;
+        str words = {line.data + 3, line.length - 3};
+        static const char *const heads[] = {"Copy ", "Compute ", "Reshape ", "Wait ",    "Release ",
+                                            "for ",  "if ",      "role ",    "Allocate "};
+        for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+            if (str_starts(words, str_from(heads[i]))) found = words;
+        }
+    }
+    return found;
+}
+
+static int count_lines(const char *text) {
+    int count = 0;
+    for (; *text; text++) count += *text == '\n';
+    return count;
+}
+
+/* Every error of the compiler's log, mapped back to the statement it belongs to. Plain clang is
+ * given a prelude in front of the text.
+ */
+static void take_compiler_errors(kernel_work *w, const char *log) {
+    enum { MOST = 8 };
+    climb *c = w->c;
+    str cuda = str_from(w->program->cuda);
+    bool is_own = w->program->cuda == c->text.data; /* findings count lines in it */
+    int count = 0;
+    for (str rest = str_from(log); rest.length && count < MOST;) {
+        str line = str_trim(str_cut(&rest, '\n'));
+        bool is_error = false, is_clang = false;
+        for (size_t i = 0; i + 6 <= line.length; i++)
+            is_error |= memcmp(line.data + i, "error:", 6) == 0;
+        for (size_t i = 0; i + 4 <= line.length; i++)
+            is_clang |= memcmp(line.data + i, ".cu:", 4) == 0;
+        if (!is_error) continue;
+        int number = line_of_message(line) - (is_clang ? count_lines(embedded_runtime[0].data) : 0);
+        uint32_t begin = 0, end = 0;
+        if (number > 0) begin = offset_of_line(cuda, number, &end);
+        diag_range range = is_own ? (diag_range){begin, end} : (diag_range){0, 0};
+        diag_report(&c->diags, DIAG_KERNEL_COMPILE, range, str_copy(&c->memory, line));
+        str statement = statement_above(cuda, begin);
+        if (statement.length) {
+            diag_report(&c->diags, DIAG_KERNEL_STATEMENT, ((diag_range){0, 0}), statement);
+        }
+        count++;
+    }
+    if (count) return;
+    diag_report(&c->diags, DIAG_KERNEL_COMPILE, ((diag_range){0, 0}),
+                copied(c, ftl_context_error(c->context)));
+}
+
+static void set_fact(climb *c, const char *name, json_t *value) {
+    json_object_set_new(c->verdict->facts, name, value);
+}
+
+static ftl_status compile(kernel_work *w) {
+    climb *c = w->c;
+    ftl_image image;
+    doing(w, "compiling");
+    const verify_program *p = w->program;
+    ftl_status status = ftl_compile_cuda(c->context, c->task->runtime, p->cuda, "kernel.cu",
+                                         p->plan->target, &image);
+    if (status == FTL_NO_COMPILER) {
+        climb_skips(c, THINK_RUNG_COMPILE, "there is no CUDA compiler here");
+        climb_skips(c, THINK_RUNG_EMULATE, "there is no CUDA compiler here");
+        return status;
+    }
+    if (status == FTL_COMPILER_FAILED) {
+        take_compiler_errors(w, image.log ? image.log : "");
+        ftl_image_done(&image);
+        return status;
+    }
+    if (status) return status;
+    const char *ptx = image.kind == FTL_PTX ? image.bytes : image.ptx;
+    status = ftl_emulator_open(c->context, p->plan, ptx ? ptx : "", ptx ? strlen(ptx) : 0,
+                               "kernel.cu", &w->emulator);
+    ftl_image_done(&image);
+    if (status == FTL_REJECTED) climb_take_diagnostics(c);
+    return status;
+}
+
+/* --- emulate ---------------------------------------------------------------------------------- */
+
+static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments *arguments,
+                          double *milliseconds, text_buffer *detail) {
+    kernel_work *w = user;
+    ftl_emulation result;
+    *milliseconds = 0;
+    w->watch->beats++;
+    ftl_emulation_options options = {.wants_statistics = w->wants_counts};
+    ftl_status status = ftl_emulate(context, w->emulator, arguments, &options, &result);
+    if (status == FTL_CHECK_FAILED && result.findings) {
+        str rest = str_from(result.findings);
+        for (int i = 0; i < 3 && rest.length; i++) {
+            if (i) text_add_z(detail, "; ");
+            text_add(detail, str_trim(str_cut(&rest, '\n')));
+        }
+    }
+    w->last = (ftl_emulation){.instructions = result.instructions,
+                              .wavefronts = result.wavefronts,
+                              .least_wavefronts = result.least_wavefronts};
+    ftl_emulation_done(&result);
+    return status;
+}
+
+static void on_progress(void *user, const verify_progress *progress) {
+    (void)progress;
+    ((kernel_work *)user)->watch->beats++;
+}
+
+typedef struct listener {
+    kernel_work *w;
+    verify_result first;
+} listener;
+
+static void on_result(void *user, const verify_result *result) {
+    listener *l = user;
+    l->w->watch->beats++;
+    judge_keep_failure(&l->first, result);
+}
+
+static void progress_to_work(void *user, const verify_progress *progress) {
+    on_progress(((listener *)user)->w, progress);
+}
+
+/* Programs whose inputs verify does not make up (tables of integers): a few cases of our own. */
+static ftl_status compare_trials(kernel_work *w, const verify_runner *runner, uint64_t seed,
+                                 bool *is_right) {
+    static const int64_t rows[] = {1, 70, 131};
+    static const double TOLERANCE = 3e-3;
+    climb *c = w->c;
+    const ftl_plan *plan = w->program->plan;
+    trial_machine reference = {.source = &w->program->sketch, .arithmetic = FTL_EXACT};
+    trial_machine candidate = {.runner = runner};
+    int passed = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t sizes[VERIFY_SIZES_MAX] = {0};
+        char why[FTL_WHY_BYTES];
+        trial t;
+        double **got, **want;
+        bool is_there = trial_sizes(plan, rows[i], 32, &c->memory, sizes) &&
+                        trial_make(plan, sizes, seed + i, &c->memory, &t, why);
+        if (!is_there) continue;
+        ftl_status status = trial_run(c->context, &t, &reference, &c->memory, &want);
+        text_buffer detail;
+        text_init(&detail, 1 << 16);
+        if (!status) {
+            status = trial_run_telling(c->context, &t, &candidate, &c->memory, &got, &detail);
+        }
+        str words = status ? str_format(&c->memory, "%s: %s", ftl_context_error(c->context),
+                                        detail.length ? detail.data : "")
+                           : STR("it differs from the sketch");
+        text_done(&detail);
+        bool is_same = !status;
+        for (int32_t k = 0; is_same && k < plan->tensor_count; k++) {
+            if (plan->tensors[k].role != FTL_OUTPUT) continue;
+            is_same = trial_distance(got[k], want[k], trial_count(&t.data.tensors[k])) <= TOLERANCE;
+        }
+        passed += is_same;
+        if (is_same) continue;
+        *is_right = false;
+        diag_report(&c->diags, DIAG_KERNEL_WRONG, ((diag_range){0, 0}),
+                    str_format(&c->memory, "lengths of %lld", (long long)rows[i]), words);
+        return FTL_OK;
+    }
+    set_fact(c, "cases", json_integer(passed));
+    if (!passed) climb_skips(c, THINK_RUNG_EMULATE, "no inputs can be made up for this program");
+    return FTL_OK;
+}
+
+/* Verifies on a runner. False when a case failed, with the finding. */
+static ftl_status verify_on_runner(kernel_work *w, const verify_runner *runner, uint64_t seed,
+                                   const char *shapes, bool *is_right) {
+    climb *c = w->c;
+    listener l = {.w = w};
+    verify_summary summary;
+    text_buffer drawn;
+    text_init(&drawn, 4096);
+    if (!shapes && !c->task->operator_name)
+        trial_shapes(w->program->plan, seed, &c->memory, &drawn);
+    if (drawn.length) shapes = str_copy_z(&c->memory, text_str(&drawn));
+    text_done(&drawn);
+    double seconds = c->task->seconds_most > 0 ? c->task->seconds_most : 10;
+    verify_options options = {.shapes = shapes,
+                              .seed = seed,
+                              .seconds_most = seconds / 100,
+                              .stop = c->task->stop,
+                              .on_result = on_result,
+                              .on_progress = progress_to_work,
+                              .user = &l};
+    ftl_status status = verify_run(c->context, w->program, runner, &options, &summary);
+    *is_right = status == FTL_OK;
+    if (status == FTL_OK && !summary.passed) return compare_trials(w, runner, seed, is_right);
+    if (status == FTL_OK) set_fact(c, "cases", json_integer(summary.passed));
+    if (status == FTL_OK) set_fact(c, "relative_rms", json_real(summary.worst_rms));
+    if (status != FTL_CHECK_FAILED) return status;
+    diag_report(&c->diags, DIAG_KERNEL_WRONG, ((diag_range){0, 0}), copied(c, l.first.name),
+                copied(c, l.first.what));
+    return FTL_OK;
+}
+
+/* What one launch of middling size costs: the measure where there is no GPU. */
+static void count_launch(kernel_work *w) {
+    enum { ROWS = 190, COLUMNS = 64 };
+    climb *c = w->c;
+    int64_t sizes[VERIFY_SIZES_MAX] = {0};
+    char why[FTL_WHY_BYTES];
+    trial t;
+    double **values;
+    bool is_there = trial_sizes(w->program->plan, ROWS, COLUMNS, &c->memory, sizes) &&
+                    trial_make(w->program->plan, sizes, 1, &c->memory, &t, why);
+    if (!is_there) return;
+    verify_runner runner = {.title = "emulator", .launch = emulate, .user = w, .flops_per_s = 1e9};
+    trial_machine machine = {.runner = &runner};
+    w->wants_counts = true;
+    doing(w, "counting instructions");
+    ftl_status status = trial_run(c->context, &t, &machine, &c->memory, &values);
+    w->wants_counts = false;
+    if (status) return;
+    c->verdict->cost = (double)w->last.instructions + (double)w->last.wavefronts;
+    set_fact(c, "instructions", json_integer((json_int_t)w->last.instructions));
+    set_fact(c, "wavefronts", json_integer((json_int_t)w->last.wavefronts));
+    set_fact(c, "least_wavefronts", json_integer((json_int_t)w->last.least_wavefronts));
+}
+
+static ftl_status climb_emulator(kernel_work *w, bool *is_right) {
+    verify_runner runner = {.title = "emulator", .launch = emulate, .user = w, .flops_per_s = 1e9};
+    doing(w, "emulating the kernel");
+    ftl_status status =
+        verify_on_runner(w, &runner, w->c->task->seed, w->c->task->shapes, is_right);
+    if (!status && *is_right) count_launch(w);
+    return status;
+}
+
+/* --- GPU -------------------------------------------------------------------------------------- */
+
+/* The best of a few launches with fresh inputs each; no figure above what the GPU can do. */
+static void time_launches(kernel_work *w, const verify_runner *runner) {
+    enum { TIMES = 7, ROWS = 2048, COLUMNS = 64 };
+    climb *c = w->c;
+    int64_t sizes[VERIFY_SIZES_MAX] = {0};
+    char why[FTL_WHY_BYTES], shape[256];
+    size_t length = 0;
+    const ftl_plan *plan = w->program->plan;
+    if (!trial_sizes(plan, ROWS, COLUMNS, &c->memory, sizes)) return;
+    for (int32_t i = 0; i < plan->size_count && length < sizeof shape; i++) {
+        length += (size_t)snprintf(shape + length, sizeof shape - length, "%s%lld", i ? "x" : "",
+                                   (long long)sizes[i]);
+    }
+    const verify_case *cases;
+    int32_t count = 0;
+    if (!verify_cases(w->program, shape, 0, &c->memory, &cases, &count, why) || !count) return;
+    double best_ms = 0;
+    for (int i = 0; i < TIMES; i++) {
+        trial t;
+        double ms = 0;
+        text_buffer detail;
+        arena_mark mark = arena_here(&c->memory);
+        doing(w, "timing the kernel");
+        text_init(&detail, 4096);
+        bool is_run =
+            trial_make(plan, sizes, 100 + (uint64_t)i, &c->memory, &t, why) &&
+            runner->launch(runner->user, c->context, &t.data.arguments, &ms, &detail) == FTL_OK;
+        text_done(&detail);
+        arena_reset(&c->memory, mark);
+        if (is_run && ms > 0 && (best_ms == 0 || ms < best_ms)) best_ms = ms;
+    }
+    ftl_gpu gpu;
+    double tflops = best_ms > 0 ? cases[0].flops / best_ms / 1e9 : 0;
+    bool is_known = ftl_gpu_describe(c->context, plan->gpu, &gpu) == FTL_OK;
+    if (!is_known || !(tflops > 0) || tflops > gpu.tensor_tflops) return;
+    c->verdict->tflops = tflops;
+    set_fact(c, "tflops", json_real(tflops));
+    set_fact(c, "ms_a_launch", json_real(best_ms));
+    set_fact(c, "shape", json_string(shape));
+}
+
+static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
+    climb *c = w->c;
+    verify_machine *machine = NULL;
+    doing(w, "the start of the GPU");
+    ftl_status status = ftl_device_use(c->context, c->task->runtime, 0);
+    if (!status) {
+        status =
+            verify_machine_open(c->context, w->program, VERIFY_GPU, c->task->runtime, &machine);
+    }
+    if (!status) {
+        const verify_runner *runner = verify_machine_runner(machine);
+        status = verify_on_runner(w, runner, c->task->seed, c->task->shapes, is_right);
+        if (!status && *is_right) {
+            time_launches(w, runner);
+            /* once more, on other inputs, after it was timed */
+            status = verify_on_runner(w, runner, c->task->seed + 1000, c->task->shapes, is_right);
+        }
+    }
+    verify_machine_close(machine);
+    return status;
+}
+
+/* --- in the child ----------------------------------------------------------------------------- */
+
+static json_t *report(kernel_work *w, ftl_status status, think_rung rung, bool passed) {
+    climb *c = w->c;
+    climb_take_own(c);
+    return json_pack("{s:i,s:s,s:i,s:b,s:O,s:O,s:f,s:f}", "status", (int)status, "error",
+                     ftl_context_error(c->context), "rung", (int)rung, "passed", passed, "findings",
+                     c->verdict->findings, "facts", c->verdict->facts, "cost", c->verdict->cost,
+                     "tflops", c->verdict->tflops);
+}
+
+static json_t *climb_in_child(void *user, os_watch *watch) {
+    kernel_work *w = user;
+    const judge_task *t = w->c->task;
+    w->watch = watch;
+    bool is_right = true;
+    ftl_status status = compile(w);
+    if (status == FTL_NO_COMPILER) return report(w, FTL_OK, THINK_RUNG_BUILD, true);
+    if (status == FTL_COMPILER_FAILED) return report(w, FTL_OK, THINK_RUNG_COMPILE, false);
+    if (status == FTL_REJECTED) return report(w, FTL_OK, THINK_RUNG_EMULATE, false);
+    think_rung rung = THINK_RUNG_COMPILE;
+    if (!status && t->highest >= THINK_RUNG_EMULATE) {
+        rung = THINK_RUNG_EMULATE;
+        status = climb_emulator(w, &is_right);
+        if (!status && !is_right) climb_explain_kernel(w->c, w->program, emulate, w);
+    }
+    if (!status && is_right && t->highest >= THINK_RUNG_GPU && t->has_gpu) {
+        rung = THINK_RUNG_GPU;
+        status = climb_gpu(w, &is_right);
+    }
+    ftl_emulator_close(w->emulator);
+    return report(w, status, rung, is_right);
+}
+
+/* --- in the parent ---------------------------------------------------------------------------- */
+
+static ftl_status take_report(climb *c, const json_t *report) {
+    judge_verdict *v = c->verdict;
+    json_decref(v->findings);
+    json_decref(v->facts);
+    v->findings = json_deep_copy(json_object_get(report, "findings"));
+    v->facts = json_deep_copy(json_object_get(report, "facts"));
+    v->cost = json_number(report, "cost");
+    v->tflops = json_number(report, "tflops");
+    v->rung = (think_rung)json_integer_value(json_object_get(report, "rung"));
+    v->passed = json_is_true(json_object_get(report, "passed"));
+    ftl_status status = (ftl_status)json_integer_value(json_object_get(report, "status"));
+    if (!status) return FTL_OK;
+    return ftl_context_fail(c->context, status, "%s", json_text(report, "error"));
+}
+
+ftl_status climb_kernel(climb *c, const verify_program *program) {
+    const judge_task *t = c->task;
+    if (!t->runtime) {
+        climb_skips(c, THINK_RUNG_COMPILE, "compiling was not asked for");
+        return FTL_OK;
+    }
+    kernel_work w = {.c = c, .program = program};
+    isolate_limits limits = {SILENCE_S, CPU_S, t->has_gpu ? 0 : MEMORY_BYTES};
+    json_t *result = NULL;
+    os_error why;
+    bool is_done = isolate_run(climb_in_child, &w, &limits, &result, &why);
+    if (is_done) {
+        ftl_status status = take_report(c, result);
+        json_decref(result);
+        return status;
+    }
+    if (climb_is_stopped(c)) return FTL_OK;
+    diag_report(&c->diags, DIAG_KERNEL_STOPPED, ((diag_range){0, 0}), copied(c, why.text));
+    climb_take_own(c);
+    return climb_fails(c, THINK_RUNG_EMULATE);
+}
+
+/* --- why ----------------------------------------------------------------------------------------
+ */
+
+static void explain(climb *c, const ftl_plan *plan, const trial_machine *candidate,
+                    const ftl_source *sketch, double seconds) {
+    enum { ROWS = 84 }; /* more than a tile of most kernels */
+    trial_machine reference = {.source = sketch, .arithmetic = FTL_EXACT};
+    footprint_case f = {.plan = plan,
+                        .candidate = candidate,
+                        .reference = &reference,
+                        .rows = ROWS,
+                        .tolerance = 3e-3,
+                        .seconds_most = seconds};
+    text_buffer lines;
+    text_init(&lines, 1 << 16);
+    footprint_explain(c->context, &f, &c->memory, &lines);
+    for (str rest = text_str(&lines); rest.length;) {
+        str line = str_copy(&c->memory, str_cut(&rest, '\n'));
+        diag_report(&c->diags, DIAG_MEANING_WHERE, ((diag_range){0, 0}), line);
+    }
+    text_done(&lines);
+}
+
+void climb_explain(climb *c, const verify_program *program) {
+    trial_machine candidate = {.source = &program->code, .arithmetic = FTL_ROUNDED};
+    explain(c, program->plan, &candidate, &program->sketch, 3);
+}
+
+void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,
+                          void *user) {
+    verify_runner runner = {.title = "emulator", .launch = launch, .user = user, .flops_per_s = 1e9};
+    trial_machine candidate = {.runner = &runner};
+    explain(c, program->plan, &candidate, &program->sketch, 5);
+}

@@ -1,0 +1,366 @@
+/* Does a sketch mean what it should? With a reference, the same as that on hidden shapes; always,
+ * the same whatever the blocks are, something finite, and something that its inputs decide.
+ */
+#include "think/footprint.h"
+#include "think/judge_internal.h"
+#include "think/trial.h"
+#include "verify/judge.h"
+#include "verify/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double TOLERANCE = 1e-3; /* outputs are rounded to their type; sums are exact */
+static const double EXPLAIN_SECONDS = 0.6;
+
+typedef struct meaning {
+    climb *c;
+    ftl_plan *plan;
+    ftl_source source;
+    ftl_scalar small_blocks[TRIAL_OPEN_MAX]; /* every open size, as small as blocks get */
+    int32_t open_count;
+    int64_t rows; /* of the longest case: past every constant of the text, within reason */
+} meaning;
+
+static diag_range whole(void) {
+    return (diag_range){0, 0};
+}
+
+static str text_of(climb *c, const char *z) {
+    return str_copy(&c->memory, str_from(z));
+}
+
+/* --- parameters ------------------------------------------------------------------------------- */
+
+static const ftl_plan_tensor *find_tensor(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        if (strcmp(plan->tensors[i].name, name) == 0) return &plan->tensors[i];
+    }
+    return NULL;
+}
+
+static bool has_scalar(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        if (strcmp(plan->scalars[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+static str axes_of(climb *c, const ftl_plan_tensor *t) {
+    str all = STR("");
+    for (int32_t i = 0; i < t->axis_count; i++) {
+        all = str_format(&c->memory, "%.*s%s%s in %s", STR_ARGS(all), i ? ", " : "",
+                         t->axes[i].name, t->axes[i].extent.text);
+    }
+    return all;
+}
+
+static str role_of(const ftl_plan_tensor *t) {
+    return t->role == FTL_INPUT ? STR("Input") : STR("Output");
+}
+
+/* What was asked for and what is declared: names, roles, axes by their lengths. */
+static void compare_tensors(climb *c, const ftl_plan *is, const ftl_plan *should) {
+    for (int32_t i = 0; i < should->tensor_count; i++) {
+        const ftl_plan_tensor *want = &should->tensors[i], *got = find_tensor(is, want->name);
+        if (!got || got->role != want->role) {
+            diag_report(&c->diags, DIAG_MEANING_PARAMETER_MISSING, whole(), role_of(want),
+                        text_of(c, want->name));
+            continue;
+        }
+        bool fits = got->axis_count == want->axis_count;
+        for (int32_t k = 0; fits && k < want->axis_count; k++) {
+            fits = strcmp(got->axes[k].extent.text, want->axes[k].extent.text) == 0;
+        }
+        if (fits) continue;
+        diag_report(&c->diags, DIAG_MEANING_PARAMETER_AXES, whole(), text_of(c, want->name),
+                    axes_of(c, got), axes_of(c, want));
+    }
+    for (int32_t i = 0; i < is->tensor_count; i++) {
+        const ftl_plan_tensor *got = &is->tensors[i];
+        if (find_tensor(should, got->name)) continue;
+        diag_report(&c->diags, DIAG_MEANING_PARAMETER_EXTRA, whole(), role_of(got),
+                    text_of(c, got->name));
+    }
+}
+
+static void compare_parameters(climb *c, const ftl_plan *is, const ftl_plan *should) {
+    compare_tensors(c, is, should);
+    for (int32_t i = 0; i < should->scalar_count; i++) {
+        if (has_scalar(is, should->scalars[i].name)) continue;
+        diag_report(&c->diags, DIAG_MEANING_PARAMETER_MISSING, whole(), STR("Input"),
+                    text_of(c, should->scalars[i].name));
+    }
+    for (int32_t i = 0; i < is->scalar_count; i++) {
+        if (has_scalar(should, is->scalars[i].name)) continue;
+        diag_report(&c->diags, DIAG_MEANING_PARAMETER_EXTRA, whole(), STR("Input"),
+                    text_of(c, is->scalars[i].name));
+    }
+}
+
+/* --- cases ------------------------------------------------------------------------------------ */
+
+/* The largest whole number of the text that could be a length: windows end there. */
+static int64_t largest_constant(str text) {
+    enum { LONGEST = 400 };
+    int64_t largest = 0;
+    for (size_t i = 0; i < text.length;) {
+        size_t begin = i;
+        while (i < text.length && text.data[i] >= '0' && text.data[i] <= '9') i++;
+        bool is_alone =
+            i > begin &&
+            (begin == 0 || (text.data[begin - 1] != '.' && text.data[begin - 1] != '_')) &&
+            (i == text.length || text.data[i] != '.');
+        int64_t value;
+        bool fits = is_alone && str_to_integer((str){text.data + begin, i - begin}, &value) &&
+                    value <= LONGEST;
+        if (fits && value > largest) largest = value;
+        if (i == begin) i++;
+    }
+    return largest;
+}
+
+static void prepare(meaning *m) {
+    enum { SMALL_BLOCK = 16, ROWS = 37, PAST = 9 };
+    climb *c = m->c;
+    str names[TRIAL_OPEN_MAX];
+    m->open_count = trial_open_sizes(c->text, names);
+    for (int32_t i = 0; i < m->open_count; i++) {
+        m->small_blocks[i] = (ftl_scalar){str_copy_z(&c->memory, names[i]), SMALL_BLOCK};
+    }
+    str reference = {c->task->reference.text, c->task->reference.length};
+    int64_t constant = largest_constant(c->text), other = largest_constant(reference);
+    if (other > constant) constant = other;
+    m->rows = constant + PAST > ROWS ? constant + PAST : ROWS;
+}
+
+static bool run_failed(climb *c, ftl_status status) {
+    if (status == FTL_OK) return false;
+    if (status == FTL_REJECTED) {
+        climb_take_diagnostics(c);
+    } else {
+        diag_report(&c->diags, DIAG_MEANING_RUN, whole(),
+                    text_of(c, ftl_context_error(c->context)));
+    }
+    return true;
+}
+
+/* --- consistent with itself ---------------------------------------------------------------------
+ */
+
+static void find_odd_values(climb *c, const trial *t, double **values) {
+    const ftl_plan *plan = t->program.plan;
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        if (plan->tensors[i].role != FTL_OUTPUT) continue;
+        int64_t count = trial_count(&t->data.tensors[i]), odd = 0;
+        /* minus infinity is what a log-sum-exp of nothing is */
+        for (int64_t k = 0; k < count; k++)
+            odd += isnan(values[i][k]) || values[i][k] == (double)INFINITY;
+        if (!odd) continue;
+        diag_report(&c->diags, DIAG_MEANING_NOT_FINITE, whole(),
+                    str_format(&c->memory, "%lld", (long long)odd),
+                    str_format(&c->memory, "%lld", (long long)count),
+                    text_of(c, plan->tensors[i].name));
+    }
+}
+
+static void find_block_dependence(meaning *m, const trial *t, double **whole_values,
+                                  double **small_values) {
+    climb *c = m->c;
+    for (int32_t i = 0; i < m->plan->tensor_count; i++) {
+        if (m->plan->tensors[i].role != FTL_OUTPUT) continue;
+        double off =
+            trial_distance(small_values[i], whole_values[i], trial_count(&t->data.tensors[i]));
+        if (off <= TOLERANCE) continue;
+        diag_report(&c->diags, DIAG_MEANING_BLOCKS, whole(), text_of(c, m->plan->tensors[i].name),
+                    text_of(c, m->small_blocks[0].name),
+                    str_format(&c->memory, "%g", m->small_blocks[0].value),
+                    str_format(&c->memory, "%.2g", off));
+        diag_add(&c->diags, DIAG_MEANING_BLOCKS_WHY, whole(), NULL);
+        return;
+    }
+}
+
+/* Every Input gets other values in turn. */
+static void find_unused(meaning *m, trial *t, const trial_machine *machine, double **values) {
+    climb *c = m->c;
+    for (int32_t i = 0; i < m->plan->tensor_count; i++) {
+        buffer *b = &t->data.tensors[i];
+        if (m->plan->tensors[i].role != FTL_INPUT || !trial_count(b)) continue;
+        double *row = arena_array(&c->memory, double, b->columns + 1), **changed;
+        bool is_table = m->plan->tensors[i].type == FTL_I32;
+        for (int64_t k = 0; k < b->rows; k++) {
+            buffer_load_row(b, k, row);
+            for (int64_t e = 0; is_table && e < b->columns; e++) row[e] = 1 - row[e];
+            if (!is_table) {
+                random_normal(91, (uint64_t)i, (uint64_t)(k * b->columns), (size_t)b->columns, row);
+            }
+            buffer_store_row(b, k, row);
+        }
+        if (trial_run(c->context, t, machine, &c->memory, &changed)) return;
+        bool has_changed = false;
+        for (int32_t o = 0; o < m->plan->tensor_count; o++) {
+            if (m->plan->tensors[o].role != FTL_OUTPUT) continue;
+            has_changed |=
+                trial_distance(changed[o], values[o], trial_count(&t->data.tensors[o])) > 0;
+        }
+        if (has_changed) continue;
+        diag_report(&c->diags, DIAG_MEANING_UNUSED, whole(), text_of(c, m->plan->tensors[i].name));
+    }
+}
+
+static ftl_status check_itself(meaning *m) {
+    climb *c = m->c;
+    int64_t sizes[VERIFY_SIZES_MAX] = {0};
+    char why[FTL_WHY_BYTES];
+    trial t;
+    bool is_there = trial_sizes(m->plan, 37, 16, &c->memory, sizes) &&
+                    trial_make(m->plan, sizes, c->task->seed, &c->memory, &t, why);
+    if (!is_there) {
+        climb_skips(c, THINK_RUNG_MEANING, "no inputs can be made up for this program");
+        return FTL_OK;
+    }
+    trial_machine all = {.source = &m->source, .arithmetic = FTL_EXACT};
+    trial_machine small = all;
+    small.pins = m->small_blocks, small.pin_count = m->open_count;
+    double **whole_values, **small_values;
+    ftl_status status = trial_run(c->context, &t, &all, &c->memory, &whole_values);
+    if (status == FTL_NO_MEMORY || run_failed(c, status))
+        return status == FTL_NO_MEMORY ? status : FTL_OK;
+    find_odd_values(c, &t, whole_values);
+    status = trial_run(c->context, &t, &small, &c->memory, &small_values);
+    if (status == FTL_NO_MEMORY || run_failed(c, status))
+        return status == FTL_NO_MEMORY ? status : FTL_OK;
+    if (m->open_count) find_block_dependence(m, &t, whole_values, small_values);
+    if (!diag_has_errors(&c->diags)) find_unused(m, &t, &all, whole_values);
+    return FTL_OK;
+}
+
+/* --- the same as the reference ------------------------------------------------------------------
+ */
+
+static void explain(meaning *m, const trial_machine *candidate, const trial_machine *reference,
+                    int64_t rows) {
+    climb *c = m->c;
+    text_buffer lines;
+    text_init(&lines, 1 << 16);
+    trial_machine one_block = *candidate;
+    one_block.pin_count = 0;
+    footprint_case f = {.plan = m->plan,
+                        .candidate = candidate,
+                        .reference = reference,
+                        .whole = m->open_count ? &one_block : NULL,
+                        .rows = rows,
+                        .tolerance = TOLERANCE,
+                        .seconds_most = EXPLAIN_SECONDS};
+    footprint_explain(c->context, &f, &c->memory, &lines);
+    for (str rest = text_str(&lines); rest.length;) {
+        str line = str_copy(&c->memory, str_cut(&rest, '\n'));
+        diag_report(&c->diags, DIAG_MEANING_WHERE, whole(), line);
+    }
+    text_done(&lines);
+}
+
+/* One case; true when it differs, and was reported. */
+static bool compare_case(meaning *m, const trial_machine *candidate, const trial_machine *reference,
+                         int64_t rows, uint64_t seed, ftl_status *status) {
+    climb *c = m->c;
+    int64_t sizes[VERIFY_SIZES_MAX] = {0};
+    char why[FTL_WHY_BYTES];
+    trial t;
+    double **got, **want;
+    bool is_there = trial_sizes(m->plan, rows, 16, &c->memory, sizes) &&
+                    trial_make(m->plan, sizes, seed, &c->memory, &t, why);
+    if (!is_there) return false;
+    *status = trial_run(c->context, &t, reference, &c->memory, &want);
+    if (*status) return false;
+    *status = trial_run(c->context, &t, candidate, &c->memory, &got);
+    if (*status == FTL_REJECTED) {
+        *status = FTL_OK;
+        climb_take_diagnostics(c);
+        return true;
+    }
+    for (int32_t i = 0; !*status && i < m->plan->tensor_count; i++) {
+        if (m->plan->tensors[i].role != FTL_OUTPUT) continue;
+        const buffer *b = &t.data.tensors[i];
+        double off = trial_distance(got[i], want[i], trial_count(b));
+        if (off <= TOLERANCE) continue;
+        uint8_t *bad = arena_array(&c->memory, uint8_t, trial_count(b) + 1);
+        text_buffer where;
+        text_init(&where, 4096);
+        double size = 0;
+        for (int64_t k = 0; k < trial_count(b); k++)
+            size += isfinite(want[i][k]) ? fabs(want[i][k]) : 0;
+        size /= (double)trial_count(b);
+        for (int64_t k = 0; k < trial_count(b); k++) {
+            bad[k] = !(fabs(got[i][k] - want[i][k]) <= 1e-2 * size + 1e-2 * fabs(want[i][k])) &&
+                     got[i][k] != want[i][k];
+        }
+        judge_pattern(m->plan, b, bad, &c->memory, &where);
+        str what = str_format(&c->memory, "relative rms error %.2g; wrong at %s", off,
+                              where.length ? where.data : "some elements");
+        text_done(&where);
+        diag_report(&c->diags, DIAG_MEANING_WRONG, whole(), text_of(c, m->plan->tensors[i].name),
+                    what);
+        return true;
+    }
+    return false;
+}
+
+static ftl_status compare_with_reference(meaning *m) {
+    climb *c = m->c;
+    trial_machine reference = {.source = &c->task->reference, .arithmetic = FTL_EXACT};
+    trial_machine candidate = {.source = &m->source,
+                               .arithmetic = FTL_EXACT,
+                               .pins = m->small_blocks,
+                               .pin_count = m->open_count};
+    const int64_t rows[] = {37, 1, 21, m->rows};
+    ftl_status status = FTL_OK;
+    for (size_t i = 0; !status && i < sizeof rows / sizeof *rows; i++) {
+        if (i == 3 && rows[i] <= 37) break;
+        arena_mark mark = arena_here(&c->memory);
+        if (compare_case(m, &candidate, &reference, rows[i], c->task->seed + i, &status)) {
+            if (diag_has_errors(&c->diags))
+                explain(m, &candidate, &reference, rows[i] > 1 ? rows[i] : 21);
+            return FTL_OK;
+        }
+        if (!diag_has_errors(&c->diags)) arena_reset(&c->memory, mark);
+    }
+    return status;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static ftl_status judge(meaning *m, const ftl_plan *should) {
+    climb *c = m->c;
+    prepare(m);
+    if (should) compare_parameters(c, m->plan, should);
+    if (!diag_has_errors(&c->diags)) {
+        ftl_status status = check_itself(m);
+        bool goes_on = !status && should && !diag_has_errors(&c->diags) && !climb_has_findings(c);
+        if (goes_on) status = compare_with_reference(m);
+        if (status) return status;
+    }
+    climb_take_own(c);
+    return FTL_OK;
+}
+
+ftl_status climb_meaning(climb *c) {
+    ftl_type dtype = c->task->options->dtype ? c->task->options->dtype : FTL_F16;
+    meaning m = {.c = c, .source = {"answer", c->text.data, c->text.length}};
+    ftl_plan *should = NULL;
+    ftl_status status = ftl_parameters(c->context, &m.source, dtype, &m.plan);
+    if (status == FTL_REJECTED) {
+        climb_take_diagnostics(c);
+        return FTL_OK;
+    }
+    if (!status && c->task->reference.text) {
+        status = ftl_parameters(c->context, &c->task->reference, dtype, &should);
+    }
+    if (!status) status = judge(&m, should);
+    ftl_plan_free(m.plan);
+    ftl_plan_free(should);
+    return status;
+}

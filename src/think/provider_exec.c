@@ -1,0 +1,58 @@
+/* Any other tool as a model: the prompt on its standard input, the answer on its standard output.
+ */
+#include "think/provider_internal.h"
+
+#include "base/os.h"
+
+static void add_turns(const provider_request *request, text_buffer *out) {
+    text_add(out, request->system);
+    for (int32_t i = 0; i < request->turn_count; i++) {
+        const provider_turn *turn = &request->turns[i];
+        if (turn->is_answer) text_add_z(out, "\n\n--- your answer was ---\n\n");
+        else if (i) text_add_z(out, "\n\n--- what came of it ---\n\n");
+        else text_add_z(out, "\n\n");
+        text_add(out, turn->text);
+    }
+    text_add_z(out, "\n");
+}
+
+static ftl_status fail_with_words(ftl_context *context, const provider *p, int exit_code,
+                                  str errors) {
+    str line = str_trim(errors);
+    line = str_trim(str_cut(&line, '\n'));
+    if (line.length > 300) line.length = 300;
+    return ftl_context_fail(context, FTL_BAD_ANSWER, "'%s' ended with status %d%s%.*s", p->model,
+                            exit_code, line.length ? ": " : "", STR_ARGS(line));
+}
+
+ftl_status exec_ask(ftl_context *context, provider *p, const provider_request *request,
+                    provider_answer *answer) {
+    enum { PROMPT_BYTES_MAX = 64 << 20, ERROR_BYTES_MAX = 1 << 20 };
+    text_buffer prompt, errors;
+    text_init(&prompt, PROMPT_BYTES_MAX);
+    text_init(&errors, ERROR_BYTES_MAX);
+    add_turns(request, &prompt);
+    if (p->options.on_progress) p->options.on_progress(p->options.user, "wait", 0, "");
+    const char *const argv[] = {"/bin/sh", "-c", p->name, NULL};
+    int exit_code = 0;
+    os_error why;
+    int64_t begin_ns = os_time_ns();
+    bool has_run = os_run(argv, text_str(&prompt), p->options.total_timeout_s, &answer->text,
+                          &errors, &exit_code, &why);
+    answer->ms = (double)((os_time_ns() - begin_ns) / 1000000);
+    ftl_status status = FTL_OK;
+    if (p->options.stop && *p->options.stop) {
+        status = ftl_context_fail(context, FTL_STOPPED, "stopped");
+    } else if (!has_run) {
+        status = ftl_context_fail(context, FTL_TIMEOUT, "%s", why.text);
+    } else if (exit_code) {
+        status = fail_with_words(context, p, exit_code, text_str(&errors));
+    } else if (answer->text.failed) {
+        status =
+            ftl_context_fail(context, FTL_BAD_ANSWER, "the answer of '%s' is longer than %d MiB",
+                             p->model, PROVIDER_ANSWER_BYTES_MAX >> 20);
+    }
+    text_done(&prompt);
+    text_done(&errors);
+    return status;
+}

@@ -1,0 +1,225 @@
+#include "think/trial.h"
+
+#include "verify/random.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- cases ------------------------------------------------------------------------------------ */
+
+/* Tables of integers hold 0 and 1: flags, or the first two of what they count. They are laid out as
+ * f32, which verify can fill, and given their numbers and their type afterwards.
+ */
+static const ftl_plan *without_tables(const ftl_plan *plan, arena *memory) {
+    ftl_plan *copy = arena_new(memory, ftl_plan);
+    ftl_plan_tensor *tensors = arena_array(memory, ftl_plan_tensor, plan->tensor_count + 1);
+    *copy = *plan;
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        tensors[i] = plan->tensors[i];
+        if (tensors[i].role == FTL_INPUT && tensors[i].type == FTL_I32) tensors[i].type = FTL_F32;
+    }
+    copy->tensors = tensors;
+    return copy;
+}
+
+static void fill_tables(const ftl_plan *plan, trial *t, arena *memory) {
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        buffer *b = &t->data.tensors[i];
+        bool is_table = plan->tensors[i].role == FTL_INPUT && plan->tensors[i].type == FTL_I32;
+        if (!is_table) continue;
+        double *values = arena_array(memory, double, b->columns + 1);
+        b->format = CONVERT_I32;
+        for (int64_t row = 0; row < b->rows; row++) {
+            for (int64_t e = 0; e < b->columns; e++) {
+                values[e] = (double)random_below(t->data.seed, (uint64_t)i,
+                                                 (uint64_t)(row * b->columns + e), 2);
+            }
+            buffer_store_row(b, row, values);
+        }
+        b->of = &plan->tensors[i];
+        b->argument.type = FTL_I32;
+        t->data.arguments_of_tensors[i].type = FTL_I32;
+    }
+}
+
+bool trial_make(const ftl_plan *plan, const int64_t *sizes, uint64_t seed, arena *memory,
+                trial *out, char why[FTL_WHY_BYTES]) {
+    out->program = (verify_program){.plan = without_tables(plan, memory)};
+    out->of = (verify_case){.input = VERIFY_NORMAL, .layout = VERIFY_DENSE};
+    memcpy(out->of.sizes, sizes, sizeof out->of.sizes);
+    out->data = (case_data){.program = &out->program, .of = &out->of, .seed = seed};
+    if (!inputs_make(&out->data, memory, why)) return false;
+    out->program.plan = plan;
+    fill_tables(plan, out, memory);
+    return true;
+}
+
+/* A size that stands in front of some matrix counts matrices; else it is a length of rows when it
+ * is an axis of a matrix but not its last one, and of columns when it is only ever last.
+ */
+static int64_t size_for(const ftl_plan *plan, int32_t size, int64_t rows, int64_t columns,
+                        int64_t count) {
+    bool is_row = false, is_last = false, is_count = false;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &plan->tensors[t];
+        for (int32_t i = 0; i < tensor->axis_count; i++) {
+            if (tensor->axes[i].size != size || tensor->axis_count < 2) continue;
+            is_count |= i < tensor->axis_count - 2;
+            is_row |= i == tensor->axis_count - 2;
+            is_last |= i == tensor->axis_count - 1;
+        }
+    }
+    if (is_count) return count;
+    if (is_row)
+        return rows + 3 * (size % 3); /* lengths differ, so that none is taken for another */
+    return is_last ? columns : count;
+}
+
+bool trial_sizes(const ftl_plan *plan, int64_t rows, int64_t columns, arena *memory,
+                 int64_t sizes[VERIFY_SIZES_MAX]) {
+    enum { TRIES = 4 };
+    static const int64_t counts[TRIES][2] = {{4, 2}, {2, 2}, {2, 1}, {1, 1}};
+    for (int try = 0; try < TRIES; try++) {
+        for (int32_t i = 0; i < plan->size_count && i < VERIFY_SIZES_MAX; i++) {
+            bool is_few = strstr(plan->sizes[i].name, "kv") || strstr(plan->sizes[i].name, "batch");
+            sizes[i] = size_for(plan, i, rows, columns, counts[try][is_few]);
+        }
+        trial t;
+        char why[FTL_WHY_BYTES];
+        arena_mark mark = arena_here(memory);
+        bool fits = trial_make(plan, sizes, 1, memory, &t, why);
+        arena_reset(memory, mark);
+        if (fits) return true;
+    }
+    return false;
+}
+
+static void add_shape(const ftl_plan *plan, const int64_t *sizes, text_buffer *out) {
+    if (out->length) text_add_z(out, ",");
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        text_format(out, "%s%" PRId64, i ? "x" : "", sizes[i]);
+    }
+}
+
+void trial_shapes(const ftl_plan *plan, uint64_t seed, arena *memory, text_buffer *out) {
+    enum { SHAPES = 4, LENGTHS = 3 };
+    static const int64_t rows[SHAPES] = {6, 66, 33, 130};
+    for (int k = 0; k < SHAPES; k++) {
+        int64_t sizes[VERIFY_SIZES_MAX] = {0};
+        int64_t few = rows[k] + (int64_t)random_below(seed, 7, (uint64_t)k, 5);
+        const int64_t lengths[LENGTHS] = {few, few / 3 + 2, few * 3 / 2 + 1};
+        if (!trial_sizes(plan, few, 24, memory, sizes)) return;
+        for (int32_t i = 0, n = k; i < plan->size_count; i++) {
+            if (sizes[i] >= few) sizes[i] = lengths[n++ % LENGTHS];
+        }
+        add_shape(plan, sizes, out);
+    }
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+int64_t trial_count(const buffer *b) {
+    return b->rows * b->columns;
+}
+
+static ftl_status launch(ftl_context *context, trial *t, const trial_machine *m,
+                         text_buffer *detail) {
+    ftl_scalar scalars[TRIAL_SCALARS_MAX];
+    ftl_arguments arguments = t->data.arguments;
+    if (m->runner) {
+        double milliseconds = 0;
+        return m->runner->launch(m->runner->user, context, &arguments, &milliseconds, detail);
+    }
+    int32_t count = 0;
+    for (int32_t i = 0; i < arguments.scalar_count && count < TRIAL_SCALARS_MAX; i++) {
+        scalars[count++] = arguments.scalars[i];
+    }
+    for (int32_t i = 0; i < m->pin_count && count < TRIAL_SCALARS_MAX; i++) {
+        scalars[count++] = m->pins[i];
+    }
+    arguments.scalars = scalars, arguments.scalar_count = count;
+    return ftl_interpret(context, m->source, m->arithmetic, &arguments);
+}
+
+ftl_status trial_run(ftl_context *context, trial *t, const trial_machine *machine, arena *memory,
+                     double ***values) {
+    text_buffer detail;
+    text_init(&detail, 1 << 16);
+    ftl_status status = trial_run_telling(context, t, machine, memory, values, &detail);
+    text_done(&detail);
+    return status;
+}
+
+ftl_status trial_run_telling(ftl_context *context, trial *t, const trial_machine *machine,
+                             arena *memory, double ***values, text_buffer *detail) {
+    int32_t tensors = t->program.plan->tensor_count;
+    *values = arena_array(memory, double *, tensors + 1);
+    for (int32_t i = 0; i < tensors; i++) {
+        if (t->data.tensors[i].of->role != FTL_INPUT)
+            buffer_poison(&t->data.tensors[i], BUFFER_POISON);
+    }
+    ftl_status status = launch(context, t, machine, detail);
+    if (status) return status;
+    for (int32_t i = 0; i < tensors; i++) {
+        buffer *b = &t->data.tensors[i];
+        if (b->of->role != FTL_INPUT) (*values)[i] = buffer_load(b, memory);
+    }
+    return FTL_OK;
+}
+
+/* --- texts ------------------------------------------------------------------------------------ */
+
+static bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool is_defined(str text, str name) {
+    while (text.length) {
+        str line = str_trim(str_cut(&text, '\n'));
+        if (!str_starts(line, STR("let ")) && !str_starts(line, STR("Input "))) continue;
+        for (size_t i = 4; i + name.length <= line.length; i++) {
+            bool begins = !is_name_character(line.data[i - 1]);
+            bool ends =
+                i + name.length == line.length || !is_name_character(line.data[i + name.length]);
+            if (begins && ends && memcmp(line.data + i, name.data, name.length) == 0) return true;
+        }
+    }
+    return false;
+}
+
+/* "for j = 0:kv_len/BN": the divisor of a bound, where nothing defines it. */
+int trial_open_sizes(str canonical, str names[TRIAL_OPEN_MAX]) {
+    int count = 0;
+    for (str rest = canonical; rest.length;) {
+        str line = str_trim(str_cut(&rest, '\n'));
+        if (!str_starts(line, STR("for "))) continue;
+        for (size_t i = 0; i + 1 < line.length; i++) {
+            if (line.data[i] != '/' || line.data[i + 1] == '/') continue;
+            size_t begin = i + 1, end = begin;
+            while (end < line.length && is_name_character(line.data[end])) end++;
+            str name = {line.data + begin, end - begin};
+            bool is_number = !name.length || (*name.data >= '0' && *name.data <= '9');
+            bool is_known = is_number || is_defined(canonical, name);
+            for (int k = 0; k < count; k++) is_known |= str_equal(names[k], name);
+            if (!is_known && count < TRIAL_OPEN_MAX) names[count++] = name;
+        }
+    }
+    return count;
+}
+
+double trial_distance(const double *a, const double *b, int64_t count) {
+    double error = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        bool is_same = a[i] == b[i] || (isnan(a[i]) && isnan(b[i]));
+        if (is_same) {
+            size += isfinite(b[i]) ? b[i] * b[i] : 0;
+            continue;
+        }
+        if (!isfinite(a[i]) || !isfinite(b[i])) return (double)INFINITY;
+        error += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return error == 0 ? 0 : size > 0 ? sqrt(error / size) : (double)INFINITY;
+}
