@@ -2,25 +2,26 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch reason translate think build explain verify run emulate demo check fmt bench grammar gpus cache help"
+        words="sketch reason translate think build explain verify run emulate demo check fmt bench grammar gpus cache mcp help"
     else
         case ${COMP_WORDS[1]} in
-        sketch) words=" --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --rounds --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
-        reason) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --print-after --seed --by --show-prompts --rounds --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
-        translate) words=" --gpu --plan --seed --by --show-prompts --rounds --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
-        think) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --rounds --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
-        build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
-        explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --output --json --help" ;;
-        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --shapes --against --seed --case --output --json --help" ;;
-        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --on --in --out --output --json --help" ;;
+        sketch) words=" --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
+        reason) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --print-after --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
+        translate) words=" --gpu --plan --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
+        think) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
+        build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
+        explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
+        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --output --json --help" ;;
+        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --output --json --help" ;;
         emulate) words=" --let --plan --in --out --json --help" ;;
         demo) words=" --json --help" ;;
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
-        bench) words=" --dtype --grid --plot --json --help" ;;
+        bench) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --grid --lengths --heads --batch --against --rounds --plot --json --help" ;;
         grammar) words=" --format --output --help" ;;
         gpus) words=" --output --json --help" ;;
         cache) words=" --cache --json --help" ;;
+        mcp) words=" --json --help" ;;
         help) words=" --form --help" ;;
         esac
     fi

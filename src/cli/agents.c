@@ -49,7 +49,7 @@ static int read_limits(agents *a) {
     double *const prices[] = {&l->prompt_price, &l->answer_price};
     double *const timeouts[] = {&a->options.total_timeout_s, &a->options.idle_timeout_s,
                                 &a->options.connect_timeout_s};
-    int exit_status = read_number(o->rounds, "rounds", 1, &rounds);
+    int exit_status = read_number(o->answers, "answers", 1, &rounds);
     if (!exit_status) exit_status = read_number(o->improve, "improve", 0, &improve);
     if (!exit_status) exit_status = read_number(o->max_tokens, "max-tokens", 1, &tokens);
     if (!exit_status) exit_status = read_number(o->max_cost, "max-cost", 0, &l->cost_most);

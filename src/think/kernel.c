@@ -461,7 +461,8 @@ void climb_explain(climb *c, const verify_program *program) {
 
 void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,
                           void *user) {
-    verify_runner runner = {.title = "emulator", .launch = launch, .user = user, .flops_per_s = 1e9};
+    verify_runner runner = {
+        .title = "emulator", .launch = launch, .user = user, .flops_per_s = 1e9};
     trial_machine candidate = {.runner = &runner};
     explain(c, program->plan, &candidate, &program->sketch, 5);
 }
