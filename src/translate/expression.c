@@ -317,8 +317,8 @@ static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b
     return out;
 }
 
-/* A quotient, rounded down, whose divisor the launch knows: by multiplication. Only where a thread's
- * index arithmetic stands in the way of asynchronous units.
+/* A quotient, rounded down, whose divisor the launch knows: by multiplication. Only where a
+ * thread's index arithmetic stands in the way of asynchronous units.
  */
 static bool by_launch(emit *t, const tl_expr *e, emit_value a, emit_value b, emit_value *out) {
     str multiplier, shift;
