@@ -34,6 +34,20 @@ __device__ __forceinline__ void ftl_keep_pairs(unsigned (&tile)[COUNT][ELEMENTS]
     for (int i = 0; i < COUNT * ELEMENTS; i++) asm volatile("" : "+r"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
 }
 
+// A branch that is not taken for any sum: what leads to the values stays before it, where a wait that nothing
+// depends on would be drawn forward.
+__device__ __forceinline__ void ftl_pin(float a, float b) {
+    const float most = __int_as_float(0xff7fffff);
+    if ((a == most) | (b == most)) asm volatile("nanosleep.u32 0;" ::: "memory");
+}
+
+// Zero, which the compiler does not know: the grid has one dimension.
+__device__ __forceinline__ unsigned ftl_zero() {
+    unsigned zero;
+    asm("mov.u32 %0, %%ctaid.z;" : "=r"(zero));
+    return zero;
+}
+
 // The low word of a tile that begins at this address.
 __device__ __forceinline__ unsigned ftl_descriptor_low(unsigned address, unsigned leading_bytes) {
     return address >> 4 | leading_bytes >> 4 << 16;

@@ -587,7 +587,10 @@ static void emit_group(run *r, const int *group, int count) {
     }
     close_frame(t, opened);
     for (int i = 0; i < count; i++) {
-        if (r->items[group[i]].reduces) finish_reduction(t, &r->items[group[i]]);
+        const item *x = &r->items[group[i]];
+        if (!x->reduces) continue;
+        finish_reduction(t, x);
+        if (!x->target->shape.is_lines && x->target->type == TL_F32) t->pin = x->target;
     }
     if (scoped) emit_close(t);
 }
@@ -677,7 +680,10 @@ void emit_reshape(emit *t, const tl_statement *s) {
                      (to->kind == TL_MMA_C || to->kind == TL_MMA_A);
     if (fragments && tile->is_packed && layout_warp_copies(&tile->layout) == 1 &&
         !to->is_permuted) {
-        emit_text(t, "// (the same registers)");
+        /* What is in flight meanwhile may not hide behind it: it is ready here, not at its use. */
+        if (t->is_async && tile->shape.down == 1)
+            emit_text(t, "ftl_keep_pairs(%.*s[0]); // (the same registers)", STR_ARGS(tile->name));
+        else emit_text(t, "// (the same registers)");
         return;
     }
     emit_unsupported(t, s->range, STR("this Reshape"), "its elements would change threads");

@@ -185,6 +185,7 @@ typedef struct emit {
     int role_line;  /* where the role's declarations begin */
     int exit_shift; /* how many generations on loops leave their rings */
     LIST(emit_flight) flights;
+    const emit_tile *pin; /* sums over what was computed since the last product was issued */
     const char *suffix; /* of the names of lets that are being written */
     emit_walk walk;
     int64_t shared_bytes;

@@ -199,7 +199,7 @@ void emit_async_product(emit *t, const tl_statement *s) {
     product p = {.t = t, .s = s};
     emit_header(t, s);
     if (!make_product(&p)) return;
-    t->is_exact = true;
+    t->is_exact = true, t->pin = NULL;
     emit_text(t, "ftl_wgmma_fence();");
     emit_loop(t, "k16", p.steps);
     for (int i = 0; i < p.pieces; i++) one_piece(&p, i);
@@ -250,6 +250,11 @@ void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
             if (emit_target_of(t, at) == tile) last = at;
             else later++;
         } else if (holds_product(at)) break;
+    }
+    if (t->pin) {
+        const char *pin = str_copy_z(t->memory, t->pin->name);
+        emit_text(t, "ftl_pin(%s[0][0], %s[0][1]); // before the wait, not behind it", pin, pin);
+        t->pin = NULL;
     }
     emit_text(t, "ftl_wgmma_wait<%d>();", last ? later : 0);
     keep(t, tile);

@@ -59,14 +59,19 @@ void emit_note_product(emit *t, const tl_statement *s) {
     if (i >= 0) t->tiles.items[i]->state.holds = EMIT_HOLDS;
 }
 
-static void move_ring(emit *t, const emit_tile *tile, int from, int to) {
+/* 'rarely': a move on one way out of a loop. The compiler, left alone, would give the array behind
+ * the loop the registers of the one before it, and move at every entry instead; to it this move is
+ * arithmetic.
+ */
+static void move_ring(emit *t, const emit_tile *tile, int from, int to, bool rarely) {
     const char *target = str_copy_z(t->memory, tile->generations[to]->name);
     const char *source = str_copy_z(t->memory, tile->generations[from]->name);
     const emit_shape *s = &tile->shape;
     emit_loop(t, "m16", s->down);
     emit_loop(t, "n8", s->across);
     emit_loop(t, "half", tile->is_packed ? 2 : 4);
-    emit_text(t, "%s[m16][n8][half] = %s[m16][n8][half];", target, source);
+    emit_text(t, "%s[m16][n8][half] = %s[m16][n8][half]%s;", target, source,
+              rarely && tile->is_packed ? " ^ ftl_zero()" : "");
     for (int i = 0; i < 3; i++) emit_close(t);
 }
 
@@ -90,11 +95,11 @@ static emit_state joined(emit_state a, emit_state b) {
 }
 
 /* The way that was taken goes on as if it were the other: with the same arrays. */
-static void move_to(emit *t, const emit_state *wanted) {
+static void move_to(emit *t, const emit_state *wanted, bool rarely) {
     for (int i = 0; i < t->tiles.count; i++) {
         const emit_tile *tile = t->tiles.items[i];
         if (tile->generations && tile->state.newest != wanted[i].newest)
-            move_ring(t, tile, tile->state.newest, wanted[i].newest);
+            move_ring(t, tile, tile->state.newest, wanted[i].newest, rarely);
     }
 }
 
@@ -222,8 +227,9 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     emit_open(t, rare ? "if (__builtin_expect(%.*s, 0)) {" : "if (%.*s) {", STR_ARGS(v.text));
     emit_state *before = save(t);
     scoped_block(t, &s->branch.body);
+    if (rare) t->pin = NULL; /* what was voted on is there */
     if (!both) {
-        move_to(t, before);
+        move_to(t, before, false);
         join(t, before);
         emit_close(t);
         return s->next;
@@ -234,7 +240,7 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     emit_open(t, "} else {");
     emit_header(t, s->next);
     scoped_block(t, &s->next->branch.body);
-    move_to(t, first);
+    move_to(t, first, false);
     join(t, first);
     emit_close(t);
     return s->next->next;
@@ -257,7 +263,7 @@ static int copies_of(emit *t, const tl_block *body) {
 
 static void leave_from(emit *t, const char *name, const char *to, const emit_state *wanted) {
     emit_open(t, "if (%s >= %s) {", name, to);
-    move_to(t, wanted);
+    move_to(t, wanted, true);
     emit_text(t, "break;");
     emit_close(t);
 }
@@ -336,7 +342,7 @@ void emit_tracked_walk(emit *t, const tl_block *body) {
         emit_tile *tile = t->tiles.items[i];
         bool moves = tile->generations && tile->state.newest != before[i].newest;
         if (moves && !is_written_first(t, body, i))
-            move_ring(t, tile, tile->state.newest, before[i].newest);
+            move_ring(t, tile, tile->state.newest, before[i].newest, false);
     }
     join(t, before);
 }
