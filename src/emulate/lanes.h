@@ -43,12 +43,17 @@ typedef struct lanes_rows {
     int16_t exponents[16 * LANES_K_MAX + 8]; /* read by eights */
 } lanes_rows;
 
+/* The second factor: [k][column]. */
+typedef struct lanes_columns {
+    float b[LANES_K_MAX][8];
+    int16_t exponents[LANES_K_MAX][16]; /* twice the eight columns */
+} lanes_columns;
+
 /* A product of 16 rows and 8 columns, added by the rule in sums.h. */
 typedef struct lanes_product {
     float sum[16][8];
     const lanes_rows *rows;
-    float b[LANES_K_MAX][8];              /* [k][column] */
-    int16_t b_exponents[LANES_K_MAX][16]; /* twice the eight columns */
+    const lanes_columns *columns;
     int k_count, group, fraction_bits, result_bits;
     int sum_least; /* exponent of the smallest normal number of the sums' type */
     bool halves;   /* sums are f16 */

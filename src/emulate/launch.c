@@ -160,6 +160,7 @@ static void make_memory(machine *m, const emulate_launch *launch) {
     m->mbarriers = arena_array(m->memory, machine_mbarrier, MACHINE_MBARRIERS_MAX + 1);
     if (f->wgmmas.count) make_wgmma(m);
     m->factors = arena_array(m->memory, machine_factor, MACHINE_FACTORS);
+    m->columns = arena_array(m->memory, machine_columns, MACHINE_COLUMNS);
     m->counts = arena_array(m->memory, machine_count, f->code.count);
     m->findings = arena_array(m->memory, emulate_finding, MACHINE_FINDINGS_MAX);
     m->finding_keys = arena_alloc_array(m->memory, 2 * MACHINE_FINDINGS_MAX,

@@ -227,12 +227,20 @@ typedef struct machine_page {
 } machine_page;
 
 /* First factors of matrix products, expanded: most are used by several products in a row. */
-enum { MACHINE_FACTORS = 8 };
+enum { MACHINE_FACTORS = 64, MACHINE_COLUMNS = 256 }; /* powers of two */
 typedef struct machine_factor {
     uint32_t words[4][LANES];
     int number, k_count;
     lanes_rows rows;
 } machine_factor;
+
+/* The same for second factors: the warps of a block work on the same ones, one warp after the
+ * other. */
+typedef struct machine_columns {
+    uint32_t words[2][LANES];
+    int number, k_count;
+    lanes_columns columns;
+} machine_columns;
 
 typedef struct machine_count {
     uint64_t executed;
@@ -291,6 +299,7 @@ typedef struct machine {
     int page_count, page_capacity;
 
     machine_factor *factors;
+    machine_columns *columns;
     machine_count *counts; /* by instruction */
     uint64_t instructions, budget;
     uint64_t random;

@@ -132,6 +132,14 @@ void product_gather(bool halves, uint32_t *const c[4], float sum[16][8]) {
         }
 }
 
+/* number_canonical of four, in one go. */
+static inline void canonical_four(uint32_t *to, const float *from) {
+    uint32_t bits[4];
+    memcpy(bits, from, sizeof bits);
+    for (int t = 0; t < 4; t++)
+        to[t] = (bits[t] & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : bits[t];
+}
+
 void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]) {
     for (int h = 0; h < 2; h++)
         for (int r = 0; r < 8; r++) {
@@ -140,10 +148,8 @@ void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]) {
                 for (int t = 0; t < 4; t++)
                     d[h][4 * r + t] = number_to_f16(row[t]) | number_to_f16(row[t + 4]) << 16;
             } else {
-                for (int t = 0; t < 8; t++) {
-                    float value = number_canonical(row[t]);
-                    memcpy(d[2 * h + t / 4] + 4 * r + t % 4, &value, 4);
-                }
+                canonical_four(d[2 * h] + 4 * r, row);
+                canonical_four(d[2 * h + 1] + 4 * r, row + 4);
             }
         }
 }
@@ -170,10 +176,15 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
         }
 }
 
+/* Fragments of A lie at regular distances: their numbers are mixed. */
+static uint32_t slot_of(int32_t row, uint32_t slots) {
+    return ((uint32_t)row * 2654435761u >> 16) & (slots - 1u);
+}
+
 /* The expanded first factor, made now or for an earlier product with the same contents. */
 static const lanes_rows *rows_of_factor(machine *m, const ptx_instruction *i, int32_t row,
                                         uint32_t *const a[4], int count) {
-    machine_factor *f = &m->factors[row % MACHINE_FACTORS];
+    machine_factor *f = &m->factors[slot_of(row, MACHINE_FACTORS)];
     bool same = f->number == i->number + 1 && f->k_count == i->count;
     for (int n = 0; same && n < count; n++)
         same = memcmp(f->words[n], a[n], sizeof f->words[n]) == 0;
@@ -190,9 +201,27 @@ static const lanes_rows *rows_of_factor(machine *m, const ptx_instruction *i, in
     return &f->rows;
 }
 
+static const lanes_columns *columns_of_factor(machine *m, const ptx_instruction *i, int32_t row,
+                                              uint32_t *const b[2], int count) {
+    machine_columns *f = &m->columns[row % MACHINE_COLUMNS];
+    bool same = f->number == i->operation + 1 && f->k_count == i->count;
+    for (int n = 0; same && n < count; n++)
+        same = memcmp(f->words[n], b[n], sizeof f->words[n]) == 0;
+    if (same) return &f->columns;
+    ptx_number number = (ptx_number)i->operation;
+    f->number = i->operation + 1; /* 0: none yet */
+    f->k_count = i->count;
+    for (int n = 0; n < count; n++) {
+        memcpy(f->words[n], b[n], sizeof f->words[n]);
+        product_expand_columns(m, number, b[n], f->columns.b + n * (16 / i->bytes));
+    }
+    sums_prepare_columns(&f->columns, i->count, m->set, number);
+    return &f->columns;
+}
+
 void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     const int32_t *list = m->function->lists.items + i->list;
-    int k_count = i->count, pieces = k_count * i->bytes / 16, words = 16 / i->bytes;
+    int k_count = i->count, pieces = k_count * i->bytes / 16;
     int sums = i->number2 == PTX_F16 ? 2 : 4;
     uint32_t *d[4], *a[4], *b[2], *c[4];
     rows_of(m, w, list, sums, d);
@@ -203,7 +232,6 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
         multiply_integers(m, w, i, d, a, b, c);
         return;
     }
-    ptx_number b_number = (ptx_number)i->operation;
     sums_rule rule = sums_rule_of(m->processor, (ptx_number)i->number, k_count);
     lanes_product p;
     p.k_count = k_count;
@@ -213,8 +241,7 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     p.halves = i->number2 == PTX_F16;
     p.sum_least = p.halves ? -14 : -126;
     p.rows = rows_of_factor(m, i, list[sums], a, 2 * pieces);
-    for (int n = 0; n < pieces; n++) product_expand_columns(m, b_number, b[n], p.b + n * words);
-    sums_prepare_columns(&p, m->set, b_number);
+    p.columns = columns_of_factor(m, i, list[sums + 2 * pieces], b, pieces);
     product_gather(p.halves, c, p.sum);
     for (uint32_t left = m->set->multiply(&p); left; left &= left - 1u)
         sums_row(&p, machine_first_lane(left));

@@ -30,12 +30,12 @@ void sums_prepare_rows(lanes_rows *rows, int k_count, const lanes_set *set, ptx_
     set->exponents(rows->exponents, rows->a, 16 * k_count, sums_least_exponent(a));
 }
 
-void sums_prepare_columns(lanes_product *p, const lanes_set *set, ptx_number b) {
+void sums_prepare_columns(lanes_columns *columns, int k_count, const lanes_set *set, ptx_number b) {
     int16_t once[LANES_K_MAX][8];
-    set->exponents(once[0], p->b[0], 8 * p->k_count, sums_least_exponent(b));
-    for (int k = 0; k < p->k_count; k++) {
-        memcpy(p->b_exponents[k], once[k], sizeof once[k]);
-        memcpy(p->b_exponents[k] + 8, once[k], sizeof once[k]);
+    set->exponents(once[0], columns->b[0], 8 * k_count, sums_least_exponent(b));
+    for (int k = 0; k < k_count; k++) {
+        memcpy(columns->exponents[k], once[k], sizeof once[k]);
+        memcpy(columns->exponents[k] + 8, once[k], sizeof once[k]);
     }
 }
 
@@ -44,7 +44,7 @@ static float special_sum(const lanes_product *p, const float *a, int column, int
     float infinity = 0.0f;
     for (int n = 0; n <= p->group; n++) {
         float x = n < p->group ? a[first + n] : sum;
-        float y = n < p->group ? p->b[first + n][column] : 1.0f;
+        float y = n < p->group ? p->columns->b[first + n][column] : 1.0f;
         if (isfinite(x) && isfinite(y)) continue;
         float product = x * y;
         if (isnan(product) || (infinity != 0.0f && product != infinity)) return NAN;
@@ -60,14 +60,14 @@ static float add_group(const lanes_product *p, int row, int column, int first, f
     if (special != 0.0f) return number_canonical(special);
     int top = lanes_exponent(number_f32_bits(sum), p->sum_least);
     for (int k = first; k < first + p->group; k++) {
-        int exponent = exponents[k] + p->b_exponents[k][column];
+        int exponent = exponents[k] + p->columns->exponents[k][column];
         if (exponent > top) top = exponent;
     }
     if (top < LANES_ONLY_ZEROS) return 0.0f;
     int shift = p->fraction_bits - top;
     double total = trunc(ldexp(sum, shift));
     for (int k = first; k < first + p->group; k++)
-        total += trunc(ldexp((double)a[k] * p->b[k][column], shift));
+        total += trunc(ldexp((double)a[k] * p->columns->b[k][column], shift));
     double value = ldexp(total, -shift);
     if (p->halves) return number_from_f16(number_round(value, NUMBER_F16, NUMBER_NEAREST, false));
     if (fabs(value) >= 0x1p128) return value < 0 ? -INFINITY : INFINITY;

@@ -29,7 +29,7 @@ int sums_least_exponent(ptx_number number);
 
 /* Fill in the exponents of factors of this type. */
 void sums_prepare_rows(lanes_rows *rows, int k_count, const lanes_set *set, ptx_number a);
-void sums_prepare_columns(lanes_product *p, const lanes_set *set, ptx_number b);
+void sums_prepare_columns(lanes_columns *columns, int k_count, const lanes_set *set, ptx_number b);
 
 /* One row of the product, any numbers; slow. */
 void sums_row(lanes_product *p, int row);

@@ -98,10 +98,10 @@ static void take_factor(machine *m, const ptx_wgmma *form, const machine_product
 
 /* B's columns 8j to 8j + 7, in the accumulators' order. */
 static void take_columns(const machine *m, const ptx_wgmma *form, const operand *o, int j,
-                         lanes_product *product) {
+                         lanes_columns *columns) {
     uint32_t words[LANES];
     for (int n = 0; n < 2; n++) {
-        float(*to)[8] = product->b + n * form->k_count / 2;
+        float(*to)[8] = columns->b + n * form->k_count / 2;
         if (!o->mn_major) {
             take_rows(m, o, 8 * (uint32_t)j, (uint32_t)n, words);
             product_expand_columns(m, form->b_number, words, to);
@@ -113,8 +113,8 @@ static void take_columns(const machine *m, const ptx_wgmma *form, const operand 
         for (int k = 0; k < 8; k++)
             for (int c = 0; c < 8; c++) to[k][c / 2 + c % 2 * 4] = by_k[k][c];
     }
-    if (form->negates_b) negate(product->b[0], 8 * form->k_count);
-    sums_prepare_columns(product, m->set, form->b_number);
+    if (form->negates_b) negate(columns->b[0], 8 * form->k_count);
+    sums_prepare_columns(columns, form->k_count, m->set, form->b_number);
 }
 
 static void prepare(lanes_product *product, const ptx_wgmma *form) {
@@ -156,6 +156,7 @@ static void multiply_columns(machine *m, const machine_product *const *p, int co
 void wgmma_multiply(machine *m, int warpgroup, const machine_product *const *p, int count) {
     const ptx_function *f = m->function;
     lanes_product products[WGMMA_CHAIN_MAX];
+    lanes_columns columns[WGMMA_CHAIN_MAX];
     const ptx_wgmma *forms[WGMMA_CHAIN_MAX];
     operand operands[WGMMA_CHAIN_MAX];
     lanes_rows(*rows)[MACHINE_GROUP_WARPS] = m->wgmma_rows;
@@ -164,12 +165,13 @@ void wgmma_multiply(machine *m, int warpgroup, const machine_product *const *p, 
         forms[n] = &f->wgmmas.items[m->code[p[n]->pc].list];
         operands[n] = operand_of(p[n]->b, forms[n]->transposes_b);
         prepare(&products[n], forms[n]);
+        products[n].columns = &columns[n];
         for (int v = 0; v < MACHINE_GROUP_WARPS; v++)
             take_factor(m, forms[n], p[n], first + v, &rows[n][v]);
     }
     int registers = products[0].halves ? 2 : 4;
     for (int j = 0; j < forms[0]->n_count / 8; j++) {
-        for (int n = 0; n < count; n++) take_columns(m, forms[n], &operands[n], j, &products[n]);
+        for (int n = 0; n < count; n++) take_columns(m, forms[n], &operands[n], j, &columns[n]);
         const int32_t *list = f->lists.items + forms[0]->d_list + j * registers;
         for (int v = 0; v < MACHINE_GROUP_WARPS; v++) {
             machine_warp *w = &m->warps[first + v];

@@ -24,15 +24,17 @@ static void prepare(lanes_product *p, int processor, ptx_number number, int k_co
 static float one_and(int processor, int k_count, int first, int count, float x, float y) {
     lanes_product p;
     lanes_rows rows = {0};
+    lanes_columns columns = {0};
     prepare(&p, processor, PTX_F16, k_count);
     p.rows = &rows;
+    p.columns = &columns;
     p.sum[0][0] = 1.0f;
     for (int k = first; k < first + count; k++) {
         rows.a[k] = x;
-        p.b[k][0] = y;
+        columns.b[k][0] = y;
     }
     sums_prepare_rows(&rows, k_count, lanes_choose(false), PTX_F16);
-    sums_prepare_columns(&p, lanes_choose(false), PTX_F16);
+    sums_prepare_columns(&columns, k_count, lanes_choose(false), PTX_F16);
     uint32_t left = lanes_choose(false)->multiply(&p);
     assert_int_equal(left, 0);
     return p.sum[0][0];
@@ -80,20 +82,22 @@ static void same_both_ways(const lanes_set *set, ptx_number number, number_forma
     for (int round = 0; round < 70; round++) {
         lanes_product fast, plain;
         lanes_rows rows;
+        lanes_columns columns;
         int spread = spreads[round % 7];
         prepare(&fast, processor, number, k_count);
         fast.rows = &rows;
+        fast.columns = &columns;
         fast.halves = halves;
         if (halves) fast.sum_least = -14;
         for (int i = 0; i < 16 * k_count; i++)
             rows.a[i] = draw_number(&state, format, spread, round % 2);
         for (int i = 0; i < 8 * k_count; i++)
-            fast.b[i / 8][i % 8] = draw_number(&state, format, spread, round % 2);
+            columns.b[i / 8][i % 8] = draw_number(&state, format, spread, round % 2);
         for (int i = 0; i < 128; i++)
             fast.sum[i / 8][i % 8] =
                 draw_number(&state, halves ? NUMBER_F16 : NUMBER_F32, spread, round % 2);
         sums_prepare_rows(&rows, k_count, set, number);
-        sums_prepare_columns(&fast, set, number);
+        sums_prepare_columns(&columns, k_count, set, number);
         plain = fast;
         for (int row = 0; row < 16; row++) sums_row(&plain, row);
         uint32_t left = set->multiply(&fast);
