@@ -56,6 +56,22 @@ static bool find_loop(flat_walk *f) {
     return f->loop ? true : refuse(f, "a tile has no loop");
 }
 
+static tl_statement *find_allocation(const flat_walk *f, str name) {
+    for (tl_statement *s = f->walk->parent->role.body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
+            if (str_equal(s->allocate.names[i], edit_bare(name))) return s;
+    return NULL;
+}
+
+/* Do the tail's products leave their left operands alone when these are made anew? */
+static bool has_two_places(const flat_walk *f) {
+    for (const tl_statement *s = f->issue.first; s; s = s->next) {
+        const tl_statement *a = is_product(s) ? find_allocation(f, edit_operand_name(s, 0)) : NULL;
+        if (a && !a->allocate.stages) return false;
+    }
+    return true;
+}
+
 /* Behind the loop: releases, the tail's products, and all that follows. */
 static bool read_end(reason *r, flat_walk *f) {
     const tl_statement *s = f->loop->next;
@@ -67,6 +83,7 @@ static bool read_end(reason *r, flat_walk *f) {
         append_copy(r, &f->issue, s);
     }
     if (f->targets.count == 0) return refuse(f, "no product is left for a tile's end");
+    if (!has_two_places(f)) return refuse(f, "a left operand has one place");
     for (; s; s = s->next) {
         bool is_landing = waits_for(s, &f->targets) ||
                           (s->kind == TL_RELEASE && names_have(&f->channels, s->sync.what->text));
@@ -98,13 +115,6 @@ static bool shares_bytes(const reason *r, const flat_walk *f) {
                 str_equal(s->allocate.in_place_of, w->sync.what->text))
                 return true;
     return false;
-}
-
-static tl_statement *find_allocation(const flat_walk *f, str name) {
-    for (tl_statement *s = f->walk->parent->role.body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
-            if (str_equal(s->allocate.names[i], edit_bare(name))) return s;
-    return NULL;
 }
 
 /* Values of this tile: what both the beginning writes and the end uses. */

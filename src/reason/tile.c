@@ -190,8 +190,7 @@ static bool choose_class(search *s) {
     reason *r = s->r;
     s->pinned_warpgroups = -1; /* open */
     reason_let_integer(r, "warpgroups", &s->pinned_warpgroups);
-    /* The class is chosen where it is asked for, until all of it can be translated. */
-    if (s->pinned_warpgroups <= 0 || asks_for_warps(s)) return true;
+    if (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))) return true;
     bool is_pinned = s->pinned_warpgroups > 0;
     if (s->pinned_warpgroups > WARPGROUPS_MAX)
         return reason_stuck(r, NULL, "1 to %d warpgroups can compute, not %lld", WARPGROUPS_MAX,

@@ -79,7 +79,7 @@ static void decisions_have_legal_values(void **state) {
         ftl_free(code);
     }
     assert_non_null(find(d, "BN"));
-    assert_non_null(find(d, "warps"));
+    assert_non_null(find(d, "warpgroups"));
     assert_non_null(find(d, "K_stages"));
     ftl_decisions_free(d);
     close_sketch(&s);
@@ -112,7 +112,7 @@ static void measured_decisions_overrule(void **state) {
     char text[1024];
     snprintf(text, sizeof text,
              "# a comment\nproblem other 0 f16\n  pins BN=16\n"
-             "problem %s # --op mha\n  pins BN=%lld peel=0\n  measured 640 TFLOPS somewhere\n",
+             "problem %s # --op mha\n  pins BN=%lld overlap=0\n  measured 640 TFLOPS somewhere\n",
              model->problem, (long long)other);
     ftl_decisions *measured = decide(&s, text, 2);
     assert_null(find(measured, "BN")); /* it is taken */
