@@ -93,8 +93,8 @@ static bool add_executors(code *k) {
 
 /* --- tiles of the grid ------------------------------------------------------------------------ */
 
-/* The place of a tile, where a section of the first walks is gone through with all others before
- * the next section begins, in the order in which the first walk runs fastest.
+/* The place of a tile, in the order in which the first walk runs fastest, where a section of the
+ * first walks is gone through with all others before the next one begins.
  */
 static int64_t unsectioned(const code *k, int64_t number) {
     if (!k->section) return number;
@@ -105,9 +105,13 @@ static int64_t unsectioned(const code *k, int64_t number) {
         is_last = k->grid->grid.items[i].section != NULL;
     }
     outer = k->m->tiles_total / inner;
-    int64_t first = number / (k->section * outer) * k->section;
-    int64_t rest = number - first * outer;
-    int64_t width = inner - first < k->section ? inner - first : k->section;
+    int64_t sections = (inner + k->section - 1) / k->section, width = inner / sections;
+    int64_t longer = inner % sections, before = 0; /* the first ones have an element more */
+    if (number < longer * (width + 1) * outer) width++;
+    else before = longer * (width + 1);
+    int64_t rest = number - before * outer;
+    int64_t first = before + rest / (width * outer) * width;
+    rest %= width * outer;
     return first + rest % width + rest / width * inner;
 }
 
