@@ -219,6 +219,25 @@ static machine_origin origin_of_load(machine_process *p, const model *m, const m
     return origin;
 }
 
+/* Behind the end a Copy is clipped; before the beginning nothing is. */
+static void check_beginning(machine *mc, machine_process *p, const model_step *step) {
+    const tl_symbol *tensor = step->loads ? step->loads : step->stores;
+    const tl_place *place = &step->statement->copy.place;
+    for (int k = 0; tensor && k < place->count && k < tensor->axes->count; k++) {
+        int64_t at;
+        if (place->items[k].is_all || !extents_integer(&p->values, place->items[k].at, &at))
+            continue;
+        if (at >= 0) continue;
+        events_finding *f = machine_report(mc, FAULT_BEFORE, step, -1, tensor->name);
+        if (!f) return;
+        f->range = place->range;
+        f->axis = tl_axis_index(tensor->axes, k);
+        f->extent = place->items[k].at;
+        f->found = at;
+        return;
+    }
+}
+
 static machine_outcome act_copy(machine *mc, machine_process *p, const model_step *step) {
     machine_origin origin = {0};
     int holder;
@@ -233,6 +252,7 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
             merge_origin(mc, step->target.tile, &origin, step->reads[i].tile, from);
         }
     }
+    check_beginning(mc, p, step);
     if (step->loads && step->has_target) origin = origin_of_load(p, mc->model, step);
     if (to_channel) return fill(mc, p, step, &origin);
     if (step->has_target) {

@@ -31,6 +31,7 @@ typedef enum events_fault {
     FAULT_TWO_FILLERS,    /* H8 */
     FAULT_BRANCH_DIFFERS, /* H9: an `if` on data leaves another state than going past it */
     FAULT_CONTRACTED,     /* H10: contracted axes of different blocks */
+    FAULT_BEFORE,         /* a Copy begins before the beginning of an axis */
     FAULT_PLACE,          /* H10: a coordinate clause that is not where the data came from */
     FAULT_END,            /* elements behind an end reach a result (language, Ragged ends) */
     FAULT_NOT_COVERED,    /* a loop leaves out a part of an axis that nothing masks */
@@ -48,7 +49,8 @@ typedef struct events_finding {
                                   FAULT_NOT_COVERED: first and last that is left out */
     int64_t length;            /* FAULT_NOT_COVERED: of the axis, in the run that shows it */
     const char *wanted, *held; /* FAULT_END: what the elements should be, and are */
-    const tl_expr *extent;     /* FAULT_END, FAULT_NOT_COVERED: the length of the axis */
+    const tl_expr *extent;     /* FAULT_END, FAULT_NOT_COVERED: the length of the axis;
+                                  FAULT_BEFORE: the coordinate */
     bool by_view;              /* FAULT_NOT_WAITED: no Wait in the role names it at all */
 } events_finding;
 

@@ -155,6 +155,10 @@ static void report_data(reporter *r) {
         diag_report(r->diags, DIAG_HAZARD_CONTRACTED, f->range, f->axis, expected, f->name, found,
                     f->other_name);
         break;
+    case FAULT_BEFORE:
+        diag_report(r->diags, DIAG_PLACE_BEFORE, f->range, f->axis, f->name,
+                    tl_expr_text(r->memory, f->extent), found);
+        break;
     case FAULT_PLACE:
         diag_expected(
             diag_report(r->diags, DIAG_HAZARD_PLACE, f->range, f->name, f->axis, found, expected),

@@ -17,12 +17,20 @@ static double lane(lanes values, int i) {
                                        : values.value;
 }
 
-static void report_outside(machine *m, machine_tensor *t, int axis, int64_t at, diag_range range) {
+typedef struct outside {
+    int axis;
+    int64_t at, extent;
+} outside;
+
+/* Of a tensor or view: one finding each is enough. */
+static void report_outside(machine *m, const tl_symbol *symbol, outside where, diag_range range) {
+    machine_tensor *t = &m->tensors[symbol->position];
     if (t->is_reported) return;
     t->is_reported = true;
-    diag_report(m->diags, DIAG_INTERPRET_OUTSIDE, range,
-                str_format(m->memory, "%lld", (long long)at), str_format(m->memory, "%d", axis + 1),
-                t->symbol->name, str_format(m->memory, "%lld", (long long)t->memory.extents[axis]));
+    diag_report(m->diags, where.at < 0 ? DIAG_INTERPRET_BEFORE : DIAG_INTERPRET_OUTSIDE, range,
+                str_format(m->memory, "%lld", (long long)where.at),
+                str_format(m->memory, "%d", where.axis + 1), symbol->name,
+                str_format(m->memory, "%lld", (long long)where.extent));
 }
 
 /* --- parameters ------------------------------------------------------------------------------- */
@@ -35,7 +43,7 @@ static machine_tensor *tensor_of(machine *m, const tl_symbol *symbol, diag_range
 }
 
 /* The lanes [*first, *end) whose index on every axis lies in the tensor. Only for lanes that are
- * constant or one ramp. Behind the end is reported, before the beginning is outside silently.
+ * constant or one ramp. What lies outside is reported.
  */
 static bool clip(machine *m, machine_tensor *t, const lanes *at, int width, int *first, int *end,
                  diag_range range) {
@@ -44,7 +52,8 @@ static bool clip(machine *m, machine_tensor *t, const lanes *at, int width, int 
     for (int k = 0; k < t->memory.axis_count; k++) {
         int64_t from = whole(at[k].value), extent = t->memory.extents[k];
         int64_t last = at[k].kind == LANES_RAMP ? from + width - 1 : from;
-        if (last >= extent) report_outside(m, t, k, last, range);
+        if (from < 0) report_outside(m, t->symbol, (outside){k, from, extent}, range);
+        if (last >= extent) report_outside(m, t->symbol, (outside){k, last, extent}, range);
         if (at[k].kind == LANES_ONE) {
             if (from < 0 || from >= extent) *end = 0;
             continue;
@@ -88,8 +97,10 @@ static bool locate(machine *m, machine_tensor *t, const lanes *at, int i, int64_
     *offset = *element = 0;
     for (int k = 0; k < t->memory.axis_count; k++) {
         int64_t index = whole(lane(at[k], i)), extent = t->memory.extents[k];
-        if (index >= extent) report_outside(m, t, k, index, range);
-        if (index < 0 || index >= extent) return false;
+        if (index < 0 || index >= extent) {
+            report_outside(m, t->symbol, (outside){k, index, extent}, range);
+            return false;
+        }
         *offset += index * t->memory.strides[k];
         *element = *element * extent + index;
     }
@@ -159,15 +170,28 @@ static bool write_parameter(machine *m, const tl_symbol *symbol, const lanes *at
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-/* Lanes inside a view's axes: NULL in *active means all. False: none, or no memory (has_failed). */
+/* Elements of T in `let V (...) = T[...]` must lie in T; a Copy's tile may reach behind the end. */
+typedef enum bounds { BOUNDS_ALL, BOUNDS_BEGINNING } bounds;
+
+/* Lanes inside the axes of a view or tensor: NULL in *active means all. False: none, or no memory
+ * (has_failed). Reports those outside of what 'wanted' demands.
+ */
 static bool view_inside(scope *s, const tl_symbol *view, const lanes *at, int width,
-                        const uint8_t **active) {
+                        const uint8_t **active, bounds wanted, diag_range range) {
     uint8_t *inside = NULL;
     for (int k = 0; k < view->axes->count; k++) {
         int64_t extent;
         if (!memory_extent(s, view->axes, k, &extent)) return false;
         double low = at[k].value, high = low + (at[k].kind == LANES_RAMP ? width - 1 : 0);
         if (at[k].kind != LANES_MANY && low >= 0 && high < (double)extent) continue;
+        for (int i = 0; i < (at[k].kind == LANES_ONE ? 1 : width); i++) {
+            double index = lane(at[k], i);
+            bool is_meant = !*active || (*active)[i];
+            bool is_out = index < 0 || (wanted == BOUNDS_ALL && index >= (double)extent);
+            if (!is_meant || !is_out) continue;
+            report_outside(s->machine, view, (outside){k, whole(index), extent}, range);
+            break;
+        }
         if (at[k].kind == LANES_ONE) return false;
         if (!inside) {
             inside = (uint8_t *)machine_vector(s->machine);
@@ -216,10 +240,11 @@ static void unbind_view(scope *s, const tl_symbol *view, const saved_indices *sa
 }
 
 static bool read_view(scope *s, const tl_symbol *view, const lanes *at, int width,
-                      const uint8_t *active, double *out) {
+                      const uint8_t *active, double *out, diag_range range) {
     machine *m = s->machine;
     for (int i = 0; i < width; i++) out[i] = 0;
-    if (!view_inside(s, view, at, width, &active)) return !m->has_failed;
+    bool is_inside = view_inside(s, view, at, width, &active, BOUNDS_ALL, range);
+    if (!is_inside) return !m->has_failed;
     saved_indices saved;
     bind_view(s, view, at, &saved);
     lanes values;
@@ -245,7 +270,8 @@ static bool write_view(scope *s, const tl_symbol *view, const lanes *at, int wid
         machine_stop(m, DIAG_INTERPRET_VIEW_WRITE, writer->range, view->name);
         return false;
     }
-    if (!view_inside(s, view, at, width, &active)) return !m->has_failed;
+    bool is_inside = view_inside(s, view, at, width, &active, BOUNDS_ALL, writer->range);
+    if (!is_inside) return !m->has_failed;
     saved_indices saved;
     bind_view(s, view, at, &saved);
     lanes items[TL_AXES_MAX];
@@ -262,7 +288,7 @@ static bool write_view(scope *s, const tl_symbol *view, const lanes *at, int wid
 
 bool memory_read(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                  const uint8_t *active, double *out, diag_range range) {
-    return symbol->view ? read_view(s, symbol, at, width, active, out)
+    return symbol->view ? read_view(s, symbol, at, width, active, out, range)
                         : read_parameter(s->machine, symbol, at, width, active, out, range);
 }
 
@@ -278,14 +304,15 @@ static bool write_masked(scope *s, const tl_symbol *symbol, const lanes *at, int
 bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                   const double *values, bool accumulates, const tl_statement *writer) {
     const uint8_t *active = NULL;
-    if (!view_inside(s, symbol, at, width, &active)) return !s->machine->has_failed;
+    bool is_inside = view_inside(s, symbol, at, width, &active, BOUNDS_BEGINNING, writer->range);
+    if (!is_inside) return !s->machine->has_failed;
     return write_masked(s, symbol, at, width, active, values, accumulates, writer);
 }
 
 bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width, double *out,
                          diag_range range) {
     const uint8_t *active = NULL;
-    if (!view_inside(s, symbol, at, width, &active)) {
+    if (!view_inside(s, symbol, at, width, &active, BOUNDS_BEGINNING, range)) {
         for (int i = 0; i < width; i++) out[i] = 0;
         return !s->machine->has_failed;
     }

@@ -142,6 +142,15 @@ static const row rows[] = {
      "has 3 axes",
      {{"Allocate m in register f32 (BM) as rows of S",
        "Allocate m in register f32 (BM, BN, 2) as lines"}}},
+    /* places in tensors */
+    {PRODUCT,
+     DIAG_VIEW_OUTSIDE,
+     "leaves K: this is -1",
+     {{"grid", "let W (kv in kv_len, d) = K[kv - 1, d]\ngrid"}}},
+    {PRODUCT,
+     DIAG_PLACE_BEFORE,
+     "i - 1 can be -1",
+     {{"[L = i] from global", "[L = i - 1] from global"}}},
     /* types and instructions */
     {T4, DIAG_GPU_LACKS, "bf16 does not work on NVIDIA T4", {{"f16", "bf16"}}},
     {PRODUCT,

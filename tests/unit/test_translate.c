@@ -334,7 +334,8 @@ static void views_begin_at_units(void **state) {
     (void)state;
     static const char text[] =
         "kernel shifted for a100\nlet BM = 64, BN = 64\nInput X f16 (row in row_len, column in "
-        "column_len)\nOutput Y f16 (row in row_len, e in BN)\nlet half = %s\n"
+        "column_len) where column_len >= half + BN\nOutput Y f16 (row in row_len, e in BN)\nlet "
+        "half = %s\n"
         "let V (row in row_len, e in BN) = X[row, half + e]\ngrid row_block in row_len/BM\n"
         "Allocate V in shared f16 (BM, BN) swizzled 128\nrole move with 4 warps\n"
         "    Copy V (BM, BN) in coordinate [L = row_block] from global to shared by cp_async "
@@ -386,11 +387,11 @@ static void a_walk_that_looks_ahead(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_texts),   cmocka_unit_test(same_text_twice),
-        cmocka_unit_test(wrappers),       cmocka_unit_test(synchronisation),
-        cmocka_unit_test(fusion),         cmocka_unit_test(plan_of_attention),
-        cmocka_unit_test(other_programs), cmocka_unit_test(refusals),
-        cmocka_unit_test(ends_of_rows),   cmocka_unit_test(views_begin_at_units),
+        cmocka_unit_test(golden_texts),    cmocka_unit_test(same_text_twice),
+        cmocka_unit_test(wrappers),        cmocka_unit_test(synchronisation),
+        cmocka_unit_test(fusion),          cmocka_unit_test(plan_of_attention),
+        cmocka_unit_test(other_programs),  cmocka_unit_test(refusals),
+        cmocka_unit_test(ends_of_rows),    cmocka_unit_test(views_begin_at_units),
         cmocka_unit_test(resident_blocks), cmocka_unit_test(roles_and_async_units),
         cmocka_unit_test(a_walk_that_looks_ahead),
     };
