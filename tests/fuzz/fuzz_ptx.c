@@ -1,5 +1,6 @@
 /* Any bytes: reading PTX fails by diagnostics only, and what was read runs, or is refused, without
- * harm to the process. Needs no knowledge of the text: every 8-byte parameter becomes a pointer.
+ * harm to the process. Needs no knowledge of the text: every 8-byte parameter becomes a
+ * pointer, every one of 128 bytes a tensor map.
  */
 #include "emulate/emulate.h"
 
@@ -9,8 +10,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MEMORY_BYTES = 256 << 20, BUFFER_BYTES = 4096, POINTERS = 8, PARAMETER_BYTES = 4096 };
 
+/* A box of words in the one buffer. */
+static void put_map(uint8_t *to) {
+    static const emulate_tensor_map map = {.byte_offset = 64,
+                                           .element_bytes = 2,
+                                           .rank = 3,
+                                           .extents = {64, 9, 3},
+                                           .stride_bytes = {128, 1152},
+                                           .box = {64, 8, 2},
+                                           .element_strides = {1, 1, 1},
+                                           .swizzle_bytes = 128};
+    emulate_tensor_map_encode(&map, to);
+}
+
 static void run_entry(arena *memory, const emulate_module *module, int entry) {
-    static const uint8_t parameters[PARAMETER_BYTES];
+    _Alignas(64) uint8_t parameters[PARAMETER_BYTES] = {0};
     emulate_entry e = emulate_entry_at(module, entry);
     emulate_pointer pointers[POINTERS];
     emulate_buffer buffer = {.name = STR("buffer"),
@@ -22,13 +36,15 @@ static void run_entry(arena *memory, const emulate_module *module, int entry) {
     int count = 0;
     uint32_t offset, bytes;
     if (e.parameter_bytes > PARAMETER_BYTES) return;
-    for (int p = 0; emulate_parameter_at(module, entry, p, &offset, &bytes); p++)
+    for (int p = 0; emulate_parameter_at(module, entry, p, &offset, &bytes); p++) {
         if (bytes == 8 && count < POINTERS) pointers[count++] = (emulate_pointer){offset, 0, 64};
+        if (bytes == EMULATE_TENSOR_MAP_BYTES) put_map(parameters + offset);
+    }
     buffer.data = arena_array(memory, uint8_t, BUFFER_BYTES);
     emulate_launch launch = {.entry = e.name,
                              .grid = {2, 1, 1},
-                             .block = {72, 1, 1},
-                             .dynamic_shared_bytes = 8192,
+                             .block = {136, 1, 1},
+                             .dynamic_shared_bytes = 20480,
                              .parameters = parameters,
                              .parameter_bytes = e.parameter_bytes,
                              .buffers = &buffer,
