@@ -15,10 +15,11 @@ enum { ATOMS_MAX = 64 };
 
 typedef struct flat_walk {
     tl_statement *walk, *loop;
-    names targets;  /* of the tail's products */
-    names channels; /* shared tiles that the tail waits for */
-    names moved;    /* values of this tile that the next one's beginning overwrites */
-    tl_block beginning, starts, releases, issue, landing, end;
+    names targets;    /* of the tail's products */
+    names channels;   /* shared tiles that the tail waits for */
+    bool is_together; /* the tail lands before the elements, which rewrite its left operand */
+    names moved;      /* values of this tile that the next one's beginning overwrites */
+    tl_block beginning, starts, releases, issue, landing, scalars, end;
     const char *why;
 } flat_walk;
 
@@ -83,7 +84,7 @@ static bool read_end(reason *r, flat_walk *f) {
         append_copy(r, &f->issue, s);
     }
     if (f->targets.count == 0) return refuse(f, "no product is left for a tile's end");
-    if (!has_two_places(f)) return refuse(f, "a left operand has one place");
+    f->is_together = !has_two_places(f);
     for (; s; s = s->next) {
         bool is_landing = waits_for(s, &f->targets) ||
                           (s->kind == TL_RELEASE && names_have(&f->channels, s->sync.what->text));
@@ -196,11 +197,32 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
     return branch;
 }
 
+/* The end's first statements, on values of rows alone: nothing waits for them when they come before
+ * the last product.
+ */
+static void split_end(flat_walk *f) {
+    for (tl_statement *s = f->end.first, *next; s; s = next) {
+        next = s->next;
+        names reads = {0}, writes = {0};
+        names_add_uses(s, &reads, &writes);
+        if ((s->kind != TL_COMPUTE && s->kind != TL_RESHAPE) || names_meet(&reads, &f->targets) ||
+            names_meet(&writes, &f->targets))
+            return;
+        tl_remove(&f->end, s);
+        s->next = s->previous = NULL;
+        edit_append(&f->scalars, NULL, (tl_block){s, s});
+    }
+}
+
+static bool is_wait_or_release(const tl_statement *s) {
+    return s->kind == TL_WAIT || s->kind == TL_RELEASE;
+}
+
 /* The next tile's first block, this tile's last product issued behind its own. */
 static tl_block next_beginning(reason *r, const flat_walk *f) {
     tl_block next = copy_block(r, &f->beginning), all = {0};
     name_next_in(r, &next);
-    bool is_issued = false;
+    bool is_issued = false, is_landed = false;
     names products = {0};
     for (tl_statement *s = next.first, *after; s; s = after) {
         after = s->next;
@@ -212,10 +234,14 @@ static tl_block next_beginning(reason *r, const flat_walk *f) {
             edit_append(&all, NULL, issue);
             is_issued = true;
         }
+        if (is_issued && !is_landed && f->is_together && !is_wait_or_release(s)) {
+            edit_append(&all, NULL, copy_block(r, &f->landing));
+            is_landed = true;
+        }
         s->next = s->previous = NULL;
         edit_append(&all, NULL, (tl_block){s, s});
     }
-    edit_append(&all, NULL, copy_block(r, &f->landing));
+    if (!is_landed) edit_append(&all, NULL, copy_block(r, &f->landing));
     return all;
 }
 
@@ -264,6 +290,8 @@ static void write_walk(reason *r, flat_walk *f) {
     edit_append(&body, NULL, (tl_block){loop, loop});
     edit_append(&body, NULL, f->releases);
     edit_append(&body, NULL, move_values(r, f));
+    split_end(f);
+    edit_append(&body, NULL, f->scalars);
     edit_append(&body, NULL,
                 under(r, more, "the next tile's first block beside this one's last product",
                       next_beginning(r, f)));
@@ -273,7 +301,34 @@ static void write_walk(reason *r, flat_walk *f) {
     edit_append(&f->walk->loop.body, f->walk, body);
 }
 
-void walk_flatten(reason *r, tl_statement *walk, bool is_wanted) {
+/* The role that loads does the same: the next tile's first copies before this one's last. */
+static void flatten_loads(reason *r, tl_statement *walk) {
+    tl_statement *loop = NULL;
+    for (tl_statement *s = walk->loop.body.first; s; s = s->next) {
+        if (s->kind == TL_FOR && loop) return;
+        if (s->kind == TL_FOR) loop = s;
+        else if (s->kind != TL_COPY) return;
+    }
+    if (!loop || !loop->next || !loop->previous) return;
+    const char *tile = edit_z(r->memory, walk->loop.name);
+    tl_block first = {0};
+    for (tl_statement *s = walk->loop.body.first, *next; s != loop; s = next) {
+        next = s->next;
+        edit_remove(r->kernel, s);
+        s->next = s->previous = NULL;
+        edit_append(&first, NULL, (tl_block){s, s});
+    }
+    tl_block next = copy_block(r, &first);
+    name_next_in(r, &next);
+    edit_before(r->kernel, loop,
+                under(r, edit_z(r->memory, str_format(r->memory, "first(%s)", tile)),
+                      "later ones were begun below", first));
+    edit_after(r->kernel, loop,
+               under(r, edit_z(r->memory, str_format(r->memory, "more(%s)", tile)),
+                     "the next tile's first block", next));
+}
+
+void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted) {
     flat_walk f = {.walk = walk};
     bool may = find_loop(&f) && read_end(r, &f) && read_beginning(r, &f) && find_moved(&f);
     if (may && shares_bytes(r, &f))
@@ -290,6 +345,7 @@ void walk_flatten(reason *r, tl_statement *walk, bool is_wanted) {
     }
     str target = f.targets.items[0];
     write_walk(r, &f);
+    flatten_loads(r, loads);
     reason_decide(r, "flat walk",
                   "the next tile's first block runs beside this tile's last product into %.*s",
                   STR_ARGS(target));

@@ -16,8 +16,10 @@
 typedef struct rotation {
     tl_statement *loop;
     tl_statement *middle, *tail; /* the first statements behind the head, and of the tail */
-    names head_targets, targets, operands; /* of the tail: accumulators; left operands */
-    const char *why;                       /* it cannot be rotated */
+    names head_targets, targets; /* of the head; of the tail: accumulators */
+    names operands;              /* of the tail: left operands that have one place */
+    bool is_together;            /* both land before the elements, which rewrite an operand */
+    const char *why;             /* it cannot be rotated */
 } rotation;
 
 static bool refuse(rotation *o, const char *why) {
@@ -79,7 +81,7 @@ static bool has_constants(const rotation *o) {
     return false;
 }
 
-/* Is the middle under a vote? What it guards may rewrite the left operand. */
+/* Is there a vote among the elements? It stands between a left operand and its second making. */
 static bool has_vote(const rotation *o) {
     for (const tl_statement *s = o->middle; s && s != o->tail;
          s = tl_next((tl_statement *)(uintptr_t)s, o->loop))
@@ -199,12 +201,13 @@ static void write_inside(reason *r, rotation *o) {
     join(&body, head);
     join(&body, tail);
     join(&body, part_of(r, o, first, o->middle, true));
+    if (o->is_together) join(&body, tail_landing);
     tl_block middle = peel_iteration(r, o->loop, o->middle, o->tail, false);
     tl_kernel whole = {.body = middle}; /* edits need a block to work in */
     delay d = {.writes = o->targets};
     tl_kernel *kernel = r->kernel;
     r->kernel = &whole;
-    for (tl_statement *s = whole.body.first, *next; s; s = next) {
+    for (tl_statement *s = whole.body.first, *next; s && !o->is_together; s = next) {
         if (may_split(s, o)) split_branch(r, s, &d, o);
         next = s->next;
         if (!is_delayed(s, &d, o)) continue;
@@ -215,11 +218,73 @@ static void write_inside(reason *r, rotation *o) {
     }
     r->kernel = kernel;
     join(&body, whole.body);
-    join(&body, tail_landing);
+    if (!o->is_together) join(&body, tail_landing);
     join(&body, delayed);
     o->loop->loop.body = (tl_block){0};
     edit_append(&o->loop->loop.body, o->loop, body);
     peel_advance(r, o->loop);
+}
+
+/* --- the order of copies
+ * ---------------------------------------------------------------------------------------- */
+
+static bool is_same_loop(const tl_statement *a, const tl_statement *b) {
+    return a->kind == TL_FOR && str_equal(a->loop.name, b->loop.name) &&
+           tl_expr_equal(a->loop.from, b->loop.from) && tl_expr_equal(a->loop.to, b->loop.to);
+}
+
+/* The loop of the role that loads, if it holds nothing but copies. */
+static tl_statement *find_loads(const reason *r, const rotation *o) {
+    for (tl_statement *role = r->kernel->body.first; role; role = role->next) {
+        if (role->kind != TL_ROLE || role->role.is_warpgroups) continue;
+        for (tl_statement *s = role->role.body.first; s; s = s->next) {
+            if (!is_same_loop(s, o->loop)) continue;
+            for (const tl_statement *t = s->loop.body.first; t; t = t->next)
+                if (t->kind != TL_COPY) return NULL;
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static bool is_tails(const rotation *o, const tl_statement *copy) {
+    for (const tl_statement *s = o->tail; s; s = s->next)
+        if (s->kind == TL_WAIT && str_equal(edit_bare(s->sync.what->text), copy->copy.what->text))
+            return true;
+    return false;
+}
+
+/* The copies of the tail's tiles, or the others, for the block 'at'. */
+static tl_block copies_at(reason *r, const rotation *o, const tl_statement *loop, bool tails,
+                          const tl_expr *at) {
+    tl_block all = {0};
+    for (const tl_statement *s = loop->loop.body.first; s; s = s->next) {
+        if (is_tails(o, s) != tails) continue;
+        tl_statement *copy = tl_statement_copy(r->memory, s);
+        for (int i = 0; i < copy->copy.place.count; i++)
+            copy->copy.place.items[i].at =
+                edit_substitute(r->memory, copy->copy.place.items[i].at, loop->loop.name, at);
+        edit_append(&all, NULL, (tl_block){copy, copy});
+    }
+    return all;
+}
+
+/* Copies start in the order in which they are waited for: a tail's behind the next head's. */
+static void rotate_loads(reason *r, const rotation *o) {
+    tl_statement *loop = find_loads(r, o);
+    if (!loop) return;
+    const char *j = edit_z(r->memory, loop->loop.name);
+    const char *to = edit_factor_text(r->memory, loop->loop.to);
+    tl_expr *here = tl_quote_expr(r->memory, "%s", j), *from = loop->loop.from;
+    tl_block body = copies_at(r, o, loop, false, here);
+    join(&body, copies_at(r, o, loop, true, tl_quote_expr(r->memory, "%s - 1", j)));
+    edit_before(r->kernel, loop, copies_at(r, o, loop, false, from));
+    edit_after(r->kernel, loop,
+               copies_at(r, o, loop, true, tl_quote_expr(r->memory, "%s - 1", to)));
+    loop->loop.body = (tl_block){0};
+    edit_append(&loop->loop.body, loop, body);
+    peel_advance(r, loop);
+    loop->comment = STR("in the order of use");
 }
 
 static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
@@ -227,8 +292,7 @@ static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
     if (!reason_is_never_empty(r, o->loop)) return refuse(o, "it may run not at all");
     if (has_constants(o) && !peel_has_test(o->loop))
         return refuse(o, "it defines constants of its own");
-    if (o->operands.count > 0 && has_vote(o))
-        return refuse(o, "its left operand has one place and is made before a vote");
+    o->is_together = o->operands.count > 0 && has_vote(o);
     return true;
 }
 
@@ -246,13 +310,16 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
         return;
     }
     str target = o.head_targets.items[0], sum = o.targets.items[0];
+    rotate_loads(r, &o);
     write_before(r, &o);
     write_behind(r, &o);
     write_inside(r, &o);
     reason_decide(r, "overlap",
-                  "%.*s of a block is issued together with %.*s of the block before, which runs "
-                  "beside the elements of this one",
-                  STR_ARGS(target), STR_ARGS(sum));
+                  "%.*s of a block is issued together with %.*s of the block before, %s",
+                  STR_ARGS(target), STR_ARGS(sum),
+                  o.is_together ? "and both land before the elements of this one: the left operand "
+                                  "has one place"
+                                : "which runs beside the elements of this one");
 }
 
 bool reason_overlap(reason *r) {

@@ -173,11 +173,10 @@ bool reason_walk(reason *r) {
     if (load) {
         choose_grid(r, load);
         const char *tile = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "tile"));
-        wrap(r, load, tile);
-        tl_statement *walk = wrap(r, math, tile);
+        tl_statement *loads = wrap(r, load, tile), *walk = wrap(r, math, tile);
         int64_t flat = 1;
         reason_let_integer(r, "flat", &flat);
-        walk_flatten(r, walk, flat != 0);
+        walk_flatten(r, loads, walk, flat != 0);
         delay_stores(r, walk);
     }
     edit_remove_let(r->kernel, STR("dynamic"));

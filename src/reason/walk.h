@@ -5,8 +5,8 @@
 #include "reason/pass.h"
 
 /* Lets the next tile's first block run beside this tile's last product, where that may be;
- * 'is_wanted' false: only says why not.
+ * 'is_wanted' false: only says why not. 'loads' is the walk of the role that loads.
  */
-void walk_flatten(reason *r, tl_statement *walk, bool is_wanted);
+void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted);
 
 #endif
