@@ -48,11 +48,7 @@ __device__ __forceinline__ unsigned ftl_zero() {
     return zero;
 }
 
-// The low word of a tile that begins at this address.
-__device__ __forceinline__ unsigned ftl_descriptor_low(unsigned address, unsigned leading_bytes) {
-    return address >> 4 | leading_bytes >> 4 << 16;
-}
-
+// How a product finds a tile: the low word moves with place and step, the high one is a constant.
 __device__ __forceinline__ unsigned long long ftl_descriptor(unsigned low, unsigned high) {
     unsigned long long words;
     asm("mov.b64 %0, {%1, %2};" : "=l"(words) : "r"(low), "r"(high));

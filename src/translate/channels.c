@@ -190,7 +190,7 @@ void emit_declare_channels(emit *t) {
         bool rings = tile->stages > 1;
         if (waits_for(t, t->now, tile)) {
             if (rings) declare(t, tile, "slot", tile->stages - 1, "of the generation held");
-            if (tile->crosses) declare(t, tile, "parity", 1, "of its barrier");
+            if (tile->crosses) declare(t, tile, "parity", 0, "of the next one's barrier");
             if (rings && tile->holds_several)
                 declare(t, tile, "oldest", 0, "slot of the oldest one held");
         }
@@ -202,26 +202,37 @@ void emit_declare_channels(emit *t) {
     }
 }
 
+/* The number of a slot. */
+static str slot_text(emit *t, const emit_tile *tile, const char *which) {
+    return emit_format(t, "%.*s_%s", STR_ARGS(tile->name), which);
+}
+
 str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor) {
     if (tile->stages == 1) return (str){0};
-    return emit_format(t, "%.*s_%s * %lld", STR_ARGS(tile->name), which,
+    return emit_format(t, "%.*s * %lld", STR_ARGS(slot_text(t, tile, which)),
                        (long long)tile->slot_bytes / divisor);
 }
 
 static str barrier_of(emit *t, const emit_tile *tile, long long offset, const char *which) {
     if (tile->stages == 1) return emit_format(t, "shared + %lld", offset);
-    return emit_format(t, "shared + %lld + 8 * %.*s_%s", offset, STR_ARGS(tile->name), which);
+    return emit_format(t, "shared + %lld + 8 * %.*s", offset, STR_ARGS(slot_text(t, tile, which)));
 }
 
-static void advance(emit *t, const emit_tile *tile, const char *which, const char *parity) {
+/* Numbers of slots are counted, not toggled: the compiler takes what is toggled for a truth value, and
+ * keeps those in registers of their own for each thread.
+ */
+static void advance(emit *t, const emit_tile *tile, const char *which) {
     const char *name = str_copy_z(t->memory, tile->name);
-    if (tile->stages > 1) {
-        emit_text(t, "%s_%s = %s_%s == %d ? 0 : %s_%s + 1;", name, which, name, which,
-                  tile->stages - 1, name, which);
-        if (parity) emit_text(t, "%s_%s ^= %s_%s == 0;", name, parity, name, which);
-    } else if (parity) {
-        emit_text(t, "%s_%s ^= 1;", name, parity);
-    }
+    if (tile->stages == 1) return;
+    emit_text(t, "%s_%s = %s_%s == %d ? 0 : %s_%s + 1;", name, which, name, which, tile->stages - 1,
+              name, which);
+}
+
+/* Behind the use of a barrier: its parity at the next one, which turns where the slots begin anew. */
+static void turn(emit *t, const emit_tile *tile, const char *which, const char *parity) {
+    const char *name = str_copy_z(t->memory, tile->name);
+    if (tile->stages == 1) emit_text(t, "%s_%s ^= 1;", name, parity);
+    else emit_text(t, "%s_%s ^= %s_%s == %d;", name, parity, name, which, tile->stages - 1);
 }
 
 /* --- statements ----------------------------------------------------------------------------------
@@ -242,11 +253,13 @@ str emit_issuer(emit *t, bool of_executor) {
 
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
-    advance(t, tile, "slot", tile->crosses ? "parity" : NULL);
     if (tile->crosses) {
+        advance(t, tile, "slot");
         emit_text(t, "ftl_mbarrier_try_wait(%.*s, %.*s_parity);",
                   STR_ARGS(barrier_of(t, tile, tile->full_offset, "slot")), STR_ARGS(tile->name));
+        turn(t, tile, "slot", "parity");
     } else {
+        advance(t, tile, "slot");
         if (sync && sync->groups_pending >= 0)
             emit_text(t, "ftl_cp_async_wait<%d>();", sync->groups_pending);
         if (!sync || sync->barrier_before) emit_meet(t, tile);
@@ -272,7 +285,7 @@ void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile)
                       STR_ARGS(barrier));
         else emit_text(t, "ftl_mbarrier_signal(%.*s);", STR_ARGS(barrier));
     }
-    if (tile->holds_several) advance(t, tile, "oldest", NULL);
+    if (tile->holds_several) advance(t, tile, "oldest");
 }
 
 static void wait_stores(emit *t, const emit_tile *tile);
@@ -352,5 +365,6 @@ void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
             emit_text(t, "ftl_cp_async_commit();");
         }
     }
-    advance(t, tile, "fill", tile->crosses ? "fill_parity" : NULL);
+    if (tile->crosses) turn(t, tile, "fill", "fill_parity");
+    advance(t, tile, "fill");
 }

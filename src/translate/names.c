@@ -23,7 +23,7 @@ static const char *const reserved[] = {
     "source",       "target",   "inside",     "tile",       "rows_left", "columns_left",
     "left",         "right",    "line",       "byte",       "held",      "main",
     "row",          "column",   "origin",     "executor",   "block_warp", "has_more",
-    "tile_number",  "tile_next",
+    "tile_number",  "tile_next", "is_first",
 };
 
 str emit_clean(emit *t, str name) {

@@ -129,9 +129,11 @@ static void declare_low(product *p, const side *x, bool right) {
     int share = right ? 0 : descriptor_low_step(&x->d, ROWS, 0);
     str own = share && t->now->executors > 1 ? emit_format(t, " + executor * %d", share)
                                              : (str){0};
-    emit_declare(t, x->low, "const unsigned %.*s = ftl_descriptor_low(shared + %lld, %d)%.*s;",
-                 STR_ARGS(x->low), (long long)x->tile->offset_bytes, x->d.leading_bytes,
-                 STR_ARGS(own));
+    /* A sum throughout: constants of tile and step become one. */
+    int64_t low = x->tile->offset_bytes / DESCRIPTOR_UNIT_BYTES +
+                  ((int64_t)x->d.leading_bytes / DESCRIPTOR_UNIT_BYTES << 16);
+    emit_declare(t, x->low, "const unsigned %.*s = (shared >> 4) + %lld%.*s; // descriptor, low word",
+                 STR_ARGS(x->low), (long long)low, STR_ARGS(own));
 }
 
 void emit_declare_descriptors(emit *t) {

@@ -323,6 +323,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
         return;
     }
     emit_text(t, "int tile_number = (int)blockIdx.x;");
+    if (w->asks_first) emit_text(t, "bool is_first = true;");
     emit_text(t, "#pragma unroll 1");
     emit_open(t, "while (tile_number < args.tiles) {");
     if (is_dynamic(t) && fetches_alone(t))
@@ -348,6 +349,7 @@ void emit_close_walk(emit *t) {
         turn_fill(t);
     }
     emit_text(t, "tile_number = tile_next;");
+    if (t->walk.asks_first) emit_text(t, "is_first = false;");
     emit_close(t);
     if (!is_dynamic(t) || t->now != fetcher(t)) return;
     if (!t->now->is_single) emit_text(t, "if (lane == 0 && warp == 0)");
@@ -361,8 +363,7 @@ emit_value emit_asked(emit *t, const tl_expr *call) {
     emit_value out = {.precedence = 16, .is_condition = true, .low = 0, .high = 1};
     bool resident = is_resident(t);
     if (call->function == TL_FUNCTION_FIRST) {
-        out.text = resident ? STR("tile_number == (int)blockIdx.x") : STR("true");
-        out.precedence = resident ? 8 : 16;
+        out.text = resident ? STR("is_first") : STR("true");
         return out;
     }
     if (call->function == TL_FUNCTION_MORE) {
