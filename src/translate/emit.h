@@ -150,6 +150,9 @@ typedef struct emit_walk {
     bool asks_first, asks_more, asks_next;
     bool found_next; /* the text has worked out the next tile */
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
+    LIST(emit_name) own_names;  /* and for this one */
+    bool rotates;               /* this tile's are variables, now being declared */
+    int first_line;             /* of the loop's body */
     int64_t offset_bytes;       /* dynamic: barriers and tile numbers in shared memory */
 } emit_walk;
 

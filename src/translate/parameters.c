@@ -374,15 +374,16 @@ static void emit_binding(emit *t, const tl_binding *b) {
         return;
     }
     emit_value v = emit_expression(t, b->value, NULL);
+    const char *constant = t->walk.rotates ? "" : "const ";
     if (v.is_real || b->symbol->is_real) {
         emit_name_set(t, b->symbol, name, 0, 0);
-        emit_declare(t, name, "const float %.*s = %.*s;", STR_ARGS(name),
+        emit_declare(t, name, "%sfloat %.*s = %.*s;", constant, STR_ARGS(name),
                      STR_ARGS(emit_real(t, v)));
         return;
     }
     emit_name_set(t, b->symbol, name, v.low, v.high);
     const char *type = v.is_condition ? "bool" : emit_is_wide(v) ? "long long" : "int";
-    emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
+    emit_declare(t, name, "%s%s %.*s = %.*s;", constant, type, STR_ARGS(name), STR_ARGS(v.text));
 }
 
 /* A let may stand before the grid whose indices it uses. */

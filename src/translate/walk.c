@@ -93,7 +93,8 @@ static void decode_walks(emit *t, str number, int from, int to, const char *suff
         if (walk->is_reversed)
             at = emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)),
                              STR_ARGS(at));
-        emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
+        emit_declare(t, name, "%sint %.*s = %.*s;", t->walk.rotates ? "" : "const ",
+                     STR_ARGS(name), STR_ARGS(at));
         emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
         number = rest;
     }
@@ -306,12 +307,47 @@ static bool body_asks(const tl_block *body, tl_function function) {
     return false;
 }
 
+/* Where the next tile is worked out anyway, it becomes this one at the end: indices and lets are
+ * variables, worked out once before the loop.
+ */
+static void open_rotation(emit *t) {
+    int names = t->names.count;
+    t->walk.rotates = true;
+    decode(t, "tile_number", "");
+    t->walk.rotates = false;
+    t->walk.own_names.count = 0;
+    for (int i = names; i < t->names.count; i++)
+        list_push(t->memory, &t->walk.own_names, t->names.items[i]);
+}
+
+static bool is_named_in_walk(const emit *t, str name) {
+    for (int i = t->walk.first_line; i < t->lines.count; i++) {
+        str text = t->lines.items[i].text;
+        bool is_comment = str_starts(str_trim(text), STR("//"));
+        if (!is_comment && emit_mentions(text, name)) return true;
+    }
+    return false;
+}
+
+static void rotate(emit *t) {
+    const emit_walk *w = &t->walk;
+    for (int i = 0; i < w->own_names.count; i++) {
+        const emit_name *own = &w->own_names.items[i];
+        for (int k = 0; k < w->next_names.count; k++) {
+            const emit_name *next = &w->next_names.items[k];
+            if (next->of == own->of && is_named_in_walk(t, own->name))
+                emit_text(t, "%.*s = %.*s;", STR_ARGS(own->name), STR_ARGS(next->name));
+        }
+    }
+}
+
 void emit_open_walk(emit *t, const tl_block *body) {
     emit_walk *w = &t->walk;
     w->body = body, w->found_next = false;
     w->asks_first = body_asks(body, TL_FUNCTION_FIRST);
     w->asks_more = body_asks(body, TL_FUNCTION_MORE);
     w->asks_next = body_asks(body, TL_FUNCTION_NEXT);
+    w->rotates = false;
     if (!t->grid) {
         emit_tile_lets(t, "");
         return;
@@ -324,11 +360,13 @@ void emit_open_walk(emit *t, const tl_block *body) {
     }
     emit_text(t, "int tile_number = (int)blockIdx.x;");
     if (w->asks_first) emit_text(t, "bool is_first = true;");
+    if (w->asks_next) open_rotation(t);
     emit_text(t, "#pragma unroll 1");
     emit_open(t, "while (tile_number < args.tiles) {");
     if (is_dynamic(t) && fetches_alone(t))
         emit_text(t, "const int tile_fetched = ftl_fetch_tile(args.tile_counters);");
-    decode(t, "tile_number", "");
+    if (!w->asks_next) decode(t, "tile_number", "");
+    w->first_line = t->lines.count;
 }
 
 void emit_walk_before(emit *t, const tl_statement *s) {
@@ -349,6 +387,7 @@ void emit_close_walk(emit *t) {
         turn_fill(t);
     }
     emit_text(t, "tile_number = tile_next;");
+    if (t->walk.asks_next) rotate(t);
     if (t->walk.asks_first) emit_text(t, "is_first = false;");
     emit_close(t);
     if (!is_dynamic(t) || t->now != fetcher(t)) return;
