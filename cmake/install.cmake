@@ -25,6 +25,8 @@ if(TARGET flashtl)
   install(TARGETS flashtl)
   set(share ${CMAKE_SOURCE_DIR}/share)
   install(FILES ${share}/man/flashtl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${share}/man/flashtl-gpu.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+  install(FILES ${share}/man/flashtl-language.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
   install(FILES ${share}/completions/flashtl.bash RENAME flashtl
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(FILES ${share}/completions/_flashtl

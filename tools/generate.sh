@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the files that are made from src/cli/*.def: generate.sh FLASHTL [--check]
+# Writes the files that are made from src/cli/*.def, src/gpu/*.def and docs: generate.sh FLASHTL [--check]
 # With --check, says which of them are stale instead and fails.
 set -eu
 flashtl=$1
@@ -13,8 +13,21 @@ make_file() { # FORM FILE
         "$flashtl" help --form "$1" > "$2"
     fi
 }
+make_page() { # PAGE SECTION
+    page=share/man/flashtl-$1.$2
+    if [ "$check" = --check ]; then
+        python3 tools/manual.py "$1" | cmp -s - "$page" || { echo "$page is stale: run tools/generate.sh"; stale=1; }
+    else
+        python3 tools/manual.py "$1" > "$page"
+    fi
+}
+make_page language 7
+make_page gpu 5
 make_file man share/man/flashtl.1
 make_file bash share/completions/flashtl.bash
 make_file zsh share/completions/_flashtl
 make_file fish share/completions/flashtl.fish
+if [ "$check" = --check ] && command -v mandoc > /dev/null 2>&1; then
+    mandoc -T lint -W warning share/man/* || stale=1
+fi
 exit $stale

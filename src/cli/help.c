@@ -103,7 +103,8 @@ static void add_man_option(const cli_option *option, text_buffer *out) {
 
 static void add_man_command(int command, text_buffer *out) {
     const cli_command *shown = &cli_commands[command];
-    text_format(out, ".Ss flashtl %s %s\n", shown->name, shown->arguments);
+    text_format(out, ".Ss flashtl %s%s%s\n", shown->name, *shown->arguments ? " " : "",
+                shown->arguments);
     add_man_text(out, shown->description);
     text_add_z(out, ".Bl -tag -width Ds\n");
     for (int i = 0; i < cli_option_count; i++) {
@@ -113,6 +114,7 @@ static void add_man_command(int command, text_buffer *out) {
     str rest = str_from(shown->examples);
     while (rest.length) {
         str line = str_cut(&rest, '\n');
+        while (line.length && line.data[line.length - 1] == ' ') line.length--;
         text_format(out, "%.*s\n", STR_ARGS(line));
     }
     text_add_z(out, ".Ed\n");
@@ -136,10 +138,13 @@ static void print_manual(text_buffer *out) {
     }
     text_add_z(
         out, ".El\n.Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n.It 0\ndone\n.It 1\n"
-             "what was given was read and is wrong: the program, a GPU description or an array "
-             "was\nrejected, or a check failed\n.It 2\nthe command line is wrong: an unknown word, "
-             "an\nargument that is missing or has the wrong form\n.It 3\nthe environment: a file "
-             "that\ncannot be read or written, no driver, no compiler, no memory\n.El\n");
+             "what was given was read and is wrong:\na program, a GPU description or an array "
+             "was rejected,\nor a check failed\n.It 2\n"
+             "the command line is wrong: an unknown word,\nan argument that is missing or has "
+             "the wrong form\n.It 3\n"
+             "the environment: a file that cannot be read or written,\nno driver, no compiler, "
+             "no memory\n.El\n"
+             ".Sh SEE ALSO\n.Xr flashtl-gpu 5 ,\n.Xr flashtl-language 7\n");
 }
 
 int cli_run_HELP(cli *c) {
