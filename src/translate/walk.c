@@ -107,42 +107,73 @@ static int section_of(const emit *t) {
     return -1;
 }
 
-/* Tuples of the first walks in sections: the number inside a section is (tuple, then the later
- * walks); the last section may be narrower.
+static str value_of(emit *t, ftl_formula f) {
+    return emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, f)));
+}
+
+/* An int of the decoding: "tile_NAME", with the suffix. */
+static str decoded(emit *t, const char *name, const char *suffix, str value) {
+    str full = emit_format(t, "tile_%s%s", name, suffix);
+    emit_declare(t, full, "const int %.*s = %.*s;", STR_ARGS(full), STR_ARGS(value));
+    return full;
+}
+
+static str chosen(emit *t, str condition, str a, str b) {
+    return emit_format(t, "(%.*s ? %.*s : %.*s)", STR_ARGS(condition), STR_ARGS(a), STR_ARGS(b));
+}
+
+/* n / a or n / b. */
+static str divided_by_either(emit *t, str n, str condition, ftl_formula a, ftl_formula b) {
+    str by[2][2];
+    emit_divide(t, a, &by[0][0], &by[0][1]);
+    emit_divide(t, b, &by[1][0], &by[1][1]);
+    return emit_format(t, "ftl_quotient(%.*s, %.*s, %.*s)", STR_ARGS(n),
+                       STR_ARGS(chosen(t, condition, by[0][0], by[1][0])),
+                       STR_ARGS(chosen(t, condition, by[0][1], by[1][1])));
+}
+
+/* Tuples of the first walks in sections, as few as hold at most so many and as even as can be: the
+ * first ones are one tuple wider. Inside a section the number is (tuple, then the later walks).
  */
 static void decode_sections(emit *t, str number, int last, const char *suffix) {
     int count = t->grid->grid.count;
-    ftl_formula tuples = product_of(t, 0, last + 1), later = product_of(t, last + 1, count);
-    ftl_formula one = integer(t, 1);
-    ftl_formula width = formula_of(t, t->grid->grid.items[last].section);
-    width = both(t, both(t, width, tuples, FTL_MIN, "min"), one, FTL_MAX, "max");
-    /* What is left for the last one: 1 ... width. */
-    ftl_formula left = both(t, both(t, tuples, one, FTL_SUBTRACT, "difference"), width, FTL_MODULO,
-                            "rest");
-    left = both(t, left, one, FTL_ADD, "sum");
-    str w = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, width)));
-    str l = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, left)));
-    str n = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, tuples)));
-    str each = emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, later)));
-    str by[2][2];
-    emit_divide(t, width, &by[0][0], &by[0][1]);
-    emit_divide(t, left, &by[1][0], &by[1][1]);
-    emit_text(t, "const int tile_first%s = %.*s * %.*s;", suffix,
-              STR_ARGS(divided(t, number, both(t, width, later, FTL_MULTIPLY, "product"))),
-              STR_ARGS(w));
-    emit_text(t, "const int tile_inside%s = %.*s - tile_first%s * %.*s;", suffix, STR_ARGS(number), suffix,
-              STR_ARGS(each));
-    emit_text(t, "const bool tile_narrow%s = tile_first%s + %.*s > %.*s;", suffix, suffix, STR_ARGS(w),
-              STR_ARGS(n));
-    emit_text(t,
-              "const int tile_later%s = ftl_quotient(tile_inside%s, tile_narrow%s ? %.*s : %.*s, tile_narrow%s ? %.*s "
-              ": %.*s);",
-              suffix, suffix, suffix, STR_ARGS(by[1][0]), STR_ARGS(by[0][0]), suffix,
-              STR_ARGS(by[1][1]), STR_ARGS(by[0][1]));
-    emit_text(t, "const int tile_tuple%s = tile_first%s + tile_inside%s - tile_later%s * (tile_narrow%s ? %.*s : %.*s);",
-              suffix, suffix, suffix, suffix, suffix, STR_ARGS(l), STR_ARGS(w));
-    decode_walks(t, emit_format(t, "tile_tuple%s", suffix), 0, last + 1, suffix);
-    decode_walks(t, emit_format(t, "tile_later%s", suffix), last + 1, count, suffix);
+    ftl_formula one = integer(t, 1), tuples = product_of(t, 0, last + 1);
+    ftl_formula later = product_of(t, last + 1, count);
+    ftl_formula most = formula_of(t, t->grid->grid.items[last].section);
+    most = both(t, both(t, most, tuples, FTL_MIN, "min"), one, FTL_MAX, "max");
+    ftl_formula sections =
+        both(t, both(t, tuples, most, FTL_DIVIDE_UP, "ceil"), one, FTL_MAX, "max");
+    ftl_formula width = both(t, tuples, sections, FTL_DIVIDE_DOWN, "floor");
+    width = both(t, width, one, FTL_MAX, "max");
+    ftl_formula wide = both(t, width, one, FTL_ADD, "sum");
+    ftl_formula wide_tuples =
+        both(t, both(t, tuples, sections, FTL_MODULO, "rest"), wide, FTL_MULTIPLY, "product");
+    ftl_formula wide_tiles = both(t, wide_tuples, later, FTL_MULTIPLY, "product");
+    ftl_formula each[2] = {both(t, wide, later, FTL_MULTIPLY, "product"),
+                           both(t, width, later, FTL_MULTIPLY, "product")};
+    str is_wide = emit_format(t, "tile_wide%s", suffix), edge = value_of(t, wide_tiles);
+    emit_declare(t, is_wide, "const bool %.*s = %.*s < %.*s;", STR_ARGS(is_wide), STR_ARGS(number),
+                 STR_ARGS(edge));
+    str w = decoded(t, "width", suffix,
+                    chosen(t, is_wide, value_of(t, wide), value_of(t, width)));
+    str from = decoded(
+        t, "from", suffix,
+        emit_format(t, "%.*s - %.*s", STR_ARGS(number),
+                    STR_ARGS(chosen(t, is_wide, STR("0"), edge))));
+    str section =
+        decoded(t, "section", suffix, divided_by_either(t, from, is_wide, each[0], each[1]));
+    str inside = decoded(
+        t, "inside", suffix,
+        emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(from), STR_ARGS(section),
+                    STR_ARGS(chosen(t, is_wide, value_of(t, each[0]), value_of(t, each[1])))));
+    str outer = decoded(t, "later", suffix, divided_by_either(t, inside, is_wide, wide, width));
+    str tuple = decoded(
+        t, "tuple", suffix,
+        emit_format(t, "%.*s + (%.*s - %.*s) * %.*s + %.*s",
+                    STR_ARGS(chosen(t, is_wide, STR("0"), value_of(t, wide_tuples))),
+                    STR_ARGS(section), STR_ARGS(outer), STR_ARGS(w), STR_ARGS(inside)));
+    decode_walks(t, tuple, 0, last + 1, suffix);
+    decode_walks(t, outer, last + 1, count, suffix);
 }
 
 static void decode(emit *t, const char *number, const char *suffix) {
@@ -255,6 +286,8 @@ static void find_next(emit *t) {
         emit_text(t, "const int tile_next = tile_number + (int)gridDim.x;");
     } else if (fetches_alone(t)) {
         emit_text(t, "const int tile_next = tile_fetched;");
+        hand_on(t, "tile_next");
+        if (hands_on(t)) turn_fill(t);
     } else {
         if (t->now == fetcher(t)) {
             emit_open(t, "if (lane == 0 && warp == 0) {");
@@ -382,10 +415,6 @@ void emit_close_walk(emit *t) {
     t->walk.body = NULL;
     if (!is_resident(t)) return;
     if (!t->walk.found_next) find_next(t);
-    if (is_dynamic(t) && fetches_alone(t) && hands_on(t)) {
-        hand_on(t, "tile_next");
-        turn_fill(t);
-    }
     emit_text(t, "tile_number = tile_next;");
     if (t->walk.asks_next) rotate(t);
     if (t->walk.asks_first) emit_text(t, "is_first = false;");
