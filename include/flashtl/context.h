@@ -52,6 +52,8 @@ FTL_API const char *ftl_version(void);                  /* "0.1.0" */
 
 /* A context belongs to one thread at a time; use one per thread. Functions that take a context
  * replace its error and diagnostics, those of the last call stay until the next.
+ * A null pointer where none is allowed gives INVALID_ARGUMENT in all functions that return a
+ * status.
  */
 typedef struct ftl_context ftl_context;
 

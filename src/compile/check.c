@@ -1,5 +1,6 @@
 /* What a text is (a sketch or TL Code), for which GPU, and whether it is right. */
 #include "check/check.h"
+#include "base/needs.h"
 
 #include "compile/compile.h"
 
@@ -46,6 +47,8 @@ static ftl_status check(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_check(ftl_context *context, const ftl_source *source, const char *gpu_name) {
+    NEEDS(context);
+    NEEDS(source);
     check_arguments a = {source, gpu_name};
     return compile_guarded(context, check, &a);
 }

@@ -1,4 +1,5 @@
 #include "compile/compile.h"
+#include "base/needs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,10 @@ static ftl_status format(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
+    NEEDS(source);
     format_arguments a = {.source = source};
     text_init(&a.out, 16 << 20);
     ftl_status status = compile_guarded(context, format, &a);
@@ -66,6 +70,8 @@ ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out
     return status;
 }
 ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
     context_begin(context);
     text_buffer text;

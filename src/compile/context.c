@@ -29,6 +29,7 @@ const char *ftl_version(void) {
 }
 
 ftl_status ftl_context_new(ftl_context **out) {
+    if (!out) return FTL_INVALID_ARGUMENT;
     *out = calloc(1, sizeof **out);
     if (!*out) return FTL_NO_MEMORY;
     arena_init(&(*out)->memory, CONTEXT_ARENA_BYTES);
@@ -50,10 +51,11 @@ void context_begin(ftl_context *context) {
 }
 
 const char *ftl_context_error(const ftl_context *context) {
-    return context->error;
+    return context ? context->error : "";
 }
 
 const char *ftl_context_take_warning(ftl_context *context) {
+    if (!context) return "";
     memcpy(context->taken_warning, context->warning, sizeof context->warning);
     context->warning[0] = 0;
     return context->taken_warning;
@@ -61,6 +63,7 @@ const char *ftl_context_take_warning(ftl_context *context) {
 
 char *ftl_context_diagnostics(const ftl_context *context, ftl_diagnostics_form form) {
     text_buffer text;
+    if (!context) return calloc(1, 1);
     text_init(&text, 16 << 20);
     if (form == FTL_DIAGNOSTICS_JSON) diag_render_json(&context->diags, &text);
     else diag_render_text(&context->diags, form == FTL_DIAGNOSTICS_COLOUR, &text);
@@ -68,11 +71,11 @@ char *ftl_context_diagnostics(const ftl_context *context, ftl_diagnostics_form f
 }
 
 int32_t ftl_context_error_count(const ftl_context *context) {
-    return context->diags.error_count;
+    return context ? context->diags.error_count : 0;
 }
 
 int32_t ftl_context_warning_count(const ftl_context *context) {
-    return context->diags.warning_count;
+    return context ? context->diags.warning_count : 0;
 }
 
 ftl_status ftl_context_fail(ftl_context *context, ftl_status status, const char *format, ...) {

@@ -1,5 +1,6 @@
 /* Launches of a plan on the emulator: a buffer for each tensor, parameters as the GPU would get
  * them. */
+#include "base/needs.h"
 #include "compile/compile.h"
 #include "emulate/emulate.h"
 #include "flashtl/execute.h"
@@ -50,6 +51,8 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
 
 ftl_status ftl_emulator_open(ftl_context *context, const ftl_plan *plan, const char *ptx,
                              size_t length, const char *name, ftl_emulator **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
     if (!plan || !ptx) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the plan or the PTX is missing");
@@ -158,13 +161,13 @@ static void hand_over(const emulate_arguments *a, const emulate_result *result) 
     }
 }
 
-/* The machine's own encoding of the tensor maps goes into the parameters. NULL, or what is wrong. */
+/* The machine's own encoding of the tensor maps goes into the parameters. NULL, or what is wrong.
+ */
 static const char *write_maps(ftl_launch *launch, const emulate_pointer *pointers, int zeros) {
     for (int32_t i = 0; i < launch->map_count; i++) {
         const ftl_tensor_map *m = &launch->maps[i];
         emulate_tensor_map map = {.buffer = m->is_empty ? zeros : m->tensor,
-                                  .byte_offset =
-                                      m->is_empty ? 0 : pointers[m->tensor].byte_offset,
+                                  .byte_offset = m->is_empty ? 0 : pointers[m->tensor].byte_offset,
                                   .element_bytes = (uint32_t)ftl_type_bytes(m->type),
                                   .rank = (uint32_t)m->rank,
                                   .swizzle_bytes = (uint32_t)m->swizzle_bytes};
@@ -257,7 +260,11 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
 
 ftl_status ftl_emulate(ftl_context *context, ftl_emulator *emulator, const ftl_arguments *arguments,
                        const ftl_emulation_options *options, ftl_emulation *out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = (ftl_emulation){0};
+    NEEDS(emulator);
+    NEEDS(arguments);
     emulate_arguments *a = calloc(1, sizeof *a);
     if (!a) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     *a = (emulate_arguments){
@@ -279,6 +286,7 @@ ftl_status ftl_emulate(ftl_context *context, ftl_emulator *emulator, const ftl_a
 }
 
 void ftl_emulation_done(ftl_emulation *emulation) {
+    if (!emulation) return;
     free(emulation->findings);
     free(emulation->statistics);
     free(emulation->json);

@@ -1,4 +1,5 @@
 /* Runs TL on the caller's arrays: every kernel of a program in order, workspace between them. */
+#include "base/needs.h"
 #include "compile/compile.h"
 #include "flashtl/execute.h"
 #include "interpret/interpret.h"
@@ -23,6 +24,27 @@ static convert_format format_of(ftl_type type) {
     return CONVERT_F32;
 }
 
+/* Extents count elements, and the bytes from the lowest to the highest one fit an address. */
+static bool is_addressable(const ftl_tensor *t) {
+    int64_t bytes = (int64_t)ftl_type_bytes(t->type), above = bytes, below = 0;
+    bool has_elements = true;
+    for (int32_t k = 0; k < t->axis_count; k++) {
+        if (t->extents[k] < 0) return false;
+        has_elements &= t->extents[k] > 0;
+    }
+    for (int32_t k = 0; has_elements && k < t->axis_count; k++) {
+        int64_t reach;
+        bool overflows = __builtin_mul_overflow(t->extents[k] - 1, t->strides[k], &reach) ||
+                         __builtin_mul_overflow(reach, bytes, &reach) ||
+                         (reach < 0 ? __builtin_add_overflow(below, reach, &below)
+                                    : __builtin_add_overflow(above, reach, &above));
+        if (overflows) return false;
+    }
+    uint64_t end;
+    return !has_elements || !(__builtin_add_overflow(t->address, (uint64_t)above, &end) ||
+                              (uint64_t)0 - (uint64_t)below > t->address);
+}
+
 static ftl_status take_arguments(ftl_context *context, interpret_arguments *a) {
     arena *memory = &context->memory;
     const ftl_arguments *given = a->arguments;
@@ -43,6 +65,11 @@ static ftl_status take_arguments(ftl_context *context, interpret_arguments *a) {
         for (int32_t k = 0; k < t->axis_count; k++) {
             out.extents[k] = t->extents[k], out.strides[k] = t->strides[k];
             has_elements &= t->extents[k] > 0;
+        }
+        if (!is_addressable(t)) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                    "an extent of '%s' is negative, or its size overflows",
+                                    t->name);
         }
         if (has_elements && !out.data) {
             return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the address of '%s' is null",
@@ -165,6 +192,7 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
 
 ftl_status ftl_interpret(ftl_context *context, const ftl_source *source, ftl_arithmetic arithmetic,
                          const ftl_arguments *arguments) {
+    NEEDS(context);
     bool is_complete = source && source->text && arguments &&
                        (arguments->tensor_count <= 0 || arguments->tensors) &&
                        (arguments->scalar_count <= 0 || arguments->scalars);

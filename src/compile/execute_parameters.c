@@ -1,4 +1,5 @@
 /* The parameters of a program that no kernel was made of: a plan without entry and grid. */
+#include "base/needs.h"
 #include "compile/compile.h"
 #include "flashtl/execute.h"
 #include "translate/translate.h"
@@ -150,6 +151,8 @@ static ftl_status collect(ftl_context *context, void *arguments) {
 
 ftl_status ftl_parameters(ftl_context *context, const ftl_source *source, ftl_type dtype,
                           ftl_plan **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
     if (!source || !source->text) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the source is missing");

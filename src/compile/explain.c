@@ -1,4 +1,5 @@
 /* Why a program is as it is: the reasoner's decisions, or what the checks know of TL Code. */
+#include "base/needs.h"
 #include "check/check.h"
 #include "compile/compile.h"
 #include "reason/reason.h"
@@ -85,7 +86,10 @@ static ftl_status explain_code(ftl_context *context, void *arguments) {
 
 ftl_status ftl_explain(ftl_context *context, const ftl_source *source, const ftl_options *options,
                        char **text) {
+    NEEDS(context);
+    NEEDS(text);
     *text = NULL;
+    NEEDS(source);
     explain_arguments a = {.source = source, .gpu_name = options ? options->gpu : NULL};
     text_init(&a.out, 16 << 20);
     ftl_status status = compile_guarded(context, explain_code, &a);
@@ -95,6 +99,8 @@ ftl_status ftl_explain(ftl_context *context, const ftl_source *source, const ftl
 }
 
 ftl_status ftl_passes(ftl_context *context, char **text) {
+    NEEDS(context);
+    NEEDS(text);
     *text = NULL;
     text_buffer out;
     text_init(&out, 1 << 16);

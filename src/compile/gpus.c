@@ -1,4 +1,5 @@
 /* GPU descriptions, as the public API shows them. */
+#include "base/needs.h"
 #include "compile/compile.h"
 #include "compile/measured.h"
 
@@ -80,13 +81,19 @@ static ftl_status describe(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_gpu_describe(ftl_context *context, const char *name, ftl_gpu *out) {
+    NEEDS(context);
+    NEEDS(name);
+    NEEDS(out);
     gpu_arguments a = {.name = name, .out = out};
     *out = (ftl_gpu){0};
     return compile_guarded(context, describe, &a);
 }
 
 ftl_status ftl_gpu_text(ftl_context *context, const char *name, char **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
+    NEEDS(name);
     gpu_arguments a = {.name = name};
     text_init(&a.text, 1 << 20);
     ftl_status status = compile_guarded(context, describe, &a);
@@ -109,6 +116,8 @@ static ftl_status describe_at(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_gpu_at(ftl_context *context, int32_t index, ftl_gpu *out) {
+    NEEDS(context);
+    NEEDS(out);
     gpu_arguments a = {.index = index, .out = out};
     *out = (ftl_gpu){0};
     return compile_guarded(context, describe_at, &a);
@@ -126,7 +135,10 @@ static ftl_status find_measured(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_measured_text(ftl_context *context, const char *name, char **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
+    NEEDS(name);
     gpu_arguments a = {.name = name};
     text_init(&a.text, 16 << 20);
     ftl_status status = compile_guarded(context, find_measured, &a);
@@ -190,6 +202,9 @@ static ftl_status find_for_device(ftl_context *context, void *arguments) {
 
 ftl_status ftl_gpu_for_device(ftl_context *context, const char *device_name, int32_t capability,
                               int32_t multiprocessors, ftl_gpu *out) {
+    NEEDS(context);
+    NEEDS(device_name);
+    NEEDS(out);
     device_arguments a = {device_name, capability, multiprocessors, out};
     *out = (ftl_gpu){0};
     return compile_guarded(context, find_for_device, &a);

@@ -251,6 +251,7 @@ static void add_header(arena *memory, const ftl_plan *plan, const char *name, te
 }
 
 char *ftl_plan_header(const ftl_plan *plan, const char *name) {
+    if (!plan || !name) return NULL;
     arena memory;
     text_buffer out;
     jmp_buf exhausted;

@@ -6,6 +6,7 @@
  * TL Code goes through its text even inside ftl_build: what the translator sees is what a person
  * would have read, and nothing else.
  */
+#include "base/needs.h"
 #include "check/check.h"
 #include "compile/compile.h"
 #include "compile/decide.h"
@@ -134,11 +135,23 @@ static reason_result decide(ftl_context *context, const request *r) {
     return result;
 }
 
+static bool has_whole_pins(const ftl_options *o) {
+    if (o->pin_count < 0 || (o->pin_count > 0 && !o->pins)) return false;
+    for (int32_t i = 0; i < o->pin_count; i++) {
+        if (!o->pins[i].name || !o->pins[i].value) return false;
+    }
+    return true;
+}
+
 static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *program) {
     const ftl_options *o = p->options;
     if (!o || !o->gpu) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "a sketch needs a GPU to reason for");
+    }
+    if (!has_whole_pins(o)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the list of pins is null, or a name or value");
     }
     request r = {.sketch = program};
     ftl_status status = open_request(context, p, &r);
@@ -269,7 +282,10 @@ static ftl_status out_of_memory(ftl_context *context) {
 
 ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_options *options,
                       char **code) {
+    NEEDS(context);
+    NEEDS(code);
     *code = NULL;
+    NEEDS(source);
     pipeline *p = pipeline_new(source, options);
     if (!p) return out_of_memory(context);
     ftl_status status = compile_guarded(context, run_reason, p);
@@ -281,7 +297,10 @@ ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_
 
 ftl_status ftl_decide(ftl_context *context, const ftl_source *source, const ftl_options *options,
                       ftl_decisions **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
+    NEEDS(source);
     pipeline *p = pipeline_new(source, options);
     if (!p) return out_of_memory(context);
     p->wants_decisions = true;
@@ -342,12 +361,20 @@ static ftl_status run_to_product(ftl_context *context, compile_work *work, const
 
 ftl_status ftl_translate(ftl_context *context, const ftl_source *source, const char *gpu_name,
                          ftl_product **out) {
+    NEEDS(context);
+    NEEDS(out);
+    *out = NULL;
+    NEEDS(source);
     ftl_options options = {.gpu = gpu_name};
     return run_to_product(context, run_translate, source, &options, out);
 }
 
 ftl_status ftl_build(ftl_context *context, const ftl_source *source, const ftl_options *options,
                      ftl_product **out) {
+    NEEDS(context);
+    NEEDS(out);
+    *out = NULL;
+    NEEDS(source);
     return run_to_product(context, run_build, source, options, out);
 }
 

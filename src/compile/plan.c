@@ -369,7 +369,8 @@ static bool map_dimension(resolution *r, const ftl_plan_map *plan, int32_t at,
     map->stride_bytes[at - 1] = (uint64_t)(stride * bytes);
     if (fits) return true;
     return fail(r,
-                "stride %" PRId64 " of axis %s of '%s' must be positive, a multiple of %d bytes and "
+                "stride %" PRId64
+                " of axis %s of '%s' must be positive, a multiple of %d bytes and "
                 "below 2^40 bytes",
                 stride, axis, tensor->name, MAP_UNIT_BYTES);
 }
@@ -455,6 +456,8 @@ static bool is_within_limits(resolution *r) {
 
 bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
                       char why[FTL_WHY_BYTES]) {
+    char unread[FTL_WHY_BYTES];
+    if (!why) why = unread;
     resolution r = {.plan = plan, .arguments = arguments, .launch = launch, .why = why};
     why[0] = 0;
     if (!plan || !arguments || !launch) return fail(&r, "plan, arguments or launch is null");

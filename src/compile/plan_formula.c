@@ -123,6 +123,7 @@ bool ftl_formula_evaluate(const ftl_formula *formula, const int64_t *sizes, cons
                           double *result) {
     value stack[STACK_MAX];
     int depth = 0;
+    if (!formula || !result || (formula->step_count > 0 && !formula->steps)) return false;
     for (int32_t i = 0; i < formula->step_count; i++) {
         const ftl_formula_step *step = &formula->steps[i];
         if (step->op <= FTL_PUSH_SCALAR) {

@@ -217,6 +217,7 @@ static void add_resident(json_t *root, const ftl_plan *plan) {
 }
 
 char *ftl_plan_write(const ftl_plan *plan) {
+    if (!plan) return NULL;
     json_t *root = json_object();
     set(root, "format", json_integer(FORMAT));
     set(root, "kernel", json_string(plan->kernel));
@@ -506,6 +507,8 @@ static bool read_guarded(reading *r, const json_t *root) {
 }
 
 ftl_plan *ftl_plan_read(const char *json, size_t length, char why[FTL_WHY_BYTES]) {
+    char unread[FTL_WHY_BYTES];
+    if (!why) why = unread;
     why[0] = 0;
     json_error_t error;
     json_t *root = json_loadb(json ? json : "", json ? length : 0, 0, &error);

@@ -2,6 +2,7 @@
  * file, a new option a few lines of it; nothing here knows their names.
  */
 #include "base/embedded.h"
+#include "base/needs.h"
 #include "compile/compile.h"
 #include "tl/variant.h"
 
@@ -117,7 +118,16 @@ static ftl_status write_sketch(ftl_context *context, void *arguments) {
 
 ftl_status ftl_sketch(ftl_context *context, const char *operator_name, const char *const *settings,
                       int32_t setting_count, char **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
+    NEEDS(operator_name);
+    bool is_list = setting_count == 0 || (setting_count > 0 && settings);
+    for (int32_t i = 0; is_list && i < setting_count; i++) is_list = settings[i] != NULL;
+    if (!is_list) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the list of settings is null, or an entry");
+    }
     sketch_arguments a = {operator_name, settings, setting_count, {0}};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
     ftl_status status = compile_guarded(context, write_sketch, &a);
@@ -141,6 +151,9 @@ static ftl_status name_family(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_operator_family(ftl_context *context, const char *operator_name, char out[64]) {
+    NEEDS(context);
+    NEEDS(operator_name);
+    NEEDS(out);
     family_arguments a = {operator_name, out};
     out[0] = 0;
     return compile_guarded(context, name_family, &a);
@@ -174,6 +187,8 @@ static ftl_status list_operators(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_operators(ftl_context *context, char **out) {
+    NEEDS(context);
+    NEEDS(out);
     *out = NULL;
     sketch_arguments a = {0};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);

@@ -1,4 +1,5 @@
 /* How much a program computes: its products, counted from the text. */
+#include "base/needs.h"
 #include "compile/compile.h"
 
 #include <string.h>
@@ -111,6 +112,16 @@ static ftl_status count(ftl_context *context, void *arguments) {
 
 ftl_status ftl_flops(ftl_context *context, const ftl_source *source, const ftl_scalar *sizes,
                      int32_t size_count, double *flops) {
+    NEEDS(context);
+    NEEDS(flops);
+    *flops = 0;
+    NEEDS(source);
+    bool is_list = size_count == 0 || (size_count > 0 && sizes);
+    for (int32_t i = 0; is_list && i < size_count; i++) is_list = sizes[i].name != NULL;
+    if (!is_list) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the list of sizes is null, or a name");
+    }
     work_arguments a = {.source = source, .sizes = sizes, .size_count = size_count};
     ftl_status status = compile_guarded(context, count, &a);
     *flops = status ? 0 : a.flops;

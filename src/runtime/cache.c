@@ -1,4 +1,5 @@
 #include "runtime/cache.h"
+#include "base/needs.h"
 
 #include "base/hash.h"
 
@@ -187,6 +188,8 @@ static bool is_leftover(str name) {
 
 ftl_status ftl_cache_list(ftl_context *context, const char *folder,
                           void (*visit)(void *user, const ftl_cache_entry *entry), void *user) {
+    NEEDS(folder);
+    NEEDS(visit);
     names all = {0};
     ftl_status status = list_folder(context, folder, &all);
     for (int i = 0; !status && i < all.list.count; i++) {
@@ -199,7 +202,9 @@ ftl_status ftl_cache_list(ftl_context *context, const char *folder,
 }
 
 ftl_status ftl_cache_clear(ftl_context *context, const char *folder, int64_t *removed) {
+    NEEDS(removed);
     *removed = 0;
+    NEEDS(folder);
     names all = {0};
     ftl_status status = list_folder(context, folder, &all);
     for (int i = 0; !status && i < all.list.count; i++) {

@@ -1,5 +1,6 @@
 /* CUDA text to a cubin or to PTX: by NVRTC in this process, by nvcc or clang as a child process. */
 #include "base/embedded.h"
+#include "base/needs.h"
 #include "runtime/driver.h"
 
 #include <inttypes.h>
@@ -244,7 +245,12 @@ static ftl_status compile_by_child(ftl_context *context, const child_compiler *c
 
 ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const char *cuda,
                             const char *name, const char *target, ftl_image *out) {
+    NEEDS(out);
     *out = (ftl_image){.registers = -1, .spill_bytes = -1, .stack_bytes = -1};
+    NEEDS(runtime);
+    NEEDS(cuda);
+    NEEDS(name);
+    NEEDS(target);
     ftl_status status = runtime_need_nvrtc(context, runtime);
     if (status == FTL_OK) {
         status = compile_by_nvrtc(context, runtime, cuda, name, target, out);
@@ -267,6 +273,7 @@ ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const ch
 }
 
 void ftl_image_done(ftl_image *image) {
+    if (!image) return;
     free(image->bytes);
     free(image->ptx);
     free(image->log);

@@ -1,4 +1,5 @@
 #include "runtime/driver.h"
+#include "base/needs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,6 +63,7 @@ static char *copy_text(const char *text) {
 
 ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *options,
                             ftl_runtime **out) {
+    NEEDS(out);
     static const ftl_runtime_options none;
     if (!options) options = &none;
     *out = NULL;
@@ -209,7 +211,9 @@ ftl_status runtime_cuda_status(ftl_context *context, const cuda_driver *cuda, in
  */
 
 ftl_status ftl_device_count(ftl_context *context, ftl_runtime *runtime, int32_t *count) {
+    NEEDS(count);
     *count = 0;
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
     int found = 0;
@@ -220,6 +224,8 @@ ftl_status ftl_device_count(ftl_context *context, ftl_runtime *runtime, int32_t 
 
 ftl_status ftl_device_describe(ftl_context *context, ftl_runtime *runtime, int32_t ordinal,
                                ftl_device *out) {
+    NEEDS(runtime);
+    NEEDS(out);
     *out = (ftl_device){0};
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
@@ -242,6 +248,7 @@ ftl_status ftl_device_describe(ftl_context *context, ftl_runtime *runtime, int32
 }
 
 ftl_status ftl_device_use(ftl_context *context, ftl_runtime *runtime, int32_t ordinal) {
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
     if (ordinal < 0 || ordinal >= RUNTIME_DEVICES_MAX) {
@@ -280,7 +287,9 @@ ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime
 
 ftl_status ftl_device_allocate(ftl_context *context, ftl_runtime *runtime, size_t bytes,
                                uint64_t *address) {
+    NEEDS(address);
     *address = 0;
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status || bytes == 0) return status;
     int result = runtime->cuda.memory_allocate(address, bytes);
@@ -288,27 +297,32 @@ ftl_status ftl_device_allocate(ftl_context *context, ftl_runtime *runtime, size_
 }
 
 void ftl_device_free(ftl_runtime *runtime, uint64_t address) {
-    if (address) runtime->cuda.memory_free(address);
+    if (runtime && address) runtime->cuda.memory_free(address);
 }
 
 ftl_status ftl_device_write(ftl_context *context, ftl_runtime *runtime, uint64_t address,
                             const void *bytes, size_t count) {
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status || count == 0) return status;
+    NEEDS(bytes);
     int result = runtime->cuda.memory_write(address, bytes, count);
     return runtime_cuda_status(context, &runtime->cuda, result, "write memory of the GPU");
 }
 
 ftl_status ftl_device_read(ftl_context *context, ftl_runtime *runtime, void *bytes,
                            uint64_t address, size_t count) {
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status || count == 0) return status;
+    NEEDS(bytes);
     int result = runtime->cuda.memory_read(bytes, address, count);
     return runtime_cuda_status(context, &runtime->cuda, result, "read memory of the GPU");
 }
 
 ftl_status ftl_device_fill(ftl_context *context, ftl_runtime *runtime, uint64_t address,
                            uint32_t word, size_t words) {
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status || words == 0) return status;
     int result = runtime->cuda.memory_fill(address, word, words);
@@ -317,6 +331,7 @@ ftl_status ftl_device_fill(ftl_context *context, ftl_runtime *runtime, uint64_t 
 
 ftl_status ftl_stream_wait(ftl_context *context, ftl_runtime *runtime, void *stream,
                            int64_t milliseconds) {
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
     int64_t deadline_ns = os_time_ns() + milliseconds * 1000000;
@@ -338,7 +353,9 @@ struct ftl_timer {
 };
 
 ftl_status ftl_timer_new(ftl_context *context, ftl_runtime *runtime, ftl_timer **out) {
+    NEEDS(out);
     *out = NULL;
+    NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
     ftl_timer *timer = calloc(1, sizeof *timer);
@@ -352,6 +369,7 @@ ftl_status ftl_timer_new(ftl_context *context, ftl_runtime *runtime, ftl_timer *
 }
 
 ftl_status ftl_timer_start(ftl_context *context, ftl_timer *timer, void *stream) {
+    NEEDS(timer);
     const cuda_driver *cuda = &timer->runtime->cuda;
     return runtime_cuda_status(context, cuda, cuda->event_record(timer->start, stream),
                                "record an event");
@@ -359,6 +377,8 @@ ftl_status ftl_timer_start(ftl_context *context, ftl_timer *timer, void *stream)
 
 ftl_status ftl_timer_stop(ftl_context *context, ftl_timer *timer, void *stream,
                           double *milliseconds) {
+    NEEDS(timer);
+    NEEDS(milliseconds);
     const cuda_driver *cuda = &timer->runtime->cuda;
     float time_ms = 0;
     int result = cuda->event_record(timer->end, stream);

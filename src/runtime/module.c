@@ -1,5 +1,6 @@
 /* Modules: a loaded kernel, its plan, and launches of it. */
 #include "runtime/module.h"
+#include "base/needs.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -78,7 +79,9 @@ static ftl_status load(ftl_context *context, ftl_runtime *runtime, ftl_plan *pla
 
 ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runtime, const ftl_plan *plan,
                                  const void *image, size_t length, ftl_module **out) {
+    NEEDS(out);
     *out = NULL;
+    NEEDS(runtime);
     if (!plan || !image || length == 0) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "plan or image is null");
     }
@@ -102,7 +105,7 @@ void ftl_module_free(ftl_module *module) {
 }
 
 const ftl_plan *ftl_module_plan(const ftl_module *module) {
-    return module->plan;
+    return module ? module->plan : NULL;
 }
 
 /* --- which code for which device ---------------------------------------------------------------
@@ -261,7 +264,9 @@ static ftl_status take_ready(ftl_context *context, void *user, const ftl_plan **
 
 ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl_plan *plan,
                            const char *cuda, ftl_module **out) {
+    NEEDS(out);
     *out = NULL;
+    NEEDS(runtime);
     if (!plan || !cuda) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "plan or CUDA text is null");
     }
@@ -322,10 +327,9 @@ static ftl_status write_maps(ftl_context *context, const ftl_module *module, ftl
         unsigned char bytes[FTL_MAP_BYTES] __attribute__((aligned(64)));
         uint64_t zeros = module->counters + COUNTER_PAIRS * COUNTER_BYTES;
         uint64_t address = m->is_empty ? zeros : m->address;
-        int result = cuda->map_encode(bytes, map_type(m->type), (uint32_t)m->rank,
-                                      (void *)(uintptr_t)address, m->extents, m->stride_bytes,
-                                      m->box, steps, 0, map_swizzle(m->swizzle_bytes),
-                                      MAP_PROMOTE_256, 0);
+        int result = cuda->map_encode(
+            bytes, map_type(m->type), (uint32_t)m->rank, (void *)(uintptr_t)address, m->extents,
+            m->stride_bytes, m->box, steps, 0, map_swizzle(m->swizzle_bytes), MAP_PROMOTE_256, 0);
         if (result) {
             char what[256];
             snprintf(what, sizeof what, "describe '%s' to the copy unit for kernel '%s'",

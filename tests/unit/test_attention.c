@@ -146,6 +146,77 @@ static void wrong_calls_are_told(void **state) {
     assert_true(ftl_context_error_count(context) > 0);
 }
 
+/* Every tensor: null where it has elements, askew by less than 16 bytes, strides that are no
+ * multiple of 16 bytes or overflow; and nothing is launched.
+ */
+static void every_pointer_and_stride_is_checked(void **state) {
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        for (int fault = 0; fault < 6; fault++) {
+            ftl_attention a = sample();
+            ftl_attention_tensor *tensor = t == 0 ? &a.q : t == 1 ? &a.k : t == 2 ? &a.v : &a.o;
+            switch (fault) {
+            case 0: tensor->address = 0; break;
+            case 1: tensor->address += 8; break;
+            case 2: tensor->length_stride += 4; break;
+            case 3: tensor->head_stride = INT64_MAX / 16 * 8; break;
+            case 4: tensor->address = UINT64_MAX - 15; break;
+            default: tensor->batch_stride = INT64_MIN / 16; break;
+            }
+            if (forward(&a) != FTL_INVALID_ARGUMENT) fail_msg("tensor %d, fault %d", t, fault);
+            assert_true(strlen(ftl_context_error(context)) > 10);
+        }
+    }
+    ftl_attention a = sample();
+    a.lse = (ftl_attention_tensor){0x500002, 800, 1, 100};
+    assert_int_equal(forward(&a), FTL_INVALID_ARGUMENT);
+    a.lse.address = 0x500004; /* f32 alone needs no more */
+    assert_int_equal(forward(&a), FTL_OK);
+    a.alibi_slopes = 0x600002;
+    assert_int_equal(forward(&a), FTL_INVALID_ARGUMENT);
+    assert_int_equal(driver->launches, 1);
+}
+
+static void sizes_that_overflow_are_told(void **state) {
+    (void)state;
+    static const size_t sizes[] = {offsetof(ftl_attention, batch), offsetof(ftl_attention, q_len),
+                                   offsetof(ftl_attention, kv_len),
+                                   offsetof(ftl_attention, q_heads)};
+    static const int64_t values[] = {INT64_MAX, INT64_MIN, (int64_t)1 << 32, -1};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            ftl_attention a = sample();
+            memcpy((char *)&a + sizes[s], &values[v], sizeof values[v]);
+            if (forward(&a) != FTL_INVALID_ARGUMENT) fail_msg("size %zu, value %zu", s, v);
+        }
+    }
+    assert_int_equal(driver->launches, 0);
+}
+
+/* No batch, no queries, no heads: no launch, success, whatever the addresses are. Without keys the
+ * outputs are zero, and somebody has to write them.
+ */
+static void nothing_to_do_is_success(void **state) {
+    (void)state;
+    for (int none = 0; none < 4; none++) {
+        ftl_attention a = sample();
+        if (none == 0) a.batch = 0;
+        if (none == 1) a.q_len = 0;
+        if (none == 2) a.q_heads = a.kv_heads = 0;
+        if (none == 3) a.batch = a.q_len = a.kv_len = 0;
+        a.q.address = a.k.address = a.v.address = a.o.address = 0;
+        if (forward(&a) != FTL_OK) fail_msg("%d: %s", none, ftl_context_error(context));
+    }
+    assert_int_equal(driver->launches, 0);
+    ftl_attention a = sample();
+    a.kv_len = 0;
+    a.k.address = a.v.address = 0;
+    assert_int_equal(forward(&a), FTL_OK);
+    assert_int_equal(driver->launches, 1);
+    a.o.address = 0;
+    assert_int_equal(forward(&a), FTL_INVALID_ARGUMENT);
+}
+
 static int call_often(void *attention) {
     ftl_context *own;
     if (ftl_context_new(&own) != FTL_OK) return 1;
@@ -190,11 +261,10 @@ static void call_overhead(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(one_kernel_serves_all_sizes),
-        TEST(options_make_other_kernels),
-        TEST(wrong_calls_are_told),
-        TEST(threads_share_a_runtime),
-        TEST(call_overhead),
+        TEST(one_kernel_serves_all_sizes),  TEST(options_make_other_kernels),
+        TEST(wrong_calls_are_told),         TEST(every_pointer_and_stride_is_checked),
+        TEST(sizes_that_overflow_are_told), TEST(nothing_to_do_is_success),
+        TEST(threads_share_a_runtime),      TEST(call_overhead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,13 @@
+/* The first lines of public functions: a pointer that must not be null and is. Stands in functions
+ * that return an ftl_status and have an ftl_context 'context', which may be null itself.
+ */
+#ifndef FLASHTL_BASE_NEEDS_H
+#define FLASHTL_BASE_NEEDS_H
+
+#define NEEDS(pointer)                                                                             \
+    do {                                                                                           \
+        if (!(pointer))                                                                            \
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "'" #pointer "' is null");      \
+    } while (0)
+
+#endif
