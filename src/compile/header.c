@@ -125,6 +125,26 @@ static int list_fields(arena *memory, const ftl_plan *plan, field *out) {
         out[count++] = (field){plan->scalars[i].offset, 4,
                                str_format(memory, "%s %s;", type, plan->scalars[i].name)};
     }
+    for (int32_t i = 0; i < plan->derived_count; i++) {
+        const ftl_plan_derived *d = &plan->derived[i];
+        bool is_divisor = d->kind == FTL_DERIVED_DIVISOR;
+        out[count++] =
+            (field){d->offset, is_divisor ? 8 : 4,
+                    is_divisor ? str_format(memory, "uint32_t %s[2]; /* _derive */", d->name)
+                               : str_format(memory, "int32_t %s; /* _derive */", d->name)};
+    }
+    if (plan->grid_kind == FTL_GRID_DYNAMIC) {
+        out[count++] =
+            (field){plan->counters_offset, 8,
+                    STR("uint64_t tile_counters; /* device address: two uint32_t, 0 before the first "
+                        "launch; not shared by launches that run at one time */")};
+    }
+    for (int32_t i = 0; i < plan->map_count; i++) {
+        out[count++] = (field){plan->maps[i].offset, FTL_MAP_BYTES,
+                               str_format(memory,
+                                          "unsigned char %s[%d] __attribute__((aligned(64))); /* _describe */",
+                                          plan->maps[i].name, FTL_MAP_BYTES)};
+    }
     qsort(out, (size_t)count, sizeof *out, by_offset);
     return count;
 }
@@ -171,9 +191,10 @@ static const char helpers[] = "#ifndef FTL_LAUNCH_ARITHMETIC\n"
 
 /* "int64_t batch, ..., double scale", and "(void)batch; ..." so that none is unused. */
 static void add_signature(const ftl_plan *plan, const char *name, const char *type,
-                          const char *function, text_buffer *out) {
+                          const char *function, const char *first, text_buffer *out) {
     text_format(out, "static inline %s %s_%s(", type, name, function);
     const char *comma = "";
+    if (*first) text_format(out, first, name), comma = ", ";
     for (int32_t i = 0; i < plan->size_count; i++, comma = ", ") {
         text_format(out, "%sint64_t %s", comma, plan->sizes[i].name);
     }
@@ -197,9 +218,114 @@ static void add_quoted(text_buffer *out, const char *text) {
     }
 }
 
+/* "batch, ..., scale);\n" */
+static void add_arguments(const ftl_plan *plan, text_buffer *out) {
+    const char *comma = "";
+    for (int32_t i = 0; i < plan->size_count; i++, comma = ", ")
+        text_format(out, "%s%s", comma, plan->sizes[i].name);
+    for (int32_t i = 0; i < plan->scalar_count; i++, comma = ", ")
+        text_format(out, "%s%s", comma, plan->scalars[i].name);
+    text_add_z(out, ");\n");
+}
+
+/* --- kernels whose blocks walk tiles, and tensor maps --------------------------------------------
+ */
+
+static void add_derive(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
+    text_add_z(out, "\n/* Parameters that the launch derives: call it for every launch. */\n"
+                    "static inline void ftl_set_divisor(uint32_t words[2], int64_t divisor) {\n"
+                    "    words[1] = 0;\n"
+                    "    while (((int64_t)1 << words[1]) < divisor) words[1]++;\n"
+                    "    words[0] = divisor < 1 ? 0\n"
+                    "                           : (uint32_t)((((uint64_t)1 << (31 + words[1])) +\n"
+                    "                                         (uint64_t)divisor - 1) /\n"
+                    "                                        (uint64_t)divisor);\n"
+                    "}\n");
+    add_signature(plan, name, "void", "derive", "%s_parameters *p", out);
+    for (int32_t i = 0; i < plan->derived_count; i++) {
+        const ftl_plan_derived *d = &plan->derived[i];
+        str value = formula_text(memory, plan, &d->formula);
+        if (d->kind == FTL_DERIVED_TILES) {
+            text_format(out, "    p->%s = (int32_t)%s_tiles(", d->name, name);
+            add_arguments(plan, out);
+        } else if (d->kind == FTL_DERIVED_DIVISOR) {
+            text_format(out, "    ftl_set_divisor(p->%s, %.*s);\n", d->name, STR_ARGS(value));
+        } else {
+            text_format(out, "    p->%s = (int32_t)%.*s;\n", d->name, STR_ARGS(value));
+        }
+    }
+    text_add_z(out, "}\n");
+}
+
+static int driver_type(ftl_type type) {
+    switch (type) { /* CUtensorMapDataType */
+    case FTL_F16: return 6;
+    case FTL_F32: return 7;
+    case FTL_BF16: return 9;
+    case FTL_I32: return 3;
+    default: return 0;
+    }
+}
+
+static void add_map(arena *memory, const ftl_plan *plan, const ftl_plan_map *map,
+                    text_buffer *out) {
+    const ftl_plan_tensor *tensor = &plan->tensors[map->tensor];
+    int bytes = (int)ftl_type_bytes(tensor->type), swizzle = 0;
+    text_buffer extents, strides, box;
+    text_init(&extents, HEADER_BYTES_MAX);
+    text_init(&strides, HEADER_BYTES_MAX);
+    text_init(&box, HEADER_BYTES_MAX);
+    for (int32_t i = 0; i < map->rank; i++) {
+        const ftl_map_dimension *d = &map->dimensions[i];
+        const ftl_plan_axis *axis = &tensor->axes[d->axis];
+        str extent = formula_text(memory, plan, &axis->extent);
+        const char *comma = i ? ", " : "";
+        if (d->is_panel_number)
+            text_format(&extents, "%s(uint64_t)ftl_quotient_up(%.*s, %d)", comma, STR_ARGS(extent),
+                        d->panel);
+        else if (d->panel)
+            text_format(&extents, "%s(uint64_t)ftl_smaller(%.*s, %d)", comma, STR_ARGS(extent),
+                        d->panel);
+        else text_format(&extents, "%s(uint64_t)(%.*s)", comma, STR_ARGS(extent));
+        text_format(&box, "%s%d", comma, d->box);
+        if (i && d->is_panel_number)
+            text_format(&strides, "%s%d", i > 1 ? ", " : "", d->panel * bytes);
+        else if (i)
+            text_format(&strides, "%s(uint64_t)p->%s_stride_%s * %d", i > 1 ? ", " : "",
+                        tensor->name, axis->name, bytes);
+    }
+    while (swizzle < 3 && 16 << swizzle < map->swizzle_bytes) swizzle++;
+    text_format(out,
+                "    {\n        const uint64_t extents[] = {%s}, strides[] = {%s};\n"
+                "        const uint32_t box[] = {%s}, steps[] = {1, 1, 1, 1, 1};\n"
+                "        int error = encode(p->%s, %d, %d, (void *)(uintptr_t)p->%s, extents, "
+                "strides, box, steps, 0, %d, 3, 0);\n"
+                "        if (error) return error;\n    }\n",
+                extents.data, strides.data, box.data, map->name, driver_type(tensor->type),
+                map->rank, tensor->name, swizzle);
+    text_done(&extents);
+    text_done(&strides);
+    text_done(&box);
+}
+
+static void add_describe(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
+    text_add_z(out,
+               "\n/* Tensor maps: call it when addresses and strides are set and whenever they or a "
+               "length change.\n * 'encode' is the driver's cuTensorMapEncodeTiled; the result is its "
+               "error. Tensors have elements.\n */\n"
+               "typedef int (*ftl_map_encode)(void *map, int type, uint32_t rank, void *address,\n"
+               "                              const uint64_t *extents, const uint64_t *strides,\n"
+               "                              const uint32_t *box, const uint32_t *steps,\n"
+               "                              int interleave, int swizzle, int promotion, int "
+               "fill);\n");
+    add_signature(plan, name, "int", "describe", "%s_parameters *p, ftl_map_encode encode", out);
+    for (int32_t i = 0; i < plan->map_count; i++) add_map(memory, plan, &plan->maps[i], out);
+    text_add_z(out, "    return 0;\n}\n");
+}
+
 static void add_functions(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
     text_add_z(out, "/* NULL when a launch is right, else the condition that does not hold. */\n");
-    add_signature(plan, name, "const char *", "check", out);
+    add_signature(plan, name, "const char *", "check", "", out);
     for (int32_t i = 0; i < plan->condition_count; i++) {
         str condition = formula_text(memory, plan, &plan->conditions[i]);
         text_format(out, "    if (!%.*s) return \"", STR_ARGS(condition));
@@ -207,14 +333,25 @@ static void add_functions(arena *memory, const ftl_plan *plan, const char *name,
         text_add_z(out, "\";\n");
     }
     text_add_z(out, "    return 0;\n}\n\n");
-    text_add_z(out, "/* Thread blocks of a launch, all along x; 0: nothing to do. */\n");
-    add_signature(plan, name, "int64_t", "blocks", out);
-    text_add_z(out, "    int64_t blocks = 1;\n");
+    bool is_plain = plan->grid_kind == FTL_GRID_PLAIN;
+    text_add_z(out, "/* Tiles of the grid. */\n");
+    add_signature(plan, name, "int64_t", "tiles", "", out);
+    text_add_z(out, "    int64_t tiles = 1;\n");
     for (int32_t i = 0; i < plan->walk_count; i++) {
         str walk = formula_text(memory, plan, &plan->walks[i]);
-        text_format(out, "    blocks *= %.*s;\n", STR_ARGS(walk));
+        text_format(out, "    tiles *= %.*s;\n", STR_ARGS(walk));
     }
-    text_add_z(out, "    return blocks;\n}\n");
+    text_add_z(out, "    return tiles;\n}\n\n");
+    text_add_z(out, "/* Thread blocks of a launch, all along x; 0: nothing to do. */\n");
+    add_signature(plan, name, "int64_t", "blocks", "", out);
+    text_format(out, "    int64_t tiles = %s_tiles(", name);
+    add_arguments(plan, out);
+    if (is_plain) text_add_z(out, "    return tiles;\n}\n");
+    else
+        text_format(out, "    return ftl_smaller(tiles, %d); /* as many as are resident */\n}\n",
+                    plan->resident_blocks);
+    if (plan->derived_count) add_derive(memory, plan, name, out);
+    if (plan->map_count) add_describe(memory, plan, name, out);
 }
 
 static void add_tensor_notes(const ftl_plan *plan, text_buffer *out) {
@@ -238,8 +375,11 @@ static void add_header(arena *memory, const ftl_plan *plan, const char *name, te
         "/* %s.h: how to launch kernel '%s', made by FlashTL for %s (%s).\n *\n"
         " * Load %s from the cubin or PTX, set its dynamic shared memory to the bytes below\n"
         " * (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES), and launch %s_blocks() blocks\n"
-        " * along x with one parameter: the struct, by value. Tensors:\n",
-        name, plan->kernel, plan->gpu, plan->target, plan->entry, name);
+        " * along x with one parameter: the struct, by value.%s Tensors:\n",
+        name, plan->kernel, plan->gpu, plan->target, plan->entry, name,
+        plan->map_count       ? " First _derive and _describe it."
+        : plan->derived_count ? " First _derive it."
+                              : "");
     add_tensor_notes(plan, out);
     text_add_z(out, " */\n#pragma once\n#include <stdint.h>\n\n");
     text_format(out, "#define %s_ENTRY \"%s\"\n", name, plan->entry);

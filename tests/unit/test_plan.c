@@ -287,14 +287,19 @@ static void derived_parameters(void **state) {
     }
 }
 
+static const ftl_plan_map sample_map = {
+    "Q_map",
+    0,
+    192,
+    5,
+    128,
+    {{3, 32, 32, 0}, {2, 64, 0, 0}, {3, 2, 32, 1}, {1, 1, 0, 0}, {0, 1, 0, 0}}};
+
 /* Maps of tensors: an axis in panels, strides of every order, and what the unit cannot do. */
 static void tensor_maps(void **state) {
     (void)state;
-    const ftl_plan_map maps[] = {{"Q_map", 0, 192, 5, 128,
-                                  {{3, 32, 32, 0}, {2, 64, 0, 0}, {3, 2, 32, 1}, {1, 1, 0, 0},
-                                   {0, 1, 0, 0}}}};
     ftl_plan plan = sample_plan;
-    plan.maps = maps, plan.map_count = 1, plan.parameter_bytes = 320;
+    plan.maps = &sample_map, plan.map_count = 1, plan.parameter_bytes = 320;
     sample_call call = sample_arguments(2, 8, 4, 100, 200);
     assert_true(resolve(&plan, &call));
     assert_int_equal(launch.map_count, 1);
@@ -338,10 +343,9 @@ static void json_is_checked(void **state) {
     free(text);
 }
 
-/* The header is what a stranger compiles: give it to one, and ask it what the library would say. */
-static void header_says_the_same(void **state) {
-    (void)state;
-    char *header = ftl_plan_header(&sample_plan, "attention_a100");
+/* The header is what a stranger compiles: give it to one, with a program, and see what that says. */
+static void ask_header(const ftl_plan *plan, const char *body, const char *answer) {
+    char *header = ftl_plan_header(plan, "attention_a100");
     assert_non_null(header);
     char folder[256], path[512], program[512], binary[512];
     os_error error;
@@ -352,16 +356,7 @@ static void header_says_the_same(void **state) {
     assert_true(os_write_file(path, str_from(header), &error));
     assert_true(os_write_file(
         program,
-        STR("#include \"attention_a100.h\"\n#include <stddef.h>\n#include <stdio.h>\n"
-            "int main(void) {\n"
-            "    const char *bad = attention_a100_check(2, 6, 4, 100, 200, 1);\n"
-            "    printf(\"%d %d %d %d %s %s\", (int)attention_a100_blocks(2, 8, 4, 100, 200, 1),\n"
-            "           (int)sizeof(attention_a100_parameters),\n"
-            "           (int)offsetof(attention_a100_parameters, scale),\n"
-            "           (int)offsetof(attention_a100_parameters, K_stride_kv), bad,\n"
-            "           attention_a100_check(2, 8, 4, 100, 200, 1) ? \"bad\" : \"good\");\n"
-            "    return 0;\n}\n"),
-        &error));
+        str_from(body), &error));
     const char *compile[] = {"cc", "-Wall", "-Wextra", "-Werror", program, "-o", binary, NULL};
     const char *run[] = {binary, NULL};
     text_buffer out, err;
@@ -371,11 +366,71 @@ static void header_says_the_same(void **state) {
     assert_true(os_run(compile, STR(""), 60, &out, &err, &code, &error));
     assert_string_equal(err.data ? err.data : "", "");
     assert_true(os_run(run, STR(""), 60, &out, &err, &code, &error));
-    assert_string_equal(out.data, "32 152 148 56 q_heads % kv_heads == 0 good");
+    assert_string_equal(out.data, answer);
     text_done(&out);
     text_done(&err);
     os_remove_folder(folder);
     free(header);
+}
+
+static void header_says_the_same(void **state) {
+    (void)state;
+    ask_header(
+        &sample_plan,
+        "#include \"attention_a100.h\"\n#include <stddef.h>\n#include <stdio.h>\n"
+        "int main(void) {\n"
+        "    const char *bad = attention_a100_check(2, 6, 4, 100, 200, 1);\n"
+        "    printf(\"%d %d %d %d %s %s\", (int)attention_a100_blocks(2, 8, 4, 100, 200, 1),\n"
+        "           (int)sizeof(attention_a100_parameters),\n"
+        "           (int)offsetof(attention_a100_parameters, scale),\n"
+        "           (int)offsetof(attention_a100_parameters, K_stride_kv), bad,\n"
+        "           attention_a100_check(2, 8, 4, 100, 200, 1) ? \"bad\" : \"good\");\n"
+        "    return 0;\n}\n",
+        "32 152 148 56 q_heads % kv_heads == 0 good");
+}
+
+/* What a launch derives, the header derives too. */
+static void header_derives_and_describes(void **state) {
+    (void)state;
+    static const ftl_formula_step length[] = {SIZE_STEP(SAMPLE_Q_LEN)};
+    const ftl_plan_derived derived[] = {
+        {"tiles", FTL_DERIVED_TILES, {.text = ""}, 152},
+        {"by_length", FTL_DERIVED_DIVISOR, FORMULA("q_len", length), 156}};
+    ftl_plan plan = sample_plan;
+    plan.derived = derived, plan.derived_count = 2;
+    plan.maps = &sample_map, plan.map_count = 1, plan.parameter_bytes = 320;
+    plan.grid_kind = FTL_GRID_DYNAMIC, plan.resident_blocks = 20, plan.counters_offset = 168;
+    sample_call call = sample_arguments(2, 8, 4, 100, 200);
+    assert_true(resolve(&plan, &call));
+    assert_int_equal(launch.grid, 20);
+    const ftl_tensor_map *map = &launch.maps[0];
+    char answer[256];
+    snprintf(answer, sizeof answer, "%u %u %u %u %d %d %d %d %d", launch.grid, launch.tiles,
+             (unsigned)parameter(156, 4), (unsigned)parameter(160, 4), (int)map->extents[1],
+             (int)map->extents[2], (int)map->stride_bytes[0], (int)map->stride_bytes[1], 192);
+    ask_header(
+        &plan,
+        "#include \"attention_a100.h\"\n#include <stddef.h>\n#include <stdio.h>\n"
+        "static int numbers[4];\n"
+        "static int encode(void *map, int type, uint32_t rank, void *address,\n"
+        "                  const uint64_t *extents, const uint64_t *strides, const uint32_t *box,\n"
+        "                  const uint32_t *steps, int interleave, int swizzle, int promotion,\n"
+        "                  int fill) {\n"
+        "    (void)map, (void)address, (void)steps, (void)interleave, (void)promotion, (void)fill;\n"
+        "    numbers[0] = (int)extents[1], numbers[1] = (int)extents[2];\n"
+        "    numbers[2] = (int)strides[0], numbers[3] = (int)strides[1];\n"
+        "    return type != 6 || rank != 5 || box[1] != 64 || swizzle != 3;\n}\n"
+        "int main(void) {\n"
+        "    attention_a100_parameters p = {0};\n"
+        "    p.Q_stride_q = 64;\n"
+        "    attention_a100_derive(&p, 2, 8, 4, 100, 200, 1);\n"
+        "    if (attention_a100_describe(&p, encode, 2, 8, 4, 100, 200, 1)) return 1;\n"
+        "    printf(\"%d %d %u %u %d %d %d %d %d\",\n"
+        "           (int)attention_a100_blocks(2, 8, 4, 100, 200, 1), p.tiles, p.by_length[0],\n"
+        "           p.by_length[1], numbers[0], numbers[1], numbers[2], numbers[3],\n"
+        "           (int)offsetof(attention_a100_parameters, Q_map));\n"
+        "    return 0;\n}\n",
+        answer);
 }
 
 int main(void) {
@@ -394,6 +449,7 @@ int main(void) {
         cmocka_unit_test(json_keeps_everything),
         cmocka_unit_test(json_is_checked),
         cmocka_unit_test(header_says_the_same),
+        cmocka_unit_test(header_derives_and_describes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
