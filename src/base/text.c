@@ -87,13 +87,19 @@ str str_format(arena *a, const char *format, ...) {
     return result;
 }
 
-bool str_to_integer(str s, int64_t *value) {
-    char copy[32];
-    if (s.length == 0 || s.length >= sizeof copy) return false;
+enum { NUMBER_BYTES = 64 };
+
+/* For strtoll and its like, which skip blanks and need an end. */
+static bool copy_number(str s, char copy[NUMBER_BYTES]) {
+    if (s.length == 0 || s.length >= NUMBER_BYTES || is_space(s.data[0])) return false;
     memcpy(copy, s.data, s.length);
     copy[s.length] = 0;
-    if (is_space(copy[0])) return false;
-    char *end;
+    return true;
+}
+
+bool str_to_integer(str s, int64_t *value) {
+    char copy[NUMBER_BYTES], *end;
+    if (!copy_number(s, copy)) return false;
     errno = 0;
     long long parsed = strtoll(copy, &end, 10);
     if (errno || *end) return false;
@@ -102,12 +108,8 @@ bool str_to_integer(str s, int64_t *value) {
 }
 
 bool str_to_number(str s, double *value) {
-    char copy[64];
-    if (s.length == 0 || s.length >= sizeof copy) return false;
-    memcpy(copy, s.data, s.length);
-    copy[s.length] = 0;
-    if (is_space(copy[0])) return false;
-    char *end;
+    char copy[NUMBER_BYTES], *end;
+    if (!copy_number(s, copy)) return false;
     errno = 0;
     double parsed = strtod(copy, &end);
     if (*end || (errno == ERANGE && (parsed > 1 || parsed < -1))) return false;

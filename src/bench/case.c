@@ -5,18 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "causal", "window=128": NULL when it is not set, else what stands behind '='. */
-static const char *setting(const verify_program *program, const char *name) {
-    size_t length = strlen(name);
-    for (int32_t i = 0; i < program->setting_count; i++) {
-        const char *s = program->settings[i];
-        if (strncmp(s, name, length) != 0) continue;
-        if (!s[length]) return s + length;
-        if (s[length] == '=') return s + length + 1;
-    }
-    return NULL;
-}
-
 static int64_t size_named(const bench_case *c, const char *name) {
     const ftl_plan *plan = c->program->text.plan;
     for (int32_t i = 0; i < plan->size_count && i < VERIFY_SIZES_MAX; i++) {
@@ -28,7 +16,8 @@ static int64_t size_named(const bench_case *c, const char *name) {
 bool bench_read_attention(const bench_case *c, bench_attention *out) {
     const verify_program *text = &c->program->text;
     if (expected_choose(text) != EXPECTED_ATTENTION) return false;
-    const char *window = setting(text, "window"), *softcap = setting(text, "softcap");
+    const char *window = expected_setting(text, "window"),
+               *softcap = expected_setting(text, "softcap");
     *out = (bench_attention){.batch = size_named(c, "batch"),
                              .q_len = size_named(c, "q_len"),
                              .kv_len = size_named(c, "kv_len"),
@@ -38,9 +27,9 @@ bool bench_read_attention(const bench_case *c, bench_attention *out) {
                              .dv = c->program->value_dim,
                              .window = window ? strtoll(window, NULL, 10) : 0,
                              .softcap = softcap ? strtod(softcap, NULL) : 0,
-                             .is_causal = setting(text, "causal") != NULL,
-                             .has_alibi = setting(text, "alibi") != NULL,
-                             .has_lse = setting(text, "lse") != NULL};
+                             .is_causal = expected_setting(text, "causal") != NULL,
+                             .has_alibi = expected_setting(text, "alibi") != NULL,
+                             .has_lse = expected_setting(text, "lse") != NULL};
     return out->d > 0 && out->dv > 0 && out->kv_heads > 0 && out->q_heads % out->kv_heads == 0;
 }
 

@@ -1,6 +1,7 @@
 #include "bench/set.h"
 
 #include "base/convert.h"
+#include "verify/buffer.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -8,10 +9,6 @@
 #include <string.h>
 
 enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, ALIGNMENT = 256 };
-
-static convert_format format_of(ftl_type type) {
-    return type == FTL_BF16 ? CONVERT_BF16 : type == FTL_F32 ? CONVERT_F32 : CONVERT_F16;
-}
 
 bool set_noise_make(set_noise *noise) {
     static const convert_format formats[] = {CONVERT_F16, CONVERT_BF16, CONVERT_F32};
@@ -42,7 +39,7 @@ double set_value(const bench_set *set, int32_t tensor, int64_t element) {
         return (double)(float)exp2(-8.0 * (double)(element + 1) / (double)t->elements);
     }
     double value = set->noise->values[(phase_of(tensor, 0) + element) % NOISE_VALUES];
-    return convert_round(format_of(t->of->type), value);
+    return convert_round(buffer_format(t->of->type), value);
 }
 
 int32_t set_find(const bench_set *set, const char *name) {

@@ -2,6 +2,7 @@
 
 #include "base/convert.h"
 #include "cli/cli.h"
+#include "verify/buffer.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,18 +24,6 @@ __attribute__((format(printf, 3, 4))) static int fail(os_error *why, int exit_st
 
 static int no_memory(os_error *why, const char *name) {
     return fail(why, EXIT_ENVIRONMENT, "out of memory for '%s'", name);
-}
-
-static convert_format format_of(ftl_type type) {
-    switch (type) {
-    case FTL_F16: return CONVERT_F16;
-    case FTL_BF16: return CONVERT_BF16;
-    case FTL_F32: return CONVERT_F32;
-    case FTL_E4M3: return CONVERT_E4M3;
-    case FTL_E5M2: return CONVERT_E5M2;
-    case FTL_I32: return CONVERT_I32;
-    }
-    return CONVERT_F32;
 }
 
 array *arrays_find(arrays *all, const char *name) {
@@ -233,8 +222,8 @@ static int place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor
     }
     int exit_status = lay_out(item, tensor, why);
     if (exit_status) return exit_status;
-    if (item->file.data) copy_in(item, format_of(tensor->type));
-    else if (tensor->role == FTL_INPUT) draw(item, format_of(tensor->type));
+    if (item->file.data) copy_in(item, buffer_format(tensor->type));
+    else if (tensor->role == FTL_INPUT) draw(item, buffer_format(tensor->type));
     return EXIT_DONE;
 }
 
@@ -301,7 +290,7 @@ static npy_type npy_type_of(ftl_type type) {
 static int write_one(const array *item, os_error *why) {
     const ftl_tensor *tensor = &item->tensor;
     npy_type type = npy_type_of(tensor->type);
-    convert_format format = format_of(tensor->type);
+    convert_format format = buffer_format(tensor->type);
     size_t bytes = npy_type_bytes(type), element_bytes = convert_bytes(format);
     int64_t rows = 1, length = tensor->axis_count ? tensor->extents[tensor->axis_count - 1] : 1;
     for (int32_t i = 0; i + 1 < tensor->axis_count; i++) rows *= tensor->extents[i];

@@ -178,6 +178,14 @@ static bool move(code_executor *e, const tl_statement *s, const tile *from, tile
     return true;
 }
 
+/* What is copied, as the name of the place that it is copied from. */
+static tl_expr source_name(const tl_statement *s, tl_end source) {
+    tl_expr name = *s->copy.what;
+    name.symbol = source.symbol;
+    name.space = source.space;
+    return name;
+}
+
 static code_outcome copy_to_shared(code_executor *e, const tl_statement *s, tl_end source,
                                    tl_end target) {
     code *k = e->code;
@@ -193,9 +201,7 @@ static code_outcome copy_to_shared(code_executor *e, const tl_statement *s, tl_e
         share = even_share(e, slot);
         if (!tile_load(&e->scope, slot, &share, &view, s->range)) return CODE_FAILED;
     } else {
-        tl_expr name = *s->copy.what;
-        name.symbol = source.symbol;
-        name.space = source.space;
+        tl_expr name = source_name(s, source);
         code_operand unused;
         const tile *from = code_read_operand(e, &name, &unused);
         code_register *r = e->registers[source.symbol->position];
@@ -226,9 +232,7 @@ static code_outcome copy_to_register(code_executor *e, const tl_statement *s, tl
         if (!tile_load(&e->scope, to, &to->share, &view, s->range)) return CODE_FAILED;
         code_set_fresh_layout(r, s);
     } else {
-        tl_expr name = *s->copy.what;
-        name.symbol = source.symbol;
-        name.space = source.space;
+        tl_expr name = source_name(s, source);
         code_operand unused;
         const tile *from = code_read_operand(e, &name, &unused);
         if (!from || !move(e, s, from, to, &to->share)) return CODE_FAILED;
@@ -244,9 +248,7 @@ static code_outcome copy_to_register(code_executor *e, const tl_statement *s, tl
 
 static code_outcome copy_to_global(code_executor *e, const tl_statement *s, tl_end source,
                                    tl_end target) {
-    tl_expr name = *s->copy.what;
-    name.symbol = source.symbol;
-    name.space = source.space;
+    tl_expr name = source_name(s, source);
     code_operand operand;
     tile *from = code_read_operand(e, &name, &operand);
     if (!from) return CODE_FAILED;

@@ -7,14 +7,39 @@ static void parse_atom(parser *p, str *atom) {
     *atom = parse_name(p, "the name of an instruction");
 }
 
+/* Clauses that Copy and Compute share: where, into what, by which instruction, when. */
+typedef struct moving_clauses {
+    tl_place *place;
+    tl_target_kind *target_kind;
+    tl_expr **target;
+    str *atom;
+    bool *is_async;
+} moving_clauses;
+
+/* False when it is none of them. */
+static bool parse_moving_clause(parser *p, const moving_clauses *c) {
+    if (parse_at_word(p, "in")) {
+        if (!parse_clause_is_new(p, c->place->is_given, "'in coordinate'")) return true;
+        parse_advance(p);
+        parse_place(p, c->place);
+    } else if (parse_at_target(p)) {
+        if (parse_clause_is_new(p, *c->target, "the target"))
+            parse_target(p, c->target_kind, c->target);
+    } else if (parse_at_word(p, "by")) {
+        parse_atom(p, c->atom);
+    } else if (parse_accept_word(p, "async")) {
+        *c->is_async = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void parse_copy_clause(parser *p, tl_copy *c) {
     static const char *const words[] = {"in", "from", "to", "and", "by", "async", NULL};
+    const moving_clauses clauses = {&c->place, &c->target_kind, &c->target, &c->atom, &c->is_async};
     if (parse_at(p, '(')) {
         if (parse_clause_is_new(p, c->shape.count > 0, "the shape")) parse_shape(p, &c->shape);
-    } else if (parse_at_word(p, "in")) {
-        if (!parse_clause_is_new(p, c->place.is_given, "'in coordinate'")) return;
-        parse_advance(p);
-        parse_place(p, &c->place);
     } else if (parse_at_word(p, "from")) {
         if (!parse_clause_is_new(p, c->from != TL_NOWHERE, "'from'")) return;
         parse_advance(p);
@@ -23,14 +48,7 @@ static void parse_copy_clause(parser *p, tl_copy *c) {
         if (!parse_clause_is_new(p, c->to != TL_NOWHERE, "'to'")) return;
         parse_advance(p);
         c->to = parse_space(p);
-    } else if (parse_at_target(p)) {
-        if (parse_clause_is_new(p, c->target, "the target"))
-            parse_target(p, &c->target_kind, &c->target);
-    } else if (parse_at_word(p, "by")) {
-        parse_atom(p, &c->atom);
-    } else if (parse_accept_word(p, "async")) {
-        c->is_async = true;
-    } else {
+    } else if (!parse_moving_clause(p, &clauses)) {
         parse_fail_word(p, "a clause of Copy", words);
     }
 }
@@ -96,11 +114,8 @@ static void parse_operands(parser *p, tl_compute *c) {
 
 static void parse_compute_clause(parser *p, tl_compute *c) {
     static const char *const words[] = {"in", "where", "with", "and", "by", "async", NULL};
-    if (parse_at_word(p, "in")) {
-        if (!parse_clause_is_new(p, c->place.is_given, "'in coordinate'")) return;
-        parse_advance(p);
-        parse_place(p, &c->place);
-    } else if (parse_at_word(p, "where")) {
+    const moving_clauses clauses = {&c->place, &c->target_kind, &c->target, &c->atom, &c->is_async};
+    if (parse_at_word(p, "where")) {
         if (!parse_clause_is_new(p, c->condition, "'where'")) return;
         parse_advance(p);
         c->condition = parse_condition(p);
@@ -110,13 +125,8 @@ static void parse_compute_clause(parser *p, tl_compute *c) {
         c->maximum = parse_name_expr(p, "the name of the maximum");
         parse_expect_word(p, "and");
         c->sum = parse_name_expr(p, "the name of the sum");
-    } else if (parse_at_target(p)) {
-        if (parse_clause_is_new(p, c->target, "the target"))
-            parse_target(p, &c->target_kind, &c->target);
-    } else if (parse_at_word(p, "by")) {
-        parse_atom(p, &c->atom);
-    } else if (parse_accept_word(p, "async")) {
-        c->is_async = true;
+    } else if (parse_moving_clause(p, &clauses)) {
+        return;
     } else if (c->operand_count < tl_operation_operands(c->operation)) {
         parse_fail(p, "',' and another operand");
     } else {

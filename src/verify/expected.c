@@ -40,8 +40,7 @@ expected_formula expected_choose(const verify_program *program) {
     return EXPECTED_INTERPRETATION;
 }
 
-/* "causal", "window=128": NULL when it is not set, else what stands behind '='. */
-static const char *setting(const verify_program *program, const char *name) {
+const char *expected_setting(const verify_program *program, const char *name) {
     size_t length = strlen(name);
     for (int32_t i = 0; i < program->setting_count; i++) {
         const char *s = program->settings[i];
@@ -53,7 +52,7 @@ static const char *setting(const verify_program *program, const char *name) {
 }
 
 static double setting_number(const verify_program *program, const char *name) {
-    const char *text = setting(program, name);
+    const char *text = expected_setting(program, name);
     return text ? strtod(text, NULL) : 0;
 }
 
@@ -83,10 +82,10 @@ void expected_attention_head(const case_data *data, int64_t batch, int64_t head,
     p->k = load_matrix(k, batch * kv_heads + out->kv_head, memory);
     p->v = load_matrix(v, batch * kv_heads + out->kv_head, memory);
     p->scale = inputs_scalar(data, "scale", 1);
-    p->is_causal = setting(data->program, "causal") != NULL;
+    p->is_causal = expected_setting(data->program, "causal") != NULL;
     p->window = (int64_t)setting_number(data->program, "window");
     p->softcap = setting_number(data->program, "softcap");
-    if (setting(data->program, "alibi") && inputs_find(data, "slope")) {
+    if (expected_setting(data->program, "alibi") && inputs_find(data, "slope")) {
         double *slopes = buffer_load(inputs_find(data, "slope"), memory);
         p->slope = slopes[head];
     }

@@ -25,6 +25,11 @@ typedef enum expected_formula {
     EXPECTED_SOFTMAX
 } expected_formula;
 
+/* Of the operator's settings, "causal", "window=128": NULL when it is not set, else what stands
+ * behind '='.
+ */
+const char *expected_setting(const verify_program *program, const char *name);
+
 /* Which reference judges a program; EXPECTED_INTERPRETATION when its parameters are not those of
  * the operator it is called by.
  */
