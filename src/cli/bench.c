@@ -92,7 +92,8 @@ static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
     for (int i = 0; i < b->kernel_count; i++) {
         const bench_program *p = &b->kernels[i].program;
         bool is_it = p->head_dim == cell->head_dim && p->value_dim == cell->value_dim &&
-                     (p->text.setting_count == 1) == cell->is_causal;
+                     (p->text.setting_count == 1) == cell->is_causal &&
+                     b->kernels[i].is_short == timed_is_short(cell);
         *out = &b->kernels[i];
         if (is_it) return EXIT_DONE;
     }

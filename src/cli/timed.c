@@ -43,6 +43,11 @@ static void describe(timed_kernel *k, const ftl_source *source) {
     if (k->product->sketch) k->program.text.sketch = *source;
 }
 
+bool timed_is_short(const grid_cell *cell) {
+    enum { SHORT_LENGTH = 1024 };
+    return cell->length <= SHORT_LENGTH;
+}
+
 ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell *cell,
                            ftl_type dtype, timed_kernel *out) {
     char d[24], dv[24];
@@ -54,8 +59,11 @@ ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell
     out->program.text.setting_count = cell->is_causal ? 1 : 0;
     snprintf(d, sizeof d, "%d", cell->head_dim);
     snprintf(dv, sizeof dv, "%d", cell->value_dim);
-    const ftl_pin pins[] = {{"d", d}, {"dv", dv}};
-    ftl_options options = {.gpu = machine->gpu.name, .dtype = dtype, .pins = pins, .pin_count = 2};
+    /* As the attention call does: short sequences may have a kernel of their own. */
+    const ftl_pin pins[] = {{"d", d}, {"dv", dv}, {"nominal_length", "512"}};
+    out->is_short = timed_is_short(cell);
+    ftl_options options = {
+        .gpu = machine->gpu.name, .dtype = dtype, .pins = pins, .pin_count = out->is_short ? 3 : 2};
     ftl_status status = ftl_sketch(c->context, "attention", out->settings,
                                    out->program.text.setting_count, &out->sketch);
     if (status) return status;

@@ -25,9 +25,12 @@ typedef struct timed_kernel {
     char *sketch; /* of an operator; else NULL */
     ftl_source code;
     const char *settings[4];
+    bool is_short; /* made for short sequences */
 } timed_kernel;
 void timed_kernel_done(timed_kernel *kernel);
 
+/* Is the cell one of short sequences, which may have a kernel of their own? */
+bool timed_is_short(const grid_cell *cell);
 /* Attention with these head sizes. */
 ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell *cell,
                            ftl_type dtype, timed_kernel *out);

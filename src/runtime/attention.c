@@ -16,9 +16,17 @@
 
 enum { SLOTS = 1024 }; /* a power of two; kernels in one process */
 
+/* Up to SHORT_LENGTH queries and keys, other tile sizes may be faster than those that are right for
+ * long ones: the reasoner is asked for lengths around SHORT_NOMINAL. Any kernel is right at any
+ * length.
+ */
+#define SHORT_NOMINAL "512"
+enum { SHORT_LENGTH = 1024 };
+
 /* What decides a kernel. Compared as bytes: set to zero before it is filled in. */
 typedef struct attention_key {
     int32_t device, dtype, head_dim, value_dim, window;
+    bool is_short; /* made for short sequences */
     bool causal, has_alibi, has_lse;
     double softcap;
 } attention_key;
@@ -26,6 +34,7 @@ typedef struct attention_key {
 typedef struct attention_kernel {
     attention_key key;
     ftl_module *module;
+    bool is_borrowed; /* the module is another kernel's */
 } attention_kernel;
 
 struct attention_table {
@@ -45,7 +54,7 @@ void attention_table_free(attention_table *table) {
     if (!table) return;
     for (int i = 0; i < SLOTS; i++) {
         attention_kernel *kernel = atomic_load(&table->slots[i]);
-        if (kernel) ftl_module_free(kernel->module);
+        if (kernel && !kernel->is_borrowed) ftl_module_free(kernel->module);
         free(kernel);
     }
     mtx_destroy(&table->lock);
@@ -116,43 +125,109 @@ static ftl_status find_gpu(ftl_context *context, ftl_runtime *runtime, recipe *r
     return status ? status : ftl_measured_text(context, gpu.name, &r->measured);
 }
 
+/* What the reasoner is asked for; points into itself and the recipe. */
+typedef struct request {
+    char d[24], dv[24];
+    ftl_pin pins[3];
+    ftl_options options;
+    ftl_source source;
+} request;
+
+static void write_request(const recipe *r, bool is_short, request *q) {
+    snprintf(q->d, sizeof q->d, "%d", r->key->head_dim);
+    snprintf(q->dv, sizeof q->dv, "%d", r->key->value_dim);
+    q->pins[0] = (ftl_pin){"d", q->d};
+    q->pins[1] = (ftl_pin){"dv", q->dv};
+    q->pins[2] = (ftl_pin){"nominal_length", SHORT_NOMINAL};
+    q->options = (ftl_options){.gpu = r->gpu,
+                               .dtype = (ftl_type)r->key->dtype,
+                               .pins = q->pins,
+                               .pin_count = is_short ? 3 : 2};
+    q->source = (ftl_source){"<attention>", r->sketch, strlen(r->sketch)};
+}
+
 static ftl_status build(ftl_context *context, void *user, const ftl_plan **plan,
                         const char **cuda) {
     recipe *r = user;
-    char d[24], dv[24];
-    snprintf(d, sizeof d, "%d", r->key->head_dim);
-    snprintf(dv, sizeof dv, "%d", r->key->value_dim);
-    const ftl_pin pins[] = {{"d", d}, {"dv", dv}};
-    ftl_options options = {
-        .gpu = r->gpu, .dtype = (ftl_type)r->key->dtype, .pins = pins, .pin_count = 2};
-    ftl_source source = {"<attention>", r->sketch, strlen(r->sketch)};
-    ftl_status status = ftl_build(context, &source, &options, &r->product);
+    request q;
+    write_request(r, r->key->is_short, &q);
+    ftl_status status = ftl_build(context, &q.source, &q.options, &r->product);
     if (status) return status;
     *plan = r->product->kernels[0].plan;
     *cuda = r->product->kernels[0].cuda;
     return FTL_OK;
 }
 
+static ftl_status open_recipe(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
+                              recipe *r) {
+    *r = (recipe){.key = key};
+    ftl_status status = find_gpu(context, runtime, r);
+    return status ? status : write_sketch(context, r);
+}
+
+static void close_recipe(recipe *r) {
+    ftl_product_free(r->product);
+    ftl_free(r->sketch);
+    ftl_free(r->gpu_text);
+    ftl_free(r->measured);
+}
+
+/* Does the reasoner take the same decisions for short sequences as for long ones? */
+static ftl_status is_one_kernel(ftl_context *context, ftl_runtime *runtime,
+                                const attention_key *key, bool *is_one) {
+    recipe r;
+    request q;
+    char *codes[2] = {NULL, NULL};
+    ftl_status status = open_recipe(context, runtime, key, &r);
+    for (int i = 0; i < 2 && !status; i++) {
+        write_request(&r, i == 1, &q);
+        status = ftl_reason(context, &q.source, &q.options, &codes[i]);
+    }
+    *is_one = !status && strcmp(codes[0], codes[1]) == 0;
+    ftl_free(codes[0]);
+    ftl_free(codes[1]);
+    close_recipe(&r);
+    return status;
+}
+
 static ftl_status load(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
                        ftl_module **out) {
-    recipe r = {.key = key};
+    recipe r;
     text_buffer source;
     text_init(&source, 1 << 20);
-    ftl_status status = find_gpu(context, runtime, &r);
-    if (!status) status = write_sketch(context, &r);
+    ftl_status status = open_recipe(context, runtime, key, &r);
     if (!status) {
-        text_format(&source, "dtype %d, d %d, dv %d\n", key->dtype, key->head_dim, key->value_dim);
+        text_format(&source, "dtype %d, d %d, dv %d%s\n", key->dtype, key->head_dim, key->value_dim,
+                    key->is_short ? ", short" : "");
         text_add_z(&source, r.sketch);
         text_add_z(&source, r.gpu_text);
         text_add_z(&source, r.measured);
         status = module_load_source(context, runtime, text_str(&source), build, &r, out);
     }
     text_done(&source);
-    ftl_product_free(r.product);
-    ftl_free(r.sketch);
-    ftl_free(r.gpu_text);
-    ftl_free(r.measured);
+    close_recipe(&r);
     return status;
+}
+
+static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
+                       attention_kernel **out);
+
+/* The module of a kernel: for short sequences that of long ones, where nothing differs. */
+static ftl_status find_module(ftl_context *context, ftl_runtime *runtime,
+                              attention_kernel *kernel) {
+    bool is_one = false;
+    ftl_status status = FTL_OK;
+    if (kernel->key.is_short) status = is_one_kernel(context, runtime, &kernel->key, &is_one);
+    if (status) return status;
+    if (!is_one) return load(context, runtime, &kernel->key, &kernel->module);
+    attention_key key = kernel->key;
+    attention_kernel *other;
+    key.is_short = false;
+    status = make(context, runtime, &key, &other);
+    if (status) return status;
+    kernel->module = other->module;
+    kernel->is_borrowed = true;
+    return FTL_OK;
 }
 
 /* Under the table's lock: makes the kernel unless another thread just did. */
@@ -169,8 +244,13 @@ static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attenti
     attention_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     kernel->key = *key;
-    ftl_status status = load(context, runtime, key, &kernel->module);
+    ftl_status status = find_module(context, runtime, kernel);
+    if (!status) find(table, key, &slot); /* making another one may have taken the slot */
+    if (!status && slot < 0)
+        status =
+            ftl_context_fail(context, FTL_NO_MEMORY, "more than %d kernels in one runtime", SLOTS);
     if (status) {
+        if (!kernel->is_borrowed) ftl_module_free(kernel->module);
         free(kernel);
         return status;
     }
@@ -215,19 +295,17 @@ static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl
     key->has_alibi = a->alibi_slopes != 0;
     key->has_lse = a->lse.address != 0;
     key->softcap = a->softcap;
+    key->is_short = a->q_len <= SHORT_LENGTH && a->kv_len <= SHORT_LENGTH;
     return FTL_OK;
 }
 
-static ftl_status find_kernel(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
+static ftl_status find_kernel(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
                               attention_kernel **out) {
-    attention_key key;
     int slot;
-    ftl_status status = make_key(context, runtime, a, &key);
-    if (status) return status;
-    *out = find(runtime->attention, &key, &slot);
+    *out = find(runtime->attention, key, &slot);
     if (*out) return FTL_OK;
     mtx_lock(&runtime->attention->lock);
-    status = make(context, runtime, &key, out);
+    ftl_status status = make(context, runtime, key, out);
     mtx_unlock(&runtime->attention->lock);
     return status;
 }
@@ -235,7 +313,13 @@ static ftl_status find_kernel(ftl_context *context, ftl_runtime *runtime, const 
 ftl_status ftl_attention_prepare(ftl_context *context, ftl_runtime *runtime,
                                  const ftl_attention *attention) {
     attention_kernel *kernel;
-    return find_kernel(context, runtime, attention, &kernel);
+    attention_key key;
+    ftl_status status = make_key(context, runtime, attention, &key);
+    for (int is_short = 0; is_short < 2 && !status; is_short++) {
+        key.is_short = is_short;
+        status = find_kernel(context, runtime, &key, &kernel);
+    }
+    return status;
 }
 
 /* A tensor (b, head; length, d). */
@@ -252,7 +336,9 @@ static ftl_tensor matrix(const char *name, const ftl_attention_tensor *t, ftl_ty
 ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
                                  void *stream) {
     attention_kernel *kernel;
-    ftl_status status = find_kernel(context, runtime, a, &kernel);
+    attention_key key;
+    ftl_status status = make_key(context, runtime, a, &key);
+    if (!status) status = find_kernel(context, runtime, &key, &kernel);
     if (status) return status;
     int64_t d = a->head_dim, dv = kernel->key.value_dim;
     ftl_tensor tensors[6] = {

@@ -101,6 +101,19 @@ static void options_make_other_kernels(void **state) {
     assert_int_equal(compiler->compiles, 6);
 }
 
+/* Where the reasoner chooses other tile sizes for them. */
+static void short_sequences_may_have_their_own(void **state) {
+    (void)state;
+    driver->capability = 90;
+    ftl_attention a = sample();
+    assert_int_equal(ftl_attention_prepare(context, runtime, &a), FTL_OK);
+    assert_int_equal(compiler->compiles, 2);
+    a.head_dim = 128;
+    assert_int_equal(ftl_attention_prepare(context, runtime, &a), FTL_OK);
+    assert_int_equal(compiler->compiles, 3);
+    assert_int_equal(driver->loads, 3);
+}
+
 static void wrong_calls_are_told(void **state) {
     (void)state;
     ftl_attention a = sample();
@@ -265,6 +278,9 @@ int main(void) {
         TEST(wrong_calls_are_told),         TEST(every_pointer_and_stride_is_checked),
         TEST(sizes_that_overflow_are_told), TEST(nothing_to_do_is_success),
         TEST(threads_share_a_runtime),      TEST(call_overhead),
+        TEST(options_make_other_kernels),
+        TEST(short_sequences_may_have_their_own),
+        TEST(call_overhead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
