@@ -278,9 +278,7 @@ int main(void) {
         TEST(wrong_calls_are_told),         TEST(every_pointer_and_stride_is_checked),
         TEST(sizes_that_overflow_are_told), TEST(nothing_to_do_is_success),
         TEST(threads_share_a_runtime),      TEST(call_overhead),
-        TEST(options_make_other_kernels),
         TEST(short_sequences_may_have_their_own),
-        TEST(call_overhead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
