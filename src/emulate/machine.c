@@ -1,8 +1,6 @@
 /* Warps: which instruction next, which lanes, and what stands in one warp alone. */
 #include "emulate/machine.h"
 
-#include <stdio.h>
-
 void machine_stop(machine *m) {
     m->stopped = true;
 }
@@ -461,67 +459,6 @@ static void run_warp(machine *m, machine_warp *w) {
 
 /* ---- the block ---- */
 
-/* The text grows in the arena: what happens here may run out of memory, and then jumps away. */
-static str describe_wait(const machine *m, const machine_warp *w, str text) {
-    const char *separator = text.length ? "; " : "";
-    if (w->state == WARP_AT_BARRIER) {
-        emulate_place place = machine_place(m, w->pc);
-        return str_format(m->memory, "%.*s%swarp %d at barrier %d, line %d", STR_ARGS(text),
-                          separator, w->index, w->barrier,
-                          place.frames[place.frame_count - 1].line);
-    }
-    if (w->state == WARP_AT_PRODUCTS || w->state == WARP_AT_REGISTERS) {
-        emulate_place place = machine_place(m, w->pc);
-        const char *why = w->state == WARP_AT_PRODUCTS ? "other warps of its warpgroup to commit"
-                                                       : "registers that no warp gives back";
-        return str_format(m->memory, "%.*s%swarp %d waits for %s, line %d", STR_ARGS(text),
-                          separator, w->index, why, place.frames[place.frame_count - 1].line);
-    }
-    for (int g = 0; g < w->group_count; g++) {
-        emulate_place place = machine_place(m, w->groups[g].pc);
-        text = str_format(m->memory, "%.*s%swarp %d lanes 0x%08x at %.*s%.*s, line %d",
-                          STR_ARGS(text), separator, w->index, w->groups[g].mask,
-                          STR_ARGS(place.opcode), STR_ARGS(barrier_awaited(m, w, &w->groups[g])),
-                          place.frames[place.frame_count - 1].line);
-        separator = "; ";
-    }
-    return text;
-}
-
-static str describe_mbarriers(const machine *m, str text) {
-    for (int n = 0; n < m->mbarrier_count; n++) {
-        const machine_mbarrier *b = &m->mbarriers[n];
-        if (!b->valid) continue;
-        str name = machine_shared_name(m, b->address);
-        text = str_format(
-            m->memory, "%.*s; mbarrier at %.*s: phase %llu, %u of %u arrivals missing",
-            STR_ARGS(text), STR_ARGS(name), (unsigned long long)b->phase, b->pending, b->expected);
-        if (b->transfer_bytes)
-            text = str_format(m->memory, "%.*s, %lld bytes missing", STR_ARGS(text),
-                              (long long)b->transfer_bytes);
-    }
-    return text;
-}
-
-static void report_deadlock(machine *m) {
-    const machine_warp *first = NULL;
-    str text = {"", 0};
-    for (int v = 0; v < m->warp_count; v++) {
-        const machine_warp *w = &m->warps[v];
-        if (w->state == WARP_DONE) continue;
-        if (!first || (w->state == WARP_AT_REGISTERS && first->state != w->state)) first = w;
-        text = describe_wait(m, w, text);
-    }
-    text = describe_mbarriers(m, text);
-    if (first) {
-        int32_t pc =
-            first->state != WARP_POLLING || !first->group_count ? first->pc : first->groups[0].pc;
-        emulate_finding *f = machine_find(m, first, EMULATE_DEADLOCK, pc, -1, -1);
-        if (f) f->detail = text;
-    }
-    machine_stop(m);
-}
-
 /* Nobody can run: first copies land, then waiting tests fail once, then it is a deadlock. */
 static bool unblock(machine *m, int *idle_rounds) {
     if (copy_step(m) || bulk_step(m)) return true;
@@ -562,7 +499,8 @@ void machine_run_block(machine *m) {
         if (m->progress != progress) idle_rounds = 0;
         progress = m->progress;
         if (!ran && !unblock(m, &idle_rounds)) {
-            report_deadlock(m);
+            deadlock_report(m);
+            machine_stop(m);
             return;
         }
     }

@@ -486,6 +486,10 @@ void registers_start_block(machine *m);
 bool registers_set(machine *m, machine_warp *w, const ptx_instruction *i);
 void registers_finish(machine *m);
 
+/* ---- deadlock.c ---- */
+
+void deadlock_report(machine *m);
+
 /* ---- collective.c ---- */
 
 /* Membermask of a collective: lanes that must be together. */

@@ -239,6 +239,7 @@ typedef struct ptx_function {
     uint32_t parameter_bytes, local_bytes, static_shared_bytes;
     uint32_t threads_required, threads_most;
     uint32_t registers_most; /* .maxnreg; 0 when unsaid */
+    uint32_t blocks_least;   /* .minnctapersm; 0 when unsaid */
 } ptx_function;
 
 typedef struct ptx_file {

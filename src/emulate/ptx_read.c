@@ -626,6 +626,7 @@ static void entry_directives(ptx_reader *r) {
         if (str_is(d, ".reqntid")) f->threads_required = product(r);
         else if (str_is(d, ".maxntid")) f->threads_most = product(r);
         else if (str_is(d, ".maxnreg")) f->registers_most = product(r);
+        else if (str_is(d, ".minnctapersm")) f->blocks_least = product(r) % 64;
         else if (str_is(d, ".pragma")) skip_to_semicolon(r);
         else if (ptx_scan_is_digit(ptx_scan_peek(r))) product(r);
     }

@@ -11,7 +11,8 @@ enum { REGISTERS_OF_SM = 65536, REGISTERS_MOST = 255 };
 static int registers_at_start(const machine *m) {
     const ptx_function *f = m->function;
     if (f->registers_most) return (int)f->registers_most;
-    int each = REGISTERS_OF_SM / (m->warp_count * LANES) / 8 * 8;
+    int blocks = f->blocks_least ? (int)f->blocks_least : 1;
+    int each = REGISTERS_OF_SM / (m->warp_count * LANES * blocks) / 8 * 8;
     return each < REGISTERS_MOST ? each : REGISTERS_MOST;
 }
 
