@@ -2,7 +2,7 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch reason translate think build explain verify run emulate demo check fmt bench grammar gpus cache mcp help"
+        words="sketch reason translate think build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help"
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
@@ -18,6 +18,7 @@ _flashtl() {
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
         bench) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --grid --lengths --heads --batch --against --rounds --plot --json --help" ;;
+        tune) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --lengths --heads --batch --rounds --seconds --jobs --database --output --json --help" ;;
         grammar) words=" --format --output --help" ;;
         gpus) words=" --output --json --help" ;;
         cache) words=" --cache --json --help" ;;

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -185,6 +188,19 @@ void os_sleep_ns(int64_t time_ns) {
 
 bool os_is_terminal(int file) {
     return isatty(file) == 1;
+}
+
+int os_process_id(void) {
+    return (int)getpid();
+}
+
+bool os_process_lives(int process_id) {
+    return process_id > 0 && (kill(process_id, 0) == 0 || errno == EPERM);
+}
+
+int os_processor_count(void) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (int)count : 1;
 }
 
 int64_t os_time_ns(void) {
@@ -369,6 +385,9 @@ bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, 
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
+#ifdef __linux__
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would watch it any more */
+#endif
         int code = work(context, watch);
         fflush(NULL);
         _exit(code);

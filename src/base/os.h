@@ -78,8 +78,11 @@ bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, 
  */
 void os_limit_self(size_t memory_bytes, double cpu_s, size_t file_bytes);
 
-int64_t os_time_ns(void); /* monotonic */
-int64_t os_clock_s(void); /* of the calendar: seconds since 1970 */
+int os_process_id(void);
+bool os_process_lives(int process_id); /* false also for what is no process number */
+int os_processor_count(void);          /* at least 1 */
+int64_t os_time_ns(void);              /* monotonic */
+int64_t os_clock_s(void);              /* of the calendar: seconds since 1970 */
 void os_sleep_ns(int64_t time_ns);
 bool os_is_terminal(int file); /* 0, 1, 2: standard input, output, errors */
 int64_t os_cpu_time_ns(void);

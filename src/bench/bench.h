@@ -21,8 +21,9 @@
 
 enum { BENCH_NAME_BYTES = 48, BENCH_ROW_BYTES = 96, BENCH_CONTENDERS_MAX = 4 };
 
-/* A kernel and what it means. All of it the caller's; 'text.plan' and 'text.cuda' are what is
- * loaded, 'text.operator_name' and its settings choose the reference and what others can compute.
+/* A kernel and what it means. All of it the caller's; 'text.plan' and 'text.cuda' (or 'text.image')
+ * are what is loaded, 'text.operator_name' and its settings choose the reference and what others
+ * can compute.
  */
 typedef struct bench_program {
     verify_program text;
@@ -89,6 +90,20 @@ struct bench_rival {
     ftl_status (*launch)(void *user, ftl_context *context, int32_t copy);
     void (*close)(void *user); /* what 'open' made; also after a failed one */
 };
+
+/* Another kernel of ours as a rival: the same tensors and scalars. Free with bench_kernel_done. */
+typedef struct bench_kernel {
+    const bench_program *program;
+    ftl_module *module;
+    bench_case what;
+    bench_memory memory;
+} bench_kernel;
+bench_rival bench_kernel_rival(bench_kernel *kernel, const char *name);
+void bench_kernel_done(bench_kernel *kernel);
+
+/* Loads a program's kernel, from its image where it has one. */
+ftl_status bench_load(ftl_context *context, ftl_runtime *runtime, const bench_program *program,
+                      ftl_module **out);
 
 /* --- the run ------------------------------------------------------------------------------------
  */

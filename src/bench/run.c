@@ -124,13 +124,20 @@ static hash128 hash_output(const bench *b) {
 /* --- one contender ------------------------------------------------------------------------------
  */
 
+ftl_status bench_load(ftl_context *context, ftl_runtime *runtime, const bench_program *program,
+                      ftl_module **out) {
+    const verify_program *text = &program->text;
+    if (!text->image) return ftl_module_load(context, runtime, text->plan, text->cuda, out);
+    return ftl_module_load_image(context, runtime, text->plan, text->image->bytes,
+                                 text->image->length, out);
+}
+
 static ftl_status load_module(bench *b, const bench_program *program) {
     if (b->loaded == program) return FTL_OK;
     ftl_module_free(b->module);
     b->module = NULL;
     b->loaded = NULL;
-    ftl_status status =
-        ftl_module_load(b->context, b->runtime, program->text.plan, program->text.cuda, &b->module);
+    ftl_status status = bench_load(b->context, b->runtime, program, &b->module);
     if (!status) b->loaded = program;
     return status;
 }

@@ -74,6 +74,13 @@ bool set_lay_out(const ftl_plan *plan, const ftl_plan_tensor *tensor, const int6
     return out->elements <= INT64_C(1) << 40;
 }
 
+double set_scalar(const bench_case *what, const char *name) {
+    bench_attention attention;
+    if (strcmp(name, "scale") != 0) return 1;
+    double d = bench_read_attention(what, &attention) ? (double)attention.d : 64;
+    return (double)(float)(1 / sqrt(d));
+}
+
 static ftl_status lay_out(ftl_context *context, bench_set *s) {
     const ftl_plan *plan = s->plan;
     if (plan->tensor_count > SET_TENSORS_MAX || plan->scalar_count > SET_TENSORS_MAX) {
@@ -81,9 +88,7 @@ static ftl_status lay_out(ftl_context *context, bench_set *s) {
                                 plan->kernel);
     }
     for (int32_t i = 0; i < plan->scalar_count; i++) {
-        double d = s->is_attention ? (double)s->attention.d : 64;
-        bool is_scale = strcmp(plan->scalars[i].name, "scale") == 0;
-        s->scalar_values[i] = is_scale ? (double)(float)(1 / sqrt(d)) : 1;
+        s->scalar_values[i] = set_scalar(s->what, plan->scalars[i].name);
         s->scalars[i] = (ftl_scalar){plan->scalars[i].name, s->scalar_values[i]};
     }
     for (int32_t i = 0; i < plan->tensor_count; i++) {

@@ -61,6 +61,9 @@ int32_t set_find(const bench_set *set, const char *name); /* -1: there is none *
 bool set_lay_out(const ftl_plan *plan, const ftl_plan_tensor *tensor, const int64_t *sizes,
                  const double *scalars, set_tensor *out);
 
+/* What a scalar of the kernel gets: 1/sqrt(d) where it is the scale of attention, else 1. */
+double set_scalar(const bench_case *what, const char *name);
+
 /* --- a sample of the outputs --------------------------------------------------------------------
  */
 

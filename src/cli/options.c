@@ -18,7 +18,7 @@ const cli_command cli_commands[CLI_COMMAND_COUNT] = {
 #define REASON_COMMANDS (ON(REASON) | ON(EXPLAIN) | ON(BUILD) | ON(VERIFY) | ON(RUN) | ON(THINK))
 #define MODEL_COMMANDS (ON(SKETCH) | ON(REASON) | ON(TRANSLATE) | ON(THINK))
 #define OPERATOR_COMMANDS (ON(SKETCH) | REASON_COMMANDS | TIMED_COMMANDS)
-#define TIMED_COMMANDS ON(BENCH)
+#define TIMED_COMMANDS (ON(BENCH) | ON(TUNE))
 
 const cli_option cli_option_list[] = {
 #define OPTION(id, kind, name, value, commands, help)                                              \

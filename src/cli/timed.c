@@ -82,16 +82,21 @@ static int32_t pinned(const cli_request *request, const char *name) {
     return (int32_t)value;
 }
 
+bench_program timed_shape(const cli_request *request) {
+    ftl_type dtype = request->options.dtype;
+    return (bench_program){.text = {.operator_name = *request->family ? request->family : NULL,
+                                    .settings = request->settings,
+                                    .setting_count = request->setting_count},
+                           .dtype = dtype ? dtype : FTL_F16,
+                           .head_dim = pinned(request, "d"),
+                           .value_dim = pinned(request, "dv")};
+}
+
 ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request *request,
                          timed_kernel *out) {
     ftl_options options = request->options;
     if (!options.gpu) options.gpu = machine->gpu.name;
-    *out = (timed_kernel){.program = {.dtype = options.dtype ? options.dtype : FTL_F16,
-                                      .head_dim = pinned(request, "d"),
-                                      .value_dim = pinned(request, "dv")}};
-    out->program.text.operator_name = *request->family ? request->family : NULL;
-    out->program.text.settings = request->settings;
-    out->program.text.setting_count = request->setting_count;
+    *out = (timed_kernel){.program = timed_shape(request)};
     ftl_status status = ftl_build(c->context, &request->source, &options, &out->product);
     if (status) return status;
     if (out->product->kernel_count != 1) {

@@ -38,6 +38,9 @@ ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell
 ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request *request,
                          timed_kernel *out);
 
+/* The operator, settings, type and head sizes of a request; no texts, no kernel. */
+bench_program timed_shape(const cli_request *request);
+
 /* One cell of a grid as a case of its kernel. */
 ftl_status timed_cell(cli *c, const grid_cell *cell, const timed_kernel *kernel, bench_case *out);
 /* The cases of --lengths, --heads, --batch. EXIT_USAGE after saying what is wrong. */

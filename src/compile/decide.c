@@ -59,18 +59,19 @@ void ftl_decisions_free(ftl_decisions *decisions) {
     free(decisions);
 }
 
-static bool is_decision(const reason_result *result, str name) {
-    for (int i = 0; i < result->offer_count; i++) {
-        if (str_equal(result->offers[i].name, name)) return true;
+bool decide_is_length(const tl_program *sketch, str name) {
+    for (const tl_kernel *k = sketch->first; k; k = k->next) {
+        const tl_symbol *symbol = tl_find_symbol(k, name);
+        if (symbol && symbol->kind != TL_SYMBOL_OPEN) return true;
     }
     return false;
 }
 
-str decide_problem(arena *memory, str sketch, str dtype, const reason_result *result,
+str decide_problem(arena *memory, const tl_program *sketch, str identity, str dtype,
                    const reason_pin *pins, int pin_count) {
-    str out = str_format(memory, "%.*s %.*s", STR_ARGS(sketch), STR_ARGS(dtype));
+    str out = str_format(memory, "%.*s %.*s", STR_ARGS(identity), STR_ARGS(dtype));
     for (int i = 0; i < pin_count; i++) {
-        if (is_decision(result, pins[i].name)) continue;
+        if (!decide_is_length(sketch, pins[i].name)) continue;
         out = str_format(memory, "%.*s %.*s=%.*s", STR_ARGS(out), STR_ARGS(pins[i].name),
                          STR_ARGS(pins[i].value));
     }

@@ -76,8 +76,15 @@ static ftl_status open_request(ftl_context *context, const pipeline *p, request 
     if (!text.length && !p->wants_decisions) return FTL_OK;
     r->identity = measured_sketch(memory, r->sketch);
     str dtype = str_from(ftl_type_name(o->dtype ? o->dtype : FTL_F16));
+    reason_pin *meant = arena_array(memory, reason_pin, o->pin_count);
+    int meant_count = 0;
+    for (int i = 0; i < o->pin_count; i++) {
+        bool is_usual = str_is(pins[i].name, "d") || str_is(pins[i].name, "dv");
+        bool is_nothing = is_usual && !decide_is_length(r->sketch, pins[i].name);
+        if (!is_nothing) meant[meant_count++] = pins[i];
+    }
     r->has_measured =
-        measured_find(memory, text, r->identity, dtype, pins, o->pin_count, &r->measured);
+        measured_find(memory, text, r->identity, dtype, meant, meant_count, &r->measured);
     return FTL_OK;
 }
 
@@ -164,7 +171,7 @@ static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *p
     p->predicted_tflops = result.predicted_tflops;
     if (p->wants_decisions) {
         str dtype = str_from(ftl_type_name(o->dtype ? o->dtype : FTL_F16));
-        str problem = decide_problem(&context->memory, r.identity, dtype, &result, r.options.pins,
+        str problem = decide_problem(&context->memory, program, r.identity, dtype, r.options.pins,
                                      r.options.pin_count);
         p->decisions = decide_copy(&result, problem);
         if (!p->decisions) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");

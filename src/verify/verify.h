@@ -38,6 +38,7 @@ typedef struct verify_program {
     const ftl_kernel
         *kernels; /* ... several kernels run in turn; NULL: the one of 'plan' and 'cuda' */
     int32_t kernel_count;
+    const ftl_image *image; /* of 'plan', compiled already; NULL: made when it is loaded */
 } verify_program;
 
 /* The parameters of all kernels as one plan: tensors, sizes and scalars by name, with what each

@@ -60,6 +60,7 @@ typedef struct fake_compiler {
     int major, minor;
     int compiles;
     char options[512];
+    const char *log; /* set by the test: what it says of a kernel; NULL: that it spills */
 } fake_compiler;
 
 #endif

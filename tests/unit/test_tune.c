@@ -1,0 +1,459 @@
+#define _POSIX_C_SOURCE 200809L /* fork, kill */
+/* The tuner against a driver that pretends: the walk, its database, and candidates that are wrong,
+ * fault, hang, or die with their tuner.
+ */
+#include "base/os.h"
+#include "fake_attention.h"
+#include "fake_cuda.h"
+#include "tune/search.h"
+#include "tune/tune.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { D = 16, LENGTH = 48 };
+
+static fake_record *driver;
+static fake_compiler *compiler;
+static ftl_context *context;
+static char *sketch;
+static ftl_product *product; /* the model's own choice: its plan says where parameters lie */
+static char folder[256], database[300];
+static tune_request request;
+
+/* --- kernels that pretend -----------------------------------------------------------------------
+ */
+
+/* What a kernel does goes by its number of threads: the only thing of it that a launch shows. */
+static struct { unsigned fast, wrong, faulty, hanging, deadly; } world;
+
+static void on_launch(void *user, const unsigned char *parameters) {
+    (void)user;
+    if (driver->threads == world.faulty) driver->launch_result = 700;
+    if (driver->threads == world.deadly) abort();
+    while (driver->threads == world.hanging) sleep(1);
+    fake_attention(product->kernels[0].plan, parameters, D);
+    if (driver->threads == world.wrong) {
+        fake_tensor o = fake_find(product->kernels[0].plan, parameters, "O");
+        o.first[0] = 0x7e00;
+    }
+    driver->clock_ms += driver->threads == world.fast ? 0.5 : 1;
+}
+
+static ftl_status make_cases(void *user, ftl_context *c, const bench_program *program,
+                             bench_case *cases, int *count) {
+    (void)user;
+    static const ftl_scalar sizes[] = {{"batch", 1},   {"q_len", LENGTH}, {"kv_len", LENGTH},
+                                       {"q_heads", 2}, {"kv_heads", 1},   {"d", D},
+                                       {"dv", D}};
+    cases[0] = (bench_case){.name = "small", .row = "2/1 heads", .length = LENGTH};
+    *count = 1;
+    return bench_case_set(c, &cases[0], program, sizes, 7, 1);
+}
+
+static void *record_of(const char *library, const char *symbol) {
+    const char *names[] = {library, NULL};
+    os_error why;
+    return os_library_symbol(os_library_open(names, &why), symbol);
+}
+
+static const char *const settings[] = {"causal"};
+/* Most decisions are pinned, so that a walk is short. */
+static const ftl_pin pins[] = {
+    {"d", "16"},    {"dv", "16"},  {"K_stages", "1"},       {"V_stages", "1"},
+    {"guard", "0"}, {"peel", "0"}, {"Q_in_registers", "0"}, {"BN", "64"}};
+enum { PIN_COUNT = sizeof pins / sizeof *pins };
+
+static int setup(void **state) {
+    (void)state;
+    os_error why;
+    driver = record_of(FAKE_CUDA, "fake_cuda");
+    compiler = record_of(FAKE_NVRTC, "fake_nvrtc");
+    *driver = (fake_record){.capability = 80,
+                            .device_count = 1,
+                            .driver_version = 13000,
+                            .parameter_bytes = 8,
+                            .on_launch = on_launch};
+    *compiler = (fake_compiler){.major = 13, .log = "ptxas info : Used 42 registers\n"};
+    memset(&world, 0, sizeof world);
+    assert_int_equal(ftl_context_new(&context), FTL_OK);
+    assert_int_equal(ftl_sketch(context, "gqa", settings, 1, &sketch), FTL_OK);
+    ftl_source source = {"<gqa>", sketch, strlen(sketch)};
+    ftl_options options = {
+        .gpu = "a100", .dtype = FTL_F16, .pins = pins, .pin_count = PIN_COUNT, .measured = ""};
+    assert_int_equal(ftl_build(context, &source, &options, &product), FTL_OK);
+    assert_true(os_temporary_folder(folder, &why));
+    snprintf(database, sizeof database, "%s/tuning.sqlite", folder);
+    request = (tune_request){
+        .source = source,
+        .options = options,
+        .shape = {.text = {.operator_name = "attention", .settings = settings, .setting_count = 1},
+                  .dtype = FTL_F16,
+                  .head_dim = D,
+                  .value_dim = D},
+        .make_cases = make_cases,
+        .runtime = {FAKE_CUDA, FAKE_NVRTC, NULL},
+        .database = database,
+        .title = "--op gqa --causal",
+        .cases_text = "lengths 48",
+        .seconds = 120,
+        .silence_seconds = 3,
+        .jobs = 2,
+        .timing = {.rounds = 1, .burst_ms = 1}};
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    ftl_product_free(product);
+    ftl_free(sketch);
+    ftl_context_free(context);
+    os_remove_folder(folder);
+    return 0;
+}
+
+/* --- looking into the database ------------------------------------------------------------------
+ */
+
+typedef struct census {
+    int counts[STORE_STATE_COUNT], attempts_most, rows;
+    store_row best, last[STORE_STATE_COUNT];
+} census;
+
+static void count_row(void *user, const store_row *row) {
+    census *c = user;
+    if (c->rows++ == 0) c->best = *row;
+    c->counts[row->state]++;
+    c->last[row->state] = *row;
+    if (row->attempts > c->attempts_most) c->attempts_most = row->attempts;
+}
+
+static census look(void) {
+    census c = {.rows = 0};
+    store *s = NULL;
+    os_error why;
+    assert_true(store_open(database, &s, &why));
+    ftl_decisions *d = NULL;
+    assert_int_equal(ftl_decide(context, &request.source, &request.options, &d), FTL_OK);
+    int64_t problem = store_newest(s, "a100", d->problem);
+    if (problem) assert_true(store_each(s, problem, count_row, &c));
+    ftl_decisions_free(d);
+    store_close(s);
+    return c;
+}
+
+/* The threads of a kernel that the walk meets: 32 for each of so many warps. */
+static unsigned other_threads(void) {
+    return product->kernels[0].plan->threads == 256 ? 128 : 256;
+}
+
+/* --- the search ---------------------------------------------------------------------------------
+ */
+
+static void choices_differ_in_one_decision(void **state) {
+    (void)state;
+    ftl_decisions *d = NULL;
+    assert_int_equal(ftl_decide(context, &request.source, &request.options, &d), FTL_OK);
+    search_space space;
+    ftl_decisions_free(d);
+    ftl_options options = request.options;
+    options.pin_count = 2;
+    assert_int_equal(ftl_decide(context, &request.source, &options, &d), FTL_OK);
+    search_open(&space, d);
+    assert_true(space.count > 4);
+    search_choice none = {0}, around[SEARCH_CHOICES_MAX], again;
+    int count = search_around(&space, &none, around, SEARCH_CHOICES_MAX), expected = 0;
+    for (int i = 0; i < space.count; i++) expected += space.decisions[i]->value_count - 1;
+    assert_int_equal(count, expected);
+    char text[SEARCH_TEXT_BYTES];
+    for (int i = 0; i < count; i++) {
+        search_text(&space, &around[i], text);
+        assert_null(strchr(text, ' '));
+        assert_true(search_read(&space, text, &again));
+        assert_memory_equal(&again, &around[i], sizeof again);
+    }
+    /* From a pinned one: other values, and back. */
+    int further = search_around(&space, &around[0], around + count, SEARCH_CHOICES_MAX - count);
+    assert_int_equal(further, expected + 1);
+    assert_false(search_read(&space, "nothing=1", &again));
+    assert_false(search_read(&space, "BN=x", &again));
+    assert_int_equal(search_around(&space, &none, around, 3), 3);
+    ftl_decisions_free(d);
+}
+
+/* --- the walk -----------------------------------------------------------------------------------
+ */
+
+static void best_decision_is_found_and_used(void **state) {
+    (void)state;
+    world.fast = other_threads();
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census c = look();
+    assert_int_equal(c.best.state, STORE_MEASURED);
+    assert_true(c.best.ratio > 1.9 && c.best.ratio < 2.1);
+    assert_true(c.counts[STORE_MEASURED] > 1);
+    assert_int_equal(c.counts[STORE_BUILT] + c.counts[STORE_MEASURING], 0);
+    assert_int_equal(c.attempts_most, 1);
+    /* The text that it leaves is used, and gives a kernel of that many threads. */
+    text_buffer text;
+    text_init(&text, 1 << 20);
+    assert_int_equal(tune_export(context, database, "a100", &text), FTL_OK);
+    ftl_options options = request.options;
+    options.measured = text.data;
+    options.pin_count = 2; /* any other pin leaves the record unused */
+    ftl_product *tuned = NULL;
+    assert_int_equal(ftl_build(context, &request.source, &options, &tuned), FTL_OK);
+    assert_int_equal(tuned->kernels[0].plan->threads, world.fast);
+    assert_non_null(strstr(tuned->reasons, "measured (tuning)"));
+    ftl_product_free(tuned);
+    text_done(&text);
+    text_init(&text, 1 << 20);
+    ftl_decisions *d = NULL;
+    assert_int_equal(ftl_decide(context, &request.source, &request.options, &d), FTL_OK);
+    assert_int_equal(tune_report(context, database, "a100", d->problem, 3, &text), FTL_OK);
+    assert_non_null(strstr(text.data, "| 2.0"));
+    assert_non_null(strstr(text.data, " measured"));
+    ftl_decisions_free(d);
+    text_done(&text);
+    /* Another run has nothing left to do but to confirm. */
+    int measured = c.counts[STORE_MEASURED];
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    assert_int_equal(look().counts[STORE_MEASURED], measured);
+}
+
+static void spilling_kernels_are_not_measured(void **state) {
+    (void)state;
+    compiler->log =
+        "ptxas info : 0 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads\n";
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census c = look();
+    assert_int_equal(c.counts[STORE_MEASURED],
+                     1); /* the model's own, with which all are compared */
+    assert_true(c.counts[STORE_SPILLS] > 1);
+    assert_int_equal(c.last[STORE_SPILLS].spill_bytes, 16);
+}
+
+static void serialised_products_are_not_measured(void **state) {
+    (void)state;
+    compiler->log =
+        "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+        "serialized due to ...\n";
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    assert_int_equal(look().counts[STORE_MEASURED], 1);
+    assert_non_null(strstr(look().last[STORE_SPILLS].why, "serialises"));
+}
+
+static void wrong_kernels_are_found(void **state) {
+    (void)state;
+    world.wrong = world.fast = other_threads();
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census c = look();
+    assert_true(c.counts[STORE_WRONG] > 0);
+    assert_true(c.best.ratio < 1.1);
+}
+
+static void faults_are_blamed_once(void **state) {
+    (void)state;
+    world.faulty = other_threads();
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census c = look();
+    assert_true(c.counts[STORE_FAULT] > 0);
+    assert_int_equal(c.attempts_most, 1);
+    assert_true(c.counts[STORE_MEASURED] > 1);
+    assert_non_null(strstr(c.last[STORE_FAULT].why, "illegal memory access"));
+}
+
+static void death_is_blamed_once(void **state) {
+    (void)state;
+    world.deadly = other_threads();
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census c = look();
+    assert_true(c.counts[STORE_FAULT] > 0);
+    assert_int_equal(c.attempts_most, 1);
+    assert_non_null(strstr(c.last[STORE_FAULT].why, "signal 6"));
+}
+
+static void hangs_are_blamed_once(void **state) {
+    (void)state;
+    world.hanging = other_threads();
+    request.silence_seconds = 1;
+    request.seconds = 4;
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census c = look();
+    assert_true(c.counts[STORE_HANG] > 0);
+    assert_int_equal(c.attempts_most, 1);
+}
+
+/* Killed at any moment, with its child: the next one goes on. */
+static void killed_tuner_loses_one_measurement(void **state) {
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        tune_run(context, &request);
+        _exit(0);
+    }
+    for (int i = 0; i < 600; i++) {
+        os_sleep_ns(20000000);
+        if (os_file_exists(database) && look().counts[STORE_MEASURED] >= 2) break;
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    os_sleep_ns(200000000); /* its child is killed by the system */
+    census before = look();
+    assert_true(before.counts[STORE_MEASURED] >= 2);
+    assert_true(before.counts[STORE_MEASURING] <= 1);
+    world.fast = other_threads();
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census after = look();
+    assert_int_equal(after.counts[STORE_MEASURING] + after.counts[STORE_BUILT], 0);
+    assert_true(after.counts[STORE_MEASURED] >= before.counts[STORE_MEASURED]);
+    assert_true(after.attempts_most <= 2);
+}
+
+/* --- the database -------------------------------------------------------------------------------
+ */
+
+static store_key key_of(const char *problem) {
+    return (store_key){problem, "title", "a100", "a card", "driver", "lengths"};
+}
+
+static void row_goes_through_its_states(void **state) {
+    (void)state;
+    store *s = NULL;
+    os_error why;
+    assert_true(store_open(database, &s, &why));
+    store_key key = key_of("p");
+    int64_t problem = store_problem(s, &key);
+    assert_true(problem > 0);
+    assert_int_equal(store_problem(s, &key), problem);
+    store_row row = {.pins = "BN=1", .kernel = "abc", .state = STORE_BUILT};
+    assert_true(store_put(s, problem, &row));
+    assert_true(store_claim(s, row.id, "1"));
+    assert_false(store_claim(s, row.id, "2"));
+    store_row other = {.pins = "BN=1", .kernel = "abc", .state = STORE_BUILT};
+    assert_true(store_put(s, problem, &other)); /* left alone: it is being measured */
+    assert_int_equal(other.state, STORE_MEASURING);
+    row.state = STORE_MEASURED;
+    row.ratio = 1.5;
+    assert_true(store_finish(s, &row));
+    assert_true(store_put(s, problem, &other));
+    assert_int_equal(other.state, STORE_MEASURED);
+    assert_true(other.ratio == 1.5);
+    other.pins[0] = 'X';
+    assert_true(store_knows_kernel(s, problem, &other));
+    /* Another kernel under the same pins, since the passes changed: all anew. */
+    other = (store_row){.pins = "BN=1", .kernel = "def", .state = STORE_BUILT};
+    assert_true(store_put(s, problem, &other));
+    assert_int_equal(other.state, STORE_BUILT);
+    assert_true(other.ratio == 0);
+    /* Owners that are no more. */
+    for (int i = 0; i < STORE_ATTEMPTS; i++) {
+        assert_true(store_claim(s, other.id, "2147483646"));
+        assert_true(store_recover(s));
+    }
+    assert_true(store_put(s, problem, &other));
+    assert_int_equal(other.state, STORE_ABANDONED);
+    store_close(s);
+}
+
+static void several_tuners_share_one_database(void **state) {
+    (void)state;
+    enum { TUNERS = 4, ROWS = 40 };
+    pid_t children[TUNERS];
+    for (int i = 0; i < TUNERS; i++) {
+        children[i] = fork();
+        if (children[i] != 0) continue;
+        store *s = NULL;
+        os_error why;
+        int claimed = 0;
+        if (!store_open(database, &s, &why)) _exit(201);
+        store_key key = key_of("shared");
+        int64_t problem = store_problem(s, &key);
+        for (int r = 0; r < ROWS; r++) {
+            store_row row = {.kernel = "k", .state = STORE_BUILT};
+            char owner[STORE_OWNER_BYTES];
+            snprintf(row.pins, sizeof row.pins, "BN=%d", r);
+            store_owner(owner);
+            if (!store_put(s, problem, &row)) _exit(202);
+            if (row.state != STORE_BUILT || !store_claim(s, row.id, owner)) continue;
+            claimed++;
+            row.state = STORE_MEASURED;
+            row.ratio = 1;
+            if (!store_finish(s, &row)) _exit(203);
+        }
+        store_close(s);
+        _exit(claimed);
+    }
+    int all = 0;
+    for (int i = 0; i < TUNERS; i++) {
+        int status = 0;
+        waitpid(children[i], &status, 0);
+        assert_true(WIFEXITED(status));
+        assert_true(WEXITSTATUS(status) <= ROWS);
+        all += WEXITSTATUS(status);
+    }
+    assert_int_equal(all, ROWS);
+}
+
+static void device_has_one_owner(void **state) {
+    (void)state;
+    store *s = NULL;
+    os_error why;
+    assert_true(store_open(database, &s, &why));
+    char own[STORE_OWNER_BYTES];
+    store_owner(own);
+    assert_true(store_take_device(s, "card", own));
+    assert_true(store_take_device(s, "card", own));
+    assert_false(store_take_device(s, "card", "1"));
+    assert_true(store_leave_device(s, "card", own));
+    assert_true(store_take_device(s, "card", "2147483646")); /* lives no more */
+    assert_true(store_take_device(s, "card", own));
+    store_close(s);
+}
+
+static void bad_databases_are_one_sentence(void **state) {
+    (void)state;
+    store *s = NULL;
+    os_error why;
+    assert_true(
+        os_write_file(database, STR("this is no database, but long enough to be one ...."), &why));
+    assert_false(store_open(database, &s, &why));
+    assert_non_null(strstr(why.text, "the tuning database: cannot"));
+    assert_int_equal(tune_run(context, &request), FTL_NO_FILE);
+    assert_false(store_open("/no/such/folder/tuning.sqlite", &s, &why));
+    assert_non_null(strstr(why.text, "/no/such/folder"));
+    text_buffer text;
+    text_init(&text, 1 << 10);
+    assert_int_equal(tune_export(context, database, "a100", &text), FTL_NO_FILE);
+    text_done(&text);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {WORLD_TEST(choices_differ_in_one_decision),
+                                       WORLD_TEST(best_decision_is_found_and_used),
+                                       WORLD_TEST(spilling_kernels_are_not_measured),
+                                       WORLD_TEST(serialised_products_are_not_measured),
+                                       WORLD_TEST(wrong_kernels_are_found),
+                                       WORLD_TEST(faults_are_blamed_once),
+                                       WORLD_TEST(death_is_blamed_once),
+                                       WORLD_TEST(hangs_are_blamed_once),
+                                       WORLD_TEST(killed_tuner_loses_one_measurement),
+                                       WORLD_TEST(row_goes_through_its_states),
+                                       WORLD_TEST(several_tuners_share_one_database),
+                                       WORLD_TEST(device_has_one_owner),
+                                       WORLD_TEST(bad_databases_are_one_sentence)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
