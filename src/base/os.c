@@ -412,11 +412,6 @@ bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, 
     return ended_itself;
 }
 
-static void limit(int what, rlim_t most) {
-    struct rlimit both = {most, most};
-    setrlimit(what, &both); /* one that cannot be set leaves the others */
-}
-
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define OS_HAS_SANITIZER
@@ -424,12 +419,16 @@ static void limit(int what, rlim_t most) {
 #endif
 
 void os_limit_self(size_t memory_bytes, double cpu_s, size_t file_bytes) {
-    limit(RLIMIT_CORE, 0);
+    /* one that cannot be set leaves the others */
+    const struct rlimit none = {0, 0}, memory = {memory_bytes, memory_bytes};
+    const struct rlimit cpu = {(rlim_t)cpu_s + 1, (rlim_t)cpu_s + 1},
+                        file = {file_bytes, file_bytes};
+    setrlimit(RLIMIT_CORE, &none);
 #if !defined(OS_HAS_SANITIZER) && !defined(__SANITIZE_ADDRESS__)
-    if (memory_bytes) limit(RLIMIT_AS, (rlim_t)memory_bytes);
+    if (memory_bytes) setrlimit(RLIMIT_AS, &memory);
 #else
-    (void)memory_bytes;
+    (void)memory;
 #endif
-    if (cpu_s > 0) limit(RLIMIT_CPU, (rlim_t)cpu_s + 1);
-    if (file_bytes) limit(RLIMIT_FSIZE, (rlim_t)file_bytes);
+    if (cpu_s > 0) setrlimit(RLIMIT_CPU, &cpu);
+    if (file_bytes) setrlimit(RLIMIT_FSIZE, &file);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 static const double SILENCE_S = 120, CPU_S = 600;
+static const uint64_t INSTRUCTIONS_MOST = 40000000; /* of warps in a launch of small shapes */
 static const size_t MEMORY_BYTES = (size_t)16 << 30;
 
 typedef struct kernel_work {
@@ -127,7 +128,8 @@ static ftl_status compile(kernel_work *w) {
         return status;
     }
     if (status == FTL_COMPILER_FAILED) {
-        take_compiler_errors(w, image.log ? image.log : "");
+        take_compiler_errors(w,
+                             image.log && *image.log ? image.log : ftl_context_error(c->context));
         ftl_image_done(&image);
         return status;
     }
@@ -148,7 +150,8 @@ static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments 
     ftl_emulation result;
     *milliseconds = 0;
     w->watch->beats++;
-    ftl_emulation_options options = {.wants_statistics = w->wants_counts};
+    ftl_emulation_options options = {.wants_statistics = w->wants_counts,
+                                     .instruction_budget = INSTRUCTIONS_MOST};
     ftl_status status = ftl_emulate(context, w->emulator, arguments, &options, &result);
     if (status == FTL_CHECK_FAILED && result.findings) {
         str rest = str_from(result.findings);
@@ -456,7 +459,7 @@ static void explain(climb *c, const ftl_plan *plan, const trial_machine *candida
 
 void climb_explain(climb *c, const verify_program *program) {
     trial_machine candidate = {.source = &program->code, .arithmetic = FTL_ROUNDED};
-    explain(c, program->plan, &candidate, &program->sketch, 3);
+    explain(c, program->plan, &candidate, &program->sketch, 0.6);
 }
 
 void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,
@@ -464,5 +467,5 @@ void climb_explain_kernel(climb *c, const verify_program *program, verify_launch
     verify_runner runner = {
         .title = "emulator", .launch = launch, .user = user, .flops_per_s = 1e9};
     trial_machine candidate = {.runner = &runner};
-    explain(c, program->plan, &candidate, &program->sketch, 5);
+    explain(c, program->plan, &candidate, &program->sketch, 2);
 }

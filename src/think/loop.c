@@ -397,7 +397,7 @@ static ftl_status converse_once(conversation *v, int32_t round, int32_t left,
                           .turn_count = v->turn_count,
                           .grammar_gbnf = text_str(&v->gbnf),
                           .grammar_lark = text_str(&v->lark)};
-    provider_answer a;
+    provider_answer a = {0};
     *verdict = (judge_verdict){0};
     if (is_stopped(w)) return ftl_context_fail(w->context, FTL_STOPPED, "stopped");
     ftl_status status = ask(w, v->step, round, v->p, &q, &a);

@@ -183,7 +183,7 @@ static void find_block_dependence(meaning *m, const trial *t, double **whole_val
     }
 }
 
-/* Every Input gets other values in turn. */
+/* Every Input gets other values in turn, and keeps them. */
 static void find_unused(meaning *m, trial *t, const trial_machine *machine, double **values) {
     climb *c = m->c;
     for (int32_t i = 0; i < m->plan->tensor_count; i++) {
@@ -206,6 +206,7 @@ static void find_unused(meaning *m, trial *t, const trial_machine *machine, doub
             has_changed |=
                 trial_distance(changed[o], values[o], trial_count(&t->data.tensors[o])) > 0;
         }
+        values = changed;
         if (has_changed) continue;
         diag_report(&c->diags, DIAG_MEANING_UNUSED, whole(), text_of(c, m->plan->tensors[i].name));
     }

@@ -1,0 +1,413 @@
+#!/usr/bin/env python3
+"""Answers as models give them: each must end in the right finding, and in a verified kernel when the next
+answer mends it. test_answers.py FLASHTL CASE, or --list.
+
+Wrong answers are made of right ones by one change, so they stay wrong in one way when the compiler's own
+texts change. Models are `exec:` commands that give the answers in turn.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+here = pathlib.Path(__file__).resolve().parent
+GOOD = (here / "answers/good_sketch.md").read_text()
+
+
+def fenced(text, label="tl"):
+    return f"```{label}\n{text.strip()}\n```\n"
+
+
+def sketch_of(answer):
+    return re.search(r"```tl\n(.*?)```", answer, re.S).group(1)
+
+
+SKETCH = sketch_of(GOOD)
+
+
+def run(*arguments, input=""):
+    environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS") if name in os.environ}
+    environment.update(FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C", HOME="/nonexistent")
+    done = subprocess.run([flashtl, *arguments], input=input, capture_output=True, text=True, env=environment, timeout=110)
+    return done.returncode, done.stdout, done.stderr
+
+
+def code():
+    """TL Code of the sketch for a T4, in the plain form."""
+    return run("reason", "-", "--gpu", "t4", "--head-dim", "64", "--let", "guard=0", "--let", "peel=0",
+               "--let", "BM=64", "--let", "BN=64", input=SKETCH)[1]
+
+
+def change(text, old, new, count=1):
+    if old not in text:
+        sys.exit(f"the text to change is not there any more: {old}\n{text}")
+    return text.replace(old, new, count)
+
+
+class Talk:
+    """The command asked with answers given in turn; 'verdicts' are the record's."""
+
+    def __init__(self, step, answers, *options, on="interpreter"):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for i, answer in enumerate(answers):
+                (folder / f"{i}.md").write_text(answer)
+            agent = folder / "agent.sh"
+            agent.write_text(f"cat > {name}/prompt.txt\nn=$(cat {name}/n 2>/dev/null || echo 0)\n"
+                             f"echo $((n + 1)) > {name}/n\ncat {name}/$n.md\n")
+            (folder / "sketch.tl").write_text(SKETCH)
+            given = ["causal attention"] if step == "sketch" else ["--sketch", f"{name}/sketch.tl"]
+            self.status, self.out, self.err = run(
+                "think", *given, "--gpu", "t4", "--head-dim", "64", "--on", on, f"--{step}-by", f"exec:sh {agent}",
+                "--answers", str(len(answers)), "--record", f"{name}/record.jsonl", "-o", f"{name}/out", *options)
+            record = folder / "record.jsonl"
+            events = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+            self.prompt = (folder / "prompt.txt").read_text() if (folder / "prompt.txt").exists() else ""
+        self.asks = [e for e in events if e["event"] == "ask"]
+        self.verdicts = [e for e in events if e["event"] == "verdict" and e["round"] > 0]
+        self.result = next((e for e in events if e["event"] == "result"), {})
+
+    def explain(self, what):
+        shown = json.dumps([(v["rung"], v["passed"], v["findings"]) for v in self.verdicts], indent=1)
+        sys.exit(f"expected {what}; status {self.status}\n{shown}\n{self.out}\n{self.err}")
+
+    def fails_first(self, rung, *words):
+        """The first answer fails this rung, and what is said about it holds these words."""
+        if not self.verdicts or self.verdicts[0]["passed"] or self.verdicts[0]["rung"] != rung:
+            self.explain(f"a first answer that fails '{rung}'")
+        said = json.dumps(self.verdicts[0]["findings"])
+        for word in words:
+            if word not in said:
+                self.explain(f"the words '{word}'")
+        return self
+
+    def is_mended(self):
+        if self.status != 0 or not self.verdicts[-1]["passed"] or not self.result["verified"]:
+            self.explain("a verified kernel in the end")
+        return self
+
+
+def mends(wrong, rung, *words, step="sketch", right=None, options=(), on="interpreter"):
+    right = right or GOOD
+    return Talk(step, [wrong, right], *options, on=on).fails_first(rung, *words).is_mended()
+
+
+REFERENCE = ("--against", str(here / "answers/reference.tl"))
+
+# --- the shape of answers -----------------------------------------------------------------------------
+
+
+def prose_around():
+    Talk("sketch", [GOOD]).is_mended()
+
+
+def no_fence():
+    Talk("sketch", ["I would do this.\n\n" + SKETCH + "\nThat is all, and for good reasons."]).is_mended()
+
+
+def two_blocks():
+    # a first attempt, then the better one: the last whole program counts
+    talk = Talk("sketch", [fenced(SKETCH.replace("K.T", "K")) + "No, wait:\n" + fenced(SKETCH)]).is_mended()
+    if len(talk.verdicts) != 1:
+        talk.explain("one answer")
+
+
+def other_language_beside():
+    Talk("sketch", [fenced(SKETCH) + "In PyTorch that is\n" + fenced("o = softmax(q @ k.T) @ v", "python")]).is_mended()
+
+
+def thinking_tags():
+    Talk("sketch", ["<think>\nFirst\n" + fenced(SKETCH.replace("K.T", "K")) + "hm\n</think>\n" + GOOD]).is_mended()
+
+
+def thinking_without_end():
+    mends("<think>\nSo, the user wants " + SKETCH, "read", "ANSWER_CUT_OFF")
+
+
+def nothing_but_prose():
+    mends("I cannot write kernels, but attention is a fine thing.", "read", "ANSWER_NOTHING")
+
+
+def fence_without_end():
+    mends(GOOD[:GOOD.index("Copy V")], "read", "ANSWER_CUT_OFF")
+
+
+def empty():
+    mends("", "read", "ANSWER_NOTHING")
+
+
+def tilde_fences():
+    Talk("sketch", ["~~~tl\n" + SKETCH + "~~~\n"]).is_mended()
+
+
+def binary_rubbish():
+    mends("\x00\x01\x02 ```tl\n\x7f\x03\n```", "read", "ANSWER_NOTHING")
+
+
+# --- sketches -----------------------------------------------------------------------------------------
+
+
+def missing_transpose():
+    talk = mends(GOOD.replace("K.T", "K"), "check", "PRODUCT_CONTRACTS", "K.T", "Compute GEMM Q, K and get S")
+    if '"replacement":"K.T"' not in talk.prompt:
+        talk.explain("the mend in the prompt")
+
+
+def undefined_name():
+    mends(GOOD.replace("GEMM S, V", "GEMM S, W"), "check", "W")
+
+
+def invented_statement():
+    mends(GOOD.replace("    Compute Softmax S", "    Synchronize threads\n    Compute Softmax S"), "check",
+          "UNKNOWN_STATEMENT", "Synchronize")
+
+
+def invented_operation():
+    mends(GOOD.replace("Compute Softmax S", "Compute Normalize S and get S"), "check", "UNKNOWN_OPERATION", "Normalize")
+
+
+def several_errors_at_once():
+    talk = mends(GOOD.replace("GEMM S, V", "GEMM S, W").replace("Multiply S, scale", "Multiply S, skale"), "check", "skale", "'W'")
+    if len(talk.verdicts[0]["findings"]) < 2:
+        talk.explain("both errors at once")
+
+
+def output_never_stored():
+    mends(GOOD.replace("Copy O from register to global", ""), "meaning", "never written")
+
+
+def missing_rescale():
+    """A softmax made by hand, block by block, that never rescales."""
+    by_hand = ("    Compute RowMax S and accumulate m\n    Compute Subtract S, m and get S\n    Compute Exp S and get S\n"
+               "    Compute RowSum S and accumulate l")
+    wrong = GOOD.replace("    Compute Softmax S", by_hand)
+    wrong = wrong.replace("Copy O from register", "Compute Divide O, l and get O\nCopy O from register")
+    wrong = wrong.replace("for j =", "Compute Fill -1e30 and get m\nfor j =")
+    mends(wrong, "meaning", "MEANING_BLOCKS", "block size")
+
+
+def block_softmax_unmasked_rows():
+    # 0/0 where a row sees nothing
+    wrong = GOOD.replace("Compute Softmax S", "Compute Mask S, 0 where kv > q + kv_len - q_len\n    Compute RowSum S and accumulate l")
+    wrong = wrong.replace("    Compute Mask S where kv > q + kv_len - q_len\n", "")
+    wrong = wrong.replace("Copy O from register", "Compute Divide O, l and get O\nCopy O from register")
+    mends(wrong, "meaning", "MEANING_NOT_FINITE")
+
+
+def unused_input():
+    wrong = GOOD.replace("Input  scale", "Input  bias f32 (b in batch; kv in kv_len)\nInput  scale")
+    mends(wrong, "meaning", "MEANING_UNUSED", "bias")
+
+
+def causal_off_by_one():
+    mends(GOOD.replace("kv > q +", "kv >= q +"), "meaning", "MEANING_WRONG", "boundary", "off by 1", options=REFERENCE)
+
+
+def causal_top_left():
+    mends(GOOD.replace("kv > q + kv_len - q_len", "kv > q"), "meaning", "MEANING_WRONG", "boundary", options=REFERENCE)
+
+
+def no_mask():
+    mends(GOOD.replace("    Compute Mask S where kv > q + kv_len - q_len\n", ""), "meaning", "MEANING_WRONG", "and should not",
+          options=REFERENCE)
+
+
+def missing_scale():
+    wrong = GOOD.replace("Multiply S, scale", "Multiply S, scale*scale")
+    mends(wrong, "meaning", "MEANING_WRONG", options=REFERENCE)
+
+
+def constant_factor():
+    wrong = GOOD.replace("Copy O from register", "Compute Multiply O, 2 and get O\nCopy O from register")
+    mends(wrong, "meaning", "2 times what it should be", options=REFERENCE)
+
+
+def keys_left_out():
+    # the last block of 16 keys
+    wrong = GOOD.replace("kv > q + kv_len - q_len", "kv > q + kv_len - q_len or kv >= kv_len - kv_len % 16")
+    mends(wrong, "meaning", "the last tile is left out", options=REFERENCE)
+
+
+def wrong_head_map():
+    wrong = GOOD.replace("Input  V (b in batch, head in heads;", "Input  V (b in batch, heads - 1 - head in heads;")
+    mends(wrong, "meaning", "wrong map of heads", options=REFERENCE)
+
+
+def other_parameters():
+    wrong = GOOD.replace("scale", "factor")
+    mends(wrong, "meaning", "MEANING_PARAMETER_MISSING", "MEANING_PARAMETER_EXTRA", "factor", options=REFERENCE)
+
+
+def fits_no_kernel():
+    wrong = GOOD.replace("kernel causal_attention", "kernel causal_attention\nlet BM = 256, BN = 256")
+    mends(wrong, "build", "line")
+
+
+# --- TL Code ------------------------------------------------------------------------------------------
+
+
+def reason_right():
+    talk = Talk("reason", [fenced(code())]).is_mended()
+    if talk.result["by"] != "the built-in agent":
+        talk.explain("candidate 0, which is as fast")
+
+
+def missing_reshape():
+    lines = [line for line in code().splitlines() if "Reshape P from mma_C to mma_A" not in line]
+    mends(fenced("\n".join(lines)), "check", "mma_A", "Reshape", step="reason", right=fenced(code()))
+
+
+def missing_wait():
+    wrong = "\n".join(line for line in code().splitlines() if "Wait K_shared" not in line)
+    mends(fenced(wrong), "check", "K_shared", step="reason", right=fenced(code()))
+
+
+def tile_too_big():
+    wrong = change(code(), "BM = 64, BN = 64", "BM = 512, BN = 512")
+    mends(fenced(wrong), "check", "BUDGET", step="reason", right=fenced(code()))
+
+
+def dropped_last_tile():
+    wrong = re.sub(r"let blocks = .*", "let blocks = max(1, floor(min(kv_len, (q_block + 1)*BM + kv_len - q_len)/BN))", code())
+    talk = Talk("reason", [fenced(wrong), fenced(code())])
+    if talk.verdicts[0]["passed"] or "leaves out" not in json.dumps(talk.verdicts[0]["findings"]):
+        talk.explain("that the loop leaves out the last tile")
+    talk.is_mended()
+
+
+def code_without_rescale():
+    wrong = "\n".join(line for line in code().splitlines() if "Multiply O_register, alpha" not in line)
+    mends(fenced(wrong), "meaning", "not rescaled", step="reason", right=fenced(code()))
+
+
+def code_causal_off_by_one():
+    wrong = change(code(), "where kv > q + offset", "where kv >= q + offset")
+    mends(fenced(wrong), "meaning", "boundary", step="reason", right=fenced(code()))
+
+
+def a_model_that_never_mends():
+    wrong = fenced(change(code(), "where kv > q + offset", "where kv >= q + offset"))
+    talk = Talk("reason", [wrong, wrong])
+    if talk.status != 0 or talk.result["by"] != "the built-in agent" or talk.result["kept"] != 0:
+        talk.explain("candidate 0")
+
+
+def sketch_never_mended():
+    talk = Talk("sketch", [GOOD.replace("K.T", "K")] * 2)
+    if talk.status != 1 or "none of 2 answers passed" not in talk.err or talk.result["verified"]:
+        talk.explain("no kernel, exit status 1")
+
+
+def improving():
+    """Proposals: one that is slower, one that is wrong; neither replaces what is verified."""
+    slower = run("reason", "-", "--gpu", "t4", "--head-dim", "64", "--let", "BM=16", "--let", "BN=16", input=SKETCH)[1]
+    wrong = change(code(), "where kv > q + offset", "where kv >= q + offset")
+    talk = Talk("reason", [fenced(code()), fenced(slower), fenced(wrong)], "--improve", "2", on="emulator")
+    if talk.status != 0 or "# What was tried" not in talk.prompt or len(talk.verdicts) != 3:
+        talk.explain("two proposals with the table of what was tried")
+    if talk.result["kept"] not in (0, 1):
+        talk.explain("a kernel that is not slower")
+
+
+# --- CUDA ---------------------------------------------------------------------------------------------
+
+
+def cuda():
+    return run("translate", "-", input=code_for_cuda())[1]
+
+
+def code_for_cuda():
+    return run("reason", "-", "--gpu", "t4", "--head-dim", "64", input=SKETCH)[1]
+
+
+def cuda_mends(wrong, rung, *words):
+    talk = Talk("translate", [fenced(wrong, "cuda"), fenced(cuda(), "cuda")],
+                on="interpreter" if rung == "check" else "emulator")
+    if not talk.verdicts:
+        talk.explain("verdicts")
+    if "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]) and rung != "check":
+        print("skipped: there is no CUDA compiler here, not even clang")
+        sys.exit(77)
+    talk.fails_first(rung, *words)
+    if not talk.verdicts[-1]["passed"] or talk.status != 0:
+        talk.explain("a verified kernel in the end")
+
+
+def cuda_includes_a_file():
+    cuda_mends('#include "/etc/passwd"\n' + cuda(), "check", "DEVICE_INCLUDE", "/etc/passwd", "cuda_fp16.h")
+
+
+def cuda_includes_by_a_macro():
+    cuda_mends("#define FILE </etc/passwd>\n#include FILE\n" + cuda(), "check", "DEVICE_INCLUDE")
+
+
+def cuda_includes_behind_a_splice():
+    cuda_mends("#in\\\nclude </etc/passwd>\n/* */ # /* */ include </etc/hosts>\n" + cuda(), "check", "/etc/passwd", "/etc/hosts")
+
+
+def cuda_embeds_a_file():
+    cuda_mends('#embed "/etc/passwd"\n' + cuda(), "check", "DEVICE_DIRECTIVE", "embed")
+
+
+def cuda_assembles_a_file():
+    cuda_mends('asm(".incbin \\"/etc/passwd\\"");\n' + cuda(), "check", "DEVICE_WORD", "incbin")
+
+
+def cuda_digraph():
+    cuda_mends("%:include </etc/passwd>\n" + cuda(), "check", "DEVICE_ODD")
+
+
+def cuda_raw_string():
+    cuda_mends('const char *x = R"(" /*)";\n#include </etc/passwd>\n//*/ "\n' + cuda(), "check", "DEVICE")
+
+
+def cuda_with_host_code():
+    cuda_mends(cuda() + "\n__host__ int main() { return system(\"id\"); }\n", "check", "DEVICE_WORD", "main", "system")
+
+
+def cuda_without_entry():
+    wrong = re.sub(r"\battention\b|\bcausal_attention\b", "other", cuda())
+    cuda_mends(wrong, "check", "DEVICE_ENTRY")
+
+
+def cuda_with_a_syntax_error():
+    wrong = change(cuda(), "ftl_block_barrier();\n", "ftl_block_barier();\n", -1)
+    cuda_mends(wrong, "compile", "KERNEL_COMPILE", "ftl_block_barier", "KERNEL_STATEMENT", "Wait")
+
+
+def cuda_writes_outside():
+    """A store behind the end of the Output."""
+    text = cuda()
+    body = text.index("{", text.index('extern "C" __global__'))
+    pointer = re.search(r"unsigned short \*O;", text)
+    if not pointer:
+        sys.exit("the Output's pointer is called otherwise now")
+    wrong = text[:body + 1] + "\n    if (threadIdx.x == 0) args.O[1LL << 40] = 0;\n" + text[body + 1:]
+    cuda_mends(wrong, "emulate", "out of bounds", "O")
+
+
+def cuda_without_barrier():
+    text = cuda()
+    cuda_mends(change(text, "ftl_block_barrier();\n", "\n", -1), "emulate", "race")
+
+
+def cuda_that_never_ends():
+    text = cuda()
+    body = text.index("{", text.index('extern "C" __global__'))
+    wrong = text[:body + 1] + "\n    volatile int turning = 1; while (turning) { }\n" + text[body + 1:]
+    cuda_mends(wrong, "emulate", "instruction")
+
+
+CASES = {name: value for name, value in list(globals().items())
+         if callable(value) and getattr(value, "__code__", None) and value.__code__.co_argcount == 0
+         and value.__module__ == "__main__" and not isinstance(value, type)
+         and name not in ("code", "cuda", "code_for_cuda", "run") and value.__code__.co_flags & 4 == 0}
+
+if sys.argv[1] == "--list":
+    print("\n".join(CASES))
+    sys.exit(0)
+flashtl = sys.argv[1]
+CASES[sys.argv[2]]()

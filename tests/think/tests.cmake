@@ -1,0 +1,13 @@
+# Models' servers with every fault, and models' answers of every kind: one test each, fractions of a second.
+foreach(kind http answers)
+  set(script ${CMAKE_CURRENT_LIST_DIR}/test_${kind}.py)
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${script} --list OUTPUT_VARIABLE cases COMMAND_ERROR_IS_FATAL ANY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
+  string(STRIP "${cases}" cases)
+  string(REPLACE "\n" ";" cases "${cases}")
+  foreach(case ${cases})
+    add_test(NAME think_${kind}_${case}
+             COMMAND ${Python3_EXECUTABLE} ${script} $<TARGET_FILE:flashtl> ${case})
+    set_tests_properties(think_${kind}_${case} PROPERTIES LABELS think TIMEOUT 120 SKIP_RETURN_CODE 77)
+  endforeach()
+endforeach()
