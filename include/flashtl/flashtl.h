@@ -142,6 +142,13 @@ typedef struct ftl_product {
  */
 FTL_API ftl_status ftl_translate(ftl_context *context, const ftl_source *source, const char *gpu,
                                  ftl_product **out);
+/* The same with a choice of how instructions are written: as plain CUDA, or through CuTe's atoms,
+ * with shared tiles as CuTe layouts; the file then includes headers of CUTLASS. CuTe has no atoms
+ * for kernels of warpgroups here: REJECTED.
+ */
+typedef enum ftl_text_form { FTL_PLAIN_CUDA = 1, FTL_CUTE = 2 } ftl_text_form;
+FTL_API ftl_status ftl_translate_to(ftl_context *context, const ftl_source *source, const char *gpu,
+                                    ftl_text_form form, ftl_product **out);
 /* All steps: a sketch is reasoned first, TL Code is taken as it is. */
 FTL_API ftl_status ftl_build(ftl_context *context, const ftl_source *source,
                              const ftl_options *options, ftl_product **out);

@@ -7,7 +7,7 @@ _flashtl() {
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
         reason) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --print-after --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
-        translate) words=" --gpu --plan --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
+        translate) words=" --gpu --to --plan --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
         think) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
         build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
         explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;

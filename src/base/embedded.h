@@ -12,6 +12,7 @@ typedef struct embedded_file {
 } embedded_file;
 
 extern const embedded_file embedded_device[];  /* src/device: one instruction wrapper family each */
+extern const embedded_file embedded_cute[];    /* src/device/cute: the same through CuTe */
 extern const embedded_file embedded_runtime[]; /* src/runtime: what plain clang must be told */
 extern const embedded_file embedded_gpus[];    /* gpus: one description per card */
 extern const embedded_file embedded_tuned[];   /* gpus: what was measured on a card */

@@ -2,6 +2,7 @@
 #include "cli/agents.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Several kernels of a program stand one behind the other. */
 static int put_kernels(cli *c, const ftl_product *product) {
@@ -29,9 +30,15 @@ int cli_run_TRANSLATE(cli *c) {
         text_done(&text);
         return exit_status;
     }
+    ftl_text_form form = FTL_PLAIN_CUDA;
+    if (c->options.to && strcmp(c->options.to, "cute") == 0) form = FTL_CUTE;
+    else if (c->options.to && strcmp(c->options.to, "cuda") != 0) {
+        text_done(&text);
+        return cli_say(EXIT_USAGE, "'--to' is cuda or cute; found '%s'", c->options.to);
+    }
     ftl_product *product = NULL;
     const char *gpu = c->options.gpu.count ? c->options.gpu.items[0] : NULL;
-    ftl_status status = ftl_translate(c->context, &source, gpu, &product);
+    ftl_status status = ftl_translate_to(c->context, &source, gpu, form, &product);
     text_done(&text);
     int exit_status = cli_finish(c, status);
     if (!status) exit_status = put_kernels(c, product);

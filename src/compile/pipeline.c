@@ -24,7 +24,7 @@ typedef struct pipeline {
     const ftl_options *options;
     text_buffer sketch, code, reasons;
     double predicted_tflops;
-    bool wants_decisions;
+    bool wants_decisions, as_cute;
     ftl_decisions *decisions; /* the caller's to free */
     struct {
         text_buffer cuda;
@@ -200,7 +200,9 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
     ftl_plan *plan = NULL;
     text_init(cuda, TEXT_BYTES_MAX);
     char **json = &p->kernels[p->kernel_count++].plan;
-    if (!translate_kernel(kernel, &target, &facts, memory, &context->diags, cuda, &plan)) {
+    translate_request what = {
+        .kernel = kernel, .target = &target, .facts = &facts, .as_cute = p->as_cute};
+    if (!translate_kernel(&what, memory, &context->diags, cuda, &plan)) {
         return compile_verdict(context);
     }
     *json = ftl_plan_write(plan);
@@ -354,9 +356,10 @@ static ftl_status hand_over(ftl_context *context, pipeline *p, ftl_product *prod
 }
 
 static ftl_status run_to_product(ftl_context *context, compile_work *work, const ftl_source *source,
-                                 const ftl_options *options, ftl_product **out) {
+                                 const ftl_options *options, bool as_cute, ftl_product **out) {
     *out = NULL;
     pipeline *p = pipeline_new(source, options);
+    if (p) p->as_cute = as_cute;
     ftl_product *product = calloc(1, sizeof *product);
     ftl_status status = p && product ? compile_guarded(context, work, p) : out_of_memory(context);
     if (!status) status = hand_over(context, p, product);
@@ -368,12 +371,17 @@ static ftl_status run_to_product(ftl_context *context, compile_work *work, const
 
 ftl_status ftl_translate(ftl_context *context, const ftl_source *source, const char *gpu_name,
                          ftl_product **out) {
+    return ftl_translate_to(context, source, gpu_name, FTL_PLAIN_CUDA, out);
+}
+
+ftl_status ftl_translate_to(ftl_context *context, const ftl_source *source, const char *gpu_name,
+                            ftl_text_form form, ftl_product **out) {
     NEEDS(context);
     NEEDS(out);
     *out = NULL;
     NEEDS(source);
     ftl_options options = {.gpu = gpu_name};
-    return run_to_product(context, run_translate, source, &options, out);
+    return run_to_product(context, run_translate, source, &options, form == FTL_CUTE, out);
 }
 
 ftl_status ftl_build(ftl_context *context, const ftl_source *source, const ftl_options *options,
@@ -382,7 +390,7 @@ ftl_status ftl_build(ftl_context *context, const ftl_source *source, const ftl_o
     NEEDS(out);
     *out = NULL;
     NEEDS(source);
-    return run_to_product(context, run_build, source, options, out);
+    return run_to_product(context, run_build, source, options, false, out);
 }
 
 void ftl_product_free(ftl_product *product) {

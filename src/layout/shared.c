@@ -41,8 +41,7 @@ layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_byt
 
 layout_fit shared_make_panels(int rows, int columns, int element_bytes, int swizzle_bytes,
                               bool by_columns, shared_layout *out) {
-    layout_fit fit =
-        shared_make(rows, columns, element_bytes, swizzle_bytes, by_columns, 0, out);
+    layout_fit fit = shared_make(rows, columns, element_bytes, swizzle_bytes, by_columns, 0, out);
     if (fit.status != LAYOUT_OK) return fit;
     out->panels = out->pitch_bytes / out->swizzle_bytes;
     out->pitch_bytes = out->swizzle_bytes;

@@ -35,8 +35,8 @@ layout_fit shared_make_panels(int rows, int columns, int element_bytes, int swiz
                               bool by_columns, shared_layout *out);
 
 int shared_lines(const shared_layout *l);
-int shared_line_bytes(const shared_layout *l); /* without padding */
-int shared_bytes(const shared_layout *l);      /* of the tile */
+int shared_line_bytes(const shared_layout *l);  /* without padding */
+int shared_bytes(const shared_layout *l);       /* of the tile */
 int shared_panel_bytes(const shared_layout *l); /* from one panel to the next; 0: whole lines */
 int shared_offset(const shared_layout *l, layout_point place);
 /* What a line's number adds (by exclusive or) to the byte inside the line: a multiple of 16. */

@@ -328,8 +328,7 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_
         r.failed = !complete[1] || !(complete[0] || same);
     }
     if (!r.failed) return true;
-    if (!t->failed)
-        emit_unsupported(t, s->range, symbol->name, "the tile is no box of its tensor");
+    if (!t->failed) emit_unsupported(t, s->range, symbol->name, "the tile is no box of its tensor");
     return false;
 }
 

@@ -1,7 +1,7 @@
-/* Channels in kernels of asynchronous units: a shared tile that crosses from one role to another, or
- * comes by TMA, has two mbarriers per slot, "full" and "empty". A tile that a role keeps to itself
- * (an epilogue through shared memory) needs barriers among the threads that share it, and tells
- * others when it is free only where one of them wants its bytes.
+/* Channels in kernels of asynchronous units: a shared tile that crosses from one role to another,
+ * or comes by TMA, has two mbarriers per slot, "full" and "empty". A tile that a role keeps to
+ * itself (an epilogue through shared memory) needs barriers among the threads that share it, and
+ * tells others when it is free only where one of them wants its bytes.
  */
 #include "translate/emit.h"
 
@@ -33,8 +33,8 @@ static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
         const emit_tile *source =
             from.space == TL_REGISTER ? emit_tile_in(t, from.symbol, TL_REGISTER) : NULL;
         if (source && !source->is_vector && !source->shape.is_lines)
-            by_rows = layout_warp_copies(&source->layout) == 1 &&
-                      source->layout.spread[0].count == 1;
+            by_rows =
+                layout_warp_copies(&source->layout) == 1 && source->layout.spread[0].count == 1;
         tile->is_shared_out = by_rows;
     }
     if (s->copy.from == TL_SHARED && from.symbol == tile->symbol) {
@@ -89,8 +89,8 @@ static void count_arrivals(emit *t, emit_tile *tile) {
         bool stores_only = tile->goes_async && !tile->is_loaded && r == tile->filler;
         int held = 0;
         tile->holds_several |= !alternates(t, &r->statement->role.body, tile, &held);
-        tile->empty_arrivals += r->is_single     ? 1
-                                : !stores_only   ? r->warps
+        tile->empty_arrivals += r->is_single          ? 1
+                                : !stores_only        ? r->warps
                                 : tile->is_shared_out ? r->executors
                                                       : 1;
     }
@@ -266,8 +266,7 @@ void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
     }
     if (tile->stages > 1 && tile->is_loaded) {
         emit_text(t, "%.*s = shared + %lld + %.*s;", STR_ARGS(tile->name),
-                  (long long)tile->offset_bytes,
-                  STR_ARGS(emit_slot_bytes(t, tile, "slot", 1)));
+                  (long long)tile->offset_bytes, STR_ARGS(emit_slot_bytes(t, tile, "slot", 1)));
     }
 }
 
@@ -330,8 +329,8 @@ static const emit_tile *stored_to(emit *t, const tl_symbol *tensor) {
     return NULL;
 }
 
-/* A store is waited for by the thread that issued it. Where nobody but this role wants its bytes, it
- * does so when they are written again, with a tile's work in between.
+/* A store is waited for by the thread that issued it. Where nobody but this role wants its bytes,
+ * it does so when they are written again, with a tile's work in between.
  */
 void emit_wait_stores(emit *t, const tl_statement *s) {
     const emit_tile *tile = stored_to(t, s->sync.what->symbol);

@@ -88,7 +88,8 @@ void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *f
     emit_close(t);
 }
 
-/* --- stmatrix: lane l names row l % 16 of two neighbouring 8-column tiles, the second from lane 16 on
+/* --- stmatrix: lane l names row l % 16 of two neighbouring 8-column tiles, the second from lane 16
+ * on
  */
 
 static int matrices_place(const shared_layout *l, int share, int lane, int m16, int n16) {
@@ -169,7 +170,8 @@ void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *fr
     str turn = STR("");
     int shift = 3 - __builtin_ctz((unsigned)l->swizzle_bytes / SHARED_UNIT_BYTES);
     if (l->swizzle_bytes > SHARED_UNIT_BYTES)
-        turn = shift ? emit_format(t, " ^ (line & 7) >> %d << 4", shift) : STR(" ^ (line & 7) << 4");
+        turn =
+            shift ? emit_format(t, " ^ (line & 7) >> %d << 4", shift) : STR(" ^ (line & 7) << 4");
     emit_text(t, "const unsigned target = %.*s + (unsigned)(line * %d + ((lane >> 4 << 4)%.*s));",
               STR_ARGS(copy_slot(t, s, to)), l->pitch_bytes, STR_ARGS(turn));
     emit_loop(t, "m16", from->shape.down);

@@ -1,6 +1,6 @@
 /* Copies by TMA: one thread names a box of a tensor by its corner; the unit moves it. The launch
- * describes tensor and box in a map (plan.h). A tile of several panels is one box where the tensor's
- * rows are cut into panels by the map, else a box for each panel.
+ * describes tensor and box in a map (plan.h). A tile of several panels is one box where the
+ * tensor's rows are cut into panels by the map, else a box for each panel.
  */
 #include "translate/copy.h"
 
@@ -53,8 +53,8 @@ static bool make_box(box *x, bool loads) {
     x->panels = tile->store.panels > 1 ? tile->store.panels : 1;
     x->columns = tile->columns / x->panels;
     int outer = x->corner.count - 2;
-    x->is_whole = x->panels > 1 && shares == 1 && outer + 3 <= FTL_MAP_RANK_MAX &&
-                  panels_are_whole(x);
+    x->is_whole =
+        x->panels > 1 && shares == 1 && outer + 3 <= FTL_MAP_RANK_MAX && panels_are_whole(x);
     if (outer + 2 > FTL_MAP_RANK_MAX) return refuse(x, "a tensor map has at most 5 dimensions");
     if (x->rows > BOX_MAX || x->columns > BOX_MAX || x->panels > BOX_MAX)
         return refuse(x, "a box has at most 256 elements along an axis");
@@ -133,11 +133,13 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     if (loads) emit_channel_fill(t, s, tile);
 }
 
-/* --- maps -----------------------------------------------------------------------------------------
+/* --- maps
+ * -----------------------------------------------------------------------------------------
  */
 
 static bool same_map(const ftl_plan_map *a, const ftl_plan_map *b) {
-    bool same = a->tensor == b->tensor && a->rank == b->rank && a->swizzle_bytes == b->swizzle_bytes;
+    bool same =
+        a->tensor == b->tensor && a->rank == b->rank && a->swizzle_bytes == b->swizzle_bytes;
     for (int i = 0; same && i < a->rank; i++) {
         const ftl_map_dimension *x = &a->dimensions[i], *y = &b->dimensions[i];
         same = x->axis == y->axis && x->box == y->box && x->panel == y->panel &&
@@ -167,7 +169,8 @@ str emit_map(emit *t, const ftl_plan_map *map) {
     return name;
 }
 
-/* The maps that a role uses, known once its copies have been translated: so they are noted first. */
+/* The maps that a role uses, known once its copies have been translated: so they are noted first.
+ */
 void emit_prefetch_maps(emit *t) {
     (void)t;
 }

@@ -1,5 +1,6 @@
-/* Instruction wrappers: the paragraphs of src/device that a kernel's text names. A paragraph whose
- * name has "@N" in it is a pattern: each width that is named makes one of it.
+/* Instruction wrappers: the paragraphs of src/device that a kernel's text names; for CuTe those of
+ * src/device/cute, where there are any. A paragraph whose name has "@N" in it is a pattern: each
+ * width that is named makes one of it.
  */
 #include "translate/emit.h"
 
@@ -38,8 +39,16 @@ static str defined_name(str text) {
     return (str){0};
 }
 
-static void read_paragraphs(emit *t, paragraphs *all) {
-    for (const embedded_file *file = embedded_device; file->name; file++) {
+static bool is_known(const paragraphs *all, str name) {
+    for (int i = 0; i < all->count; i++) {
+        if (str_equal(all->items[i].name, name)) return true;
+    }
+    return false;
+}
+
+/* What stands there already is not read again: CuTe's wrappers go before the plain ones. */
+static void read_paragraphs(emit *t, const embedded_file *files, paragraphs *all) {
+    for (const embedded_file *file = files; file->name; file++) {
         str rest = {file->data, file->length};
         while (rest.length) {
             const char *gap = strstr(rest.data, "\n\n");
@@ -47,7 +56,7 @@ static void read_paragraphs(emit *t, paragraphs *all) {
             paragraph p = {.text = {rest.data, length}};
             p.name = defined_name(p.text);
             p.is_pattern = p.name.length && memchr(p.name.data, '@', p.name.length);
-            if (p.name.length) list_push(t->memory, all, p);
+            if (p.name.length && !is_known(all, p.name)) list_push(t->memory, all, p);
             size_t used = gap ? length + 1 : length;
             rest = (str){rest.data + used, rest.length - used};
         }
@@ -81,7 +90,10 @@ static void add_mark(text_buffer *out, str at, int width, size_t *used) {
         *used = 5;
     } else if (str_starts(at, STR("@OUTPUTS"))) {
         for (int i = 0; i < width / 2; i++) {
-            text_format(out, "%s\"+f\"(d[%d][%d])", !i ? "" : i % 4 ? ", " : ",\n                   ",
+            text_format(out, "%s\"+f\"(d[%d][%d])",
+                        !i      ? ""
+                        : i % 4 ? ", "
+                                : ",\n                   ",
                         i / 4, i % 4);
         }
         *used = 8;
@@ -107,13 +119,6 @@ static str expand(emit *t, str pattern, int width) {
     str text = str_copy(t->memory, text_str(&out));
     text_done(&out);
     return text;
-}
-
-static bool is_known(const paragraphs *all, str name) {
-    for (int i = 0; i < all->count; i++) {
-        if (str_equal(all->items[i].name, name)) return true;
-    }
-    return false;
 }
 
 /* Adds a paragraph for each width of a pattern that 'text' names. */
@@ -153,7 +158,8 @@ static bool mark_used(paragraphs *all, str text) {
 
 void emit_device(emit *t, str kernel_text, text_buffer *out) {
     paragraphs all = {0};
-    read_paragraphs(t, &all);
+    if (t->as_cute) read_paragraphs(t, embedded_cute, &all);
+    read_paragraphs(t, embedded_device, &all);
     int patterns = all.count;
     for (int i = 0; i < patterns; i++) {
         if (all.items[i].is_pattern) expand_used(t, &all, i, kernel_text);

@@ -608,7 +608,8 @@ static bool same_places(const run *r, const int *group, int count, int j) {
     return true;
 }
 
-/* --- what is tracked from statement to statement, see track.c ---------------------------------- */
+/* --- what is tracked from statement to statement, see track.c ----------------------------------
+ */
 
 static bool is_lazy_fill(emit *t, const tl_statement *s) {
     const emit_tile *target = emit_is_zero_fill(s) ? emit_target_of(t, s) : NULL;

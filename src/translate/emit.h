@@ -82,17 +82,17 @@ struct emit_tile {
     emit_tile *base;                   /* its place is that of this one (in place of) */
     /* shared, in kernels of asynchronous units: see channels.c */
     const emit_role *filler;
-    bool crosses;    /* filled by another role than its readers, or by TMA: a full and an empty
-                        barrier per slot */
-    bool by_tma;     /* it fills it */
-    bool frees;      /* has empty barriers: others wait until it is released */
-    bool goes_async; /* an asynchronous unit reads what threads wrote */
-    bool is_loaded;  /* threads read it with loads of their own */
-    bool is_shared_out;  /* each executor writes and stores its own rows */
-    bool waits_late;     /* only this role wants its bytes again: its stores are waited for there */
-    bool holds_several;  /* more than one generation may be held: the oldest has its own number */
+    bool crosses;       /* filled by another role than its readers, or by TMA: a full and an empty
+                           barrier per slot */
+    bool by_tma;        /* it fills it */
+    bool frees;         /* has empty barriers: others wait until it is released */
+    bool goes_async;    /* an asynchronous unit reads what threads wrote */
+    bool is_loaded;     /* threads read it with loads of their own */
+    bool is_shared_out; /* each executor writes and stores its own rows */
+    bool waits_late;    /* only this role wants its bytes again: its stores are waited for there */
+    bool holds_several; /* more than one generation may be held: the oldest has its own number */
     int full_arrivals, empty_arrivals;
-    emit_tile *partner;   /* in place of one another, filled by another role; in strict turns */
+    emit_tile *partner; /* in place of one another, filled by another role; in strict turns */
     bool is_first_partner;
 };
 
@@ -148,7 +148,7 @@ typedef struct emit_name {
 typedef struct emit_walk {
     const tl_block *body; /* NULL: none */
     bool asks_first, asks_more, asks_next;
-    bool found_next; /* the text has worked out the next tile */
+    bool found_next;            /* the text has worked out the next tile */
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
     LIST(emit_name) own_names;  /* and for this one */
     bool rotates;               /* this tile's are variables, now being declared */
@@ -182,6 +182,7 @@ typedef struct emit {
     emit_role *now;           /* the same */
     int warps;                /* of the role */
     int threads;              /* of the block */
+    bool as_cute;             /* instructions through CuTe's atoms */
     bool is_async;  /* several roles, tiles walked by resident blocks, or asynchronous units */
     bool is_exact;  /* uses instructions of this architecture alone */
     int barriers;   /* numbered barriers in use, from 1 on */
@@ -189,7 +190,7 @@ typedef struct emit {
     int exit_shift; /* how many generations on loops leave their rings */
     LIST(emit_flight) flights;
     const emit_tile *pin; /* sums over what was computed since the last product was issued */
-    const char *suffix; /* of the names of lets that are being written */
+    const char *suffix;   /* of the names of lets that are being written */
     emit_walk walk;
     int64_t shared_bytes;
     int blocks_per_sm;
@@ -220,6 +221,10 @@ str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 
 
 /* device.c: the wrappers that the text names, with what they need */
 void emit_device(emit *t, str kernel_text, text_buffer *out);
+
+/* cute.c: what a file for CuTe has besides */
+void emit_cute_headers(text_buffer *out);
+void emit_cute_layouts(emit *t, text_buffer *out);
 
 /* expression.c */
 emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope);
@@ -350,7 +355,8 @@ void emit_start_walk(emit *t); /* declarations of the role that begins */
 /* Opens the loop over this block's tiles, up to their lets. */
 void emit_open_walk(emit *t, const tl_block *body);
 void emit_close_walk(emit *t);
-/* Before a statement of the walk's own block: the next tile is found where it is first asked for. */
+/* Before a statement of the walk's own block: the next tile is found where it is first asked for.
+ */
 void emit_walk_before(emit *t, const tl_statement *s);
 emit_value emit_asked(emit *t, const tl_expr *call); /* first, more, next */
 

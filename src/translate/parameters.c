@@ -217,8 +217,7 @@ str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula) {
         count++;
     }
     str name = emit_format(t, kind == FTL_DERIVED_DIVISOR ? "divisor_%d" : "value_%d", count);
-    ftl_plan_derived d = {
-        .name = str_copy_z(t->memory, name), .kind = kind, .formula = formula};
+    ftl_plan_derived d = {.name = str_copy_z(t->memory, name), .kind = kind, .formula = formula};
     list_push(t->memory, &t->derived, d);
     return name;
 }
@@ -346,8 +345,8 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
     for (int i = 0; i < plan->derived_count; i++) {
         const ftl_plan_derived *d = &plan->derived[i];
         if (d->kind == FTL_DERIVED_DIVISOR)
-            text_format(out, "    unsigned %s_multiplier, %s_shift; // n / (%s)\n", d->name, d->name,
-                        d->formula.text);
+            text_format(out, "    unsigned %s_multiplier, %s_shift; // n / (%s)\n", d->name,
+                        d->name, d->formula.text);
         else
             text_format(out, "    int %s; // %s\n", d->name,
                         d->kind == FTL_DERIVED_TILES ? "of the grid" : d->formula.text);

@@ -3,7 +3,8 @@
 
 enum { WARPGROUP = 4, BARRIERS_MAX = 16, SETTING_MAX = 256, SETTING_UNIT = 8 };
 
-/* --- who --------------------------------------------------------------------------------------- */
+/* --- who ---------------------------------------------------------------------------------------
+ */
 
 static bool is_tma(const tl_statement *s) {
     return s->kind == TL_COPY && str_is(s->copy.atom, "tma");

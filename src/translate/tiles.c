@@ -339,13 +339,12 @@ static void make_store(emit *t, const tl_statement *s, emit_tile *tile) {
                                       .swizzle_bytes = SHARED_UNIT_BYTES};
         tile->slot_bytes = (int64_t)tile->rows * bytes;
     } else {
-        layout_fit fit = is_in_panels(t, tile->symbol, s->allocate.swizzle_bytes)
-                             ? shared_make_panels(tile->rows, tile->columns, bytes,
-                                                  s->allocate.swizzle_bytes,
-                                                  s->allocate.by_columns, &tile->store)
-                             : shared_make(tile->rows, tile->columns, bytes,
-                                           s->allocate.swizzle_bytes, s->allocate.by_columns, 0,
-                                           &tile->store);
+        layout_fit fit =
+            is_in_panels(t, tile->symbol, s->allocate.swizzle_bytes)
+                ? shared_make_panels(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
+                                     s->allocate.by_columns, &tile->store)
+                : shared_make(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
+                              s->allocate.by_columns, 0, &tile->store);
         if (refused(t, s->range, tile, fit)) return;
         tile->slot_bytes = shared_bytes(&tile->store);
     }

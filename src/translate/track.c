@@ -1,7 +1,7 @@
 /* What is known, place by place in the text, of register tiles in kernels of asynchronous units:
  * which array holds the newest generation of a ring of values, and whether an accumulator holds a
- * sum yet. Arrays are named statically, so a loop whose body moves a ring on is written out as often
- * as it takes to come round; ways that meet with different arrays move registers.
+ * sum yet. Arrays are named statically, so a loop whose body moves a ring on is written out as
+ * often as it takes to come round; ways that meet with different arrays move registers.
  */
 #include "translate/emit.h"
 
@@ -395,8 +395,7 @@ void emit_find_lazy(emit *t) {
         int i = find_tile(t, s->kind == TL_COMPUTE ? tl_written_name(s) : NULL);
         if (i < 0) continue;
         emit_tile *tile = t->tiles.items[i];
-        bool adds = is_product(s) && s->compute.is_async &&
-                    s->compute.target_kind == TL_ACCUMULATE;
+        bool adds = is_product(s) && s->compute.is_async && s->compute.target_kind == TL_ACCUMULATE;
         if (adds && !tile->generations && tile->type == TL_F32 && !tile->shape.is_lines)
             tile->is_lazy = true;
     }

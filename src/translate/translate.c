@@ -338,7 +338,9 @@ static void write_file(emit *t, text_buffer *cuda) {
                 (int)t->gpu->capability * 10);
     text_format(cuda, "#error \"this kernel was made for %s and later GPUs\"\n#endif\n\n",
                 plan->target);
+    if (t->as_cute) emit_cute_headers(cuda);
     emit_device(t, kernel, cuda);
+    if (t->as_cute) emit_cute_layouts(t, cuda);
     emit_parameter_struct(t, cuda);
     text_add(cuda, kernel);
 }
@@ -349,15 +351,24 @@ static void open_kernel(emit *t, int blocks) {
     emit_open(t, "%s(const __grid_constant__ %s_parameters args) {", entry, entry);
 }
 
-bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *facts, arena *memory,
-                      diag_list *diags, text_buffer *cuda, ftl_plan **plan) {
+bool translate_kernel(const translate_request *request, arena *memory, diag_list *diags,
+                      text_buffer *cuda, ftl_plan **plan) {
     emit *t = arena_new(memory, emit);
-    *t = (emit){.memory = memory, .diags = diags, .kernel = kernel, .gpu = target, .facts = facts};
+    *t = (emit){.memory = memory,
+                .diags = diags,
+                .kernel = request->kernel,
+                .gpu = request->target,
+                .facts = request->facts,
+                .as_cute = request->as_cute};
     t->plan = arena_new(memory, ftl_plan);
     *plan = NULL;
     if (!emit_find_roles(t)) return false;
     emit_make_tiles(t);
     if (t->failed) return false;
+    if (t->is_async && t->as_cute) {
+        emit_unsupported(t, t->kernel->range, STR("CuTe"), "its atoms serve kernels of warps only");
+        return false;
+    }
     emit_make_plan(t);
     open_kernel(t, 1);
     int opening = t->lines.count - 2;

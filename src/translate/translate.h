@@ -10,12 +10,20 @@
 #include "check/check.h"
 #include "flashtl/plan.h"
 
-/* Translates one bound and checked kernel for a GPU; 'facts' are check_code's. Appends the file to
- * 'cuda'. The plan and all it points to live in 'memory' (it is not for ftl_plan_free). Returns
- * false when an error was reported: a statement that has no translation for this GPU.
+/* What to translate: a bound and checked kernel, for a GPU. */
+typedef struct translate_request {
+    tl_kernel *kernel;
+    const gpu *target;
+    const check_facts *facts; /* of check_code */
+    bool as_cute;             /* instructions through CuTe's atoms */
+} translate_request;
+
+/* Translates a kernel. Appends the file to 'cuda'. The plan and all it points to live in 'memory'
+ * (it is not for ftl_plan_free). Returns false when an error was reported: a statement that has no
+ * translation for this GPU.
  */
-bool translate_kernel(tl_kernel *kernel, const gpu *target, const check_facts *facts, arena *memory,
-                      diag_list *diags, text_buffer *cuda, ftl_plan **plan);
+bool translate_kernel(const translate_request *request, arena *memory, diag_list *diags,
+                      text_buffer *cuda, ftl_plan **plan);
 
 /* An expression as a postfix program over the sizes and scalars of 'plan', which stand there
  * already. All of it lives in 'memory'. Returns false when the expression has anything else in it:

@@ -220,8 +220,8 @@ static bool is_small(const listing *l, const verify_case *c) {
     return sum <= ELEMENTS_MOST;
 }
 
-/* Sizes that the program's conditions allow ("group*q_len <= BM"), found by drawing; all 1 where none
- * is found.
+/* Sizes that the program's conditions allow ("group*q_len <= BM"), found by drawing; all 1 where
+ * none is found.
  */
 static void draw_sizes(const listing *l, int32_t n, verify_case *c) {
     enum { ATTEMPTS = 20000 };

@@ -52,12 +52,12 @@ static void descriptors_agree(void **state) {
     static const struct {
         int rows, columns, swizzle;
         bool by_columns;
-    } tiles[] = {{128, 128, 128, false}, {64, 64, 128, false}, {128, 96, 64, false},
+    } tiles[] = {{128, 128, 128, false}, {64, 64, 128, false},  {128, 96, 64, false},
                  {96, 80, 32, false},    {80, 256, 128, false}, {256, 16, 32, false},
                  {128, 64, 128, true},   {64, 96, 64, true}};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        shared_layout tile = panels_of(tiles[i].rows, tiles[i].columns, tiles[i].swizzle,
-                                       tiles[i].by_columns);
+        shared_layout tile =
+            panels_of(tiles[i].rows, tiles[i].columns, tiles[i].swizzle, tiles[i].by_columns);
         for (int by_rows = 0; by_rows < 2; by_rows++) {
             descriptor d;
             assert_int_equal(descriptor_make(&tile, by_rows == 1, &d).status, LAYOUT_OK);

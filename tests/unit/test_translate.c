@@ -387,12 +387,18 @@ static void a_walk_that_looks_ahead(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_texts),    cmocka_unit_test(same_text_twice),
-        cmocka_unit_test(wrappers),        cmocka_unit_test(synchronisation),
-        cmocka_unit_test(fusion),          cmocka_unit_test(plan_of_attention),
-        cmocka_unit_test(other_programs),  cmocka_unit_test(refusals),
-        cmocka_unit_test(ends_of_rows),    cmocka_unit_test(views_begin_at_units),
-        cmocka_unit_test(resident_blocks), cmocka_unit_test(roles_and_async_units),
+        cmocka_unit_test(golden_texts),
+        cmocka_unit_test(same_text_twice),
+        cmocka_unit_test(wrappers),
+        cmocka_unit_test(synchronisation),
+        cmocka_unit_test(fusion),
+        cmocka_unit_test(plan_of_attention),
+        cmocka_unit_test(other_programs),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(ends_of_rows),
+        cmocka_unit_test(views_begin_at_units),
+        cmocka_unit_test(resident_blocks),
+        cmocka_unit_test(roles_and_async_units),
         cmocka_unit_test(a_walk_that_looks_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
