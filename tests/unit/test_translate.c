@@ -38,7 +38,8 @@ static void translate_text(translated *x, str name, str text, const char *gpu_na
     assert_true(tl_infer_axes(kernel, &x->memory, &x->diags));
     check_facts facts = {0};
     if (!check_code(kernel, &target, &x->memory, &x->diags, &facts)) return;
-    x->ok = translate_kernel(kernel, &target, &facts, &x->memory, &x->diags, &x->cuda, &x->plan);
+    translate_request request = {.kernel = kernel, .target = &target, .facts = &facts};
+    x->ok = translate_kernel(&request, &x->memory, &x->diags, &x->cuda, &x->plan);
 }
 
 static void show_diagnostics(translated *x) {
