@@ -152,7 +152,8 @@ typedef struct emit_walk {
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
     LIST(emit_name) own_names;  /* and for this one */
     bool rotates;               /* this tile's are variables, now being declared */
-    int first_line;             /* of the loop's body */
+    bool is_pending;            /* the next tile is known, its indices are not worked out yet */
+    int first_line, next_line, assign_line; /* of the loop's body, declarations, assignments */
     int64_t offset_bytes;       /* dynamic: barriers and tile numbers in shared memory */
 } emit_walk;
 
@@ -358,6 +359,7 @@ void emit_close_walk(emit *t);
 /* Before a statement of the walk's own block: the next tile is found where it is first asked for.
  */
 void emit_walk_before(emit *t, const tl_statement *s);
+void emit_walk_behind(emit *t, const tl_statement *s);
 emit_value emit_asked(emit *t, const tl_expr *call); /* first, more, next */
 
 /* track.c */

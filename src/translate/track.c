@@ -227,6 +227,7 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     emit_open(t, rare ? "if (__builtin_expect(%.*s, 0)) {" : "if (%.*s) {", STR_ARGS(v.text));
     emit_state *before = save(t);
     scoped_block(t, &s->branch.body);
+    emit_walk_behind(t, s);
     if (rare) t->pin = NULL; /* what was voted on is there */
     if (!both) {
         move_to(t, before, false);

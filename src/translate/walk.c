@@ -279,6 +279,57 @@ static void read_number(emit *t) {
     emit_text(t, "if (lane == 0) %.*s", STR_ARGS(signal));
 }
 
+/* --- the next tile's indices and lets: variables, worked out where products are in flight --------
+ */
+
+/* The type of a variable, from its declaration: "int ". */
+static str type_of(emit *t, str name) {
+    for (int i = t->lines.count - 1; i >= 0; i--) {
+        const emit_line *line = &t->lines.items[i];
+        if (!str_equal(line->declares, name)) continue;
+        str text = str_trim(line->text);
+        size_t length = 0;
+        while (length < text.length && text.data[length] != ' ') length++;
+        return str_copy(t->memory, (str){text.data, length});
+    }
+    return STR("int");
+}
+
+static void declare_next(emit *t) {
+    emit_walk *w = &t->walk;
+    w->next_names.count = 0;
+    w->next_line = t->lines.count;
+    for (int i = 0; i < w->own_names.count; i++) {
+        emit_name next = w->own_names.items[i];
+        str own = next.name;
+        next.name = emit_format(t, "%.*s_next", STR_ARGS(own));
+        emit_declare(t, next.name, "%.*s %.*s = %.*s;", STR_ARGS(type_of(t, own)),
+                     STR_ARGS(next.name), STR_ARGS(own));
+        list_push(t->memory, &w->next_names, next);
+    }
+    w->is_pending = true;
+}
+
+static void decode_next(emit *t) {
+    emit_walk *w = &t->walk;
+    int names = t->names.count;
+    w->is_pending = false;
+    emit_open(t, "{");
+    decode(t, "tile_next", "_then");
+    w->assign_line = t->lines.count;
+    for (int i = 0; i < w->next_names.count; i++) {
+        const emit_name *next = &w->next_names.items[i];
+        const emit_name *then = NULL;
+        for (int k = names; k < t->names.count; k++) {
+            if (t->names.items[k].of == next->of) then = &t->names.items[k];
+        }
+        emit_text(t, "%.*s = %.*s;", STR_ARGS(next->name),
+                  STR_ARGS(then ? then->name : next->name));
+    }
+    emit_close(t);
+    t->names.count = names;
+}
+
 /* The block's next tile, as `tile_next`. */
 static void find_next(emit *t) {
     emit_text(t, "// the block's next tile");
@@ -301,13 +352,7 @@ static void find_next(emit *t) {
     t->walk.found_next = true;
     if (t->walk.asks_more)
         emit_declare(t, STR("has_more"), "const bool has_more = tile_next < args.tiles;");
-    if (!t->walk.asks_next) return;
-    int names = t->names.count;
-    decode(t, "tile_next", "_next");
-    t->walk.next_names.count = 0;
-    for (int i = names; i < t->names.count; i++)
-        list_push(t->memory, &t->walk.next_names, t->names.items[i]);
-    t->names.count = names;
+    if (t->walk.asks_next) declare_next(t);
 }
 
 /* --- the loop ------------------------------------------------------------------------------------
@@ -353,24 +398,40 @@ static void open_rotation(emit *t) {
         list_push(t->memory, &t->walk.own_names, t->names.items[i]);
 }
 
+/* In statements: neither a declaration nor an assignment of decode_next. */
 static bool is_named_in_walk(const emit *t, str name) {
-    for (int i = t->walk.first_line; i < t->lines.count; i++) {
-        str text = t->lines.items[i].text;
-        bool is_comment = str_starts(str_trim(text), STR("//"));
-        if (!is_comment && emit_mentions(text, name)) return true;
+    const emit_walk *w = &t->walk;
+    for (int i = w->first_line; i < t->lines.count; i++) {
+        const emit_line *line = &t->lines.items[i];
+        bool assigns = i >= w->assign_line && i < w->assign_line + w->next_names.count;
+        bool counts = !assigns && !(i >= w->next_line && line->declares.length);
+        if (i < w->next_line) counts = true;
+        bool is_comment = str_starts(str_trim(line->text), STR("//"));
+        if (counts && !is_comment && emit_mentions(line->text, name)) return true;
     }
     return false;
 }
 
+/* A line that nothing needs: as if it declared what nobody names. */
+static void drop_line(emit *t, int line) {
+    t->lines.items[line].declares = STR("@");
+}
+
+/* The next tile becomes this one; what nobody named goes. */
 static void rotate(emit *t) {
     const emit_walk *w = &t->walk;
-    for (int i = 0; i < w->own_names.count; i++) {
-        const emit_name *own = &w->own_names.items[i];
-        for (int k = 0; k < w->next_names.count; k++) {
-            const emit_name *next = &w->next_names.items[k];
-            if (next->of == own->of && is_named_in_walk(t, own->name))
-                emit_text(t, "%.*s = %.*s;", STR_ARGS(own->name), STR_ARGS(next->name));
-        }
+    bool *is_own = arena_array(t->memory, bool, w->next_names.count + 1);
+    bool *is_next = arena_array(t->memory, bool, w->next_names.count + 1);
+    for (int i = 0; i < w->next_names.count; i++) {
+        is_own[i] = is_named_in_walk(t, w->own_names.items[i].name);
+        is_next[i] = is_named_in_walk(t, w->next_names.items[i].name);
+    }
+    for (int i = 0; i < w->next_names.count; i++) {
+        str own = w->own_names.items[i].name, next = w->next_names.items[i].name;
+        if (is_own[i]) emit_text(t, "%.*s = %.*s;", STR_ARGS(own), STR_ARGS(next));
+        if (is_own[i] || is_next[i]) continue;
+        drop_line(t, w->next_line + i);
+        drop_line(t, w->assign_line + i);
     }
 }
 
@@ -380,7 +441,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
     w->asks_first = body_asks(body, TL_FUNCTION_FIRST);
     w->asks_more = body_asks(body, TL_FUNCTION_MORE);
     w->asks_next = body_asks(body, TL_FUNCTION_NEXT);
-    w->rotates = false;
+    w->rotates = w->is_pending = false;
     if (!t->grid) {
         emit_tile_lets(t, "");
         return;
@@ -402,13 +463,32 @@ void emit_open_walk(emit *t, const tl_block *body) {
     w->first_line = t->lines.count;
 }
 
+static bool is_more(const tl_statement *s) {
+    return s && s->kind == TL_IF && s->branch.condition->kind == TL_CALL &&
+           s->branch.condition->function == TL_FUNCTION_MORE;
+}
+
+static bool waits_for_products(emit *t, const tl_statement *s) {
+    const emit_tile *tile = s->kind == TL_WAIT ? emit_tile_of(t, s->sync.what) : NULL;
+    return tile && tile->space == TL_REGISTER;
+}
+
 void emit_walk_before(emit *t, const tl_statement *s) {
     emit_walk *w = &t->walk;
-    if (!w->body || w->found_next || !is_resident(t)) return;
+    if (!w->body || !is_resident(t)) return;
     bool is_own = false;
     for (const tl_statement *at = w->body->first; at && !is_own; at = at->next) is_own = at == s;
-    if (is_own && (statement_asks(s, TL_FUNCTION_MORE) || statement_asks(s, TL_FUNCTION_NEXT)))
+    if (!w->found_next && is_own &&
+        (statement_asks(s, TL_FUNCTION_MORE) || statement_asks(s, TL_FUNCTION_NEXT)))
         find_next(t);
+    if (!w->is_pending || is_more(s)) return;
+    if (statement_asks(s, TL_FUNCTION_NEXT) || (is_more(s->parent) && waits_for_products(t, s)))
+        decode_next(t);
+}
+
+/* Behind the last statement of `if more(...)`. */
+void emit_walk_behind(emit *t, const tl_statement *s) {
+    if (t->walk.is_pending && is_more(s)) decode_next(t);
 }
 
 void emit_close_walk(emit *t) {
@@ -416,6 +496,7 @@ void emit_close_walk(emit *t) {
     if (!is_resident(t)) return;
     if (!t->walk.found_next) find_next(t);
     emit_text(t, "tile_number = tile_next;");
+    if (t->walk.is_pending) decode_next(t);
     if (t->walk.asks_next) rotate(t);
     if (t->walk.asks_first) emit_text(t, "is_first = false;");
     emit_close(t);
