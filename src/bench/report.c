@@ -86,9 +86,12 @@ static bool is_same_row(const bench_case *a, const bench_case *b) {
     return strcmp(a->name, b->name) == 0 && strcmp(a->row, b->row) == 0;
 }
 
+/* Of the rows in which something was measured. */
 static bool is_first_of_row(const bench_result *results, int i) {
+    if (!results[i].is_done) return false;
     for (int before = 0; before < i; before++) {
-        if (is_same_row(&results[before].what, &results[i].what)) return false;
+        if (results[before].is_done && is_same_row(&results[before].what, &results[i].what))
+            return false;
     }
     return true;
 }
@@ -97,6 +100,7 @@ static int list_lengths(const bench_result *results, int count, int64_t lengths[
     int found = 0;
     for (int i = 0; i < count; i++) {
         int k = 0;
+        if (!results[i].is_done) continue;
         while (k < found && lengths[k] != results[i].what.length) k++;
         if (k == found && found < LENGTHS_MAX) lengths[found++] = results[i].what.length;
     }

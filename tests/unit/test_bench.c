@@ -419,16 +419,18 @@ static void absent_library_is_one_sentence(void **state) {
 
 static void reports_show_verdicts(void **state) {
     (void)state;
-    bench_result results[2];
+    bench_result results[3];
     assert_int_equal(time_it((bench_options){0}, true, &results[0]), FTL_OK);
-    results[1] = results[0];
+    results[1] = results[2] = results[0];
+    results[2].is_done = false; /* interrupted before it */
+    results[2].what.length = 160;
     results[1].what.length = 80;
     results[1].figures[0].verdict = BENCH_WRONG;
     snprintf(results[1].figures[0].why, sizeof results[1].figures[0].why, "relative \"rms\"");
     bench_names names = {"A \"GPU\"", {"flashtl", "it's"}, 2};
     text_buffer text;
     text_init(&text, 1 << 20);
-    bench_table(results, 2, &names, &text);
+    bench_table(results, 3, &names, &text);
     assert_non_null(strstr(text.data, "| operator | case | | 40 | 80 |\n"));
     assert_non_null(strstr(text.data, "| flashtl / it's | **2.000** | – |\n"));
     assert_non_null(strstr(text.data, "geometric mean 2.000, least 2.000, 1 cells"));
@@ -441,7 +443,7 @@ static void reports_show_verdicts(void **state) {
     assert_non_null(strstr(text.data, "\"by\":\"it's\",\"verdict\":\"fine\",\"milliseconds\":2.0"));
     text_done(&text);
     text_init(&text, 1 << 20);
-    bench_plot(results, 2, &names, "o'ne.svg", &text);
+    bench_plot(results, 3, &names, "o'ne.svg", &text);
     assert_non_null(strstr(text.data, "set output 'o''ne.svg'"));
     assert_non_null(strstr(text.data, "title 'it''s'"));
     assert_non_null(strstr(text.data, "80 NaN\n"));

@@ -201,6 +201,7 @@ static void best_decision_is_found_and_used(void **state) {
     assert_int_equal(tune_run(context, &request), FTL_OK);
     census c = look();
     assert_int_equal(c.best.state, STORE_MEASURED);
+    assert_string_equal(c.best.why, "confirmed");
     assert_true(c.best.ratio > 1.9 && c.best.ratio < 2.1);
     assert_true(c.counts[STORE_MEASURED] > 1);
     assert_int_equal(c.counts[STORE_BUILT] + c.counts[STORE_MEASURING], 0);
