@@ -202,9 +202,50 @@ static int attention_cases(cli *c, const timed_kernel *kernel, const int64_t *le
     return exit_status;
 }
 
+static bool has_size(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        if (strcmp(plan->sizes[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* A program that is not attention as we ship it: sizes are known by their names where they have the
+ * usual ones, all others get the length.
+ */
+static int other_case(cli *c, const cli_request *request, const timed_kernel *kernel,
+                      int64_t length, bench_case *out) {
+    const ftl_plan *plan = kernel->program.text.plan;
+    grid_cell cell = {.head_dim = kernel->program.head_dim ? kernel->program.head_dim : 128};
+    cell.value_dim = kernel->program.value_dim ? kernel->program.value_dim : cell.head_dim;
+    bool is_sequence = has_size(plan, "q_len") || has_size(plan, "kv_len");
+    int64_t batch = is_sequence && length < GRID_TOKENS ? GRID_TOKENS / length
+                    : is_sequence                       ? 1
+                                                        : 4;
+    int exit_status = read_heads(c, &cell);
+    if (!exit_status && c->options.batch) {
+        exit_status = read_integer("batch", str_from(c->options.batch), 1 << 20, &batch);
+    }
+    if (exit_status) return exit_status;
+    ftl_scalar sizes[REQUEST_PINS_MAX + 4] = {{"batch", (double)batch},
+                                              {"heads", cell.q_heads},
+                                              {"q_heads", cell.q_heads},
+                                              {"kv_heads", cell.kv_heads}};
+    int32_t size_count = 4;
+    for (int32_t i = 0; i < request->options.pin_count; i++) {
+        double value;
+        if (!str_to_number(str_from(request->pins[i].value), &value)) continue;
+        sizes[size_count++] = (ftl_scalar){request->pins[i].name, value};
+    }
+    *out = (bench_case){.length = length};
+    snprintf(out->name, sizeof out->name, "%s", c->options.op ? c->options.op : plan->kernel);
+    snprintf(out->row, sizeof out->row, "%s", ftl_type_name(kernel->program.dtype));
+    return cli_finish(c,
+                      bench_case_set(c->context, out, &kernel->program, sizes, size_count, length));
+}
+
 int timed_cases(cli *c, const cli_request *request, const timed_kernel *kernel, bench_case *cases,
                 int most, int *count) {
-    int64_t lengths[TIMED_LENGTHS_MAX], batch = 4;
+    int64_t lengths[TIMED_LENGTHS_MAX];
     int length_count = 0;
     const verify_program *text = &kernel->program.text;
     bool is_attention = text->operator_name && strcmp(text->operator_name, "attention") == 0 &&
@@ -216,23 +257,8 @@ int timed_cases(cli *c, const cli_request *request, const timed_kernel *kernel, 
     }
     if (exit_status) return exit_status;
     if (is_attention) return attention_cases(c, kernel, lengths, length_count, cases, count);
-    if (c->options.batch)
-        exit_status = read_integer("batch", str_from(c->options.batch), 1 << 20, &batch);
-    ftl_scalar sizes[REQUEST_PINS_MAX + 1] = {{"batch", (double)batch}};
-    int32_t size_count = 1;
-    for (int32_t i = 0; i < request->options.pin_count; i++) {
-        double value;
-        if (!str_to_number(str_from(request->pins[i].value), &value)) continue;
-        sizes[size_count++] = (ftl_scalar){request->pins[i].name, value};
-    }
     for (int i = 0; !exit_status && i < length_count; i++) {
-        bench_case *out = &cases[(*count)++];
-        *out = (bench_case){.length = lengths[i]};
-        snprintf(out->name, sizeof out->name, "%s",
-                 c->options.op ? c->options.op : text->plan->kernel);
-        snprintf(out->row, sizeof out->row, "%s", ftl_type_name(kernel->program.dtype));
-        exit_status = cli_finish(
-            c, bench_case_set(c->context, out, &kernel->program, sizes, size_count, lengths[i]));
+        exit_status = other_case(c, request, kernel, lengths[i], &cases[(*count)++]);
     }
     return exit_status;
 }
