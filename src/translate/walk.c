@@ -2,9 +2,10 @@
  * block's next tile, and, for dynamic grids, who fetches it and how the other roles learn of it.
  *
  * No integer is divided: the launch makes constants of all divisors. A dynamic grid has a counter in
- * global memory. One thread of the block fetches a number while its tile is under way and hands it
- * on through two slots in shared memory with a full and an empty barrier each. The last block to
- * end sets the counters back.
+ * global memory. One thread of the block fetches a number two tiles ahead and hands it on through
+ * two slots in shared memory with a full and an empty barrier each. A role that begins the next tile
+ * beside the end of this one reads the number after that there, behind products in flight, so that
+ * nothing waits for it. The last block to end sets the counters back.
  */
 #include "translate/emit.h"
 
@@ -264,14 +265,16 @@ static void turn_fill(emit *t) {
     emit_text(t, "tile_fill_parity ^= tile_fill == 0;");
 }
 
-static void read_number(emit *t) {
+/* Into 'target'; where it is read early, the value is made one for the warp where it is used, so that
+ * the compiler knows branches on it to be the same for all lanes.
+ */
+static void read_number(emit *t, const char *target) {
+    bool early = t->walk.reads_early;
     emit_text(t, "tile_slot ^= 1;");
     emit_text(t, "tile_parity ^= tile_slot == 0;");
     emit_text(t, "ftl_mbarrier_try_wait(shared + %lld + 8 * tile_slot, tile_parity);", full_at(t));
-    emit_text(t,
-              "const int tile_next = ftl_uniform(ftl_load_shared_i32(shared + %lld + 4 * "
-              "tile_slot));",
-              number_at(t));
+    emit_text(t, "%s = %sftl_load_shared_i32(shared + %lld + 4 * tile_slot)%s;", target,
+              early ? "" : "ftl_uniform(", number_at(t), early ? "" : ")");
     str signal = emit_format(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_slot);", empty_at(t));
     if (t->now->is_single) emit_text(t, "%.*s", STR_ARGS(signal));
     if (t->now->is_single) return;
@@ -339,6 +342,9 @@ static void find_next(emit *t) {
         emit_text(t, "const int tile_next = tile_fetched;");
         hand_on(t, "tile_next");
         if (hands_on(t)) turn_fill(t);
+        emit_text(t, "tile_fetched = ftl_fetch_tile(args.tile_counters);");
+    } else if (t->walk.reads_early) {
+        emit_text(t, "const int tile_next = ftl_uniform(tile_known);");
     } else {
         if (t->now == fetcher(t)) {
             emit_open(t, "if (lane == 0 && warp == 0) {");
@@ -347,7 +353,7 @@ static void find_next(emit *t) {
             emit_close(t);
             turn_fill(t);
         }
-        read_number(t);
+        read_number(t, "const int tile_next");
     }
     t->walk.found_next = true;
     if (t->walk.asks_more)
@@ -435,13 +441,50 @@ static void rotate(emit *t) {
     }
 }
 
+static bool is_if(const tl_statement *s, tl_function function) {
+    return s && s->kind == TL_IF && s->branch.condition->kind == TL_CALL &&
+           s->branch.condition->function == function;
+}
+
+static bool is_more(const tl_statement *s) {
+    return is_if(s, TL_FUNCTION_MORE);
+}
+
+static bool waits_for(emit *t, const tl_statement *s, tl_space space) {
+    const emit_tile *tile = s->kind == TL_WAIT ? emit_tile_of(t, s->sync.what) : NULL;
+    return tile && tile->space == space;
+}
+
+/* Where a branch waits for products and all that it waits for in shared memory is there. */
+static const tl_statement *shadow_in(emit *t, const tl_block *block) {
+    const tl_statement *shadow = NULL;
+    for (const tl_statement *s = block->first; s; s = s->next) {
+        if (waits_for(t, s, TL_SHARED)) shadow = NULL;
+        else if (!shadow && waits_for(t, s, TL_REGISTER)) shadow = s;
+    }
+    return shadow;
+}
+
+/* Both a walk's first tile and each further one must have such a place. */
+static void find_shadows(emit *t) {
+    emit_walk *w = &t->walk;
+    for (const tl_statement *s = w->body->first; s; s = s->next) {
+        if (is_if(s, TL_FUNCTION_FIRST) && !w->shadow_of_first)
+            w->shadow_of_first = shadow_in(t, &s->branch.body);
+        if (is_more(s) && !w->shadow_of_more) w->shadow_of_more = shadow_in(t, &s->branch.body);
+    }
+    w->reads_early = is_dynamic(t) && t->now != fetcher(t) && w->shadow_of_first &&
+                     w->shadow_of_more;
+}
+
 void emit_open_walk(emit *t, const tl_block *body) {
     emit_walk *w = &t->walk;
     w->body = body, w->found_next = false;
     w->asks_first = body_asks(body, TL_FUNCTION_FIRST);
     w->asks_more = body_asks(body, TL_FUNCTION_MORE);
     w->asks_next = body_asks(body, TL_FUNCTION_NEXT);
-    w->rotates = w->is_pending = false;
+    w->rotates = w->is_pending = w->reads_early = false;
+    w->shadow_of_first = w->shadow_of_more = NULL;
     if (!t->grid) {
         emit_tile_lets(t, "");
         return;
@@ -453,24 +496,17 @@ void emit_open_walk(emit *t, const tl_block *body) {
         return;
     }
     emit_text(t, "int tile_number = (int)blockIdx.x;");
+    find_shadows(t);
+    if (w->reads_early)
+        emit_text(t, "int tile_known = tile_number; // the next one, or the one after it");
+    if (is_dynamic(t) && fetches_alone(t))
+        emit_text(t, "int tile_fetched = ftl_fetch_tile(args.tile_counters);");
     if (w->asks_first) emit_text(t, "bool is_first = true;");
     if (w->asks_next) open_rotation(t);
     emit_text(t, "#pragma unroll 1");
     emit_open(t, "while (tile_number < args.tiles) {");
-    if (is_dynamic(t) && fetches_alone(t))
-        emit_text(t, "const int tile_fetched = ftl_fetch_tile(args.tile_counters);");
     if (!w->asks_next) decode(t, "tile_number", "");
     w->first_line = t->lines.count;
-}
-
-static bool is_more(const tl_statement *s) {
-    return s && s->kind == TL_IF && s->branch.condition->kind == TL_CALL &&
-           s->branch.condition->function == TL_FUNCTION_MORE;
-}
-
-static bool waits_for_products(emit *t, const tl_statement *s) {
-    const emit_tile *tile = s->kind == TL_WAIT ? emit_tile_of(t, s->sync.what) : NULL;
-    return tile && tile->space == TL_REGISTER;
 }
 
 void emit_walk_before(emit *t, const tl_statement *s) {
@@ -478,12 +514,16 @@ void emit_walk_before(emit *t, const tl_statement *s) {
     if (!w->body || !is_resident(t)) return;
     bool is_own = false;
     for (const tl_statement *at = w->body->first; at && !is_own; at = at->next) is_own = at == s;
-    if (!w->found_next && is_own &&
-        (statement_asks(s, TL_FUNCTION_MORE) || statement_asks(s, TL_FUNCTION_NEXT)))
-        find_next(t);
-    if (!w->is_pending || is_more(s)) return;
-    if (statement_asks(s, TL_FUNCTION_NEXT) || (is_more(s->parent) && waits_for_products(t, s)))
+    bool asks = statement_asks(s, TL_FUNCTION_MORE) || statement_asks(s, TL_FUNCTION_NEXT);
+    bool hands = is_dynamic(t) && fetches_alone(t) && !is_if(s, TL_FUNCTION_FIRST);
+    if (!w->found_next && is_own && (asks || hands)) find_next(t);
+    if (w->is_pending && !is_more(s) &&
+        (statement_asks(s, TL_FUNCTION_NEXT) ||
+         (is_more(s->parent) && waits_for(t, s, TL_REGISTER))))
         decode_next(t);
+    if (!w->reads_early || (s != w->shadow_of_first && s != w->shadow_of_more)) return;
+    emit_text(t, "// the tile after %s one", s == w->shadow_of_first ? "this" : "the next");
+    read_number(t, "tile_known");
 }
 
 /* Behind the last statement of `if more(...)`. */

@@ -379,7 +379,7 @@ static void a_walk_that_looks_ahead(void **state) {
     /* No zeros are written for O. */
     assert_int_equal(count(&x.cuda, "O_register_holds = false;"), 1);
     assert_int_equal(count(&x.cuda, "= 0.0f;"), count(&x.cuda, "[half] = 0.0f;"));
-    assert_int_equal(count(&x.cuda, "ftl_fetch_tile(args.tile_counters);"), 1);
+    assert_int_equal(count(&x.cuda, "ftl_fetch_tile(args.tile_counters);"), 2); /* one ahead */
     assert_int_equal(count(&x.cuda, "ftl_end_tiles(args.tile_counters);"), 1);
     assert_int_equal(count(&x.cuda, "const bool has_more = "), 1);
     assert_int_equal(count(&x.cuda, "} else {"), 2); /* roles; more tiles or not */
