@@ -60,7 +60,7 @@ ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell
     snprintf(d, sizeof d, "%d", cell->head_dim);
     snprintf(dv, sizeof dv, "%d", cell->value_dim);
     /* As the attention call does: short sequences may have a kernel of their own. */
-    const ftl_pin pins[] = {{"d", d}, {"dv", dv}, {"nominal_length", "512"}};
+    const ftl_pin pins[] = {{"d", d}, {"dv", dv}, {"nominal_length", "1024"}};
     out->is_short = timed_is_short(cell);
     ftl_options options = {
         .gpu = machine->gpu.name, .dtype = dtype, .pins = pins, .pin_count = out->is_short ? 3 : 2};

@@ -213,6 +213,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         break;
     case TL_MASK:
         note_triangle(m, s);
+        it->is_mask = true;
         m->mask_tests += count_tests(c->condition);
         it->fp32 = 0.2; /* at the edges only */
         break;

@@ -20,6 +20,7 @@ typedef struct cost_item {
     int tile;            /* PRODUCT: the left operand. COPY: the tile */
     double fp32, exp2, conversions; /* ELEMENTS: per element */
     bool is_vector, to_shared, is_load;
+    bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
     int element_bytes;
     int loop_count;

@@ -15,9 +15,11 @@ enum {
     SLOT_BARRIER_BYTES = 16, /* a full and an empty one */
     ROLE_REGISTERS = 32,     /* addresses, counters, a handful of values per row */
     GAP_CLOCKS = 130,        /* between a warpgroup's products, an iteration: issue, fences */
-    CHAIN_CLOCKS = 800,      /* of an iteration: barriers, votes, bookkeeping */
+    CHAIN_CLOCKS = 800,      /* of an iteration: barriers, votes, bookkeeping, two waits */
+    WHOLE_CLOCKS = 550,      /* the same where all products land at once */
+    STEP_CLOCKS = 510,       /* of an iteration: what all warpgroups issue beside elements */
     TILE_CLOCKS = 1200,      /* of a tile's beginning and end, which nothing hides */
-    STORE_CLOCKS = 500,      /* where results have no bytes of their own to leave from */
+    STORE_CLOCKS = 300,      /* where results have no bytes of their own to leave from */
     LATE_CLOCKS = 60,        /* where the left operand has one place and must be free first */
     COPY_CLOCKS = 1000,      /* from the start of a copy until its tile is in place */
     CACHE_BYTES_A_CLOCK = 32,
@@ -26,8 +28,10 @@ enum {
 static const double FP32_CLOCKS = 2;    /* an instruction of a warp, beside products */
 static const double EXP2_CLOCKS = 8;    /* the same, of special functions */
 static const double CONVERT_CLOCKS = 1; /* half of an instruction that takes two elements */
-static const double ALONE_SHARE = 0.6;  /* of an iteration's chain, at a tile's beginning and end */
-static const double READY_SHARE = 1.6;  /* a product's wait, when others are under way */
+static const double MASK_CLOCKS = 5;    /* an element of a block that a triangle cuts */
+static const double ALONE_SHARE = 0.2;  /* of an iteration's chain, at a tile's beginning and end */
+static const double TOGETHER_SHARE = 0.75; /* several warps a scheduler fill one another's gaps */
+static const double READY_SHARE = 1.6;     /* a product's wait, when others are under way */
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
     for (int i = 0; i < m->item_count; i++) {
@@ -96,6 +100,16 @@ static double runs_of(const cost_model *m, const cost_choice *c, const cost_item
     return it->share * all / tiles;
 }
 
+/* Blocks of a tile that a triangle cuts, on average over the tiles. */
+static double cut_blocks(const cost_model *m, const cost_choice *c, const cost_item *it) {
+    double rows = cost_value(c, m->triangle_rows), block = cost_value(c, it->loop_sizes[0]);
+    double length = it->loop_lengths[0], tiles = ceil(length / rows), all = 0;
+    for (double i = 0; i < tiles; i++)
+        all +=
+            ceil(fmin((i + 1) * rows, length) / block) - floor(fmin(i * rows + 1, length) / block);
+    return all / tiles;
+}
+
 /* Elements of the grid's tiles that exist: the last one along an axis is cut. */
 static double useful_elements(const cost_model *m, const cost_choice *c) {
     double useful = cost_grid_elements(m, c);
@@ -123,9 +137,11 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             all.products += flops / g->tensor;
             if (m->plan.roles[it->tile].in_shared) all.first += flops / g->tensor;
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
-            double instructions = runs * a * b / WARP_LANES / (double)g->schedulers;
-            all.issued += instructions * (fp32_of(m, it) * FP32_CLOCKS + it->exp2 * EXP2_CLOCKS +
-                                          it->conversions * CONVERT_CLOCKS);
+            bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
+            double clocks = fp32_of(m, it) * FP32_CLOCKS + it->exp2 * EXP2_CLOCKS +
+                            it->conversions * CONVERT_CLOCKS;
+            all.issued += a * b / WARP_LANES / (double)g->schedulers *
+                          (is_cut ? cut_blocks(m, c, it) * MASK_CLOCKS : runs * clocks);
         } else if (it->kind == COST_COPY && it->is_load) {
             all.cache += a * b * it->element_bytes * runs / CACHE_BYTES_A_CLOCK;
         }
@@ -176,16 +192,18 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     bool waits = all.first < all.products; /* a product takes what elements made of another */
     /* Without a second place for the left operand a vote keeps products from running on. */
     bool is_apart = m->is_guarded && c->casts < 2;
-    double chain = waits ? (is_apart ? all.products : all.first) / groups * READY_SHARE +
-                               all.issued / groups +
-                               runs * (CHAIN_CLOCKS + (c->casts > 1 ? 0 : LATE_CLOCKS))
-                         : all.products;
+    double chain = all.products, issued = all.issued * TOGETHER_SHARE;
+    if (waits) {
+        chain = (is_apart ? all.products : all.first) / groups * READY_SHARE + all.issued / groups +
+                runs * (is_apart ? WHOLE_CLOCKS : CHAIN_CLOCKS + (c->casts > 1 ? 0 : LATE_CLOCKS));
+        issued += runs * STEP_CLOCKS;
+    }
     double products = all.products + GAP_CLOCKS * groups * runs;
-    double step = fmax(fmax(products, all.issued), fmax(chain, all.cache));
+    double step = fmax(fmax(products, issued), fmax(chain, all.cache));
     double wait = copy_wait(m, c, step / runs) * runs;
     double late = has_late_start(m, c) ? COPY_CLOCKS : 0;
     out.tensor = all.products;
-    out.elements = all.issued;
+    out.elements = issued;
     out.chain = chain;
     out.cache = all.cache;
     /* A rotated loop whose tiles cannot overlap begins and ends alone. */

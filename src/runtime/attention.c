@@ -20,7 +20,7 @@ enum { SLOTS = 1024 }; /* a power of two; kernels in one process */
  * long ones: the reasoner is asked for lengths around SHORT_NOMINAL. Any kernel is right at any
  * length.
  */
-#define SHORT_NOMINAL "512"
+#define SHORT_NOMINAL "1024"
 enum { SHORT_LENGTH = 1024 };
 
 /* What decides a kernel. Compared as bytes: set to zero before it is filled in. */
