@@ -169,8 +169,23 @@ str emit_map(emit *t, const ftl_plan_map *map) {
     return name;
 }
 
-/* The maps that a role uses, known once its copies have been translated: so they are noted first.
- */
+/* All maps are fetched at the beginning, by one thread. What a copy's map is follows from its statement. */
 void emit_prefetch_maps(emit *t) {
-    (void)t;
+    const tl_statement *role = t->role;
+    emit_role *now = t->now;
+    int first = t->maps.count;
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COPY || !str_is(s->copy.atom, "tma")) continue;
+        bool loads = s->copy.to == TL_SHARED;
+        tl_end end = loads ? tl_copy_target(s) : tl_copy_source(s);
+        box x = {.t = t, .s = s, .tile = emit_tile_in(t, end.symbol, TL_SHARED)};
+        for (int i = 0; i < t->roles.count; i++) {
+            if (t->roles.items[i].statement == tl_role_of(s)) t->now = &t->roles.items[i];
+        }
+        t->role = t->now->statement;
+        if (x.tile && make_box(&x, loads)) emit_map(t, &x.map);
+        t->role = role, t->now = now;
+    }
+    for (int i = first; i < t->maps.count; i++)
+        emit_text(t, "ftl_tma_prefetch_map(args.%s);", t->maps.items[i].name);
 }
