@@ -21,6 +21,16 @@ need_file() { # PACKAGE FILE...: the package when none of the files is there
     done
     packages="$packages $package"
 }
+# Wanted, but not everywhere to be had: what needs them says that it was skipped.
+optional=
+want() { # PACKAGE COMMAND...: the package when none of the commands is there
+    package=$1
+    shift
+    for command; do
+        if command -v "$command" > /dev/null 2>&1; then return; fi
+    done
+    optional="$optional $package"
+}
 need cmake cmake
 need ninja-build ninja
 need gcc gcc
@@ -35,20 +45,28 @@ if [ "${1:-}" = --tests ]; then
     need_file libcmocka-dev '/usr/include/cmocka.h' '/usr/local/include/cmocka.h'
     need pkg-config pkg-config
     need mandoc mandoc
+    need_file libcurl4 '/usr/lib/*/libcurl.so.4' '/usr/lib/libcurl.so.4' '/usr/local/lib/libcurl.so.4'
+    want chromium-headless-shell chromium-headless-shell chromium chromium-browser google-chrome
 fi
-[ -n "$packages" ] || exit 0
+[ -n "$packages$optional" ] || exit 0
 if ! command -v apt-get > /dev/null 2>&1; then
+    [ -n "$packages" ] || exit 0
     echo "setup: please install the equivalents of these Debian packages:$packages" >&2
     exit 1
 fi
 as_root=
 if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo > /dev/null 2>&1 || ! sudo -n true 2> /dev/null; then
-        echo "setup: missing packages; please run: sudo apt-get install$packages" >&2
+        [ -n "$packages" ] || exit 0
+        echo "setup: missing packages; please run: sudo apt-get install$packages$optional" >&2
         exit 1
     fi
     as_root=sudo
 fi
-echo "setup: installing$packages" >&2
+echo "setup: installing$packages$optional" >&2
 $as_root apt-get update -qq
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages > /dev/null
+install() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" > /dev/null; }
+[ -z "$packages" ] || install $packages
+for package in $optional; do
+    install "$package" 2> /dev/null || echo "setup: $package is not to be had here; what needs it is skipped" >&2
+done

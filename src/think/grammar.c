@@ -49,10 +49,10 @@ static const replacement code_rules[] = {
     {"compute",
      "\"Compute\" sp (product | formula sp target | change) (sp \"async\")? newline\n"
      "product ::= \"GEMM\" sp name \".T\"? gap \",\" gap name \".T\"? sp target sp \"by\" sp atom\n"
-     "atom ::= \"m16n8k8\" | \"m16n8k16\"",
+     "atom ::= \"m16n8k8\" | \"m16n8k16\" | \"m64n\" integer \"k16\"",
      "\"Compute\" (product | formula target | change) \"async\"? NEWLINE\n"
      "product: \"GEMM\" NAME (\".\" \"T\")? \",\" NAME (\".\" \"T\")? target \"by\" atom\n"
-     "atom: \"m16n8k8\" | \"m16n8k16\""},
+     "atom: \"m16n8k8\" | \"m16n8k16\" | /m64n[0-9]+k16/"},
     {"change", "\"Mask\" sp name (gap \",\" gap operand)? (sp place)? sp \"where\" sp cond",
      "\"Mask\" NAME (\",\" operand)? place? \"where\" cond"},
     {"let",
@@ -95,7 +95,28 @@ static void add_name(str *names, int *count, str name) {
     if (*count < NAMES_MAX) names[(*count)++] = name;
 }
 
-/* All words of a text that begin with a letter: its names, and harmless words of the language. */
+/* Words of the language are no names. */
+static bool is_language(str word) {
+    static const char *const words[] = {
+#define STATEMENT(id, spelling, doc) spelling,
+#include "tl/statements.def"
+#undef STATEMENT
+#define OPERATION(id, spelling, operands, shape, doc) spelling,
+#include "tl/operations.def"
+#undef OPERATION
+#define TYPE(id, spelling, bytes, doc) spelling,
+#include "tl/types.def"
+#undef TYPE
+        "kernel", "end",      "from", "to", "get",   "accumulate", "with",      "and",
+        "or",     "not",      "in",   "of", "by",    "as",         "where",     "global",
+        "shared", "register", "T",    "L",  "async", "place",      "coordinate"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (str_is(word, words[i])) return true;
+    }
+    return false;
+}
+
+/* The names of a text, and those that TL Code usually has beside them. */
 static int find_names(str text, str names[NAMES_MAX]) {
     static const char *const usual[] = {
         "S",  "P",    "m",      "l",       "alpha",     "shift",       "part", "c",
@@ -113,7 +134,7 @@ static int find_names(str text, str names[NAMES_MAX]) {
         while (i < text.length && is_name_character(text.data[i])) i++;
         str word = {text.data + begin, i - begin};
         bool is_number = word.length && *word.data >= '0' && *word.data <= '9';
-        if (word.length && !is_number) add_name(names, &count, word);
+        if (word.length && !is_number && !is_language(word)) add_name(names, &count, word);
         if (i == begin) i++;
     }
     return count;
@@ -133,6 +154,17 @@ static void add_names_rule(const prompt_task *task, ftl_grammar_form form, text_
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
+
+/* The line without one of its words. */
+static void add_without(str line, const char *word, text_buffer *out) {
+    size_t length = strlen(word);
+    for (size_t i = 0; i < line.length; i++) {
+        bool is_here = i + length <= line.length && memcmp(line.data + i, word, length) == 0;
+        if (is_here) i += length - 1;
+        else text_add(out, (str){line.data + i, 1});
+    }
+    text_add_z(out, "\n");
+}
 
 /* The name of the rule that a line defines, as the tables have it; empty when it defines none. */
 static str rule_of(str line, ftl_grammar_form form, char name[64]) {
@@ -204,6 +236,8 @@ static void add_rule(const prompt_task *task, ftl_grammar_form form, str line, t
         add_kernel_rule(task, form, out);
     } else if ((str_is(rule, "name") || str_is(rule, "NAME")) && is_code && task->sketch) {
         add_names_rule(task, form, out);
+    } else if (str_is(rule, "binary_operation") && is_code) { /* GEMM has a rule of its own */
+        add_without(line, "\"GEMM\" | ", out);
     } else if (r) {
         size_t length = rule.length;
         text_format(out, "%.*s%s %s\n", (int)length, line.data, is_gbnf ? " ::=" : ":",

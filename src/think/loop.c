@@ -92,6 +92,7 @@ static ftl_status begin_record(workflow *w) {
                   o->gpu ? o->gpu : "", "dtype", ftl_type_name(o->dtype ? o->dtype : FTL_F16),
                   "pins", pins_of(o), "agents", agents_of(run), "seed", (json_int_t)t->seed);
     if (!fields) return out_of_memory(w);
+    json_object_set_new(fields, "highest", json_string(think_rung_name(t->highest)));
     if (run->sketch.text)
         json_object_set_new(fields, "sketch", text_of(run->sketch.text, run->sketch.length));
     if (t->reference.text) {

@@ -1,5 +1,5 @@
 # Models' servers with every fault, and models' answers of every kind: one test each, fractions of a second.
-foreach(kind http answers)
+foreach(kind http answers records)
   set(script ${CMAKE_CURRENT_LIST_DIR}/test_${kind}.py)
   execute_process(COMMAND ${Python3_EXECUTABLE} ${script} --list OUTPUT_VARIABLE cases COMMAND_ERROR_IS_FATAL ANY)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
@@ -10,4 +10,9 @@ foreach(kind http answers)
              COMMAND ${Python3_EXECUTABLE} ${script} $<TARGET_FILE:flashtl> ${case})
     set_tests_properties(think_${kind}_${case} PROPERTIES LABELS think TIMEOUT 120 SKIP_RETURN_CODE 77)
   endforeach()
+endforeach()
+foreach(kind prompts report)
+  add_test(NAME think_${kind}
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_${kind}.py $<TARGET_FILE:flashtl>)
+  set_tests_properties(think_${kind} PROPERTIES LABELS think TIMEOUT 120 SKIP_RETURN_CODE 77)
 endforeach()

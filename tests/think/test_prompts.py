@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Prompts: their size, that the same request gives the same bytes, and that each program in them is right.
+test_prompts.py FLASHTL
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+flashtl = os.path.realpath(sys.argv[1])
+
+
+def run(*words, input=""):
+    return subprocess.run([flashtl, *words], input=input, capture_output=True, text=True)
+
+
+def prompt(*words):
+    done = run(*words, "--show-prompts")
+    if done.returncode:
+        sys.exit(done.stderr)
+    return done.stdout, int(re.search(r"about (\d+) tokens", done.stderr).group(1))
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"expected {what}")
+
+
+sketch, tokens = prompt("sketch", "sliding-window attention with a sink token and softcap 50")
+expect(tokens <= 6000, f"a sketch prompt of at most 6000 tokens; it has {tokens}")
+expect("{{" not in sketch, "every table filled in")
+for word in ("Softmax", "Mask", "MultiplyAdd", "RowSum", "select", "e4m3", "where kv > q + kv_len - q_len", "K.T", "`end`"):
+    expect(word in sketch, f"'{word}' in the sketch prompt")
+expect(prompt("sketch", "sliding-window attention with a sink token and softcap 50")[0] == sketch, "the same bytes again")
+other, _ = prompt("sketch", "something else")
+begin = sketch.index("# The request")
+expect(other[:begin] == sketch[:begin], "a prefix that does not change with the request")
+
+programs = re.findall(r"```tl\n(kernel.*?|//.*?)```", sketch, re.S)
+expect(len(programs) >= 5, "worked examples")
+for program in programs:
+    checked = run("check", input=program)
+    expect(checked.returncode == 0, f"an example that is right: {checked.stderr}")
+    judged = run("verify", "-", "--shapes", "33x17", input=program) if "q_len" in program else None
+    expect(judged is None or judged.returncode == 0, f"an example that computes: {judged and judged.stdout}")
+
+for gpu in ("t4", "a100", "l40s", "h200"):
+    reason, tokens = prompt("reason", "--op", "gqa", "--causal", "--head-dim", "128", "--gpu", gpu)
+    expect(tokens <= 8000, f"a reason prompt of at most 8000 tokens for {gpu}; it has {tokens}")
+    expect(f"for {gpu}" in reason and "Reshape P from mma_C to mma_A" in reason, f"TL Code for {gpu}")
+    for program in re.findall(r"```tl\n((?://[^\n]*\n)?kernel \w+ for .*?)```", reason, re.S):
+        checked = run("check", input=program)
+        expect(checked.returncode == 0, f"TL Code that is right: {checked.stderr}")
+
+# Grammars: those of sketches take the examples, and what a sketch does not have is not in them.
+for kind in ("gbnf", "lark"):
+    text, _ = prompt("sketch", "x", "--send-grammar", kind)
+    grammar = text[text.index("--- the grammar"):]
+    for word in ("Reshape", "Allocate", "mma_C", "cp_async", "role"):
+        expect(f'"{word}"' not in grammar, f"no {word} in a sketch's grammar ({kind})")
+    for word in ("Softmax", "GEMM", "Mask", "accumulate"):
+        expect(f'"{word}"' in grammar, f"{word} in a sketch's grammar ({kind})")
+    text, _ = prompt("reason", "--op", "mha", "--gpu", "t4", "--head-dim", "64", "--send-grammar", kind)
+    grammar = text[text.index("--- the grammar"):]
+    expect("kv_heads" in grammar and '"Softmax"' not in grammar and "m16n8k8" in grammar, f"the task's names ({kind})")

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Recorded runs replay without a model, byte for byte: test_records.py FLASHTL NAME, or --list.
+
+`test_records.py FLASHTL --update` records the runs of `RUNS` again (prompts have changed, and a record holds
+them): their models are files in answers/, some of them written by real models that saw the prompt and nothing else.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+here = pathlib.Path(__file__).resolve().parent
+records = here / "records"
+
+# name: (request, step whose answers these are, files in answers/, further options)
+RUNS = {
+    "mended": ("causal attention", "sketch", ["missing_transpose.md", "good_sketch.md"], []),
+    "given_up": ("causal attention", "sketch", ["missing_transpose.md", "missing_transpose.md"], ["--answers", "2"]),
+}
+RUNS.update(json.loads((here / "answers/by_models.json").read_text()))
+
+
+def run(flashtl, name, model, folder):
+    """In the folder, so that nothing of what is asked depends on where that is."""
+    request, step, _, options = RUNS[name]
+    options = [str(here / option) if option.startswith("answers/") else option for option in options]
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS") if name in os.environ}
+    environment = dict(kept, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C", HOME="/nonexistent")
+    words = [str(pathlib.Path(flashtl).resolve()), "think", request, "--gpu", "t4", "--head-dim", "64", "--on",
+             "interpreter", f"--{step}-by", model, "--record", "record.jsonl", "-o", "out", *options]
+    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=100, cwd=folder)
+
+
+def without_machine(text):
+    return [line for line in text.splitlines() if not line.startswith('{"event":"machine"')]
+
+
+def update(flashtl):
+    records.mkdir(exist_ok=True)
+    for name, (_, _, answers, _) in RUNS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            for i, answer in enumerate(answers):
+                pathlib.Path(folder, f"{i}.md").write_text((here / "answers" / answer).read_text())
+            pathlib.Path(folder, "model.sh").write_text(
+                "n=$(cat n 2>/dev/null || echo 0)\necho $((n + 1)) > n\ncat > prompt.txt\ncat $n.md\n")
+            done = run(flashtl, name, "exec:sh model.sh", folder)
+            (records / f"{name}.jsonl").write_text(pathlib.Path(folder, "record.jsonl").read_text())
+            print(name, done.returncode, done.stderr.strip().splitlines()[-1:])
+
+
+def replay(flashtl, name):
+    recorded = (records / f"{name}.jsonl").read_text()
+    expected = json.loads(recorded.splitlines()[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        done = run(flashtl, name, f"replay:{records}/{name}.jsonl", folder)
+        again = pathlib.Path(folder, "record.jsonl")
+        text = again.read_text() if again.exists() else ""
+        if without_machine(text) != without_machine(recorded):
+            sys.exit(f"the record differs: {done.stderr}\n(recorded anew by test_records.py FLASHTL --update)")
+        kernels = list(pathlib.Path(folder, "out").glob("*.cu"))
+        if expected["verified"] != bool(kernels) or done.returncode != (0 if expected["verified"] else 1):
+            sys.exit(f"another end: {done.returncode}\n{done.stderr}")
+        if kernels and kernels[0].read_text() != expected["cuda"]:
+            sys.exit("another kernel")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--list":
+        print("\n".join(RUNS))
+    elif sys.argv[2] == "--update":
+        update(sys.argv[1])
+    else:
+        replay(sys.argv[1], sys.argv[2])
