@@ -11,10 +11,10 @@ _flashtl() {
         think) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
         build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
         explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
-        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --output --json --help" ;;
-        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --output --json --help" ;;
+        verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" ;;
+        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --json --help" ;;
         emulate) words=" --let --plan --in --out --json --help" ;;
-        demo) words=" --json --help" ;;
+        demo) words=" --help" ;;
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
         bench) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --grid --lengths --heads --batch --against --rounds --plot --json --help" ;;

@@ -75,6 +75,6 @@ complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate thin
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate think' -l no-stream -d 'ask for answers in one piece'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate think' -l record -r -d 'write the record there (think: else into the folder, by its hash)'
 complete -c flashtl -n '__fish_seen_subcommand_from think' -l report -r -d 'also write the run as a page: rounds, findings, texts, speed'
-complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate think build explain verify run fmt tune grammar gpus' -l output -r -d 'write to FILE instead of standard output; build: to the folder DIR'
-complete -c flashtl -n '__fish_seen_subcommand_from reason translate think build explain verify run emulate demo check fmt bench tune gpus cache mcp' -l json -d 'results and diagnostics as JSON, one object a line'
+complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate think build explain fmt tune grammar gpus' -l output -r -d 'write to FILE instead of standard output; build: to the folder DIR'
+complete -c flashtl -n '__fish_seen_subcommand_from reason translate think build explain verify run emulate check fmt bench tune gpus cache mcp' -l json -d 'results and diagnostics as JSON, one object a line'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate think build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help' -l help -d 'explain the command'

@@ -20,7 +20,7 @@ typedef struct str {
 } str;
 
 #define STR(literal) ((str){"" literal, sizeof(literal) - 1})
-/* For printf's "%.*s". */
+/* For printf's "%.*s"; evaluates its argument twice. */
 #define STR_ARGS(s) (int)(s).length, (s).data
 
 str str_from(const char *c_string);

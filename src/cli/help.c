@@ -49,7 +49,8 @@ static void add_option(const cli_option *option, text_buffer *out) {
 
 void cli_print_help(int command, text_buffer *out) {
     const cli_command *shown = &cli_commands[command];
-    text_format(out, "flashtl %s %s [OPTIONS]\n\n", shown->name, shown->arguments);
+    text_format(out, "flashtl %s%s%s [OPTIONS]\n\n", shown->name, *shown->arguments ? " " : "",
+                shown->arguments);
     add_paragraph(out, shown->description, 0);
     text_add_z(out, "\nOptions\n");
     for (int i = 0; i < cli_option_count; i++) {
@@ -57,7 +58,10 @@ void cli_print_help(int command, text_buffer *out) {
     }
     text_add_z(out, "\nExamples\n");
     str rest = str_from(shown->examples);
-    while (rest.length) text_format(out, "  %.*s\n", STR_ARGS(str_cut(&rest, '\n')));
+    while (rest.length) {
+        str line = str_cut(&rest, '\n');
+        text_format(out, "  %.*s\n", STR_ARGS(line));
+    }
 }
 
 void cli_print_overview(text_buffer *out) {
@@ -136,15 +140,15 @@ static void print_manual(text_buffer *out) {
         text_format(out, ".It Ev %s\n", variables[i].name);
         add_man_text(out, variables[i].help);
     }
-    text_add_z(
-        out, ".El\n.Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n.It 0\ndone\n.It 1\n"
-             "what was given was read and is wrong:\na program, a GPU description or an array "
-             "was rejected,\nor a check failed\n.It 2\n"
-             "the command line is wrong: an unknown word,\nan argument that is missing or has "
-             "the wrong form\n.It 3\n"
-             "the environment: a file that cannot be read or written,\nno driver, no compiler, "
-             "no memory\n.El\n"
-             ".Sh SEE ALSO\n.Xr flashtl-gpu 5 ,\n.Xr flashtl-language 7\n");
+    text_add_z(out,
+               ".El\n.Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n.It 0\ndone\n.It 1\n"
+               "what was given was read and is wrong:\na program, a GPU description or an array "
+               "was rejected,\nor a check failed\n.It 2\n"
+               "the command line is wrong: an unknown word,\nan argument that is missing or has "
+               "the wrong form\n.It 3\n"
+               "the environment: a file that cannot be read or written,\nno driver, no compiler, "
+               "no memory\n.El\n"
+               ".Sh SEE ALSO\n.Xr flashtl-gpu 5 ,\n.Xr flashtl-language 7\n");
 }
 
 int cli_run_HELP(cli *c) {

@@ -50,6 +50,8 @@ verify_program machine_verify_program(const machine_program *made, const cli_req
     return (verify_program){.operator_name = *r->family ? r->family : NULL,
                             .settings = r->settings,
                             .setting_count = r->setting_count,
+                            .pins = r->pins,
+                            .pin_count = r->options.pin_count,
                             .sketch = was_sketch ? r->source : (ftl_source){0},
                             .code = made->code,
                             .plan = made->plan,

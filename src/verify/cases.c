@@ -144,11 +144,22 @@ static void choose_heads(const listing *l, int32_t turn, verify_case *c) {
     }
 }
 
-static void add_case(listing *l, verify_case c) {
+static void put_case(listing *l, verify_case c) {
     c.number = l->next++;
     c.flops = count_flops(l, &c);
     if (l->flops_most > 0 && c.flops > l->flops_most) return;
     if (l->cases.count < CASES_MAX) list_push(l->memory, &l->cases, c);
+}
+
+/* With the sizes that the user fixed. */
+static void add_case(listing *l, verify_case c) {
+    for (int32_t i = 0; i < l->program->pin_count; i++) {
+        int32_t size = find_size(l->plan, l->program->pins[i].name);
+        int64_t value;
+        bool is_length = size >= 0 && str_to_integer(str_from(l->program->pins[i].value), &value);
+        if (is_length && value >= 0 && value <= SIZE_MOST) c.sizes[size] = value;
+    }
+    put_case(l, c);
 }
 
 /* Sizes that nothing below sets: head dimensions that a sketch leaves open. */
@@ -300,10 +311,10 @@ static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
     if (count == l->plan->size_count && !(count == 2 && has_lengths(l))) {
         verify_case c = blank(l);
         memcpy(c.sizes, numbers, (size_t)count * sizeof *numbers);
-        add_case(l, c);
+        put_case(l, c);
         c.input = inputs_have_keys(l->program) ? VERIFY_DOMINANT : VERIFY_ENDS;
         c.layout = VERIFY_PADDED, c.plant = l->next;
-        add_case(l, c);
+        put_case(l, c);
         return true;
     }
     if (count == 2 && has_lengths(l)) {

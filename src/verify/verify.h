@@ -31,6 +31,8 @@ typedef struct verify_program {
     const char *operator_name;
     const char *const *settings;
     int32_t setting_count;
+    const ftl_pin *pins; /* lengths that all cases have: d=64 */
+    int32_t pin_count;
     ftl_source sketch; /* what the kernel should mean; without text: 'code' is judged by itself */
     ftl_source code;   /* TL Code: what the interpreter runs */
     const ftl_plan *plan; /* of the kernel; of several, verify_merge_plans */
