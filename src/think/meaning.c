@@ -21,7 +21,8 @@ typedef struct meaning {
     ftl_source source;
     ftl_scalar small_blocks[TRIAL_OPEN_MAX]; /* every open size, as small as blocks get */
     int32_t open_count;
-    int64_t rows; /* of the longest case: past every constant of the text, within reason */
+    bool is_beyond; /* a constant of the text is longer than any case */
+    int64_t rows;   /* of the longest case: past every constant of the text, within reason */
 } meaning;
 
 static diag_range whole(void) {
@@ -102,9 +103,8 @@ static void compare_parameters(climb *c, const ftl_plan *is, const ftl_plan *sho
 
 /* --- cases ------------------------------------------------------------------------------------ */
 
-/* The largest whole number of the text that could be a length: windows end there. */
+/* The largest whole number of the text, which could be a length: windows end there. */
 static int64_t largest_constant(str text) {
-    enum { LONGEST = 400 };
     int64_t largest = 0;
     for (size_t i = 0; i < text.length;) {
         size_t begin = i;
@@ -114,8 +114,7 @@ static int64_t largest_constant(str text) {
             (begin == 0 || (text.data[begin - 1] != '.' && text.data[begin - 1] != '_')) &&
             (i == text.length || text.data[i] != '.');
         int64_t value;
-        bool fits = is_alone && str_to_integer((str){text.data + begin, i - begin}, &value) &&
-                    value <= LONGEST;
+        bool fits = is_alone && str_to_integer((str){text.data + begin, i - begin}, &value);
         if (fits && value > largest) largest = value;
         if (i == begin) i++;
     }
@@ -123,7 +122,7 @@ static int64_t largest_constant(str text) {
 }
 
 static void prepare(meaning *m) {
-    enum { SMALL_BLOCK = 16, ROWS = 37, PAST = 9 };
+    enum { SMALL_BLOCK = 16, ROWS = 37, PAST = 9, LONGEST = 400 };
     climb *c = m->c;
     str names[TRIAL_OPEN_MAX];
     m->open_count = trial_open_sizes(c->text, names);
@@ -133,6 +132,8 @@ static void prepare(meaning *m) {
     str reference = {c->task->reference.text, c->task->reference.length};
     int64_t constant = largest_constant(c->text), other = largest_constant(reference);
     if (other > constant) constant = other;
+    m->is_beyond = constant > LONGEST;
+    if (m->is_beyond) constant = LONGEST;
     m->rows = constant + PAST > ROWS ? constant + PAST : ROWS;
 }
 
@@ -183,31 +184,61 @@ static void find_block_dependence(meaning *m, const trial *t, double **whole_val
     }
 }
 
-/* Every Input gets other values in turn, and keeps them. */
-static void find_unused(meaning *m, trial *t, const trial_machine *machine, double **values) {
-    climb *c = m->c;
-    for (int32_t i = 0; i < m->plan->tensor_count; i++) {
-        buffer *b = &t->data.tensors[i];
-        if (m->plan->tensors[i].role != FTL_INPUT || !trial_count(b)) continue;
-        double *row = arena_array(&c->memory, double, b->columns + 1), **changed;
-        bool is_table = m->plan->tensors[i].type == FTL_I32;
-        for (int64_t k = 0; k < b->rows; k++) {
-            buffer_load_row(b, k, row);
-            for (int64_t e = 0; is_table && e < b->columns; e++) row[e] = 1 - row[e];
-            if (!is_table) {
-                random_normal(91, (uint64_t)i, (uint64_t)(k * b->columns), (size_t)b->columns, row);
-            }
-            buffer_store_row(b, k, row);
+static void change_input(const meaning *m, trial *t, int32_t i) {
+    buffer *b = &t->data.tensors[i];
+    double *row = arena_array(&m->c->memory, double, b->columns + 1);
+    bool is_table = m->plan->tensors[i].type == FTL_I32;
+    for (int64_t k = 0; k < b->rows; k++) {
+        buffer_load_row(b, k, row);
+        for (int64_t e = 0; is_table && e < b->columns; e++) row[e] = 1 - row[e];
+        if (!is_table) {
+            random_normal(91, (uint64_t)i, (uint64_t)(k * b->columns), (size_t)b->columns, row);
         }
-        if (trial_run(c->context, t, machine, &c->memory, &changed)) return;
-        bool has_changed = false;
+        buffer_store_row(b, k, row);
+    }
+}
+
+/* Inputs that 'is_open' names get other values in turn, and keep them; those that change an Output
+ * are open no more. False when a run fails.
+ */
+static bool find_used(meaning *m, trial *t, const trial_machine *machine, bool *is_open) {
+    climb *c = m->c;
+    double **values, **changed;
+    if (trial_run(c->context, t, machine, &c->memory, &values)) return false;
+    for (int32_t i = 0; i < m->plan->tensor_count; i++) {
+        if (!is_open[i] || !trial_count(&t->data.tensors[i])) continue;
+        change_input(m, t, i);
+        if (trial_run(c->context, t, machine, &c->memory, &changed)) return false;
         for (int32_t o = 0; o < m->plan->tensor_count; o++) {
             if (m->plan->tensors[o].role != FTL_OUTPUT) continue;
-            has_changed |=
-                trial_distance(changed[o], values[o], trial_count(&t->data.tensors[o])) > 0;
+            double off = trial_distance(changed[o], values[o], trial_count(&t->data.tensors[o]));
+            if (off > 0) is_open[i] = false;
         }
         values = changed;
-        if (has_changed) continue;
+    }
+    return true;
+}
+
+/* What has no influence at small lengths may have it past the constants of the text (a window);
+ * where those are too long to run, nothing is said.
+ */
+static void find_unused(meaning *m, trial *t, const trial_machine *machine) {
+    climb *c = m->c;
+    bool *is_open = arena_array(&c->memory, bool, m->plan->tensor_count + 1), is_any = false;
+    for (int32_t i = 0; i < m->plan->tensor_count; i++) {
+        is_open[i] = m->plan->tensors[i].role == FTL_INPUT;
+    }
+    if (m->is_beyond || !find_used(m, t, machine, is_open)) return;
+    for (int32_t i = 0; i < m->plan->tensor_count; i++) is_any |= is_open[i];
+    if (!is_any) return;
+    int64_t sizes[VERIFY_SIZES_MAX] = {0};
+    char why[FTL_WHY_BYTES];
+    trial longer;
+    bool is_there = trial_sizes(m->plan, m->rows, 16, &c->memory, sizes) &&
+                    trial_make(m->plan, sizes, c->task->seed, &c->memory, &longer, why);
+    if (!is_there || !find_used(m, &longer, machine, is_open)) return;
+    for (int32_t i = 0; i < m->plan->tensor_count; i++) {
+        if (!is_open[i]) continue;
         diag_report(&c->diags, DIAG_MEANING_UNUSED, whole(), text_of(c, m->plan->tensors[i].name));
     }
 }
@@ -235,7 +266,7 @@ static ftl_status check_itself(meaning *m) {
     if (status == FTL_NO_MEMORY || run_failed(c, status))
         return status == FTL_NO_MEMORY ? status : FTL_OK;
     if (m->open_count) find_block_dependence(m, &t, whole_values, small_values);
-    if (!diag_has_errors(&c->diags)) find_unused(m, &t, &all, whole_values);
+    if (!diag_has_errors(&c->diags)) find_unused(m, &t, &all);
     return FTL_OK;
 }
 

@@ -26,14 +26,25 @@ static void add_types(assembly *a) {
     }
 }
 
+/* Some make sense only where tiles have a time and a place. */
 static void add_functions(assembly *a) {
-    static const char *const names[] = {
-#define FUNCTION(id, spelling, fewest, most, doc) spelling,
+    static const struct {
+        const char *name, *id;
+    } rows[] = {
+#define FUNCTION(id, spelling, fewest, most, doc) {spelling, #id},
 #include "tl/functions.def"
 #undef FUNCTION
     };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        text_format(a->out, "%s`%s`", i ? ", " : "", names[i]);
+    static const char *const of_code[] = {"ANY", "FIRST", "MORE", "NEXT"};
+    bool is_first = true;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool is_left_out = false;
+        for (size_t k = 0; k < sizeof of_code / sizeof *of_code; k++) {
+            is_left_out |= a->task->step == THINK_SKETCH && strcmp(rows[i].id, of_code[k]) == 0;
+        }
+        if (is_left_out) continue;
+        text_format(a->out, "%s`%s`", is_first ? "" : ", ", rows[i].name);
+        is_first = false;
     }
 }
 
