@@ -32,9 +32,7 @@ static double *load(sampling *s, int32_t tensor, int64_t start, int64_t rows, in
                     int64_t columns) {
     double *values = arena_array(&s->memory, double, rows *columns + 1);
     for (int64_t i = 0; i < rows; i++) {
-        for (int64_t e = 0; e < columns; e++) {
-            values[i * columns + e] = set_value(s->set, tensor, start + i * row_stride + e);
-        }
+        set_values(s->set, tensor, start + i * row_stride, columns, values + i * columns);
     }
     return values;
 }

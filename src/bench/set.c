@@ -1,7 +1,6 @@
 #include "bench/set.h"
 
 #include "base/convert.h"
-#include "verify/buffer.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -10,23 +9,34 @@
 
 enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, ALIGNMENT = 256 };
 
+static int kind_of(ftl_type type) {
+    return type == FTL_F16 ? 0 : type == FTL_BF16 ? 1 : 2;
+}
+
 bool set_noise_make(set_noise *noise) {
     static const convert_format formats[] = {CONVERT_F16, CONVERT_BF16, CONVERT_F32};
-    *noise = (set_noise){.values = malloc(NOISE_VALUES * sizeof *noise->values)};
-    bool is_made = noise->values != NULL;
-    if (is_made) random_normal(NOISE_SEED, 0, 0, NOISE_VALUES, noise->values);
+    double *exact = malloc(NOISE_VALUES * sizeof *exact);
+    bool is_made = exact != NULL;
+    memset(noise, 0, sizeof *noise);
+    if (is_made) random_normal(NOISE_SEED, 0, 0, NOISE_VALUES, exact);
     for (int i = 0; is_made && i < 3; i++) {
         noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(formats[i]));
-        is_made = noise->bits[i] != NULL;
-        if (is_made) convert_store(formats[i], noise->values, NOISE_VALUES, noise->bits[i], 1);
+        noise->values[i] = malloc(NOISE_VALUES * sizeof *noise->values[i]);
+        is_made = noise->bits[i] && noise->values[i];
+        if (!is_made) break;
+        convert_store(formats[i], exact, NOISE_VALUES, noise->bits[i], 1);
+        convert_load(formats[i], noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
     }
+    free(exact);
     return is_made;
 }
 
 void set_noise_free(set_noise *noise) {
-    free(noise->values);
-    for (int i = 0; i < 3; i++) free(noise->bits[i]);
-    *noise = (set_noise){0};
+    for (int i = 0; i < 3; i++) {
+        free(noise->values[i]);
+        free(noise->bits[i]);
+    }
+    memset(noise, 0, sizeof *noise);
 }
 
 static int64_t phase_of(int32_t tensor, int32_t copy) {
@@ -38,8 +48,23 @@ double set_value(const bench_set *set, int32_t tensor, int64_t element) {
     if (set->is_attention && t->of->type == FTL_F32) { /* ALiBi's slopes */
         return (double)(float)exp2(-8.0 * (double)(element + 1) / (double)t->elements);
     }
-    double value = set->noise->values[(phase_of(tensor, 0) + element) % NOISE_VALUES];
-    return convert_round(buffer_format(t->of->type), value);
+    const double *values = set->noise->values[kind_of(t->of->type)];
+    return values[(phase_of(tensor, 0) + element) % NOISE_VALUES];
+}
+
+void set_values(const bench_set *set, int32_t tensor, int64_t first, int64_t count, double *out) {
+    ftl_type type = set->tensors[tensor].of->type;
+    if (set->is_attention && type == FTL_F32) {
+        for (int64_t i = 0; i < count; i++) out[i] = set_value(set, tensor, first + i);
+        return;
+    }
+    const double *values = set->noise->values[kind_of(type)];
+    int64_t at = (phase_of(tensor, 0) + first) % NOISE_VALUES;
+    while (count > 0) {
+        int64_t some = count < NOISE_VALUES - at ? count : NOISE_VALUES - at;
+        memcpy(out, values + at, (size_t)some * sizeof *out);
+        out += some, count -= some, at = 0;
+    }
 }
 
 int32_t set_find(const bench_set *set, const char *name) {
@@ -147,7 +172,7 @@ static ftl_status fill_noise(ftl_context *context, ftl_runtime *runtime, const b
                              int32_t tensor, int32_t copy, uint64_t address) {
     const set_tensor *t = &s->tensors[tensor];
     size_t bytes = ftl_type_bytes(t->of->type);
-    int kind = t->of->type == FTL_F16 ? 0 : t->of->type == FTL_BF16 ? 1 : 2;
+    int kind = kind_of(t->of->type);
     int64_t at = phase_of(tensor, copy), left = t->elements;
     ftl_status status = FTL_OK;
     while (!status && left > 0) {

@@ -11,8 +11,8 @@ enum { SET_TENSORS_MAX = 16, SET_COPIES_MAX = 64 };
 /* N(0,1), a prime number of values that is repeated over all inputs, each from a place of its own.
  */
 typedef struct set_noise {
-    double *values;
-    unsigned char *bits[3]; /* as f16, bf16, f32 */
+    double *values[3];      /* as f16, bf16, f32 have them */
+    unsigned char *bits[3]; /* the same in memory */
 } set_noise;
 bool set_noise_make(set_noise *noise); /* false without memory */
 void set_noise_free(set_noise *noise);
@@ -51,8 +51,10 @@ ftl_arguments set_arguments(const bench_set *set, int32_t copy);
 /* Fills the outputs of a copy with NaN. */
 ftl_status set_poison(ftl_context *context, ftl_runtime *runtime, const bench_set *set,
                       int32_t copy);
-/* The value that an input of copy 0 holds, as its type has it. */
+/* The value that an input of copy 0 holds, as its type has it; and 'count' that follow one another.
+ */
 double set_value(const bench_set *set, int32_t tensor, int64_t element);
+void set_values(const bench_set *set, int32_t tensor, int64_t first, int64_t count, double *out);
 int32_t set_find(const bench_set *set, const char *name); /* -1: there is none */
 
 /* Sizes to extents and strides: dense, but of four axes the second lies inside the third, as
