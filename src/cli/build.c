@@ -96,10 +96,13 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
                name, plan->gpu, image.registers, image.spill_bytes, plan->shared_bytes,
                predicted_tflops);
     } else if (!exit_status) {
-        printf("%-28s %4d threads  %4d registers  %3d bytes spilled  %6d bytes shared  "
-               "%6.0f TFLOPS predicted\n",
-               name, plan->threads, image.registers, image.spill_bytes, plan->shared_bytes,
-               predicted_tflops);
+        char compiled[64] = "not compiled";
+        if (image.registers >= 0) {
+            snprintf(compiled, sizeof compiled, "%4d registers  %3d bytes spilled", image.registers,
+                     image.spill_bytes);
+        }
+        printf("%-28s %4d threads  %-34s  %6d bytes shared  %6.0f TFLOPS predicted\n", name,
+               plan->threads, compiled, plan->shared_bytes, predicted_tflops);
     }
     if (status != FTL_NO_COMPILER) ftl_image_done(&image);
     return exit_status;

@@ -21,6 +21,7 @@ static int exit_status_of(ftl_status status) {
     switch (status) {
     case FTL_OK: return EXIT_DONE;
     case FTL_REJECTED:
+    case FTL_COMPILER_FAILED:
     case FTL_CHECK_FAILED: return EXIT_REJECTED;
     case FTL_INVALID_ARGUMENT:
     case FTL_NOT_FOUND: return EXIT_USAGE;
@@ -30,7 +31,6 @@ static int exit_status_of(ftl_status status) {
     case FTL_NO_DEVICE:
     case FTL_DRIVER_TOO_OLD:
     case FTL_NO_COMPILER:
-    case FTL_COMPILER_FAILED:
     case FTL_DRIVER_FAILED:
     case FTL_KERNEL_FAULT:
     case FTL_TIMEOUT:

@@ -89,9 +89,10 @@ static void bind_copy(names_binder *b, tl_statement *s) {
         diag_report(b->diags, DIAG_COPY_TO_ITSELF, s->range, str_from(tl_space_name(copy->from)));
         return;
     }
-    if (copy->target) bind_end(b, copy->target, copy->to);
-    else bind_end(b, copy->what, copy->to);
-    bind_end(b, copy->what, copy->from);
+    int errors = b->diags->error_count;
+    bind_end(b, copy->target ? copy->target : copy->what, copy->to);
+    bool is_told = !copy->target && b->diags->error_count > errors; /* of the same name */
+    if (!is_told) bind_end(b, copy->what, copy->from);
     const tl_axes *axes = copy->what->symbol ? copy->what->symbol->axes : NULL;
     if (copy->to == TL_GLOBAL && copy->target) {
         axes = copy->target->symbol ? copy->target->symbol->axes : NULL;

@@ -18,3 +18,6 @@ printf 'Copmute GEMM Q, K.T and get S\n' > typo.tl
 reject typo.tl
 awk 'BEGIN { srand(1); for (i = 0; i < 1000000; i++) printf "%c", 32 + int(rand() * 95) }' > noise.tl
 reject noise.tl 2>&1 | tail -2 | cut -c 1-60
+# A name that is missing at both ends of a Copy is told once.
+printf 'kernel a\nOutput Y f16 (i in n; j in m)\nCopy Z from register to global\n' > undefined.tl
+flashtl check undefined.tl
