@@ -317,6 +317,7 @@ typedef struct limit {
     const tl_expr *test;
     str name;
     bool by_row;
+    int64_t slant;        /* what the limit gains from row to row, where it is one for all of them */
     tl_operator operator; /* column offset OP limit */
 } limit;
 
@@ -346,6 +347,20 @@ static bool has_table_or_tile(emit *t, const tl_expr *e) {
         if (has_table_or_tile(t, e->items[i])) return true;
     }
     return false;
+}
+
+/* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that are
+ * 8 apart share their comparisons: those of one are the other's, 8 columns on.
+ */
+static bool is_slanted(emit *t, const mask *m, const tl_expr *e, bool forward, limit *l) {
+    str names[2];
+    int64_t left, right;
+    index_names(m->x, names);
+    if (!t->is_async || m->x->frame->shape.is_lines || !emit_coefficient(e->left, names[0], &left) ||
+        !emit_coefficient(e->right, names[0], &right))
+        return false;
+    l->slant = forward ? right - left : left - right;
+    return l->slant != 0;
 }
 
 static void find_limits(emit *t, mask *m, const tl_expr *e) {
@@ -386,6 +401,16 @@ static void find_limits(emit *t, mask *m, const tl_expr *e) {
                              STR_ARGS(v.text), INT_MAX, INT_MAX);
     }
     const emit_shape *s = &m->x->frame->shape;
+    if (l->by_row && is_slanted(t, m, e, forward, l)) {
+        emit_index first[2] = {
+            {names[0], emit_named(index_first(t, names[0], m->x->s), 0, EMIT_SIZE_MAX)},
+            indices[1]};
+        emit_scope corner = {.indices = first, .index_count = 2};
+        a = emit_expression(t, e->left, &corner), b = emit_expression(t, e->right, &corner);
+        emit_value at = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
+        if (!emit_is_wide(v) && !emit_is_wide(at)) v = at, l->by_row = false;
+        else l->slant = 0;
+    }
     if (!l->by_row) {
         emit_text(t, "const int %.*s = %.*s;", STR_ARGS(l->name), STR_ARGS(v.text));
         return;
@@ -408,7 +433,11 @@ static str condition_text(emit *t, const mask *m, const tl_expr *e, int element)
         const limit *l = &m->limits[i];
         if (l->test != e) continue;
         const char *at = !l->by_row ? "" : s->is_lines ? "[down]" : "[m16][half]";
-        return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column_offset(t, s, element)), signs[l->operator],
+        str column = column_offset(t, s, element);
+        if (l->slant)
+            column = emit_format(t, "%.*s - %lld * (16 * m16 + 8 * half)", STR_ARGS(column),
+                                 (long long)l->slant);
+        return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column), signs[l->operator],
                            STR_ARGS(l->name), at);
     }
     if (e->kind == TL_NOT)
