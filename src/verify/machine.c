@@ -159,10 +159,20 @@ static ftl_status run_on_gpu(void *user, ftl_context *context, const ftl_argumen
 /* --- emulator -----------------------------------------------------------------------------------
  */
 
+/* Every other case has blocks, warps and landing copies in an order of its own. */
+static uint64_t order_of(const ftl_arguments *arguments) {
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < arguments->tensor_count; i++)
+        for (int32_t a = 0; a < arguments->tensors[i].axis_count; a++)
+            sum += (uint64_t)arguments->tensors[i].extents[a];
+    return sum % 2 ? sum : 0;
+}
+
 static ftl_status emulate_one(ftl_context *context, ftl_emulator *emulator,
                               const ftl_arguments *arguments, text_buffer *detail) {
     ftl_emulation result;
-    ftl_status status = ftl_emulate(context, emulator, arguments, NULL, &result);
+    ftl_emulation_options options = {.seed = order_of(arguments)};
+    ftl_status status = ftl_emulate(context, emulator, arguments, &options, &result);
     if (status == FTL_CHECK_FAILED && result.findings) {
         str rest = str_from(result.findings);
         text_add(detail, str_cut(&rest, '\n'));
