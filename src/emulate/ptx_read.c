@@ -118,6 +118,8 @@ static void declare_registers(ptx_reader *r) {
                       : rows == 2 ? PTX_SYMBOL_DOUBLE
                                   : PTX_SYMBOL_WORD;
         symbol.value = (uint64_t)(predicate ? f->predicate_count : f->row_count);
+        if (rows == 2)
+            list_push(r->memory, &r->doubles, ((ptx_doubles){f->row_count, (int32_t)total}));
         if (predicate) f->predicate_count += (int32_t)total;
         else f->row_count += (int32_t)total * rows;
         declare(r, symbol);
@@ -658,7 +660,7 @@ static void entry(ptx_reader *r) {
     function.static_shared_bytes = r->module_shared_bytes;
     r->function = &function;
     r->labels.count = r->uses.count = r->scopes.count = r->constant_next.count = 0;
-    r->later.count = 0;
+    r->later.count = r->doubles.count = 0;
     for (int i = 0; i < r->module_shared.count; i++)
         list_push(r->module->memory, &function.shared, r->module_shared.items[i]);
     for (int i = 0; i < PTX_BUCKETS; i++) r->constant_buckets[i] = r->label_buckets[i] = -1;
@@ -682,7 +684,10 @@ static void entry(ptx_reader *r) {
         ptx_decode(r, s);
     }
     if (!r->stopped) resolve_labels(r);
-    if (!r->stopped && !diag_has_errors(r->diagnostics)) ptx_decode_touches(r, &function);
+    if (!r->stopped && !diag_has_errors(r->diagnostics)) {
+        ptx_rows_share(r, &function);
+        ptx_decode_touches(r, &function);
+    }
     place_dynamic_shared(r, &function);
     forget(r, mark);
     r->function = NULL;

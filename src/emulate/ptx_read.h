@@ -95,6 +95,11 @@ typedef struct ptx_later {
     int64_t offset;
 } ptx_later;
 
+/* Registers of two rows each. */
+typedef struct ptx_doubles {
+    int32_t first, count;
+} ptx_doubles;
+
 /* The value of a symbol in the dynamic block. */
 #define PTX_SHARED_LATER (1ull << 40)
 
@@ -122,6 +127,7 @@ typedef struct ptx_reader {
     LIST(ptx_variable) module_shared;
     uint32_t dynamic_alignment; /* of the dynamic block, from .extern .shared */
     LIST(ptx_later) later;
+    LIST(ptx_doubles) doubles; /* of the function */
     int32_t *place_buckets;
     LIST(int32_t) place_next;
     int32_t *constant_buckets;
@@ -178,7 +184,9 @@ ptx_space ptx_decode_space(const ptx_statement *s);
 ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind);
 
 bool ptx_decode_cp_bulk(ptx_reader *r, const ptx_statement *s);
-/* Behind a function's last statement. */
+/* Behind a function's last statement: first this, */
+void ptx_rows_share(ptx_reader *r, ptx_function *f);
+/* then this. */
 void ptx_decode_touches(ptx_reader *r, ptx_function *f);
 
 /* One for each family of instructions; repeated declarations are harmless. */

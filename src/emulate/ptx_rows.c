@@ -1,0 +1,299 @@
+/* Rows of registers: compilers give each value a register of its own, thousands in all, and a warp
+ * that walks through them finds none in the cache. Registers that are never alive at the same
+ * place share a row here.
+ *
+ * Alive is what the code says, block by block: a write under a guard leaves other lanes' values, so
+ * it ends nothing. As rows hold each lane by itself and writes are masked, that holds for lanes
+ * apart, too. A row is nobody else's from the first place where its register is alive to the last
+ * one, both included: an instruction may write one result before it has read all inputs. Registers
+ * of wgmma are used between its issue and its wait, where no instruction names them: they share
+ * with none.
+ */
+#include "emulate/ptx_read.h"
+
+#include <string.h>
+
+enum { ROWS_MEMORY_MAX = 64 << 20 }; /* of the sets; larger functions stay as they are */
+
+typedef struct rows_range {
+    int32_t first, last; /* places; last -1: never used */
+} rows_range;
+
+typedef struct rows_state {
+    ptx_function *f;
+    arena *memory;
+    int32_t *block_first; /* and one past the last */
+    int32_t *block_of;
+    int block_count;
+    size_t words;
+    uint64_t *uses, *kills, *in; /* [block][word] */
+    uint8_t *is_wide, *is_pinned;
+    rows_range *ranges;
+    int32_t *map;
+} rows_state;
+
+typedef void rows_visitor(rows_state *s, int32_t pc, int32_t *row, bool writes);
+
+/* ---- the rows of an instruction ---- */
+
+static void visit_list(rows_state *s, int32_t pc, rows_visitor *visit, int32_t list, int count,
+                       bool writes) {
+    for (int n = 0; n < count; n++) visit(s, pc, &s->f->lists.items[list + n], writes);
+}
+
+static void visit_bulk(rows_state *s, int32_t pc, rows_visitor *visit, ptx_bulk *bulk) {
+    visit(s, pc, &bulk->shared.row, false);
+    visit(s, pc, &bulk->global.row, false);
+    if (bulk->loads) visit(s, pc, &bulk->mbarrier.row, false);
+    visit(s, pc, &bulk->size, false);
+    visit(s, pc, &bulk->multicast, false);
+    visit_list(s, pc, visit, bulk->coordinates, bulk->rank, false);
+}
+
+static void visit_wgmma(rows_state *s, int32_t pc, rows_visitor *visit, ptx_wgmma *form) {
+    visit_list(s, pc, visit, form->d_list, form->d_count, true);
+    if (form->a_list >= 0) visit_list(s, pc, visit, form->a_list, 4, false);
+    visit(s, pc, &form->a_row, false);
+    visit(s, pc, &form->b_row, false);
+}
+
+/* Visitors skip constants and PTX_NONE, which are negative. */
+static void visit_rows(rows_state *s, int32_t pc, rows_visitor *visit) {
+    ptx_function *f = s->f;
+    ptx_instruction *i = &f->code.items[pc];
+    switch (i->kind) {
+    case PTX_LOAD:
+    case PTX_LOAD_MATRIX:
+    case PTX_UNPACK: visit_list(s, pc, visit, i->list, i->count, true); break;
+    case PTX_STORE:
+    case PTX_STORE_MATRIX:
+    case PTX_PACK: visit_list(s, pc, visit, i->list, i->count, false); break;
+    case PTX_PRODUCT: {
+        int pieces = i->count * i->bytes / 16, sums = i->number2 == PTX_F16 ? 2 : 4;
+        visit_list(s, pc, visit, i->list, sums, true);
+        visit_list(s, pc, visit, i->list + sums, 3 * pieces + sums, false);
+        break;
+    }
+    case PTX_BULK: visit_bulk(s, pc, visit, &f->bulks.items[i->list]); break;
+    case PTX_WGMMA: visit_wgmma(s, pc, visit, &f->wgmmas.items[i->list]); break;
+    default: break;
+    }
+    for (int n = 0; n < LANES_INPUTS; n++) visit(s, pc, &i->in[n], false);
+    visit(s, pc, &i->d, true);
+}
+
+/* ---- blocks ---- */
+
+static void find_blocks(rows_state *s) {
+    int count = s->f->code.count;
+    s->block_of = arena_array(s->memory, int32_t, count);
+    s->block_first = arena_array(s->memory, int32_t, count + 1);
+    for (int pc = 0; pc < count; pc++) {
+        if (pc == 0 || s->f->code.items[pc].flags & PTX_BLOCK_START)
+            s->block_first[s->block_count++] = pc;
+        s->block_of[pc] = s->block_count - 1;
+    }
+    s->block_first[s->block_count] = count;
+}
+
+static uint64_t *set_of(const rows_state *s, uint64_t *sets, int block) {
+    return sets + (size_t)block * s->words;
+}
+
+static bool has(const uint64_t *set, int32_t row) {
+    return set[row / 64] >> (row % 64) & 1u;
+}
+
+static void add(uint64_t *set, int32_t row) {
+    set[row / 64] |= 1ull << (row % 64);
+}
+
+static void note_use(rows_state *s, int32_t pc, int32_t *row, bool writes) {
+    if (*row < 0 || writes) return;
+    int block = s->block_of[pc];
+    if (!has(set_of(s, s->kills, block), *row)) add(set_of(s, s->uses, block), *row);
+}
+
+static void note_kill(rows_state *s, int32_t pc, int32_t *row, bool writes) {
+    if (*row < 0 || !writes || s->f->code.items[pc].guard >= 0) return;
+    add(set_of(s, s->kills, s->block_of[pc]), *row);
+}
+
+/* What is alive behind a block. */
+static void unite_successors(const rows_state *s, int block, uint64_t *out) {
+    const ptx_function *f = s->f;
+    int32_t last = s->block_first[block + 1] - 1;
+    const ptx_instruction *i = &f->code.items[last];
+    memset(out, 0, s->words * sizeof *out);
+    bool leaves = i->guard < 0 &&
+                  (i->kind == PTX_BRANCH || i->kind == PTX_BRANCH_INDEXED || i->kind == PTX_RETURN);
+    int targets = i->kind == PTX_BRANCH ? 1 : i->kind == PTX_BRANCH_INDEXED ? (int)i->immediate : 0;
+    for (int n = leaves ? 0 : -1; n < targets; n++) {
+        int32_t pc = n < 0                           ? last + 1
+                     : i->kind == PTX_BRANCH_INDEXED ? f->lists.items[i->list + n]
+                                                     : i->target;
+        if (pc >= f->code.count) continue;
+        const uint64_t *in = set_of(s, s->in, s->block_of[pc]);
+        for (size_t k = 0; k < s->words; k++) out[k] |= in[k];
+    }
+}
+
+static void find_alive(rows_state *s) {
+    uint64_t *out = arena_array(s->memory, uint64_t, s->words);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int block = s->block_count - 1; block >= 0; block--) {
+            uint64_t *in = set_of(s, s->in, block);
+            const uint64_t *uses = set_of(s, s->uses, block), *kills = set_of(s, s->kills, block);
+            unite_successors(s, block, out);
+            for (size_t k = 0; k < s->words; k++) {
+                uint64_t alive = uses[k] | (out[k] & ~kills[k]);
+                changed |= alive != in[k];
+                in[k] = alive;
+            }
+        }
+    }
+}
+
+/* ---- ranges ---- */
+
+static void extend(rows_state *s, int32_t row, int32_t pc) {
+    rows_range *range = &s->ranges[row];
+    if (range->last < 0) range->first = pc;
+    if (pc < range->first) range->first = pc;
+    if (pc > range->last) range->last = pc;
+}
+
+static void extend_set(rows_state *s, const uint64_t *set, int32_t pc) {
+    for (size_t k = 0; k < s->words; k++)
+        for (uint64_t rest = set[k]; rest; rest &= rest - 1u)
+            extend(s, (int32_t)(k * 64) + __builtin_ctzll(rest), pc);
+}
+
+static void extend_here(rows_state *s, int32_t pc, int32_t *row, bool writes) {
+    (void)writes;
+    if (*row >= 0) extend(s, *row, pc);
+}
+
+static void find_ranges(rows_state *s) {
+    uint64_t *out = arena_array(s->memory, uint64_t, s->words);
+    for (int row = 0; row < s->f->row_count; row++) s->ranges[row] = (rows_range){0, -1};
+    for (int block = 0; block < s->block_count; block++) {
+        extend_set(s, set_of(s, s->in, block), s->block_first[block]);
+        unite_successors(s, block, out);
+        extend_set(s, out, s->block_first[block + 1] - 1);
+    }
+    for (int pc = 0; pc < s->f->code.count; pc++) visit_rows(s, pc, extend_here);
+}
+
+/* ---- sharing ---- */
+
+static void pin(rows_state *s, int32_t row) {
+    if (row >= 0) s->is_pinned[row] = 1;
+}
+
+static void pin_some(rows_state *s) {
+    ptx_function *f = s->f;
+    pin(s, f->sink);
+    pin(s, f->sink + 1);
+    pin(s, f->carry);
+    pin(s, f->next_carry);
+    for (int n = 0; n < PTX_SPECIAL_COUNT; n++) pin(s, f->specials[n]);
+    for (int n = 0; n < f->wgmmas.count; n++) {
+        const ptx_wgmma *form = &f->wgmmas.items[n];
+        for (int e = 0; e < form->d_count; e++) pin(s, f->lists.items[form->d_list + e]);
+        for (int e = 0; form->a_list >= 0 && e < 4; e++) pin(s, f->lists.items[form->a_list + e]);
+    }
+}
+
+/* Chains of rows by a place: heads by place, links by row. */
+static int32_t *new_chain(rows_state *s, int count) {
+    int32_t *heads = arena_array(s->memory, int32_t, count);
+    for (int n = 0; n < count; n++) heads[n] = -1;
+    return heads;
+}
+
+static int32_t take_row(rows_state *s, int32_t **free_rows, int32_t *links, bool wide,
+                        int32_t *next) {
+    int32_t row = *free_rows[wide];
+    if (row >= 0) {
+        *free_rows[wide] = links[row];
+        return row;
+    }
+    (void)s;
+    row = *next;
+    *next += wide ? 2 : 1;
+    return row;
+}
+
+/* From the first place to the last: rows whose registers have ended go to those that begin. */
+static int32_t share(rows_state *s) {
+    int rows = s->f->row_count, places = s->f->code.count;
+    int32_t *begins = new_chain(s, places), *ends = new_chain(s, places);
+    int32_t *begin_links = new_chain(s, rows), *end_links = new_chain(s, rows);
+    int32_t *free_links = new_chain(s, rows), free_words = -1, free_doubles = -1;
+    int32_t *free_rows[2] = {&free_words, &free_doubles}, next = 0;
+    for (int row = 0; row < rows; row++)
+        if (s->is_pinned[row]) s->map[row] = next, next += s->is_wide[row] ? 2 : 1;
+    for (int row = rows - 1; row >= 0; row--) {
+        if (s->is_pinned[row] || s->ranges[row].last < 0) continue;
+        begin_links[row] = begins[s->ranges[row].first];
+        begins[s->ranges[row].first] = row;
+        end_links[row] = ends[s->ranges[row].last];
+        ends[s->ranges[row].last] = row;
+    }
+    for (int pc = 0; pc < places; pc++) {
+        for (int32_t row = begins[pc]; row >= 0; row = begin_links[row])
+            s->map[row] = take_row(s, free_rows, free_links, s->is_wide[row], &next);
+        for (int32_t row = ends[pc]; row >= 0; row = end_links[row]) {
+            bool wide = s->is_wide[row];
+            free_links[s->map[row]] = *free_rows[wide];
+            *free_rows[wide] = s->map[row];
+        }
+    }
+    return next;
+}
+
+static void rename_row(rows_state *s, int32_t pc, int32_t *row, bool writes) {
+    (void)pc;
+    (void)writes;
+    if (*row >= 0) *row = s->map[*row];
+}
+
+static void rename_all(rows_state *s) {
+    ptx_function *f = s->f;
+    for (int pc = 0; pc < f->code.count; pc++) visit_rows(s, pc, rename_row);
+    for (int n = 0; n < PTX_SPECIAL_COUNT; n++) rename_row(s, 0, &f->specials[n], false);
+    rename_row(s, 0, &f->sink, false);
+    rename_row(s, 0, &f->carry, false);
+    rename_row(s, 0, &f->next_carry, false);
+}
+
+void ptx_rows_share(ptx_reader *r, ptx_function *f) {
+    rows_state s = {.f = f, .memory = r->memory};
+    find_blocks(&s);
+    s.words = (size_t)f->row_count / 64 + 1;
+    size_t bytes = 3 * (size_t)s.block_count * s.words * sizeof(uint64_t);
+    if (bytes > ROWS_MEMORY_MAX) return;
+    size_t count = (size_t)s.block_count * s.words;
+    s.uses = arena_array(r->memory, uint64_t, count);
+    s.kills = arena_array(r->memory, uint64_t, count);
+    s.in = arena_array(r->memory, uint64_t, count);
+    s.is_wide = arena_array(r->memory, uint8_t, f->row_count + 1);
+    s.is_pinned = arena_array(r->memory, uint8_t, f->row_count + 1);
+    s.ranges = arena_array(r->memory, rows_range, f->row_count);
+    s.map = arena_array(r->memory, int32_t, f->row_count);
+    for (int n = 0; n < r->doubles.count; n++) {
+        ptx_doubles d = r->doubles.items[n];
+        for (int32_t row = d.first; row < d.first + 2 * d.count; row += 2) s.is_wide[row] = 1;
+    }
+    for (int pc = 0; pc < f->code.count; pc++) {
+        visit_rows(&s, pc, note_use);
+        visit_rows(&s, pc, note_kill);
+    }
+    find_alive(&s);
+    find_ranges(&s);
+    pin_some(&s);
+    f->row_count = (share(&s) + 1) / 2 * 2;
+    rename_all(&s);
+}
