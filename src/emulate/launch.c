@@ -246,6 +246,11 @@ static void start_block(machine *m, uint64_t number) {
     m->block[2] = (uint32_t)(number / grid[0] / grid[1]);
     m->mbarrier_count = m->arrival_count = m->split_count = 0;
     m->agent_count = m->reader_count = m->bulk_count = 0;
+    for (int v = 0; v < m->read_rows; v++) {
+        size_t row = (size_t)v * m->cell_count;
+        if (m->row_used[v]) memset(m->read_stamp + row, 0, m->cell_count * sizeof *m->read_stamp);
+        m->row_used[v] = false;
+    }
     m->read_rows = m->warp_count;
     wgmma_start_block(m);
     registers_start_block(m);
@@ -256,7 +261,6 @@ static void start_block(machine *m, uint64_t number) {
     poison(m->shared, (size_t)m->cell_count * 4u);
     memset(m->cell_state, 0, m->cell_count);
     memset(m->write_stamp, 0, m->cell_count * sizeof *m->write_stamp);
-    memset(m->read_stamp, 0, (size_t)m->cell_count * (size_t)m->warp_count * sizeof *m->read_stamp);
     poison(m->local, (size_t)m->function->local_bytes * (size_t)m->warp_count * LANES);
 }
 

@@ -268,6 +268,7 @@ typedef struct machine {
     machine_agent agents[MACHINE_AGENTS_MAX];
     int agent_count, reader_count;
     int read_rows; /* of read_stamp: the warps', and the readers' in use */
+    bool row_used[MACHINE_WARPS_MAX + MACHINE_READERS]; /* of them: not all zeros */
     machine_bulk *bulks;
     int bulk_count, bulk_capacity;
     struct {

@@ -188,6 +188,7 @@ static bool read_sixteen(machine *m, machine_warp *w, int lane, uint32_t offset,
 
 void shadow_read(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                  int32_t pc) {
+    m->row_used[w->index] = true;
     if (bytes == 16 && read_sixteen(m, w, lane, offset, pc)) return;
     uint32_t first = offset >> 2, last = (offset + bytes - 1u) >> 2;
     uint32_t stamp = machine_stamp(w, lane), good = UINT32_MAX;
@@ -267,6 +268,7 @@ static void check_write(machine *m, machine_warp *w, int lane, const cell_write 
     else if (state & CELL_BARRIER) describe_barrier_use(m, w, to->pc, lane, cell);
     else check_writer(m, w, lane, to, CELL_WRITTEN, stamp, m->write_pc[cell]);
     for (int v = 0; v < m->read_rows; v++) {
+        if (!m->row_used[v]) continue;
         size_t at = (size_t)v * m->cell_count + cell;
         check_reader(m, w, lane, to, m->read_stamp[at], m->read_pc[at]);
     }
@@ -298,6 +300,7 @@ static bool write_sixteen(machine *m, const machine_warp *w, int lane, uint32_t 
         !shadow_ordered(w, (uint32_t)lane, stamps[0]))
         return false;
     for (int v = 0; v < m->read_rows; v++) {
+        if (!m->row_used[v]) continue;
         memcpy(stamps, m->read_stamp + (size_t)v * m->cell_count + cell, sizeof stamps);
         if (!all_alike(stamps)) return false;
         if (stamps[0] && !shadow_ordered(w, (uint32_t)lane, stamps[0])) return false;
@@ -433,6 +436,7 @@ static bool may_overwrite(const machine *m, const machine_warp *w, uint32_t lane
         good = stamp;
     }
     for (int v = 0; v < m->read_rows; v++) {
+        if (!m->row_used[v]) continue;
         const uint32_t *reads = m->read_stamp + (size_t)v * m->cell_count + first;
         uint32_t any = 0;
         for (uint32_t n = 0; n < count; n++) any |= reads[n];
@@ -498,8 +502,7 @@ int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool read
     agent.reader = -1;
     if (reads && m->reader_count < MACHINE_READERS) {
         agent.reader = m->reader_count++;
-        size_t row = (size_t)m->read_rows++ * m->cell_count;
-        memset(m->read_stamp + row, 0, m->cell_count * sizeof *m->read_stamp);
+        m->row_used[m->read_rows++] = true;
     }
     m->agents[m->agent_count] = agent;
     return m->agent_count++;
