@@ -26,6 +26,7 @@ static void fault(machine *m, machine_warp *w, int32_t pc, int lane, str what) {
     if (f)
         f->detail = str_format(m->memory, "%.*s: %.*s", STR_ARGS(machine_who(m, w, pc, lane)),
                                STR_ARGS(what));
+    machine_stop(m); /* the kernel dies of it */
 }
 
 /* ---- issue ---- */
@@ -53,13 +54,15 @@ static bool find_map(machine *m, machine_warp *w, const ptx_bulk *form, int lane
     const int32_t *list = m->function->lists.items + form->coordinates;
     for (int d = 0; d < form->rank; d++)
         what->coordinates[d] = (int32_t)machine_words(m, w, list[d])[lane];
-    return true;
+    const char *wrong = tensor_wrong_place(what, form->loads);
+    if (wrong) fault(m, w, pc, lane, str_from(wrong));
+    return !wrong;
 }
 
 static bool find_bytes(machine *m, machine_warp *w, const ptx_bulk *form, int lane, int32_t pc,
                        tensor_copy *what) {
     uint32_t bytes = machine_words(m, w, form->size)[lane];
-    *what = (tensor_copy){.row_bytes = 16, .bytes = bytes, .element_bytes = 1};
+    *what = (tensor_copy){.row_bytes = 16, .pitch_bytes = 16, .bytes = bytes, .element_bytes = 1};
     what->base = address_of(m, w, &form->global, lane);
     if (bytes % 16 == 0 && bytes && what->base % 16 == 0) return true;
     str text = str_format(m->memory, "%u bytes at an address ...%02x: both must be multiples of 16",
@@ -77,11 +80,12 @@ static bool check_shared(machine *m, machine_warp *w, const machine_bulk *b) {
         fault(m, w, b->pc, b->lane, text);
         return false;
     }
-    if ((uint64_t)b->shared + b->bytes <= m->shared_bytes) return true;
+    uint32_t bytes = tensor_shared_bytes(&b->what);
+    if ((uint64_t)b->shared + bytes <= m->shared_bytes) return true;
     emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, b->pc, -1, b->lane);
     if (f)
         f->detail = str_format(m->memory, "%.*s: %u bytes at byte %u of %u",
-                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), b->bytes, b->shared,
+                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), bytes, b->shared,
                                m->shared_bytes);
     return false;
 }
@@ -129,7 +133,12 @@ static void issue_load(machine *m, machine_warp *w, const ptx_bulk *form, machin
     if (form->multicast != PTX_NONE && machine_words(m, w, form->multicast)[b->lane] != 1)
         fault(m, w, b->pc, b->lane, STR("the block has no cluster to copy to"));
     if (m->stopped || !append(m, w, b)) return;
-    shadow_issue_async(m, w, b->lane, b->shared, b->bytes, b->pc);
+    if (b->what.row_bytes == b->what.pitch_bytes) {
+        shadow_issue_async(m, w, b->lane, b->shared, b->bytes, b->pc);
+        return;
+    }
+    for (uint32_t at = 0; at < b->bytes; at += 16)
+        shadow_issue_async(m, w, b->lane, tensor_piece(&b->what, b->shared, at), 16, b->pc);
 }
 
 static int reads_agent(machine *m, machine_warp *w, int lane, bool make) {
@@ -147,7 +156,8 @@ static void issue_store(machine *m, machine_warp *w, machine_bulk *b) {
     b->group = w->bulk_commits[b->lane] + 1;
     if (agent < 0 || !append(m, w, b)) return;
     uint32_t stamp = shadow_agent_stamp(agent, b->group);
-    for (uint32_t at = b->shared; at < b->shared + b->bytes; at += 16) {
+    for (uint32_t byte = 0; byte < b->bytes; byte += 16) {
+        uint32_t at = tensor_piece(&b->what, b->shared, byte);
         shadow_read_pieces(m, w, b->lane, &at, 1, b->pc, stamp);
         shadow_mark_pieces(m, &at, 1, b->pc, stamp);
     }
@@ -189,28 +199,25 @@ static void fetch_row(machine *m, const machine_bulk *b, uint32_t row, uint8_t *
     tensor_row t = tensor_row_at(what, row);
     memset(to, 0, what->row_bytes);
     count_row(m, b, &t);
-    uint32_t unit = t.step_bytes == what->element_bytes ? t.past - t.first : what->element_bytes;
-    for (uint32_t at = t.first; at < t.past; at += unit) {
-        const uint8_t *from = global_bytes(m, w, b->lane, t.address, unit, GLOBAL_READ, b->pc);
-        if (from) memcpy(to + at, from, unit);
-        else
-            for (uint32_t n = 0; n + 4 <= unit; n += 4)
-                memcpy(to + at + n, &(uint32_t){MACHINE_POISON}, 4);
-        t.address += t.step_bytes;
-    }
+    if (t.first == t.past) return;
+    uint32_t bytes = t.past - t.first;
+    const uint8_t *from = global_bytes(m, w, b->lane, t.address, bytes, GLOBAL_READ, b->pc);
+    if (from) memcpy(to + t.first, from, bytes);
+    for (uint32_t n = 0; !from && n + 4 <= bytes; n += 4)
+        memcpy(to + t.first + n, &(uint32_t){MACHINE_POISON}, 4);
 }
 
 static void land(machine *m, machine_bulk *b, uint32_t bytes, uint32_t stamp) {
     uint8_t row[TENSOR_ROW_MAX];
     const tensor_copy *what = &b->what;
-    bool whole = bytes == b->bytes;
+    bool whole = bytes == b->bytes && what->row_bytes == what->pitch_bytes;
     if (whole) shadow_land(m, b->shared, bytes, stamp, b->pc);
     for (uint32_t end = b->landed + bytes; b->landed < end;) {
         uint32_t number = b->landed / what->row_bytes;
         fetch_row(m, b, number, row);
         uint32_t past = (number + 1) * what->row_bytes;
         for (; b->landed < end && b->landed < past; b->landed += 16) {
-            uint32_t at = tensor_swizzle(b->shared + b->landed, what->swizzle_bytes);
+            uint32_t at = tensor_piece(what, b->shared, b->landed);
             if (!whole) shadow_land(m, at, 16, stamp, b->pc);
             memcpy(m->shared + at, row + b->landed % what->row_bytes, 16);
         }
@@ -274,7 +281,7 @@ static void read_shared(machine *m, machine_bulk *b) {
     if (b->held) return;
     b->held = find_memory(m, b->bytes, &b->held_bytes);
     for (uint32_t at = 0; at < b->bytes; at += 16)
-        memcpy(b->held + at, m->shared + tensor_swizzle(b->shared + at, b->what.swizzle_bytes), 16);
+        memcpy(b->held + at, m->shared + tensor_piece(&b->what, b->shared, at), 16);
 }
 
 static void write_global(machine *m, const machine_bulk *b) {
@@ -284,13 +291,10 @@ static void write_global(machine *m, const machine_bulk *b) {
         tensor_row t = tensor_row_at(what, row);
         count_row(m, b, &t);
         const uint8_t *from = b->held + (size_t)row * what->row_bytes;
-        uint32_t unit =
-            t.step_bytes == what->element_bytes ? t.past - t.first : what->element_bytes;
-        for (uint32_t at = t.first; at < t.past; at += unit) {
-            uint8_t *to = global_bytes(m, w, b->lane, t.address, unit, GLOBAL_WRITE, b->pc);
-            if (to) memcpy(to, from + at, unit);
-            t.address += t.step_bytes;
-        }
+        uint32_t bytes = t.past - t.first;
+        if (!bytes) continue;
+        uint8_t *to = global_bytes(m, w, b->lane, t.address, bytes, GLOBAL_WRITE, b->pc);
+        if (to) memcpy(to, from + t.first, bytes);
     }
 }
 

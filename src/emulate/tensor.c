@@ -54,7 +54,7 @@ static const char *broken_limit(const emulate_tensor_map *map) {
     uint32_t swizzle = map->swizzle_bytes;
     if (swizzle && swizzle != 32 && swizzle != 64 && swizzle != 128)
         return "the swizzle of a tensor map has 32, 64 or 128 bytes, or none";
-    uint32_t inner = (map->box[0] + map->element_strides[0] - 1u) / map->element_strides[0] * bytes;
+    uint32_t inner = map->box[0] * bytes;
     if (inner % 16) return "a row of a tensor map's box is no multiple of 16 bytes";
     if (swizzle && inner > swizzle) return "a row of a tensor map's box is larger than its swizzle";
     return NULL;
@@ -72,7 +72,7 @@ const char *emulate_tensor_map_encode(const emulate_tensor_map *map,
     for (uint32_t d = 0; d < map->rank; d++) {
         e.extents[d] = map->extents[d];
         e.box[d] = (uint16_t)map->box[d];
-        e.steps[d] = (uint8_t)map->element_strides[d];
+        e.steps[d] = (uint8_t)(d ? map->element_strides[d] : 1); /* the hardware has none there */
         if (d) e.stride_bytes[d - 1] = map->stride_bytes[d - 1];
     }
     e.check = checksum(&e);
@@ -97,11 +97,22 @@ bool tensor_decode(const uint8_t from[EMULATE_TENSOR_MAP_BYTES], tensor_copy *co
         copy->bytes *= copy->box[d];
     }
     copy->row_bytes = copy->box[0] * e.element_bytes;
+    copy->pitch_bytes = e.swizzle_bytes ? e.swizzle_bytes : copy->row_bytes;
     return true;
 }
 
+/* A GPU takes no others: its instructions end with an error. */
+const char *tensor_wrong_place(const tensor_copy *copy, bool loads) {
+    if (!copy->rank) return NULL;
+    if ((int64_t)copy->coordinates[0] * copy->element_bytes % 16)
+        return "the box begins at no multiple of 16 bytes along dimension 0";
+    for (uint32_t d = 0; !loads && d < copy->rank; d++)
+        if (copy->coordinates[d] < 0) return "a box that is stored begins before the tensor";
+    return NULL;
+}
+
 tensor_row tensor_row_at(const tensor_copy *copy, uint32_t row) {
-    tensor_row result = {.address = copy->base, .step_bytes = copy->element_bytes};
+    tensor_row result = {.address = copy->base};
     if (!copy->rank) {
         result.address += (uint64_t)row * copy->row_bytes;
         result.past = copy->row_bytes;
@@ -113,15 +124,12 @@ tensor_row tensor_row_at(const tensor_copy *copy, uint32_t row) {
         if (at < 0 || (uint64_t)at >= copy->extents[d]) return result; /* all of it outside */
         result.address += (uint64_t)at * copy->stride_bytes[d];
     }
-    int64_t begin = copy->coordinates[0], step = copy->steps[0];
-    int64_t extent = (int64_t)copy->extents[0];
-    int64_t first = begin < 0 ? (-begin + step - 1) / step : 0;
-    int64_t past = begin < extent ? (extent - begin + step - 1) / step : 0;
+    int64_t begin = copy->coordinates[0], extent = (int64_t)copy->extents[0];
+    int64_t first = begin < 0 ? -begin : 0, past = extent - begin;
     if (past > copy->box[0]) past = copy->box[0];
     if (first >= past) return result;
     result.first = (uint32_t)first * copy->element_bytes;
     result.past = (uint32_t)past * copy->element_bytes;
-    result.step_bytes = (uint32_t)step * copy->element_bytes;
-    result.address += (uint64_t)(begin + first * step) * copy->element_bytes;
+    result.address += (uint64_t)(begin + first) * copy->element_bytes;
     return result;
 }

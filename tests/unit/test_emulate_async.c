@@ -139,7 +139,7 @@ static void load_box(program *p, const emulate_tensor_map *map, int dimensions,
 
 static void boxes_and_their_edges(void **state) {
     (void)state;
-    static const int starts[][3] = {{0, 0, 0}, {2, 3, 1}, {4, 4, 4}, {-3, -2, -1}, {20, 0, 0}};
+    static const int starts[][3] = {{0, 0, 0}, {4, 3, 1}, {4, 4, 4}, {-4, -2, -1}, {20, 0, 0}};
     static program p;
     for (size_t n = 0; n < sizeof starts / sizeof *starts; n++) {
         char coordinates[64];
@@ -182,14 +182,15 @@ static void all_ranks(void **state) {
     }
 }
 
+/* There are none along dimension 0. */
 static void element_strides_skip(void **state) {
     (void)state;
     static program p;
     emulate_tensor_map map = cube;
     map.element_strides[0] = map.element_strides[1] = 2;
-    load_box(&p, &map, 3, "0, 0, 0", 16);
-    for (int n = 0; n < 16; n++)
-        assert_int_equal(word_of(p.out, n), n % 4 * 2 + n / 4 % 2 * 32 + n / 8 * 128);
+    load_box(&p, &map, 3, "0, 0, 0", 32);
+    for (int n = 0; n < 32; n++)
+        assert_int_equal(word_of(p.out, n), n % 8 + n / 8 % 2 * 32 + n / 16 * 128);
     end(&p);
 }
 
@@ -225,11 +226,11 @@ static void stores_are_clipped(void **state) {
               "shl.b32 %r2, %r0, 2; add.u32 %r2, %r2, %r1; add.u32 %r3, %r0, 1000;\n"
               "st.shared.u32 [%r2], %r3; fence.proxy.async; bar.sync 0; mov.u32 %r9, %r0;\n"
               "@!%p1 bra X;\n"
-              "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%m, {5, -1, 4}], [%r1];\n"
+              "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%m, {4, 3, 4}], [%r1];\n"
               "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nX:\n");
     for (int n = 0; n < WORDS; n++) {
-        int at = n - 128, x = at % 16 - 5, y = at / 16 % 8 + 1, z = at / 128 - 4;
-        bool inside = at >= 0 && x >= 0 && x < 5 && y >= 0 && y < 4 && at / 16 % 8 < 6 && z == 0;
+        int at = n - 128, x = at % 16 - 4, y = at / 16 % 8 - 3, z = at / 128 - 4;
+        bool inside = at >= 0 && x >= 0 && x < 6 && y >= 0 && y < 3 && at / 16 % 8 < 6 && z == 0;
         uint32_t expected = n < 128 ? (uint32_t)n : inside ? (uint32_t)(1000 + x + 8 * y) : 0;
         if (word_of(p.out, n) != expected)
             fail_msg("word %d: %u, not %u", n, word_of(p.out, n), expected);
@@ -272,6 +273,12 @@ static void wrong_copies_are_found(void **state) {
                 "parity 0), line");
     check_found(&cube, EXPECT(256) "@%p1 " LOAD_3D "{0, 0, 0}], [%bar];\n", EMULATE_COPY_UNWAITED,
                 "cp.async.bulk.tensor by warp 0 lane 0");
+    check_found(&cube, EXPECT(256) "@%p1 " LOAD_3D "{3, 0, 0}], [%bar];\n" WAIT, EMULATE_TENSOR,
+                "no multiple of 16 bytes along dimension 0");
+    check_found(&cube,
+                "@%p1 cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%m, {0, -1, 0}], "
+                "[%r1];\n",
+                EMULATE_TENSOR, "begins before the tensor");
     check_found(&cube, EXPECT(1048576), EMULATE_BARRIER_USE, "2^20");
     check_found(NULL,
                 "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], "

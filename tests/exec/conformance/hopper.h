@@ -85,7 +85,7 @@ static inline int hopper_blocks(const hopper_case *c) {
 static inline uint32_t hopper_box_bytes(const hopper_case *c) {
     uint32_t bytes = c->bytes;
     for (uint32_t d = 0; d < c->rank; d++) {
-        uint32_t step = c->steps[d] ? c->steps[d] : 1;
+        uint32_t step = d && c->steps[d] ? c->steps[d] : 1;
         bytes *= (c->box[d] + step - 1) / step;
     }
     return bytes;
