@@ -12,16 +12,17 @@
 #include <math.h>
 
 enum {
-    SLOT_BARRIER_BYTES = 16, /* a full and an empty one */
-    ROLE_REGISTERS = 32,     /* addresses, counters, a handful of values per row */
-    GAP_CLOCKS = 130,        /* between a warpgroup's products, an iteration: issue, fences */
-    CHAIN_CLOCKS = 800,      /* of an iteration: barriers, votes, bookkeeping, two waits */
-    WHOLE_CLOCKS = 550,      /* the same where all products land at once */
-    STEP_CLOCKS = 510,       /* of an iteration: what all warpgroups issue beside elements */
-    TILE_CLOCKS = 1200,      /* of a tile's beginning and end, which nothing hides */
-    STORE_CLOCKS = 300,      /* where results have no bytes of their own to leave from */
-    LATE_CLOCKS = 60,        /* where the left operand has one place and must be free first */
-    COPY_CLOCKS = 1000,      /* from the start of a copy until its tile is in place */
+    SLOT_BARRIER_BYTES = 16,    /* a full and an empty one */
+    INSTRUCTION_REGISTERS = 28, /* beside a product's sums: its left operand, addresses */
+    ROLE_REGISTERS = 32,        /* addresses, counters, a handful of values per row */
+    GAP_CLOCKS = 130,           /* between a warpgroup's products, an iteration: issue, fences */
+    CHAIN_CLOCKS = 800,         /* of an iteration: barriers, votes, bookkeeping, two waits */
+    WHOLE_CLOCKS = 550,         /* the same where all products land at once */
+    STEP_CLOCKS = 510,          /* of an iteration: what all warpgroups issue beside elements */
+    TILE_CLOCKS = 1200,         /* of a tile's beginning and end, which nothing hides */
+    STORE_CLOCKS = 300,         /* where results have no bytes of their own to leave from */
+    LATE_CLOCKS = 60,           /* where the left operand has one place and must be free first */
+    COPY_CLOCKS = 1000,         /* from the start of a copy until its tile is in place */
     CACHE_BYTES_A_CLOCK = 32,
 };
 
@@ -34,12 +35,15 @@ static const double TOGETHER_SHARE = 0.75; /* several warps a scheduler fill one
 static const double READY_SHARE = 1.6;     /* a product's wait, when others are under way */
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
+    /* One instruction's registers must fit what every thread has when the kernel starts. */
+    int64_t start = m->r->target->registers / ((c->warps + WARPGROUP_WARPS) * WARP_LANES);
     for (int i = 0; i < m->item_count; i++) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
         if (rows != WARPGROUP_ROWS * c->warpgroups || columns % WARPGROUP_COLUMNS != 0 ||
-            columns > WARPGROUP_COLUMNS_MAX || (int64_t)cost_value(c, it->c) % WARPGROUP_STEP != 0)
+            columns > WARPGROUP_COLUMNS_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
+            (int64_t)cost_value(c, it->c) % WARPGROUP_STEP != 0)
             return false;
     }
     return true;

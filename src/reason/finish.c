@@ -168,6 +168,16 @@ static tl_statement *find_standing_room(reason *r, int64_t bytes) {
     return NULL;
 }
 
+/* A box that is stored reaches to the end of 16 bytes of a row, where the row may end before. */
+static bool may_store_boxes(reason *r, str name) {
+    enum { BOX_BYTES = 16 };
+    const tl_axes *axes = tiles_tensor(r->kernel, name);
+    int64_t length;
+    return axes && axes->count > 0 &&
+           reason_known(r, axes->items[axes->count - 1].extent, &length) &&
+           length * tl_type_bytes(tiles_tensor_type(r->kernel, name)) % BOX_BYTES == 0;
+}
+
 /* Warpgroups: by stmatrix and the tensor memory accelerator, each its own rows. */
 static void store_by_tma(reason *r, tl_statement *store, const tl_statement *tile, tl_type type) {
     enum { BARRIER_BYTES = 1024 }; /* of all channels */
@@ -195,19 +205,24 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
                          "Wait %.*s_shared // among the warps that wrote these rows\n",
                          STR_ARGS(name), STR_ARGS(name)));
     store->copy.from = TL_SHARED;
-    store->copy.atom = STR("tma");
-    store->copy.is_async = true;
+    bool is_boxed = may_store_boxes(r, name);
+    if (is_boxed) {
+        store->copy.atom = STR("tma");
+        store->copy.is_async = true;
+    }
     store->comment = STR("rows behind the end are dropped");
+    const char *wait = is_boxed ? edit_z(r->memory, str_format(r->memory,
+                                                               "Wait %.*s_global // the store has "
+                                                               "read its source\n",
+                                                               STR_ARGS(name)))
+                                : "";
     edit_after(r->kernel, store,
-               tl_quote(r->memory,
-                        "Wait %.*s_global // the store has read its source\n"
-                        "Release %.*s_shared // bytes free\n",
-                        STR_ARGS(name), STR_ARGS(name)));
-    reason_decide(r, "results", "%.*s leaves through shared memory, in %s, as boxes",
-                  STR_ARGS(name),
+               tl_quote(r->memory, "%sRelease %.*s_shared // bytes free\n", wait, STR_ARGS(name)));
+    reason_decide(r, "results", "%.*s leaves through shared memory, in %s, %s", STR_ARGS(name),
                   room ? edit_z(r->memory, str_format(r->memory, "the bytes of %.*s",
                                                       STR_ARGS(room->allocate.names[0])))
-                       : "bytes of its own");
+                       : "bytes of its own",
+                  is_boxed ? "as boxes" : "by lines: a box must end with 16 bytes of a row");
 }
 
 static bool is_output(const tl_kernel *kernel, str name) {

@@ -19,7 +19,7 @@ typedef struct flat_walk {
     names channels;   /* shared tiles that the tail waits for */
     bool is_together; /* the tail lands before the elements, which rewrite its left operand */
     names moved;      /* values of this tile that the next one's beginning overwrites */
-    tl_block beginning, starts, releases, issue, landing, scalars, end;
+    tl_block beginning, starts, releases, issue, landing, copies, scalars, end;
     const char *why;
 } flat_walk;
 
@@ -197,9 +197,7 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
     return branch;
 }
 
-/* The end's first statements, on values of rows alone: nothing waits for them when they come before
- * the last product.
- */
+/* The end's first statements, on values of rows alone: they fit into the wait for products. */
 static void split_end(flat_walk *f) {
     for (tl_statement *s = f->end.first, *next; s; s = next) {
         next = s->next;
@@ -220,7 +218,7 @@ static bool is_wait_or_release(const tl_statement *s) {
 
 /* The next tile's first block, this tile's last product issued behind its own. */
 static tl_block next_beginning(reason *r, const flat_walk *f) {
-    tl_block next = copy_block(r, &f->beginning), all = {0};
+    tl_block next = copy_block(r, &f->beginning), all = copy_block(r, &f->copies);
     name_next_in(r, &next);
     bool is_issued = false, is_landed = false;
     names products = {0};
@@ -232,6 +230,7 @@ static tl_block next_beginning(reason *r, const flat_walk *f) {
             for (tl_statement *t = issue.first; t; t = t->next)
                 if (is_product(t)) t->comment = STR("of this tile's last block");
             edit_append(&all, NULL, issue);
+            edit_append(&all, NULL, copy_block(r, &f->scalars));
             is_issued = true;
         }
         if (is_issued && !is_landed && f->is_together && !is_wait_or_release(s)) {
@@ -246,7 +245,9 @@ static tl_block next_beginning(reason *r, const flat_walk *f) {
 }
 
 static tl_block last_end(reason *r, const flat_walk *f) {
-    tl_block all = copy_block(r, &f->issue);
+    tl_block all = copy_block(r, &f->copies);
+    edit_append(&all, NULL, copy_block(r, &f->issue));
+    edit_append(&all, NULL, copy_block(r, &f->scalars));
     edit_append(&all, NULL, copy_block(r, &f->landing));
     return all;
 }
@@ -289,9 +290,8 @@ static void write_walk(reason *r, flat_walk *f) {
     edit_append(&body, NULL, f->starts);
     edit_append(&body, NULL, (tl_block){loop, loop});
     edit_append(&body, NULL, f->releases);
-    edit_append(&body, NULL, move_values(r, f));
+    f->copies = move_values(r, f);
     split_end(f);
-    edit_append(&body, NULL, f->scalars);
     edit_append(&body, NULL,
                 under(r, more, "the next tile's first block beside this one's last product",
                       next_beginning(r, f)));
