@@ -151,6 +151,7 @@ typedef struct pressure {
     const model_role *role;
     int *registers;   /* by tile: of a thread */
     live_set *before; /* by step */
+    live_set *ways;   /* by step: of `if not C` behind `if C`, what lives where its body begins */
     int most;
     const model_step *at;
     live_set tiles; /* live there */
@@ -199,6 +200,22 @@ static void measure(pressure *p, const model_step *step, const live_set *before,
     p->tiles = widest;
 }
 
+/* `if not C` right behind `if C`: its index, from that of the first; -1: there is none. One of both
+ * is taken.
+ */
+static int alternative_of(const model_role *role, int first) {
+    int second = role->steps[first].other + 1;
+    if (second >= role->step_count || role->steps[second].kind != STEP_IF) return -1;
+    const tl_expr *one = role->steps[first].statement->branch.condition;
+    const tl_expr *other = role->steps[second].statement->branch.condition;
+    return other->kind == TL_NOT && tl_expr_equal(other->left, one) ? second : -1;
+}
+
+static bool is_alternative(const model_role *role, int second) {
+    if (second < 1 || role->steps[second - 1].kind != STEP_END_IF) return false;
+    return alternative_of(role, role->steps[second - 1].other) == second;
+}
+
 static void flow_back(pressure *p, bool measures) {
     live_set live = {{0}};
     for (int i = p->role->step_count - 1; i >= 0; i--) {
@@ -208,6 +225,15 @@ static void flow_back(pressure *p, bool measures) {
         case STEP_END_FOR: unite(&live, &p->before[step->other]); break; /* once more, or out */
         case STEP_END_IF: break;
         case STEP_IF:
+            if (is_alternative(p->role, i)) {
+                p->ways[i] = live; /* past the first one */
+                live = p->before[step->other];
+            } else if (alternative_of(p->role, i) >= 0) {
+                unite(&live, &p->ways[alternative_of(p->role, i)]);
+            } else {
+                unite(&live, &p->before[step->other]); /* or past it */
+            }
+            break;
         case STEP_FOR: unite(&live, &p->before[step->other]); break; /* or past it */
         default: live = live_before(p, step, live);
         }
@@ -278,6 +304,7 @@ static bool check_registers(arena *memory, const model *m, int role, const gpu *
     pressure p = {.model = m, .role = &m->roles[role]};
     p.registers = arena_array(memory, int, m->tile_count + 1);
     p.before = arena_array(memory, live_set, p.role->step_count + 1);
+    p.ways = arena_array(memory, live_set, p.role->step_count + 1);
     count_tiles(&p, role);
     flow_back(&p, false);
     flow_back(&p, false); /* the second round carries what lives around loops */
