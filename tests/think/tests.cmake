@@ -8,7 +8,12 @@ foreach(kind http answers records)
   foreach(case ${cases})
     add_test(NAME think_${kind}_${case}
              COMMAND ${Python3_EXECUTABLE} ${script} $<TARGET_FILE:flashtl> ${case})
-    set_tests_properties(think_${kind}_${case} PROPERTIES LABELS think TIMEOUT 120 SKIP_RETURN_CODE 77)
+    # Those that compile and emulate take seconds.
+    set(labels think)
+    if(case MATCHES "^(improving|code_|cuda_(with_a_syntax|writes|without_barrier|that_never))")
+      set(labels "think;slow")
+    endif()
+    set_tests_properties(think_${kind}_${case} PROPERTIES LABELS "${labels}" TIMEOUT 120 SKIP_RETURN_CODE 77)
   endforeach()
 endforeach()
 foreach(kind prompts report)
