@@ -24,6 +24,7 @@ typedef struct kernel_work {
     ftl_emulator *emulator;
     ftl_emulation last; /* counts of the last launch; its texts are gone */
     bool wants_counts;
+    bool is_wrong; /* its values are, which can be explained */
 } kernel_work;
 
 static str copied(climb *c, const char *z) {
@@ -172,19 +173,24 @@ static void on_progress(void *user, const verify_progress *progress) {
     ((kernel_work *)user)->watch->beats++;
 }
 
+/* Listens to the cases, and ends them after the first that fails: one is enough to tell. */
 typedef struct listener {
     kernel_work *w;
     verify_result first;
+    volatile sig_atomic_t stop;
 } listener;
 
 static void on_result(void *user, const verify_result *result) {
     listener *l = user;
     l->w->watch->beats++;
     judge_keep_failure(&l->first, result);
+    if (result->verdict == VERIFY_FAILED) l->stop = 1;
 }
 
 static void progress_to_work(void *user, const verify_progress *progress) {
-    on_progress(((listener *)user)->w, progress);
+    listener *l = user;
+    on_progress(l->w, progress);
+    if (climb_is_stopped(l->w->c)) l->stop = 1;
 }
 
 /* Programs whose inputs verify does not make up (tables of integers): a few cases of our own. */
@@ -248,7 +254,7 @@ static ftl_status verify_on_runner(kernel_work *w, const verify_runner *runner, 
     verify_options options = {.shapes = shapes,
                               .seed = seed,
                               .seconds_most = seconds / 100,
-                              .stop = c->task->stop,
+                              .stop = &l.stop,
                               .on_result = on_result,
                               .on_progress = progress_to_work,
                               .user = &l};
@@ -257,7 +263,8 @@ static ftl_status verify_on_runner(kernel_work *w, const verify_runner *runner, 
     if (status == FTL_OK && !summary.passed) return compare_trials(w, runner, seed, is_right);
     if (status == FTL_OK) set_fact(c, "cases", json_integer(summary.passed));
     if (status == FTL_OK) set_fact(c, "relative_rms", json_real(summary.worst_rms));
-    if (status != FTL_CHECK_FAILED) return status;
+    if (l.first.verdict != VERIFY_FAILED) return status;
+    w->is_wrong = l.first.tensor != NULL; /* rather than at fault */
     diag_report(&c->diags, DIAG_KERNEL_WRONG, ((diag_range){0, 0}), copied(c, l.first.name),
                 copied(c, l.first.what));
     return FTL_OK;
@@ -385,7 +392,7 @@ static json_t *climb_in_child(void *user, os_watch *watch) {
     if (!status && t->highest >= THINK_RUNG_EMULATE) {
         rung = THINK_RUNG_EMULATE;
         status = climb_emulator(w, &is_right);
-        if (!status && !is_right) climb_explain_kernel(w->c, w->program, emulate, w);
+        if (!status && w->is_wrong) climb_explain_kernel(w->c, w->program, emulate, w);
     }
     if (!status && is_right && t->highest >= THINK_RUNG_GPU && t->has_gpu) {
         rung = THINK_RUNG_GPU;
