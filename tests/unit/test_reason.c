@@ -229,6 +229,47 @@ static void maximum_is_guarded_where_it_may(void **state) {
     everywhere(q);
 }
 
+/* The class that an H200 gets, and the reason where it is the other one. */
+static void class_is(const char *sketch, const char *const *pins, bool is_warpgroups,
+                     const char *why) {
+    answer a;
+    request q = {.sketch = sketch, .gpu = "h200", .dtype = TL_F16};
+    for (int i = 0; i < PINS_MAX && pins[i]; i++) q.pins[i] = pins[i];
+    ask(&q, &a);
+    assert_non_null(a.result.program);
+    bool has_role = strstr(str_copy_z(&a.memory, a.text), "role load with 1 warp") != NULL;
+    bool is_told = why == NULL;
+    for (int i = 0; i < a.result.decision_count && !is_told; i++)
+        is_told = str_is(a.result.decisions[i].subject, "class") &&
+                  strstr(str_copy_z(&a.memory, a.result.decisions[i].sentence), why) != NULL;
+    if (has_role != is_warpgroups || !is_told) show(&a.diags, a.text);
+    assert_int_equal(has_role, is_warpgroups);
+    assert_true(is_told);
+    done(&a);
+}
+
+static void warpgroups_compute_where_they_may(void **state) {
+    (void)state;
+    const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
+    class_is(plain, (const char *const[]){"d=64", "dv=64", NULL}, true, NULL);
+    class_is(plain, (const char *const[]){"d=128", "dv=64", "BN=64", NULL}, true, NULL);
+    class_is(plain, (const char *const[]){"d=40", "dv=40", NULL}, false, "multiples of 16");
+    class_is(plain, (const char *const[]){"d=64", "dv=64", "BM=256", NULL}, false, "64 rows");
+    class_is(plain, (const char *const[]){"d=64", "dv=64", "warpgroups=0", NULL}, false, NULL);
+    class_is(plain, (const char *const[]){"d=64", "dv=64", "warps=4", NULL}, false, NULL);
+    /* Rows of a table are no box. */
+    const char *paged =
+        "kernel k\nInput Q (q in q_len, d)\nInput table i32 (n in pages)\n"
+        "Input P (page in all_pages; slot in 64, d)\n"
+        "let K (kv in kv_len, d) = P[table[kv/64], kv % 64, d]\n"
+        "Output O (q in q_len, d)\nCopy Q from global to shared\nfor j = 0:kv_len/BN\n"
+        "Copy K from global to shared\nCompute GEMM Q, K.T and get S\nCompute Softmax S\n"
+        "Compute GEMM S, K and accumulate O\nend\nCopy O from register to global\n";
+    class_is(paged, (const char *const[]){"d=64", NULL}, false, "K is a view");
+    refused(plain, "h200", TL_F16, "warpgroups=4", "1 to 3 warpgroups can compute, not 4");
+    refused(plain, "a100", TL_F16, "warpgroups=2", "the GPU has no wgmma");
+}
+
 static void what_cannot_be_is_said(void **state) {
     (void)state;
     refused(ATTENTION(""), "t4", TL_BF16, NULL, "has no products of bf16");
@@ -251,6 +292,7 @@ int main(void) {
         cmocka_unit_test(ends_are_masked_where_it_matters),
         cmocka_unit_test(empty_blocks_leave_the_loop),
         cmocka_unit_test(maximum_is_guarded_where_it_may),
+        cmocka_unit_test(warpgroups_compute_where_they_may),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(pins_are_respected),
         cmocka_unit_test(other_programs_are_complete),
