@@ -10,6 +10,8 @@
 
 enum { COLUMNS = 8, GROUPS = 12, SINGLES_MOST = 24 };
 
+struct matrix;
+
 typedef struct search {
     ftl_context *context;
     const footprint_case *c;
@@ -18,6 +20,7 @@ typedef struct search {
     trial *t;
     double **got, **want; /* on the unchanged inputs */
     int64_t end_ns;
+    LIST(struct matrix *) differing;
     bool has_found;
 } search;
 
@@ -86,13 +89,14 @@ static uint8_t *changed_along(const buffer *b, int axis, const double *before, c
 }
 
 /* Parts of one axis of an input, and for each part what it changes along one axis of an output. */
-typedef struct matrix {
+typedef struct matrix matrix;
+struct matrix {
     int32_t input, output;
     int input_axis, output_axis;
     int64_t part, parts, extent,
         first; /* part: elements in one; first: element of the first part */
     uint8_t **got, **want;
-} matrix;
+};
 
 static int64_t part_begin(const matrix *m, int64_t part) {
     return m->first + part * m->part;
@@ -265,12 +269,12 @@ static bool differs(const matrix *m) {
     return false;
 }
 
-static bool say(search *s, const matrix *m) {
-    if (!differs(m)) return false;
-    return say_unused(s, m) || say_map(s, m) || say_boundary(s, m) || say_pair(s, m);
-}
-
 /* --- the search ------------------------------------------------------------------------------- */
+
+/* Stands in front of a matrix: batch, head. */
+static bool is_front(const ftl_plan_tensor *t, int axis) {
+    return t->axis_count > 2 && axis < t->axis_count - 2;
+}
 
 static matrix *new_matrices(search *s, int32_t input, int axis, int64_t first, int64_t part,
                             int64_t parts, int *count) {
@@ -280,6 +284,8 @@ static matrix *new_matrices(search *s, int32_t input, int axis, int64_t first, i
     for (int32_t o = 0; o < plan->tensor_count; o++) {
         if (plan->tensors[o].role != FTL_OUTPUT) continue;
         for (int x = 0; x < plan->tensors[o].axis_count; x++) {
+            /* what chooses matrices is compared with that, rows and columns with those */
+            if (is_front(&plan->tensors[input], axis) != is_front(&plan->tensors[o], x)) continue;
             matrix *m = &all[(*count)++];
             *m = (matrix){.input = input,
                           .output = o,
@@ -296,50 +302,82 @@ static matrix *new_matrices(search *s, int32_t input, int axis, int64_t first, i
     return all;
 }
 
+static void keep_differing(search *s, matrix *all, int count) {
+    for (int i = 0; i < count; i++) {
+        if (differs(&all[i])) list_push(s->memory, &s->differing, &all[i]);
+    }
+}
+
+static matrix *first_differing(matrix *all, int count) {
+    for (int i = 0; i < count; i++) {
+        if (differs(&all[i])) return &all[i];
+    }
+    return NULL;
+}
+
 /* Parts first; then the elements around the first part that differs. */
-static bool search_axis(search *s, int32_t input, int axis) {
+static void search_axis(search *s, int32_t input, int axis) {
     int64_t extent = s->t->data.tensors[input].argument.extents[axis];
-    if (extent < 1 || is_late(s)) return false;
+    if (extent < 1 || is_late(s)) return;
     int64_t part = extent <= SINGLES_MOST ? 1 : (extent + GROUPS - 1) / GROUPS;
-    int count = 0;
+    int count = 0, more = 0;
     matrix *all = new_matrices(s, input, axis, 0, part, (extent + part - 1) / part, &count);
-    if (!count || !probe(s, all, count)) return false;
-    int found = -1;
-    for (int i = 0; i < count && found < 0; i++) found = differs(&all[i]) ? i : -1;
-    if (found < 0) return false;
+    if (!count || !probe(s, all, count)) return;
+    matrix *found = first_differing(all, count);
+    if (!found) return;
     if (part > 1) {
         int64_t at = 0;
-        while (is_equal(&all[found], at)) at++;
-        bool is_unused = is_any(all[found].want[at], all[found].extent) &&
-                         !is_any(all[found].got[at], all[found].extent);
-        int64_t first = part_begin(&all[found], at), last = first + part + 2;
-        int more = 0;
-        matrix *fine = is_unused ? NULL
-                                 : new_matrices(s, input, axis, first, 1,
-                                                (last < extent ? last : extent) - first, &more);
-        if (fine && probe(s, fine, more)) {
-            for (int i = 0; i < more; i++) {
-                if (say(s, &fine[i])) return true;
-            }
+        while (is_equal(found, at)) at++;
+        int64_t first = part_begin(found, at), last = first + part + 2;
+        matrix *fine =
+            new_matrices(s, input, axis, first, 1, (last < extent ? last : extent) - first, &more);
+        bool is_unused =
+            is_any(found->want[at], found->extent) && !is_any(found->got[at], found->extent);
+        if (!is_unused && probe(s, fine, more)) keep_differing(s, fine, more);
+    }
+    keep_differing(s, all, count);
+}
+
+static int64_t difference_count(const matrix *m) {
+    int64_t count = 0;
+    for (int64_t p = 0; p < m->parts; p++) {
+        for (int64_t i = 0; i < m->extent; i++) count += m->got[p][i] != m->want[p][i];
+    }
+    return count;
+}
+
+static int by_differences(const void *a, const void *b) {
+    int64_t x = difference_count(*(matrix *const *)a), y = difference_count(*(matrix *const *)b);
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The sentence that says most, about whichever Input. */
+static void say_best(search *s) {
+    static bool (*const sayings[])(search *, const matrix *) = {say_map, say_boundary, say_unused,
+                                                                say_pair};
+    if (s->differing.count) {
+        qsort(s->differing.items, (size_t)s->differing.count, sizeof *s->differing.items,
+              by_differences);
+    }
+    for (size_t i = 0; i < sizeof sayings / sizeof *sayings && !s->has_found; i++) {
+        for (int k = 0; k < s->differing.count && !s->has_found; k++) {
+            s->has_found = sayings[i](s, s->differing.items[k]);
         }
     }
-    for (int i = 0; i < count; i++) {
-        if (say(s, &all[i])) return true;
-    }
-    return false;
 }
 
 /* Axes in front of the matrices first: they are short, and a wrong one explains all else. */
 static void search_dependences(search *s) {
     const ftl_plan *plan = s->c->plan;
     for (int rows = 0; rows < 2 && !s->has_found; rows++) {
-        for (int32_t t = 0; t < plan->tensor_count && !s->has_found; t++) {
+        for (int32_t t = 0; t < plan->tensor_count; t++) {
             if (plan->tensors[t].role != FTL_INPUT || plan->tensors[t].type == FTL_I32) continue;
             int count = plan->tensors[t].axis_count, front = count > 2 ? count - 2 : 0;
             /* columns of a matrix are alike: one sentence about its rows says enough */
             int begin = rows ? front : 0, end = rows ? (count > 1 ? count - 1 : count) : front;
-            for (int axis = begin; axis < end; axis++) s->has_found |= search_axis(s, t, axis);
+            for (int axis = begin; axis < end; axis++) search_axis(s, t, axis);
         }
+        say_best(s);
     }
 }
 
@@ -445,6 +483,11 @@ ftl_status footprint_explain(ftl_context *context, const footprint_case *c, aren
     if (!s.has_found) say_blocks(&s);
     for (int32_t i = 0; i < c->plan->tensor_count && !s.has_found; i++) {
         if (c->plan->tensors[i].role == FTL_OUTPUT) s.has_found = say_factor(&s, i);
+    }
+    if (!s.has_found && !is_late(&s)) {
+        text_add_z(out,
+                   "every element depends on the right inputs, so the formula differs: a factor, a "
+                   "function, or a term that is missing or too many\n");
     }
     return FTL_OK;
 }

@@ -466,7 +466,7 @@ static void explain(climb *c, const ftl_plan *plan, const trial_machine *candida
 
 void climb_explain(climb *c, const verify_program *program) {
     trial_machine candidate = {.source = &program->code, .arithmetic = FTL_ROUNDED};
-    explain(c, program->plan, &candidate, &program->sketch, 0.6);
+    explain(c, program->plan, &candidate, &program->sketch, 1.5);
 }
 
 void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,

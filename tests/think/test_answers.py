@@ -9,9 +9,11 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 here = pathlib.Path(__file__).resolve().parent
 GOOD = (here / "answers/good_sketch.md").read_text()
@@ -203,7 +205,7 @@ def unused_input():
 
 
 def causal_off_by_one():
-    mends(GOOD.replace("kv > q +", "kv >= q +"), "meaning", "MEANING_WRONG", "boundary", "off by 1", options=REFERENCE)
+    mends(GOOD.replace("kv > q +", "kv >= q +"), "meaning", "MEANING_WRONG", "boundary", "q of O and kv of K is off by 1", options=REFERENCE)
 
 
 def causal_top_left():
@@ -217,7 +219,7 @@ def no_mask():
 
 def missing_scale():
     wrong = GOOD.replace("Multiply S, scale", "Multiply S, scale*scale")
-    mends(wrong, "meaning", "MEANING_WRONG", options=REFERENCE)
+    mends(wrong, "meaning", "MEANING_WRONG", "the formula differs", options=REFERENCE)
 
 
 def constant_factor():
@@ -310,6 +312,28 @@ def improving():
         talk.explain("two proposals with the table of what was tried")
     if talk.result["kept"] not in (0, 1):
         talk.explain("a kernel that is not slower")
+
+
+def interrupted_while_judging():
+    """Ctrl-C reaches the kernel's child; a record is left."""
+    with tempfile.TemporaryDirectory() as name:
+        pathlib.Path(name, "answer.md").write_text(GOOD)
+        kept = {k: os.environ[k] for k in ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS") if k in os.environ}
+        process = subprocess.Popen(
+            [str(pathlib.Path(flashtl).resolve()), "think", "causal attention", "--gpu", "t4", "--head-dim", "64", "--sketch-by",
+             "exec:cat answer.md", "--shapes", "1x1", "--on", "emulator", "--record", "record.jsonl", "-o", "out"],
+            cwd=name, env=dict(kept, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C", HOME=name),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        record = pathlib.Path(name, "record.jsonl")
+        end = time.monotonic() + 20
+        while time.monotonic() < end and not (record.exists() and '"event":"ask"' in record.read_text()):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        if process.returncode not in (0, 3) or '"event":"result"' not in record.read_text():
+            sys.exit(f"expected an end and a record: {process.returncode} {err}")
+        if process.returncode == 3 and "stopped" not in err:
+            sys.exit(f"expected the word 'stopped': {err}")
 
 
 # --- CUDA ---------------------------------------------------------------------------------------------
