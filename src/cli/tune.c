@@ -144,7 +144,7 @@ static ftl_status write_text(tuning_command *t, const char *gpu) {
             status = ftl_context_fail(c->context, FTL_NO_FILE, "%s", why.text);
         }
     } else if (!status) {
-        fwrite(text.data, 1, text.length, stdout);
+        fwrite(text.data ? text.data : "", 1, text.length, stdout);
     }
     text_done(&text);
     return status;
@@ -155,8 +155,10 @@ static void on_done(void *user, ftl_context *context, const char *gpu, const cha
     text_buffer text;
     if (t->shows_progress) fputs("\r\033[K", stderr);
     text_init(&text, 1 << 20);
-    ftl_status status = tune_report(context, t->database, gpu, problem, SHOWN, &text);
-    if (!status) fwrite(text.data, 1, text.length, stdout);
+    ftl_status status = t->c->options.json
+                            ? tune_report_json(context, t->database, gpu, problem, &text)
+                            : tune_report(context, t->database, gpu, problem, SHOWN, &text);
+    if (!status && text.data) fwrite(text.data, 1, text.length, stdout);
     text_done(&text);
     if (!status && t->c->options.output) status = write_text(t, gpu);
     if (status) cli_finish(t->c, status);

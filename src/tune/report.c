@@ -76,3 +76,41 @@ ftl_status tune_report(ftl_context *context, const char *path, const char *gpu, 
     store_close(database);
     return FTL_OK;
 }
+
+static void add_json_text(text_buffer *out, const char *name, const char *text) {
+    text_format(out, ",\"%s\":\"", name);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\') text_format(out, "\\%c", *c);
+        else text_format(out, "%c", (unsigned char)*c < 0x20 ? ' ' : *c);
+    }
+    text_add_z(out, "\"");
+}
+
+static void add_object(void *user, const store_row *row) {
+    text_buffer *out = user;
+    text_format(out, "{\"state\":\"%s\"", store_state_name(row->state));
+    add_json_text(out, "pins", row->pins);
+    add_json_text(out, "decided", row->decided);
+    if (row->state == STORE_MEASURED) {
+        text_format(out, ",\"ratio\":%.4f,\"tflops\":%.2f,\"model_tflops\":%.2f,\"spread\":%.4f",
+                    row->ratio, row->tflops, row->model_tflops, row->spread);
+    }
+    text_format(out,
+                ",\"predicted_tflops\":%.1f,\"registers\":%d,\"spill_bytes\":%d,"
+                "\"shared_bytes\":%d,\"attempts\":%d",
+                row->predicted_tflops, row->registers, row->spill_bytes, row->shared_bytes,
+                row->attempts);
+    if (row->why[0]) add_json_text(out, "why", row->why);
+    text_add_z(out, "}\n");
+}
+
+ftl_status tune_report_json(ftl_context *context, const char *path, const char *gpu,
+                            const char *problem, text_buffer *out) {
+    store *database = NULL;
+    ftl_status status = open_database(context, path, &database);
+    if (status) return status;
+    int64_t id = store_newest(database, gpu, problem);
+    if (id && !store_each(database, id, add_object, out)) return failure(context, database);
+    store_close(database);
+    return FTL_OK;
+}

@@ -58,8 +58,11 @@ ftl_status tune_run(ftl_context *context, tune_request *request);
  */
 ftl_status tune_export(ftl_context *context, const char *database, const char *gpu,
                        text_buffer *out);
-/* A table of the candidates of a problem, the best ones first. */
+/* A table of the best candidates of a problem, and how many came to what. */
 ftl_status tune_report(ftl_context *context, const char *database, const char *gpu,
                        const char *problem, int most, text_buffer *out);
+/* All of them as JSON, an object a line, the best ones first. */
+ftl_status tune_report_json(ftl_context *context, const char *database, const char *gpu,
+                            const char *problem, text_buffer *out);
 
 #endif

@@ -225,6 +225,12 @@ static void best_decision_is_found_and_used(void **state) {
     assert_int_equal(tune_report(context, database, "a100", d->problem, 3, &text), FTL_OK);
     assert_non_null(strstr(text.data, "| 2.0"));
     assert_non_null(strstr(text.data, " measured"));
+    text_done(&text);
+    text_init(&text, 1 << 20);
+    assert_int_equal(tune_report_json(context, database, "a100", d->problem, &text), FTL_OK);
+    assert_int_equal(strncmp(text.data, "{\"state\":\"measured\",\"pins\":\"", 28), 0);
+    assert_non_null(strstr(text.data, ",\"ratio\":2.00"));
+    assert_non_null(strstr(text.data, "{\"state\":\"same\""));
     ftl_decisions_free(d);
     text_done(&text);
     /* Another run has nothing left to do but to confirm. */
