@@ -55,6 +55,7 @@ static const replacement code_rules[] = {
      "atom: \"m16n8k8\" | \"m16n8k16\" | /m64n[0-9]+k16/"},
     {"change", "\"Mask\" sp name (gap \",\" gap operand)? (sp place)? sp \"where\" sp cond",
      "\"Mask\" NAME (\",\" operand)? place? \"where\" cond"},
+    {"binding", "other (gap axes)? gap \"=\" gap expr", "NAME axes? \"=\" expr"},
     {"let",
      "\"let\" sp (tile gap \"=\" gap length | binding) (gap \",\" gap (tile gap \"=\" gap length | "
      "binding))* newline\n"
@@ -66,19 +67,6 @@ static const replacement code_rules[] = {
      "length: \"16\" | \"32\" | \"48\" | \"64\" | \"80\" | \"96\" | \"112\" | \"128\" | \"192\" | "
      "\"256\""},
 };
-
-/* Operations that the cut rules do not name any more. */
-static bool is_dropped(const prompt_task *task, str rule) {
-    static const char *const of_sketch[] = {
-        "grid",   "walk",      "allocate", "in_shared", "in_register", "role", "reshape",
-        "wait",   "in_global", "release",  "hole",      "place",       "spot", "layout",
-        "stages", "unit",      "gpu",      "space",     "shape"};
-    if (task->step != THINK_SKETCH) return str_is(rule, "hole");
-    for (size_t i = 0; i < sizeof of_sketch / sizeof *of_sketch; i++) {
-        if (str_is(rule, of_sketch[i])) return true;
-    }
-    return false;
-}
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -119,9 +107,10 @@ static bool is_language(str word) {
 /* The names of a text, and those that TL Code usually has beside them. */
 static int find_names(str text, str names[NAMES_MAX]) {
     static const char *const usual[] = {
-        "S",  "P",    "m",      "l",       "alpha",     "shift",       "part", "c",
-        "j",  "tile", "blocks", "full",    "offset",    "first",       "math", "load",
-        "BM", "BN",   "BK",     "q_block", "row_block", "column_block"};
+        "S",        "P",       "m",      "l",       "alpha",     "shift",        "part",     "c",
+        "j",        "tile",    "blocks", "full",    "offset",    "first",        "math",     "load",
+        "BM",       "BN",      "BK",     "q_block", "row_block", "column_block", "cp_async", "tma",
+        "ldmatrix", "stmatrix"};
     int count = 0;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         add_name(names, &count, str_from(usual[i]));
@@ -140,17 +129,38 @@ static int find_names(str text, str names[NAMES_MAX]) {
     return count;
 }
 
-/* A name of the sketch, or one that is derived from it: K_shared, m_old, S_2. */
+static bool is_tile(str name) {
+    return str_is(name, "BM") || str_is(name, "BN") || str_is(name, "BK");
+}
+
+static void add_bases(const str *names, int count, bool has_tiles, ftl_grammar_form form,
+                      text_buffer *out) {
+    bool is_first = true, is_gbnf = form == FTL_GBNF;
+    for (int i = 0; i < count; i++) {
+        if (is_tile(names[i]) && !has_tiles) continue;
+        text_add_z(out, is_first ? "" : is_gbnf ? " | " : "|");
+        text_format(out, is_gbnf ? "\"%.*s\"" : "%.*s", STR_ARGS(names[i]));
+        is_first = false;
+    }
+}
+
+/* A name of the sketch, or one that is derived from it: K_shared, m_old, S_2. Tile sizes are no
+ * names to be defined at will.
+ */
 static void add_names_rule(const prompt_task *task, ftl_grammar_form form, text_buffer *out) {
     str names[NAMES_MAX];
     int count = find_names(str_from(task->sketch), names);
-    bool is_gbnf = form == FTL_GBNF;
-    text_add_z(out, is_gbnf ? "name ::= base (\"_\" [a-z0-9] [a-z0-9_]*)?\nbase ::= " : "NAME: /(");
-    for (int i = 0; i < count; i++) {
-        text_format(out, is_gbnf ? "%s\"%.*s\"" : "%s%.*s", i ? (is_gbnf ? " | " : "|") : "",
-                    STR_ARGS(names[i]));
+    if (form == FTL_LARK) {
+        text_add_z(out, "NAME: /(");
+        add_bases(names, count, true, form, out);
+        text_add_z(out, ")(_[a-z0-9_]+)?/\n");
+        return;
     }
-    text_add_z(out, is_gbnf ? "\n" : ")(_[a-z0-9_]+)?/\n");
+    text_add_z(out, "name ::= base (\"_\" [a-z0-9] [a-z0-9_]*)?\nbase ::= ");
+    add_bases(names, count, true, form, out);
+    text_add_z(out, "\nother ::= (");
+    add_bases(names, count, false, form, out);
+    text_add_z(out, ") (\"_\" [a-z0-9] [a-z0-9_]*)?\n");
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
@@ -242,8 +252,66 @@ static void add_rule(const prompt_task *task, ftl_grammar_form form, str line, t
         size_t length = rule.length;
         text_format(out, "%.*s%s %s\n", (int)length, line.data, is_gbnf ? " ::=" : ":",
                     is_gbnf ? r->gbnf : r->lark);
-    } else if (!is_dropped(task, rule)) {
+    } else {
         text_format(out, "%.*s\n", STR_ARGS(line));
+    }
+}
+
+/* --- what is left -------------------------------------------------------------------------------
+ */
+
+enum { LINES_MAX = 200 };
+
+typedef struct grammar_line {
+    str text, name; /* name: of the rule, as it is spelled; empty for what is no rule */
+    bool is_reached;
+} grammar_line;
+
+static bool is_rule_character(char c) {
+    return is_name_character(c) || c == '-';
+}
+
+/* Marks the rules that a line's body names; literals, classes and patterns are passed over. */
+static bool reach_from(grammar_line *lines, int count, const grammar_line *from) {
+    bool has_reached = false;
+    str body = {from->text.data + from->name.length, from->text.length - from->name.length};
+    for (size_t i = 0; i < body.length;) {
+        char c = body.data[i], close = c == '"' ? '"' : c == '[' ? ']' : c == '/' ? '/' : 0;
+        if (close) {
+            for (i++; i < body.length && body.data[i] != close; i++) i += body.data[i] == '\\';
+            i++;
+            continue;
+        }
+        size_t begin = i;
+        while (i < body.length && is_rule_character(body.data[i])) i++;
+        str word = {body.data + begin, i - begin};
+        for (int k = 0; k < count && word.length; k++) {
+            if (lines[k].is_reached || !str_equal(lines[k].name, word)) continue;
+            lines[k].is_reached = has_reached = true;
+        }
+        if (i == begin) i++;
+    }
+    return has_reached;
+}
+
+/* Rules that nothing leads to any more are left out. */
+static void add_reached(str whole, ftl_grammar_form form, text_buffer *out) {
+    grammar_line lines[LINES_MAX];
+    int count = 0;
+    while (whole.length && count < LINES_MAX) {
+        char name[64];
+        str line = str_cut(&whole, '\n'), rule = rule_of(line, form, name);
+        str spelled = {line.data, rule.length};
+        bool is_root = str_is(spelled, "root") || str_is(spelled, "start");
+        lines[count++] = (grammar_line){line, spelled, is_root || !rule.length};
+    }
+    for (bool goes_on = true; goes_on;) {
+        goes_on = false;
+        for (int i = 0; i < count; i++)
+            goes_on |= lines[i].is_reached && reach_from(lines, count, &lines[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        if (lines[i].is_reached) text_format(out, "%.*s\n", STR_ARGS(lines[i].text));
     }
 }
 
@@ -252,7 +320,12 @@ bool prompt_grammar(ftl_context *context, const prompt_task *task, ftl_grammar_f
     char *whole = NULL;
     if (task->step == THINK_TRANSLATE) return false;
     if (ftl_grammar(context, form, &whole) != FTL_OK) return false;
-    for (str rest = str_from(whole); rest.length;) add_rule(task, form, str_cut(&rest, '\n'), out);
+    text_buffer cut;
+    text_init(&cut, PROMPT_BYTES_MAX);
+    for (str rest = str_from(whole); rest.length;) add_rule(task, form, str_cut(&rest, '\n'), &cut);
+    add_reached(text_str(&cut), form, out);
+    bool is_whole = !cut.failed && !out->failed;
+    text_done(&cut);
     ftl_free(whole);
-    return !out->failed;
+    return is_whole;
 }

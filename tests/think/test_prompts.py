@@ -4,9 +4,11 @@ test_prompts.py FLASHTL
 """
 import os
 import re
+import pathlib
 import subprocess
 import sys
-import tempfile
+
+import gbnf
 
 flashtl = os.path.realpath(sys.argv[1])
 
@@ -64,3 +66,36 @@ for kind in ("gbnf", "lark"):
     text, _ = prompt("reason", "--op", "mha", "--gpu", "t4", "--head-dim", "64", "--send-grammar", kind)
     grammar = text[text.index("--- the grammar"):]
     expect("kv_heads" in grammar and '"Softmax"' not in grammar and "m16n8k8" in grammar, f"the task's names ({kind})")
+
+
+# And they are grammars: of what is right, and of nothing that names what is not there.
+def grammar_of(*words):
+    text, _ = prompt(*words, "--send-grammar", "gbnf")
+    return gbnf.Grammar(text[text.index("root ::="):])
+
+
+def answer(program):
+    return "First I think: S is (q, kv).\n```tl\n" + program + "```\n"
+
+
+here = pathlib.Path(__file__).resolve().parent
+good = run("fmt", "-", input=(here / "answers/reference.tl").read_text()).stdout
+sketches = grammar_of("sketch", "x")
+expect(sketches.accepts(answer(good)), f"a grammar that takes a sketch; it stops at {answer(good)[sketches.furthest:][:60]!r}")
+for example in programs:
+    canonical = "".join(re.sub(r"//.*", "", line).rstrip() + "\n" for line in example.splitlines() if not line.startswith("//"))
+    expect(sketches.accepts(answer(canonical)), f"the example {canonical[:40]!r}: {canonical[sketches.furthest - 44:][:60]!r}")
+for old, new in (("Compute Softmax S", "Synchronize S"), ("Compute Softmax S", "Reshape S from mma_C to mma_A"),
+                 ("Compute Softmax S", "Wait S"), ("global to shared", "shared to global"), ("    Compute Softmax S\n", "    ...\n"),
+                 ("GEMM Q, K.T", "GEMM Q, K.T by m16n8k8")):
+    expect(not sketches.accepts(answer(good.replace(old, new, 1))), f"a grammar that refuses '{new}'")
+expect(not sketches.accepts(good), "a grammar that asks for the fence")
+
+code = run("reason", "-", "--gpu", "t4", "--head-dim", "64", "--let", "guard=0", "--let", "peel=0", input=good).stdout
+code = "".join(re.sub(r"//.*", "", line).rstrip() + "\n" for line in code.splitlines())
+codes = grammar_of("reason", str(here / "answers/reference.tl"), "--gpu", "t4", "--head-dim", "64")
+expect(codes.accepts(answer(code)), f"a grammar that takes TL Code; it stops at {answer(code)[codes.furthest:][:60]!r}")
+for old, new in (("for t4", "for t5"), ("and get S by m16n8k8", "and get S"), ("GEMM Q_register", "GEMM W_register"),
+                 ("Reshape P from", "Softmax P from"), ("BM = 128", "BM = 100")):
+    changed = code.replace(old, new, 1)
+    expect(changed != code and not codes.accepts(answer(changed)), f"a grammar that refuses '{new}'")
