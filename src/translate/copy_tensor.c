@@ -38,6 +38,14 @@ static bool panels_are_whole(const box *x) {
            at.low % x->columns == 0;
 }
 
+/* The unit stores whole 16 bytes of the contiguous axis: its end may lie between them only. */
+static bool ends_at_units(const box *x) {
+    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
+    bool known = extent->step_count == 1 && extent->steps[0].op == FTL_PUSH_INTEGER;
+    int64_t bytes = (int64_t)ftl_type_bytes(x->tensor->type);
+    return known && extent->steps[0].integer * bytes % SHARED_UNIT_BYTES == 0;
+}
+
 static bool make_box(box *x, bool loads) {
     emit *t = x->t;
     const emit_tile *tile = x->tile;
@@ -48,6 +56,10 @@ static bool make_box(box *x, bool loads) {
     if (ftl_type_bytes(x->tensor->type) != (size_t)tl_type_bytes(tile->type) ||
         tile->store.by_columns)
         return refuse(x, "tma changes neither types nor the order of elements");
+    if (!loads && !ends_at_units(x)) {
+        return refuse(x, "tma stores whole 16 bytes: the contiguous axis must be known to be a "
+                         "multiple of them");
+    }
     int shares = !loads && tile->is_shared_out ? t->now->executors : 1;
     x->rows = tile->rows / shares;
     x->panels = tile->store.panels > 1 ? tile->store.panels : 1;

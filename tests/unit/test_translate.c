@@ -358,6 +358,33 @@ static void views_begin_at_units(void **state) {
     }
 }
 
+/* Boxes of a tensor: loads end anywhere, stores at whole 16 bytes. */
+static void boxes_end_at_units(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel mover for h200\nlet BM = 64, BN = 64\n"
+        "Input X f16 (row in row_len, column in %s)\nOutput Y f16 (row in row_len, column in %s)\n"
+        "grid row_block in row_len/BM, column_block in %s/BN\n"
+        "Allocate X in shared f16 (BM, BN) swizzled 128\nrole move with 1 warp\n"
+        "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from global to shared by "
+        "tma async\n    Wait X_shared\n"
+        "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from shared to global "
+        "and get Y by tma async\n    Wait Y_global\n    Release X_shared\nend\n";
+    static const char *const columns[] = {"72", "column_len", "68"};
+    for (int i = 0; i < 3; i++) {
+        char program[2048];
+        snprintf(program, sizeof program, text, columns[i], columns[i], columns[i]);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("mover"), str_from(program), "h200");
+        assert_int_equal(x.ok, i == 0);
+        if (x.ok) assert_int_equal(count(&x.cuda, "    ftl_tma_store_2("), 1);
+        else assert_non_null(strstr(x.diags.first->message.data, "tma stores whole 16 bytes"));
+        done(&x, &none);
+    }
+}
+
 /* The next tile's first product beside this tile's last: rings named statically, a walk that asks
  * for the next tile, tiles from a counter.
  */
@@ -400,7 +427,7 @@ int main(void) {
         cmocka_unit_test(views_begin_at_units),
         cmocka_unit_test(resident_blocks),
         cmocka_unit_test(roles_and_async_units),
-        cmocka_unit_test(a_walk_that_looks_ahead),
+        cmocka_unit_test(a_walk_that_looks_ahead), cmocka_unit_test(boxes_end_at_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
