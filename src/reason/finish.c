@@ -129,11 +129,9 @@ static void allocate_behind(reason *r, tl_statement *at, const char *text) {
 static void store_in_room(reason *r, tl_statement *store, const tl_statement *tile, tl_type type,
                           tl_statement *room) {
     str name = store->copy.what->text, host = room->allocate.names[0];
-    allocate_behind(
-        r, room,
-        edit_z(r->memory,
-               str_format(r->memory, "%s in place of %.*s_shared // the same bytes, afterwards",
-                          allocation_text(r, tile, name, type), STR_ARGS(host))));
+    allocate_behind(r, room,
+                    reason_say(r, "%s in place of %.*s_shared // the same bytes, afterwards",
+                               allocation_text(r, tile, name, type), STR_ARGS(host)));
     edit_before(r->kernel, store,
                 tl_quote(r->memory,
                          "Copy %.*s from register to shared // rounds; starts when all warps have "
@@ -197,8 +195,7 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
     str clause = room ? str_format(r->memory, " in place of %.*s_shared // they take turns",
                                    STR_ARGS(room->allocate.names[0]))
                       : STR(" // on its way out");
-    allocate_behind(r, last,
-                    edit_z(r->memory, str_format(r->memory, "%s%.*s", text, STR_ARGS(clause))));
+    allocate_behind(r, last, reason_say(r, "%s%.*s", text, STR_ARGS(clause)));
     edit_before(r->kernel, store,
                 tl_quote(r->memory,
                          "Copy %.*s from register to shared by stmatrix // rounds\n"
@@ -211,16 +208,15 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
         store->copy.is_async = true;
     }
     store->comment = STR("rows behind the end are dropped");
-    const char *wait = is_boxed ? edit_z(r->memory, str_format(r->memory,
-                                                               "Wait %.*s_global // the store has "
-                                                               "read its source\n",
-                                                               STR_ARGS(name)))
+    const char *wait = is_boxed ? reason_say(r,
+                                             "Wait %.*s_global // the store has "
+                                             "read its source\n",
+                                             STR_ARGS(name))
                                 : "";
     edit_after(r->kernel, store,
                tl_quote(r->memory, "%sRelease %.*s_shared // bytes free\n", wait, STR_ARGS(name)));
     reason_decide(r, "results", "%.*s leaves through shared memory, in %s, %s", STR_ARGS(name),
-                  room ? edit_z(r->memory, str_format(r->memory, "the bytes of %.*s",
-                                                      STR_ARGS(room->allocate.names[0])))
+                  room ? reason_say(r, "the bytes of %.*s", STR_ARGS(room->allocate.names[0]))
                        : "bytes of its own",
                   is_boxed ? "as boxes" : "by lines: a box must end with 16 bytes of a row");
 }

@@ -258,8 +258,7 @@ static tl_block move_values(reason *r, flat_walk *f) {
     for (int i = 0; i < f->moved.count; i++) {
         str name = f->moved.items[i];
         str fresh =
-            edit_fresh_name(r->kernel, r->memory,
-                            edit_z(r->memory, str_format(r->memory, "%.*s_end", STR_ARGS(name))));
+            edit_fresh_name(r->kernel, r->memory, reason_say(r, "%.*s_end", STR_ARGS(name)));
         tl_statement *like = find_allocation(f, name);
         tl_statement *own = tl_statement_copy(r->memory, like);
         own->allocate.names = arena_new(r->memory, str);
@@ -278,9 +277,9 @@ static tl_block move_values(reason *r, flat_walk *f) {
 
 static void write_walk(reason *r, flat_walk *f) {
     const char *tile = edit_z(r->memory, f->walk->loop.name);
-    const char *first = edit_z(r->memory, str_format(r->memory, "first(%s)", tile));
-    const char *more = edit_z(r->memory, str_format(r->memory, "more(%s)", tile));
-    const char *last = edit_z(r->memory, str_format(r->memory, "not %s", more));
+    const char *first = reason_say(r, "first(%s)", tile);
+    const char *more = reason_say(r, "more(%s)", tile);
+    const char *last = reason_say(r, "not %s", more);
     tl_statement *loop = f->loop;
     edit_remove(r->kernel, loop);
     loop->next = loop->previous = NULL;
@@ -321,11 +320,9 @@ static void flatten_loads(reason *r, tl_statement *walk) {
     tl_block next = copy_block(r, &first);
     name_next_in(r, &next);
     edit_before(r->kernel, loop,
-                under(r, edit_z(r->memory, str_format(r->memory, "first(%s)", tile)),
-                      "later ones were begun below", first));
+                under(r, reason_say(r, "first(%s)", tile), "later ones were begun below", first));
     edit_after(r->kernel, loop,
-               under(r, edit_z(r->memory, str_format(r->memory, "more(%s)", tile)),
-                     "the next tile's first block", next));
+               under(r, reason_say(r, "more(%s)", tile), "the next tile's first block", next));
 }
 
 void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted) {

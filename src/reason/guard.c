@@ -277,8 +277,7 @@ static void write_guard(reason *r, guard_form *g) {
     tl_block first = {0}, tail = {0};
     append_copy(r, &first, g->maximum);
     append_copy(r, &first, g->shift);
-    first = under(r, str_copy_z(r->memory, str_format(r->memory, "%s == %s", j, from)),
-                  "the first block sets the maximum", first);
+    first = under(r, reason_say(r, "%s == %s", j, from), "the first block sets the maximum", first);
     tl_block slow = slow_way(r, g, part);
     append_copy(r, &tail, g->bias);
     append_copy(r, &tail, g->power);

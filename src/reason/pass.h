@@ -41,6 +41,9 @@ bool reason_turns(reason *r);   /* products are issued one after the other */
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A formatted text, ending in NUL. */
+const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Writes down a decision. Losers may be added to the result until the next decision. */
 reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -71,6 +71,14 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...) {
     return false;
 }
 
+const char *reason_say(reason *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str text = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    return edit_z(r->memory, text);
+}
+
 reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

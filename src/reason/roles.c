@@ -10,16 +10,6 @@
 
 enum { CHANNELS_MAX = 32 };
 
-static const char *say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static const char *say(reason *r, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    str text = str_format_list(r->memory, format, arguments);
-    va_end(arguments);
-    return edit_z(r->memory, text);
-}
-
 static bool is_fill(const tl_statement *s) {
     return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED;
 }
@@ -99,7 +89,7 @@ static tl_statement *find_allocation(reason *r, str name) {
 static void give_slots(reason *r, str name, bool is_in_loop) {
     int64_t stages = is_in_loop ? 2 : 1;
     if (is_in_loop) reason_let_integer(r, "stages", &stages);
-    reason_let_integer(r, say(r, "%.*s_stages", STR_ARGS(name)), &stages);
+    reason_let_integer(r, reason_say(r, "%.*s_stages", STR_ARGS(name)), &stages);
     tl_statement *allocation = find_allocation(r, name);
     if (stages > 1 && allocation)
         allocation->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)stages);
@@ -107,7 +97,7 @@ static void give_slots(reason *r, str name, bool is_in_loop) {
 
 static bool take_channel(reason *r, channels *all, tl_statement *copy) {
     str name = edit_target_name(copy);
-    channel c = {.shared = say(r, "%.*s_shared", STR_ARGS(name))};
+    channel c = {.shared = reason_say(r, "%.*s_shared", STR_ARGS(name))};
     for (tl_statement *s = copy->next; s; s = s->next)
         if (uses(s, name, str_from(c.shared))) {
             c.first = c.first ? c.first : s;

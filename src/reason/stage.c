@@ -81,16 +81,6 @@ static void insert_after(reason *r, tl_statement *at, const char *text) {
     edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
 }
 
-static const char *say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static const char *say(reason *r, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    str text = str_format_list(r->memory, format, arguments);
-    va_end(arguments);
-    return edit_z(r->memory, text);
-}
-
 /* --- tiles copied outside of loops
  * ------------------------------------------------------------------ */
 
@@ -100,8 +90,10 @@ static bool stage_standing(reason *r, tl_statement *copy) {
     if (!find_uses(copy, name, shared, &first, &last))
         return reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
     make_async(r, copy);
-    insert_before(r, first, say(r, "Wait %.*s // it is here, for all warps", STR_ARGS(shared)));
-    insert_after(r, last, say(r, "Release %.*s // nothing reads it any more", STR_ARGS(shared)));
+    insert_before(r, first,
+                  reason_say(r, "Wait %.*s // it is here, for all warps", STR_ARGS(shared)));
+    insert_after(r, last,
+                 reason_say(r, "Release %.*s // nothing reads it any more", STR_ARGS(shared)));
     return true;
 }
 
@@ -111,7 +103,7 @@ static bool stage_standing(reason *r, tl_statement *copy) {
 static int64_t stages_of(reason *r, str name) {
     int64_t stages = 2;
     reason_let_integer(r, "stages", &stages);
-    reason_let_integer(r, say(r, "%.*s_stages", STR_ARGS(name)), &stages);
+    reason_let_integer(r, reason_say(r, "%.*s_stages", STR_ARGS(name)), &stages);
     return is_async(r) ? stages : 1;
 }
 
@@ -196,9 +188,10 @@ static tl_block under(reason *r, const char *condition, tl_block inner) {
 }
 
 static const char *exists(reason *r, const stage_loop *l, const char *base, int64_t ahead) {
-    if (ahead == 0) return say(r, "%s < %s", base, l->to);
-    return str_is(str_from(base), "0") ? say(r, "%lld < %s", (long long)ahead, l->to)
-                                       : say(r, "%s + %lld < %s", base, (long long)ahead, l->to);
+    if (ahead == 0) return reason_say(r, "%s < %s", base, l->to);
+    return str_is(str_from(base), "0")
+               ? reason_say(r, "%lld < %s", (long long)ahead, l->to)
+               : reason_say(r, "%s + %lld < %s", base, (long long)ahead, l->to);
 }
 
 /* Where copies before the loop go: in front of the computations that stand right before it. */
@@ -284,9 +277,10 @@ static void refill_heads(reason *r, stage_loop *l) {
 static void write_waits(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
-        insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
+        insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         if (!c->is_head)
-            insert_before(r, c->first_use, say(r, "Wait %s // this block's is here", c->shared));
+            insert_before(r, c->first_use,
+                          reason_say(r, "Wait %s // this block's is here", c->shared));
     }
 }
 
@@ -297,9 +291,9 @@ static void write_async(reason *r, stage_loop *l) {
     tl_statement *first = l->loop->loop.body.first;
     for (int i = 0; i < l->count; i++)
         if (l->channels[i].is_head)
-            insert_before(
-                r, first,
-                say(r, "Wait %s // this block's is here, for all warps", l->channels[i].shared));
+            insert_before(r, first,
+                          reason_say(r, "Wait %s // this block's is here, for all warps",
+                                     l->channels[i].shared));
     edit_before(r->kernel, first, head_copies(r, l));
     refill_heads(r, l);
 }
@@ -318,9 +312,10 @@ static void allocate_staging(reason *r, const channel *c) {
         if (str_equal(s->allocate.names[0], str_from(c->name))) return;
     tl_statement *last = role->role.body.first;
     while (last->next && last->next->kind == TL_ALLOCATE) last = last->next;
-    insert_after(r, last,
-                 say(r, "Allocate %s in register %s (%.*s) as lines // on its way, 16 bytes a lane",
-                     c->name, tl_type_name(shared->allocate.type), STR_ARGS(shape)));
+    insert_after(
+        r, last,
+        reason_say(r, "Allocate %s in register %s (%.*s) as lines // on its way, 16 bytes a lane",
+                   c->name, tl_type_name(shared->allocate.type), STR_ARGS(shape)));
 }
 
 static tl_statement *load_ahead(reason *r, const stage_loop *l, const channel *c, const char *base,
@@ -347,10 +342,11 @@ static void write_staged(reason *r, stage_loop *l) {
     tl_statement *loaded = NULL; /* the next block is loaded behind this: it goes to registers */
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
-        insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
+        insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         if (c->is_head && (!loaded || edit_is_before(r->kernel, loaded, c->first_use)))
             loaded = c->first_use;
-        if (c->is_head) insert_before(r, body, say(r, "Copy %s from register to shared", c->name));
+        if (c->is_head)
+            insert_before(r, body, reason_say(r, "Copy %s from register to shared", c->name));
     }
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
@@ -359,14 +355,16 @@ static void write_staged(reason *r, stage_loop *l) {
         append(&load, load_ahead(r, l, c, l->variable, 0, "overlaps the products before its use"));
         edit_before(r->kernel, body, load);
         insert_before(r, c->first_use,
-                      say(r, "Copy %s from register to shared\nWait %s // this block's is here",
-                          c->name, c->shared));
+                      reason_say(r,
+                                 "Copy %s from register to shared\nWait %s // this block's is here",
+                                 c->name, c->shared));
     }
     tl_block next = {0};
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
         if (!c->is_head) continue;
-        insert_before(r, body, say(r, "Wait %s // this block's is here, for all warps", c->shared));
+        insert_before(r, body,
+                      reason_say(r, "Wait %s // this block's is here, for all warps", c->shared));
         append(&next, load_ahead(r, l, c, l->variable, 1, "of the next block"));
     }
     next = under(r, exists(r, l, l->variable, 1), next);
@@ -380,10 +378,10 @@ static void write_staged(reason *r, stage_loop *l) {
 static void write_plain(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
         const channel *c = &l->channels[i];
-        insert_after(r, c->last_use, say(r, "Release %s // the slot is free", c->shared));
+        insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         edit_move_before(r->kernel, c->first_use, c->copy);
         insert_before(r, c->first_use,
-                      say(r, "Wait %s // this block's is here, for all warps", c->shared));
+                      reason_say(r, "Wait %s // this block's is here, for all warps", c->shared));
     }
 }
 

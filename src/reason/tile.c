@@ -281,9 +281,8 @@ static const char *describe(search *s, const candidate *c) {
 
 static const char *speed(search *s, const candidate *c) {
     reason *r = s->r;
-    if (c->result.gigabytes_per_s > 0)
-        return edit_z(r->memory, str_format(r->memory, "%.0f GB/s", c->result.gigabytes_per_s));
-    return edit_z(r->memory, str_format(r->memory, "%.0f TFLOPS", c->result.tflops));
+    if (c->result.gigabytes_per_s > 0) return reason_say(r, "%.0f GB/s", c->result.gigabytes_per_s);
+    return reason_say(r, "%.0f TFLOPS", c->result.tflops);
 }
 
 static const char *parts(search *s, const candidate *c) {

@@ -131,9 +131,7 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     const char *near = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "near"));
     long long share = r->target->l2 / 100 * CACHE_SHARE_PERCENT / 1000000 * 1000000;
     const char *times =
-        shared_by ? edit_z(r->memory,
-                           str_format(r->memory, "*%s", edit_factor_text(r->memory, shared_by)))
-                  : "";
+        shared_by ? reason_say(r, "*%s", edit_factor_text(r->memory, shared_by)) : "";
     edit_before(r->kernel, grid,
                 tl_quote(r->memory,
                          "let %s = %lld/max(1, %.*s)%s // as many share the level-2 cache", near,

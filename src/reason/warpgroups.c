@@ -33,19 +33,8 @@ static const char *missing_feature(reason *r) {
                                          GPU_FEATURE_setmaxnreg, GPU_FEATURE_stmatrix};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!gpu_has(r->target, needed[i]))
-            return edit_z(r->memory,
-                          str_format(r->memory, "the GPU has no %s", gpu_feature_word(needed[i])));
+            return reason_say(r, "the GPU has no %s", gpu_feature_word(needed[i]));
     return NULL;
-}
-
-static const char *say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static const char *say(reason *r, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    str text = str_format_list(r->memory, format, arguments);
-    va_end(arguments);
-    return edit_z(r->memory, text);
 }
 
 static bool is_under_branch(const tl_statement *s) {
@@ -60,10 +49,10 @@ static const char *product_refusal(reason *r, const place_plan *plan, const tl_s
     const place_role *right = place_find(plan, edit_operand_name(s, 1));
     if (!left || !right) return "a product has an operand that is no tile";
     if (c->operands[0].is_transposed)
-        return say(r, "the left operand %.*s is transposed", STR_ARGS(left->tile->name));
+        return reason_say(r, "the left operand %.*s is transposed", STR_ARGS(left->tile->name));
     if (!right->in_shared)
-        return say(r, "the right operand %.*s is not in shared memory",
-                   STR_ARGS(right->tile->name));
+        return reason_say(r, "the right operand %.*s is not in shared memory",
+                          STR_ARGS(right->tile->name));
     if (is_under_branch(s)) return "a product stands under a condition";
     return NULL;
 }
@@ -79,8 +68,10 @@ static const char *copy_refusal(reason *r, const place_plan *plan, const tl_stat
     if (!role || !role->in_shared) return NULL;
     str tensor = s->copy.what->text;
     if (is_view(r->kernel, tensor))
-        return say(r, "%.*s is a view: its tiles need not be boxes of a tensor", STR_ARGS(tensor));
-    if (is_under_branch(s)) return say(r, "%.*s is copied under a condition", STR_ARGS(tensor));
+        return reason_say(r, "%.*s is a view: its tiles need not be boxes of a tensor",
+                          STR_ARGS(tensor));
+    if (is_under_branch(s))
+        return reason_say(r, "%.*s is copied under a condition", STR_ARGS(tensor));
     return NULL;
 }
 
