@@ -101,6 +101,14 @@ bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement
     return false;
 }
 
+tl_statement *edit_find_allocation(tl_statement *first, str name, tl_space space) {
+    for (tl_statement *s = first; s; s = s->next)
+        if (s->kind == TL_ALLOCATE && s->allocate.space == space)
+            for (int i = 0; i < s->allocate.name_count; i++)
+                if (str_equal(s->allocate.names[i], edit_bare(name))) return s;
+    return NULL;
+}
+
 str edit_header(arena *memory, const tl_statement *s) {
     text_buffer text;
     text_init(&text, 4096);

@@ -28,6 +28,9 @@ tl_statement *edit_loop_of(const tl_statement *s);
 /* Does a stand before b in reading order? */
 bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement *b);
 
+/* The Allocate of a tile in that space, among the statements from 'first' on; NULL: none. */
+tl_statement *edit_find_allocation(tl_statement *first, str name, tl_space space);
+
 /* A short label, e.g. "Compute GEMM Q, K.T and get S", for messages. */
 str edit_header(arena *memory, const tl_statement *s);
 

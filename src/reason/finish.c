@@ -12,14 +12,6 @@ static tl_statement *find_role(const tl_kernel *kernel) {
     return math;
 }
 
-static tl_statement *find_tile(tl_statement *first, str name, tl_space space) {
-    for (tl_statement *s = first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && s->allocate.space == space)
-            for (int i = 0; i < s->allocate.name_count; i++)
-                if (str_equal(s->allocate.names[i], name)) return s;
-    return NULL;
-}
-
 static int64_t slot_bytes(reason *r, const tl_statement *allocation, tl_type type) {
     int64_t bytes = tl_type_bytes(type), extent;
     for (int i = 0; i < allocation->allocate.shape.count; i++) {
@@ -230,7 +222,7 @@ static bool is_output(const tl_kernel *kernel, str name) {
 static void store_through_shared(reason *r, tl_statement *store) {
     str name = store->copy.what->text;
     tl_statement *role = find_role(r->kernel);
-    const tl_statement *tile = find_tile(role->role.body.first, name, TL_REGISTER);
+    const tl_statement *tile = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
     tl_type type = tiles_tensor_type(r->kernel, name);
     if (!tile || tile->allocate.layout.kind != TL_MMA_C || tl_type_bytes(type) != 2 ||
         store->copy.target || store->copy.target_kind == TL_ACCUMULATE || edit_loop_of(store))

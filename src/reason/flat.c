@@ -58,10 +58,7 @@ static bool find_loop(flat_walk *f) {
 }
 
 static tl_statement *find_allocation(const flat_walk *f, str name) {
-    for (tl_statement *s = f->walk->parent->role.body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
-            if (str_equal(s->allocate.names[i], edit_bare(name))) return s;
-    return NULL;
+    return edit_find_allocation(f->walk->parent->role.body.first, name, TL_REGISTER);
 }
 
 /* Do the tail's products leave their left operands alone when these are made anew? */

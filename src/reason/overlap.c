@@ -36,10 +36,8 @@ static bool is_of_products(const tl_statement *s) {
 }
 
 static bool is_ring(const tl_statement *role, str name) {
-    for (const tl_statement *s = role->role.body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
-            if (str_equal(s->allocate.names[i], edit_bare(name))) return s->allocate.stages != NULL;
-    return false;
+    const tl_statement *a = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
+    return a && a->allocate.stages;
 }
 
 static bool find_tail(rotation *o, const tl_statement *role) {

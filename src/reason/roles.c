@@ -78,19 +78,11 @@ static bool uses(tl_statement *s, str name, str shared) {
     return false;
 }
 
-static tl_statement *find_allocation(reason *r, str name) {
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_SHARED)
-            for (int i = 0; i < s->allocate.name_count; i++)
-                if (str_equal(s->allocate.names[i], name)) return s;
-    return NULL;
-}
-
 static void give_slots(reason *r, str name, bool is_in_loop) {
     int64_t stages = is_in_loop ? 2 : 1;
     if (is_in_loop) reason_let_integer(r, "stages", &stages);
     reason_let_integer(r, reason_say(r, "%.*s_stages", STR_ARGS(name)), &stages);
-    tl_statement *allocation = find_allocation(r, name);
+    tl_statement *allocation = edit_find_allocation(r->kernel->body.first, name, TL_SHARED);
     if (stages > 1 && allocation)
         allocation->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)stages);
 }

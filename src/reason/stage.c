@@ -55,14 +55,6 @@ static str shared_name(reason *r, str name) {
     return str_format(r->memory, "%.*s_shared", STR_ARGS(name));
 }
 
-static tl_statement *find_allocation(reason *r, str name) {
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_SHARED)
-            for (int i = 0; i < s->allocate.name_count; i++)
-                if (str_equal(s->allocate.names[i], name)) return s;
-    return NULL;
-}
-
 static bool is_async(const reason *r) {
     return gpu_has(r->target, GPU_FEATURE_cp_async);
 }
@@ -302,7 +294,8 @@ static void write_async(reason *r, stage_loop *l) {
  * ------------------------------------------------------------------------------------ */
 
 static void allocate_staging(reason *r, const channel *c) {
-    tl_statement *shared = find_allocation(r, str_from(c->name));
+    tl_statement *shared =
+        edit_find_allocation(r->kernel->body.first, str_from(c->name), TL_SHARED);
     str shape = {"", 0};
     for (int i = 0; i < shared->allocate.shape.count; i++)
         shape = str_format(r->memory, "%.*s%s%s", STR_ARGS(shape), i > 0 ? ", " : "",
@@ -408,7 +401,7 @@ static tl_statement *find_host(reason *r, const tl_statement *s) {
         for (tl_statement *u = t->kind == TL_FOR ? t->loop.body.first : NULL; u; u = u->next) {
             bool is_store = u->kind == TL_COPY && u->copy.to == TL_SHARED && !u->copy.is_async;
             if (is_store && !is_host(r, shared_name(r, u->copy.what->text)))
-                host = find_allocation(r, u->copy.what->text);
+                host = edit_find_allocation(r->kernel->body.first, u->copy.what->text, TL_SHARED);
         }
     return host;
 }
@@ -458,7 +451,8 @@ static bool stage_one(reason *r, tl_statement *loop) {
     choose_heads(&l);
     for (int i = 0; i < l.count; i++) {
         const channel *c = &l.channels[i];
-        tl_statement *allocation = find_allocation(r, str_from(c->name));
+        tl_statement *allocation =
+            edit_find_allocation(r->kernel->body.first, str_from(c->name), TL_SHARED);
         if (c->stages > 1)
             allocation->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)c->stages);
     }
