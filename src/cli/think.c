@@ -272,6 +272,11 @@ static void print_result(const thinking *t, const think_result *r) {
     for (size_t i = 0; i < json_array_size(r->facts); i++) {
         printf("- %s\n", json_string_value(json_array_get(r->facts, i)));
     }
+    const char *rung;
+    json_t *why;
+    json_object_foreach(r->skipped, rung, why) {
+        printf("not judged by '%s': %s\n", rung, json_string_value(why));
+    }
     bool vouched = t->task.reference.text || t->run.sketch.text;
     if (!vouched) {
         puts("The sketch is the model's word for what was asked: nothing else was there to compare "

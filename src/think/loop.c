@@ -650,6 +650,7 @@ static void take_best(workflow *w) {
     r->plan = b->plan;
     b->plan = NULL;
     snprintf(r->by, sizeof r->by, "%s", b->by);
+    r->skipped = json_deep_copy(json_object_get(b->facts, "skipped"));
     r->facts = limits_of(w->context, r->plan, b->facts);
 }
 
@@ -705,6 +706,7 @@ void think_result_done(think_result *r) {
     free(r->cuda);
     ftl_plan_free(r->plan);
     json_decref(r->facts);
+    json_decref(r->skipped);
     *r = (think_result){0};
 }
 

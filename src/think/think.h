@@ -68,7 +68,8 @@ typedef struct think_result {
     int32_t questions;
     int64_t tokens; /* reported, else estimated */
     double price;
-    json_t *facts; /* three sentences about what limits the kernel */
+    json_t *skipped; /* rungs that could not be climbed here, and why; NULL: none */
+    json_t *facts;   /* three sentences about what limits the kernel */
 } think_result;
 
 /* OK (there is a verified kernel), CHECK_FAILED (no answer passed within the limits; the result has

@@ -29,4 +29,6 @@ head -1 said
 grep -c 'candidate 0, by the built-in agent' told
 ls k | sed 's/think-.*jsonl/RECORD/'
 head -1 k/*.tl | grep -v '^$' | cut -c 1-60
+# Where there is no CUDA compiler, the result says what was not judged.
+FLASHTL_NVRTC=/no/such/nvrtc flashtl think --sketch mine.tl --gpu t4 --head-dim 64 --reason-by 'exec:true' --answers 1 -o k 2> told | grep -v '^- \|tokens'
 flashtl reason mine.tl --gpu t4 --head-dim 64 --by 'exec:sed -n "/XX/p"' --answers 1 2>&1 | sed 's/in [0-9.]* s/in TIME/; s/[0-9]* tokens/N tokens/'

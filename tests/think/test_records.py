@@ -64,6 +64,9 @@ def replay(flashtl, name):
             sys.exit(f"another end: {done.returncode}\n{done.stderr}")
         if kernels and kernels[0].read_text() != expected["cuda"]:
             sys.exit("another kernel")
+        run_id = json.loads(recorded.splitlines()[0])["id"]
+        if kernels and f"record {run_id}" not in kernels[0].read_text().splitlines()[0]:
+            sys.exit("a kernel that does not name its record")
 
 
 if __name__ == "__main__":
