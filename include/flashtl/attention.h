@@ -4,8 +4,8 @@
  *
  * The first call for a combination of element type, head sizes and options makes and loads its
  * kernel (or takes it from the cache on disk); later calls find it without a lock and only launch.
- * A kernel serves all batch sizes, lengths, numbers of heads and strides; where other tile sizes are
- * faster for short sequences (up to 1,024 queries and keys), these have a kernel of their own.
+ * A kernel serves all batch sizes, lengths, numbers of heads and strides; where other tile sizes
+ * are faster for short sequences (up to 1,024 queries and keys), these have a kernel of their own.
  */
 #ifndef FLASHTL_ATTENTION_H
 #define FLASHTL_ATTENTION_H
@@ -54,7 +54,8 @@ typedef struct ftl_attention {
 FTL_API ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime,
                                          const ftl_attention *attention, void *stream);
 
-/* Makes and loads what forward may need, without launching it; addresses and lengths do not count. */
+/* Makes and loads what forward may need, without launching it; addresses and lengths do not count.
+ */
 FTL_API ftl_status ftl_attention_prepare(ftl_context *context, ftl_runtime *runtime,
                                          const ftl_attention *attention);
 

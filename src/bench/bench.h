@@ -132,8 +132,8 @@ ftl_status bench_run(ftl_context *context, ftl_runtime *runtime, const bench_cas
 
 /* Gives a case its sizes by name (those that are not listed get 'otherwise'), its operations and
  * its bytes. Of attention, operations are 2 (d + dv) for each query and each key that it sees,
- * where a causal mask counts as half of all; of other programs ftl_flops, half of it with the setting
- * "causal". Statuses as of ftl_flops.
+ * where a causal mask counts as half of all; of other programs ftl_flops, half of it with the
+ * setting "causal". Statuses as of ftl_flops.
  */
 ftl_status bench_case_set(ftl_context *context, bench_case *c, const bench_program *program,
                           const ftl_scalar *sizes, int32_t size_count, int64_t otherwise);

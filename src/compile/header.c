@@ -134,16 +134,16 @@ static int list_fields(arena *memory, const ftl_plan *plan, field *out) {
                                : str_format(memory, "int32_t %s; /* _derive */", d->name)};
     }
     if (plan->grid_kind == FTL_GRID_DYNAMIC) {
-        out[count++] =
-            (field){plan->counters_offset, 8,
-                    STR("uint64_t tile_counters; /* device address: two uint32_t, 0 before the first "
-                        "launch; not shared by launches that run at one time */")};
+        out[count++] = (field){
+            plan->counters_offset, 8,
+            STR("uint64_t tile_counters; /* device address: two uint32_t, 0 before the first "
+                "launch; not shared by launches that run at one time */")};
     }
     for (int32_t i = 0; i < plan->map_count; i++) {
-        out[count++] = (field){plan->maps[i].offset, FTL_MAP_BYTES,
-                               str_format(memory,
-                                          "unsigned char %s[%d] __attribute__((aligned(64))); /* _describe */",
-                                          plan->maps[i].name, FTL_MAP_BYTES)};
+        out[count++] = (field){
+            plan->maps[i].offset, FTL_MAP_BYTES,
+            str_format(memory, "unsigned char %s[%d] __attribute__((aligned(64))); /* _describe */",
+                       plan->maps[i].name, FTL_MAP_BYTES)};
     }
     qsort(out, (size_t)count, sizeof *out, by_offset);
     return count;
@@ -309,15 +309,16 @@ static void add_map(arena *memory, const ftl_plan *plan, const ftl_plan_map *map
 }
 
 static void add_describe(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
-    text_add_z(out,
-               "\n/* Tensor maps: call it when addresses and strides are set and whenever they or a "
-               "length change.\n * 'encode' is the driver's cuTensorMapEncodeTiled; the result is its "
-               "error. Tensors have elements.\n */\n"
-               "typedef int (*ftl_map_encode)(void *map, int type, uint32_t rank, void *address,\n"
-               "                              const uint64_t *extents, const uint64_t *strides,\n"
-               "                              const uint32_t *box, const uint32_t *steps,\n"
-               "                              int interleave, int swizzle, int promotion, int "
-               "fill);\n");
+    text_add_z(
+        out,
+        "\n/* Tensor maps: call it when addresses and strides are set and whenever they or a "
+        "length change.\n * 'encode' is the driver's cuTensorMapEncodeTiled; the result is its "
+        "error. Tensors have elements.\n */\n"
+        "typedef int (*ftl_map_encode)(void *map, int type, uint32_t rank, void *address,\n"
+        "                              const uint64_t *extents, const uint64_t *strides,\n"
+        "                              const uint32_t *box, const uint32_t *steps,\n"
+        "                              int interleave, int swizzle, int promotion, int "
+        "fill);\n");
     add_signature(plan, name, "int", "describe", "%s_parameters *p, ftl_map_encode encode", out);
     for (int32_t i = 0; i < plan->map_count; i++) add_map(memory, plan, &plan->maps[i], out);
     text_add_z(out, "    return 0;\n}\n");

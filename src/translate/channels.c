@@ -218,8 +218,8 @@ static str barrier_of(emit *t, const emit_tile *tile, long long offset, const ch
     return emit_format(t, "shared + %lld + 8 * %.*s", offset, STR_ARGS(slot_text(t, tile, which)));
 }
 
-/* Numbers of slots are counted, not toggled: the compiler takes what is toggled for a truth value, and
- * keeps those in registers of their own for each thread.
+/* Numbers of slots are counted, not toggled: the compiler takes what is toggled for a truth value,
+ * and keeps those in registers of their own for each thread.
  */
 static void advance(emit *t, const emit_tile *tile, const char *which) {
     const char *name = str_copy_z(t->memory, tile->name);
@@ -228,7 +228,8 @@ static void advance(emit *t, const emit_tile *tile, const char *which) {
               name, which);
 }
 
-/* Behind the use of a barrier: its parity at the next one, which turns where the slots begin anew. */
+/* Behind the use of a barrier: its parity at the next one, which turns where the slots begin anew.
+ */
 static void turn(emit *t, const emit_tile *tile, const char *which, const char *parity) {
     const char *name = str_copy_z(t->memory, tile->name);
     if (tile->stages == 1) emit_text(t, "%s_%s ^= 1;", name, parity);

@@ -181,7 +181,8 @@ str emit_map(emit *t, const ftl_plan_map *map) {
     return name;
 }
 
-/* All maps are fetched at the beginning, by one thread. What a copy's map is follows from its statement. */
+/* All maps are fetched at the beginning, by one thread. What a copy's map is follows from its
+ * statement. */
 void emit_prefetch_maps(emit *t) {
     const tl_statement *role = t->role;
     emit_role *now = t->now;

@@ -46,8 +46,8 @@ static void prove_axis(const emit_tile *tile, bool is_row, int count, text_buffe
 
 static void describe(const emit_tile *tile, text_buffer *out) {
     const shared_layout *l = &tile->store;
-    text_format(out, "// %.*s: %d x %d elements of %d bytes, lines of %d bytes", STR_ARGS(tile->name),
-                l->rows, l->columns, l->element_bytes, l->pitch_bytes);
+    text_format(out, "// %.*s: %d x %d elements of %d bytes, lines of %d bytes",
+                STR_ARGS(tile->name), l->rows, l->columns, l->element_bytes, l->pitch_bytes);
     if (l->swizzle_bytes > SHARED_UNIT_BYTES) text_format(out, ", swizzled %d", l->swizzle_bytes);
     text_add_z(out, "\n");
 }
@@ -64,7 +64,8 @@ static void emit_layout(const emit_tile *tile, text_buffer *out) {
     int unit = log2_of(SHARED_UNIT_BYTES / l->element_bytes);
     /* Unit u of line r stands at u xor (r >> (3 - bits)): the bits lie so far above the unit's. */
     int above = log2_of(line) + (3 - bits) - unit;
-    text_format(out, "using %.*s_layout = decltype(cute::composition(cute::Swizzle<%d, %d, %d>{},\n",
+    text_format(out,
+                "using %.*s_layout = decltype(cute::composition(cute::Swizzle<%d, %d, %d>{},\n",
                 STR_ARGS(tile->name), bits, unit, above);
     text_format(out, "    cute::Layout<cute::Shape<cute::Int<%d>, cute::Int<%d>>, cute::Stride<",
                 l->rows, l->columns);

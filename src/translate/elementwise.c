@@ -317,7 +317,7 @@ typedef struct limit {
     const tl_expr *test;
     str name;
     bool by_row;
-    int64_t slant;        /* what the limit gains from row to row, where it is one for all of them */
+    int64_t slant; /* what the limit gains from row to row, where it is one for all of them */
     tl_operator operator; /* column offset OP limit */
 } limit;
 
@@ -349,14 +349,15 @@ static bool has_table_or_tile(emit *t, const tl_expr *e) {
     return false;
 }
 
-/* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that are
- * 8 apart share their comparisons: those of one are the other's, 8 columns on.
+/* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that
+ * are 8 apart share their comparisons: those of one are the other's, 8 columns on.
  */
 static bool is_slanted(emit *t, const mask *m, const tl_expr *e, bool forward, limit *l) {
     str names[2];
     int64_t left, right;
     index_names(m->x, names);
-    if (!t->is_async || m->x->frame->shape.is_lines || !emit_coefficient(e->left, names[0], &left) ||
+    if (!t->is_async || m->x->frame->shape.is_lines ||
+        !emit_coefficient(e->left, names[0], &left) ||
         !emit_coefficient(e->right, names[0], &right))
         return false;
     l->slant = forward ? right - left : left - right;

@@ -148,7 +148,7 @@ typedef struct emit_name {
 typedef struct emit_walk {
     const tl_block *body; /* NULL: none */
     bool asks_first, asks_more, asks_next;
-    bool found_next;            /* the text has worked out the next tile */
+    bool found_next;  /* the text has worked out the next tile */
     bool reads_early; /* dynamic: the number of the next tile is known when this one begins */
     const tl_statement *shadow_of_first, *shadow_of_more; /* Waits in front of which it is read */
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
@@ -156,7 +156,7 @@ typedef struct emit_walk {
     bool rotates;               /* this tile's are variables, now being declared */
     bool is_pending;            /* the next tile is known, its indices are not worked out yet */
     int first_line, next_line, assign_line; /* of the loop's body, declarations, assignments */
-    int64_t offset_bytes;       /* dynamic: barriers and tile numbers in shared memory */
+    int64_t offset_bytes; /* dynamic: barriers and tile numbers in shared memory */
 } emit_walk;
 
 /* The array that an asynchronous product reads. */

@@ -107,8 +107,8 @@ static bool make_product(product *p) {
     int deep = p->a.in_registers ? p->a.tile->columns : p->a.d.k;
     int high = p->a.in_registers ? p->a.tile->rows : p->a.d.mn;
     p->pieces = p->target->columns / p->width;
-    bool pieces_fit = p->target->columns % p->width == 0 &&
-                      (p->pieces == 1 || p->width % p->b.d.mn_unit == 0);
+    bool pieces_fit =
+        p->target->columns % p->width == 0 && (p->pieces == 1 || p->width % p->b.d.mn_unit == 0);
     if (deep != p->b.d.k || high != p->target->rows || p->b.d.mn != p->target->columns ||
         deep % DESCRIPTOR_DEPTH || !pieces_fit) {
         return refuse(p, STR("this GEMM"), "the shapes do not fit one another and the atom");
@@ -127,12 +127,12 @@ static void declare_low(product *p, const side *x, bool right) {
         if (str_equal(t->lines.items[i].declares, x->low) && i >= t->role_line) return;
     }
     int share = right ? 0 : descriptor_low_step(&x->d, ROWS, 0);
-    str own = share && t->now->executors > 1 ? emit_format(t, " + executor * %d", share)
-                                             : (str){0};
+    str own = share && t->now->executors > 1 ? emit_format(t, " + executor * %d", share) : (str){0};
     /* A sum throughout: constants of tile and step become one. */
     int64_t low = x->tile->offset_bytes / DESCRIPTOR_UNIT_BYTES +
                   ((int64_t)x->d.leading_bytes / DESCRIPTOR_UNIT_BYTES << 16);
-    emit_declare(t, x->low, "const unsigned %.*s = (shared >> 4) + %lld%.*s; // descriptor, low word",
+    emit_declare(t, x->low,
+                 "const unsigned %.*s = (shared >> 4) + %lld%.*s; // descriptor, low word",
                  STR_ARGS(x->low), (long long)low, STR_ARGS(own));
 }
 
@@ -165,8 +165,8 @@ static str step_text(emit *t, const descriptor *d, int mn) {
 static str descriptor_text(emit *t, const side *x, int mn) {
     str slot = emit_slot_bytes(t, x->tile, "slot", DESCRIPTOR_UNIT_BYTES);
     return emit_format(t, "ftl_descriptor(%.*s%s%.*s%.*s, 0x%08xu)", STR_ARGS(x->low),
-                       slot.length ? " + " : "", STR_ARGS(slot),
-                       STR_ARGS(step_text(t, &x->d, mn)), x->d.high);
+                       slot.length ? " + " : "", STR_ARGS(slot), STR_ARGS(step_text(t, &x->d, mn)),
+                       x->d.high);
 }
 
 /* --- text ---------------------------------------------------------------------------------------
@@ -180,12 +180,12 @@ static void one_piece(product *p, int piece) {
         d = emit_format(t, "*(float(*)[%d][4])&%.*s[0][%d]", p->width / WIDTH_UNIT,
                         STR_ARGS(p->target->name), piece * p->width / WIDTH_UNIT);
     }
-    str adds =
-        p->s->compute.target_kind == TL_GET ? STR("k16 != 0") : emit_holds(t, p->target);
+    str adds = p->s->compute.target_kind == TL_GET ? STR("k16 != 0") : emit_holds(t, p->target);
     str b = descriptor_text(t, &p->b, piece * p->width);
     if (p->a.in_registers) {
         str a = p->a.tile->name;
-        emit_text(t, "ftl_wgmma_m64n%dk16_%s_left<%d>(%.*s, %.*s[0][2 * k16][0], %.*s[0][2 * k16][1],",
+        emit_text(t,
+                  "ftl_wgmma_m64n%dk16_%s_left<%d>(%.*s, %.*s[0][2 * k16][0], %.*s[0][2 * k16][1],",
                   p->width, type, p->b.d.transposed, STR_ARGS(d), STR_ARGS(a), STR_ARGS(a));
         emit_text(t, "    %.*s[0][2 * k16 + 1][0], %.*s[0][2 * k16 + 1][1],", STR_ARGS(a),
                   STR_ARGS(a));

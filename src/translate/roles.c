@@ -189,6 +189,7 @@ static void role_body(emit *t) {
     emit_declare_channels(t);
     emit_start_walk(t);
     emit_declare_descriptors(t);
+    if (t->failed) return; /* said once */
     start_turns(t);
     bool walks = walks_tiles(t->role);
     if (r->is_single) emit_prefetch_maps(t);

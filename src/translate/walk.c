@@ -1,11 +1,11 @@
 /* The walk of resident blocks over the tiles of the grid: from a tile's number to its indices, the
  * block's next tile, and, for dynamic grids, who fetches it and how the other roles learn of it.
  *
- * No integer is divided: the launch makes constants of all divisors. A dynamic grid has a counter in
- * global memory. One thread of the block fetches a number two tiles ahead and hands it on through
- * two slots in shared memory with a full and an empty barrier each. A role that begins the next tile
- * beside the end of this one reads the number after that there, behind products in flight, so that
- * nothing waits for it. The last block to end sets the counters back.
+ * No integer is divided: the launch makes constants of all divisors. A dynamic grid has a counter
+ * in global memory. One thread of the block fetches a number two tiles ahead and hands it on
+ * through two slots in shared memory with a full and an empty barrier each. A role that begins the
+ * next tile beside the end of this one reads the number after that there, behind products in
+ * flight, so that nothing waits for it. The last block to end sets the counters back.
  */
 #include "translate/emit.h"
 
@@ -38,8 +38,7 @@ static ftl_formula both(emit *t, ftl_formula a, ftl_formula b, ftl_formula_op op
     for (int i = 0; i < b.step_count; i++) steps[at++] = b.steps[i];
     steps[at] = (ftl_formula_step){.op = op};
     str text = str_format(t->memory, "%s(%s, %s)", format, a.text, b.text);
-    return (ftl_formula){
-        .text = str_copy_z(t->memory, text), .steps = steps, .step_count = count};
+    return (ftl_formula){.text = str_copy_z(t->memory, text), .steps = steps, .step_count = count};
 }
 
 static ftl_formula integer(emit *t, int64_t value) {
@@ -94,8 +93,8 @@ static void decode_walks(emit *t, str number, int from, int to, const char *suff
         if (walk->is_reversed)
             at = emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)),
                              STR_ARGS(at));
-        emit_declare(t, name, "%sint %.*s = %.*s;", t->walk.rotates ? "" : "const ",
-                     STR_ARGS(name), STR_ARGS(at));
+        emit_declare(t, name, "%sint %.*s = %.*s;", t->walk.rotates ? "" : "const ", STR_ARGS(name),
+                     STR_ARGS(at));
         emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
         number = rest;
     }
@@ -155,12 +154,10 @@ static void decode_sections(emit *t, str number, int last, const char *suffix) {
     str is_wide = emit_format(t, "tile_wide%s", suffix), edge = value_of(t, wide_tiles);
     emit_declare(t, is_wide, "const bool %.*s = %.*s < %.*s;", STR_ARGS(is_wide), STR_ARGS(number),
                  STR_ARGS(edge));
-    str w = decoded(t, "width", suffix,
-                    chosen(t, is_wide, value_of(t, wide), value_of(t, width)));
-    str from = decoded(
-        t, "from", suffix,
-        emit_format(t, "%.*s - %.*s", STR_ARGS(number),
-                    STR_ARGS(chosen(t, is_wide, STR("0"), edge))));
+    str w = decoded(t, "width", suffix, chosen(t, is_wide, value_of(t, wide), value_of(t, width)));
+    str from = decoded(t, "from", suffix,
+                       emit_format(t, "%.*s - %.*s", STR_ARGS(number),
+                                   STR_ARGS(chosen(t, is_wide, STR("0"), edge))));
     str section =
         decoded(t, "section", suffix, divided_by_either(t, from, is_wide, each[0], each[1]));
     str inside = decoded(
@@ -168,11 +165,11 @@ static void decode_sections(emit *t, str number, int last, const char *suffix) {
         emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(from), STR_ARGS(section),
                     STR_ARGS(chosen(t, is_wide, value_of(t, each[0]), value_of(t, each[1])))));
     str outer = decoded(t, "later", suffix, divided_by_either(t, inside, is_wide, wide, width));
-    str tuple = decoded(
-        t, "tuple", suffix,
-        emit_format(t, "%.*s + (%.*s - %.*s) * %.*s + %.*s",
-                    STR_ARGS(chosen(t, is_wide, STR("0"), value_of(t, wide_tuples))),
-                    STR_ARGS(section), STR_ARGS(outer), STR_ARGS(w), STR_ARGS(inside)));
+    str tuple =
+        decoded(t, "tuple", suffix,
+                emit_format(t, "%.*s + (%.*s - %.*s) * %.*s + %.*s",
+                            STR_ARGS(chosen(t, is_wide, STR("0"), value_of(t, wide_tuples))),
+                            STR_ARGS(section), STR_ARGS(outer), STR_ARGS(w), STR_ARGS(inside)));
     decode_walks(t, tuple, 0, last + 1, suffix);
     decode_walks(t, outer, last + 1, count, suffix);
 }
@@ -265,8 +262,8 @@ static void turn_fill(emit *t) {
     emit_text(t, "tile_fill_parity ^= tile_fill == 0;");
 }
 
-/* Into 'target'; where it is read early, the value is made one for the warp where it is used, so that
- * the compiler knows branches on it to be the same for all lanes.
+/* Into 'target'; where it is read early, the value is made one for the warp where it is used, so
+ * that the compiler knows branches on it to be the same for all lanes.
  */
 static void read_number(emit *t, const char *target) {
     bool early = t->walk.reads_early;
@@ -473,8 +470,8 @@ static void find_shadows(emit *t) {
             w->shadow_of_first = shadow_in(t, &s->branch.body);
         if (is_more(s) && !w->shadow_of_more) w->shadow_of_more = shadow_in(t, &s->branch.body);
     }
-    w->reads_early = is_dynamic(t) && t->now != fetcher(t) && w->shadow_of_first &&
-                     w->shadow_of_more;
+    w->reads_early =
+        is_dynamic(t) && t->now != fetcher(t) && w->shadow_of_first && w->shadow_of_more;
 }
 
 void emit_open_walk(emit *t, const tl_block *body) {

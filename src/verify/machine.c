@@ -223,8 +223,8 @@ static ftl_status open_gpu(ftl_context *context, verify_machine *m, int32_t i) {
     ftl_kernel kernel = program_kernel(m->program, i);
     const ftl_image *image = m->program->image;
     ftl_status status =
-        image ? ftl_module_load_image(context, m->runtime, kernel.plan, image->bytes,
-                                      image->length, &m->modules[i])
+        image ? ftl_module_load_image(context, m->runtime, kernel.plan, image->bytes, image->length,
+                                      &m->modules[i])
               : ftl_module_load(context, m->runtime, kernel.plan, kernel.cuda, &m->modules[i]);
     if (!status && !m->timer) status = ftl_timer_new(context, m->runtime, &m->timer);
     snprintf(m->title, sizeof m->title, "GPU (%s)", kernel.plan->target);

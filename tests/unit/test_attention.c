@@ -275,10 +275,14 @@ static void call_overhead(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(one_kernel_serves_all_sizes),  TEST(options_make_other_kernels),
-        TEST(wrong_calls_are_told),         TEST(every_pointer_and_stride_is_checked),
-        TEST(sizes_that_overflow_are_told), TEST(nothing_to_do_is_success),
-        TEST(threads_share_a_runtime),      TEST(call_overhead),
+        TEST(one_kernel_serves_all_sizes),
+        TEST(options_make_other_kernels),
+        TEST(wrong_calls_are_told),
+        TEST(every_pointer_and_stride_is_checked),
+        TEST(sizes_that_overflow_are_told),
+        TEST(nothing_to_do_is_success),
+        TEST(threads_share_a_runtime),
+        TEST(call_overhead),
         TEST(short_sequences_may_have_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,12 +288,8 @@ static void derived_parameters(void **state) {
 }
 
 static const ftl_plan_map sample_map = {
-    "Q_map",
-    0,
-    192,
-    5,
-    128,
-    {{3, 32, 32, 0}, {2, 64, 0, 0}, {3, 2, 32, 1}, {1, 1, 0, 0}, {0, 1, 0, 0}}};
+    "Q_map", 0,   192,
+    5,       128, {{3, 32, 32, 0}, {2, 64, 0, 0}, {3, 2, 32, 1}, {1, 1, 0, 0}, {0, 1, 0, 0}}};
 
 /* Maps of tensors: an axis in panels, strides of every order, and what the unit cannot do. */
 static void tensor_maps(void **state) {
@@ -343,7 +339,8 @@ static void json_is_checked(void **state) {
     free(text);
 }
 
-/* The header is what a stranger compiles: give it to one, with a program, and see what that says. */
+/* The header is what a stranger compiles: give it to one, with a program, and see what that says.
+ */
 static void ask_header(const ftl_plan *plan, const char *body, const char *answer) {
     char *header = ftl_plan_header(plan, "attention_a100");
     assert_non_null(header);
@@ -354,9 +351,7 @@ static void ask_header(const ftl_plan *plan, const char *body, const char *answe
     snprintf(program, sizeof program, "%s/main.c", folder);
     snprintf(binary, sizeof binary, "%s/main", folder);
     assert_true(os_write_file(path, str_from(header), &error));
-    assert_true(os_write_file(
-        program,
-        str_from(body), &error));
+    assert_true(os_write_file(program, str_from(body), &error));
     const char *compile[] = {"cc", "-Wall", "-Wextra", "-Werror", program, "-o", binary, NULL};
     const char *run[] = {binary, NULL};
     text_buffer out, err;
@@ -416,7 +411,8 @@ static void header_derives_and_describes(void **state) {
         "                  const uint64_t *extents, const uint64_t *strides, const uint32_t *box,\n"
         "                  const uint32_t *steps, int interleave, int swizzle, int promotion,\n"
         "                  int fill) {\n"
-        "    (void)map, (void)address, (void)steps, (void)interleave, (void)promotion, (void)fill;\n"
+        "    (void)map, (void)address, (void)steps, (void)interleave, (void)promotion, "
+        "(void)fill;\n"
         "    numbers[0] = (int)extents[1], numbers[1] = (int)extents[2];\n"
         "    numbers[2] = (int)strides[0], numbers[3] = (int)strides[1];\n"
         "    return type != 6 || rank != 5 || box[1] != 64 || swizzle != 3;\n}\n"

@@ -366,7 +366,8 @@ static void boxes_end_at_units(void **state) {
         "Input X f16 (row in row_len, column in %s)\nOutput Y f16 (row in row_len, column in %s)\n"
         "grid row_block in row_len/BM, column_block in %s/BN\n"
         "Allocate X in shared f16 (BM, BN) swizzled 128\nrole move with 1 warp\n"
-        "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from global to shared by "
+        "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from global to shared "
+        "by "
         "tma async\n    Wait X_shared\n"
         "    Copy X (BM, BN) in coordinate [L = row_block, L = column_block] from shared to global "
         "and get Y by tma async\n    Wait Y_global\n    Release X_shared\nend\n";
@@ -427,7 +428,8 @@ int main(void) {
         cmocka_unit_test(views_begin_at_units),
         cmocka_unit_test(resident_blocks),
         cmocka_unit_test(roles_and_async_units),
-        cmocka_unit_test(a_walk_that_looks_ahead), cmocka_unit_test(boxes_end_at_units),
+        cmocka_unit_test(a_walk_that_looks_ahead),
+        cmocka_unit_test(boxes_end_at_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,60 @@
+# TL Code of warpgroups written by hand: what no sketch is reasoned into runs on the emulator, too.
+results() {
+    sed -e 's/ *[0-9.e+-]* ms$//' -e 's/; [0-9.]* s$//' | tail -1
+}
+cat > product.tl <<'TL'
+kernel product
+Input  A f16 (k in k_len, m in 256)
+Input  B f16 (k in k_len, n in 128)
+Output C f16 (m in 256, n in 128)
+for j = 0:k_len/BK
+    Copy A from global to shared
+    Copy B from global to shared
+    Compute GEMM A.T, B and accumulate C
+end
+Copy C from register to global
+TL
+# Both operands with the contracted axis across, three slots, two products across, panels of 64 and 32 bytes.
+cat > across.tl <<'TL'
+kernel product for h200
+let BM = 128, BN = 64, BK = 64
+Input  A f16 (k in k_len, m in 256)
+Input  B f16 (k in k_len, n in 128)
+Output C f16 (m in 256, n in 128)
+grid persistent m_block in 256/BM, n_block in 128/BN
+Allocate A in shared f16 (BK, BM) swizzled 64 stages 3
+Allocate B in shared f16 (BK, BN) swizzled 64 stages 3
+Allocate C in shared f16 (BM, BN) swizzled 32
+role load with 1 warp, 40 registers
+    for j = 0:k_len/BK
+        Copy A (BK, BM) in coordinate [L = j, L = m_block] from global to shared by tma async
+        Copy B (BK, BN) in coordinate [L = j, L = n_block] from global to shared by tma async
+    end
+end
+role math with 2 warpgroups, 232 registers
+    Allocate C in register f32 (BM, BN) as mma_C
+    Compute Fill 0 and get C_register
+    for j = 0:k_len/BK
+        Wait A_shared
+        Wait B_shared
+        Compute GEMM A_shared.T, B_shared and accumulate C_register by m64n32k16 async
+        Wait C_register
+        Release A_shared
+        Release B_shared
+    end
+    Copy C from register to shared by stmatrix
+    Wait C_shared
+    Copy C (BM, BN) in coordinate [L = m_block, L = n_block] from shared to global by tma async
+    Wait C_global
+    Release C_shared
+end
+TL
+flashtl verify across.tl --against product.tl --gpu h200 --on emulator --shapes 130,1 | results
+# Sections of at most five heads, which do not divide the heads there are.
+sed 's/^let near = .*/let near = 5/' "$TESTS/../golden/tl/attention_h200_flat.tl" > sections.tl
+flashtl verify sections.tl --gpu h200 --on emulator --shapes 150x129 | results
+# What no instruction does is one message.
+sed 's/m64n32k16/m64n20k16/' across.tl > width.tl
+flashtl translate width.tl; echo "-> $?"
+sed 's/swizzled 64 stages 3/swizzled 16 stages 3/' across.tl > plain.tl
+flashtl translate plain.tl; echo "-> $?"
