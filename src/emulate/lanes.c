@@ -373,6 +373,8 @@ typedef int16_t lanes_sixteen __attribute__((vector_size(32)));
     for (int i = 0; i < 16; i++) (to)[i] = i < 8 ? (low)[i] : (high)[i - 8]
 #define LANES_CUT(to, x, y, halves)                                                                \
     for (int i = 0; i < 8; i++) (to)[i] = cut_sum((double)(x)[i] + (double)(y)[i], halves)
+#define LANES_CUT_WORDS(to, x, y)                                                                  \
+    for (int i = 0; i < 8; i++) (to)[i] = cut_sum((double)((x)[i] + (y)[i]), false)
 
 /* A sum of whole units to a float: towards zero; or, where one more rounding comes, so that the
  * last bit says whether anything was cut.
@@ -454,6 +456,15 @@ AVX2 NUMBER_INLINE __m256 cut_eight(__m256i x, __m256i y, bool sticky) {
     return _mm256_set_m128(high, low);
 }
 
+/* Where the sum fits a word: rounded to nearest, and one step back where that went too far. */
+AVX2 NUMBER_INLINE __m256 cut_words(__m256i x, __m256i y) {
+    __m256i sum = _mm256_add_epi32(x, y);
+    __m256 near = _mm256_cvtepi32_ps(sum);
+    __m256i beyond =
+        _mm256_cmpgt_epi32(_mm256_abs_epi32(_mm256_cvttps_epi32(near)), _mm256_abs_epi32(sum));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(near), beyond));
+}
+
 #define LANES_TARGET AVX2
 #define LANES_NAME(id) avx2_##id
 #define LANES_MAXIMUM(a, b) (a) = (lanes_sixteen)_mm256_max_epi16((__m256i)(a), (__m256i)(b))
@@ -473,6 +484,7 @@ AVX2 NUMBER_INLINE __m256 cut_eight(__m256i x, __m256i y, bool sticky) {
                                            _mm_loadu_si128((const __m128i *)(const void *)(low)))
 #define LANES_CUT(to, x, y, halves)                                                                \
     (to) = (lanes_eight)cut_eight((__m256i)(x), (__m256i)(y), halves)
+#define LANES_CUT_WORDS(to, x, y) (to) = (lanes_eight)cut_words((__m256i)(x), (__m256i)(y))
 #define LANES_EIGHT_F16(to, from)                                                                  \
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from))));
 #define LANES_TRANSPOSE transpose_avx2(to, from);
