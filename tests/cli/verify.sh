@@ -6,6 +6,12 @@ flashtl reason --op mha --causal --gpu t4 --head-dim 16 -o code.tl
 flashtl verify code.tl --on interpreter --shapes 70x3 > /dev/null; echo "-> $?"
 flashtl verify --op mha --shapes nonsense; echo "-> $?"
 flashtl verify --op mha --case x; echo "-> $?"
+# Which cases there are, some of them, and those that would take too long.
+flashtl verify --op mha --causal --shapes 1x1,3x5 --list
+flashtl verify --op mha --causal --shapes 1x1,3x5 --list --case 0..1,3 --json | wc -l
+flashtl verify --op mha --causal --shapes 1x1,3x5 --case 0..1,3 | strip | tail -1
+flashtl verify --op mha --causal --shapes 1x1 --case 900; echo "-> $?"
+flashtl verify --op mha --seconds 0; echo "-> $?"
 flashtl verify --op mha --gpu t4 --head-dim 16 --on gpu; echo "-> $?"
 flashtl verify --op mha --on emulator; echo "-> $?"
 # A mask that is off by one is found, and its repro finds it again.
@@ -18,3 +24,5 @@ echo "$repro" | sed 's/--case [0-9]*/--case N/'
 sh -c "$repro" > again; echo "-> $?"
 # Lengths that are fixed hold for a sketch, too.
 flashtl verify --op mha --head-dim 40:16 --shapes 3x5 | strip | cut -d, -f 1-8
+# Two kernels in turn, with pages and ragged lengths that are made up.
+flashtl verify "$TESTS/../golden/tl/paged_decode.tl" --on interpreter --case 0,7,10 | strip | tail -1
