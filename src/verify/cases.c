@@ -231,6 +231,17 @@ static bool is_small(const listing *l, const verify_case *c) {
     return sum <= ELEMENTS_MOST;
 }
 
+/* A length of what the caller has; others (a number of splits) only multiply the work. */
+static bool is_shown(const ftl_plan *plan, int32_t size) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
+            bool is_own = plan->tensors[t].role != FTL_WORKSPACE;
+            if (is_own && plan->tensors[t].axes[i].size == size) return true;
+        }
+    }
+    return false;
+}
+
 /* Sizes that the program's conditions allow ("group*q_len <= BM"), found by drawing; all 1 where
  * none is found.
  */
@@ -241,8 +252,9 @@ static void draw_sizes(const listing *l, int32_t n, verify_case *c) {
         for (int32_t s = 0; s < l->plan->size_count; s++) {
             const int64_t lengths[] = {1, 2, 3, 4, 6, 8, 16, 24, 33, 64, 128, tile_of(l, s) + 1};
             uint64_t stream = (uint64_t)n * ATTEMPTS + attempt;
+            uint64_t few = 6, all = sizeof lengths / sizeof *lengths;
             drawn.sizes[s] =
-                lengths[random_below(99, stream, (uint64_t)s, sizeof lengths / sizeof *lengths)];
+                lengths[random_below(99, stream, (uint64_t)s, is_shown(l->plan, s) ? all : few)];
         }
         if (!is_allowed(l, &drawn) || !is_small(l, &drawn)) continue;
         *c = drawn;
