@@ -2,7 +2,8 @@
 """Recorded runs replay without a model, byte for byte: test_records.py FLASHTL NAME, or --list.
 
 `test_records.py FLASHTL --update` records the runs of `RUNS` again (prompts have changed, and a record holds
-them): their models are files in answers/, some of them written by real models that saw the prompt and nothing else.
+them): their answers are files in answers/; those that models wrote who saw the prompt and nothing else are
+listed in answers/by_models.json.
 """
 import json
 import os
