@@ -85,6 +85,7 @@ typedef struct ftl_plan_axis {
     ftl_formula extent;    /* its length: a size, or arithmetic on sizes and constants */
     int32_t size;          /* index of the size that this axis alone defines; -1: none does */
     int32_t stride_offset; /* bytes into the parameters (int64, elements); -1: it must be 1 */
+    bool is_stride_short;  /* the kernel reads the lower half of it: it must fit int32 */
 } ftl_plan_axis;
 
 /* What an Input's integers are to a program, as far as its uses of them say: anything else would

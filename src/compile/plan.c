@@ -261,6 +261,18 @@ static bool check_strides(resolution *r, const ftl_plan_tensor *tensor, const ft
     return true;
 }
 
+static bool check_short_strides(resolution *r, const ftl_plan_tensor *tensor,
+                                const ftl_tensor *given) {
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        int64_t stride = given->strides[i];
+        bool fits = stride >= INT32_MIN && stride <= INT32_MAX;
+        if (fits || !tensor->axes[i].is_stride_short || given->extents[i] <= 1) continue;
+        return fail(r, "stride %" PRId64 " of axis %s of '%s' does not fit 32 bits", stride,
+                    tensor->axes[i].name, tensor->name);
+    }
+    return true;
+}
+
 static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
     if (!check_extents(r, tensor, given)) return false;
     if (has_elements(given)) {
@@ -271,7 +283,9 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
                 r, "the address of '%s' (0x%" PRIx64 ") must be a multiple of %" PRIu64 " bytes",
                 tensor->name, given->address, alignment);
         }
-        if (!check_strides(r, tensor, given) || !check_span(r, tensor, given)) return false;
+        if (!check_strides(r, tensor, given) || !check_span(r, tensor, given) ||
+            !check_short_strides(r, tensor, given))
+            return false;
     }
     put(r, tensor->pointer_offset, &given->address, 8);
     for (int32_t i = 0; i < tensor->axis_count; i++) {

@@ -121,6 +121,7 @@ static json_t *tensor_to_json(const ftl_plan_tensor *tensor) {
         set(axis, "extent", formula_to_json(&tensor->axes[i].extent));
         set(axis, "size", json_integer(tensor->axes[i].size));
         set(axis, "stride_offset", json_integer(tensor->axes[i].stride_offset));
+        set(axis, "is_stride_short", json_boolean(tensor->axes[i].is_stride_short));
         json_array_append_new(axes, axis);
     }
     set(object, "axes", axes);
@@ -382,6 +383,7 @@ static void read_tensor(reading *r, const json_t *object, ftl_plan_tensor *tenso
         axis->extent = read_formula(r, json_object_get(item, "extent"));
         axis->size = get_integer(r, item, "size", -1, r->plan->size_count - 1);
         axis->stride_offset = get_offset(r, item, "stride_offset", -1, 8);
+        axis->is_stride_short = json_is_true(json_object_get(item, "is_stride_short"));
     }
     if (json_object_get(object, "use"))
         tensor->use = (ftl_table_use)get_word(r, object, "use", uses);

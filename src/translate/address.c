@@ -31,12 +31,13 @@ static str join(emit *t, str sum, str term) {
     return sum.length ? emit_format(t, "%.*s + %.*s", STR_ARGS(sum), STR_ARGS(term)) : term;
 }
 
-/* An index times a stride (long long). Indices known not to be negative are made unsigned: a
- * product with a zero-extended factor takes fewer instructions and no register for its upper half.
+/* An index times a stride (long long). Where the stride has 64 bits, indices known not to be
+ * negative are made unsigned: a product with a zero-extended factor takes fewer instructions and no
+ * register for its upper half. Two factors of 32 bits take one instruction.
  */
-static str product_text(emit *t, emit_value v, str stride) {
+static str product_text(emit *t, emit_value v, str stride, bool is_short) {
     if (v.low == 1 && v.high == 1) return stride;
-    if (v.low < 0 || emit_is_wide(v) || v.low == v.high) {
+    if (is_short || v.low < 0 || emit_is_wide(v) || v.low == v.high) {
         return emit_format(t, "%.*s * %.*s", STR_ARGS(emit_within(t, v, 13)), STR_ARGS(stride));
     }
     return emit_format(t, "(unsigned)%.*s * %.*s", STR_ARGS(emit_within(t, v, 15)),
@@ -99,11 +100,7 @@ static void end_at_corner(route *r, const ftl_plan_tensor *tensor, const place *
 
 static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
     emit *t = r->t;
-    str name = emit_clean(t, s->name);
-    const ftl_plan_tensor *tensor = NULL;
-    for (int i = 0; i < t->plan->tensor_count; i++) {
-        if (str_is(s->name, t->plan->tensors[i].name)) tensor = &t->plan->tensors[i];
-    }
+    const ftl_plan_tensor *tensor = emit_plan_tensor(t, s->name);
     if (!tensor) {
         r->failed = true;
         return;
@@ -118,14 +115,14 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
     for (int i = 0; i < tensor->axis_count; i++) {
         const place *p = &places[i];
         bool contiguous = tensor->axes[i].stride_offset < 0;
-        str stride = contiguous ? STR("1")
-                                : emit_format(t, "args.%.*s_stride_%s", STR_ARGS(name),
-                                              tensor->axes[i].name);
+        str stride = emit_stride(t, tensor, i);
         if (contiguous) r->out->origin_multiple = p->multiple;
         if (p->value.low != 0 || p->value.high != 0) {
             r->offset =
                 join(t, r->offset,
-                     contiguous ? emit_within(t, p->value, 12) : product_text(t, p->value, stride));
+                     contiguous ? emit_within(t, p->value, 12)
+                                : product_text(t, p->value, stride,
+                                               tensor->axes[i].is_stride_short));
         }
         if (!p->is_affine) r->row_affine = false;
         if (p->row) r->row_stride = join(t, r->row_stride, times(t, p->row, stride));
@@ -251,6 +248,53 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
     follow(r, symbol, places, 0);
 }
 
+/* --- tiles that lie before an end ----------------------------------------------------------------
+ */
+
+/* Is e, a value known at launch or later, at most the length, or surely the length itself? */
+static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
+    if (depth > TL_NESTING_MAX) return false;
+    if (tl_expr_equal(e, length)) return true;
+    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
+        return e->symbol->value && is_at_most(e->symbol->value, length, depth + 1);
+    for (int i = 0; e->kind == TL_CALL && e->function == TL_FUNCTION_MIN && i < e->item_count; i++)
+        if (is_at_most(e->items[i], length, depth + 1)) return true;
+    return false;
+}
+
+/* Does tile number e + more of that size end within the length? What bounds a loop says so:
+ * j < min(full, blocks) - 1 and full = floor(kv_len/BN).
+ */
+static bool ends_within(const tl_expr *e, int64_t more, int64_t size, const tl_expr *length,
+                        int depth) {
+    int64_t known;
+    if (depth > TL_NESTING_MAX) return false;
+    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
+        const tl_statement *loop = e->symbol->statement;
+        bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;
+        return is_plain && ends_within(loop->loop.to, more - 1, size, length, depth + 1);
+    }
+    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
+        return e->symbol->value && ends_within(e->symbol->value, more, size, length, depth + 1);
+    bool is_sum = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
+    if (is_sum && tl_known_integer(e->right, &known) && known >= 0 && known <= EMIT_SIZE_MAX)
+        return ends_within(e->left, e->operator== TL_PLUS ? more + known : more - known, size,
+                           length, depth + 1);
+    if (e->kind != TL_CALL) return false;
+    for (int i = 0; e->function == TL_FUNCTION_MIN && i < e->item_count; i++)
+        if (ends_within(e->items[i], more, size, length, depth + 1)) return true;
+    /* floor(length/size) tiles are whole: the last of them has that number less one. */
+    const tl_expr *q = e->function == TL_FUNCTION_FLOOR ? e->items[0] : NULL;
+    return q && q->kind == TL_BINARY && q->operator== TL_OVER && tl_known_integer(q->right, &known) &&
+           known == size && more <= -1 && is_at_most(q->left, length, depth + 1);
+}
+
+static bool is_whole(const tl_statement *s, int axis, int size, const tl_expr *length) {
+    const tl_place *at = &s->copy.place;
+    if (axis >= at->count || at->items[axis].is_all || !at->items[axis].is_block) return false;
+    return ends_within(at->items[axis].at, 0, size, length, 0);
+}
+
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,
                      bool *complete, int64_t *multiple) {
     int axis = c->tile_axes[which];
@@ -298,6 +342,8 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
     out->pointer_type = str_from(type_of_pointer(out->type, s->copy.to == TL_GLOBAL));
     int64_t rows_multiple;
     set_rest(t, &c, 0, tile->rows, &out->rows_left, &out->rows_complete, &rows_multiple);
+    if (is_whole(s, c.tile_axes[0], tile->rows, c.axes->items[c.tile_axes[0]].extent))
+        out->rows_complete = true;
     out->columns_complete = true, out->columns_multiple = 1;
     if (c.count == 2) {
         set_rest(t, &c, 1, tile->columns, &out->columns_left, &out->columns_complete,

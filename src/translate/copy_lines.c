@@ -3,24 +3,27 @@
 
 #include <string.h>
 
-/* The distribution of a copy that has no register tile: that of a tile `as lines`. */
-static bool lines_layout(emit *t, const emit_tile *tile, layout *out) {
+/* The distribution of a copy that has no register tile: that of a tile `as lines`. By consecutive
+ * rows a warp reads what it wrote itself; by turns all its lines lie alike in the swizzle, so that
+ * one address serves them.
+ */
+static bool lines_layout(emit *t, const emit_tile *tile, bool by_turns, layout *out) {
     layout_request r = {.kind = LAYOUT_LINES,
                         .rows = tile->rows,
                         .columns = tile->columns,
                         .warps_down = t->warps,
                         .warps_across = 1,
                         .element_bytes = tl_type_bytes(tile->type),
-                        .warp_rows = true};
+                        .warp_rows = !by_turns};
     if (layout_make(&r, out).status != LAYOUT_OK) return false;
-    if (layout_is_full(out)) return true;
+    if (layout_is_full(out) || by_turns) return true;
     r.warp_rows = false;
     return layout_make(&r, out).status == LAYOUT_OK;
 }
 
 bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile) {
     layout l;
-    if (tile->is_vector || tile->rows % t->warps || !lines_layout(t, tile, &l)) return false;
+    if (tile->is_vector || tile->rows % t->warps || !lines_layout(t, tile, false, &l)) return false;
     return layout_is_full(&l) && l.spread[0].step.row == tile->rows / t->warps;
 }
 
@@ -84,7 +87,7 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
                  .registers = registers};
     if (registers) {
         x->layout = registers->layout;
-    } else if (x->bytes < 2 || !lines_layout(t, tile, &x->layout)) {
+    } else if (x->bytes < 2 || !lines_layout(t, tile, s->copy.from == TL_GLOBAL, &x->layout)) {
         copy_refuse(t, s, "its columns are no multiple of 16 bytes");
         return false;
     }

@@ -247,6 +247,11 @@ static emit_scope element_scope(emit *t, const item *x, int e, emit_index indice
     for (int i = 0; i < 2; i++) {
         str at = names[i].length ? index_at(t, names[i]) : (str){0};
         emit_value v = emit_named(at, 0, EMIT_SIZE_MAX);
+        if (names[i].length) {
+            v.same = index_first(t, names[i], x->s);
+            v.unrolled =
+                i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
+        }
         if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, 1));
         indices[i] = (emit_index){names[i], v};
     }

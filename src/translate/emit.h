@@ -115,6 +115,10 @@ typedef struct emit_value {
     int precedence; /* of C's operators, higher binds closer */
     bool is_real, is_condition;
     int64_t low, high; /* of integers; outside int32: the text is of type long long */
+    /* Of integers inside unrolled loops, beside the text: a sum of what is the same for all rounds
+     * and of what is a number in each; empty where it is no such sum.
+     */
+    str same, unrolled;
 } emit_value;
 
 /* What index names and tiles mean where an expression stands. */
@@ -275,6 +279,8 @@ str emit_terms(emit *t, const bitmatrix *lanes); /* the lane's part, as text; "0
 
 /* parameters.c: the parameter struct, the plan, the prologue */
 void emit_make_plan(emit *t);
+const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name); /* NULL: no parameter */
+str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis); /* text, of type long long */
 void emit_parameter_struct(emit *t, text_buffer *out);
 void emit_prologue(emit *t);
 void emit_let(emit *t, const tl_statement *s);

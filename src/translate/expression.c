@@ -58,6 +58,12 @@ str emit_float(emit *t, double value) {
 str emit_real(emit *t, emit_value v) {
     if (v.is_real) return v.text;
     if (v.low == v.high) return emit_float(t, (double)v.low);
+    /* One conversion for all rounds, and an addition of a number; exact up to 2^24, as the other
+     * way.
+     */
+    if (v.unrolled.length && !emit_is_wide(v))
+        return emit_format(t, "ftl_add((float)(%.*s), (float)(%.*s))", STR_ARGS(v.same),
+                           STR_ARGS(v.unrolled));
     return emit_format(t, "(float)%.*s", STR_ARGS(emit_within(t, v, PREFIX)));
 }
 
@@ -92,19 +98,43 @@ static bool both_constant(emit_value a, emit_value b) {
     return a.low == a.high && b.low == b.high;
 }
 
+static str add_part(emit *t, str sum, const char *sign, str part) {
+    if (!part.length) return sum;
+    bool is_minus = sign[1] == '-';
+    if (!sum.length && !is_minus) return part;
+    return is_minus ? emit_format(t, "%.*s%s(%.*s)", STR_ARGS(sum), sign, STR_ARGS(part))
+                    : emit_format(t, "%.*s%s%.*s", STR_ARGS(sum), sign, STR_ARGS(part));
+}
+
+/* A sum or difference whose terms may be of two parts each. */
+static emit_value in_parts(emit *t, emit_value out, emit_value a, emit_value b, const char *sign) {
+    if (!a.unrolled.length && !b.unrolled.length) return out;
+    const emit_value *terms[] = {&a, &b};
+    for (int i = 0; i < 2; i++) {
+        const emit_value *v = terms[i];
+        bool is_number = v->low == v->high, is_sum = v->unrolled.length > 0;
+        const char *joint = i ? sign : " + ";
+        out.same = add_part(t, out.same, joint,
+                            is_sum ? v->same : is_number ? (str){0} : v->text);
+        out.unrolled = add_part(t, out.unrolled, joint,
+                                is_sum ? v->unrolled : is_number ? v->text : (str){0});
+    }
+    return out;
+}
+
 emit_value emit_sum(emit *t, emit_value a, emit_value b) {
     if (is_constant(a, 0)) return b;
     if (is_constant(b, 0)) return a;
     bound low = (bound)a.low + b.low, high = (bound)a.high + b.high;
     if (both_constant(a, b)) return emit_constant(t, clamped(low));
-    return combined(t, a, b, " + ", SUM, low, high);
+    return in_parts(t, combined(t, a, b, " + ", SUM, low, high), a, b, " + ");
 }
 
 emit_value emit_difference(emit *t, emit_value a, emit_value b) {
     if (is_constant(b, 0)) return a;
     bound low = (bound)a.low - b.high, high = (bound)a.high - b.low;
     if (both_constant(a, b)) return emit_constant(t, clamped(low));
-    return combined(t, a, b, " - ", SUM, low, high);
+    return in_parts(t, combined(t, a, b, " - ", SUM, low, high), a, b, " - ");
 }
 
 static bound least(const bound *v, int count) {
@@ -388,17 +418,17 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
         return emit_constant(t, 0);
     }
     tl_type type = s->parameter->parameter.type;
-    str name = emit_clean(t, s->name);
-    str text = emit_format(t, "args.%.*s", STR_ARGS(name)), guard = STR("");
+    const ftl_plan_tensor *tensor = emit_plan_tensor(t, s->name);
+    str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name))), guard = STR("");
     for (int i = 0; i < e->item_count; i++) {
         emit_value at = emit_integer(t, e->items[i], scope);
         if (may_fall_outside(e->items[i], scope)) {
             guard = emit_format(t, "%.*s%s%.*s", STR_ARGS(guard), guard.length ? " && " : "",
                                 STR_ARGS(inside(t, at, s->axes->items[i].extent)));
         }
-        text = emit_format(t, "%.*s + %.*s * args.%.*s_stride_%.*s", STR_ARGS(text),
-                           STR_ARGS(emit_within(t, at, PRODUCT)), STR_ARGS(name),
-                           STR_ARGS(emit_axis_name(t, s->axes, i)));
+        text = emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(text),
+                           STR_ARGS(emit_within(t, at, PRODUCT)),
+                           STR_ARGS(emit_stride(t, tensor, i)));
     }
     str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text));
     emit_value out = {

@@ -94,6 +94,8 @@ static void plan_axes(emit *t, const tl_statement *s, ftl_plan_tensor *tensor, b
         }
         bool contiguous = lines && i == axes->count - 1;
         axis->stride_offset = contiguous ? -1 : take(&t->plan->parameter_bytes, 8);
+        /* Rows of matrices: products with it are in the middle of what is copied most often. */
+        axis->is_stride_short = lines && i == axes->count - 2;
     }
 }
 
@@ -316,19 +318,36 @@ static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out)
     text_format(out, "    %s%.*s;", pointer_type(tensor->type, tensor->role != FTL_INPUT),
                 STR_ARGS(name));
     add_parameter_comment(t, tensor->name, out);
-    int strides = 0;
     for (int i = 0; i < tensor->axis_count; i++) {
-        if (tensor->axes[i].stride_offset < 0) continue;
-        text_format(out, "%s%.*s_stride_%s", strides++ ? ", " : "    long long ", STR_ARGS(name),
-                    tensor->axes[i].name);
+        const ftl_plan_axis *axis = &tensor->axes[i];
+        if (axis->stride_offset < 0) continue;
+        if (axis->is_stride_short)
+            text_format(out, "    int %.*s_stride_%s, %.*s_stride_%s_sign;\n", STR_ARGS(name),
+                        axis->name, STR_ARGS(name), axis->name);
+        else
+            text_format(out, "    long long %.*s_stride_%s;\n", STR_ARGS(name), axis->name);
     }
-    if (strides) text_add_z(out, ";\n");
+}
+
+const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name) {
+    for (int i = 0; i < t->plan->tensor_count; i++)
+        if (str_is(name, t->plan->tensors[i].name)) return &t->plan->tensors[i];
+    return NULL;
+}
+
+str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis) {
+    if (tensor->axes[axis].stride_offset < 0) return STR("1");
+    str name = emit_clean(t, str_from(tensor->name));
+    const char *widened = tensor->axes[axis].is_stride_short ? "(long long)" : "";
+    return emit_format(t, "%sargs.%.*s_stride_%s", widened, STR_ARGS(name),
+                       tensor->axes[axis].name);
 }
 
 void emit_parameter_struct(emit *t, text_buffer *out) {
     const ftl_plan *plan = t->plan;
     text_format(out, "// Strides count elements. A pointer without a stride for an axis: that axis "
-                     "is contiguous.\n");
+                     "is contiguous.\n"
+                     "// One with a sign behind it is of 64 bits, too, and known to fit 32.\n");
     text_format(out, "struct %s_parameters {\n", plan->entry);
     for (int i = 0; i < plan->tensor_count; i++) add_tensor(t, &plan->tensors[i], out);
     for (int i = 0; i < plan->size_count; i++) {

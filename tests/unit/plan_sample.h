@@ -40,7 +40,11 @@ static const ftl_formula_step sample_positive[] = {
         .alignment_bytes = 16,                                                                     \
         .axes = {SAMPLE_AXIS("b", sample_batch, SAMPLE_BATCH, (p) + 8),                            \
                  SAMPLE_AXIS(heads_name, heads_steps, heads, (p) + 16),                            \
-                 SAMPLE_AXIS(len_name, len_steps, len, (p) + 24),                                  \
+                 {.name = (len_name),                                                              \
+                  .extent = FORMULA((len_name), len_steps),                                        \
+                  .size = (len),                                                                   \
+                  .stride_offset = (p) + 24,                                                       \
+                  .is_stride_short = true},                                                        \
                  SAMPLE_AXIS("d", sample_64, -1, -1)},                                             \
     }
 

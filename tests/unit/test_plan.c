@@ -120,6 +120,12 @@ static void names_what_is_wrong(void **state) {
     call.tensors[0].strides[2] = 65;
     refuses(&call, "stride 65 of axis q of 'Q' must be a multiple of 8 elements (16 bytes)");
     call = good;
+    call.tensors[0].strides[2] = (int64_t)1 << 31;
+    refuses(&call, "stride 2147483648 of axis q of 'Q' does not fit 32 bits");
+    call = good;
+    call.tensors[0].strides[0] = (int64_t)1 << 31; /* of another axis it may be as long */
+    assert_true(resolve(&sample_plan, &call));
+    call = good;
     call.tensors[0].extents[1] = call.tensors[3].extents[1] = 8;
     call.tensors[0].strides[0] = 4;
     refuses(&call, "stride 4 of axis b of 'Q' must be a multiple of 8 elements (16 bytes)");
@@ -249,6 +255,8 @@ static void json_keeps_everything(void **state) {
     char *again = ftl_plan_write(read);
     assert_string_equal(text, again);
     assert_int_equal(read->tensors[1].axes[2].stride_offset, 56);
+    assert_true(read->tensors[1].axes[2].is_stride_short);
+    assert_false(read->tensors[1].axes[1].is_stride_short);
     sample_call call = sample_arguments(2, 8, 4, 100, 200);
     assert_true(resolve(read, &call));
     assert_int_equal(launch.grid, 32);

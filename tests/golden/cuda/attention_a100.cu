@@ -191,15 +191,24 @@ __device__ __forceinline__ float ftl_exchange(float value, int mask) {
 }
 
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
+// One with a sign behind it is of 64 bits, too, and known to fit 32.
 struct attention_parameters {
     const unsigned short *Q; // Input  Q f16 (b in batch, head in q_heads; q in q_len, d)
-    long long Q_stride_b, Q_stride_head, Q_stride_q;
+    long long Q_stride_b;
+    long long Q_stride_head;
+    int Q_stride_q, Q_stride_q_sign;
     const unsigned short *K; // Input  K f16 (b in batch, head/group in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0
-    long long K_stride_b, K_stride_kv_heads, K_stride_kv;
+    long long K_stride_b;
+    long long K_stride_kv_heads;
+    int K_stride_kv, K_stride_kv_sign;
     const unsigned short *V; // Input  V f16 (b in batch, head/group in kv_heads; kv in kv_len, dv)
-    long long V_stride_b, V_stride_kv_heads, V_stride_kv;
+    long long V_stride_b;
+    long long V_stride_kv_heads;
+    int V_stride_kv, V_stride_kv_sign;
     unsigned short *O; // Output O f16 (b in batch, head in q_heads; q in q_len, dv)
-    long long O_stride_b, O_stride_head, O_stride_q;
+    long long O_stride_b;
+    long long O_stride_head;
+    int O_stride_q, O_stride_q_sign;
     int batch, q_heads, q_len, kv_heads, kv_len;
     float scale; // Input  scale f32 where scale > 0
 };
@@ -250,25 +259,25 @@ attention(const __grid_constant__ attention_parameters args) {
         const int thread = ftl_thread();
         const int lane = thread & 31;
         const int warp = thread >> 5;
-        const int row = warp * 32 + (lane >> 4);
+        const int row = warp * 2 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.q_len - q_block * 128;
         unsigned target = Q_shared;
         {
-            const int line = warp * 32 + (lane >> 4), byte = (lane & 15) * 16;
+            const int line = warp * 2 + (lane >> 4), byte = (lane & 15) * 16;
             target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        const unsigned short *source = args.Q + (unsigned)b * args.Q_stride_b + (unsigned)head * args.Q_stride_head + (unsigned)(q_block * 128 + row) * args.Q_stride_q + column;
+        const unsigned short *source = args.Q + (unsigned)b * args.Q_stride_b + (unsigned)head * args.Q_stride_head + (q_block * 128 + row) * (long long)args.Q_stride_q + column;
         if (rows_left >= 128) {
 #pragma unroll
             for (int down = 0; down < 16; down++) {
-                ftl_cp_async_16((target ^ (2 * down & 7) << 4) + 512 * down, source + 2 * down * args.Q_stride_q);
+                ftl_cp_async_16(target + 2048 * down, source + 8 * down * (long long)args.Q_stride_q);
             }
         } else {
 #pragma unroll
             for (int down = 0; down < 16; down++) {
-                const bool inside = row + 2 * down < rows_left;
-                ftl_cp_async_16_or_zero((target ^ (2 * down & 7) << 4) + 512 * down, inside ? source + 2 * down * args.Q_stride_q : args.Q, inside);
+                const bool inside = row + 8 * down < rows_left;
+                ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.Q_stride_q : args.Q, inside);
             }
         }
     }
@@ -278,25 +287,25 @@ attention(const __grid_constant__ attention_parameters args) {
         const int thread = ftl_thread();
         const int lane = thread & 31;
         const int warp = thread >> 5;
-        const int row = warp * 16 + (lane >> 4);
+        const int row = warp * 2 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.kv_len;
         unsigned target = 2 * shared + 81920 - K_shared;
         {
-            const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
+            const int line = warp * 2 + (lane >> 4), byte = (lane & 15) * 16;
             target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + (unsigned)(row) * args.K_stride_kv + column;
+        const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + (row) * (long long)args.K_stride_kv + column;
         if (rows_left >= 64) {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
-                ftl_cp_async_16((target ^ (2 * down & 7) << 4) + 512 * down, source + 2 * down * args.K_stride_kv);
+                ftl_cp_async_16(target + 2048 * down, source + 8 * down * (long long)args.K_stride_kv);
             }
         } else {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
-                const bool inside = row + 2 * down < rows_left;
-                ftl_cp_async_16_or_zero((target ^ (2 * down & 7) << 4) + 512 * down, inside ? source + 2 * down * args.K_stride_kv : args.K, inside);
+                const bool inside = row + 8 * down < rows_left;
+                ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.K_stride_kv : args.K, inside);
             }
         }
     }
@@ -306,25 +315,25 @@ attention(const __grid_constant__ attention_parameters args) {
         const int thread = ftl_thread();
         const int lane = thread & 31;
         const int warp = thread >> 5;
-        const int row = warp * 16 + (lane >> 4);
+        const int row = warp * 2 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.kv_len;
         unsigned target = 2 * shared + 147456 - V_shared;
         {
-            const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
+            const int line = warp * 2 + (lane >> 4), byte = (lane & 15) * 16;
             target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        const unsigned short *source = args.V + (unsigned)b * args.V_stride_b + (unsigned)(head / group) * args.V_stride_kv_heads + (unsigned)(row) * args.V_stride_kv + column;
+        const unsigned short *source = args.V + (unsigned)b * args.V_stride_b + (unsigned)(head / group) * args.V_stride_kv_heads + (row) * (long long)args.V_stride_kv + column;
         if (rows_left >= 64) {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
-                ftl_cp_async_16((target ^ (2 * down & 7) << 4) + 512 * down, source + 2 * down * args.V_stride_kv);
+                ftl_cp_async_16(target + 2048 * down, source + 8 * down * (long long)args.V_stride_kv);
             }
         } else {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
-                const bool inside = row + 2 * down < rows_left;
-                ftl_cp_async_16_or_zero((target ^ (2 * down & 7) << 4) + 512 * down, inside ? source + 2 * down * args.V_stride_kv : args.V, inside);
+                const bool inside = row + 8 * down < rows_left;
+                ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.V_stride_kv : args.V, inside);
             }
         }
     }
@@ -368,25 +377,25 @@ attention(const __grid_constant__ attention_parameters args) {
                 const int thread = ftl_thread();
                 const int lane = thread & 31;
                 const int warp = thread >> 5;
-                const int row = warp * 16 + (lane >> 4);
+                const int row = warp * 2 + (lane >> 4);
                 const int column = (lane & 15) * 8;
                 const int rows_left = args.kv_len - (j + 1) * 64;
                 unsigned target = 2 * shared + 81920 - K_shared;
                 {
-                    const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
+                    const int line = warp * 2 + (lane >> 4), byte = (lane & 15) * 16;
                     target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
                 }
-                const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + (unsigned)((j + 1) * 64 + row) * args.K_stride_kv + column;
+                const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + ((j + 1) * 64 + row) * (long long)args.K_stride_kv + column;
                 if (rows_left >= 64) {
 #pragma unroll
                     for (int down = 0; down < 8; down++) {
-                        ftl_cp_async_16((target ^ (2 * down & 7) << 4) + 512 * down, source + 2 * down * args.K_stride_kv);
+                        ftl_cp_async_16(target + 2048 * down, source + 8 * down * (long long)args.K_stride_kv);
                     }
                 } else {
 #pragma unroll
                     for (int down = 0; down < 8; down++) {
-                        const bool inside = row + 2 * down < rows_left;
-                        ftl_cp_async_16_or_zero((target ^ (2 * down & 7) << 4) + 512 * down, inside ? source + 2 * down * args.K_stride_kv : args.K, inside);
+                        const bool inside = row + 8 * down < rows_left;
+                        ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.K_stride_kv : args.K, inside);
                     }
                 }
             }
@@ -396,25 +405,25 @@ attention(const __grid_constant__ attention_parameters args) {
                 const int thread = ftl_thread();
                 const int lane = thread & 31;
                 const int warp = thread >> 5;
-                const int row = warp * 16 + (lane >> 4);
+                const int row = warp * 2 + (lane >> 4);
                 const int column = (lane & 15) * 8;
                 const int rows_left = args.kv_len - (j + 1) * 64;
                 unsigned target = V_shared;
                 {
-                    const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
+                    const int line = warp * 2 + (lane >> 4), byte = (lane & 15) * 16;
                     target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
                 }
-                const unsigned short *source = args.V + (unsigned)b * args.V_stride_b + (unsigned)(head / group) * args.V_stride_kv_heads + (unsigned)((j + 1) * 64 + row) * args.V_stride_kv + column;
+                const unsigned short *source = args.V + (unsigned)b * args.V_stride_b + (unsigned)(head / group) * args.V_stride_kv_heads + ((j + 1) * 64 + row) * (long long)args.V_stride_kv + column;
                 if (rows_left >= 64) {
 #pragma unroll
                     for (int down = 0; down < 8; down++) {
-                        ftl_cp_async_16((target ^ (2 * down & 7) << 4) + 512 * down, source + 2 * down * args.V_stride_kv);
+                        ftl_cp_async_16(target + 2048 * down, source + 8 * down * (long long)args.V_stride_kv);
                     }
                 } else {
 #pragma unroll
                     for (int down = 0; down < 8; down++) {
-                        const bool inside = row + 2 * down < rows_left;
-                        ftl_cp_async_16_or_zero((target ^ (2 * down & 7) << 4) + 512 * down, inside ? source + 2 * down * args.V_stride_kv : args.V, inside);
+                        const bool inside = row + 8 * down < rows_left;
+                        ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.V_stride_kv : args.V, inside);
                     }
                 }
             }
@@ -675,13 +684,13 @@ attention(const __grid_constant__ attention_parameters args) {
             const int line = warp * 32 + (lane >> 4), byte = (lane & 15) * 16;
             source += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (unsigned)(q_block * 128 + row) * args.O_stride_q + column;
+        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (q_block * 128 + row) * (long long)args.O_stride_q + column;
         if (rows_left >= 128) {
 #pragma unroll
             for (int down = 0; down < 16; down++) {
                 unsigned unit[4];
                 ftl_load_shared_16(unit, (source ^ (2 * down & 7) << 4) + 512 * down);
-                ftl_store_global_16(target + 2 * down * args.O_stride_q, unit);
+                ftl_store_global_16(target + 2 * down * (long long)args.O_stride_q, unit);
             }
         } else {
 #pragma unroll
@@ -689,7 +698,7 @@ attention(const __grid_constant__ attention_parameters args) {
                 if (row + 2 * down < rows_left) {
                     unsigned unit[4];
                     ftl_load_shared_16(unit, (source ^ (2 * down & 7) << 4) + 512 * down);
-                    ftl_store_global_16(target + 2 * down * args.O_stride_q, unit);
+                    ftl_store_global_16(target + 2 * down * (long long)args.O_stride_q, unit);
                 }
             }
         }

@@ -177,15 +177,24 @@ __device__ __forceinline__ float ftl_exchange(float value, int mask) {
 }
 
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
+// One with a sign behind it is of 64 bits, too, and known to fit 32.
 struct attention_parameters {
     const unsigned short *Q; // Input  Q f16 (b in batch, head in q_heads; q in q_len, d)
-    long long Q_stride_b, Q_stride_head, Q_stride_q;
+    long long Q_stride_b;
+    long long Q_stride_head;
+    int Q_stride_q, Q_stride_q_sign;
     const unsigned short *K; // Input  K f16 (b in batch, head/group in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0
-    long long K_stride_b, K_stride_kv_heads, K_stride_kv;
+    long long K_stride_b;
+    long long K_stride_kv_heads;
+    int K_stride_kv, K_stride_kv_sign;
     const unsigned short *V; // Input  V f16 (b in batch, head/group in kv_heads; kv in kv_len, dv)
-    long long V_stride_b, V_stride_kv_heads, V_stride_kv;
+    long long V_stride_b;
+    long long V_stride_kv_heads;
+    int V_stride_kv, V_stride_kv_sign;
     unsigned short *O; // Output O f16 (b in batch, head in q_heads; q in q_len, dv)
-    long long O_stride_b, O_stride_head, O_stride_q;
+    long long O_stride_b;
+    long long O_stride_head;
+    int O_stride_q, O_stride_q_sign;
     int batch, q_heads, q_len, kv_heads, kv_len;
     float scale; // Input  scale f32 where scale > 0
 };
@@ -241,33 +250,33 @@ attention(const __grid_constant__ attention_parameters args) {
         const int thread = ftl_thread();
         const int lane = thread & 31;
         const int warp = thread >> 5;
-        const int row = warp * 16 + (lane >> 4);
+        const int row = warp * 2 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.q_len - q_block * 64;
         unsigned target = Q_shared;
         {
-            const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
+            const int line = warp * 2 + (lane >> 4), byte = (lane & 15) * 16;
             target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        const unsigned short *source = args.Q + (unsigned)b * args.Q_stride_b + (unsigned)head * args.Q_stride_head + (unsigned)(q_block * 64 + row) * args.Q_stride_q + column;
+        const unsigned short *source = args.Q + (unsigned)b * args.Q_stride_b + (unsigned)head * args.Q_stride_head + (q_block * 64 + row) * (long long)args.Q_stride_q + column;
         unsigned units[8][4];
         if (rows_left >= 64) {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
-                ftl_load_global_16(units[down], source + 2 * down * args.Q_stride_q);
+                ftl_load_global_16(units[down], source + 8 * down * (long long)args.Q_stride_q);
             }
         } else {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
-                if (row + 2 * down < rows_left)
-                    ftl_load_global_16(units[down], source + 2 * down * args.Q_stride_q);
+                if (row + 8 * down < rows_left)
+                    ftl_load_global_16(units[down], source + 8 * down * (long long)args.Q_stride_q);
                 else
                     units[down][0] = units[down][1] = units[down][2] = units[down][3] = 0;
             }
         }
 #pragma unroll
         for (int down = 0; down < 8; down++) {
-            ftl_store_shared_16((target ^ (2 * down & 7) << 4) + 512 * down, units[down]);
+            ftl_store_shared_16(target + 2048 * down, units[down]);
         }
     }
     // Copy K (BN, d) in coordinate [b, head/group, L = 0] from global to register
@@ -278,17 +287,17 @@ attention(const __grid_constant__ attention_parameters args) {
         const int row = warp * 16 + (lane >> 4);
         const int column = (lane & 15) * 8;
         const int rows_left = args.kv_len;
-        const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + (unsigned)(row) * args.K_stride_kv + column;
+        const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + (row) * (long long)args.K_stride_kv + column;
         if (rows_left >= 64) {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
-                ftl_load_global_16(K_register[down][0], source + 2 * down * args.K_stride_kv);
+                ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
             }
         } else {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
                 if (row + 2 * down < rows_left)
-                    ftl_load_global_16(K_register[down][0], source + 2 * down * args.K_stride_kv);
+                    ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
                 else
                     K_register[down][0][0] = K_register[down][0][1] = K_register[down][0][2] = K_register[down][0][3] = 0;
             }
@@ -364,17 +373,17 @@ attention(const __grid_constant__ attention_parameters args) {
             const int row = warp * 16 + (lane >> 4);
             const int column = (lane & 15) * 8;
             const int rows_left = args.kv_len - j * 64;
-            const unsigned short *source = args.V + (unsigned)b * args.V_stride_b + (unsigned)(head / group) * args.V_stride_kv_heads + (unsigned)(j * 64 + row) * args.V_stride_kv + column;
+            const unsigned short *source = args.V + (unsigned)b * args.V_stride_b + (unsigned)(head / group) * args.V_stride_kv_heads + (j * 64 + row) * (long long)args.V_stride_kv + column;
             if (rows_left >= 64) {
 #pragma unroll
                 for (int down = 0; down < 8; down++) {
-                    ftl_load_global_16(V_register[down][0], source + 2 * down * args.V_stride_kv);
+                    ftl_load_global_16(V_register[down][0], source + 2 * down * (long long)args.V_stride_kv);
                 }
             } else {
 #pragma unroll
                 for (int down = 0; down < 8; down++) {
                     if (row + 2 * down < rows_left)
-                        ftl_load_global_16(V_register[down][0], source + 2 * down * args.V_stride_kv);
+                        ftl_load_global_16(V_register[down][0], source + 2 * down * (long long)args.V_stride_kv);
                     else
                         V_register[down][0][0] = V_register[down][0][1] = V_register[down][0][2] = V_register[down][0][3] = 0;
                 }
@@ -425,17 +434,17 @@ attention(const __grid_constant__ attention_parameters args) {
                 const int row = warp * 16 + (lane >> 4);
                 const int column = (lane & 15) * 8;
                 const int rows_left = args.kv_len - (j + 1) * 64;
-                const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + (unsigned)((j + 1) * 64 + row) * args.K_stride_kv + column;
+                const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + ((j + 1) * 64 + row) * (long long)args.K_stride_kv + column;
                 if (rows_left >= 64) {
 #pragma unroll
                     for (int down = 0; down < 8; down++) {
-                        ftl_load_global_16(K_register[down][0], source + 2 * down * args.K_stride_kv);
+                        ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
                     }
                 } else {
 #pragma unroll
                     for (int down = 0; down < 8; down++) {
                         if (row + 2 * down < rows_left)
-                            ftl_load_global_16(K_register[down][0], source + 2 * down * args.K_stride_kv);
+                            ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
                         else
                             K_register[down][0][0] = K_register[down][0][1] = K_register[down][0][2] = K_register[down][0][3] = 0;
                     }
@@ -666,13 +675,13 @@ attention(const __grid_constant__ attention_parameters args) {
             const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
             source += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (unsigned)(q_block * 64 + row) * args.O_stride_q + column;
+        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (q_block * 64 + row) * (long long)args.O_stride_q + column;
         if (rows_left >= 64) {
 #pragma unroll
             for (int down = 0; down < 8; down++) {
                 unsigned unit[4];
                 ftl_load_shared_16(unit, (source ^ (2 * down & 7) << 4) + 512 * down);
-                ftl_store_global_16(target + 2 * down * args.O_stride_q, unit);
+                ftl_store_global_16(target + 2 * down * (long long)args.O_stride_q, unit);
             }
         } else {
 #pragma unroll
@@ -680,7 +689,7 @@ attention(const __grid_constant__ attention_parameters args) {
                 if (row + 2 * down < rows_left) {
                     unsigned unit[4];
                     ftl_load_shared_16(unit, (source ^ (2 * down & 7) << 4) + 512 * down);
-                    ftl_store_global_16(target + 2 * down * args.O_stride_q, unit);
+                    ftl_store_global_16(target + 2 * down * (long long)args.O_stride_q, unit);
                 }
             }
         }

@@ -97,17 +97,26 @@ __device__ __forceinline__ unsigned ftl_block() {
 }
 
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
+// One with a sign behind it is of 64 bits, too, and known to fit 32.
 struct combine_parameters {
     const float *O_part; // Input  O_part f32 (split in splits, b in batch, head in q_heads; q in q_len, dv)
-    long long O_part_stride_split, O_part_stride_b, O_part_stride_head, O_part_stride_q;
+    long long O_part_stride_split;
+    long long O_part_stride_b;
+    long long O_part_stride_head;
+    int O_part_stride_q, O_part_stride_q_sign;
     const float *lse_part; // Input  lse_part f32 (split in splits, b in batch, head in q_heads; q in q_len)
-    long long lse_part_stride_split, lse_part_stride_b, lse_part_stride_head, lse_part_stride_q;
+    long long lse_part_stride_split;
+    long long lse_part_stride_b;
+    long long lse_part_stride_head;
+    long long lse_part_stride_q;
     unsigned short *O; // Output O f16 (b in batch, head in q_heads; q in q_len, dv)
-    long long O_stride_b, O_stride_head, O_stride_q;
+    long long O_stride_b;
+    long long O_stride_head;
+    int O_stride_q, O_stride_q_sign;
     int splits, batch, q_heads, q_len;
 };
 
-extern "C" __global__ void __launch_bounds__(128, 8)
+extern "C" __global__ void __launch_bounds__(128, 6)
 combine(const __grid_constant__ combine_parameters args) {
     // let dv = 128, BM = 8
     const int BM = 8;
@@ -170,17 +179,17 @@ combine(const __grid_constant__ combine_parameters args) {
             const int row = warp * 1;
             const int column = lane * 4;
             const int rows_left = args.q_len - q_block * 8;
-            const float *source = args.O_part + (unsigned)s * args.O_part_stride_split + (unsigned)b * args.O_part_stride_b + (unsigned)head * args.O_part_stride_head + (unsigned)(q_block * 8 + row) * args.O_part_stride_q + column;
+            const float *source = args.O_part + (unsigned)s * args.O_part_stride_split + (unsigned)b * args.O_part_stride_b + (unsigned)head * args.O_part_stride_head + (q_block * 8 + row) * (long long)args.O_part_stride_q + column;
             if (rows_left >= 8) {
 #pragma unroll
                 for (int down = 0; down < 2; down++) {
-                    ftl_load_global_16_f32(O_part_register[down][0], source + 4 * down * args.O_part_stride_q);
+                    ftl_load_global_16_f32(O_part_register[down][0], source + 4 * down * (long long)args.O_part_stride_q);
                 }
             } else {
 #pragma unroll
                 for (int down = 0; down < 2; down++) {
                     if (row + 4 * down < rows_left)
-                        ftl_load_global_16_f32(O_part_register[down][0], source + 4 * down * args.O_part_stride_q);
+                        ftl_load_global_16_f32(O_part_register[down][0], source + 4 * down * (long long)args.O_part_stride_q);
                     else
                         O_part_register[down][0][0] = O_part_register[down][0][1] = O_part_register[down][0][2] = O_part_register[down][0][3] = 0;
                 }
@@ -252,17 +261,17 @@ combine(const __grid_constant__ combine_parameters args) {
         const int row = warp * 1;
         const int column = lane * 4;
         const int rows_left = args.q_len - q_block * 8;
-        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (unsigned)(q_block * 8 + row) * args.O_stride_q + column;
+        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (q_block * 8 + row) * (long long)args.O_stride_q + column;
         if (rows_left >= 8) {
 #pragma unroll
             for (int down = 0; down < 2; down++) {
-                ftl_store_global_8_f16(target + 4 * down * args.O_stride_q, O_register[down][0]);
+                ftl_store_global_8_f16(target + 4 * down * (long long)args.O_stride_q, O_register[down][0]);
             }
         } else {
 #pragma unroll
             for (int down = 0; down < 2; down++) {
                 if (row + 4 * down < rows_left) {
-                    ftl_store_global_8_f16(target + 4 * down * args.O_stride_q, O_register[down][0]);
+                    ftl_store_global_8_f16(target + 4 * down * (long long)args.O_stride_q, O_register[down][0]);
                 }
             }
         }
