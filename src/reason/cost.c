@@ -182,7 +182,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         m->uses_indices = true;
         m->index_columns = it->b;
     }
-    m->is_curved = m->is_curved || c->operation == TL_TANH || c->operation == TL_ERF;
+    m->is_curved = m->is_curved || (check_is_chain(c->operation) && !it->is_vector);
     bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product &&
                       tile_index(m, edit_operand_name(s, 1)) >= 0;
     it->is_of_maximum = edit_loop_of(s) && (c->operation == TL_ROW_MAX || is_rescale);
@@ -419,18 +419,12 @@ static double wide_registers(const cost_model *m, const cost_choice *c) {
     return most > NARROW ? WIDE_REGISTERS + (most - NARROW) / COLUMNS_A_REGISTER : 0;
 }
 
-/* Asynchronous copies of two blocks in one iteration, one tile's of this block and another's of the
- * next, have two places in global memory.
- */
+/* Where all tiles have one slot, each has a copy of its own place in an iteration, between Waits. */
 static double copy_registers(const cost_model *m, const cost_choice *c) {
     enum { SECOND_PLACE = 7 };
-    int64_t least = 0, most = 0;
-    for (int i = 0; i < m->channel_count; i++) {
-        int64_t stages = c->stages[m->channels[i]];
-        if (i == 0 || stages < least) least = stages;
-        if (stages > most) most = stages;
-    }
-    return m->is_async && least != most ? SECOND_PLACE : 0;
+    for (int i = 0; i < m->channel_count; i++)
+        if (c->stages[m->channels[i]] != 1) return 0;
+    return m->is_async && m->channel_count > 1 ? SECOND_PLACE : 0;
 }
 
 /* The most registers that tiles take at a time, and what the compiler takes beside them. */
@@ -454,7 +448,7 @@ static demand staging_registers(const cost_model *m, const cost_choice *c) {
 }
 
 static demand registers_of(const cost_model *m, const cost_choice *c, double rows_per_warp) {
-    enum { SECOND_TEST = 8 }; /* where the loop begins, and until where it masks */
+    enum { FURTHER_TEST = 16 }; /* of a mask: where the loop begins, and until where it masks */
     static const double TOGETHER_SHARE = 0.75;
     double live[COST_ITEMS_MAX] = {0}, most = 0;
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
@@ -474,7 +468,8 @@ static demand registers_of(const cost_model *m, const cost_choice *c, double row
     double wide = wide_registers(m, c), element = check_element_registers(&elements);
     all.beside += fmax(wide, element) + fmin(wide, element) * TOGETHER_SHARE;
     all.beside += rows_per_warp > 32 ? (rows_per_warp - 32) / 4 : 0; /* a third row of fragments */
-    all.beside += copy_registers(m, c) + (m->mask_tests > 1 ? SECOND_TEST : 0);
+    all.beside += copy_registers(m, c);
+    all.beside += m->mask_tests > 1 ? (m->mask_tests - 1) * FURTHER_TEST : 0;
     return all;
 }
 

@@ -33,6 +33,7 @@ bool reason_roles(reason *r);   /* a role that loads; asynchronous products */
 bool reason_stage(reason *r);   /* rings, prefetches, Waits and Releases */
 bool reason_overlap(reason *r); /* products run beside the elements of the next block */
 bool reason_peel(reason *r);    /* a first iteration that differs stands before its loop */
+bool reason_split(reason *r);   /* iterations that need no `if` have a loop of their own */
 bool reason_finish(reason *r);  /* the way out of registers; the order of tiles */
 bool reason_walk(reason *r);    /* how a block comes from tile to tile */
 bool reason_turns(reason *r);   /* products are issued one after the other */

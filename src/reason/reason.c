@@ -14,6 +14,7 @@ static const reason_pass_entry pass_names[] = {
     {"stage", "rings and prefetches; a Wait before the first use, a Release after the last"},
     {"overlap", "warpgroups: products run beside the elements of the next block"},
     {"peel", "a first iteration that differs stands before its loop"},
+    {"split", "iterations that need no `if` have a loop of their own"},
     {"finish", "the way of results to memory; the order of tiles"},
     {"walk", "warpgroups: how a block comes from tile to tile"},
     {"turns", "warpgroups: products are issued one after the other"},
@@ -21,9 +22,9 @@ static const reason_pass_entry pass_names[] = {
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,   reason_online, reason_fold,  reason_tile,    reason_place,
-    reason_guard,  reason_roles,  reason_stage, reason_overlap, reason_peel,
-    reason_finish, reason_walk,   reason_turns,
+    reason_bind,  reason_online, reason_fold,   reason_tile, reason_place,
+    reason_guard, reason_roles,  reason_stage,  reason_overlap, reason_peel,
+    reason_split, reason_finish, reason_walk,   reason_turns,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -43,6 +44,9 @@ static const reason_pass_entry pin_names[] = {
     {"copies_ahead",
      "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
     {"peel", "1: a loop's first iteration stands before it where it differs; 0: never"},
+    {"split", "1: iterations that need no `if` have a loop of their own; 0: never"},
+    {"copies_behind",
+     "1: in that loop, copies for later iterations start behind the first product; 0: before it"},
     {"nominal_length", "for the cost model: the length of axes that are known at launch only"},
     {"resident", "blocks that shall fit one multiprocessor"},
     {NULL, NULL},

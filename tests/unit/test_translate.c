@@ -258,6 +258,38 @@ static void ends_of_rows(void **state) {
     }
 }
 
+/* Copies in a loop are not cut where what bounds the loop says that their tiles are whole. */
+static void whole_tiles_of_loops(void **state) {
+    (void)state;
+    static const char written[] = "let steady = min(blocks, full) - 1 ";
+    static const struct {
+        const char *steady;
+        int more; /* cut copies than in the text as written */
+    } loops[] = {{"min(blocks, full) - 1", 0},      {"full - 1", 0},
+                 {"min(blocks - 1, full) - 0", 2},  {"min(7, min(full, blocks) - 1)", 0},
+                 {"max(0, min(blocks, full) - 1)", 2}, {"min(full - 2, blocks) + 1", 0}};
+    int cuts = 0;
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
+        translated x;
+        text_buffer source, edited;
+        read_text("../reason/full_h200.out", &source);
+        text_init(&edited, 1 << 20);
+        const char *at = strstr(source.data, written);
+        assert_non_null(at);
+        text_format(&edited, "%.*slet steady = %s %s", (int)(at - source.data), source.data,
+                    loops[i].steady, at + strlen(written));
+        translate_text(&x, STR("full_h200.out"), text_str(&edited), "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        int found = count(&x.cuda, "ftl_cp_async_16_or_zero(target");
+        if (i == 0) cuts = found;
+        assert_true(cuts > 0);
+        assert_int_equal(found - cuts, loops[i].more);
+        text_done(&edited);
+        done(&x, &source);
+    }
+}
+
 static const char register_mover[] =
     "kernel mover for %s\nlet BM = 64, d = 64\nInput X f16 (row in row_len, d)\n"
     "Output Y f16 (row in row_len, d)\ngrid %stile_row in row_len/BM\nrole move with 4 warps\n"
@@ -428,6 +460,7 @@ int main(void) {
         cmocka_unit_test(views_begin_at_units),
         cmocka_unit_test(resident_blocks),
         cmocka_unit_test(roles_and_async_units),
+        cmocka_unit_test(whole_tiles_of_loops),
         cmocka_unit_test(a_walk_that_looks_ahead),
         cmocka_unit_test(boxes_end_at_units),
     };

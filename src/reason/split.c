@@ -1,0 +1,262 @@
+/* Pass split: iterations that need no `if` have a loop of their own.
+ *
+ * A loop over blocks asks in each iteration what is true at its ends only: does another block
+ * follow, does this one reach behind the edge, is the next copy cut? A branch between a product and
+ * what is computed from it keeps the compiler from mixing their instructions, so that the units for
+ * products and for special functions take turns where they could work side by side. Where such
+ * tests become false, or true, for good at a known iteration, all before it stand in a loop
+ * without them, and the others follow in a loop as it was. The price is text.
+ *
+ * There, copies for later iterations start behind the first product, beside which their addresses
+ * are worked out, instead of delaying it. They stay before it where that takes registers which the
+ * mixture needs: elements computed from index names, rows that are no power of two or not alike.
+ * And where rows are wider than 128 elements, with fragments in too many places, the loop stays
+ * whole (docs/registers.md).
+ */
+#include "reason/scalar.h"
+
+enum { SPLIT_LIMITS_MAX = 8, WIDTH_MAX = 128 };
+
+/* Something holds for all j < edge - ahead. */
+typedef struct limit {
+    const tl_expr *edge;
+    int64_t ahead;
+} limit;
+
+typedef struct split_plan {
+    reason *r;
+    tl_statement *loop;
+    limit limits[SPLIT_LIMITS_MAX];
+    int limit_count;
+    int tests; /* branches that the first loop does without */
+    bool is_open;
+    bool copies_behind; /* of the first product */
+    bool has_places;    /* elements are computed from index names */
+    bool is_uneven;     /* copied rows are no power of two, or not alike */
+    bool is_wide;       /* or longer than WIDTH_MAX */
+} split_plan;
+
+/* j, or j + n with n >= 0. */
+static bool is_ahead(const tl_expr *e, str j, int64_t *n) {
+    *n = 0;
+    if (e->kind == TL_NAME) return str_equal(e->text, j);
+    if (e->kind != TL_BINARY || e->operator!= TL_PLUS || e->right->kind != TL_INTEGER) return false;
+    *n = e->right->integer;
+    return *n >= 0 && e->left->kind == TL_NAME && str_equal(e->left->text, j);
+}
+
+/* Is the condition settled for all iterations before some edge: `j + 1 < blocks` true, `j >= full`
+ * false?
+ */
+static bool settles(const tl_expr *c, str j, limit *l, bool *holds) {
+    if (c->kind != TL_BINARY || !is_ahead(c->left, j, &l->ahead)) return false;
+    if (edit_expr_mentions(c->right, j)) return false;
+    l->edge = c->right;
+    *holds = c->operator== TL_LESS;
+    return c->operator== TL_LESS || c->operator== TL_GREATER_EQUAL;
+}
+
+static bool is_vote(const tl_expr *e) {
+    return e->kind == TL_CALL && e->function == TL_FUNCTION_ANY;
+}
+
+/* Of several limits with one edge the nearest remains. */
+static void add_limit(split_plan *p, limit l) {
+    for (int i = 0; i < p->limit_count; i++) {
+        limit *old = &p->limits[i];
+        if (!tl_expr_equal(old->edge, l.edge)) continue;
+        if (l.ahead > old->ahead) old->ahead = l.ahead;
+        return;
+    }
+    if (p->limit_count == SPLIT_LIMITS_MAX) p->is_open = true;
+    else p->limits[p->limit_count++] = l;
+}
+
+static void read_branch(split_plan *p, const tl_statement *s) {
+    limit l;
+    bool holds;
+    if (is_vote(s->branch.condition)) return;
+    if (!settles(s->branch.condition, p->loop->loop.name, &l, &holds)) {
+        p->is_open = true;
+        return;
+    }
+    p->tests++;
+    add_limit(p, l);
+}
+
+/* A copy from tile j + n on is not cut while that tile lies wholly before the end of its axis. */
+static void read_copy(split_plan *p, const tiles_list *tiles, const tl_statement *s) {
+    reason *r = p->r;
+    const tl_axes *axes = tiles_tensor(r->kernel, s->copy.what->text);
+    for (int i = 0; axes && i < axes->count && i < s->copy.place.count; i++) {
+        const tl_spot *spot = &s->copy.place.items[i];
+        limit l;
+        int64_t length, size;
+        if (spot->is_all || !spot->is_block) continue;
+        if (!is_ahead(spot->at, p->loop->loop.name, &l.ahead)) continue;
+        const tiles_span *span = tiles_extent(tiles, tiles_axis_index(&axes->items[i]));
+        if (!span) continue;
+        if (reason_known(r, span->length, &length) && reason_known(r, span->extent, &size) &&
+            size > 0 && length % size == 0)
+            continue;
+        tl_expr *whole = tl_quote_expr(r->memory, "floor(%s/%s)", edit_text(r->memory, span->length),
+                                       edit_factor_text(r->memory, span->extent));
+        l.edge = tl_quote_expr(r->memory, "%s",
+                               scalar_name(r, whole, "whole", "blocks before this one are whole"));
+        add_limit(p, l);
+    }
+}
+
+/* How many elements lie in a row of what the loop copies. */
+static void read_widths(split_plan *p) {
+    int64_t first = 0, width;
+    for (tl_statement *s = tl_next(p->loop, p->loop); s; s = tl_next(s, p->loop)) {
+        const tl_exprs *shape = &s->copy.shape;
+        if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || shape->count == 0) continue;
+        if (!reason_known(p->r, shape->items[shape->count - 1], &width)) continue;
+        first = first ? first : width;
+        p->is_uneven = p->is_uneven || width != first || (width & (width - 1)) != 0;
+        p->is_wide = p->is_wide || width > WIDTH_MAX;
+    }
+}
+
+static split_plan make_plan(reason *r, tl_statement *loop, bool copies_behind) {
+    split_plan p = {.r = r, .loop = loop, .copies_behind = copies_behind};
+    const tiles_list *tiles = tiles_read(r);
+    for (tl_statement *s = tl_next(loop, loop); s; s = tl_next(s, loop)) {
+        if (s->kind == TL_IF) read_branch(&p, s);
+        p.is_open = p.is_open || s->kind == TL_FOR;
+        p.has_places = p.has_places || (s->kind == TL_COMPUTE && s->compute.place.is_given &&
+                                        s->compute.operation != TL_MASK);
+    }
+    if (p.is_open || p.tests == 0) return p;
+    read_widths(&p);
+    for (tl_statement *s = tl_next(loop, loop); s; s = tl_next(s, loop))
+        if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL) read_copy(&p, tiles, s);
+    add_limit(&p, (limit){loop->loop.to, 0});
+    return p;
+}
+
+static bool is_settled(const split_plan *p, const tl_statement *s, bool *holds) {
+    limit l;
+    return s->kind == TL_IF && !is_vote(s->branch.condition) &&
+           settles(s->branch.condition, p->loop->loop.name, &l, holds);
+}
+
+/* Copies statements from s on, or s alone, without the tests that the limits settle. */
+static void append_settled(const split_plan *p, tl_block *to, tl_statement *parent,
+                           const tl_statement *s, bool is_alone) {
+    for (; s; s = is_alone ? NULL : s->next) {
+        bool holds = false, is_test = is_settled(p, s, &holds);
+        if (is_test && holds) append_settled(p, to, parent, s->branch.body.first, false);
+        if (is_test) continue;
+        tl_statement *copy = tl_statement_copy(p->r->memory, s);
+        tl_block_append(to, parent, copy);
+        tl_block *body = tl_statement_body(copy);
+        if (!body) continue;
+        const tl_statement *first = body->first;
+        *body = (tl_block){0};
+        append_settled(p, body, copy, first, false);
+    }
+}
+
+/* The loop's own statements. What a test lets happen in all of these iterations, before the first
+ * product, are copies for later ones.
+ */
+static void append_body(const split_plan *p, tl_statement *to) {
+    const tl_statement *first = p->loop->loop.body.first, *product = NULL;
+    for (const tl_statement *s = first; s && !product; s = s->next)
+        if (edit_is_compute(s, TL_GEMM)) product = s;
+    tl_block later = {0};
+    bool is_before = product && p->copies_behind && !p->has_places && !p->is_uneven;
+    for (const tl_statement *s = first; s; s = s->next) {
+        bool holds, is_later = is_before && is_settled(p, s, &holds);
+        append_settled(p, is_later ? &later : &to->loop.body, to, s, true);
+        if (s != product) continue;
+        is_before = false;
+        edit_append(&to->loop.body, to, later);
+    }
+}
+
+/* The first iteration that keeps its tests: min(full, blocks) - 1, min(full, blocks - 1). */
+static const char *edge_text(const split_plan *p) {
+    arena *memory = p->r->memory;
+    int64_t least = p->limits[0].ahead;
+    for (int i = 1; i < p->limit_count; i++)
+        if (p->limits[i].ahead < least) least = p->limits[i].ahead;
+    str list = {"", 0};
+    for (int i = 0; i < p->limit_count; i++) {
+        const limit *l = &p->limits[i];
+        str one = str_from(edit_text(memory, l->edge));
+        if (l->ahead > least)
+            one = str_format(memory, "%.*s - %lld", STR_ARGS(one), (long long)(l->ahead - least));
+        list = list.length ? str_format(memory, "%.*s, %.*s", STR_ARGS(list), STR_ARGS(one)) : one;
+    }
+    if (p->limit_count > 1) list = str_format(memory, "min(%.*s)", STR_ARGS(list));
+    if (least) list = str_format(memory, "%.*s - %lld", STR_ARGS(list), (long long)least);
+    return edit_z(memory, list);
+}
+
+static void split(const split_plan *p) {
+    reason *r = p->r;
+    tl_statement *loop = p->loop;
+    const char *name = edit_z(r->memory, loop->loop.name);
+    const char *from = edit_text(r->memory, loop->loop.from);
+    tl_expr *edge = tl_quote_expr(r->memory, "%s", edge_text(p));
+    const char *steady = scalar_name(r, edge, "steady", "iterations before this one have no ends");
+    tl_block first = tl_quote(r->memory, "for %s = %s:%s // no test in these\nend", name, from, steady);
+    append_body(p, first.first);
+    edit_before(r->kernel, loop, first);
+    loop->loop.from = tl_quote_expr(r->memory, "max(%s, %s)", from, steady);
+    loop->comment = STR("those at the end");
+    reason_decide(r, "iterations at the end",
+                  "stand in a loop over %s of their own; those before `%s` are rid of %d branches",
+                  name, steady, p->tests);
+}
+
+/* The role's only one: with several, each is short. */
+static bool has_one_role(reason *r) {
+    int count = 0;
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next) count += s->kind == TL_ROLE;
+    return count == 1;
+}
+
+bool reason_split(reason *r) {
+    int64_t wanted = -1, behind = 1;
+    reason_let_integer(r, "split", &wanted);
+    reason_let_integer(r, "copies_behind", &behind);
+    edit_remove_let(r->kernel, STR("split"));
+    edit_remove_let(r->kernel, STR("copies_behind"));
+    bool wants = wanted < 0 ? gpu_has(r->target, GPU_FEATURE_cp_async) : wanted > 0;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        bool is_main = s->kind == TL_FOR && !s->loop.is_grid_walk && s->parent &&
+                       s->parent->kind == TL_ROLE;
+        if (!is_main || !has_one_role(r)) continue;
+        split_plan p = make_plan(r, s, behind != 0);
+        const char *j = edit_z(r->memory, s->loop.name);
+        if (p.tests == 0) continue;
+        bool wants_this = wanted < 0 ? wants && !p.is_wide : wants;
+        if (!p.is_open) reason_offers_switch(r, "split", wants_this);
+        if (p.is_open) {
+            reason_decide(r, "iterations at the end",
+                          "stay in the loop over %s: it has tests at both ends", j);
+        } else if (wanted == 0) {
+            reason_decide(r, "iterations at the end", "stay in the loop over %s, as %s", j,
+                          reason_pin_word(r, "split"));
+        } else if (wants && !wants_this) {
+            reason_decide(r, "iterations at the end",
+                          "stay in the loop over %s: with rows of more than %d elements, fragments "
+                          "need the registers",
+                          j, WIDTH_MAX);
+        } else if (!wants) {
+            reason_decide(r, "iterations at the end",
+                          "stay in the loop over %s: its copies pass through registers, and the "
+                          "text would grow by half",
+                          j);
+        } else {
+            if (!p.has_places && !p.is_uneven) reason_offers_switch(r, "copies_behind", behind != 0);
+            split(&p);
+        }
+    }
+    return true;
+}
