@@ -419,7 +419,8 @@ static double wide_registers(const cost_model *m, const cost_choice *c) {
     return most > NARROW ? WIDE_REGISTERS + (most - NARROW) / COLUMNS_A_REGISTER : 0;
 }
 
-/* Where all tiles have one slot, each has a copy of its own place in an iteration, between Waits. */
+/* Where all tiles have one slot, each has a copy of its own place in an iteration, between Waits.
+ */
 static double copy_registers(const cost_model *m, const cost_choice *c) {
     enum { SECOND_PLACE = 7 };
     for (int i = 0; i < m->channel_count; i++)

@@ -99,8 +99,9 @@ static void read_copy(split_plan *p, const tiles_list *tiles, const tl_statement
         if (reason_known(r, span->length, &length) && reason_known(r, span->extent, &size) &&
             size > 0 && length % size == 0)
             continue;
-        tl_expr *whole = tl_quote_expr(r->memory, "floor(%s/%s)", edit_text(r->memory, span->length),
-                                       edit_factor_text(r->memory, span->extent));
+        tl_expr *whole =
+            tl_quote_expr(r->memory, "floor(%s/%s)", edit_text(r->memory, span->length),
+                          edit_factor_text(r->memory, span->extent));
         l.edge = tl_quote_expr(r->memory, "%s",
                                scalar_name(r, whole, "whole", "blocks before this one are whole"));
         add_limit(p, l);
@@ -204,7 +205,8 @@ static void split(const split_plan *p) {
     const char *from = edit_text(r->memory, loop->loop.from);
     tl_expr *edge = tl_quote_expr(r->memory, "%s", edge_text(p));
     const char *steady = scalar_name(r, edge, "steady", "iterations before this one have no ends");
-    tl_block first = tl_quote(r->memory, "for %s = %s:%s // no test in these\nend", name, from, steady);
+    tl_block first =
+        tl_quote(r->memory, "for %s = %s:%s // no test in these\nend", name, from, steady);
     append_body(p, first.first);
     edit_before(r->kernel, loop, first);
     loop->loop.from = tl_quote_expr(r->memory, "max(%s, %s)", from, steady);
@@ -229,8 +231,8 @@ bool reason_split(reason *r) {
     edit_remove_let(r->kernel, STR("copies_behind"));
     bool wants = wanted < 0 ? gpu_has(r->target, GPU_FEATURE_cp_async) : wanted > 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        bool is_main = s->kind == TL_FOR && !s->loop.is_grid_walk && s->parent &&
-                       s->parent->kind == TL_ROLE;
+        bool is_main =
+            s->kind == TL_FOR && !s->loop.is_grid_walk && s->parent && s->parent->kind == TL_ROLE;
         if (!is_main || !has_one_role(r)) continue;
         split_plan p = make_plan(r, s, behind != 0);
         const char *j = edit_z(r->memory, s->loop.name);
@@ -254,7 +256,8 @@ bool reason_split(reason *r) {
                           "text would grow by half",
                           j);
         } else {
-            if (!p.has_places && !p.is_uneven) reason_offers_switch(r, "copies_behind", behind != 0);
+            if (!p.has_places && !p.is_uneven)
+                reason_offers_switch(r, "copies_behind", behind != 0);
             split(&p);
         }
     }

@@ -118,11 +118,10 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
         str stride = emit_stride(t, tensor, i);
         if (contiguous) r->out->origin_multiple = p->multiple;
         if (p->value.low != 0 || p->value.high != 0) {
-            r->offset =
-                join(t, r->offset,
-                     contiguous ? emit_within(t, p->value, 12)
-                                : product_text(t, p->value, stride,
-                                               tensor->axes[i].is_stride_short));
+            r->offset = join(
+                t, r->offset,
+                contiguous ? emit_within(t, p->value, 12)
+                           : product_text(t, p->value, stride, tensor->axes[i].is_stride_short));
         }
         if (!p->is_affine) r->row_affine = false;
         if (p->row) r->row_stride = join(t, r->row_stride, times(t, p->row, stride));
@@ -285,8 +284,9 @@ static bool ends_within(const tl_expr *e, int64_t more, int64_t size, const tl_e
         if (ends_within(e->items[i], more, size, length, depth + 1)) return true;
     /* floor(length/size) tiles are whole: the last of them has that number less one. */
     const tl_expr *q = e->function == TL_FUNCTION_FLOOR ? e->items[0] : NULL;
-    return q && q->kind == TL_BINARY && q->operator== TL_OVER && tl_known_integer(q->right, &known) &&
-           known == size && more <= -1 && is_at_most(q->left, length, depth + 1);
+    return q && q->kind == TL_BINARY &&
+           q->operator== TL_OVER && tl_known_integer(q->right, &known) && known == size &&
+           more <= -1 && is_at_most(q->left, length, depth + 1);
 }
 
 static bool is_whole(const tl_statement *s, int axis, int size, const tl_expr *length) {

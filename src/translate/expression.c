@@ -114,10 +114,11 @@ static emit_value in_parts(emit *t, emit_value out, emit_value a, emit_value b, 
         const emit_value *v = terms[i];
         bool is_number = v->low == v->high, is_sum = v->unrolled.length > 0;
         const char *joint = i ? sign : " + ";
-        out.same = add_part(t, out.same, joint,
-                            is_sum ? v->same : is_number ? (str){0} : v->text);
+        out.same = add_part(t, out.same, joint, is_sum ? v->same : is_number ? (str){0} : v->text);
         out.unrolled = add_part(t, out.unrolled, joint,
-                                is_sum ? v->unrolled : is_number ? v->text : (str){0});
+                                is_sum      ? v->unrolled
+                                : is_number ? v->text
+                                            : (str){0});
     }
     return out;
 }
@@ -426,9 +427,9 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
             guard = emit_format(t, "%.*s%s%.*s", STR_ARGS(guard), guard.length ? " && " : "",
                                 STR_ARGS(inside(t, at, s->axes->items[i].extent)));
         }
-        text = emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(text),
-                           STR_ARGS(emit_within(t, at, PRODUCT)),
-                           STR_ARGS(emit_stride(t, tensor, i)));
+        text =
+            emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(text),
+                        STR_ARGS(emit_within(t, at, PRODUCT)), STR_ARGS(emit_stride(t, tensor, i)));
     }
     str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text));
     emit_value out = {

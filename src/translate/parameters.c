@@ -324,8 +324,7 @@ static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out)
         if (axis->is_stride_short)
             text_format(out, "    int %.*s_stride_%s, %.*s_stride_%s_sign;\n", STR_ARGS(name),
                         axis->name, STR_ARGS(name), axis->name);
-        else
-            text_format(out, "    long long %.*s_stride_%s;\n", STR_ARGS(name), axis->name);
+        else text_format(out, "    long long %.*s_stride_%s;\n", STR_ARGS(name), axis->name);
     }
 }
 

@@ -265,8 +265,8 @@ static void whole_tiles_of_loops(void **state) {
     static const struct {
         const char *steady;
         int more; /* cut copies than in the text as written */
-    } loops[] = {{"min(blocks, full) - 1", 0},      {"full - 1", 0},
-                 {"min(blocks - 1, full) - 0", 2},  {"min(7, min(full, blocks) - 1)", 0},
+    } loops[] = {{"min(blocks, full) - 1", 0},         {"full - 1", 0},
+                 {"min(blocks - 1, full) - 0", 2},     {"min(7, min(full, blocks) - 1)", 0},
                  {"max(0, min(blocks, full) - 1)", 2}, {"min(full - 2, blocks) + 1", 0}};
     int cuts = 0;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
