@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-enum { ROWS_MEMORY_MAX = 64 << 20 }; /* of the sets; larger functions stay as they are */
+/* Of the sets, and of walks through all blocks; functions that need more stay as they are. */
+enum { ROWS_MEMORY_MAX = 64 << 20, ROWS_ROUNDS_MAX = 100 };
 
 typedef struct rows_range {
     int32_t first, last; /* places; last -1: never used */
@@ -138,9 +139,10 @@ static void unite_successors(const rows_state *s, int block, uint64_t *out) {
     }
 }
 
-static void find_alive(rows_state *s) {
+static bool find_alive(rows_state *s) {
     uint64_t *out = arena_array(s->memory, uint64_t, s->words);
-    for (bool changed = true; changed;) {
+    bool changed = true;
+    for (int round = 0; changed && round < ROWS_ROUNDS_MAX; round++) {
         changed = false;
         for (int block = s->block_count - 1; block >= 0; block--) {
             uint64_t *in = set_of(s, s->in, block);
@@ -153,6 +155,7 @@ static void find_alive(rows_state *s) {
             }
         }
     }
+    return !changed;
 }
 
 /* ---- ranges ---- */
@@ -291,7 +294,7 @@ void ptx_rows_share(ptx_reader *r, ptx_function *f) {
         visit_rows(&s, pc, note_use);
         visit_rows(&s, pc, note_kill);
     }
-    find_alive(&s);
+    if (!find_alive(&s)) return;
     find_ranges(&s);
     pin_some(&s);
     f->row_count = (share(&s) + 1) / 2 * 2;
