@@ -437,6 +437,29 @@ static void faults_are_named(void **state) {
           32, flipped);
 }
 
+static uint32_t summed(uint32_t t) {
+    return 10 + 6 * (t < 16 ? 200u : 100u);
+}
+static uint32_t counted(uint32_t t) {
+    return 3 * (t & 3u) + 7;
+}
+
+/* Registers share rows: values must live through guards, loops and lanes that part. */
+static void values_live_as_long_as_needed(void **state) {
+    (void)state;
+    check("mov.u32 %r9, 100; setp.lt.u32 %p1, %r0, 16; @%p1 mov.u32 %r9, 200;\n"
+          "mov.u32 %r10, 0; mov.u32 %r11, 0;\n"
+          "L: add.u32 %r12, %r10, %r9; mov.u32 %r13, %r12; add.u32 %r11, %r11, %r13;\n"
+          "add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 5; @%p2 bra L;\n"
+          "add.u32 %r9, %r11, %r9;\n",
+          64, summed);
+    check("and.b32 %r10, %r0, 3; mov.u32 %r11, 7; mov.u32 %r12, 0;\n"
+          "L: setp.ge.u32 %p1, %r12, %r10; @%p1 bra X; add.u32 %r13, %r12, 1;\n"
+          "mov.u64 %d3, 3; mov.u64 %d4, 5; cvt.u32.u64 %r14, %d3; add.u32 %r11, %r11, %r14;\n"
+          "mov.u32 %r12, %r13; bra L;\nX: mov.u32 %r15, 1; mov.u32 %r16, 2; mov.u32 %r9, %r11;\n",
+          64, counted);
+}
+
 static void unknown_text_is_refused(void **state) {
     (void)state;
     check_refused("tcgen05.wait::ld.sync.aligned;",
@@ -465,6 +488,7 @@ int main(void) {
         cmocka_unit_test(unwaited_copies),
         cmocka_unit_test(carries),
         cmocka_unit_test(faults_are_named),
+        cmocka_unit_test(values_live_as_long_as_needed),
         cmocka_unit_test(unknown_text_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
