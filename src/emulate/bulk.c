@@ -284,6 +284,22 @@ static void read_shared(machine *m, machine_bulk *b) {
         memcpy(b->held + at, m->shared + tensor_piece(&b->what, b->shared, at), 16);
 }
 
+/* As recorded on a GPU: the last 16 bytes of a row are stored whole, also where the tensor ends in
+ * between.
+ */
+static uint32_t stored_bytes(machine *m, machine_warp *w, const machine_bulk *b,
+                             const tensor_row *t) {
+    uint32_t bytes = t->past - t->first, behind = (16 - t->past % 16) % 16;
+    if (!bytes || !behind) return bytes;
+    emulate_finding *f = machine_find(m, w, EMULATE_TENSOR, b->pc, -1, b->lane);
+    if (f)
+        f->detail = str_format(m->memory,
+                               "%.*s: stores are of whole 16 bytes, and the tensor ends between "
+                               "them: %u bytes behind its rows are overwritten",
+                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), behind);
+    return bytes + behind;
+}
+
 static void write_global(machine *m, const machine_bulk *b) {
     machine_warp *w = &m->warps[b->warp];
     const tensor_copy *what = &b->what;
@@ -291,7 +307,7 @@ static void write_global(machine *m, const machine_bulk *b) {
         tensor_row t = tensor_row_at(what, row);
         count_row(m, b, &t);
         const uint8_t *from = b->held + (size_t)row * what->row_bytes;
-        uint32_t bytes = t.past - t.first;
+        uint32_t bytes = stored_bytes(m, w, b, &t);
         if (!bytes) continue;
         uint8_t *to = global_bytes(m, w, b->lane, t.address, bytes, GLOBAL_WRITE, b->pc);
         if (to) memcpy(to, from + t.first, bytes);

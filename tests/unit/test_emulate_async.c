@@ -221,6 +221,7 @@ static void stores_are_clipped(void **state) {
     static program p;
     emulate_tensor_map map = cube;
     map.buffer = 1;
+    map.extents[0] = 8;
     map.byte_offset = 512;
     run_clean(&p, &map,
               "shl.b32 %r2, %r0, 2; add.u32 %r2, %r2, %r1; add.u32 %r3, %r0, 1000;\n"
@@ -230,11 +231,35 @@ static void stores_are_clipped(void **state) {
               "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nX:\n");
     for (int n = 0; n < WORDS; n++) {
         int at = n - 128, x = at % 16 - 4, y = at / 16 % 8 - 3, z = at / 128 - 4;
-        bool inside = at >= 0 && x >= 0 && x < 6 && y >= 0 && y < 3 && at / 16 % 8 < 6 && z == 0;
+        bool inside = at >= 0 && x >= 0 && x < 4 && y >= 0 && y < 3 && at / 16 % 8 < 6 && z == 0;
         uint32_t expected = n < 128 ? (uint32_t)n : inside ? (uint32_t)(1000 + x + 8 * y) : 0;
         if (word_of(p.out, n) != expected)
             fail_msg("word %d: %u, not %u", n, word_of(p.out, n), expected);
     }
+    end(&p);
+}
+
+/* Rows of 10 words end in the middle of 16 bytes: two words behind each are written, and that is
+ * said.
+ */
+static void stores_are_of_whole_pieces(void **state) {
+    (void)state;
+    static program p;
+    emulate_tensor_map map = cube;
+    map.buffer = 1;
+    map.byte_offset = 512;
+    run(&p, &map,
+        "shl.b32 %r2, %r0, 2; add.u32 %r2, %r2, %r1; add.u32 %r3, %r0, 1000;\n"
+        "st.shared.u32 [%r2], %r3; fence.proxy.async; bar.sync 0; mov.u32 %r9, %r0;\n"
+        "@!%p1 bra X;\n"
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%m, {8, 0, 0}], [%r1];\n"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nX:\n");
+    assert_true(p.is_read && p.result.finding_count == 1);
+    assert_int_equal(p.result.findings[0].kind, EMULATE_TENSOR);
+    assert_non_null(strstr(p.report.data, "8 bytes behind its rows"));
+    for (int y = 0; y < 4; y++)
+        for (int x = 0; x < 8; x++)
+            assert_int_equal(word_of(p.out, 128 + 16 * y + 8 + x), x < 4 ? 1000 + x + 8 * y : 0);
     end(&p);
 }
 
@@ -409,11 +434,12 @@ static void limits_of_tensor_maps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boxes_and_their_edges),  cmocka_unit_test(all_ranks),
-        cmocka_unit_test(element_strides_skip),   cmocka_unit_test(swizzles),
-        cmocka_unit_test(stores_are_clipped),     cmocka_unit_test(plain_bulk_copies),
-        cmocka_unit_test(wrong_copies_are_found), cmocka_unit_test(wgmma_and_its_misuse),
-        cmocka_unit_test(wrong_text_is_refused),  cmocka_unit_test(limits_of_tensor_maps),
+        cmocka_unit_test(boxes_and_their_edges), cmocka_unit_test(all_ranks),
+        cmocka_unit_test(element_strides_skip),  cmocka_unit_test(swizzles),
+        cmocka_unit_test(stores_are_clipped),    cmocka_unit_test(stores_are_of_whole_pieces),
+        cmocka_unit_test(plain_bulk_copies),     cmocka_unit_test(wrong_copies_are_found),
+        cmocka_unit_test(wgmma_and_its_misuse),  cmocka_unit_test(wrong_text_is_refused),
+        cmocka_unit_test(limits_of_tensor_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
