@@ -16,7 +16,7 @@ foreach(kind http answers records)
     set_tests_properties(think_${kind}_${case} PROPERTIES LABELS "${labels}" TIMEOUT 120 SKIP_RETURN_CODE 77)
   endforeach()
 endforeach()
-foreach(kind prompts report)
+foreach(kind prompts report models)
   add_test(NAME think_${kind}
            COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_${kind}.py $<TARGET_FILE:flashtl>)
   set_tests_properties(think_${kind} PROPERTIES LABELS think TIMEOUT 120 SKIP_RETURN_CODE 77)
