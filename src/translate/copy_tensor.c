@@ -87,7 +87,7 @@ static str corner_text(box *x, int dimension, int panel) {
     const ftl_map_dimension *d = &x->map.dimensions[dimension];
     emit_value at = x->corner.at[d->axis];
     if (d->panel && !d->is_panel_number) return STR("0");
-    if (d->is_panel_number) return emit_constant(t, at.low / d->panel).text;
+    if (d->is_panel_number && d->panel) return emit_constant(t, at.low / d->panel).text;
     if (dimension == 0) at = emit_sum(t, at, emit_constant(t, (int64_t)panel * x->columns));
     if (dimension == 1 && x->rows < x->tile->rows) {
         emit_value share = emit_product(t, emit_named(STR("executor"), 0, x->tile->rows / x->rows),

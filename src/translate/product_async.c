@@ -151,7 +151,7 @@ void emit_declare_descriptors(emit *t) {
 
 /* The text of descriptor_low_step, with `k16` and a constant part of the other axis. */
 static str step_text(emit *t, const descriptor *d, int mn) {
-    str text = STR("");
+    str text;
     int step = d->step_bytes / DESCRIPTOR_UNIT_BYTES, run = d->run_bytes / DESCRIPTOR_UNIT_BYTES;
     bool runs = d->k / DESCRIPTOR_DEPTH > d->run;
     if (runs && d->run > 1)
