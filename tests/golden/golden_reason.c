@@ -31,8 +31,8 @@ static bool read_request(arena *memory, str line, request *q) {
             q->options.dtype = str_is(word, "f16") ? TL_F16 : TL_BF16;
         } else {
             reason_pin *pin = &q->pins[q->options.pin_count++];
-            pin->name = str_cut(&word, '=');
-            pin->value = word;
+            str name = str_cut(&word, '=');
+            *pin = (reason_pin){.name = name, .value = word};
         }
     }
     return true;

@@ -73,7 +73,7 @@ static inline void ask(const request *q, answer *a) {
     gpu target;
     diag_list problems;
     assert_true(gpu_find(&a->memory, str_from(q->gpu), &target, &problems));
-    reason_pin pins[PINS_MAX];
+    reason_pin pins[PINS_MAX] = {0};
     reason_options options = {.dtype = q->dtype, .pins = pins};
     for (; options.pin_count < PINS_MAX && q->pins[options.pin_count]; options.pin_count++) {
         str rest = str_from(q->pins[options.pin_count]);
