@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LENGTHS_MAX = 32 };
@@ -234,10 +235,7 @@ static void add_panel(const bench_result *results, int count, const bench_case *
     text_init(&data, 1 << 20);
     text_add_z(out, "set title ");
     char title[BENCH_NAME_BYTES + BENCH_ROW_BYTES + 4];
-    size_t used = strlen(row->name);
-    memcpy(title, row->name, used);
-    memcpy(title + used, ": ", 2);
-    memcpy(title + used + 2, row->row, strlen(row->row) + 1);
+    snprintf(title, sizeof title, "%s: %s", row->name, row->row);
     add_quoted(out, title);
     text_format(out, " noenhanced\nset ylabel '%s'\nplot", row->flops > 0 ? "TFLOPS" : "GB/s");
     for (int k = 0; k < names->count; k++) {

@@ -87,7 +87,7 @@ bool set_lay_out(const ftl_plan *plan, const ftl_plan_tensor *tensor, const int6
         if (extent < 1 || extent > (double)(INT64_C(1) << 40)) return false;
         out->extents[i] = (int64_t)extent;
     }
-    int order[FTL_AXES_MAX]; /* innermost first */
+    int order[FTL_AXES_MAX] = {0}; /* innermost first */
     for (int32_t i = 0; i < tensor->axis_count; i++) order[i] = tensor->axis_count - 1 - i;
     if (tensor->axis_count == 4) order[1] = 1, order[2] = 2;
     for (int32_t i = 0; i < tensor->axis_count; i++) {
