@@ -56,13 +56,12 @@ ftl_status tune_run(ftl_context *context, tune_request *request);
 /* The text of measured decisions (docs/decisions/011-tuning.md) of a GPU's description: the best of
  * each problem in the database, as pins of every decision.
  */
-ftl_status tune_export(ftl_context *context, const char *database, const char *gpu,
-                       text_buffer *out);
+ftl_status tune_export(ftl_context *context, const char *path, const char *gpu, text_buffer *out);
 /* A table of the best candidates of a problem, and how many came to what. */
-ftl_status tune_report(ftl_context *context, const char *database, const char *gpu,
-                       const char *problem, int most, text_buffer *out);
+ftl_status tune_report(ftl_context *context, const char *path, const char *gpu, const char *problem,
+                       int most, text_buffer *out);
 /* All of them as JSON, an object a line, the best ones first. */
-ftl_status tune_report_json(ftl_context *context, const char *database, const char *gpu,
+ftl_status tune_report_json(ftl_context *context, const char *path, const char *gpu,
                             const char *problem, text_buffer *out);
 
 #endif

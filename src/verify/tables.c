@@ -85,7 +85,7 @@ bool tables_fill(const case_data *data, buffer *table, int32_t position, arena *
     }
     double *values = arena_array(memory, double, table->columns + 1);
     for (int64_t row = 0; row < table->rows; row++) {
-        fill_row(data, table, (uint64_t)(500 + 2 * position), row, (int64_t)fmax(limit, 0), values);
+        fill_row(data, table, 500 + 2 * (uint64_t)position, row, (int64_t)fmax(limit, 0), values);
         buffer_store_row(table, row, values);
     }
     return true;
