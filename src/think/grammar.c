@@ -144,8 +144,8 @@ static void add_bases(const str *names, int count, bool has_tiles, ftl_grammar_f
     }
 }
 
-/* A name of the sketch, or one that is derived from it: K_shared, m_old, S_2. Tile sizes are no
- * names to be defined at will.
+/* A name of the sketch, or one that is derived from it: K_shared, m_old, S_2; or a new one in lower
+ * case, as indices, numbers and vectors have. Tile sizes are no names to be defined at will.
  */
 static void add_names_rule(const prompt_task *task, ftl_grammar_form form, text_buffer *out) {
     str names[NAMES_MAX];
@@ -153,14 +153,14 @@ static void add_names_rule(const prompt_task *task, ftl_grammar_form form, text_
     if (form == FTL_LARK) {
         text_add_z(out, "NAME: /(");
         add_bases(names, count, true, form, out);
-        text_add_z(out, ")(_[a-z0-9_]+)?/\n");
+        text_add_z(out, ")(_[a-z0-9_]+)?|[a-z][a-z0-9_]*/\n");
         return;
     }
-    text_add_z(out, "name ::= base (\"_\" [a-z0-9] [a-z0-9_]*)?\nbase ::= ");
+    text_add_z(out, "name ::= base (\"_\" [a-z0-9] [a-z0-9_]*)? | [a-z] [a-z0-9_]*\nbase ::= ");
     add_bases(names, count, true, form, out);
     text_add_z(out, "\nother ::= (");
     add_bases(names, count, false, form, out);
-    text_add_z(out, ") (\"_\" [a-z0-9] [a-z0-9_]*)?\n");
+    text_add_z(out, ") (\"_\" [a-z0-9] [a-z0-9_]*)? | [a-z] [a-z0-9_]*\n");
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
