@@ -137,7 +137,7 @@ static str joined(diag_list *diags, const char *const *list, size_t count) {
     return all;
 }
 
-#define LIST_OF(list) list, sizeof list / sizeof *list
+#define LIST_OF(list) (list), sizeof(list) / sizeof *(list)
 
 static void read_include(reader *r, size_t begin) {
     char name[96];

@@ -16,9 +16,9 @@ typedef struct curl_message {
 } curl_message;
 
 enum {
-#define CURL_OPTION(name, value) OPTION_##name = value,
-#define CURL_INFO(name, value) INFO_##name = value,
-#define CURL_CODE(name, value) CODE_##name = value,
+#define CURL_OPTION(name, value) OPTION_##name = (value),
+#define CURL_INFO(name, value) INFO_##name = (value),
+#define CURL_CODE(name, value) CODE_##name = (value),
 #include "think/curl.def"
 #undef CURL_OPTION
 #undef CURL_INFO
@@ -28,6 +28,7 @@ enum {
 
 struct http {
     void *library;
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define CURL(name, symbol, result, parameters) result(*name) parameters;
 #include "think/curl.def"
 #undef CURL

@@ -13,9 +13,8 @@
 /* --- findings --------------------------------------------------------------------------------- */
 
 static str line_of(str text, int number) {
-    str line = {text.data, 0};
     for (int i = 1; text.length; i++) {
-        line = str_cut(&text, '\n');
+        str line = str_cut(&text, '\n');
         if (i == number) return str_trim(line);
     }
     return (str){"", 0};
@@ -120,7 +119,8 @@ static ftl_status climb_up(ftl_context *context, const judge_task *task, str tex
     }
     c.memory.on_exhausted = NULL;
     arena_done(&c.memory);
-    out->ms = (double)((os_time_ns() - begin_ns) / 1000000);
+    int64_t took_ms = (os_time_ns() - begin_ns) / 1000000;
+    out->ms = (double)took_ms;
     if (!status && task->stop && *task->stop) {
         status = ftl_context_fail(context, FTL_STOPPED, "stopped");
     }

@@ -39,7 +39,8 @@ ftl_status exec_ask(ftl_context *context, provider *p, const provider_request *r
     int64_t begin_ns = os_time_ns();
     bool has_run = os_run(argv, text_str(&prompt), p->options.total_timeout_s, &answer->text,
                           &errors, &exit_code, &why);
-    answer->ms = (double)((os_time_ns() - begin_ns) / 1000000);
+    int64_t took_ms = (os_time_ns() - begin_ns) / 1000000;
+    answer->ms = (double)took_ms;
     ftl_status status = FTL_OK;
     if (p->options.stop && *p->options.stop) {
         status = ftl_context_fail(context, FTL_STOPPED, "stopped");

@@ -294,7 +294,8 @@ ftl_status remote_ask(ftl_context *context, provider *p, const provider_request 
     snprintf(q.url, sizeof q.url, "%s%s", p->base_url, q.wire->path);
     int64_t begin_ns = os_time_ns();
     ftl_status status = ask(&q, request);
-    answer->ms = (double)((os_time_ns() - begin_ns) / 1000000);
+    int64_t took_ms = (os_time_ns() - begin_ns) / 1000000;
+    answer->ms = (double)took_ms;
     if (status) answer->text.length = 0;
     free(q.body);
     return status;
