@@ -295,7 +295,7 @@ static int think_through(thinking *t) {
     ftl_status status = think(t->c->context, &t->run, &result);
     int exit_status = EXIT_DONE;
     if (status) {
-        exit_status = cli_say(0, "%s", ftl_context_error(t->c->context));
+        cli_say(0, "%s", ftl_context_error(t->c->context));
         exit_status = status == FTL_CHECK_FAILED ? EXIT_REJECTED
                       : status == FTL_INVALID_ARGUMENT || status == FTL_NOT_FOUND
                           ? EXIT_USAGE

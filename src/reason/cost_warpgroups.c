@@ -100,7 +100,7 @@ static double runs_of(const cost_model *m, const cost_choice *c, const cost_item
     if (!m->is_triangular || it->loop_count != 1) return cost_runs(c, it);
     double rows = cost_value(c, m->triangle_rows), block = cost_value(c, it->loop_sizes[0]);
     double length = it->loop_lengths[0], tiles = ceil(length / rows), all = 0;
-    for (double i = 1; i <= tiles; i++) all += ceil(fmin(i * rows, length) / block);
+    for (int i = 1; i <= tiles; i++) all += ceil(fmin(i * rows, length) / block);
     return it->share * all / tiles;
 }
 
@@ -108,7 +108,7 @@ static double runs_of(const cost_model *m, const cost_choice *c, const cost_item
 static double cut_blocks(const cost_model *m, const cost_choice *c, const cost_item *it) {
     double rows = cost_value(c, m->triangle_rows), block = cost_value(c, it->loop_sizes[0]);
     double length = it->loop_lengths[0], tiles = ceil(length / rows), all = 0;
-    for (double i = 0; i < tiles; i++)
+    for (int i = 0; i < tiles; i++)
         all +=
             ceil(fmin((i + 1) * rows, length) / block) - floor(fmin(i * rows + 1, length) / block);
     return all / tiles;
