@@ -254,7 +254,7 @@ int agents_show_prompt(agents *a, const prompt_task *task) {
         if (has_grammar) printf("\n--- the grammar of the answer ---\n\n%s", gbnf.data);
         fprintf(stderr,
                 "%s prompt: about %lld tokens (%lld of them stay the same for every request)\n",
-                think_step_name(task->step), (long long)(stable + changing), (long long)stable);
+                think_step_name(task->step), (long long)stable + changing, (long long)stable);
     }
     text_done(&system);
     text_done(&question);

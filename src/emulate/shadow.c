@@ -98,8 +98,8 @@ static void note_read(uint32_t *stamp_at, int32_t *pc_at, uint32_t stamp, int32_
 /* ---- cells in parts ---- */
 
 static machine_byte *split_reads(const machine *m, uint32_t cell, int warp) {
-    size_t rows = (size_t)(m->warp_count + MACHINE_READERS + 1);
-    return m->split_bytes + 4u * (m->split_of[cell] * rows + (size_t)(warp + 1));
+    size_t rows = (size_t)m->warp_count + MACHINE_READERS + 1;
+    return m->split_bytes + 4u * (m->split_of[cell] * rows + (size_t)warp + 1);
 }
 
 static machine_byte *split_writes(const machine *m, uint32_t cell) {

@@ -106,7 +106,8 @@ static double count_flops(const listing *l, const verify_case *c) {
         if (has_lengths(l) && i == l->kv_heads) continue; /* q_heads counts */
         bool is_tiled = i == l->q_len || i == l->kv_len || !has_lengths(l);
         int64_t tile = is_tiled ? tile_of(l, i) : 1;
-        product *= (double)((c->sizes[i] + tile - 1) / tile * tile);
+        int64_t whole = (c->sizes[i] + tile - 1) / tile * tile;
+        product *= (double)whole;
     }
     return product * fixed_lengths(l->plan);
 }
