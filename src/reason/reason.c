@@ -22,9 +22,9 @@ static const reason_pass_entry pass_names[] = {
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,  reason_online, reason_fold,   reason_tile, reason_place,
-    reason_guard, reason_roles,  reason_stage,  reason_overlap, reason_peel,
-    reason_split, reason_finish, reason_walk,   reason_turns,
+    reason_bind,  reason_online, reason_fold,  reason_tile,    reason_place,
+    reason_guard, reason_roles,  reason_stage, reason_overlap, reason_peel,
+    reason_split, reason_finish, reason_walk,  reason_turns,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };

@@ -279,7 +279,7 @@ str emit_terms(emit *t, const bitmatrix *lanes); /* the lane's part, as text; "0
 
 /* parameters.c: the parameter struct, the plan, the prologue */
 void emit_make_plan(emit *t);
-const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name); /* NULL: no parameter */
+const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name);  /* NULL: no parameter */
 str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis); /* text, of type long long */
 void emit_parameter_struct(emit *t, text_buffer *out);
 void emit_prologue(emit *t);
