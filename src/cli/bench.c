@@ -4,19 +4,11 @@
 #include "cli/timed.h"
 #include "verify/expected.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { KERNELS_MAX = 64 };
-
-static volatile sig_atomic_t was_interrupted;
-
-static void interrupt(int signal_number) {
-    (void)signal_number;
-    was_interrupted = 1;
-}
 
 typedef struct benching {
     cli *c;
@@ -138,7 +130,7 @@ static int verify_small(benching *b) {
     bool is_sampled =
         formula == EXPECTED_ATTENTION || formula == EXPECTED_GEMM || formula == EXPECTED_SOFTMAX;
     if (!b->has_request || is_sampled) return EXIT_DONE;
-    verify_options options = {.seed = 1, .stop = &was_interrupted, .on_progress = beat, .user = b};
+    verify_options options = {.seed = 1, .stop = cli_interrupted(), .on_progress = beat, .user = b};
     verify_summary summary = {0};
     verify_machine *machine = NULL;
     ftl_status status =
@@ -243,7 +235,7 @@ static int time_all(benching *b) {
     if (b->rival) rival = cudnn_rival(b->rival);
     options.rivals = &rival;
     options.rival_count = b->rival ? 1 : 0;
-    options.stop = &was_interrupted;
+    options.stop = cli_interrupted();
     options.on_result = on_result;
     options.user = b;
     fprintf(stderr, "%s, description %s: at most %.0f TFLOPS\n", b->machine.device.name,
@@ -284,7 +276,7 @@ int cli_run_BENCH(cli *c) {
     if (!exit_status && c->options.gpu.count) b->request.options.gpu = c->options.gpu.items[0];
     if (!exit_status) {
         os_error why;
-        signal(SIGINT, interrupt);
+        cli_catch_interrupts();
         /* A kernel that hangs takes its CUDA context with it: it runs in a child. */
         if (!os_run_watched(run_in_child, b, SILENCE_S, &exit_status, &why)) {
             exit_status = cli_say(EXIT_REJECTED, "%s", why.text);

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,4 +114,20 @@ ftl_status cli_open_runtime(cli *c, ftl_runtime **out) {
                                    .nvrtc_library = getenv("FLASHTL_NVRTC"),
                                    .cache_folder = cli_cache_folder(c, buffer)};
     return ftl_runtime_open(c->context, &options, out);
+}
+
+/* The one thing that a signal may touch. */
+static volatile sig_atomic_t was_interrupted;
+
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    was_interrupted = 1;
+}
+
+void cli_catch_interrupts(void) {
+    signal(SIGINT, interrupt);
+}
+
+const volatile sig_atomic_t *cli_interrupted(void) {
+    return &was_interrupted;
 }

@@ -9,6 +9,8 @@
 #include "flashtl/flashtl.h"
 #include "flashtl/runtime.h"
 
+#include <signal.h>
+
 enum { EXIT_DONE = 0, EXIT_REJECTED = 1, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3 };
 
 typedef struct cli {
@@ -41,6 +43,12 @@ int cli_put(cli *c, char *text);
 const char *cli_cache_folder(cli *c, char buffer[4096]);
 /* A runtime with the libraries and the cache that the environment names. */
 ftl_status cli_open_runtime(cli *c, ftl_runtime **out);
+
+/* From here on Ctrl-C does not end the process but sets what cli_interrupted points to: the work at
+ * hand stops where it can and says what it has.
+ */
+void cli_catch_interrupts(void);
+const volatile sig_atomic_t *cli_interrupted(void);
 
 /* Prints the help of a command to 'out'. */
 void cli_print_help(int command, text_buffer *out);

@@ -12,19 +12,11 @@ int cli_run_TUNE(cli *c) {
 
 #include "tune/tune.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN = 10, PATH_BYTES = 4096 };
-
-static volatile sig_atomic_t was_interrupted;
-
-static void interrupt(int signal_number) {
-    (void)signal_number;
-    was_interrupted = 1;
-}
 
 typedef struct tuning_command {
     cli *c;
@@ -186,13 +178,13 @@ static int tune(tuning_command *t) {
     t->tune.timing.burst_ms = 5;
     t->tune.title = t->title;
     t->tune.cases_text = t->cases;
-    t->tune.stop = &was_interrupted;
+    t->tune.stop = cli_interrupted();
     t->tune.make_cases = make_cases;
     t->tune.on_progress = on_progress;
     t->tune.on_failure = on_failure;
     t->tune.on_done = on_done;
     t->tune.user = t;
-    signal(SIGINT, interrupt);
+    cli_catch_interrupts();
     ftl_status status = tune_run(c->context, &t->tune);
     if (!status) return EXIT_DONE;
     return status == FTL_REJECTED || status == FTL_CHECK_FAILED ? EXIT_REJECTED

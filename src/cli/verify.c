@@ -5,17 +5,9 @@
 #include "cli/request.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static volatile sig_atomic_t was_interrupted;
-
-static void interrupt(int signal_number) {
-    (void)signal_number;
-    was_interrupted = 1;
-}
 
 typedef struct verification {
     cli *c;
@@ -157,7 +149,7 @@ static int read_options(verification *v) {
                                   .cases = o->cases,
                                   .seconds_most = (double)seconds,
                                   .command = v->command,
-                                  .stop = &was_interrupted,
+                                  .stop = cli_interrupted(),
                                   .on_result = on_result,
                                   .on_progress = on_progress,
                                   .user = v};
@@ -228,7 +220,7 @@ int cli_run_VERIFY(cli *c) {
     bool lacks = !exit_status && c->options.against &&
                  !cli_read_source(c, c->options.against, &v.against, &against);
     if (lacks) exit_status = EXIT_ENVIRONMENT;
-    if (!exit_status) signal(SIGINT, interrupt);
+    if (!exit_status) cli_catch_interrupts();
     if (!exit_status && c->options.list) {
         verify_program program = machine_verify_program(&v.made, &v.request);
         exit_status = list_cases(&v, &program);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { TEXT_BYTES_MAX = 16 << 20 };
+
 static void put_text(char *to, size_t capacity, str text) {
     snprintf(to, capacity, "%.*s", STR_ARGS(text));
 }
@@ -89,17 +91,22 @@ ftl_status ftl_gpu_describe(ftl_context *context, const char *name, ftl_gpu *out
     return compile_guarded(context, describe, &a);
 }
 
+/* What 'work' adds to the text of a GPU's name, handed over. */
+static ftl_status text_of(ftl_context *context, compile_work *work, const char *name, char **out) {
+    gpu_arguments a = {.name = name};
+    text_init(&a.text, TEXT_BYTES_MAX);
+    ftl_status status = compile_guarded(context, work, &a);
+    if (!status) return compile_hand_over(context, &a.text, out);
+    text_done(&a.text);
+    return status;
+}
+
 ftl_status ftl_gpu_text(ftl_context *context, const char *name, char **out) {
     NEEDS(context);
     NEEDS(out);
     *out = NULL;
     NEEDS(name);
-    gpu_arguments a = {.name = name};
-    text_init(&a.text, 1 << 20);
-    ftl_status status = compile_guarded(context, describe, &a);
-    if (!status) return compile_hand_over(context, &a.text, out);
-    text_done(&a.text);
-    return status;
+    return text_of(context, describe, name, out);
 }
 
 static ftl_status describe_at(ftl_context *context, void *arguments) {
@@ -139,12 +146,7 @@ ftl_status ftl_measured_text(ftl_context *context, const char *name, char **out)
     NEEDS(out);
     *out = NULL;
     NEEDS(name);
-    gpu_arguments a = {.name = name};
-    text_init(&a.text, 16 << 20);
-    ftl_status status = compile_guarded(context, find_measured, &a);
-    if (!status) return compile_hand_over(context, &a.text, out);
-    text_done(&a.text);
-    return status;
+    return text_of(context, find_measured, name, out);
 }
 
 /* --- which description fits a device

@@ -1,30 +1,22 @@
 /* Where the accumulators of a sketch start. */
 #include "interpret/sketch.h"
 
-static bool mentions(const tl_expr *e, const tl_symbol *symbol) {
-    if (!e) return false;
-    if (e->symbol == symbol) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (mentions(e->items[i], symbol)) return true;
-    }
-    return mentions(e->left, symbol) || mentions(e->right, symbol);
-}
-
 typedef enum use_kind { USE_NONE, USE_ACCUMULATE, USE_OTHER } use_kind;
 
 static use_kind use_of(const tl_statement *s, const tl_symbol *symbol) {
     if (s->kind == TL_COPY) {
-        bool is_used = s->copy.what->symbol == symbol || mentions(s->copy.target, symbol);
+        bool is_used = s->copy.what->symbol == symbol || tl_expr_mentions(s->copy.target, symbol);
         return is_used ? USE_OTHER : USE_NONE;
     }
-    if (s->kind == TL_IF) return mentions(s->branch.condition, symbol) ? USE_OTHER : USE_NONE;
+    if (s->kind == TL_IF)
+        return tl_expr_mentions(s->branch.condition, symbol) ? USE_OTHER : USE_NONE;
     if (s->kind != TL_COMPUTE) return USE_NONE;
     const tl_compute *c = &s->compute;
     for (int i = 0; i < c->operand_count; i++) {
-        if (mentions(c->operands[i].value, symbol)) return USE_OTHER;
+        if (tl_expr_mentions(c->operands[i].value, symbol)) return USE_OTHER;
     }
-    if (mentions(c->condition, symbol) || mentions(c->maximum, symbol) ||
-        mentions(c->sum, symbol)) {
+    if (tl_expr_mentions(c->condition, symbol) || tl_expr_mentions(c->maximum, symbol) ||
+        tl_expr_mentions(c->sum, symbol)) {
         return USE_OTHER;
     }
     if (!c->target || c->target->symbol != symbol) return USE_NONE;
@@ -65,7 +57,7 @@ bool sketch_is_given_value(const machine *m, const tl_symbol *symbol) {
         if (!written || written->symbol != symbol || is_accumulate) continue;
         bool in_place = m->statements[i]->kind == TL_COMPUTE &&
                         use_of(m->statements[i], symbol) == USE_OTHER &&
-                        mentions(m->statements[i]->compute.operands[0].value, symbol);
+                        tl_expr_mentions(m->statements[i]->compute.operands[0].value, symbol);
         if (!in_place) return true;
     }
     return false;

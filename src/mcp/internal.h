@@ -42,6 +42,8 @@ enum {
 extern const mcp_tool mcp_tools[MCP_TOOL_COUNT];
 extern const mcp_property mcp_properties[MCP_PROPERTY_COUNT];
 
+const mcp_tool *mcp_find_tool(const char *name); /* NULL: none */
+
 /* `tools` of tools/list. */
 json_t *mcp_list_tools(void);
 
@@ -56,10 +58,10 @@ typedef struct mcp_call {
     char folder[256]; /* with files of its own; "": none */
 } mcp_call;
 
-/* Makes a call ready from a tool's name and arguments; false with the reason, which the client's
+/* Makes a call of a tool ready from its arguments; false with the reason, which the client's
  * model is to read. Free with mcp_call_done in both cases.
  */
-bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const char *name,
+bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const mcp_tool *tool,
                       const json_t *arguments, char why[512]);
 void mcp_call_done(mcp_call *call);
 /* The result of a call that ended: what it printed, findings as data, short enough to be read. */

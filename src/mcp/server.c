@@ -189,16 +189,15 @@ static void run_call(server *s, const json_t *id, const mcp_call *call, const js
 static void call_tool(server *s, const json_t *id, const json_t *params) {
     const char *name = json_string_value(json_object_get(params, "name"));
     const json_t *arguments = json_object_get(params, "arguments");
-    bool is_known = false;
-    for (int i = 0; name && i < MCP_TOOL_COUNT; i++) is_known |= !strcmp(mcp_tools[i].name, name);
-    if (!is_known || (arguments && !json_is_object(arguments))) {
+    const mcp_tool *tool = name ? mcp_find_tool(name) : NULL;
+    if (!tool || (arguments && !json_is_object(arguments))) {
         answer_error(s, id, MCP_INVALID_PARAMS,
-                     is_known ? "'arguments' must be an object" : "there is no such tool", NULL);
+                     tool ? "'arguments' must be an object" : "there is no such tool", NULL);
         return;
     }
     mcp_call call;
     char why[512];
-    if (mcp_call_prepare(&call, s->options, name, arguments, why)) {
+    if (mcp_call_prepare(&call, s->options, tool, arguments, why)) {
         const json_t *meta = json_object_get(params, "_meta");
         run_call(s, id, &call, json_object_get(meta, "progressToken"));
     } else {

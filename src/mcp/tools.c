@@ -132,7 +132,7 @@ static bool add_argument(mcp_call *call, const mcp_property *p, const json_t *va
     return add_option(call, p->option, text);
 }
 
-static const mcp_tool *find_tool(const char *name) {
+const mcp_tool *mcp_find_tool(const char *name) {
     for (int t = 0; t < MCP_TOOL_COUNT; t++) {
         if (strcmp(mcp_tools[t].name, name) == 0) return &mcp_tools[t];
     }
@@ -156,14 +156,10 @@ static bool knows_all(const mcp_tool *tool, const json_t *arguments, char why[51
     return true;
 }
 
-bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const char *name,
+bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const mcp_tool *tool,
                       const json_t *arguments, char why[512]) {
-    *call = (mcp_call){.tool = find_tool(name)};
+    *call = (mcp_call){.tool = tool};
     arena_init(&call->memory, (size_t)4 << 20);
-    if (!call->tool) {
-        snprintf(why, 512, "there is no tool '%.100s'", name);
-        return false;
-    }
     add(call, options->program);
     str command = str_copy(&call->memory, str_from(call->tool->command));
     while (command.length) add(call, str_copy_z(&call->memory, str_cut(&command, ' ')));

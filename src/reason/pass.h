@@ -45,6 +45,11 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
 /* A formatted text, ending in NUL. */
 const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Takes out the lets that said how many slots tiles have and how far copies run ahead, once that is
+ * written in the text. stage.c
+ */
+void reason_forget_stages(reason *r);
+
 /* Writes down a decision. Losers may be added to the result until the next decision. */
 reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -149,15 +149,6 @@ static void write_channel(reason *r, const channel *c) {
     edit_after(r->kernel, last, tl_quote(r->memory, "Release %s // the slot is free", c->shared));
 }
 
-static void forget_stages(reason *r) {
-    edit_remove_let(r->kernel, STR("stages"));
-    edit_remove_let(r->kernel, STR("copies_ahead"));
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
-            edit_remove_let(r->kernel,
-                            str_format(r->memory, "%.*s_stages", STR_ARGS(s->allocate.names[i])));
-}
-
 bool reason_roles(reason *r) {
     tl_statement *math = warpgroups_role(r->kernel);
     if (!math) return true;
@@ -166,7 +157,7 @@ bool reason_roles(reason *r) {
     if (!take_channels(r, &all, math)) return false;
     write_product_waits(r, math);
     for (int i = 0; i < all.count; i++) write_channel(r, &all.items[i]);
-    forget_stages(r);
+    reason_forget_stages(r);
     reason_decide(r, "roles",
                   "one warp starts the copies of %d tiles and runs ahead as far as their slots are "
                   "free; %d warpgroups compute",

@@ -479,7 +479,7 @@ static bool stage_others(reason *r) {
     return true;
 }
 
-static void forget_stages(reason *r) {
+void reason_forget_stages(reason *r) {
     edit_remove_let(r->kernel, STR("stages"));
     edit_remove_let(r->kernel, STR("copies_ahead"));
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
@@ -492,6 +492,6 @@ bool reason_stage(reason *r) {
     if (warpgroups_role(r->kernel)) return true; /* pass roles has done it */
     if (!stage_loops(r) || !stage_others(r)) return false;
     if (!is_async(r)) share_bytes(r);
-    forget_stages(r);
+    reason_forget_stages(r);
     return true;
 }

@@ -17,15 +17,6 @@ bool tl_is_value_ring(const tl_kernel *kernel, const tl_symbol *symbol) {
     return is_ring;
 }
 
-static bool mentions(const tl_expr *e, const tl_symbol *symbol) {
-    if (!e) return false;
-    if (e->symbol == symbol) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (mentions(e->items[i], symbol)) return true;
-    }
-    return mentions(e->left, symbol) || mentions(e->right, symbol);
-}
-
 bool tl_writes_afresh(const tl_statement *s, const tl_symbol *symbol) {
     if (s->kind == TL_COPY) {
         tl_end target = tl_copy_target(s), source = tl_copy_source(s);
@@ -34,7 +25,7 @@ bool tl_writes_afresh(const tl_statement *s, const tl_symbol *symbol) {
     if (s->kind != TL_COMPUTE || s->compute.target_kind == TL_ACCUMULATE) return false;
     if (!s->compute.target || s->compute.target->symbol != symbol) return false;
     for (int i = 0; i < s->compute.operand_count; i++) {
-        if (mentions(s->compute.operands[i].value, symbol)) return false;
+        if (tl_expr_mentions(s->compute.operands[i].value, symbol)) return false;
     }
     return true;
 }

@@ -326,6 +326,15 @@ tl_program *tl_program_copy(arena *memory, const tl_program *p) {
     return copy;
 }
 
+bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol) {
+    if (!e) return false;
+    if (e->symbol == symbol) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (tl_expr_mentions(e->items[i], symbol)) return true;
+    }
+    return tl_expr_mentions(e->left, symbol) || tl_expr_mentions(e->right, symbol);
+}
+
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {
     if (!a || !b) return a == b;
     if (a->kind != b->kind || a->item_count != b->item_count) return false;

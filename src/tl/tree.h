@@ -364,6 +364,8 @@ tl_expr *tl_expr_copy(arena *memory, const tl_expr *e);
 tl_statement *tl_statement_copy(arena *memory, const tl_statement *s); /* deep, unlinked, unbound */
 tl_program *tl_program_copy(arena *memory, const tl_program *p);
 
+/* Does a bound expression name the symbol? */
+bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol);
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */
 
 const char *tl_statement_word(tl_statement_kind kind); /* "Copy" */

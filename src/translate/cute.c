@@ -69,12 +69,8 @@ static void emit_layout(const emit_tile *tile, text_buffer *out) {
                 STR_ARGS(tile->name), bits, unit, above);
     text_format(out, "    cute::Layout<cute::Shape<cute::Int<%d>, cute::Int<%d>>, cute::Stride<",
                 l->rows, l->columns);
-    text_buffer stride;
-    text_init(&stride, 256);
-    if (l->by_columns) text_format(&stride, "cute::_1, cute::Int<%d>", line);
-    else text_format(&stride, "cute::Int<%d>, cute::_1", line);
-    text_add(out, text_str(&stride));
-    text_done(&stride);
+    if (l->by_columns) text_format(out, "cute::_1, cute::Int<%d>", line);
+    else text_format(out, "cute::Int<%d>, cute::_1", line);
     text_add_z(out, ">>{}));\n");
     prove_axis(tile, true, l->rows, out);
     prove_axis(tile, false, l->columns, out);

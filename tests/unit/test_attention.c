@@ -1,5 +1,6 @@
 #include "base/os.h"
 #include "fake_cuda.h"
+#include "fake_library.h"
 #include "flashtl/attention.h"
 
 #include <setjmp.h>
@@ -16,12 +17,6 @@ static fake_record *driver;
 static fake_compiler *compiler;
 static ftl_context *context;
 static ftl_runtime *runtime;
-
-static void *record_of(const char *library, const char *symbol) {
-    const char *names[] = {library, NULL};
-    os_error why;
-    return os_library_symbol(os_library_open(names, &why), symbol);
-}
 
 static int setup(void **state) {
     (void)state;

@@ -7,6 +7,7 @@
 #include "bench/grid.h"
 #include "bench/set.h"
 #include "fake_cuda.h"
+#include "fake_library.h"
 #include "verify/reference.h"
 
 #include <math.h>
@@ -133,12 +134,6 @@ static char *sketch;
 static bench_program program;
 static bench_case one;
 static const char *const settings[] = {"causal"};
-
-static void *record_of(const char *library, const char *symbol) {
-    const char *names[] = {library, NULL};
-    os_error why;
-    return os_library_symbol(os_library_open(names, &why), symbol);
-}
 
 static int setup(void **state) {
     (void)state;

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* fork, kill, chmod */
 #include "base/os.h"
 #include "fake_cuda.h"
+#include "fake_library.h"
 #include "flashtl/runtime.h"
 #include "plan_sample.h"
 #include "runtime/cache.h"
@@ -23,12 +24,6 @@ static char folder[256];
 static fake_compiler *compiler;
 static fake_record *driver;
 static ftl_context *context;
-
-static void *record_of(const char *library, const char *symbol) {
-    const char *names[] = {library, NULL};
-    os_error why;
-    return os_library_symbol(os_library_open(names, &why), symbol);
-}
 
 static int setup(void **state) {
     (void)state;

@@ -1,5 +1,6 @@
 #include "base/os.h"
 #include "fake_cuda.h"
+#include "fake_library.h"
 #include "flashtl/runtime.h"
 #include "plan_sample.h"
 
@@ -16,16 +17,6 @@ static fake_record *driver;
 static fake_compiler *compiler;
 static ftl_context *context;
 static ftl_runtime *runtime;
-
-static void *record_of(const char *library, const char *symbol) {
-    const char *names[] = {library, NULL};
-    os_error why;
-    void *handle = os_library_open(names, &why);
-    assert_non_null(handle);
-    void *record = os_library_symbol(handle, symbol);
-    assert_non_null(record);
-    return record;
-}
 
 static int setup(void **state) {
     (void)state;

@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "fake_attention.h"
 #include "fake_cuda.h"
+#include "fake_library.h"
 #include "tune/search.h"
 #include "tune/tune.h"
 
@@ -60,12 +61,6 @@ static ftl_status make_cases(void *user, ftl_context *c, const bench_program *pr
     cases[0] = (bench_case){.name = "small", .row = "2/1 heads", .length = LENGTH};
     *count = 1;
     return bench_case_set(c, &cases[0], program, sizes, 7, 1);
-}
-
-static void *record_of(const char *library, const char *symbol) {
-    const char *names[] = {library, NULL};
-    os_error why;
-    return os_library_symbol(os_library_open(names, &why), symbol);
 }
 
 static const char *const settings[] = {"causal"};

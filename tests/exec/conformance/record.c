@@ -3,39 +3,10 @@
  * The driver (libcuda) is opened at run time; nothing of CUDA is needed to build this.
  */
 #include "conformance.h"
+#include "driver.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-typedef int (*init_function)(unsigned);
-typedef int (*device_function)(int *, int);
-typedef int (*retain_function)(void **, int);
-typedef int (*current_function)(void *);
-typedef int (*load_function)(void **, const void *);
-typedef int (*find_function)(void **, void *, const char *);
-typedef int (*allocate_function)(unsigned long long *, size_t);
-typedef int (*upload_function)(unsigned long long, const void *, size_t);
-typedef int (*download_function)(void *, unsigned long long, size_t);
-typedef int (*launch_function)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                               unsigned, void *, void **, void **);
-
-static void *library;
-
-static void *symbol(const char *name) {
-    void *found = dlsym(library, name);
-    if (!found) {
-        fprintf(stderr, "libcuda has no %s\n", name);
-        exit(1);
-    }
-    return found;
-}
-
-static void check(int status, const char *what) {
-    if (!status) return;
-    fprintf(stderr, "%s: CUDA error %d\n", what, status);
-    exit(1);
-}
 
 static char *read_text(const char *path) {
     FILE *file = fopen(path, "rb");
@@ -50,26 +21,12 @@ static char *read_text(const char *path) {
     return text;
 }
 
-static void *open_context(void) {
-    int device;
-    void *context;
-    check(((init_function)symbol("cuInit"))(0), "cuInit");
-    check(((device_function)symbol("cuDeviceGet"))(&device, 0), "cuDeviceGet");
-    check(((retain_function)symbol("cuDevicePrimaryCtxRetain"))(&context, device), "context");
-    check(((current_function)symbol("cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
-    return context;
-}
-
 int main(int argc, char **argv) {
     if (argc != 3) {
         fprintf(stderr, "usage: record kernels.ptx results.bin\n");
         return 2;
     }
-    library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!library) {
-        fprintf(stderr, "%s\n", dlerror());
-        return 1;
-    }
+    open_driver();
     open_context();
     void *module, *function;
     unsigned long long in, out;

@@ -4,56 +4,17 @@
  * themselves, to look at. The driver (libcuda) is opened at run time; nothing of CUDA is needed to
  * build this.
  */
+#include "driver.h"
 #include "hopper.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef unsigned long long address;
-
-static void *library;
-
-static void *symbol(const char *name) {
-    void *found = dlsym(library, name);
-    if (!found) {
-        fprintf(stderr, "libcuda has no %s\n", name);
-        exit(1);
-    }
-    return found;
-}
-
-static void check(int status, const char *what) {
-    if (!status) return;
-    fprintf(stderr, "%s: CUDA error %d\n", what, status);
-    exit(1);
-}
-
-typedef int (*init_function)(unsigned);
-typedef int (*device_function)(int *, int);
-typedef int (*retain_function)(void **, int);
-typedef int (*current_function)(void *);
-typedef int (*load_function)(void **, const void *);
 typedef int (*unload_function)(void *);
-typedef int (*find_function)(void **, void *, const char *);
-typedef int (*allocate_function)(address *, size_t);
-typedef int (*upload_function)(address, const void *, size_t);
-typedef int (*download_function)(void *, address, size_t);
 typedef int (*encode_function)(void *, int, uint32_t, address, const uint64_t *, const uint64_t *,
                                const uint32_t *, const uint32_t *, int, int, int, int);
-typedef int (*launch_function)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                               unsigned, void *, void **, void **);
-
-static void open_context(void) {
-    int device;
-    void *context;
-    check(((init_function)symbol("cuInit"))(0), "cuInit");
-    check(((device_function)symbol("cuDeviceGet"))(&device, 0), "cuDeviceGet");
-    check(((retain_function)symbol("cuDevicePrimaryCtxRetain"))(&context, device), "context");
-    check(((current_function)symbol("cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
-}
 
 /* CUtensorMapDataType: unsigned integers of 1, 2, 4, 8 bytes are 0, 1, 2, 4. */
 static void encode(const hopper_case *c, address base, void *map) {
@@ -122,11 +83,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: record_hopper hopper.bin [results.bin]\n");
         return 2;
     }
-    library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!library) {
-        fprintf(stderr, "%s\n", dlerror());
-        return 1;
-    }
+    open_driver();
     FILE *hashes = fopen(argv[1], "wb"), *results = argc == 3 ? fopen(argv[2], "wb") : NULL;
     int *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!hashes || (argc == 3 && !results) || done == MAP_FAILED) {
