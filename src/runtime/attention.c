@@ -173,61 +173,73 @@ static void close_recipe(recipe *r) {
 }
 
 /* Does the reasoner take the same decisions for short sequences as for long ones? */
-static ftl_status is_one_kernel(ftl_context *context, ftl_runtime *runtime,
-                                const attention_key *key, bool *is_one) {
-    recipe r;
+static ftl_status is_one_kernel(ftl_context *context, const recipe *r, bool *is_one) {
     request q;
     char *codes[2] = {NULL, NULL};
-    ftl_status status = open_recipe(context, runtime, key, &r);
+    ftl_status status = FTL_OK;
     for (int i = 0; i < 2 && !status; i++) {
-        write_request(&r, i == 1, &q);
+        write_request(r, i == 1, &q);
         status = ftl_reason(context, &q.source, &q.options, &codes[i]);
     }
     *is_one = !status && strcmp(codes[0], codes[1]) == 0;
     ftl_free(codes[0]);
     ftl_free(codes[1]);
-    close_recipe(&r);
     return status;
 }
 
-static ftl_status load(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
-                       ftl_module **out) {
-    recipe r;
-    text_buffer source;
-    text_init(&source, 1 << 20);
-    ftl_status status = open_recipe(context, runtime, key, &r);
-    if (!status) {
-        text_format(&source, "dtype %d, d %d, dv %d%s\n", key->dtype, key->head_dim, key->value_dim,
-                    key->is_short ? ", short" : "");
-        text_add_z(&source, r.sketch);
-        text_add_z(&source, r.gpu_text);
-        text_add_z(&source, r.measured);
-        status = module_load_source(context, runtime, text_str(&source), build, &r, out);
-    }
-    text_done(&source);
-    close_recipe(&r);
-    return status;
+/* All that decides the text of one class of lengths: what the cache knows a kernel by. */
+static void write_source(const recipe *r, bool is_short, text_buffer *out) {
+    const attention_key *key = r->key;
+    text_init(out, 1 << 20);
+    text_format(out, "dtype %d, d %d, dv %d%s\n", key->dtype, key->head_dim, key->value_dim,
+                is_short ? ", short" : "");
+    text_add_z(out, r->sketch);
+    text_add_z(out, r->gpu_text);
+    text_add_z(out, r->measured);
 }
 
 static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
                        attention_kernel **out);
 
-/* The module of a kernel: for short sequences that of long ones, where nothing differs. */
-static ftl_status find_module(ftl_context *context, ftl_runtime *runtime,
-                              attention_kernel *kernel) {
-    bool is_one = false;
-    ftl_status status = FTL_OK;
-    if (kernel->key.is_short) status = is_one_kernel(context, runtime, &kernel->key, &is_one);
-    if (status) return status;
-    if (!is_one) return load(context, runtime, &kernel->key, &kernel->module);
+/* The module of long sequences serves short ones too; the cache shall know without reasoning. */
+static ftl_status borrow(ftl_context *context, ftl_runtime *runtime, const recipe *r, str source,
+                         attention_kernel *kernel) {
     attention_key key = kernel->key;
     attention_kernel *other;
+    text_buffer long_source;
     key.is_short = false;
-    status = make(context, runtime, &key, &other);
+    ftl_status status = make(context, runtime, &key, &other);
     if (status) return status;
     kernel->module = other->module;
     kernel->is_borrowed = true;
+    write_source(r, false, &long_source);
+    module_cache_also(context, runtime, text_str(&long_source), source);
+    text_done(&long_source);
     return FTL_OK;
+}
+
+/* The module of a kernel: for short sequences that of long ones, where nothing differs. What the
+ * cache has is taken before anything is reasoned.
+ */
+static ftl_status find_module(ftl_context *context, ftl_runtime *runtime,
+                              attention_kernel *kernel) {
+    recipe r;
+    bool is_one = false;
+    ftl_status status = open_recipe(context, runtime, &kernel->key, &r);
+    if (!status) {
+        text_buffer text;
+        write_source(&r, kernel->key.is_short, &text);
+        str source = text_str(&text);
+        if (!module_load_cached(context, runtime, source, &kernel->module)) {
+            if (kernel->key.is_short) status = is_one_kernel(context, &r, &is_one);
+            if (!status && is_one) status = borrow(context, runtime, &r, source, kernel);
+            else if (!status)
+                status = module_load_source(context, runtime, source, build, &r, &kernel->module);
+        }
+        text_done(&text);
+    }
+    close_recipe(&r);
+    return status;
 }
 
 /* Under the table's lock: makes the kernel unless another thread just did. */

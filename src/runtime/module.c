@@ -228,6 +228,38 @@ static ftl_status compile_and_load(ftl_context *context, ftl_runtime *runtime, i
     return status;
 }
 
+/* The key of a source on the current device; false where nothing is cached. */
+static bool current_key(ftl_context *context, ftl_runtime *runtime, str source, cache_key *key) {
+    int capability = 0;
+    if (!runtime->cache_folder || runtime_current_capability(context, runtime, &capability))
+        return false;
+    make_key(runtime, source, capability, key);
+    return true;
+}
+
+bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, ftl_module **out) {
+    cache_key key;
+    *out = NULL;
+    return current_key(context, runtime, source, &key) &&
+           load_cached(context, runtime, key.digits, out);
+}
+
+void module_cache_also(ftl_context *context, ftl_runtime *runtime, str source, str other) {
+    cache_key from, to;
+    cache_entry entry;
+    os_error why;
+    if (!current_key(context, runtime, source, &from) ||
+        !current_key(context, runtime, other, &to)) {
+        return;
+    }
+    /* What cannot be written is made anew by the next process: no harm. */
+    if (cache_read(runtime->cache_folder, from.digits, &entry) == CACHE_FOUND &&
+        !cache_write(runtime->cache_folder, to.digits, &entry, &why)) {
+        ftl_context_warn(context, "the kernel is not cached: %s", why.text);
+    }
+    cache_done(&entry);
+}
+
 ftl_status module_load_source(ftl_context *context, ftl_runtime *runtime, str source,
                               module_build *build, void *user, ftl_module **out) {
     *out = NULL;

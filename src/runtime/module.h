@@ -9,6 +9,13 @@
 typedef ftl_status module_build(ftl_context *context, void *user, const ftl_plan **plan,
                                 const char **cuda);
 
+/* From the cache alone; false when it has nothing usable. */
+bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, ftl_module **out);
+
+/* Puts what the cache has for one source there for another one, too, which gives the same kernel.
+ */
+void module_cache_also(ftl_context *context, ftl_runtime *runtime, str source, str other);
+
 /* Loads the kernel that 'source' (everything that decides its text) names, for the current device,
  * from the cache where there is one, else by 'build' and the compiler.
  */

@@ -110,6 +110,35 @@ static void short_sequences_may_have_their_own(void **state) {
     assert_int_equal(driver->loads, 3);
 }
 
+static void count_entry(void *user, const ftl_cache_entry *entry) {
+    (void)entry;
+    ++*(int *)user;
+}
+
+/* A kernel that serves both is in the cache for both: the next start finds it without reasoning. */
+static void short_sequences_are_cached(void **state) {
+    (void)state;
+    char folder[256];
+    os_error why;
+    assert_true(os_temporary_folder(folder, &why));
+    driver->capability = 90;
+    ftl_attention a = sample();
+    a.causal = true, a.head_dim = 128;
+    for (int start = 0; start < 2; start++) {
+        ftl_runtime *other;
+        ftl_runtime_options options = {FAKE_CUDA, FAKE_NVRTC, folder};
+        assert_int_equal(ftl_runtime_open(context, &options, &other), FTL_OK);
+        assert_int_equal(ftl_attention_prepare(context, other, &a), FTL_OK);
+        ftl_runtime_close(other);
+        int entries = 0;
+        assert_int_equal(ftl_cache_list(context, folder, count_entry, &entries), FTL_OK);
+        assert_int_equal(entries, 2);
+        assert_int_equal(compiler->compiles, 1);
+    }
+    assert_int_equal(driver->loads, 3); /* one for both, then one of each from the cache */
+    os_remove_folder(folder);
+}
+
 static void wrong_calls_are_told(void **state) {
     (void)state;
     ftl_attention a = sample();
@@ -279,6 +308,7 @@ int main(void) {
         TEST(threads_share_a_runtime),
         TEST(call_overhead),
         TEST(short_sequences_may_have_their_own),
+        TEST(short_sequences_are_cached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
