@@ -1,6 +1,7 @@
 /* Modules: a loaded kernel, its plan, and launches of it. */
 #include "runtime/module.h"
 #include "base/needs.h"
+#include "runtime/maps.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -20,6 +21,7 @@ struct ftl_module {
     ftl_plan *plan;
     void *library, *function; /* CUmodule, CUfunction */
     uint64_t counters;        /* device address, and behind them a line of zeros; 0: none needed */
+    map_store *maps;          /* NULL: the plan has none */
     _Atomic(void *) streams[COUNTER_PAIRS]; /* who has which pair; the first is the null stream's */
 };
 
@@ -56,7 +58,9 @@ static ftl_status load(ftl_context *context, ftl_runtime *runtime, ftl_plan *pla
                        const char *image, ftl_module **out) {
     const cuda_driver *cuda = &runtime->cuda;
     ftl_module *module = calloc(1, sizeof *module);
-    if (!module || !plan) {
+    bool has_maps = module && plan && plan->map_count;
+    if (has_maps) module->maps = map_store_new();
+    if (!module || !plan || (has_maps && !module->maps)) {
         free(module);
         ftl_plan_free(plan);
         return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
@@ -100,6 +104,7 @@ void ftl_module_free(ftl_module *module) {
     if (!module) return;
     if (module->counters) module->runtime->cuda.memory_free(module->counters);
     if (module->library) module->runtime->cuda.module_unload(module->library);
+    map_store_free(module->maps);
     ftl_plan_free(module->plan);
     free(module);
 }
@@ -321,58 +326,6 @@ ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl
 /* --- launch ------------------------------------------------------------------------------------
  */
 
-/* Numbers of the driver's enumerations. */
-enum {
-    MAP_F16 = 6,
-    MAP_F32 = 7,
-    MAP_BF16 = 9,
-    MAP_BYTE = 0,
-    MAP_I32 = 3,
-    MAP_PROMOTE_256 = 3, /* L2 fetches 256 bytes at once */
-};
-
-static int map_type(ftl_type type) {
-    switch (type) {
-    case FTL_F16: return MAP_F16;
-    case FTL_BF16: return MAP_BF16;
-    case FTL_F32: return MAP_F32;
-    case FTL_I32: return MAP_I32;
-    default: return MAP_BYTE;
-    }
-}
-
-static int map_swizzle(int bytes) {
-    return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
-}
-
-/* The driver writes a map in the GPU's own form. */
-static ftl_status write_maps(ftl_context *context, const ftl_module *module, ftl_launch *launch) {
-    const cuda_driver *cuda = &module->runtime->cuda;
-    const ftl_plan *plan = module->plan;
-    if (launch->map_count && !cuda->map_encode) {
-        return ftl_context_fail(context, FTL_NO_DRIVER,
-                                "the CUDA driver has no tensor maps: it is too old");
-    }
-    for (int32_t i = 0; i < launch->map_count; i++) {
-        const ftl_tensor_map *m = &launch->maps[i];
-        static const uint32_t steps[FTL_MAP_RANK_MAX] = {1, 1, 1, 1, 1};
-        unsigned char bytes[FTL_MAP_BYTES] __attribute__((aligned(64)));
-        uint64_t zeros = module->counters + COUNTER_PAIRS * COUNTER_BYTES;
-        uint64_t address = m->is_empty ? zeros : m->address;
-        int result = cuda->map_encode(
-            bytes, map_type(m->type), (uint32_t)m->rank, (void *)(uintptr_t)address, m->extents,
-            m->stride_bytes, m->box, steps, 0, map_swizzle(m->swizzle_bytes), MAP_PROMOTE_256, 0);
-        if (result) {
-            char what[256];
-            snprintf(what, sizeof what, "describe '%s' to the copy unit for kernel '%s'",
-                     plan->tensors[m->tensor].name, plan->kernel);
-            return runtime_cuda_status(context, cuda, result, what);
-        }
-        memcpy(launch->parameters + m->offset, bytes, sizeof bytes);
-    }
-    return FTL_OK;
-}
-
 ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                              const ftl_arguments *arguments, void *stream) {
     if (!module) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the module is null");
@@ -383,7 +336,9 @@ ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     }
     if (launch.grid == 0) return FTL_OK;
-    ftl_status status = write_maps(context, module, &launch);
+    uint64_t zeros = module->counters + COUNTER_PAIRS * COUNTER_BYTES;
+    ftl_status status =
+        maps_write(context, &module->runtime->cuda, module->maps, plan, zeros, &launch);
     if (status) return status;
     if (plan->grid_kind == FTL_GRID_DYNAMIC) {
         /* Which pair a stream has is no part of what the module is. */

@@ -9,14 +9,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A tensor map as this driver encodes it. */
+typedef struct fake_map {
+    uint64_t address, extents[5], stride_bytes[4];
+    uint32_t box[5], rank;
+    uint32_t type, swizzle, unused[4];
+} fake_map;
+
 typedef struct fake_record {
     /* set by the test: results of the calls, and the device */
-    int init_result, load_result, launch_result, query_result, allocate_result;
+    int init_result, load_result, launch_result, query_result, allocate_result, encode_result;
     int capability; /* 10 * major + minor */
     int device_count;
     int driver_version;
     /* what was asked */
-    int loads, unloads, launches, retains, releases, allocations;
+    int loads, unloads, launches, retains, releases, allocations, encodings;
     unsigned grid, threads, shared_bytes;
     int shared_attribute;
     void *stream;
