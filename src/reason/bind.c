@@ -455,8 +455,8 @@ static void start_sums(reason *r) {
  */
 
 static bool is_decision(reason *r, str name) {
-    static const char *const ends[] = {"_stages", "_in_registers"};
-    for (int i = 0; i < 2; i++)
+    static const char *const ends[] = {"_stages", "_in_registers", "_in_shared"};
+    for (int i = 0; i < 3; i++)
         if (str_ends(name, str_from(ends[i]))) {
             str tile = {name.data, name.length - str_from(ends[i]).length};
             return tiles_find(tiles_read(r), tile) != NULL;

@@ -168,6 +168,18 @@ static bool may_store_boxes(reason *r, str name) {
            length * tl_type_bytes(tiles_tensor_type(r->kernel, name)) % BOX_BYTES == 0;
 }
 
+/* Does a decision, or the want of bytes, let a result leave from registers? */
+static bool is_kept_from_shared(reason *r, str name, bool has_bytes) {
+    const char *pin = reason_say(r, "%.*s_in_shared", STR_ARGS(name));
+    int64_t wanted = 1;
+    reason_let_integer(r, pin, &wanted);
+    edit_remove_let(r->kernel, str_from(pin));
+    if (has_bytes && wanted != 0) return false;
+    reason_decide(r, "results", "%.*s leaves from registers%s", STR_ARGS(name),
+                  has_bytes ? "" : ": no shared memory is left");
+    return true;
+}
+
 /* Warpgroups: by stmatrix and the tensor memory accelerator, each its own rows. */
 static void store_by_tma(reason *r, tl_statement *store, const tl_statement *tile, tl_type type) {
     enum { BARRIER_BYTES = 1024 }; /* of all channels */
@@ -175,11 +187,7 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
     int64_t bytes = slot_bytes(r, tile, type);
     bool has_own = total_bytes(r) + bytes + BARRIER_BYTES <= r->target->block_shared;
     tl_statement *room = has_own ? NULL : find_standing_room(r, bytes);
-    if (!has_own && !room) {
-        reason_decide(r, "results", "%.*s leaves from registers: no shared memory is left",
-                      STR_ARGS(name));
-        return;
-    }
+    if (is_kept_from_shared(r, name, has_own || room)) return;
     const char *text = allocation_text(r, tile, name, type);
     tl_statement *last = r->kernel->body.first;
     for (tl_statement *s = last; s; s = s->next)

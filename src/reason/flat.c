@@ -280,6 +280,7 @@ static void write_walk(reason *r, flat_walk *f) {
     tl_statement *loop = f->loop;
     edit_remove(r->kernel, loop);
     loop->next = loop->previous = NULL;
+    walk_release_early(r, &f->beginning, loop, &f->releases);
     tl_block body = {0};
     edit_append(&body, NULL,
                 under(r, first, "nothing is in flight yet", copy_block(r, &f->beginning)));
@@ -297,7 +298,24 @@ static void write_walk(reason *r, flat_walk *f) {
     edit_append(&f->walk->loop.body, f->walk, body);
 }
 
-/* The role that loads does the same: the next tile's first copies before this one's last. */
+/* The copies of a block into tiles of one slot, or of more. */
+static tl_block copies_of(reason *r, const tl_block *block, bool has_one_slot) {
+    tl_block all = {0};
+    for (const tl_statement *s = block->first; s; s = s->next)
+        if (walk_has_one_slot(r, s->copy.what->text) == has_one_slot) append_copy(r, &all, s);
+    return all;
+}
+
+static void load_next(reason *r, tl_statement *walk, tl_statement *at, tl_block copies) {
+    if (!copies.first) return;
+    const char *more = reason_say(r, "more(%.*s)", STR_ARGS(walk->loop.name));
+    name_next_in(r, &copies);
+    edit_after(r->kernel, at, under(r, more, "the next tile's first block", copies));
+}
+
+/* The role that loads does the same: the next tile's first copies before this one's last. What has
+ * one slot waits for this tile's last products and would hold up the copies behind it.
+ */
 static void flatten_loads(reason *r, tl_statement *walk) {
     tl_statement *loop = NULL;
     for (tl_statement *s = walk->loop.body.first; s; s = s->next) {
@@ -314,12 +332,10 @@ static void flatten_loads(reason *r, tl_statement *walk) {
         s->next = s->previous = NULL;
         edit_append(&first, NULL, (tl_block){s, s});
     }
-    tl_block next = copy_block(r, &first);
-    name_next_in(r, &next);
+    load_next(r, walk, walk->loop.body.last, copies_of(r, &first, true));
+    load_next(r, walk, loop, copies_of(r, &first, false));
     edit_before(r->kernel, loop,
                 under(r, reason_say(r, "first(%s)", tile), "later ones were begun below", first));
-    edit_after(r->kernel, loop,
-               under(r, reason_say(r, "more(%s)", tile), "the next tile's first block", next));
 }
 
 void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted) {

@@ -41,6 +41,7 @@ static const reason_pass_entry pin_names[] = {
     {"turns", "warpgroups: 0: they issue products when they come to them"},
     {"overlap", "warpgroups: 0: each product is waited for where it is issued"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
+    {"X_in_shared", "warpgroups: 0: the result X leaves from registers, not through shared memory"},
     {"copies_ahead",
      "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
     {"peel", "1: a loop's first iteration stands before it where it differs; 0: never"},

@@ -392,7 +392,8 @@ static void latent_attention(void **state) {
 /* Large scores make the maximum move in every block, beside products in flight. */
 static void moving_maxima_by_warpgroups(void **state) {
     (void)state;
-    static const char *const pins[] = {NULL, "casts=1", "overlap=0", "guard=0"};
+    static const char *const pins[] = {NULL,      "casts=1",    "overlap=0",
+                                       "guard=0", "Q_stages=1", "O_in_shared=0"};
     for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
         trial t = {.q = {.sketch = "sketches/attention",
                          .options = {i % 2 ? "causal" : NULL},
