@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every check this machine can run: layers, format, two compilers with all warnings as errors, clang-tidy
+# Every check this machine can run: layers, links of the documents, format, two compilers with all warnings as errors, clang-tidy
 # over what differs, the tests under sanitizers, a minute of fuzzing, and all tests: CTest's summary is last.
 set -eu
 cd "$(dirname "$0")/.."
@@ -18,8 +18,9 @@ build() { # FOLDER OPTION...
     ninja -C "$folder" -j "$jobs" --quiet
 }
 
-step 'layers'
+step 'layers and links'
 python3 tools/layers.py
+python3 tools/links.py
 
 step 'format'
 if command -v clang-format > /dev/null 2>&1; then

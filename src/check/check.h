@@ -12,7 +12,7 @@
 #include "layout/layout.h"
 #include "tl/names.h"
 
-/* What the emitted code must do at a statement (decision 003).
+/* What the emitted code must do at a statement (decision 007).
  *
  * Copy: first, with barrier_before, a barrier; after an async one, with 'commits', a
  * cp.async.commit_group right behind it. With uses_mbarrier it waits for the slot's "empty" phase,

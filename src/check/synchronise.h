@@ -1,5 +1,5 @@
 /* Waits, barriers and groups: what the emitted code must do at each statement, derived from the
- * traces of the event machine (decision 003).
+ * traces of the event machine (decision 007).
  */
 #ifndef FLASHTL_CHECK_SYNCHRONISE_H
 #define FLASHTL_CHECK_SYNCHRONISE_H

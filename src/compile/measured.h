@@ -1,4 +1,4 @@
-/* Decisions that a tuner measured: a text (docs/decisions/011-tuning.md), and what of it a sketch
+/* Decisions that a tuner measured: a text (docs/decisions/016-tuning.md), and what of it a sketch
  * may use. They come to the reasoner as pins; nothing else of it knows of them.
  */
 #ifndef FLASHTL_COMPILE_MEASURED_H

@@ -3,7 +3,7 @@
  *
  * The loop here is all of it: the command adds options, environment and terminal; an evaluation and
  * a tool server call the same functions (prompt.h, judge.h, provider.h, record.h). Nothing prints
- * or reads the environment. One run per context at a time. docs/decisions/011-thinking.md says why
+ * or reads the environment. One run per context at a time. docs/decisions/017-thinking.md says why
  * it is as it is.
  */
 #ifndef FLASHTL_THINK_THINK_H

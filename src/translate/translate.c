@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-/* --- synchronisation: printed as the checks found it (decision 003) ------------------------------
+/* --- synchronisation: printed as the checks found it (decision 007) ------------------------------
  */
 
 static check_sync sync_of(emit *t, const tl_statement *s) {

@@ -2,7 +2,7 @@
  *
  * It knows statements, not operators: each statement becomes a block of text headed by the
  * statement itself, made of instruction wrappers (src/device) chosen from the table of atoms. The
- * shape of the text is decision 005. The same kernel gives the same bytes.
+ * shape of the text is decision 009. The same kernel gives the same bytes.
  */
 #ifndef FLASHTL_TRANSLATE_TRANSLATE_H
 #define FLASHTL_TRANSLATE_TRANSLATE_H

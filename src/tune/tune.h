@@ -53,7 +53,7 @@ typedef struct tune_request {
  */
 ftl_status tune_run(ftl_context *context, tune_request *request);
 
-/* The text of measured decisions (docs/decisions/011-tuning.md) of a GPU's description: the best of
+/* The text of measured decisions (docs/decisions/016-tuning.md) of a GPU's description: the best of
  * each problem in the database, as pins of every decision.
  */
 ftl_status tune_export(ftl_context *context, const char *path, const char *gpu, text_buffer *out);
