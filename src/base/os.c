@@ -412,6 +412,54 @@ bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, 
     return ended_itself;
 }
 
+bool os_worker_start(os_worker *w, size_t shared_bytes, int (*work)(void *context, char *shared),
+                     void *context, os_error *why) {
+    void *shared =
+        mmap(NULL, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    *w = (os_worker){0};
+    if (shared == MAP_FAILED) return fail(why, "share memory with", "a child process", errno);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+#ifdef __linux__
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would read what it finds */
+#endif
+        signal(SIGINT, SIG_DFL);
+        int code = work(context, shared);
+        fflush(NULL);
+        _exit(code);
+    }
+    if (pid < 0) {
+        munmap(shared, shared_bytes);
+        return fail(why, "start", "a child process", errno);
+    }
+    setpgid(pid, pid); /* whoever comes first */
+    *w = (os_worker){(int)pid, shared, shared_bytes};
+    return true;
+}
+
+bool os_worker_has_ended(os_worker *w, int *exit_code) {
+    int status = 0;
+    if (!w->pid || waitpid(w->pid, &status, WNOHANG) != w->pid) return false;
+    kill(-w->pid, SIGKILL); /* what it may have left */
+    w->pid = 0;
+    *exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+}
+
+void os_worker_done(os_worker *w) {
+    int status;
+    if (w->pid) {
+        kill(-w->pid, SIGKILL);
+        kill(w->pid, SIGKILL); /* before it has become a group */
+        while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {
+        }
+    }
+    if (w->shared) munmap(w->shared, w->shared_bytes);
+    *w = (os_worker){0};
+}
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define OS_HAS_SANITIZER

@@ -73,6 +73,21 @@ typedef struct os_watch {
 bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
                     int *exit_code, os_error *why);
 
+/* Work in a child process beside us, of which several may run: a process group of its own, which
+ * dies with us. What 'work' writes to 'shared' (zeroed memory) is ours to read once it has ended.
+ */
+typedef struct os_worker {
+    int pid; /* 0: none runs */
+    char *shared;
+    size_t shared_bytes;
+} os_worker;
+bool os_worker_start(os_worker *worker, size_t shared_bytes,
+                     int (*work)(void *context, char *shared), void *context, os_error *why);
+/* True once it has ended: *exit_code is its status, or 128 + signal. */
+bool os_worker_has_ended(os_worker *worker, int *exit_code);
+/* Ends it, if it still runs, and all that it started; frees the shared memory. */
+void os_worker_done(os_worker *worker);
+
 /* Limits what this process may use from now on, 0: no limit. For children that run untrusted work;
  * the address space is not limited under sanitizers, which map more than any limit.
  */

@@ -1,5 +1,7 @@
 #include "cli/agents.h"
 
+#include "think/isolate.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,4 +262,31 @@ int agents_show_prompt(agents *a, const prompt_task *task) {
     text_done(&question);
     text_done(&gbnf);
     return exit_status;
+}
+
+/* --- the machine ------------------------------------------------------------------------------ */
+
+typedef struct device_question {
+    ftl_context *context;
+    ftl_runtime *runtime;
+} device_question;
+
+static json_t *find_device(void *user, os_watch *watch) {
+    const device_question *q = user;
+    ftl_device device = {0};
+    int32_t count = 0;
+    watch->beats++;
+    bool is_there = ftl_device_count(q->context, q->runtime, &count) == FTL_OK && count > 0 &&
+                    ftl_device_describe(q->context, q->runtime, 0, &device) == FTL_OK;
+    return json_pack("{s:s,s:i}", "gpu", is_there ? device.name : "", "capability",
+                     is_there ? (int)(10 * device.major + device.minor) : 0);
+}
+
+json_t *agents_find_device(const cli *c, ftl_runtime *runtime) {
+    isolate_limits limits = {.silence_s = 30};
+    device_question q = {c->context, runtime};
+    json_t *device = NULL;
+    os_error why;
+    if (runtime) isolate_run(find_device, &q, &limits, &device, &why);
+    return device ? device : json_pack("{s:s,s:i}", "gpu", "", "capability", 0);
 }

@@ -31,6 +31,12 @@ void agents_prepare(agents *a, think_run *run);
 /* Prints the prompt of a step instead of sending it. */
 int agents_show_prompt(agents *a, const prompt_task *task);
 
+/* {"gpu": the name of this machine's GPU, "capability": 10*major + minor}; "" and 0 without a GPU
+ * or a runtime. The driver is asked in a child process: one that has begun to use it cannot fork
+ * workers that do.
+ */
+json_t *agents_find_device(const cli *c, ftl_runtime *runtime);
+
 /* The commands' own ways to models. */
 int sketch_by_model(cli *c);
 int reason_by_model(cli *c, cli_request *r);

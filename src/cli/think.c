@@ -3,7 +3,6 @@
  */
 #include "cli/agents.h"
 
-#include "think/isolate.h"
 #include "think/report.h"
 
 #include <stdio.h>
@@ -156,25 +155,10 @@ static int open_providers(thinking *t) {
     return EXIT_DONE;
 }
 
-/* The driver is asked in a child: a process that has begun to use it cannot fork workers that do.
- */
-static json_t *find_device(void *user, os_watch *watch) {
-    thinking *t = user;
-    ftl_device device = {0};
-    int32_t count = 0;
-    watch->beats++;
-    bool is_there = ftl_device_count(t->c->context, t->runtime, &count) == FTL_OK && count > 0 &&
-                    ftl_device_describe(t->c->context, t->runtime, 0, &device) == FTL_OK;
-    return json_pack("{s:s,s:i}", "gpu", is_there ? device.name : "", "capability",
-                     is_there ? (int)(10 * device.major + device.minor) : 0);
-}
-
 static int look_for_device(thinking *t) {
-    isolate_limits limits = {.silence_s = 30};
-    os_error why;
     ftl_gpu gpu;
-    if (t->task.highest == THINK_RUNG_GPU) isolate_run(find_device, t, &limits, &t->machine, &why);
-    if (!t->machine) t->machine = json_pack("{s:s,s:i}", "gpu", "", "capability", 0);
+    bool is_wanted = t->task.highest == THINK_RUNG_GPU;
+    t->machine = agents_find_device(t->c, is_wanted ? t->runtime : NULL);
     int capability = (int)json_number(t->machine, "capability");
     if (ftl_gpu_describe(t->c->context, t->task.options->gpu, &gpu))
         return cli_finish(t->c, FTL_REJECTED);

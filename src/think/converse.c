@@ -50,13 +50,16 @@ static ftl_status check_budget(workflow *w, provider_request *q, int64_t prompt_
     return FTL_OK;
 }
 
-static void count_tokens(workflow *w, const provider_request *q, provider_answer *a) {
-    int64_t prompt = a->prompt_tokens, answer = a->answer_tokens;
-    if (!prompt) prompt = estimate(q);
+/* What the server reported, else an estimate. */
+static void count_tokens(workflow *w, const provider_request *q, const provider_answer *a,
+                         think_news *news) {
+    int64_t question = a->prompt_tokens, answer = a->answer_tokens;
+    if (!question) question = estimate(q);
     if (!answer) answer = provider_estimate_tokens(text_str(&a->text));
-    w->tokens += prompt + answer;
+    w->tokens += question + answer;
     w->result->tokens = w->tokens;
-    w->result->price += price_of(w, prompt, answer);
+    w->result->price += price_of(w, question, answer);
+    news->question_tokens = question, news->tokens = answer;
 }
 
 static ftl_status record_ask(workflow *w, think_step step, int32_t round, provider *p,
@@ -88,10 +91,8 @@ static ftl_status ask(workflow *w, think_step step, int32_t round, provider *p, 
     status = provider_ask(w->context, p, q, a);
     if (status) return status;
     w->result->questions++;
-    count_tokens(w, q, a);
+    count_tokens(w, q, a, &news);
     news.kind = THINK_NEWS_ANSWER, news.ms = a->ms;
-    news.tokens =
-        a->answer_tokens ? a->answer_tokens : provider_estimate_tokens(text_str(&a->text));
     workflow_tell(w, &news);
     return record_ask(w, step, round, p, q, a);
 }
@@ -147,7 +148,8 @@ ftl_status converse_open(workflow *w, think_step step, provider *p, const char *
                         .words = w->run->words,
                         .options = t->options,
                         .parameters = parameters.data,
-                        .sketch = sketch,
+                        .sketch = w->run->hides_sketch ? NULL : sketch,
+                        .is_direct = w->run->hides_sketch,
                         .product = product};
     ftl_status status = prompt_system(w->context, &task, &v->system);
     if (!status) status = prompt_question(w->context, &task, &question);
@@ -219,7 +221,9 @@ ftl_status converse_once(conversation *v, int32_t round, int32_t left, judge_ver
         workflow_keep_failure(w, verdict);
         text_buffer findings;
         text_init(&findings, PROMPT_BYTES_MAX);
-        prompt_findings(verdict->rung, verdict->findings, left, &findings);
+        bool is_muted = w->run->muted_rungs >> verdict->rung & 1;
+        if (is_muted) prompt_failure(left, &findings);
+        else prompt_findings(verdict->rung, verdict->findings, left, &findings);
         add_turn(v, true, text_str(&a.text));
         add_turn(v, false, text_str(&findings));
         text_done(&findings);

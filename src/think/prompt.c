@@ -246,6 +246,9 @@ ftl_status prompt_question(ftl_context *context, const prompt_task *task, text_b
     if (task->step == THINK_REASON && task->sketch) {
         add_block(out, "The sketch to make TL Code of", "tl", task->sketch);
     }
+    if (task->is_direct) {
+        text_add_z(out, "\nThere is no sketch of it: write TL Code straight from the request.\n");
+    }
     if (task->step == THINK_TRANSLATE && task->product) {
         add_block(out, "The TL Code to translate", "tl", task->product->code);
         char *header = ftl_plan_header(task->product->kernels[0].plan, "plan");
@@ -254,6 +257,12 @@ ftl_status prompt_question(ftl_context *context, const prompt_task *task, text_b
     }
     text_format(out, "\nWrite %s for it.\n", think_step_result(task->step));
     return finish(&a);
+}
+
+static void add_rest(int32_t left, text_buffer *out) {
+    text_format(out,
+                " with the whole program again, in one fenced block. %d more %s will be read.\n",
+                (int)left, left == 1 ? "answer" : "answers");
 }
 
 void prompt_findings(think_rung rung, const json_t *findings, int32_t left, text_buffer *out) {
@@ -267,8 +276,11 @@ void prompt_findings(think_rung rung, const json_t *findings, int32_t left, text
         text_format(out, "%s\n", line ? line : "{}");
         free(line);
     }
-    text_format(out,
-                "\nMend the cause and answer with the whole program again, in one fenced block. %d "
-                "more %s will be read.\n",
-                (int)left, left == 1 ? "answer" : "answers");
+    text_add_z(out, "\nMend the cause and answer");
+    add_rest(left, out);
+}
+
+void prompt_failure(int32_t left, text_buffer *out) {
+    text_add_z(out, "Your answer is not right. Answer again");
+    add_rest(left, out);
 }

@@ -21,6 +21,7 @@ typedef struct prompt_task {
     const ftl_options *options; /* GPU, element type, pins */
     const char *parameters;     /* Input and Output lines that must be kept; NULL: free */
     const char *sketch; /* reason: what is reasoned; translate: where it came from, or NULL */
+    bool is_direct;     /* reason: there is no sketch, the words are all */
     const ftl_product *product; /* translate: TL Code, plan and the built-in kernel of it */
 } prompt_task;
 
@@ -32,6 +33,8 @@ ftl_status prompt_system(ftl_context *context, const prompt_task *task, text_buf
 ftl_status prompt_question(ftl_context *context, const prompt_task *task, text_buffer *out);
 /* What is said about an answer that failed at 'rung': findings is an array of objects. */
 void prompt_findings(think_rung rung, const json_t *findings, int32_t left, text_buffer *out);
+/* The same where nothing may be said but that it failed. */
+void prompt_failure(int32_t left, text_buffer *out);
 
 /* The grammar of the answer for this task, with free text before it; false when there is none for
  * the step. 'form' is FTL_GBNF or FTL_LARK.

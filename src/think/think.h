@@ -35,7 +35,8 @@ typedef struct think_news {
     think_step step;
     int32_t round; /* from 1 */
     const char *model;
-    int64_t tokens;
+    int64_t tokens;          /* of the question; of the answer once it is there */
+    int64_t question_tokens; /* ANSWER: as reported, else estimated */
     double ms;
     const judge_verdict *verdict;
     const char *text; /* what was kept: "candidate 0, by the built-in agent" */
@@ -48,6 +49,12 @@ typedef struct think_run {
     const judge_task *task;             /* what is compared with what, where */
     provider *agents[THINK_STEP_COUNT]; /* NULL: built in */
     think_limits limits;
+    /* For experiments, what models are kept from; nothing by default. Of a text that failed at a
+     * muted rung (bit per think_rung) they hear only that it did; a hidden sketch is what TL Code
+     * is compared with, but the model has the words alone.
+     */
+    uint32_t muted_rungs;
+    bool hides_sketch;
     record_writer *record; /* may be NULL */
     json_t *machine;       /* for the record's line about this machine; borrowed, may be NULL */
     const volatile sig_atomic_t *stop;
