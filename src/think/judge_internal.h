@@ -2,8 +2,10 @@
 #ifndef FLASHTL_THINK_JUDGE_INTERNAL_H
 #define FLASHTL_THINK_JUDGE_INTERNAL_H
 
+#include "base/os.h"
 #include "diag/diag.h"
 #include "think/judge.h"
+#include "think/trial.h"
 #include "verify/verify.h"
 
 enum { JUDGE_MEMORY_BYTES = 1 << 30, JUDGE_TEXT_BYTES = 64 << 20 };
@@ -32,6 +34,12 @@ bool climb_has_findings(const climb *c);
 
 /* Compiles, emulates, runs: 'program' has plan and text. Fills in facts, cost and speed. */
 ftl_status climb_kernel(climb *c, const verify_program *program);
+
+/* Times a kernel on the GPU, where it runs by 'runner'. False, with the finding, when what it computes
+ * while it is timed is wrong.
+ */
+bool climb_time(climb *c, const verify_program *program, const verify_runner *runner,
+                os_watch *watch);
 
 /* Why TL Code or a kernel is wrong, as notes behind the last finding. */
 void climb_explain(climb *c, const verify_program *program);

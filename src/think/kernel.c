@@ -305,47 +305,6 @@ static ftl_status climb_emulator(kernel_work *w, bool *is_right) {
 
 /* --- GPU -------------------------------------------------------------------------------------- */
 
-/* The best of a few launches with fresh inputs each; no figure above what the GPU can do. */
-static void time_launches(kernel_work *w, const verify_runner *runner) {
-    enum { TIMES = 7, ROWS = 2048, COLUMNS = 64 };
-    climb *c = w->c;
-    int64_t sizes[VERIFY_SIZES_MAX] = {0};
-    char why[FTL_WHY_BYTES], shape[256];
-    size_t length = 0;
-    const ftl_plan *plan = w->program->plan;
-    if (!trial_sizes(plan, ROWS, COLUMNS, &c->memory, sizes)) return;
-    for (int32_t i = 0; i < plan->size_count && length < sizeof shape; i++) {
-        length += (size_t)snprintf(shape + length, sizeof shape - length, "%s%lld", i ? "x" : "",
-                                   (long long)sizes[i]);
-    }
-    const verify_case *cases;
-    int32_t count = 0;
-    if (!verify_cases(w->program, shape, 0, &c->memory, &cases, &count, why) || !count) return;
-    double best_ms = 0;
-    for (int i = 0; i < TIMES; i++) {
-        trial t;
-        double ms = 0;
-        text_buffer detail;
-        arena_mark mark = arena_here(&c->memory);
-        doing(w, "timing the kernel");
-        text_init(&detail, 4096);
-        bool is_run =
-            trial_make(plan, sizes, 100 + (uint64_t)i, &c->memory, &t, why) &&
-            runner->launch(runner->user, c->context, &t.data.arguments, &ms, &detail) == FTL_OK;
-        text_done(&detail);
-        arena_reset(&c->memory, mark);
-        if (is_run && ms > 0 && (best_ms == 0 || ms < best_ms)) best_ms = ms;
-    }
-    ftl_gpu gpu;
-    double tflops = best_ms > 0 ? cases[0].flops / best_ms / 1e9 : 0;
-    bool is_known = ftl_gpu_describe(c->context, plan->gpu, &gpu) == FTL_OK;
-    if (!is_known || !(tflops > 0) || tflops > gpu.tensor_tflops) return;
-    c->verdict->tflops = tflops;
-    set_fact(c, "tflops", json_real(tflops));
-    set_fact(c, "ms_a_launch", json_real(best_ms));
-    set_fact(c, "shape", json_string(shape));
-}
-
 static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
     climb *c = w->c;
     verify_machine *machine = NULL;
@@ -359,8 +318,11 @@ static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
         const verify_runner *runner = verify_machine_runner(machine);
         status = verify_on_runner(w, runner, c->task->seed, c->task->shapes, is_right);
         if (!status && *is_right) {
-            time_launches(w, runner);
-            /* once more, on other inputs, after it was timed */
+            doing(w, "timing the kernel");
+            *is_right = climb_time(c, w->program, runner, w->watch);
+        }
+        if (!status && *is_right) { /* once more, on other inputs, after it was timed */
+            doing(w, "running the kernel on the GPU again");
             status = verify_on_runner(w, runner, c->task->seed + 1000, c->task->shapes, is_right);
         }
     }

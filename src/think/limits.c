@@ -30,7 +30,10 @@ __attribute__((format(printf, 3, 4))) static void add(limit_list *l, double weig
 }
 
 static void add_speed(limit_list *l, const ftl_gpu *gpu, const json_t *facts) {
-    double tflops = json_number(facts, "tflops"), peak = gpu->mma_tflops;
+    double tflops = json_number(facts, "tflops"), peak = json_number(facts, "mma_tflops");
+    const char *untimed = json_text(facts, "untimed");
+    if (*untimed) add(l, 2, "no speed is told: %s", untimed);
+    if (!(peak > 0)) peak = gpu->mma_tflops;
     if (tflops > 0 && peak > 0) {
         add(l, 1.1 - tflops / peak,
             "%.0f TFLOPS are %.0f %% of what the matrix units reach by mma.sync (%.0f)", tflops,

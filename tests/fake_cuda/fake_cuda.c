@@ -122,8 +122,10 @@ EXPORT int cuModuleLoadData(void **module, const void *image) {
     if (fake_cuda.load_result) return fake_cuda.load_result;
     fake_cuda.loads++;
     snprintf(fake_cuda.image, sizeof fake_cuda.image, "%s", (const char *)image);
-    *module = malloc(1);
-    return 0;
+    int *number = malloc(sizeof *number);
+    if (number) *number = fake_cuda.loads;
+    *module = number;
+    return number ? 0 : 2;
 }
 
 EXPORT int cuModuleUnload(void *module);
@@ -152,13 +154,14 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, void *stream, void **parameters, void **extra) {
-    (void)function, (void)extra;
+    (void)extra;
     if (grid_y * grid_z * block_y * block_z != 1) return 1;
     fake_cuda.launches++;
     fake_cuda.grid = grid_x;
     fake_cuda.threads = block_x;
     fake_cuda.shared_bytes = shared_bytes;
     fake_cuda.stream = stream;
+    fake_cuda.module = *(const int *)function;
     memcpy(fake_cuda.parameters, parameters[0], fake_cuda.parameter_bytes);
     if (fake_cuda.on_launch) fake_cuda.on_launch(fake_cuda.user, parameters[0]);
     return fake_cuda.launch_result;

@@ -26,6 +26,7 @@ typedef struct fake_record {
     int loads, unloads, launches, retains, releases, allocations, encodings;
     unsigned grid, threads, shared_bytes;
     int shared_attribute;
+    int module; /* of the last launch: which load it came from, from 1 */
     void *stream;
     size_t parameter_bytes; /* set by the test: how much of the struct to keep */
     unsigned char parameters[4096];
@@ -68,6 +69,7 @@ typedef struct fake_compiler {
     int compiles;
     char options[512];
     const char *log; /* set by the test: what it says of a kernel; NULL: that it spills */
+    const char *ptx; /* set by the test: what it makes of every text; NULL: the text */
 } fake_compiler;
 
 #endif

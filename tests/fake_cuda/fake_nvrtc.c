@@ -98,13 +98,18 @@ EXPORT int nvrtcGetCUBIN(void *handle, char *cubin) {
 
 EXPORT int nvrtcGetPTXSize(void *handle, size_t *bytes);
 EXPORT int nvrtcGetPTXSize(void *handle, size_t *bytes) {
-    *bytes = strlen(((program *)handle)->text) + sizeof "ptx:";
+    *bytes = fake_nvrtc.ptx ? strlen(fake_nvrtc.ptx) + 1
+                            : strlen(((program *)handle)->text) + sizeof "ptx:";
     return 0;
 }
 
 EXPORT int nvrtcGetPTX(void *handle, char *ptx);
 EXPORT int nvrtcGetPTX(void *handle, char *ptx) {
     program *made = handle;
+    if (fake_nvrtc.ptx) {
+        memcpy(ptx, fake_nvrtc.ptx, strlen(fake_nvrtc.ptx) + 1);
+        return 0;
+    }
     memcpy(ptx, "ptx:", 4);
     memcpy(ptx + 4, made->text, strlen(made->text) + 1);
     return 0;
