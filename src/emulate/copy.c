@@ -136,7 +136,8 @@ void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
                                .lanes = same,
                                .pc = pc,
                                .mbarrier = barrier,
-                               .copy_end = w->copy_count};
+                               .copy_end = w->copy_count,
+                               .stamp = machine_stamp(w, 0)};
         shadow_release(m, w, same, &a->seen);
     }
 }
@@ -159,7 +160,7 @@ bool copy_step(machine *m) {
         machine_copy *copy = &w->copies[c];
         for (uint32_t rest = copy->pending & a.lanes; rest; rest &= rest - 1u) {
             int l = machine_first_lane(rest);
-            land_lane(m, w, copy, l, copy->stamp | (uint32_t)l);
+            land_lane(m, w, copy, l, a.stamp | (uint32_t)l);
         }
     }
     for (uint32_t rest = a.lanes; rest && !m->stopped; rest &= rest - 1u)

@@ -199,7 +199,8 @@ typedef struct machine_arrival {
     uint32_t lanes;
     int32_t pc;
     int mbarrier;
-    int copy_end; /* copies before this one, counted from the start of the block */
+    int copy_end;   /* copies before this one, counted from the start of the block */
+    uint32_t stamp; /* the copies' writes: they land here at the earliest, past all fences before */
     machine_seen seen;
 } machine_arrival;
 

@@ -29,6 +29,7 @@ static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
     if (to.space == TL_SHARED && to.symbol == tile->symbol) {
         tile->filler = role_named(t, role_of(s));
         if (by_tma) tile->by_tma = true;
+        else if (s->copy.is_async) tile->lands_late = true;
         bool by_rows = false;
         const emit_tile *source =
             from.space == TL_REGISTER ? emit_tile_in(t, from.symbol, TL_REGISTER) : NULL;
@@ -134,6 +135,9 @@ void emit_plan_channels(emit *t) {
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED) continue;
+        if (tile->by_tma && tile->lands_late)
+            emit_unsupported(t, tile->tile->allocation->range, tile->name,
+                             "a tile is filled by tma or by cp_async, not by both");
         count_arrivals(t, tile);
         find_partner(t, tile);
         tile->by_mbarrier = false;
@@ -252,6 +256,11 @@ str emit_issuer(emit *t, bool of_executor) {
     return emit_format(t, "lane == 0 && warp %% %d == 0", r->executor_warps);
 }
 
+/* What threads write, an asynchronous unit sees past a proxy fence only. A Copy that has landed
+ * when it ends has it behind it (emit_channel_fill); one by cp.async lands when nobody looks, so
+ * there the fence stands behind the Wait, which is the first to know, and ordered behind the
+ * landing.
+ */
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
     if (tile->crosses) {
@@ -265,6 +274,7 @@ void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
             emit_text(t, "ftl_cp_async_wait<%d>();", sync->groups_pending);
         if (!sync || sync->barrier_before) emit_meet(t, tile);
     }
+    if (tile->goes_async && tile->lands_late) emit_text(t, "ftl_fence_async();");
     if (tile->stages > 1 && tile->is_loaded) {
         emit_text(t, "%.*s = shared + %lld + %.*s;", STR_ARGS(tile->name),
                   (long long)tile->offset_bytes, STR_ARGS(emit_slot_bytes(t, tile, "slot", 1)));
@@ -356,7 +366,7 @@ void emit_end_stores(emit *t) {
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
     if (!tile->by_tma) {
-        if (tile->goes_async) emit_text(t, "ftl_fence_async();");
+        if (tile->goes_async && !s->copy.is_async) emit_text(t, "ftl_fence_async();");
         if (tile->crosses) {
             emit_text(t, "%s(%.*s);",
                       s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_signal",

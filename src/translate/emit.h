@@ -85,6 +85,7 @@ struct emit_tile {
     bool crosses;       /* filled by another role than its readers, or by TMA: a full and an empty
                            barrier per slot */
     bool by_tma;        /* it fills it */
+    bool lands_late;    /* cp.async fills it: after the Copy, by no thread's doing */
     bool frees;         /* has empty barriers: others wait until it is released */
     bool goes_async;    /* an asynchronous unit reads what threads wrote */
     bool is_loaded;     /* threads read it with loads of their own */

@@ -277,6 +277,25 @@ static void plain_bulk_copies(void **state) {
     end(&p);
 }
 
+#define COPY_BY_THREAD "@%p1 cp.async.ca.shared.global [%r1+2048], [%d2+16], 16;\n"
+#define ARRIVE_AFTER "@%p1 cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%bar];\n"
+#define STORE_BULK                                                                                 \
+    "@!%p1 bra X;\n"                                                                               \
+    "cp.async.bulk.global.shared::cta.bulk_group [%d0+512], [%r1+2048], 16;\n"                     \
+    "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nX:\n"
+
+/* A fence helps what has landed before it: behind the wait, not behind the issue. */
+static void copies_of_threads_need_a_fence_behind_their_landing(void **state) {
+    (void)state;
+    static program p;
+    run_clean(&p, NULL, COPY_BY_THREAD ARRIVE_AFTER WAIT "fence.proxy.async;\n" STORE_BULK);
+    for (int n = 0; n < 4; n++) assert_int_equal(word_of(p.out, 128 + n), n + 4);
+    end(&p);
+    check_found(NULL, COPY_BY_THREAD ARRIVE_AFTER WAIT STORE_BULK, EMULATE_PROXY, "reads");
+    check_found(NULL, COPY_BY_THREAD "fence.proxy.async;\n" ARRIVE_AFTER WAIT STORE_BULK,
+                EMULATE_PROXY, "reads");
+}
+
 /* ---- what is found ---- */
 
 #define EXPECT(bytes) "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], " #bytes ";\n"
@@ -434,11 +453,17 @@ static void limits_of_tensor_maps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boxes_and_their_edges), cmocka_unit_test(all_ranks),
-        cmocka_unit_test(element_strides_skip),  cmocka_unit_test(swizzles),
-        cmocka_unit_test(stores_are_clipped),    cmocka_unit_test(stores_are_of_whole_pieces),
-        cmocka_unit_test(plain_bulk_copies),     cmocka_unit_test(wrong_copies_are_found),
-        cmocka_unit_test(wgmma_and_its_misuse),  cmocka_unit_test(wrong_text_is_refused),
+        cmocka_unit_test(boxes_and_their_edges),
+        cmocka_unit_test(all_ranks),
+        cmocka_unit_test(element_strides_skip),
+        cmocka_unit_test(swizzles),
+        cmocka_unit_test(stores_are_clipped),
+        cmocka_unit_test(stores_are_of_whole_pieces),
+        cmocka_unit_test(copies_of_threads_need_a_fence_behind_their_landing),
+        cmocka_unit_test(plain_bulk_copies),
+        cmocka_unit_test(wrong_copies_are_found),
+        cmocka_unit_test(wgmma_and_its_misuse),
+        cmocka_unit_test(wrong_text_is_refused),
         cmocka_unit_test(limits_of_tensor_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
