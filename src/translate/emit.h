@@ -154,8 +154,9 @@ typedef struct emit_walk {
     const tl_block *body; /* NULL: none */
     bool asks_first, asks_more, asks_next;
     bool found_next;  /* the text has worked out the next tile */
-    bool reads_early; /* dynamic: the number of the next tile is known when this one begins */
-    const tl_statement *shadow_of_first, *shadow_of_more; /* Waits in front of which it is read */
+    bool reads_early; /* dynamic: the next tile's number is known when this one's loop ends */
+    const tl_statement *loop;
+    const tl_statement *shadow_of_first, *shadow_of_loop, *shadow_of_more; /* Waits behind it */
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
     LIST(emit_name) own_names;  /* and for this one */
     bool rotates;               /* this tile's are variables, now being declared */

@@ -2,10 +2,11 @@
  * block's next tile, and, for dynamic grids, who fetches it and how the other roles learn of it.
  *
  * No integer is divided: the launch makes constants of all divisors. A dynamic grid has a counter
- * in global memory. One thread of the block fetches a number two tiles ahead and hands it on
- * through two slots in shared memory with a full and an empty barrier each. A role that begins the
- * next tile beside the end of this one reads the number after that there, behind products in
- * flight, so that nothing waits for it. The last block to end sets the counters back.
+ * in global memory. One thread of the block fetches a number when it needs it and hands it on through
+ * two slots in shared memory with a full and an empty barrier each. It runs ahead of the others as
+ * far as tiles have slots; fetching earlier would give long tiles to blocks that are busy. A role
+ * that begins the next tile beside the end of this one reads the number behind the last products of
+ * this one, so that nothing waits for it. The last block to end sets the counters back.
  */
 #include "translate/emit.h"
 
@@ -336,10 +337,9 @@ static void find_next(emit *t) {
     if (!is_dynamic(t)) {
         emit_text(t, "const int tile_next = tile_number + (int)gridDim.x;");
     } else if (fetches_alone(t)) {
-        emit_text(t, "const int tile_next = tile_fetched;");
+        emit_text(t, "const int tile_next = ftl_fetch_tile(args.tile_counters);");
         hand_on(t, "tile_next");
         if (hands_on(t)) turn_fill(t);
-        emit_text(t, "tile_fetched = ftl_fetch_tile(args.tile_counters);");
     } else if (t->walk.reads_early) {
         emit_text(t, "const int tile_next = ftl_uniform(tile_known);");
     } else {
@@ -462,16 +462,43 @@ static const tl_statement *shadow_in(emit *t, const tl_block *block) {
     return shadow;
 }
 
-/* Both a walk's first tile and each further one must have such a place. */
+/* A walk's first tile, each further one and the loop in between must have such a place. */
 static void find_shadows(emit *t) {
     emit_walk *w = &t->walk;
     for (const tl_statement *s = w->body->first; s; s = s->next) {
         if (is_if(s, TL_FUNCTION_FIRST) && !w->shadow_of_first)
             w->shadow_of_first = shadow_in(t, &s->branch.body);
+        if (s->kind == TL_FOR && !w->loop) {
+            w->loop = s;
+            w->shadow_of_loop = shadow_in(t, &s->loop.body);
+        }
         if (is_more(s) && !w->shadow_of_more) w->shadow_of_more = shadow_in(t, &s->branch.body);
     }
-    w->reads_early =
-        is_dynamic(t) && t->now != fetcher(t) && w->shadow_of_first && w->shadow_of_more;
+    w->reads_early = is_dynamic(t) && t->now != fetcher(t) && w->shadow_of_first &&
+                     w->shadow_of_loop && w->shadow_of_more;
+}
+
+/* The next tile's number, in the last iteration of this tile's loop, or where the loop's tile begins
+ * if it has none.
+ */
+static void read_in_shadow(emit *t, const tl_statement *s) {
+    const emit_walk *w = &t->walk;
+    if (s != w->shadow_of_first && s != w->shadow_of_loop && s != w->shadow_of_more) return;
+    const tl_for *loop = &w->loop->loop;
+    int names = t->names.count;
+    for (int i = 0; s == w->shadow_of_more && i < w->next_names.count; i++)
+        list_push(t->memory, &t->names, w->next_names.items[i]);
+    emit_value from = emit_integer(t, loop->from, NULL), to = emit_integer(t, loop->to, NULL);
+    t->names.count = names;
+    str name = emit_clean(t, loop->name);
+    emit_text(t, "// the block's next tile, behind the last products of this one");
+    if (s == w->shadow_of_loop)
+        emit_open(t, "if (%.*s + 1 == %.*s_end) {", STR_ARGS(name), STR_ARGS(name));
+    else
+        emit_open(t, "if (%.*s >= %.*s) {", STR_ARGS(emit_within(t, from, 10)),
+                  STR_ARGS(emit_within(t, to, 10)));
+    read_number(t, "tile_known");
+    emit_close(t);
 }
 
 void emit_open_walk(emit *t, const tl_block *body) {
@@ -481,7 +508,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
     w->asks_more = body_asks(body, TL_FUNCTION_MORE);
     w->asks_next = body_asks(body, TL_FUNCTION_NEXT);
     w->rotates = w->is_pending = w->reads_early = false;
-    w->shadow_of_first = w->shadow_of_more = NULL;
+    w->shadow_of_first = w->shadow_of_loop = w->shadow_of_more = w->loop = NULL;
     if (!t->grid) {
         emit_tile_lets(t, "");
         return;
@@ -495,9 +522,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
     emit_text(t, "int tile_number = (int)blockIdx.x;");
     find_shadows(t);
     if (w->reads_early)
-        emit_text(t, "int tile_known = tile_number; // the next one, or the one after it");
-    if (is_dynamic(t) && fetches_alone(t))
-        emit_text(t, "int tile_fetched = ftl_fetch_tile(args.tile_counters);");
+        emit_text(t, "int tile_known = tile_number; // the next one, towards the end of this one");
     if (w->asks_first) emit_text(t, "bool is_first = true;");
     if (w->asks_next) open_rotation(t);
     emit_text(t, "#pragma unroll 1");
@@ -512,15 +537,12 @@ void emit_walk_before(emit *t, const tl_statement *s) {
     bool is_own = false;
     for (const tl_statement *at = w->body->first; at && !is_own; at = at->next) is_own = at == s;
     bool asks = statement_asks(s, TL_FUNCTION_MORE) || statement_asks(s, TL_FUNCTION_NEXT);
-    bool hands = is_dynamic(t) && fetches_alone(t) && !is_if(s, TL_FUNCTION_FIRST);
-    if (!w->found_next && is_own && (asks || hands)) find_next(t);
+    if (!w->found_next && is_own && asks) find_next(t);
     if (w->is_pending && !is_more(s) &&
         (statement_asks(s, TL_FUNCTION_NEXT) ||
          (is_more(s->parent) && waits_for(t, s, TL_REGISTER))))
         decode_next(t);
-    if (!w->reads_early || (s != w->shadow_of_first && s != w->shadow_of_more)) return;
-    emit_text(t, "// the tile after %s one", s == w->shadow_of_first ? "this" : "the next");
-    read_number(t, "tile_known");
+    if (w->reads_early) read_in_shadow(t, s);
 }
 
 /* Behind the last statement of `if more(...)`. */

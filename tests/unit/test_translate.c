@@ -439,7 +439,12 @@ static void a_walk_that_looks_ahead(void **state) {
     /* No zeros are written for O. */
     assert_int_equal(count(&x.cuda, "O_register_holds = false;"), 1);
     assert_int_equal(count(&x.cuda, "= 0.0f;"), count(&x.cuda, "[half] = 0.0f;"));
-    assert_int_equal(count(&x.cuda, "ftl_fetch_tile(args.tile_counters);"), 2); /* one ahead */
+    /* A number is fetched when it is needed, and read behind the last products of a tile: in each
+     * writing of the loop, or where a tile of one block begins.
+     */
+    assert_int_equal(count(&x.cuda, "ftl_fetch_tile(args.tile_counters);"), 1);
+    assert_int_equal(count(&x.cuda, "if (j + 1 == j_end) {"), 2);
+    assert_int_equal(count(&x.cuda, "tile_known = ftl_load_shared_i32("), 4);
     assert_int_equal(count(&x.cuda, "ftl_end_tiles(args.tile_counters);"), 1);
     assert_int_equal(count(&x.cuda, "const bool has_more = "), 1);
     assert_int_equal(count(&x.cuda, "} else {"), 2); /* roles; more tiles or not */
