@@ -16,6 +16,7 @@ struct ftl_emulator {
     ftl_plan *plan;
     str name;
     emulate_module *module;
+    uint8_t *variables; /* of the module: what a launch leaves the next one finds */
 };
 
 typedef struct open_arguments {
@@ -35,6 +36,7 @@ static ftl_status read_ptx(ftl_context *context, void *arguments) {
     diag_init(&context->diags, &context->memory, str_copy(&context->memory, e->name),
               str_copy(&context->memory, ptx));
     e->module = emulate_read(&e->memory, ptx, &context->diags);
+    if (e->module) e->variables = emulate_variables(e->module, &e->memory);
     e->memory.on_exhausted = before;
     ftl_status status = compile_verdict(context);
     if (status || e->module) return status;
@@ -235,7 +237,8 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
                              .pointers = pointers,
                              .pointer_count = pointer_count,
                              .tiles = tiles_of(plan, &a->memory),
-                             .tile_count = plan->tile_count};
+                             .tile_count = plan->tile_count,
+                             .variables = a->emulator->variables};
     if (a->options) {
         launch.seed = a->options->seed;
         launch.instruction_budget = a->options->instruction_budget;

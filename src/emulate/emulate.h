@@ -28,6 +28,9 @@ typedef struct emulate_module emulate_module;
  */
 emulate_module *emulate_read(arena *memory, str ptx, diag_list *diagnostics);
 
+/* The module's variables in global memory, as they begin. NULL when it has none. */
+uint8_t *emulate_variables(const emulate_module *module, arena *memory);
+
 typedef struct emulate_entry {
     str name;
     uint32_t parameter_bytes;     /* of the parameter image */
@@ -112,6 +115,8 @@ typedef struct emulate_launch {
     uint64_t seed;               /* order of blocks, warps and landing copies; 0: in order */
     bool go_on;                  /* run all blocks, also after one with findings */
     bool plain;                  /* use no extension of the host's processor (tests) */
+    uint8_t *variables; /* the module's, of emulate_variables: what a launch leaves there the next one
+                           finds, as on a GPU; NULL: every launch has fresh ones */
     int processor;               /* compute capability whose matrix units add; 0: .target's */
     /* Runs blocks [first_block, first_block + block_count) only; 0 and 0: all. */
     uint64_t first_block, block_count;

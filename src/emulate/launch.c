@@ -76,6 +76,13 @@ static str refuse(arena *memory, const emulate_module *module, const emulate_lau
 
 /* ---- memory ---- */
 
+uint8_t *emulate_variables(const emulate_module *module, arena *memory) {
+    if (!module->global_bytes) return NULL;
+    uint8_t *variables = arena_array(memory, uint8_t, module->global_bytes);
+    memcpy(variables, module->global_image, module->global_bytes);
+    return variables;
+}
+
 static void make_buffers(machine *m, const emulate_launch *launch) {
     m->buffer_count = launch->buffer_count;
     for (int i = 0; i < launch->buffer_count; i++) {
@@ -101,9 +108,8 @@ static void make_buffers(machine *m, const emulate_launch *launch) {
                             .readable = true,
                             .writable = true,
                             .element_bytes = 1};
-    own->data = arena_array(m->memory, uint8_t, bytes + 1u);
+    own->data = launch->variables ? launch->variables : emulate_variables(m->module, m->memory);
     own->pages = arena_array(m->memory, uint32_t, bytes / MACHINE_PAGE_BYTES + 1u);
-    if (bytes) memcpy(own->data, m->module->global_image, bytes);
 }
 
 static void make_parameters(machine *m, const emulate_launch *launch) {

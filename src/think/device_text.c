@@ -239,6 +239,25 @@ static bool has_entry(str text, const char *entry) {
     return false;
 }
 
+/* Clocks and the like tell a kernel whether it is watched. In PTX they have one name each, however
+ * the text spelled them.
+ */
+bool device_ptx_check(str ptx, diag_list *diags) {
+    static const char *const refused[] = {"%clock", "%globaltimer", "%envreg", "%pm",
+                                          "%smid",  "%nsmid",       "%gridid"};
+    bool is_good = true;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        size_t length = strlen(refused[i]);
+        bool is_there = false;
+        for (size_t k = 0; k + length <= ptx.length && !is_there; k++)
+            is_there = ptx.data[k] == '%' && memcmp(ptx.data + k, refused[i], length) == 0;
+        if (!is_there) continue;
+        diag_report(diags, DIAG_DEVICE_WORD, ((diag_range){0, 0}), str_from(refused[i]));
+        is_good = false;
+    }
+    return is_good;
+}
+
 bool device_text_check(str text, const char *entry, diag_list *diags) {
     reader r = {.text = text, .diags = diags, .is_good = true};
     read_text(&r);

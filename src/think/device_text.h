@@ -11,5 +11,9 @@
  * entry `extern "C" __global__ void ENTRY(` must be there. False with findings in 'diags'.
  */
 bool device_text_check(str text, const char *entry, diag_list *diags);
+/* The same for what became of the text: no clocks, and nothing else that tells a kernel when and where
+ * it runs.
+ */
+bool device_ptx_check(str ptx, diag_list *diags);
 
 #endif

@@ -1,6 +1,7 @@
 /* The upper rungs: compile, emulate, run on the GPU. They are climbed in a child process, whoever
  * wrote the kernel: a compiler may hang on a text, and a kernel on a GPU.
  */
+#include "think/device_text.h"
 #include "think/footprint.h"
 #include "think/isolate.h"
 #include "think/judge_internal.h"
@@ -136,6 +137,11 @@ static ftl_status compile(kernel_work *w) {
     }
     if (status) return status;
     const char *ptx = image.kind == FTL_PTX ? image.bytes : image.ptx;
+    bool is_answer = p->cuda == c->text.data;
+    if (ptx && is_answer && !device_ptx_check(str_from(ptx), &c->diags)) {
+        ftl_image_done(&image);
+        return FTL_COMPILER_FAILED;
+    }
     status = ftl_emulator_open(c->context, p->plan, ptx ? ptx : "", ptx ? strlen(ptx) : 0,
                                "kernel.cu", &w->emulator);
     ftl_image_done(&image);

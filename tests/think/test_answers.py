@@ -425,10 +425,36 @@ def cuda_that_never_ends():
     cuda_mends(wrong, "emulate", "instruction")
 
 
+def cuda_begins_with(line, declaration=""):
+    """The right kernel with a line in front of all others."""
+    text = cuda()
+    entry = text.index('extern "C" __global__')
+    body = text.index("{", entry) + 1
+    return text[:entry] + declaration + "\n" + text[entry:body] + "\n    " + line + text[body:]
+
+
+def cuda_looks_at_the_clock():
+    """The name of the clock is put together of pieces that no search of the text finds."""
+    line = ('unsigned long long now; asm volatile("mov.u64 %0, %%glob" "al\\x74imer;" : "=l"(now)); if (now == 1) return;\n')
+    cuda_mends(cuda_begins_with(line), "compile", "DEVICE_WORD", "globaltimer")
+
+
+def cuda_keeps_results():
+    """Works the first time, and relies on memory between launches for the rest."""
+    last = "    if (blockIdx.x == 0 && threadIdx.x == 0) launches = launches + 1;\n}\n"
+    text = cuda_begins_with("if (launches > 1) return;\n", "__device__ int launches;")
+    cuda_mends(text[:text.rindex("}")] + last, "emulate", "nothing wrote")
+
+
+def cuda_reads_poison():
+    """Looks at what stands in its Output before it writes."""
+    cuda_mends(cuda_begins_with("if (args.O[0] == 1) return;\n"), "emulate", "O")
+
+
 CASES = {name: value for name, value in list(globals().items())
          if callable(value) and getattr(value, "__code__", None) and value.__code__.co_argcount == 0
          and value.__module__ == "__main__" and not isinstance(value, type)
-         and name not in ("code", "cuda", "code_for_cuda", "run") and value.__code__.co_flags & 4 == 0}
+         and name not in ("code", "cuda", "code_for_cuda", "run", "cuda_begins_with") and value.__code__.co_flags & 4 == 0}
 
 if sys.argv[1] == "--list":
     print("\n".join(CASES))
