@@ -163,10 +163,10 @@ static void comment(tl_block block, const char *text) {
 
 static void write_before(reason *r, const rotation *o) {
     const tl_statement *first = o->loop->loop.body.first;
-    tl_block before = {0};
-    join(&before, part_of(r, o, first, o->middle, false));
-    join(&before, part_of(r, o, first, o->middle, true));
-    comment(before, "of the first block");
+    tl_block head = part_of(r, o, first, o->middle, false);
+    join(&head, part_of(r, o, first, o->middle, true));
+    comment(head, "of the first block");
+    tl_block before = peel_iteration(r, o->loop, head.first, NULL, true);
     join(&before, peel_iteration(r, o->loop, o->middle, o->tail, true));
     edit_before(r->kernel, o->loop, before);
 }

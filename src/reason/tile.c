@@ -178,6 +178,21 @@ static void try_warpgroups(search *s, cost_choice *choice, int open) {
     }
 }
 
+/* With lengths that products can contract; they stay where nothing fits. False: reported. */
+static bool try_padded(search *s) {
+    cost_choice choice = {0};
+    warpgroups_padding padding = warpgroups_pad(s->r, cost_plan(s->model));
+    if (padding.axes.count > 0 && !(s->model = cost_read(s->r))) return false;
+    try_warpgroups(s, &choice, 0);
+    if (padding.axes.count == 0) return true;
+    if (s->kept_count > 0) {
+        warpgroups_explain_padding(s->r, &padding);
+        return true;
+    }
+    warpgroups_unpad(s->r, &padding);
+    return (s->model = cost_read(s->r)) != NULL;
+}
+
 /* Does a pin ask for what only the other class has? */
 static bool asks_for_warps(search *s) {
     int64_t value;
@@ -199,8 +214,7 @@ static bool choose_class(search *s) {
     if (why && is_pinned)
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
     if (!why) {
-        cost_choice choice = {0};
-        try_warpgroups(s, &choice, 0);
+        if (!try_padded(s)) return false;
         if (s->kept_count > 0) return true;
         why = "no tile sizes fit: warpgroups take 64 rows each, contracted lengths that are "
               "multiples of 16, and others that are multiples of 8 up to 256";

@@ -23,6 +23,29 @@ enum {
  */
 const char *warpgroups_refusal(reason *r, const place_plan *plan);
 
+typedef struct warpgroups_padded {
+    str index, name; /* of the axis; of the length that its tiles have */
+    int64_t length, padded;
+} warpgroups_padded;
+
+typedef struct warpgroups_shape {
+    tl_expr **place, *before;
+} warpgroups_shape;
+
+/* What was changed so that tiles are longer than their axes. */
+typedef struct warpgroups_padding {
+    LIST(warpgroups_padded) axes;
+    LIST(warpgroups_shape) shapes;
+} warpgroups_padding;
+
+/* Makes tiles longer where they take all of an axis whose length products of warpgroups cannot
+ * contract. Place plans and cost models read before are out of date afterwards; so after undoing
+ * it.
+ */
+warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan);
+void warpgroups_unpad(reason *r, const warpgroups_padding *all);
+void warpgroups_explain_padding(reason *r, const warpgroups_padding *all);
+
 /* The role whose products are asynchronous, from pass place on; NULL: the kernel has none. */
 tl_statement *warpgroups_role(const tl_kernel *kernel);
 

@@ -361,7 +361,7 @@ static void warpgroups(void **state) {
         {"lse"}, {"causal"}, {"causal", "window=20", "lse"}, {"softcap=2", "alibi", "causal"}};
     for (size_t k = 0; k < sizeof options / sizeof *options; k++)
         for (size_t i = k == 0 ? 0 : 1; i < (k < 2 ? 5 : 4); i++) {
-            trial t = {.q = {.sketch = "sketches/attention", .pins = {"d=16", "dv=24", "BN=32"}},
+            trial t = {.q = {.sketch = "sketches/attention", .pins = {"d=24", "dv=40", "BN=32"}},
                        .sizes = {{"batch", 2},
                                  {"q_heads", lengths[i].q_heads},
                                  {"kv_heads", lengths[i].kv_heads},

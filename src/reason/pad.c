@@ -1,0 +1,98 @@
+/* Lengths that products of warpgroups cannot contract, made up to the next that they can.
+ *
+ * A product contracts 16 at a time, and its operands lie in shared memory in panels of 16 columns
+ * and more; a head dimension of 72 has neither. A tile of 80 columns reaches behind the end of the
+ * axis, where a Copy makes elements 0 and a store leaves them out, as at any other end: so only the
+ * shapes of copies change. It may be done where nothing but such zeros meets what comes of zeros:
+ * the axis is contracted between tiles from memory only, and nothing is reduced along it.
+ */
+#include "reason/warpgroups.h"
+
+enum { STORED_UNIT_BYTES = 16 }; /* the tensor memory accelerator's lines are multiples of it */
+
+/* Does the product contract the axis with a left operand that was computed? */
+static bool contracts_computed(const place_plan *plan, const tl_statement *s, str axis) {
+    str row, inner;
+    const place_role *left = place_find(plan, edit_operand_name(s, 0));
+    return left && tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &inner) &&
+           str_equal(inner, axis) && (left->is_computed || !left->in_shared);
+}
+
+static bool reduces(const place_plan *plan, const tl_statement *s, str axis) {
+    str row, column;
+    if (s->kind != TL_COMPUTE || tl_operation_shape(s->compute.operation) != TL_SHAPE_REDUCTION)
+        return false;
+    return !tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &column) ||
+           str_equal(column, axis);
+}
+
+static bool zeros_stay_apart(reason *r, const place_plan *plan, str axis) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (reduces(plan, s, axis) ||
+            (edit_is_compute(s, TL_GEMM) && contracts_computed(plan, s, axis)))
+            return false;
+    return true;
+}
+
+static bool is_of_shared(const place_plan *plan, str axis) {
+    for (int i = 0; i < plan->count; i++)
+        if (plan->roles[i].in_shared && tiles_axis(plan->roles[i].tile, axis) >= 0) return true;
+    return false;
+}
+
+/* The axis' length, if a tile takes all of it and it should be longer; else 0. */
+static int64_t length_to_pad(reason *r, const place_plan *plan, const tiles_span *span) {
+    int64_t extent, length;
+    if (!reason_known(r, span->extent, &extent) || !reason_known(r, span->length, &length) ||
+        extent != length || length % WARPGROUP_STEP == 0 || length * 2 % STORED_UNIT_BYTES != 0 ||
+        !is_of_shared(plan, span->index) || !zeros_stay_apart(r, plan, span->index))
+        return 0;
+    return length;
+}
+
+/* All Copies' shapes along the axis. */
+static void write_padded(reason *r, const tiles_list *tiles, const warpgroups_padded *axis,
+                         warpgroups_padding *all) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COPY) continue;
+        bool is_renamed = s->copy.target && s->copy.from == TL_GLOBAL;
+        str tile_name = (is_renamed ? s->copy.target : s->copy.what)->text;
+        const tiles_tile *tile = tiles_find(tiles, tile_name);
+        int at = tile ? tiles_axis(tile, axis->index) : -1;
+        if (at < 0 || at >= s->copy.shape.count) continue;
+        warpgroups_shape one = {&s->copy.shape.items[at], s->copy.shape.items[at]};
+        list_push(r->memory, &all->shapes, one);
+        *one.place = tl_quote_expr(r->memory, "%.*s", STR_ARGS(axis->name));
+    }
+}
+
+warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan) {
+    warpgroups_padding all = {0};
+    for (int i = 0; i < plan->tiles->extents.count; i++) {
+        const tiles_span *span = &plan->tiles->extents.items[i];
+        warpgroups_padded axis = {.index = span->index, .length = length_to_pad(r, plan, span)};
+        if (axis.length == 0) continue;
+        axis.name = edit_fresh_name(r->kernel, r->memory,
+                                    reason_say(r, "%.*s_padded", STR_ARGS(span->index)));
+        axis.padded = (axis.length + WARPGROUP_STEP - 1) / WARPGROUP_STEP * WARPGROUP_STEP;
+        reason_let(r, edit_z(r->memory, axis.name), axis.padded, "");
+        write_padded(r, plan->tiles, &axis, &all);
+        list_push(r->memory, &all.axes, axis);
+    }
+    return all;
+}
+
+void warpgroups_unpad(reason *r, const warpgroups_padding *all) {
+    for (int i = 0; i < all->shapes.count; i++)
+        *all->shapes.items[i].place = all->shapes.items[i].before;
+    for (int i = 0; i < all->axes.count; i++) edit_remove_let(r->kernel, all->axes.items[i].name);
+}
+
+void warpgroups_explain_padding(reason *r, const warpgroups_padding *all) {
+    for (int i = 0; i < all->axes.count; i++)
+        reason_decide(r, "padding",
+                      "tiles have %lld columns along %.*s, not %lld, since products contract "
+                      "multiples of %d; copies fill up with zeros",
+                      (long long)all->axes.items[i].padded, STR_ARGS(all->axes.items[i].index),
+                      (long long)all->axes.items[i].length, WARPGROUP_STEP);
+}
