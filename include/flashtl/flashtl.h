@@ -72,7 +72,16 @@ FTL_API ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char
  */
 FTL_API ftl_status ftl_check(ftl_context *context, const ftl_source *source, const char *gpu);
 
-/* Makes TL Code of a sketch: every decision becomes a statement. OK, REJECTED, NO_MEMORY. */
+/* Whether the pins are about something that the program has, with numbers that it may have, as
+ * ftl_reason and ftl_build ask before anything else; for who only interprets it. OK, REJECTED (the
+ * program), INVALID_ARGUMENT with the names that there are, NO_MEMORY.
+ */
+FTL_API ftl_status ftl_check_pins(ftl_context *context, const ftl_source *source,
+                                  const ftl_options *options);
+
+/* Makes TL Code of a sketch: every decision becomes a statement. OK, REJECTED, INVALID_ARGUMENT (a
+ * pin), NO_MEMORY.
+ */
 FTL_API ftl_status ftl_reason(ftl_context *context, const ftl_source *source,
                               const ftl_options *options, char **code);
 

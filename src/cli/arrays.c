@@ -71,6 +71,7 @@ int arrays_read(arrays *all, const char *const *in, int in_count, const char *co
         }
         array *item = need(all, name, why);
         if (!item) return EXIT_USAGE;
+        if (item->out_path) return fail(why, EXIT_USAGE, "'%s' is given twice", item->name);
         item->out_path = path.data;
     }
     return EXIT_DONE;

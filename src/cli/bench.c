@@ -61,9 +61,7 @@ static int read_command(benching *b) {
     if (o->rival && strcmp(o->rival, "cudnn") != 0) {
         return cli_say(EXIT_USAGE, "'--against' is cudnn; found '%s'", o->rival);
     }
-    if (o->gpu.count > 1) {
-        return cli_say(EXIT_USAGE, "one GPU is expected, found %d", o->gpu.count);
-    }
+    if (cli_refuse_many_gpus(b->c) || timed_check(b->c)) return EXIT_USAGE;
     b->has_request = o->op || o->file_count;
     if (!b->has_request) {
         bool is_stray = o->causal || o->window || o->softcap || o->alibi || o->lse ||

@@ -127,11 +127,27 @@ static int build_for(const building *b, const cli_request *r, const char *gpu) {
     return exit_status;
 }
 
+/* All of them, before the first is built. */
+static int check_gpus(cli *c) {
+    const cli_list *names = &c->options.gpu;
+    ftl_gpu known;
+    for (int i = 0; i < names->count; i++) {
+        for (int k = 0; k < i; k++) {
+            if (strcmp(names->items[i], names->items[k]) != 0) continue;
+            return cli_say(EXIT_USAGE, "'--gpu' names '%s' twice", names->items[i]);
+        }
+        ftl_status status = ftl_gpu_describe(c->context, names->items[i], &known);
+        if (status) return cli_finish(c, status);
+    }
+    return EXIT_DONE;
+}
+
 int cli_run_BUILD(cli *c) {
     cli_request r;
     os_error why;
     building b = {.c = c, .folder = c->options.output ? c->options.output : "."};
     int exit_status = request_open(c, &r);
+    if (!exit_status) exit_status = check_gpus(c);
     if (!exit_status && !os_make_folders(b.folder, &why)) {
         exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
     }

@@ -3,7 +3,7 @@
 
 int cli_run_CHECK(cli *c) {
     const char *path = cli_one_file(c);
-    if (!path) return EXIT_USAGE;
+    if (!path || cli_refuse_many_gpus(c)) return EXIT_USAGE;
     text_buffer text;
     ftl_source source;
     if (!cli_read_source(c, path, &text, &source)) return EXIT_ENVIRONMENT;

@@ -69,6 +69,18 @@ const char *cli_one_file(cli *c) {
     return NULL;
 }
 
+int cli_refuse_model_options(cli *c) {
+    const char *name = cli_model_option(&c->options);
+    if (!name && c->options.against) name = "against";
+    if (!name) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--%s' is for a model's answers; it needs '--by MODEL'", name);
+}
+
+int cli_refuse_many_gpus(cli *c) {
+    if (c->options.gpu.count <= 1) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "one GPU is expected, found %d", c->options.gpu.count);
+}
+
 bool cli_read_source(cli *c, const char *path, text_buffer *text, ftl_source *out) {
     (void)c;
     os_error why;

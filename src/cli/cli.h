@@ -35,6 +35,10 @@ int cli_say(int exit_status, const char *format, ...) __attribute__((format(prin
 
 /* The one FILE of a command, "-" when none was given. NULL after saying that there are too many. */
 const char *cli_one_file(cli *c);
+/* EXIT_USAGE after saying that an option is given that only a model's step ('--by') heeds. */
+int cli_refuse_model_options(cli *c);
+/* EXIT_USAGE after saying that more than one GPU is named. */
+int cli_refuse_many_gpus(cli *c);
 /* Reads a program. 'text' must be initialised and outlive 'out'. False after saying why. */
 bool cli_read_source(cli *c, const char *path, text_buffer *text, ftl_source *out);
 /* Writes to --output or standard output, and frees the text. */

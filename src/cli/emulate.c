@@ -66,6 +66,61 @@ static void invent_sizes(emulation *e) {
     }
 }
 
+static bool is_size(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        if (strcmp(plan->sizes[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_scalar(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        if (strcmp(plan->scalars[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+static int refuse_name(const emulation *e, const char *name) {
+    const ftl_plan *plan = e->plan;
+    text_buffer names;
+    text_init(&names, 1 << 14);
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        text_format(&names, "%s%s", i ? ", " : "", plan->sizes[i].name);
+    }
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        text_format(&names, "%s%s", names.length ? ", " : "", plan->scalars[i].name);
+    }
+    int exit_status = cli_say(EXIT_USAGE, "kernel '%s' has no length or scalar '%s'; it has %s",
+                              plan->kernel, name, names.length ? names.data : "none");
+    text_done(&names);
+    return exit_status;
+}
+
+static int check_let(const emulation *e, const char *name, double value) {
+    bool is_length = is_size(e->plan, name);
+    if (!is_length && !is_scalar(e->plan, name)) return refuse_name(e, name);
+    if (is_given(&e->arrays, name)) return cli_say(EXIT_USAGE, "'%s' is given twice", name);
+    if (is_length && !(value >= 0 && value <= INT32_MAX && value == floor(value))) {
+        return cli_say(EXIT_USAGE, "'%s' is a whole number from 0 to %d; found '%g'", name,
+                       INT32_MAX, value);
+    }
+    return EXIT_DONE;
+}
+
+static int check_tensors(const emulation *e) {
+    for (int i = 0; i < e->arrays.count; i++) {
+        const char *name = e->arrays.items[i].name;
+        bool is_tensor = false;
+        for (int32_t t = 0; t < e->plan->tensor_count; t++) {
+            is_tensor |= strcmp(e->plan->tensors[t].name, name) == 0;
+        }
+        if (!is_tensor) {
+            return cli_say(EXIT_USAGE, "kernel '%s' has no tensor '%s'", e->plan->kernel, name);
+        }
+    }
+    return EXIT_DONE;
+}
+
 static int read_lets(emulation *e) {
     for (int i = 0; i < e->c->options.let.count; i++) {
         char *item = (char *)(uintptr_t)e->c->options.let.items[i]; /* a word of argv */
@@ -75,6 +130,8 @@ static int read_lets(emulation *e) {
             return cli_say(EXIT_USAGE, "'--let' is NAME=VALUE; found '%s'", item);
         }
         *equals = 0;
+        int exit_status = check_let(e, item, value);
+        if (exit_status) return exit_status;
         give(e, item, value);
     }
     return EXIT_DONE;
@@ -159,34 +216,40 @@ static int emulate(emulation *e, const char *path) {
     return status == FTL_INVALID_ARGUMENT ? EXIT_REJECTED : exit_status;
 }
 
+/* Arrays that are given, and what is not given, invented. */
+static int prepare(emulation *e) {
+    const cli_options *o = &e->c->options;
+    os_error why;
+    int exit_status = read_plan(e, o->plan_file);
+    if (!exit_status) exit_status = read_lets(e);
+    if (exit_status) return exit_status;
+    exit_status =
+        arrays_read(&e->arrays, o->in.items, o->in.count, o->out.items, o->out.count, &why);
+    if (exit_status) return cli_say(exit_status, "%s", why.text);
+    exit_status = check_tensors(e);
+    if (exit_status) return exit_status;
+    invent_sizes(e);
+    exit_status = arrays_invent(&e->arrays, e->plan, &why);
+    return exit_status ? cli_say(exit_status, "%s", why.text) : EXIT_DONE;
+}
+
 int cli_run_EMULATE(cli *c) {
     static emulation e;
     os_error why;
     e.c = c;
-    const cli_options *o = &c->options;
     const char *path = cli_one_file(c);
     if (!path) return EXIT_USAGE;
-    if (!o->plan_file)
+    if (!c->options.plan_file)
         return cli_say(EXIT_USAGE, "how is it launched? '--plan FILE', as 'flashtl "
                                    "build' and 'flashtl translate --plan' write it");
     text_init(&e.file, FILE_BYTES_MAX);
     if (!os_read_file(path, FILE_BYTES_MAX - 1, &e.file, &why)) {
         return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
     }
-    int exit_status = read_plan(&e, o->plan_file);
-    if (!exit_status) exit_status = read_lets(&e);
-    if (!exit_status) {
-        exit_status =
-            arrays_read(&e.arrays, o->in.items, o->in.count, o->out.items, o->out.count, &why);
-        if (!exit_status) {
-            invent_sizes(&e);
-            exit_status = arrays_invent(&e.arrays, e.plan, &why);
-        }
-        if (exit_status) cli_say(exit_status, "%s", why.text);
-        else exit_status = emulate(&e, path);
-        if (!exit_status && (exit_status = arrays_write(&e.arrays, &why)) != EXIT_DONE) {
-            cli_say(exit_status, "%s", why.text);
-        }
+    int exit_status = prepare(&e);
+    if (!exit_status) exit_status = emulate(&e, path);
+    if (!exit_status && (exit_status = arrays_write(&e.arrays, &why)) != EXIT_DONE) {
+        cli_say(exit_status, "%s", why.text);
     }
     arrays_done(&e.arrays);
     ftl_image_done(&e.image);

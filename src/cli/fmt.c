@@ -26,6 +26,9 @@ int cli_run_FMT(cli *c) {
         return path ? format_file(c, path) : EXIT_USAGE;
     }
     if (c->options.file_count == 0) return cli_say(EXIT_USAGE, "'--in-place' needs a file");
+    if (c->options.output) {
+        return cli_say(EXIT_USAGE, "give '--in-place' or '--output', not both");
+    }
     int worst = EXIT_DONE;
     for (int i = 0; i < c->options.file_count; i++) {
         int exit_status = format_file(c, c->options.files[i]);

@@ -152,6 +152,7 @@ static void print_manual(text_buffer *out) {
 }
 
 int cli_run_HELP(cli *c) {
+    if (c->options.file_count > 1) return cli_say(EXIT_USAGE, "one command is expected");
     text_buffer text;
     text_init(&text, 1 << 20);
     const char *form = c->options.form;

@@ -15,15 +15,18 @@ int machine_read_on(cli *c, const cli_request *r, verify_on *on) {
     if (*on == VERIFY_GPU && strcmp(wanted, "gpu") != 0) {
         return cli_say(EXIT_USAGE, "'--on' is interpreter, emulator or gpu; found '%s'", wanted);
     }
-    return c->options.gpu.count > 1 ? request_one_gpu(c, r) : EXIT_DONE;
+    return cli_refuse_many_gpus(c);
 }
 
 int machine_make(cli *c, const cli_request *r, verify_on on, machine_program *out) {
     *out = (machine_program){.code = r->source};
     ftl_type dtype = r->options.dtype ? r->options.dtype : FTL_F16;
     bool is_built = on != VERIFY_INTERPRETER || r->options.gpu;
-    ftl_status status = is_built ? ftl_build(c->context, &r->source, &r->options, &out->product)
-                                 : ftl_parameters(c->context, &r->source, dtype, &out->parameters);
+    ftl_status status = is_built ? FTL_OK : ftl_check_pins(c->context, &r->source, &r->options);
+    if (!status) {
+        status = is_built ? ftl_build(c->context, &r->source, &r->options, &out->product)
+                          : ftl_parameters(c->context, &r->source, dtype, &out->parameters);
+    }
     if (status) return cli_finish(c, status);
     if (is_built) {
         arena_init(&out->memory, PLAN_BYTES_MAX);

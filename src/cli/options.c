@@ -71,11 +71,19 @@ static bool unknown_option(int command, str name, char why[512]) {
 }
 
 /* Commas separate items of a list; each item is ended by a NUL in place of its comma. */
-static bool add_items(cli_list *list, char *text) {
+static bool add_items(const cli_option *option, cli_list *list, char *text, char why[512]) {
     for (char *item = text; item;) {
         char *comma = strchr(item, ',');
         if (comma) *comma = 0;
-        if (list->count == CLI_LIST_MAX) return false;
+        if (list->count == CLI_LIST_MAX) {
+            snprintf(why, 512, "'--%s' takes at most %d values", option->name, CLI_LIST_MAX);
+            return false;
+        }
+        if (!*item) {
+            snprintf(why, 512, "'--%s' has an empty value; expected %s", option->name,
+                     option->value);
+            return false;
+        }
         list->items[list->count++] = item;
         item = comma ? comma + 1 : NULL;
     }
@@ -86,11 +94,7 @@ static bool set_option(const cli_option *option, char *value, cli_options *out, 
     void *field = (char *)out + option->slot;
     if (option->kind == CLI_FLAG) *(bool *)field = true;
     if (option->kind == CLI_TEXT) *(const char **)field = value;
-    if (option->kind == CLI_LIST && !add_items(field, value)) {
-        snprintf(why, 512, "'--%s' takes at most %d values", option->name, CLI_LIST_MAX);
-        return false;
-    }
-    return true;
+    return option->kind != CLI_LIST || add_items(option, field, value, why);
 }
 
 /* Reads the option in argv[*at]; *at moves to its last word. */
@@ -117,6 +121,10 @@ static bool parse_option(int command, int argc, char **argv, int *at, cli_option
         }
         value = argv[++*at];
     }
+    if (value && !*value) {
+        snprintf(why, 512, "'--%s' has an empty value; expected %s", option->name, option->value);
+        return false;
+    }
     return set_option(option, value, out, why);
 }
 
@@ -137,4 +145,23 @@ bool cli_parse(int command, int argc, char **argv, cli_options *out, char why[51
         }
     }
     return true;
+}
+
+static bool is_given(const cli_option *option, const cli_options *options) {
+    const void *field = (const char *)options + option->slot;
+    switch (option->kind) {
+    case CLI_FLAG: return *(const bool *)field;
+    case CLI_TEXT: return *(const char *const *)field != NULL;
+    case CLI_LIST: return ((const cli_list *)field)->count > 0;
+    }
+    return false;
+}
+
+const char *cli_model_option(const cli_options *options) {
+    for (int i = 0; i < cli_option_count; i++) {
+        const cli_option *option = &cli_option_list[i];
+        bool is_for_models = (option->commands & ~ON(VERIFY)) == MODEL_COMMANDS;
+        if (is_for_models && is_given(option, options)) return option->name;
+    }
+    return NULL;
 }

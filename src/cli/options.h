@@ -61,4 +61,7 @@ const char *cli_nearest_command(const char *name);
  */
 bool cli_parse(int command, int argc, char **argv, cli_options *out, char why[512]);
 
+/* The first option given that means something to models alone; NULL: there is none. */
+const char *cli_model_option(const cli_options *options);
+
 #endif

@@ -11,6 +11,7 @@ int cli_run_REASON(cli *c) {
         request_done(&r);
         return exit_status;
     }
+    if (!exit_status) exit_status = cli_refuse_model_options(c);
     if (!exit_status) {
         ftl_status status = ftl_reason(c->context, &r.source, &r.options, &code);
         exit_status = cli_finish(c, status);

@@ -166,9 +166,7 @@ void request_done(cli_request *r) {
 }
 
 int request_one_gpu(cli *c, const cli_request *r) {
-    if (c->options.gpu.count > 1) {
-        return cli_say(EXIT_USAGE, "one GPU is expected, found %d", c->options.gpu.count);
-    }
+    if (cli_refuse_many_gpus(c)) return EXIT_USAGE;
     if (r->options.gpu) return EXIT_DONE;
     return cli_say(EXIT_USAGE, "for which GPU? '--gpu NAME'; 'flashtl gpus' lists them");
 }

@@ -4,6 +4,7 @@
 int cli_run_SKETCH(cli *c) {
     char *text = NULL;
     if (c->options.by || c->options.show_prompts) return sketch_by_model(c);
+    if (cli_refuse_model_options(c)) return EXIT_USAGE;
     if (c->options.file_count == 0 && !c->options.op) {
         ftl_status status = ftl_operators(c->context, &text);
         return status ? cli_finish(c, status) : cli_put(c, text);

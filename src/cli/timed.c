@@ -185,14 +185,32 @@ static int read_heads(cli *c, grid_cell *cell) {
     return EXIT_DONE;
 }
 
+static int read_batch(cli *c, int64_t *batch) {
+    if (!c->options.batch) return EXIT_DONE;
+    return read_integer("batch", str_from(c->options.batch), 1 << 20, batch);
+}
+
+static int read_rounds(cli *c, int64_t *rounds) {
+    if (!c->options.rounds) return EXIT_DONE;
+    return read_integer("rounds", str_from(c->options.rounds), 64, rounds);
+}
+
+int timed_check(cli *c) {
+    int64_t lengths[TIMED_LENGTHS_MAX], number;
+    int count;
+    grid_cell cell = {.value_dim = 128};
+    int exit_status = read_lengths(c, true, lengths, &count);
+    if (!exit_status) exit_status = read_heads(c, &cell);
+    if (!exit_status) exit_status = read_batch(c, &number);
+    return exit_status ? exit_status : read_rounds(c, &number);
+}
+
 static int attention_cases(cli *c, const timed_kernel *kernel, const int64_t *lengths,
                            int length_count, bench_case *cases, int *count) {
     grid_cell cell = {.head_dim = kernel->program.head_dim, .value_dim = kernel->program.value_dim};
     int64_t batch = 0;
     int exit_status = read_heads(c, &cell);
-    if (!exit_status && c->options.batch) {
-        exit_status = read_integer("batch", str_from(c->options.batch), 1 << 20, &batch);
-    }
+    if (!exit_status) exit_status = read_batch(c, &batch);
     snprintf(cell.name, sizeof cell.name, "%s", c->options.op ? c->options.op : "attention");
     for (int i = 0; !exit_status && i < length_count; i++) {
         cell.length = lengths[i];
@@ -222,9 +240,7 @@ static int other_case(cli *c, const cli_request *request, const timed_kernel *ke
                     : is_sequence                       ? 1
                                                         : 4;
     int exit_status = read_heads(c, &cell);
-    if (!exit_status && c->options.batch) {
-        exit_status = read_integer("batch", str_from(c->options.batch), 1 << 20, &batch);
-    }
+    if (!exit_status) exit_status = read_batch(c, &batch);
     if (exit_status) return exit_status;
     ftl_scalar sizes[REQUEST_PINS_MAX + 4] = {{"batch", (double)batch},
                                               {"heads", cell.q_heads},
@@ -265,10 +281,7 @@ int timed_cases(cli *c, const cli_request *request, const timed_kernel *kernel, 
 
 int timed_options(cli *c, const timed_machine *machine, bench_options *out) {
     int64_t rounds = 0;
-    int exit_status = EXIT_DONE;
-    if (c->options.rounds) {
-        exit_status = read_integer("rounds", str_from(c->options.rounds), 64, &rounds);
-    }
+    int exit_status = read_rounds(c, &rounds);
     ftl_gpu here;
     const ftl_device *device = &machine->device;
     ftl_status status =

@@ -47,6 +47,11 @@ ftl_status timed_cell(cli *c, const grid_cell *cell, const timed_kernel *kernel,
 int timed_cases(cli *c, const cli_request *request, const timed_kernel *kernel, bench_case *cases,
                 int most, int *count);
 
+/* EXIT_USAGE after saying which of --lengths, --heads, --batch, --rounds is wrong: before anything
+ * is opened.
+ */
+int timed_check(cli *c);
+
 /* The options of a run: the data sheet's limits, --rounds. */
 int timed_options(cli *c, const timed_machine *machine, bench_options *out);
 

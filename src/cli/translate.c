@@ -21,11 +21,13 @@ static int put_kernels(cli *c, const ftl_product *product) {
 int cli_run_TRANSLATE(cli *c) {
     const char *path = cli_one_file(c);
     if (!path) return EXIT_USAGE;
-    if (c->options.gpu.count > 1) return cli_say(EXIT_USAGE, "one GPU is expected");
+    if (cli_refuse_many_gpus(c)) return EXIT_USAGE;
+    bool is_by_model = c->options.by || c->options.show_prompts;
+    if (!is_by_model && cli_refuse_model_options(c)) return EXIT_USAGE;
     text_buffer text;
     ftl_source source;
     if (!cli_read_source(c, path, &text, &source)) return EXIT_ENVIRONMENT;
-    if (c->options.by || c->options.show_prompts) {
+    if (is_by_model) {
         int exit_status = translate_by_model(c, &source);
         text_done(&text);
         return exit_status;

@@ -111,9 +111,8 @@ static int read_command(tuning_command *t) {
     int exit_status = find_database(t);
     if (!exit_status) exit_status = read_count("seconds", c->options.budget, 1000000, &seconds);
     if (!exit_status) exit_status = read_count("jobs", c->options.jobs, 64, &jobs);
-    if (!exit_status && c->options.gpu.count > 1) {
-        exit_status = cli_say(EXIT_USAGE, "one GPU is expected, found %d", c->options.gpu.count);
-    }
+    if (!exit_status) exit_status = cli_refuse_many_gpus(c);
+    if (!exit_status) exit_status = timed_check(c);
     if (exit_status) return exit_status;
     t->tune.database = t->database;
     t->tune.seconds = (double)seconds;
@@ -200,7 +199,10 @@ static int write_known(tuning_command *t) {
                        "what is to be tuned? '--op OPERATOR' or a file; with '--gpu NAME' "
                        "alone, what is known of that GPU is written");
     }
-    return cli_finish(c, write_text(t, c->options.gpu.items[0]));
+    ftl_gpu known;
+    ftl_status status = ftl_gpu_describe(c->context, c->options.gpu.items[0], &known);
+    if (!status) status = write_text(t, c->options.gpu.items[0]);
+    return cli_finish(c, status);
 }
 
 int cli_run_TUNE(cli *c) {

@@ -3,18 +3,12 @@
 #include "base/needs.h"
 
 #include "compile/compile.h"
+#include "reason/reason.h"
 
 tl_program *compile_bind(ftl_context *context, const ftl_source *source) {
     tl_program *program = compile_read(context, source);
     if (diag_has_errors(&context->diags)) return NULL;
     return tl_bind(program, &context->diags) ? program : NULL;
-}
-
-bool compile_is_code(const tl_kernel *kernel) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_ROLE) return true;
-    }
-    return false;
 }
 
 typedef struct check_arguments {
@@ -37,8 +31,13 @@ static ftl_status check_kernel(ftl_context *context, tl_kernel *kernel, const ch
 static ftl_status check(ftl_context *context, void *arguments) {
     const check_arguments *a = arguments;
     tl_program *program = compile_bind(context, a->source);
-    bool is_code = program && compile_is_code(program->first);
-    if (program && !is_code) check_sketch(program, &context->diags);
+    bool is_code = program && reason_is_code(program->first);
+    if (program && !is_code) {
+        gpu named;
+        ftl_status status = a->gpu ? compile_find_gpu(context, a->gpu, &named) : FTL_OK;
+        if (status) return status;
+        check_sketch(program, &context->diags);
+    }
     for (tl_kernel *k = is_code ? program->first : NULL; k; k = k->next) {
         ftl_status status = check_kernel(context, k, a->gpu);
         if (status) return status;

@@ -26,8 +26,11 @@ tl_program *compile_read(ftl_context *context, const ftl_source *source);
 /* Reads and binds; NULL when an error was reported. */
 tl_program *compile_bind(ftl_context *context, const ftl_source *source);
 
-/* Whether a kernel is TL Code (it says who does what), not a sketch. */
-bool compile_is_code(const tl_kernel *kernel);
+/* INVALID_ARGUMENT with one sentence where a pin of the options is no number, said twice, or about
+ * nothing that the bound program has.
+ */
+ftl_status compile_check_pins(ftl_context *context, const tl_program *program,
+                              const ftl_options *options);
 
 /* The GPU of a kernel of TL Code: 'name' where given, else what the kernel says. A kernel that says
  * none, or one that nobody knows, is an error at the kernel.

@@ -6,6 +6,7 @@
 
 typedef struct explain_arguments {
     const ftl_source *source;
+    const ftl_options *options;
     const char *gpu_name;
     bool is_code;
     text_buffer out;
@@ -75,8 +76,10 @@ static ftl_status explain_kernel(ftl_context *context, explain_arguments *a, tl_
 static ftl_status explain_code(ftl_context *context, void *arguments) {
     explain_arguments *a = arguments;
     tl_program *program = compile_bind(context, a->source);
-    a->is_code = program && compile_is_code(program->first);
+    a->is_code = program && reason_is_code(program->first);
     if (!program) return compile_verdict(context);
+    ftl_status wrong = a->is_code ? compile_check_pins(context, program, a->options) : FTL_OK;
+    if (wrong) return wrong;
     for (tl_kernel *k = a->is_code ? program->first : NULL; k; k = k->next) {
         ftl_status status = explain_kernel(context, a, k);
         if (status) return status;
@@ -90,7 +93,8 @@ ftl_status ftl_explain(ftl_context *context, const ftl_source *source, const ftl
     NEEDS(text);
     *text = NULL;
     NEEDS(source);
-    explain_arguments a = {.source = source, .gpu_name = options ? options->gpu : NULL};
+    explain_arguments a = {
+        .source = source, .options = options, .gpu_name = options ? options->gpu : NULL};
     text_init(&a.out, 16 << 20);
     ftl_status status = compile_guarded(context, explain_code, &a);
     if (!status && a.is_code) return compile_hand_over(context, &a.out, text);

@@ -142,26 +142,15 @@ static reason_result decide(ftl_context *context, const request *r) {
     return result;
 }
 
-static bool has_whole_pins(const ftl_options *o) {
-    if (o->pin_count < 0 || (o->pin_count > 0 && !o->pins)) return false;
-    for (int32_t i = 0; i < o->pin_count; i++) {
-        if (!o->pins[i].name || !o->pins[i].value) return false;
-    }
-    return true;
-}
-
 static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *program) {
     const ftl_options *o = p->options;
     if (!o || !o->gpu) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "a sketch needs a GPU to reason for");
     }
-    if (!has_whole_pins(o)) {
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "the list of pins is null, or a name or value");
-    }
     request r = {.sketch = program};
-    ftl_status status = open_request(context, p, &r);
+    ftl_status status = compile_check_pins(context, program, o);
+    if (!status) status = open_request(context, p, &r);
     if (status) return status;
     if (!check_sketch(program, &context->diags)) return compile_verdict(context);
     reason_result result = decide(context, &r);
@@ -232,7 +221,7 @@ static tl_program *read_again(ftl_context *context, const pipeline *p) {
 static ftl_status run_reason(ftl_context *context, void *arguments) {
     pipeline *p = arguments;
     tl_program *program = compile_bind(context, p->source);
-    if (program && p->wants_decisions && compile_is_code(program->first)) {
+    if (program && p->wants_decisions && reason_is_code(program->first)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "this is TL Code: everything in it is decided");
     }
@@ -251,7 +240,9 @@ static ftl_status run_build(ftl_context *context, void *arguments) {
     pipeline *p = arguments;
     tl_program *program = compile_bind(context, p->source);
     if (!program) return compile_verdict(context);
-    if (compile_is_code(program->first)) {
+    if (reason_is_code(program->first)) {
+        ftl_status wrong = compile_check_pins(context, program, p->options);
+        if (wrong) return wrong;
         tl_print(program, &p->code);
         return translate_program(context, p, program, p->options ? p->options->gpu : NULL);
     }

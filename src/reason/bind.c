@@ -1,54 +1,14 @@
 /* Pass bind: types, lengths, the grid, starts of sums, a place for every tile (language study 5.3).
  */
+#include "reason/pins.h"
 #include "reason/tiles.h"
 
 #include <string.h>
 
 enum { WHOLE_AXIS_MAX = 256 }; /* a known last axis up to this length is not cut into tiles */
 
-/* --- pins and types ----------------------------------------------------------------------------
+/* --- types ----------------------------------------------------------------------------
  */
-
-static bool is_scalar_input(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_INPUT && s->parameter.axes.count == 0 &&
-            str_equal(s->parameter.name, name))
-            return true;
-    return false;
-}
-
-/* `k in k_len`: k is an index there, and no length. */
-static bool is_index_only(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        for (int i = 0;
-             (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && i < s->parameter.axes.count; i++) {
-            const tl_axis *a = &s->parameter.axes.items[i];
-            if (!a->is_bare && str_equal(tiles_axis_index(a), name)) return true;
-        }
-    return false;
-}
-
-static bool apply_pin(reason *r, reason_pin pin) {
-    if (is_scalar_input(r->kernel, pin.name))
-        return true; /* a value for the launch, not for the plan */
-    int64_t integer;
-    double number;
-    if (!str_to_integer(pin.value, &integer) && !str_to_number(pin.value, &number))
-        return reason_stuck(r, NULL, "the value of %.*s is no number: '%.*s'", STR_ARGS(pin.name),
-                            STR_ARGS(pin.value));
-    tl_binding *binding = edit_find_let(r->kernel, pin.name, NULL);
-    if (is_index_only(r->kernel, pin.name)) return true;
-    if (binding && binding->axes.count == 0) {
-        binding->value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(pin.value));
-    } else if (str_to_integer(pin.value, &integer)) {
-        reason_let(r, edit_z(r->memory, pin.name), integer, "");
-    } else {
-        tl_block let =
-            tl_quote(r->memory, "let %.*s = %.*s", STR_ARGS(pin.name), STR_ARGS(pin.value));
-        edit_before(r->kernel, r->kernel->body.first, let);
-    }
-    return true;
-}
 
 static bool choose_types(reason *r) {
     tl_type dtype = r->options->dtype == TL_OPEN ? TL_F16 : r->options->dtype;
@@ -56,7 +16,7 @@ static bool choose_types(reason *r) {
         if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
         if (s->parameter.type == TL_OPEN)
             s->parameter.type = s->parameter.axes.count > 0 ? dtype : TL_F32;
-        if (s->parameter.type == TL_BF16 && !gpu_has(r->target, GPU_FEATURE_bf16))
+        if (r->target && s->parameter.type == TL_BF16 && !gpu_has(r->target, GPU_FEATURE_bf16))
             return reason_stuck(r, s, "%.*s has no products of bf16; f16 is what it has",
                                 STR_ARGS(r->target->title));
     }
@@ -451,48 +411,9 @@ static void start_sums(reason *r) {
     }
 }
 
-/* --- pins that mean nothing here ----------------------------------------------------------------
- */
-
-static bool is_decision(reason *r, str name) {
-    static const char *const ends[] = {"_stages", "_in_registers", "_in_shared"};
-    for (int i = 0; i < 3; i++)
-        if (str_ends(name, str_from(ends[i]))) {
-            str tile = {name.data, name.length - str_from(ends[i]).length};
-            return tiles_find(tiles_read(r), tile) != NULL;
-        }
-    for (const reason_pass_entry *pin = reason_pin_list(); pin->name; pin++)
-        if (str_is(name, pin->name)) return true;
-    return false;
-}
-
-/* Is the name mentioned elsewhere than by its own let? */
-static bool is_mentioned(reason *r, str name) {
-    tl_statement *let = NULL;
-    tl_binding *binding = edit_find_let(r->kernel, name, &let);
-    if (!binding)
-        return is_scalar_input(r->kernel, name); /* or an index, which has no value to pin */
-    str own = binding->name;
-    binding->name = STR("");
-    str fresh = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, name));
-    binding->name = own;
-    return !str_equal(fresh, name);
-}
-
-/* Takes out the lets of pins that this kernel has no use for. */
-static void drop_pins(reason *r) {
-    for (int i = 0; i < r->options->pin_count; i++) {
-        str name = r->options->pins[i].name;
-        if (is_decision(r, name) || is_mentioned(r, name)) r->pin_is_used[i] = true;
-        else edit_remove_let(r->kernel, name);
-    }
-}
-
 bool reason_bind(reason *r) {
-    r->kernel->gpu = r->target->word;
-    for (int i = 0; i < r->options->pin_count; i++)
-        if (!apply_pin(r, r->options->pins[i])) return false;
-    if (!choose_types(r)) return false;
+    if (r->target) r->kernel->gpu = r->target->word;
+    if (!pins_apply(r) || !choose_types(r)) return false;
     if (!first_action(r->kernel))
         return reason_stuck(r, NULL, "kernel %.*s does nothing", STR_ARGS(r->kernel->name));
     bind_axes grid = {0};
@@ -506,6 +427,6 @@ bool reason_bind(reason *r) {
     if (!place_copies(r, &grid)) return false;
     place_computes(r, &grid);
     start_sums(r);
-    drop_pins(r);
+    pins_drop(r);
     return true;
 }

@@ -1,4 +1,5 @@
 #include "reason/pass.h"
+#include "reason/pins.h"
 
 /* --- the passes --------------------------------------------------------------------------------
  */
@@ -182,7 +183,7 @@ void reason_let(reason *r, const char *name, int64_t value, const char *comment)
 /* --- the whole ---------------------------------------------------------------------------------
  */
 
-static bool is_code(const tl_kernel *kernel) {
+bool reason_is_code(const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
         if (s->kind == TL_ROLE) return true;
     return false;
@@ -208,16 +209,9 @@ static bool read_pass(reason *r, str name, int otherwise, int *number) {
     return false;
 }
 
-/* A pin that no kernel knows is a slip. `d` and `dv` come with every request. */
 static bool pins_are_used(reason *r) {
-    for (int i = 0; i < r->options->pin_count; i++) {
-        str name = r->options->pins[i].name;
-        bool is_usual = str_is(name, "d") || str_is(name, "dv");
-        if (!r->pin_is_used[i] && !is_usual)
-            return reason_stuck(r, NULL, "no length, tile size or decision is called '%.*s'",
-                                STR_ARGS(name));
-    }
-    return true;
+    str why = pins_unused(r);
+    return !why.length || reason_stuck(r, NULL, "%.*s", STR_ARGS(why));
 }
 
 reason_result reason_program(const tl_program *sketch, const gpu *target,
@@ -234,10 +228,11 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
     if (!r.kernel || !read_pass(&r, options->start_after, -1, &first) ||
         !read_pass(&r, options->stop_after, PASS_COUNT - 1, &last))
         return result;
-    bool is_good = true;
+    bool is_good = true, has_sketch = false;
     r.pin_is_used = arena_array(memory, bool, options->pin_count + 1);
     for (r.kernel = r.program->first; r.kernel; r.kernel = r.kernel->next) {
-        bool is_going = first >= 0 || !is_code(r.kernel);
+        bool is_going = first >= 0 || !reason_is_code(r.kernel);
+        has_sketch = has_sketch || !reason_is_code(r.kernel);
         for (int i = first + 1; i <= last && is_going; i++) {
             r.pass = pass_names[i].name;
             is_going = pass_runs[i](&r);
@@ -245,7 +240,7 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
         }
     }
     r.kernel = r.program->first;
-    is_good = is_good && (first >= 0 || pins_are_used(&r));
+    is_good = is_good && (first >= 0 || !has_sketch || pins_are_used(&r));
     result.decisions = r.log.items;
     result.decision_count = r.log.count;
     result.offers = r.offers.items;

@@ -69,6 +69,16 @@ const reason_pass_entry *reason_pass_list(void);
 /* Decisions that may be pinned beside tile sizes; ends with a NULL name. */
 const reason_pass_entry *reason_pin_list(void);
 
+/* Whether a kernel is TL Code (it says who does what), not a sketch. */
+bool reason_is_code(const tl_kernel *kernel);
+
+/* Whether the pins of a request are about something that the bound program has, and numbers that it
+ * may have; of TL Code that is what is known at launch only. Empty, or a sentence about the first
+ * that is not, with the names that there are. A program that cannot be bound to begin with says
+ * nothing here.
+ */
+str reason_check_pins(const tl_program *program, const reason_options *options, arena *memory);
+
 /* One paragraph per decision. */
 void reason_explain(const reason_result *result, text_buffer *out);
 

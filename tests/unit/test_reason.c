@@ -277,8 +277,9 @@ static void what_cannot_be_is_said(void **state) {
     refused(ATTENTION(""), "a100", TL_F16, "stages=9", "stages");
     refused(ATTENTION(""), "a100", TL_F16, "BN=many", "is no number");
     refused(ATTENTION(""), "a100", TL_F16, "BNN=64",
-            "no length, tile size or decision is called 'BNN'");
-    refused(ATTENTION(""), "a100", TL_F16, "X_stages=2", "is called 'X_stages'");
+            "has no length, scalar, tile size or decision 'BNN'; did you mean 'BN'? It has d, dv");
+    refused(ATTENTION(""), "a100", TL_F16, "X_stages=2",
+            "decision 'X_stages'; did you mean 'stages'?");
     refused("kernel k\nInput A (m in rows, k in inner)\nOutput C (m in rows, k in inner)\n"
             "Copy A from global to shared\n",
             "a100", TL_F16, NULL, "copies nothing to global");

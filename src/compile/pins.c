@@ -1,0 +1,50 @@
+/* Pins as the API has them: checked before anything is made of them. */
+#include "base/needs.h"
+#include "compile/compile.h"
+#include "reason/reason.h"
+
+static bool has_whole_pins(const ftl_options *o) {
+    if (o->pin_count < 0 || (o->pin_count > 0 && !o->pins)) return false;
+    for (int32_t i = 0; i < o->pin_count; i++) {
+        if (!o->pins[i].name || !o->pins[i].value) return false;
+    }
+    return true;
+}
+
+ftl_status compile_check_pins(ftl_context *context, const tl_program *program,
+                              const ftl_options *options) {
+    arena *memory = &context->memory;
+    if (!options) return FTL_OK;
+    if (!has_whole_pins(options)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the list of pins is null, or a name or value");
+    }
+    reason_pin *pins = arena_array(memory, reason_pin, options->pin_count + 1);
+    for (int32_t i = 0; i < options->pin_count; i++) {
+        pins[i] = (reason_pin){.name = str_from(options->pins[i].name),
+                               .value = str_from(options->pins[i].value)};
+    }
+    const reason_options o = {.pins = pins, .pin_count = options->pin_count};
+    str why = reason_check_pins(program, &o, memory);
+    if (!why.length) return FTL_OK;
+    return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%.*s", STR_ARGS(why));
+}
+
+typedef struct pins_arguments {
+    const ftl_source *source;
+    const ftl_options *options;
+} pins_arguments;
+
+static ftl_status check_pins(ftl_context *context, void *arguments) {
+    const pins_arguments *a = arguments;
+    tl_program *program = compile_bind(context, a->source);
+    return program ? compile_check_pins(context, program, a->options) : compile_verdict(context);
+}
+
+ftl_status ftl_check_pins(ftl_context *context, const ftl_source *source,
+                          const ftl_options *options) {
+    NEEDS(context);
+    NEEDS(source);
+    pins_arguments a = {source, options};
+    return compile_guarded(context, check_pins, &a);
+}
