@@ -352,6 +352,14 @@ bool edit_is_compute(const tl_statement *s, tl_operation operation) {
     return s && s->kind == TL_COMPUTE && s->compute.operation == operation;
 }
 
+bool edit_is_vote(const tl_statement *s) {
+    for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
+        const tl_expr *value = s->let.items[i].value;
+        if (value->kind == TL_CALL && value->function == TL_FUNCTION_ANY) return true;
+    }
+    return false;
+}
+
 bool edit_operand_is(const tl_statement *s, int i, str name) {
     return str_equal(edit_operand_name(s, i), name);
 }

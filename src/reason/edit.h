@@ -78,6 +78,8 @@ bool edit_reads_within(tl_statement *s, str name);
 bool edit_writes_within(tl_statement *s, str name);
 
 bool edit_is_compute(const tl_statement *s, tl_operation operation);
+/* `let NAME = any(...)`: what the warps of a role found in their tiles. */
+bool edit_is_vote(const tl_statement *s);
 /* Operand i is just this NAME. */
 bool edit_operand_is(const tl_statement *s, int i, str name);
 str edit_operand_name(const tl_statement *s, int i); /* empty when it is no plain NAME */

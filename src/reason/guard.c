@@ -8,13 +8,18 @@
  *
  * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent
  * steps.
+ *
+ * Scores that grow from block to block would make every block compute its powers twice. So the
+ * factor of the last move is kept: where that was a far one, the next block moves the maximum at
+ * once, before its powers, as the standard form does, until a maximum hardly moves any more.
  */
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
 enum {
     GUARD_SUMS_MAX = 8,
-    GUARD_LIMIT = 32768 /* half of f16's range: a part of a row stays below */
+    GUARD_LIMIT = 32768, /* half of f16's range: a part of a row stays below */
+    GUARD_FAR = 16       /* a move by this factor is a far one: the next is expected to be, too */
 };
 
 /* The standard form in one loop, statement by statement. */
@@ -36,9 +41,16 @@ typedef struct guard_form {
     tl_statement *cast; /* Cast S and get P */
     str s, m, l, alpha, m_old, shift_name;
     bool keeps;      /* the scores stay until the vote; powers get a tile of their own */
+    bool is_apart;   /* a product of the block before still runs: the left operand has two places */
+    bool is_eager;   /* a far move is expected to be followed by another */
     str t;           /* the tile of the powers: s, unless it is kept */
     const char *why; /* it is not that form */
 } guard_form;
+
+/* A vote of each warp, and why its body stands under it. */
+typedef struct guard_vote {
+    const char *name, *condition, *reason, *comment;
+} guard_vote;
 
 static bool refuse(guard_form *g, const char *why) {
     g->why = why;
@@ -198,13 +210,9 @@ static void keep_scores(reason *r, guard_form *g) {
     }
 }
 
-/* The slow way: scores again (where they were overwritten), the maximum moves, sums are rescaled,
- * powers again. */
-static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
+/* The maximum takes in this block; what was summed up so far is rescaled. */
+static tl_block move(reason *r, const guard_form *g) {
     tl_block body = {0};
-    for (const tl_statement *s = g->product; s != g->maximum && !g->keeps; s = s->next)
-        if (edit_writes_within((tl_statement *)s, g->s)) append_copy(r, &body, s);
-    if (body.first) body.first->comment = STR("the scores were overwritten: again");
     append_copy(r, &body, g->save);
     append_copy(r, &body, g->maximum);
     append_copy(r, &body, g->moved);
@@ -212,7 +220,17 @@ static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
     append_copy(r, &body, g->factor);
     append_copy(r, &body, g->shift);
     append_copy(r, &body, g->rescale);
-    for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
+    for (int i = 0; i < g->sum_count && !g->is_apart; i++) append_copy(r, &body, g->sums[i]);
+    return body;
+}
+
+/* The slow way: scores again (where they were overwritten), the maximum moves, powers again. */
+static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
+    tl_block body = {0};
+    for (const tl_statement *s = g->product; s != g->maximum && !g->keeps; s = s->next)
+        if (edit_writes_within((tl_statement *)s, g->s)) append_copy(r, &body, s);
+    if (body.first) body.first->comment = STR("the scores were overwritten: again");
+    append_quote(&body, move(r, g));
     append_copy(r, &body, g->bias);
     append_copy(r, &body, g->power);
     append_quote(&body,
@@ -225,6 +243,14 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
     tl_block branch = tl_quote(r->memory, "if %s // %s\nend", condition, comment);
     edit_append(&branch.first->branch.body, branch.first, body);
     return branch;
+}
+
+/* The first block has its own maximum: none of its terms is above 1, and nothing moves. */
+static tl_block under_later(reason *r, const guard_form *g, tl_block body) {
+    if (!g->keeps && !reason_wants_peel(r)) return body; /* costs less there than another branch */
+    const char *j = edit_z(r->memory, g->loop->loop.name);
+    const char *from = edit_factor_text(r->memory, g->loop->loop.from);
+    return under(r, reason_say(r, "%s > %s", j, from), "not above its own maximum", body);
 }
 
 /* `Allocate part` like l. */
@@ -250,50 +276,67 @@ static void remove_if(reason *r, tl_statement *s) {
 }
 
 /* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
-static tl_block vote(reason *r, const guard_form *g, const char *part, tl_block slow) {
-    const char *rarely = "rarely: the maximum must move";
-    str grown = str_format(r->memory, "any(not (%s < %d))", part, GUARD_LIMIT);
-    if (!g->keeps) return under(r, edit_z(r->memory, grown), rarely, slow);
-    const char *name = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow"));
-    tl_block kept = tl_quote(r->memory, "let %s = %.*s // %s", name, STR_ARGS(grown), rarely);
-    edit_append(&kept, NULL, under(r, name, "the scores are still there", slow));
+static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_block body) {
+    if (!g->keeps) return under_later(r, g, under(r, v->condition, v->reason, body));
+    tl_block kept = tl_quote(r->memory, "let %s = %s // %s", v->name, v->condition, v->reason);
+    append_quote(&kept, under_later(r, g, under(r, v->name, v->comment, body)));
     return kept;
+}
+
+/* A product that still adds to the sums lands first, so they follow behind all else. */
+static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
+    tl_block body = {0};
+    for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
+    return under_later(r, g, under(r, votes, "the sums so far follow", body));
+}
+
+/* What was carried from block to block begins: the shift belongs to the start, nothing moved. */
+static void write_start(reason *r, const guard_form *g) {
+    tl_block start = {0};
+    append_copy(r, &start, g->shift);
+    start.first->comment = STR("so far");
+    bool is_first_apart = g->keeps && reason_wants_peel(r) && reason_is_never_empty(r, g->loop);
+    if (!is_first_apart) edit_before(r->kernel, g->loop, start);
+    if (g->is_eager)
+        edit_before(r->kernel, g->loop,
+                    tl_quote(r->memory, "Compute Fill 1 and get %.*s // nothing has moved",
+                             STR_ARGS(g->alpha)));
 }
 
 static void write_guard(reason *r, guard_form *g) {
     const char *part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
     const char *j = edit_z(r->memory, g->loop->loop.name);
     const char *from = edit_factor_text(r->memory, g->loop->loop.from);
+    const guard_vote slow = {edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow")),
+                             reason_say(r, "any(not (%s < %d))", part, GUARD_LIMIT),
+                             "rarely: the maximum must move", "the scores are still there"};
+    const guard_vote eager = {edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager")),
+                              reason_say(r, "any(%.*s < %g)", STR_ARGS(g->alpha), 1.0 / GUARD_FAR),
+                              "the maximum moved far, and is expected to",
+                              "at once, before the powers"};
     allocate_part(r, g, part);
     if (g->keeps) keep_scores(r, g);
-
-    /* The shift is carried from block to block; before the first one it belongs to the start. */
-    tl_block start = {0};
-    append_copy(r, &start, g->shift);
-    start.first->comment = STR("so far");
-    bool is_first_apart = g->keeps && reason_wants_peel(r) && reason_is_never_empty(r, g->loop);
-    if (!is_first_apart) edit_before(r->kernel, g->loop, start);
+    write_start(r, g);
 
     tl_block first = {0}, tail = {0};
     append_copy(r, &first, g->maximum);
     append_copy(r, &first, g->shift);
     first = under(r, reason_say(r, "%s == %s", j, from), "the first block sets the maximum", first);
-    tl_block slow = slow_way(r, g, part);
+    if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move(r, g)));
     append_copy(r, &tail, g->bias);
     append_copy(r, &tail, g->power);
     append_quote(&tail, tl_quote(r->memory, "Compute RowSum %.*s and get %s // inside the lane",
                                  STR_ARGS(g->t), part));
     append_copy(r, &tail, g->cast);
-    slow = vote(r, g, part, slow);
-    /* The first block has its own maximum: none of its terms is above 1. */
-    str later = str_format(r->memory, "%s > %s", j, from);
-    if (g->keeps || reason_wants_peel(r)) /* else the vote there costs less than another branch */
-        slow = under(r, str_copy_z(r->memory, later), "not above its own maximum", slow);
-    append_quote(&tail, slow);
+    append_quote(&tail, vote(r, g, &slow, slow_way(r, g, part)));
     append_quote(
         &tail, tl_quote(r->memory,
                         "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
                         STR_ARGS(g->l), part, STR_ARGS(g->l)));
+    if (g->is_apart && g->sum_count > 0)
+        append_quote(&tail, rescale(r, g,
+                                    g->is_eager ? reason_say(r, "%s or %s", eager.name, slow.name)
+                                                : slow.name));
 
     edit_before(r->kernel, g->maximum, first);
     edit_before(r->kernel, g->maximum, tail);
@@ -309,6 +352,15 @@ static void write_guard(reason *r, guard_form *g) {
     remove_if(r, g->add);
     for (int i = 0; i < g->sum_count; i++) remove_if(r, g->sums[i]);
     remove_if(r, g->cast);
+}
+
+/* Has the left operand two places, so that its product runs beside the next block's elements? */
+static bool has_two_places(const reason *r, const guard_form *g) {
+    tl_statement *role = warpgroups_role(r->kernel);
+    const tl_statement *a = role ? edit_find_allocation(role->role.body.first,
+                                                        edit_target_name(g->cast), TL_REGISTER)
+                                 : NULL;
+    return a && a->allocate.stages;
 }
 
 /* Operations per score that the guarded form saves: the maximum, and the rescale of the sums. */
@@ -330,9 +382,11 @@ static double saved_operations(reason *r, const guard_form *g) {
 }
 
 bool reason_guard(reason *r) {
-    int64_t wanted = -1;
+    int64_t wanted = -1, eager = -1;
     bool any = false;
     reason_let_integer(r, "guard", &wanted);
+    reason_let_integer(r, "eager", &eager);
+    edit_remove_let(r->kernel, STR("eager"));
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
         if (!edit_is_compute(s, TL_ROW_MAX) || !s->parent || s->parent->kind != TL_FOR) continue;
@@ -348,6 +402,8 @@ bool reason_guard(reason *r) {
                           reason_pin_word(r, "guard"));
             continue;
         }
+        g.is_apart = has_two_places(r, &g);
+        g.is_eager = eager < 0 ? g.is_apart : eager > 0;
         double saved = saved_operations(r, &g);
         next = g.loop->next; /* the loop's body is written anew */
         write_guard(r, &g);
@@ -355,8 +411,9 @@ bool reason_guard(reason *r) {
         reason_decide(
             r, "moving maximum",
             "%.*s is set by the first block and moves only when a part of a row's sum reaches "
-            "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that",
-            STR_ARGS(g.m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g.cast)));
+            "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that%s",
+            STR_ARGS(g.m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g.cast)),
+            g.is_eager ? "; behind a far move the next block moves it at once" : "");
     }
     edit_remove_let(r->kernel, STR("guard"));
     if (wanted == 1 && !any)

@@ -83,10 +83,7 @@ static bool has_constants(const rotation *o) {
 static bool has_vote(const rotation *o) {
     for (const tl_statement *s = o->middle; s && s != o->tail;
          s = tl_next((tl_statement *)(uintptr_t)s, o->loop))
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            if (s->let.items[i].value->kind == TL_CALL &&
-                s->let.items[i].value->function == TL_FUNCTION_ANY)
-                return true;
+        if (edit_is_vote(s)) return true;
     return false;
 }
 
@@ -104,32 +101,31 @@ static bool is_delayed(const tl_statement *s, const delay *d, const rotation *o)
            names_meet(&reads, &d->writes) || names_meet(&writes, &o->operands);
 }
 
-/* Of a condition that no tile takes part in, the body may stand in two pieces. */
-static bool may_split(const tl_statement *s, const rotation *o) {
-    return s->kind == TL_IF && s->branch.condition->kind == TL_NAME && o->targets.count > 0;
+static bool mentions(const tl_statement *let, const names *of) {
+    for (int i = 0; i < let->let.count; i++)
+        for (int k = 0; k < of->count; k++)
+            if (edit_expr_mentions(let->let.items[i].value, of->items[k])) return true;
+    return false;
 }
 
-/* The pieces of an `if` that wait go to a second `if` behind it. */
-static void split_branch(reason *r, tl_statement *branch, const delay *d, const rotation *o) {
-    delay inner = *d;
-    tl_block later = {0};
-    for (tl_statement *s = branch->branch.body.first, *next; s; s = next) {
+/* Votes on what was known before the products are taken while these run. */
+static tl_block take_early(tl_kernel *whole, const rotation *o) {
+    tl_block early = {0};
+    names later = o->head_targets, reads = {0};
+    for (int i = 0; i < o->targets.count; i++) names_add(&later, o->targets.items[i]);
+    for (tl_statement *s = whole->body.first, *next; s; s = next) {
         next = s->next;
-        if (!is_delayed(s, &inner, o)) continue;
-        names_add_uses(s, &inner.reads, &inner.writes);
-        edit_remove(r->kernel, s);
+        if (s->kind != TL_LET || mentions(s, &later)) {
+            names_add_uses(s, &reads, &later);
+            for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+                names_add(&later, s->let.items[i].name);
+            continue;
+        }
+        edit_remove(whole, s);
         s->next = s->previous = NULL;
-        edit_append(&later, NULL, (tl_block){s, s});
+        edit_append(&early, NULL, (tl_block){s, s});
     }
-    if (!later.first) return;
-    if (!branch->branch.body.first) { /* all of it waits */
-        edit_append(&branch->branch.body, branch, later);
-        return;
-    }
-    tl_block second =
-        tl_quote(r->memory, "if %s\nend", edit_text(r->memory, branch->branch.condition));
-    edit_append(&second.first->branch.body, second.first, later);
-    edit_after(r->kernel, branch, second);
+    return early;
 }
 
 /* --- the rotated loop
@@ -198,15 +194,13 @@ static void write_inside(reason *r, rotation *o) {
     comment(tail, "of the block before");
     join(&body, head);
     join(&body, tail);
-    join(&body, part_of(r, o, first, o->middle, true));
-    if (o->is_together) join(&body, tail_landing);
     tl_block middle = peel_iteration(r, o->loop, o->middle, o->tail, false);
     tl_kernel whole = {.body = middle}; /* edits need a block to work in */
+    join(&body, take_early(&whole, o));
+    join(&body, part_of(r, o, first, o->middle, true));
+    if (o->is_together) join(&body, tail_landing);
     delay d = {.writes = o->targets};
-    tl_kernel *kernel = r->kernel;
-    r->kernel = &whole;
     for (tl_statement *s = whole.body.first, *next; s && !o->is_together; s = next) {
-        if (may_split(s, o)) split_branch(r, s, &d, o);
         next = s->next;
         if (!is_delayed(s, &d, o)) continue;
         names_add_uses(s, &d.reads, &d.writes);
@@ -214,7 +208,6 @@ static void write_inside(reason *r, rotation *o) {
         s->next = s->previous = NULL;
         edit_append(&delayed, NULL, (tl_block){s, s});
     }
-    r->kernel = kernel;
     join(&body, whole.body);
     if (!o->is_together) join(&body, tail_landing);
     join(&body, delayed);

@@ -52,12 +52,21 @@ bool peel_has_test(const tl_statement *loop) {
     return false;
 }
 
+/* Is the constant read behind its let, in statements that the iteration has? */
+static bool is_read(const tl_statement *let, const tl_statement *loop, first_test absent) {
+    for (tl_statement *s = let->next; s; s = s->next)
+        for (int i = 0; test_of(s, loop) != absent && i < let->let.count; i++)
+            if (edit_reads_within(s, let->let.items[i].name)) return true;
+    return false;
+}
+
 tl_block peel_iteration(reason *r, const tl_statement *loop, const tl_statement *from,
                         const tl_statement *to, bool is_first) {
     tl_block made = {0};
+    first_test absent = is_first ? LATER_ONLY : FIRST_ONLY;
     for (const tl_statement *s = from; s != to; s = s->next) {
         first_test test = test_of(s, loop);
-        if (test == (is_first ? LATER_ONLY : FIRST_ONLY)) continue;
+        if (test == absent || (s->kind == TL_LET && !is_read(s, loop, absent))) continue;
         bool is_inside = test != NO_TEST;
         const tl_statement *t = is_inside ? s->branch.body.first : s;
         for (; t; t = is_inside ? t->next : NULL)

@@ -35,6 +35,7 @@ static const reason_pass_entry pin_names[] = {
     {"warpgroups", "warpgroups that compute, beside a warp that loads; 0: warps do both"},
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
+    {"eager", "1: behind a far move of that maximum the next block moves it at once; 0: it votes"},
     {"casts", "warpgroups: places in registers of a left operand that is computed"},
     {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: every so manyth"},
     {"sections", "warpgroups: 0: no sections of tiles whose operands fit the level-2 cache"},

@@ -30,7 +30,7 @@ static tl_block loads_of(reason *r, const tl_block *block) {
     tl_block loads = {0};
     for (tl_statement *s = block->first; s; s = s->next) {
         if (s->kind != TL_LET && !has_fill(s)) continue;
-        if (s->kind == TL_LET && s->parent->kind == TL_ROLE) continue;
+        if (s->kind == TL_LET && (s->parent->kind == TL_ROLE || edit_is_vote(s))) continue;
         tl_statement *copy = tl_statement_copy(r->memory, s);
         copy->blank_before = false;
         tl_block *body = tl_statement_body(copy);

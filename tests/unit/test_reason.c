@@ -229,6 +229,48 @@ static void maximum_is_guarded_where_it_may(void **state) {
     everywhere(q);
 }
 
+static int occurrences(const char *text, const char *part) {
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++) count++;
+    return count;
+}
+
+/* Behind a far move the next block moves the maximum at once: where a product runs beside the
+ * elements, or as pinned. The vote stands where products run already, and in no role but the one
+ * that votes.
+ */
+static void far_moves_are_expected_again(void **state) {
+    (void)state;
+    const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
+    static const struct {
+        const char *gpu, *pins[3];
+        bool is_kept; /* by a let, since the sums may have to wait */
+        int votes;
+    } cases[] = {{"h200", {"d=128", "dv=128"}, true, 1},
+                 {"h200", {"d=128", "dv=128", "eager=0"}, true, 0},
+                 {"h200", {"d=128", "dv=128", "casts=1"}, true, 0},
+                 {"a100", {"d=64", "dv=64"}, false, 0},
+                 {"a100", {"d=64", "dv=64", "eager=1"}, false, 2}}; /* split has two loops */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answer a;
+        request q = {.sketch = plain, .gpu = cases[i].gpu, .dtype = TL_F16};
+        for (int k = 0; k < 3; k++) q.pins[k] = cases[i].pins[k];
+        ask(&q, &a);
+        assert_non_null(a.result.program);
+        const char *text = str_copy_z(&a.memory, a.text);
+        const char *vote = strstr(text, "any(alpha < 0.0625)");
+        assert_int_equal(occurrences(text, "any(alpha < 0.0625)"), cases[i].votes);
+        assert_int_equal(vote && occurrences(text, "let eager = "), vote && cases[i].is_kept);
+        assert_int_equal(vote && cases[i].is_kept, strstr(text, "if eager or slow") != NULL);
+        if (vote && cases[i].is_kept) {
+            const char *math = strstr(text, "role math"), *head = vote;
+            while (strncmp(head, "Compute GEMM", 12) != 0) head--; /* the one before */
+            assert_true(math < vote && strstr(head, "Wait S ") > vote);
+        }
+        done(&a);
+    }
+}
+
 /* The class that an H200 gets, and the reason where it is the other one. */
 static void class_is(const char *sketch, const char *const *pins, bool is_warpgroups,
                      const char *why) {
@@ -293,6 +335,7 @@ int main(void) {
         cmocka_unit_test(ends_are_masked_where_it_matters),
         cmocka_unit_test(empty_blocks_leave_the_loop),
         cmocka_unit_test(maximum_is_guarded_where_it_may),
+        cmocka_unit_test(far_moves_are_expected_again),
         cmocka_unit_test(warpgroups_compute_where_they_may),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(pins_are_respected),

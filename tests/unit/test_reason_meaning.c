@@ -23,6 +23,8 @@ typedef struct trial {
         double value;
     } scalars[SCALARS_MAX];
     double factor;  /* of all Inputs; 0: 2 */
+    double growth;  /* of the scores, from key to key; they rise or fall */
+    int64_t spikes; /* above 0: every so manyth key has it, times its place; the others have none */
     bool is_open;   /* tile sizes are left to the cost model */
     bool has_roles; /* warpgroups compute, another role loads */
 } trial;
@@ -53,6 +55,12 @@ static double next_number(uint64_t *seed) {
     return (double)(*seed >> 40) / (double)(1 << 24) - 0.5;
 }
 
+/* Q's first column is 1, so that K's is what all rows add to a key's score. */
+static double grown(const trial *t, char name, int64_t row) {
+    if (name == 'Q') return 1;
+    return t->spikes > 0 && row % t->spikes > 0 ? 0 : t->growth * (double)row;
+}
+
 static void make_memory(const tl_kernel *kernel, const trial *t, memory_of *m) {
     uint64_t seed = 7;
     convert_format format = t->q.dtype == TL_BF16 ? CONVERT_BF16 : CONVERT_F16;
@@ -74,6 +82,11 @@ static void make_memory(const tl_kernel *kernel, const trial *t, memory_of *m) {
         for (int64_t i = 0; i < stride; i++)
             data[i] =
                 s->kind == TL_INPUT ? convert_round(format, factor * next_number(&seed)) : NAN;
+        char name = x->name.length == 1 ? x->name.data[0] : 0;
+        int64_t columns = x->extents[x->axis_count - 1], rows = x->extents[x->axis_count - 2];
+        for (int64_t i = 0; i < stride && t->growth != 0 && (name == 'Q' || name == 'K');
+             i += columns)
+            data[i] = convert_round(format, grown(t, name, i / columns % rows));
         x->data = data;
         m->is_output[m->count] = s->kind == TL_OUTPUT;
         m->counts[m->count++] = (size_t)stride;
@@ -409,6 +422,36 @@ static void moving_maxima_by_warpgroups(void **state) {
     }
 }
 
+/* Scores that rise from block to block, fall, or jump now and then: the ways of a guarded maximum
+ * that expects a far move to be followed by another.
+ */
+static void growing_maxima(void **state) {
+    (void)state;
+    static const struct {
+        double growth;
+        int64_t spikes;
+    } shapes[] = {{0.8, 0}, {0.15, 0}, {-0.8, 0}, {0.4, 23}, {0.4, 50}};
+    static const char *const pins[][2] = {
+        {"eager=0"}, {"eager=1"}, {"eager=1", "casts=1"}, {"eager=1", "overlap=0"}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (size_t k = 0; k < sizeof pins / sizeof *pins; k++) {
+            trial t = {
+                .q = {.sketch = "sketches/attention",
+                      .options = {i % 2 ? "causal" : NULL},
+                      .gpu = k % 2 ? "a100" : "t4",
+                      .pins = {"d=32", "dv=16", "BN=16", "BM=64", pins[k][0]}},
+                .sizes =
+                    {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 30}, {"kv_len", 150}},
+                .scalars = {{"scale", 3}},
+                .growth = shapes[i].growth,
+                .spikes = shapes[i].spikes};
+            if (k < 2) keeps_its_meaning(t);
+            t.q.pins[3] = pins[k][0];
+            t.q.pins[4] = pins[k][1];
+            by_warpgroups(t, NULL);
+        }
+}
+
 static void other_programs_by_warpgroups(void **state) {
     (void)state;
     by_warpgroups((trial){.q = {.sketch = "sketches/gemm_bias_gelu", .pins = {"BN=32", "BK=16"}},
@@ -449,6 +492,7 @@ int main(void) {
         cmocka_unit_test(warpgroups),
         cmocka_unit_test(other_programs_by_warpgroups),
         cmocka_unit_test(moving_maxima_by_warpgroups),
+        cmocka_unit_test(growing_maxima),
         cmocka_unit_test(latent_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
