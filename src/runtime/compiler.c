@@ -57,6 +57,8 @@ static bool is_cubin_target(const char *target) {
     return strncmp(target, "sm_", 3) == 0;
 }
 
+enum { NVRTC_WITH_CACHE = 129 }; /* 12.9, as 10 * major + minor */
+
 /* --- NVRTC -------------------------------------------------------------------------------------
  */
 
@@ -81,8 +83,11 @@ static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, c
     nvrtc_library *nvrtc = &runtime->nvrtc;
     char arch[64];
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", target);
-    const char *const options[] = {arch, "--std=c++17", "--generate-line-info", "-Xptxas", "-v"};
-    int count = is_cubin_target(target) ? 5 : 3;
+    const char *options[8] = {arch, "--std=c++17", "--generate-line-info"};
+    int count = 3;
+    /* What its own cache gives back comes without the log, and so without registers and spills. */
+    if (10 * nvrtc->major + nvrtc->minor >= NVRTC_WITH_CACHE) options[count++] = "--no-cache";
+    if (is_cubin_target(target)) options[count++] = "-Xptxas", options[count++] = "-v";
     void *program = NULL;
     if (nvrtc->create(&program, cuda, name, 0, NULL, NULL) != 0) {
         return ftl_context_fail(context, FTL_NO_MEMORY, "NVRTC cannot create a program");

@@ -136,6 +136,8 @@ static bool open_driver(ftl_runtime *runtime, os_error *why) {
 }
 
 ftl_status runtime_need_driver(ftl_context *context, ftl_runtime *runtime) {
+    if (atomic_load_explicit(&runtime->cuda_state, memory_order_acquire) == LIBRARY_OPEN)
+        return FTL_OK;
     mtx_lock(&runtime->lock);
     if (runtime->cuda_state == LIBRARY_UNTRIED) {
         bool is_open = open_driver(runtime, &runtime->cuda_why);

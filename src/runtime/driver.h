@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "flashtl/runtime.h"
 
+#include <stdatomic.h>
 #include <threads.h>
 
 typedef struct cuda_driver {
@@ -32,7 +33,8 @@ typedef struct attention_table attention_table; /* attention.c: kernels by what 
 struct ftl_runtime {
     mtx_t lock; /* guards everything below; not taken by launches */
     char *cuda_name, *nvrtc_name, *cache_folder; /* as in the options; NULL when not given */
-    library_state cuda_state, nvrtc_state;
+    _Atomic library_state cuda_state;            /* once it is open, nobody takes the lock for it */
+    library_state nvrtc_state;
     cuda_driver cuda;
     nvrtc_library nvrtc;
     os_error cuda_why, nvrtc_why; /* why a library is missing */
