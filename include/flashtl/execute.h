@@ -42,7 +42,8 @@ FTL_API ftl_status ftl_interpret(ftl_context *context, const ftl_source *source,
 /* --- the emulator -------------------------------------------------------------------------------
  */
 
-/* A kernel's PTX, read once. The module's variables keep what a launch leaves there, as on a GPU. */
+/* A kernel's PTX, read once. The module's variables keep what a launch leaves there, as on a GPU.
+ */
 typedef struct ftl_emulator ftl_emulator;
 
 /* Reads PTX; 'plan' and 'ptx' are copied. 'name' is shown where a line has no file. Free it with

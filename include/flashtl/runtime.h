@@ -105,6 +105,13 @@ typedef struct ftl_image {
  */
 FTL_API ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const char *cuda,
                                     const char *name, const char *target, ftl_image *out);
+/* The same, for texts that may be wrong: after COMPILER_FAILED the image holds the compiler's log,
+ * to be freed as well. 'include_folder' (or NULL) is searched for headers of a library; NVRTC has
+ * no headers of C++ to go with them, so it is nvcc that compiles such a text.
+ */
+FTL_API ftl_status ftl_compile_cuda_with(ftl_context *context, ftl_runtime *runtime,
+                                         const char *cuda, const char *name, const char *target,
+                                         const char *include_folder, ftl_image *out);
 FTL_API void ftl_image_done(ftl_image *image);
 
 /* --- kernels -----------------------------------------------------------------------------------

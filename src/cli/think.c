@@ -2,6 +2,7 @@
  * a model.
  */
 #include "cli/agents.h"
+#include "cli/cute.h"
 
 #include "think/report.h"
 
@@ -20,6 +21,7 @@ typedef struct thinking {
     think_run run;
     json_t *machine;
     const char *folder;
+    char headers[CUTE_PATH_BYTES]; /* of CuTe */
 } thinking;
 
 static const char *const HOW_TO_NAME =
@@ -92,6 +94,15 @@ static int read_sketch(thinking *t) {
         t->task.setting_count = t->request.setting_count;
     }
     return EXIT_DONE;
+}
+
+/* What is only shown needs no headers. */
+static int read_form(thinking *t) {
+    int exit_status = cute_form(t->c, &t->task.form);
+    bool is_needed = t->task.form == FTL_CUTE && !t->c->options.show_prompts;
+    if (exit_status || !is_needed) return exit_status;
+    t->task.include_folder = t->headers;
+    return cute_headers(t->headers);
 }
 
 static int read_request(thinking *t) {
@@ -341,8 +352,10 @@ static int show_step(thinking *t, think_step step) {
     ftl_status status = FTL_OK;
     ftl_options options = *t->task.options;
     if (step == THINK_TRANSLATE) {
-        status = ftl_translate(t->c->context, &t->run.sketch, options.gpu, &product);
+        status =
+            ftl_translate_to(t->c->context, &t->run.sketch, options.gpu, t->task.form, &product);
         if (!status) options.gpu = product->kernels[0].plan->gpu;
+        task.form = t->task.form;
     }
     task.product = product, task.options = &options;
     int exit_status = cli_finish(t->c, status);
@@ -401,18 +414,36 @@ int reason_by_model(cli *c, cli_request *r) {
     return exit_status;
 }
 
+enum { GPU_NAME_BYTES = 4096 }; /* names may be paths */
+
+/* The GPU that TL Code names, where the user names none. */
+static int name_gpu(cli *c, const ftl_source *source, char name[GPU_NAME_BYTES]) {
+    ftl_product *product = NULL;
+    const char *wanted = c->options.gpu.count ? c->options.gpu.items[0] : NULL;
+    ftl_status status = ftl_translate(c->context, source, wanted, &product);
+    if (!status)
+        snprintf(name, GPU_NAME_BYTES, "%s", wanted ? wanted : product->kernels[0].plan->gpu);
+    ftl_product_free(product);
+    return cli_finish(c, status);
+}
+
 int translate_by_model(cli *c, const ftl_source *source) {
     static thinking t;
-    ftl_options options = {.gpu = c->options.gpu.count ? c->options.gpu.items[0] : NULL};
+    char gpu[GPU_NAME_BYTES];
+    ftl_options options = {.gpu = gpu};
     t.c = c;
     int exit_status = agents_open(c, &t.agents);
+    if (!exit_status) exit_status = name_gpu(c, source, gpu);
     if (!exit_status) exit_status = read_seed(c, &t.task.seed);
+    if (!exit_status) exit_status = read_form(&t);
     if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &t.runtime));
     t.task.options = &options;
-    t.task.highest = THINK_RUNG_EMULATE;
+    t.task.highest = THINK_RUNG_GPU;
     t.task.runtime = t.runtime;
     t.run.task = &t.task;
     t.run.sketch = *source;
+    bool is_asked = !c->options.show_prompts;
+    if (!exit_status && is_asked) exit_status = look_for_device(&t);
     if (!exit_status) exit_status = step_by_model(&t, THINK_TRANSLATE);
     done(&t);
     return exit_status;

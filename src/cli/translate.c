@@ -1,5 +1,6 @@
 /* flashtl translate: from TL Code to CUDA. */
 #include "cli/agents.h"
+#include "cli/cute.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,25 +25,22 @@ int cli_run_TRANSLATE(cli *c) {
     if (cli_refuse_many_gpus(c)) return EXIT_USAGE;
     bool is_by_model = c->options.by || c->options.show_prompts;
     if (!is_by_model && cli_refuse_model_options(c)) return EXIT_USAGE;
+    ftl_text_form form;
+    int exit_status = cute_form(c, &form);
+    if (exit_status) return exit_status;
     text_buffer text;
     ftl_source source;
     if (!cli_read_source(c, path, &text, &source)) return EXIT_ENVIRONMENT;
     if (is_by_model) {
-        int exit_status = translate_by_model(c, &source);
+        exit_status = translate_by_model(c, &source);
         text_done(&text);
         return exit_status;
-    }
-    ftl_text_form form = FTL_PLAIN_CUDA;
-    if (c->options.to && strcmp(c->options.to, "cute") == 0) form = FTL_CUTE;
-    else if (c->options.to && strcmp(c->options.to, "cuda") != 0) {
-        text_done(&text);
-        return cli_say(EXIT_USAGE, "'--to' is cuda or cute; found '%s'", c->options.to);
     }
     ftl_product *product = NULL;
     const char *gpu = c->options.gpu.count ? c->options.gpu.items[0] : NULL;
     ftl_status status = ftl_translate_to(c->context, &source, gpu, form, &product);
     text_done(&text);
-    int exit_status = cli_finish(c, status);
+    exit_status = cli_finish(c, status);
     if (!status) exit_status = put_kernels(c, product);
     ftl_product_free(product);
     return exit_status;

@@ -115,9 +115,9 @@ typedef struct emulate_launch {
     uint64_t seed;               /* order of blocks, warps and landing copies; 0: in order */
     bool go_on;                  /* run all blocks, also after one with findings */
     bool plain;                  /* use no extension of the host's processor (tests) */
-    uint8_t *variables; /* the module's, of emulate_variables: what a launch leaves there the next one
-                           finds, as on a GPU; NULL: every launch has fresh ones */
-    int processor;               /* compute capability whose matrix units add; 0: .target's */
+    uint8_t *variables; /* the module's, of emulate_variables: what a launch leaves there the next
+                           one finds, as on a GPU; NULL: every launch has fresh ones */
+    int processor;      /* compute capability whose matrix units add; 0: .target's */
     /* Runs blocks [first_block, first_block + block_count) only; 0 and 0: all. */
     uint64_t first_block, block_count;
 } emulate_launch;

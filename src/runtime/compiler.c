@@ -177,16 +177,28 @@ typedef struct child_compiler {
     void (*add_words)(command *c, const char *target);
 } child_compiler;
 
+typedef struct child_input {
+    const char *cuda;
+    const char *include_folder; /* or NULL */
+    const char *target;
+} child_input;
+
 static const child_compiler children[] = {
     {"nvcc", true, false, add_nvcc_words},
     {"clang", false, true, add_clang_words},
 };
 
 /* Runs a compiler on 'input' in 'folder'; its result is read from 'output'. */
-static ftl_status run_child(ftl_context *context, const child_compiler *child, const char *target,
-                            const char *input, const char *output, ftl_image *out) {
+static ftl_status run_child(ftl_context *context, const child_compiler *child,
+                            const child_input *text, const char *input, const char *output,
+                            ftl_image *out) {
     command c = {{child->name}, 1, "", ""};
+    const char *target = text->target;
     child->add_words(&c, target);
+    if (text->include_folder) {
+        add_word(&c, "-I");
+        add_word(&c, text->include_folder);
+    }
     add_word(&c, "-o");
     add_word(&c, output);
     add_word(&c, input);
@@ -223,9 +235,7 @@ static ftl_status run_child(ftl_context *context, const child_compiler *child, c
 }
 
 static ftl_status compile_by_child(ftl_context *context, const child_compiler *child,
-                                   const char *cuda, const char *name, const char *target,
-                                   ftl_image *out) {
-    (void)name;
+                                   const child_input *from, ftl_image *out) {
     char folder[256], input[512], output[512];
     os_error why;
     if (!os_temporary_folder(folder, &why)) {
@@ -236,10 +246,10 @@ static ftl_status compile_by_child(ftl_context *context, const child_compiler *c
     text_buffer text;
     text_init(&text, OUTPUT_BYTES_MAX);
     if (child->needs_prelude) text_add_z(&text, embedded_runtime[0].data);
-    text_add_z(&text, cuda);
+    text_add_z(&text, from->cuda);
     ftl_status status;
     if (os_write_file(input, text_str(&text), &why)) {
-        status = run_child(context, child, target, input, output, out);
+        status = run_child(context, child, from, input, output, out);
     } else {
         status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
     }
@@ -248,32 +258,47 @@ static ftl_status compile_by_child(ftl_context *context, const child_compiler *c
     return status;
 }
 
-ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const char *cuda,
-                            const char *name, const char *target, ftl_image *out) {
+/* NVRTC, or else the first child that is there; what was asked for is not replaced. */
+static ftl_status compile_by_any(ftl_context *context, ftl_runtime *runtime,
+                                 const child_input *from, const char *name, ftl_image *out) {
+    bool is_cubin = is_cubin_target(from->target);
+    ftl_status status = runtime_need_nvrtc(context, runtime);
+    if (status == FTL_OK)
+        return compile_by_nvrtc(context, runtime, from->cuda, name, from->target, out);
+    if (runtime->nvrtc_name && *runtime->nvrtc_name) return status;
+    for (size_t i = 0; status == FTL_NO_COMPILER && i < sizeof children / sizeof *children; i++) {
+        if (is_cubin && !children[i].makes_cubins) continue;
+        ftl_image_done(out);
+        status = compile_by_child(context, &children[i], from, out);
+    }
+    if (status == FTL_NO_COMPILER) {
+        ftl_context_fail(context, status, "no CUDA compiler: neither NVRTC (%s) nor nvcc%s",
+                         runtime->nvrtc_why.text, is_cubin ? "" : " nor clang");
+    }
+    return status;
+}
+
+ftl_status ftl_compile_cuda_with(ftl_context *context, ftl_runtime *runtime, const char *cuda,
+                                 const char *name, const char *target, const char *include_folder,
+                                 ftl_image *out) {
     NEEDS(out);
     *out = (ftl_image){.registers = -1, .spill_bytes = -1, .stack_bytes = -1};
     NEEDS(runtime);
     NEEDS(cuda);
     NEEDS(name);
     NEEDS(target);
-    ftl_status status = runtime_need_nvrtc(context, runtime);
-    if (status == FTL_OK) {
-        status = compile_by_nvrtc(context, runtime, cuda, name, target, out);
-    } else if (!runtime->nvrtc_name ||
-               !*runtime->nvrtc_name) { /* what was asked for is not replaced */
-        for (size_t i = 0; status == FTL_NO_COMPILER && i < sizeof children / sizeof *children;
-             i++) {
-            if (is_cubin_target(target) && !children[i].makes_cubins) continue;
-            ftl_image_done(out);
-            status = compile_by_child(context, &children[i], cuda, name, target, out);
-        }
-        if (status == FTL_NO_COMPILER) {
-            ftl_context_fail(context, status, "no CUDA compiler: neither NVRTC (%s) nor nvcc%s",
-                             runtime->nvrtc_why.text, is_cubin_target(target) ? "" : " nor clang");
-        }
-    }
-    if (status) ftl_image_done(out);
-    else if (out->kind == FTL_CUBIN) read_figures(out);
+    const child_input from = {cuda, include_folder, target};
+    ftl_status status = include_folder ? compile_by_child(context, &children[0], &from, out)
+                                       : compile_by_any(context, runtime, &from, name, out);
+    if (status && status != FTL_COMPILER_FAILED) ftl_image_done(out);
+    if (!status && out->kind == FTL_CUBIN) read_figures(out);
+    return status;
+}
+
+ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const char *cuda,
+                            const char *name, const char *target, ftl_image *out) {
+    ftl_status status = ftl_compile_cuda_with(context, runtime, cuda, name, target, NULL, out);
+    if (status && out) ftl_image_done(out);
     return status;
 }
 

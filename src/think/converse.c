@@ -150,6 +150,7 @@ ftl_status converse_open(workflow *w, think_step step, provider *p, const char *
                         .parameters = parameters.data,
                         .sketch = w->run->hides_sketch ? NULL : sketch,
                         .is_direct = w->run->hides_sketch,
+                        .form = t->form,
                         .product = product};
     ftl_status status = prompt_system(w->context, &task, &v->system);
     if (!status) status = prompt_question(w->context, &task, &question);

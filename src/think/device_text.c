@@ -6,6 +6,12 @@
 static const char *const directives[] = {"include", "define", "undef", "if",     "ifdef", "ifndef",
                                          "else",    "elif",   "endif", "pragma", "error"};
 static const char *const headers[] = {"cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h"};
+static const char *const cute_headers[] = {"cute/*.hpp",
+                                           "cutlass/numeric_types.h",
+                                           "cutlass/numeric_conversion.h",
+                                           "cutlass/array.h",
+                                           "cuda_fp16.h",
+                                           "cuda_bf16.h"};
 static const char *const pragmas[] = {"unroll", "nounroll"};
 
 /* Names that reach beyond the kernel: launches, files, the host, the compiler's own commands. */
@@ -36,6 +42,7 @@ static const char *const words[] = {"__host__",
 
 typedef struct reader {
     str text;
+    ftl_text_form form;
     size_t at;
     diag_list *diags;
     bool is_good;
@@ -139,6 +146,17 @@ static str joined(diag_list *diags, const char *const *list, size_t count) {
 
 #define LIST_OF(list) (list), sizeof(list) / sizeof *(list)
 
+/* <cute/atom/mma_atom.hpp>: below CuTe's folder, and never out of it again. */
+static bool is_of_cute(str header) {
+    if (!str_starts(header, STR("cute/")) || header.length < 10) return false;
+    for (size_t i = 0; i < header.length; i++) {
+        char c = header.data[i];
+        bool is_dot = c == '.' && i + 4 == header.length;
+        if (!is_name(c) && c != '/' && !is_dot) return false;
+    }
+    return memcmp(header.data + header.length - 4, ".hpp", 4) == 0;
+}
+
 static void read_include(reader *r, size_t begin) {
     char name[96];
     size_t length = 0;
@@ -150,12 +168,17 @@ static void read_include(reader *r, size_t begin) {
         name[length++] = c;
     }
     name[length] = 0;
-    if (is_angled && is_in((str){name, length}, LIST_OF(headers))) return;
+    bool is_cute = r->form == FTL_CUTE;
+    str header = {name, length};
+    if (is_angled && !is_cute && is_in(header, LIST_OF(headers))) return;
+    if (is_angled && is_cute && (is_in(header, LIST_OF(cute_headers)) || is_of_cute(header)))
+        return;
     size_t end = r->at;
     while (end < r->text.length && r->text.data[end] != '\n') end++;
     str shown = {r->text.data + begin, end - begin};
     diag_report(r->diags, DIAG_DEVICE_INCLUDE, here(begin, end), str_trim(shown),
-                joined(r->diags, LIST_OF(headers)));
+                is_cute ? joined(r->diags, LIST_OF(cute_headers))
+                        : joined(r->diags, LIST_OF(headers)));
     r->is_good = false;
 }
 
@@ -258,8 +281,8 @@ bool device_ptx_check(str ptx, diag_list *diags) {
     return is_good;
 }
 
-bool device_text_check(str text, const char *entry, diag_list *diags) {
-    reader r = {.text = text, .diags = diags, .is_good = true};
+bool device_text_check(str text, const char *entry, ftl_text_form form, diag_list *diags) {
+    reader r = {.text = text, .form = form, .diags = diags, .is_good = true};
     read_text(&r);
     if (has_entry(text, entry)) return r.is_good;
     diag_report(diags, DIAG_DEVICE_ENTRY, ((diag_range){0, 0}), str_from(entry));

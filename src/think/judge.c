@@ -316,7 +316,7 @@ typedef struct cuda_arguments {
 static ftl_status climb_cuda(climb *c, void *arguments) {
     const cuda_arguments *a = arguments;
     const ftl_plan *plan = a->base->kernels[0].plan;
-    if (!device_text_check(c->text, plan->entry, &c->diags)) {
+    if (!device_text_check(c->text, plan->entry, c->task->form, &c->diags)) {
         climb_take_own(c);
         return climb_fails(c, THINK_RUNG_CHECK);
     }

@@ -24,9 +24,11 @@ typedef struct judge_task {
     const char *operator_name;
     const char *const *settings;
     int32_t setting_count;
-    uint64_t seed;        /* of hidden shapes and inputs */
-    const char *shapes;   /* for kernels, as of verify_cases; NULL: "small" */
-    think_rung highest;   /* where climbing ends */
+    uint64_t seed;              /* of hidden shapes and inputs */
+    const char *shapes;         /* for kernels, as of verify_cases; NULL: "small" */
+    think_rung highest;         /* where climbing ends */
+    ftl_text_form form;         /* of the CUDA that models write; 0: plain */
+    const char *include_folder; /* CuTe: CUTLASS's headers */
     bool has_gpu;         /* the runtime's current device runs what is made for 'options->gpu' */
     ftl_runtime *runtime; /* NULL: nothing is compiled */
     double seconds_most;  /* of one kernel's cases on the emulator, about; 0: 10 */

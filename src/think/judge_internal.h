@@ -35,8 +35,8 @@ bool climb_has_findings(const climb *c);
 /* Compiles, emulates, runs: 'program' has plan and text. Fills in facts, cost and speed. */
 ftl_status climb_kernel(climb *c, const verify_program *program);
 
-/* Times a kernel on the GPU, where it runs by 'runner'. False, with the finding, when what it computes
- * while it is timed is wrong.
+/* Times a kernel on the GPU, where it runs by 'runner'. False, with the finding, when what it
+ * computes while it is timed is wrong.
  */
 bool climb_time(climb *c, const verify_program *program, const verify_runner *runner,
                 os_watch *watch);

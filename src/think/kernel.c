@@ -23,6 +23,7 @@ typedef struct kernel_work {
     const verify_program *program;
     os_watch *watch;
     ftl_emulator *emulator;
+    ftl_image image;    /* what the compiler made */
     ftl_emulation last; /* counts of the last launch; its texts are gone */
     bool wants_counts;
     bool is_wrong; /* its values are, which can be explained */
@@ -39,16 +40,31 @@ static void doing(kernel_work *w, const char *what) {
 
 /* --- compile ---------------------------------------------------------------------------------- */
 
-/* "kernel.cu(12): error: ..." or "kernel.cu:12:3: error: ...": the line, less what stands before
- * the text in the compiler's file; 0 when there is none.
+/* "kernel.cu(12): error: ..." or "kernel.cu:12:3: error: ...": the line in the compiler's file; 0
+ * when there is none, or when it is a header that complains.
  */
 static int line_of_message(str message) {
-    for (size_t i = 0; i + 1 < message.length; i++) {
-        char c = message.data[i], next = message.data[i + 1];
+    static const char file[] = "kernel.cu";
+    size_t length = sizeof file - 1;
+    for (size_t i = 0; i + length + 1 < message.length; i++) {
+        char c = message.data[i + length], next = message.data[i + length + 1];
         bool is_place = (c == '(' || c == ':') && next >= '1' && next <= '9';
-        if (is_place) return (int)strtol(message.data + i + 1, NULL, 10);
+        if (is_place && memcmp(message.data + i, file, length) == 0)
+            return (int)strtol(message.data + i + length + 1, NULL, 10);
     }
     return 0;
+}
+
+/* Where the compiler worked is nobody's business, and differs from run to run: "kernel.cu(12):
+ * ...", "cute/layout.hpp(7): ...".
+ */
+static str without_folder(str message) {
+    size_t end = 0, begin = 0;
+    while (end < message.length && message.data[end] != '(' && message.data[end] != ':') end++;
+    for (size_t i = 0; i < end; i++) {
+        if (message.data[i] == '/') begin = i + 1;
+    }
+    return (str){message.data + begin, message.length - begin};
 }
 
 static uint32_t offset_of_line(str text, int line, uint32_t *end) {
@@ -97,11 +113,13 @@ static void take_compiler_errors(kernel_work *w, const char *log) {
         for (size_t i = 0; i + 4 <= line.length; i++)
             is_clang |= memcmp(line.data + i, ".cu:", 4) == 0;
         if (!is_error) continue;
-        int number = line_of_message(line) - (is_clang ? count_lines(embedded_runtime[0].data) : 0);
+        int number = line_of_message(line);
+        if (number && is_clang) number -= count_lines(embedded_runtime[0].data);
         uint32_t begin = 0, end = 0;
         if (number > 0) begin = offset_of_line(cuda, number, &end);
         diag_range range = is_own ? (diag_range){begin, end} : (diag_range){0, 0};
-        diag_report(&c->diags, DIAG_KERNEL_COMPILE, range, str_copy(&c->memory, line));
+        diag_report(&c->diags, DIAG_KERNEL_COMPILE, range,
+                    str_copy(&c->memory, without_folder(line)));
         str statement = statement_above(cuda, begin);
         if (statement.length) {
             diag_report(&c->diags, DIAG_KERNEL_STATEMENT, ((diag_range){0, 0}), statement);
@@ -117,34 +135,40 @@ static void set_fact(climb *c, const char *name, json_t *value) {
     json_object_set_new(c->verdict->facts, name, value);
 }
 
+/* A text of a model's, rather than what the translator made of its TL. */
+static bool is_answer(const kernel_work *w) {
+    return w->program->cuda == w->c->text.data;
+}
+
+/* Where the headers of its text are; NULL: it needs none but the compiler's own. */
+static const char *headers_of(const kernel_work *w) {
+    const judge_task *t = w->c->task;
+    return is_answer(w) && t->form == FTL_CUTE ? t->include_folder : NULL;
+}
+
 static ftl_status compile(kernel_work *w) {
     climb *c = w->c;
-    ftl_image image;
+    ftl_image *image = &w->image;
     doing(w, "compiling");
     const verify_program *p = w->program;
-    ftl_status status = ftl_compile_cuda(c->context, c->task->runtime, p->cuda, "kernel.cu",
-                                         p->plan->target, &image);
+    ftl_status status = ftl_compile_cuda_with(c->context, c->task->runtime, p->cuda, "kernel.cu",
+                                              p->plan->target, headers_of(w), image);
     if (status == FTL_NO_COMPILER) {
         climb_skips(c, THINK_RUNG_COMPILE, "there is no CUDA compiler here");
         climb_skips(c, THINK_RUNG_EMULATE, "there is no CUDA compiler here");
         return status;
     }
     if (status == FTL_COMPILER_FAILED) {
-        take_compiler_errors(w,
-                             image.log && *image.log ? image.log : ftl_context_error(c->context));
-        ftl_image_done(&image);
+        take_compiler_errors(w, image->log && *image->log ? image->log
+                                                          : ftl_context_error(c->context));
         return status;
     }
     if (status) return status;
-    const char *ptx = image.kind == FTL_PTX ? image.bytes : image.ptx;
-    bool is_answer = p->cuda == c->text.data;
-    if (ptx && is_answer && !device_ptx_check(str_from(ptx), &c->diags)) {
-        ftl_image_done(&image);
+    const char *ptx = image->kind == FTL_PTX ? image->bytes : image->ptx;
+    if (ptx && is_answer(w) && !device_ptx_check(str_from(ptx), &c->diags))
         return FTL_COMPILER_FAILED;
-    }
     status = ftl_emulator_open(c->context, p->plan, ptx ? ptx : "", ptx ? strlen(ptx) : 0,
                                "kernel.cu", &w->emulator);
-    ftl_image_done(&image);
     if (status == FTL_REJECTED) climb_take_diagnostics(c);
     return status;
 }
@@ -314,18 +338,19 @@ static ftl_status climb_emulator(kernel_work *w, bool *is_right) {
 static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
     climb *c = w->c;
     verify_machine *machine = NULL;
+    verify_program program = *w->program;
+    if (headers_of(w)) program.image = &w->image;
     doing(w, "the start of the GPU");
     ftl_status status = ftl_device_use(c->context, c->task->runtime, 0);
     if (!status) {
-        status =
-            verify_machine_open(c->context, w->program, VERIFY_GPU, c->task->runtime, &machine);
+        status = verify_machine_open(c->context, &program, VERIFY_GPU, c->task->runtime, &machine);
     }
     if (!status) {
         const verify_runner *runner = verify_machine_runner(machine);
         status = verify_on_runner(w, runner, c->task->seed, c->task->shapes, is_right);
         if (!status && *is_right) {
             doing(w, "timing the kernel");
-            *is_right = climb_time(c, w->program, runner, w->watch);
+            *is_right = climb_time(c, &program, runner, w->watch);
         }
         if (!status && *is_right) { /* once more, on other inputs, after it was timed */
             doing(w, "running the kernel on the GPU again");
@@ -347,10 +372,8 @@ static json_t *report(kernel_work *w, ftl_status status, think_rung rung, bool p
                      "tflops", c->verdict->tflops);
 }
 
-static json_t *climb_in_child(void *user, os_watch *watch) {
-    kernel_work *w = user;
+static json_t *climb_all(kernel_work *w) {
     const judge_task *t = w->c->task;
-    w->watch = watch;
     bool is_right = true;
     ftl_status status = compile(w);
     if (status == FTL_NO_COMPILER) return report(w, FTL_OK, THINK_RUNG_BUILD, true);
@@ -366,8 +389,16 @@ static json_t *climb_in_child(void *user, os_watch *watch) {
         rung = THINK_RUNG_GPU;
         status = climb_gpu(w, &is_right);
     }
-    ftl_emulator_close(w->emulator);
     return report(w, status, rung, is_right);
+}
+
+static json_t *climb_in_child(void *user, os_watch *watch) {
+    kernel_work *w = user;
+    w->watch = watch;
+    json_t *result = climb_all(w);
+    ftl_emulator_close(w->emulator);
+    ftl_image_done(&w->image);
+    return result;
 }
 
 /* --- in the parent ---------------------------------------------------------------------------- */

@@ -63,6 +63,7 @@ static ftl_status begin_record(workflow *w) {
                   "pins", pins_of(o), "agents", agents_of(run), "seed", (json_int_t)t->seed);
     if (!fields) return workflow_out_of_memory(w);
     json_object_set_new(fields, "highest", json_string(think_rung_name(t->highest)));
+    if (t->form == FTL_CUTE) json_object_set_new(fields, "form", json_string("cute"));
     if (run->sketch.text)
         json_object_set_new(fields, "sketch", workflow_text(run->sketch.text, run->sketch.length));
     if (t->reference.text) {
@@ -240,10 +241,16 @@ static ftl_status make_code(workflow *w, const char *sketch) {
     return status;
 }
 
+static ftl_status translate(workflow *w, const ftl_source *code, ftl_product **out) {
+    const judge_task *t = w->run->task;
+    ftl_text_form form = t->form ? t->form : FTL_PLAIN_CUDA;
+    return ftl_translate_to(w->context, code, t->options->gpu, form, out);
+}
+
 static ftl_status make_cuda(workflow *w) {
     ftl_source code = {"code", w->best.code, strlen(w->best.code)};
     ftl_product *product = NULL;
-    ftl_status status = ftl_translate(w->context, &code, w->run->task->options->gpu, &product);
+    ftl_status status = translate(w, &code, &product);
     if (status) return status;
     judge_verdict v;
     char *sketch = copied(w->best.sketch); /* the best may be replaced */
@@ -377,8 +384,7 @@ void think_result_done(think_result *r) {
 
 static ftl_status translate_given(workflow *w, char **text) {
     ftl_product *product = NULL;
-    ftl_status status =
-        ftl_translate(w->context, &w->run->sketch, w->run->task->options->gpu, &product);
+    ftl_status status = translate(w, &w->run->sketch, &product);
     if (status) return status;
     judge_verdict v;
     status = converse_step(w, THINK_TRANSLATE, product->code, product, &v);

@@ -132,12 +132,16 @@ static void add_sketch(assembly *a, str words) {
 
 /* TL Code of a shipped sketch for the task's GPU, in the plain form. */
 static char *make_code(assembly *a, str words) {
-    static const ftl_pin pins[] = {{"d", "64"}, {"dv", "64"}, {"guard", "0"}, {"peel", "0"}};
+    static const ftl_pin pins[] = {
+        {"d", "64"}, {"dv", "64"}, {"guard", "0"}, {"peel", "0"}, {"warpgroups", "0"}};
+    bool by_warps = a->task->step == THINK_TRANSLATE && a->task->form == FTL_CUTE;
     char *sketch = make_sketch(a, words), *code = NULL;
     if (!sketch) return NULL;
     ftl_source source = {"example", sketch, strlen(sketch)};
-    ftl_options options = {
-        .gpu = a->task->options->gpu, .dtype = FTL_F16, .pins = pins, .pin_count = 4};
+    ftl_options options = {.gpu = a->task->options->gpu,
+                           .dtype = FTL_F16,
+                           .pins = pins,
+                           .pin_count = by_warps ? 5 : 4};
     ftl_status status = ftl_reason(a->context, &source, &options, &code);
     if (status) a->status = status;
     ftl_free(sketch);
@@ -153,12 +157,12 @@ static void add_code(assembly *a, str words) {
 /* --- translate -------------------------------------------------------------------------------- */
 
 /* The kernel that the built-in translator makes of an example. */
-static void add_cuda(assembly *a, str words) {
+static void add_cuda(assembly *a, str words, ftl_text_form form) {
     char *code = make_code(a, words);
     ftl_product *product = NULL;
     if (!code) return;
     ftl_source source = {"example", code, strlen(code)};
-    ftl_status status = ftl_translate(a->context, &source, NULL, &product);
+    ftl_status status = ftl_translate_to(a->context, &source, NULL, form, &product);
     if (status) a->status = status;
     else text_add_z(a->out, product->kernels[0].cuda);
     ftl_product_free(product);
@@ -179,7 +183,8 @@ static void add_placeholder(assembly *a, str words) {
     else if (str_is(name, "example")) add_embedded(a, argument);
     else if (str_is(name, "sketch")) add_sketch(a, rest);
     else if (str_is(name, "code")) add_code(a, rest);
-    else if (str_is(name, "cuda")) add_cuda(a, rest);
+    else if (str_is(name, "cuda")) add_cuda(a, rest, FTL_PLAIN_CUDA);
+    else if (str_is(name, "cute")) add_cuda(a, rest, FTL_CUTE);
     else
         a->status =
             ftl_context_fail(a->context, FTL_NOT_FOUND, "a prompt names '%.*s'", STR_ARGS(name));
@@ -209,7 +214,8 @@ static ftl_status finish(assembly *a) {
 
 ftl_status prompt_system(ftl_context *context, const prompt_task *task, text_buffer *out) {
     assembly a = {context, task, out, FTL_OK};
-    const char *name = think_step_name(task->step);
+    bool is_cute = task->step == THINK_TRANSLATE && task->form == FTL_CUTE;
+    const char *name = is_cute ? "cute" : think_step_name(task->step);
     for (const embedded_file *f = embedded_prompts; f->name; f++) {
         if (strcmp(f->name, name) == 0) fill_in(&a, (str){f->data, f->length});
     }
@@ -255,7 +261,9 @@ ftl_status prompt_question(ftl_context *context, const prompt_task *task, text_b
         if (header) add_block(out, "Its parameters and launch rule, as a C header", "c", header);
         free(header);
     }
-    text_format(out, "\nWrite %s for it.\n", think_step_result(task->step));
+    bool is_cute = task->step == THINK_TRANSLATE && task->form == FTL_CUTE;
+    text_format(out, "\nWrite %s%s for it.\n", think_step_result(task->step),
+                is_cute ? " with CuTe" : "");
     return finish(&a);
 }
 

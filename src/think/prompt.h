@@ -22,6 +22,7 @@ typedef struct prompt_task {
     const char *parameters;     /* Input and Output lines that must be kept; NULL: free */
     const char *sketch; /* reason: what is reasoned; translate: where it came from, or NULL */
     bool is_direct;     /* reason: there is no sketch, the words are all */
+    ftl_text_form form; /* translate: 0: plain CUDA */
     const ftl_product *product; /* translate: TL Code, plan and the built-in kernel of it */
 } prompt_task;
 

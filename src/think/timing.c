@@ -1,6 +1,7 @@
-/* How fast a kernel is on the GPU. What is timed must be right, too, or a kernel could leave out the
- * work where only the clock looks: each timed launch has inputs of its own and poisoned Outputs, and
- * is compared with the kernel that the built-in agent makes of the sketch, on the same inputs.
+/* How fast a kernel is on the GPU. What is timed must be right, too, or a kernel could leave out
+ * the work where only the clock looks: each timed launch has inputs of its own and poisoned
+ * Outputs, and is compared with the kernel that the built-in agent makes of the sketch, on the same
+ * inputs.
  */
 #include "think/judge_internal.h"
 #include "verify/judge.h"
@@ -26,8 +27,8 @@ static void name_shape(const timing *t, char shape[256]) {
     size_t length = 0;
     shape[0] = 0;
     for (int32_t i = 0; i < t->program->plan->size_count && length < 256; i++) {
-        length += (size_t)snprintf(shape + length, 256 - length, "%s%" PRId64, i ? "x" : "",
-                                   t->sizes[i]);
+        length +=
+            (size_t)snprintf(shape + length, 256 - length, "%s%" PRId64, i ? "x" : "", t->sizes[i]);
     }
 }
 
@@ -36,8 +37,7 @@ static ftl_status open_rival(timing *t) {
     climb *c = t->c;
     bool is_own = c->verdict->text && t->program->sketch.text == c->verdict->text;
     if (is_own) return FTL_OK;
-    ftl_status status =
-        ftl_build(c->context, &t->program->sketch, c->task->options, &t->own);
+    ftl_status status = ftl_build(c->context, &t->program->sketch, c->task->options, &t->own);
     if (status || t->own->kernel_count != 1) return status ? status : FTL_REJECTED;
     verify_program *program = arena_new(&c->memory, verify_program);
     *program = (verify_program){.sketch = t->program->sketch,

@@ -1,5 +1,5 @@
-/* The last rung of the judgement, on a GPU that is none: kernels that are right wherever there is no
- * GPU and cheat on it. Each must be found out, and the honest one must pass.
+/* The last rung of the judgement, on a GPU that is none: kernels that are right wherever there is
+ * no GPU and cheat on it. Each must be found out, and the honest one must pass.
  */
 #include "base/convert.h"
 #include "fake_cuda.h"
@@ -33,11 +33,11 @@ enum { CANDIDATE = 1 }; /* the first module that is loaded; the second is the bu
 
 typedef enum conduct {
     HONEST,
-    WRITES_BESIDE,   /* an element behind the last row */
+    WRITES_BESIDE, /* an element behind the last row */
     WRITES_AN_INPUT,
-    LEAVES_A_ROW,    /* unwritten: what stood there before */
-    REPEATS_ITSELF,  /* the first launch's results, whatever the inputs are */
-    IS_UNSTEADY,     /* other bits in every other launch */
+    LEAVES_A_ROW,   /* unwritten: what stood there before */
+    REPEATS_ITSELF, /* the first launch's results, whatever the inputs are */
+    IS_UNSTEADY,    /* other bits in every other launch */
     IS_IDLE_WHEN_LONG,
     IS_WRONG_LATER, /* once it was timed */
     CONDUCTS
@@ -133,8 +133,8 @@ static int setup(void **state) {
     ftl_runtime_options own = {.cuda_library = FAKE_CUDA, .nvrtc_library = ""};
     ftl_image image;
     assert_int_equal(ftl_runtime_open(context, &own, &runtime), FTL_OK);
-    ftl_status status = ftl_compile_cuda(context, runtime, kernel->cuda, "kernel.cu",
-                                         kernel->plan->target, &image);
+    ftl_status status =
+        ftl_compile_cuda(context, runtime, kernel->cuda, "kernel.cu", kernel->plan->target, &image);
     ftl_runtime_close(runtime);
     if (status == FTL_NO_COMPILER) return 0; /* the tests are skipped */
     assert_int_equal(status, FTL_OK);
