@@ -6,6 +6,7 @@ import pathlib
 import torch
 
 AXES_MAX = 8
+SHORT_LENGTH = 1024  # up to it, the attention call asks for a kernel of its own
 TYPES = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.int32: 6}
 TYPE_NAMES = {torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -150,7 +151,8 @@ def attention(library, gpu, code=None, image=None, pins=(), measured=None):
     modules = {}
 
     def make(p):
-        key = (p.d, p.dv, p.causal, p.q.dtype)
+        is_short = p.length <= SHORT_LENGTH and not image and not code
+        key = (p.d, p.dv, p.causal, p.q.dtype, is_short)
         if key not in modules:
             if image:
                 modules[key] = library.load_image(*image(p))
@@ -158,8 +160,9 @@ def attention(library, gpu, code=None, image=None, pins=(), measured=None):
                 modules[key] = library.build(pathlib.Path(code).read_text(), gpu, p.q.dtype)
             else:
                 text = library.sketch("attention", ["causal"] if p.causal else [])
+                hint = [("nominal_length", SHORT_LENGTH)] if is_short else []
                 modules[key] = library.build(text, gpu, p.q.dtype,
-                                             [("d", p.d), ("dv", p.dv), *pins], measured)
+                                             [("d", p.d), ("dv", p.dv), *hint, *pins], measured)
         out = torch.full((p.batch, p.length, p.q_heads, p.dv), float("nan"), device="cuda",
                          dtype=p.q.dtype)
         order = (0, 2, 1, 3)

@@ -313,6 +313,17 @@ static void read_grid(cost_model *m) {
     }
 }
 
+/* Is some result not to leave through shared memory? */
+static bool has_loose_result(reason *r, const place_plan *plan) {
+    for (int i = 0; i < plan->count; i++) {
+        const tiles_tile *tile = plan->roles[i].tile;
+        int64_t through = 1;
+        reason_let_integer(r, reason_say(r, "%.*s_in_shared", STR_ARGS(tile->name)), &through);
+        if (tile->to_global && through == 0) return true;
+    }
+    return false;
+}
+
 cost_model *cost_read(reason *r) {
     cost_model *m = arena_new(r->memory, cost_model);
     m->r = r;
@@ -336,6 +347,7 @@ cost_model *cost_read(reason *r) {
     read_grid(m);
     read_lives(m);
     read_channels(m);
+    m->is_loose = has_loose_result(r, &m->plan);
     for (int i = 0; i < m->plan.count; i++)
         m->can_hold = m->can_hold ||
                       (place_may_be_held(r, &m->plan.roles[i]) && !m->plan.roles[i].in_register);

@@ -58,6 +58,7 @@ struct cost_model {
         is_triangular; /* a Mask leaves each tile of so many rows more blocks than the one before */
     cost_extent triangle_rows;
     bool is_guarded;              /* the running maximum moves only when it must */
+    bool is_loose;                /* warpgroups: a result leaves from registers, by decision */
     bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
     cost_extent index_columns;
     int mask_tests; /* comparisons in conditions of masks */

@@ -15,24 +15,26 @@ enum {
     SLOT_BARRIER_BYTES = 16,    /* a full and an empty one */
     INSTRUCTION_REGISTERS = 28, /* beside a product's sums: its left operand, addresses */
     ROLE_REGISTERS = 32,        /* addresses, counters, a handful of values per row */
-    GAP_CLOCKS = 130,           /* between a warpgroup's products, an iteration: issue, fences */
-    CHAIN_CLOCKS = 800,         /* of an iteration: barriers, votes, bookkeeping, two waits */
-    WHOLE_CLOCKS = 550,         /* the same where all products land at once */
+    TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     STEP_CLOCKS = 510,          /* of an iteration: what all warpgroups issue beside elements */
-    TILE_CLOCKS = 1200,         /* of a tile's beginning and end, which nothing hides */
-    STORE_CLOCKS = 300,         /* where results have no bytes of their own to leave from */
-    LATE_CLOCKS = 60,           /* where the left operand has one place and must be free first */
+    SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
+    TILE_CLOCKS = 2000,         /* of a tile's beginning and end, which nothing hides */
     COPY_CLOCKS = 1000,         /* from the start of a copy until its tile is in place */
+    SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
     CACHE_BYTES_A_CLOCK = 32,
+    OPERAND_BYTES = 2,
+    TURN_BYTES_A_CLOCK = 64,  /* of tiles whose copies wait for one another between tiles */
+    LOOSE_BYTES_A_CLOCK = 10, /* of results that leave from registers, 4 bytes a lane */
 };
 
-static const double FP32_CLOCKS = 2;    /* an instruction of a warp, beside products */
-static const double EXP2_CLOCKS = 8;    /* the same, of special functions */
-static const double CONVERT_CLOCKS = 1; /* half of an instruction that takes two elements */
-static const double MASK_CLOCKS = 5;    /* an element of a block that a triangle cuts */
-static const double ALONE_SHARE = 0.2;  /* of an iteration's chain, at a tile's beginning and end */
+static const double FP32_CLOCKS = 2;       /* an instruction of a warp, beside products */
+static const double EXP2_CLOCKS = 8;       /* the same, of special functions */
+static const double CONVERT_CLOCKS = 1;    /* half of an instruction that takes two elements */
+static const double MASK_CLOCKS = 5;       /* an element of a block that a triangle cuts */
+static const double BUSY_SHARE = 0.91;     /* of all clocks, in which products run at best */
 static const double TOGETHER_SHARE = 0.75; /* several warps a scheduler fill one another's gaps */
 static const double READY_SHARE = 1.6;     /* a product's wait, when others are under way */
+static const double ELEMENT_SHARE = 2;     /* a warpgroup's elements, beside another's */
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
     /* One instruction's registers must fit what every thread has when the kernel starts. */
@@ -129,6 +131,16 @@ static double fp32_of(const cost_model *m, const cost_item *it) {
     return m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
 }
 
+/* Each warpgroup reads the right operand from shared memory, and its rows of the left one if that
+ * lies there: with few columns this takes longer than the product.
+ */
+static double product_clocks(const cost_model *m, const cost_choice *c, const cost_item *it) {
+    double a = cost_value(c, it->a), b = cost_value(c, it->b), deep = cost_value(c, it->c);
+    bool reads_left = m->plan.roles[it->tile].in_shared;
+    double bytes = (a / WARPGROUP_ROWS * b + (reads_left ? a : 0)) * deep * OPERAND_BYTES;
+    return fmax(2 * a * b * deep / m->r->target->tensor, bytes / m->r->target->shared_rate);
+}
+
 static load add_up(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     load all = {0};
@@ -138,8 +150,9 @@ static load add_up(const cost_model *m, const cost_choice *c) {
         if (it->kind == COST_PRODUCT) {
             double flops = runs * 2 * a * b * cost_value(c, it->c);
             all.flops += flops;
-            all.products += flops / g->tensor;
-            if (m->plan.roles[it->tile].in_shared) all.first += flops / g->tensor;
+            double clocks = product_clocks(m, c, it) * runs;
+            all.products += clocks;
+            if (m->plan.roles[it->tile].in_shared) all.first += clocks;
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
             bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
             double clocks = fp32_of(m, it) * FP32_CLOCKS + it->exp2 * EXP2_CLOCKS +
@@ -170,13 +183,27 @@ static double copy_wait(const cost_model *m, const cost_choice *c, double iterat
     return wait;
 }
 
-/* Tiles that stand for the whole of a grid's tile and have one slot come when it begins. */
-static bool has_late_start(const cost_model *m, const cost_choice *c) {
+/* Bytes of the tiles that stand for the whole of a grid's tile and have one slot. */
+static double single_bytes(const cost_model *m, const cost_choice *c) {
+    double bytes = 0;
     for (int i = 0; i < m->plan.count; i++)
         if (m->plan.roles[i].in_shared && !m->plan.roles[i].is_loaded_in_loop &&
             stages_of(c, i) < 2)
-            return true;
-    return false;
+            bytes += cost_tile_bytes(m, c, i);
+    return bytes;
+}
+
+/* What a tile takes longer for the want of bytes: where its results have their own, the next tile's
+ * copies and first product run beside its end; in those of a tile that the next one begins with,
+ * copies, products and the store follow one another; from registers, results leave in small pieces.
+ */
+static double end_clocks(const cost_model *m, const cost_choice *c, bool is_rotated, double results,
+                         bool has_own) {
+    double single = single_bytes(m, c);
+    if (m->is_loose || (!has_own && single < results))
+        return results / LOOSE_BYTES_A_CLOCK + (single > 0 && !is_rotated ? COPY_CLOCKS : 0);
+    if (has_own && is_rotated) return single > 0 ? SINGLE_CLOCKS : 0;
+    return (single > 0 ? COPY_CLOCKS : 0) + (has_own ? 0 : (single + results) / TURN_BYTES_A_CLOCK);
 }
 
 cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
@@ -184,7 +211,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     cost_result out = {.rows_per_warp = WARPGROUP_ROWS / WARPGROUP_WARPS};
     if (!shapes_fit(m, c)) return out;
     int64_t operands = operand_bytes(m, c), results = result_bytes(m, c);
-    bool has_own = operands + results <= g->block_shared;
+    bool has_own = !m->is_loose && operands + results <= g->block_shared;
     out.shared_bytes = operands + (has_own ? results : 0);
     out.registers = (int)matrix_registers(m, c) + ROLE_REGISTERS;
     if (operands > g->block_shared || out.registers > warpgroups_math_registers(g, c->warpgroups))
@@ -198,21 +225,20 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     bool is_apart = m->is_guarded && c->casts < 2;
     double chain = all.products, issued = all.issued * TOGETHER_SHARE;
     if (waits) {
-        chain = (is_apart ? all.products : all.first) / groups * READY_SHARE + all.issued / groups +
-                runs * (is_apart ? WHOLE_CLOCKS : CHAIN_CLOCKS + (c->casts > 1 ? 0 : LATE_CLOCKS));
-        issued += runs * STEP_CLOCKS;
+        chain = ((is_apart ? all.products : all.first) * READY_SHARE + all.issued * ELEMENT_SHARE) /
+                groups;
+        issued += runs * (STEP_CLOCKS + (is_apart ? 0 : SECOND_CLOCKS));
     }
-    double products = all.products + GAP_CLOCKS * groups * runs;
+    double products =
+        fmax(all.products / BUSY_SHARE, all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     double step = fmax(fmax(products, issued), fmax(chain, all.cache));
     double wait = copy_wait(m, c, step / runs) * runs;
-    double late = has_late_start(m, c) ? COPY_CLOCKS : 0;
+    double end = end_clocks(m, c, waits, (double)results, has_own);
     out.tensor = all.products;
     out.elements = issued;
     out.chain = chain;
     out.cache = all.cache;
-    /* A rotated loop whose tiles cannot overlap begins and ends alone. */
-    if (waits && !is_apart && !has_own) late += chain / runs * ALONE_SHARE;
-    out.clocks = step + wait + TILE_CLOCKS + late + (has_own ? 0 : STORE_CLOCKS);
+    out.clocks = step + wait + TILE_CLOCKS + end;
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     out.per_element = out.clocks / useful_elements(m, c);
     return out;

@@ -1,14 +1,18 @@
-/* Lengths that products of warpgroups cannot contract, made up to the next that they can.
+/* Lengths that suit products of warpgroups badly, or not at all, made up to the next that does.
  *
- * A product contracts 16 at a time, and its operands lie in shared memory in panels of 16 columns
- * and more; a head dimension of 72 has neither. A tile of 80 columns reaches behind the end of the
+ * A product contracts 16 at a time, and its operands lie in shared memory in panels of 16, 32 or 64
+ * columns; a head dimension of 72 has none of these, and one of 80 falls into five narrow panels,
+ * each a copy of its own. A tile of 96 columns reaches behind the end of the
  * axis, where a Copy makes elements 0 and a store leaves them out, as at any other end: so only the
  * shapes of copies change. It may be done where nothing but such zeros meets what comes of zeros:
  * the axis is contracted between tiles from memory only, and nothing is reduced along it.
  */
 #include "reason/warpgroups.h"
 
-enum { STORED_UNIT_BYTES = 16 }; /* the tensor memory accelerator's lines are multiples of it */
+enum {
+    STORED_UNIT_BYTES = 16, /* the tensor memory accelerator's lines are multiples of it */
+    PANEL_COLUMNS = 32,     /* of panels that are copied and read at full speed */
+};
 
 /* Does the product contract the axis with a left operand that was computed? */
 static bool contracts_computed(const place_plan *plan, const tl_statement *s, str axis) {
@@ -40,12 +44,18 @@ static bool is_of_shared(const place_plan *plan, str axis) {
     return false;
 }
 
+static int64_t padded_length(int64_t length) {
+    int64_t step = length > WARPGROUP_STEP ? PANEL_COLUMNS : WARPGROUP_STEP;
+    return (length + step - 1) / step * step;
+}
+
 /* The axis' length, if a tile takes all of it and it should be longer; else 0. */
 static int64_t length_to_pad(reason *r, const place_plan *plan, const tiles_span *span) {
     int64_t extent, length;
     if (!reason_known(r, span->extent, &extent) || !reason_known(r, span->length, &length) ||
-        extent != length || length % WARPGROUP_STEP == 0 || length * 2 % STORED_UNIT_BYTES != 0 ||
-        !is_of_shared(plan, span->index) || !zeros_stay_apart(r, plan, span->index))
+        extent != length || padded_length(length) == length ||
+        length * 2 % STORED_UNIT_BYTES != 0 || !is_of_shared(plan, span->index) ||
+        !zeros_stay_apart(r, plan, span->index))
         return 0;
     return length;
 }
@@ -74,7 +84,7 @@ warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan) {
         if (axis.length == 0) continue;
         axis.name = edit_fresh_name(r->kernel, r->memory,
                                     reason_say(r, "%.*s_padded", STR_ARGS(span->index)));
-        axis.padded = (axis.length + WARPGROUP_STEP - 1) / WARPGROUP_STEP * WARPGROUP_STEP;
+        axis.padded = padded_length(axis.length);
         reason_let(r, edit_z(r->memory, axis.name), axis.padded, "");
         write_padded(r, plan->tiles, &axis, &all);
         list_push(r->memory, &all.axes, axis);
@@ -91,8 +101,8 @@ void warpgroups_unpad(reason *r, const warpgroups_padding *all) {
 void warpgroups_explain_padding(reason *r, const warpgroups_padding *all) {
     for (int i = 0; i < all->axes.count; i++)
         reason_decide(r, "padding",
-                      "tiles have %lld columns along %.*s, not %lld, since products contract "
-                      "multiples of %d; copies fill up with zeros",
+                      "tiles have %lld columns along %.*s, not %lld: products contract multiples "
+                      "of %d, and tiles come in panels of %d; copies fill up with zeros",
                       (long long)all->axes.items[i].padded, STR_ARGS(all->axes.items[i].index),
-                      (long long)all->axes.items[i].length, WARPGROUP_STEP);
+                      (long long)all->axes.items[i].length, WARPGROUP_STEP, PANEL_COLUMNS);
 }
