@@ -165,6 +165,51 @@ static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a, 
     return FTL_OK;
 }
 
+/* --- conditions ---------------------------------------------------------------------------------
+ */
+
+/* "q_heads = 6, kv_heads = 4", as a kernel's launch says it. */
+static void describe(const tl_expr *e, lookup *l, text_buffer *out) {
+    tl_value value;
+    if (!e) return;
+    bool is_definition = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT;
+    if (is_definition) {
+        if (!e->symbol->is_known) describe(e->symbol->value, l, out);
+    } else if (e->kind == TL_NAME && tl_evaluate(e, look_up, l, &value)) {
+        text_format(out, "%s%.*s = ", out->length ? ", " : "", STR_ARGS(e->text));
+        if (value.is_real) text_format(out, "%g", value.real);
+        else text_format(out, "%lld", (long long)value.integer);
+    }
+    describe(e->left, l, out);
+    describe(e->right, l, out);
+    for (int i = 0; i < e->item_count; i++) describe(e->items[i], l, out);
+}
+
+/* What a kernel would refuse at its launch is refused here with the same sentence; what cannot be
+ * computed is left to the run.
+ */
+static ftl_status check_conditions(ftl_context *context, const interpret_arguments *a,
+                                   const tl_kernel *kernel) {
+    lookup l = {kernel, a};
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
+        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        const tl_expr *condition = is_parameter ? s->parameter.condition : NULL;
+        tl_value value;
+        if (!condition || !tl_evaluate(condition, look_up, &l, &value)) continue;
+        if (value.is_real ? value.real != 0 : value.integer != 0) continue;
+        text_buffer operands;
+        text_init(&operands, FTL_WHY_BYTES);
+        describe(condition, &l, &operands);
+        str text = tl_expr_text(&context->memory, condition);
+        ftl_status status = ftl_context_fail(
+            context, FTL_INVALID_ARGUMENT, "kernel '%.*s' demands %.*s; here %s",
+            STR_ARGS(kernel->name), STR_ARGS(text), operands.data ? operands.data : "it is not so");
+        text_done(&operands);
+        return status;
+    }
+    return FTL_OK;
+}
+
 /* --- running ------------------------------------------------------------------------------------
  */
 
@@ -176,7 +221,8 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
     ftl_status status = take_arguments(context, a);
     for (tl_kernel *k = program->first; k && !status; k = k->next) {
         if (!tl_infer_axes(k, memory, &context->diags)) return compile_verdict(context);
-        status = make_workspaces(context, a, k);
+        status = check_conditions(context, a, k);
+        if (!status) status = make_workspaces(context, a, k);
         if (status) break;
         interpret_request request = {.tensors = a->tensors.items,
                                      .tensor_count = a->tensors.count,

@@ -60,9 +60,8 @@ ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const c
     str nearest;
     if (gpu_nearest(&context->memory, kernel->gpu, &nearest)) {
         diag_report(&context->diags, DIAG_GPU_NEAREST, kernel->range, nearest);
-    } else {
-        diag_add(&context->diags, DIAG_GPU_ITS_FILE, kernel->range, NULL);
     }
+    diag_add(&context->diags, DIAG_GPU_ITS_FILE, kernel->range, NULL);
     return compile_verdict(context);
 }
 

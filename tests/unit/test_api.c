@@ -315,6 +315,56 @@ static void arrays_askew_and_empty(void **state) {
     }
 }
 
+/* A condition of the program that does not hold is one status and one sentence, whoever runs it. */
+static void conditions_are_told_alike(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel grouped\nlet group = q_heads/kv_heads\n"
+        "Input X f32 (head in q_heads; row in row_len, d)\n"
+        "Input Z f32 (head/group in kv_heads; row in row_len, d) where q_heads % kv_heads == 0\n"
+        "Input scale f32 where scale > 0\n"
+        "Output Y f32 (head in q_heads; row in row_len, d)\n"
+        "Copy X from global to register\nCopy Z from global to register\n"
+        "Compute Multiply X, scale and get X\nCompute Add X, Z and get Y\n"
+        "Copy Y from register to global\n";
+    static const struct {
+        int64_t heads;
+        double scale;
+        const char *said;
+    } cases[] = {
+        {4, 1, "kernel 'grouped' demands q_heads % kv_heads == 0; here q_heads = 6, kv_heads = 4"},
+        {3, -2, "kernel 'grouped' demands scale > 0; here scale = -2"},
+    };
+    static _Alignas(16) float memory[3][6 * 5 * 64];
+    const ftl_source source = {"grouped.tl", text, sizeof text - 1};
+    const ftl_pin pins[] = {{"d", "64"}};
+    const ftl_options a100 = {.gpu = "a100", .pins = pins, .pin_count = 1};
+    ftl_product *product;
+    assert_int_equal(ftl_build(c, &source, &a100, &product), FTL_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ftl_tensor tensors[3];
+        for (int t = 0; t < 3; t++) {
+            tensors[t] = (ftl_tensor){.name = t == 0   ? "X"
+                                              : t == 1 ? "Z"
+                                                       : "Y",
+                                      .address = (uint64_t)(uintptr_t)memory[t],
+                                      .type = FTL_F32,
+                                      .extents = {t == 1 ? cases[i].heads : 6, 5, 64},
+                                      .strides = {5 * 64, 64, 1},
+                                      .axis_count = 3};
+        }
+        ftl_scalar scale = {"scale", cases[i].scale};
+        ftl_arguments arguments = {tensors, 3, &scale, 1};
+        INVALID(ftl_interpret(c, &source, FTL_EXACT, &arguments));
+        assert_string_equal(ftl_context_error(c), cases[i].said);
+        ftl_launch launch; /* as emulator and runtime make theirs */
+        char why[FTL_WHY_BYTES];
+        assert_false(ftl_plan_resolve(product->kernels[0].plan, &arguments, &launch, why));
+        assert_string_equal(why, cases[i].said);
+    }
+    ftl_product_free(product);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiling),
@@ -326,6 +376,7 @@ int main(void) {
         cmocka_unit_test(without_a_context),
         cmocka_unit_test(arrays_that_cannot_be),
         cmocka_unit_test(arrays_askew_and_empty),
+        cmocka_unit_test(conditions_are_told_alike),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

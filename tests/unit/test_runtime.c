@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,34 @@ static void bad_arguments_reach_no_gpu(void **state) {
     assert_int_equal(ftl_module_launch(NULL, module, &arguments, NULL), FTL_INVALID_ARGUMENT);
     assert_int_equal(ftl_module_launch(context, module, NULL, NULL), FTL_INVALID_ARGUMENT);
     assert_int_equal(ftl_module_launch(context, NULL, &arguments, NULL), FTL_INVALID_ARGUMENT);
+    assert_int_equal(driver->launches, 0);
+    ftl_module_free(module);
+}
+
+/* A kernel copies 16 bytes at a time: an address or a row that begins elsewhere is one sentence. */
+static void misaligned_pointers_are_refused(void **state) {
+    (void)state;
+    ftl_module *module = load();
+    for (int t = 0; t < 4; t++) {
+        for (uint64_t offset = 1; offset < 16; offset++) {
+            sample_call call = sample_arguments(2, 8, 4, 100, 200);
+            call.tensors[t].address += offset;
+            ftl_arguments arguments = {call.tensors, 4, call.scalars, 1};
+            char expected[256];
+            snprintf(expected, sizeof expected,
+                     "the address of '%s' (0x%llx) must be a multiple of 16 bytes",
+                     call.tensors[t].name, (unsigned long long)call.tensors[t].address);
+            assert_int_equal(ftl_module_launch(context, module, &arguments, NULL),
+                             FTL_INVALID_ARGUMENT);
+            assert_string_equal(ftl_context_error(context), expected);
+        }
+    }
+    sample_call call = sample_arguments(2, 8, 4, 100, 200);
+    ftl_arguments arguments = {call.tensors, 4, call.scalars, 1};
+    call.tensors[1].strides[2] += 4;
+    assert_int_equal(ftl_module_launch(context, module, &arguments, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context),
+                        "stride 68 of axis kv of 'K' must be a multiple of 8 elements (16 bytes)");
     assert_int_equal(driver->launches, 0);
     ftl_module_free(module);
 }
@@ -231,6 +260,7 @@ int main(void) {
         TEST(launches_what_the_plan_says),
         TEST(nothing_to_do_is_no_launch),
         TEST(bad_arguments_reach_no_gpu),
+        TEST(misaligned_pointers_are_refused),
         TEST(code_fits_the_device),
         TEST(missing_libraries_are_one_sentence),
         TEST(driver_failures_are_told),
