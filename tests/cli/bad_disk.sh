@@ -16,6 +16,27 @@ full verify --op mha --shapes 1x1
 (ulimit -f 1; flashtl reason --op gqa --gpu t4 --head-dim 64 > grown; echo "-> $?"
     flashtl reason --op gqa --gpu t4 --head-dim 64 -o grown.tl; echo "-> $?") 2>&1 | cat
 ls grown*; rm -f grown
+# Likewise results, records and the cache, whose loss is a warning.
+export PYTHONDONTWRITEBYTECODE=1
+python3 - <<'P'
+import os, sys
+sys.path.insert(0, os.environ["TESTS"])
+import npy
+npy.write("x.npy", (1, 2, 64, 16), [0.5] * 2048, "f2")
+P
+cat > model.sh << 'M'
+#!/bin/sh
+cat > /dev/null
+echo '```tl'; flashtl sketch gqa; echo '```'
+M
+chmod +x model.sh
+(ulimit -f 1
+    flashtl run --op mha --in Q=x.npy,K=x.npy,V=x.npy --let scale=1 --out O=o.npy; echo "-> $?"
+    flashtl sketch --by exec:./model.sh --record record.jsonl 'grouped heads' > /dev/null; echo "-> $?"
+    FLASHTL_CACHE=cache FLASHTL_CUDA=$FAKE_CUDA_LIBRARY FLASHTL_NVRTC=$FAKE_NVRTC_LIBRARY \
+        flashtl run --op mha --gpu t4 --on gpu --in Q=x.npy,K=x.npy,V=x.npy --let scale=1
+    echo "-> $?") 2>&1 | sed 's/[0-9a-f]\{32\}/HASH/; s/ ([0-9.]* s)//; s/in [0-9.]* s/in N s/' | cat
+ls cache; rm -rf cache x.npy model.sh
 # What is no plain file is written where it is; by links, so that a device is never at stake.
 ln -s /dev/full disk
 flashtl sketch gqa -o disk; echo "-> $?"

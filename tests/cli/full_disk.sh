@@ -14,7 +14,7 @@ flashtl sketch gqa | cmp - disk/before.tl && echo "what was there before is whol
 flashtl fmt --in-place disk/before.tl; echo "-> $?"
 flashtl build --op gqa --gpu t4 --head-dim 64 -o disk; echo "-> $?"
 flashtl build --op gqa --gpu t4 --head-dim 64 -o disk/kernels; echo "-> $?"
-# A cache there is a warning, and the kernel runs.
+# Results, and the record of a model's run.
 export PYTHONDONTWRITEBYTECODE=1
 python3 - <<'P'
 import os, sys
@@ -22,8 +22,21 @@ sys.path.insert(0, os.environ["TESTS"])
 import npy
 npy.write("x.npy", (1, 2, 4, 16), [0.5] * 128, "f2")
 P
+cat > model.sh << 'M'
+#!/bin/sh
+cat > /dev/null
+echo '```tl'; flashtl sketch gqa; echo '```'
+M
+chmod +x model.sh
+flashtl run --op mha --in Q=x.npy,K=x.npy,V=x.npy --let scale=1 --out O=disk/o.npy; echo "-> $?"
+flashtl reason --op gqa --gpu t4 --head-dim 64 | flashtl translate -o disk/k.cu; echo "-> $?"
+flashtl sketch --by exec:./model.sh --record disk/record.jsonl 'grouped heads' > sketched; echo "-> $?"
+wc -c < sketched
+# A cache there is a warning, and the kernel runs.
 FLASHTL_CACHE=disk/cache FLASHTL_CUDA=$FAKE_CUDA_LIBRARY FLASHTL_NVRTC=$FAKE_NVRTC_LIBRARY \
-    flashtl run --op mha --gpu t4 --on gpu --in Q=x.npy,K=x.npy,V=x.npy --let scale=1; echo "-> $?"
+    flashtl run --op mha --gpu t4 --on gpu --in Q=x.npy,K=x.npy,V=x.npy --let scale=1 2> words
+echo "-> $?"
+sed 's/[0-9a-f]\{32\}/HASH/' words
 rm disk/filler
 flashtl sketch gqa -o disk/before.tl; echo "-> $?"
 ls disk
