@@ -296,12 +296,14 @@ static int think_through(thinking *t) {
                           ? EXIT_USAGE
                           : EXIT_ENVIRONMENT;
     }
-    if (!status && result.is_verified) exit_status = put_kernel(t, &result);
+    /* what was verified before something went wrong is kept all the same */
+    int written = result.is_verified ? put_kernel(t, &result) : EXIT_DONE;
     int recorded = put_record(t, &result);
     if (!recorded) recorded = put_report(t);
-    if (!status && !exit_status && result.is_verified) print_result(t, &result);
+    bool has_lines = t->c->options.json || result.is_verified;
+    if (!written && has_lines) print_result(t, &result);
     think_result_done(&result);
-    return exit_status ? exit_status : recorded;
+    return exit_status ? exit_status : written ? written : recorded;
 }
 
 static int run(thinking *t) {

@@ -45,6 +45,7 @@ typedef struct judge_verdict {
     ftl_product *product; /* once there is a kernel */
     double cost;          /* of a launch on the emulator: instructions and wavefronts; 0: unknown */
     double tflops;        /* measured; 0: not */
+    double relative;      /* and as a multiple of the built-in agent's kernel's; 0: not */
     double ms;            /* it took */
 } judge_verdict;
 

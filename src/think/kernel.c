@@ -366,10 +366,10 @@ static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
 static json_t *report(kernel_work *w, ftl_status status, think_rung rung, bool passed) {
     climb *c = w->c;
     climb_take_own(c);
-    return json_pack("{s:i,s:s,s:i,s:b,s:O,s:O,s:f,s:f}", "status", (int)status, "error",
+    return json_pack("{s:i,s:s,s:i,s:b,s:O,s:O,s:f,s:f,s:f}", "status", (int)status, "error",
                      ftl_context_error(c->context), "rung", (int)rung, "passed", passed, "findings",
                      c->verdict->findings, "facts", c->verdict->facts, "cost", c->verdict->cost,
-                     "tflops", c->verdict->tflops);
+                     "tflops", c->verdict->tflops, "relative", c->verdict->relative);
 }
 
 static json_t *climb_all(kernel_work *w) {
@@ -411,6 +411,7 @@ static ftl_status take_report(climb *c, const json_t *report) {
     v->facts = json_deep_copy(json_object_get(report, "facts"));
     v->cost = json_number(report, "cost");
     v->tflops = json_number(report, "tflops");
+    v->relative = json_number(report, "relative");
     v->rung = (think_rung)json_integer_value(json_object_get(report, "rung"));
     v->passed = json_is_true(json_object_get(report, "passed"));
     ftl_status status = (ftl_status)json_integer_value(json_object_get(report, "status"));

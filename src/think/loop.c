@@ -119,10 +119,12 @@ static void candidate_done(candidate *c) {
     *c = (candidate){0};
 }
 
-/* Faster by more than noise; where there is no GPU, by fewer instructions and wavefronts. */
+/* Faster by more than noise, as a multiple of the built-in agent's kernel; where there is no GPU, by
+ * fewer instructions and wavefronts.
+ */
 static bool is_faster(const candidate *a, const judge_verdict *v) {
-    static const double LEAST_GAIN = 1.01;
-    if (a->tflops > 0 && v->tflops > 0) return v->tflops > LEAST_GAIN * a->tflops;
+    static const double LEAST_GAIN = 1.01, LEAST_MEASURED_GAIN = 1.02;
+    if (a->relative > 0 && v->relative > 0) return v->relative > LEAST_MEASURED_GAIN * a->relative;
     return a->cost > 0 && v->cost > 0 && v->cost * LEAST_GAIN < a->cost;
 }
 
@@ -133,12 +135,23 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
     return copy;
 }
 
+static void add_plan(json_t *row, const ftl_plan *plan) {
+    json_object_set_new(row, "threads", json_integer(plan->threads));
+    json_object_set_new(row, "shared_bytes", json_integer(plan->shared_bytes));
+    json_object_set_new(row, "blocks", json_integer(plan->blocks_per_sm));
+}
+
 /* A row of the table of what was tried. */
 void workflow_add_tried(workflow *w, const judge_verdict *v, int32_t number, const char *by) {
     json_t *row = json_pack("{s:i,s:s,s:s,s:b,s:f,s:f}", "candidate", (int)number, "by", by, "rung",
                             think_rung_name(v->rung), "passed", v->passed, "cost", v->cost,
                             "tflops", v->tflops);
-    if (row && v->code) json_object_set_new(row, "code", workflow_text(v->code, strlen(v->code)));
+    const char *code = v->code ? v->code : v->text;
+    if (row && code) json_object_set_new(row, "code", workflow_text(code, strlen(code)));
+    if (row) json_object_set_new(row, "relative", json_real(v->relative));
+    const char *why = json_text(json_array_get(v->findings, 0), "message");
+    if (row) json_object_set_new(row, "why", workflow_text(why, strlen(why)));
+    if (row && v->product) add_plan(row, v->product->kernels[0].plan);
     json_array_append_new(w->tried, row);
 }
 
@@ -156,6 +169,7 @@ ftl_status workflow_consider(workflow *w, think_step step, const char *sketch,
                    .facts = json_deep_copy(v->facts),
                    .rung = v->rung,
                    .tflops = v->tflops,
+                   .relative = v->relative,
                    .cost = v->cost,
                    .number = number};
     if (!c.code || !c.cuda || !c.plan) {
@@ -357,10 +371,11 @@ ftl_status think(ftl_context *context, const think_run *run, think_result *resul
                   .tried = json_array()};
     ftl_status status = w.tried ? begin_record(&w) : workflow_out_of_memory(&w);
     if (!status) status = work(&w);
+    char error[1024]; /* neither the best kernel's facts nor the record make us forget why it ended */
+    snprintf(error, sizeof error, "%s", ftl_context_error(context));
     if (w.has_best) take_best(&w);
     else if (!result->sketch) result->sketch = copied(w.failed_text);
-    char error[1024]; /* recording must not forget why the run ended */
-    snprintf(error, sizeof error, "%s", ftl_context_error(context));
+    if (status) ftl_context_fail(context, status, "%s", error);
     ftl_status recorded = end_record(&w, status);
     if (status) ftl_context_fail(context, status, "%s", error);
     candidate_done(&w.best);

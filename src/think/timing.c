@@ -1,7 +1,7 @@
-/* How fast a kernel is on the GPU. What is timed must be right, too, or a kernel could leave out
- * the work where only the clock looks: each timed launch has inputs of its own and poisoned
- * Outputs, and is compared with the kernel that the built-in agent makes of the sketch, on the same
- * inputs.
+/* How fast a kernel is on the GPU. What is timed must be right, too, or a kernel could leave out the
+ * work where only the clock looks: each timed launch has inputs of its own and poisoned Outputs,
+ * and is compared with the kernel that the built-in agent makes of the sketch, on the same inputs.
+ * The two take turns, so that their ratio holds whatever the GPU's clocks do meanwhile.
  */
 #include "think/judge_internal.h"
 #include "verify/judge.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TIMES = 7, ROWS = 2048, COLUMNS = 64 };
+enum { TIMES = 15, ROWS = 2048, COLUMNS = 64 };
 
 typedef struct timing {
     climb *c;
@@ -18,7 +18,7 @@ typedef struct timing {
     const verify_runner *runner;
     ftl_product *own;      /* the built-in agent's kernel; NULL: it is what is timed */
     verify_machine *rival; /* where that one runs */
-    double milliseconds;   /* of the last launch */
+    double best_ms, rival_best_ms;
     int64_t sizes[VERIFY_SIZES_MAX];
 } timing;
 
@@ -47,14 +47,30 @@ static ftl_status open_rival(timing *t) {
     return verify_machine_open(c->context, program, VERIFY_GPU, c->task->runtime, &t->rival);
 }
 
-/* Keeps the time that a launch took. */
+/* A runner that keeps the least time of its launches. */
+typedef struct stopwatch {
+    const verify_runner *runner;
+    double *best_ms;
+} stopwatch;
+
 static ftl_status launch(void *user, ftl_context *context, const ftl_arguments *arguments,
                          double *milliseconds, text_buffer *detail) {
-    timing *t = user;
+    const stopwatch *w = user;
     ftl_status status =
-        t->runner->launch(t->runner->user, context, arguments, milliseconds, detail);
-    t->milliseconds = *milliseconds;
+        w->runner->launch(w->runner->user, context, arguments, milliseconds, detail);
+    bool is_best =
+        !status && *milliseconds > 0 && (*w->best_ms <= 0 || *milliseconds < *w->best_ms);
+    if (is_best) *w->best_ms = *milliseconds;
     return status;
+}
+
+static ftl_status run_timed(timing *t, const verify_runner *runner, double *best_ms, trial *made,
+                            double ***values) {
+    stopwatch watch = {runner, best_ms};
+    verify_runner timed = *runner;
+    timed.launch = launch, timed.user = &watch;
+    trial_machine machine = {.runner = &timed};
+    return trial_run(t->c->context, made, &machine, &t->c->memory, values);
 }
 
 static double worst_distance(const timing *t, const trial *made, double **got, double **want,
@@ -78,15 +94,12 @@ static bool time_one(timing *t, uint64_t seed) {
     trial made;
     char why[FTL_WHY_BYTES], shape[256];
     double **got, **want, bound = 0;
-    verify_runner timed = *t->runner;
-    timed.launch = launch, timed.user = t;
-    trial_machine machine = {.runner = &timed};
     if (!trial_make(t->program->plan, t->sizes, seed, &c->memory, &made, why)) return true;
-    ftl_status status = trial_run(c->context, &made, &machine, &c->memory, &got);
+    ftl_status status = run_timed(t, t->runner, &t->best_ms, &made, &got);
     double off = 0;
     if (!status && t->rival) {
-        trial_machine rival = {.runner = verify_machine_runner(t->rival)};
-        status = trial_run(c->context, &made, &rival, &c->memory, &want);
+        const verify_runner *rival = verify_machine_runner(t->rival);
+        status = run_timed(t, rival, &t->rival_best_ms, &made, &want);
         if (!status) off = worst_distance(t, &made, got, want, &bound);
     }
     if (!status && off <= 1) return true;
@@ -125,11 +138,11 @@ static bool describe_here(const climb *c, ftl_gpu *here) {
     return status == FTL_OK;
 }
 
-static void take_speed(const timing *t, double best_ms) {
+static void take_speed(const timing *t) {
     climb *c = t->c;
     char shape[256];
     name_shape(t, shape);
-    double tflops = best_ms > 0 ? flops_of(t, shape) / best_ms / 1e9 : 0;
+    double tflops = t->best_ms > 0 ? flops_of(t, shape) / t->best_ms / 1e9 : 0;
     ftl_gpu here;
     if (!(tflops > 0) || !describe_here(c, &here)) return;
     if (tflops > here.tensor_tflops) {
@@ -137,27 +150,25 @@ static void take_speed(const timing *t, double best_ms) {
         return;
     }
     c->verdict->tflops = tflops;
+    c->verdict->relative = t->rival_best_ms > 0 ? t->rival_best_ms / t->best_ms : 1;
+    json_object_set_new(c->verdict->facts, "relative", json_real(c->verdict->relative));
     json_object_set_new(c->verdict->facts, "tflops", json_real(tflops));
     json_object_set_new(c->verdict->facts, "mma_tflops", json_real(here.mma_tflops));
-    json_object_set_new(c->verdict->facts, "ms_a_launch", json_real(best_ms));
+    json_object_set_new(c->verdict->facts, "ms_a_launch", json_real(t->best_ms));
     json_object_set_new(c->verdict->facts, "shape", json_string(shape));
 }
 
 static bool time_all(timing *t, os_watch *watch) {
     climb *c = t->c;
-    double best_ms = 0;
     if (!trial_sizes(t->program->plan, ROWS, COLUMNS, &c->memory, t->sizes)) return true;
     for (int i = 0; i < TIMES; i++) {
         arena_mark mark = arena_here(&c->memory);
         watch->beats++;
-        t->milliseconds = 0;
         bool is_right = time_one(t, c->task->seed + 100 + (uint64_t)i);
         if (!is_right) return false; /* the finding's words stay */
         arena_reset(&c->memory, mark);
-        bool is_best = t->milliseconds > 0 && (best_ms == 0 || t->milliseconds < best_ms);
-        if (is_best) best_ms = t->milliseconds;
     }
-    take_speed(t, best_ms);
+    take_speed(t);
     return true;
 }
 

@@ -10,7 +10,7 @@ typedef struct candidate {
     ftl_plan *plan;
     json_t *facts;
     think_rung rung;
-    double tflops, cost;
+    double tflops, relative, cost;
     int32_t number;
     char by[PROVIDER_NAME_BYTES];
 } candidate;

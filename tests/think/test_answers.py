@@ -52,7 +52,7 @@ def change(text, old, new, count=1):
 class Talk:
     """The command asked with answers given in turn; 'verdicts' are the record's."""
 
-    def __init__(self, step, answers, *options, on="interpreter"):
+    def __init__(self, step, answers, *options, on="interpreter", sketch=None):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             for i, answer in enumerate(answers):
@@ -60,13 +60,14 @@ class Talk:
             agent = folder / "agent.sh"
             agent.write_text(f"cat > {name}/prompt.txt\nn=$(cat {name}/n 2>/dev/null || echo 0)\n"
                              f"echo $((n + 1)) > {name}/n\ncat {name}/$n.md\n")
-            (folder / "sketch.tl").write_text(SKETCH)
+            (folder / "sketch.tl").write_text(sketch or SKETCH)
             given = ["causal attention"] if step == "sketch" else ["--sketch", f"{name}/sketch.tl"]
             self.status, self.out, self.err = run(
                 "think", *given, "--gpu", "t4", "--head-dim", "64", "--on", on, f"--{step}-by", f"exec:sh {agent}",
                 "--answers", str(len(answers)), "--record", f"{name}/record.jsonl", "-o", f"{name}/out", *options)
             record = folder / "record.jsonl"
             events = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+            self.kernels = [path.name for path in folder.glob("out/*.cu")]
             self.prompt = (folder / "prompt.txt").read_text() if (folder / "prompt.txt").exists() else ""
         self.asks = [e for e in events if e["event"] == "ask"]
         self.verdicts = [e for e in events if e["event"] == "verdict" and e["round"] > 0]
@@ -305,13 +306,37 @@ def sketch_never_mended():
 
 def improving():
     """Proposals: one that is slower, one that is wrong; neither replaces what is verified."""
-    slower = run("reason", "-", "--gpu", "t4", "--head-dim", "64", "--let", "BM=16", "--let", "BN=16", input=SKETCH)[1]
+    slower = run("reason", "-", "--gpu", "t4", "--head-dim", "64", "--let", "BM=64", "--let", "BN=16", input=SKETCH)[1]
     wrong = change(code(), "where kv > q + offset", "where kv >= q + offset")
     talk = Talk("reason", [fenced(code()), fenced(slower), fenced(wrong)], "--improve", "2", on="emulator")
     if talk.status != 0 or "# What was tried" not in talk.prompt or len(talk.verdicts) != 3:
         talk.explain("two proposals with the table of what was tried")
+    rows = [line for line in talk.prompt.split("# What was tried")[-1].splitlines() if re.match(r"\| \d", line)]
+    if len(rows) != 3 or not all("let d = 64" in row and "threads" in row and "passed" in row for row in rows):
+        talk.explain(f"three rows with their decisions: {rows}")
     if talk.result["kept"] not in (0, 1):
         talk.explain("a kernel that is not slower")
+
+
+def improving_is_kept():
+    """A proposal with fewer instructions replaces what was there; one that fails is in the next table, and why."""
+    sketch = SKETCH.replace("kernel causal_attention", "kernel causal_attention\nlet BM = 64, BN = 16")
+    faster, wrong = code(), change(code(), "where kv > q + offset", "where kv >= q + offset")
+    with tempfile.TemporaryDirectory() as name:
+        pathlib.Path(name, "small.tl").write_text(sketch)  # candidate 0 has small tiles, too
+        slow = run("reason", f"{name}/small.tl", "--gpu", "t4", "--head-dim", "64")[1]
+        talk = Talk("reason", [fenced(slow), fenced(wrong), fenced(faster)], "--improve", "2", on="emulator", sketch=sketch)
+    if talk.status != 0 or talk.result["kept"] != 3 or "BM = 64" not in talk.result["code"]:
+        talk.explain("the second proposal")
+    if "failed 'meaning': " not in talk.prompt.split("# What was tried")[-1]:
+        talk.explain("why the first proposal was none")
+
+
+def the_best_so_far_is_kept():
+    """The model breaks down after its first answer: what was verified is there all the same, and why it ended."""
+    talk = Talk("reason", [fenced(code())], "--improve", "3", "--json")
+    if talk.status != 3 or "cat:" not in talk.err or not talk.kernels or not json.loads(talk.out)["verified"]:
+        talk.explain("a kernel, and the model's own words")
 
 
 def interrupted_while_judging():
