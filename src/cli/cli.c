@@ -120,11 +120,33 @@ const char *cli_cache_folder(cli *c, char buffer[4096]) {
     return buffer;
 }
 
+int cli_find_data_file(const char *wanted, const char *variable, const char *name,
+                       char path[CLI_PATH_BYTES]) {
+    const char *given = wanted ? wanted : getenv(variable);
+    const char *base = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char folder[CLI_PATH_BYTES - 64];
+    os_error why;
+    if (given && *given) {
+        snprintf(path, CLI_PATH_BYTES, "%s", given);
+        return EXIT_DONE;
+    }
+    if (base && *base == '/') snprintf(folder, sizeof folder, "%s/flashtl", base);
+    else if (home && *home) snprintf(folder, sizeof folder, "%s/.local/share/flashtl", home);
+    else return cli_say(EXIT_USAGE, "where is the database? '--database FILE'");
+    if (!os_make_folders(folder, &why)) return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    snprintf(path, CLI_PATH_BYTES, "%s/%s", folder, name);
+    return EXIT_DONE;
+}
+
+ftl_runtime_options cli_runtime_options(cli *c, char buffer[CLI_PATH_BYTES]) {
+    return (ftl_runtime_options){.cuda_library = getenv("FLASHTL_CUDA"),
+                                 .nvrtc_library = getenv("FLASHTL_NVRTC"),
+                                 .cache_folder = cli_cache_folder(c, buffer)};
+}
+
 ftl_status cli_open_runtime(cli *c, ftl_runtime **out) {
-    char buffer[4096];
-    ftl_runtime_options options = {.cuda_library = getenv("FLASHTL_CUDA"),
-                                   .nvrtc_library = getenv("FLASHTL_NVRTC"),
-                                   .cache_folder = cli_cache_folder(c, buffer)};
+    char buffer[CLI_PATH_BYTES];
+    ftl_runtime_options options = cli_runtime_options(c, buffer);
     return ftl_runtime_open(c->context, &options, out);
 }
 

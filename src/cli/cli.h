@@ -45,8 +45,15 @@ bool cli_read_source(cli *c, const char *path, text_buffer *text, ftl_source *ou
 int cli_put(cli *c, char *text);
 /* --cache, FLASHTL_CACHE, or the user's cache folder; NULL when the environment names none. */
 const char *cli_cache_folder(cli *c, char buffer[4096]);
+/* A file of the user's data: 'wanted', what the variable names, or NAME in the user's data folder,
+ * which is made. Returns EXIT_DONE, or the exit status after saying why.
+ */
+enum { CLI_PATH_BYTES = 4096 };
+int cli_find_data_file(const char *wanted, const char *variable, const char *name,
+                       char path[CLI_PATH_BYTES]);
 /* A runtime with the libraries and the cache that the environment names. */
 ftl_status cli_open_runtime(cli *c, ftl_runtime **out);
+ftl_runtime_options cli_runtime_options(cli *c, char buffer[CLI_PATH_BYTES]);
 
 /* From here on Ctrl-C does not end the process but sets what cli_interrupted points to: the work at
  * hand stops where it can and says what it has.

@@ -17,6 +17,7 @@ const cli_command cli_commands[CLI_COMMAND_COUNT] = {
 #define ALL_COMMANDS ((UINT64_C(1) << CLI_COMMAND_COUNT) - 1)
 #define REASON_COMMANDS (ON(REASON) | ON(EXPLAIN) | ON(BUILD) | ON(VERIFY) | ON(RUN) | ON(THINK))
 #define MODEL_COMMANDS (ON(SKETCH) | ON(REASON) | ON(TRANSLATE) | ON(THINK))
+#define ASKING_COMMANDS (MODEL_COMMANDS | ON(EVALUATE))
 #define OPERATOR_COMMANDS (ON(SKETCH) | REASON_COMMANDS | TIMED_COMMANDS)
 #define TIMED_COMMANDS (ON(BENCH) | ON(TUNE))
 
@@ -70,21 +71,25 @@ static bool unknown_option(int command, str name, char why[512]) {
     return false;
 }
 
+static bool add_item(const cli_option *option, cli_list *list, const char *text, char why[512]) {
+    if (list->count == CLI_LIST_MAX) {
+        snprintf(why, 512, "'--%s' takes at most %d values", option->name, CLI_LIST_MAX);
+        return false;
+    }
+    if (!*text) {
+        snprintf(why, 512, "'--%s' has an empty value; expected %s", option->name, option->value);
+        return false;
+    }
+    list->items[list->count++] = text;
+    return true;
+}
+
 /* Commas separate items of a list; each item is ended by a NUL in place of its comma. */
 static bool add_items(const cli_option *option, cli_list *list, char *text, char why[512]) {
     for (char *item = text; item;) {
         char *comma = strchr(item, ',');
         if (comma) *comma = 0;
-        if (list->count == CLI_LIST_MAX) {
-            snprintf(why, 512, "'--%s' takes at most %d values", option->name, CLI_LIST_MAX);
-            return false;
-        }
-        if (!*item) {
-            snprintf(why, 512, "'--%s' has an empty value; expected %s", option->name,
-                     option->value);
-            return false;
-        }
-        list->items[list->count++] = item;
+        if (!add_item(option, list, item, why)) return false;
         item = comma ? comma + 1 : NULL;
     }
     return true;
@@ -94,6 +99,7 @@ static bool set_option(const cli_option *option, char *value, cli_options *out, 
     void *field = (char *)out + option->slot;
     if (option->kind == CLI_FLAG) *(bool *)field = true;
     if (option->kind == CLI_TEXT) *(const char **)field = value;
+    if (option->kind == CLI_EACH) return add_item(option, field, value, why);
     return option->kind != CLI_LIST || add_items(option, field, value, why);
 }
 

@@ -30,17 +30,19 @@ typedef struct cli_options {
 #define FIELD_FLAG bool
 #define FIELD_TEXT const char *
 #define FIELD_LIST cli_list
+#define FIELD_EACH cli_list
 #define OPTION(id, kind, name, value, commands, help) FIELD_##kind id;
 #include "cli/options.def"
 #undef OPTION
 #undef FIELD_FLAG
 #undef FIELD_TEXT
 #undef FIELD_LIST
+#undef FIELD_EACH
     const char *files[CLI_FILES_MAX];
     int file_count;
 } cli_options;
 
-typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST } cli_kind;
+typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST, CLI_EACH } cli_kind;
 
 typedef struct cli_option {
     cli_kind kind;

@@ -1,7 +1,7 @@
 /* flashtl tune: which decisions make a kernel fastest on this machine's GPU? */
 #include "cli/timed.h"
 
-#ifndef FLASHTL_HAS_TUNE
+#ifndef FLASHTL_HAS_SQLITE
 
 int cli_run_TUNE(cli *c) {
     (void)c;
@@ -16,7 +16,7 @@ int cli_run_TUNE(cli *c) {
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 10, PATH_BYTES = 4096 };
+enum { SHOWN = 10, PATH_BYTES = CLI_PATH_BYTES };
 
 typedef struct tuning_command {
     cli *c;
@@ -61,23 +61,6 @@ static ftl_status make_cases(void *user, ftl_context *context, const bench_progr
 /* --- the command line ---------------------------------------------------------------------------
  */
 
-static int find_database(tuning_command *t) {
-    const char *path = t->c->options.database ? t->c->options.database : getenv("FLASHTL_TUNING");
-    const char *base = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    char folder[PATH_BYTES - 32];
-    os_error why;
-    if (path && *path) {
-        snprintf(t->database, sizeof t->database, "%s", path);
-        return EXIT_DONE;
-    }
-    if (base && *base == '/') snprintf(folder, sizeof folder, "%s/flashtl", base);
-    else if (home && *home) snprintf(folder, sizeof folder, "%s/.local/share/flashtl", home);
-    else return cli_say(EXIT_USAGE, "where is the database? '--database FILE'");
-    if (!os_make_folders(folder, &why)) return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
-    snprintf(t->database, sizeof t->database, "%s/tuning.sqlite", folder);
-    return EXIT_DONE;
-}
-
 static int read_count(const char *name, const char *text, int64_t most, int64_t *out) {
     if (!text) return EXIT_DONE;
     if (str_to_integer(str_from(text), out) && *out >= 1 && *out <= most) return EXIT_DONE;
@@ -108,7 +91,8 @@ static void write_title(tuning_command *t) {
 static int read_command(tuning_command *t) {
     cli *c = t->c;
     int64_t seconds = 300, jobs = 0;
-    int exit_status = find_database(t);
+    int exit_status =
+        cli_find_data_file(c->options.database, "FLASHTL_TUNING", "tuning.sqlite", t->database);
     if (!exit_status) exit_status = read_count("seconds", c->options.budget, 1000000, &seconds);
     if (!exit_status) exit_status = read_count("jobs", c->options.jobs, 64, &jobs);
     if (!exit_status) exit_status = cli_refuse_many_gpus(c);
@@ -167,9 +151,7 @@ static int tune(tuning_command *t) {
     t->tune.source = t->request.source;
     t->tune.options = t->request.options;
     t->tune.shape = timed_shape(&t->request);
-    t->tune.runtime = (ftl_runtime_options){.cuda_library = getenv("FLASHTL_CUDA"),
-                                            .nvrtc_library = getenv("FLASHTL_NVRTC"),
-                                            .cache_folder = cli_cache_folder(c, folder)};
+    t->tune.runtime = cli_runtime_options(c, folder);
     int64_t rounds = 0;
     int exit_status = read_count("rounds", c->options.rounds, 64, &rounds);
     if (exit_status) return exit_status;

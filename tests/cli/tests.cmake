@@ -1,7 +1,7 @@
 # Tests of the command: NAME.sh and what it must print, NAME.out (tests/cli/run.sh --update writes it).
 file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.sh)
 list(FILTER cli_tests EXCLUDE REGEX "/run\\.sh$")
-if(NOT FLASHTL_TUNE_SOURCES)
+if(NOT FLASHTL_SQLITE_SOURCES)
   list(FILTER cli_tests EXCLUDE REGEX "/tune\\.sh$")
 endif()
 foreach(test ${cli_tests})

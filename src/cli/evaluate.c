@@ -1,0 +1,496 @@
+/* flashtl evaluate: how well do models write kernels? */
+#include "cli/agents.h"
+
+#ifndef FLASHTL_HAS_SQLITE
+
+int cli_run_EVALUATE(cli *c) {
+    (void)c;
+    return cli_say(EXIT_ENVIRONMENT,
+                   "this flashtl was built without SQLite, which 'evaluate' needs");
+}
+
+#else
+
+#include "base/embedded.h"
+#include "evaluate/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPORT_BYTES_MAX = 64 << 20 };
+
+typedef struct evaluating {
+    cli *c;
+    agents agents;
+    cli_request request; /* GPU and element type */
+    text_buffer file;
+    task_list all;
+    const evaluate_task *tasks[TASKS_MAX];
+    evaluate_setting settings[CLI_LIST_MAX];
+    evaluate_model models[CLI_LIST_MAX];
+    char names[CLI_LIST_MAX][PROVIDER_NAME_BYTES];
+    evaluate_request what;
+    char cache[CLI_PATH_BYTES], database[CLI_PATH_BYTES], device[256];
+    results *results;
+    int64_t shown_ns;
+    bool has_line; /* of progress, to be cleared */
+} evaluating;
+
+/* --- talk ---------------------------------------------------------------------------------------
+ */
+
+static void clear_line(evaluating *e) {
+    if (e->has_line) fputs("\r\033[K", stderr);
+    e->has_line = false;
+}
+
+static void on_progress(void *user, const evaluate_progress *p) {
+    enum { PAUSE_MS = 100 };
+    evaluating *e = user;
+    int64_t now_ns = os_time_ns();
+    if (!e->agents.shows_progress || now_ns - e->shown_ns < PAUSE_MS * 1000000) return;
+    e->shown_ns = now_ns;
+    fprintf(stderr, "\r\033[K%d of %d %s, %d passed; ", (int)p->done, (int)p->total,
+            p->is_of_references ? "references" : "trials", (int)p->passed);
+    if (!p->is_of_references) fprintf(stderr, "%lld tokens, ", (long long)p->tokens);
+    if (p->price > 0) fprintf(stderr, "%.4g, ", p->price);
+    if (p->seconds_left < 0) fputs("...", stderr);
+    else if (p->seconds_left < 120) fprintf(stderr, "%.0f s left", p->seconds_left);
+    else fprintf(stderr, "%.0f min left", p->seconds_left / 60);
+    e->has_line = true;
+}
+
+static void on_notice(void *user, const char *sentence) {
+    evaluating *e = user;
+    clear_line(e);
+    cli_say(0, "%s", sentence);
+}
+
+/* --- tasks --------------------------------------------------------------------------------------
+ */
+
+static int read_tasks(evaluating *e) {
+    cli *c = e->c;
+    const embedded_file *shipped = &embedded_tasks[0];
+    str text = {shipped->data, shipped->length};
+    const char *path = "<tasks>";
+    task_error where;
+    os_error why;
+    text_init(&e->file, TASKS_BYTES_MAX);
+    if (c->options.file_count > 1) return cli_say(EXIT_USAGE, "one file of tasks is expected");
+    if (c->options.file_count) {
+        path = c->options.files[0];
+        if (!os_read_file(path, TASKS_BYTES_MAX - 1, &e->file, &why)) {
+            return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+        }
+        text = text_str(&e->file);
+    }
+    if (tasks_read(text, &e->all, &where)) return EXIT_DONE;
+    return cli_say(EXIT_REJECTED, "%s:%d: %s", path, where.line, where.text);
+}
+
+static bool is_listed(const cli_list *list, const char *name) {
+    for (int i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], name) == 0) return true;
+    }
+    return !list->count;
+}
+
+static int check_names(const evaluating *e) {
+    const cli_options *o = &e->c->options;
+    task_level level;
+    for (int i = 0; i < o->level.count; i++) {
+        if (task_level_read(str_from(o->level.items[i]), &level)) continue;
+        return cli_say(EXIT_USAGE, "'--level' is easy, medium or hard; found '%s'",
+                       o->level.items[i]);
+    }
+    for (int i = 0; i < o->only.count; i++) {
+        bool is_there = false;
+        for (int32_t k = 0; k < e->all.count; k++) {
+            is_there |= strcmp(e->all.items[k].name, o->only.items[i]) == 0;
+        }
+        if (is_there) continue;
+        return cli_say(EXIT_USAGE, "there is no task '%s'; '--list' shows them", o->only.items[i]);
+    }
+    return EXIT_DONE;
+}
+
+static int choose_tasks(evaluating *e) {
+    const cli_options *o = &e->c->options;
+    int exit_status = check_names(e);
+    if (exit_status) return exit_status;
+    for (int32_t i = 0; i < e->all.count; i++) {
+        const evaluate_task *t = &e->all.items[i];
+        bool is_chosen =
+            is_listed(&o->only, t->name) && is_listed(&o->level, task_level_name(t->level));
+        if (is_chosen) e->tasks[e->what.task_count++] = t;
+    }
+    e->what.tasks = e->tasks;
+    if (e->what.task_count) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "no task is of these names and levels");
+}
+
+/* --- models and settings ------------------------------------------------------------------------
+ */
+
+/* "NAME=MODEL": a name has no colon, and every model has one early. */
+static const char *cut_name(const char *text, char name[PROVIDER_NAME_BYTES]) {
+    size_t length = strcspn(text, "=:");
+    bool has_name = text[length] == '=' && length && length < PROVIDER_NAME_BYTES;
+    snprintf(name, PROVIDER_NAME_BYTES, "%.*s", has_name ? (int)length : 0, text);
+    return has_name ? text + length + 1 : text;
+}
+
+/* Opened once, so that what is wrong with a model is said before anything is spent. */
+static int name_model(evaluating *e, int i) {
+    provider *p = NULL;
+    evaluate_model *m = &e->models[i];
+    m->spec = cut_name(e->c->options.models.items[i], e->names[i]);
+    int exit_status =
+        cli_finish(e->c, provider_open(e->c->context, m->spec, &e->agents.options, &p));
+    if (exit_status) return exit_status;
+    if (!e->names[i][0]) snprintf(e->names[i], PROVIDER_NAME_BYTES, "%s", provider_model(p));
+    provider_close(p);
+    m->name = e->names[i];
+    for (int k = 0; k < i; k++) {
+        if (strcmp(e->names[k], m->name) != 0) continue;
+        return cli_say(EXIT_USAGE, "two models are called '%s': '--by NAME=MODEL' gives others",
+                       m->name);
+    }
+    return EXIT_DONE;
+}
+
+static int read_price(const char *text, evaluate_model *m) {
+    str out = str_from(text), in = str_cut(&out, ':');
+    bool is_read = str_to_number(in, &m->prompt_price) && str_to_number(out, &m->answer_price) &&
+                   m->prompt_price >= 0 && m->answer_price >= 0;
+    if (is_read) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--price' is two numbers with a colon between; found '%s'", text);
+}
+
+static int read_models(evaluating *e) {
+    const cli_options *o = &e->c->options;
+    int count = o->models.count, prices = o->prices.count;
+    bool fits = prices == 0 || prices == 1 || prices == count;
+    if (!fits) {
+        return cli_say(EXIT_USAGE,
+                       "'--price' stands once, or once for each of the %d models; found "
+                       "%d times",
+                       count, prices);
+    }
+    for (int i = 0; i < count; i++) {
+        int exit_status = name_model(e, i);
+        if (!exit_status && prices) {
+            exit_status = read_price(o->prices.items[prices > 1 ? i : 0], &e->models[i]);
+        }
+        if (exit_status) return exit_status;
+    }
+    e->what.models = e->models;
+    e->what.model_count = count;
+    return EXIT_DONE;
+}
+
+static int read_setting(evaluating *e, const char *text) {
+    evaluate_setting *s = &e->settings[e->what.setting_count];
+    bool has_grammar = e->agents.options.grammar != PROVIDER_NO_GRAMMAR;
+    if (!setting_read(str_from(text), s)) {
+        return cli_say(EXIT_USAGE,
+                       "a setting is sketch, two or one, then perhaps -grammar, -checker, "
+                       "-interpreter; found '%s'",
+                       text);
+    }
+    if (s->without >> SETTING_GRAMMAR & 1 && !has_grammar) {
+        return cli_say(EXIT_USAGE, "'%s' leaves out a grammar, and none is sent: '--send-grammar'",
+                       s->name);
+    }
+    for (int32_t i = 0; i < e->what.setting_count; i++) {
+        if (strcmp(e->settings[i].name, s->name) == 0) return EXIT_DONE;
+    }
+    e->what.setting_count++;
+    return EXIT_DONE;
+}
+
+static int read_settings(evaluating *e) {
+    const cli_list *wanted = &e->c->options.settings;
+    bool has_grammar = e->agents.options.grammar != PROVIDER_NO_GRAMMAR;
+    int exit_status = EXIT_DONE;
+    e->what.settings = e->settings;
+    bool is_all = wanted->count == 1 && strcmp(wanted->items[0], "all") == 0;
+    if (is_all) e->what.setting_count = settings_all(has_grammar, e->settings);
+    if (!wanted->count) e->what.setting_count = settings_usual(has_grammar, e->settings);
+    for (int i = 0; !is_all && !exit_status && i < wanted->count; i++) {
+        exit_status = read_setting(e, wanted->items[i]);
+    }
+    return exit_status;
+}
+
+/* --- numbers ------------------------------------------------------------------------------------
+ */
+
+static int read_count(const char *text, const char *name, int64_t least, int64_t most,
+                      int64_t *out) {
+    if (!text) return EXIT_DONE;
+    if (str_to_integer(str_from(text), out) && *out >= least && *out <= most) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--%s' is a number from %lld to %lld; found '%s'", name,
+                   (long long)least, (long long)most, text);
+}
+
+static int read_highest(const cli *c, think_rung *highest) {
+    const char *on = c->options.on;
+    *highest = THINK_RUNG_GPU;
+    if (!on || strcmp(on, "gpu") == 0) return EXIT_DONE;
+    *highest = strcmp(on, "interpreter") == 0 ? THINK_RUNG_BUILD : THINK_RUNG_EMULATE;
+    if (*highest == THINK_RUNG_BUILD || strcmp(on, "emulator") == 0) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--on' is interpreter, emulator or gpu; found '%s'", on);
+}
+
+static int read_numbers(evaluating *e) {
+    const cli_options *o = &e->c->options;
+    evaluate_request *w = &e->what;
+    int64_t samples = 5, jobs = os_processor_count(), seed = 1;
+    if (jobs > 64) jobs = 64;
+    int exit_status = read_count(o->samples, "samples", 1, EVALUATE_SAMPLES_MAX, &samples);
+    if (!exit_status) exit_status = read_count(o->trials_at_once, "jobs", 1, 64, &jobs);
+    if (!exit_status) exit_status = read_count(o->seed, "seed", 0, INT64_MAX, &seed);
+    if (!exit_status) exit_status = read_highest(e->c, &w->highest);
+    w->samples = (int32_t)samples, w->jobs = (int32_t)jobs, w->seed = (uint64_t)seed;
+    w->answers = e->agents.limits.rounds ? e->agents.limits.rounds : 5;
+    w->tokens_most = e->agents.limits.tokens_most;
+    w->cost_most = e->agents.limits.cost_most;
+    w->shapes = o->shapes;
+    return exit_status;
+}
+
+/* --- this machine -------------------------------------------------------------------------------
+ */
+
+static int find_device(evaluating *e) {
+    cli *c = e->c;
+    ftl_runtime *runtime = NULL;
+    ftl_gpu gpu;
+    e->what.runtime = cli_runtime_options(c, e->cache);
+    if (ftl_gpu_describe(c->context, e->what.options.gpu, &gpu)) return cli_finish(c, FTL_REJECTED);
+    if (e->what.highest < THINK_RUNG_GPU) return EXIT_DONE;
+    int exit_status = cli_finish(c, ftl_runtime_open(c->context, &e->what.runtime, &runtime));
+    if (exit_status) return exit_status;
+    json_t *device = agents_find_device(c, runtime);
+    bool fits = (int)json_number(device, "capability") >= gpu.capability;
+    snprintf(e->device, sizeof e->device, "%s", json_text(device, "gpu"));
+    if (fits) e->what.device = e->device;
+    json_decref(device);
+    ftl_runtime_close(runtime);
+    bool is_needed = c->options.on && strcmp(c->options.on, "gpu") == 0;
+    if (fits || !is_needed) return EXIT_DONE;
+    return cli_say(EXIT_ENVIRONMENT, "'--on gpu': there is no GPU here that runs kernels for %s",
+                   gpu.name);
+}
+
+static int make_records(evaluating *e) {
+    os_error why;
+    e->what.records = e->c->options.output;
+    if (!e->what.records || os_make_folders(e->what.records, &why)) return EXIT_DONE;
+    return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+}
+
+/* --- what comes out -----------------------------------------------------------------------------
+ */
+
+static int plot(const figures_table *table, const char *path) {
+    const char *const argv[] = {"gnuplot", NULL};
+    text_buffer script, out, err;
+    os_error why;
+    int code = 0, exit_status = EXIT_DONE;
+    text_init(&script, 4 << 20);
+    text_init(&out, 1 << 20);
+    text_init(&err, 1 << 20);
+    report_plot(table, path, &script);
+    if (!os_run(argv, text_str(&script), 60, &out, &err, &code, &why)) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "no plot: %s", why.text);
+    } else if (code) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "gnuplot: %s", err.data ? err.data : "failed");
+    }
+    text_done(&script);
+    text_done(&out);
+    text_done(&err);
+    return exit_status;
+}
+
+static int put_page(const figures_table *table, const char *what, const char *path) {
+    os_error why;
+    text_buffer page;
+    text_init(&page, REPORT_BYTES_MAX);
+    report_page(table, what, &page);
+    int exit_status = EXIT_DONE;
+    if (!os_write_file(path, text_str(&page), &why)) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    text_done(&page);
+    return exit_status;
+}
+
+static int print_text(text_buffer *text) {
+    int exit_status = EXIT_DONE;
+    fputs(text->data ? text->data : "", stdout);
+    if (fflush(stdout) != 0) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "cannot write to standard output");
+    }
+    text_done(text);
+    return exit_status;
+}
+
+static void print_references(const evaluating *e, const figures_table *table, text_buffer *out) {
+    for (int32_t i = 0; i < e->what.task_count; i++) {
+        const results_reference *r = &table->references[i];
+        if (!r->passed) continue;
+        text_format(out, "%-22s %-7s passes up to '%s'", e->tasks[i]->name,
+                    task_level_name(e->tasks[i]->level), r->rung);
+        if (r->tflops > 0) text_format(out, ", %.1f TFLOPS", r->tflops);
+        text_add_z(out, "\n");
+    }
+}
+
+static int show(evaluating *e, int64_t experiment, const char *what) {
+    const cli_options *o = &e->c->options;
+    figures_table table;
+    text_buffer text;
+    int exit_status = EXIT_DONE;
+    if (!figures_read(&e->what, e->results, experiment, &table)) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s",
+                              table.is_out_of_memory ? "out of memory" : results_error(e->results));
+        figures_done(&table);
+        return exit_status;
+    }
+    text_init(&text, REPORT_BYTES_MAX);
+    if (!e->what.model_count) print_references(e, &table, &text);
+    else if (o->json) report_json(&table, &text);
+    else report_table(&table, &text);
+    exit_status = print_text(&text);
+    if (!exit_status && o->page) exit_status = put_page(&table, what, o->page);
+    if (!exit_status && o->pass_plot && e->what.model_count) {
+        exit_status = plot(&table, o->pass_plot);
+    }
+    figures_done(&table);
+    return exit_status;
+}
+
+static int list(evaluating *e) {
+    text_buffer text;
+    text_init(&text, REPORT_BYTES_MAX);
+    if (e->c->options.json) report_tasks_json(&e->what, &text);
+    else report_tasks(&e->what, &text);
+    return print_text(&text);
+}
+
+static int guess(evaluating *e) {
+    evaluate_estimate g;
+    int exit_status = cli_finish(e->c, evaluate_guess(e->c->context, &e->what, &g));
+    if (exit_status) return exit_status;
+    if (e->c->options.json) {
+        printf("{\"trials\":%lld,\"least_tokens\":%lld,\"most_tokens\":%lld,\"least_cost\":%.6g,"
+               "\"most_cost\":%.6g}\n",
+               (long long)g.trials, (long long)g.least_tokens, (long long)g.most_tokens,
+               g.least_price, g.most_price);
+        return EXIT_DONE;
+    }
+    printf("%lld trials: %d tasks, %d models, %d settings, %d samples\n", (long long)g.trials,
+           (int)e->what.task_count, (int)e->what.model_count, (int)e->what.setting_count,
+           (int)e->what.samples);
+    printf("about %lld tokens if every first answer passes, %lld if every step takes %d answers "
+           "(of %d tokens each)\n",
+           (long long)g.least_tokens, (long long)g.most_tokens, (int)e->what.answers,
+           EVALUATE_ANSWER_TOKENS);
+    if (g.most_price > 0) printf("cost: %.4g to %.4g\n", g.least_price, g.most_price);
+    return EXIT_DONE;
+}
+
+/* --- the command --------------------------------------------------------------------------------
+ */
+
+static int finish(evaluating *e, ftl_status status) {
+    if (!status) return EXIT_DONE;
+    cli_say(0, "%s", ftl_context_error(e->c->context));
+    return status == FTL_CHECK_FAILED       ? EXIT_REJECTED
+           : status == FTL_INVALID_ARGUMENT ? EXIT_USAGE
+                                            : EXIT_ENVIRONMENT;
+}
+
+static int work(evaluating *e, int64_t experiment, const char *what) {
+    e->what.on_progress = on_progress;
+    e->what.on_notice = on_notice;
+    e->what.user = e;
+    ftl_status status = evaluate_run(e->c->context, &e->what, e->results, experiment);
+    clear_line(e);
+    int exit_status = finish(e, status);
+    int shown = status == FTL_NO_FILE ? EXIT_DONE : show(e, experiment, what);
+    return exit_status ? exit_status : shown;
+}
+
+static int evaluate(evaluating *e) {
+    cli *c = e->c;
+    os_error why;
+    char key[33];
+    text_buffer what;
+    text_init(&what, 1 << 20);
+    int exit_status = cli_finish(c, evaluate_key(c->context, &e->what, key, &what));
+    if (!exit_status) {
+        exit_status = cli_find_data_file(c->options.evaluations, "FLASHTL_EVALUATION",
+                                         "evaluation.sqlite", e->database);
+    }
+    if (!exit_status) exit_status = make_records(e);
+    if (!exit_status && !results_open(e->database, &e->results, &why)) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    int64_t experiment = exit_status ? 0 : results_experiment(e->results, key, what.data);
+    if (!exit_status && !experiment) {
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", results_error(e->results));
+    }
+    if (!exit_status) exit_status = work(e, experiment, what.data);
+    text_done(&what);
+    return exit_status;
+}
+
+static int read_all(evaluating *e) {
+    cli *c = e->c;
+    int exit_status = read_tasks(e);
+    if (!exit_status) exit_status = choose_tasks(e);
+    if (exit_status || c->options.list) return exit_status;
+    c->options.file_count = 0;
+    if (c->options.prices.count) c->options.price = c->options.prices.items[0];
+    exit_status = agents_open(c, &e->agents);
+    if (!exit_status) exit_status = request_open_options(c, &e->request, false);
+    if (!exit_status) exit_status = request_one_gpu(c, &e->request);
+    e->what.options = e->request.options;
+    e->what.provider = e->agents.options;
+    e->what.provider.on_progress = NULL; /* trials are many */
+    e->what.stop = e->agents.options.stop;
+    if (!exit_status) exit_status = read_models(e);
+    if (!exit_status) exit_status = read_settings(e);
+    if (!exit_status) exit_status = read_numbers(e);
+    return exit_status;
+}
+
+static int run(evaluating *e) {
+    int exit_status = read_all(e);
+    if (exit_status) return exit_status;
+    if (e->c->options.list) return list(e);
+    if (e->c->options.dry_run) return guess(e);
+    exit_status = find_device(e);
+    return exit_status ? exit_status : evaluate(e);
+}
+
+int cli_run_EVALUATE(cli *c) {
+    evaluating *e = calloc(1, sizeof *e);
+    if (!e) return cli_say(EXIT_ENVIRONMENT, "out of memory");
+    e->c = c;
+    int exit_status = run(e);
+    results_close(e->results);
+    request_done(&e->request);
+    agents_done(&e->agents);
+    tasks_done(&e->all);
+    text_done(&e->file);
+    free(e);
+    return exit_status;
+}
+
+#endif
