@@ -2,13 +2,14 @@
 _flashtl() {
     local word=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch reason translate think build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help"
+        words="sketch reason translate think evaluate build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help"
     else
         case ${COMP_WORDS[1]} in
         sketch) words=" --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
         reason) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --print-after --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
         translate) words=" --gpu --to --plan --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" ;;
         think) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
+        evaluate) words=" --gpu --dtype --on --shapes --seed --list --answers --max-tokens --max-cost --key-file --send-grammar --timeout --retries --no-stream --by --price --settings --samples --level --only --jobs --database --output --dry-run --report --plot --json --help" ;;
         build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
         explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
         verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" ;;

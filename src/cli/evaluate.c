@@ -288,7 +288,7 @@ static int find_device(evaluating *e) {
 
 static int make_records(evaluating *e) {
     os_error why;
-    e->what.records = e->c->options.output;
+    e->what.records = e->c->options.records;
     if (!e->what.records || os_make_folders(e->what.records, &why)) return EXIT_DONE;
     return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
 }

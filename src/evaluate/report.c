@@ -274,11 +274,11 @@ static void add_object(const figures_table *t, figures_cell cell, text_buffer *o
     set_rate(row, "first", f.judged ? f.first_rate : -1);
     set_rate(row, "pass_1", f.pass_1);
     set_rate(row, "pass_5", f.pass_5);
-    set_rate(row, "answers", f.answers);
-    set_rate(row, "tokens", f.tokens);
-    set_rate(row, "cost", f.price);
-    set_rate(row, "model_s", f.model_s);
-    set_rate(row, "judge_s", f.judge_s);
+    set_rate(row, "answers", f.judged ? f.answers : -1);
+    set_rate(row, "tokens", f.judged ? f.tokens : -1);
+    set_rate(row, "cost", f.judged ? f.price : -1);
+    set_rate(row, "model_s", f.judged ? f.model_s : -1);
+    set_rate(row, "judge_s", f.judged ? f.judge_s : -1);
     set_rate(row, "speed", f.speed > 0 ? f.speed : -1);
     set_rate(row, "counted_speed", f.counted_speed > 0 ? f.counted_speed : -1);
     char *line = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(9));

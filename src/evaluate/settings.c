@@ -54,7 +54,7 @@ bool setting_read(str text, evaluate_setting *out) {
     for (int i = 0; i < SETTING_STAGES_COUNT; i++) {
         if (str_is(word, stages_list[i].name)) out->stages = (setting_stages)i;
     }
-    bool is_read = out->stages != SETTING_STAGES_COUNT;
+    bool is_read = out->stages != SETTING_STAGES_COUNT && !str_ends(text, STR("-"));
     while (is_read && rest.length) {
         uint32_t bit = 0;
         word = str_cut(&rest, '-');
