@@ -158,7 +158,8 @@ static bool is_given(const cli_option *option, const cli_options *options) {
     switch (option->kind) {
     case CLI_FLAG: return *(const bool *)field;
     case CLI_TEXT: return *(const char *const *)field != NULL;
-    case CLI_LIST: return ((const cli_list *)field)->count > 0;
+    case CLI_LIST:
+    case CLI_EACH: return ((const cli_list *)field)->count > 0;
     }
     return false;
 }
@@ -166,7 +167,7 @@ static bool is_given(const cli_option *option, const cli_options *options) {
 const char *cli_model_option(const cli_options *options) {
     for (int i = 0; i < cli_option_count; i++) {
         const cli_option *option = &cli_option_list[i];
-        bool is_for_models = (option->commands & ~ON(VERIFY)) == MODEL_COMMANDS;
+        bool is_for_models = (option->commands & ~(ON(VERIFY) | ON(EVALUATE))) == MODEL_COMMANDS;
         if (is_for_models && is_given(option, options)) return option->name;
     }
     return NULL;
