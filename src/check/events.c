@@ -161,12 +161,10 @@ static bool vote(machine *mc, machine_process *p) {
     }
 }
 
-/* A vote that a let keeps has decided already. */
+/* A vote that a let keeps has decided already, alone or with other conditions. */
 static bool way_of(machine *mc, machine_process *p, const model_step *step) {
-    const tl_expr *condition = step->statement->branch.condition;
     int64_t value = 0;
-    bool is_known = (!step->depends_on_data || condition->kind == TL_NAME) &&
-                    extents_integer(&p->values, condition, &value);
+    bool is_known = extents_integer(&p->values, step->statement->branch.condition, &value);
     return is_known ? value != 0 : vote(mc, p);
 }
 
