@@ -154,10 +154,11 @@ bool os_list_folder(const char *path, void (*visit)(void *context, const char *n
     return true;
 }
 
+static const char *const parents[] = {"/tmp", "/var/tmp", "."};
+
 bool os_temporary_folder(char path[256], os_error *why) {
-    const char *const parents[] = {"/tmp", "/var/tmp", "."};
     for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
-        snprintf(path, 256, "%s/flashtl-XXXXXX", parents[i]);
+        snprintf(path, 256, "%s/flashtl-%d-XXXXXX", parents[i], (int)getpid());
         if (mkdtemp(path)) return true;
     }
     return fail(why, "create the folder", path, errno);
@@ -175,6 +176,33 @@ void os_remove_folder(const char *path) {
     snprintf(copy, sizeof copy, "%s", path);
     os_list_folder(path, remove_entry, copy, &ignored);
     rmdir(path);
+}
+
+void os_direct_temporary_files(const char *folder) {
+    setenv("TMPDIR", folder, 1);
+}
+
+/* The folders in 'parent' that process 'pid' made and cannot remove any more. */
+typedef struct left_behind {
+    const char *parent;
+    char prefix[32];
+} left_behind;
+
+static void remove_left_behind(void *context, const char *name) {
+    const left_behind *l = context;
+    char path[512];
+    if (strncmp(name, l->prefix, strlen(l->prefix)) != 0) return;
+    snprintf(path, sizeof path, "%s/%s", l->parent, name);
+    os_remove_folder(path);
+}
+
+static void remove_folders_of(pid_t pid) {
+    os_error ignored;
+    for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
+        left_behind l = {.parent = parents[i]};
+        snprintf(l.prefix, sizeof l.prefix, "flashtl-%d-", (int)pid);
+        os_list_folder(parents[i], remove_left_behind, &l, &ignored);
+    }
 }
 
 int64_t os_clock_s(void) {
@@ -360,16 +388,36 @@ bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *o
     return true;
 }
 
-/* Waits for the child; kills it when it stays silent. False then. */
-static bool attend(pid_t pid, os_watch *watch, double silence_s, int *status) {
+/* Ends a group: compilers remove their own temporary files when they are asked to end. */
+static void end_group(pid_t pid, int *status) {
+    enum { WAITS = 50 };
+    kill(-pid, SIGTERM);
+    for (int i = 0; i < WAITS && kill(-pid, 0) == 0; i++) {
+        waitpid(pid, status, WNOHANG);
+        os_sleep_ns(4000000);
+    }
+    kill(-pid, SIGKILL);
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
+    }
+    remove_folders_of(pid);
+}
+
+/* Waits for the child; ends it when it stays silent, or is to stop. False then. */
+static bool attend(pid_t pid, os_watch *watch, const os_guard *guard, bool as_group, int *status) {
     int beats = watch->beats;
-    int64_t heard_ns = os_time_ns(), silence_ns = (int64_t)(silence_s * 1e9);
+    int64_t heard_ns = os_time_ns(), silence_ns = (int64_t)(guard->silence_s * 1e9);
     for (int64_t pause_ns = 100000;; pause_ns = pause_ns < 10000000 ? pause_ns * 2 : pause_ns) {
         pid_t ended = waitpid(pid, status, WNOHANG);
         if (ended == pid || (ended < 0 && errno != EINTR)) return true;
         if (watch->beats != beats) beats = watch->beats, heard_ns = os_time_ns();
         if (os_time_ns() - heard_ns > silence_ns) break;
+        if (guard->stop && *guard->stop) break;
+        if (guard->on_tick) guard->on_tick(guard->user, watch);
         os_sleep_ns(pause_ns);
+    }
+    if (as_group) {
+        end_group(pid, status);
+        return false;
     }
     kill(pid, SIGKILL);
     while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
@@ -377,14 +425,15 @@ static bool attend(pid_t pid, os_watch *watch, double silence_s, int *status) {
     return false;
 }
 
-bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
-                    int *exit_code, os_error *why) {
+static bool run_in_child(int (*work)(void *context, os_watch *watch), void *context,
+                         const os_guard *guard, bool as_group, int *exit_code, os_error *why) {
     os_watch *watch =
         mmap(NULL, sizeof *watch, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (watch == MAP_FAILED) return fail(why, "share memory with", "a child process", errno);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
+        if (as_group) setpgid(0, 0);
 #ifdef __linux__
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would watch it any more */
 #endif
@@ -396,13 +445,16 @@ bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, 
         munmap(watch, sizeof *watch);
         return fail(why, "start", "a child process", errno);
     }
+    if (as_group) setpgid(pid, pid); /* whoever comes first */
     int status = 0;
-    bool in_time = attend(pid, watch, silence_s, &status);
+    bool in_time = attend(pid, watch, guard, as_group, &status);
     bool ended_itself = in_time && WIFEXITED(status);
     watch->doing[sizeof watch->doing - 1] = 0;
-    if (!in_time) {
+    if (!in_time && guard->stop && *guard->stop) {
+        snprintf(why->text, sizeof why->text, "stopped");
+    } else if (!in_time) {
         snprintf(why->text, sizeof why->text, "%s did not end within %.0f s and was stopped",
-                 watch->doing, silence_s);
+                 watch->doing, guard->silence_s);
     } else if (!ended_itself) {
         snprintf(why->text, sizeof why->text, "%s ended with signal %d (%s)", watch->doing,
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -458,6 +510,16 @@ void os_worker_done(os_worker *w) {
     }
     if (w->shared) munmap(w->shared, w->shared_bytes);
     *w = (os_worker){0};
+}
+
+bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
+                    int *exit_code, os_error *why) {
+    return run_in_child(work, context, &(os_guard){.silence_s = silence_s}, false, exit_code, why);
+}
+
+bool os_run_guarded(int (*work)(void *context, os_watch *watch), void *context,
+                    const os_guard *guard, int *exit_code, os_error *why) {
+    return run_in_child(work, context, guard, true, exit_code, why);
 }
 
 #if defined(__has_feature)

@@ -6,6 +6,7 @@
 #define FLASHTL_BASE_OS_H
 
 #include "base/text.h"
+#include <signal.h>
 
 typedef struct os_error {
     char text[512];
@@ -31,6 +32,8 @@ bool os_list_folder(const char *path, void (*visit)(void *context, const char *n
  */
 bool os_temporary_folder(char path[256], os_error *why);
 void os_remove_folder(const char *path);
+/* Programs that this process starts from now on put their own temporary files there. */
+void os_direct_temporary_files(const char *folder);
 
 /* Runs argv[0] (searched in PATH) with standard input from 'input' and collects both outputs.
  * True when the program ran and ended; *exit_code is then its status, or 128 + signal.
@@ -68,10 +71,24 @@ bool os_own_path(char path[512]);
  */
 typedef struct os_watch {
     volatile int beats;
+    volatile double seconds_left; /* about; 0: unknown */
     char doing[256];
 } os_watch;
 bool os_run_watched(int (*work)(void *context, os_watch *watch), void *context, double silence_s,
                     int *exit_code, os_error *why);
+
+/* The same, watched more closely: the child is a process group of its own, so that with it ends all
+ * that it started, and the folders go that it made for temporary files.
+ */
+typedef struct os_guard {
+    double silence_s;
+    const volatile sig_atomic_t
+        *stop; /* set: the child ends now, with the words "stopped"; or NULL */
+    void (*on_tick)(void *user, const os_watch *watch); /* some times a second; or NULL */
+    void *user;
+} os_guard;
+bool os_run_guarded(int (*work)(void *context, os_watch *watch), void *context,
+                    const os_guard *guard, int *exit_code, os_error *why);
 
 /* Work in a child process beside us, of which several may run: a process group of its own, which
  * dies with us. What 'work' writes to 'shared' (zeroed memory) is ours to read once it has ended.

@@ -159,6 +159,23 @@ static void on_progress(void *user, const char *event, size_t bytes, const char 
     a->has_progress_line = true;
 }
 
+/* What a kernel's judgement is at. */
+static void on_doing(void *user, const char *what, double seconds_left) {
+    agents *a = user;
+    int64_t now_ns = os_time_ns();
+    if (!a->shows_progress || now_ns - a->shown_ns < 200000000) return;
+    a->shown_ns = now_ns;
+    fprintf(stderr, "\r\033[K  %.0f s, %s", (double)(now_ns - a->begun_ns) / 1e9, what);
+    if (seconds_left >= 1) fprintf(stderr, ", about %.0f s left", seconds_left);
+    a->has_progress_line = true;
+}
+
+void agents_watch(agents *a, judge_task *task) {
+    task->stop = &was_interrupted;
+    task->on_doing = on_doing;
+    task->user = a;
+}
+
 static void show_verdict(const think_news *n) {
     const judge_verdict *v = n->verdict;
     if (v->passed) {
@@ -213,7 +230,9 @@ int agents_open(cli *c, agents *a) {
     int exit_status = read_key_file(a);
     if (!exit_status) exit_status = read_limits(a);
     if (!exit_status) exit_status = read_grammar(a);
-    if (!exit_status) signal(SIGINT, interrupt);
+    const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; !exit_status && i < sizeof ends / sizeof *ends; i++)
+        signal(ends[i], interrupt);
     return exit_status;
 }
 

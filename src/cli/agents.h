@@ -15,7 +15,7 @@ typedef struct agents {
     think_limits limits;
     record_writer *record;
     bool shows_progress;
-    int64_t begun_ns;
+    int64_t begun_ns, shown_ns;
     bool has_progress_line;
 } agents;
 
@@ -28,6 +28,8 @@ void agents_done(agents *a);
 int agents_provider(agents *a, const char *spec, think_step step, provider **out);
 /* Fills in what of a run is the same for all commands: limits, stop flag, news. */
 void agents_prepare(agents *a, think_run *run);
+/* Lets Ctrl-C reach what judges kernels, and shows what that is at. */
+void agents_watch(agents *a, judge_task *task);
 /* Prints the prompt of a step instead of sending it. */
 int agents_show_prompt(agents *a, const prompt_task *task);
 

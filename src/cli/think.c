@@ -286,7 +286,7 @@ static void print_result(const thinking *t, const think_result *r) {
 static int think_through(thinking *t) {
     think_result result;
     agents_prepare(&t->agents, &t->run);
-    t->task.stop = t->run.stop;
+    agents_watch(&t->agents, &t->task);
     ftl_status status = think(t->c->context, &t->run, &result);
     int exit_status = EXIT_DONE;
     if (status) {
@@ -375,7 +375,7 @@ static int step_by_model(thinking *t, think_step step) {
     if (exit_status) return exit_status;
     t->run.agents[step] = t->providers[step];
     agents_prepare(&t->agents, &t->run);
-    t->task.stop = t->run.stop;
+    agents_watch(&t->agents, &t->task);
     ftl_status status = think_step_alone(c->context, &t->run, step, &text);
     if (!status) return cli_put(c, text);
     exit_status = cli_finish(c, status);

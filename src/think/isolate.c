@@ -9,12 +9,13 @@ typedef struct isolation {
     json_t *(*work)(void *user, os_watch *watch);
     void *user;
     const isolate_limits *limits;
-    char path[300];
+    char path[300], folder[256];
 } isolation;
 
 static int run(void *user, os_watch *watch) {
     const isolation *i = user;
     os_error why;
+    os_direct_temporary_files(i->folder);
     os_limit_self(i->limits->memory_bytes, i->limits->cpu_s, FILE_BYTES_MAX);
     json_t *result = i->work(i->user, watch);
     char *text = result ? json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
@@ -27,12 +28,12 @@ static int run(void *user, os_watch *watch) {
 bool isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
                  const isolate_limits *limits, json_t **result, os_error *why) {
     isolation i = {.work = work, .user = user, .limits = limits};
-    char folder[256];
     int exit_code = 0;
     *result = NULL;
-    if (!os_temporary_folder(folder, why)) return false;
-    snprintf(i.path, sizeof i.path, "%s/result", folder);
-    bool has_ended = os_run_watched(run, &i, limits->silence_s, &exit_code, why);
+    if (!os_temporary_folder(i.folder, why)) return false;
+    snprintf(i.path, sizeof i.path, "%s/result", i.folder);
+    const os_guard guard = {limits->silence_s, limits->stop, limits->on_tick, limits->user};
+    bool has_ended = os_run_guarded(run, &i, &guard, &exit_code, why);
     text_buffer text;
     text_init(&text, RESULT_BYTES_MAX);
     bool is_read =
@@ -40,6 +41,6 @@ bool isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
     if (is_read) *result = json_loadb(text.data ? text.data : "", text.length, 0, NULL);
     if (has_ended && !*result) snprintf(why->text, sizeof why->text, "the child gave no result");
     text_done(&text);
-    os_remove_folder(folder);
+    os_remove_folder(i.folder);
     return *result != NULL;
 }

@@ -10,6 +10,9 @@ typedef struct isolate_limits {
     double silence_s;    /* without a beat of the watch */
     double cpu_s;        /* of the child; 0: none */
     size_t memory_bytes; /* of its address space; 0: none (a CUDA context maps terabytes) */
+    const volatile sig_atomic_t *stop;                  /* as of os_guard */
+    void (*on_tick)(void *user, const os_watch *watch); /* likewise */
+    void *user;
 } isolate_limits;
 
 /* Runs 'work' in a child; what it returns comes back as *result (a new reference). False, with a

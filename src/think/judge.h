@@ -33,6 +33,9 @@ typedef struct judge_task {
     ftl_runtime *runtime; /* NULL: nothing is compiled */
     double seconds_most;  /* of one kernel's cases on the emulator, about; 0: 10 */
     const volatile sig_atomic_t *stop; /* or NULL */
+    /* Told some times a second what a kernel's child is at, while it is; may be NULL. */
+    void (*on_doing)(void *user, const char *what, double seconds_left); /* 0: unknown */
+    void *user;
 } judge_task;
 
 typedef struct judge_verdict {

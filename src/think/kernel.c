@@ -22,6 +22,7 @@ typedef struct kernel_work {
     climb *c;
     const verify_program *program;
     os_watch *watch;
+    const char *stage; /* what is being done */
     ftl_emulator *emulator;
     ftl_image image;    /* what the compiler made */
     ftl_emulation last; /* counts of the last launch; its texts are gone */
@@ -34,7 +35,9 @@ static str copied(climb *c, const char *z) {
 }
 
 static void doing(kernel_work *w, const char *what) {
+    w->stage = what;
     w->watch->beats++;
+    w->watch->seconds_left = 0;
     snprintf(w->watch->doing, sizeof w->watch->doing, "%s", what);
 }
 
@@ -198,9 +201,12 @@ static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments 
     return status;
 }
 
-static void on_progress(void *user, const verify_progress *progress) {
-    (void)progress;
-    ((kernel_work *)user)->watch->beats++;
+static void on_progress(kernel_work *w, const verify_progress *progress) {
+    w->watch->beats++;
+    w->watch->seconds_left = progress->seconds_left > 0 ? progress->seconds_left : 0;
+    if (progress->done >= progress->total) return;
+    snprintf(w->watch->doing, sizeof w->watch->doing, "%s, case %d of %d", w->stage,
+             (int)progress->done + 1, (int)progress->total);
 }
 
 /* Listens to the cases, and ends them after the first that fails: one is enough to tell. */
@@ -347,6 +353,7 @@ static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
     }
     if (!status) {
         const verify_runner *runner = verify_machine_runner(machine);
+        doing(w, "running the kernel on the GPU");
         status = verify_on_runner(w, runner, c->task->seed, c->task->shapes, is_right);
         if (!status && *is_right) {
             doing(w, "timing the kernel");
@@ -419,6 +426,11 @@ static ftl_status take_report(climb *c, const json_t *report) {
     return ftl_context_fail(c->context, status, "%s", json_text(report, "error"));
 }
 
+static void tell_doing(void *user, const os_watch *watch) {
+    const judge_task *t = user;
+    t->on_doing(t->user, watch->doing, watch->seconds_left);
+}
+
 ftl_status climb_kernel(climb *c, const verify_program *program) {
     const judge_task *t = c->task;
     if (!t->runtime) {
@@ -426,7 +438,12 @@ ftl_status climb_kernel(climb *c, const verify_program *program) {
         return FTL_OK;
     }
     kernel_work w = {.c = c, .program = program};
-    isolate_limits limits = {SILENCE_S, CPU_S, t->has_gpu ? 0 : MEMORY_BYTES};
+    isolate_limits limits = {.silence_s = SILENCE_S,
+                             .cpu_s = CPU_S,
+                             .memory_bytes = t->has_gpu ? 0 : MEMORY_BYTES,
+                             .stop = t->stop,
+                             .on_tick = t->on_doing ? tell_doing : NULL,
+                             .user = (void *)(uintptr_t)t};
     json_t *result = NULL;
     os_error why;
     bool is_done = isolate_run(climb_in_child, &w, &limits, &result, &why);
@@ -435,7 +452,7 @@ ftl_status climb_kernel(climb *c, const verify_program *program) {
         json_decref(result);
         return status;
     }
-    if (climb_is_stopped(c)) return FTL_OK;
+    if (climb_is_stopped(c)) return ftl_context_fail(c->context, FTL_STOPPED, "stopped");
     diag_report(&c->diags, DIAG_KERNEL_STOPPED, ((diag_range){0, 0}), copied(c, why.text));
     climb_take_own(c);
     return climb_fails(c, THINK_RUNG_EMULATE);

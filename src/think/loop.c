@@ -119,8 +119,8 @@ static void candidate_done(candidate *c) {
     *c = (candidate){0};
 }
 
-/* Faster by more than noise, as a multiple of the built-in agent's kernel; where there is no GPU, by
- * fewer instructions and wavefronts.
+/* Faster by more than noise, as a multiple of the built-in agent's kernel; where there is no GPU,
+ * by fewer instructions and wavefronts.
  */
 static bool is_faster(const candidate *a, const judge_verdict *v) {
     static const double LEAST_GAIN = 1.01, LEAST_MEASURED_GAIN = 1.02;
@@ -371,7 +371,8 @@ ftl_status think(ftl_context *context, const think_run *run, think_result *resul
                   .tried = json_array()};
     ftl_status status = w.tried ? begin_record(&w) : workflow_out_of_memory(&w);
     if (!status) status = work(&w);
-    char error[1024]; /* neither the best kernel's facts nor the record make us forget why it ended */
+    char error[1024]; /* neither the best kernel's facts nor the record make us forget why it ended
+                       */
     snprintf(error, sizeof error, "%s", ftl_context_error(context));
     if (w.has_best) take_best(&w);
     else if (!result->sketch) result->sketch = copied(w.failed_text);

@@ -1,7 +1,7 @@
-/* How fast a kernel is on the GPU. What is timed must be right, too, or a kernel could leave out the
- * work where only the clock looks: each timed launch has inputs of its own and poisoned Outputs,
- * and is compared with the kernel that the built-in agent makes of the sketch, on the same inputs.
- * The two take turns, so that their ratio holds whatever the GPU's clocks do meanwhile.
+/* How fast a kernel is on the GPU. What is timed must be right, too, or a kernel could leave out
+ * the work where only the clock looks: each timed launch has inputs of its own and poisoned
+ * Outputs, and is compared with the kernel that the built-in agent makes of the sketch, on the same
+ * inputs. The two take turns, so that their ratio holds whatever the GPU's clocks do meanwhile.
  */
 #include "think/judge_internal.h"
 #include "verify/judge.h"

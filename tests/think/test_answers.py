@@ -361,6 +361,53 @@ def interrupted_while_judging():
             sys.exit(f"expected the word 'stopped': {err}")
 
 
+def lives(process_id):
+    try:
+        return pathlib.Path(f"/proc/{process_id}/stat").read_text().split(")")[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def interrupt(model, wait_for, signal_number):
+    """Ends a run with a signal to its process alone, once a file is there; gives status, errors, the file's number."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "answer.md").write_text(GOOD)
+        compiler = folder / "nvcc"  # never ends, like the programs it would start
+        compiler.write_text(f"#!/bin/sh\ntouch \"$TMPDIR/tmpxft_1\"\nsleep 60 &\necho $! > {name}/compiling.new\n"
+                            f"mv {name}/compiling.new {name}/compiling\nwait\n")
+        compiler.chmod(0o755)
+        kept = {k: os.environ[k] for k in ("LD_LIBRARY_PATH", "ASAN_OPTIONS") if k in os.environ}
+        process = subprocess.Popen(
+            [str(pathlib.Path(flashtl).resolve()), "think", "causal attention", "--gpu", "t4", "--head-dim", "64", "--sketch-by",
+             model, "--on", "emulator", "--record", "record.jsonl", "-o", "out"], cwd=name, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env=dict(kept, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", FLASHTL_NVRTC="", LC_ALL="C", HOME=name,
+                                PATH=f"{name}:{os.environ['PATH']}"))
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not (folder / wait_for).exists():
+            time.sleep(0.01)
+        begin = time.monotonic()
+        process.send_signal(signal_number)
+        _, err = process.communicate(timeout=20)
+        seconds, inner = time.monotonic() - begin, int((folder / wait_for).read_text())
+        if process.returncode != 3 or "stopped" not in err or '"event":"result"' not in (folder / "record.jsonl").read_text():
+            sys.exit(f"expected an end and a record: {process.returncode} {err}")
+        if seconds > 5 or lives(inner):
+            sys.exit(f"expected an end at once, of all that was started: {seconds} s, {lives(inner)}")
+
+
+def interrupted_while_compiling():
+    before = set(pathlib.Path("/tmp").glob("flashtl-*"))
+    interrupt("exec:cat answer.md", "compiling", signal.SIGINT)
+    left = {path for path in set(pathlib.Path("/tmp").glob("flashtl-*")) - before if any(path.glob("tmpxft_1"))}
+    if left:
+        sys.exit(f"expected no folder left: {left}")
+
+
+def interrupted_while_asking():
+    interrupt("exec:sleep 60 & echo $! > asking.new; mv asking.new asking; wait", "asking", signal.SIGTERM)
+
+
 # --- CUDA ---------------------------------------------------------------------------------------------
 
 
@@ -479,7 +526,7 @@ def cuda_reads_poison():
 CASES = {name: value for name, value in list(globals().items())
          if callable(value) and getattr(value, "__code__", None) and value.__code__.co_argcount == 0
          and value.__module__ == "__main__" and not isinstance(value, type)
-         and name not in ("code", "cuda", "code_for_cuda", "run", "cuda_begins_with") and value.__code__.co_flags & 4 == 0}
+         and name not in ("code", "cuda", "code_for_cuda", "run", "cuda_begins_with", "lives", "interrupt") and value.__code__.co_flags & 4 == 0}
 
 if sys.argv[1] == "--list":
     print("\n".join(CASES))
