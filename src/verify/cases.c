@@ -185,6 +185,18 @@ static void add_pair(listing *l, int64_t q, int64_t kv, int plants) {
     }
 }
 
+/* What a softmax over several blocks of keys has to keep up with. */
+static void add_climbing(listing *l, int64_t q, int64_t kv) {
+    if (!inputs_have_keys(l->program) || q == 0) return;
+    verify_case c = blank(l);
+    int32_t turn = l->next;
+    c.sizes[l->q_len] = q, c.sizes[l->kv_len] = kv;
+    choose_heads(l, turn, &c);
+    c.layout = (verify_layout)(turn % 4);
+    c.input = VERIFY_CLIMBING;
+    add_case(l, c);
+}
+
 static void add_pairs(listing *l, bool is_all) {
     enum { SMALL, ALL };
     enum { TILE_MARK = 1 << 30 };
@@ -205,6 +217,11 @@ static void add_pairs(listing *l, bool is_all) {
         if (q >= TILE_MARK / 2) q = q - TILE_MARK + q_tile;
         if (kv >= TILE_MARK / 2) kv = kv - TILE_MARK + kv_tile;
         add_pair(l, q, kv, is_all ? 3 : 1);
+    }
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        bool is_long = pairs[i].kv < TILE_MARK / 2 && pairs[i].kv > kv_tile;
+        if (is_long && (pairs[i].level == SMALL || is_all))
+            add_climbing(l, pairs[i].q, pairs[i].kv);
     }
     if (l->batch < 0) return;
     verify_case none = blank(l);
@@ -417,7 +434,8 @@ bool verify_cases_hold(const char *list, int32_t number) {
 void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]) {
     static const char *const layouts[] = {"dense", "padded", "turned", "turned padded"};
-    static const char *const inputs[] = {"normal", "dominant key", "heavy ends"};
+    static const char *const inputs[] = {"normal", "dominant key", "heavy ends",
+                                         "climbing scores"};
     const ftl_plan *plan = program->plan;
     size_t length = 0;
     *name = 0;

@@ -1,5 +1,6 @@
 #include "verify/inputs.h"
 
+#include "verify/expected.h"
 #include "verify/program.h"
 #include "verify/random.h"
 #include "verify/tables.h"
@@ -157,6 +158,35 @@ static void dominant_row(const case_data *data, const buffer *b, int64_t row, do
     }
 }
 
+/* What a key's score is: by head it rises from key to key, falls, or is 0 but for ever higher jumps.
+ */
+static double climbing_score(int64_t at, int64_t keys, int64_t matrix, double highest) {
+    enum { APART = 37 };
+    static const double STEP = 0.5, JUMP = 14;
+    double step = STEP < highest / (double)keys ? STEP : highest / (double)keys;
+    int64_t jumps = keys / APART + 1;
+    double jump = JUMP < highest / (double)jumps ? JUMP : highest / (double)jumps;
+    switch (matrix % 3) {
+    case 0: return step * (double)at;
+    case 1: return step * (double)(keys - at);
+    default: return at % APART == APART / 2 ? jump * (double)(at / APART + 1) : 0;
+    }
+}
+
+static void climbing_row(const case_data *data, const buffer *b, int64_t row, double *values) {
+    int64_t index[FTL_AXES_MAX] = {0}, rows = b->argument.extents[b->argument.axis_count - 2];
+    buffer_row_index(b, row, index);
+    /* A softmax takes what f32 can add; of a program that is not known scores may be results. */
+    double highest = expected_choose(data->program) == EXPECTED_ATTENTION ? 256 : 32;
+    double score = climbing_score(index[b->argument.axis_count - 2], rows, row / rows, highest);
+    for (int64_t e = 0; e < b->columns && b->of->name[0] != 'V'; e++) {
+        double sign = sign_of(data->seed, e);
+        values[e] = b->of->name[0] == 'Q'
+                        ? sign + values[e] / 32
+                        : sign * score / sqrt((double)b->columns) + values[e] / 4;
+    }
+}
+
 static bool is_edge(const ftl_plan *plan, const ftl_plan_axis *axis, int64_t index,
                     int64_t extent) {
     int64_t tiles[4];
@@ -199,6 +229,7 @@ static void fill(const case_data *data, buffer *b, int32_t position, arena *memo
                       (size_t)b->columns, values);
         if (is_slope) slope_row(b, values);
         else if (data->of->input == VERIFY_DOMINANT && is_key) dominant_row(data, b, row, values);
+        else if (data->of->input == VERIFY_CLIMBING && is_key) climbing_row(data, b, row, values);
         else if (data->of->input == VERIFY_ENDS) weigh_edges(data, b, row, values);
         buffer_store_row(b, row, values);
     }

@@ -95,7 +95,8 @@ enum {
 typedef enum verify_input {
     VERIFY_NORMAL,   /* N(0,1) */
     VERIFY_DOMINANT, /* one key dominates, V rows code their index (programs with Q, K, V) */
-    VERIFY_ENDS      /* the last and the tile-edge index of each axis weigh 4 times as much */
+    VERIFY_ENDS,     /* the last and the tile-edge index of each axis weigh 4 times as much */
+    VERIFY_CLIMBING  /* scores rise from key to key, fall or jump (programs with Q, K, V) */
 } verify_input;
 
 typedef enum verify_layout {
