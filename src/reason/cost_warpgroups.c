@@ -18,7 +18,8 @@ enum {
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     STEP_CLOCKS = 510,          /* of an iteration: what all warpgroups issue beside elements */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
-    TILE_CLOCKS = 2000,         /* of a tile's beginning and end, which nothing hides */
+    TILE_CLOCKS = 800,          /* of a tile's beginning and end, which nothing hides */
+    TILE_GROUP_CLOCKS = 600,    /* the same, a warpgroup: its first maximum, its results */
     COPY_CLOCKS = 1000,         /* from the start of a copy until its tile is in place */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
     CACHE_BYTES_A_CLOCK = 32,
@@ -238,7 +239,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.elements = issued;
     out.chain = chain;
     out.cache = all.cache;
-    out.clocks = step + wait + TILE_CLOCKS + end;
+    out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + end;
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     out.per_element = out.clocks / useful_elements(m, c);
     return out;
