@@ -155,17 +155,49 @@ static const tl_expr *walk_extent(const model *m, const tl_symbol *symbol) {
     return NULL;
 }
 
-static void add_variable(chooser *c, const tl_symbol *symbol, const tl_expr *element) {
+/* NULL: there are too many. */
+static extents_variable *need_variable(chooser *c, const tl_symbol *symbol,
+                                       const tl_expr *element) {
     extents *x = c->x;
     for (int i = 0; i < x->variable_count; i++) {
-        const extents_variable *v = &x->variables[i];
-        if (symbol && v->symbol == symbol) return;
-        if (element && v->element && tl_expr_equal(v->element, element)) return;
+        extents_variable *v = &x->variables[i];
+        if (symbol && v->symbol == symbol) return v;
+        if (element && v->element && tl_expr_equal(v->element, element)) return v;
     }
-    if (x->variable_count == EXTENTS_VARIABLES_MAX) return;
+    if (x->variable_count == EXTENTS_VARIABLES_MAX) return NULL;
     extents_variable *v = &x->variables[x->variable_count++];
     *v = (extents_variable){.symbol = symbol, .element = element};
     if (symbol && symbol->kind == TL_SYMBOL_GRID) v->walk = walk_extent(x->model, symbol);
+    return v;
+}
+
+/* Does one value serve for it? */
+static bool is_fixed(const extents_variable *v) {
+    return v->uses == v->indexing || (v->element && v->uses == v->starting);
+}
+
+static bool varies(const tl_expr *e) {
+    const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
+    if (!s || s->is_known) return false;
+    return s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_GRID ||
+           (s->kind == TL_SYMBOL_SCALAR && !s->is_real);
+}
+
+static bool is_in_memory(const tl_expr *e) {
+    return e->kind == TL_ELEMENT && e->space != TL_REGISTER && e->space != TL_SHARED;
+}
+
+static bool note_indexing(void *context, const tl_expr *e) {
+    chooser *c = context;
+    extents_variable *v = varies(e) ? need_variable(c, e->symbol, NULL) : NULL;
+    if (v) v->indexing++;
+    return true;
+}
+
+static void follow_element(chooser *c, const tl_expr *e) {
+    extents_variable *v = need_variable(c, NULL, e);
+    if (v) v->uses++;
+    for (int i = 0; i < e->item_count; i++) model_visit(e->items[i], note_indexing, c);
 }
 
 static bool follow(void *context, const tl_expr *e) {
@@ -174,17 +206,15 @@ static bool follow(void *context, const tl_expr *e) {
         bool divides = e->operator== TL_OVER || e->operator== TL_MODULO;
         if (divides || e->operator== TL_TIMES) add_granule(c, e->right);
         if (e->operator== TL_TIMES) add_granule(c, e->left);
+        bool is_stretch = e->operator== TL_MINUS && is_in_memory(e->left) &&
+                          is_in_memory(e->right) && e->left->symbol == e->right->symbol;
+        extents_variable *start = is_stretch ? need_variable(c, NULL, e->right) : NULL;
+        if (start) start->starting++;
         return true;
     }
-    if (e->kind == TL_ELEMENT) {
-        if (e->space != TL_REGISTER && e->space != TL_SHARED) add_variable(c, NULL, e);
-        return true;
-    }
-    const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
-    if (!s || s->is_known) return true;
-    bool varies = s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_GRID ||
-                  (s->kind == TL_SYMBOL_SCALAR && !s->is_real);
-    if (varies) add_variable(c, s, NULL);
+    if (is_in_memory(e)) follow_element(c, e);
+    extents_variable *v = varies(e) ? need_variable(c, e->symbol, NULL) : NULL;
+    if (v) v->uses++;
     return true;
 }
 
@@ -195,7 +225,8 @@ static void follow_all(chooser *c, const tl_expr *e) {
 /* A grid index is below its extent, which depends on more. */
 static void follow_walks(chooser *c) {
     for (; c->walks_followed < c->x->variable_count; c->walks_followed++) {
-        follow_all(c, c->x->variables[c->walks_followed].walk);
+        const extents_variable *v = &c->x->variables[c->walks_followed];
+        if (!is_fixed(v)) follow_all(c, v->walk);
     }
 }
 
@@ -336,7 +367,9 @@ static void find_candidates(chooser *c, extents_values *values, int variable, in
     extents_variable *v = &c->x->variables[variable];
     candidates list = {.c = c, .values = values, .variable = variable, .most = most};
     int steps = c->x->steps;
-    if (v->walk) {
+    if (is_fixed(v)) {
+        list.items[list.count++] = 0;
+    } else if (v->walk) {
         for (int i = 0; i <= steps; i++) add_candidate(&list, i);
     } else {
         add_candidate(&list, 1);
@@ -364,6 +397,7 @@ static void find_all_candidates(chooser *c) {
     int64_t room = COMBINATIONS_MAX;
     int others = 0;
     for (int i = 0; i < x->variable_count; i++) {
+        if (is_fixed(&x->variables[i])) continue;
         if (!x->variables[i].walk) others++;
         else if (room > WALK_CANDIDATES) room /= WALK_CANDIDATES;
     }
@@ -386,7 +420,7 @@ static bool allowed(chooser *c, extents_values *v) {
     int64_t value;
     for (int i = 0; i < x->variable_count; i++) {
         const tl_expr *walk = x->variables[i].walk;
-        if (!walk) continue;
+        if (!walk || is_fixed(&x->variables[i])) continue;
         if (extents_integer(v, walk, &value) && v->run->values[i] >= value) return false;
     }
     for (const tl_statement *s = x->model->kernel->body.first; s; s = s->next) {

@@ -17,6 +17,11 @@ typedef struct extents_variable {
     const tl_symbol *symbol;
     const tl_expr *element;
     const tl_expr *walk; /* of a grid index: how many there are */
+    /* How often control names it, in the index of an element, and as the start of a stretch, as in
+     * `T[b + 1] - T[b]`. What it names in no other way has one value, 0: elements are told apart by
+     * their text, and of a stretch only the length counts.
+     */
+    int uses, indexing, starting;
     int64_t *candidates;
     int candidate_count;
 } extents_variable;

@@ -266,7 +266,7 @@ void emit_declare_register(emit *t, const tl_statement *s);
  * registers through the loops in between; and its place in a layout.
  */
 void emit_fresh_thread(emit *t);
-/* The same, and for a store to global memory behind a loop also the walks of the grid. */
+/* The same, and for a store to global memory behind a loop also the walks of the grid. grid.c */
 void emit_fresh_place(emit *t, const tl_statement *s);
 void emit_declare_place(emit *t, const layout *l, str row, str column);
 void emit_declare_own(emit *t, const emit_tile *tile);
@@ -294,11 +294,19 @@ void emit_divide(emit *t, ftl_formula formula, str *multiplier, str *shift);
 /* The name of a parameter that the launch derives; equal formulas are one. */
 str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula);
 void emit_tile_lets(emit *t, const char *suffix);
+/* The lets that an expression names and that are not there yet. */
+void emit_lets_of(emit *t, const tl_expr *e);
 /* The name of a map in the parameters; equal ones are one. */
 str emit_map(emit *t, const ftl_plan_map *map);
 
 /* formula.c */
 bool emit_formula(emit *t, const tl_expr *e, ftl_formula *out);
+/* The most that a length can be, where tables take part in it, as a formula. tables_most.c */
+bool emit_most(emit *t, const tl_expr *e, ftl_formula *out);
+
+/* grid.c: blocks with a tile each */
+void emit_plan_grid(emit *t);
+void emit_grid(emit *t); /* the block's indices */
 
 /* address.c: where elements of tensors and views lie */
 typedef struct emit_address {

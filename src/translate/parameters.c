@@ -162,19 +162,6 @@ static void plan_conditions(emit *t) {
     for (int i = 0; i < t->plan->size_count; i++) size_condition(t, i);
 }
 
-static void plan_walks(emit *t) {
-    int count = t->grid ? t->grid->grid.count : 0;
-    ftl_formula *walks = arena_array(t->memory, ftl_formula, count + 1);
-    for (int i = 0; i < count; i++) {
-        const tl_walk *walk = &t->grid->grid.items[i];
-        if (!emit_formula(t, walk->extent, &walks[i])) {
-            emit_unsupported(t, walk->range, walk->name,
-                             "how many there are is not known at launch");
-        }
-    }
-    t->plan->walks = walks, t->plan->walk_count = count;
-}
-
 static void plan_tiles(emit *t) {
     LIST(ftl_plan_tile) tiles = {0};
     for (int i = 0; i < t->tiles.count; i++) {
@@ -280,7 +267,7 @@ void emit_make_plan(emit *t) {
     plan->grid_kind = FTL_GRID_PLAIN;
     plan->counters_offset = -1;
     if (t->grid && t->grid->grid.kind != TL_GRID_PLAIN) plan_resident(t);
-    plan_walks(t);
+    emit_plan_grid(t);
     plan_conditions(t);
     plan->conditions = t->conditions.items, plan->condition_count = t->conditions.count;
     plan_tiles(t);
@@ -437,58 +424,26 @@ void emit_let(emit *t, const tl_statement *s) {
     emit_bindings(t, s, false);
 }
 
-static emit_value walk_extent(emit *t, const tl_walk *walk) {
-    emit_value v = emit_integer(t, walk->extent, NULL);
-    if (!emit_is_wide(v)) return v;
-    /* The launch has checked that all tiles together are fewer than 2^31. */
-    return (emit_value){.text = emit_format(t, "(int)%.*s", STR_ARGS(emit_within(t, v, 15))),
-                        .precedence = 15,
-                        .low = 0,
-                        .high = INT_MAX};
-}
-
-static void decode_walk(emit *t, int index) {
-    const tl_walk *walk = &t->grid->grid.items[index];
-    bool last = index == t->grid->grid.count - 1;
-    emit_value extent = walk_extent(t, walk);
-    str name = emit_clean(t, walk->name);
-    int64_t high = extent.high > 0 ? extent.high - 1 : 0;
-    emit_name_set(t, walk->symbol, name, 0, high);
-    str at = STR("(int)tile");
-    if (!last)
-        at = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(emit_within(t, extent, 15)));
-    if (walk->is_reversed) {
-        at = emit_format(t, "%.*s - 1 - %.*s", STR_ARGS(emit_within(t, extent, 12)), STR_ARGS(at));
+/* The lets that an expression names and that are not there yet, those that they need before. */
+static void bind_named(emit *t, const tl_expr *e, int depth) {
+    if (!e || depth > TL_NESTING_MAX) return;
+    const tl_symbol *symbol = e->kind == TL_NAME ? e->symbol : NULL;
+    bool is_let = symbol && symbol->kind == TL_SYMBOL_CONSTANT && !emit_name_find(t, symbol);
+    if (is_let) bind_named(t, symbol->value, depth + 1);
+    for (const tl_statement *s = t->kernel->body.first; is_let && s; s = s->next) {
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
+            if (s->let.items[i].symbol != symbol) continue;
+            emit_header(t, s);
+            emit_binding(t, &s->let.items[i]);
+        }
     }
-    emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
-    if (!last) emit_text(t, "tile /= (unsigned)%.*s;", STR_ARGS(emit_within(t, extent, 15)));
+    bind_named(t, e->left, depth + 1);
+    bind_named(t, e->right, depth + 1);
+    for (int i = 0; i < e->item_count; i++) bind_named(t, e->items[i], depth + 1);
 }
 
-static void decode_grid(emit *t, const char *block) {
-    bool one = t->grid->grid.count == 1;
-    emit_text(t, "%sunsigned tile = %s;", one ? "const " : "", block);
-    for (int i = 0; i < t->grid->grid.count; i++) decode_walk(t, i);
-}
-
-static void emit_grid(emit *t) {
-    emit_header(t, t->grid);
-    decode_grid(t, "blockIdx.x");
-}
-
-/* A store behind a loop finds its tile anew, so that nothing of it is kept in registers meanwhile.
- */
-static bool is_store_behind_loop(const tl_statement *s) {
-    if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL) return false;
-    if (!s->parent || s->parent->kind != TL_ROLE) return false;
-    for (const tl_statement *before = s->previous; before; before = before->previous) {
-        if (before->kind == TL_FOR) return true;
-    }
-    return false;
-}
-
-void emit_fresh_place(emit *t, const tl_statement *s) {
-    emit_fresh_thread(t);
-    if (t->grid && !t->is_async && is_store_behind_loop(s)) decode_grid(t, "ftl_block()");
+void emit_lets_of(emit *t, const tl_expr *e) {
+    bind_named(t, e, 0);
 }
 
 /* The lets of a tile, with a suffix behind their names. */
@@ -517,7 +472,7 @@ void emit_prologue(emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s && s != t->grid; s = s->next) {
         if (s->kind == TL_LET) emit_bindings(t, s, true);
     }
-    if (t->grid) emit_grid(t);
+    emit_grid(t);
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         if (s->kind == TL_LET) emit_bindings(t, s, false);
     }

@@ -192,8 +192,8 @@ static void visit_place(tables *t, const tl_copy *copy, const tl_axes *axes) {
     }
 }
 
-void translate_table(tl_kernel *kernel, const tl_symbol *table, const ftl_plan *plan, arena *memory,
-                     ftl_plan_tensor *out) {
+const tl_expr *translate_table_limit(tl_kernel *kernel, const tl_symbol *table,
+                                     const ftl_plan *plan, arena *memory, ftl_table_use *use) {
     tables t = {.table = table, .plan = plan, .memory = memory, .use = FTL_TABLE_FREE};
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
         tl_each_expr(s, visit, &t);
@@ -202,7 +202,13 @@ void translate_table(tl_kernel *kernel, const tl_symbol *table, const ftl_plan *
         const tl_symbol *global = s->copy.from == TL_GLOBAL ? from.symbol : to.symbol;
         if (global) visit_place(&t, &s->copy, global->axes);
     }
-    out->use = t.is_involved ? FTL_TABLE_UNKNOWN : t.use;
+    *use = t.is_involved ? FTL_TABLE_UNKNOWN : t.use;
+    return t.limit;
+}
+
+void translate_table(tl_kernel *kernel, const tl_symbol *table, const ftl_plan *plan, arena *memory,
+                     ftl_plan_tensor *out) {
+    const tl_expr *limit = translate_table_limit(kernel, table, plan, memory, &out->use);
     out->limit = (ftl_formula){.text = ""};
-    if (t.limit) translate_formula(t.limit, plan, memory, &out->limit);
+    if (limit) translate_formula(limit, plan, memory, &out->limit);
 }

@@ -36,5 +36,8 @@ bool translate_formula(const tl_expr *e, const ftl_plan *plan, arena *memory, ft
  */
 void translate_table(tl_kernel *kernel, const tl_symbol *table, const ftl_plan *plan, arena *memory,
                      ftl_plan_tensor *out);
+/* The same limit as an expression; NULL: none. */
+const tl_expr *translate_table_limit(tl_kernel *kernel, const tl_symbol *table,
+                                     const ftl_plan *plan, arena *memory, ftl_table_use *use);
 
 #endif

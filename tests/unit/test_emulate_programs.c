@@ -71,7 +71,8 @@ static void verify_on_emulator(const char *path, const char *gpu, ftl_type dtype
                                const char *shapes) {
     text_buffer text;
     ftl_source source = read_source(path, &text);
-    ftl_options options = {.gpu = gpu, .dtype = dtype};
+    const ftl_pin pins[] = {{"d", "64"}, {"dv", "64"}};
+    ftl_options options = {.gpu = gpu, .dtype = dtype, .pins = pins, .pin_count = 2};
     ftl_product *product;
     succeeds(ftl_build(context, &source, &options, &product));
     verify_program program = {.sketch = source,
@@ -125,6 +126,17 @@ static void small_values_keep_their_digits(void **state) {
     (void)state;
     verify_on_emulator("tests/exec/odd/error_functions.tl", "a100", FTL_F16, "33x130");
     verify_on_emulator("sketches/gemm_bias_gelu.tl", "t4", FTL_F16, "1x333x3");
+}
+
+/* --- a length per sequence ----------------------------------------------------------------------
+ */
+
+/* q_tokens x q_heads x kv_tokens x kv_heads x starts: a sequence, several, some of them empty. */
+static void ragged_batches(void **state) {
+    (void)state;
+    const char *path = "tests/exec/odd/ragged_attention.tl";
+    verify_on_emulator(path, "a100", FTL_F16, "300x2x210x1x4,1x1x1x1x2,5x2x130x2x9");
+    verify_on_emulator(path, "t4", FTL_F16, "200x3x77x1x3");
 }
 
 /* --- two kernels --------------------------------------------------------------------------------
@@ -284,7 +296,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_any_width), cmocka_unit_test(rows_of_any_width),
         cmocka_unit_test(units_of_any_kind),     cmocka_unit_test(small_values_keep_their_digits),
-        cmocka_unit_test(paged_decoding),
+        cmocka_unit_test(ragged_batches),        cmocka_unit_test(paged_decoding),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -1,0 +1,124 @@
+/* The grid of a kernel whose blocks have a tile each: how many there are, and from a block's number
+ * to its indices.
+ *
+ * A walk may be as long as a table says (`q_block in q_len/BM`, with a length per sequence). Then
+ * the launch has blocks for the most that the table may say, and those behind the end leave at
+ * once.
+ */
+#include "translate/emit.h"
+
+#include <limits.h>
+
+/* Is the number of a walk's tiles known at launch? */
+static bool is_known(emit *t, const tl_walk *walk) {
+    ftl_formula f;
+    return emit_formula(t, walk->extent, &f);
+}
+
+void emit_plan_grid(emit *t) {
+    int count = t->grid ? t->grid->grid.count : 0;
+    bool is_plain = t->plan->grid_kind == FTL_GRID_PLAIN && !t->is_async;
+    ftl_formula *walks = arena_array(t->memory, ftl_formula, count + 1);
+    for (int i = 0; i < count; i++) {
+        const tl_walk *walk = &t->grid->grid.items[i];
+        if (emit_formula(t, walk->extent, &walks[i])) continue;
+        if (is_plain && emit_most(t, walk->extent, &walks[i])) continue;
+        emit_unsupported(t, walk->range, walk->name, "how many there are is not known at launch");
+    }
+    t->plan->walks = walks, t->plan->walk_count = count;
+}
+
+static emit_value walk_extent(emit *t, const tl_walk *walk) {
+    emit_value v = emit_integer(t, walk->extent, NULL);
+    if (!emit_is_wide(v)) return v;
+    /* The launch has checked that all tiles together are fewer than 2^31. */
+    return (emit_value){.text = emit_format(t, "(int)%.*s", STR_ARGS(emit_within(t, v, 15))),
+                        .precedence = 15,
+                        .low = 0,
+                        .high = INT_MAX};
+}
+
+/* How many numbers a walk takes: text. Of a walk whose length a table says, those of the longest.
+ */
+static str numbers_of(emit *t, int index) {
+    const tl_walk *walk = &t->grid->grid.items[index];
+    if (is_known(t, walk)) return emit_within(t, walk_extent(t, walk), 15);
+    str name = emit_derived(t, FTL_DERIVED_VALUE, t->plan->walks[index]);
+    return emit_format(t, "args.%.*s", STR_ARGS(name));
+}
+
+/* The walk's index, from its own part of the block's number. */
+static void declare_index(emit *t, const tl_walk *walk, str part) {
+    emit_value extent = walk_extent(t, walk);
+    str name = emit_clean(t, walk->name);
+    int64_t high = extent.high > 0 ? extent.high - 1 : 0;
+    emit_name_set(t, walk->symbol, name, 0, high);
+    if (walk->is_reversed) {
+        part =
+            emit_format(t, "%.*s - 1 - %.*s", STR_ARGS(emit_within(t, extent, 12)), STR_ARGS(part));
+    }
+    emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(part));
+}
+
+static str part_name(emit *t, const tl_walk *walk) {
+    return emit_format(t, "%.*s_number", STR_ARGS(emit_clean(t, walk->name)));
+}
+
+/* Walks whose length is known, and the parts of the others. */
+static void decode_number(emit *t, int index) {
+    const tl_walk *walk = &t->grid->grid.items[index];
+    bool last = index == t->grid->grid.count - 1;
+    str part = STR("(int)tile");
+    if (!last) {
+        part = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(numbers_of(t, index)));
+    }
+    if (is_known(t, walk)) {
+        declare_index(t, walk, part);
+    } else {
+        str name = part_name(t, walk);
+        emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(part));
+    }
+    if (!last) emit_text(t, "tile /= (unsigned)%.*s;", STR_ARGS(numbers_of(t, index)));
+}
+
+/* A walk whose length the others' indices decide; the block ends here if it has no tile. */
+static void decode_ragged(emit *t, int index, bool leaves) {
+    const tl_walk *walk = &t->grid->grid.items[index];
+    if (is_known(t, walk)) return;
+    emit_lets_of(t, walk->extent);
+    str part = part_name(t, walk);
+    if (leaves) {
+        emit_text(t, "if (%.*s >= %.*s) return; // the walk is shorter here", STR_ARGS(part),
+                  STR_ARGS(emit_within(t, walk_extent(t, walk), 10)));
+    }
+    declare_index(t, walk, part);
+}
+
+static void decode_grid(emit *t, const char *block, bool leaves) {
+    int count = t->grid->grid.count;
+    emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
+    for (int i = 0; i < count; i++) decode_number(t, i);
+    for (int i = 0; i < count; i++) decode_ragged(t, i, leaves);
+}
+
+void emit_grid(emit *t) {
+    if (!t->grid) return;
+    emit_header(t, t->grid);
+    decode_grid(t, "blockIdx.x", true);
+}
+
+/* A store behind a loop finds its tile anew, so that nothing of it is kept in registers meanwhile.
+ */
+static bool is_store_behind_loop(const tl_statement *s) {
+    if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL) return false;
+    if (!s->parent || s->parent->kind != TL_ROLE) return false;
+    for (const tl_statement *before = s->previous; before; before = before->previous) {
+        if (before->kind == TL_FOR) return true;
+    }
+    return false;
+}
+
+void emit_fresh_place(emit *t, const tl_statement *s) {
+    emit_fresh_thread(t);
+    if (t->grid && !t->is_async && is_store_behind_loop(s)) decode_grid(t, "ftl_block()", false);
+}
