@@ -34,7 +34,7 @@ OPTIONS = [[], ["--causal"], ["--causal", "--window", "100"], ["--causal", "--so
            ["--causal", "--alibi"], ["--causal", "--lse"], ["--window", "40", "--lse"],
            ["--causal", "--window", "77", "--softcap", "30", "--alibi", "--lse"]]
 HEAD_DIMS = ["16", "24", "40", "64", "72", "80", "96", "128", "192", "192:128", "64:128", "256"]
-ODD = ["sigmoid_attention", "relu_squared_window", "gemm_row_scale"]  # of tests/exec/odd
+ODD = ["sigmoid_attention", "relu_squared_window", "gemm_row_scale", "ragged_attention"]  # of tests/exec/odd
 FLOPS_PER_S = {"interpreter": 2e9, "emulator": 1.2e9, "gpu": 2e10}  # with the reference
 START_S = {"interpreter": 0.05, "emulator": 1.0, "gpu": 2.0}  # of a process: reasoning, NVRTC
 CASE_S = 0.01
@@ -71,7 +71,8 @@ def code_programs(gpus):
 
 def shapes_for(words, shapes):
     """Lists of lengths mean queries x keys: programs without these take the sample."""
-    is_attention = "attention" in words or "attention" in words[0] or "window" in words[0]
+    is_ragged = "ragged" in words[0]  # its lengths stand in tables
+    is_attention = not is_ragged and ("attention" in words or "attention" in words[0] or "window" in words[0])
     return shapes if is_attention or shapes in ("small", "all") else "small"
 
 

@@ -93,41 +93,6 @@ static bool add_executors(code *k) {
 
 /* --- tiles of the grid ------------------------------------------------------------------------ */
 
-/* The place of a tile, in the order in which the first walk runs fastest, where a section of the
- * first walks is gone through with all others before the next one begins.
- */
-static int64_t unsectioned(const code *k, int64_t number) {
-    if (!k->section) return number;
-    int64_t inner = 1, outer;
-    int i = 0;
-    for (bool is_last = false; !is_last; i++) {
-        inner *= k->extents[i];
-        is_last = k->grid->grid.items[i].section != NULL;
-    }
-    outer = k->m->tiles_total / inner;
-    int64_t sections = (inner + k->section - 1) / k->section, width = inner / sections;
-    int64_t longer = inner % sections, before = 0; /* the first ones have an element more */
-    if (number < longer * (width + 1) * outer) width++;
-    else before = longer * (width + 1);
-    int64_t rest = number - before * outer;
-    int64_t first = before + rest / (width * outer) * width;
-    rest %= width * outer;
-    return first + rest % width + rest / width * inner;
-}
-
-static void set_walks(code *k, scope *s, int64_t number) {
-    number = unsectioned(k, number);
-    for (int i = 0; k->grid && i < k->grid->grid.count; i++) {
-        const tl_walk *walk = &k->grid->grid.items[i];
-        int64_t at = number % k->extents[i];
-        number /= k->extents[i];
-        if (walk->is_reversed) at = k->extents[i] - 1 - at;
-        scope_set(s, walk->symbol, at);
-        const tl_symbol *index = tl_find_index(k->m->kernel, walk->name);
-        if (index) scope_set(s, index, at);
-    }
-}
-
 /* The kernel's own lets, once per tile. Those that need more than the tile are left open. */
 static void set_lets(scope *own) {
     const tl_statement *first = own->machine->kernel->body.first;
@@ -165,11 +130,11 @@ static bool take_tile(code_executor *e, const tl_statement *s) {
     int64_t number = tile_number(k, e->next_tile);
     e->scope.is_first_tile = e->next_tile == k->block;
     e->next_tile += k->block_step;
-    set_walks(k, &e->scope, number);
+    grid_set(&k->grid, &e->scope, number);
     set_lets(&e->scope);
     e->scope.has_more_tiles = e->next_tile < tile_count(k);
     if (e->scope.has_more_tiles) {
-        set_walks(k, &e->following, tile_number(k, e->next_tile));
+        grid_set(&k->grid, &e->following, tile_number(k, e->next_tile));
         set_lets(&e->following);
     }
     if (s->kind == TL_FOR) scope_set(&e->scope, s->loop.symbol, number);
@@ -301,25 +266,15 @@ static bool measure_grid(code *k) {
     machine *m = k->m;
     scope s;
     scope_init(&s, m);
-    m->tiles_total = 1;
-    for (tl_statement *g = m->kernel->body.first; g; g = g->next) {
-        if (g->kind == TL_GRID) k->grid = g;
+    k->is_plain = true;
+    for (const tl_statement *g = m->kernel->body.first; g; g = g->next) {
+        if (g->kind != TL_GRID) continue;
+        grid_add_all(&k->grid, m->kernel, g);
+        k->is_plain = g->grid.kind == TL_GRID_PLAIN;
     }
-    if (!k->grid) return true;
-    k->extents = arena_array(m->memory, int64_t, k->grid->grid.count);
-    for (int i = 0; i < k->grid->grid.count; i++) {
-        if (!scope_integer(&s, k->grid->grid.items[i].extent, &k->extents[i])) return false;
-        int64_t extent = k->extents[i] > 0 ? k->extents[i] : 0;
-        if (__builtin_mul_overflow(m->tiles_total, extent, &m->tiles_total)) return false;
-    }
-    for (int i = 0; i < k->grid->grid.count; i++) {
-        const tl_expr *section = k->grid->grid.items[i].section;
-        if (!section) continue;
-        if (!scope_integer(&s, section, &k->section)) return false;
-        if (k->section < 1) k->section = 1;
-        if (k->section > m->tiles_total) k->section = m->tiles_total > 0 ? m->tiles_total : 1;
-    }
-    return true;
+    bool is_known = grid_measure(&k->grid, m, &s);
+    m->tiles_total = k->grid.total;
+    return is_known;
 }
 
 bool code_run(machine *m) {
@@ -331,10 +286,9 @@ bool code_run(machine *m) {
     }
     if (!measure_grid(k) || !machine_tiles_exist(m) || !code_find_channels(k) || !add_executors(k))
         return false;
-    bool is_plain = !k->grid || k->grid->grid.kind == TL_GRID_PLAIN;
     int64_t tiles = tile_count(k);
     int resident = m->request->resident_blocks > 0 ? m->request->resident_blocks : 2;
-    int64_t blocks = is_plain || tiles < resident ? tiles : resident;
+    int64_t blocks = k->is_plain || tiles < resident ? tiles : resident;
     for (int64_t b = 0; b < blocks; b++) {
         k->block = b;
         k->block_step = blocks;

@@ -7,6 +7,7 @@
 #ifndef FLASHTL_INTERPRET_CODE_H
 #define FLASHTL_INTERPRET_CODE_H
 
+#include "interpret/grid.h"
 #include "interpret/machine.h"
 
 enum {
@@ -115,9 +116,8 @@ struct code {
     int *channel_of; /* by symbol position; -1 */
     LIST(code_executor *) executors;
     int *turn_holders; /* by symbol position */
-    const tl_statement *grid;
-    int64_t *extents;          /* of the grid's walks */
-    int64_t section;           /* tuples of the walks up to the one with `sections`; 0: none */
+    grid_tiles grid;
+    bool is_plain;             /* a block has one tile */
     int64_t block, block_step; /* this block takes tiles block, block + step, ... */
 };
 

@@ -1,5 +1,6 @@
 /* Sketches, literally: one tile of the outputs after the other, statement by statement. */
 #include "interpret/sketch.h"
+#include "interpret/grid.h"
 
 #include <math.h>
 #include <string.h>
@@ -249,29 +250,6 @@ bool sketch_block(sketch *k, tl_block *block) {
 
 /* --- the grid --------------------------------------------------------------------------------- */
 
-/* An index that runs over tiles. */
-typedef struct walk {
-    const tl_symbol *symbols[2]; /* the grid's own and the axis index of that name */
-    int64_t extent;
-    bool is_reversed;
-} walk;
-
-typedef struct walks {
-    walk items[TL_AXES_MAX * 2];
-    int count;
-} walks;
-
-static bool add_walk(sketch *k, walks *w, const tl_symbol *own, const tl_symbol *index,
-                     const tl_expr *extent, bool is_reversed) {
-    for (int i = 0; i < w->count; i++) {
-        if (w->items[i].symbols[0] == own && w->items[i].symbols[1] == index) return true;
-    }
-    if (w->count == TL_AXES_MAX * 2) return true;
-    walk *one = &w->items[w->count++];
-    *one = (walk){.symbols = {own, index}, .is_reversed = is_reversed};
-    return scope_integer(&k->scope, extent, &one->extent);
-}
-
 static bool is_walked_by_loop(const tl_statement *s, const tl_expr *extent) {
     for (; s; s = s->parent) {
         const tl_expr *length, *size;
@@ -283,7 +261,7 @@ static bool is_walked_by_loop(const tl_statement *s, const tl_expr *extent) {
 }
 
 /* Without a grid: the indices before the matrices of what is copied, unless a loop walks them. */
-static bool implied_walks(sketch *k, walks *w) {
+static void implied_walks(sketch *k, grid_tiles *w) {
     for (int i = 0; i < k->m->statement_count; i++) {
         const tl_statement *s = k->m->statements[i];
         if (s->kind != TL_COPY) continue;
@@ -297,36 +275,23 @@ static bool implied_walks(sketch *k, walks *w) {
                 const tl_symbol *index = name.length ? tl_find_index(k->m->kernel, name) : NULL;
                 const tl_expr *extent = tensor->axes->items[a].extent;
                 if (!index || is_walked_by_loop(s, extent)) continue;
-                if (!add_walk(k, w, NULL, index, extent, false)) return false;
+                grid_add(w, (grid_walk){.symbols = {NULL, index}, .extent = extent});
             }
         }
     }
-    return true;
 }
 
-static bool find_walks(sketch *k, walks *w) {
-    for (tl_statement *s = k->m->kernel->body.first; s; s = s->next) {
+static void find_walks(sketch *k, grid_tiles *w) {
+    for (const tl_statement *s = k->m->kernel->body.first; s; s = s->next) {
         if (s->kind != TL_GRID) continue;
-        for (int i = 0; i < s->grid.count; i++) {
-            const tl_walk *g = &s->grid.items[i];
-            const tl_symbol *index = tl_find_index(k->m->kernel, g->name);
-            if (!add_walk(k, w, g->symbol, index, g->extent, g->is_reversed)) return false;
-        }
-        return true;
+        grid_add_all(w, k->m->kernel, s);
+        return;
     }
-    return implied_walks(k, w);
+    implied_walks(k, w);
 }
 
-static bool run_tile(sketch *k, const walks *w, int64_t number) {
-    for (int i = 0; i < w->count; i++) {
-        const walk *one = &w->items[i];
-        int64_t at = number % one->extent;
-        number /= one->extent;
-        if (one->is_reversed) at = one->extent - 1 - at;
-        for (int n = 0; n < 2; n++) {
-            if (one->symbols[n]) scope_set(&k->scope, one->symbols[n], at);
-        }
-    }
+static bool run_tile(sketch *k, const grid_tiles *w, int64_t number) {
+    grid_set(w, &k->scope, number);
     for (int i = 0; i < k->m->kernel->symbol_count; i++) k->tiles[i].is_defined = false;
     k->loop_count = 0;
     k->gathering = -1;
@@ -350,13 +315,10 @@ bool sketch_run(machine *m) {
         if (is_tile) k->zero_loops[i] = sketch_zero_loop(m, symbol, &k->starts_low[i]);
     }
     sketch_find_softmaxes(k);
-    walks *w = arena_new(m->memory, walks);
-    if (!find_walks(k, w)) return false;
-    m->tiles_total = 1;
-    for (int i = 0; i < w->count; i++) {
-        int64_t extent = w->items[i].extent > 0 ? w->items[i].extent : 0;
-        if (__builtin_mul_overflow(m->tiles_total, extent, &m->tiles_total)) return false;
-    }
+    grid_tiles *w = arena_new(m->memory, grid_tiles);
+    find_walks(k, w);
+    if (!grid_measure(w, m, &k->scope)) return false;
+    m->tiles_total = w->total;
     if (!machine_tiles_exist(m)) return false;
     int64_t run_count = m->request->tiles ? m->request->tile_count : m->tiles_total;
     for (int64_t i = 0; i < run_count; i++) {

@@ -451,6 +451,56 @@ static void a_walk_that_looks_ahead(void **state) {
     done(&x, &source);
 }
 
+/* Walks as long as a table says: blocks for the most that it may say, wherever the walk stands. */
+static void walks_of_tables(void **state) {
+    (void)state;
+    static const struct {
+        const char *lets, *axes, *grid, *said[2], *formula;
+    } rows[] = {
+        {"let n = t[b + 1] - t[b]\nlet V (b in batch; r in n, d) = X[t[b] + r, d]\n"
+         "let W (b in batch; r in n, d) = Y[t[b] + r, d]\n",
+         "t i32 (i in starts)",
+         "b in batch, block in n/16",
+         {"if (block_number >= (int)ftl_divide_up_wide(n, 16)) return;", "block = block_number;"},
+         "x_len/16"},
+        {"let n = t[b + 1] - t[b]\nlet V (b in batch; r in n, d) = X[t[b] + r, d]\n"
+         "let W (b in batch; r in n, d) = Y[t[b] + r, d]\n",
+         "t i32 (i in starts)",
+         "block in n/16 reversed, b in batch",
+         {"const int block_number = (int)(tile % (unsigned)args.value_0);",
+          "ftl_divide_up_wide(n, 16) - 1 - block_number;"},
+         "x_len/16"},
+        {"let n = t[b]\nlet V (b in batch; r in n, d) = X[r, d]\n"
+         "let W (b in batch; r in n, d) = Y[r, d]\n",
+         "t i32 (i in starts)",
+         "b in batch, block in min(n, 64)/16",
+         {"if (block_number >= ", "block = block_number;"},
+         "min(x_len, 64)/16"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "kernel k for a100\nlet d = 64, batch = starts - 1\nInput X f16 (x in x_len, d)\n"
+                 "Input %s\nOutput Y f16 (y in x_len, d)\n%sgrid %s\n"
+                 "Allocate V in register f16 (16, d) as lines\n"
+                 "role all with 1 warp\nCopy V (16, d) in coordinate [b, L = block] from global to "
+                 "register\nCopy V from register to global and get W (16, d) in coordinate "
+                 "[b, L = block]\nend\n",
+                 rows[i].axes, rows[i].lets, rows[i].grid);
+        translated x;
+        text_buffer none = {0};
+        translate_text(&x, STR("walk"), str_from(text), "a100");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        for (int k = 0; k < 2; k++) {
+            if (!count(&x.cuda, rows[i].said[k])) fail_msg("%s", x.cuda.data);
+        }
+        int walk = str_starts(str_from(rows[i].grid), STR("block")) ? 0 : 1;
+        assert_string_equal(x.plan->walks[walk].text, rows[i].formula);
+        done(&x, &none);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_texts),
@@ -468,6 +518,7 @@ int main(void) {
         cmocka_unit_test(whole_tiles_of_loops),
         cmocka_unit_test(a_walk_that_looks_ahead),
         cmocka_unit_test(boxes_end_at_units),
+        cmocka_unit_test(walks_of_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,8 +56,9 @@ static void programs_that_are_not_shipped(void **state) {
     (void)state;
     static const char *const files[][2] = {{"sigmoid_attention", "65x130,3x1"},
                                            {"relu_squared_window", "70x213"},
-                                           {"gemm_row_scale", "129x70x96,1x1x3"}};
-    for (int i = 0; i < 3; i++) {
+                                           {"gemm_row_scale", "129x70x96,1x1x3"},
+                                           {"ragged_attention", "150x2x210x1x4,5x2x130x2x9"}};
+    for (int i = 0; i < 4; i++) {
         char path[512];
         os_error why;
         text_buffer text;
