@@ -128,6 +128,22 @@ static void one_copy(box *x, bool loads, int panel) {
               STR_ARGS(map), STR_ARGS(full), STR_ARGS(at));
 }
 
+/* A corner that changes from tile to tile, made one for the warp before a branch leaves one thread:
+ * there the compiler would take it for a value of each thread and try the copy for all of them.
+ */
+static void make_corner_uniform(box *x) {
+    emit *t = x->t;
+    str tensor = emit_clean(t, str_from(x->tensor->name));
+    for (int i = 0; i < x->corner.count; i++) {
+        emit_value *at = &x->corner.at[i];
+        if (at->low == at->high) continue;
+        str name = emit_format(t, "%.*s_at_%d", STR_ARGS(tensor), i);
+        str value = emit_is_wide(*at) ? emit_format(t, "(int)(%.*s)", STR_ARGS(at->text)) : at->text;
+        emit_text(t, "const int %.*s = ftl_uniform(%.*s);", STR_ARGS(name), STR_ARGS(value));
+        *at = emit_named(name, at->low, at->high);
+    }
+}
+
 void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads) {
     box x = {.t = t, .s = s, .tile = tile};
     if (!s->copy.is_async) {
@@ -137,11 +153,17 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     if (!make_box(&x, loads)) return;
     t->is_exact = true;
     str issuer = emit_issuer(t, !loads && tile->is_shared_out);
+    bool is_chosen = !loads && issuer.length > 0;
+    if (is_chosen) {
+        emit_open(t, "{");
+        make_corner_uniform(&x);
+    }
     if (issuer.length) emit_open(t, "if (%.*s) {", STR_ARGS(issuer));
     if (loads) emit_channel_acquire(t, s, tile);
     for (int panel = 0; panel < (x.is_whole ? 1 : x.panels); panel++) one_copy(&x, loads, panel);
     if (!loads) emit_text(t, "ftl_tma_store_commit();");
     if (issuer.length) emit_close(t);
+    if (is_chosen) emit_close(t);
     if (loads) emit_channel_fill(t, s, tile);
 }
 

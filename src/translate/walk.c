@@ -268,7 +268,7 @@ static void turn_fill(emit *t) {
  */
 static void read_number(emit *t, const char *target) {
     bool early = t->walk.reads_early;
-    emit_text(t, "tile_slot ^= 1;");
+    emit_text(t, "tile_slot = tile_slot == 1 ? 0 : tile_slot + 1;");
     emit_text(t, "tile_parity ^= tile_slot == 0;");
     emit_text(t, "ftl_mbarrier_try_wait(shared + %lld + 8 * tile_slot, tile_parity);", full_at(t));
     emit_text(t, "%s = %sftl_load_shared_i32(shared + %lld + 4 * tile_slot)%s;", target,

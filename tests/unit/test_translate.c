@@ -447,6 +447,8 @@ static void a_walk_that_looks_ahead(void **state) {
     assert_int_equal(count(&x.cuda, "tile_known = ftl_load_shared_i32("), 4);
     assert_int_equal(count(&x.cuda, "ftl_end_tiles(args.tile_counters);"), 1);
     assert_int_equal(count(&x.cuda, "const bool has_more = "), 1);
+    /* One thread of a warp stores; where is the same for all of them. */
+    assert_int_equal(count(&x.cuda, "const int O_at_1 = ftl_uniform(head);"), 1);
     assert_int_equal(count(&x.cuda, "} else {"), 2); /* roles; more tiles or not */
     done(&x, &source);
 }
