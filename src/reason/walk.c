@@ -9,7 +9,10 @@
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
-enum { CACHE_SHARE_PERCENT = 46 }; /* of the level-2 cache, for what the tiles of a section share */
+enum {
+    CACHE_SHARE_PERCENT = 46, /* of the level-2 cache, for what the tiles of a section share */
+    SECTION_SM_SHARE = 3      /* of the multiprocessors, one in so many begins a section */
+};
 
 /* --- the walk as a statement
  * ---------------------------------------------------------------------------------- */
@@ -110,7 +113,8 @@ static str matrix_bytes(reason *r, const tl_statement *copy) {
 }
 
 /* Tiles of uneven length start with the longest; but only among those whose shared operands the
- * level-2 cache can hold.
+ * level-2 cache can hold, and, where matrices are small, so few that the blocks that begin a section
+ * do not all load at once what the others will find in the cache.
  */
 static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     str bytes = {"", 0};
@@ -130,18 +134,19 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
         if (grid->grid.items[i].is_reversed) return;
     const char *near = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "near"));
     long long share = r->target->l2 / 100 * CACHE_SHARE_PERCENT / 1000000 * 1000000;
+    long long most = r->target->sms / SECTION_SM_SHARE;
     const char *times =
         shared_by ? reason_say(r, "*%s", edit_factor_text(r->memory, shared_by)) : "";
     edit_before(r->kernel, grid,
                 tl_quote(r->memory,
-                         "let %s = %lld/max(1, %.*s)%s // as many share the level-2 cache", near,
-                         share, STR_ARGS(bytes), times));
+                         "let %s = min(%lld, %lld/max(1, %.*s))%s // as many share the level-2 cache",
+                         near, most, share, STR_ARGS(bytes), times));
     grid->grid.items[last].section = tl_quote_expr(r->memory, "%s", near);
     reason_decide(
         r, "sections",
         "the longest tiles start first, but in sections whose operands fit %lld MB of the "
-        "level-2 cache",
-        share / 1000000);
+        "level-2 cache, of at most %lld matrices",
+        share / 1000000, most);
 }
 
 static void choose_grid(reason *r, tl_statement *load) {
