@@ -34,7 +34,8 @@ OPTIONS = [[], ["--causal"], ["--causal", "--window", "100"], ["--causal", "--so
            ["--causal", "--alibi"], ["--causal", "--lse"], ["--window", "40", "--lse"],
            ["--causal", "--window", "77", "--softcap", "30", "--alibi", "--lse"]]
 HEAD_DIMS = ["16", "24", "40", "64", "72", "80", "96", "128", "192", "192:128", "64:128", "256"]
-ODD = ["sigmoid_attention", "relu_squared_window", "gemm_row_scale", "ragged_attention"]  # of tests/exec/odd
+ODD = ["sigmoid_attention", "relu_squared_window", "gemm_row_scale", "ragged_attention",
+       "latent_decode"]  # of tests/exec/odd
 FLOPS_PER_S = {"interpreter": 2e9, "emulator": 1.2e9, "gpu": 2e10}  # with the reference
 START_S = {"interpreter": 0.05, "emulator": 1.0, "gpu": 2.0}  # of a process: reasoning, NVRTC
 CASE_S = 0.01
@@ -58,7 +59,8 @@ def programs(gpus):
             for name in ["gemm_bias_gelu", "row_softmax"]:
                 yield ["--op", name, *common]
             for name in ODD:
-                words = [] if name.startswith("gemm") else ["--head-dim", "64"]
+                d = "96:64" if name.startswith("latent") else "64"
+                words = [] if name.startswith("gemm") else ["--head-dim", d]
                 yield [str(ROOT / "tests/exec/odd" / f"{name}.tl"), *words, *common]
 
 

@@ -67,11 +67,11 @@ static void show(void *user, const verify_result *result) {
     print_message("%s: %s\n", result->name, result->what);
 }
 
-static void verify_on_emulator(const char *path, const char *gpu, ftl_type dtype,
-                               const char *shapes) {
+static void verify_heads(const char *path, const char *gpu, ftl_type dtype, const char *d,
+                         const char *shapes) {
     text_buffer text;
     ftl_source source = read_source(path, &text);
-    const ftl_pin pins[] = {{"d", "64"}, {"dv", "64"}};
+    const ftl_pin pins[] = {{"d", d}, {"dv", "64"}};
     ftl_options options = {.gpu = gpu, .dtype = dtype, .pins = pins, .pin_count = 2};
     ftl_product *product;
     succeeds(ftl_build(context, &source, &options, &product));
@@ -92,6 +92,11 @@ static void verify_on_emulator(const char *path, const char *gpu, ftl_type dtype
     text_done(&text);
     if (status) print_message("%s for %s\n", path, gpu);
     succeeds(status);
+}
+
+static void verify_on_emulator(const char *path, const char *gpu, ftl_type dtype,
+                               const char *shapes) {
+    verify_heads(path, gpu, dtype, "64", shapes);
 }
 
 /* m x k x n: every remainder of 8 on both contiguous axes, lines cut in their first and last unit,
@@ -137,6 +142,16 @@ static void ragged_batches(void **state) {
     const char *path = "tests/exec/odd/ragged_attention.tl";
     verify_on_emulator(path, "a100", FTL_F16, "300x2x210x1x4,1x1x1x1x2,5x2x130x2x9");
     verify_on_emulator(path, "t4", FTL_F16, "200x3x77x1x3");
+}
+
+/* batch x q_len x heads x pages x page_len x max_pages: the value is the first columns of the key,
+ * rows are queries and heads in one, keys lie in pages, and each sequence has its own length.
+ */
+static void latent_decoding(void **state) {
+    (void)state;
+    const char *path = "tests/exec/odd/latent_decode.tl";
+    verify_heads(path, "a100", FTL_F16, "96", "3x2x17x9x16x5,1x1x128x3x64x2");
+    verify_heads(path, "h200", FTL_BF16, "96", "2x3x6x7x5x11");
 }
 
 /* --- two kernels --------------------------------------------------------------------------------
@@ -296,7 +311,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_any_width), cmocka_unit_test(rows_of_any_width),
         cmocka_unit_test(units_of_any_kind),     cmocka_unit_test(small_values_keep_their_digits),
-        cmocka_unit_test(ragged_batches),        cmocka_unit_test(paged_decoding),
+        cmocka_unit_test(ragged_batches),        cmocka_unit_test(latent_decoding),
+        cmocka_unit_test(paged_decoding),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
