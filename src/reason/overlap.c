@@ -128,6 +128,33 @@ static tl_block take_early(tl_kernel *whole, const rotation *o) {
     return early;
 }
 
+static bool is_kept_vote(const reason *r, const tl_statement *s) {
+    tl_statement *let = NULL;
+    return s && s->kind == TL_IF && s->branch.condition->kind == TL_NAME &&
+           edit_find_let(r->kernel, s->branch.condition->text, &let) && edit_is_vote(let);
+}
+
+/* A branch at the edges and one on a vote behind it are both seldom taken: one test for both, since
+ * each way around a branch shows where all wait for the elements.
+ */
+static void share_tests(reason *r, tl_kernel *whole) {
+    for (tl_statement *s = whole->body.first; s; s = s->next) {
+        tl_statement *vote = s->next;
+        if (s->kind != TL_IF || is_kept_vote(r, s) || !is_kept_vote(r, vote)) continue;
+        tl_block both = tl_quote(r->memory, "if %s or %s // seldom: one test for both\nend",
+                                 edit_text(r->memory, s->branch.condition),
+                                 edit_text(r->memory, vote->branch.condition));
+        tl_statement *outer = both.first;
+        edit_before(whole, s, both);
+        edit_remove(whole, s);
+        edit_remove(whole, vote);
+        s->next = s->previous = vote->next = vote->previous = NULL;
+        edit_append(&outer->branch.body, outer, (tl_block){s, s});
+        edit_append(&outer->branch.body, outer, (tl_block){vote, vote});
+        s = outer;
+    }
+}
+
 /* --- the rotated loop
  * --------------------------------------------------------------------------------------- */
 
@@ -197,6 +224,7 @@ static void write_inside(reason *r, rotation *o) {
     tl_block middle = peel_iteration(r, o->loop, o->middle, o->tail, false);
     tl_kernel whole = {.body = middle}; /* edits need a block to work in */
     join(&body, take_early(&whole, o));
+    share_tests(r, &whole);
     join(&body, part_of(r, o, first, o->middle, true));
     if (o->is_together) join(&body, tail_landing);
     delay d = {.writes = o->targets};

@@ -171,6 +171,12 @@ typedef struct emit_flight {
     const emit_tile *operand;
 } emit_flight;
 
+/* A vote whose outcome a loop carries on. */
+typedef struct emit_vote {
+    const tl_expr *call;
+    str name;
+} emit_vote;
+
 typedef struct emit {
     arena *memory;
     diag_list *diags;
@@ -198,6 +204,7 @@ typedef struct emit {
     int role_line;  /* where the role's declarations begin */
     int exit_shift; /* how many generations on loops leave their rings */
     LIST(emit_flight) flights;
+    LIST(emit_vote) votes; /* kept by the loops around */
     const emit_tile *pin; /* sums over what was computed since the last product was issued */
     const char *suffix;   /* of the names of lets that are being written */
     emit_walk walk;
@@ -394,6 +401,15 @@ void emit_settle(emit *t, const emit_tile *tile, bool is_overwritten);
 /* When a product into the tile adds: text, with `k16`. */
 str emit_holds(emit *t, const emit_tile *target);
 void emit_find_lazy(emit *t);
+
+/* Is the condition a vote, or does it depend on one that a let keeps? */
+bool emit_is_vote(const tl_expr *condition);
+
+/* votes.c: votes that a loop keeps from iteration to iteration */
+int emit_open_votes(emit *t, const tl_block *body); /* before the loop; for emit_close_votes */
+void emit_close_votes(emit *t, int before);
+void emit_renew_votes(emit *t, const tl_block *body);        /* at the end of a body under a vote */
+str emit_kept_vote(const emit *t, const tl_expr *call);      /* a number; empty: it is not kept */
 
 /* copy_tensor.c */
 void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads);

@@ -276,6 +276,11 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_CEIL: return rounded(t, e, scope, true);
     case TL_FUNCTION_FLOOR: return rounded(t, e, scope, false);
     case TL_FUNCTION_ANY:
+        if (emit_kept_vote(t, e).length > 0)
+            return (emit_value){
+                .text = emit_format(t, "(%.*s != 0)", STR_ARGS(emit_kept_vote(t, e))),
+                .precedence = PRIMARY,
+                .is_condition = true};
         return (emit_value){.text = emit_any(t, e), .precedence = PRIMARY, .is_condition = true};
     case TL_FUNCTION_FIRST:
     case TL_FUNCTION_MORE:

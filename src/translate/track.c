@@ -200,16 +200,20 @@ static void look(emit *t, const tl_block *block, emit_state *states) {
 /* --- control -------------------------------------------------------------------------------------
  */
 
-static bool is_vote(const tl_expr *e, int depth) {
+static bool has_vote(const tl_expr *e, int depth) {
     if (!e || depth > TL_NESTING_MAX) return false;
     if (e->kind == TL_CALL && e->function == TL_FUNCTION_ANY) return true;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
-        return is_vote(e->symbol->value, depth + 1);
-    if (is_vote(e->left, depth + 1) || is_vote(e->right, depth + 1)) return true;
+        return has_vote(e->symbol->value, depth + 1);
+    if (has_vote(e->left, depth + 1) || has_vote(e->right, depth + 1)) return true;
     for (int i = 0; i < e->item_count; i++) {
-        if (is_vote(e->items[i], depth + 1)) return true;
+        if (has_vote(e->items[i], depth + 1)) return true;
     }
     return false;
+}
+
+bool emit_is_vote(const tl_expr *condition) {
+    return has_vote(condition, 0);
 }
 
 static void scoped_block(emit *t, const tl_block *block) {
@@ -223,12 +227,13 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     bool both = is_opposite(s, s->next);
     emit_header(t, s);
     emit_value v = emit_expression(t, s->branch.condition, NULL);
-    bool rare = is_vote(s->branch.condition, 0);
+    bool rare = emit_is_vote(s->branch.condition);
     emit_open(t, rare ? "if (__builtin_expect(%.*s, 0)) {" : "if (%.*s) {", STR_ARGS(v.text));
     emit_state *before = save(t);
     scoped_block(t, &s->branch.body);
     emit_walk_behind(t, s);
     if (rare) t->pin = NULL; /* what was voted on is there */
+    if (rare) emit_renew_votes(t, &s->branch.body);
     if (!both) {
         move_to(t, before, false);
         join(t, before);
@@ -272,6 +277,7 @@ static void leave_from(emit *t, const char *name, const char *to, const emit_sta
 /* The loop's header is open; 'name' counts to 'to'. */
 void emit_tracked_loop(emit *t, const tl_block *body, str name, str to) {
     emit_state *before = save(t), *head = save(t);
+    int votes = emit_open_votes(t, body);
     enter_loop(t, body, head);
     restore(t, head);
     int copies = copies_of(t, body);
@@ -281,6 +287,7 @@ void emit_tracked_loop(emit *t, const tl_block *body, str name, str to) {
         emit_open(t, "for (; %s < %s; %s++) {", i, end, i);
         scoped_block(t, body);
         emit_close(t);
+        emit_close_votes(t, votes);
         join(t, before);
         return;
     }
@@ -301,6 +308,7 @@ void emit_tracked_loop(emit *t, const tl_block *body, str name, str to) {
         for (int k = 0; k < t->tiles.count; k++) t->tiles.items[k]->state.is_operand = false;
     }
     emit_close(t);
+    emit_close_votes(t, votes);
     join(t, wanted);
 }
 
