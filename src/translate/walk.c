@@ -462,19 +462,22 @@ static const tl_statement *shadow_in(emit *t, const tl_block *block) {
     return shadow;
 }
 
-/* A walk's first tile, each further one and the loop in between must have such a place. */
+/* A walk's first tile, each further one and the loop in between must have such a place. There is
+ * one loop: what fetches numbers does so behind a tile's last copies.
+ */
 static void find_shadows(emit *t) {
     emit_walk *w = &t->walk;
+    int loops = 0;
     for (const tl_statement *s = w->body->first; s; s = s->next) {
         if (is_if(s, TL_FUNCTION_FIRST) && !w->shadow_of_first)
             w->shadow_of_first = shadow_in(t, &s->branch.body);
-        if (s->kind == TL_FOR && !w->loop) {
+        if (s->kind == TL_FOR && ++loops == 1) {
             w->loop = s;
             w->shadow_of_loop = shadow_in(t, &s->loop.body);
         }
         if (is_more(s) && !w->shadow_of_more) w->shadow_of_more = shadow_in(t, &s->branch.body);
     }
-    w->reads_early = is_dynamic(t) && t->now != fetcher(t) && w->shadow_of_first &&
+    w->reads_early = is_dynamic(t) && t->now != fetcher(t) && loops == 1 && w->shadow_of_first &&
                      w->shadow_of_loop && w->shadow_of_more;
 }
 

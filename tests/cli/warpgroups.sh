@@ -60,6 +60,22 @@ flashtl translate both.tl 2>&1 | grep -A 2 'not by both'
 # Sections of at most five heads, which do not divide the heads there are.
 sed 's/^let near = .*/let near = 5/' "$TESTS/../golden/tl/attention_h200_flat.tl" > sections.tl
 flashtl verify sections.tl --gpu h200 --on emulator --shapes 150x129 | results
+# Two loops in a tile: blocks that need no mask, and the others.
+cat > split.awk <<'AWK'
+/^role math/ { math = 1 }
+math && !done && /^ +for j = 1:blocks/ { at = index($0, "for"); holds = 1; next }
+holds && $1 == "end" && index($0, "end") == at {
+    print "for j = 1:min(full, blocks)"; printf "%s", body; print "end"
+    print "for j = max(1, min(full, blocks)):blocks"; printf "%s", body; print "end"
+    holds = 0; done = 1; next
+}
+holds { body = body $0 "\n"; next }
+{ print }
+AWK
+flashtl reason --op mha --causal --gpu h200 --head-dim 16 --let BM=128 --let BN=64 -o one.tl
+awk -f split.awk one.tl > two.tl
+flashtl check two.tl && grep -c 'for j = ' two.tl
+flashtl verify two.tl --gpu h200 --on emulator --shapes 260x260 --case 0 | results
 # What no instruction does is one message.
 sed 's/m64n32k16/m64n20k16/' across.tl > width.tl
 flashtl translate width.tl; echo "-> $?"

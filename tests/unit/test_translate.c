@@ -503,8 +503,26 @@ static void walks_of_tables(void **state) {
     }
 }
 
+/* A vote over tiles that only bodies under votes change is taken before the loop and behind these
+ * bodies, in each writing of the loop; one over what every iteration computes, where it stands.
+ */
+static void votes_are_kept(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_guarded_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "int eager_kept = ftl_any("), 1);
+    assert_int_equal(count(&x.cuda, "                eager_kept = ftl_any("), 2 * 2);
+    assert_int_equal(count(&x.cuda, "const bool eager = (eager_kept != 0);"), 2);
+    assert_int_equal(count(&x.cuda, "const bool slow = ftl_any("), 2);
+    assert_int_equal(count(&x.cuda, "if (__builtin_expect(j >= full || eager, 0)) {"), 2);
+    done(&x, &source);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(votes_are_kept),
         cmocka_unit_test(golden_texts),
         cmocka_unit_test(same_text_twice),
         cmocka_unit_test(wrappers),
