@@ -40,11 +40,12 @@ typedef struct guard_form {
     int sum_count;
     tl_statement *cast; /* Cast S and get P */
     str s, m, l, alpha, m_old, shift_name;
-    bool keeps;      /* the scores stay until the vote; powers get a tile of their own */
-    bool is_apart;   /* a product of the block before still runs: the left operand has two places */
-    bool is_eager;   /* a far move is expected to be followed by another */
-    str t;           /* the tile of the powers: s, unless it is kept */
-    const char *why; /* it is not that form */
+    bool keeps;    /* the scores stay until the vote; powers get a tile of their own */
+    bool is_apart; /* a product of the block before still runs: the left operand has two places */
+    bool is_read_later; /* the powers, behind their cast */
+    bool is_eager;      /* a far move is expected to be followed by another */
+    str t;              /* the tile of the powers: s, unless it is kept */
+    const char *why;    /* it is not that form */
 } guard_form;
 
 /* A vote of each warp, and why its body stands under it. */
@@ -81,7 +82,7 @@ static bool sort_statement(guard_form *g, tl_statement *s) {
         g->bias = s;
     } else if (is_get(s, TL_EXP2, g->s)) {
         g->power = s;
-    } else if (edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, g->s) &&
+    } else if (!g->add && edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, g->s) &&
                s->compute.target_kind == TL_ACCUMULATE) {
         g->add = s;
         g->l = edit_target_name(s);
@@ -95,6 +96,8 @@ static bool sort_statement(guard_form *g, tl_statement *s) {
                (g->alpha.length > 0 && edit_reads_within(s, g->alpha)) ||
                edit_reads_within(s, g->m_old) || (!g->cast && edit_reads_within(s, g->s))) {
         return refuse(g, "maximum, factor or scores are used otherwise, too");
+    } else if (edit_reads_within(s, g->s)) {
+        g->is_read_later = true;
     }
     return true;
 }
@@ -171,6 +174,8 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
         if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
     g->keeps = warpgroups_role(r->kernel) != NULL;
+    if (g->keeps && g->is_read_later)
+        return refuse(g, "the powers are used behind their 16-bit copy, too");
     g->t = g->s;
     return g->keeps || can_repeat(g);
 }
@@ -357,9 +362,9 @@ static void write_guard(reason *r, guard_form *g) {
 /* Has the left operand two places, so that its product runs beside the next block's elements? */
 static bool has_two_places(const reason *r, const guard_form *g) {
     tl_statement *role = warpgroups_role(r->kernel);
-    const tl_statement *a = role ? edit_find_allocation(role->role.body.first,
-                                                        edit_target_name(g->cast), TL_REGISTER)
-                                 : NULL;
+    const tl_statement *a =
+        role ? edit_find_allocation(role->role.body.first, edit_target_name(g->cast), TL_REGISTER)
+             : NULL;
     return a && a->allocate.stages;
 }
 

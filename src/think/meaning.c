@@ -190,7 +190,8 @@ static void change_input(const meaning *m, trial *t, int32_t i) {
     bool is_table = m->plan->tensors[i].type == FTL_I32;
     for (int64_t k = 0; k < b->rows; k++) {
         buffer_load_row(b, k, row);
-        for (int64_t e = 0; is_table && e < b->columns; e++) row[e] = 1 - row[e];
+        for (int64_t e = 0; is_table && e < b->columns; e++)
+            row[e] = row[e] > 1 ? floor(row[e] / 2) : 1 - row[e];
         if (!is_table) {
             random_normal(91, (uint64_t)i, (uint64_t)(k * b->columns), (size_t)b->columns, row);
         }
@@ -226,7 +227,9 @@ static void find_unused(meaning *m, trial *t, const trial_machine *machine) {
     climb *c = m->c;
     bool *is_open = arena_array(&c->memory, bool, m->plan->tensor_count + 1), is_any = false;
     for (int32_t i = 0; i < m->plan->tensor_count; i++) {
-        is_open[i] = m->plan->tensors[i].role == FTL_INPUT;
+        const ftl_plan_tensor *tensor = &m->plan->tensors[i];
+        bool says_where = tensor->use > FTL_TABLE_FREE; /* of other tensors' elements */
+        is_open[i] = tensor->role == FTL_INPUT && !says_where;
     }
     if (m->is_beyond || !find_used(m, t, machine, is_open)) return;
     for (int32_t i = 0; i < m->plan->tensor_count; i++) is_any |= is_open[i];
@@ -235,7 +238,7 @@ static void find_unused(meaning *m, trial *t, const trial_machine *machine) {
     char why[FTL_WHY_BYTES];
     trial longer;
     bool is_there = trial_sizes(m->plan, m->rows, 16, &c->memory, sizes) &&
-                    trial_make(m->plan, sizes, c->task->seed, &c->memory, &longer, why);
+                    trial_make(m->plan, sizes, c->task->seed + 1, &c->memory, &longer, why);
     if (!is_there || !find_used(m, &longer, machine, is_open)) return;
     for (int32_t i = 0; i < m->plan->tensor_count; i++) {
         if (!is_open[i]) continue;

@@ -9,8 +9,14 @@
 
 /* --- cases ------------------------------------------------------------------------------------ */
 
-/* Tables of integers hold 0 and 1: flags, or the first two of what they count. They are laid out as
- * f32, which verify can fill, and given their numbers and their type afterwards.
+/* Of integers that are only compared and calculated with, nothing says what they may be. */
+static bool is_free_table(const ftl_plan_tensor *t) {
+    bool is_free = t->use == FTL_TABLE_FREE || t->use == FTL_TABLE_UNKNOWN;
+    return t->role == FTL_INPUT && t->type == FTL_I32 && is_free;
+}
+
+/* Those are laid out as f32, which verify can fill, and given their numbers and their type
+ * afterwards.
  */
 static const ftl_plan *without_tables(const ftl_plan *plan, arena *memory) {
     ftl_plan *copy = arena_new(memory, ftl_plan);
@@ -18,23 +24,32 @@ static const ftl_plan *without_tables(const ftl_plan *plan, arena *memory) {
     *copy = *plan;
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         tensors[i] = plan->tensors[i];
-        if (tensors[i].role == FTL_INPUT && tensors[i].type == FTL_I32) tensors[i].type = FTL_F32;
+        if (is_free_table(&tensors[i])) tensors[i].type = FTL_F32;
     }
     copy->tensors = tensors;
     return copy;
 }
 
+/* They may be flags (0 and 1, for every other seed) or places along the longest axis. */
+static uint64_t table_limit(const trial *t) {
+    int64_t longest = 1;
+    for (int32_t i = 0; i < t->program.plan->size_count && i < VERIFY_SIZES_MAX; i++) {
+        if (t->of.sizes[i] > longest) longest = t->of.sizes[i];
+    }
+    return t->data.seed % 2 ? (uint64_t)longest + 1 : 2;
+}
+
 static void fill_tables(const ftl_plan *plan, trial *t, arena *memory) {
+    uint64_t limit = table_limit(t);
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         buffer *b = &t->data.tensors[i];
-        bool is_table = plan->tensors[i].role == FTL_INPUT && plan->tensors[i].type == FTL_I32;
-        if (!is_table) continue;
+        if (!is_free_table(&plan->tensors[i])) continue;
         double *values = arena_array(memory, double, b->columns + 1);
         b->format = CONVERT_I32;
         for (int64_t row = 0; row < b->rows; row++) {
             for (int64_t e = 0; e < b->columns; e++) {
                 values[e] = (double)random_below(t->data.seed, (uint64_t)i,
-                                                 (uint64_t)(row * b->columns + e), 2);
+                                                 (uint64_t)(row * b->columns + e), limit);
             }
             buffer_store_row(b, row, values);
         }

@@ -91,9 +91,70 @@ def sink_softcap_window():
     return t, {"scale": 0.25}, {"O": np.exp(s - lse[..., None]) @ v, "lse": lse}
 
 
-for name in json.loads((here / "answers/by_models.json").read_text()):
+def off_by_one():
+    t = qkv(G)
+    k, v = (np.repeat(t[n], H // G, axis=1).astype(float) for n in "KV")
+    e = np.where(causal, np.exp(0.25 * scores(t["Q"], k)), 0)
+    return t, {"scale": 0.25}, {"O": e @ v / (1 + e.sum(-1, keepdims=True))}
+
+
+def cosine():
+    t = qkv()
+    lengths = [np.linalg.norm(t[n].astype(float), axis=-1) for n in "QK"]
+    t |= {"key_inverse": (1 / lengths[1]).astype(np.float32), "tau": 5 * f32(H)}
+    s = scores(t["Q"], t["K"]) / lengths[0][..., None] / lengths[1][:, :, None] * t["tau"][:, None, None]
+    return t, {}, {"O": softmax(s, True) @ t["V"].astype(float)}
+
+
+def prefix_temperature():
+    t = qkv() | {"temperature": 1 + abs(f32(H)), "prefix": np.array([0, 120], np.int32)}
+    seen = causal | (key < t["prefix"][:, None, None, None])
+    p = softmax(scores(t["Q"], t["K"]) / t["temperature"][:, None, None], seen)
+    return t, {}, {"O": p @ t["V"].astype(float)}
+
+
+def dilated():
+    t = {"Q": normal(B, H, N, D), "K": normal(B, M, D), "V": normal(B, M, D)}
+    seen = causal & ((place - key) % 4 == 0) & (place - key < 128)
+    return t, {"scale": 0.25}, {"O": softmax(0.25 * scores(t["Q"], t["K"][:, None]), seen) @ t["V"][:, None].astype(float)}
+
+
+def double_softcap():
+    t = qkv() | {"slope": abs(f32(H))}
+    s = 50 * np.tanh(0.25 * scores(t["Q"], t["K"]) / 50) - t["slope"][:, None, None] * (place - key)
+    return t, {"scale": 0.25}, {"O": softmax(30 * np.tanh(s / 30), causal) @ t["V"].astype(float)}
+
+
+def two_epilogues():
+    t = {"A": normal(70, 136), "B": normal(90, 136), "bias": f32(90), "gain": f32(70)}
+    c = scores(t["A"], t["B"])
+    return t, {}, {"R": np.maximum(c + t["bias"], 0), "G": t["gain"][:, None] / (1 + np.exp(-c))}
+
+
+def gated_padded():
+    t = qkv() | {"gate": normal(B, H, N, D), "key_count": np.array([37, 170], np.int32)}
+    p = softmax(0.25 * scores(t["Q"], t["K"]), key < t["key_count"][:, None, None, None])
+    return t, {"scale": 0.25}, {"O": p @ t["V"].astype(float) / (1 + np.exp(-t["gate"].astype(float)))}
+
+
+def split_rope():
+    t = {"Qn": normal(B, H, N, D), "Qr": normal(B, H, N, 32), "Kn": normal(B, H, M, D), "Kr": normal(B, M, 32), "V": normal(B, H, M, D)}
+    p = softmax(0.125 * (scores(t["Qn"], t["Kn"]) + scores(t["Qr"], t["Kr"][:, None])), causal)
+    return t, {"scale": 0.125}, {"O": p @ t["V"].astype(float), "place": p @ np.arange(M)}
+
+
+def squared_relu():
+    t = qkv() | {"importance": abs(f32(B, M))}
+    w = np.where(causal, np.maximum(0.25 * scores(t["Q"], t["K"]), 0) ** 2 * t["importance"][:, None, None], 0)
+    return t, {"scale": 0.25}, {"O": w @ t["V"].astype(float) / (w.sum(-1, keepdims=True) + 1e-6)}
+
+
+requests = {}
+for file in ("by_models", "by_models_unrecorded"):
+    requests |= json.loads((here / f"answers/{file}.json").read_text())
+for name, (_, _, files, _) in requests.items():
     tensors, scalars, wanted = globals()[name]()
-    sketch = re.search(r"```tl\n(.*?)```", (here / f"answers/{name}.md").read_text(), re.S).group(1)
+    sketch = re.search(r"```tl\n(.*?)```", (here / "answers" / files[-1]).read_text(), re.S).group(1)
     with tempfile.TemporaryDirectory() as folder:
         words = [flashtl, "run", "-"]
         for tensor, values in tensors.items():

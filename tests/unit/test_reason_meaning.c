@@ -368,6 +368,29 @@ static void by_warpgroups(trial t, const char *guard) {
     }
 }
 
+/* The powers are summed up once more, weighted, behind their use as a left operand: that sum is not
+ * the denominator, though it looks like it.
+ */
+static void powers_used_again(void **state) {
+    (void)state;
+    static const char places[] =
+        "kernel places\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\n"
+        "Input V (kv in kv_len, dv)\nInput scale f32 where scale > 0\nOutput O (q in q_len, dv)\n"
+        "Output place f32 (q in q_len)\nCopy Q from global to shared\nfor j = 0:kv_len/BN\n"
+        "Copy K from global to shared\nCompute GEMM Q, K.T and get S\n"
+        "Compute Multiply S, scale and get S\nCompute Softmax S\nCopy V from global to shared\n"
+        "Compute GEMM S, V and accumulate O\nCompute Multiply S, kv and get S\n"
+        "Compute RowSum S and accumulate place\nend\nCopy O from register to global\n"
+        "Copy place from register to global\n";
+    trial t = {.q = {.sketch = places, .pins = {"d=16", "dv=24", "BN=32"}},
+               .sizes = {{"q_len", 37}, {"kv_len", 83}},
+               .scalars = {{"scale", 0.5}},
+               .growth = 3};
+    by_warpgroups(t, NULL);
+    t.q.pins[3] = "BM=64";
+    on_all(t);
+}
+
 static void warpgroups(void **state) {
     (void)state;
     static const char *const options[][CHOICES_MAX] = {
@@ -488,6 +511,7 @@ int main(void) {
         cmocka_unit_test(other_programs),
         cmocka_unit_test(odd_attention),
         cmocka_unit_test(sums_and_vectors),
+        cmocka_unit_test(powers_used_again),
         cmocka_unit_test(chosen_sizes),
         cmocka_unit_test(warpgroups),
         cmocka_unit_test(other_programs_by_warpgroups),
