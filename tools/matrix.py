@@ -16,11 +16,11 @@ import argparse
 import collections
 import concurrent.futures
 import hashlib
-import itertools
 import json
 import os
 import pathlib
 import queue
+import re
 import resource
 import shlex
 import subprocess
@@ -30,12 +30,6 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GPUS = ["t4", "a100", "l40s", "h200"]
-OPTIONS = [[], ["--causal"], ["--causal", "--window", "100"], ["--causal", "--softcap", "20"],
-           ["--causal", "--alibi"], ["--causal", "--lse"], ["--window", "40", "--lse"],
-           ["--causal", "--window", "77", "--softcap", "30", "--alibi", "--lse"]]
-HEAD_DIMS = ["16", "24", "40", "64", "72", "80", "96", "128", "192", "192:128", "64:128", "256"]
-ODD = ["sigmoid_attention", "relu_squared_window", "gemm_row_scale", "ragged_attention",
-       "latent_decode"]  # of tests/exec/odd
 FLOPS_PER_S = {"interpreter": 2e9, "emulator": 1.2e9, "gpu": 2e10}  # with the reference
 START_S = {"interpreter": 0.05, "emulator": 1.0, "gpu": 2.0}  # of a process: reasoning, NVRTC
 CASE_S = 0.01
@@ -45,37 +39,54 @@ def dtypes(gpu):
     return ["f16"] if gpu == "t4" else ["f16", "bf16"]
 
 
+def read_rows(kind):
+    """The rows PROGRAM(...) or CODE(...) of src/verify/cases.def: three texts and a word each."""
+    text = (ROOT / "src/verify/cases.def").read_text()
+    row = re.compile(rf'^{kind}\("([^"]*)", "([^"]*)", "([^"]*)", (PAIRED|OTHER)\)$', re.M)
+    return row.findall(text)
+
+
+ROWS, CODE_ROWS = read_rows("PROGRAM"), read_rows("CODE")
+OPTIONS = [list(options) for options in
+           dict.fromkeys(tuple(row[1].split()) for row in ROWS if row[0] == "attention")]
+HEAD_DIMS = list(dict.fromkeys(d for row in ROWS if row[0] == "attention" for d in row[2].split()))
+
+
+def missing_programs():
+    """Sketches and odd programs that no row names."""
+    named = {what for what, *_ in ROWS}
+    shipped = {path.stem for path in (ROOT / "sketches").glob("*.tl")}
+    odd = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/exec/odd").glob("*.tl")}
+    return sorted((shipped | odd) - named)
+
+
+def source_of(what):
+    return [str(ROOT / what)] if what.endswith(".tl") else ["--op", what]
+
+
 def programs(gpus):
     """Arguments of `flashtl verify`, one list a program."""
     for gpu in gpus:
         for dtype in dtypes(gpu):
-            common = ["--gpu", gpu, "--dtype", dtype]
-            for options, d in itertools.product(OPTIONS, ["64", "128"]):
-                yield ["--op", "attention", *options, "--head-dim", d, *common]
-            for d in HEAD_DIMS:
-                if d not in ("64", "128"):
-                    yield ["--op", "attention", "--causal", "--head-dim", d, *common]
-            yield ["--op", "chained_gemms", *common, "--let", "k=64", "--let", "e=64"]
-            for name in ["gemm_bias_gelu", "row_softmax"]:
-                yield ["--op", name, *common]
-            for name in ODD:
-                d = "96:64" if name.startswith("latent") else "64"
-                words = [] if name.startswith("gemm") else ["--head-dim", d]
-                yield [str(ROOT / "tests/exec/odd" / f"{name}.tl"), *words, *common]
+            for what, options, head_dims, _ in ROWS:
+                for d in head_dims.split() or [None]:
+                    head_dim = ["--head-dim", d] if d else []
+                    yield [*source_of(what), *options.split(), *head_dim, "--gpu", gpu, "--dtype", dtype]
 
 
 def code_programs(gpus):
     """TL Code: two kernels in turn with pages and ragged lengths, for GPUs that copy asynchronously."""
-    for gpu in gpus:
-        if gpu != "t4":
-            yield [str(ROOT / "tests/golden/tl/paged_decode.tl"), "--gpu", gpu, "--dtype", "f16"]
+    for what, dtype, fitting, _ in CODE_ROWS:
+        for gpu in gpus:
+            if gpu in fitting.split():
+                yield [*source_of(what), "--gpu", gpu, "--dtype", dtype]
 
 
 def shapes_for(words, shapes):
     """Lists of lengths mean queries x keys: programs without these take the sample."""
-    is_ragged = "ragged" in words[0]  # its lengths stand in tables
-    is_attention = not is_ragged and ("attention" in words or "attention" in words[0] or "window" in words[0])
-    return shapes if is_attention or shapes in ("small", "all") else "small"
+    paired = any(lengths == "PAIRED" and words[:len(source_of(what))] == source_of(what)
+                 for what, *_, lengths in ROWS + CODE_ROWS)
+    return shapes if paired or shapes in ("small", "all") else "small"
 
 
 def show(words):
@@ -307,6 +318,8 @@ def main():
     parser.add_argument("--summary", help="write the summary here, as JSON")
     parser.add_argument("--quiet", action="store_true", help="print failures and the table only")
     options = parser.parse_args()
+    if missing_programs():
+        parser.error(f"src/verify/cases.def has no row for {', '.join(missing_programs())}")
     gpus = options.gpus.split(",")
     listed = [*programs(gpus), *code_programs(gpus)]
     chosen = [words for words in listed[::options.sample] if options.only in show(words)]

@@ -207,7 +207,6 @@ static void add_pairs(listing *l, bool is_all) {
     } pairs[] = {
 #define PAIR(q, kv, level) {q, kv, level},
 #include "verify/cases.def"
-#undef PAIR
     };
 #undef TILE
     int64_t q_tile = tile_of(l, l->q_len), kv_tile = tile_of(l, l->kv_len);
