@@ -64,6 +64,15 @@ static bool read_offer(void *user, const char *uri, text_buffer *out) {
     return status == FTL_OK;
 }
 
+static bool find_option(void *user, const char *command, const char *name, mcp_option *out) {
+    (void)user;
+    int found = cli_find_command(command);
+    const cli_option *option = found < 0 ? NULL : cli_find_option(found, name);
+    if (!option || option->kind == CLI_FLAG) return false;
+    *out = (mcp_option){option->value, option->help};
+    return true;
+}
+
 int cli_run_MCP(cli *c) {
     char program[512];
     os_error why;
@@ -78,6 +87,7 @@ int cli_run_MCP(cli *c) {
                            .timeout_s = CALL_TIMEOUT_S,
                            .resources = o.items,
                            .resource_count = o.count,
+                           .find_option = find_option,
                            .read = read_offer,
                            .user = &o};
     if (os_is_terminal(0)) {

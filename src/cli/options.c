@@ -56,6 +56,10 @@ static const cli_option *find_option(int command, str name) {
     return NULL;
 }
 
+const cli_option *cli_find_option(int command, const char *name) {
+    return find_option(command, str_from(name));
+}
+
 static bool unknown_option(int command, str name, char why[512]) {
     const cli_option *nearest = NULL;
     int least = FARTHEST;

@@ -55,6 +55,8 @@ extern const int cli_option_count;
 
 /* The command of that name; -1 when there is none. */
 int cli_find_command(const char *name);
+/* The option of a command by its name, without dashes before it; NULL: it has none. */
+const cli_option *cli_find_option(int command, const char *name);
 /* The command nearest to a wrong name; NULL when none is near. */
 const char *cli_nearest_command(const char *name);
 

@@ -23,7 +23,7 @@ typedef struct mcp_property {
     const char *name;
     mcp_kind kind;
     bool is_required;
-    const char *option, *description;
+    const char *option, *description; /* NULL: as the command's own table has them */
 } mcp_property;
 
 typedef struct mcp_tool {
@@ -45,7 +45,7 @@ extern const mcp_property mcp_properties[MCP_PROPERTY_COUNT];
 const mcp_tool *mcp_find_tool(const char *name); /* NULL: none */
 
 /* `tools` of tools/list. */
-json_t *mcp_list_tools(void);
+json_t *mcp_list_tools(const mcp_options *options);
 
 /* A call of a tool, made ready: an argument vector and what goes to standard input. */
 enum { MCP_ARGUMENTS_MAX = 160 };

@@ -19,12 +19,19 @@ typedef struct mcp_resource {
     const char *uri, *name, *description, *mime_type;
 } mcp_resource;
 
+/* An option of a command: what it takes ("N", "NAME=VALUE"), and what it means. */
+typedef struct mcp_option {
+    const char *value, *help;
+} mcp_option;
+
 typedef struct mcp_options {
     const char *program; /* path of the command whose runs the tools are */
     const char *version;
     double timeout_s; /* of a tool call */
     const mcp_resource *resources;
     int resource_count;
+    /* An option of a command by its name, without dashes before it; false: it has none. */
+    bool (*find_option)(void *user, const char *command, const char *name, mcp_option *out);
     bool (*read)(void *user, const char *uri, text_buffer *out); /* content of a resource */
     void *user;
 } mcp_options;

@@ -305,7 +305,7 @@ static void handle(server *s, const json_t *message) {
     else if (strcmp(method, "server/discover") == 0) discover(s, id);
     else if (strcmp(method, "ping") == 0) answer(s, id, json_object());
     else if (strcmp(method, "tools/list") == 0)
-        answer(s, id, cacheable(s, json_pack("{s:o}", "tools", mcp_list_tools())));
+        answer(s, id, cacheable(s, json_pack("{s:o}", "tools", mcp_list_tools(s->options))));
     else if (strcmp(method, "tools/call") == 0) call_tool(s, id, params);
     else if (strcmp(method, "resources/list") == 0) list_resources(s, id);
     else if (strcmp(method, "resources/templates/list") == 0)

@@ -22,6 +22,37 @@ const mcp_property mcp_properties[MCP_PROPERTY_COUNT] = {
 #include "mcp/tools.def"
 };
 
+/* --- options of commands ------------------------------------------------------------------------
+ */
+
+enum { OPTION_BYTES = 64 };
+
+/* A property whose words stand in the command's own table, and any other as it is. 'words' holds
+ * what the result points to.
+ */
+typedef struct option_words {
+    char option[OPTION_BYTES], description[512];
+} option_words;
+
+static bool resolve(const mcp_options *options, const mcp_property *p, option_words *words,
+                    mcp_property *out) {
+    *out = *p;
+    if (p->option) return true;
+    char command[OPTION_BYTES];
+    mcp_option found;
+    snprintf(command, sizeof command, "%s", mcp_tools[p->tool].command);
+    command[strcspn(command, " ")] = 0;
+    snprintf(words->option, sizeof words->option, "--%s", p->name);
+    for (char *c = words->option; *c; c++) {
+        if (*c == '_') *c = '-';
+    }
+    if (!options->find_option(options->user, command, words->option + 2, &found)) return false;
+    snprintf(words->description, sizeof words->description, "%s: %s", found.value, found.help);
+    out->option = words->option;
+    out->description = words->description;
+    return true;
+}
+
 /* --- what is offered -------------------------------------------------------------------------- */
 
 static json_t *schema_of(const mcp_property *p) {
@@ -39,14 +70,17 @@ static json_t *schema_of(const mcp_property *p) {
     return schema;
 }
 
-json_t *mcp_list_tools(void) {
+json_t *mcp_list_tools(const mcp_options *options) {
     json_t *list = json_array();
     for (int t = 0; t < MCP_TOOL_COUNT; t++) {
         json_t *properties = json_object(), *required = json_array();
         for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
             const mcp_property *p = &mcp_properties[i];
             if (p->tool != t) continue;
-            json_object_set_new(properties, p->name, schema_of(p));
+            option_words words;
+            mcp_property resolved;
+            if (!resolve(options, p, &words, &resolved)) continue;
+            json_object_set_new(properties, p->name, schema_of(&resolved));
             if (p->is_required) json_array_append_new(required, json_string(p->name));
         }
         json_t *schema = json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties",
@@ -175,7 +209,10 @@ bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const mcp_tool
             snprintf(why, 512, "the tool '%s' needs the argument '%s'", call->tool->name, p->name);
             return false;
         }
-        if (value && !add_argument(call, p, value, why)) return false;
+        option_words words;
+        mcp_property resolved;
+        bool is_there = value && resolve(options, p, &words, &resolved);
+        if (is_there && !add_argument(call, &resolved, value, why)) return false;
     }
     if (call->input.data) add(call, "-");
     call->argv[call->argument_count] = NULL;

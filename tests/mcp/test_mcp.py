@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """flashtl mcp, message by message: test_mcp.py PROGRAM. Needs nothing but Python."""
 import json
+import pathlib
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -102,6 +104,14 @@ def test_tools():
                  "explain", "bench"):
         assert tools[name]["inputSchema"]["type"] == "object" and tools[name]["description"]
     assert tools["reason"]["inputSchema"]["required"] == ["text", "gpu"]
+    table = (pathlib.Path(__file__).parents[2] / "src/mcp/tools.def").read_text()
+    rows = re.findall(r"^(?:PROPERTY|OPTION_OF)\((\w+), (\w+), [A-Z]", table, re.M)
+    assert len(rows) > 30
+    for name, property in rows:  # an option that the command has not would be missing
+        assert tools[name]["inputSchema"]["properties"][property]["description"]
+    let = tools["reason"]["inputSchema"]["properties"]["let"]["description"]
+    usage = subprocess.run([PROGRAM, "help", "reason"], capture_output=True, text=True).stdout
+    assert let.startswith("NAME=VALUE: ") and let[12:40] in " ".join(usage.split())
     sketch = text_of(c.call("sketch", operator="gqa", options=["causal"]))
     assert "Compute Mask" in sketch
     assert not c.call("check", text=sketch)["isError"]
