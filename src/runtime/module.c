@@ -34,11 +34,14 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
 }
 
 static int make_counters(ftl_module *module) {
-    static const char zeros[(COUNTER_PAIRS + 1) * COUNTER_BYTES];
+    enum { BYTES = (COUNTER_PAIRS + 1) * COUNTER_BYTES, OUT_OF_MEMORY = 2 };
     const cuda_driver *cuda = &module->runtime->cuda;
     if (module->plan->grid_kind != FTL_GRID_DYNAMIC && !module->plan->map_count) return 0;
-    int result = cuda->memory_allocate(&module->counters, sizeof zeros);
-    return result ? result : cuda->memory_write(module->counters, zeros, sizeof zeros);
+    void *zeros = calloc(1, BYTES);
+    int result = zeros ? cuda->memory_allocate(&module->counters, BYTES) : OUT_OF_MEMORY;
+    if (!result) result = cuda->memory_write(module->counters, zeros, BYTES);
+    free(zeros);
+    return result;
 }
 
 /* The pair of that stream: taken for good at its first launch. Safe from several threads. */
