@@ -31,6 +31,7 @@ typedef struct cost_result {
     int rows_per_warp;
     double tensor, shared, fp32, exp2, cache, barriers; /* clocks a tile, each alone */
     double elements, chain; /* warpgroups: what all issue; what one waits for in a row */
+    double blocks;          /* warpgroups: iterations of a tile's loop, on average over the tiles */
     double clocks;          /* a tile, other blocks' overlap taken in */
     double tflops;          /* of the whole GPU, products only */
     double gigabytes_per_s; /* of device memory, where that is the limit */

@@ -235,6 +235,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     double step = fmax(fmax(products, issued), fmax(chain, all.cache));
     double wait = copy_wait(m, c, step / runs) * runs;
     double end = end_clocks(m, c, waits, (double)results, has_own);
+    out.blocks = runs;
     out.tensor = all.products;
     out.elements = issued;
     out.chain = chain;

@@ -408,7 +408,7 @@ bool reason_guard(reason *r) {
             continue;
         }
         g.is_apart = has_two_places(r, &g);
-        g.is_eager = eager < 0 ? g.is_apart : eager > 0;
+        g.is_eager = eager < 0 ? g.keeps : eager > 0;
         double saved = saved_operations(r, &g);
         next = g.loop->next; /* the loop's body is written anew */
         write_guard(r, &g);

@@ -6,7 +6,10 @@
 
 #include <stdlib.h>
 
-enum { KEPT_MAX = 6 }; /* candidates that are shown */
+enum {
+    KEPT_MAX = 6,    /* candidates that are shown */
+    EAGER_BLOCKS = 6 /* a tile of fewer has no time for a maximum that moved far to do so again */
+};
 
 typedef struct candidate {
     cost_choice choice;
@@ -387,6 +390,12 @@ static void offer_choice(search *s) {
     }
 }
 
+static bool has_moving_maximum(const reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_compute(s, TL_ROW_MAX) && edit_loop_of(s)) return true;
+    return false;
+}
+
 /* Writes the decisions down as lets; the passes that use them take them out again. */
 static void write_choice(search *s) {
     reason *r = s->r;
@@ -399,6 +408,8 @@ static void write_choice(search *s) {
             reason_let(r, "warpgroups", c->warpgroups, "");
         if (c->casts > 1 && !reason_let_integer(r, "casts", &known))
             reason_let(r, "casts", c->casts, "");
+        bool is_short = has_moving_maximum(r) && s->kept[0].result.blocks < EAGER_BLOCKS;
+        if (is_short && !reason_let_integer(r, "eager", &known)) reason_let(r, "eager", 0, "");
         edit_remove_let(r->kernel, STR("warps"));
     } else {
         edit_remove_let(r->kernel, STR("warpgroups"));
