@@ -523,6 +523,41 @@ def cuda_reads_poison():
     cuda_mends(cuda_begins_with("if (args.O[0] == 1) return;\n"), "emulate", "O")
 
 
+def by_a_model(step, answer, gpu, sketch, *options):
+    """What a model wrote that saw the step's prompt alone: its first answer passes."""
+    with tempfile.TemporaryDirectory() as name:
+        pathlib.Path(name, "sketch.tl").write_text(sketch)
+        status, out, err = run("think", "--sketch", f"{name}/sketch.tl", "--gpu", gpu, f"--{step}-by", f"exec:cat {here}/answers/{answer}",
+                               "--answers", "1", "--on", "emulator", "-o", f"{name}/out", *options)
+        if "no CUDA compiler" in out:
+            print("skipped: there is no CUDA compiler here, not even clang")
+            sys.exit(77)
+        if status != 0 or err.count("passed up to 'emulate'") != 2:
+            sys.exit(f"expected a first answer that passes: {status}\n{out}\n{err}")
+
+
+def code_by_a_model():
+    by_a_model("reason", "off_by_one_code.md", "a100", sketch_of((here / "answers/off_by_one.md").read_text()), "--head-dim", "64")
+
+
+def cuda_by_a_model():
+    by_a_model("translate", "row_softmax_cuda.md", "t4", run("sketch", "row_softmax")[1])
+
+
+def in_time():
+    """Our part of a round: a second of processor time without compiler and emulator, ten with them; two where another suite
+    shares this machine's processors, or a sanitizer is on."""
+    slow = 6 if "asan" in flashtl else 2
+    begin = os.times().children_user
+    Talk("sketch", [GOOD.replace("kv > q +", "kv >= q +"), GOOD], *REFERENCE).fails_first("meaning").is_mended()
+    rounds = os.times().children_user
+    Talk("sketch", [GOOD], on="emulator").is_mended()
+    emulated = os.times().children_user
+    print(f"two rounds {rounds - begin:.2f} s, one with the emulator {emulated - rounds:.2f} s")
+    if rounds - begin > 2 * slow or emulated - rounds > 10 * slow:
+        sys.exit(1)
+
+
 CASES = {name: value for name, value in list(globals().items())
          if callable(value) and getattr(value, "__code__", None) and value.__code__.co_argcount == 0
          and value.__module__ == "__main__" and not isinstance(value, type)

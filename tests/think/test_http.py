@@ -32,10 +32,10 @@ class Run:
         return dict(kept, HOME=self.folder.name, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C",
                     no_proxy="127.0.0.1", **extra)
 
-    def command(self, fault, options, spec):
+    def command(self, fault, options, spec, target=("--gpu", "t4", "--head-dim", "64", "--on", "interpreter")):
         model = spec or f"http://127.0.0.1:{self.port}/{fault}/v1#tiny"
-        return [flashtl, "think", "causal attention", "--gpu", "t4", "--head-dim", "64", "--on", "interpreter",
-                "--sketch-by", model, "-o", str(self.path / "out"), "--record", str(self.path / "record.jsonl"),
+        return [flashtl, "think", "causal attention", *target, "--sketch-by", model, "-o",
+                str(self.path / "out"), "--record", str(self.path / "record.jsonl"),
                 *options]
 
     def start(self, fault, *options, spec=None, env=()):
@@ -263,6 +263,23 @@ def anthropic_overloaded(run):
     base = f"http://127.0.0.1:{run.port}/anthropic-overloaded"
     is_good(run.think("", spec="anthropic:tiny", env={"ANTHROPIC_BASE_URL": base}))
     expect(len(run.requests()) == 2, run, "one retry")
+
+
+def whole_way(run):
+    """From plain words to emulated kernels for two GPUs, the first answer being wrong."""
+    (run.path / "000.md").write_text(BAD)
+    (run.path / "001.md").write_text(GOOD)
+    for gpu, dim in (("t4", "64"), ("h200", "128")):
+        server_of = server.start(run.path)
+        spec = f"http://127.0.0.1:{server_of}/good/v1#tiny"
+        words = run.command("", (), spec, ("--gpu", gpu, "--head-dim", dim, "--on", "emulator"))
+        done = subprocess.run(words, capture_output=True, text=True, env=run.environment({}), timeout=110)
+        run.out, run.err, run.status = done.stdout, done.stderr, done.returncode
+        if "no CUDA compiler" in run.out:
+            print("skipped: there is no CUDA compiler here, not even clang")
+            sys.exit(77)
+        expect(run.status == 0 and "verified up to 'emulate'" in run.out, run, f"an emulated kernel for {gpu}")
+        expect("failed 'check'" in run.err and len(run.events("verdict")) == 2, run, "two rounds")
 
 
 def cut_off_then_whole(run):
