@@ -338,12 +338,25 @@ static void flatten_loads(reason *r, tl_statement *walk) {
                 under(r, reason_say(r, "first(%s)", tile), "later ones were begun below", first));
 }
 
+/* Where tiles stay apart, what waits for bytes to be free stands behind the other first copies. */
+static void begin_with_free(reason *r, tl_statement *walk) {
+    tl_statement *loop = walk->loop.body.first;
+    while (loop && loop->kind == TL_COPY) loop = loop->next;
+    if (!loop) return;
+    tl_statement *last = loop->previous;
+    for (tl_statement *s = walk->loop.body.first, *next; last && s != loop; s = next) {
+        next = s == last ? loop : s->next;
+        if (walk_has_one_slot(r, s->copy.what->text)) edit_move_before(r->kernel, loop, s);
+    }
+}
+
 void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted) {
     flat_walk f = {.walk = walk};
     bool may = find_loop(&f) && read_end(r, &f) && read_beginning(r, &f) && find_moved(&f);
     if (may && shares_bytes(r, &f))
         may = refuse(&f, "its result leaves in the bytes of a tile that the next one begins with");
     if (!may) {
+        begin_with_free(r, loads);
         reason_decide(r, "flat walk", "each tile ends before the next one begins: %s", f.why);
         return;
     }
