@@ -52,7 +52,7 @@ SUITES = {
     "mla": [("mla", 16, 16, 192, 128, "bf16", mask) for mask in ("causal", "full")],
     "wide": [("mha", heads, heads, d, d, "f16", mask)
              for d, heads in ((256, 8), (96, 16)) for mask in ("causal", "full")],
-    # Head dimensions that fill no whole panels of shared memory, and one between the usual ones.
+    # Head dimensions beside the usual ones; the first two are no multiples of 16.
     "heads": [("mha", 16, 16, d, d, "f16", mask)
               for d in (40, 72, 80, 112, 160) for mask in ("causal", "full")],
     # Scores that rise by more than a 16-bit sum can hold with every block of keys: the slow way of a

@@ -212,6 +212,16 @@ static void write_behind(reason *r, const rotation *o) {
     edit_after(r->kernel, at, landing);
 }
 
+/* Products land in the order in which they are issued: before another one is, among the elements,
+ * or its tiles are waited for, the tail has landed. NULL: there is none.
+ */
+static tl_statement *find_other(const tl_kernel *middle) {
+    tl_statement *s = middle->body.first;
+    while (s && !is_product(s)) s = s->next;
+    while (s && s->previous && s->previous->kind == TL_WAIT) s = s->previous;
+    return s;
+}
+
 static void write_inside(reason *r, rotation *o) {
     const tl_statement *first = o->loop->loop.body.first;
     tl_block body = {0}, delayed = {0};
@@ -228,7 +238,8 @@ static void write_inside(reason *r, rotation *o) {
     join(&body, part_of(r, o, first, o->middle, true));
     if (o->is_together) join(&body, tail_landing);
     delay d = {.writes = o->targets};
-    for (tl_statement *s = whole.body.first, *next; s && !o->is_together; s = next) {
+    tl_statement *other = find_other(&whole);
+    for (tl_statement *s = whole.body.first, *next; s != other && !o->is_together; s = next) {
         next = s->next;
         if (!is_delayed(s, &d, o)) continue;
         names_add_uses(s, &d.reads, &d.writes);
@@ -236,9 +247,12 @@ static void write_inside(reason *r, rotation *o) {
         s->next = s->previous = NULL;
         edit_append(&delayed, NULL, (tl_block){s, s});
     }
+    if (!o->is_together) {
+        join(&tail_landing, delayed);
+        if (other) edit_before(&whole, other, tail_landing);
+    }
     join(&body, whole.body);
-    if (!o->is_together) join(&body, tail_landing);
-    join(&body, delayed);
+    if (!o->is_together && !other) join(&body, tail_landing);
     o->loop->loop.body = (tl_block){0};
     edit_append(&o->loop->loop.body, o->loop, body);
     peel_advance(r, o->loop);

@@ -1,11 +1,10 @@
-/* Lengths that suit products of warpgroups badly, or not at all, made up to the next that does.
+/* Lengths that products of warpgroups cannot contract, made up to one that they can.
  *
  * A product contracts 16 at a time, and its operands lie in shared memory in panels of 16, 32 or 64
- * columns; a head dimension of 72 has none of these, and one of 80 falls into five narrow panels,
- * each a copy of its own. A tile of 96 columns reaches behind the end of the
- * axis, where a Copy makes elements 0 and a store leaves them out, as at any other end: so only the
- * shapes of copies change. It may be done where nothing but such zeros meets what comes of zeros:
- * the axis is contracted between tiles from memory only, and nothing is reduced along it.
+ * columns; a head dimension of 72 has none of these. A tile of 96 columns reaches behind the end of
+ * the axis, where a Copy makes elements 0 and a store leaves them out, as at any other end: so only
+ * the shapes of copies change. It may be done where nothing but such zeros meets what comes of
+ * zeros: the axis is contracted between tiles from memory only, and nothing is reduced along it.
  */
 #include "reason/warpgroups.h"
 
@@ -44,7 +43,11 @@ static bool is_of_shared(const place_plan *plan, str axis) {
     return false;
 }
 
+/* Rows of an odd number of 16 bytes begin inside what memory moves at once, and each panel of them
+ * costs more: few wide panels pay. Other lengths stay, in narrow panels if need be.
+ */
 static int64_t padded_length(int64_t length) {
+    if (length % WARPGROUP_STEP == 0) return length;
     int64_t step = length > WARPGROUP_STEP ? PANEL_COLUMNS : WARPGROUP_STEP;
     return (length + step - 1) / step * step;
 }
@@ -102,7 +105,8 @@ void warpgroups_explain_padding(reason *r, const warpgroups_padding *all) {
     for (int i = 0; i < all->axes.count; i++)
         reason_decide(r, "padding",
                       "tiles have %lld columns along %.*s, not %lld: products contract multiples "
-                      "of %d, and tiles come in panels of %d; copies fill up with zeros",
+                      "of %d, and rows that begin within 32 bytes come in panels of %d columns and "
+                      "more; copies fill up with zeros",
                       (long long)all->axes.items[i].padded, STR_ARGS(all->axes.items[i].index),
                       (long long)all->axes.items[i].length, WARPGROUP_STEP, PANEL_COLUMNS);
 }

@@ -475,6 +475,29 @@ static void growing_maxima(void **state) {
         }
 }
 
+/* Two walks' sums in one loop: of three products and more, one stands among the elements. */
+static void two_maps_by_warpgroups(void **state) {
+    (void)state;
+    static const char sketch[] =
+        "kernel two_maps\nInput Q (q in q_len, d)\nInput R (q in q_len, d)\n"
+        "Input K (kv in kv_len, d)\nInput M (kv in kv_len, d)\nInput V (kv in kv_len, dv)\n"
+        "Input scale f32 where scale > 0\nOutput O (q in q_len, dv)\n"
+        "Copy Q from global to shared\nCopy R from global to shared\nfor j = 0:kv_len/BN\n"
+        "Copy K from global to shared\nCompute GEMM Q, K.T and get S\n"
+        "Compute Multiply S, scale and get S\nCompute Softmax S\n"
+        "Copy M from global to shared\nCompute GEMM R, M.T and get T\n"
+        "Compute Multiply T, scale and get T\nCompute Softmax T\n"
+        "Copy V from global to shared\nCompute GEMM S, V and accumulate A\n"
+        "Compute GEMM T, V and accumulate B\nend\nCompute Multiply B, 0.25 and get B\n"
+        "Compute Subtract A, B and get O\nCopy O from register to global\n";
+    static const char *const pins[] = {NULL, "casts=1", "V_stages=1", "guard=0"};
+    for (size_t i = 0; i < sizeof pins / sizeof *pins; i++)
+        by_warpgroups((trial){.q = {.sketch = sketch, .pins = {"d=16", "dv=24", "BN=32"}},
+                              .sizes = {{"q_len", 70}, {"kv_len", 150}},
+                              .scalars = {{"scale", 2}}},
+                      pins[i]);
+}
+
 static void other_programs_by_warpgroups(void **state) {
     (void)state;
     by_warpgroups((trial){.q = {.sketch = "sketches/gemm_bias_gelu", .pins = {"BN=32", "BK=16"}},
@@ -515,6 +538,7 @@ int main(void) {
         cmocka_unit_test(chosen_sizes),
         cmocka_unit_test(warpgroups),
         cmocka_unit_test(other_programs_by_warpgroups),
+        cmocka_unit_test(two_maps_by_warpgroups),
         cmocka_unit_test(moving_maxima_by_warpgroups),
         cmocka_unit_test(growing_maxima),
         cmocka_unit_test(latent_attention),
