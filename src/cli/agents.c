@@ -176,12 +176,21 @@ void agents_watch(agents *a, judge_task *task) {
     task->user = a;
 }
 
-static void show_verdict(const think_news *n) {
+static void show_skipped(const judge_verdict *v) {
+    const char *rung;
+    json_t *why;
+    json_object_foreach(json_object_get(v->facts, "skipped"), rung, why) {
+        fprintf(stderr, "  not judged by '%s': %s\n", rung, json_string_value(why));
+    }
+}
+
+static void show_verdict(const agents *a, const think_news *n) {
     const judge_verdict *v = n->verdict;
     if (v->passed) {
         fprintf(stderr, "  passed up to '%s'", think_rung_name(v->rung));
         if (v->tflops > 0) fprintf(stderr, ", %.1f TFLOPS", v->tflops);
         fprintf(stderr, "  (%.1f s)\n", v->ms / 1000);
+        if (a->tells_skipped) show_skipped(v);
         return;
     }
     fprintf(stderr, "  failed '%s':\n", think_rung_name(v->rung));
@@ -211,7 +220,7 @@ static void on_news(void *user, const think_news *n) {
     case THINK_NEWS_ANSWER:
         fprintf(stderr, "  answered in %.1f s, %lld tokens\n", n->ms / 1000, (long long)n->tokens);
         break;
-    case THINK_NEWS_VERDICT: show_verdict(n); break;
+    case THINK_NEWS_VERDICT: show_verdict(a, n); break;
     case THINK_NEWS_KEPT: fprintf(stderr, "  kept: %s\n", n->text); break;
     }
 }

@@ -17,6 +17,7 @@ typedef struct agents {
     bool shows_progress;
     int64_t begun_ns, shown_ns;
     bool has_progress_line;
+    bool tells_skipped; /* what a verdict could not say */
 } agents;
 
 /* Reads the options that commands with models share. Returns EXIT_DONE, or the exit status after

@@ -374,6 +374,7 @@ static int step_by_model(thinking *t, think_step step) {
     if (!exit_status) exit_status = open_record(t, c->options.record);
     if (exit_status) return exit_status;
     t->run.agents[step] = t->providers[step];
+    t->agents.tells_skipped = step == THINK_TRANSLATE;
     agents_prepare(&t->agents, &t->run);
     agents_watch(&t->agents, &t->task);
     ftl_status status = think_step_alone(c->context, &t->run, step, &text);

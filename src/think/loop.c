@@ -309,12 +309,12 @@ static ftl_status work(workflow *w) {
 }
 
 /* A kernel of a model's making names its record. */
-static char *signed_text(const workflow *w, const char *text) {
+static char *signed_text(const workflow *w, const char *author, const char *text) {
     text_buffer out;
-    if (!text || strcmp(w->best.by, BUILT_IN) == 0) return copied(text);
+    if (!text || strcmp(author, BUILT_IN) == 0) return copied(text);
     text_init(&out, 64 << 20);
     char by[PROVIDER_NAME_BYTES];
-    snprintf(by, sizeof by, "%s", w->best.by);
+    snprintf(by, sizeof by, "%s", author);
     for (char *c = by; *c; c++) {
         if (*c == '\n' || *c == '\\') *c = ' ';
     }
@@ -328,8 +328,8 @@ static void take_best(workflow *w) {
     r->is_verified = true;
     r->rung = b->rung, r->tflops = b->tflops, r->cost = b->cost, r->kept = b->number;
     r->sketch = copied(b->sketch);
-    r->code = signed_text(w, b->code);
-    r->cuda = signed_text(w, b->cuda);
+    r->code = signed_text(w, b->by, b->code);
+    r->cuda = signed_text(w, b->by, b->cuda);
     r->plan = b->plan;
     b->plan = NULL;
     snprintf(r->by, sizeof r->by, "%s", b->by);
@@ -362,6 +362,18 @@ static const record_reader *find_recording(const think_run *run) {
     return NULL;
 }
 
+/* Ends the record; neither that nor the best kernel's facts make us forget why the run ended. */
+static ftl_status end_as(workflow *w, ftl_status status) {
+    char error[1024];
+    snprintf(error, sizeof error, "%s", ftl_context_error(w->context));
+    if (w->has_best) take_best(w);
+    else if (!w->result->sketch && status) w->result->sketch = copied(w->failed_text);
+    if (status) ftl_context_fail(w->context, status, "%s", error);
+    ftl_status recorded = end_record(w, status);
+    if (status) ftl_context_fail(w->context, status, "%s", error);
+    return recorded;
+}
+
 ftl_status think(ftl_context *context, const think_run *run, think_result *result) {
     *result = (think_result){0};
     workflow w = {.context = context,
@@ -371,14 +383,7 @@ ftl_status think(ftl_context *context, const think_run *run, think_result *resul
                   .tried = json_array()};
     ftl_status status = w.tried ? begin_record(&w) : workflow_out_of_memory(&w);
     if (!status) status = work(&w);
-    char error[1024]; /* neither the best kernel's facts nor the record make us forget why it ended
-                       */
-    snprintf(error, sizeof error, "%s", ftl_context_error(context));
-    if (w.has_best) take_best(&w);
-    else if (!result->sketch) result->sketch = copied(w.failed_text);
-    if (status) ftl_context_fail(context, status, "%s", error);
-    ftl_status recorded = end_record(&w, status);
-    if (status) ftl_context_fail(context, status, "%s", error);
+    ftl_status recorded = end_as(&w, status);
     candidate_done(&w.best);
     free(w.failed_text);
     json_decref(w.tried);
@@ -398,16 +403,24 @@ void think_result_done(think_result *r) {
 /* --- one step -----------------------------------------------------------------------------------
  */
 
-static ftl_status translate_given(workflow *w, char **text) {
+static ftl_status translate_given(workflow *w, judge_verdict *v) {
     ftl_product *product = NULL;
     ftl_status status = translate(w, &w->run->sketch, &product);
     if (status) return status;
-    judge_verdict v;
-    status = converse_step(w, THINK_TRANSLATE, product->code, product, &v);
-    if (!status) *text = copied(v.text);
-    judge_done(&v);
+    status = converse_step(w, THINK_TRANSLATE, product->code, product, v);
     ftl_product_free(product);
     return status;
+}
+
+/* What of a verdict's text becomes part of the result, and of the record's last line. */
+static void take_text(workflow *w, think_step step, const judge_verdict *v) {
+    think_result *r = w->result;
+    const char *by = provider_model(w->run->agents[step]);
+    r->is_verified = true;
+    r->rung = v->rung, r->tflops = v->tflops, r->cost = v->cost;
+    snprintf(r->by, sizeof r->by, "%s", by);
+    char **place = step == THINK_SKETCH ? &r->sketch : step == THINK_REASON ? &r->code : &r->cuda;
+    *place = step == THINK_SKETCH ? copied(v->text) : signed_text(w, by, v->text);
 }
 
 ftl_status think_step_alone(ftl_context *context, const think_run *run, think_step step,
@@ -419,17 +432,17 @@ ftl_status think_step_alone(ftl_context *context, const think_run *run, think_st
                   .recording = find_recording(run),
                   .tried = json_array()};
     *text = NULL;
+    judge_verdict v = {0};
     ftl_status status = w.tried ? begin_record(&w) : workflow_out_of_memory(&w);
-    if (!status && step == THINK_TRANSLATE) {
-        status = translate_given(&w, text);
-    } else if (!status) {
-        judge_verdict v;
-        status = converse_step(&w, step, run->sketch.text, NULL, &v);
-        if (!status) *text = copied(v.text);
-        judge_done(&v);
-    }
+    if (!status && step == THINK_TRANSLATE) status = translate_given(&w, &v);
+    else if (!status) status = converse_step(&w, step, run->sketch.text, NULL, &v);
+    if (!status) take_text(&w, step, &v);
+    judge_done(&v);
+    ftl_status recorded = end_as(&w, status);
+    const char *made = result.sketch ? result.sketch : result.code ? result.code : result.cuda;
+    if (!status) *text = copied(made);
     free(w.failed_text);
     json_decref(w.tried);
     think_result_done(&result);
-    return status;
+    return status ? status : recorded;
 }

@@ -544,6 +544,33 @@ def cuda_by_a_model():
     by_a_model("translate", "row_softmax_cuda.md", "t4", run("sketch", "row_softmax")[1])
 
 
+def steps_alone():
+    """reason --by and translate --by: what passed on standard output, signed; the record ends, and replays."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        tl, right, text = code(), fenced(code()), cuda()
+        (folder / "sketch.tl").write_text(SKETCH)
+        (folder / "code.tl").write_text(code_for_cuda())
+        (folder / "code.md").write_text(right)
+        (folder / "cuda.md").write_text(fenced(text, "cuda"))
+        (folder / "wrong.md").write_text(fenced(text.replace('extern "C"', ""), "cuda").replace("attention", "other"))
+        for step, source, answer in (("reason", "sketch.tl", "code.md"), ("translate", "code.tl", "cuda.md")):
+            options = ["--gpu", "t4", "--head-dim", "64"] if step == "reason" else []
+            by = [step, f"{name}/{source}", *options, "--record", f"{name}/{step}.jsonl", "--by"]
+            status, out, err = run(*by, f"exec:cat {name}/{answer}")
+            if status or not out.startswith("// By exec:cat") or "record " not in out.splitlines()[0]:
+                sys.exit(f"{step}: expected a signed text: {status} {out[:300]} {err}")
+            events = [json.loads(line) for line in (folder / f"{step}.jsonl").read_text().splitlines()]
+            if [e["event"] for e in events][-2:] != ["verdict", "result"] or not events[-1]["verified"]:
+                sys.exit(f"{step}: expected a whole record: {[e['event'] for e in events]}")
+            again = run(step, f"{name}/{source}", *options, "--by", f"replay:{name}/{step}.jsonl")
+            if again[0] or again[1].splitlines()[1:] != out.splitlines()[1:]:
+                sys.exit(f"{step}: expected the same again: {again[0]} {again[2]}")
+        status, out, err = run("translate", f"{name}/code.tl", "--by", f"exec:cat {name}/wrong.md", "--answers", "1")
+        if status != 1 or out or "none of 1 answers passed" not in err:
+            sys.exit(f"expected nothing but why: {status} {out[:300]} {err}")
+
+
 def in_time():
     """Our part of a round: a second of processor time without compiler and emulator, ten with them; two where another suite
     shares this machine's processors, or a sanitizer is on."""

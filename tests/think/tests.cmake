@@ -10,7 +10,7 @@ foreach(kind http answers records)
              COMMAND ${Python3_EXECUTABLE} ${script} $<TARGET_FILE:flashtl> ${case})
     # Those that compile and emulate take seconds.
     set(labels think)
-    if(case MATCHES "^(improving|in_time|whole_way|code_|cuda_(with_a_syntax|writes|without_barrier|that_never|looks|keeps|reads|by_a))")
+    if(case MATCHES "^(improving|in_time|steps_alone|whole_way|code_|cuda_(with_a_syntax|writes|without_barrier|that_never|looks|keeps|reads|by_a))")
       set(labels "think;slow")
     endif()
     set_tests_properties(think_${kind}_${case} PROPERTIES LABELS "${labels}" TIMEOUT 120 SKIP_RETURN_CODE 77)
