@@ -210,3 +210,46 @@ bool ptx_decode_mbarrier(ptx_reader *r, const ptx_statement *s) {
                               &i->in[1]);
     return !needs_second || ptx_decode_fail(r, s, "another operand was expected");
 }
+
+static uint64_t window(ptx_space space) {
+    switch (space) {
+    case PTX_SHARED: return PTX_SHARED_WINDOW;
+    case PTX_LOCAL: return PTX_LOCAL_WINDOW;
+    case PTX_PARAM: return PTX_PARAM_WINDOW;
+    case PTX_CONST: return PTX_CONST_WINDOW;
+    default: return 0;
+    }
+}
+
+/* PTX ISA, cvta: between a space's own addresses and generic ones. */
+bool ptx_decode_cvta(ptx_reader *r, const ptx_statement *s) {
+    ptx_number number;
+    uint8_t bytes;
+    if (s->operand_count != 2 || !ptx_decode_number(s->parts[s->part_count - 1], &number, &bytes) ||
+        bytes != 8)
+        return ptx_decode_fail(r, s, "expected two 64-bit operands");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_CONVERT_ADDRESS);
+    ptx_space space = ptx_decode_space(s);
+    uint64_t base = window(space);
+    i->immediate = (int64_t)(ptx_decode_has(s, "to") ? 0u - base : base);
+    i->bytes = 8;
+    return ptx_decode_result(r, &s->operands[0], 8, &i->d) &&
+           ptx_decode_row(r, &s->operands[1], 8, false, &i->in[0]);
+}
+
+bool ptx_decode_isspacep(ptx_reader *r, const ptx_statement *s) {
+    if (s->operand_count != 2) return ptx_decode_fail(r, s, "two operands were expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_ISSPACE);
+    i->space = (uint8_t)ptx_decode_space(s);
+    return ptx_decode_predicate(r, s->operands[0].name, &i->p) &&
+           ptx_decode_row(r, &s->operands[1], 8, false, &i->in[0]);
+}
+
+/* A cache policy is a hint, and has no meaning here. */
+bool ptx_decode_createpolicy(ptx_reader *r, const ptx_statement *s) {
+    if (s->operand_count < 1) return ptx_decode_fail(r, s, "a result was expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_MOVE);
+    i->bytes = 8;
+    i->in[0] = ptx_decode_constant(r, 0, 8);
+    return ptx_decode_result(r, &s->operands[0], 8, &i->d);
+}

@@ -162,8 +162,29 @@ str ptx_lines_plain_name(str mangled);
 
 /* ptx_read.c */
 void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str second);
+
+/* ptx_variables.c: names and what they stand for */
 const ptx_symbol *ptx_read_find(const ptx_reader *r, str name, int32_t *index);
 uint32_t ptx_read_hash(str s);
+void ptx_read_declare(ptx_reader *r, ptx_symbol symbol);
+void ptx_read_forget(ptx_reader *r, int count); /* all symbols from number 'count' on */
+/* Behind `.reg`. */
+void ptx_read_registers(ptx_reader *r);
+typedef struct ptx_shape { /* of a variable */
+    str name;
+    uint64_t bytes;
+    uint32_t element_bytes, alignment;
+    bool unsized; /* name[] */
+} ptx_shape;
+/* The type, alignment, name and lengths of a variable. */
+bool ptx_read_variable(ptx_reader *r, ptx_shape *shape);
+/* Behind `.shared` and its like: all variables of the statement. */
+void ptx_read_variables(ptx_reader *r, str space);
+uint64_t ptx_read_align(uint64_t value, uint64_t alignment);
+
+/* ptx_body.c: from the opening brace to the closing one */
+void ptx_read_body(ptx_reader *r);
+void ptx_read_skip(ptx_reader *r); /* behind the next semicolon */
 
 /* ptx_decode.c: appends the statement's instructions to the function. */
 void ptx_decode(ptx_reader *r, const ptx_statement *s);
@@ -178,6 +199,9 @@ bool ptx_decode_address(ptx_reader *r, const ptx_statement *s, const ptx_operand
                         ptx_instruction *i);
 bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o, int bytes,
                      bool results, int32_t *list, int *count);
+/* ptx_operand.c: the row of a number; the bytes of a register as declared, 0 for anything else. */
+int32_t ptx_decode_constant(ptx_reader *r, uint64_t bits, int bytes);
+int ptx_decode_declared_bytes(ptx_reader *r, const ptx_operand *o);
 bool ptx_decode_has(const ptx_statement *s, const char *part);
 bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes);
 ptx_space ptx_decode_space(const ptx_statement *s);
