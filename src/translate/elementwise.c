@@ -2,26 +2,13 @@
  * each element sees them in order. Statements over other layouts, and those that need a finished
  * reduction, go into loops of their own, before or behind as their operands allow.
  */
-#include "translate/emit.h"
+#include "translate/elements.h"
 
-#include <limits.h>
-
-enum { RUN_MAX = 64, READS_MAX = 16 };
-
-typedef struct item {
-    const tl_statement *s;
-    const emit_tile *frame; /* whose elements the loop runs over */
-    const emit_tile *target;
-    const emit_tile *reads[READS_MAX];
-    int read_count;
-    bool reduces;
-    bool partial; /* reduces: the target keeps each lane's part */
-    bool is_done;
-} item;
+enum { RUN_MAX = 64 };
 
 typedef struct run {
     emit *t;
-    item items[RUN_MAX];
+    elements_item items[RUN_MAX];
     int count;
 } run;
 
@@ -33,11 +20,11 @@ bool emit_is_elementwise(const tl_statement *s) {
 /* --- what a statement touches --------------------------------------------------------------------
  */
 
-static void note_read(item *x, const emit_tile *tile) {
+static void note_read(elements_item *x, const emit_tile *tile) {
     if (tile && x->read_count < READS_MAX) x->reads[x->read_count++] = tile;
 }
 
-static void note_reads(emit *t, item *x, const tl_expr *e) {
+static void note_reads(emit *t, elements_item *x, const tl_expr *e) {
     if (!e) return;
     if (e->kind == TL_NAME) note_read(x, emit_tile_of(t, e));
     note_reads(t, x, e->left);
@@ -62,22 +49,22 @@ static bool fits_frame(const emit_tile *tile, const emit_tile *frame) {
     return layout_equal(&vector, &tile->layout);
 }
 
-static bool refuse(emit *t, const tl_statement *s, const char *why) {
+bool elements_refuse(emit *t, const tl_statement *s, const char *why) {
     emit_unsupported(t, s->range,
                      emit_format(t, "Compute %s", tl_operation_name(s->compute.operation)), "%s",
                      why);
     return false;
 }
 
-static bool make_item(emit *t, const tl_statement *s, item *x) {
+static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
     const tl_compute *c = &s->compute;
-    *x = (item){.s = s, .reduces = is_reduction(c)};
+    *x = (elements_item){.s = s, .reduces = is_reduction(c)};
     for (int i = 0; i < c->operand_count; i++) note_reads(t, x, c->operands[i].value);
     note_reads(t, x, c->condition);
     if (t->is_async) emit_note_write(t, s);
     x->target = emit_target_of(t, s);
     if (!x->target || x->target->space != TL_REGISTER)
-        return refuse(t, s, "its target is a register tile");
+        return elements_refuse(t, s, "its target is a register tile");
     if (c->target_kind == TL_ACCUMULATE || c->operation == TL_MASK) note_read(x, x->target);
     x->frame = x->target;
     if (x->reduces) {
@@ -85,16 +72,18 @@ static bool make_item(emit *t, const tl_statement *s, item *x) {
         x->partial = emit_tile_partial_at(t, s, x->target);
         if (!x->frame || x->frame->is_vector || x->target->shape.part != PART_ROWS ||
             c->operands[0].is_transposed) {
-            return refuse(t, s, "only matrices are reduced, along their rows");
+            return elements_refuse(t, s, "only matrices are reduced, along their rows");
         }
-        if (c->operation == TL_ROW_ARG_MAX) return refuse(t, s, "there is no form for it yet");
+        if (c->operation == TL_ROW_ARG_MAX)
+            return elements_refuse(t, s, "there is no form for it yet");
         if (!x->partial && layout_warp_copies(&x->target->layout) > 1) {
-            return refuse(t, s, "a row lies in more than one warp");
+            return elements_refuse(t, s, "a row lies in more than one warp");
         }
     }
     for (int i = 0; i < x->read_count; i++) {
         const emit_tile *tile = x->reads[i];
-        if (tile->space != TL_REGISTER) return refuse(t, s, "its operands are register tiles");
+        if (tile->space != TL_REGISTER)
+            return elements_refuse(t, s, "its operands are register tiles");
         if (!fits_frame(tile, x->frame)) {
             t->failed = true;
             diag_report(t->diags, DIAG_TRANSLATE_LAYOUT, s->range, tile->name, x->frame->name);
@@ -112,24 +101,24 @@ static bool make_item(emit *t, const tl_statement *s, item *x) {
 /* --- order
  * ------------------------------------------------------------------------------------------ */
 
-static bool reads_tile(const item *x, const emit_tile *tile) {
+static bool reads_tile(const elements_item *x, const emit_tile *tile) {
     for (int i = 0; i < x->read_count; i++) {
         if (x->reads[i] == tile) return true;
     }
     return false;
 }
 
-static bool conflict_on(const item *a, const item *b, const emit_tile *tile) {
+static bool conflict_on(const elements_item *a, const elements_item *b, const emit_tile *tile) {
     bool a_writes = a->target == tile, b_writes = b->target == tile;
     return (a_writes && (b_writes || reads_tile(b, tile))) || (b_writes && reads_tile(a, tile));
 }
 
-static bool conflicts(const item *a, const item *b) {
+static bool conflicts(const elements_item *a, const elements_item *b) {
     return conflict_on(a, b, a->target) || conflict_on(a, b, b->target);
 }
 
 /* May b stand behind a in one loop? Yes where all they share is touched element by element. */
-static bool fuses(const item *a, const item *b) {
+static bool fuses(const elements_item *a, const elements_item *b) {
     const emit_tile *shared[2] = {a->target, b->target};
     for (int i = 0; i < 2; i++) {
         if (!conflict_on(a, b, shared[i])) continue;
@@ -139,387 +128,16 @@ static bool fuses(const item *a, const item *b) {
 }
 
 static bool may_join(const run *r, const int *group, int count, int j) {
-    const item *x = &r->items[j];
+    const elements_item *x = &r->items[j];
     if (!same_frame(x->frame, r->items[group[0]].frame)) return false;
     for (int k = 0; k < j; k++) {
-        const item *before = &r->items[k];
+        const elements_item *before = &r->items[k];
         if (before->is_done || !conflicts(before, x)) continue;
         bool inside = false;
         for (int i = 0; i < count; i++) inside |= group[i] == k;
         if (!inside || !fuses(before, x)) return false;
     }
     return true;
-}
-
-/* --- values
- * ------------------------------------------------------------------------------------------- */
-
-static str index_at(emit *t, str name) {
-    return emit_format(t, "%.*s_at", STR_ARGS(name));
-}
-
-static str index_first(emit *t, str name, const tl_statement *s) {
-    (void)s;
-    return emit_format(t, "%.*s_first", STR_ARGS(name));
-}
-
-static emit_value origin_of(emit *t, const tl_statement *s, const emit_tile *frame, int axis) {
-    const tl_place *place = &s->compute.place;
-    if (axis >= place->count || place->items[axis].is_all) return emit_constant(t, 0);
-    emit_value v = emit_integer(t, place->items[axis].at, NULL);
-    int extent = axis ? frame->columns : frame->rows;
-    return place->items[axis].is_block ? emit_product(t, v, emit_constant(t, extent)) : v;
-}
-
-static str row_offset(emit *t, const emit_shape *s) {
-    if (!s->is_lines) return STR("16 * m16 + 8 * half");
-    return s->down > 1 ? emit_format(t, "%d * down", s->row_step) : STR("0");
-}
-
-static str column_offset(emit *t, const emit_shape *s, int e) {
-    if (s->part == PART_COLUMNS) {
-        return s->is_lines ? emit_format(t, "%d * across + element", s->column_step)
-                           : STR("8 * n8 + element");
-    }
-    if (!s->is_lines) return e ? STR("8 * n8 + 1") : STR("8 * n8");
-    return emit_format(t, e ? "%d * across + 2 * half + 1" : "%d * across + 2 * half",
-                       s->column_step);
-}
-
-static bool statement_uses(const tl_statement *s, str index) {
-    if (!index.length) return false;
-    if (emit_uses_index(s->compute.condition, index)) return true;
-    for (int i = 0; i < s->compute.operand_count; i++) {
-        if (emit_uses_index(s->compute.operands[i].value, index)) return true;
-    }
-    return false;
-}
-
-/* Index names of a statement in the order rows, columns; empty where the frame has no such axis. */
-static void index_names(const item *x, str names[2]) {
-    const tl_tile *tile = x->frame->tile;
-    bool columns = x->frame->shape.part == PART_COLUMNS;
-    names[0] = columns || tile->axis_count < 1 ? (str){0} : tile->axes[0].index;
-    names[1] = columns                ? tile->axes[0].index
-               : tile->axis_count > 1 ? tile->axes[1].index
-                                      : (str){0};
-}
-
-static bool uses_places(const item *x) {
-    str names[2];
-    index_names(x, names);
-    return statement_uses(x->s, names[0]) || statement_uses(x->s, names[1]);
-}
-
-static void declare_first(emit *t, const item *x) {
-    str names[2];
-    index_names(x, names);
-    for (int i = 0; i < 2; i++) {
-        if (!statement_uses(x->s, names[i])) continue;
-        emit_value origin = origin_of(t, x->s, x->frame, x->frame->is_vector ? 0 : i);
-        str own = i ? x->frame->own_column : x->frame->own_row;
-        str first = index_first(t, names[i], x->s);
-        if (emit_is_wide(origin)) {
-            origin =
-                emit_named(emit_format(t, "(int)(%.*s)", STR_ARGS(origin.text)), 0, EMIT_SIZE_MAX);
-        }
-        emit_value sum = emit_sum(t, origin, emit_named(own, 0, INT16_MAX));
-        emit_text(t, "const int %.*s = %.*s;", STR_ARGS(first), STR_ARGS(sum.text));
-    }
-}
-
-static void declare_at(emit *t, const item *x) {
-    str names[2];
-    index_names(x, names);
-    for (int i = 0; i < 2; i++) {
-        if (!statement_uses(x->s, names[i])) continue;
-        str offset = i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
-        str at = index_at(t, names[i]), first = index_first(t, names[i], x->s);
-        emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
-                     STR_ARGS(offset));
-    }
-}
-
-/* Scope of one element: index names are `..._at` (and one more for the second column of a pair). */
-static emit_scope element_scope(emit *t, const item *x, int e, emit_index indices[2]) {
-    str names[2];
-    index_names(x, names);
-    for (int i = 0; i < 2; i++) {
-        str at = names[i].length ? index_at(t, names[i]) : (str){0};
-        emit_value v = emit_named(at, 0, EMIT_SIZE_MAX);
-        if (names[i].length) {
-            v.same = index_first(t, names[i], x->s);
-            v.unrolled =
-                i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
-        }
-        if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, 1));
-        indices[i] = (emit_index){names[i], v};
-    }
-    return (emit_scope){
-        .indices = indices, .index_count = 2, .frame = &x->frame->shape, .element = e};
-}
-
-static emit_value operand_value(emit *t, const item *x, int operand, int e) {
-    emit_index indices[2];
-    emit_scope scope = element_scope(t, x, e, indices);
-    const tl_expr *value = x->s->compute.operands[operand].value;
-    emit_value v = emit_expression(t, value, &scope);
-    return v;
-}
-
-static str operation_text(emit *t, const item *x, const emit_value *v, int count) {
-    const tl_compute *c = &x->s->compute;
-    static const char *const wrappers[] = {
-        [TL_EXP] = "ftl_exp",           [TL_EXP2] = "ftl_exp2",
-        [TL_LOG] = "ftl_log",           [TL_LOG2] = "ftl_log2",
-        [TL_TANH] = "ftl_tanh",         [TL_ERF] = "ftl_erf",
-        [TL_ERFC] = "ftl_erfc",         [TL_SQRT] = "ftl_sqrt",
-        [TL_RSQRT] = "ftl_rsqrt",       [TL_RECIPROCAL] = "ftl_reciprocal",
-        [TL_ABS] = "ftl_abs",           [TL_ADD] = "ftl_add",
-        [TL_SUBTRACT] = "ftl_subtract", [TL_MULTIPLY] = "ftl_multiply",
-        [TL_DIVIDE] = "ftl_divide",     [TL_MAX] = "ftl_max",
-        [TL_MIN] = "ftl_min",           [TL_MULTIPLY_ADD] = "ftl_multiply_add",
-        [TL_OPERATION_UNKNOWN] = NULL};
-    const char *wrapper = wrappers[c->operation];
-    str text[3];
-    for (int i = 0; i < count; i++) text[i] = emit_real(t, v[i]);
-    if (c->operation == TL_FILL || c->operation == TL_CAST) return text[0];
-    if (!wrapper) {
-        refuse(t, x->s, "there is no form for it");
-        return STR("0.0f");
-    }
-    if (count == 1) return emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(text[0]));
-    if (count == 2)
-        return emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]));
-    return emit_format(t, "%s(%.*s, %.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]),
-                       STR_ARGS(text[2]));
-}
-
-/* Integer tiles: the few operations that mean something there. */
-static str integer_text(emit *t, const item *x, const emit_value *v, int count) {
-    switch (x->s->compute.operation) {
-    case TL_FILL:
-    case TL_CAST: return v[0].text;
-    case TL_ADD: return emit_sum(t, v[0], v[1]).text;
-    case TL_SUBTRACT: return emit_difference(t, v[0], v[1]).text;
-    case TL_MULTIPLY: return emit_product(t, v[0], v[1]).text;
-    case TL_MAX:
-    case TL_MIN:
-        return emit_format(t, "ftl_%s_integer(%.*s, %.*s)",
-                           x->s->compute.operation == TL_MAX ? "max" : "min", STR_ARGS(v[0].text),
-                           STR_ARGS(v[count - 1].text));
-    default: refuse(t, x->s, "there is no form for it on integers"); return STR("0");
-    }
-}
-
-/* --- masks
- * ------------------------------------------------------------------------------------------ */
-
-/* A comparison that is affine in the column index, with factor 1 or -1: then each row has one limit
- * for the columns, and an element takes one comparison of a constant with it.
- */
-typedef struct limit {
-    const tl_expr *test;
-    str name;
-    bool by_row;
-    int64_t slant; /* what the limit gains from row to row, where it is one for all of them */
-    tl_operator operator; /* column offset OP limit */
-} limit;
-
-enum { LIMITS_MAX = 8 };
-
-typedef struct mask {
-    const item *x;
-    limit limits[LIMITS_MAX];
-    int count;
-} mask;
-
-static tl_operator flipped(tl_operator operator) {
-    switch (operator) {
-    case TL_LESS: return TL_GREATER;
-    case TL_LESS_EQUAL: return TL_GREATER_EQUAL;
-    case TL_GREATER: return TL_LESS;
-    case TL_GREATER_EQUAL: return TL_LESS_EQUAL;
-    default: return operator;
-    }
-}
-
-static bool has_table_or_tile(emit *t, const tl_expr *e) {
-    if (!e) return false;
-    if (e->kind == TL_ELEMENT || (e->kind == TL_NAME && emit_tile_of(t, e))) return true;
-    if (has_table_or_tile(t, e->left) || has_table_or_tile(t, e->right)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (has_table_or_tile(t, e->items[i])) return true;
-    }
-    return false;
-}
-
-/* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that
- * are 8 apart share their comparisons: those of one are the other's, 8 columns on.
- */
-static bool is_slanted(emit *t, const mask *m, const tl_expr *e, bool forward, limit *l) {
-    str names[2];
-    int64_t left, right;
-    index_names(m->x, names);
-    if (!t->is_async || m->x->frame->shape.is_lines ||
-        !emit_coefficient(e->left, names[0], &left) ||
-        !emit_coefficient(e->right, names[0], &right))
-        return false;
-    l->slant = forward ? right - left : left - right;
-    return l->slant != 0;
-}
-
-static void find_limits(emit *t, mask *m, const tl_expr *e) {
-    if (e->kind == TL_NOT) find_limits(t, m, e->left);
-    if (e->kind != TL_BINARY) return;
-    if (e->operator== TL_AND || e->operator== TL_OR) {
-        find_limits(t, m, e->left);
-        find_limits(t, m, e->right);
-        return;
-    }
-    str names[2];
-    index_names(m->x, names);
-    int64_t left, right;
-    if (m->count == LIMITS_MAX || !names[1].length || has_table_or_tile(t, e) ||
-        tl_expr_is_real(e->left) || tl_expr_is_real(e->right) ||
-        !emit_coefficient(e->left, names[1], &left) ||
-        !emit_coefficient(e->right, names[1], &right) ||
-        (left - right != 1 && left - right != -1)) {
-        return;
-    }
-    limit *l = &m->limits[m->count++];
-    bool forward = left - right == 1;
-    l->test = e;
-    l->operator= forward ? e->operator: flipped(e->operator);
-    l->by_row = emit_uses_index(e, names[0]);
-    l->name = emit_format(t, "limit_%d", ++t->statement_number);
-    emit_index indices[2] = {
-        {names[0],
-         emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0], m->x->s)),
-                                STR_ARGS(row_offset(t, &m->x->frame->shape))),
-                    0, EMIT_SIZE_MAX)},
-        {names[1], emit_named(index_first(t, names[1], m->x->s), 0, EMIT_SIZE_MAX)}};
-    emit_scope scope = {.indices = indices, .index_count = 2};
-    emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
-    emit_value v = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
-    if (emit_is_wide(v)) {
-        v.text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)",
-                             STR_ARGS(v.text), INT_MAX, INT_MAX);
-    }
-    const emit_shape *s = &m->x->frame->shape;
-    if (l->by_row && is_slanted(t, m, e, forward, l)) {
-        emit_index first[2] = {
-            {names[0], emit_named(index_first(t, names[0], m->x->s), 0, EMIT_SIZE_MAX)},
-            indices[1]};
-        emit_scope corner = {.indices = first, .index_count = 2};
-        a = emit_expression(t, e->left, &corner), b = emit_expression(t, e->right, &corner);
-        emit_value at = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
-        if (!emit_is_wide(v) && !emit_is_wide(at)) v = at, l->by_row = false;
-        else l->slant = 0;
-    }
-    if (!l->by_row) {
-        emit_text(t, "const int %.*s = %.*s;", STR_ARGS(l->name), STR_ARGS(v.text));
-        return;
-    }
-    emit_text(t, "int %.*s[%d]%s;", STR_ARGS(l->name), s->down, s->is_lines ? "" : "[2]");
-    emit_loop(t, s->is_lines ? "down" : "m16", s->down);
-    if (!s->is_lines) emit_loop(t, "half", 2);
-    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(l->name), s->is_lines ? "[down]" : "[m16][half]",
-              STR_ARGS(v.text));
-    if (!s->is_lines) emit_close(t);
-    emit_close(t);
-}
-
-static str condition_text(emit *t, const mask *m, const tl_expr *e, int element) {
-    static const char *const signs[] = {
-        [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
-        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==",      [TL_NOT_EQUAL] = "!="};
-    const emit_shape *s = &m->x->frame->shape;
-    for (int i = 0; i < m->count; i++) {
-        const limit *l = &m->limits[i];
-        if (l->test != e) continue;
-        const char *at = !l->by_row ? "" : s->is_lines ? "[down]" : "[m16][half]";
-        str column = column_offset(t, s, element);
-        if (l->slant)
-            column = emit_format(t, "%.*s - %lld * (16 * m16 + 8 * half)", STR_ARGS(column),
-                                 (long long)l->slant);
-        return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column), signs[l->operator],
-                           STR_ARGS(l->name), at);
-    }
-    if (e->kind == TL_NOT)
-        return emit_format(t, "!(%.*s)", STR_ARGS(condition_text(t, m, e->left, element)));
-    if (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)) {
-        str a = condition_text(t, m, e->left, element), b = condition_text(t, m, e->right, element);
-        return emit_format(t, "(%.*s) %s (%.*s)", STR_ARGS(a), e->operator== TL_AND ? "&&" : "||",
-                           STR_ARGS(b));
-    }
-    emit_index indices[2];
-    emit_scope scope = element_scope(t, m->x, element, indices);
-    return emit_expression(t, e, &scope).text;
-}
-
-/* --- one statement on the two elements of a pair (or the one of a vector)
- * ------------------------- */
-
-static str new_value(emit *t, const item *x, const mask *m, int e) {
-    const tl_compute *c = &x->s->compute;
-    if (c->operation == TL_MASK) {
-        str other = STR("-ftl_infinity()");
-        if (c->operand_count > 1) other = emit_real(t, operand_value(t, x, 1, e));
-        str old = emit_element(t, x->target, &x->frame->shape, e);
-        return emit_format(t, "%.*s ? %.*s : %.*s", STR_ARGS(condition_text(t, m, c->condition, e)),
-                           STR_ARGS(other), STR_ARGS(old));
-    }
-    emit_value v[3];
-    for (int i = 0; i < c->operand_count && i < 3; i++) v[i] = operand_value(t, x, i, e);
-    if (x->target->type == TL_I32) return integer_text(t, x, v, c->operand_count);
-    str text = operation_text(t, x, v, c->operand_count);
-    if (c->target_kind != TL_ACCUMULATE) return text;
-    return emit_format(t, "ftl_add(%.*s, %.*s)",
-                       STR_ARGS(emit_element(t, x->target, &x->frame->shape, e)), STR_ARGS(text));
-}
-
-static void reduce_pair(emit *t, const item *x) {
-    /* A sum takes one element after the other: added up in pairs first, the pairs would wait in
-     * registers. */
-    str a = emit_real(t, operand_value(t, x, 0, 0)), b = emit_real(t, operand_value(t, x, 0, 1));
-    str to = emit_element(t, x->target, &x->frame->shape, 0);
-    if (x->s->compute.operation == TL_ROW_MAX) {
-        emit_text(t, "%.*s = ftl_max(%.*s, ftl_max(%.*s, %.*s));", STR_ARGS(to), STR_ARGS(to),
-                  STR_ARGS(a), STR_ARGS(b));
-        return;
-    }
-    if (!x->partial) to = emit_format(t, "sum_of_%.*s", STR_ARGS(to));
-    emit_text(t, "%.*s = ftl_add(ftl_add(%.*s, %.*s), %.*s);", STR_ARGS(to), STR_ARGS(to),
-              STR_ARGS(a), STR_ARGS(b));
-}
-
-static void statement_on_pair(emit *t, const item *x, const mask *m) {
-    declare_at(t, x);
-    if (x->reduces) {
-        reduce_pair(t, x);
-        return;
-    }
-    const emit_tile *to = x->target;
-    if (to->is_packed) {
-        const char *down = to->shape.is_lines ? "down" : "m16",
-                   *across = to->shape.is_lines ? "across" : "n8";
-        emit_text(t, "%.*s[%s][%s][half] = ftl_pack_%s(%.*s, %.*s);", STR_ARGS(to->name), down,
-                  across, emit_type_word(to->type), STR_ARGS(new_value(t, x, m, 0)),
-                  STR_ARGS(new_value(t, x, m, 1)));
-        return;
-    }
-    int elements = x->frame->shape.part == PART_WHOLE ? 2 : 1;
-    str value[2];
-    for (int e = 0; e < elements; e++) value[e] = new_value(t, x, m, e);
-    for (int e = 0; e < elements; e++) {
-        str text = value[e];
-        if (to->is_vector && tl_type_bytes(to->type) == 2) {
-            text = emit_format(t, "ftl_round_%s(%.*s)", emit_type_word(to->type), STR_ARGS(text));
-        }
-        emit_text(t, "%.*s = %.*s;", STR_ARGS(emit_element(t, to, &x->frame->shape, e)),
-                  STR_ARGS(text));
-    }
 }
 
 /* --- loops
@@ -547,7 +165,7 @@ static emit_shape rows_of(const emit_shape *s) {
 }
 
 /* What a reduction starts from. */
-static void start_reduction(emit *t, const item *x) {
+static void start_reduction(emit *t, const elements_item *x) {
     bool gets = x->s->compute.target_kind != TL_ACCUMULATE,
          max = x->s->compute.operation == TL_ROW_MAX;
     bool whole_sum = !max && !x->partial;
@@ -576,7 +194,7 @@ static void combine_lanes(emit *t, const emit_tile *vector, const char *prefix, 
     }
 }
 
-static void finish_reduction(emit *t, const item *x) {
+static void finish_reduction(emit *t, const elements_item *x) {
     if (x->partial) return;
     emit_shape rows = rows_of(&x->frame->shape);
     bool max = x->s->compute.operation == TL_ROW_MAX;
@@ -595,11 +213,11 @@ static void finish_reduction(emit *t, const item *x) {
 
 static void emit_group(run *r, const int *group, int count) {
     emit *t = r->t;
-    mask masks[RUN_MAX];
+    elements_mask masks[RUN_MAX];
     bool scoped = false, places = false;
     for (int i = 0; i < count; i++) {
-        const item *x = &r->items[group[i]];
-        places |= uses_places(x);
+        const elements_item *x = &r->items[group[i]];
+        places |= elements_use_places(x);
         scoped |= x->reduces && !x->partial && x->s->compute.operation == TL_ROW_SUM;
     }
     if (count == 1) emit_header(t, r->items[group[0]].s);
@@ -607,22 +225,23 @@ static void emit_group(run *r, const int *group, int count) {
     if (scoped) emit_open(t, "{");
     if (places) emit_fresh_thread(t);
     for (int i = 0; i < count; i++) {
-        const item *x = &r->items[group[i]];
-        masks[i] = (mask){.x = x};
-        if (uses_places(x)) emit_declare_own(t, x->frame);
-        declare_first(t, x);
-        if (x->s->compute.operation == TL_MASK) find_limits(t, &masks[i], x->s->compute.condition);
+        const elements_item *x = &r->items[group[i]];
+        masks[i] = (elements_mask){.x = x};
+        if (elements_use_places(x)) emit_declare_own(t, x->frame);
+        elements_declare_first(t, x);
+        if (x->s->compute.operation == TL_MASK)
+            elements_find_limits(t, &masks[i], x->s->compute.condition);
         if (x->reduces) start_reduction(t, x);
     }
     int opened = open_frame(t, &r->items[group[0]].frame->shape);
     for (int i = 0; i < count; i++) {
-        const item *x = &r->items[group[i]];
+        const elements_item *x = &r->items[group[i]];
         if (count > 1) emit_header(t, x->s);
-        statement_on_pair(t, x, &masks[i]);
+        elements_statement(t, x, &masks[i]);
     }
     close_frame(t, opened);
     for (int i = 0; i < count; i++) {
-        const item *x = &r->items[group[i]];
+        const elements_item *x = &r->items[group[i]];
         if (!x->reduces) continue;
         finish_reduction(t, x);
         if (!x->target->shape.is_lines && x->target->type == TL_F32) t->pin = x->target;
@@ -633,11 +252,11 @@ static void emit_group(run *r, const int *group, int count) {
 /* Two statements of a loop may not give one index name two origins. */
 static bool same_places(const run *r, const int *group, int count, int j) {
     str names[2];
-    index_names(&r->items[j], names);
+    elements_index_names(&r->items[j], names);
     for (int axis = 0; axis < 2; axis++) {
-        if (!statement_uses(r->items[j].s, names[axis])) continue;
+        if (!elements_use(r->items[j].s, names[axis])) continue;
         for (int i = 0; i < count; i++) {
-            if (statement_uses(r->items[group[i]].s, names[axis])) return false;
+            if (elements_use(r->items[group[i]].s, names[axis])) return false;
         }
     }
     return true;
@@ -661,7 +280,7 @@ static bool opens_behind_use(const run *r, const tl_statement *s) {
     return false;
 }
 
-static void settle(emit *t, const item *x) {
+static void settle(emit *t, const elements_item *x) {
     for (int i = 0; i < x->read_count; i++) emit_settle(t, x->reads[i], false);
     emit_settle(t, x->target, true);
 }

@@ -1,0 +1,358 @@
+/* One elementwise statement on the elements that a thread holds: their indices, values and masks.
+ */
+#include "translate/elements.h"
+
+#include <limits.h>
+
+/* --- values
+ * ------------------------------------------------------------------------------------------- */
+
+static str index_at(emit *t, str name) {
+    return emit_format(t, "%.*s_at", STR_ARGS(name));
+}
+
+static str index_first(emit *t, str name, const tl_statement *s) {
+    (void)s;
+    return emit_format(t, "%.*s_first", STR_ARGS(name));
+}
+
+static emit_value origin_of(emit *t, const tl_statement *s, const emit_tile *frame, int axis) {
+    const tl_place *place = &s->compute.place;
+    if (axis >= place->count || place->items[axis].is_all) return emit_constant(t, 0);
+    emit_value v = emit_integer(t, place->items[axis].at, NULL);
+    int extent = axis ? frame->columns : frame->rows;
+    return place->items[axis].is_block ? emit_product(t, v, emit_constant(t, extent)) : v;
+}
+
+static str row_offset(emit *t, const emit_shape *s) {
+    if (!s->is_lines) return STR("16 * m16 + 8 * half");
+    return s->down > 1 ? emit_format(t, "%d * down", s->row_step) : STR("0");
+}
+
+static str column_offset(emit *t, const emit_shape *s, int e) {
+    if (s->part == PART_COLUMNS) {
+        return s->is_lines ? emit_format(t, "%d * across + element", s->column_step)
+                           : STR("8 * n8 + element");
+    }
+    if (!s->is_lines) return e ? STR("8 * n8 + 1") : STR("8 * n8");
+    return emit_format(t, e ? "%d * across + 2 * half + 1" : "%d * across + 2 * half",
+                       s->column_step);
+}
+
+bool elements_use(const tl_statement *s, str index) {
+    if (!index.length) return false;
+    if (emit_uses_index(s->compute.condition, index)) return true;
+    for (int i = 0; i < s->compute.operand_count; i++) {
+        if (emit_uses_index(s->compute.operands[i].value, index)) return true;
+    }
+    return false;
+}
+
+/* Index names of a statement in the order rows, columns; empty where the frame has no such axis. */
+void elements_index_names(const elements_item *x, str names[2]) {
+    const tl_tile *tile = x->frame->tile;
+    bool columns = x->frame->shape.part == PART_COLUMNS;
+    names[0] = columns || tile->axis_count < 1 ? (str){0} : tile->axes[0].index;
+    names[1] = columns                ? tile->axes[0].index
+               : tile->axis_count > 1 ? tile->axes[1].index
+                                      : (str){0};
+}
+
+bool elements_use_places(const elements_item *x) {
+    str names[2];
+    elements_index_names(x, names);
+    return elements_use(x->s, names[0]) || elements_use(x->s, names[1]);
+}
+
+void elements_declare_first(emit *t, const elements_item *x) {
+    str names[2];
+    elements_index_names(x, names);
+    for (int i = 0; i < 2; i++) {
+        if (!elements_use(x->s, names[i])) continue;
+        emit_value origin = origin_of(t, x->s, x->frame, x->frame->is_vector ? 0 : i);
+        str own = i ? x->frame->own_column : x->frame->own_row;
+        str first = index_first(t, names[i], x->s);
+        if (emit_is_wide(origin)) {
+            origin =
+                emit_named(emit_format(t, "(int)(%.*s)", STR_ARGS(origin.text)), 0, EMIT_SIZE_MAX);
+        }
+        emit_value sum = emit_sum(t, origin, emit_named(own, 0, INT16_MAX));
+        emit_text(t, "const int %.*s = %.*s;", STR_ARGS(first), STR_ARGS(sum.text));
+    }
+}
+
+static void declare_at(emit *t, const elements_item *x) {
+    str names[2];
+    elements_index_names(x, names);
+    for (int i = 0; i < 2; i++) {
+        if (!elements_use(x->s, names[i])) continue;
+        str offset = i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
+        str at = index_at(t, names[i]), first = index_first(t, names[i], x->s);
+        emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
+                     STR_ARGS(offset));
+    }
+}
+
+/* Scope of one element: index names are `..._at` (and one more for the second column of a pair). */
+static emit_scope element_scope(emit *t, const elements_item *x, int e, emit_index indices[2]) {
+    str names[2];
+    elements_index_names(x, names);
+    for (int i = 0; i < 2; i++) {
+        str at = names[i].length ? index_at(t, names[i]) : (str){0};
+        emit_value v = emit_named(at, 0, EMIT_SIZE_MAX);
+        if (names[i].length) {
+            v.same = index_first(t, names[i], x->s);
+            v.unrolled =
+                i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
+        }
+        if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, 1));
+        indices[i] = (emit_index){names[i], v};
+    }
+    return (emit_scope){
+        .indices = indices, .index_count = 2, .frame = &x->frame->shape, .element = e};
+}
+
+static emit_value operand_value(emit *t, const elements_item *x, int operand, int e) {
+    emit_index indices[2];
+    emit_scope scope = element_scope(t, x, e, indices);
+    const tl_expr *value = x->s->compute.operands[operand].value;
+    emit_value v = emit_expression(t, value, &scope);
+    return v;
+}
+
+static str operation_text(emit *t, const elements_item *x, const emit_value *v, int count) {
+    const tl_compute *c = &x->s->compute;
+    static const char *const wrappers[] = {
+        [TL_EXP] = "ftl_exp",           [TL_EXP2] = "ftl_exp2",
+        [TL_LOG] = "ftl_log",           [TL_LOG2] = "ftl_log2",
+        [TL_TANH] = "ftl_tanh",         [TL_ERF] = "ftl_erf",
+        [TL_ERFC] = "ftl_erfc",         [TL_SQRT] = "ftl_sqrt",
+        [TL_RSQRT] = "ftl_rsqrt",       [TL_RECIPROCAL] = "ftl_reciprocal",
+        [TL_ABS] = "ftl_abs",           [TL_ADD] = "ftl_add",
+        [TL_SUBTRACT] = "ftl_subtract", [TL_MULTIPLY] = "ftl_multiply",
+        [TL_DIVIDE] = "ftl_divide",     [TL_MAX] = "ftl_max",
+        [TL_MIN] = "ftl_min",           [TL_MULTIPLY_ADD] = "ftl_multiply_add",
+        [TL_OPERATION_UNKNOWN] = NULL};
+    const char *wrapper = wrappers[c->operation];
+    str text[3];
+    for (int i = 0; i < count; i++) text[i] = emit_real(t, v[i]);
+    if (c->operation == TL_FILL || c->operation == TL_CAST) return text[0];
+    if (!wrapper) {
+        elements_refuse(t, x->s, "there is no form for it");
+        return STR("0.0f");
+    }
+    if (count == 1) return emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(text[0]));
+    if (count == 2)
+        return emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]));
+    return emit_format(t, "%s(%.*s, %.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]),
+                       STR_ARGS(text[2]));
+}
+
+/* Integer tiles: the few operations that mean something there. */
+static str integer_text(emit *t, const elements_item *x, const emit_value *v, int count) {
+    switch (x->s->compute.operation) {
+    case TL_FILL:
+    case TL_CAST: return v[0].text;
+    case TL_ADD: return emit_sum(t, v[0], v[1]).text;
+    case TL_SUBTRACT: return emit_difference(t, v[0], v[1]).text;
+    case TL_MULTIPLY: return emit_product(t, v[0], v[1]).text;
+    case TL_MAX:
+    case TL_MIN:
+        return emit_format(t, "ftl_%s_integer(%.*s, %.*s)",
+                           x->s->compute.operation == TL_MAX ? "max" : "min", STR_ARGS(v[0].text),
+                           STR_ARGS(v[count - 1].text));
+    default: elements_refuse(t, x->s, "there is no form for it on integers"); return STR("0");
+    }
+}
+
+/* --- masks
+ * ------------------------------------------------------------------------------------------ */
+
+static tl_operator flipped(tl_operator operator) {
+    switch (operator) {
+    case TL_LESS: return TL_GREATER;
+    case TL_LESS_EQUAL: return TL_GREATER_EQUAL;
+    case TL_GREATER: return TL_LESS;
+    case TL_GREATER_EQUAL: return TL_LESS_EQUAL;
+    default: return operator;
+    }
+}
+
+static bool has_table_or_tile(emit *t, const tl_expr *e) {
+    if (!e) return false;
+    if (e->kind == TL_ELEMENT || (e->kind == TL_NAME && emit_tile_of(t, e))) return true;
+    if (has_table_or_tile(t, e->left) || has_table_or_tile(t, e->right)) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (has_table_or_tile(t, e->items[i])) return true;
+    }
+    return false;
+}
+
+/* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that
+ * are 8 apart share their comparisons: those of one are the other's, 8 columns on.
+ */
+static bool is_slanted(emit *t, const elements_mask *m, const tl_expr *e, bool forward,
+                       elements_limit *l) {
+    str names[2];
+    int64_t left, right;
+    elements_index_names(m->x, names);
+    if (!t->is_async || m->x->frame->shape.is_lines ||
+        !emit_coefficient(e->left, names[0], &left) ||
+        !emit_coefficient(e->right, names[0], &right))
+        return false;
+    l->slant = forward ? right - left : left - right;
+    return l->slant != 0;
+}
+
+void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
+    if (e->kind == TL_NOT) elements_find_limits(t, m, e->left);
+    if (e->kind != TL_BINARY) return;
+    if (e->operator== TL_AND || e->operator== TL_OR) {
+        elements_find_limits(t, m, e->left);
+        elements_find_limits(t, m, e->right);
+        return;
+    }
+    str names[2];
+    elements_index_names(m->x, names);
+    int64_t left, right;
+    if (m->count == LIMITS_MAX || !names[1].length || has_table_or_tile(t, e) ||
+        tl_expr_is_real(e->left) || tl_expr_is_real(e->right) ||
+        !emit_coefficient(e->left, names[1], &left) ||
+        !emit_coefficient(e->right, names[1], &right) ||
+        (left - right != 1 && left - right != -1)) {
+        return;
+    }
+    elements_limit *l = &m->limits[m->count++];
+    bool forward = left - right == 1;
+    l->test = e;
+    l->operator= forward ? e->operator: flipped(e->operator);
+    l->by_row = emit_uses_index(e, names[0]);
+    l->name = emit_format(t, "limit_%d", ++t->statement_number);
+    emit_index indices[2] = {
+        {names[0],
+         emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0], m->x->s)),
+                                STR_ARGS(row_offset(t, &m->x->frame->shape))),
+                    0, EMIT_SIZE_MAX)},
+        {names[1], emit_named(index_first(t, names[1], m->x->s), 0, EMIT_SIZE_MAX)}};
+    emit_scope scope = {.indices = indices, .index_count = 2};
+    emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
+    emit_value v = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
+    if (emit_is_wide(v)) {
+        v.text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)",
+                             STR_ARGS(v.text), INT_MAX, INT_MAX);
+    }
+    const emit_shape *s = &m->x->frame->shape;
+    if (l->by_row && is_slanted(t, m, e, forward, l)) {
+        emit_index first[2] = {
+            {names[0], emit_named(index_first(t, names[0], m->x->s), 0, EMIT_SIZE_MAX)},
+            indices[1]};
+        emit_scope corner = {.indices = first, .index_count = 2};
+        a = emit_expression(t, e->left, &corner), b = emit_expression(t, e->right, &corner);
+        emit_value at = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
+        if (!emit_is_wide(v) && !emit_is_wide(at)) v = at, l->by_row = false;
+        else l->slant = 0;
+    }
+    if (!l->by_row) {
+        emit_text(t, "const int %.*s = %.*s;", STR_ARGS(l->name), STR_ARGS(v.text));
+        return;
+    }
+    emit_text(t, "int %.*s[%d]%s;", STR_ARGS(l->name), s->down, s->is_lines ? "" : "[2]");
+    emit_loop(t, s->is_lines ? "down" : "m16", s->down);
+    if (!s->is_lines) emit_loop(t, "half", 2);
+    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(l->name), s->is_lines ? "[down]" : "[m16][half]",
+              STR_ARGS(v.text));
+    if (!s->is_lines) emit_close(t);
+    emit_close(t);
+}
+
+static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int element) {
+    static const char *const signs[] = {
+        [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
+        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==",      [TL_NOT_EQUAL] = "!="};
+    const emit_shape *s = &m->x->frame->shape;
+    for (int i = 0; i < m->count; i++) {
+        const elements_limit *l = &m->limits[i];
+        if (l->test != e) continue;
+        const char *at = !l->by_row ? "" : s->is_lines ? "[down]" : "[m16][half]";
+        str column = column_offset(t, s, element);
+        if (l->slant)
+            column = emit_format(t, "%.*s - %lld * (16 * m16 + 8 * half)", STR_ARGS(column),
+                                 (long long)l->slant);
+        return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column), signs[l->operator],
+                           STR_ARGS(l->name), at);
+    }
+    if (e->kind == TL_NOT)
+        return emit_format(t, "!(%.*s)", STR_ARGS(condition_text(t, m, e->left, element)));
+    if (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)) {
+        str a = condition_text(t, m, e->left, element), b = condition_text(t, m, e->right, element);
+        return emit_format(t, "(%.*s) %s (%.*s)", STR_ARGS(a), e->operator== TL_AND ? "&&" : "||",
+                           STR_ARGS(b));
+    }
+    emit_index indices[2];
+    emit_scope scope = element_scope(t, m->x, element, indices);
+    return emit_expression(t, e, &scope).text;
+}
+
+/* --- one statement on the two elements of a pair (or the one of a vector)
+ * ------------------------- */
+
+static str new_value(emit *t, const elements_item *x, const elements_mask *m, int e) {
+    const tl_compute *c = &x->s->compute;
+    if (c->operation == TL_MASK) {
+        str other = STR("-ftl_infinity()");
+        if (c->operand_count > 1) other = emit_real(t, operand_value(t, x, 1, e));
+        str old = emit_element(t, x->target, &x->frame->shape, e);
+        return emit_format(t, "%.*s ? %.*s : %.*s", STR_ARGS(condition_text(t, m, c->condition, e)),
+                           STR_ARGS(other), STR_ARGS(old));
+    }
+    emit_value v[3];
+    for (int i = 0; i < c->operand_count && i < 3; i++) v[i] = operand_value(t, x, i, e);
+    if (x->target->type == TL_I32) return integer_text(t, x, v, c->operand_count);
+    str text = operation_text(t, x, v, c->operand_count);
+    if (c->target_kind != TL_ACCUMULATE) return text;
+    return emit_format(t, "ftl_add(%.*s, %.*s)",
+                       STR_ARGS(emit_element(t, x->target, &x->frame->shape, e)), STR_ARGS(text));
+}
+
+static void reduce_pair(emit *t, const elements_item *x) {
+    /* A sum takes one element after the other: added up in pairs first, the pairs would wait in
+     * registers. */
+    str a = emit_real(t, operand_value(t, x, 0, 0)), b = emit_real(t, operand_value(t, x, 0, 1));
+    str to = emit_element(t, x->target, &x->frame->shape, 0);
+    if (x->s->compute.operation == TL_ROW_MAX) {
+        emit_text(t, "%.*s = ftl_max(%.*s, ftl_max(%.*s, %.*s));", STR_ARGS(to), STR_ARGS(to),
+                  STR_ARGS(a), STR_ARGS(b));
+        return;
+    }
+    if (!x->partial) to = emit_format(t, "sum_of_%.*s", STR_ARGS(to));
+    emit_text(t, "%.*s = ftl_add(ftl_add(%.*s, %.*s), %.*s);", STR_ARGS(to), STR_ARGS(to),
+              STR_ARGS(a), STR_ARGS(b));
+}
+
+void elements_statement(emit *t, const elements_item *x, const elements_mask *m) {
+    declare_at(t, x);
+    if (x->reduces) {
+        reduce_pair(t, x);
+        return;
+    }
+    const emit_tile *to = x->target;
+    if (to->is_packed) {
+        const char *down = to->shape.is_lines ? "down" : "m16",
+                   *across = to->shape.is_lines ? "across" : "n8";
+        emit_text(t, "%.*s[%s][%s][half] = ftl_pack_%s(%.*s, %.*s);", STR_ARGS(to->name), down,
+                  across, emit_type_word(to->type), STR_ARGS(new_value(t, x, m, 0)),
+                  STR_ARGS(new_value(t, x, m, 1)));
+        return;
+    }
+    int elements = x->frame->shape.part == PART_WHOLE ? 2 : 1;
+    str value[2];
+    for (int e = 0; e < elements; e++) value[e] = new_value(t, x, m, e);
+    for (int e = 0; e < elements; e++) {
+        str text = value[e];
+        if (to->is_vector && tl_type_bytes(to->type) == 2) {
+            text = emit_format(t, "ftl_round_%s(%.*s)", emit_type_word(to->type), STR_ARGS(text));
+        }
+        emit_text(t, "%.*s = %.*s;", STR_ARGS(emit_element(t, to, &x->frame->shape, e)),
+                  STR_ARGS(text));
+    }
+}

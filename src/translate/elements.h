@@ -1,0 +1,50 @@
+/* One elementwise statement on the elements that a thread holds: what a loop over them contains. */
+#ifndef FLASHTL_TRANSLATE_ELEMENTS_H
+#define FLASHTL_TRANSLATE_ELEMENTS_H
+
+#include "translate/emit.h"
+
+enum { READS_MAX = 16, LIMITS_MAX = 8 };
+
+typedef struct elements_item {
+    const tl_statement *s;
+    const emit_tile *frame; /* whose elements the loop runs over */
+    const emit_tile *target;
+    const emit_tile *reads[READS_MAX];
+    int read_count;
+    bool reduces;
+    bool partial; /* reduces: the target keeps each lane's part */
+    bool is_done;
+} elements_item;
+
+/* A comparison that is affine in the column index, with factor 1 or -1: then each row has one limit
+ * for the columns, and an element takes one comparison of a constant with it.
+ */
+typedef struct elements_limit {
+    const tl_expr *test;
+    str name;
+    bool by_row;
+    int64_t slant; /* what the limit gains from row to row, where it is one for all of them */
+    tl_operator operator; /* column offset OP limit */
+} elements_limit;
+
+typedef struct elements_mask {
+    const elements_item *x;
+    elements_limit limits[LIMITS_MAX];
+    int count;
+} elements_mask;
+
+/* Reports that the statement has no translation; false. */
+bool elements_refuse(emit *t, const tl_statement *s, const char *why);
+/* Does the statement name the index? */
+bool elements_use(const tl_statement *s, str index);
+/* Index names of a statement in the order rows, columns; empty where the frame has no such axis. */
+void elements_index_names(const elements_item *x, str names[2]);
+bool elements_use_places(const elements_item *x);
+/* Before the loop: the indices of the thread's first element, and the limits of a Mask. */
+void elements_declare_first(emit *t, const elements_item *x);
+void elements_find_limits(emit *t, elements_mask *m, const tl_expr *condition);
+/* The statement on the two elements of a pair, or the one of a vector. */
+void elements_statement(emit *t, const elements_item *x, const elements_mask *m);
+
+#endif
