@@ -99,25 +99,33 @@ static void add_pass_rates(const figures_table *t, figures_cell cell, figures *o
     out->pass_5 = counts[1] ? sums[1] / counts[1] : -1;
 }
 
-/* log of the speed over the reference's; false where one of them is unknown. */
-static bool compare(double ours, double theirs, bool is_speed, double *sum) {
-    if (!(ours > 0) || !(theirs > 0)) return false;
-    *sum += is_speed ? log(ours / theirs) : log(theirs / ours);
-    return true;
+/* A geometric mean on its way. */
+typedef struct mean {
+    double logarithms;
+    int32_t count;
+} mean;
+
+static void add_ratio(mean *m, double ratio) {
+    if (!(ratio > 0) || !isfinite(ratio)) return;
+    m->logarithms += log(ratio);
+    m->count++;
+}
+
+static double mean_of(const mean *m) {
+    return m->count ? exp(m->logarithms / m->count) : 0;
 }
 
 static void add_speeds(const figures_table *t, figures_cell cell, figures *out) {
-    double speeds = 0, counted = 0;
-    int32_t speed_count = 0, counted_count = 0;
+    mean measured = {0}, counted = {0};
     for (int32_t i = 0; i < t->count; i++) {
         const figures_trial *f = &t->trials[i];
-        const results_reference *reference = &t->references[f->task];
+        double own = t->references[f->task].launch_cost;
         if (!f->row.passed || f->row.state != RESULTS_DONE || !is_in(t, cell, f)) continue;
-        speed_count += compare(f->row.tflops, reference->tflops, true, &speeds);
-        counted_count += compare(f->row.launch_cost, reference->launch_cost, false, &counted);
+        add_ratio(&measured, f->row.relative);
+        if (f->row.launch_cost > 0) add_ratio(&counted, own / f->row.launch_cost);
     }
-    out->speed = speed_count ? exp(speeds / speed_count) : 0;
-    out->counted_speed = counted_count ? exp(counted / counted_count) : 0;
+    out->speed = mean_of(&measured);
+    out->counted_speed = mean_of(&counted);
 }
 
 static void add_trial(figures *sum, const results_row *row) {

@@ -18,7 +18,7 @@ typedef struct figures {
     double model_s, judge_s;
     double total_tokens, total_price;
     /* Speed over that of the built-in agent's kernel, geometric mean of those that passed:
-     * measured, else by the emulator's counts. 0: none.
+     * measured in turns; by the emulator's counts. 0: none.
      */
     double speed, counted_speed;
 } figures;

@@ -217,10 +217,11 @@ static void add_columns(const figures_table *t, text_buffer *out) {
                 "is the model's and the judge's.\n",
                 (int)r->answers, has_prices(r) ? ", cost" : "");
     if (f.speed > 0) {
-        text_format(out,
-                    "* speed: TFLOPS on %s over those of the built-in agent's kernel, geometric "
-                    "mean of trials that passed.\n",
-                    r->device ? r->device : "the GPU");
+        text_format(
+            out,
+            "* speed: TFLOPS on %s over those of the built-in agent's kernel, timed in turns; "
+            "geometric mean of trials that passed.\n",
+            r->device ? r->device : "the GPU");
     } else if (f.counted_speed > 0) {
         text_add_z(out,
                    "* (speed): what a launch of the built-in agent's kernel takes on the emulator "

@@ -47,7 +47,7 @@ static const char schema[] =
     "0,"
     " attempts INTEGER NOT NULL DEFAULT 0, passed INTEGER, first_passed INTEGER, read INTEGER,"
     " checked INTEGER, rung TEXT, finding TEXT, answers INTEGER, question_tokens INTEGER,"
-    " answer_tokens INTEGER, price REAL, model_ms REAL, judge_ms REAL, tflops REAL,"
+    " answer_tokens INTEGER, price REAL, model_ms REAL, judge_ms REAL, tflops REAL, relative REAL,"
     " launch_cost REAL, why TEXT NOT NULL DEFAULT '', lost_tokens INTEGER NOT NULL DEFAULT 0,"
     " lost_price REAL NOT NULL DEFAULT 0, changed_s INTEGER NOT NULL DEFAULT 0,"
     " UNIQUE(experiment, task_hash, model, setting, sample));"
@@ -218,7 +218,7 @@ bool results_finish(results *r, const results_row *row) {
         r, "UPDATE trial SET state = 'done', owner = 0, passed = ?2, first_passed = ?3, read = ?4,"
            " checked = ?5, rung = ?6, finding = ?7, answers = ?8, question_tokens = ?9,"
            " answer_tokens = ?10, price = ?11, model_ms = ?12, judge_ms = ?13, tflops = ?14,"
-           " launch_cost = ?15, changed_s = ?16, why = '' WHERE id = ?1");
+           " launch_cost = ?15, changed_s = ?16, relative = ?17, why = '' WHERE id = ?1");
     if (!finish) return false;
     sqlite3_bind_int64(finish, 1, row->id);
     sqlite3_bind_int(finish, 2, row->passed);
@@ -236,6 +236,7 @@ bool results_finish(results *r, const results_row *row) {
     sqlite3_bind_double(finish, 14, row->tflops);
     sqlite3_bind_double(finish, 15, row->launch_cost);
     sqlite3_bind_int64(finish, 16, os_clock_s());
+    sqlite3_bind_double(finish, 17, row->relative);
     return run(r, finish, "write a result");
 }
 
@@ -323,10 +324,11 @@ static void read_row(sqlite3_stmt *s, results_row *row) {
                          .model_ms = sqlite3_column_double(s, 17),
                          .judge_ms = sqlite3_column_double(s, 18),
                          .tflops = sqlite3_column_double(s, 19),
-                         .launch_cost = sqlite3_column_double(s, 20)};
+                         .launch_cost = sqlite3_column_double(s, 20),
+                         .relative = sqlite3_column_double(s, 21)};
     snprintf(row->rung, sizeof row->rung, "%s", database_column_text(s, 11));
     snprintf(row->finding, sizeof row->finding, "%s", database_column_text(s, 12));
-    snprintf(row->why, sizeof row->why, "%s", database_column_text(s, 21));
+    snprintf(row->why, sizeof row->why, "%s", database_column_text(s, 22));
 }
 
 bool results_each(results *r, int64_t experiment,
@@ -335,7 +337,8 @@ bool results_each(results *r, int64_t experiment,
     sqlite3_stmt *all = prepare(
         r, "SELECT task_hash, task, model, setting, sample, id, state, passed, first_passed, read,"
            " checked, rung, finding, answers, question_tokens, answer_tokens, price, model_ms,"
-           " judge_ms, tflops, launch_cost, why FROM trial WHERE experiment = ?1 ORDER BY id");
+           " judge_ms, tflops, launch_cost, relative, why FROM trial WHERE experiment = ?1 ORDER "
+           "BY id");
     if (!all) return false;
     sqlite3_bind_int64(all, 1, experiment);
     int result;

@@ -35,7 +35,11 @@ typedef struct results_row {
     int64_t question_tokens, answer_tokens;
     double price;
     double model_ms, judge_ms;
-    double tflops, launch_cost;  /* of the kernel that passed: on the GPU; on the emulator */
+    /* Of the kernel that passed. On the GPU: TFLOPS, and the speed over that of the built-in
+     * agent's kernel, timed in turns; on the emulator: instructions and wavefronts of a launch. 0:
+     * unknown.
+     */
+    double tflops, relative, launch_cost;
     char why[RESULTS_WHY_BYTES]; /* of one that failed */
 } results_row;
 

@@ -221,6 +221,7 @@ static results_row row_of(const json_t *result, int64_t id) {
                        .model_ms = json_number(result, "model_ms"),
                        .judge_ms = json_number(result, "judge_ms"),
                        .tflops = json_number(result, "tflops"),
+                       .relative = json_number(result, "relative"),
                        .launch_cost = json_number(result, "launch_cost")};
     copy_text(row.rung, sizeof row.rung, json_text(result, "rung"));
     copy_text(row.finding, sizeof row.finding, json_text(result, "finding"));
@@ -293,7 +294,7 @@ static bool wants_measuring(const evaluation *e, const json_t *result) {
 
 /* The figures of the GPU go into the trial's result. */
 static void add_measured(json_t *result, const json_t *measured) {
-    static const char *const taken[] = {"passed", "rung", "finding", "tflops"};
+    static const char *const taken[] = {"passed", "rung", "finding", "tflops", "relative"};
     for (size_t i = 0; measured && i < sizeof taken / sizeof *taken; i++) {
         json_object_set(result, taken[i], json_object_get(measured, taken[i]));
     }

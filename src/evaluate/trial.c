@@ -18,7 +18,7 @@ typedef struct trial {
     double model_ms, judge_ms;
     bool is_first_step, first_passed, passed, read, checked;
     think_rung rung;
-    double tflops, launch_cost;
+    double tflops, relative, launch_cost;
     char finding[RESULTS_ID_BYTES];
     char *text;
 } trial;
@@ -68,6 +68,7 @@ static void take_verdict(trial *t, const judge_verdict *v) {
     t->checked = v->passed || v->rung > THINK_RUNG_CHECK;
     t->read = t->checked || (v->rung == THINK_RUNG_CHECK && can_be_read(t, v->text));
     t->tflops = v->passed ? v->tflops : 0;
+    t->relative = v->passed ? v->relative : 0;
     t->launch_cost = v->passed ? v->cost : 0;
     const json_t *first = json_array_get(v->findings, 0);
     snprintf(t->finding, sizeof t->finding, "%s", v->passed ? "" : json_text(first, "id"));
@@ -208,13 +209,13 @@ static json_t *report(trial *t, ftl_status status) {
                            1e6
                      : 0;
     json_t *all = json_pack(
-        "{s:i,s:s,s:b,s:b,s:b,s:b,s:s,s:s,s:i,s:I,s:I,s:f,s:f,s:f,s:f,s:f}", "status", (int)status,
-        "error", t->context ? ftl_context_error(t->context) : "out of memory", "passed", t->passed,
-        "first_passed", t->passed && t->first_passed, "read", t->read, "checked", t->checked,
-        "rung", think_rung_name(t->rung), "finding", t->finding, "answers", (int)t->answers,
-        "question_tokens", (json_int_t)t->question_tokens, "answer_tokens",
+        "{s:i,s:s,s:b,s:b,s:b,s:b,s:s,s:s,s:i,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f}", "status",
+        (int)status, "error", t->context ? ftl_context_error(t->context) : "out of memory",
+        "passed", t->passed, "first_passed", t->passed && t->first_passed, "read", t->read,
+        "checked", t->checked, "rung", think_rung_name(t->rung), "finding", t->finding, "answers",
+        (int)t->answers, "question_tokens", (json_int_t)t->question_tokens, "answer_tokens",
         (json_int_t)t->answer_tokens, "price", price, "model_ms", t->model_ms, "judge_ms",
-        t->judge_ms, "tflops", t->tflops, "launch_cost", t->launch_cost);
+        t->judge_ms, "tflops", t->tflops, "relative", t->relative, "launch_cost", t->launch_cost);
     if (all && t->text) json_object_set_new(all, "text", json_string(t->text));
     return all;
 }
