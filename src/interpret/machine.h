@@ -85,6 +85,7 @@ struct machine {
     arena *memory;
     diag_list *diags;
     bool is_exact;
+    bool is_code;            /* elements behind the end of an axis exist */
     machine_tensor *tensors; /* by symbol position; data NULL for other symbols */
     tl_value *launch_values; /* sizes and scalars, by symbol position */
     bool *has_launch_value;
@@ -146,8 +147,8 @@ bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                   const double *values, bool accumulates, const tl_statement *writer);
 /* The same, but what lies behind the end of the tensor's own axes is 0 as well: a tile's ragged
  * end. */
-bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width, double *out,
-                         diag_range range);
+bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                         const uint8_t *active, double *out, diag_range range);
 bool memory_read_one(scope *s, const tl_symbol *symbol, const int64_t *at, double *out,
                      diag_range range);
 /* Elements of Outputs that nobody wrote. */

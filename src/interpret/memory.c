@@ -309,9 +309,8 @@ bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
     return write_masked(s, symbol, at, width, active, values, accumulates, writer);
 }
 
-bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width, double *out,
-                         diag_range range) {
-    const uint8_t *active = NULL;
+bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                         const uint8_t *active, double *out, diag_range range) {
     if (!view_inside(s, symbol, at, width, &active, BOUNDS_BEGINNING, range)) {
         for (int i = 0; i < width; i++) out[i] = 0;
         return !s->machine->has_failed;

@@ -96,7 +96,7 @@ bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view
     for (int64_t row = r.first_row; row < r.end_row; row++) {
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);
-        if (!memory_read_clipped(s, view->tensor, at, r.width, row_at(t, &r, row), range)) {
+        if (!memory_read_clipped(s, view->tensor, at, r.width, NULL, row_at(t, &r, row), range)) {
             return false;
         }
         s->machine->scratch_used = used;

@@ -365,6 +365,15 @@ static bool row_call(row_context *c, const tl_expr *e, lanes *out) {
     return true;
 }
 
+/* Does it say which element of the tile this is? */
+static bool uses_place(const scope *s, const tl_expr *e) {
+    if (!e) return false;
+    if (e->kind == TL_NAME) return e->symbol && s->has_index[e->symbol->position];
+    bool uses = uses_place(s, e->left) || uses_place(s, e->right);
+    for (int i = 0; i < e->item_count && !uses; i++) uses = uses_place(s, e->items[i]);
+    return uses;
+}
+
 static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     machine *m = c->s->machine;
     if (e->space != TL_GLOBAL) {
@@ -387,10 +396,12 @@ static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
         *out = one(0);
         return true;
     }
-    if (!memory_read(c->s, e->symbol, at, is_one ? 1 : c->width, is_one ? NULL : c->active, z,
-                     e->range)) {
-        return false;
-    }
+    int width = is_one ? 1 : c->width;
+    const uint8_t *active = is_one ? NULL : c->active;
+    bool may_end = m->is_code && uses_place(c->s, e);
+    bool is_read = may_end ? memory_read_clipped(c->s, e->symbol, at, width, active, z, e->range)
+                           : memory_read(c->s, e->symbol, at, width, active, z, e->range);
+    if (!is_read) return false;
     *out = is_one ? one(z[0]) : (lanes){.kind = LANES_MANY, .items = z};
     return true;
 }

@@ -157,6 +157,72 @@ static bool starts_at_zero(reason *r, const guard_form *g, str name) {
            scalar_number(r, start->compute.operands[0].value, &value) && value == 0;
 }
 
+/* What stands behind the loop, so far: tiles that m and l went into. */
+typedef struct guard_behind {
+    str logarithm; /* log l, which waits for m; else empty */
+    str inverse;   /* what the sums are multiplied with, or divided by */
+} guard_behind;
+
+static bool is_sum_over_l(const guard_form *g, const tl_statement *s, const guard_behind *b) {
+    bool is_quotient = edit_is_compute(s, TL_MULTIPLY) || edit_is_compute(s, TL_DIVIDE);
+    if (!is_quotient || !edit_operand_is(s, 1, b->inverse)) return false;
+    for (int i = 0; i < g->sum_count; i++)
+        if (edit_operand_is(s, 0, edit_target_name(g->sums[i]))) return true;
+    return false;
+}
+
+static bool takes_maximum(const guard_form *g, const tl_statement *s, const guard_behind *b) {
+    if (!b->logarithm.length) return false;
+    if (edit_is_compute(s, TL_MULTIPLY_ADD))
+        return edit_operand_is(s, 0, g->m) && edit_operand_is(s, 2, b->logarithm);
+    return edit_is_compute(s, TL_ADD) && edit_operand_is(s, 0, b->logarithm) &&
+           edit_operand_is(s, 1, g->m);
+}
+
+/* m is not the maximum then, and l not what belongs to it; but sums over l, and log l + m, are what
+ * they would be.
+ */
+static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *s,
+                            guard_behind *b) {
+    double least;
+    if (takes_maximum(g, s, b)) {
+        b->logarithm = STR("");
+        return true;
+    }
+    bool is_logarithm = edit_is_compute(s, TL_LOG) || edit_is_compute(s, TL_LOG2);
+    if (is_logarithm && edit_operand_is(s, 0, g->l) && !b->logarithm.length) {
+        b->logarithm = edit_target_name(s);
+        return true;
+    }
+    if (edit_reads(s, g->m) || (b->logarithm.length && edit_reads(s, b->logarithm))) return false;
+    if (s->kind == TL_RESHAPE || is_sum_over_l(g, s, b)) return true;
+    if (edit_is_compute(s, TL_RECIPROCAL)) {
+        bool is_first = edit_operand_is(s, 0, g->l);
+        if (is_first) b->inverse = edit_target_name(s);
+        return is_first || edit_writes(s, b->inverse);
+    }
+    b->inverse = edit_target_name(s);
+    return edit_is_compute(s, TL_MAX) && edit_operand_is(s, 0, g->l) &&
+           scalar_number(r, s->compute.operands[1].value, &least) && least <= 1e-20;
+}
+
+/* Is the guarded form told from the standard one by what stands behind the loop? Another loop makes
+ * scores of its own with them.
+ */
+static bool is_seen_behind(reason *r, const guard_form *g) {
+    guard_behind b = {.inverse = g->l};
+    for (tl_statement *s = g->loop; s;) {
+        bool is_loop = s->kind == TL_FOR;
+        bool uses = edit_reads(s, g->m) || edit_reads(s, g->l) || edit_reads(s, b.inverse) ||
+                    (b.logarithm.length && edit_reads(s, b.logarithm));
+        if (uses && !is_loop && !keeps_its_value(r, g, s, &b)) return true;
+        tl_statement *last = s; /* a loop's body is passed over */
+        for (tl_statement *t = is_loop ? tl_next(s, s) : NULL; t; t = tl_next(t, s)) last = t;
+        s = tl_next(last, NULL);
+    }
+    return false;
+}
+
 static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     *g = (guard_form){.maximum = maximum, .loop = maximum->parent};
     g->s = edit_operand_name(maximum, 0);
@@ -173,6 +239,9 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     for (int i = 0; i < g->sum_count; i++)
         if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
+    if (is_seen_behind(r, g)) {
+        return refuse(g, "it, or the denominator, is used behind the loop for more than quotients");
+    }
     g->keeps = warpgroups_role(r->kernel) != NULL;
     if (g->keeps && g->is_read_later)
         return refuse(g, "the powers are used behind their 16-bit copy, too");

@@ -280,6 +280,19 @@ static ftl_status interpret_code(climb *c, const verify_program *program) {
     return FTL_OK;
 }
 
+/* TL Code may only be run on what the sketch takes. */
+static ftl_status compare_with_sketch(climb *c, const char *sketch) {
+    ftl_type dtype = c->task->options->dtype ? c->task->options->dtype : FTL_F16;
+    ftl_source source = {"sketch", sketch, strlen(sketch)};
+    ftl_plan *should = NULL;
+    ftl_status status = ftl_parameters(c->context, &source, dtype, &should);
+    if (status) return status;
+    climb_parameters(c, c->verdict->product->kernels[0].plan, should);
+    climb_take_own(c);
+    ftl_plan_free(should);
+    return FTL_OK;
+}
+
 static ftl_status climb_code(climb *c, void *arguments) {
     const char *sketch = arguments;
     if (!check(c, c->task->options->gpu)) return climb_fails(c, THINK_RUNG_CHECK);
@@ -294,6 +307,10 @@ static ftl_status climb_code(climb *c, void *arguments) {
     }
     if (status) return status;
     c->verdict->code = str_new(str_from(c->verdict->product->code));
+    status = compare_with_sketch(c, sketch);
+    if (status || climb_has_findings(c)) {
+        return status ? status : climb_fails(c, THINK_RUNG_MEANING);
+    }
     verify_program program = program_of(c, sketch, c->verdict->product);
     status = interpret_code(c, &program);
     if (status || climb_has_findings(c)) return status;

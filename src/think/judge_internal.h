@@ -29,6 +29,9 @@ ftl_status climb_fails(climb *c, think_rung rung);
 bool climb_is_stopped(const climb *c);
 void climb_skips(climb *c, think_rung rung, const char *why);
 
+/* Reports what differs between the parameters that are declared and those that were asked for. */
+void climb_parameters(climb *c, const ftl_plan *is, const ftl_plan *should);
+
 ftl_status climb_meaning(climb *c); /* of a sketch; findings stay when it fails */
 bool climb_has_findings(const climb *c);
 

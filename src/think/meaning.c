@@ -33,74 +33,6 @@ static str text_of(climb *c, const char *z) {
     return str_copy(&c->memory, str_from(z));
 }
 
-/* --- parameters ------------------------------------------------------------------------------- */
-
-static const ftl_plan_tensor *find_tensor(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->tensor_count; i++) {
-        if (strcmp(plan->tensors[i].name, name) == 0) return &plan->tensors[i];
-    }
-    return NULL;
-}
-
-static bool has_scalar(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        if (strcmp(plan->scalars[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
-static str axes_of(climb *c, const ftl_plan_tensor *t) {
-    str all = STR("");
-    for (int32_t i = 0; i < t->axis_count; i++) {
-        all = str_format(&c->memory, "%.*s%s%s in %s", STR_ARGS(all), i ? ", " : "",
-                         t->axes[i].name, t->axes[i].extent.text);
-    }
-    return all;
-}
-
-static str role_of(const ftl_plan_tensor *t) {
-    return t->role == FTL_INPUT ? STR("Input") : STR("Output");
-}
-
-/* What was asked for and what is declared: names, roles, axes by their lengths. */
-static void compare_tensors(climb *c, const ftl_plan *is, const ftl_plan *should) {
-    for (int32_t i = 0; i < should->tensor_count; i++) {
-        const ftl_plan_tensor *want = &should->tensors[i], *got = find_tensor(is, want->name);
-        if (!got || got->role != want->role) {
-            diag_report(&c->diags, DIAG_MEANING_PARAMETER_MISSING, whole(), role_of(want),
-                        text_of(c, want->name));
-            continue;
-        }
-        bool fits = got->axis_count == want->axis_count;
-        for (int32_t k = 0; fits && k < want->axis_count; k++) {
-            fits = strcmp(got->axes[k].extent.text, want->axes[k].extent.text) == 0;
-        }
-        if (fits) continue;
-        diag_report(&c->diags, DIAG_MEANING_PARAMETER_AXES, whole(), text_of(c, want->name),
-                    axes_of(c, got), axes_of(c, want));
-    }
-    for (int32_t i = 0; i < is->tensor_count; i++) {
-        const ftl_plan_tensor *got = &is->tensors[i];
-        if (find_tensor(should, got->name)) continue;
-        diag_report(&c->diags, DIAG_MEANING_PARAMETER_EXTRA, whole(), role_of(got),
-                    text_of(c, got->name));
-    }
-}
-
-static void compare_parameters(climb *c, const ftl_plan *is, const ftl_plan *should) {
-    compare_tensors(c, is, should);
-    for (int32_t i = 0; i < should->scalar_count; i++) {
-        if (has_scalar(is, should->scalars[i].name)) continue;
-        diag_report(&c->diags, DIAG_MEANING_PARAMETER_MISSING, whole(), STR("Input"),
-                    text_of(c, should->scalars[i].name));
-    }
-    for (int32_t i = 0; i < is->scalar_count; i++) {
-        if (has_scalar(should, is->scalars[i].name)) continue;
-        diag_report(&c->diags, DIAG_MEANING_PARAMETER_EXTRA, whole(), STR("Input"),
-                    text_of(c, is->scalars[i].name));
-    }
-}
-
 /* --- cases ------------------------------------------------------------------------------------ */
 
 /* The largest whole number of the text, which could be a length: windows end there. */
@@ -371,7 +303,7 @@ static ftl_status compare_with_reference(meaning *m) {
 static ftl_status judge(meaning *m, const ftl_plan *should) {
     climb *c = m->c;
     prepare(m);
-    if (should) compare_parameters(c, m->plan, should);
+    if (should) climb_parameters(c, m->plan, should);
     if (!diag_has_errors(&c->diags)) {
         ftl_status status = check_itself(m);
         bool goes_on = !status && should && !diag_has_errors(&c->diags) && !climb_has_findings(c);

@@ -4,7 +4,7 @@
 PLAN is {"folder": where conversations are counted, "tasks": {NAME: [[KIND, ...], ...]}}: what each conversation
 about a task says, answer by answer (the last one again when they run out). Kinds: right; wrong (another meaning),
 unchecked (a name that nothing defines), garbled (no TL), prose (no program), code (TL Code of the reference),
-slow (waits), broken (the command fails).
+narrow, bf16 (the same for another head dimension, or type), slow (waits), broken (the command fails).
 """
 import json
 import pathlib
@@ -50,9 +50,10 @@ if kind == "wrong":
     text = products if products != sketch else sketch.replace("Compute Softmax S", "Compute Multiply S, 1.5 and get S\n    Compute Softmax S")
 if kind == "unchecked":
     text = sketch.replace("Copy ", "Copy undefined_", 1)
-if kind == "code":
-    lets = [w for name in ("d", "dv") for w in ("--let", f"{name}={sizes.get(name, 64)}")]
-    done = subprocess.run([flashtl, "reason", "-", "--gpu", "t4", *lets], input=sketch, capture_output=True, text=True)
+if kind in ("code", "narrow", "bf16"):
+    lets = [w for name in ("d", "dv") for w in ("--let", f"{name}={32 if kind == 'narrow' else sizes.get(name, 64)}")]
+    lets += ["--dtype", "bf16"] if kind == "bf16" else []
+    done = subprocess.run([flashtl, "reason", "-", "--gpu", plan.get("gpu", "t4"), *lets], input=sketch, capture_output=True, text=True)
     text = done.stdout
 block = f"```tl\n{text}```\n" if text else "I had rather not."
 print(f"This is conversation {number}.\n\n{block}")

@@ -31,15 +31,16 @@ class World:
         (self.folder / "talk").mkdir()
         self.plan(**plan)
 
-    def plan(self, **tasks):
-        (self.folder / "plan.json").write_text(json.dumps({"folder": str(self.folder / "talk"), "tasks": tasks}))
+    def plan(self, gpu="t4", **tasks):
+        (self.folder / "plan.json").write_text(json.dumps({"folder": str(self.folder / "talk"), "gpu": gpu, "tasks": tasks}))
 
     def prompts(self, task, number, answer):
         return (self.folder / f"talk/{task}.{number}/prompt{answer}.txt").read_text()
 
     def words(self, *more, on="interpreter", by="model"):
         model = f"{by}=exec:python3 {here}/model.py {flashtl} {self.tasks} {self.folder}/plan.json"
-        return [flashtl, "evaluate", str(self.tasks), "--gpu", "t4", "--on", on, "--database", str(self.database),
+        gpu = [] if "--gpu" in more else ["--gpu", "t4"]
+        return [flashtl, "evaluate", str(self.tasks), *gpu, "--on", on, "--database", str(self.database),
                 *(["--by", model] if by else []), *map(str, more)]
 
     def environment(self):
@@ -168,6 +169,16 @@ def stages(world):
     insist(rows["model", "two", None]["answers"] == 3 and rows["model", "two", None]["first"] == 0, rows)
     question = world.prompts("multi_head", 2, 0)
     insist("The sketch to make TL Code of" in question and "straight from" not in question, question)
+
+
+def code_takes_what_was_asked(world):
+    """TL Code with other parameters than the reference's is told what differs; flags behind the end of a tile are nothing."""
+    kinds = {"narrow": "MEANING_PARAMETER_LENGTH", "bf16": "MEANING_PARAMETER_TYPE", "wrong": "OPEN_ROLE", "code": ""}
+    world.plan("a100", key_padding=[[kind] for kind in kinds])
+    more = ("--only", "key_padding", "--settings", "one", "--samples", "4", "--answers", "1", "--jobs", "1")
+    status, out, err = world.run(*more, "--gpu", "a100")  # a T4 has no bf16
+    found = [row[0] for row in world.query("SELECT finding FROM trial ORDER BY sample")]
+    insist(status == 0 and found == list(kinds.values()), found, out, err)
 
 
 def two_stages_pass(world):
@@ -391,7 +402,7 @@ def references(world, level):
     insist(status == 0 and out.count("passes up to 'emulate'") == {"easy": 10, "medium": 14, "hard": 10}[level], out, err)
 
 
-CASES = {f.__name__: f for f in (rates, levels_and_samples, muted, stages, two_stages_pass, killed, interrupted, two_at_once,
+CASES = {f.__name__: f for f in (rates, levels_and_samples, muted, stages, code_takes_what_was_asked, two_stages_pass, killed, interrupted, two_at_once,
                                  bad_tasks, command_line, dry_run, budget, broken_model, grammar, full_disk, memory, records,
                                  references_mean_something)}
 CASES |= {f"references_{level}": lambda world, level=level: references(world, level) for level in ("easy", "medium", "hard")}
