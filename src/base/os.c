@@ -477,7 +477,6 @@ bool os_worker_start(os_worker *w, size_t shared_bytes, int (*work)(void *contex
 #ifdef __linux__
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would read what it finds */
 #endif
-        signal(SIGINT, SIG_DFL);
         int code = work(context, shared);
         fflush(NULL);
         _exit(code);
@@ -487,7 +486,7 @@ bool os_worker_start(os_worker *w, size_t shared_bytes, int (*work)(void *contex
         return fail(why, "start", "a child process", errno);
     }
     setpgid(pid, pid); /* whoever comes first */
-    *w = (os_worker){(int)pid, shared, shared_bytes};
+    *w = (os_worker){.pid = (int)pid, .shared = shared, .shared_bytes = shared_bytes};
     return true;
 }
 
@@ -500,8 +499,18 @@ bool os_worker_has_ended(os_worker *w, int *exit_code) {
     return true;
 }
 
+void os_worker_interrupt(os_worker *w) {
+    if (w->pid && !w->is_interrupted) kill(w->pid, SIGINT);
+    w->is_interrupted = true;
+}
+
 void os_worker_done(os_worker *w) {
+    enum { PAUSE_NS = 5000000, PAUSES = 400 };
     int status;
+    os_worker_interrupt(w);
+    for (int i = 0; w->pid && i < PAUSES && !os_worker_has_ended(w, &status); i++) {
+        os_sleep_ns(PAUSE_NS);
+    }
     if (w->pid) {
         kill(-w->pid, SIGKILL);
         kill(w->pid, SIGKILL); /* before it has become a group */

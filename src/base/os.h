@@ -97,12 +97,15 @@ typedef struct os_worker {
     int pid; /* 0: none runs */
     char *shared;
     size_t shared_bytes;
+    bool is_interrupted;
 } os_worker;
 bool os_worker_start(os_worker *worker, size_t shared_bytes,
                      int (*work)(void *context, char *shared), void *context, os_error *why);
 /* True once it has ended: *exit_code is its status, or 128 + signal. */
 bool os_worker_has_ended(os_worker *worker, int *exit_code);
-/* Ends it, if it still runs, and all that it started; frees the shared memory. */
+/* Asks it to end what it started, and itself: one interrupt, as by Ctrl-C. */
+void os_worker_interrupt(os_worker *worker);
+/* Ends it, if it still runs: asks, waits a little, and ends its group; frees the shared memory. */
 void os_worker_done(os_worker *worker);
 
 /* Limits what this process may use from now on, 0: no limit. For children that run untrusted work;

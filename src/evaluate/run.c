@@ -440,6 +440,7 @@ static ftl_status measure_next(evaluation *e) {
 
 /* Whatever still runs is ended and given back. */
 static void drop_all(evaluation *e) {
+    for (int32_t i = 0; i < e->jobs; i++) os_worker_interrupt(&e->slots[i].worker);
     for (int32_t i = 0; i < e->jobs; i++) {
         slot *s = &e->slots[i];
         if (s->phase == SLOT_FREE) continue;
