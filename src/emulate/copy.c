@@ -46,6 +46,7 @@ void copy_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t 
     copy->pc = pc;
     copy->bytes = i->bytes;
     copy->stamp = machine_stamp(w, 0);
+    copy->is_counted = false;
     memcpy(copy->group, w->commits, sizeof copy->group);
     memory_addresses(m, w, i->in[1], i->register_bytes, i->function, copy->from);
     copy->pending = memory_shared_offsets(m, w, i, mask, i->bytes, copy->to);
@@ -118,10 +119,21 @@ static machine_arrival *new_arrival(machine *m) {
     return &m->arrivals[m->arrival_count++];
 }
 
+/* Copies that an mbarrier speaks for land behind the first arrival that does, and so behind all
+ * fences before it.
+ */
+static void note_arrival(machine_warp *w) {
+    for (int c = w->copy_count - 1; c >= w->copy_first && !w->copies[c].is_counted; c--) {
+        w->copies[c].stamp = machine_stamp(w, 0);
+        w->copies[c].is_counted = true;
+    }
+}
+
 void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     int32_t pc = (int32_t)(i - m->code);
     uint32_t offsets[LANES];
     uint32_t left = memory_shared_offsets(m, w, i, mask, 8, offsets);
+    note_arrival(w);
     while (left && !m->stopped) {
         int first = machine_first_lane(left);
         uint32_t same = 0;
@@ -136,8 +148,7 @@ void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
                                .lanes = same,
                                .pc = pc,
                                .mbarrier = barrier,
-                               .copy_end = w->copy_count,
-                               .stamp = machine_stamp(w, 0)};
+                               .copy_end = w->copy_count};
         shadow_release(m, w, same, &a->seen);
     }
 }
@@ -160,7 +171,7 @@ bool copy_step(machine *m) {
         machine_copy *copy = &w->copies[c];
         for (uint32_t rest = copy->pending & a.lanes; rest; rest &= rest - 1u) {
             int l = machine_first_lane(rest);
-            land_lane(m, w, copy, l, a.stamp | (uint32_t)l);
+            land_lane(m, w, copy, l, copy->stamp | (uint32_t)l);
         }
     }
     for (uint32_t rest = a.lanes; rest && !m->stopped; rest &= rest - 1u)

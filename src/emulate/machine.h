@@ -92,7 +92,8 @@ typedef enum machine_state {
 typedef struct machine_copy {
     int32_t pc;
     uint32_t pending; /* lanes */
-    uint32_t stamp;   /* of lane 0, at issue */
+    uint32_t stamp;   /* of lane 0, at issue, or at the first arrival behind it */
+    bool is_counted;  /* there was such an arrival */
     uint8_t bytes;
     uint8_t source_bytes[LANES];
     uint32_t group[LANES];
@@ -199,8 +200,7 @@ typedef struct machine_arrival {
     uint32_t lanes;
     int32_t pc;
     int mbarrier;
-    int copy_end;   /* copies before this one, counted from the start of the block */
-    uint32_t stamp; /* the copies' writes: they land here at the earliest, past all fences before */
+    int copy_end; /* copies before this one, counted from the start of the block */
     machine_seen seen;
 } machine_arrival;
 

@@ -34,6 +34,7 @@ static const reason_pass_entry pin_names[] = {
     {"warps", "warps of a block"},
     {"warpgroups", "warpgroups that compute, beside a warp that loads; 0: warps do both"},
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
+    {"ring", "1: two tiles that a loop copies take turns in the slots of one ring; 0: never"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
     {"eager", "1: behind a far move of that maximum the next block moves it at once; 0: it votes"},
     {"casts", "warpgroups: places in registers of a left operand that is computed"},

@@ -161,6 +161,42 @@ static void append_settled(const split_plan *p, tl_block *to, tl_statement *pare
     }
 }
 
+static const tl_statement *ring_of(const split_plan *p, const tl_statement *copy) {
+    str name = copy->copy.target ? copy->copy.target->text : copy->copy.what->text;
+    const tl_statement *ring =
+        edit_find_allocation(p->r->kernel->body.first, edit_bare(name), TL_SHARED);
+    return ring && ring->allocate.channel.length ? ring : NULL;
+}
+
+/* Slots of a ring that no generation may take when the loop begins: nor in any iteration, since
+ * each fills as many as it releases.
+ */
+static int64_t free_slots(const split_plan *p, const tl_statement *ring) {
+    int64_t slots = 1;
+    if (ring->allocate.stages) reason_known(p->r, ring->allocate.stages, &slots);
+    str name = ring->allocate.names[0];
+    tl_statement *role = p->loop->parent;
+    for (tl_statement *s = role->role.body.first; s && s != p->loop; s = tl_next(s, role)) {
+        if (s->kind == TL_RELEASE && str_equal(edit_bare(s->sync.what->text), name)) slots++;
+        if (s->kind == TL_COPY && s->copy.to == TL_SHARED && ring_of(p, s) == ring) slots--;
+    }
+    return slots;
+}
+
+/* Copies into a ring that stand behind a Release, and need not: other slots are free. */
+static bool may_rise(const split_plan *p, const tl_statement *s, const tl_statement **ring) {
+    int64_t count = 0;
+    bool holds = false;
+    if (!is_settled(p, s, &holds) || !holds) return false;
+    for (const tl_statement *copy = s->branch.body.first; copy; copy = copy->next, count++) {
+        if (copy->kind != TL_COPY || copy->copy.to != TL_SHARED) return false;
+        const tl_statement *its = ring_of(p, copy);
+        if (!its || (*ring && its != *ring)) return false;
+        *ring = its;
+    }
+    return *ring && count <= free_slots(p, *ring);
+}
+
 /* The loop's own statements. What a test lets happen in all of these iterations, before the first
  * product, are copies for later ones.
  */
@@ -169,12 +205,17 @@ static void append_body(const split_plan *p, tl_statement *to) {
     for (const tl_statement *s = first; s && !product; s = s->next)
         if (edit_is_compute(s, TL_GEMM)) product = s;
     tl_block later = {0};
-    bool is_before = product && p->copies_behind && !p->has_places && !p->is_uneven;
+    bool moves = product && p->copies_behind && !p->has_places && !p->is_uneven;
+    const tl_statement *ring = NULL, *risen = NULL;
+    for (const tl_statement *s = product; s && moves && !ring; s = s->next)
+        if (may_rise(p, s, &ring)) risen = s;
+    bool is_before = moves;
     for (const tl_statement *s = first; s; s = s->next) {
         bool holds, is_later = is_before && is_settled(p, s, &holds);
-        append_settled(p, is_later ? &later : &to->loop.body, to, s, true);
+        if (s != risen) append_settled(p, is_later ? &later : &to->loop.body, to, s, true);
         if (s != product) continue;
         is_before = false;
+        if (risen) append_settled(p, &later, NULL, risen, true);
         edit_append(&to->loop.body, to, later);
     }
 }

@@ -4,27 +4,8 @@
  * tile that a loop copies becomes a ring: with asynchronous copies the next blocks are under way
  * while one is computed; without them the next block travels through registers.
  */
+#include "reason/stage.h"
 #include "reason/warpgroups.h"
-
-enum { STAGE_CHANNELS_MAX = 16, STAGES_MAX = 8 };
-
-/* A shared tile that one loop fills, once an iteration. */
-typedef struct channel {
-    const char *name;                   /* K */
-    const char *shared;                 /* K_shared */
-    tl_statement *copy;                 /* the sketch's, in the loop */
-    tl_statement *first_use, *last_use; /* in the loop's own block */
-    int64_t stages;
-    bool is_head; /* waited for at the head of the iteration */
-} channel;
-
-typedef struct stage_loop {
-    tl_statement *loop;
-    channel channels[STAGE_CHANNELS_MAX];
-    int count;
-    const char *from, *to, *variable;
-    bool is_never_empty;
-} stage_loop;
 
 /* --- uses
  * ----------------------------------------------------------------------------------------- */
@@ -122,7 +103,7 @@ static bool add_channel(reason *r, stage_loop *l, tl_statement *copy) {
         return reason_stuck(r, copy, "more than %d tiles are copied in one loop",
                             STAGE_CHANNELS_MAX);
     str name = edit_target_name(copy);
-    channel c = {.name = edit_z(r->memory, name), .copy = copy, .stages = stages_of(r, name)};
+    stage_channel c = {.name = edit_z(r->memory, name), .copy = copy, .stages = stages_of(r, name)};
     c.shared = edit_z(r->memory, shared_name(r, name));
     if (c.stages < 1 || c.stages > STAGES_MAX)
         return reason_stuck(r, copy, "%s cannot have %lld stages; 1 to %d are possible", c.name,
@@ -149,9 +130,8 @@ static void choose_heads(stage_loop *l) {
         l->channels[i].is_head = all_double || l->channels[i].first_use == l->channels[0].first_use;
 }
 
-/* The channel's copy for another block: `ahead` blocks after 'base'. */
-static tl_statement *copy_ahead(reason *r, const stage_loop *l, const channel *c, const char *base,
-                                int64_t ahead) {
+tl_statement *stage_copy_ahead(reason *r, const stage_loop *l, const stage_channel *c,
+                               const char *base, int64_t ahead) {
     tl_statement *copy = tl_statement_copy(r->memory, c->copy);
     tl_expr *at = ahead == 0 ? tl_quote_expr(r->memory, "%s", base)
                   : str_is(str_from(base), "0")
@@ -171,23 +151,21 @@ static void append(tl_block *block, tl_statement *s) {
     tl_block_append(block, NULL, s);
 }
 
-/* Wraps a block in `if`, unless the condition is empty. */
-static tl_block under(reason *r, const char *condition, tl_block inner) {
+tl_block stage_under(reason *r, const char *condition, tl_block inner) {
     if (condition[0] == 0) return inner;
     tl_block branch = tl_quote(r->memory, "if %s\nend", condition);
     edit_append(&branch.first->branch.body, branch.first, inner);
     return branch;
 }
 
-static const char *exists(reason *r, const stage_loop *l, const char *base, int64_t ahead) {
+const char *stage_block_exists(reason *r, const stage_loop *l, const char *base, int64_t ahead) {
     if (ahead == 0) return reason_say(r, "%s < %s", base, l->to);
     return str_is(str_from(base), "0")
                ? reason_say(r, "%lld < %s", (long long)ahead, l->to)
                : reason_say(r, "%s + %lld < %s", base, (long long)ahead, l->to);
 }
 
-/* Where copies before the loop go: in front of the computations that stand right before it. */
-static tl_statement *prologue_point(const stage_loop *l) {
+tl_statement *stage_prologue_point(const stage_loop *l) {
     tl_statement *at = l->loop;
     while (at->previous &&
            (at->previous->kind == TL_COMPUTE ||
@@ -200,22 +178,24 @@ static tl_statement *prologue_point(const stage_loop *l) {
  * --------------------------------------------------------------------------- */
 
 /* How many blocks ahead of the iteration the channel's copy inside the loop is. */
-static int64_t distance(const channel *c) {
+static int64_t distance(const stage_channel *c) {
     if (c->stages > 1) return c->stages - 1;
     return c->is_head ? 1 : 0;
 }
 
 static void write_prologue(reason *r, stage_loop *l) {
-    tl_statement *at = prologue_point(l);
+    tl_statement *at = stage_prologue_point(l);
     for (int64_t ahead = 0; ahead < STAGES_MAX; ahead++) {
         tl_block copies = {0};
         for (int i = 0; i < l->count; i++)
             if (ahead < distance(&l->channels[i]))
-                append(&copies, copy_ahead(r, l, &l->channels[i], l->from, ahead));
+                append(&copies, stage_copy_ahead(r, l, &l->channels[i], l->from, ahead));
         if (!copies.first) return;
         copies.first->comment = ahead == 0 ? STR("the first block is under way") : STR("one more");
         bool is_sure = ahead == 0 && l->is_never_empty;
-        edit_before(r->kernel, at, under(r, is_sure ? "" : exists(r, l, l->from, ahead), copies));
+        edit_before(
+            r->kernel, at,
+            stage_under(r, is_sure ? "" : stage_block_exists(r, l, l->from, ahead), copies));
     }
 }
 
@@ -225,15 +205,16 @@ static tl_block head_copies(reason *r, stage_loop *l) {
     for (int64_t ahead = 0; ahead < STAGES_MAX; ahead++) {
         tl_block copies = {0};
         for (int i = 0; i < l->count; i++) {
-            const channel *c = &l->channels[i];
+            const stage_channel *c = &l->channels[i];
             bool is_refilled_later = c->stages == 1 && c->is_head;
             if (distance(c) == ahead && !is_refilled_later)
-                append(&copies, copy_ahead(r, l, c, l->variable, ahead));
+                append(&copies, stage_copy_ahead(r, l, c, l->variable, ahead));
         }
         if (!copies.first) continue;
         copies.first->comment = ahead == 0 ? STR("of this block; needed later")
                                            : STR("the slot was released before the last barrier");
-        tl_block one = under(r, ahead == 0 ? "" : exists(r, l, l->variable, ahead), copies);
+        tl_block one =
+            stage_under(r, ahead == 0 ? "" : stage_block_exists(r, l, l->variable, ahead), copies);
         if (ahead > 0) one.first->comment = STR("not at the end");
         for (tl_statement *s = one.first, *next; s; s = next) {
             next = s->next;
@@ -249,9 +230,9 @@ static void refill_heads(reason *r, stage_loop *l) {
     tl_block copies = {0};
     tl_statement *at = NULL;
     for (int i = 0; i < l->count; i++) {
-        channel *c = &l->channels[i];
+        stage_channel *c = &l->channels[i];
         if (c->stages > 1 || !c->is_head) continue;
-        append(&copies, copy_ahead(r, l, c, l->variable, 1));
+        append(&copies, stage_copy_ahead(r, l, c, l->variable, 1));
         if (!at || edit_is_before(r->kernel, at, c->last_use)) at = c->last_use;
     }
     if (!at) return;
@@ -263,12 +244,12 @@ static void refill_heads(reason *r, stage_loop *l) {
             break;
         }
     while (at->kind == TL_WAIT && at->next && at->next->kind == TL_WAIT) at = at->next;
-    edit_after(r->kernel, at, under(r, exists(r, l, l->variable, 1), copies));
+    edit_after(r->kernel, at, stage_under(r, stage_block_exists(r, l, l->variable, 1), copies));
 }
 
 static void write_waits(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
-        const channel *c = &l->channels[i];
+        const stage_channel *c = &l->channels[i];
         insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         if (!c->is_head)
             insert_before(r, c->first_use,
@@ -293,7 +274,7 @@ static void write_async(reason *r, stage_loop *l) {
 /* --- through registers
  * ------------------------------------------------------------------------------------ */
 
-static void allocate_staging(reason *r, const channel *c) {
+static void allocate_staging(reason *r, const stage_channel *c) {
     tl_statement *shared =
         edit_find_allocation(r->kernel->body.first, str_from(c->name), TL_SHARED);
     str shape = {"", 0};
@@ -311,9 +292,9 @@ static void allocate_staging(reason *r, const channel *c) {
                    c->name, tl_type_name(shared->allocate.type), STR_ARGS(shape)));
 }
 
-static tl_statement *load_ahead(reason *r, const stage_loop *l, const channel *c, const char *base,
-                                int64_t ahead, const char *comment) {
-    tl_statement *copy = copy_ahead(r, l, c, base, ahead);
+static tl_statement *load_ahead(reason *r, const stage_loop *l, const stage_channel *c,
+                                const char *base, int64_t ahead, const char *comment) {
+    tl_statement *copy = stage_copy_ahead(r, l, c, base, ahead);
     copy->copy.to = TL_REGISTER;
     copy->comment = str_from(comment);
     return copy;
@@ -327,14 +308,15 @@ static void write_staged(reason *r, stage_loop *l) {
             append(&first,
                    load_ahead(r, l, &l->channels[i], l->from, 0, "in flight until its first use"));
     }
-    edit_before(r->kernel, prologue_point(l),
-                under(r, l->is_never_empty ? "" : exists(r, l, l->from, 0), first));
+    edit_before(
+        r->kernel, stage_prologue_point(l),
+        stage_under(r, l->is_never_empty ? "" : stage_block_exists(r, l, l->from, 0), first));
     for (int i = 0; i < l->count; i++) edit_remove(r->kernel, l->channels[i].copy);
     bool all_heads = l->channels[l->count - 1].is_head;
     tl_statement *body = l->loop->loop.body.first;
     tl_statement *loaded = NULL; /* the next block is loaded behind this: it goes to registers */
     for (int i = 0; i < l->count; i++) {
-        const channel *c = &l->channels[i];
+        const stage_channel *c = &l->channels[i];
         insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         if (c->is_head && (!loaded || edit_is_before(r->kernel, loaded, c->first_use)))
             loaded = c->first_use;
@@ -342,7 +324,7 @@ static void write_staged(reason *r, stage_loop *l) {
             insert_before(r, body, reason_say(r, "Copy %s from register to shared", c->name));
     }
     for (int i = 0; i < l->count; i++) {
-        const channel *c = &l->channels[i];
+        const stage_channel *c = &l->channels[i];
         if (c->is_head) continue;
         tl_block load = {0};
         append(&load, load_ahead(r, l, c, l->variable, 0, "overlaps the products before its use"));
@@ -354,13 +336,13 @@ static void write_staged(reason *r, stage_loop *l) {
     }
     tl_block next = {0};
     for (int i = 0; i < l->count; i++) {
-        const channel *c = &l->channels[i];
+        const stage_channel *c = &l->channels[i];
         if (!c->is_head) continue;
         insert_before(r, body,
                       reason_say(r, "Wait %s // this block's is here, for all warps", c->shared));
         append(&next, load_ahead(r, l, c, l->variable, 1, "of the next block"));
     }
-    next = under(r, exists(r, l, l->variable, 1), next);
+    next = stage_under(r, stage_block_exists(r, l, l->variable, 1), next);
     while (loaded->next && loaded->next->kind == TL_RELEASE) loaded = loaded->next;
     if (all_heads) edit_before(r->kernel, body, next);
     else edit_after(r->kernel, loaded, next);
@@ -370,7 +352,7 @@ static void write_staged(reason *r, stage_loop *l) {
  */
 static void write_plain(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
-        const channel *c = &l->channels[i];
+        const stage_channel *c = &l->channels[i];
         insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         edit_move_before(r->kernel, c->first_use, c->copy);
         insert_before(r, c->first_use,
@@ -448,9 +430,10 @@ static bool stage_one(reason *r, tl_statement *loop) {
     for (tl_statement *s = loop->loop.body.first; s; s = s->next)
         if (is_fill(s) && !add_channel(r, &l, s)) return false;
     if (l.count == 0) return true;
+    if (is_async(r) && stage_ring(r, &l)) return true;
     choose_heads(&l);
     for (int i = 0; i < l.count; i++) {
-        const channel *c = &l.channels[i];
+        const stage_channel *c = &l.channels[i];
         tl_statement *allocation =
             edit_find_allocation(r->kernel->body.first, str_from(c->name), TL_SHARED);
         if (c->stages > 1)
@@ -482,6 +465,7 @@ static bool stage_others(reason *r) {
 void reason_forget_stages(reason *r) {
     edit_remove_let(r->kernel, STR("stages"));
     edit_remove_let(r->kernel, STR("copies_ahead"));
+    edit_remove_let(r->kernel, STR("ring"));
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
         for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
             edit_remove_let(r->kernel,

@@ -82,14 +82,18 @@ static bool alternates(emit *t, const tl_block *block, const emit_tile *tile, in
     return true;
 }
 
+bool emit_holds_one(emit *t, const tl_block *block, const emit_tile *tile) {
+    int held = 0;
+    return alternates(t, block, tile, &held);
+}
+
 static void count_arrivals(emit *t, emit_tile *tile) {
     for (int i = 0; i < t->roles.count; i++) {
         const emit_role *r = &t->roles.items[i];
         if (!waits_for(t, r, tile)) continue;
         if (r != tile->filler) tile->crosses = true;
         bool stores_only = tile->goes_async && !tile->is_loaded && r == tile->filler;
-        int held = 0;
-        tile->holds_several |= !alternates(t, &r->statement->role.body, tile, &held);
+        tile->holds_several |= !emit_holds_one(t, &r->statement->role.body, tile);
         tile->empty_arrivals += r->is_single          ? 1
                                 : !stores_only        ? r->warps
                                 : tile->is_shared_out ? r->executors

@@ -13,6 +13,7 @@ str copy_slot(emit *t, const tl_statement *s, const emit_tile *tile) {
         return emit_format(t, "(shared + %lld + %.*s)", (long long)tile->offset_bytes,
                            STR_ARGS(emit_slot_bytes(t, tile, "fill", 1)));
     }
+    if (tile->is_counted) return emit_ring_target(t, s, tile);
     if (tile->has_fill_slot) return emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
     int ahead = (check_sync_of(t->facts, s)->slots_ahead + 1) % tile->stages;
     long long first = tile->offset_bytes, step = tile->slot_bytes;

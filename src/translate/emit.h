@@ -78,6 +78,7 @@ struct emit_tile {
     bool has_fill_slot; /* the slot of the next copy is a variable: it does not follow from the held
                            one */
     bool by_mbarrier;
+    bool is_counted; /* by_mbarrier: all its slots and parities follow from those of the one held */
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
     emit_tile *base;                   /* its place is that of this one (in place of) */
     /* shared, in kernels of asynchronous units: see channels.c */
@@ -356,6 +357,8 @@ bool emit_is_turn(const emit *t, const tl_expr *name);
 void emit_plan_channels(emit *t);
 void emit_init_channels(emit *t);
 void emit_declare_channels(emit *t); /* of the role that begins */
+/* Does every Release in the role's body follow the Wait before it, in the order of the text? */
+bool emit_holds_one(emit *t, const tl_block *block, const emit_tile *tile);
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
@@ -426,6 +429,17 @@ bool emit_is_elementwise(const tl_statement *s);
 str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and computes the flag */
 void emit_wait(emit *t, const tl_statement *s);
 void emit_release(emit *t, const tl_statement *s);
+/* ring.c: channels by mbarrier, of warps that wait for each product themselves */
+bool emit_fills_vary(const emit *t, const emit_tile *tile);
+void emit_init_rings(emit *t);
+void emit_declare_ring(emit *t, emit_tile *tile);
+/* Where the Copy puts its tile, in a counted ring. */
+str emit_ring_target(emit *t, const tl_statement *copy, const emit_tile *tile);
+void emit_ring_wait(emit *t, const emit_tile *tile);
+void emit_ring_release(emit *t, const emit_tile *tile);
+void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
+void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile);
+
 void emit_barrier_before(emit *t, const tl_statement *s);
 void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
 /* Copies of this shared tile in lines: does each warp move its own consecutive share of the rows?

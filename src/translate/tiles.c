@@ -404,17 +404,6 @@ static void place_shared(emit *t) {
     t->shared_bytes = offset;
 }
 
-/* Does some Copy into a ring take a slot whose distance from the held one varies? */
-static bool fills_vary(const emit *t, const emit_tile *tile) {
-    for (int i = 0; i < t->facts->sync_count; i++) {
-        const check_sync *sync = &t->facts->syncs[i];
-        const tl_statement *s = sync->statement;
-        if (s->kind != TL_COPY || s->copy.to != TL_SHARED) continue;
-        if (tl_copy_target(s).symbol == tile->symbol && sync->slots_ahead < 0) return true;
-    }
-    return false;
-}
-
 void emit_declare_shared(emit *t) {
     emit_declare(t, STR("shared"), "const unsigned shared = ftl_shared_base();");
     for (int i = 0; i < t->tiles.count; i++) {
@@ -426,7 +415,7 @@ void emit_declare_shared(emit *t) {
                          (long long)tile->offset_bytes);
             continue;
         }
-        tile->has_fill_slot = tile->stages > 1 && fills_vary(t, tile);
+        tile->has_fill_slot = tile->stages > 1 && emit_fills_vary(t, tile);
         str fill = emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
         if (tile->stages == 1) {
             emit_declare(t, tile->name, "const unsigned %.*s = shared + %lld;",
@@ -440,15 +429,7 @@ void emit_declare_shared(emit *t) {
                 emit_declare(t, fill, "unsigned %.*s = shared + %lld; // slot of the next copy",
                              STR_ARGS(fill), (long long)tile->offset_bytes);
         }
-        if (!tile->by_mbarrier) continue;
-        str name = tile->name;
-        emit_text(t,
-                  "unsigned %.*s_landed = %lld, %.*s_landed_parity = 1; // barrier of the "
-                  "generation held",
-                  STR_ARGS(name), (long long)(tile->stages - 1) * MBARRIER_BYTES, STR_ARGS(name));
-        emit_text(t, "unsigned %.*s_oldest = 0; // and of the oldest one", STR_ARGS(name));
-        emit_text(t, "unsigned %.*s_free = 0, %.*s_free_parity = 1; // and of the slot to fill",
-                  STR_ARGS(name), STR_ARGS(name));
+        if (tile->by_mbarrier) emit_declare_ring(t, tile);
     }
 }
 

@@ -78,10 +78,6 @@ static void take_slot(emit *t, const tl_statement *wait, const emit_tile *tile) 
     }
 }
 
-static void advance_barrier(emit *t, const char *variable, int count) {
-    emit_text(t, "%s = %s == %d ? 0 : %s + 8;", variable, variable, 8 * (count - 1), variable);
-}
-
 /* The Waits of kernels of asynchronous units; false where it is none that is known. */
 static bool emit_async_wait(emit *t, const tl_statement *s) {
     emit_tile *tile = emit_tile_of(t, s->sync.what);
@@ -109,18 +105,13 @@ void emit_wait(emit *t, const tl_statement *s) {
                          "only shared tiles are waited for on this GPU's class");
         return;
     }
-    const char *name = str_copy_z(t->memory, tile->name);
     if (tile->by_mbarrier) {
-        const char *landed = str_copy_z(t->memory, emit_format(t, "%s_landed", name));
-        advance_barrier(t, landed, tile->stages);
-        emit_text(t, "%s_parity ^= %s == 0;", landed, landed);
-        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %s, %s_parity);",
-                  (long long)tile->full_offset, landed, landed);
+        emit_ring_wait(t, tile);
     } else if (!sync.joins_next_wait) {
         if (sync.groups_pending >= 0) emit_text(t, "ftl_cp_async_wait<%d>();", sync.groups_pending);
         if (sync.barrier_before) barrier(t, &sync, tile);
     }
-    if (tile->stages > 1) take_slot(t, s, tile);
+    if (tile->stages > 1 && !tile->is_counted) take_slot(t, s, tile);
 }
 
 void emit_release(emit *t, const tl_statement *s) {
@@ -137,12 +128,7 @@ void emit_release(emit *t, const tl_statement *s) {
         return;
     }
     emit_header(t, s);
-    if (!tile->by_mbarrier) return;
-    const char *oldest = str_copy_z(t->memory, emit_format(t, "%.*s_oldest", STR_ARGS(tile->name)));
-    emit_text(t, "ftl_warp_barrier();");
-    emit_text(t, "if (lane == 0) ftl_mbarrier_arrive(shared + %lld + %s);",
-              (long long)tile->empty_offset, oldest);
-    advance_barrier(t, oldest, tile->stages);
+    if (tile->by_mbarrier) emit_ring_release(t, tile);
 }
 
 void emit_barrier_before(emit *t, const tl_statement *s) {
@@ -152,8 +138,7 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
     if (t->is_async) {
         if (to) emit_channel_acquire(t, s, to);
     } else if (to && to->by_mbarrier) {
-        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %.*s_free, %.*s_free_parity);",
-                  (long long)to->empty_offset, STR_ARGS(to->name), STR_ARGS(to->name));
+        emit_ring_acquire(t, s, to);
     } else if (sync.barrier_before) {
         barrier(t, &sync, to);
     }
@@ -167,12 +152,7 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
     check_sync sync = sync_of(t, s);
     const char *name = str_copy_z(t->memory, tile->name);
     if (tile->by_mbarrier) {
-        const char *arrive =
-            s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_arrive";
-        emit_text(t, "%s(shared + %lld + %s_free);", arrive, (long long)tile->full_offset, name);
-        const char *free = str_copy_z(t->memory, emit_format(t, "%s_free", name));
-        advance_barrier(t, free, tile->stages);
-        emit_text(t, "%s_parity ^= %s == 0;", free, free);
+        emit_ring_filled(t, s, tile);
     } else if (s->copy.is_async && sync.commits) {
         emit_text(t, "ftl_cp_async_commit();");
     }
@@ -180,26 +160,6 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
         advance(t, str_copy_z(t->memory, emit_format(t, "%s_fill", name)), tile->offset_bytes,
                 tile->slot_bytes, tile->stages);
     }
-}
-
-static void init_mbarriers(emit *t) {
-    bool any = false;
-    for (int i = 0; i < t->tiles.count; i++)
-        any |= t->tiles.items[i]->space == TL_SHARED && t->tiles.items[i]->by_mbarrier;
-    if (!any) return;
-    emit_open(t, "if (threadIdx.x == 0) {");
-    for (int i = 0; i < t->tiles.count; i++) {
-        const emit_tile *tile = t->tiles.items[i];
-        if (tile->space != TL_SHARED || !tile->by_mbarrier) continue;
-        for (int slot = 0; slot < tile->stages; slot++) {
-            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s has landed",
-                      (long long)tile->full_offset + 8 * slot, t->threads, STR_ARGS(tile->name));
-            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and is free again",
-                      (long long)tile->empty_offset + 8 * slot, t->warps);
-        }
-    }
-    emit_close(t);
-    emit_text(t, "ftl_block_barrier();");
 }
 
 /* --- control
@@ -378,7 +338,7 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
         emit_init_channels(t);
         emit_roles(t);
     } else {
-        init_mbarriers(t);
+        emit_init_rings(t);
         emit_header(t, t->role);
         emit_block(t, &t->role->role.body);
     }

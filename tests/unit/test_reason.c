@@ -274,6 +274,40 @@ static void far_moves_are_expected_again(void **state) {
     }
 }
 
+static void shared_slots(const char *const *pins, const char *part, bool wanted) {
+    answer a;
+    request q = {.sketch = "sketches/attention", .options = {"causal"}, .gpu = "a100"};
+    for (int i = 0; i < PINS_MAX && pins[i]; i++) q.pins[i] = pins[i];
+    ask(&q, &a);
+    assert_non_null(a.result.program);
+    if (has(&a, part) != wanted) show(&a.diags, a.text);
+    assert_int_equal(has(&a, part), wanted);
+    done(&a);
+    complete(&q);
+}
+
+static void tiles_take_turns_in_a_ring(void **state) {
+    (void)state;
+    static const char three[] = "stages 3 by mbarrier", four[] = "stages 4 by mbarrier";
+#define PINS(...) ((const char *const[]){__VA_ARGS__, NULL})
+    shared_slots(PINS("d=128", "dv=128"), three, true);
+    shared_slots(PINS("d=128", "dv=128"), "kv in kv_len, column in dv)", true);
+    shared_slots(PINS("d=128", "dv=128", "ring=0"), "mbarrier", false);
+    /* Where both have two slots it has to be wished for; so it has where rows are uneven. */
+    shared_slots(PINS("d=64", "dv=64"), "mbarrier", false);
+    shared_slots(PINS("d=64", "dv=64", "ring=1"), four, true);
+    shared_slots(PINS("d=120", "dv=120", "V_stages=1", "K_stages=2"), "mbarrier", false);
+    shared_slots(PINS("d=120", "dv=120", "V_stages=1", "K_stages=2", "ring=1"), three, true);
+    /* Tiles of two shapes have none, whatever is wished. */
+    shared_slots(PINS("d=192", "dv=128", "ring=1"), "mbarrier", false);
+    /* No test stands around the copies of the main loop, and they start behind its product. */
+    shared_slots(PINS("d=128", "dv=128"),
+                 "        Compute GEMM Q_shared, KV.T and get S by m16n8k16\n"
+                 "        Copy K (BN, d) in coordinate [b, head/group, L = j + 1]",
+                 true);
+#undef PINS
+}
+
 /* The class that an H200 gets, and the reason where it is the other one. */
 static void class_is(const char *sketch, const char *const *pins, bool is_warpgroups,
                      const char *why) {
@@ -339,6 +373,7 @@ int main(void) {
         cmocka_unit_test(empty_blocks_leave_the_loop),
         cmocka_unit_test(maximum_is_guarded_where_it_may),
         cmocka_unit_test(far_moves_are_expected_again),
+        cmocka_unit_test(tiles_take_turns_in_a_ring),
         cmocka_unit_test(warpgroups_compute_where_they_may),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(pins_are_respected),

@@ -343,6 +343,25 @@ static void sums_and_vectors(void **state) {
                    .sizes = {{"q_len", 21}, {"heads", 2}, {"splits", 3}}});
 }
 
+/* K and V in one ring of three slots, and of four. */
+static void one_ring(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 10; i++) {
+        trial t = {.q = {.sketch = "sketches/attention",
+                         .options = {"causal", "lse"},
+                         .pins = {"d=16", "dv=16", "BM=64", "BN=32", "ring=1",
+                                  i < 5 ? "V_stages=1" : "V_stages=2"}},
+                   .sizes = {{"batch", 1},
+                             {"q_heads", lengths[i % 5].q_heads},
+                             {"kv_heads", lengths[i % 5].kv_heads},
+                             {"q_len", lengths[i % 5].q_len},
+                             {"kv_len", lengths[i % 5].kv_len}},
+                   .scalars = {{"scale", 0.7}}};
+        t.q.gpu = "a100", t.q.dtype = TL_F16;
+        keeps_its_meaning(t);
+    }
+}
+
 /* Sizes that the cost model chooses, on a ragged problem. */
 static void chosen_sizes(void **state) {
     (void)state;
@@ -527,6 +546,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_attention),
         cmocka_unit_test(causal_attention),
+        cmocka_unit_test(one_ring),
         cmocka_unit_test(windows),
         cmocka_unit_test(transformed_scores),
         cmocka_unit_test(moving_maxima),

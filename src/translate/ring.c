@@ -1,0 +1,180 @@
+/* Channels by mbarrier in kernels whose warps issue and wait for each product themselves: a full
+ * and an empty barrier per slot. Full ones count threads, empty ones warps.
+ *
+ * Where one generation at a time is held and each Copy fills a slot at a known distance, a ring is
+ * *counted*: the slot held and the parity of its barrier say where everything lies. The generation
+ * n steps ahead (1 to as many as there are slots) lies n slots on, and its barrier is in another
+ * phase once that has come round. Else each of them has numbers of its own.
+ */
+#include "translate/emit.h"
+
+static const char *name_of(emit *t, const emit_tile *tile) {
+    return str_copy_z(t->memory, tile->name);
+}
+
+static bool fills(const tl_statement *s, const emit_tile *tile) {
+    return s->kind == TL_COPY && s->copy.to == TL_SHARED &&
+           tl_copy_target(s).symbol == tile->symbol;
+}
+
+/* Does some Copy into a ring take a slot whose distance from the held one varies? */
+bool emit_fills_vary(const emit *t, const emit_tile *tile) {
+    for (int i = 0; i < t->facts->sync_count; i++) {
+        const check_sync *sync = &t->facts->syncs[i];
+        if (fills(sync->statement, tile) && sync->slots_ahead < 0) return true;
+    }
+    return false;
+}
+
+/* --- variables -----------------------------------------------------------------------------------
+ */
+
+void emit_declare_ring(emit *t, emit_tile *tile) {
+    const char *name = name_of(t, tile);
+    tile->is_counted = !emit_fills_vary(t, tile) && emit_holds_one(t, &t->role->role.body, tile);
+    if (tile->is_counted) {
+        emit_text(t, "unsigned %s_parity = 1; // of the barrier in the slot held", name);
+        return;
+    }
+    emit_text(t, "unsigned %s_landed = %d, %s_landed_parity = 1; // barrier of the generation held",
+              name, (tile->stages - 1) * 8, name);
+    emit_text(t, "unsigned %s_oldest = 0; // and of the oldest one", name);
+    emit_text(t, "unsigned %s_free = 0, %s_free_parity = 1; // and of the slot to fill", name,
+              name);
+}
+
+static void advance(emit *t, const char *variable, int count) {
+    emit_text(t, "%s = %s == %d ? 0 : %s + 8;", variable, variable, 8 * (count - 1), variable);
+}
+
+/* Generations that a Copy is ahead of the one held: 1 to the number of slots. */
+static int steps_ahead(emit *t, const tl_statement *copy) {
+    return check_sync_of(t->facts, copy)->slots_ahead + 1;
+}
+
+/* Slots are told apart by their addresses: is the held one among the first `count`? */
+static str is_below(emit *t, const emit_tile *tile, int count) {
+    return emit_format(t, "%s < shared + %lld", name_of(t, tile),
+                       (long long)tile->offset_bytes + count * tile->slot_bytes);
+}
+
+str emit_ring_target(emit *t, const tl_statement *copy, const emit_tile *tile) {
+    int steps = steps_ahead(t, copy), back = tile->stages - steps;
+    const char *name = name_of(t, tile);
+    if (back == 0) return tile->name;
+    return emit_format(t, "(%.*s ? %s + %lld : %s - %lld)", STR_ARGS(is_below(t, tile, back)), name,
+                       (long long)(steps * tile->slot_bytes), name,
+                       (long long)(back * tile->slot_bytes));
+}
+
+/* The barrier of a slot, 8 bytes each, by the slot's address. */
+static str barrier_of(emit *t, const emit_tile *tile, str slot, int64_t offset) {
+    if (tile->stages == 1) return emit_format(t, "shared + %lld", (long long)offset);
+    return emit_format(t, "shared + %lld + (%.*s - shared - %lld) / %lldu", (long long)offset,
+                       STR_ARGS(slot), (long long)tile->offset_bytes,
+                       (long long)tile->slot_bytes / 8);
+}
+
+/* --- statements ----------------------------------------------------------------------------------
+ */
+
+void emit_ring_wait(emit *t, const emit_tile *tile) {
+    const char *name = name_of(t, tile);
+    if (!tile->is_counted) {
+        advance(t, str_copy_z(t->memory, emit_format(t, "%s_landed", name)), tile->stages);
+        emit_text(t, "%s_landed_parity ^= %s_landed == 0;", name, name);
+        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %s_landed, %s_landed_parity);",
+                  (long long)tile->full_offset, name, name);
+        return;
+    }
+    /* Counted, not toggled, which the compiler takes for a truth value of each thread. */
+    const char *other =
+        str_copy_z(t->memory, emit_format(t, "%s_parity == 1 ? 0 : %s_parity + 1", name, name));
+    if (tile->stages == 1) {
+        emit_text(t, "%s_parity = %s;", name, other);
+    } else {
+        long long first = tile->offset_bytes, step = tile->slot_bytes;
+        emit_text(t, "%s = %s == shared + %lld ? shared + %lld : %s + %lld;", name, name,
+                  first + (tile->stages - 1) * step, first, name, step);
+        emit_text(t, "%s_parity = %s == shared + %lld ? (%s) : %s_parity;", name, name, first,
+                  other, name);
+    }
+    emit_text(t, "ftl_mbarrier_wait(%.*s, %s_parity);",
+              STR_ARGS(barrier_of(t, tile, tile->name, tile->full_offset)), name);
+}
+
+void emit_ring_release(emit *t, const emit_tile *tile) {
+    const char *name = name_of(t, tile);
+    emit_text(t, "ftl_warp_barrier();");
+    if (tile->is_counted) {
+        emit_text(t, "if ((ftl_thread() & 31) == 0) ftl_mbarrier_arrive(%.*s);",
+                  STR_ARGS(barrier_of(t, tile, tile->name, tile->empty_offset)));
+        return;
+    }
+    emit_text(t, "if ((ftl_thread() & 31) == 0) ftl_mbarrier_arrive(shared + %lld + %s_oldest);",
+              (long long)tile->empty_offset, name);
+    advance(t, str_copy_z(t->memory, emit_format(t, "%s_oldest", name)), tile->stages);
+}
+
+static const tl_statement *outermost(const emit *t, const tl_statement *s) {
+    while (s->parent && s->parent != t->role) s = s->parent;
+    return s;
+}
+
+/* Has no slot been released yet? Then those that there are to fill have never been in use. */
+static bool is_fresh(emit *t, const tl_statement *copy, const emit_tile *tile) {
+    tl_statement *end = outermost(t, copy)->next, *role = (tl_statement *)(uintptr_t)t->role;
+    for (tl_statement *s = t->role->role.body.first; s && s != end; s = tl_next(s, role)) {
+        if (s->kind == TL_RELEASE && emit_tile_of(t, s->sync.what) == tile) return false;
+    }
+    return true;
+}
+
+void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
+    const char *name = name_of(t, tile);
+    if (is_fresh(t, s, tile)) return;
+    if (!tile->is_counted) {
+        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %s_free, %s_free_parity);",
+                  (long long)tile->empty_offset, name, name);
+        return;
+    }
+    int back = tile->stages - steps_ahead(t, s);
+    str turned = back ? emit_format(t, " ^ (%.*s)", STR_ARGS(is_below(t, tile, back))) : STR("");
+    str slot = emit_ring_target(t, s, tile);
+    emit_text(t, "ftl_mbarrier_wait(%.*s, %s_parity%.*s);",
+              STR_ARGS(barrier_of(t, tile, slot, tile->empty_offset)), name, STR_ARGS(turned));
+}
+
+void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile) {
+    const char *arrive =
+        s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_arrive";
+    const char *name = name_of(t, tile);
+    if (tile->is_counted) {
+        str slot = emit_ring_target(t, s, tile);
+        emit_text(t, "%s(%.*s);", arrive, STR_ARGS(barrier_of(t, tile, slot, tile->full_offset)));
+        return;
+    }
+    emit_text(t, "%s(shared + %lld + %s_free);", arrive, (long long)tile->full_offset, name);
+    advance(t, str_copy_z(t->memory, emit_format(t, "%s_free", name)), tile->stages);
+    emit_text(t, "%s_free_parity ^= %s_free == 0;", name, name);
+}
+
+void emit_init_rings(emit *t) {
+    bool any = false;
+    for (int i = 0; i < t->tiles.count; i++)
+        any |= t->tiles.items[i]->space == TL_SHARED && t->tiles.items[i]->by_mbarrier;
+    if (!any) return;
+    emit_open(t, "if (threadIdx.x == 0) {");
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->space != TL_SHARED || !tile->by_mbarrier) continue;
+        for (int slot = 0; slot < tile->stages; slot++) {
+            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s has landed",
+                      (long long)tile->full_offset + 8 * slot, t->threads, STR_ARGS(tile->name));
+            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and is free again",
+                      (long long)tile->empty_offset + 8 * slot, t->warps);
+        }
+    }
+    emit_close(t);
+    emit_text(t, "ftl_block_barrier();");
+}
