@@ -1,0 +1,412 @@
+/* What each statement demands of layouts, and leaves. */
+#include "check/layouts_flow.h"
+
+#include "layout/reshape.h"
+#include "tl/tl.h"
+
+#include <string.h>
+
+/* --- names and geometry -------------------------------------------------------------------------
+ */
+
+str layouts_text(arena *memory, const tl_layout *l) {
+    str of = l->of && l->of->symbol ? l->of->symbol->name : STR("");
+    return str_format(memory, "%s%s%s%s%.*s", l->is_partial ? "partial " : "",
+                      tl_layout_kind_name(l->kind), l->is_permuted ? " permuted" : "",
+                      of.length ? " of " : "", STR_ARGS(of));
+}
+
+static bool geometry(const layouts_flow *f, int tile, const tl_layout *said, layout *out) {
+    layout_fit fit;
+    return check_layout_make(f->model->tiles[tile].symbol, said, f->role->threads / 32, out, &fit);
+}
+
+static bool same_words(const tl_layout *a, const tl_layout *b) {
+    return a->kind == b->kind && a->is_partial == b->is_partial &&
+           a->is_permuted == b->is_permuted && a->over_rows == b->over_rows &&
+           a->over_columns == b->over_columns &&
+           (a->of ? a->of->symbol : NULL) == (b->of ? b->of->symbol : NULL);
+}
+
+/* Same elements in the same threads and registers. What cannot be computed counts as different. */
+static bool same_layout(const layouts_flow *f, int tile_a, const tl_layout *a, int tile_b,
+                        const tl_layout *b) {
+    const model_tile *ta = &f->model->tiles[tile_a], *tb = &f->model->tiles[tile_b];
+    bool same_extents = ta->axis_count == tb->axis_count;
+    for (int i = 0; same_extents && i < ta->axis_count; i++) {
+        same_extents = ta->axes[i].extent == tb->axes[i].extent;
+    }
+    if (same_words(a, b) && same_extents) return true;
+    if (a->is_permuted != b->is_permuted) return false;
+    layout ga, gb;
+    return geometry(f, tile_a, a, &ga) && geometry(f, tile_b, b, &gb) && layout_equal(&ga, &gb);
+}
+
+/* The same by name: mma_A and mma_C are told apart even where they hold the same elements alike. */
+bool layouts_same_name(const layouts_flow *f, int tile, const tl_layout *a, const tl_layout *b) {
+    bool vectors = a->kind == TL_ROWS || a->kind == TL_COLUMNS;
+    if (a->kind != b->kind || a->is_partial != b->is_partial) return false;
+    return !vectors ? same_words(a, b) : same_layout(f, tile, a, tile, b);
+}
+
+/* --- reports ------------------------------------------------------------------------------------
+ */
+
+bool layouts_may_report(layouts_flow *f, int tile) {
+    if (!f->reports) return false;
+    if (tile >= 0 && f->silent[tile]) return false;
+    if (tile >= 0) f->silent[tile] = true;
+    f->failed = true;
+    return true;
+}
+
+static void note_since(layouts_flow *f, int tile) {
+    const layouts_point *p = &f->tiles[tile];
+    if (!p->since) return;
+    str name = f->model->tiles[tile].name;
+    diag_report(f->diags, DIAG_LAYOUT_SINCE, p->since->range, name,
+                layouts_text(f->memory, &p->layout));
+}
+
+/* " since line 12", or nothing. */
+static str since_line(layouts_flow *f, int tile) {
+    const tl_statement *since = f->tiles[tile].since;
+    if (!since || !since->range.end) return STR("");
+    int line, column;
+    diag_position(f->diags->source, since->range.begin, &line, &column);
+    return str_format(f->memory, " since line %d", line);
+}
+
+static void hint_reshape(layouts_flow *f, const tl_statement *s, int tile, const tl_layout *to) {
+    str name = f->model->tiles[tile].name;
+    str text = str_format(f->memory, "Reshape %.*s from %.*s to %.*s", STR_ARGS(name),
+                          STR_ARGS(layouts_text(f->memory, &f->tiles[tile].layout)),
+                          STR_ARGS(layouts_text(f->memory, to)));
+    diag_report(f->diags, DIAG_INSERT_BEFORE, s->range, text);
+}
+
+/* --- rules --------------------------------------------------------------------------------------
+ */
+
+static void record(layouts_flow *f, const model_step *step, int tile, const tl_layout *l) {
+    if (!f->reports) return;
+    for (int i = f->facts.count - 1; i >= 0; i--) {
+        const check_layout_at *known = &f->facts.items[i];
+        if (known->statement != step->statement) break;
+        if (known->tile == f->model->tiles[tile].symbol) return;
+    }
+    check_layout_at fact = {step->statement, f->model->tiles[tile].symbol, *l};
+    list_push(f->memory, &f->facts, fact);
+}
+
+static bool is_register(const layouts_flow *f, const model_use *use) {
+    return use->tile >= 0 && f->model->tiles[use->tile].space == TL_REGISTER;
+}
+
+/* Is the tile in one known layout here? Undefined tiles are the event machine's affair. */
+static bool is_known(layouts_flow *f, const model_step *step, const model_use *use) {
+    const layouts_point *p = &f->tiles[use->tile];
+    if (p->state == LAYOUTS_KNOWN) return true;
+    if (p->state == LAYOUTS_MIXED && layouts_may_report(f, use->tile)) {
+        diag_report(f->diags, DIAG_LAYOUT_MIXED,
+                    use->range.end ? use->range : step->statement->range, use->name);
+        if (p->since) diag_report(f->diags, DIAG_LAYOUT_ONE_WAY, p->since->range, use->name);
+        if (p->other_since) {
+            diag_report(f->diags, DIAG_LAYOUT_OTHER_WAY, p->other_since->range, use->name);
+        }
+    }
+    return false;
+}
+
+static void leave(layouts_flow *f, int tile, const tl_layout *l, const tl_statement *since) {
+    f->tiles[tile] = (layouts_point){.state = LAYOUTS_KNOWN, .layout = *l, .since = since};
+}
+
+static const tl_layout *allocated(const layouts_flow *f, int tile) {
+    return &f->model->tiles[tile].allocation->allocate.layout;
+}
+
+/* Partial sums: only RowSum into them, Multiply, Add of two, and the Reshape that adds them up. */
+static bool refuse_partial(layouts_flow *f, const model_step *step, const model_use *use) {
+    const layouts_point *p = &f->tiles[use->tile];
+    if (p->state != LAYOUTS_KNOWN || !p->layout.is_partial) return false;
+    if (layouts_may_report(f, use->tile)) {
+        tl_layout whole = p->layout;
+        whole.is_partial = false;
+        whole.of = NULL;
+        diag_report(f->diags, DIAG_LAYOUT_PARTIAL,
+                    use->range.end ? use->range : step->statement->range, use->name);
+        note_since(f, use->tile);
+        str text = str_format(f->memory, "Reshape %.*s from partial %s to %s", STR_ARGS(use->name),
+                              tl_layout_kind_name(whole.kind), tl_layout_kind_name(whole.kind));
+        diag_report(f->diags, DIAG_INSERT_BEFORE, step->statement->range, text);
+    }
+    return true;
+}
+
+static void check_operand(layouts_flow *f, const model_step *step, const model_use *use,
+                          bool is_left) {
+    if (!is_register(f, use) || !is_known(f, step, use)) return;
+    tl_layout wanted = {.kind = is_left ? TL_MMA_A : TL_MMA_B};
+    const tl_layout *is = &f->tiles[use->tile].layout;
+    if (is->kind == wanted.kind) return;
+    if (!layouts_may_report(f, use->tile)) return;
+    str found = layouts_text(f->memory, is);
+    str expected = str_from(tl_layout_kind_name(wanted.kind));
+    diag *d =
+        diag_report(f->diags, DIAG_LAYOUT_OPERAND, use->range, is_left ? STR("left") : STR("right"),
+                    expected, use->name, found, since_line(f, use->tile));
+    diag_expected(d, expected, found);
+    note_since(f, use->tile);
+    bool has_map = is->kind == TL_MMA_C && is_left;
+    if (has_map) hint_reshape(f, step->statement, use->tile, &wanted);
+}
+
+static void check_product(layouts_flow *f, const model_step *step) {
+    for (int i = 0; i < step->read_count; i++) {
+        const model_use *use = &step->reads[i];
+        if (use->operand)
+            check_operand(f, step, use, use->operand == &step->statement->compute.operands[0]);
+    }
+    if (!step->has_target) return;
+    int tile = step->target.tile;
+    const tl_layout *l = step->accumulates ? &f->tiles[tile].layout : allocated(f, tile);
+    if (step->accumulates && !is_known(f, step, &step->target)) return;
+    if (l->kind != TL_MMA_C && l->kind != TL_LAYOUT_NONE && layouts_may_report(f, tile)) {
+        str found = layouts_text(f->memory, l);
+        diag *d =
+            diag_report(f->diags, DIAG_LAYOUT_RESULT, step->target.range, step->target.name, found);
+        diag_expected(d, STR("mma_C"), found);
+        if (step->accumulates) note_since(f, tile);
+    }
+    if (!step->accumulates) leave(f, tile, l, step->statement);
+}
+
+/* A vector beside a matrix: it must lie as the matrix's rows (or columns) do. */
+static void check_vector(layouts_flow *f, const model_step *step, const model_use *vector,
+                         int matrix) {
+    const model_tile *v = &f->model->tiles[vector->tile], *x = &f->model->tiles[matrix];
+    if (v->axis_count != 1 || x->axis_count != 2) return;
+    bool by_rows = v->axes[0].id >= 0 && v->axes[0].id == x->axes[0].id;
+    bool by_columns = v->axes[0].id >= 0 && v->axes[0].id == x->axes[1].id;
+    if (v->axes[0].id < 0) { /* only filled so far: as its layout says, else as its length does */
+        tl_layout_kind kind = f->tiles[vector->tile].layout.kind;
+        by_columns =
+            kind == TL_COLUMNS || (kind != TL_ROWS && v->axes[0].extent != x->axes[0].extent);
+        by_rows = !by_columns;
+    }
+    if (!by_rows && !by_columns) return;
+    tl_layout is = f->tiles[vector->tile].layout;
+    is.is_partial = false;
+    layout whole, wanted, found;
+    if (!geometry(f, matrix, &f->tiles[matrix].layout, &whole)) return;
+    wanted = layout_vector(&whole, by_rows ? LAYOUT_ROWS : LAYOUT_COLUMNS);
+    if (geometry(f, vector->tile, &is, &found) && layout_equal(&wanted, &found)) return;
+    if (!layouts_may_report(f, vector->tile)) return;
+    str expected = str_format(f->memory, "%s of %.*s", by_rows ? "rows" : "columns",
+                              STR_ARGS(x->symbol->name));
+    str text = layouts_text(f->memory, &is);
+    diag *d = diag_report(f->diags, DIAG_LAYOUT_VECTOR,
+                          vector->range.end ? vector->range : step->statement->range, vector->name,
+                          text, expected);
+    diag_expected(d, expected, text);
+    note_since(f, vector->tile);
+}
+
+/* The widest operand in registers: the first with the most axes. */
+static const model_use *widest(const layouts_flow *f, const model_step *step) {
+    const model_use *wide = NULL;
+    for (int i = 0; i < step->read_count; i++) {
+        const model_use *use = &step->reads[i];
+        if (!is_register(f, use)) continue;
+        int axes = f->model->tiles[use->tile].axis_count;
+        if (!wide || axes > f->model->tiles[wide->tile].axis_count) wide = use;
+    }
+    return wide;
+}
+
+/* Two tiles of parts add up part by part. */
+static bool adds_parts(const layouts_flow *f, const model_step *step) {
+    const tl_compute *c = &step->statement->compute;
+    if (c->operation != TL_ADD || step->accumulates || step->read_count != 2) return false;
+    for (int i = 0; i < 2; i++) {
+        const model_use *use = &step->reads[i];
+        if (!is_register(f, use) || !f->tiles[use->tile].layout.is_partial) return false;
+    }
+    return true;
+}
+
+static void check_elementwise(layouts_flow *f, const model_step *step) {
+    const tl_compute *c = &step->statement->compute;
+    const model_use *wide = widest(f, step);
+    bool keeps = c->operation == TL_CAST && step->has_target &&
+                 f->model->tiles[step->target.tile].type == TL_F32;
+    bool is_linear = c->operation == TL_MULTIPLY || keeps || adds_parts(f, step), known = true;
+    for (int i = 0; i < step->read_count; i++) {
+        const model_use *use = &step->reads[i];
+        if (!is_register(f, use)) continue;
+        known &= is_known(f, step, use);
+        if (!is_linear && refuse_partial(f, step, use)) known = false;
+    }
+    if (wide && known) {
+        int axes = f->model->tiles[wide->tile].axis_count;
+        for (int i = 0; i < step->read_count; i++) {
+            const model_use *use = &step->reads[i];
+            if (use == wide || !is_register(f, use)) continue;
+            tl_layout a = f->tiles[wide->tile].layout, b = f->tiles[use->tile].layout;
+            if (f->model->tiles[use->tile].axis_count < axes) {
+                check_vector(f, step, use, wide->tile);
+                continue;
+            }
+            a.is_partial = b.is_partial = false;
+            if (same_layout(f, wide->tile, &a, use->tile, &b)) continue;
+            if (!layouts_may_report(f, use->tile)) continue;
+            str expected = layouts_text(f->memory, &a), found = layouts_text(f->memory, &b);
+            diag *d = diag_report(f->diags, DIAG_LAYOUT_DIFFERS,
+                                  use->range.end ? use->range : step->statement->range, wide->name,
+                                  expected, use->name, found);
+            diag_expected(d, expected, found);
+            note_since(f, use->tile);
+        }
+    }
+    if (!step->has_target) return;
+    int tile = step->target.tile;
+    bool same_axes =
+        wide && f->model->tiles[wide->tile].axis_count == f->model->tiles[tile].axis_count;
+    if (step->accumulates) {
+        if (!is_known(f, step, &step->target) || !wide || !known) return;
+        if (same_axes &&
+            !same_layout(f, wide->tile, &f->tiles[wide->tile].layout, tile,
+                         &f->tiles[tile].layout) &&
+            layouts_may_report(f, tile)) {
+            str expected = layouts_text(f->memory, &f->tiles[wide->tile].layout);
+            str found = layouts_text(f->memory, &f->tiles[tile].layout);
+            diag_expected(diag_report(f->diags, DIAG_LAYOUT_DIFFERS, step->target.range, wide->name,
+                                      expected, step->target.name, found),
+                          expected, found);
+        }
+        return;
+    }
+    if (!wide || !same_axes || !known) {
+        leave(f, tile, allocated(f, tile), step->statement);
+        return;
+    }
+    tl_layout l = f->tiles[wide->tile].layout;
+    for (int i = 0; i < step->read_count; i++) {
+        if (is_register(f, &step->reads[i]))
+            l.is_partial |= f->tiles[step->reads[i].tile].layout.is_partial;
+    }
+    leave(f, tile, &l, step->statement);
+}
+
+static void check_reduction(layouts_flow *f, const model_step *step) {
+    const tl_compute *c = &step->statement->compute;
+    const model_use *from = step->read_count ? &step->reads[0] : NULL;
+    if (!from || !is_register(f, from) || !is_known(f, step, from) || !step->has_target) return;
+    if (refuse_partial(f, step, from)) return;
+    int tile = step->target.tile;
+    const tl_layout *to = allocated(f, tile);
+    if (step->accumulates) {
+        if (!is_known(f, step, &step->target)) return;
+        to = &f->tiles[tile].layout;
+    }
+    bool transposed = from->operand && from->operand->is_transposed;
+    layout whole, wanted, found;
+    if (to->is_partial && c->operation != TL_ROW_SUM && layouts_may_report(f, tile)) {
+        diag_report(f->diags, DIAG_LAYOUT_PARTIAL_MAX, step->target.range, step->target.name,
+                    str_from(tl_operation_name(c->operation)));
+    } else if (geometry(f, from->tile, &f->tiles[from->tile].layout, &whole)) {
+        wanted = layout_vector(&whole, transposed ? LAYOUT_COLUMNS : LAYOUT_ROWS);
+        tl_layout plain = *to;
+        plain.is_partial = false;
+        bool fits = geometry(f, tile, &plain, &found) && layout_equal(&wanted, &found);
+        str expected = str_format(f->memory, "%s of %.*s", transposed ? "columns" : "rows",
+                                  STR_ARGS(f->model->tiles[from->tile].symbol->name));
+        if (!fits && layouts_may_report(f, tile)) {
+            str text = layouts_text(f->memory, to);
+            diag_expected(diag_report(f->diags, DIAG_LAYOUT_VECTOR, step->target.range,
+                                      step->target.name, text, expected),
+                          expected, text);
+        } else if (fits && !transposed && whole.spread[0].count * whole.spread[1].count > 1 &&
+                   layout_warp_copies(&wanted) > 1 && layouts_may_report(f, from->tile)) {
+            diag_report(f->diags, DIAG_LAYOUT_ROW_SPLIT, from->range, from->name);
+        }
+    }
+    if (!step->accumulates) leave(f, tile, to, step->statement);
+}
+
+static void check_reshape(layouts_flow *f, const model_step *step) {
+    const tl_statement *s = step->statement;
+    if (!step->has_target || !is_known(f, step, &step->target)) return;
+    int tile = step->target.tile;
+    tl_layout is = f->tiles[tile].layout, from = s->reshape.from, to = s->reshape.to;
+    bool vector = from.kind == TL_ROWS || from.kind == TL_COLUMNS;
+    if (vector && !from.of) from.of = is.of;
+    if ((to.kind == TL_ROWS || to.kind == TL_COLUMNS) && !to.of) to.of = is.of ? is.of : from.of;
+    if (!from.over_rows) from.over_rows = is.over_rows, from.over_columns = is.over_columns;
+    if (!to.over_rows) to.over_rows = is.over_rows, to.over_columns = is.over_columns;
+    if (!layouts_same_name(f, tile, &is, &from)) {
+        if (layouts_may_report(f, tile)) {
+            str found = layouts_text(f->memory, &is),
+                expected = layouts_text(f->memory, &s->reshape.from);
+            diag_range at = s->reshape.from.range.end ? s->reshape.from.range : s->range;
+            diag_expected(
+                diag_report(f->diags, DIAG_LAYOUT_NOT_IN, at, step->target.name, expected, found),
+                expected, found);
+            note_since(f, tile);
+        }
+        leave(f, tile, &to, s);
+        return;
+    }
+    layout a, b;
+    arena_mark mark = arena_here(f->memory);
+    bool exists = geometry(f, tile, &from, &a) && geometry(f, tile, &to, &b);
+    int bytes = tl_type_bytes(f->model->tiles[tile].type);
+    if (exists) exists = reshape_plan(f->memory, &a, &b, bytes ? bytes : 4).kind != RESHAPE_NONE;
+    arena_reset(f->memory, mark);
+    if (!exists && layouts_may_report(f, tile)) {
+        diag_report(f->diags, DIAG_LAYOUT_NO_MAP, s->range, step->target.name,
+                    layouts_text(f->memory, &from), layouts_text(f->memory, &to));
+    }
+    leave(f, tile, &to, s);
+}
+
+void layouts_visit(layouts_flow *f, const model_step *step) {
+    for (int i = 0; i < step->read_count; i++) {
+        const model_use *use = &step->reads[i];
+        if (is_register(f, use) && f->tiles[use->tile].state == LAYOUTS_KNOWN) {
+            record(f, step, use->tile, &f->tiles[use->tile].layout);
+        }
+    }
+    bool to_register = step->has_target && is_register(f, &step->target);
+    bool updates = to_register && step->accumulates;
+    if (updates && f->tiles[step->target.tile].state == LAYOUTS_KNOWN) {
+        record(f, step, step->target.tile, &f->tiles[step->target.tile].layout);
+    }
+    if (step->kind == STEP_RESHAPE) {
+        check_reshape(f, step);
+    } else if (step->kind == STEP_COPY) {
+        for (int i = 0; i < step->read_count; i++) {
+            const model_use *use = &step->reads[i];
+            if (is_register(f, use) && is_known(f, step, use)) refuse_partial(f, step, use);
+        }
+        if (to_register)
+            leave(f, step->target.tile, allocated(f, step->target.tile), step->statement);
+    } else if (step->kind == STEP_COMPUTE) {
+        switch (tl_operation_shape(step->statement->compute.operation)) {
+        case TL_SHAPE_PRODUCT: check_product(f, step); break;
+        case TL_SHAPE_REDUCTION: check_reduction(f, step); break;
+        case TL_SHAPE_FILL:
+            if (to_register) {
+                leave(f, step->target.tile, allocated(f, step->target.tile), step->statement);
+            }
+            break;
+        case TL_SHAPE_ELEMENTWISE:
+        case TL_SHAPE_MASK: check_elementwise(f, step); break;
+        case TL_SHAPE_SOFTMAX: break;
+        }
+    }
+    if (to_register && !updates && f->tiles[step->target.tile].state == LAYOUTS_KNOWN) {
+        record(f, step, step->target.tile, &f->tiles[step->target.tile].layout);
+    }
+}
