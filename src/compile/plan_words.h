@@ -1,0 +1,24 @@
+/* The words of plans in JSON: what the writer says and the reader understands. */
+#ifndef FLASHTL_COMPILE_PLAN_WORDS_H
+#define FLASHTL_COMPILE_PLAN_WORDS_H
+
+#include "flashtl/plan.h"
+
+enum { PLAN_FORMAT = 1 };
+
+typedef struct plan_word {
+    int value;
+    const char *name; /* NULL: the list ends */
+} plan_word;
+extern const plan_word plan_operators[];
+extern const plan_word plan_types[];
+extern const plan_word plan_roles[];
+extern const plan_word plan_grids[];
+extern const plan_word plan_derivations[];
+extern const plan_word plan_uses[];
+
+/* "" and 0 where the list has none. */
+const char *plan_word_name(const plan_word *words, int value);
+int plan_word_value(const plan_word *words, const char *name);
+
+#endif
