@@ -35,6 +35,7 @@ static ftl_source reference_of(const evaluate_task *task) {
 
 /* Kernels are measured by one trial at a time, so this one ends below the GPU. */
 static void prepare_judge(trial *t) {
+    enum { TIMED_LAUNCHES = 5 }; /* inputs of each take longer to make than it to run */
     const evaluate_request *r = t->work->request;
     bool measures = t->work->text != NULL;
     think_rung highest = r->highest;
@@ -46,6 +47,8 @@ static void prepare_judge(trial *t) {
                             .shapes = r->shapes,
                             .highest = highest,
                             .has_gpu = measures,
+                            .is_emulated = measures,
+                            .timed_launches = TIMED_LAUNCHES,
                             .runtime = highest > THINK_RUNG_BUILD ? t->runtime : NULL,
                             .stop = r->stop};
 }

@@ -29,9 +29,11 @@ typedef struct judge_task {
     think_rung highest;         /* where climbing ends */
     ftl_text_form form;         /* of the CUDA that models write; 0: plain */
     const char *include_folder; /* CuTe: CUTLASS's headers */
-    bool has_gpu;         /* the runtime's current device runs what is made for 'options->gpu' */
-    ftl_runtime *runtime; /* NULL: nothing is compiled */
-    double seconds_most;  /* of one kernel's cases on the emulator, about; 0: 10 */
+    bool has_gpu;           /* the runtime's current device runs what is made for 'options->gpu' */
+    bool is_emulated;       /* it was before: after compiling comes the GPU */
+    int32_t timed_launches; /* on the GPU; 0: 15 */
+    ftl_runtime *runtime;   /* NULL: nothing is compiled */
+    double seconds_most;    /* of one kernel's cases on the emulator, about; 0: 10 */
     const volatile sig_atomic_t *stop; /* or NULL */
     /* Told some times a second what a kernel's child is at, while it is; may be NULL. */
     void (*on_doing)(void *user, const char *what, double seconds_left); /* 0: unknown */

@@ -387,7 +387,7 @@ static json_t *climb_all(kernel_work *w) {
     if (status == FTL_COMPILER_FAILED) return report(w, FTL_OK, THINK_RUNG_COMPILE, false);
     if (status == FTL_REJECTED) return report(w, FTL_OK, THINK_RUNG_EMULATE, false);
     think_rung rung = THINK_RUNG_COMPILE;
-    if (!status && t->highest >= THINK_RUNG_EMULATE) {
+    if (!status && t->highest >= THINK_RUNG_EMULATE && !t->is_emulated) {
         rung = THINK_RUNG_EMULATE;
         status = climb_emulator(w, &is_right);
         if (!status && w->is_wrong) climb_explain_kernel(w->c, w->program, emulate, w);

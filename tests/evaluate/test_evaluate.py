@@ -388,9 +388,9 @@ def records(world):
     insist(rows["again", "sketch", None]["passed"] == 1 and rows["again", "sketch", None]["answers"] == 2, rows)
 
 
-def references_mean_something(world):
-    """Every reference is checked, interpreted, reasoned about and translated: the quick part of 'references'."""
-    status, out, err = world.run(by=None)
+def references_build(world, gpu):
+    """Every reference is checked, interpreted, reasoned about and translated for a GPU of each generation."""
+    status, out, err = world.run("--gpu", gpu, by=None)
     insist(status == 0 and out.count("passes up to 'build'") == 34, out, err)
 
 
@@ -403,8 +403,8 @@ def references(world, level):
 
 
 CASES = {f.__name__: f for f in (rates, levels_and_samples, muted, stages, code_takes_what_was_asked, two_stages_pass, killed, interrupted, two_at_once,
-                                 bad_tasks, command_line, dry_run, budget, broken_model, grammar, full_disk, memory, records,
-                                 references_mean_something)}
+                                 bad_tasks, command_line, dry_run, budget, broken_model, grammar, full_disk, memory, records)}
+CASES |= {f"references_for_{gpu}": lambda world, gpu=gpu: references_build(world, gpu) for gpu in ("t4", "a100", "h200")}
 CASES |= {f"references_{level}": lambda world, level=level: references(world, level) for level in ("easy", "medium", "hard")}
 
 if sys.argv[1] == "--list":
