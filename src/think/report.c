@@ -83,8 +83,10 @@ static bool is_at(const json_t *finding, int line) {
     return line > 0 && !is_elsewhere && (int)json_number(finding, "line") == line;
 }
 
-/* Lines with numbers; under each line what was found there. */
-static void add_text(text_buffer *out, str text, const json_t *findings) {
+/* Lines with numbers; under each line what was found there. 'verdict' numbers the page's texts, so
+ * that links find the lines.
+ */
+static void add_text(text_buffer *out, str text, const json_t *findings, int verdict) {
     text_add_z(out, "<div class=\"text\" tabindex=\"0\"><ol>\n");
     for (int line = 1; text.length; line++) {
         bool has_finding = false;
@@ -92,7 +94,9 @@ static void add_text(text_buffer *out, str text, const json_t *findings) {
         for (size_t i = 0; i < json_array_size(findings); i++) {
             has_finding |= is_at(json_array_get(findings, i), line);
         }
-        text_add_z(out, has_finding ? "<li class=\"wrong\"><code>" : "<li><code>");
+        if (has_finding)
+            text_format(out, "<li class=\"wrong\" id=\"v%dl%d\"><code>", verdict, line);
+        else text_add_z(out, "<li><code>");
         add_escaped(out, words);
         text_add_z(out, "</code>");
         for (size_t i = 0; i < json_array_size(findings); i++) {
@@ -121,6 +125,23 @@ static void add_others(text_buffer *out, const json_t *findings, int lines) {
         for (int line = 1; line <= lines && !is_shown; line++) is_shown = is_at(finding, line);
         if (!is_shown) add_finding(out, finding);
     }
+}
+
+/* In a long text a finding may stand out of sight: links to all of them. */
+static void add_links(text_buffer *out, const json_t *findings, int lines, int verdict) {
+    enum { IN_SIGHT = 30 };
+    bool has_any = false;
+    for (size_t i = 0; i < json_array_size(findings) && lines > IN_SIGHT; i++) {
+        const json_t *finding = json_array_get(findings, i);
+        int line = (int)json_number(finding, "line");
+        if (!is_at(finding, line) || line > lines) continue;
+        text_format(out, "%s<li><a href=\"#v%dl%d\">line %d</a>: ",
+                    has_any ? "" : "<ul class=\"links\">", verdict, line, line);
+        add_escaped_z(out, json_text(finding, "message"));
+        text_add_z(out, "</li>\n");
+        has_any = true;
+    }
+    if (has_any) text_add_z(out, "</ul>\n");
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -164,7 +185,7 @@ static void add_facts(text_buffer *out, const json_t *facts) {
     }
 }
 
-static void add_verdict(text_buffer *out, const json_t *e) {
+static void add_verdict(text_buffer *out, const json_t *e, int number) {
     bool passed = json_is_true(json_object_get(e, "passed"));
     const json_t *findings = json_object_get(e, "findings");
     str text = str_from(json_text(e, "text"));
@@ -177,7 +198,8 @@ static void add_verdict(text_buffer *out, const json_t *e) {
                 passed ? "passed up to" : "failed", json_text(e, "rung"),
                 json_number(e, "ms") / 1000);
     add_others(out, findings, line_count(text));
-    if (text.length) add_text(out, text, findings);
+    add_links(out, findings, line_count(text), number);
+    if (text.length) add_text(out, text, findings, number);
     add_facts(out, json_object_get(e, "facts"));
     text_add_z(out, "</section>\n");
 }
@@ -185,7 +207,7 @@ static void add_verdict(text_buffer *out, const json_t *e) {
 static void add_column(text_buffer *out, const char *title, const char *text) {
     if (!*text) return;
     text_format(out, "<div><h3>%s</h3>", title);
-    add_text(out, str_from(text), NULL);
+    add_text(out, str_from(text), NULL, 0);
     text_add_z(out, "</div>\n");
 }
 
@@ -236,13 +258,13 @@ static void add_run(text_buffer *out, const json_t *e) {
     text_add_z(out, "</dl></header>\n<main>\n");
 }
 
-static void add_event(text_buffer *out, const json_t *e) {
+static void add_event(text_buffer *out, const json_t *e, int number) {
     const char *kind = json_text(e, "event");
     if (strcmp(kind, "run") == 0) add_run(out, e);
     else if (strcmp(kind, "prompt") == 0)
         add_folded(out, "what the model was told first", json_text(e, "system"));
     else if (strcmp(kind, "ask") == 0) add_ask(out, e);
-    else if (strcmp(kind, "verdict") == 0) add_verdict(out, e);
+    else if (strcmp(kind, "verdict") == 0) add_verdict(out, e, number);
     else if (strcmp(kind, "result") == 0) add_result(out, e);
 }
 
@@ -255,7 +277,7 @@ ftl_status report_write(ftl_context *context, str record, text_buffer *page) {
                      "<title>How a kernel came to be</title>\n<style>\n");
     add_style(page);
     text_add_z(page, "</style></head>\n<body>\n");
-    for (int32_t i = 0; i < record_count(r); i++) add_event(page, record_at(r, i));
+    for (int32_t i = 0; i < record_count(r); i++) add_event(page, record_at(r, i), (int)i);
     text_add_z(page, "</main></body></html>\n");
     record_reader_free(r);
     return page->failed ? ftl_context_fail(context, FTL_NO_MEMORY, "the page is too long") : FTL_OK;

@@ -4,6 +4,7 @@
 A page around it loads it at two widths and measures: that nothing is fetched, no text runs out of its box, findings
 stand at their lines, and what models said is text and not markup. 77: there is no browser here.
 """
+import html
 import json
 import os
 import pathlib
@@ -46,6 +47,8 @@ function measure(width) {
         unnamed: styles.filter(e => e.tabIndex >= 0 && !e.textContent.trim()).length,
         ink: getComputedStyle(page.body).color, paper: getComputedStyle(page.body).backgroundColor,
         lines: page.querySelectorAll('#result .text li').length,
+        links: [...page.querySelectorAll('.links a')].map(e => page.getElementById(e.hash.slice(1)))
+          .map(e => e && e.matches('li.wrong') && e.querySelector('code').textContent.trim()),
       });
       done();
     };
@@ -79,17 +82,29 @@ with tempfile.TemporaryDirectory() as name:
                            "--report", "report.html"], cwd=name, env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
+    # and CUDA by a model: a long text, with something wrong far down in it
+    sketch = subprocess.run([str(pathlib.Path(flashtl).resolve()), "sketch", "attention"], capture_output=True, text=True).stdout
+    (folder / "sketch.tl").write_text(sketch)
+    (folder / "cuda.md").write_text("```cuda\n" + "\n" * 60 + '#include "/etc/passwd" ' + HOSTILE + "\n" * 60 +
+                                    'extern "C" __global__ void attention() {}\n```\n')
+    translated = subprocess.run([str(pathlib.Path(flashtl).resolve()), "think", "--sketch", "sketch.tl", "--gpu", "t4", "--head-dim", "64",
+                                 "--on", "interpreter", "--translate-by", "exec:cat cuda.md", "--answers", "1", "-o", "out",
+                                 "--report", "translated.html"], cwd=name, env=environment, capture_output=True, text=True)
+    if translated.returncode:
+        sys.exit(translated.stderr)
     page = (folder / "report.html").read_text()
     expect(not re.search(r"""(src|href|url)\s*[=(]\s*["']?(https?:|//)""", page.replace(HOSTILE, "")), "a self-contained page", {})
-    (folder / "measure.html").write_text(MEASURE)
-    shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
-                            "--virtual-time-budget=8000", f"--user-data-dir={name}/profile", "--dump-dom",
-                            f"file://{name}/measure.html"], capture_output=True, text=True, timeout=110)
-    found = re.search(r'<pre id="results">(.*?)</pre>', shown.stdout, re.S)
-    if not found:
-        sys.exit(f"the browser measured nothing: {shown.stdout[-500:]}\n{shown.stderr[-500:]}")
-    import html
-    for seen in json.loads(html.unescape(found.group(1))):
+    def measured(page_name):
+        (folder / "measure.html").write_text(MEASURE.replace("report.html", page_name))
+        shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+                                "--virtual-time-budget=8000", f"--user-data-dir={name}/profile", "--dump-dom",
+                                f"file://{name}/measure.html"], capture_output=True, text=True, timeout=110)
+        found = re.search(r'<pre id="results">(.*?)</pre>', shown.stdout, re.S)
+        if not found:
+            sys.exit(f"the browser measured nothing: {shown.stdout[-500:]}\n{shown.stderr[-500:]}")
+        return json.loads(html.unescape(found.group(1)))
+
+    for seen in measured("report.html"):
         expect(seen["title"] == "How a kernel came to be", "its own title", seen)
         expect(seen["overflow"] <= 0, "no text beside the page", seen)
         expect(seen["scripts"] == 0 and seen["fetched"] == 0, "nothing that runs or is fetched", seen)
@@ -98,3 +113,7 @@ with tempfile.TemporaryDirectory() as name:
         expect(seen["findings"] >= 1 and seen["badges"][0] == "failed 'check'" and "verified" in seen["badges"], "verdicts", seen)
         expect(seen["columns"] == 3 and seen["lines"] > 100, "sketch, TL Code and CUDA", seen)
         expect(seen["unnamed"] == 0 and seen["ink"] != seen["paper"], "readable text", seen)
+    for seen in measured("translated.html"):
+        expect(seen["overflow"] <= 0 and seen["scripts"] == 0 and seen["fetched"] == 0, "a quiet page", seen)
+        expect(seen["links"] and seen["links"][0].startswith("#include") and HOSTILE in seen["links"][0],
+               "a link to the line that is wrong, shown as text", seen)
