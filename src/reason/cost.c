@@ -10,6 +10,7 @@ enum {
     BARRIER_CLOCKS = 50,        /* a block barrier, with the wait for the slowest warp */
     COPY_CLOCKS = 700,          /* from the start of a copy from memory until it is in place */
     CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
+    SECTOR_BYTES = 32,          /* what memory moves at once */
     BYTES_IN_FLIGHT = 32768,    /* a multiprocessor needs to keep device memory busy */
     REGISTERS_BASE = 24, /* addresses, fragments, counters; and half a register per row of a warp */
 };
@@ -222,6 +223,14 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     }
 }
 
+/* Do the tensor's rows begin at multiples of what memory moves at once? */
+static bool has_even_rows(cost_model *m, const tiles_tile *tile, int element_bytes) {
+    int64_t length;
+    if (tile->axis_count < 1) return true;
+    const tiles_span *span = tiles_extent(m->plan.tiles, tile->axes[tile->axis_count - 1]);
+    return !reason_known(m->r, span->length, &length) || length * element_bytes % SECTOR_BYTES == 0;
+}
+
 static void read_copy(cost_model *m, const tl_statement *s) {
     bool is_load = s->copy.from == TL_GLOBAL;
     int tile = tile_index(m, is_load && s->copy.target ? s->copy.target->text : s->copy.what->text);
@@ -234,6 +243,7 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->to_shared = is_load && m->plan.roles[tile].in_shared;
     tl_type type = m->plan.roles[tile].tile->storage;
     it->element_bytes = tl_type_bytes(type) > 0 ? tl_type_bytes(type) : 4;
+    it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
 }
 
 /* --- where tiles live

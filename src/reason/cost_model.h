@@ -23,6 +23,7 @@ typedef struct cost_item {
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
     int element_bytes;
+    bool has_even_rows; /* COPY: they begin at multiples of 32 bytes */
     int loop_count;
     cost_extent loop_sizes[COST_LOOPS_MAX];
     double loop_lengths[COST_LOOPS_MAX];

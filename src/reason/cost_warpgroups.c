@@ -24,10 +24,12 @@ enum {
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
     CACHE_BYTES_A_CLOCK = 32,
     OPERAND_BYTES = 2,
+    PANEL_BYTES = 128,        /* of a row of a tile, at most */
     TURN_BYTES_A_CLOCK = 64,  /* of tiles whose copies wait for one another between tiles */
     LOOSE_BYTES_A_CLOCK = 10, /* of results that leave from registers, 4 bytes a lane */
 };
 
+static const double UNEVEN_CLOCKS = 3.2;   /* of a panel's row that begins inside 32 bytes */
 static const double FP32_CLOCKS = 2;       /* an instruction of a warp, beside products */
 static const double EXP2_CLOCKS = 8;       /* the same, of special functions */
 static const double CONVERT_CLOCKS = 1;    /* half of an instruction that takes two elements */
@@ -142,6 +144,14 @@ static double product_clocks(const cost_model *m, const cost_choice *c, const co
     return fmax(2 * a * b * deep / m->r->target->tensor, bytes / m->r->target->shared_rate);
 }
 
+/* Rows that begin inside what memory moves at once take their time, and each panel of them anew. */
+static double copy_clocks(const cost_item *it, double rows, double columns) {
+    double line = columns * it->element_bytes, panel = PANEL_BYTES;
+    while (panel > 16 && fmod(line, panel) > 0) panel /= 2;
+    double clocks = rows * line / CACHE_BYTES_A_CLOCK;
+    return it->has_even_rows ? clocks : fmax(clocks, rows * line / panel * UNEVEN_CLOCKS);
+}
+
 static load add_up(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     load all = {0};
@@ -161,7 +171,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             all.issued += a * b / WARP_LANES / (double)g->schedulers *
                           (is_cut ? cut_blocks(m, c, it) * MASK_CLOCKS : runs * clocks);
         } else if (it->kind == COST_COPY && it->is_load) {
-            all.cache += a * b * it->element_bytes * runs / CACHE_BYTES_A_CLOCK;
+            all.cache += copy_clocks(it, a, b) * runs;
         }
     }
     return all;
