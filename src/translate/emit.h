@@ -246,6 +246,11 @@ void emit_cute_layouts(emit *t, text_buffer *out);
 /* expression.c */
 emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope);
 emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope); /* must be one */
+/* 'a' times the index called 'name', plus what is free of it: false when it is not of that form. */
+bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient);
+bool emit_uses_index(const tl_expr *e, str name);
+
+/* values.c */
 emit_value emit_constant(emit *t, int64_t value);
 emit_value emit_named(str name, int64_t low, int64_t high);
 emit_value emit_sum(emit *t, emit_value a, emit_value b);
@@ -255,9 +260,6 @@ str emit_real(emit *t, emit_value v);                   /* as a float */
 str emit_within(emit *t, emit_value v, int precedence); /* parenthesised where needed */
 str emit_float(emit *t, double value);
 bool emit_is_wide(emit_value v);
-/* 'a' times the index called 'name', plus what is free of it: false when it is not of that form. */
-bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient);
-bool emit_uses_index(const tl_expr *e, str name);
 
 /* names.c */
 str emit_name_of(emit *t, const tl_symbol *symbol);

@@ -1,251 +1,9 @@
-/* Expressions of TL as C: integers with bounds, so that the text is of type int where that is known
- * to suffice and long long elsewhere; division by its kind; reals in f32.
- */
-#include "translate/emit.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-/* Wide enough for any sum or product of two bounds. */
-__extension__ typedef __int128 bound;
-
-enum {
-    OR = 4,
-    AND = 5,
-    EQUALITY = 8,
-    RELATION = 9,
-    SUM = 12,
-    PRODUCT = 13,
-    PREFIX = 15,
-    PRIMARY = 16
-};
-
-static int64_t clamped(bound v) {
-    if (v > INT64_MAX) return INT64_MAX;
-    if (v < INT64_MIN) return INT64_MIN;
-    return (int64_t)v;
-}
-
-bool emit_is_wide(emit_value v) {
-    return !v.is_real && (v.low < INT32_MIN || v.high > INT32_MAX);
-}
-
-str emit_within(emit *t, emit_value v, int precedence) {
-    if (v.precedence >= precedence) return v.text;
-    return emit_format(t, "(%.*s)", STR_ARGS(v.text));
-}
-
-emit_value emit_named(str name, int64_t low, int64_t high) {
-    return (emit_value){.text = name, .precedence = PRIMARY, .low = low, .high = high};
-}
-
-emit_value emit_constant(emit *t, int64_t value) {
-    bool wide = value < INT32_MIN || value > INT32_MAX;
-    return (emit_value){.text = emit_format(t, "%lld%s", (long long)value, wide ? "LL" : ""),
-                        .precedence = value < 0 ? PREFIX : PRIMARY,
-                        .low = value,
-                        .high = value};
-}
-
-str emit_float(emit *t, double value) {
-    if (isinf(value)) return value < 0 ? STR("-ftl_infinity()") : STR("ftl_infinity()");
-    str text = emit_format(t, "%.9g", value);
-    bool has_point = memchr(text.data, '.', text.length) || memchr(text.data, 'e', text.length);
-    return emit_format(t, "%.*s%sf", STR_ARGS(text), has_point ? "" : ".0");
-}
-
-str emit_real(emit *t, emit_value v) {
-    if (v.is_real) return v.text;
-    if (v.low == v.high) return emit_float(t, (double)v.low);
-    /* One conversion for all rounds, and an addition of a number; exact up to 2^24, as the other
-     * way.
-     */
-    if (v.unrolled.length && !emit_is_wide(v))
-        return emit_format(t, "ftl_add((float)(%.*s), (float)(%.*s))", STR_ARGS(v.same),
-                           STR_ARGS(v.unrolled));
-    return emit_format(t, "(float)%.*s", STR_ARGS(emit_within(t, v, PREFIX)));
-}
-
-/* 'v' as long long, so that what is made from it is. */
-static emit_value widened(emit *t, emit_value v) {
-    if (emit_is_wide(v)) return v;
-    if (v.low == v.high) v.text = emit_format(t, "%lldLL", (long long)v.low);
-    else v.text = emit_format(t, "(long long)%.*s", STR_ARGS(emit_within(t, v, PREFIX)));
-    v.precedence = PREFIX;
-    return v;
-}
-
-static emit_value real_value(str text, int precedence) {
-    return (emit_value){.text = text, .precedence = precedence, .is_real = true};
-}
-
-static emit_value combined(emit *t, emit_value a, emit_value b, const char *sign, int precedence,
-                           bound low, bound high) {
-    emit_value out = {.precedence = precedence, .low = clamped(low), .high = clamped(high)};
-    if (emit_is_wide(out) && !emit_is_wide(a) && !emit_is_wide(b)) a = widened(t, a);
-    int right = precedence + (sign[1] != '+' && sign[1] != '*');
-    out.text = emit_format(t, "%.*s%s%.*s", STR_ARGS(emit_within(t, a, precedence)), sign,
-                           STR_ARGS(emit_within(t, b, right)));
-    return out;
-}
-
-static bool is_constant(emit_value v, int64_t value) {
-    return !v.is_real && v.low == value && v.high == value;
-}
-
-static bool both_constant(emit_value a, emit_value b) {
-    return a.low == a.high && b.low == b.high;
-}
-
-static str add_part(emit *t, str sum, const char *sign, str part) {
-    if (!part.length) return sum;
-    bool is_minus = sign[1] == '-';
-    if (!sum.length && !is_minus) return part;
-    return is_minus ? emit_format(t, "%.*s%s(%.*s)", STR_ARGS(sum), sign, STR_ARGS(part))
-                    : emit_format(t, "%.*s%s%.*s", STR_ARGS(sum), sign, STR_ARGS(part));
-}
-
-/* A sum or difference whose terms may be of two parts each. */
-static emit_value in_parts(emit *t, emit_value out, emit_value a, emit_value b, const char *sign) {
-    if (!a.unrolled.length && !b.unrolled.length) return out;
-    const emit_value *terms[] = {&a, &b};
-    for (int i = 0; i < 2; i++) {
-        const emit_value *v = terms[i];
-        bool is_number = v->low == v->high, is_sum = v->unrolled.length > 0;
-        const char *joint = i ? sign : " + ";
-        out.same = add_part(t, out.same, joint, is_sum ? v->same : is_number ? (str){0} : v->text);
-        out.unrolled = add_part(t, out.unrolled, joint,
-                                is_sum      ? v->unrolled
-                                : is_number ? v->text
-                                            : (str){0});
-    }
-    return out;
-}
-
-emit_value emit_sum(emit *t, emit_value a, emit_value b) {
-    if (is_constant(a, 0)) return b;
-    if (is_constant(b, 0)) return a;
-    bound low = (bound)a.low + b.low, high = (bound)a.high + b.high;
-    if (both_constant(a, b)) return emit_constant(t, clamped(low));
-    return in_parts(t, combined(t, a, b, " + ", SUM, low, high), a, b, " + ");
-}
-
-emit_value emit_difference(emit *t, emit_value a, emit_value b) {
-    if (is_constant(b, 0)) return a;
-    bound low = (bound)a.low - b.high, high = (bound)a.high - b.low;
-    if (both_constant(a, b)) return emit_constant(t, clamped(low));
-    return in_parts(t, combined(t, a, b, " - ", SUM, low, high), a, b, " - ");
-}
-
-static bound least(const bound *v, int count) {
-    bound best = v[0];
-    for (int i = 1; i < count; i++) best = v[i] < best ? v[i] : best;
-    return best;
-}
-
-static bound most(const bound *v, int count) {
-    bound best = v[0];
-    for (int i = 1; i < count; i++) best = v[i] > best ? v[i] : best;
-    return best;
-}
-
-emit_value emit_product(emit *t, emit_value a, emit_value b) {
-    if (is_constant(a, 0) || is_constant(b, 0)) return emit_constant(t, 0);
-    if (is_constant(a, 1)) return b;
-    if (is_constant(b, 1)) return a;
-    bound ends[4] = {(bound)a.low * b.low, (bound)a.low * b.high, (bound)a.high * b.low,
-                     (bound)a.high * b.high};
-    if (both_constant(a, b)) return emit_constant(t, clamped(ends[0]));
-    return combined(t, a, b, " * ", PRODUCT, least(ends, 4), most(ends, 4));
-}
-
-static int64_t floor_of(bound a, bound b) {
-    bound q = a / b;
-    return clamped(q - (a % b != 0 && (a % b < 0) != (b < 0)));
-}
-
-static int64_t ceil_of(bound a, bound b) {
-    return clamped(-(bound)floor_of(-a, b));
-}
-
-static emit_value quotient(emit *t, emit_value a, emit_value b, bool up) {
-    if (is_constant(b, 1)) return a;
-    if (b.low == 0) b.low = 1; /* nothing is divided by 0 */
-    emit_value out = {.precedence = PRIMARY};
-    if (b.low >= 1) {
-        bound ends[4];
-        ends[0] = up ? ceil_of(a.low, b.low) : floor_of(a.low, b.low);
-        ends[1] = up ? ceil_of(a.low, b.high) : floor_of(a.low, b.high);
-        ends[2] = up ? ceil_of(a.high, b.low) : floor_of(a.high, b.low);
-        ends[3] = up ? ceil_of(a.high, b.high) : floor_of(a.high, b.high);
-        out.low = clamped(least(ends, 4)), out.high = clamped(most(ends, 4));
-    } else {
-        int64_t reach = a.high > -a.low ? a.high : -a.low;
-        out.low = -reach, out.high = reach;
-    }
-    if (both_constant(a, b) && b.low >= 1) return emit_constant(t, out.low);
-    if (!up && a.low >= 0 && b.low >= 1) {
-        out.text = emit_format(t, "%.*s / %.*s", STR_ARGS(emit_within(t, a, PRODUCT)),
-                               STR_ARGS(emit_within(t, b, PREFIX)));
-        out.precedence = PRODUCT;
-        if (emit_is_wide(a) && !emit_is_wide(out)) {
-            out.text = emit_format(t, "(int)(%.*s)", STR_ARGS(out.text));
-            out.precedence = PREFIX;
-        }
-        return out;
-    }
-    bool wide = emit_is_wide(a) || emit_is_wide(b);
-    out.text =
-        emit_format(t, "%sftl_divide_%s%s(%.*s, %.*s)", wide && !emit_is_wide(out) ? "(int)" : "",
-                    up ? "up" : "down", wide ? "_wide" : "", STR_ARGS(a.text), STR_ARGS(b.text));
-    if (wide && !emit_is_wide(out)) out.precedence = PREFIX;
-    return out;
-}
-
-static emit_value modulo(emit *t, emit_value a, emit_value b) {
-    if (b.low == 0) b.low = 1;
-    emit_value out = {.precedence = PRIMARY, .low = 0, .high = b.high > 0 ? b.high - 1 : 0};
-    if (b.low < 1) out.low = b.low < 0 ? b.low + 1 : 0;
-    if (both_constant(a, b) && b.low >= 1) {
-        return emit_constant(t, a.low - floor_of(a.low, b.low) * b.low);
-    }
-    bool wide = emit_is_wide(a) || emit_is_wide(b);
-    if (a.low >= 0 && b.low >= 1) {
-        out.text = emit_format(t, "%.*s %% %.*s", STR_ARGS(emit_within(t, a, PRODUCT)),
-                               STR_ARGS(emit_within(t, b, PREFIX)));
-        out.precedence = PRODUCT;
-    } else {
-        out.text = emit_format(t, "ftl_modulo%s(%.*s, %.*s)", wide ? "_wide" : "", STR_ARGS(a.text),
-                               STR_ARGS(b.text));
-    }
-    if (wide && !emit_is_wide(out)) {
-        out.text = emit_format(t, "(int)(%.*s)", STR_ARGS(out.text));
-        out.precedence = PREFIX;
-    }
-    return out;
-}
-
-static emit_value extreme(emit *t, emit_value a, emit_value b, bool max) {
-    if (a.is_real || b.is_real) {
-        return real_value(emit_format(t, "ftl_%s(%.*s, %.*s)", max ? "max" : "min",
-                                      STR_ARGS(emit_real(t, a)), STR_ARGS(emit_real(t, b))),
-                          PRIMARY);
-    }
-    emit_value out = {.precedence = PRIMARY};
-    out.low = max == (a.low > b.low) ? a.low : b.low;
-    out.high = max == (a.high > b.high) ? a.high : b.high;
-    if (both_constant(a, b)) return emit_constant(t, out.low);
-    bool wide = emit_is_wide(a) || emit_is_wide(b), narrows = wide && !emit_is_wide(out);
-    out.text =
-        emit_format(t, "%sftl_%s_%s(%.*s, %.*s)", narrows ? "(int)" : "", max ? "max" : "min",
-                    wide ? "wide" : "integer", STR_ARGS(a.text), STR_ARGS(b.text));
-    if (narrows) out.precedence = PREFIX;
-    return out;
-}
+/* Expressions of TL as C: names, elements of tables, calls; division by its kind. */
+#include "translate/values.h"
 
 static emit_value real_call(emit *t, const char *wrapper, emit_value a) {
-    return real_value(emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(emit_real(t, a))), PRIMARY);
+    return values_real(emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(emit_real(t, a))),
+                       VALUES_PRIMARY);
 }
 
 static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bool up) {
@@ -260,13 +18,13 @@ static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bo
         again.items = items;
         a = nested ? rounded(t, &again, scope, up) : emit_expression(t, left, scope);
         b = emit_expression(t, inner->right, scope);
-        if (!a.is_real && !b.is_real) return quotient(t, a, b, up);
+        if (!a.is_real && !b.is_real) return values_quotient(t, a, b, up);
     }
     emit_value v = emit_expression(t, inner, scope);
     if (!v.is_real) return v;
     return (emit_value){
         .text = emit_format(t, "(int)%s(%.*s)", up ? "ceilf" : "floorf", STR_ARGS(v.text)),
-        .precedence = PREFIX,
+        .precedence = VALUES_PREFIX,
         .low = INT32_MIN,
         .high = INT32_MAX};
 }
@@ -277,11 +35,12 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_FLOOR: return rounded(t, e, scope, false);
     case TL_FUNCTION_ANY:
         if (emit_kept_vote(t, e).length > 0)
-            return (emit_value){
-                .text = emit_format(t, "(%.*s != 0)", STR_ARGS(emit_kept_vote(t, e))),
-                .precedence = PRIMARY,
-                .is_condition = true};
-        return (emit_value){.text = emit_any(t, e), .precedence = PRIMARY, .is_condition = true};
+            return (emit_value){.text =
+                                    emit_format(t, "(%.*s != 0)", STR_ARGS(emit_kept_vote(t, e))),
+                                .precedence = VALUES_PRIMARY,
+                                .is_condition = true};
+        return (emit_value){
+            .text = emit_any(t, e), .precedence = VALUES_PRIMARY, .is_condition = true};
     case TL_FUNCTION_FIRST:
     case TL_FUNCTION_MORE:
     case TL_FUNCTION_NEXT: return emit_asked(t, e);
@@ -292,13 +51,13 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_MIN:
     case TL_FUNCTION_MAX:
         for (int i = 1; i < e->item_count; i++) {
-            a = extreme(t, a, emit_expression(t, e->items[i], scope),
-                        e->function == TL_FUNCTION_MAX);
+            a = values_extreme(t, a, emit_expression(t, e->items[i], scope),
+                               e->function == TL_FUNCTION_MAX);
         }
         return a;
     case TL_FUNCTION_ABS:
         if (a.is_real) return real_call(t, "ftl_abs", a);
-        return extreme(t, a, emit_difference(t, emit_constant(t, 0), a), true);
+        return values_extreme(t, a, emit_difference(t, emit_constant(t, 0), a), true);
     case TL_FUNCTION_EXP: return real_call(t, "ftl_exp", a);
     case TL_FUNCTION_EXP2: return real_call(t, "ftl_exp2", a);
     case TL_FUNCTION_LOG: return real_call(t, "ftl_log", a);
@@ -306,7 +65,7 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_SELECT: {
         emit_value x = emit_expression(t, e->items[1], scope),
                    y = emit_expression(t, e->items[2], scope);
-        emit_value out = {.precedence = PRIMARY, .is_real = x.is_real || y.is_real};
+        emit_value out = {.precedence = VALUES_PRIMARY, .is_real = x.is_real || y.is_real};
         if (!out.is_real) {
             out.low = x.low < y.low ? x.low : y.low, out.high = x.high > y.high ? x.high : y.high;
         }
@@ -332,9 +91,9 @@ static emit_value real_binary(emit *t, tl_operator operator, emit_value a, emit_
     case TL_OVER: wrapper = "ftl_divide"; break;
     default: emit_unsupported(t, range, STR("%"), "it takes integers"); return emit_constant(t, 0);
     }
-    return real_value(emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(emit_real(t, a)),
-                                  STR_ARGS(emit_real(t, b))),
-                      PRIMARY);
+    return values_real(emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(emit_real(t, a)),
+                                   STR_ARGS(emit_real(t, b))),
+                       VALUES_PRIMARY);
 }
 
 static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b) {
@@ -342,10 +101,11 @@ static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b
         [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
         [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==",      [TL_NOT_EQUAL] = "!="};
     bool real = a.is_real || b.is_real;
-    int precedence = e->operator== TL_EQUAL || e->operator== TL_NOT_EQUAL ? EQUALITY : RELATION;
+    int precedence =
+        e->operator== TL_EQUAL || e->operator== TL_NOT_EQUAL ? VALUES_EQUALITY : VALUES_RELATION;
     if (real) {
         a.text = emit_real(t, a), b.text = emit_real(t, b);
-        a.precedence = b.precedence = PREFIX;
+        a.precedence = b.precedence = VALUES_PREFIX;
     }
     emit_value out = {.precedence = precedence, .is_condition = true, .low = 0, .high = 1};
     out.text = emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, precedence + 1)),
@@ -362,7 +122,7 @@ static bool by_launch(emit *t, const tl_expr *e, emit_value a, emit_value b, emi
     if (a.low == a.high || !emit_divisor(t, e->right, &multiplier, &shift)) return false;
     *out = (emit_value){.text = emit_format(t, "ftl_quotient(%.*s, %.*s, %.*s)", STR_ARGS(a.text),
                                             STR_ARGS(multiplier), STR_ARGS(shift)),
-                        .precedence = PRIMARY,
+                        .precedence = VALUES_PRIMARY,
                         .low = 0,
                         .high = a.high};
     return true;
@@ -372,14 +132,14 @@ static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
     emit_value a = emit_expression(t, e->left, scope), b = emit_expression(t, e->right, scope), out;
     if (e->operator== TL_AND || e->operator== TL_OR) {
         bool is_and = e->operator== TL_AND;
-        int precedence = is_and ? AND : OR;
-        return (emit_value){.text =
-                                emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, AND)),
-                                            is_and ? "&&" : "||", STR_ARGS(emit_within(t, b, AND))),
-                            .precedence = precedence,
-                            .is_condition = true,
-                            .low = 0,
-                            .high = 1};
+        int precedence = is_and ? VALUES_AND : VALUES_OR;
+        return (emit_value){
+            .text = emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, VALUES_AND)),
+                                is_and ? "&&" : "||", STR_ARGS(emit_within(t, b, VALUES_AND))),
+            .precedence = precedence,
+            .is_condition = true,
+            .low = 0,
+            .high = 1};
     }
     if (e->operator>= TL_LESS && e->operator<= TL_NOT_EQUAL) return relation(t, e, a, b);
     if (a.is_real || b.is_real) return real_binary(t, e->operator, a, b, e->range);
@@ -393,10 +153,10 @@ static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
             out.low = 0, out.high = b.high > 0 ? b.high - 1 : 0;
             return out;
         }
-        return modulo(t, a, b);
+        return values_modulo(t, a, b);
     default:
         if (e->division != TL_DIVIDE_UP && by_launch(t, e, a, b, &out)) return out;
-        return quotient(t, a, b, e->division == TL_DIVIDE_UP);
+        return values_quotient(t, a, b, e->division == TL_DIVIDE_UP);
     }
 }
 
@@ -432,15 +192,15 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
             guard = emit_format(t, "%.*s%s%.*s", STR_ARGS(guard), guard.length ? " && " : "",
                                 STR_ARGS(inside(t, at, s->axes->items[i].extent)));
         }
-        text =
-            emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(text),
-                        STR_ARGS(emit_within(t, at, PRODUCT)), STR_ARGS(emit_stride(t, tensor, i)));
+        text = emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(text),
+                           STR_ARGS(emit_within(t, at, VALUES_PRODUCT)),
+                           STR_ARGS(emit_stride(t, tensor, i)));
     }
     str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text));
     emit_value out = {
         .text = guard.length ? emit_format(t, "(%.*s ? %.*s : 0)", STR_ARGS(guard), STR_ARGS(load))
                              : load,
-        .precedence = PRIMARY,
+        .precedence = VALUES_PRIMARY,
         .is_real = type != TL_I32,
         .low = INT32_MIN,
         .high = INT32_MAX};
@@ -458,7 +218,7 @@ static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
         const emit_tile *tile = s && s->kind == TL_SYMBOL_VARIABLE ? emit_tile_of(t, e) : NULL;
         if (tile && tile->space == TL_REGISTER && scope->frame) {
             emit_value out =
-                real_value(emit_element(t, tile, scope->frame, scope->element), PRIMARY);
+                values_real(emit_element(t, tile, scope->frame, scope->element), VALUES_PRIMARY);
             if (tile->type == TL_I32)
                 out.is_real = false, out.low = INT32_MIN, out.high = INT32_MAX;
             return out;
@@ -469,7 +229,7 @@ static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
         case TL_SYMBOL_CONSTANT:
             if (s->is_known && s->is_integer)
                 return emit_named(emit_name_of(t, s), s->integer, s->integer);
-            if (s->is_real) return real_value(emit_name_of(t, s), PRIMARY);
+            if (s->is_real) return values_real(emit_name_of(t, s), VALUES_PRIMARY);
             if (known) return emit_named(known->name, known->low, known->high);
             return emit_named(emit_name_of(t, s), INT32_MIN, INT32_MAX);
         case TL_SYMBOL_SIZE:
@@ -479,7 +239,7 @@ static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
             str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name)));
             bool is_integer = s->parameter && s->parameter->parameter.type == TL_I32;
             if (is_integer) return emit_named(text, INT32_MIN, INT32_MAX);
-            return real_value(text, PRIMARY);
+            return values_real(text, VALUES_PRIMARY);
         }
         case TL_SYMBOL_GRID:
         case TL_SYMBOL_LOOP:
@@ -494,7 +254,9 @@ static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
 emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope) {
     switch (e->kind) {
     case TL_INTEGER: return emit_constant(t, e->integer);
-    case TL_NUMBER: return real_value(emit_float(t, e->number), e->number < 0 ? PREFIX : PRIMARY);
+    case TL_NUMBER:
+        return values_real(emit_float(t, e->number),
+                           e->number < 0 ? VALUES_PREFIX : VALUES_PRIMARY);
     case TL_NAME: return named(t, e, scope);
     case TL_ELEMENT: return table_element(t, e, scope);
     case TL_CALL: return call(t, e, scope);
@@ -502,14 +264,14 @@ emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope) {
         emit_value v = emit_expression(t, e->left, scope);
         if (!v.is_real && v.low == v.high) return emit_constant(t, -v.low);
         if (v.is_real)
-            return real_value(emit_format(t, "-%.*s", STR_ARGS(emit_within(t, v, PRIMARY))),
-                              PREFIX);
+            return values_real(emit_format(t, "-%.*s", STR_ARGS(emit_within(t, v, VALUES_PRIMARY))),
+                               VALUES_PREFIX);
         return emit_difference(t, emit_constant(t, 0), v);
     }
     case TL_NOT: {
         emit_value v = emit_expression(t, e->left, scope);
-        v.text = emit_format(t, "!%.*s", STR_ARGS(emit_within(t, v, PREFIX)));
-        v.precedence = PREFIX;
+        v.text = emit_format(t, "!%.*s", STR_ARGS(emit_within(t, v, VALUES_PREFIX)));
+        v.precedence = VALUES_PREFIX;
         return v;
     }
     case TL_BINARY: return binary(t, e, scope);
