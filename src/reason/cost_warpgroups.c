@@ -24,17 +24,19 @@ enum {
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
     CACHE_BYTES_A_CLOCK = 32,
     OPERAND_BYTES = 2,
-    PANEL_BYTES = 128,        /* of a row of a tile, at most */
+    PANEL_BYTES = 128, /* of a row of a tile, at most */
+    PANEL_BYTES_LEAST = 16,
+    UNEVEN_STORE_CLOCKS = 10, /* of a panel's row that begins inside 32 bytes, on its way out */
     TURN_BYTES_A_CLOCK = 64,  /* of tiles whose copies wait for one another between tiles */
     LOOSE_BYTES_A_CLOCK = 10, /* of results that leave from registers, 4 bytes a lane */
 };
 
-static const double UNEVEN_CLOCKS = 3.2;   /* of a panel's row that begins inside 32 bytes */
-static const double FP32_CLOCKS = 2;       /* an instruction of a warp, beside products */
-static const double EXP2_CLOCKS = 8;       /* the same, of special functions */
-static const double CONVERT_CLOCKS = 1;    /* half of an instruction that takes two elements */
-static const double MASK_CLOCKS = 5;       /* an element of a block that a triangle cuts */
-static const double BUSY_SHARE = 0.91;     /* of all clocks, in which products run at best */
+static const double UNEVEN_LOAD_CLOCKS = 3.2; /* of a panel's row that begins inside 32 bytes */
+static const double FP32_CLOCKS = 2;          /* an instruction of a warp, beside products */
+static const double EXP2_CLOCKS = 8;          /* the same, of special functions */
+static const double CONVERT_CLOCKS = 1;       /* half of an instruction that takes two elements */
+static const double MASK_CLOCKS = 5;          /* an element of a block that a triangle cuts */
+static const double BUSY_SHARE = 0.91;        /* of all clocks, in which products run at best */
 static const double TOGETHER_SHARE = 0.75; /* several warps a scheduler fill one another's gaps */
 static const double READY_SHARE = 1.6;     /* a product's wait, when others are under way */
 static const double ELEMENT_SHARE = 2;     /* a warpgroup's elements, beside another's */
@@ -97,7 +99,7 @@ static double matrix_registers(const cost_model *m, const cost_choice *c) {
 }
 
 typedef struct load {
-    double products, first, issued, cache, flops; /* clocks of a tile; flops */
+    double products, first, issued, cache, stores, flops; /* clocks of a tile; flops */
 } load;
 
 /* How often an item runs for a tile, on average over the tiles. */
@@ -144,12 +146,18 @@ static double product_clocks(const cost_model *m, const cost_choice *c, const co
     return fmax(2 * a * b * deep / m->r->target->tensor, bytes / m->r->target->shared_rate);
 }
 
-/* Rows that begin inside what memory moves at once take their time, and each panel of them anew. */
-static double copy_clocks(const cost_item *it, double rows, double columns) {
+/* Panels of a tile's row, each a box of its own. */
+static double panels_of(const cost_item *it, double columns) {
     double line = columns * it->element_bytes, panel = PANEL_BYTES;
-    while (panel > 16 && fmod(line, panel) > 0) panel /= 2;
-    double clocks = rows * line / CACHE_BYTES_A_CLOCK;
-    return it->has_even_rows ? clocks : fmax(clocks, rows * line / panel * UNEVEN_CLOCKS);
+    while (panel > PANEL_BYTES_LEAST && fmod(line, panel) > 0) panel /= 2;
+    return line / panel;
+}
+
+/* Rows that begin inside what memory moves at once take their time, and each panel of them anew. */
+static double load_clocks(const cost_item *it, double rows, double columns) {
+    double clocks = rows * columns * it->element_bytes / CACHE_BYTES_A_CLOCK;
+    if (it->has_even_rows) return clocks;
+    return fmax(clocks, rows * panels_of(it, columns) * UNEVEN_LOAD_CLOCKS);
 }
 
 static load add_up(const cost_model *m, const cost_choice *c) {
@@ -171,7 +179,9 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             all.issued += a * b / WARP_LANES / (double)g->schedulers *
                           (is_cut ? cut_blocks(m, c, it) * MASK_CLOCKS : runs * clocks);
         } else if (it->kind == COST_COPY && it->is_load) {
-            all.cache += copy_clocks(it, a, b) * runs;
+            all.cache += load_clocks(it, a, b) * runs;
+        } else if (it->kind == COST_COPY && !it->has_even_rows) {
+            all.stores += a * panels_of(it, b) * UNEVEN_STORE_CLOCKS * runs;
         }
     }
     return all;
@@ -250,7 +260,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.elements = issued;
     out.chain = chain;
     out.cache = all.cache;
-    out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + end;
+    out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + all.stores + end;
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     out.per_element = out.clocks / useful_elements(m, c);
     return out;

@@ -1,17 +1,16 @@
 /* Lengths that products of warpgroups cannot contract, made up to one that they can.
  *
  * A product contracts 16 at a time, and its operands lie in shared memory in panels of 16, 32 or 64
- * columns; a head dimension of 72 has none of these. A tile of 96 columns reaches behind the end of
- * the axis, where a Copy makes elements 0 and a store leaves them out, as at any other end: so only
- * the shapes of copies change. It may be done where nothing but such zeros meets what comes of
- * zeros: the axis is contracted between tiles from memory only, and nothing is reduced along it.
+ * columns; a head dimension of 72 has none of these. Its rows, of an odd number of 16 bytes, begin
+ * inside what memory moves at once, and each panel of them costs more. A tile of 96 or 128 columns
+ * reaches behind the end of the axis, where a Copy makes elements 0 and a store leaves them out, as
+ * at any other end: so only the shapes of copies change. It may be done where nothing but such
+ * zeros meets what comes of zeros: the axis is contracted between tiles from memory only, and
+ * nothing is reduced along it.
  */
 #include "reason/warpgroups.h"
 
-enum {
-    STORED_UNIT_BYTES = 16, /* the tensor memory accelerator's lines are multiples of it */
-    PANEL_COLUMNS = 32,     /* of panels that are copied and read at full speed */
-};
+enum { STORED_UNIT_BYTES = 16 }; /* the tensor memory accelerator's lines are multiples of it */
 
 /* Does the product contract the axis with a left operand that was computed? */
 static bool contracts_computed(const place_plan *plan, const tl_statement *s, str axis) {
@@ -43,12 +42,8 @@ static bool is_of_shared(const place_plan *plan, str axis) {
     return false;
 }
 
-/* Rows of an odd number of 16 bytes begin inside what memory moves at once, and each panel of them
- * costs more: few wide panels pay. Other lengths stay, in narrow panels if need be.
- */
-static int64_t padded_length(int64_t length) {
-    if (length % WARPGROUP_STEP == 0) return length;
-    int64_t step = length > WARPGROUP_STEP ? PANEL_COLUMNS : WARPGROUP_STEP;
+static int64_t padded_length(int64_t length, int64_t columns) {
+    int64_t step = length > WARPGROUP_STEP ? columns : WARPGROUP_STEP;
     return (length + step - 1) / step * step;
 }
 
@@ -56,9 +51,8 @@ static int64_t padded_length(int64_t length) {
 static int64_t length_to_pad(reason *r, const place_plan *plan, const tiles_span *span) {
     int64_t extent, length;
     if (!reason_known(r, span->extent, &extent) || !reason_known(r, span->length, &length) ||
-        extent != length || padded_length(length) == length ||
-        length * 2 % STORED_UNIT_BYTES != 0 || !is_of_shared(plan, span->index) ||
-        !zeros_stay_apart(r, plan, span->index))
+        extent != length || length % WARPGROUP_STEP == 0 || length * 2 % STORED_UNIT_BYTES != 0 ||
+        !is_of_shared(plan, span->index) || !zeros_stay_apart(r, plan, span->index))
         return 0;
     return length;
 }
@@ -79,7 +73,7 @@ static void write_padded(reason *r, const tiles_list *tiles, const warpgroups_pa
     }
 }
 
-warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan) {
+warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan, int64_t columns) {
     warpgroups_padding all = {0};
     for (int i = 0; i < plan->tiles->extents.count; i++) {
         const tiles_span *span = &plan->tiles->extents.items[i];
@@ -87,7 +81,7 @@ warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan) {
         if (axis.length == 0) continue;
         axis.name = edit_fresh_name(r->kernel, r->memory,
                                     reason_say(r, "%.*s_padded", STR_ARGS(span->index)));
-        axis.padded = padded_length(axis.length);
+        axis.padded = padded_length(axis.length, columns);
         reason_let(r, edit_z(r->memory, axis.name), axis.padded, "");
         write_padded(r, plan->tiles, &axis, &all);
         list_push(r->memory, &all.axes, axis);
@@ -105,8 +99,8 @@ void warpgroups_explain_padding(reason *r, const warpgroups_padding *all) {
     for (int i = 0; i < all->axes.count; i++)
         reason_decide(r, "padding",
                       "tiles have %lld columns along %.*s, not %lld: products contract multiples "
-                      "of %d, and rows that begin within 32 bytes come in panels of %d columns and "
-                      "more; copies fill up with zeros",
+                      "of %d, and rows that begin inside 32 bytes are copied in few panels; copies "
+                      "fill up with zeros",
                       (long long)all->axes.items[i].padded, STR_ARGS(all->axes.items[i].index),
-                      (long long)all->axes.items[i].length, WARPGROUP_STEP, PANEL_COLUMNS);
+                      (long long)all->axes.items[i].length, WARPGROUP_STEP);
 }

@@ -181,19 +181,43 @@ static void try_warpgroups(search *s, cost_choice *choice, int open) {
     }
 }
 
-/* With lengths that products can contract; they stay where nothing fits. False: reported. */
-static bool try_padded(search *s) {
+/* Tries what fits with lengths padded to panels of so many columns, and leaves them padded. */
+static bool try_panels(search *s, int64_t columns, warpgroups_padding *padding) {
     cost_choice choice = {0};
-    warpgroups_padding padding = warpgroups_pad(s->r, cost_plan(s->model));
-    if (padding.axes.count > 0 && !(s->model = cost_read(s->r))) return false;
+    *padding = warpgroups_pad(s->r, cost_plan(s->model), columns);
+    if (padding->axes.count > 0 && !(s->model = cost_read(s->r))) return false;
+    s->kept_count = s->fitting = 0;
     try_warpgroups(s, &choice, 0);
-    if (padding.axes.count == 0) return true;
-    if (s->kept_count > 0) {
-        warpgroups_explain_padding(s->r, &padding);
-        return true;
-    }
-    warpgroups_unpad(s->r, &padding);
+    return true;
+}
+
+static bool undo_panels(search *s, const warpgroups_padding *padding) {
+    warpgroups_unpad(s->r, padding);
     return (s->model = cost_read(s->r)) != NULL;
+}
+
+/* With lengths that products can contract, in as few columns or in as few panels as may be; they
+ * stay where nothing fits. False: reported.
+ */
+static bool try_padded(search *s) {
+    static const int64_t panels[] = {32, 64};
+    cost_result best = {0};
+    warpgroups_padding padding;
+    int chosen = -1;
+    for (int i = 0; i < 2; i++) {
+        if (!try_panels(s, panels[i], &padding)) return false;
+        if (padding.axes.count == 0) return true;
+        if (s->kept_count > 0 && (chosen < 0 || is_better(&s->kept[0].result, &best))) {
+            best = s->kept[0].result;
+            chosen = i;
+        }
+        if (!undo_panels(s, &padding)) return false;
+    }
+    s->kept_count = s->fitting = 0;
+    if (chosen < 0) return true;
+    if (!try_panels(s, panels[chosen], &padding)) return false;
+    warpgroups_explain_padding(s->r, &padding);
+    return true;
 }
 
 /* Does a pin ask for what only the other class has? */
