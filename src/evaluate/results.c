@@ -177,15 +177,17 @@ bool results_add(results *r, int64_t experiment, const results_trial *t, results
     bind_trial(insert, experiment, t);
     database_bind_text(insert, 6, t->task);
     if (!run(r, insert, "write a trial")) return false;
-    sqlite3_stmt *find =
-        prepare(r, "SELECT id, state FROM trial WHERE experiment = ?1 AND task_hash = ?2"
-                   " AND model = ?3 AND setting = ?4 AND sample = ?5");
+    sqlite3_stmt *find = prepare(
+        r,
+        "SELECT id, state, coalesce(passed, 0) FROM trial WHERE experiment = ?1 AND task_hash = ?2"
+        " AND model = ?3 AND setting = ?4 AND sample = ?5");
     if (!find) return false;
     bind_trial(find, experiment, t);
     bool found = false, is_read = step_once(r, find, &found);
     if (found) {
         *out = (results_row){.id = sqlite3_column_int64(find, 0),
-                             .state = state_named(database_column_text(find, 1))};
+                             .state = state_named(database_column_text(find, 1)),
+                             .passed = sqlite3_column_int(find, 2)};
     }
     sqlite3_finalize(find);
     return is_read && found;

@@ -80,7 +80,7 @@ bool results_find_reference(results *r, int64_t experiment, const char *task_has
 bool results_put_reference(results *r, int64_t experiment, const char *task, const char *task_hash,
                            const results_reference *reference);
 
-/* The trial's row, made when it is new. */
+/* The trial, made when it is new: of the row id, state and whether it passed. */
 bool results_add(results *r, int64_t experiment, const results_trial *trial, results_row *out);
 bool results_state_of(results *r, int64_t id, results_state *out);
 /* Takes an open trial; *claimed is false when another evaluation has it. */
