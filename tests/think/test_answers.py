@@ -392,6 +392,8 @@ def interrupt(model, wait_for, signal_number):
         seconds, inner = time.monotonic() - begin, int((folder / wait_for).read_text())
         if process.returncode != 3 or "stopped" not in err or '"event":"result"' not in (folder / "record.jsonl").read_text():
             sys.exit(f"expected an end and a record: {process.returncode} {err}")
+        while lives(inner) and time.monotonic() < begin + 5:  # killed, but not yet gone
+            time.sleep(0.01)
         if seconds > 5 or lives(inner):
             sys.exit(f"expected an end at once, of all that was started: {seconds} s, {lives(inner)}")
 
