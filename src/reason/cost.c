@@ -418,6 +418,7 @@ double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile) 
  * nothing.
  */
 static double line_registers(const cost_model *m, const cost_choice *c, int tile, bool *is_cut) {
+    enum { DEALT_UNITS_MIN = 9, UNITS_AT_ONCE = 4 }; /* translate/copy_load.c */
     int64_t rows = (int64_t)cost_value(c, m->extents[tile][0]);
     int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) *
                      tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
@@ -426,7 +427,21 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
     int64_t rows_at_once = WARP_LANES / along * c->warps;
     int64_t registers = pieces / along * ((rows + rows_at_once - 1) / rows_at_once) * 4;
     *is_cut = rows % rows_at_once != 0;
+    if (c->is_plain && along == 1 && pieces >= DEALT_UNITS_MIN) { /* one by one, over all threads */
+        int64_t threads = (int64_t)WARP_LANES * c->warps, all = rows * pieces;
+        int64_t share = (all + threads - 1) / threads;
+        *is_cut = true;
+        return (double)(share < UNITS_AT_ONCE ? share : UNITS_AT_ONCE) * 4;
+    }
     return (double)registers;
+}
+
+/* Seven units of a row in each lane, or more, whose addresses do not follow from one another. */
+static bool is_long_line(const cost_model *m, const cost_choice *c, int tile) {
+    enum { LONG = 7 };
+    int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) *
+                     tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
+    return !c->is_plain && pieces > 0 && pieces / (pieces & -pieces) >= LONG;
 }
 
 /* Products of more than 128 columns or steps: their fragments lie in more places in shared memory
@@ -456,13 +471,13 @@ typedef struct demand {
 } demand;
 
 static demand staging_registers(const cost_model *m, const cost_choice *c) {
-    enum { CUT_LINES = 16 };
+    enum { CUT_LINES = 16, LONG_LINE = 8 };
     demand all = {0};
     for (int i = 0; !m->is_async && i < m->channel_count; i++) {
         bool is_cut;
         double own = line_registers(m, c, m->channels[i], &is_cut);
         /* Where rows run out, units move under conditions, by way of copies of their registers. */
-        double cut = is_cut ? own + CUT_LINES : 0;
+        double cut = is_cut ? own + CUT_LINES : is_long_line(m, c, m->channels[i]) ? LONG_LINE : 0;
         /* In place: one tile at a time. */
         all.tiles = c->is_plain ? fmax(all.tiles, own) : all.tiles + own;
         all.beside = c->is_plain ? fmax(all.beside, cut) : all.beside + cut;

@@ -10,8 +10,9 @@
  * There, copies for later iterations start behind the first product, beside which their addresses
  * are worked out, instead of delaying it. They stay before it where that takes registers which the
  * mixture needs: elements computed from index names, rows that are no power of two or not alike.
- * And where rows are wider than 128 elements, with fragments in too many places, the loop stays
- * whole (docs/registers.md).
+ * And the loop stays whole where rows are wider than 128 elements, with fragments in too many
+ * places, where rows of two lengths are copied, and where both elements and uneven rows want
+ * registers for their places (docs/registers.md).
  */
 #include "reason/scalar.h"
 
@@ -33,6 +34,7 @@ typedef struct split_plan {
     bool copies_behind; /* of the first product */
     bool has_places;    /* elements are computed from index names */
     bool is_uneven;     /* copied rows are no power of two, or not alike */
+    bool is_mixed;      /* not alike */
     bool is_wide;       /* or longer than WIDTH_MAX */
 } split_plan;
 
@@ -116,6 +118,7 @@ static void read_widths(split_plan *p) {
         if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || shape->count == 0) continue;
         if (!reason_known(p->r, shape->items[shape->count - 1], &width)) continue;
         first = first ? first : width;
+        p->is_mixed = p->is_mixed || width != first;
         p->is_uneven = p->is_uneven || width != first || (width & (width - 1)) != 0;
         p->is_wide = p->is_wide || width > WIDTH_MAX;
     }
@@ -278,7 +281,8 @@ bool reason_split(reason *r) {
         split_plan p = make_plan(r, s, behind != 0);
         const char *j = edit_z(r->memory, s->loop.name);
         if (p.tests == 0) continue;
-        bool wants_this = wanted < 0 ? wants && !p.is_wide : wants;
+        bool is_full = p.is_wide || p.is_mixed || (p.is_uneven && p.has_places);
+        bool wants_this = wanted < 0 ? wants && !is_full : wants;
         if (!p.is_open) reason_offers_switch(r, "split", wants_this);
         if (p.is_open) {
             reason_decide(r, "iterations at the end",
@@ -288,9 +292,10 @@ bool reason_split(reason *r) {
                           reason_pin_word(r, "split"));
         } else if (wants && !wants_this) {
             reason_decide(r, "iterations at the end",
-                          "stay in the loop over %s: with rows of more than %d elements, fragments "
-                          "need the registers",
-                          j, WIDTH_MAX);
+                          "stay in the loop over %s: %s need the registers", j,
+                          p.is_wide    ? "fragments of rows of more than 128 elements"
+                          : p.is_mixed ? "copies of rows of two lengths"
+                                       : "uneven rows and elements computed from their places");
         } else if (!wants) {
             reason_decide(r, "iterations at the end",
                           "stay in the loop over %s: its copies pass through registers, and the "

@@ -49,9 +49,86 @@ static void load_unit(lines *x, lines_cut cut) {
     }
 }
 
+/* --- rows of an odd number of units, and of many -------------------------------------------------
+ * Lines give each lane whole rows of them, a hundred registers in a few lanes. Where a copy has no
+ * register tile its units can be dealt one by one, row after row, some at a time.
+ */
+enum { DEALT_UNITS_MIN = 9, UNITS_AT_ONCE = 4 };
+
+typedef struct deal {
+    int total, share;   /* units of the tile, of a thread */
+    int batches, batch; /* of which so many times so many are on their way */
+} deal;
+
+static bool is_dealt(const lines *x) {
+    int units = x->columns / x->shape.elements;
+    return units >= DEALT_UNITS_MIN && units % 2 == 1 &&
+           x->access.threads.swizzle_bytes <= SHARED_UNIT_BYTES;
+}
+
+static deal make_deal(const lines *x) {
+    deal d = {.total = x->rows * (x->columns / x->shape.elements)};
+    d.share = (d.total + x->t->threads - 1) / x->t->threads;
+    d.batches = (d.share + UNITS_AT_ONCE - 1) / UNITS_AT_ONCE;
+    d.batch = (d.share + d.batches - 1) / d.batches;
+    return d;
+}
+
+static void deal_units(lines *x, const deal *d, lines_cut cut, lines_action *action) {
+    emit *t = x->t;
+    int threads = t->threads, along = x->columns / x->shape.elements;
+    emit_loop(t, "down", d->batch);
+    str place = d->batches > 1 ? emit_format(t, "(%d * across + down)", d->batch) : STR("down");
+    emit_text(t, "const int unit = thread + %d * %.*s;", threads, STR_ARGS(place));
+    emit_text(t, "const int row = unit / %d, column = unit %% %d * %d;", along, along,
+              x->shape.elements);
+    bool is_full = d->batches * d->batch * threads == d->total;
+    if (!is_full) emit_open(t, "if (unit < %d) {", d->total);
+    action(x, cut);
+    if (!is_full) emit_close(t);
+    emit_close(t);
+}
+
+static void load_dealt(lines *x, lines_cut cut) {
+    lines_declare_pointer(x, "source");
+    load_unit(x, cut);
+}
+
+static void store_dealt(lines *x, lines_cut cut) {
+    (void)cut;
+    emit_text(x->t, "ftl_store_shared_16(target + row * %d + column * %d, units[down]);",
+              x->access.threads.pitch_bytes, x->bytes);
+}
+
+static void copy_dealt(lines *x, const emit_tile *to) {
+    emit *t = x->t;
+    deal d = make_deal(x);
+    bool is_whole = x->address.rows_complete && x->address.columns_complete;
+    lines_cut cut = is_whole ? LINES_WHOLE : x->is_partial ? LINES_PART : LINES_OR_NONE;
+    x->shape.down = x->shape.across = 1;
+    x->shape.row_step = x->shape.column_step = 0;
+    emit_open(t, "{");
+    emit_text(t, "const int thread = ftl_thread();");
+    copy_declare_rest(t, &x->address);
+    emit_text(t, "const unsigned target = %.*s;", STR_ARGS(copy_slot(t, x->s, to)));
+    if (d.batches > 1) {
+        emit_text(t, "#pragma unroll 1");
+        emit_open(t, "for (int across = 0; across < %d; across++) {", d.batches);
+    }
+    emit_text(t, "unsigned units[%d][4];", d.batch);
+    deal_units(x, &d, cut, load_dealt);
+    deal_units(x, &d, LINES_WHOLE, store_dealt);
+    if (d.batches > 1) emit_close(t);
+    emit_close(t);
+}
+
 void copy_global_to_shared(emit *t, const tl_statement *s, const emit_tile *to) {
     lines x;
     if (!lines_make(&x, t, s, to, NULL)) return;
+    if (!s->copy.is_async && is_dealt(&x)) {
+        copy_dealt(&x, to);
+        return;
+    }
     emit_open(t, "{");
     lines_declare_own(&x);
     copy_declare_rest(t, &x.address);

@@ -258,6 +258,41 @@ static void ends_of_rows(void **state) {
     }
 }
 
+/* Rows of an odd number of units: one by one over all threads, four at a time, with the ends that
+ * there are. The tile of 48 x 120 has 720 units for 128 threads.
+ */
+static void uneven_rows_are_dealt(void **state) {
+    (void)state;
+    static const struct {
+        const char *columns, *gpu;
+        int batch, dealt, parts;
+    } copies[] = {{"120", "t4", 1, 2, 0}, {"k_len", "t4", 1, 2, 1}, {"120", "a100", 1, 2, 0}};
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        char text[1024];
+        snprintf(
+            text, sizeof text,
+            "kernel move for %s\nlet BM = 48, BK = 120\nInput A f16 (m in m_len, k in %s)\n"
+            "Output B f16 (m in m_len, k in %s)\ngrid i in m_len/BM, j in %s/BK\n"
+            "Allocate A in shared f16 (BM, BK)\nrole move with 4 warps\n"
+            "    Copy A (BM, BK) in coordinate [L = i, L = j] from global to shared\n"
+            "    Wait A_shared\n    Copy A (BM, BK) in coordinate [L = i, L = j] from shared to "
+            "global and get B\n    Release A_shared\nend\n",
+            copies[i].gpu, copies[i].columns, copies[i].columns, copies[i].columns);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("move"), str_from(text), copies[i].gpu);
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        assert_int_equal(count(&x.cuda, "unsigned units[3][4];"), copies[i].batch);
+        assert_int_equal(count(&x.cuda, "const int row = unit / 15, column = unit % 15 * 8;"),
+                         copies[i].dealt);
+        assert_int_equal(count(&x.cuda, "if (unit < 720)"), copies[i].dealt);
+        assert_int_equal(count(&x.cuda, "ftl_load_global_16_part<8>("), copies[i].parts);
+        done(&x, &none);
+    }
+}
+
 /* Copies in a loop are not cut where what bounds the loop says that their tiles are whole. */
 static void whole_tiles_of_loops(void **state) {
     (void)state;
@@ -535,6 +570,7 @@ int main(void) {
         cmocka_unit_test(views_begin_at_units),
         cmocka_unit_test(resident_blocks),
         cmocka_unit_test(roles_and_async_units),
+        cmocka_unit_test(uneven_rows_are_dealt),
         cmocka_unit_test(whole_tiles_of_loops),
         cmocka_unit_test(a_walk_that_looks_ahead),
         cmocka_unit_test(boxes_end_at_units),
