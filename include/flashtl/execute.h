@@ -34,8 +34,8 @@ FTL_API ftl_status ftl_parameters(ftl_context *context, const ftl_source *source
  * the extents. With EXACT, outputs may be given as F32 whatever their declared type: results are
  * then rounded to f32 only. A tile size that a sketch leaves open is the whole axis unless a scalar
  * of its name is given. Outputs are written as far as the run came. Safe from several threads. OK,
- * REJECTED (the text is wrong, or its run broke a rule: diagnostics), INVALID_ARGUMENT (also where a
- * condition of the program does not hold, as at a kernel's launch), NO_MEMORY.
+ * REJECTED (the text is wrong, or its run broke a rule: diagnostics), INVALID_ARGUMENT (also where
+ * a condition of the program does not hold, as at a kernel's launch), NO_MEMORY.
  */
 FTL_API ftl_status ftl_interpret(ftl_context *context, const ftl_source *source,
                                  ftl_arithmetic arithmetic, const ftl_arguments *arguments);

@@ -6,8 +6,8 @@
  * again, the maximum moves, and the sums are rescaled. A NaN or an infinity fails the comparison,
  * so rows that saw nothing yet (m = -1e30) take that way, too.
  *
- * That is another m, and another l with it. So what stands behind the loop must not be able to tell:
- * sums over l, and log l + m.
+ * That is another m, and another l with it. So what stands behind the loop must not be able to
+ * tell: sums over l, and log l + m.
  *
  * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent
  * steps.

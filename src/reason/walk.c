@@ -113,8 +113,8 @@ static str matrix_bytes(reason *r, const tl_statement *copy) {
 }
 
 /* Tiles of uneven length start with the longest; but only among those whose shared operands the
- * level-2 cache can hold, and, where matrices are small, so few that the blocks that begin a section
- * do not all load at once what the others will find in the cache.
+ * level-2 cache can hold, and, where matrices are small, so few that the blocks that begin a
+ * section do not all load at once what the others will find in the cache.
  */
 static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     str bytes = {"", 0};
@@ -137,10 +137,11 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     long long most = r->target->sms / SECTION_SM_SHARE;
     const char *times =
         shared_by ? reason_say(r, "*%s", edit_factor_text(r->memory, shared_by)) : "";
-    edit_before(r->kernel, grid,
-                tl_quote(r->memory,
-                         "let %s = min(%lld, %lld/max(1, %.*s))%s // as many share the level-2 cache",
-                         near, most, share, STR_ARGS(bytes), times));
+    edit_before(
+        r->kernel, grid,
+        tl_quote(r->memory,
+                 "let %s = min(%lld, %lld/max(1, %.*s))%s // as many share the level-2 cache", near,
+                 most, share, STR_ARGS(bytes), times));
     grid->grid.items[last].section = tl_quote_expr(r->memory, "%s", near);
     reason_decide(
         r, "sections",

@@ -138,7 +138,8 @@ static void make_corner_uniform(box *x) {
         emit_value *at = &x->corner.at[i];
         if (at->low == at->high) continue;
         str name = emit_format(t, "%.*s_at_%d", STR_ARGS(tensor), i);
-        str value = emit_is_wide(*at) ? emit_format(t, "(int)(%.*s)", STR_ARGS(at->text)) : at->text;
+        str value =
+            emit_is_wide(*at) ? emit_format(t, "(int)(%.*s)", STR_ARGS(at->text)) : at->text;
         emit_text(t, "const int %.*s = ftl_uniform(%.*s);", STR_ARGS(name), STR_ARGS(value));
         *at = emit_named(name, at->low, at->high);
     }

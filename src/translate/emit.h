@@ -206,8 +206,8 @@ typedef struct emit {
     int exit_shift; /* how many generations on loops leave their rings */
     LIST(emit_flight) flights;
     LIST(emit_vote) votes; /* kept by the loops around */
-    const emit_tile *pin; /* sums over what was computed since the last product was issued */
-    const char *suffix;   /* of the names of lets that are being written */
+    const emit_tile *pin;  /* sums over what was computed since the last product was issued */
+    const char *suffix;    /* of the names of lets that are being written */
     emit_walk walk;
     int64_t shared_bytes;
     int blocks_per_sm;
@@ -413,8 +413,8 @@ bool emit_is_vote(const tl_expr *condition);
 /* votes.c: votes that a loop keeps from iteration to iteration */
 int emit_open_votes(emit *t, const tl_block *body); /* before the loop; for emit_close_votes */
 void emit_close_votes(emit *t, int before);
-void emit_renew_votes(emit *t, const tl_block *body);        /* at the end of a body under a vote */
-str emit_kept_vote(const emit *t, const tl_expr *call);      /* a number; empty: it is not kept */
+void emit_renew_votes(emit *t, const tl_block *body);   /* at the end of a body under a vote */
+str emit_kept_vote(const emit *t, const tl_expr *call); /* a number; empty: it is not kept */
 
 /* copy_tensor.c */
 void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads);

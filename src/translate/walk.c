@@ -2,11 +2,12 @@
  * block's next tile, and, for dynamic grids, who fetches it and how the other roles learn of it.
  *
  * No integer is divided: the launch makes constants of all divisors. A dynamic grid has a counter
- * in global memory. One thread of the block fetches a number when it needs it and hands it on through
- * two slots in shared memory with a full and an empty barrier each. It runs ahead of the others as
- * far as tiles have slots; fetching earlier would give long tiles to blocks that are busy. A role
- * that begins the next tile beside the end of this one reads the number behind the last products of
- * this one, so that nothing waits for it. The last block to end sets the counters back.
+ * in global memory. One thread of the block fetches a number when it needs it and hands it on
+ * through two slots in shared memory with a full and an empty barrier each. It runs ahead of the
+ * others as far as tiles have slots; fetching earlier would give long tiles to blocks that are
+ * busy. A role that begins the next tile beside the end of this one reads the number behind the
+ * last products of this one, so that nothing waits for it. The last block to end sets the counters
+ * back.
  */
 #include "translate/emit.h"
 
@@ -481,8 +482,8 @@ static void find_shadows(emit *t) {
                      w->shadow_of_loop && w->shadow_of_more;
 }
 
-/* The next tile's number, in the last iteration of this tile's loop, or where the loop's tile begins
- * if it has none.
+/* The next tile's number, in the last iteration of this tile's loop, or where the loop's tile
+ * begins if it has none.
  */
 static void read_in_shadow(emit *t, const tl_statement *s) {
     const emit_walk *w = &t->walk;

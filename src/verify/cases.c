@@ -433,8 +433,7 @@ bool verify_cases_hold(const char *list, int32_t number) {
 void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]) {
     static const char *const layouts[] = {"dense", "padded", "turned", "turned padded"};
-    static const char *const inputs[] = {"normal", "dominant key", "heavy ends",
-                                         "climbing scores"};
+    static const char *const inputs[] = {"normal", "dominant key", "heavy ends", "climbing scores"};
     const ftl_plan *plan = program->plan;
     size_t length = 0;
     *name = 0;

@@ -158,7 +158,8 @@ static void dominant_row(const case_data *data, const buffer *b, int64_t row, do
     }
 }
 
-/* What a key's score is: by head it rises from key to key, falls, or is 0 but for ever higher jumps.
+/* What a key's score is: by head it rises from key to key, falls, or is 0 but for ever higher
+ * jumps.
  */
 static double climbing_score(int64_t at, int64_t keys, int64_t matrix, double highest) {
     enum { APART = 37 };
@@ -181,9 +182,8 @@ static void climbing_row(const case_data *data, const buffer *b, int64_t row, do
     double score = climbing_score(index[b->argument.axis_count - 2], rows, row / rows, highest);
     for (int64_t e = 0; e < b->columns && b->of->name[0] != 'V'; e++) {
         double sign = sign_of(data->seed, e);
-        values[e] = b->of->name[0] == 'Q'
-                        ? sign + values[e] / 32
-                        : sign * score / sqrt((double)b->columns) + values[e] / 4;
+        values[e] = b->of->name[0] == 'Q' ? sign + values[e] / 32
+                                          : sign * score / sqrt((double)b->columns) + values[e] / 4;
     }
 }
 

@@ -477,16 +477,18 @@ static void growing_maxima(void **state) {
         {"eager=0"}, {"eager=1"}, {"eager=1", "casts=1"}, {"eager=1", "overlap=0"}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (size_t k = 0; k < sizeof pins / sizeof *pins; k++) {
-            trial t = {
-                .q = {.sketch = "sketches/attention",
-                      .options = {i % 2 ? "causal" : NULL},
-                      .gpu = k % 2 ? "a100" : "t4",
-                      .pins = {"d=32", "dv=16", "BN=16", "BM=64", pins[k][0]}},
-                .sizes =
-                    {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 30}, {"kv_len", 150}},
-                .scalars = {{"scale", 3}},
-                .growth = shapes[i].growth,
-                .spikes = shapes[i].spikes};
+            trial t = {.q = {.sketch = "sketches/attention",
+                             .options = {i % 2 ? "causal" : NULL},
+                             .gpu = k % 2 ? "a100" : "t4",
+                             .pins = {"d=32", "dv=16", "BN=16", "BM=64", pins[k][0]}},
+                       .sizes = {{"batch", 1},
+                                 {"q_heads", 1},
+                                 {"kv_heads", 1},
+                                 {"q_len", 30},
+                                 {"kv_len", 150}},
+                       .scalars = {{"scale", 3}},
+                       .growth = shapes[i].growth,
+                       .spikes = shapes[i].spikes};
             if (k < 2) keeps_its_meaning(t);
             t.q.pins[3] = pins[k][0];
             t.q.pins[4] = pins[k][1];
