@@ -67,7 +67,7 @@ class World:
             return database.execute(sql).fetchall()
 
     def wait(self, sql, least):
-        for _ in range(2000):
+        for _ in range(6000):
             with contextlib.suppress(sqlite3.OperationalError):
                 if self.database.exists() and self.query(sql)[0][0] >= least:
                     return
@@ -199,7 +199,7 @@ def killed(world):
     before = world.query("SELECT id, changed_s, answers, model_ms FROM trial WHERE state = 'done' ORDER BY id")
     in_flight = world.query("SELECT count(*) FROM trial WHERE state = 'running'")[0][0]
     insist(in_flight <= 2 and len(before) < 15, in_flight, before)
-    for _ in range(500):  # those in flight die with their parent, so their conversations are free again
+    for _ in range(2000):  # those in flight die with their parent, so their conversations are free again
         if not subprocess.run(["pgrep", "-f", str(world.folder / "plan.json")], capture_output=True).stdout:
             break
         time.sleep(0.01)
@@ -215,8 +215,8 @@ def interrupted(world):
     world.wait(DONE, 4)
     begun = time.monotonic()
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
-    insist(time.monotonic() - begun < 5 and running.returncode == 3, running.returncode, err)
+    out, err = running.communicate(timeout=60)
+    insist(time.monotonic() - begun < 20 and running.returncode == 3, running.returncode, err)
     insist("4 of 5 trials are done; the same command goes on" in err and "| 4 of 5 |" in out, out, err)
     insist(world.query("SELECT count(*) FROM trial WHERE state = 'open'") == [(1,)], "not given back")
     left = subprocess.run(["pgrep", "-f", str(world.folder / "plan.json")], capture_output=True).stdout
