@@ -11,7 +11,8 @@ static bool is_vector(const model *m, const model_use *use) {
 static bool is_fused(const model *m, const model_step *step) {
     if (step->kind != STEP_COMPUTE || !step->has_target || step->target.tile < 0) return false;
     switch (tl_operation_shape(step->statement->compute.operation)) {
-    case TL_SHAPE_ELEMENTWISE: return !is_vector(m, &step->target);
+    case TL_SHAPE_ELEMENTWISE:
+    case TL_SHAPE_MASK: return !is_vector(m, &step->target);
     case TL_SHAPE_REDUCTION: /* parts of a sum, by lane */
         return step->statement->compute.operation == TL_ROW_SUM &&
                m->tiles[step->target.tile].allocation->allocate.layout.is_partial;
@@ -25,13 +26,22 @@ static bool reads(const model_step *step, int tile) {
     return false;
 }
 
+/* What it gives out is known behind the run only, so nothing of the run goes on with it. */
+static bool ends_run(const model *m, const model_step *step) {
+    return step->kind == STEP_COMPUTE && step->has_target && step->target.tile >= 0 &&
+           is_vector(m, &step->target) && step->statement->compute.operation == TL_ROW_MAX;
+}
+
 bool rules_is_fused_away(const model *m, const model_role *role, int tile) {
     bool is_in_run = false; /* the run at hand has made it */
     for (int i = 0; i < role->step_count; i++) {
         const model_step *step = &role->steps[i];
         bool is_made = step->has_target && step->target.tile == tile;
         bool is_read = reads(step, tile) || (is_made && step->accumulates);
-        if (!is_fused(m, step)) {
+        if (ends_run(m, step)) {
+            if (is_read && !is_in_run) return false;
+            is_in_run = false;
+        } else if (!is_fused(m, step)) {
             if (is_made || is_read) return false;
             is_in_run = false;
         } else if (is_read && !is_in_run) {

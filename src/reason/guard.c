@@ -22,7 +22,8 @@
 enum {
     GUARD_SUMS_MAX = 8,
     GUARD_LIMIT = 32768, /* half of f16's range: a part of a row stays below */
-    GUARD_FAR = 16       /* a move by this factor is a far one: the next is expected to be, too */
+    GUARD_FAR = 16,      /* a move by this factor is a far one: the next is expected to be, too */
+    GUARD_FEW = 4        /* so manyth part of a block's columns are few */
 };
 
 /* The standard form in one loop, statement by statement. */
@@ -47,6 +48,7 @@ typedef struct guard_form {
     bool is_apart; /* a product of the block before still runs: the left operand has two places */
     bool is_read_later; /* the powers, behind their cast */
     bool is_eager;      /* a far move is expected to be followed by another */
+    bool is_few;        /* few of the first block's columns set its maximum */
     str t;              /* the tile of the powers: s, unless it is kept */
     const char *why;    /* it is not that form */
 } guard_form;
@@ -301,6 +303,16 @@ static tl_block move(reason *r, const guard_form *g) {
     return body;
 }
 
+static tl_block powers_again(reason *r, const guard_form *g, const char *part) {
+    tl_block body = {0};
+    append_copy(r, &body, g->bias);
+    append_copy(r, &body, g->power);
+    append_quote(&body,
+                 tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->t), part));
+    append_copy(r, &body, g->cast);
+    return body;
+}
+
 /* The slow way: scores again (where they were overwritten), the maximum moves, powers again. */
 static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
     tl_block body = {0};
@@ -308,11 +320,7 @@ static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
         if (edit_writes_within((tl_statement *)s, g->s)) append_copy(r, &body, s);
     if (body.first) body.first->comment = STR("the scores were overwritten: again");
     append_quote(&body, move(r, g));
-    append_copy(r, &body, g->bias);
-    append_copy(r, &body, g->power);
-    append_quote(&body,
-                 tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->t), part));
-    append_copy(r, &body, g->cast);
+    append_quote(&body, powers_again(r, g, part));
     return body;
 }
 
@@ -380,6 +388,57 @@ static void write_start(reason *r, const guard_form *g) {
                              STR_ARGS(g->alpha)));
 }
 
+/* The mask of the scores, which says where they lie. */
+static const tl_statement *find_mask(const guard_form *g) {
+    for (tl_statement *s = g->product; s && s != g->maximum; s = tl_next(s, g->loop))
+        if (edit_is_compute(s, TL_MASK) && edit_operand_is(s, 0, g->s)) return s;
+    return NULL;
+}
+
+/* How many columns of the first block its maximum is taken over: 0 for all. Any column's score is a
+ * number to subtract, as long as the vote fails; the largest of a few is found sooner.
+ */
+static int64_t first_columns(reason *r, const guard_form *g) {
+    int64_t wanted = 0, from, columns = 0;
+    reason_let_integer(r, "first_columns", &wanted);
+    const tl_statement *mask = find_mask(g);
+    const tiles_list *tiles = tiles_read(r);
+    const tiles_tile *s = tiles_find(tiles, g->s);
+    bool is_known = g->keeps && mask && mask->compute.place.count == 2 && s && s->axis_count == 2 &&
+                    reason_known(r, tiles_extent(tiles, s->axes[1])->extent, &columns) &&
+                    reason_known(r, g->loop->loop.from, &from) && from == 0;
+    return is_known && wanted > 0 && GUARD_FEW * wanted <= columns ? wanted : 0;
+}
+
+static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns) {
+    tl_block body = {0};
+    if (columns == 0) {
+        append_copy(r, &body, g->maximum);
+    } else {
+        const char *t = edit_z(r->memory, g->t);
+        const tiles_tile *s = tiles_find(tiles_read(r), g->s);
+        append_quote(&body, tl_quote(r->memory, "Compute Cast %.*s and get %s", STR_ARGS(g->s), t));
+        tl_block mask =
+            tl_quote(r->memory, "Compute Mask %s where %.*s >= %lld // of the first columns alone",
+                     t, STR_ARGS(s->axes[1]), (long long)columns);
+        mask.first->compute.place =
+            tl_statement_copy(r->memory, find_mask(g))->compute.place; /* as deep a copy */
+        append_quote(&body, mask);
+        append_quote(
+            &body, tl_quote(r->memory, "Compute RowMax %s and accumulate %.*s", t, STR_ARGS(g->m)));
+    }
+    append_copy(r, &body, g->shift);
+    return body;
+}
+
+/* A column behind the first ones is far above them: the maximum of all, and powers again. */
+static tl_block first_again(reason *r, const guard_form *g, const char *part) {
+    tl_block body = maximum_of_first(r, g, 0);
+    append_quote(&body, powers_again(r, g, part));
+    const char *vote = reason_say(r, "any(not (%s < %d))", part, GUARD_LIMIT);
+    return under(r, vote, "a column behind the first ones is far above", body);
+}
+
 static void write_guard(reason *r, guard_form *g) {
     const char *part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
     const char *j = edit_z(r->memory, g->loop->loop.name);
@@ -395,16 +454,18 @@ static void write_guard(reason *r, guard_form *g) {
     if (g->keeps) keep_scores(r, g);
     write_start(r, g);
 
-    tl_block first = {0}, tail = {0};
-    append_copy(r, &first, g->maximum);
-    append_copy(r, &first, g->shift);
-    first = under(r, reason_say(r, "%s == %s", j, from), "the first block sets the maximum", first);
+    int64_t columns = first_columns(r, g);
+    const char *at_first = reason_say(r, "%s == %s", j, from);
+    tl_block tail = {0}, first = under(r, at_first, "the first block sets the maximum",
+                                       maximum_of_first(r, g, columns));
     if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move(r, g)));
     append_copy(r, &tail, g->bias);
     append_copy(r, &tail, g->power);
     append_quote(&tail, tl_quote(r->memory, "Compute RowSum %.*s and get %s // inside the lane",
                                  STR_ARGS(g->t), part));
     append_copy(r, &tail, g->cast);
+    if (columns > 0)
+        append_quote(&tail, under(r, at_first, "its later columns", first_again(r, g, part)));
     append_quote(&tail, vote(r, g, &slow, slow_way(r, g, part)));
     append_quote(
         &tail, tl_quote(r->memory,
@@ -481,6 +542,7 @@ bool reason_guard(reason *r) {
         }
         g.is_apart = has_two_places(r, &g);
         g.is_eager = eager < 0 ? g.keeps : eager > 0;
+        g.is_few = first_columns(r, &g) > 0;
         double saved = saved_operations(r, &g);
         next = g.loop->next; /* the loop's body is written anew */
         write_guard(r, &g);
@@ -488,11 +550,13 @@ bool reason_guard(reason *r) {
         reason_decide(
             r, "moving maximum",
             "%.*s is set by the first block and moves only when a part of a row's sum reaches "
-            "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that%s",
+            "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that%s%s",
             STR_ARGS(g.m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g.cast)),
-            g.is_eager ? "; behind a far move the next block moves it at once" : "");
+            g.is_eager ? "; behind a far move the next block moves it at once" : "",
+            g.is_few ? "; few of the first block's columns set it" : "");
     }
     edit_remove_let(r->kernel, STR("guard"));
+    edit_remove_let(r->kernel, STR("first_columns"));
     if (wanted == 1 && !any)
         return reason_stuck(
             r, NULL, "no maximum of kernel %.*s can be guarded: %s", STR_ARGS(r->kernel->name),

@@ -37,6 +37,9 @@ static const reason_pass_entry pin_names[] = {
     {"ring", "1: two tiles that a loop copies take turns in the slots of one ring; 0: never"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
     {"eager", "1: behind a far move of that maximum the next block moves it at once; 0: it votes"},
+    {"first_columns",
+     "warpgroups: columns of the first block that set that maximum, a quarter of it at most; the "
+     "vote sees to the others; 0: all"},
     {"casts", "warpgroups: places in registers of a left operand that is computed"},
     {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: every so manyth"},
     {"sections", "warpgroups: 0: no sections of tiles whose operands fit the level-2 cache"},

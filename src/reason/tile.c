@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 enum {
-    KEPT_MAX = 6,    /* candidates that are shown */
-    EAGER_BLOCKS = 6 /* a tile of fewer has no time for a maximum that moved far to do so again */
+    KEPT_MAX = 6,     /* candidates that are shown */
+    EAGER_BLOCKS = 6, /* a tile of fewer has no time for a maximum that moved far to do so again */
+    FIRST_COLUMNS = 32,      /* of a first block, that set its maximum where blocks are few */
+    FIRST_SHARE_PERCENT = 90 /* and products take this much of what elements take, or more */
 };
 
 typedef struct candidate {
@@ -434,6 +436,10 @@ static void write_choice(search *s) {
             reason_let(r, "casts", c->casts, "");
         bool is_short = has_moving_maximum(r) && s->kept[0].result.blocks < EAGER_BLOCKS;
         if (is_short && !reason_let_integer(r, "eager", &known)) reason_let(r, "eager", 0, "");
+        const cost_result *t = &s->kept[0].result;
+        if (is_short && 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements &&
+            !reason_let_integer(r, "first_columns", &known))
+            reason_let(r, "first_columns", FIRST_COLUMNS, "");
         edit_remove_let(r->kernel, STR("warps"));
     } else {
         edit_remove_let(r->kernel, STR("warpgroups"));

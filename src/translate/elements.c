@@ -204,6 +204,17 @@ static bool is_slanted(emit *t, const elements_mask *m, const tl_expr *e, bool f
     return l->slant != 0;
 }
 
+/* Does the test compare columns from a constant on with a constant? The compiler then decides most
+ * of them, which a limit, the difference, would hide from it.
+ */
+static bool is_constant(const elements_mask *m, const tl_expr *e) {
+    const tl_place *place = &m->x->s->compute.place;
+    int64_t unused;
+    return place->count == 2 && !place->items[1].is_all &&
+           tl_known_integer(place->items[1].at, &unused) &&
+           (tl_known_integer(e->left, &unused) || tl_known_integer(e->right, &unused));
+}
+
 void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     if (e->kind == TL_NOT) elements_find_limits(t, m, e->left);
     if (e->kind != TL_BINARY) return;
@@ -219,7 +230,7 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
         tl_expr_is_real(e->left) || tl_expr_is_real(e->right) ||
         !emit_coefficient(e->left, names[1], &left) ||
         !emit_coefficient(e->right, names[1], &right) ||
-        (left - right != 1 && left - right != -1)) {
+        (left - right != 1 && left - right != -1) || is_constant(m, e)) {
         return;
     }
     elements_limit *l = &m->limits[m->count++];

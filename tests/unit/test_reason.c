@@ -247,13 +247,18 @@ static void far_moves_are_expected_again(void **state) {
         bool is_kept;  /* by a let, to be taken early */
         bool is_apart; /* the sums wait for a product */
         int votes;
-    } cases[] = {{"h200", {"d=128", "dv=128"}, true, true, 1},
-                 {"h200", {"d=128", "dv=128", "eager=0"}, true, true, 0},
-                 {"h200", {"d=128", "dv=128", "casts=1"}, true, false, 1},
-                 {"h200", {"d=128", "dv=128", "nominal_length=1024"}, true, true, 1},
-                 {"h200", {"d=128", "dv=128", "nominal_length=512"}, true, true, 0},
-                 {"a100", {"d=64", "dv=64"}, false, false, 0},
-                 {"a100", {"d=64", "dv=64", "eager=1"}, false, false, 2}}; /* split: two loops */
+        const char *first; /* what the first block's maximum is taken over */
+    } cases[] = {
+        {"h200", {"d=128", "dv=128"}, true, true, 1, "S"},
+        {"h200", {"d=128", "dv=128", "eager=0"}, true, true, 0, "S"},
+        {"h200", {"d=128", "dv=128", "casts=1"}, true, false, 1, "S"},
+        {"h200", {"d=128", "dv=128", "first_columns=16"}, true, true, 1, "T where kv >= 16"},
+        {"h200", {"d=128", "dv=128", "first_columns=48"}, true, true, 1, "S"}, /* not few */
+        {"h200", {"d=128", "dv=128", "nominal_length=1024"}, true, true, 1, "S"},
+        {"h200", {"d=128", "dv=128", "nominal_length=512"}, true, true, 0, "T where kv >= 32"},
+        {"h200", {"d=64", "dv=64", "nominal_length=512"}, true, false, 0, "S"},
+        {"a100", {"d=64", "dv=64"}, false, false, 0, "S"},
+        {"a100", {"d=64", "dv=64", "eager=1"}, false, false, 2, "S"}}; /* split: two loops */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         answer a;
         request q = {.sketch = plain, .gpu = cases[i].gpu, .dtype = TL_F16};
@@ -265,6 +270,9 @@ static void far_moves_are_expected_again(void **state) {
         assert_int_equal(occurrences(text, "any(alpha < 0.0625)"), cases[i].votes);
         assert_int_equal(vote && occurrences(text, "let eager = "), vote && cases[i].is_kept);
         assert_int_equal(vote && cases[i].is_apart, strstr(text, "if eager or slow") != NULL);
+        const char *maximum = strstr(text, "Compute RowMax ");
+        assert_int_equal(maximum[strlen("Compute RowMax ")], cases[i].first[0]);
+        assert_true(cases[i].first[0] == 'S' || strstr(text, cases[i].first + 2));
         if (vote && cases[i].is_kept) {
             const char *math = strstr(text, "role math"), *head = vote;
             while (strncmp(head, "Compute GEMM", 12) != 0) head--; /* the one before */

@@ -555,8 +555,22 @@ static void votes_are_kept(void **state) {
     done(&x, &source);
 }
 
+/* A test of columns that lie at a constant place against a constant is left to the compiler. */
+static void constant_tests_of_columns(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_short_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "kv_at >= 32 ? -ftl_infinity()"), 2);
+    assert_int_equal(count(&x.cuda, "kv_at + 1 >= 32 ? -ftl_infinity()"), 2);
+    assert_true(count(&x.cuda, "8 * n8 >= limit_") > 0);
+    done(&x, &source);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constant_tests_of_columns),
         cmocka_unit_test(votes_are_kept),
         cmocka_unit_test(golden_texts),
         cmocka_unit_test(same_text_twice),
