@@ -418,7 +418,11 @@ double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile) 
  * nothing.
  */
 static double line_registers(const cost_model *m, const cost_choice *c, int tile, bool *is_cut) {
-    enum { DEALT_UNITS_MIN = 9, UNITS_AT_ONCE = 4 }; /* translate/copy_load.c */
+    enum {
+        DEALT_UNITS_MIN = 9,
+        DEALT_ACROSS_MIN = 13,
+        UNITS_AT_ONCE = 4
+    }; /* translate/copy_load.c */
     int64_t rows = (int64_t)cost_value(c, m->extents[tile][0]);
     int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) *
                      tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
@@ -427,7 +431,9 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
     int64_t rows_at_once = WARP_LANES / along * c->warps;
     int64_t registers = pieces / along * ((rows + rows_at_once - 1) / rows_at_once) * 4;
     *is_cut = rows % rows_at_once != 0;
-    if (c->is_plain && along == 1 && pieces >= DEALT_UNITS_MIN) { /* one by one, over all threads */
+    bool is_odd = along == 1 && pieces >= DEALT_UNITS_MIN;
+    if (c->is_plain &&
+        (is_odd || pieces / along >= DEALT_ACROSS_MIN)) { /* one by one, over all threads */
         int64_t threads = (int64_t)WARP_LANES * c->warps, all = rows * pieces;
         int64_t share = (all + threads - 1) / threads;
         *is_cut = true;

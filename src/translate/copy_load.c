@@ -53,7 +53,7 @@ static void load_unit(lines *x, lines_cut cut) {
  * Lines give each lane whole rows of them, a hundred registers in a few lanes. Where a copy has no
  * register tile its units can be dealt one by one, row after row, some at a time.
  */
-enum { DEALT_UNITS_MIN = 9, UNITS_AT_ONCE = 4 };
+enum { DEALT_UNITS_MIN = 9, DEALT_ACROSS_MIN = 13, UNITS_AT_ONCE = 4 };
 
 typedef struct deal {
     int total, share;   /* units of the tile, of a thread */
@@ -62,8 +62,8 @@ typedef struct deal {
 
 static bool is_dealt(const lines *x) {
     int units = x->columns / x->shape.elements;
-    return units >= DEALT_UNITS_MIN && units % 2 == 1 &&
-           x->access.threads.swizzle_bytes <= SHARED_UNIT_BYTES;
+    bool is_odd = units % 2 == 1 && units >= DEALT_UNITS_MIN;
+    return is_odd || x->shape.across >= DEALT_ACROSS_MIN;
 }
 
 static deal make_deal(const lines *x) {
@@ -96,8 +96,13 @@ static void load_dealt(lines *x, lines_cut cut) {
 
 static void store_dealt(lines *x, lines_cut cut) {
     (void)cut;
-    emit_text(x->t, "ftl_store_shared_16(target + row * %d + column * %d, units[down]);",
-              x->access.threads.pitch_bytes, x->bytes);
+    emit *t = x->t;
+    const access_threads *a = &x->access.threads;
+    str byte = emit_format(t, "column * %d", x->bytes);
+    if (a->swizzle_bytes > SHARED_UNIT_BYTES)
+        byte = emit_format(t, "(%.*s ^ (row & 7) >> %d << 4)", STR_ARGS(byte), a->swizzle_shift);
+    emit_text(t, "ftl_store_shared_16(target + row * %d + %.*s, units[down]);", a->pitch_bytes,
+              STR_ARGS(byte));
 }
 
 static void copy_dealt(lines *x, const emit_tile *to) {
