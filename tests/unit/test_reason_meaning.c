@@ -473,12 +473,11 @@ static void growing_maxima(void **state) {
         double growth;
         int64_t spikes;
     } shapes[] = {{0.8, 0}, {0.15, 0}, {-0.8, 0}, {0.4, 23}, {0.4, 50}};
-    static const char *const pins[][2] = {
-        {"eager=0"},
-        {"eager=1"},
-        {"eager=1", "casts=1"},
-        {"eager=1", "overlap=0"},
-        {"eager=1", "first_columns=4"}};
+    static const char *const pins[][2] = {{"eager=0"},
+                                          {"eager=1"},
+                                          {"eager=1", "casts=1"},
+                                          {"eager=1", "overlap=0"},
+                                          {"eager=1", "first_columns=4"}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (size_t k = 0; k < sizeof pins / sizeof *pins; k++) {
             trial t = {.q = {.sketch = "sketches/attention",
