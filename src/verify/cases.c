@@ -356,6 +356,12 @@ static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
                   count, has_lengths(l) ? "q_len x kv_len, or " : "", sizes);
 }
 
+/* Where all heads are alike, one name is enough. */
+static int32_t find_heads(const ftl_plan *plan) {
+    int32_t heads = find_size(plan, "q_heads");
+    return heads >= 0 ? heads : find_size(plan, "heads");
+}
+
 bool verify_cases(const verify_program *program, const char *shapes, double flops_most,
                   arena *memory, const verify_case **cases, int32_t *count,
                   char why[FTL_WHY_BYTES]) {
@@ -367,7 +373,7 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
                  .q_len = find_size(plan, "q_len"),
                  .kv_len = find_size(plan, "kv_len"),
                  .batch = find_size(plan, "batch"),
-                 .q_heads = find_size(plan, "q_heads"),
+                 .q_heads = find_heads(plan),
                  .kv_heads = find_size(plan, "kv_heads")};
     if (plan->size_count > VERIFY_SIZES_MAX) {
         return refuse(why, "the program has %" PRId32 " sizes; at most %d are possible",
