@@ -83,10 +83,11 @@ static void make_memory(const tl_kernel *kernel, const trial *t, memory_of *m) {
             data[i] =
                 s->kind == TL_INPUT ? convert_round(format, factor * next_number(&seed)) : NAN;
         char name = x->name.length == 1 ? x->name.data[0] : 0;
-        int64_t columns = x->extents[x->axis_count - 1], rows = x->extents[x->axis_count - 2];
-        for (int64_t i = 0; i < stride && t->growth != 0 && (name == 'Q' || name == 'K');
-             i += columns)
-            data[i] = convert_round(format, grown(t, name, i / columns % rows));
+        if (t->growth != 0 && (name == 'Q' || name == 'K')) {
+            int64_t columns = x->extents[x->axis_count - 1], rows = x->extents[x->axis_count - 2];
+            for (int64_t i = 0; i < stride; i += columns)
+                data[i] = convert_round(format, grown(t, name, i / columns % rows));
+        }
         x->data = data;
         m->is_output[m->count] = s->kind == TL_OUTPUT;
         m->counts[m->count++] = (size_t)stride;
