@@ -462,13 +462,15 @@ static double wide_registers(const cost_model *m, const cost_choice *c) {
     return most > NARROW ? WIDE_REGISTERS + (most - NARROW) / COLUMNS_A_REGISTER : 0;
 }
 
-/* Where all tiles have one slot, each has a copy of its own place in an iteration, between Waits.
+/* Where all tiles have one slot, each has a copy of its own place in an iteration, between Waits,
+ * beside elements whose function may need steps of its own.
  */
 static double copy_registers(const cost_model *m, const cost_choice *c) {
-    enum { SECOND_PLACE = 7 };
+    enum { SECOND_PLACE = 7, BESIDE_CURVED = 8 };
     for (int i = 0; i < m->channel_count; i++)
         if (c->stages[m->channels[i]] != 1) return 0;
-    return m->is_async && m->channel_count > 1 ? SECOND_PLACE : 0;
+    if (!m->is_async || m->channel_count < 2) return 0;
+    return SECOND_PLACE + (m->is_curved ? BESIDE_CURVED : 0);
 }
 
 /* The most registers that tiles take at a time, and what the compiler takes beside them. */
