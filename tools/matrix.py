@@ -106,6 +106,7 @@ class Matrix:
         self.options, self.results, self.lock = options, {}, threading.Lock()
         self.planned = {}  # (program, case) -> name
         self.broken = []  # programs that could not even be listed
+        self.left_out = []  # TL Code that names what a GPU has not
         self.file = None
         self.done_s = 0.0
 
@@ -132,7 +133,8 @@ class Matrix:
             listed = list(pool.map(self.list_program, chosen))
         for words, cases, why in listed:
             if cases is None:
-                self.broken.append({"program": show(words), "what": why})
+                is_lacking = '"id":"GPU_LACKS"' in why
+                (self.left_out if is_lacking else self.broken).append({"program": show(words), "what": why})
                 continue
             todo = []
             for case in cases:
@@ -277,6 +279,7 @@ class Matrix:
                 "programs": len({program for program, _ in self.planned}), "cases": len(self.planned),
                 "passed": counts["passed"], "failed": counts["failed"], "skipped": counts["skipped"],
                 "not_run": len(self.planned) - sum(counts.values()), "broken_programs": self.broken,
+                "left_out_programs": self.left_out,
                 "seconds": round(seconds, 1), "jobs": self.options.jobs,
                 "cpu_seconds": round(of_children.ru_utime + of_children.ru_stime, 1),
                 "skipped_because": dict(reasons), "failures": failures,
@@ -292,6 +295,8 @@ def print_table(s):
               f"{row['worst_relative_rms']:.2g}")
     for reason, count in sorted(s["skipped_because"].items(), key=lambda item: -item[1])[:20]:
         print(f"skipped {count}: {reason}")
+    for program in s["left_out_programs"]:
+        print(f"left out: {program['program']}: {json.loads(program['what'].splitlines()[0])['message']}")
     for program in s["broken_programs"]:
         print(f"FAIL  {program['program']}: {program['what']}")
     print(f"{s['programs']} programs on the {s['on']}, {s['cases']} cases of '{s['shapes']}': {s['passed']} "
