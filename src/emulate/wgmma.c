@@ -254,6 +254,10 @@ bool wgmma_wait(machine *m, machine_warp *w, const ptx_instruction *i) {
     if ((int64_t)w->product_commits <= i->immediate) return true;
     uint32_t group = w->product_commits - (uint32_t)i->immediate;
     if (group <= w->product_waited) return true;
+    if (!m->warpgroups) { /* groups without a product */
+        w->product_waited = group;
+        return true;
+    }
     machine_warpgroup *g = group_of(m, w);
     for (int n = 0; n < MACHINE_GROUP_WARPS; n++)
         if (member(m, w, n)->product_commits < group) {
