@@ -38,17 +38,9 @@ static bool is_alike(reason *r, const tl_allocation *a, const tl_allocation *b) 
     return is_plain;
 }
 
-/* The axes of a parameter; NULL of a view, whose elements say more than a name. */
-static const tl_axes *axes_of(const reason *r, str name) {
-    for (const tl_statement *s = r->kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        if (is_parameter && str_equal(s->parameter.name, name)) return &s->parameter.axes;
-    }
-    return NULL;
-}
-
 static str last_index(const reason *r, const stage_channel *c) {
-    const tl_axes *axes = axes_of(r, c->copy->copy.what->text);
+    const tl_statement *tensor = tiles_find_parameter(r->kernel, c->copy->copy.what->text);
+    const tl_axes *axes = tensor ? &tensor->parameter.axes : NULL;
     return axes && axes->count ? tiles_axis_index(&axes->items[axes->count - 1]) : (str){"", 0};
 }
 

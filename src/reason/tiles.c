@@ -3,7 +3,7 @@
 /* --- tensors -----------------------------------------------------------------------------------
  */
 
-static const tl_statement *find_parameter(const tl_kernel *kernel, str name) {
+const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
         if ((s->kind == TL_INPUT || s->kind == TL_OUTPUT) && str_equal(s->parameter.name, name))
             return s;
@@ -20,7 +20,7 @@ static const tl_binding *find_view(const tl_kernel *kernel, str name) {
 
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name) {
     str bare = edit_bare(name);
-    const tl_statement *s = find_parameter(kernel, bare);
+    const tl_statement *s = tiles_find_parameter(kernel, bare);
     if (s) return &s->parameter.axes;
     const tl_binding *view = find_view(kernel, bare);
     return view ? &view->axes : NULL;
@@ -39,7 +39,7 @@ static const tl_expr *first_element(const tl_kernel *kernel, const tl_expr *e) {
 tl_type tiles_tensor_type(const tl_kernel *kernel, str name) {
     str bare = edit_bare(name);
     for (int depth = 0; depth < TL_NESTING_MAX; depth++) {
-        const tl_statement *s = find_parameter(kernel, bare);
+        const tl_statement *s = tiles_find_parameter(kernel, bare);
         if (s) return s->parameter.type;
         const tl_binding *view = find_view(kernel, bare);
         const tl_expr *base = view ? first_element(kernel, view->value) : NULL;

@@ -39,6 +39,9 @@ const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *t
 /* --- tensors -----------------------------------------------------------------------------------
  */
 
+/* An Input or Output; NULL of a view, whose elements say more than a name. */
+const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name);
+
 /* Axes of a parameter or view. NULL when there is none of that name. */
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name);
 tl_type tiles_tensor_type(const tl_kernel *kernel, str name);
