@@ -317,6 +317,8 @@ bool emit_most(emit *t, const tl_expr *e, ftl_formula *out);
 /* grid.c: blocks with a tile each */
 void emit_plan_grid(emit *t);
 void emit_grid(emit *t); /* the block's indices */
+/* How many tiles a walk has; the launch has checked that it fits an int. */
+emit_value emit_walk_extent(emit *t, const tl_walk *walk);
 
 /* address.c: where elements of tensors and views lie */
 typedef struct emit_address {

@@ -28,7 +28,7 @@ void emit_plan_grid(emit *t) {
     t->plan->walks = walks, t->plan->walk_count = count;
 }
 
-static emit_value walk_extent(emit *t, const tl_walk *walk) {
+emit_value emit_walk_extent(emit *t, const tl_walk *walk) {
     emit_value v = emit_integer(t, walk->extent, NULL);
     if (!emit_is_wide(v)) return v;
     /* The launch has checked that all tiles together are fewer than 2^31. */
@@ -42,14 +42,14 @@ static emit_value walk_extent(emit *t, const tl_walk *walk) {
  */
 static str numbers_of(emit *t, int index) {
     const tl_walk *walk = &t->grid->grid.items[index];
-    if (is_known(t, walk)) return emit_within(t, walk_extent(t, walk), 15);
+    if (is_known(t, walk)) return emit_within(t, emit_walk_extent(t, walk), 15);
     str name = emit_derived(t, FTL_DERIVED_VALUE, t->plan->walks[index]);
     return emit_format(t, "args.%.*s", STR_ARGS(name));
 }
 
 /* The walk's index, from its own part of the block's number. */
 static void declare_index(emit *t, const tl_walk *walk, str part) {
-    emit_value extent = walk_extent(t, walk);
+    emit_value extent = emit_walk_extent(t, walk);
     str name = emit_clean(t, walk->name);
     int64_t high = extent.high > 0 ? extent.high - 1 : 0;
     emit_name_set(t, walk->symbol, name, 0, high);
@@ -89,7 +89,7 @@ static void decode_ragged(emit *t, int index, bool leaves) {
     str part = part_name(t, walk);
     if (leaves) {
         emit_text(t, "if (%.*s >= %.*s) return; // the walk is shorter here", STR_ARGS(part),
-                  STR_ARGS(emit_within(t, walk_extent(t, walk), 10)));
+                  STR_ARGS(emit_within(t, emit_walk_extent(t, walk), 10)));
     }
     declare_index(t, walk, part);
 }

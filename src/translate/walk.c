@@ -63,15 +63,6 @@ static ftl_formula product_of(emit *t, int from, int to) {
 /* --- from a number to indices --------------------------------------------------------------------
  */
 
-static emit_value extent_of(emit *t, const tl_walk *walk) {
-    emit_value v = emit_integer(t, walk->extent, NULL);
-    if (!emit_is_wide(v)) return v;
-    return (emit_value){.text = emit_format(t, "(int)%.*s", STR_ARGS(emit_within(t, v, 15))),
-                        .precedence = 15,
-                        .low = 0,
-                        .high = INT32_MAX};
-}
-
 static str divided(emit *t, str number, ftl_formula by) {
     str multiplier, shift;
     emit_divide(t, by, &multiplier, &shift);
@@ -83,7 +74,7 @@ static str divided(emit *t, str number, ftl_formula by) {
 static void decode_walks(emit *t, str number, int from, int to, const char *suffix) {
     for (int i = from; i < to; i++) {
         const tl_walk *walk = &t->grid->grid.items[i];
-        emit_value extent = extent_of(t, walk);
+        emit_value extent = emit_walk_extent(t, walk);
         str name = emit_format(t, "%.*s%s", STR_ARGS(emit_clean(t, walk->name)), suffix);
         str at = number, rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
         if (i + 1 < to) {
