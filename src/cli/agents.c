@@ -44,6 +44,15 @@ static int read_parts(const char *text, const char *name, double *const *parts, 
                    count, text);
 }
 
+int agents_read_highest(const cli *c, think_rung *highest) {
+    const char *on = c->options.on;
+    *highest = THINK_RUNG_GPU;
+    if (!on || strcmp(on, "gpu") == 0) return EXIT_DONE;
+    *highest = strcmp(on, "interpreter") == 0 ? THINK_RUNG_BUILD : THINK_RUNG_EMULATE;
+    if (*highest == THINK_RUNG_BUILD || strcmp(on, "emulator") == 0) return EXIT_DONE;
+    return cli_say(EXIT_USAGE, "'--on' is interpreter, emulator or gpu; found '%s'", on);
+}
+
 static int read_limits(agents *a) {
     const cli_options *o = &a->c->options;
     think_limits *l = &a->limits;

@@ -25,6 +25,8 @@ typedef struct agents {
  */
 int agents_open(cli *c, agents *a);
 void agents_done(agents *a);
+/* Reads `--on` as the highest rung to judge on: the GPU unless told. Returns an exit status. */
+int agents_read_highest(const cli *c, think_rung *highest);
 /* Opens one model for a step. */
 int agents_provider(agents *a, const char *spec, think_step step, provider **out);
 /* Fills in what of a run is the same for all commands: limits, stop flag, news. */

@@ -236,15 +236,6 @@ static int read_count(const char *text, const char *name, int64_t least, int64_t
                    (long long)least, (long long)most, text);
 }
 
-static int read_highest(const cli *c, think_rung *highest) {
-    const char *on = c->options.on;
-    *highest = THINK_RUNG_GPU;
-    if (!on || strcmp(on, "gpu") == 0) return EXIT_DONE;
-    *highest = strcmp(on, "interpreter") == 0 ? THINK_RUNG_BUILD : THINK_RUNG_EMULATE;
-    if (*highest == THINK_RUNG_BUILD || strcmp(on, "emulator") == 0) return EXIT_DONE;
-    return cli_say(EXIT_USAGE, "'--on' is interpreter, emulator or gpu; found '%s'", on);
-}
-
 static int read_numbers(evaluating *e) {
     const cli_options *o = &e->c->options;
     evaluate_request *w = &e->what;
@@ -253,7 +244,7 @@ static int read_numbers(evaluating *e) {
     int exit_status = read_count(o->samples, "samples", 1, EVALUATE_SAMPLES_MAX, &samples);
     if (!exit_status) exit_status = read_count(o->trials_at_once, "jobs", 1, 64, &jobs);
     if (!exit_status) exit_status = read_count(o->seed, "seed", 0, INT64_MAX, &seed);
-    if (!exit_status) exit_status = read_highest(e->c, &w->highest);
+    if (!exit_status) exit_status = agents_read_highest(e->c, &w->highest);
     w->samples = (int32_t)samples, w->jobs = (int32_t)jobs, w->seed = (uint64_t)seed;
     w->answers = e->agents.limits.rounds ? e->agents.limits.rounds : 5;
     w->tokens_most = e->agents.limits.tokens_most;

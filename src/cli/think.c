@@ -55,15 +55,6 @@ static int read_against(cli *c, text_buffer *text, ftl_source *out) {
     return cli_read_source(c, c->options.against, text, out) ? EXIT_DONE : EXIT_ENVIRONMENT;
 }
 
-static int read_highest(const cli *c, think_rung *highest) {
-    const char *on = c->options.on;
-    *highest = THINK_RUNG_GPU;
-    if (!on || strcmp(on, "gpu") == 0) return EXIT_DONE;
-    *highest = strcmp(on, "interpreter") == 0 ? THINK_RUNG_BUILD : THINK_RUNG_EMULATE;
-    if (*highest == THINK_RUNG_BUILD || strcmp(on, "emulator") == 0) return EXIT_DONE;
-    return cli_say(EXIT_USAGE, "'--on' is interpreter, emulator or gpu; found '%s'", on);
-}
-
 /* The words of the request: one argument. Files are not read here, so the request opens without. */
 static int read_words(thinking *t) {
     cli *c = t->c;
@@ -109,7 +100,7 @@ static int read_request(thinking *t) {
     int exit_status = read_words(t);
     if (!exit_status) exit_status = read_sketch(t);
     if (!exit_status) exit_status = read_seed(t->c, &t->task.seed);
-    if (!exit_status) exit_status = read_highest(t->c, &t->task.highest);
+    if (!exit_status) exit_status = agents_read_highest(t->c, &t->task.highest);
     t->task.options = &t->request.options;
     t->task.shapes = t->c->options.shapes;
     t->run.task = &t->task;
