@@ -1,16 +1,14 @@
 /* What a case computes and moves. */
 #include "bench/set.h"
 #include "verify/expected.h"
+#include "verify/plan_find.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static int64_t size_named(const bench_case *c, const char *name) {
-    const ftl_plan *plan = c->program->text.plan;
-    for (int32_t i = 0; i < plan->size_count && i < VERIFY_SIZES_MAX; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return c->sizes[i];
-    }
-    return 1;
+    int32_t i = plan_find_size(c->program->text.plan, name);
+    return i >= 0 ? c->sizes[i] : 1;
 }
 
 bool bench_read_attention(const bench_case *c, bench_attention *out) {

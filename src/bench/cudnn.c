@@ -1,4 +1,5 @@
 #include "bench/cudnn_graph.h"
+#include "verify/plan_find.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,13 +77,6 @@ int64_t cudnn_version(const cudnn *c) {
 /* --- the rival ----------------------------------------------------------------------------------
  */
 
-static int32_t find_tensor(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->tensor_count; i++) {
-        if (strcmp(plan->tensors[i].name, name) == 0) return i;
-    }
-    return -1;
-}
-
 static ftl_status open_case(void *user, ftl_context *context, ftl_runtime *runtime,
                             const bench_case *what, const bench_memory *memory) {
     cudnn *c = user;
@@ -98,8 +92,8 @@ static ftl_status open_case(void *user, ftl_context *context, ftl_runtime *runti
     if (status) return status;
     c->runtime = runtime;
     status = ftl_device_allocate(context, runtime, (size_t)g->workspace_bytes, &c->workspace);
-    int32_t places[4] = {find_tensor(plan, "Q"), find_tensor(plan, "K"), find_tensor(plan, "V"),
-                         find_tensor(plan, "O")};
+    int32_t places[4] = {plan_find_tensor(plan, "Q"), plan_find_tensor(plan, "K"),
+                         plan_find_tensor(plan, "V"), plan_find_tensor(plan, "O")};
     for (int32_t copy = 0; !status && copy < memory->copies; copy++) {
         uint64_t tensors[4];
         for (int i = 0; i < 4; i++) {

@@ -1,6 +1,7 @@
 #include "bench/set.h"
 
 #include "base/convert.h"
+#include "verify/plan_find.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -68,10 +69,7 @@ void set_values(const bench_set *set, int32_t tensor, int64_t first, int64_t cou
 }
 
 int32_t set_find(const bench_set *set, const char *name) {
-    for (int32_t i = 0; i < set->plan->tensor_count; i++) {
-        if (strcmp(set->plan->tensors[i].name, name) == 0) return i;
-    }
-    return -1;
+    return plan_find_tensor(set->plan, name);
 }
 
 /* --- layout -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include "base/convert.h"
 #include "cli/cli.h"
 #include "verify/buffer.h"
+#include "verify/plan_find.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -248,16 +249,6 @@ int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why) {
 /* --- arguments and results
  * ------------------------------------------------------------------------ */
 
-static bool plan_has_scalar(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        if (strcmp(plan->scalars[i].name, name) == 0) return true;
-    }
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
 ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tensor *tensors,
                                ftl_scalar *scalars, bool on_device) {
     ftl_arguments arguments = {.tensors = tensors, .scalars = scalars};
@@ -269,7 +260,8 @@ ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tens
         arguments.tensor_count++;
     }
     for (int i = 0; i < all->scalar_count; i++) {
-        if (!plan_has_scalar(plan, all->scalars[i].name)) continue;
+        const char *name = all->scalars[i].name;
+        if (plan_find_scalar(plan, name) < 0 && plan_find_size(plan, name) < 0) continue;
         scalars[arguments.scalar_count++] = all->scalars[i];
     }
     return arguments;

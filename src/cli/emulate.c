@@ -2,6 +2,7 @@
 #include "cli/arrays.h"
 #include "cli/cli.h"
 #include "flashtl/execute.h"
+#include "verify/plan_find.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,20 +67,6 @@ static void invent_sizes(emulation *e) {
     }
 }
 
-static bool is_size(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
-static bool is_scalar(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        if (strcmp(plan->scalars[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
 static int refuse_name(const emulation *e, const char *name) {
     const ftl_plan *plan = e->plan;
     text_buffer names;
@@ -97,8 +84,8 @@ static int refuse_name(const emulation *e, const char *name) {
 }
 
 static int check_let(const emulation *e, const char *name, double value) {
-    bool is_length = is_size(e->plan, name);
-    if (!is_length && !is_scalar(e->plan, name)) return refuse_name(e, name);
+    bool is_length = plan_find_size(e->plan, name) >= 0;
+    if (!is_length && plan_find_scalar(e->plan, name) < 0) return refuse_name(e, name);
     if (is_given(&e->arrays, name)) return cli_say(EXIT_USAGE, "'%s' is given twice", name);
     if (is_length && !(value >= 0 && value <= INT32_MAX && value == floor(value))) {
         return cli_say(EXIT_USAGE, "'%s' is a whole number from 0 to %d; found '%g'", name,
@@ -110,11 +97,7 @@ static int check_let(const emulation *e, const char *name, double value) {
 static int check_tensors(const emulation *e) {
     for (int i = 0; i < e->arrays.count; i++) {
         const char *name = e->arrays.items[i].name;
-        bool is_tensor = false;
-        for (int32_t t = 0; t < e->plan->tensor_count; t++) {
-            is_tensor |= strcmp(e->plan->tensors[t].name, name) == 0;
-        }
-        if (!is_tensor) {
+        if (plan_find_tensor(e->plan, name) < 0) {
             return cli_say(EXIT_USAGE, "kernel '%s' has no tensor '%s'", e->plan->kernel, name);
         }
     }

@@ -3,6 +3,7 @@
 #include "cli/machine.h"
 #include "cli/request.h"
 #include "flashtl/execute.h"
+#include "verify/plan_find.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,22 +72,12 @@ static void collect_scalars(running *r) {
     }
 }
 
-static bool is_parameter(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        if (strcmp(plan->scalars[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
 /* Every array has a tensor, and every scalar a value. */
 static int check_names(const running *r, const ftl_plan *parameters) {
     for (int i = 0; i < r->arrays.count; i++) {
         const char *name = r->arrays.items[i].name;
-        bool is_tensor = false;
-        for (int32_t t = 0; t < parameters->tensor_count; t++) {
-            is_tensor |= strcmp(parameters->tensors[t].name, name) == 0;
-        }
-        if (!is_tensor) return cli_say(EXIT_USAGE, "the program has no tensor '%s'", name);
+        if (plan_find_tensor(parameters, name) < 0)
+            return cli_say(EXIT_USAGE, "the program has no tensor '%s'", name);
     }
     for (int32_t i = 0; i < parameters->scalar_count; i++) {
         const char *name = parameters->scalars[i].name;
@@ -104,7 +95,7 @@ static void drop_scalar_pins(running *r, const ftl_plan *parameters) {
     cli_request *request = &r->request;
     int32_t kept = 0;
     for (int32_t i = 0; i < request->options.pin_count; i++) {
-        if (!is_parameter(parameters, request->pins[i].name))
+        if (plan_find_scalar(parameters, request->pins[i].name) < 0)
             request->pins[kept++] = request->pins[i];
     }
     request->options.pin_count = kept;

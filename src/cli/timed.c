@@ -1,4 +1,5 @@
 #include "cli/timed.h"
+#include "verify/plan_find.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,13 +221,6 @@ static int attention_cases(cli *c, const timed_kernel *kernel, const int64_t *le
     return exit_status;
 }
 
-static bool has_size(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
 /* A program that is not attention as we ship it: sizes are known by their names where they have the
  * usual ones, all others get the length.
  */
@@ -235,7 +229,7 @@ static int other_case(cli *c, const cli_request *request, const timed_kernel *ke
     const ftl_plan *plan = kernel->program.text.plan;
     grid_cell cell = {.head_dim = kernel->program.head_dim ? kernel->program.head_dim : 128};
     cell.value_dim = kernel->program.value_dim ? kernel->program.value_dim : cell.head_dim;
-    bool is_sequence = has_size(plan, "q_len") || has_size(plan, "kv_len");
+    bool is_sequence = plan_find_size(plan, "q_len") >= 0 || plan_find_size(plan, "kv_len") >= 0;
     int64_t batch = is_sequence && length < GRID_TOKENS ? GRID_TOKENS / length
                     : is_sequence                       ? 1
                                                         : 4;

@@ -2,6 +2,7 @@
  * roles, types, axes by their lengths, and lengths that were decided.
  */
 #include "think/judge_internal.h"
+#include "verify/plan_find.h"
 
 #include <string.h>
 
@@ -11,20 +12,6 @@ static diag_range whole(void) {
 
 static str text_of(climb *c, const char *z) {
     return str_copy(&c->memory, str_from(z));
-}
-
-static const ftl_plan_tensor *find_tensor(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->tensor_count; i++) {
-        if (strcmp(plan->tensors[i].name, name) == 0) return &plan->tensors[i];
-    }
-    return NULL;
-}
-
-static const ftl_plan_scalar *find_scalar(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        if (strcmp(plan->scalars[i].name, name) == 0) return &plan->scalars[i];
-    }
-    return NULL;
 }
 
 static str axes_of(climb *c, const ftl_plan_tensor *t) {
@@ -79,10 +66,11 @@ static void compare_tensor(climb *c, const ftl_plan_tensor *got, const ftl_plan_
 
 static void compare_tensors(climb *c, const ftl_plan *is, const ftl_plan *should) {
     for (int32_t i = 0; i < should->tensor_count; i++) {
-        const ftl_plan_tensor *want = &should->tensors[i], *got = find_tensor(is, want->name);
+        const ftl_plan_tensor *want = &should->tensors[i];
+        int32_t at = plan_find_tensor(is, want->name);
         if (want->role == FTL_WORKSPACE) continue;
-        if (got && got->role == want->role) {
-            compare_tensor(c, got, want);
+        if (at >= 0 && is->tensors[at].role == want->role) {
+            compare_tensor(c, &is->tensors[at], want);
             continue;
         }
         diag_report(&c->diags, DIAG_MEANING_PARAMETER_MISSING, whole(), role_of(want),
@@ -90,7 +78,7 @@ static void compare_tensors(climb *c, const ftl_plan *is, const ftl_plan *should
     }
     for (int32_t i = 0; i < is->tensor_count; i++) {
         const ftl_plan_tensor *got = &is->tensors[i];
-        if (got->role == FTL_WORKSPACE || find_tensor(should, got->name)) continue;
+        if (got->role == FTL_WORKSPACE || plan_find_tensor(should, got->name) >= 0) continue;
         diag_report(&c->diags, DIAG_MEANING_PARAMETER_EXTRA, whole(), role_of(got),
                     text_of(c, got->name));
     }
@@ -98,16 +86,17 @@ static void compare_tensors(climb *c, const ftl_plan *is, const ftl_plan *should
 
 static void compare_scalars(climb *c, const ftl_plan *is, const ftl_plan *should) {
     for (int32_t i = 0; i < should->scalar_count; i++) {
-        const ftl_plan_scalar *want = &should->scalars[i], *got = find_scalar(is, want->name);
-        if (got) {
-            compare_types(c, want->name, got->type, want->type);
+        const ftl_plan_scalar *want = &should->scalars[i];
+        int32_t at = plan_find_scalar(is, want->name);
+        if (at >= 0) {
+            compare_types(c, want->name, is->scalars[at].type, want->type);
             continue;
         }
         diag_report(&c->diags, DIAG_MEANING_PARAMETER_MISSING, whole(), STR("Input"),
                     text_of(c, want->name));
     }
     for (int32_t i = 0; i < is->scalar_count; i++) {
-        if (find_scalar(should, is->scalars[i].name)) continue;
+        if (plan_find_scalar(should, is->scalars[i].name) >= 0) continue;
         diag_report(&c->diags, DIAG_MEANING_PARAMETER_EXTRA, whole(), STR("Input"),
                     text_of(c, is->scalars[i].name));
     }

@@ -1,6 +1,7 @@
 /* One candidate: is it right, and how fast? */
 #include "base/hash.h"
 #include "tune/tuning.h"
+#include "verify/plan_find.h"
 #include "verify/verify.h"
 
 #include <math.h>
@@ -18,13 +19,6 @@ void measure_program(const tuning *t, const build_candidate *c, bench_program *o
     out->text.plan = c->product->kernels[0].plan;
     out->text.cuda = c->product->kernels[0].cuda;
     out->text.image = c->has_image ? &c->image : NULL;
-}
-
-static bool has_size(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return true;
-    }
-    return false;
 }
 
 /* The first case that failed; a fault or a hang is more than a wrong result. */
@@ -46,8 +40,8 @@ static void keep_failure(void *user, const verify_result *result) {
 static ftl_status verify(tuning *t, const bench_program *program, store_row *row) {
     verify_machine *machine = NULL;
     verify_summary summary = {0};
-    bool has_edges =
-        has_size(program->text.plan, "q_len") && has_size(program->text.plan, "kv_len");
+    bool has_edges = plan_find_size(program->text.plan, "q_len") >= 0 &&
+                     plan_find_size(program->text.plan, "kv_len") >= 0;
     first_failure failure = {.what = ""};
     verify_options options = {.shapes = has_edges ? edges : NULL,
                               .seed = 1,

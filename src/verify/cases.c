@@ -2,6 +2,7 @@
  * number names it in a command.
  */
 #include "verify/inputs.h"
+#include "verify/plan_find.h"
 #include "verify/random.h"
 
 #include <inttypes.h>
@@ -20,13 +21,6 @@ typedef struct listing {
     double flops_most; /* 0: no limit */
     int32_t q_len, kv_len, batch, q_heads, kv_heads; /* positions of these sizes, or -1 */
 } listing;
-
-static int32_t find_size(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return i;
-    }
-    return -1;
-}
 
 static bool has_lengths(const listing *l) {
     return l->q_len >= 0 && l->kv_len >= 0;
@@ -155,7 +149,7 @@ static void put_case(listing *l, verify_case c) {
 /* With the sizes that the user fixed. */
 static void add_case(listing *l, verify_case c) {
     for (int32_t i = 0; i < l->program->pin_count; i++) {
-        int32_t size = find_size(l->plan, l->program->pins[i].name);
+        int32_t size = plan_find_size(l->plan, l->program->pins[i].name);
         int64_t value;
         bool is_length = size >= 0 && str_to_integer(str_from(l->program->pins[i].value), &value);
         if (is_length && value >= 0 && value <= SIZE_MOST) c.sizes[size] = value;
@@ -358,8 +352,8 @@ static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
 
 /* Where all heads are alike, one name is enough. */
 static int32_t find_heads(const ftl_plan *plan) {
-    int32_t heads = find_size(plan, "q_heads");
-    return heads >= 0 ? heads : find_size(plan, "heads");
+    int32_t heads = plan_find_size(plan, "q_heads");
+    return heads >= 0 ? heads : plan_find_size(plan, "heads");
 }
 
 bool verify_cases(const verify_program *program, const char *shapes, double flops_most,
@@ -370,11 +364,11 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
                  .plan = plan,
                  .memory = memory,
                  .flops_most = flops_most,
-                 .q_len = find_size(plan, "q_len"),
-                 .kv_len = find_size(plan, "kv_len"),
-                 .batch = find_size(plan, "batch"),
+                 .q_len = plan_find_size(plan, "q_len"),
+                 .kv_len = plan_find_size(plan, "kv_len"),
+                 .batch = plan_find_size(plan, "batch"),
                  .q_heads = find_heads(plan),
-                 .kv_heads = find_size(plan, "kv_heads")};
+                 .kv_heads = plan_find_size(plan, "kv_heads")};
     if (plan->size_count > VERIFY_SIZES_MAX) {
         return refuse(why, "the program has %" PRId32 " sizes; at most %d are possible",
                       plan->size_count, VERIFY_SIZES_MAX);

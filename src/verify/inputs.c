@@ -1,6 +1,7 @@
 #include "verify/inputs.h"
 
 #include "verify/expected.h"
+#include "verify/plan_find.h"
 #include "verify/program.h"
 #include "verify/random.h"
 #include "verify/tables.h"
@@ -12,16 +13,9 @@
 /* --- finding ------------------------------------------------------------------------------------
  */
 
-static const ftl_plan_tensor *plan_tensor(const ftl_plan *plan, const char *name) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (strcmp(plan->tensors[t].name, name) == 0) return &plan->tensors[t];
-    }
-    return NULL;
-}
-
 buffer *inputs_find(const case_data *data, const char *name) {
-    const ftl_plan_tensor *of = plan_tensor(data->program->plan, name);
-    return of ? &data->tensors[of - data->program->plan->tensors] : NULL;
+    int32_t i = plan_find_tensor(data->program->plan, name);
+    return i >= 0 ? &data->tensors[i] : NULL;
 }
 
 double inputs_scalar(const case_data *data, const char *name, double otherwise) {
@@ -33,23 +27,23 @@ double inputs_scalar(const case_data *data, const char *name, double otherwise) 
 
 int64_t inputs_size(const verify_program *program, const verify_case *c, const char *name,
                     int64_t otherwise) {
-    for (int32_t i = 0; i < program->plan->size_count; i++) {
-        if (strcmp(program->plan->sizes[i].name, name) == 0) return c->sizes[i];
-    }
-    return otherwise;
+    int32_t i = plan_find_size(program->plan, name);
+    return i >= 0 ? c->sizes[i] : otherwise;
 }
 
-static bool ends_in_axes(const ftl_plan_tensor *tensor, const char *row, const char *column) {
-    return tensor && tensor->axis_count >= 2 &&
+static bool ends_in_axes(const ftl_plan *plan, const char *name, const char *row,
+                         const char *column) {
+    int32_t at = plan_find_tensor(plan, name);
+    const ftl_plan_tensor *tensor = &plan->tensors[at < 0 ? 0 : at];
+    return at >= 0 && tensor->axis_count >= 2 &&
            strcmp(tensor->axes[tensor->axis_count - 2].name, row) == 0 &&
            (!column || strcmp(tensor->axes[tensor->axis_count - 1].name, column) == 0);
 }
 
 bool inputs_have_keys(const verify_program *program) {
     const ftl_plan *plan = program->plan;
-    return ends_in_axes(plan_tensor(plan, "Q"), "q", "d") &&
-           ends_in_axes(plan_tensor(plan, "K"), "kv", "d") &&
-           ends_in_axes(plan_tensor(plan, "V"), "kv", NULL);
+    return ends_in_axes(plan, "Q", "q", "d") && ends_in_axes(plan, "K", "kv", "d") &&
+           ends_in_axes(plan, "V", "kv", NULL);
 }
 
 /* --- tiles --------------------------------------------------------------------------------------
@@ -78,8 +72,9 @@ int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
     }
     /* a shared tile of a tensor whose axis has this length */
     for (int32_t i = 0; i < plan->tile_count; i++) {
-        const ftl_plan_tensor *tensor = plan_tensor(plan, plan->tiles[i].name);
-        if (!tensor || tensor->axis_count < 2) continue;
+        int32_t at = plan_find_tensor(plan, plan->tiles[i].name);
+        if (at < 0 || plan->tensors[at].axis_count < 2) continue;
+        const ftl_plan_tensor *tensor = &plan->tensors[at];
         if (tensor->axes[tensor->axis_count - 2].size == size) {
             add_tile(plan->tiles[i].rows, tiles, &count, most);
         }
@@ -92,19 +87,12 @@ int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
     return count;
 }
 
-static int32_t size_named(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return i;
-    }
-    return -1;
-}
-
 int64_t inputs_dominant_key(const verify_program *program, const verify_case *c, int64_t kv_head) {
     int64_t q_len = inputs_size(program, c, "q_len", 1),
             kv_len = inputs_size(program, c, "kv_len", 1);
     int64_t q_tile[1] = {64}, kv_tile[1] = {64};
-    inputs_tiles(program->plan, size_named(program->plan, "q_len"), q_tile, 1);
-    inputs_tiles(program->plan, size_named(program->plan, "kv_len"), kv_tile, 1);
+    inputs_tiles(program->plan, plan_find_size(program->plan, "q_len"), q_tile, 1);
+    inputs_tiles(program->plan, plan_find_size(program->plan, "kv_len"), kv_tile, 1);
     int64_t m = q_tile[0], n = kv_tile[0], first_masked = kv_len - q_len + 1;
     const int64_t places[] = {
         kv_len - 1, /* the last column */

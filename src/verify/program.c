@@ -1,6 +1,7 @@
 /* Programs of several kernels: their parameters as one plan, and each kernel's share of the
  * arguments. */
 #include "verify/program.h"
+#include "verify/plan_find.h"
 
 #include <string.h>
 
@@ -17,36 +18,15 @@ typedef struct merging {
     const ftl_plan *from; /* being added */
 } merging;
 
-static int32_t find_size(const merging *m, const char *name) {
-    for (int32_t i = 0; i < m->plan->size_count; i++) {
-        if (strcmp(m->sizes[i].name, name) == 0) return i;
-    }
-    return -1;
-}
-
-static int32_t find_scalar(const merging *m, const char *name) {
-    for (int32_t i = 0; i < m->plan->scalar_count; i++) {
-        if (strcmp(m->scalars[i].name, name) == 0) return i;
-    }
-    return -1;
-}
-
-static ftl_plan_tensor *find_tensor(const merging *m, const char *name) {
-    for (int32_t i = 0; i < m->plan->tensor_count; i++) {
-        if (strcmp(m->tensors[i].name, name) == 0) return &m->tensors[i];
-    }
-    return NULL;
-}
-
 /* The same formula over the merged sizes and scalars. */
 static ftl_formula moved(const merging *m, const ftl_formula *formula) {
     ftl_formula_step *steps = arena_array(m->memory, ftl_formula_step, formula->step_count + 1);
     for (int32_t i = 0; i < formula->step_count; i++) {
         steps[i] = formula->steps[i];
         if (steps[i].op == FTL_PUSH_SIZE)
-            steps[i].index = find_size(m, m->from->sizes[steps[i].index].name);
+            steps[i].index = plan_find_size(m->plan, m->from->sizes[steps[i].index].name);
         if (steps[i].op == FTL_PUSH_SCALAR)
-            steps[i].index = find_scalar(m, m->from->scalars[steps[i].index].name);
+            steps[i].index = plan_find_scalar(m->plan, m->from->scalars[steps[i].index].name);
     }
     return (ftl_formula){formula->text, steps, formula->step_count};
 }
@@ -63,9 +43,9 @@ static void tighten(const merging *m, ftl_plan_tensor *all, const ftl_plan_tenso
 }
 
 static void add_tensor(merging *m, const ftl_plan_tensor *tensor) {
-    ftl_plan_tensor *known = find_tensor(m, tensor->name);
-    if (known) {
-        tighten(m, known, tensor);
+    int32_t known = plan_find_tensor(m->plan, tensor->name);
+    if (known >= 0) {
+        tighten(m, &m->tensors[known], tensor);
         return;
     }
     if (m->plan->tensor_count == ITEMS_MAX) return;
@@ -75,7 +55,7 @@ static void add_tensor(merging *m, const ftl_plan_tensor *tensor) {
     for (int32_t i = 0; i < to->axis_count; i++) {
         to->axes[i].extent = moved(m, &tensor->axes[i].extent);
         int32_t size = tensor->axes[i].size;
-        if (size >= 0) to->axes[i].size = find_size(m, m->from->sizes[size].name);
+        if (size >= 0) to->axes[i].size = plan_find_size(m->plan, m->from->sizes[size].name);
     }
 }
 
@@ -83,11 +63,13 @@ static void add_kernel(merging *m, const ftl_plan *from) {
     ftl_plan *plan = m->plan;
     m->from = from;
     for (int32_t i = 0; i < from->size_count; i++) {
-        bool is_new = find_size(m, from->sizes[i].name) < 0 && plan->size_count < ITEMS_MAX;
+        bool is_new =
+            plan_find_size(m->plan, from->sizes[i].name) < 0 && plan->size_count < ITEMS_MAX;
         if (is_new) m->sizes[plan->size_count++] = from->sizes[i];
     }
     for (int32_t i = 0; i < from->scalar_count; i++) {
-        bool is_new = find_scalar(m, from->scalars[i].name) < 0 && plan->scalar_count < ITEMS_MAX;
+        bool is_new =
+            plan_find_scalar(m->plan, from->scalars[i].name) < 0 && plan->scalar_count < ITEMS_MAX;
         if (is_new) m->scalars[plan->scalar_count++] = from->scalars[i];
     }
     for (int32_t i = 0; i < from->tensor_count; i++) add_tensor(m, &from->tensors[i]);
@@ -114,10 +96,10 @@ const ftl_plan *verify_merge_plans(const ftl_kernel *kernels, int32_t count, are
                  .tiles = arena_array(memory, ftl_plan_tile, ITEMS_MAX)};
     *m.plan = *kernels[0].plan;
     m.plan->tensor_count = m.plan->size_count = m.plan->scalar_count = 0;
+    m.plan->tensors = m.tensors, m.plan->sizes = m.sizes, m.plan->scalars = m.scalars;
     m.plan->walk_count = m.plan->condition_count = m.plan->tile_count = 0;
     m.plan->derived_count = m.plan->map_count = 0; /* of a launch, which it is not for */
     for (int32_t i = 0; i < count; i++) add_kernel(&m, kernels[i].plan);
-    m.plan->tensors = m.tensors, m.plan->sizes = m.sizes, m.plan->scalars = m.scalars;
     m.plan->walks = m.walks, m.plan->conditions = m.conditions, m.plan->tiles = m.tiles;
     return m.plan;
 }
@@ -131,21 +113,7 @@ ftl_kernel program_kernel(const verify_program *program, int32_t i) {
     return (ftl_kernel){(char *)(uintptr_t)program->cuda, (ftl_plan *)(uintptr_t)program->plan};
 }
 
-static bool has_scalar(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        if (strcmp(plan->scalars[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
 /* A length that a tensor of the kernel shows is not given by value. */
-static bool needs_size(const ftl_plan *plan, const char *name) {
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
 ftl_arguments program_arguments(const ftl_plan *plan, const ftl_arguments *all, ftl_tensor *tensors,
                                 ftl_scalar *scalars) {
     ftl_arguments own = {.tensors = tensors, .scalars = scalars};
@@ -157,7 +125,8 @@ ftl_arguments program_arguments(const ftl_plan *plan, const ftl_arguments *all, 
     }
     for (int32_t i = 0; i < all->scalar_count; i++) {
         const char *name = all->scalars[i].name;
-        if (has_scalar(plan, name) || needs_size(plan, name))
+        /* A length that a tensor of the kernel shows is not given by value. */
+        if (plan_find_scalar(plan, name) >= 0 || plan_find_size(plan, name) >= 0)
             scalars[own.scalar_count++] = all->scalars[i];
     }
     return own;
