@@ -91,8 +91,7 @@ static void must_be(bool holds, const char *what) {
     exit(3);
 }
 
-/* --- arguments ----------------------------------------------------------------------------------
- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 /* One head of 64 rows: the work is small, so that the queue never fills. Behind the four tensors,
  * room to move them by LAUNCHES lines.
@@ -131,8 +130,7 @@ static void move_arguments(bench *b, int n) {
     }
 }
 
-/* --- kernels ------------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static void build(bench *b, const char *gpu, bool has_warpgroups) {
     char *sketch, head_dim[16];
@@ -208,8 +206,7 @@ static void prepare(bench *b) {
                                 .shared_bytes = (unsigned)plan->shared_bytes};
 }
 
-/* --- launches -----------------------------------------------------------------------------------
- */
+/* --- launches --------------------------------------------------------------------------------- */
 
 typedef void launch_once(bench *b, int n);
 

@@ -15,8 +15,7 @@
 extern "C" {
 #endif
 
-/* --- the interpreter ----------------------------------------------------------------------------
- */
+/* --- the interpreter -------------------------------------------------------------------------- */
 
 typedef enum ftl_arithmetic {
     FTL_EXACT = 1,  /* fp64 throughout, nothing rounded: the reference of any program */
@@ -40,8 +39,7 @@ FTL_API ftl_status ftl_parameters(ftl_context *context, const ftl_source *source
 FTL_API ftl_status ftl_interpret(ftl_context *context, const ftl_source *source,
                                  ftl_arithmetic arithmetic, const ftl_arguments *arguments);
 
-/* --- the emulator -------------------------------------------------------------------------------
- */
+/* --- the emulator ----------------------------------------------------------------------------- */
 
 /* A kernel's PTX, read once. The module's variables keep what a launch leaves there, as on a GPU.
  */

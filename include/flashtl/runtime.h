@@ -18,8 +18,7 @@
 extern "C" {
 #endif
 
-/* --- the runtime -------------------------------------------------------------------------------
- */
+/* --- the runtime ------------------------------------------------------------------------------ */
 
 /* All may be 0 or NULL. */
 typedef struct ftl_runtime_options {
@@ -36,8 +35,7 @@ FTL_API ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_opti
                                     ftl_runtime **out);
 FTL_API void ftl_runtime_close(ftl_runtime *runtime);
 
-/* --- devices -----------------------------------------------------------------------------------
- */
+/* --- devices ---------------------------------------------------------------------------------- */
 
 typedef struct ftl_device {
     char name[128];       /* the driver's: "NVIDIA H200" */
@@ -83,8 +81,7 @@ FTL_API ftl_status ftl_timer_stop(ftl_context *context, ftl_timer *timer, void *
                                   double *milliseconds);
 FTL_API void ftl_timer_free(ftl_timer *timer);
 
-/* --- compiling CUDA text -----------------------------------------------------------------------
- */
+/* --- compiling CUDA text ---------------------------------------------------------------------- */
 
 typedef enum ftl_image_kind { FTL_CUBIN = 1, FTL_PTX = 2 } ftl_image_kind;
 
@@ -114,8 +111,7 @@ FTL_API ftl_status ftl_compile_cuda_with(ftl_context *context, ftl_runtime *runt
                                          const char *include_folder, ftl_image *out);
 FTL_API void ftl_image_done(ftl_image *image);
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 typedef struct ftl_module ftl_module;
 
@@ -142,8 +138,7 @@ FTL_API const ftl_plan *ftl_module_plan(const ftl_module *module);
 FTL_API ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                                      const ftl_arguments *arguments, void *stream);
 
-/* --- the cache on disk -------------------------------------------------------------------------
- */
+/* --- the cache on disk ------------------------------------------------------------------------ */
 
 /* One file per kernel, named by the hash of all that decides its bytes, written to a temporary name
  * and renamed: readers and writers of several processes see all of an entry or nothing. An entry

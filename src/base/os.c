@@ -271,7 +271,7 @@ void os_library_close(void *library) {
     if (library) dlclose(library);
 }
 
-/* --- child processes ------------------------------------------------------------------------ */
+/* --- child processes -------------------------------------------------------------------------- */
 
 static void close_end(int *fd) {
     if (*fd >= 0) close(*fd);

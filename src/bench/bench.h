@@ -16,8 +16,7 @@
 
 #include <signal.h>
 
-/* --- what is timed ------------------------------------------------------------------------------
- */
+/* --- what is timed ---------------------------------------------------------------------------- */
 
 enum { BENCH_NAME_BYTES = 48, BENCH_ROW_BYTES = 96, BENCH_CONTENDERS_MAX = 4 };
 
@@ -68,8 +67,7 @@ typedef struct bench_result {
     bool is_done;
 } bench_result;
 
-/* --- others -------------------------------------------------------------------------------------
- */
+/* --- others ----------------------------------------------------------------------------------- */
 
 typedef struct bench_rival bench_rival;
 
@@ -105,8 +103,7 @@ void bench_kernel_done(bench_kernel *kernel);
 ftl_status bench_load(ftl_context *context, ftl_runtime *runtime, const bench_program *program,
                       ftl_module **out);
 
-/* --- the run ------------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 typedef struct bench_options {
     int32_t rounds;         /* 0: 7 */
@@ -146,8 +143,7 @@ typedef struct bench_attention {
 } bench_attention;
 bool bench_read_attention(const bench_case *c, bench_attention *out);
 
-/* --- results ------------------------------------------------------------------------------------
- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 typedef struct bench_names {
     const char *gpu;

@@ -16,8 +16,7 @@ static const symbol symbols[] = {
 #undef CUDNN
 };
 
-/* --- the library --------------------------------------------------------------------------------
- */
+/* --- the library ------------------------------------------------------------------------------ */
 
 static bool load_symbols(cudnn *c, os_error *why) {
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
@@ -74,8 +73,7 @@ int64_t cudnn_version(const cudnn *c) {
     return c->version;
 }
 
-/* --- the rival ----------------------------------------------------------------------------------
- */
+/* --- the rival -------------------------------------------------------------------------------- */
 
 static ftl_status open_case(void *user, ftl_context *context, ftl_runtime *runtime,
                             const bench_case *what, const bench_memory *memory) {

@@ -97,8 +97,7 @@ enum { ID_Q = 1, ID_K, ID_V, ID_O, ID_FIRST_FREE };
 
 typedef int64_t shape[AXES];
 
-/* --- descriptors --------------------------------------------------------------------------------
- */
+/* --- descriptors ------------------------------------------------------------------------------ */
 
 static void note(cudnn_graph *g, int result, const char *what) {
     if (!result || g->status) return;
@@ -137,8 +136,7 @@ static void *finish(cudnn_graph *g, void *descriptor, const char *what) {
     return descriptor;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static void *tensor(cudnn_graph *g, int64_t id, int data_type, const shape sizes,
                     const shape strides, int flag) {
@@ -189,8 +187,7 @@ static void *matrix(cudnn_graph *g, int64_t id, int64_t heads, int64_t length, i
     return tensor(g, id, type, sizes, strides, 0);
 }
 
-/* --- operations ---------------------------------------------------------------------------------
- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 static void add_operation(cudnn_graph *g, void *operation) {
     finish(g, operation, "describe an operation");
@@ -256,8 +253,7 @@ static void *reduce(cudnn_graph *g, int how, void *x) {
     return y;
 }
 
-/* --- attention ----------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 static void *index_of(cudnn_graph *g, void *scores, int64_t axis, int type) {
     return apply(g, (pointwise){.mode = MODE_INDEX,
@@ -347,8 +343,7 @@ static void describe(cudnn_graph *g) {
     multiply(g, softmax(g, scores), v, o);
 }
 
-/* --- plans --------------------------------------------------------------------------------------
- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 static void *finish_graph(cudnn_graph *g) {
     void *graph = make(g, KIND_GRAPH);

@@ -80,8 +80,7 @@ void bench_result_json(const bench_result *r, const bench_names *names, text_buf
     }
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static bool is_same_row(const bench_case *a, const bench_case *b) {
     return strcmp(a->name, b->name) == 0 && strcmp(a->row, b->row) == 0;
@@ -118,8 +117,7 @@ static const bench_result *find_cell(const bench_result *results, int count, con
     return NULL;
 }
 
-/* --- the table ----------------------------------------------------------------------------------
- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static void add_figure(const bench_result *r, int contender, text_buffer *out) {
     if (!r || !r->is_done) text_add_z(out, " |");
@@ -217,8 +215,7 @@ void bench_table(const bench_result *results, int count, const bench_names *name
     add_remarks(results, count, names, out);
 }
 
-/* --- the plot -----------------------------------------------------------------------------------
- */
+/* --- the plot --------------------------------------------------------------------------------- */
 
 enum { PANEL_COLUMNS = 3, PANEL_WIDTH = 460, PANEL_HEIGHT = 320 };
 

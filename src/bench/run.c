@@ -57,8 +57,7 @@ static bool is_stopped(const bench *b) {
     return b->options->stop && *b->options->stop;
 }
 
-/* --- launching ----------------------------------------------------------------------------------
- */
+/* --- launching -------------------------------------------------------------------------------- */
 
 static ftl_status launch(bench *b, contender *c) {
     int32_t copy = c->next;
@@ -88,8 +87,7 @@ static ftl_status run_once(bench *b, contender *c) {
     return ftl_device_read(b->context, b->runtime, b->output, address, b->output_bytes);
 }
 
-/* --- judging ------------------------------------------------------------------------------------
- */
+/* --- judging ---------------------------------------------------------------------------------- */
 
 /* What the world did to one contender leaves the others alone; a lost device does not. */
 static bool is_fatal(ftl_status status) {
@@ -121,8 +119,7 @@ static hash128 hash_output(const bench *b) {
     return hash_bytes((str){(const char *)b->output, b->output_bytes});
 }
 
-/* --- one contender ------------------------------------------------------------------------------
- */
+/* --- one contender ---------------------------------------------------------------------------- */
 
 ftl_status bench_load(ftl_context *context, ftl_runtime *runtime, const bench_program *program,
                       ftl_module **out) {
@@ -177,8 +174,7 @@ static ftl_status check_again(bench *b, contender *c) {
     return FTL_OK;
 }
 
-/* --- rounds -------------------------------------------------------------------------------------
- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     double left = *(const double *)a, right = *(const double *)b;
@@ -259,8 +255,7 @@ static void compute_rates(bench *b, const bench_case *what, bench_figure *figure
              most_tflops, most_gb);
 }
 
-/* --- one case -----------------------------------------------------------------------------------
- */
+/* --- one case --------------------------------------------------------------------------------- */
 
 static ftl_status make_room(bench *b) {
     const ftl_plan *plan = b->set->plan;

@@ -57,8 +57,7 @@ static bool keep(sampling *s, const double *values, int64_t start, int64_t rows,
     return true;
 }
 
-/* --- attention ----------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 static bool sample_head(sampling *s, int64_t batch, int64_t head) {
     const bench_set *set = s->set;
@@ -110,8 +109,7 @@ static bool sample_attention(sampling *s) {
     return is_kept;
 }
 
-/* --- products and rows --------------------------------------------------------------------------
- */
+/* --- products and rows ------------------------------------------------------------------------ */
 
 static bool sample_gemm(sampling *s) {
     const bench_set *set = s->set;
@@ -150,8 +148,7 @@ static bool sample_softmax(sampling *s) {
     return is_kept;
 }
 
-/* --- the sample ---------------------------------------------------------------------------------
- */
+/* --- the sample ------------------------------------------------------------------------------- */
 
 static int32_t find_output(const bench_set *set) {
     for (int32_t i = 0; i < set->plan->tensor_count; i++) {

@@ -72,8 +72,7 @@ int32_t set_find(const bench_set *set, const char *name) {
     return plan_find_tensor(set->plan, name);
 }
 
-/* --- layout -------------------------------------------------------------------------------------
- */
+/* --- layout ----------------------------------------------------------------------------------- */
 
 bool set_lay_out(const ftl_plan *plan, const ftl_plan_tensor *tensor, const int64_t *sizes,
                  const double *scalars, set_tensor *out) {
@@ -151,8 +150,7 @@ static void point_at(bench_set *s) {
     }
 }
 
-/* --- contents -----------------------------------------------------------------------------------
- */
+/* --- contents --------------------------------------------------------------------------------- */
 
 static ftl_status fill_slopes(ftl_context *context, ftl_runtime *runtime, const bench_set *s,
                               int32_t tensor, uint64_t address) {

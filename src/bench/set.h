@@ -66,8 +66,7 @@ bool set_lay_out(const ftl_plan *plan, const ftl_plan_tensor *tensor, const int6
 /* What a scalar of the kernel gets: 1/sqrt(d) where it is the scale of attention, else 1. */
 double set_scalar(const bench_case *what, const char *name);
 
-/* --- a sample of the outputs --------------------------------------------------------------------
- */
+/* --- a sample of the outputs ------------------------------------------------------------------ */
 
 /* Rows of the first output, in fp64. 'count' is 0 where no closed formula is known. */
 typedef struct set_sample {

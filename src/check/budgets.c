@@ -16,8 +16,7 @@ static str number(arena *memory, int64_t value) {
     return str_format(memory, "%lld", (long long)value);
 }
 
-/* --- shared memory ------------------------------------------------------------------------------
- */
+/* --- shared memory ---------------------------------------------------------------------------- */
 
 static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
@@ -89,8 +88,7 @@ static bool check_shared_bytes(arena *memory, const model *m, const gpu *target,
     return false;
 }
 
-/* --- threads ------------------------------------------------------------------------------------
- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static bool check_threads(arena *memory, const model *m, const gpu *target, diag_list *diags) {
     int64_t threads = 0, registers = 0;
@@ -119,8 +117,7 @@ static bool check_threads(arena *memory, const model *m, const gpu *target, diag
     return true;
 }
 
-/* --- registers ----------------------------------------------------------------------------------
- */
+/* --- registers -------------------------------------------------------------------------------- */
 
 typedef struct live_set {
     uint64_t words[LIVE_WORDS];
@@ -248,7 +245,7 @@ static void flow_back(pressure *p, bool measures) {
     }
 }
 
-/* --- arithmetic with places */
+/* --- arithmetic with places ------------------------------------------------------------------- */
 
 bool check_is_chain(tl_operation operation) {
     switch (operation) {

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* --- channels ----------------------------------------------------------------------------------
- */
+/* --- channels --------------------------------------------------------------------------------- */
 
 int machine_landed(const machine *mc, int tile) {
     int filler = mc->model->tiles[tile].role;
@@ -80,8 +79,7 @@ static machine_outcome fill(machine *mc, machine_process *p, const model_step *s
     return MACHINE_MOVED;
 }
 
-/* --- reading and writing -----------------------------------------------------------------------
- */
+/* --- reading and writing ---------------------------------------------------------------------- */
 
 static const machine_flight *flight_into(const machine_process *p, int tile, int generation) {
     for (int i = 0; i < p->flight_count; i++) {
@@ -200,8 +198,7 @@ static void merge_origin(const machine *mc, int to, machine_origin *into, int fr
     }
 }
 
-/* --- the actions -------------------------------------------------------------------------------
- */
+/* --- the actions ------------------------------------------------------------------------------ */
 
 static machine_origin origin_of_load(machine_process *p, const model *m, const model_step *step) {
     machine_origin origin = {0};

@@ -1,8 +1,7 @@
 /* Ragged ends: what a tile's elements behind an end hold, and who may take them in. */
 #include "check/machine.h"
 
-/* --- where the end is ---------------------------------------------------------------------------
- */
+/* --- where the end is ------------------------------------------------------------------------- */
 
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length) {
     int id = mc->model->tiles[tile].axes[axis].id;
@@ -16,8 +15,7 @@ bool ends_reach(machine *mc, machine_process *p, int tile, int axis, const machi
     return ends_length(mc, p, tile, axis, &length) && origin->at[axis] + extent > length;
 }
 
-/* --- masks --------------------------------------------------------------------------------------
- */
+/* --- masks ------------------------------------------------------------------------------------ */
 
 static bool finds_no_element(void *context, const tl_expr *e) {
     (void)context;
@@ -82,8 +80,7 @@ bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
     return all;
 }
 
-/* --- arithmetic on what lies behind -------------------------------------------------------------
- */
+/* --- arithmetic on what lies behind ----------------------------------------------------------- */
 
 static machine_end either(machine_end a, machine_end b) {
     if (a == b) return a;
@@ -157,8 +154,7 @@ static machine_end combine(tl_operation operation, const machine_end *e, int cou
     }
 }
 
-/* --- one statement ------------------------------------------------------------------------------
- */
+/* --- one statement ---------------------------------------------------------------------------- */
 
 typedef struct judged {
     machine *mc;

@@ -31,8 +31,7 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
     return &mc->findings.items[mc->findings.count - 1];
 }
 
-/* --- starting a run ----------------------------------------------------------------------------
- */
+/* --- starting a run --------------------------------------------------------------------------- */
 
 static void make_processes(machine *mc) {
     const model *m = mc->model;
@@ -77,8 +76,7 @@ static void start_run(machine *mc, const extents_run *run) {
     }
 }
 
-/* --- the ends ----------------------------------------------------------------------------------
- */
+/* --- the ends --------------------------------------------------------------------------------- */
 
 /* H7: what an executor must have given back when its tile ends. */
 static void check_tile_end(machine *mc, machine_process *p, const model_step *step) {
@@ -132,8 +130,7 @@ static void check_run_end(machine *mc) {
     }
 }
 
-/* --- steps -------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static int sum(const int *counts, int count) {
     int total = 0;
@@ -290,8 +287,7 @@ static int advance(machine *mc, machine_process *p) {
     return moves;
 }
 
-/* --- no executor can move ----------------------------------------------------------------------
- */
+/* --- no executor can move --------------------------------------------------------------------- */
 
 /* The latest Wait of any reader that still holds a generation of the tile. */
 static const tl_statement *holder_of(const machine *mc, int tile) {

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* --- names and geometry -------------------------------------------------------------------------
- */
+/* --- names and geometry ----------------------------------------------------------------------- */
 
 str layouts_text(arena *memory, const tl_layout *l) {
     str of = l->of && l->of->symbol ? l->of->symbol->name : STR("");
@@ -49,8 +48,7 @@ bool layouts_same_name(const layouts_flow *f, int tile, const tl_layout *a, cons
     return !vectors ? same_words(a, b) : same_layout(f, tile, a, tile, b);
 }
 
-/* --- reports ------------------------------------------------------------------------------------
- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 bool layouts_may_report(layouts_flow *f, int tile) {
     if (!f->reports) return false;
@@ -85,8 +83,7 @@ static void hint_reshape(layouts_flow *f, const tl_statement *s, int tile, const
     diag_report(f->diags, DIAG_INSERT_BEFORE, s->range, text);
 }
 
-/* --- rules --------------------------------------------------------------------------------------
- */
+/* --- rules ------------------------------------------------------------------------------------ */
 
 static void record(layouts_flow *f, const model_step *step, int tile, const tl_layout *l) {
     if (!f->reports) return;

@@ -40,8 +40,7 @@ bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visito
     return model_visit(e, visit_deep, &d);
 }
 
-/* --- tiles -------------------------------------------------------------------------------------
- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 int model_build_axis(model_builder *b, str name) {
     if (!name.length) return -1;
@@ -130,8 +129,7 @@ static void join_groups(model_builder *b) {
     }
 }
 
-/* --- roles -------------------------------------------------------------------------------------
- */
+/* --- roles ------------------------------------------------------------------------------------ */
 
 static void declare_cursors(model_builder *b, tl_statement *role) {
     for (tl_statement *s = tl_next(role, role); s; s = tl_next(s, role)) {

@@ -45,8 +45,7 @@ typedef struct places {
     const tl_symbol *missing; /* a name that had no value in an evaluation */
 } places;
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     places *p = context;
@@ -105,8 +104,7 @@ static const tl_expr *limit_of(const places *p, const tl_symbol *s) {
     return NULL;
 }
 
-/* --- one index -----------------------------------------------------------------------------------
- */
+/* --- one index -------------------------------------------------------------------------------- */
 
 /* "row = 39, row_len = 40" */
 static str assignment_text(const places *p) {
@@ -222,8 +220,7 @@ static bool explore(places *p) {
     return try_values(p, s, limit, below);
 }
 
-/* --- the kernel ----------------------------------------------------------------------------------
- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 static bool check_value(places *p, const tl_expr *e, int depth);
 

@@ -168,8 +168,7 @@ static bool replay_all(replay *r, const events_result *events, int role) {
     return r->is_valid;
 }
 
-/* --- decisions ---------------------------------------------------------------------------------
- */
+/* --- decisions -------------------------------------------------------------------------------- */
 
 /* Where a Copy's slot lies relative to the next Wait's, when that is always the same. */
 static void note_slots(replay *r, const events_trace *trace) {
@@ -283,8 +282,7 @@ static void decide_role(replay *r, const events_result *events, int role) {
     thin_out(r, events, role);
 }
 
-/* --- channels ----------------------------------------------------------------------------------
- */
+/* --- channels --------------------------------------------------------------------------------- */
 
 /* Is every generation written from registers, and copied on to global memory, by rows of which each
  * warp has a consecutive share? mma_C with all warps on the rows has, and a copy to global memory

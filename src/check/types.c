@@ -51,8 +51,7 @@ static bool is_float(tl_type type) {
     return type != TL_I32 && type != TL_OPEN;
 }
 
-/* --- what the GPU has ---------------------------------------------------------------------------
- */
+/* --- what the GPU has ------------------------------------------------------------------------- */
 
 static void need_feature(types *t, gpu_feature feature, diag_range range, str what) {
     if (!t->target || gpu_has(t->target, feature)) return;
@@ -66,8 +65,7 @@ static void check_declared_type(types *t, tl_type type, diag_range range) {
     }
 }
 
-/* --- Copy ---------------------------------------------------------------------------------------
- */
+/* --- Copy ------------------------------------------------------------------------------------- */
 
 static bool know_copy_atom(str name) {
     for (int i = 0; i < COPY_ATOM_COUNT; i++) {
@@ -131,8 +129,7 @@ static void check_copy(types *t, const tl_statement *s) {
     }
 }
 
-/* --- Compute ------------------------------------------------------------------------------------
- */
+/* --- Compute ---------------------------------------------------------------------------------- */
 
 static const model_use *operand_of(const model_step *step, int number) {
     const tl_operand *operand = &step->statement->compute.operands[number];

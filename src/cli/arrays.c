@@ -49,8 +49,7 @@ static array *need(arrays *all, str name, os_error *why) {
     return found;
 }
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 int arrays_read(arrays *all, const char *const *in, int in_count, const char *const *out,
                 int out_count, os_error *why) {
@@ -78,8 +77,7 @@ int arrays_read(arrays *all, const char *const *in, int in_count, const char *co
     return EXIT_DONE;
 }
 
-/* --- sizes
- * ---------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
 typedef struct sizes {
     int64_t values[64];
@@ -142,8 +140,7 @@ static int extent_of(const ftl_plan *plan, const ftl_plan_tensor *tensor, int32_
     return EXIT_DONE;
 }
 
-/* --- memory
- * --------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static int lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
     int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), stride = 1;
@@ -246,8 +243,7 @@ int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why) {
     return place_all(all, plan, true, why);
 }
 
-/* --- arguments and results
- * ------------------------------------------------------------------------ */
+/* --- arguments and results -------------------------------------------------------------------- */
 
 ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tensor *tensors,
                                ftl_scalar *scalars, bool on_device) {

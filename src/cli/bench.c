@@ -29,8 +29,7 @@ typedef struct benching {
     bool shows_progress;
 } benching;
 
-/* --- what is asked for --------------------------------------------------------------------------
- */
+/* --- what is asked for ------------------------------------------------------------------------ */
 
 static int read_grid(benching *b) {
     cli *c = b->c;
@@ -76,8 +75,7 @@ static int read_command(benching *b) {
     return request_open(b->c, &b->request);
 }
 
-/* --- kernels and cases --------------------------------------------------------------------------
- */
+/* --- kernels and cases ------------------------------------------------------------------------ */
 
 static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
     for (int i = 0; i < b->kernel_count; i++) {
@@ -145,8 +143,7 @@ static int verify_small(benching *b) {
                    summary.failed, summary.total);
 }
 
-/* --- results ------------------------------------------------------------------------------------
- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void on_result(void *user, const bench_result *result, int32_t done, int32_t total,
                       double seconds_left) {
@@ -212,8 +209,7 @@ static int report(const benching *b) {
     return exit_status ? exit_status : judge(b);
 }
 
-/* --- the run ------------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 static int open_rival(benching *b) {
     if (!b->c->options.rival) return EXIT_DONE;

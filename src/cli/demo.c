@@ -122,8 +122,7 @@ static void print_row(const row *r) {
     fflush(stdout);
 }
 
-/* --- how fast, on the GPU that is here ----------------------------------------------------------
- */
+/* --- how fast, on the GPU that is here -------------------------------------------------------- */
 
 static void print_speed(const timed_machine *machine, const bench_result *r, const cudnn *rival) {
     const bench_figure *ours = &r->figures[0], *theirs = &r->figures[1];

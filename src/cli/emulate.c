@@ -19,8 +19,7 @@ typedef struct emulation {
     arrays arrays;
 } emulation;
 
-/* --- inputs
- * --------------------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 static bool is_given(const arrays *all, const char *name) {
     for (int i = 0; i < all->scalar_count; i++) {
@@ -120,8 +119,7 @@ static int read_lets(emulation *e) {
     return EXIT_DONE;
 }
 
-/* --- the kernel
- * ----------------------------------------------------------------------------------- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 static int read_plan(emulation *e, const char *path) {
     text_buffer text;

@@ -37,8 +37,7 @@ typedef struct evaluating {
     bool has_line; /* of progress, to be cleared */
 } evaluating;
 
-/* --- talk ---------------------------------------------------------------------------------------
- */
+/* --- talk ------------------------------------------------------------------------------------- */
 
 static void clear_line(evaluating *e) {
     if (e->has_line) fputs("\r\033[K", stderr);
@@ -67,8 +66,7 @@ static void on_notice(void *user, const char *sentence) {
     cli_say(0, "%s", sentence);
 }
 
-/* --- tasks --------------------------------------------------------------------------------------
- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static int read_tasks(evaluating *e) {
     cli *c = e->c;
@@ -131,8 +129,7 @@ static int choose_tasks(evaluating *e) {
     return cli_say(EXIT_USAGE, "no task is of these names and levels");
 }
 
-/* --- models and settings ------------------------------------------------------------------------
- */
+/* --- models and settings ---------------------------------------------------------------------- */
 
 /* "NAME=MODEL": a name has no colon, and every model has one early. */
 static const char *cut_name(const char *text, char name[PROVIDER_NAME_BYTES]) {
@@ -225,8 +222,7 @@ static int read_settings(evaluating *e) {
     return exit_status;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------
- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static int read_count(const char *text, const char *name, int64_t least, int64_t most,
                       int64_t *out) {
@@ -253,8 +249,7 @@ static int read_numbers(evaluating *e) {
     return exit_status;
 }
 
-/* --- this machine -------------------------------------------------------------------------------
- */
+/* --- this machine ----------------------------------------------------------------------------- */
 
 static int find_device(evaluating *e) {
     cli *c = e->c;
@@ -284,8 +279,7 @@ static int make_records(evaluating *e) {
     return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
 }
 
-/* --- what comes out -----------------------------------------------------------------------------
- */
+/* --- what comes out --------------------------------------------------------------------------- */
 
 static int plot(const figures_table *table, const char *path) {
     const char *const argv[] = {"gnuplot", NULL};
@@ -395,8 +389,7 @@ static int guess(evaluating *e) {
     return EXIT_DONE;
 }
 
-/* --- the command --------------------------------------------------------------------------------
- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static int finish(evaluating *e, ftl_status status) {
     if (!status) return EXIT_DONE;

@@ -77,8 +77,7 @@ void cli_print_overview(text_buffer *out) {
                "missing.\n");
 }
 
-/* --- the manual page, in mdoc ------------------------------------------------------------------
- */
+/* --- the manual page, in mdoc ----------------------------------------------------------------- */
 
 /* Text for mdoc: a line must not begin with a dot or quote, a backslash is written as \e, and every
  * sentence begins a line.

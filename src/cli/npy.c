@@ -30,8 +30,9 @@ static bool fail(os_error *why, const char *path, const char *what) {
     return false;
 }
 
-/* --- the header: a Python literal, {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } ---
- */
+/* --- the header ------------------------------------------------------------------------------- */
+
+/* A Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } */
 
 /* What stands behind a key; empty when the key is missing. */
 static str value_of(str header, const char *key) {
@@ -128,8 +129,7 @@ void npy_done(npy_array *array) {
     *array = (npy_array){0};
 }
 
-/* --- elements -----------------------------------------------------------------------------------
- */
+/* --- elements --------------------------------------------------------------------------------- */
 
 double npy_element(const npy_array *array, int64_t offset) {
     const unsigned char *at = array->data + offset * (int64_t)types[array->type].bytes;
@@ -149,8 +149,7 @@ double npy_element(const npy_array *array, int64_t offset) {
     return 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 bool npy_write(const char *path, npy_type type, int32_t axis_count, const int64_t *extents,
                const void *data, os_error *why) {

@@ -43,8 +43,7 @@ ftl_status request_sketch(cli *c, cli_request *r, char **out) {
     return status;
 }
 
-/* --- the parts of a request ---------------------------------------------------------------------
- */
+/* --- the parts of a request ------------------------------------------------------------------- */
 
 static int read_text(cli *c, cli_request *r) {
     if (c->options.op && c->options.file_count) {

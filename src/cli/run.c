@@ -29,8 +29,7 @@ static int finish(running *r, ftl_status status) {
     return status == FTL_INVALID_ARGUMENT ? EXIT_REJECTED : exit_status;
 }
 
-/* --- what the arrays decide ----------------------------------------------------------------------
- */
+/* --- what the arrays decide ------------------------------------------------------------------- */
 
 /* The element type that the first 16-bit input suggests, when --dtype says none. */
 static void choose_dtype(running *r) {
@@ -101,8 +100,7 @@ static void drop_scalar_pins(running *r, const ftl_plan *parameters) {
     request->options.pin_count = kept;
 }
 
-/* --- the three machines
- * --------------------------------------------------------------------------- */
+/* --- the three machines ----------------------------------------------------------------------- */
 
 static int interpret(running *r) {
     ftl_tensor tensors[ARRAYS_MAX];
@@ -205,8 +203,7 @@ static int run_in_child(void *user, os_watch *watch) {
     return exit_status;
 }
 
-/* --- the command
- * ---------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static int prepare(running *r) {
     const cli_options *o = &r->c->options;

@@ -37,8 +37,7 @@ static int no_model(void) {
                    "--show-prompts' prints what a model would be told");
 }
 
-/* --- what is asked for --------------------------------------------------------------------------
- */
+/* --- what is asked for ------------------------------------------------------------------------ */
 
 static int read_seed(const cli *c, uint64_t *seed) {
     int64_t value = 1;
@@ -107,8 +106,7 @@ static int read_request(thinking *t) {
     return exit_status;
 }
 
-/* --- prompts ------------------------------------------------------------------------------------
- */
+/* --- prompts ---------------------------------------------------------------------------------- */
 
 static int show_prompts(thinking *t) {
     cli *c = t->c;
@@ -133,8 +131,7 @@ static int show_prompts(thinking *t) {
     return exit_status;
 }
 
-/* --- models, machine, record ---------------------------------------------------------------------
- */
+/* --- models, machine, record ------------------------------------------------------------------ */
 
 static int open_providers(thinking *t) {
     const cli_options *o = &t->c->options;
@@ -178,8 +175,7 @@ static int open_record(thinking *t, const char *path) {
     return cli_finish(t->c, record_open(t->c->context, path, &t->agents.record));
 }
 
-/* --- what comes out -----------------------------------------------------------------------------
- */
+/* --- what comes out --------------------------------------------------------------------------- */
 
 static int put_file(const thinking *t, const char *name, const char *ending, const char *text) {
     char path[4096];
@@ -271,8 +267,7 @@ static void print_result(const thinking *t, const think_result *r) {
     }
 }
 
-/* --- the command --------------------------------------------------------------------------------
- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static int think_through(thinking *t) {
     think_result result;
@@ -333,8 +328,7 @@ int cli_run_THINK(cli *c) {
     return exit_status;
 }
 
-/* --- one step by a model -------------------------------------------------------------------------
- */
+/* --- one step by a model ---------------------------------------------------------------------- */
 
 static int show_step(thinking *t, think_step step) {
     ftl_product *product = NULL;

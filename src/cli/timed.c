@@ -7,8 +7,7 @@
 
 enum { HIDDEN = 2048 };
 
-/* --- the machine --------------------------------------------------------------------------------
- */
+/* --- the machine ------------------------------------------------------------------------------ */
 
 ftl_status timed_open(cli *c, const char *gpu, timed_machine *out) {
     *out = (timed_machine){0};
@@ -27,8 +26,7 @@ void timed_close(timed_machine *machine) {
     *machine = (timed_machine){0};
 }
 
-/* --- kernels ------------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 void timed_kernel_done(timed_kernel *kernel) {
     ftl_product_free(kernel->product);
@@ -109,8 +107,7 @@ ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request
     return FTL_OK;
 }
 
-/* --- cases --------------------------------------------------------------------------------------
- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static void name_row(const grid_cell *cell, const timed_kernel *kernel, char row[BENCH_ROW_BYTES]) {
     char dims[32], options[64] = "";

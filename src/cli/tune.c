@@ -26,8 +26,7 @@ typedef struct tuning_command {
     bool shows_progress;
 } tuning_command;
 
-/* --- talk ---------------------------------------------------------------------------------------
- */
+/* --- talk ------------------------------------------------------------------------------------- */
 
 static void on_progress(void *user, const tune_progress *p) {
     tuning_command *t = user;
@@ -58,8 +57,7 @@ static ftl_status make_cases(void *user, ftl_context *context, const bench_progr
     return FTL_OK;
 }
 
-/* --- the command line ---------------------------------------------------------------------------
- */
+/* --- the command line ------------------------------------------------------------------------- */
 
 static int read_count(const char *name, const char *text, int64_t most, int64_t *out) {
     if (!text) return EXIT_DONE;
@@ -104,8 +102,7 @@ static int read_command(tuning_command *t) {
     return EXIT_DONE;
 }
 
-/* --- the end ------------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 /* The measured text: to --output, else to standard output. */
 static ftl_status write_text(tuning_command *t, const char *gpu) {

@@ -22,8 +22,7 @@ typedef struct verification {
     text_buffer against; /* text of --against */
 } verification;
 
-/* --- talk ----------------------------------------------------------------------------------------
- */
+/* --- talk ------------------------------------------------------------------------------------- */
 
 static void clear_progress(verification *v) {
     if (v->shown_ns) fputs("\r\033[K", stderr);
@@ -125,8 +124,7 @@ static void keep_command(verification *v, int argc, char **argv) {
     }
 }
 
-/* --- options -------------------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static int read_number(const char *text, const char *name, int64_t least, int64_t *out) {
     if (!text || (str_to_integer(str_from(text), out) && *out >= least)) return EXIT_DONE;
@@ -156,8 +154,7 @@ static int read_options(verification *v) {
     return exit_status;
 }
 
-/* --- the run -------------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 static int run(verification *v, ftl_runtime *runtime) {
     ftl_context *context = v->c->context;

@@ -41,8 +41,7 @@ tl_program *compile_read(ftl_context *context, const ftl_source *source) {
     return tl_parse(memory, name, text, &context->diags);
 }
 
-/* --- texts -------------------------------------------------------------------------------------
- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 typedef struct format_arguments {
     const ftl_source *source;

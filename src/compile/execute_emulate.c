@@ -78,8 +78,7 @@ void ftl_emulator_close(ftl_emulator *emulator) {
     free(emulator);
 }
 
-/* --- a launch -----------------------------------------------------------------------------------
- */
+/* --- a launch --------------------------------------------------------------------------------- */
 
 typedef struct emulate_arguments {
     ftl_emulator *emulator;

@@ -88,8 +88,7 @@ static ftl_status take_arguments(ftl_context *context, interpret_arguments *a) {
     return FTL_OK;
 }
 
-/* --- workspace ----------------------------------------------------------------------------------
- */
+/* --- workspace -------------------------------------------------------------------------------- */
 
 /* The value of a size or scalar, as the arguments of a kernel show it. */
 typedef struct lookup {
@@ -165,8 +164,7 @@ static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a, 
     return FTL_OK;
 }
 
-/* --- conditions ---------------------------------------------------------------------------------
- */
+/* --- conditions ------------------------------------------------------------------------------- */
 
 /* "q_heads = 6, kv_heads = 4", as a kernel's launch says it. */
 static void describe(const tl_expr *e, lookup *l, text_buffer *out) {
@@ -210,8 +208,7 @@ static ftl_status check_conditions(ftl_context *context, const interpret_argumen
     return FTL_OK;
 }
 
-/* --- running ------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static ftl_status interpret(ftl_context *context, void *arguments) {
     interpret_arguments *a = arguments;

@@ -129,8 +129,7 @@ ftl_status ftl_gpu_at(ftl_context *context, int32_t index, ftl_gpu *out) {
     return compile_guarded(context, describe_at, &a);
 }
 
-/* --- what was measured --------------------------------------------------------------------------
- */
+/* --- what was measured ------------------------------------------------------------------------ */
 
 static ftl_status find_measured(ftl_context *context, void *arguments) {
     gpu_arguments *a = arguments;
@@ -148,8 +147,7 @@ ftl_status ftl_measured_text(ftl_context *context, const char *name, char **out)
     return text_of(context, find_measured, name, out);
 }
 
-/* --- which description fits a device
- * -------------------------------------------------------------- */
+/* --- which description fits a device ---------------------------------------------------------- */
 
 typedef struct device_arguments {
     const char *name;

@@ -88,8 +88,7 @@ static str formula_text(arena *memory, const ftl_plan *plan, const ftl_formula *
     return depth == 1 ? stack[0] : STR("0");
 }
 
-/* --- the parameter struct ----------------------------------------------------------------------
- */
+/* --- the parameter struct --------------------------------------------------------------------- */
 
 typedef struct field {
     int32_t offset, bytes;
@@ -169,8 +168,7 @@ static void add_struct(arena *memory, const ftl_plan *plan, const char *name, te
     text_format(out, "} %s_parameters;\n\n", name);
 }
 
-/* --- the functions ------------------------------------------------------------------------------
- */
+/* --- the functions ---------------------------------------------------------------------------- */
 
 static const char helpers[] = "#ifndef FTL_LAUNCH_ARITHMETIC\n"
                               "#define FTL_LAUNCH_ARITHMETIC\n"
@@ -228,8 +226,7 @@ static void add_arguments(const ftl_plan *plan, text_buffer *out) {
     text_add_z(out, ");\n");
 }
 
-/* --- kernels whose blocks walk tiles, and tensor maps --------------------------------------------
- */
+/* --- kernels whose blocks walk tiles, and tensor maps ----------------------------------------- */
 
 static void add_derive(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
     text_add_z(out, "\n/* Parameters that the launch derives: call it for every launch. */\n"

@@ -21,8 +21,7 @@ static words split(str line) {
     return out;
 }
 
-/* --- what a sketch says ------------------------------------------------------------------------
- */
+/* --- what a sketch says ----------------------------------------------------------------------- */
 
 static void strip(tl_statement *s) {
     s->comment = s->end_comment = STR("");
@@ -57,8 +56,7 @@ str measured_shipped(const char *gpu_name, const gpu *target) {
     return STR("");
 }
 
-/* --- entries ------------------------------------------------------------------------------------
- */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 static const reason_pin *pin_named(const reason_pin *pins, int count, str name) {
     for (int i = 0; i < count; i++) {

@@ -45,8 +45,7 @@ static tl_type dtype_of(ftl_type type) {
     return TL_OPEN;
 }
 
-/* --- sketch -> TL Code -------------------------------------------------------------------------
- */
+/* --- sketch -> TL Code ------------------------------------------------------------------------ */
 
 typedef struct request {
     const tl_program *sketch;
@@ -168,8 +167,7 @@ static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *p
     return compile_verdict(context);
 }
 
-/* --- TL Code -> CUDA ---------------------------------------------------------------------------
- */
+/* --- TL Code -> CUDA -------------------------------------------------------------------------- */
 
 static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *kernel,
                                 const char *gpu_name) {
@@ -215,8 +213,7 @@ static tl_program *read_again(ftl_context *context, const pipeline *p) {
     return compile_bind(context, &code);
 }
 
-/* --- the public steps --------------------------------------------------------------------------
- */
+/* --- the public steps ------------------------------------------------------------------------- */
 
 static ftl_status run_reason(ftl_context *context, void *arguments) {
     pipeline *p = arguments;

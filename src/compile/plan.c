@@ -37,8 +37,7 @@ static void put(resolution *r, int32_t offset, const void *bytes, size_t count) 
     memcpy(r->launch->parameters + offset, bytes, count);
 }
 
-/* --- arguments ---------------------------------------------------------------------------------
- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 static bool find_tensors(resolution *r) {
     const ftl_plan *plan = r->plan;
@@ -167,8 +166,7 @@ static bool bind_scalars(resolution *r) {
     return true;
 }
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static bool check_extents(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
     for (int32_t i = 0; i < tensor->axis_count; i++) {
@@ -272,8 +270,7 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
     return true;
 }
 
-/* --- grid and conditions -----------------------------------------------------------------------
- */
+/* --- grid and conditions ---------------------------------------------------------------------- */
 
 /* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. A kernel
  * without outputs of the program writes to its workspace.
@@ -331,8 +328,7 @@ static bool derive(resolution *r) {
     return true;
 }
 
-/* --- tensor maps -------------------------------------------------------------------------------
- */
+/* --- tensor maps ------------------------------------------------------------------------------ */
 
 enum { MAP_UNIT_BYTES = 16 };
 static const int64_t MAP_EXTENT_MAX = (int64_t)1 << 32, MAP_STRIDE_MAX = (int64_t)1 << 40;

@@ -138,8 +138,9 @@ void barrier_arrive(machine *m, machine_warp *w, const ptx_instruction *i) {
     try_complete(m, (int)number);
 }
 
-/* ---- mbarriers (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier")
- * ---- */
+/* --- mbarriers -------------------------------------------------------------------------------- */
+
+/* PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier". */
 
 static int find_mbarrier(const machine *m, uint32_t offset) {
     for (int n = 0; n < m->mbarrier_count; n++)

@@ -29,7 +29,7 @@ static void fault(machine *m, machine_warp *w, int32_t pc, int lane, str what) {
     machine_stop(m); /* the kernel dies of it */
 }
 
-/* ---- issue ---- */
+/* --- issue ------------------------------------------------------------------------------------ */
 
 static bool find_map(machine *m, machine_warp *w, const ptx_bulk *form, int lane, int32_t pc,
                      tensor_copy *what) {
@@ -191,7 +191,7 @@ static void count_row(machine *m, const machine_bulk *b, const tensor_row *t) {
     count->least_sectors += (bytes + 31) / 32;
 }
 
-/* ---- into shared memory ---- */
+/* --- into shared memory ----------------------------------------------------------------------- */
 
 static void fetch_row(machine *m, const machine_bulk *b, uint32_t row, uint8_t *to) {
     machine_warp *w = &m->warps[b->warp];
@@ -264,7 +264,7 @@ bool bulk_step(machine *m) {
     return true;
 }
 
-/* ---- out of shared memory ---- */
+/* --- out of shared memory --------------------------------------------------------------------- */
 
 static uint8_t *find_memory(machine *m, uint32_t bytes, uint32_t *size) {
     for (size_t i = 0; i < sizeof m->spares / sizeof *m->spares; i++) {

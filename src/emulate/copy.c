@@ -105,7 +105,7 @@ void copy_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t m
     forget_landed(w);
 }
 
-/* ---- arrival on an mbarrier when the copies have landed ---- */
+/* --- arrival on an mbarrier when the copies have landed --------------------------------------- */
 
 static machine_arrival *new_arrival(machine *m) {
     if (m->arrival_count == m->arrival_capacity) {

@@ -46,7 +46,7 @@ static bool is_written(const machine_buffer *b, int64_t offset, uint32_t bytes) 
     return true;
 }
 
-/* ---- races ---- */
+/* --- races ------------------------------------------------------------------------------------ */
 
 void global_start_block(machine *m) {
     for (int i = 0; i < m->page_count; i++) *m->page_users[i] = 0;

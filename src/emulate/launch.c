@@ -74,7 +74,7 @@ static str refuse(arena *memory, const emulate_module *module, const emulate_lau
     return refuse_buffers(memory, launch, f->parameter_bytes);
 }
 
-/* ---- memory ---- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 uint8_t *emulate_variables(const emulate_module *module, arena *memory) {
     if (!module->global_bytes) return NULL;
@@ -173,7 +173,7 @@ static void make_memory(machine *m, const emulate_launch *launch) {
                                         sizeof *m->finding_keys, _Alignof(int32_t));
 }
 
-/* ---- one block ---- */
+/* --- one block -------------------------------------------------------------------------------- */
 
 static void poison(void *at, size_t bytes) {
     uint32_t *words = at;
@@ -270,7 +270,7 @@ static void start_block(machine *m, uint64_t number) {
     poison(m->local, (size_t)m->function->local_bytes * (size_t)m->warp_count * LANES);
 }
 
-/* ---- what there is to say ---- */
+/* --- what there is to say --------------------------------------------------------------------- */
 
 static void check_outputs(machine *m) {
     for (int i = 0; i < m->buffer_count; i++) {

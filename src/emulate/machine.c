@@ -15,7 +15,7 @@ void machine_wake(machine *m) {
     }
 }
 
-/* ---- keeping lanes together ---- */
+/* --- keeping lanes together ------------------------------------------------------------------- */
 
 static void report_diverged(machine *m, machine_warp *w) {
     const machine_group *a = &w->groups[0], *b = w->group_count > 1 ? &w->groups[1] : a;
@@ -119,7 +119,7 @@ static bool gather(machine *m, machine_warp *w, const ptx_instruction *i, uint32
     return false;
 }
 
-/* ---- control ---- */
+/* --- control ---------------------------------------------------------------------------------- */
 
 static void branch(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     (void)m;
@@ -171,7 +171,7 @@ static void trap(machine *m, machine_warp *w, uint32_t mask) {
     machine_stop(m);
 }
 
-/* ---- instructions of single lanes ---- */
+/* --- instructions of single lanes ------------------------------------------------------------- */
 
 static void put(machine *m, machine_warp *w, int32_t row, const void *value, uint32_t mask,
                 int bytes) {
@@ -311,7 +311,7 @@ static void run_active_mask(machine *m, machine_warp *w, const ptx_instruction *
     put(m, w, i->d, words, mask, 4);
 }
 
-/* ---- instructions of the whole warp ---- */
+/* --- instructions of the whole warp ----------------------------------------------------------- */
 
 static void report_missing_lanes(machine *m, machine_warp *w) {
     uint32_t missing = ~w->live;
@@ -457,7 +457,7 @@ static void run_warp(machine *m, machine_warp *w) {
     }
 }
 
-/* ---- the block ---- */
+/* --- the block -------------------------------------------------------------------------------- */
 
 /* Nobody can run: first copies land, then waiting tests fail once, then it is a deadlock. */
 static bool unblock(machine *m, int *idle_rounds) {

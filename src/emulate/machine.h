@@ -30,8 +30,9 @@ enum {
  */
 #define MACHINE_POISON 0x7fa17fa1u
 
-/* ---- time ----
- * A warp's clock ticks where its lanes order themselves against others. A stamp names an access:
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* A warp's clock ticks where its lanes order themselves against others. A stamp names an access:
  * clock, warp and lane. A warp has "seen" another one's accesses up to a clock for all lanes, and
  * up to another for some lanes (those that arrived alone).
  */
@@ -333,7 +334,7 @@ static inline uint32_t machine_stamp(const machine_warp *w, int lane) {
     return w->clock << 11 | (uint32_t)w->index << 6 | (uint32_t)lane;
 }
 
-/* ---- finding.c ---- */
+/* --- finding.c -------------------------------------------------------------------------------- */
 
 /* Counts a finding by (kind, line, other line); returns it when it is new, to be described, or
  * NULL. other_pc -1: none. The block is marked as bad.
@@ -347,7 +348,7 @@ str machine_who(const machine *m, const machine_warp *w, int32_t pc, int lane);
 str machine_stamp_who(const machine *m, uint32_t stamp);
 emulate_place machine_place(const machine *m, int32_t pc);
 
-/* ---- shadow.c ---- */
+/* --- shadow.c --------------------------------------------------------------------------------- */
 
 bool shadow_ordered(const machine_warp *w, uint32_t lane, uint32_t stamp);
 void shadow_read(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
@@ -384,7 +385,7 @@ static inline uint32_t shadow_agent_stamp(int agent, uint32_t clock) {
     return clock << 13 | (uint32_t)agent << 6 | (uint32_t)STAMP_AGENT;
 }
 
-/* ---- global.c ---- */
+/* --- global.c --------------------------------------------------------------------------------- */
 
 typedef enum global_access { GLOBAL_READ, GLOBAL_WRITE, GLOBAL_ATOMIC } global_access;
 
@@ -393,7 +394,7 @@ void global_start_block(machine *m);
 uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
                       global_access access, int32_t pc);
 
-/* ---- memory.c ---- */
+/* --- memory.c --------------------------------------------------------------------------------- */
 
 void memory_load(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void memory_store(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
@@ -409,14 +410,14 @@ void memory_addresses(const machine *m, const machine_warp *w, int32_t row, int 
 uint32_t memory_shared_offsets(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask,
                                uint32_t bytes, uint32_t offsets[LANES]);
 
-/* ---- traffic.c ---- */
+/* --- traffic.c -------------------------------------------------------------------------------- */
 
 void traffic_shared(machine_count *count, const uint32_t offsets[LANES], uint32_t mask,
                     uint32_t bytes);
 void traffic_global(machine_count *count, const uint64_t addresses[LANES], uint32_t mask,
                     uint32_t bytes);
 
-/* ---- copy.c ---- */
+/* --- copy.c ----------------------------------------------------------------------------------- */
 
 void copy_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void copy_commit(machine_warp *w, uint32_t mask);
@@ -427,7 +428,7 @@ void copy_finish(machine *m);
 /* Lets one asynchronous arrival happen; false when there is none. */
 bool copy_step(machine *m);
 
-/* ---- barrier.c ---- */
+/* --- barrier.c -------------------------------------------------------------------------------- */
 
 void barrier_arrive(machine *m, machine_warp *w, const ptx_instruction *i);
 /* Completes barriers that wait for nobody any more, after threads have ended. */
@@ -446,7 +447,7 @@ int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lan
 void barrier_expect(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane, int64_t bytes);
 void barrier_transfer(machine *m, int mbarrier, int64_t bytes);
 
-/* ---- bulk.c ---- */
+/* --- bulk.c ----------------------------------------------------------------------------------- */
 
 void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void bulk_commit(machine *m, machine_warp *w, uint32_t mask);
@@ -457,7 +458,7 @@ void bulk_finish(machine *m);
 /* Whether copies in flight count their bytes at this mbarrier. */
 bool bulk_counts_at(const machine *m, int mbarrier);
 
-/* ---- wgmma.c ---- */
+/* --- wgmma.c ---------------------------------------------------------------------------------- */
 
 void wgmma_start_block(machine *m);
 /* An instruction other than wgmma is about to use registers of wgmma. */
@@ -469,7 +470,7 @@ void wgmma_commit(machine *m, machine_warp *w);
 bool wgmma_wait(machine *m, machine_warp *w, const ptx_instruction *i);
 void wgmma_finish(machine *m);
 
-/* ---- wgmma_product.c ---- */
+/* --- wgmma_product.c -------------------------------------------------------------------------- */
 
 enum { WGMMA_PIECES_MAX = 1024, WGMMA_CHAIN_MAX = 8 };
 /* Offsets of the 16-byte pieces of an operand in shared memory that this warp's part of the product
@@ -481,25 +482,25 @@ int wgmma_pieces(const ptx_wgmma *form, uint64_t descriptor, bool is_a, int warp
 bool wgmma_continues(const machine *m, const machine_product *p, const machine_product *next);
 void wgmma_multiply(machine *m, int warpgroup, const machine_product *const *p, int count);
 
-/* ---- registers.c ---- */
+/* --- registers.c ------------------------------------------------------------------------------ */
 
 void registers_start_block(machine *m);
 /* False when the warp must wait for registers of others. */
 bool registers_set(machine *m, machine_warp *w, const ptx_instruction *i);
 void registers_finish(machine *m);
 
-/* ---- deadlock.c ---- */
+/* --- deadlock.c ------------------------------------------------------------------------------- */
 
 void deadlock_report(machine *m);
 
-/* ---- collective.c ---- */
+/* --- collective.c ----------------------------------------------------------------------------- */
 
 /* Membermask of a collective: lanes that must be together. */
 uint32_t collective_members(const machine *m, const machine_warp *w, const ptx_instruction *i,
                             uint32_t mask);
 void collective_run(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 
-/* ---- product.c ---- */
+/* --- product.c -------------------------------------------------------------------------------- */
 
 void product_load_matrix(machine *m, machine_warp *w, const ptx_instruction *i);
 void product_store_matrix(machine *m, machine_warp *w, const ptx_instruction *i);
@@ -515,7 +516,7 @@ void product_expand_columns(const machine *m, ptx_number number, const uint32_t 
 void product_gather(bool halves, uint32_t *const c[4], float sum[16][8]);
 void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]);
 
-/* ---- machine.c ---- */
+/* --- machine.c -------------------------------------------------------------------------------- */
 
 /* Runs the block to its end, or until 'stopped'. */
 void machine_run_block(machine *m);

@@ -191,7 +191,7 @@ void memory_store(machine *m, machine_warp *w, const ptx_instruction *i, uint32_
     each_space(m, w, i, mask, store_lanes);
 }
 
-/* ---- atomics (PTX ISA: atom, red) ---- */
+/* --- atomics (PTX ISA: atom, red) ------------------------------------------------------------- */
 
 static uint64_t integer_result(ptx_operation operation, ptx_number number, uint64_t old, uint64_t b,
                                uint64_t c) {
@@ -279,7 +279,7 @@ void memory_atomic(machine *m, machine_warp *w, const ptx_instruction *i, uint32
     each_space(m, w, i, mask, atomic_lanes);
 }
 
-/* ---- for instructions that know shared memory only ---- */
+/* --- for instructions that know shared memory only -------------------------------------------- */
 
 uint32_t memory_shared_offsets(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask,
                                uint32_t bytes, uint32_t offsets[LANES]) {

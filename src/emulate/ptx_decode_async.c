@@ -6,7 +6,7 @@ static bool unknown(ptx_reader *r, const ptx_statement *s) {
     return false;
 }
 
-/* ---- cp.async.bulk ---- */
+/* --- cp.async.bulk ---------------------------------------------------------------------------- */
 
 static bool decode_address(ptx_reader *r, const ptx_statement *s, const ptx_operand *o,
                            ptx_space space, ptx_address *address) {
@@ -85,7 +85,7 @@ bool ptx_decode_cp_bulk(ptx_reader *r, const ptx_statement *s) {
     return decode_bulk(r, s, false);
 }
 
-/* ---- fences ---- */
+/* --- fences ----------------------------------------------------------------------------------- */
 
 /* Fences within the generic proxy order what the machine does in order anyway: a block's threads
  * share one memory, and the shadow counts barriers only.
@@ -101,7 +101,7 @@ bool ptx_decode_fence(ptx_reader *r, const ptx_statement *s) {
     return ptx_decode_emit(r, s, proxy ? PTX_PROXY_FENCE : PTX_NOTHING);
 }
 
-/* ---- wgmma ---- */
+/* --- wgmma ------------------------------------------------------------------------------------ */
 
 static bool decode_shape(const ptx_statement *s, ptx_wgmma *form) {
     str rest = s->parts[4];
@@ -213,7 +213,7 @@ bool ptx_decode_setmaxnreg(ptx_reader *r, const ptx_statement *s) {
            ptx_decode_fail(r, s, "a multiple of 8 from 24 to 256 was expected");
 }
 
-/* ---- who touches the registers of wgmma ---- */
+/* --- who touches the registers of wgmma ------------------------------------------------------- */
 
 static void track(ptx_reader *r, ptx_function *f, int32_t row) {
     if (row < 0 || f->row_numbers[row] >= 0) return;

@@ -17,7 +17,7 @@ void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str 
                 str_format(r->memory, "%d", place->line));
 }
 
-/* ---- functions ---- */
+/* --- functions -------------------------------------------------------------------------------- */
 
 /* The label of that name in the innermost scope around the use; depth counts scopes outwards. */
 static int32_t find_label(const ptx_reader *r, str name, int32_t scope) {

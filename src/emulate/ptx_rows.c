@@ -35,7 +35,7 @@ typedef struct rows_state {
 
 typedef void rows_visitor(rows_state *s, int32_t pc, int32_t *row, bool writes);
 
-/* ---- the rows of an instruction ---- */
+/* --- the rows of an instruction --------------------------------------------------------------- */
 
 static void visit_list(rows_state *s, int32_t pc, rows_visitor *visit, int32_t list, int count,
                        bool writes) {
@@ -83,7 +83,7 @@ static void visit_rows(rows_state *s, int32_t pc, rows_visitor *visit) {
     visit(s, pc, &i->d, true);
 }
 
-/* ---- blocks ---- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 static void find_blocks(rows_state *s) {
     int count = s->f->code.count;
@@ -158,7 +158,7 @@ static bool find_alive(rows_state *s) {
     return !changed;
 }
 
-/* ---- ranges ---- */
+/* --- ranges ----------------------------------------------------------------------------------- */
 
 static void extend(rows_state *s, int32_t row, int32_t pc) {
     rows_range *range = &s->ranges[row];
@@ -189,7 +189,7 @@ static void find_ranges(rows_state *s) {
     for (int pc = 0; pc < s->f->code.count; pc++) visit_rows(s, pc, extend_here);
 }
 
-/* ---- sharing ---- */
+/* --- sharing ---------------------------------------------------------------------------------- */
 
 static void pin(rows_state *s, int32_t row) {
     if (row >= 0) s->is_pinned[row] = 1;

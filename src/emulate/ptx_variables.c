@@ -49,7 +49,7 @@ void ptx_read_forget(ptx_reader *r, int count) {
     }
 }
 
-/* ---- variables ---- */
+/* --- variables -------------------------------------------------------------------------------- */
 
 static uint32_t type_bytes(str type) {
     static const struct {

@@ -83,7 +83,7 @@ void emulate_render_statistics(const emulate_result *result, str source_name, te
                     STR_ARGS(result->opcodes[i].opcode));
 }
 
-/* ---- JSON ---- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *text_json(str s) {
     json_t *value = json_stringn(s.length ? s.data : "", s.length);

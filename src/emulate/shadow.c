@@ -95,7 +95,7 @@ static void note_read(uint32_t *stamp_at, int32_t *pc_at, uint32_t stamp, int32_
     *pc_at = pc;
 }
 
-/* ---- cells in parts ---- */
+/* --- cells in parts --------------------------------------------------------------------------- */
 
 static machine_byte *split_reads(const machine *m, uint32_t cell, int warp) {
     size_t rows = (size_t)m->warp_count + MACHINE_READERS + 1;
@@ -337,7 +337,7 @@ void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32
         memcpy(m->shared + offset + n, &(uint32_t){MACHINE_POISON}, 4);
 }
 
-/* ---- the asynchronous proxy ---- */
+/* --- the asynchronous proxy ------------------------------------------------------------------- */
 
 static void describe_proxy(machine *m, machine_warp *w, int32_t pc, int32_t other_pc, int lane,
                            uint32_t cell, uint32_t other_stamp, const char *does) {

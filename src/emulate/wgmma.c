@@ -29,7 +29,7 @@ static void fault(machine *m, machine_warp *w, int32_t pc, int32_t other, const 
     machine_stop(m);
 }
 
-/* ---- registers ---- */
+/* --- registers -------------------------------------------------------------------------------- */
 
 static void report_register(machine *m, machine_warp *w, emulate_kind kind, int32_t pc,
                             int32_t other, const char *does, const char *note) {
@@ -119,7 +119,7 @@ static void take_registers(machine *m, machine_warp *w, const ptx_instruction *i
     }
 }
 
-/* ---- issue ---- */
+/* --- issue ------------------------------------------------------------------------------------ */
 
 static bool uniform(const machine *m, const machine_warp *w, int32_t row, uint64_t *value) {
     const uint8_t *from = machine_row(m, w, row);
@@ -204,7 +204,7 @@ void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i) {
     if (!m->stopped) read_operand(m, w, i, false, product, stamp);
 }
 
-/* ---- groups ---- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 static machine_warp *member(machine *m, const machine_warp *w, int n) {
     return &m->warps[w->index / MACHINE_GROUP_WARPS * MACHINE_GROUP_WARPS + n];

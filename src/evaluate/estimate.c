@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-/* --- tokens -------------------------------------------------------------------------------------
- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 /* Of the prompt of a step. */
 static ftl_status prompt_tokens(ftl_context *context, const evaluate_request *r,
@@ -89,8 +88,7 @@ ftl_status evaluate_guess(ftl_context *context, const evaluate_request *r, evalu
     return FTL_OK;
 }
 
-/* --- validity -----------------------------------------------------------------------------------
- */
+/* --- validity --------------------------------------------------------------------------------- */
 
 /* The stable parts of the prompts: figures of others are not compared. */
 static ftl_status hash_prompts(ftl_context *context, const evaluate_request *r, char digits[33]) {

@@ -67,8 +67,7 @@ ftl_status evaluate_run(ftl_context *context, const evaluate_request *request, r
 ftl_status evaluate_key(ftl_context *context, const evaluate_request *request, char key[33],
                         text_buffer *what);
 
-/* --- before anything is spent ------------------------------------------------------------------
- */
+/* --- before anything is spent ----------------------------------------------------------------- */
 
 typedef struct evaluate_estimate {
     int64_t trials;

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static int32_t find_task(const evaluate_request *r, const char *hash) {
     for (int32_t i = 0; i < r->task_count; i++) {
@@ -60,8 +59,7 @@ void figures_done(figures_table *t) {
     *t = (figures_table){0};
 }
 
-/* --- counting -----------------------------------------------------------------------------------
- */
+/* --- counting --------------------------------------------------------------------------------- */
 
 double figures_pass_at(int32_t n, int32_t c, int32_t k) {
     double none = 1;
@@ -158,8 +156,7 @@ figures figures_of(const figures_table *t, figures_cell cell) {
     return out;
 }
 
-/* --- failures -----------------------------------------------------------------------------------
- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static bool has_failed(const figures_trial *f) {
     return f->row.state == RESULTS_DONE && !f->row.passed;

@@ -7,8 +7,7 @@
 
 static const figures_cell ALL = {-1, -1, -1, -1};
 
-/* --- cells --------------------------------------------------------------------------------------
- */
+/* --- cells ------------------------------------------------------------------------------------ */
 
 /* In a table a '|' would end the cell. */
 static void add_name(text_buffer *out, const char *name) {
@@ -54,8 +53,7 @@ static void begin_row(const figures_table *t, int32_t model, int32_t setting, te
     text_format(out, " | %s |", t->request->settings[setting].name);
 }
 
-/* --- tables -------------------------------------------------------------------------------------
- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 static void add_figures(const figures_table *t, const figures *f, text_buffer *out) {
     if (f->judged < f->wanted) text_format(out, " %d of %d |", (int)f->judged, (int)f->wanted);
@@ -172,8 +170,7 @@ static void add_failures(const figures_table *t, text_buffer *out) {
     }
 }
 
-/* --- the page -----------------------------------------------------------------------------------
- */
+/* --- the page --------------------------------------------------------------------------------- */
 
 static void add_settings(const figures_table *t, text_buffer *out) {
     const evaluate_request *r = t->request;
@@ -250,8 +247,7 @@ void report_page(const figures_table *t, const char *what, text_buffer *out) {
     add_columns(t, out);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static void set_rate(json_t *row, const char *name, double rate) {
     json_object_set_new(row, name, rate < 0 ? json_null() : json_real(rate));
@@ -302,8 +298,7 @@ void report_json(const figures_table *t, text_buffer *out) {
     }
 }
 
-/* --- the plot -----------------------------------------------------------------------------------
- */
+/* --- the plot --------------------------------------------------------------------------------- */
 
 /* In gnuplot's '...' a quote is doubled. */
 static void add_quoted(text_buffer *out, const char *text) {
@@ -341,8 +336,7 @@ void report_plot(const figures_table *t, const char *path, text_buffer *out) {
     }
 }
 
-/* --- tasks --------------------------------------------------------------------------------------
- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 void report_tasks(const evaluate_request *r, text_buffer *out) {
     enum { SHOWN = 68 };

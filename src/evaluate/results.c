@@ -77,8 +77,7 @@ const char *results_error(const results *r) {
     return r->database.error;
 }
 
-/* --- statements ---------------------------------------------------------------------------------
- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 static sqlite3_stmt *prepare(results *r, const char *sql) {
     return database_prepare(&r->database, sql);
@@ -120,8 +119,7 @@ int64_t results_experiment(results *r, const char *key, const char *what) {
     return id;
 }
 
-/* --- references ---------------------------------------------------------------------------------
- */
+/* --- references ------------------------------------------------------------------------------- */
 
 bool results_find_reference(results *r, int64_t experiment, const char *task_hash,
                             results_reference *out, bool *found) {
@@ -159,8 +157,7 @@ bool results_put_reference(results *r, int64_t experiment, const char *task, con
     return run(r, put, "write a reference");
 }
 
-/* --- trials -------------------------------------------------------------------------------------
- */
+/* --- trials ----------------------------------------------------------------------------------- */
 
 static void bind_trial(sqlite3_stmt *statement, int64_t experiment, const results_trial *t) {
     sqlite3_bind_int64(statement, 1, experiment);
@@ -294,8 +291,7 @@ bool results_recover(results *r, int64_t experiment) {
     return run(r, again, "open trials again") && reopen_orphans(r);
 }
 
-/* --- all of them --------------------------------------------------------------------------------
- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 bool results_spent(results *r, int64_t experiment, int64_t *tokens, double *price) {
     sqlite3_stmt *sum = prepare(

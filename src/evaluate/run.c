@@ -60,8 +60,7 @@ typedef struct evaluation {
     bool is_rejected;
 } evaluation;
 
-/* --- talk ---------------------------------------------------------------------------------------
- */
+/* --- talk ------------------------------------------------------------------------------------- */
 
 static ftl_status database_failure(evaluation *e) {
     return ftl_context_fail(e->context, FTL_NO_FILE, "%s", results_error(e->database));
@@ -103,8 +102,7 @@ static bool is_stopped(const evaluation *e) {
     return e->request->stop && *e->request->stop;
 }
 
-/* --- the budget ---------------------------------------------------------------------------------
- */
+/* --- the budget ------------------------------------------------------------------------------- */
 
 static int64_t most_tokens(const evaluation *e, const evaluate_setting *s) {
     int64_t rounds = e->request->answers, steps = s->stages == SETTING_TWO ? 2 : 1;
@@ -143,8 +141,7 @@ static bool allot(evaluation *e, slot *s, const item *it) {
     return true;
 }
 
-/* --- workers ------------------------------------------------------------------------------------
- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 static int do_work(void *user, char *shared) {
     const trial_work *work = user;
@@ -201,8 +198,7 @@ static bool has_ended(const evaluation *e, slot *s, json_t **result, char why[RE
     return true;
 }
 
-/* --- results ------------------------------------------------------------------------------------
- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void copy_text(char *to, size_t bytes, const char *text) {
     snprintf(to, bytes, "%s", text);
@@ -342,8 +338,7 @@ static ftl_status attend(evaluation *e, slot *s) {
     return status;
 }
 
-/* --- the schedule -------------------------------------------------------------------------------
- */
+/* --- the schedule ----------------------------------------------------------------------------- */
 
 static bool is_given_up(const evaluation *e, const item *it) {
     return !e->is_of_references && e->failures[it->model] >= FAILURES_MOST;
@@ -473,8 +468,7 @@ static ftl_status work_off(evaluation *e) {
     return status;
 }
 
-/* --- references ---------------------------------------------------------------------------------
- */
+/* --- references ------------------------------------------------------------------------------- */
 
 static ftl_status judge_references(evaluation *e) {
     const evaluate_request *r = e->request;
@@ -499,8 +493,7 @@ static ftl_status judge_references(evaluation *e) {
     return status;
 }
 
-/* --- trials -------------------------------------------------------------------------------------
- */
+/* --- trials ----------------------------------------------------------------------------------- */
 
 /* All tasks once, then all once more: what is there after a while says something of each. */
 static ftl_status list_trials(evaluation *e) {

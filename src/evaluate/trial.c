@@ -53,8 +53,7 @@ static void prepare_judge(trial *t) {
                             .stop = r->stop};
 }
 
-/* --- what is seen of a conversation -------------------------------------------------------------
- */
+/* --- what is seen of a conversation ----------------------------------------------------------- */
 
 static bool can_be_read(trial *t, const char *text) {
     ftl_source source = {"answer", text, strlen(text)};
@@ -92,8 +91,7 @@ static void on_news(void *user, const think_news *n) {
     if (!t->is_first_step && n->round == 1) t->first_passed &= n->verdict->passed;
 }
 
-/* --- asking -------------------------------------------------------------------------------------
- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static think_limits limits_left(const trial *t) {
     const evaluate_model *m = t->work->model;
@@ -162,8 +160,7 @@ static ftl_status ask_model(trial *t) {
     return status;
 }
 
-/* --- judging alone ------------------------------------------------------------------------------
- */
+/* --- judging alone ---------------------------------------------------------------------------- */
 
 static ftl_status judge_text(trial *t) {
     const trial_work *w = t->work;
@@ -186,8 +183,7 @@ static ftl_status judge_text(trial *t) {
     return FTL_OK;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 /* "TASK.MODEL.SETTING.SAMPLE.jsonl": characters that no file name should have become '_'. */
 static ftl_status open_record(trial *t) {

@@ -9,7 +9,7 @@
 
 enum { FILE_BYTES_MAX = 64 * 1024, NAME_BYTES_MAX = 4096, LANES = 32 };
 
-/* --- finding --------------------------------------------------------------------------------- */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 static str file_text(const embedded_file *file) {
     return (str){file->data, file->length};
@@ -158,7 +158,7 @@ gpu_names gpu_list(arena *memory) {
     return list;
 }
 
-/* --- features -------------------------------------------------------------------------------- */
+/* --- features --------------------------------------------------------------------------------- */
 
 static const char *const FEATURE_WORDS[] = {
 #define FEATURE(word, meaning) #word,
@@ -191,7 +191,7 @@ str gpu_ptx_target(arena *memory, const gpu *g) {
     return str_format(memory, "compute_%.*s", STR_ARGS(digits));
 }
 
-/* --- derived figures ------------------------------------------------------------------------- */
+/* --- derived figures -------------------------------------------------------------------------- */
 
 static double per_second(const gpu *g, double per_sm_clock) {
     return per_sm_clock * (double)g->sms * g->clock * 1e6;
@@ -225,7 +225,7 @@ int gpu_scheduler_threads(const gpu *g) {
     return (int)(g->threads / g->schedulers);
 }
 
-/* --- occupancy ------------------------------------------------------------------------------- */
+/* --- occupancy -------------------------------------------------------------------------------- */
 
 static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;

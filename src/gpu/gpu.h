@@ -64,7 +64,7 @@ str gpu_ptx_target(arena *memory, const gpu *g);
 /* Prints a description in the files' own form, without comments: what it reads, it would write. */
 void gpu_print(const gpu *g, text_buffer *out);
 
-/* --- derived figures ------------------------------------------------------------------------- */
+/* --- derived figures -------------------------------------------------------------------------- */
 
 double gpu_tensor_tflops(const gpu *g); /* by the widest instruction */
 double gpu_mma_tflops(const gpu *g);    /* by mma.sync */

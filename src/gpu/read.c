@@ -101,7 +101,7 @@ str read_plain_name(arena *memory, str name) {
     return (str){bytes, length};
 }
 
-/* --- one line -------------------------------------------------------------------------------- */
+/* --- one line --------------------------------------------------------------------------------- */
 
 /* What would be right here, for messages: "an integer from 1 to 1024 (streaming ...)". */
 static str legal_values(arena *memory, const field *f) {
@@ -215,7 +215,7 @@ static void read_line(reader *r, const line_parts *parts) {
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void check_missing(reader *r) {
     for (int i = 0; i < FIELD_COUNT; i++) {

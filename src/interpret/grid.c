@@ -20,8 +20,7 @@ void grid_add_all(grid_tiles *g, const tl_kernel *kernel, const tl_statement *gr
     }
 }
 
-/* --- counting ----------------------------------------------------------------------------------
- */
+/* --- counting --------------------------------------------------------------------------------- */
 
 static void set_index(const grid_walk *w, scope *s, int64_t at, int64_t count) {
     if (w->is_reversed) at = count - 1 - at;
@@ -103,8 +102,7 @@ bool grid_measure(grid_tiles *g, machine *m, scope *s) {
     return count_ragged(g, m, s);
 }
 
-/* --- from a number to indices -------------------------------------------------------------------
- */
+/* --- from a number to indices ----------------------------------------------------------------- */
 
 /* The place of a tile, in the order in which the first walk runs fastest, where a section of the
  * first walks is gone through with all others before the next one begins.

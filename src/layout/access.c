@@ -12,7 +12,7 @@ static layout_fit fits(void) {
     return (layout_fit){LAYOUT_OK, 0, 0};
 }
 
-/* --- threads and steps ----------------------------------------------------------------------- */
+/* --- threads and steps ------------------------------------------------------------------------ */
 
 typedef struct line_byte {
     int line, byte;
@@ -57,7 +57,7 @@ static void set_tile(access_threads *t, const shared_layout *tile) {
     t->swizzle_shift = 3 - log2_exact(tile->swizzle_bytes / SHARED_UNIT_BYTES);
 }
 
-/* --- registers and shared -------------------------------------------------------------------- */
+/* --- registers and shared --------------------------------------------------------------------- */
 
 static line_byte in_tile(const shared_layout *tile, layout_point p) {
     return tile->by_columns ? (line_byte){p.column, p.row * tile->element_bytes}
@@ -138,7 +138,7 @@ access_step access_copy_step(const access_copy *copy, int index) {
     return make_step(&copy->threads, in_tile(&copy->tile, step));
 }
 
-/* --- operands -------------------------------------------------------------------------------- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 /* Lane bits 0-2 name the line of a matrix, 3 and 4 the matrix of an x4. */
 static void set_operand_lanes(access_operand *o) {
@@ -249,7 +249,7 @@ int access_load_register(const access_load *load, int mn8, int k8) {
     return -1;
 }
 
-/* --- costs ----------------------------------------------------------------------------------- */
+/* --- costs ------------------------------------------------------------------------------------ */
 
 static banks_access warp_access(const access_threads *t, access_step step, int warp,
                                 uint32_t active, int bytes) {

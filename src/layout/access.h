@@ -38,7 +38,7 @@ typedef struct access_step {
 int access_own(const access_threads *threads, int warp, int lane);
 int access_offset(const access_threads *threads, access_step step, int warp, int lane);
 
-/* --- registers to shared and back, in any register layout ------------------------------------ */
+/* --- registers to shared and back, in any register layout ------------------------------------- */
 
 /* Serves `lines` copies (cp.async, 16-byte loads and stores: the shared side) and fragments. */
 typedef struct access_copy {
@@ -58,7 +58,7 @@ layout_fit access_copy_make(const layout *registers, const shared_layout *tile, 
  */
 access_step access_copy_step(const access_copy *copy, int index);
 
-/* --- operands of a product, by ldmatrix ------------------------------------------------------ */
+/* --- operands of a product, by ldmatrix ------------------------------------------------------- */
 
 /* A 16-bit operand in shared memory. Its axes are called mn (m of A, n of B) and k (contracted).
  * Everything counts in 8x8 matrices of this warp's share: mn8, k8.
@@ -114,7 +114,7 @@ int access_operand_loads(const access_operand *operand, int mn8, int k8,
 /* Which register of 'load' holds the matrix; -1 when none. */
 int access_load_register(const access_load *load, int mn8, int k8);
 
-/* --- costs ----------------------------------------------------------------------------------- */
+/* --- costs ------------------------------------------------------------------------------------ */
 
 typedef struct access_cost {
     long instructions; /* of all warps, for the whole tile once */

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* --- building -------------------------------------------------------------------------------- */
+/* --- building --------------------------------------------------------------------------------- */
 
 static layout_fit misfit(layout_status status, int found, int multiple) {
     return (layout_fit){.status = status, .found = found, .multiple = multiple};
@@ -210,7 +210,7 @@ layout layout_partial(const layout *vector) {
     return l;
 }
 
-/* --- queries --------------------------------------------------------------------------------- */
+/* --- queries ---------------------------------------------------------------------------------- */
 
 int layout_elements(const layout *l) {
     int elements = 1 << l->element_bits;
@@ -274,7 +274,7 @@ bitmatrix layout_lane_map(const layout *l, layout_axis axis) {
     return bitmatrix_outputs(&lanes, axis_first_bit(l, axis), axis_bits(l, axis));
 }
 
-/* --- the inverse ----------------------------------------------------------------------------- */
+/* --- the inverse ------------------------------------------------------------------------------ */
 
 /* Takes the largest steps of an axis off 'rest' and notes the digits: steps nest, a larger one
  * being at least as long as all that the smaller ones and the atom reach. What is left is the
@@ -343,7 +343,7 @@ bool layout_find(const layout *l, layout_point place, layout_holder near, layout
     return true;
 }
 
-/* --- relations ------------------------------------------------------------------------------- */
+/* --- relations -------------------------------------------------------------------------------- */
 
 int layout_vector_element(const layout *l, layout_axis axis, int element) {
     layout vector = layout_vector(l, axis);

@@ -23,8 +23,7 @@ typedef struct server {
     bool is_plain;     /* the request at hand is of the form without a handshake */
 } server;
 
-/* --- out ---------------------------------------------------------------------------------------
- */
+/* --- out -------------------------------------------------------------------------------------- */
 
 static void send_message(server *s, json_t *message) {
     char *line = json_dumps(message, JSON_COMPACT);
@@ -59,8 +58,7 @@ static json_t *cacheable(const server *s, json_t *result) {
     return result;
 }
 
-/* --- in ----------------------------------------------------------------------------------------
- */
+/* --- in --------------------------------------------------------------------------------------- */
 
 static void take_line(server *s, str line) {
     if (str_trim(line).length == 0) return;
@@ -123,8 +121,7 @@ static bool look_through(server *s, const json_t *id) {
     return is_cancelled;
 }
 
-/* --- tools -------------------------------------------------------------------------------------
- */
+/* --- tools ------------------------------------------------------------------------------------ */
 
 typedef struct progress {
     const json_t *token; /* NULL: nobody wants to hear */
@@ -206,8 +203,7 @@ static void call_tool(server *s, const json_t *id, const json_t *params) {
     mcp_call_done(&call);
 }
 
-/* --- resources ---------------------------------------------------------------------------------
- */
+/* --- resources -------------------------------------------------------------------------------- */
 
 static void list_resources(server *s, const json_t *id) {
     json_t *list = json_array();
@@ -239,8 +235,7 @@ static void read_resource(server *s, const json_t *id, const json_t *params) {
     text_done(&text);
 }
 
-/* --- requests ----------------------------------------------------------------------------------
- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static json_t *capabilities(void) {
     return json_pack("{s:{}, s:{}}", "tools", "resources");

@@ -22,8 +22,7 @@ const mcp_property mcp_properties[MCP_PROPERTY_COUNT] = {
 #include "mcp/tools.def"
 };
 
-/* --- options of commands ------------------------------------------------------------------------
- */
+/* --- options of commands ---------------------------------------------------------------------- */
 
 enum { OPTION_BYTES = 64 };
 

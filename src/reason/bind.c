@@ -7,8 +7,7 @@
 
 enum { WHOLE_AXIS_MAX = 256 }; /* a known last axis up to this length is not cut into tiles */
 
-/* --- types ----------------------------------------------------------------------------
- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static bool choose_types(reason *r) {
     tl_type dtype = r->options->dtype == TL_OPEN ? TL_F16 : r->options->dtype;
@@ -23,8 +22,7 @@ static bool choose_types(reason *r) {
     return true;
 }
 
-/* --- how loops walk ----------------------------------------------------------------------------
- */
+/* --- how loops walk --------------------------------------------------------------------------- */
 
 /* A loop `0:length/size` takes blocks of 'size', `0:length` single steps (size NULL). */
 typedef struct bind_walk {
@@ -58,8 +56,7 @@ static bool is_loop_size(reason *r, const char *name) {
     return false;
 }
 
-/* --- the grid ----------------------------------------------------------------------------------
- */
+/* --- the grid --------------------------------------------------------------------------------- */
 
 /* An axis of Outputs that the grid walks: by index, or in blocks of 'size'. */
 typedef struct bind_axis {
@@ -230,8 +227,7 @@ static void write_grid(reason *r, const bind_axes *grid) {
                 tl_quote(r->memory, "grid %.*s // one tile per index tuple", STR_ARGS(text)));
 }
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 /* What the coordinate says on one axis of a tensor, and how long the tile is there (NULL: the axis
  * is none of the tile's). False when nothing walks the axis.
@@ -366,8 +362,7 @@ static void place_computes(reason *r, const bind_axes *grid) {
         if (s->kind == TL_COMPUTE) place_compute(r, tiles, grid, s);
 }
 
-/* --- starts of sums ----------------------------------------------------------------------------
- */
+/* --- starts of sums --------------------------------------------------------------------------- */
 
 /* The outermost loop around the first accumulation that holds all accumulations into 'name' and no
  * other use of it.

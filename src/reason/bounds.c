@@ -32,8 +32,7 @@ typedef struct bound_loop {
     bool is_divided;          /* no block is ragged */
 } bound_loop;
 
-/* --- conditions ----------------------------------------------------------------------------------
- */
+/* --- conditions ------------------------------------------------------------------------------- */
 
 static bound_test solve(reason *r, str axis, const tl_expr *e) {
     bound_test test = {.text = tl_expr_copy(r->memory, e)};
@@ -104,8 +103,7 @@ static bool mask_covers_end(void *context, const tl_statement *mask) {
     return false;
 }
 
-/* --- masks for ragged ends
- * -------------------------------------------------------------------------- */
+/* --- masks for ragged ends -------------------------------------------------------------------- */
 
 static tl_place place_of(const bound_loop *b, const tiles_tile *tile, const tl_statement *at) {
     reason *r = b->r;
@@ -186,8 +184,7 @@ static bool mask_ends(bound_loop *b) {
                         STR_ARGS(b->axis));
 }
 
-/* --- extremes over a tile
- * --------------------------------------------------------------------------- */
+/* --- extremes over a tile --------------------------------------------------------------------- */
 
 /* Where the tile's other axis begins (is_last: its last element), as an expression. */
 static tl_expr *extreme_index(const bound_loop *b, str index, bool is_last) {
@@ -300,8 +297,7 @@ static void rewrite_condition(const bound_loop *b, tl_statement *mask, bound_tes
     mask->compute.condition = tl_quote_expr(r->memory, "%.*s", STR_ARGS(text));
 }
 
-/* --- bounds
- * ------------------------------------------------------------------------------------------ */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 /* Edges of the stretches of blocks, each + 1: lists for min(...) and max(...). */
 typedef struct bound_edges {

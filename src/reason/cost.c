@@ -52,8 +52,7 @@ bool cost_can_hold(const cost_model *m) {
     return m->can_hold;
 }
 
-/* --- reading
- * --------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static cost_extent extent_of(cost_model *m, const tl_expr *e) {
     int64_t value;
@@ -246,8 +245,7 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
 }
 
-/* --- where tiles live
- * --------------------------------------------------------------------------------- */
+/* --- where tiles live ------------------------------------------------------------------------- */
 
 static bool touches(const tl_statement *s, str name) {
     if (s->kind == TL_COPY)
@@ -364,8 +362,7 @@ cost_model *cost_read(reason *r) {
     return m;
 }
 
-/* --- evaluating
- * ------------------------------------------------------------------------------------------ */
+/* --- evaluating ------------------------------------------------------------------------------- */
 
 double cost_value(const cost_choice *c, cost_extent e) {
     return (double)(e.value > 0 ? e.value : c->sizes[e.open]);

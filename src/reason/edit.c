@@ -1,7 +1,6 @@
 #include "reason/edit.h"
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s) {
     return s->parent ? tl_statement_body(s->parent) : &kernel->body;
@@ -118,8 +117,7 @@ str edit_header(arena *memory, const tl_statement *s) {
     return header;
 }
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 bool edit_expr_mentions(const tl_expr *e, str name) {
     if (!e) return false;
@@ -272,8 +270,7 @@ str edit_bare(str name) {
     return name;
 }
 
-/* --- uses --------------------------------------------------------------------------------------
- */
+/* --- uses ------------------------------------------------------------------------------------- */
 
 static void add_read(edit_uses *uses, str name) {
     for (int i = 0; i < uses->read_count; i++)

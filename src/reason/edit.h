@@ -4,8 +4,7 @@
 
 #include "tl/tl.h"
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block s stands in */
 
@@ -34,8 +33,7 @@ tl_statement *edit_find_allocation(tl_statement *first, str name, tl_space space
 /* A short label, e.g. "Compute GEMM Q, K.T and get S", for messages. */
 str edit_header(arena *memory, const tl_statement *s);
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* 'wanted', or wanted_2, wanted_3, ... : a name that occurs nowhere in the kernel. */
 str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted);
@@ -54,8 +52,7 @@ const char *edit_z(arena *memory, str s);
 /* "X" of "X_shared" and "X_register". */
 str edit_bare(str name);
 
-/* --- uses --------------------------------------------------------------------------------------
- */
+/* --- uses ------------------------------------------------------------------------------------- */
 
 enum { EDIT_READS_MAX = 48 };
 

@@ -66,8 +66,7 @@ static ends_value operand_value(const ends_state *state, const tl_expr *e) {
     return only(scalar_is_positive(state->r, e) ? POSITIVE : FINITE);
 }
 
-/* --- arithmetic ----------------------------------------------------------------------------------
- */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 
 static ends_value multiply(ends_value a, ends_value b) {
     if (a.kind == CONSTANT && b.kind == CONSTANT) return known(a.constant * b.constant);
@@ -164,8 +163,7 @@ static ends_value elementwise(const ends_state *state, const tl_compute *c) {
     }
 }
 
-/* --- statements ----------------------------------------------------------------------------------
- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 static void hurt(ends_state *state, tl_statement *s, str tile, double neutral) {
     if (!state->answer.hurt) state->answer = (ends_answer){s, tile, neutral};

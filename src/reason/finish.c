@@ -1,8 +1,7 @@
 /* Pass finish: the way of results to memory, and the order of tiles. */
 #include "reason/warpgroups.h"
 
-/* --- results through shared memory
- * ------------------------------------------------------------------- */
+/* --- results through shared memory ------------------------------------------------------------ */
 
 /* The role that computes. */
 static tl_statement *find_role(const tl_kernel *kernel) {
@@ -243,8 +242,7 @@ static void store_through_shared(reason *r, tl_statement *store) {
     if (room) store_in_room(r, store, tile, type, room);
 }
 
-/* --- the order of tiles
- * -------------------------------------------------------------------------------- */
+/* --- the order of tiles ----------------------------------------------------------------------- */
 
 /* How the number of iterations moves with a walk: 1 up, -1 down, 0 not known or not at all. */
 static int direction(reason *r, const tl_expr *e, str walk, int depth) {

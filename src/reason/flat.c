@@ -44,9 +44,7 @@ static bool waits_for(const tl_statement *s, const names *targets) {
            !str_ends(s->sync.what->text, STR("_global")) && names_have(targets, s->sync.what->text);
 }
 
-/* --- the parts
- * ------------------------------------------------------------------------------------------------
- */
+/* --- the parts -------------------------------------------------------------------------------- */
 
 static bool find_loop(flat_walk *f) {
     for (tl_statement *s = f->walk->loop.body.first; s; s = s->next) {
@@ -131,8 +129,7 @@ static bool find_moved(flat_walk *f) {
     return true;
 }
 
-/* --- names of the next tile
- * ------------------------------------------------------------------------------------ */
+/* --- names of the next tile ------------------------------------------------------------------- */
 
 /* Does the name stand for something that differs from tile to tile? */
 static bool is_of_tile(reason *r, str name, int depth) {
@@ -179,8 +176,7 @@ static void name_next_in(reason *r, tl_block *block) {
     }
 }
 
-/* --- the flat walk
- * --------------------------------------------------------------------------------------------- */
+/* --- the flat walk ---------------------------------------------------------------------------- */
 
 static tl_block copy_block(reason *r, const tl_block *block) {
     tl_block copy = {0};

@@ -11,8 +11,7 @@
 
 static const char LOG2E[] = "1.44269504";
 
-/* --- scales sink below the maximum ---------------------------------------------------------------
- */
+/* --- scales sink below the maximum ------------------------------------------------------------ */
 
 enum { FOLD_SITES_MAX = 16 };
 
@@ -193,8 +192,7 @@ static void sink_scales(reason *r) {
     }
 }
 
-/* --- peepholes
- * ------------------------------------------------------------------------------------ */
+/* --- peepholes -------------------------------------------------------------------------------- */
 
 static bool is_scaling(reason *r, const tiles_list *tiles, const tl_statement *s) {
     return edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET &&
@@ -314,8 +312,7 @@ static void merge_masks(reason *r) {
         }
 }
 
-/* --- what is the same for a whole tile is computed once
- * ------------------------------------------------ */
+/* --- what is the same for a whole tile is computed once --------------------------------------- */
 
 static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e);
 

@@ -254,8 +254,7 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     return g->keeps || can_repeat(g);
 }
 
-/* --- the guarded form
- * ------------------------------------------------------------------------------------- */
+/* --- the guarded form ------------------------------------------------------------------------- */
 
 static void append_copy(reason *r, tl_block *block, const tl_statement *s) {
     if (!s) return;

@@ -41,8 +41,7 @@ typedef struct online {
     str why_header;
 } online;
 
-/* --- what is asked -----------------------------------------------------------------------------
- */
+/* --- what is asked ---------------------------------------------------------------------------- */
 
 /* Which statements of the loop's own block, up to 'end', does 'name' depend on? Marks them. */
 static int slice(tl_statement *end, str name, tl_statement **marked, int limit) {
@@ -135,8 +134,7 @@ static void choose_names(reason *r, online *o) {
     o->alpha = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "alpha"));
 }
 
-/* --- may it be online? -------------------------------------------------------------------------
- */
+/* --- may it be online? ------------------------------------------------------------------------ */
 
 static bool reject(reason *r, online *o, const tl_statement *s, const char *why) {
     o->why = why;
@@ -221,8 +219,7 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
     return sums_are_free(r, o);
 }
 
-/* --- the forms ---------------------------------------------------------------------------------
- */
+/* --- the forms -------------------------------------------------------------------------------- */
 
 static void write_starts(reason *r, const online *o, tl_statement *at) {
     if (!o->m_is_given)

@@ -10,8 +10,7 @@
 #include "reason/peel.h"
 #include "reason/warpgroups.h"
 
-/* --- head and tail
- * ------------------------------------------------------------------------------------------ */
+/* --- head and tail ---------------------------------------------------------------------------- */
 
 typedef struct rotation {
     tl_statement *loop;
@@ -87,8 +86,7 @@ static bool has_vote(const rotation *o) {
     return false;
 }
 
-/* --- what has to wait for the tail
- * ---------------------------------------------------------------------- */
+/* --- what has to wait for the tail ------------------------------------------------------------ */
 
 typedef struct delay {
     names writes, reads; /* of the tail and of what was delayed */
@@ -155,8 +153,7 @@ static void share_tests(reason *r, tl_kernel *whole) {
     }
 }
 
-/* --- the rotated loop
- * --------------------------------------------------------------------------------------- */
+/* --- the rotated loop ------------------------------------------------------------------------- */
 
 /* Of the statements from 'from' up to 'to': those that issue, or those that wait for it to land. */
 static tl_block part_of(reason *r, const rotation *o, const tl_statement *from,
@@ -258,8 +255,7 @@ static void write_inside(reason *r, rotation *o) {
     peel_advance(r, o->loop);
 }
 
-/* --- the order of copies
- * ---------------------------------------------------------------------------------------- */
+/* --- the order of copies ---------------------------------------------------------------------- */
 
 static bool is_same_loop(const tl_statement *a, const tl_statement *b) {
     return a->kind == TL_FOR && str_equal(a->loop.name, b->loop.name) &&

@@ -13,8 +13,7 @@
 
 enum { NAMES_BYTES_MAX = 1 << 16, FARTHEST = 3 /* edits up to which another name is meant */ };
 
-/* --- into a kernel and out of it ----------------------------------------------------------------
- */
+/* --- into a kernel and out of it -------------------------------------------------------------- */
 
 static bool is_scalar_input(const tl_kernel *kernel, str name) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
@@ -63,7 +62,7 @@ bool pins_apply(reason *r) {
     return true;
 }
 
-/* --- those that mean nothing here */
+/* --- those that mean nothing here ------------------------------------------------------------- */
 
 static bool is_decision(reason *r, str name) {
     static const char *const ends[] = {"_stages", "_in_registers", "_in_shared"};
@@ -99,8 +98,7 @@ void pins_drop(reason *r) {
     }
 }
 
-/* --- the names that there are -------------------------------------------------------------------
- */
+/* --- the names that there are ----------------------------------------------------------------- */
 
 typedef LIST(str) name_list;
 
@@ -179,8 +177,7 @@ str pins_unused(reason *r) {
     return STR("");
 }
 
-/* --- a request's pins ---------------------------------------------------------------------------
- */
+/* --- a request's pins ------------------------------------------------------------------------- */
 
 static const tl_symbol *find_value(const tl_program *program, str name) {
     for (const tl_kernel *k = program->first; k; k = k->next)

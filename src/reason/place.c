@@ -6,8 +6,7 @@
 
 enum { WARP_ROWS_MIN = 16 };
 
-/* --- 16-bit copies of computed left operands
- * --------------------------------------------------------- */
+/* --- 16-bit copies of computed left operands -------------------------------------------------- */
 
 /* Type of the right operand that a computed left operand meets. */
 static tl_type operand_type(const place_plan *plan, const tl_statement *s) {
@@ -63,8 +62,7 @@ static bool cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
     return true;
 }
 
-/* --- loaded tiles that are computed on
- * ----------------------------------------------------------------- */
+/* --- loaded tiles that are computed on -------------------------------------------------------- */
 
 /* A 16-bit tile from memory that arithmetic writes again becomes an f32 tile of its own. */
 static void widen(reason *r, place_plan *plan) {
@@ -89,9 +87,7 @@ static void widen(reason *r, place_plan *plan) {
     }
 }
 
-/* --- names
- * -----------------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static const char *place_name(reason *r, const place_role *role, bool is_shared) {
     bool is_tensor = tiles_tensor(r->kernel, role->tile->name) != NULL;
@@ -112,9 +108,7 @@ static void name_places(reason *r, place_plan *plan) {
     }
 }
 
-/* --- copies
- * ------------------------------------------------------------------------------------------------
- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 static void place_copies(reason *r, place_plan *plan) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
@@ -177,8 +171,7 @@ static void complete_sums(reason *r, place_plan *plan) {
     }
 }
 
-/* --- instructions
- * ------------------------------------------------------------------------------------------ */
+/* --- instructions ----------------------------------------------------------------------------- */
 
 /* Warpgroups: an atom per width, m64n128k16. */
 static bool choose_wide_atom(reason *r, const place_plan *plan, tl_statement *s) {
@@ -209,8 +202,7 @@ static bool choose_atoms(reason *r, const place_plan *plan, int64_t warpgroups) 
     return true;
 }
 
-/* --- allocations
- * ------------------------------------------------------------------------------------------- */
+/* --- allocations ------------------------------------------------------------------------------ */
 
 /* The widest swizzle whose runs divide a line. */
 static int swizzle_of(reason *r, const place_plan *plan, const place_role *role,
@@ -331,9 +323,7 @@ static tl_block register_allocations(reason *r, place_plan *plan, const cast_til
     return all;
 }
 
-/* --- the role
- * ------------------------------------------------------------------------------------------------
- */
+/* --- the role --------------------------------------------------------------------------------- */
 
 static tl_block role_header(reason *r, const place_plan *plan, int64_t warpgroups) {
     if (warpgroups > 0)

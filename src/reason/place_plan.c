@@ -12,8 +12,7 @@ bool place_is_product_operand(const tl_statement *s, str name, int operand) {
     return edit_is_compute(s, TL_GEMM) && edit_operand_is(s, operand, name);
 }
 
-/* --- uses ---------------------------------------------------------------------------------------
- */
+/* --- uses ------------------------------------------------------------------------------------- */
 
 static void note_compute(place_plan *plan, const tl_statement *s) {
     bool is_product = s->compute.operation == TL_GEMM;
@@ -44,8 +43,7 @@ static void note_copy(place_plan *plan, const tl_statement *s) {
     else role->is_elementwise = true;
 }
 
-/* --- types
- * ---------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static bool is_16_bit(tl_type type) {
     return type == TL_F16 || type == TL_BF16;
@@ -58,8 +56,7 @@ static void choose_type(place_role *role) {
     else role->type = role->tile->storage == TL_I32 ? TL_I32 : TL_F32;
 }
 
-/* --- layouts -------------------------------------------------------------------------------------
- */
+/* --- layouts ---------------------------------------------------------------------------------- */
 
 /* Tiles that meet in elementwise statements share one layout: spreads kinds until nothing changes.
  */
@@ -133,8 +130,7 @@ static bool find_owner(place_plan *plan, place_role *vector) {
     return false;
 }
 
-/* --- parts of a sum
- * --------------------------------------------------------------------------------- */
+/* --- parts of a sum --------------------------------------------------------------------------- */
 
 /* A row sum that a loop adds up may be kept in parts, by lane: it starts at 0, and until the loop
  * ends only RowSum adds to it and Multiply scales it.
@@ -163,8 +159,7 @@ static bool may_be_partial(reason *r, const place_role *role) {
     return adds;
 }
 
-/* --- the plan
- * -------------------------------------------------------------------------------------- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 bool place_may_be_held(reason *r, const place_role *role) {
     if (!role->is_left || role->is_right || role->is_loaded_in_loop || role->is_product ||

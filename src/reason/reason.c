@@ -1,8 +1,7 @@
 #include "reason/pass.h"
 #include "reason/pins.h"
 
-/* --- the passes --------------------------------------------------------------------------------
- */
+/* --- the passes ------------------------------------------------------------------------------- */
 
 static const reason_pass_entry pass_names[] = {
     {"bind", "types, lengths, the grid, starts of sums, a place for every tile"},
@@ -67,8 +66,7 @@ const reason_pass_entry *reason_pin_list(void) {
     return pin_names;
 }
 
-/* --- what the passes report ---------------------------------------------------------------------
- */
+/* --- what the passes report ------------------------------------------------------------------- */
 
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...) {
     va_list arguments;
@@ -126,8 +124,7 @@ void reason_explain(const reason_result *result, text_buffer *out) {
     }
 }
 
-/* --- lets --------------------------------------------------------------------------------------
- */
+/* --- lets ------------------------------------------------------------------------------------- */
 
 bool reason_known(reason *r, const tl_expr *e, int64_t *value) {
     int64_t a, b;
@@ -185,8 +182,7 @@ void reason_let(reason *r, const char *name, int64_t value, const char *comment)
     first->let.items = longer;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 bool reason_is_code(const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)

@@ -22,8 +22,7 @@ typedef struct ring {
     int64_t slots;
 } ring;
 
-/* --- does the loop have the form? ----------------------------------------------------------------
- */
+/* --- does the loop have the form? ------------------------------------------------------------- */
 
 static bool is_alike(reason *r, const tl_allocation *a, const tl_allocation *b) {
     bool is_plain = a->name_count == 1 && b->name_count == 1 && a->type == b->type &&
@@ -97,8 +96,7 @@ static bool has_form(ring *g) {
     return is_named && is_used_in_place(r, g->first) && is_used_in_place(r, g->second);
 }
 
-/* --- names ---------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void name_axis(reason *r, str index, str name) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next) {
@@ -140,8 +138,7 @@ static void share_tile(ring *g) {
     edit_rename_from(r->kernel, from, str_from(g->second->shared), g->name);
 }
 
-/* --- copies and waits ----------------------------------------------------------------------------
- */
+/* --- copies and waits ------------------------------------------------------------------------- */
 
 static void append_copy(const ring *g, tl_block *to, const stage_channel *c, const char *base,
                         int64_t ahead, const char *comment) {

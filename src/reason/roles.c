@@ -22,8 +22,7 @@ static bool has_fill(tl_statement *s) {
     return false;
 }
 
-/* --- the role that loads
- * ------------------------------------------------------------------------------------ */
+/* --- the role that loads ---------------------------------------------------------------------- */
 
 /* The copies of a block in their loops, and the constants of these. */
 static tl_block loads_of(reason *r, const tl_block *block) {
@@ -57,8 +56,7 @@ static void write_load_role(reason *r, tl_statement *math) {
     edit_before(r->kernel, math, role);
 }
 
-/* --- waits and releases of shared tiles
- * -------------------------------------------------------------------- */
+/* --- waits and releases of shared tiles ------------------------------------------------------- */
 
 typedef struct channel {
     const char *shared; /* K_shared */

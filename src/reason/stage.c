@@ -7,8 +7,7 @@
 #include "reason/stage.h"
 #include "reason/warpgroups.h"
 
-/* --- uses
- * ----------------------------------------------------------------------------------------- */
+/* --- uses ------------------------------------------------------------------------------------- */
 
 static bool uses_shared(const tl_statement *s, str name, str shared) {
     if (s->kind == TL_COPY) return s->copy.from == TL_SHARED && str_equal(s->copy.what->text, name);
@@ -54,8 +53,7 @@ static void insert_after(reason *r, tl_statement *at, const char *text) {
     edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
 }
 
-/* --- tiles copied outside of loops
- * ------------------------------------------------------------------ */
+/* --- tiles copied outside of loops ------------------------------------------------------------ */
 
 static bool stage_standing(reason *r, tl_statement *copy) {
     str name = edit_target_name(copy), shared = shared_name(r, name);
@@ -70,8 +68,7 @@ static bool stage_standing(reason *r, tl_statement *copy) {
     return true;
 }
 
-/* --- loops
- * -------------------------------------------------------------------------------------------- */
+/* --- loops ------------------------------------------------------------------------------------ */
 
 static int64_t stages_of(reason *r, str name) {
     int64_t stages = 2;
@@ -174,8 +171,7 @@ tl_statement *stage_prologue_point(const stage_loop *l) {
     return at;
 }
 
-/* --- with asynchronous copies
- * --------------------------------------------------------------------------- */
+/* --- with asynchronous copies ----------------------------------------------------------------- */
 
 /* How many blocks ahead of the iteration the channel's copy inside the loop is. */
 static int64_t distance(const stage_channel *c) {
@@ -271,8 +267,7 @@ static void write_async(reason *r, stage_loop *l) {
     refill_heads(r, l);
 }
 
-/* --- through registers
- * ------------------------------------------------------------------------------------ */
+/* --- through registers ------------------------------------------------------------------------ */
 
 static void allocate_staging(reason *r, const stage_channel *c) {
     tl_statement *shared =
@@ -360,8 +355,7 @@ static void write_plain(reason *r, stage_loop *l) {
     }
 }
 
-/* --- bytes used twice
- * ----------------------------------------------------------------------------------------- */
+/* --- bytes used twice ------------------------------------------------------------------------- */
 
 static const tl_statement *find_sync(const reason *r, tl_statement_kind kind, str shared) {
     const tl_statement *found = NULL;
@@ -412,9 +406,7 @@ static void share_bytes(reason *r) {
     }
 }
 
-/* --- the pass
- * -----------------------------------------------------------------------------------------------
- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 static bool is_fill(const tl_statement *s) {
     return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED &&

@@ -60,8 +60,7 @@ static void try_choice(search *s, const cost_choice *choice) {
     }
 }
 
-/* --- stages
- * --------------------------------------------------------------------------------------- */
+/* --- stages ----------------------------------------------------------------------------------- */
 
 static int64_t pinned_stages(search *s, int tile) {
     int64_t stages = 0;
@@ -101,8 +100,7 @@ static void try_stages(search *s, cost_choice *choice) {
     }
 }
 
-/* --- holding left operands
- * --------------------------------------------------------------------------- */
+/* --- holding left operands -------------------------------------------------------------------- */
 
 /* -1: not pinned. */
 static int pinned_hold(search *s) {
@@ -124,8 +122,7 @@ static void try_holds(search *s, cost_choice *choice, int pinned) {
     }
 }
 
-/* --- warpgroups
- * -------------------------------------------------------------------------------------- */
+/* --- warpgroups ------------------------------------------------------------------------------- */
 
 /* Slots of what loops copy, and of what stands before them: two each, if they fit; more where an
  * iteration is short.
@@ -254,8 +251,7 @@ static bool choose_class(search *s) {
     return true;
 }
 
-/* --- warps and sizes
- * ------------------------------------------------------------------------------------ */
+/* --- warps and sizes -------------------------------------------------------------------------- */
 
 static void try_warps(search *s, cost_choice *choice, int pinned) {
     for (int64_t warps = 1; warps <= 16; warps *= 2) {
@@ -291,8 +287,7 @@ static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
     }
 }
 
-/* --- the decision
- * ------------------------------------------------------------------------------------------ */
+/* --- the decision ----------------------------------------------------------------------------- */
 
 static const char *describe(search *s, const candidate *c) {
     reason *r = s->r;

@@ -1,7 +1,6 @@
 #include "reason/tiles.h"
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
@@ -72,8 +71,7 @@ bool tiles_is_index(const tl_kernel *kernel, str name) {
     return false;
 }
 
-/* --- tiles -------------------------------------------------------------------------------------
- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 tiles_tile *tiles_find(const tiles_list *t, str name) {
     str bare = edit_bare(name);
@@ -259,8 +257,7 @@ tiles_list *tiles_read(reason *r) {
     }
 }
 
-/* --- where a tile lies -------------------------------------------------------------------------
- */
+/* --- where a tile lies ------------------------------------------------------------------------ */
 
 /* The entry for 'index' in the coordinate of a copy from or to global memory. */
 static bool spot_of_copy(reason *r, const tl_statement *s, str index, tl_spot *spot) {

@@ -36,8 +36,7 @@ const tiles_span *tiles_extent(const tiles_list *t, str index);
 /* "(BM, d)" without the parentheses. */
 const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *tile);
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 /* An Input or Output; NULL of a view, whose elements say more than a name. */
 const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name);

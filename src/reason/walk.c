@@ -14,8 +14,7 @@ enum {
     SECTION_SM_SHARE = 3      /* of the multiprocessors, one in so many begins a section */
 };
 
-/* --- the walk as a statement
- * ---------------------------------------------------------------------------------- */
+/* --- the walk as a statement ------------------------------------------------------------------ */
 
 static tl_statement *wrap(reason *r, tl_statement *role, const char *tile) {
     tl_block walk = tl_quote(r->memory, "for %s in grid\nend", tile);
@@ -71,9 +70,7 @@ static void delay_stores(reason *r, tl_statement *walk) {
     }
 }
 
-/* --- the grid
- * ------------------------------------------------------------------------------------------------
- */
+/* --- the grid --------------------------------------------------------------------------------- */
 
 static bool has_uneven_tiles(const tl_statement *grid) {
     for (int i = 0; i < grid->grid.count; i++)

@@ -25,8 +25,7 @@ tl_statement *warpgroups_role(const tl_kernel *kernel) {
     return NULL;
 }
 
-/* --- may a kernel be of this class?
- * ------------------------------------------------------------------------------------- */
+/* --- may a kernel be of this class? ----------------------------------------------------------- */
 
 static const char *missing_feature(reason *r) {
     static const gpu_feature needed[] = {GPU_FEATURE_wgmma, GPU_FEATURE_tma, GPU_FEATURE_mbarrier,

@@ -83,8 +83,7 @@ static attention_kernel *find(attention_table *table, const attention_key *key, 
     return NULL;
 }
 
-/* --- making a kernel ----------------------------------------------------------------------------
- */
+/* --- making a kernel -------------------------------------------------------------------------- */
 
 /* The sketch, its options, the GPU's description and what was measured on it: all that decides the
  * text.
@@ -271,8 +270,7 @@ static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attenti
     return FTL_OK;
 }
 
-/* --- the call
- * ------------------------------------------------------------------------------------- */
+/* --- the call --------------------------------------------------------------------------------- */
 
 static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
                            attention_key *key) {

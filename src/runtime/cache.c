@@ -32,8 +32,7 @@ static bool path_of(const char *folder, const char *name, const char *ending, ch
     return length > 0 && length < 4096;
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Cuts the section 'name' off the front of *rest. */
 static bool take_section(str *rest, const char *name, str *out) {
@@ -87,8 +86,7 @@ void cache_done(cache_entry *entry) {
     *entry = (cache_entry){0};
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void add_section(text_buffer *out, const char *name, str bytes) {
     text_format(out, "%s %zu\n", name, bytes.length);
@@ -125,8 +123,7 @@ bool cache_write(const char *folder, const char digits[33], const cache_entry *e
     return is_written;
 }
 
-/* --- listing and clearing ----------------------------------------------------------------------
- */
+/* --- listing and clearing --------------------------------------------------------------------- */
 
 typedef struct names {
     arena memory;

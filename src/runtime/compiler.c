@@ -11,8 +11,7 @@
 enum { OPTIONS_MAX = 32, OUTPUT_BYTES_MAX = 64 << 20 };
 static const double CHILD_TIMEOUT_S = 300;
 
-/* --- what the compiler said --------------------------------------------------------------------
- */
+/* --- what the compiler said ------------------------------------------------------------------- */
 
 static int32_t number_before(const char *log, const char *words) {
     const char *at = strstr(log, words);
@@ -59,8 +58,7 @@ static bool is_cubin_target(const char *target) {
 
 enum { NVRTC_WITH_CACHE = 129 }; /* 12.9, as 10 * major + minor */
 
-/* --- NVRTC -------------------------------------------------------------------------------------
- */
+/* --- NVRTC ------------------------------------------------------------------------------------ */
 
 static char *nvrtc_text(nvrtc_library *nvrtc, void *program, int (*bytes)(void *, size_t *),
                         int (*get)(void *, char *), size_t *length) {
@@ -115,8 +113,7 @@ static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, c
                             nvrtc->major, nvrtc->minor, name, target, STR_ARGS(error));
 }
 
-/* --- child processes ---------------------------------------------------------------------------
- */
+/* --- child processes -------------------------------------------------------------------------- */
 
 /* The words of a child's command line, and room for those that are made. */
 typedef struct command {
@@ -310,8 +307,7 @@ void ftl_image_done(ftl_image *image) {
     *image = (ftl_image){.registers = -1, .spill_bytes = -1, .stack_bytes = -1};
 }
 
-/* --- the version, for cache keys ---------------------------------------------------------------
- */
+/* --- the version, for cache keys -------------------------------------------------------------- */
 
 /* <cache>/nvrtc remembers: name asked for, file, its size and time, version. So that a cached
  * kernel starts without opening a library of a hundred megabytes.

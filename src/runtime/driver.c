@@ -181,8 +181,7 @@ ftl_status runtime_need_nvrtc(ftl_context *context, ftl_runtime *runtime) {
     return ftl_context_fail(context, FTL_NO_COMPILER, "no NVRTC: %s", runtime->nvrtc_why.text);
 }
 
-/* --- errors ------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static ftl_status status_of(int result) {
     if (result == CUDA_SUCCESS) return FTL_OK;
@@ -209,8 +208,7 @@ ftl_status runtime_cuda_status(ftl_context *context, const cuda_driver *cuda, in
                             text ? text : "unknown error", name ? name : "?", hint);
 }
 
-/* --- devices -----------------------------------------------------------------------------------
- */
+/* --- devices ---------------------------------------------------------------------------------- */
 
 ftl_status ftl_device_count(ftl_context *context, ftl_runtime *runtime, int32_t *count) {
     NEEDS(count);
@@ -284,8 +282,7 @@ ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime
     return runtime_cuda_status(context, cuda, result, "find the current GPU");
 }
 
-/* --- memory, streams, time ---------------------------------------------------------------------
- */
+/* --- memory, streams, time -------------------------------------------------------------------- */
 
 ftl_status ftl_device_allocate(ftl_context *context, ftl_runtime *runtime, size_t bytes,
                                uint64_t *address) {

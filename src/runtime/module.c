@@ -116,8 +116,7 @@ const ftl_plan *ftl_module_plan(const ftl_module *module) {
     return module ? module->plan : NULL;
 }
 
-/* --- which code for which device ---------------------------------------------------------------
- */
+/* --- which code for which device -------------------------------------------------------------- */
 
 /* "compute_80" -> 80, "compute_90a" -> 90 with the suffix 'a'. */
 static bool parse_target(const char *target, int *capability, char *suffix) {
@@ -168,8 +167,7 @@ static ftl_status choose_target(ftl_context *context, ftl_runtime *runtime, cons
     return FTL_OK;
 }
 
-/* --- compile, or take from the cache -----------------------------------------------------------
- */
+/* --- compile, or take from the cache ---------------------------------------------------------- */
 
 static void make_key(ftl_runtime *runtime, str source, int capability, cache_key *key) {
     char compiler[32], driver[32], device[32];
@@ -326,8 +324,7 @@ ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl
     return status;
 }
 
-/* --- launch ------------------------------------------------------------------------------------
- */
+/* --- launch ----------------------------------------------------------------------------------- */
 
 ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                              const ftl_arguments *arguments, void *stream) {

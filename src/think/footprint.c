@@ -381,8 +381,7 @@ static void search_dependences(search *s) {
     }
 }
 
-/* --- right up to a factor ----------------------------------------------------------------------
- */
+/* --- right up to a factor --------------------------------------------------------------------- */
 
 static double fit(const double *got, const double *want, int64_t count, double *rest) {
     double product = 0, size = 0, error = 0, total = 0;

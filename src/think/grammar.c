@@ -257,8 +257,7 @@ static void add_rule(const prompt_task *task, ftl_grammar_form form, str line, t
     }
 }
 
-/* --- what is left -------------------------------------------------------------------------------
- */
+/* --- what is left ----------------------------------------------------------------------------- */
 
 enum { LINES_MAX = 200 };
 

@@ -458,8 +458,7 @@ ftl_status climb_kernel(climb *c, const verify_program *program) {
     return climb_fails(c, THINK_RUNG_EMULATE);
 }
 
-/* --- why ----------------------------------------------------------------------------------------
- */
+/* --- why -------------------------------------------------------------------------------------- */
 
 static void explain(climb *c, const ftl_plan *plan, const trial_machine *candidate,
                     const ftl_source *sketch, double seconds) {

@@ -400,8 +400,7 @@ void think_result_done(think_result *r) {
     *r = (think_result){0};
 }
 
-/* --- one step -----------------------------------------------------------------------------------
- */
+/* --- one step --------------------------------------------------------------------------------- */
 
 static ftl_status translate_given(workflow *w, judge_verdict *v) {
     ftl_product *product = NULL;

@@ -80,8 +80,7 @@ static bool run_failed(climb *c, ftl_status status) {
     return true;
 }
 
-/* --- consistent with itself ---------------------------------------------------------------------
- */
+/* --- consistent with itself ------------------------------------------------------------------- */
 
 static void find_odd_values(climb *c, const trial *t, double **values) {
     const ftl_plan *plan = t->program.plan;
@@ -205,8 +204,7 @@ static ftl_status check_itself(meaning *m) {
     return FTL_OK;
 }
 
-/* --- the same as the reference ------------------------------------------------------------------
- */
+/* --- the same as the reference ---------------------------------------------------------------- */
 
 static void explain(meaning *m, const trial_machine *candidate, const trial_machine *reference,
                     int64_t rows) {

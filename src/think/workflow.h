@@ -48,8 +48,7 @@ void workflow_add_tried(workflow *w, const judge_verdict *v, int32_t number, con
 /* Keeps the text that got furthest. */
 void workflow_keep_failure(workflow *w, const judge_verdict *v);
 
-/* --- converse.c: what is asked in a step, and of what its answers are judged against -------------
- */
+/* --- converse.c: what is asked in a step, and of what its answers are judged against ---------- */
 
 typedef struct conversation conversation;
 
@@ -64,8 +63,7 @@ ftl_status converse_once(conversation *v, int32_t round, int32_t left, judge_ver
 ftl_status converse_step(workflow *w, think_step step, const char *sketch,
                          const ftl_product *product, judge_verdict *verdict);
 
-/* --- improve.c ----------------------------------------------------------------------------------
- */
+/* --- improve.c -------------------------------------------------------------------------------- */
 
 /* Lets a model propose changes to the best kernel. */
 ftl_status improve_best(workflow *w);

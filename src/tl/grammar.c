@@ -85,8 +85,7 @@ static const struct {
 
 enum { RULE_COUNT = sizeof rules / sizeof *rules };
 
-/* --- reading
- * ---------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 typedef struct rule_reader {
     arena *memory;
@@ -188,8 +187,7 @@ grammar grammar_read(arena *memory) {
     return (grammar){read, RULE_COUNT};
 }
 
-/* --- questions
- * -------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 bool grammar_can_be_empty(const grammar *g, const grammar_node *node) {
     switch (node->kind) {

@@ -2,8 +2,7 @@
 #include "tl/grammar.h"
 #include "tl/tl.h"
 
-/* --- EBNF
- * ------------------------------------------------------------------------------------------- */
+/* --- EBNF ------------------------------------------------------------------------------------- */
 
 enum { LINE_WIDTH = 100, NAME_WIDTH = 18 };
 
@@ -55,8 +54,7 @@ static void print_ebnf(const grammar *g, text_buffer *out) {
     for (int i = 0; i < g->count; i++) print_ebnf_rule(&g->rules[i], out);
 }
 
-/* --- GBNF
- * ------------------------------------------------------------------------------------------- */
+/* --- GBNF ------------------------------------------------------------------------------------- */
 
 /* GBNF works on characters: spaces are part of it. Between two words stands 'sp', elsewhere 'gap'.
  */
@@ -162,8 +160,7 @@ static void print_all_gbnf(const grammar *g, text_buffer *out) {
                     "newline ::= line-break gap\n");
 }
 
-/* --- Lark
- * ------------------------------------------------------------------------------------------- */
+/* --- Lark ------------------------------------------------------------------------------------- */
 
 static void print_lark(const grammar_node *node, bool in_brackets, text_buffer *out) {
     const char *open = "", *between = " ", *close = "";

@@ -3,8 +3,7 @@
 
 enum { GPU_NAME_MAX = 64 };
 
-/* --- blocks
- * --------------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 /* A body that is still open. A header with an error has one, too, so that its 'end' is known; its
  * statement is then not part of the program.

@@ -3,8 +3,7 @@
 
 #include <limits.h>
 
-/* --- tokens
- * --------------------------------------------------------------------------------------- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 lex_token parse_peek(const parser *p) {
     return p->tokens.items[p->at];
@@ -86,8 +85,7 @@ diag_range parse_range(const parser *p, uint32_t begin) {
     return (diag_range){begin, end > begin ? end : begin};
 }
 
-/* --- errors
- * --------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 /* Past the limit errors are only counted, so nothing is spent on their words. */
 static bool is_silent(const parser *p) {
@@ -200,8 +198,7 @@ bool parse_clause_is_new(parser *p, bool is_given, const char *clause) {
     return !is_given;
 }
 
-/* --- names and numbers
- * ------------------------------------------------------------------------------ */
+/* --- names and numbers ------------------------------------------------------------------------ */
 
 /* Words that cannot be names. Others (rows, stages, reversed, min, ...) mean something only where
  * the grammar asks for them, and remain free.

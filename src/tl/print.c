@@ -10,8 +10,7 @@ enum {
     INDENT = 4,
 };
 
-/* --- expressions
- * ------------------------------------------------------------------------------------ */
+/* --- expressions ------------------------------------------------------------------------------ */
 
 /* How tightly an expression binds. One is put in brackets where a tighter one is needed. */
 typedef enum level {
@@ -126,8 +125,7 @@ str tl_expr_text(arena *memory, const tl_expr *e) {
     return text;
 }
 
-/* --- parts
- * ------------------------------------------------------------------------------------------ */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 static void print_value(const tl_expr *e, text_buffer *out) {
     print_expr(e, LEVEL_SUM, out);
@@ -190,8 +188,7 @@ static void print_effect(tl_target_kind kind, const tl_expr *target, str atom, b
     if (is_async) text_add_z(out, " async");
 }
 
-/* --- statements
- * ------------------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 static void print_parameter(const tl_statement *s, text_buffer *out) {
     const tl_parameter *parameter = &s->parameter;
@@ -327,8 +324,7 @@ void tl_print_header(const tl_statement *s, text_buffer *out) {
     }
 }
 
-/* --- lines
- * ------------------------------------------------------------------------------------------ */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static void print_comment(str comment, text_buffer *out) {
     text_add_z(out, "//");

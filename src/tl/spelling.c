@@ -54,8 +54,7 @@ static unsigned flag_of(tl_space space) {
     return space == TL_NOWHERE ? 0 : places[space - TL_GLOBAL].flag;
 }
 
-/* --- what is known
- * ---------------------------------------------------------------------------------- */
+/* --- what is known ---------------------------------------------------------------------------- */
 
 static void note(facts *f, str name, unsigned flags) {
     list_push(f->memory, &f->list, ((fact){name, flags, {0}}));
@@ -159,8 +158,7 @@ static void learn(facts *f, tl_kernel *kernel, void (*note_one)(facts *, const t
     settle_facts(f);
 }
 
-/* --- mending
- * ---------------------------------------------------------------------------------------- */
+/* --- mending ---------------------------------------------------------------------------------- */
 
 /* `Allocate Q_shared in shared`, `Copy Q_shared from shared`: the place is said once. */
 static str without_place(str name, tl_space here, tl_space there) {

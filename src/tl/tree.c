@@ -147,8 +147,7 @@ void tl_remove(tl_block *block, tl_statement *s) {
     s->next = s->previous = s->parent = NULL;
 }
 
-/* --- copies
- * --------------------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 static tl_expr **copy_items(arena *memory, tl_expr *const *items, int count) {
     if (count == 0) return NULL;
@@ -360,8 +359,7 @@ bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {
     return true;
 }
 
-/* --- names of enumerators
- * --------------------------------------------------------------------------- */
+/* --- names of enumerators --------------------------------------------------------------------- */
 
 const char *tl_statement_word(tl_statement_kind kind) {
     static const char *const words[] = {

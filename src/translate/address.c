@@ -177,8 +177,7 @@ static void follow(route *r, const tl_symbol *s, const place *places, int depth)
     else r->failed = true;
 }
 
-/* --- the coordinate of a Copy --------------------------------------------------------------------
- */
+/* --- the coordinate of a Copy ----------------------------------------------------------------- */
 
 static const tl_symbol *global_symbol(const tl_statement *s) {
     tl_end end = s->copy.from == TL_GLOBAL ? tl_copy_source(s) : tl_copy_target(s);
@@ -247,8 +246,7 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
     follow(r, symbol, places, 0);
 }
 
-/* --- tiles that lie before an end ----------------------------------------------------------------
- */
+/* --- tiles that lie before an end ------------------------------------------------------------- */
 
 /* Is e, a value known at launch or later, at most the length, or surely the length itself? */
 static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {

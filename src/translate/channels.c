@@ -20,8 +20,7 @@ static bool is_of(emit *t, const tl_expr *name, const emit_tile *tile) {
     return emit_tile_of(t, name) == tile;
 }
 
-/* --- what the statements do with a tile ----------------------------------------------------------
- */
+/* --- what the statements do with a tile ------------------------------------------------------- */
 
 static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
     tl_end from = tl_copy_source(s), to = tl_copy_target(s);
@@ -154,8 +153,7 @@ void emit_plan_channels(emit *t) {
     }
 }
 
-/* --- declarations --------------------------------------------------------------------------------
- */
+/* --- declarations ----------------------------------------------------------------------------- */
 
 static void init(emit *t, long long offset, int slots, int arrivals, const emit_tile *tile,
                  const char *what) {
@@ -244,8 +242,7 @@ static void turn(emit *t, const emit_tile *tile, const char *which, const char *
     else emit_text(t, "%s_%s ^= %s_%s == %d;", name, parity, name, which, tile->stages - 1);
 }
 
-/* --- statements ----------------------------------------------------------------------------------
- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 void emit_meet(emit *t, const emit_tile *tile) {
     if (tile->is_shared_out && t->now->executor_warps == 1) emit_text(t, "ftl_warp_barrier();");
@@ -324,8 +321,7 @@ void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile)
     }
 }
 
-/* --- stores by TMA -------------------------------------------------------------------------------
- */
+/* --- stores by TMA ---------------------------------------------------------------------------- */
 
 static void wait_stores(emit *t, const emit_tile *tile) {
     str issuer = emit_issuer(t, tile->is_shared_out);

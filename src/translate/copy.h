@@ -27,7 +27,7 @@ bool copy_is_aligned(emit *t, const tl_statement *s, const emit_address *a, int 
 /* Declares how far the end of the tensor is from the tile's origin, where that must be known. */
 void copy_declare_rest(emit *t, const emit_address *a);
 
-/* --- copy_lines.c: matrices in 16-byte units ------------------------------------------------- */
+/* --- copy_lines.c: matrices in 16-byte units -------------------------------------------------- */
 
 /* Which units a thread moves, and where they are on each side. */
 typedef struct lines {
@@ -74,7 +74,7 @@ void lines_loop_to_ends(lines *x, lines_action *action);
 str lines_guard(lines *x);
 void lines_declare_left(lines *x);
 
-/* --- copy_pairs.c: fragments in pairs of elements -------------------------------------------- */
+/* --- copy_pairs.c: fragments in pairs of elements --------------------------------------------- */
 
 /* Loops over m16, n8 and half. */
 void pairs_open(emit *t, const emit_tile *tile);
@@ -99,7 +99,7 @@ typedef void pairs_action(const pairs *x);
 /* Does 'action' for every pair whose first element lies before the ends of the tensor. */
 void pairs_move(emit *t, const tl_statement *s, const emit_tile *tile, pairs_action *action);
 
-/* --- the ways -------------------------------------------------------------------------------- */
+/* --- the ways --------------------------------------------------------------------------------- */
 
 /* copy_load.c */
 void copy_global_to_shared(emit *t, const tl_statement *s, const emit_tile *to);

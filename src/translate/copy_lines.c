@@ -104,7 +104,7 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
     return !has_global || set_global(x, tile);
 }
 
-/* --- text ------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static str place_text(emit *t, const char *own, int step, const char *index) {
     return step ? emit_format(t, "%s + %d * %s", own, step, index) : str_from(own);
@@ -196,7 +196,7 @@ const char *lines_elements(const lines *x) {
     return x->shape.elements == 8 ? "<8>" : "<4>";
 }
 
-/* --- ends ------------------------------------------------------------------------------------ */
+/* --- ends ------------------------------------------------------------------------------------- */
 
 static str unit_row(lines *x) {
     return place_text(x->t, "row", x->shape.row_step, "down");

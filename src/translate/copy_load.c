@@ -162,7 +162,7 @@ void copy_global_to_lines(emit *t, const tl_statement *s, const emit_tile *to) {
     emit_close(t);
 }
 
-/* --- fragments ------------------------------------------------------------------------------- */
+/* --- fragments -------------------------------------------------------------------------------- */
 
 static void load_whole_pair(const pairs *x) {
     emit *t = x->t;

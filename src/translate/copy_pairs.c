@@ -32,7 +32,7 @@ void pairs_unpack(emit *t, const emit_tile *to, tl_type type, str word) {
               emit_type_word(type));
 }
 
-/* --- the global side ------------------------------------------------------------------------- */
+/* --- the global side -------------------------------------------------------------------------- */
 
 static str pair_row(emit *t, const emit_tile *tile) {
     return emit_format(t, "%.*s + 16 * m16 + 8 * half", STR_ARGS(tile->own_row));

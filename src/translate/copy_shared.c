@@ -88,9 +88,9 @@ void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *f
     emit_close(t);
 }
 
-/* --- stmatrix: lane l names row l % 16 of two neighbouring 8-column tiles, the second from lane 16
- * on
- */
+/* --- stmatrix --------------------------------------------------------------------------------- */
+
+/* Lane l names row l % 16 of two neighbouring 8-column tiles, the second from lane 16 on. */
 
 static int matrices_place(const shared_layout *l, int share, int lane, int m16, int n16) {
     int line = share + lane % 16, swizzle = l->swizzle_bytes;

@@ -59,7 +59,7 @@ void copy_lines_to_global(emit *t, const tl_statement *s, const emit_tile *from)
     emit_close(t);
 }
 
-/* --- fragments ------------------------------------------------------------------------------- */
+/* --- fragments -------------------------------------------------------------------------------- */
 
 static void store_whole_pair(const pairs *x) {
     emit *t = x->t;

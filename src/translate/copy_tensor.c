@@ -168,9 +168,7 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     if (loads) emit_channel_fill(t, s, tile);
 }
 
-/* --- maps
- * -----------------------------------------------------------------------------------------
- */
+/* --- maps ------------------------------------------------------------------------------------- */
 
 static bool same_map(const ftl_plan_map *a, const ftl_plan_map *b) {
     bool same =

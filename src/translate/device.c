@@ -77,8 +77,7 @@ static bool is_there(const text_buffer *out, str text) {
     return false;
 }
 
-/* --- patterns
- * ----------------------------------------------------------------------------------- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 /* What stands for '@...' in a pattern of that width; *used: how many characters it took. */
 static void add_mark(text_buffer *out, str at, int width, size_t *used) {

@@ -4,8 +4,7 @@
 
 #include <limits.h>
 
-/* --- values
- * ------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static str index_at(emit *t, str name) {
     return emit_format(t, "%.*s_at", STR_ARGS(name));
@@ -165,8 +164,7 @@ static str integer_text(emit *t, const elements_item *x, const emit_value *v, in
     }
 }
 
-/* --- masks
- * ------------------------------------------------------------------------------------------ */
+/* --- masks ------------------------------------------------------------------------------------ */
 
 static tl_operator flipped(tl_operator operator) {
     switch (operator) {
@@ -304,8 +302,7 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
     return emit_expression(t, e, &scope).text;
 }
 
-/* --- one statement on the two elements of a pair (or the one of a vector)
- * ------------------------- */
+/* --- one statement on the two elements of a pair (or the one of a vector) --------------------- */
 
 static str new_value(emit *t, const elements_item *x, const elements_mask *m, int e) {
     const tl_compute *c = &x->s->compute;

@@ -17,8 +17,7 @@ bool emit_is_elementwise(const tl_statement *s) {
            s->compute.operation != TL_SOFTMAX;
 }
 
-/* --- what a statement touches --------------------------------------------------------------------
- */
+/* --- what a statement touches ----------------------------------------------------------------- */
 
 static void note_read(elements_item *x, const emit_tile *tile) {
     if (tile && x->read_count < READS_MAX) x->reads[x->read_count++] = tile;
@@ -98,8 +97,7 @@ static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
     return true;
 }
 
-/* --- order
- * ------------------------------------------------------------------------------------------ */
+/* --- order ------------------------------------------------------------------------------------ */
 
 static bool reads_tile(const elements_item *x, const emit_tile *tile) {
     for (int i = 0; i < x->read_count; i++) {
@@ -140,8 +138,7 @@ static bool may_join(const run *r, const int *group, int count, int j) {
     return true;
 }
 
-/* --- loops
- * ---------------------------------------------------------------------------------------------- */
+/* --- loops ------------------------------------------------------------------------------------ */
 
 static int open_frame(emit *t, const emit_shape *s) {
     const char *down = s->is_lines ? "down" : "m16", *across = s->is_lines ? "across" : "n8";
@@ -262,8 +259,7 @@ static bool same_places(const run *r, const int *group, int count, int j) {
     return true;
 }
 
-/* --- what is tracked from statement to statement, see track.c ----------------------------------
- */
+/* --- what is tracked from statement to statement, see track.c --------------------------------- */
 
 static bool is_lazy_fill(emit *t, const tl_statement *s) {
     const emit_tile *target = emit_is_zero_fill(s) ? emit_target_of(t, s) : NULL;
@@ -313,8 +309,7 @@ const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first) {
     return s;
 }
 
-/* --- what else works on elements
- * --------------------------------------------------------------------- */
+/* --- what else works on elements -------------------------------------------------------------- */
 
 void emit_reshape(emit *t, const tl_statement *s) {
     emit_tile *tile = emit_tile_of(t, s->reshape.what);

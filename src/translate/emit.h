@@ -22,8 +22,7 @@ enum {
     EMIT_SIZE_MAX = 536870911,
 };
 
-/* --- tiles --------------------------------------------------------------------------------------
- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 /* What part of a two-axis shape a register tile is. */
 typedef enum emit_part { PART_WHOLE, PART_ROWS, PART_COLUMNS } emit_part;
@@ -108,8 +107,7 @@ struct emit_role {
     int turn_barrier, executor_barrier, role_barrier; /* first numbers; 0: not used yet */
 };
 
-/* --- views: where the elements of a tensor or view lie -------------------------------------------
- */
+/* --- views: where the elements of a tensor or view lie ---------------------------------------- */
 
 /* A value in the text: integer with bounds, or real. */
 typedef struct emit_value {
@@ -136,8 +134,7 @@ typedef struct emit_scope {
     int element;             /* of a pair: 0 or 1 */
 } emit_scope;
 
-/* --- the translation
- * ------------------------------------------------------------------------------ */
+/* --- the translation -------------------------------------------------------------------------- */
 
 typedef struct emit_line {
     str text;

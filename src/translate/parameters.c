@@ -4,8 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* --- tensors
- * ---------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static const tl_symbol *tensor_under(const tl_symbol *s) {
     while (s && !s->parameter && s->view_base) s = s->view_base;
@@ -273,8 +272,7 @@ void emit_make_plan(emit *t) {
     plan_tiles(t);
 }
 
-/* --- the struct
- * ------------------------------------------------------------------------------------- */
+/* --- the struct ------------------------------------------------------------------------------- */
 
 static const char *pointer_type(ftl_type type, bool is_output) {
     switch (type) {
@@ -365,8 +363,7 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
     text_add_z(out, "};\n\n");
 }
 
-/* --- the first lines
- * ---------------------------------------------------------------------------------- */
+/* --- the first lines -------------------------------------------------------------------------- */
 
 static void emit_binding(emit *t, const tl_binding *b) {
     str name = emit_clean(t, b->name);

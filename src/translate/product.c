@@ -96,8 +96,7 @@ static bool make_product(product *p) {
     return true;
 }
 
-/* --- addresses
- * ----------------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 /* `text` is the variable (or number) that counts 8x8 matrices along an axis; the constants of
  * access_step as a function of it.
@@ -153,8 +152,7 @@ static void emit_load(emit *t, const access_operand *o, const char *const names[
     }
 }
 
-/* --- one step of the contraction
- * ---------------------------------------------------------------------- */
+/* --- one step of the contraction -------------------------------------------------------------- */
 
 typedef struct step {
     str k;         /* the step's first k8, as text */

@@ -27,8 +27,7 @@ static bool refuse(product *p, str what, const char *why) {
     return false;
 }
 
-/* --- the atom m64nNk16 --------------------------------------------------------------------------
- */
+/* --- the atom m64nNk16 ------------------------------------------------------------------------ */
 
 static bool read_width(str atom, int *width) {
     str rest = atom;
@@ -43,8 +42,7 @@ static bool read_width(str atom, int *width) {
     return str_is(rest, "k16") && n >= WIDTH_UNIT && n <= WIDTH_MAX && n % WIDTH_UNIT == 0;
 }
 
-/* --- operands -----------------------------------------------------------------------------------
- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 static str low_name(emit *t, const emit_tile *tile, bool right, const descriptor *d) {
     return emit_format(t, "%.*s_%s%s", STR_ARGS(tile->name), right ? "right" : "left",
@@ -117,8 +115,7 @@ static bool make_product(product *p) {
     return true;
 }
 
-/* --- low words ----------------------------------------------------------------------------------
- */
+/* --- low words -------------------------------------------------------------------------------- */
 
 static void declare_low(product *p, const side *x, bool right) {
     emit *t = p->t;
@@ -169,8 +166,7 @@ static str descriptor_text(emit *t, const side *x, int mn) {
                        x->d.high);
 }
 
-/* --- text ---------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void one_piece(product *p, int piece) {
     emit *t = p->t;
@@ -216,8 +212,7 @@ void emit_async_product(emit *t, const tl_statement *s) {
     emit_note_product(t, s);
 }
 
-/* --- waiting ------------------------------------------------------------------------------------
- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static bool is_async_product(const tl_statement *s) {
     return s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM && s->compute.is_async;

@@ -26,8 +26,7 @@ bool emit_fills_vary(const emit *t, const emit_tile *tile) {
     return false;
 }
 
-/* --- variables -----------------------------------------------------------------------------------
- */
+/* --- variables -------------------------------------------------------------------------------- */
 
 void emit_declare_ring(emit *t, emit_tile *tile) {
     const char *name = name_of(t, tile);
@@ -75,8 +74,7 @@ static str barrier_of(emit *t, const emit_tile *tile, str slot, int64_t offset) 
                        (long long)tile->slot_bytes / 8);
 }
 
-/* --- statements ----------------------------------------------------------------------------------
- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 void emit_ring_wait(emit *t, const emit_tile *tile) {
     const char *name = name_of(t, tile);

@@ -3,8 +3,7 @@
 
 enum { WARPGROUP = 4, BARRIERS_MAX = 16, SETTING_MAX = 256, SETTING_UNIT = 8 };
 
-/* --- who ---------------------------------------------------------------------------------------
- */
+/* --- who -------------------------------------------------------------------------------------- */
 
 static bool is_tma(const tl_statement *s) {
     return s->kind == TL_COPY && str_is(s->copy.atom, "tma");
@@ -72,8 +71,7 @@ bool emit_find_roles(emit *t) {
     return true;
 }
 
-/* --- barriers among some of the threads ---------------------------------------------------------
- */
+/* --- barriers among some of the threads ------------------------------------------------------- */
 
 static int take_barriers(emit *t, int count) {
     int first = t->barriers + 1;
@@ -99,8 +97,7 @@ str emit_meeting(emit *t, bool of_executor) {
     return emit_format(t, "ftl_meet(%d, %d);", *first, r->threads);
 }
 
-/* --- turns: a barrier for each executor, where it waits for the one before it --------------------
- */
+/* --- turns: a barrier for each executor, where it waits for the one before it ----------------- */
 
 static int turn_of(const emit *t, const tl_expr *name) {
     for (int i = 0; i < t->role->role.turn_count; i++) {
@@ -157,8 +154,7 @@ static void end_turns(emit *t) {
     }
 }
 
-/* --- text ----------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void set_registers(emit *t) {
     int said = t->role->role.registers, all = (int)t->gpu->registers / t->threads;

@@ -18,7 +18,7 @@ typedef struct tables {
     bool is_involved; /* a use that says nothing that can be followed */
 } tables;
 
-/* --- expressions --- */
+/* --- expressions ------------------------------------------------------------------------------ */
 
 static tl_expr *integer(tables *t, int64_t value) {
     tl_expr *e = arena_new(t->memory, tl_expr);
@@ -88,7 +88,7 @@ static const tl_expr *bound(tables *t, const tl_expr *e) {
     return most && !has_table(t, most, 0) ? most : NULL;
 }
 
-/* --- demands --- */
+/* --- demands ---------------------------------------------------------------------------------- */
 
 static void involve(tables *t) {
     t->is_involved = true;
@@ -174,7 +174,7 @@ static void demand_length(tables *t, const tl_expr *e, const tl_expr *limit, int
     }
 }
 
-/* --- where elements stand --- */
+/* --- where elements stand --------------------------------------------------------------------- */
 
 static void visit(void *context, tl_expr *e) {
     tables *t = context;

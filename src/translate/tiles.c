@@ -40,8 +40,7 @@ const char *emit_type_word(tl_type type) {
     return tl_type_name(type);
 }
 
-/* --- registers
- * ------------------------------------------------------------------------------------ */
+/* --- registers -------------------------------------------------------------------------------- */
 
 static void set_shape(emit_tile *tile, const tl_layout *l, const layout_request *r) {
     emit_shape *shape = &tile->shape;
@@ -308,8 +307,7 @@ bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile)
     return tile->is_partial;
 }
 
-/* --- shared memory
- * -------------------------------------------------------------------------------- */
+/* --- shared memory ---------------------------------------------------------------------------- */
 
 /* TMA and asynchronous products know lines of at most the swizzle's bytes. */
 static bool is_in_panels(emit *t, const tl_symbol *symbol, int swizzle_bytes) {
@@ -433,8 +431,7 @@ void emit_declare_shared(emit *t) {
     }
 }
 
-/* --- all of them
- * ------------------------------------------------------------------------------------ */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static bool has_other_place(const tl_symbol *s, tl_space space) {
     if (s->parameter || s->view) return true;

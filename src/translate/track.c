@@ -25,8 +25,7 @@ bool emit_is_zero_fill(const tl_statement *s) {
     return (e->kind == TL_INTEGER && e->integer == 0) || (e->kind == TL_NUMBER && e->number == 0);
 }
 
-/* --- rings ---------------------------------------------------------------------------------------
- */
+/* --- rings ------------------------------------------------------------------------------------ */
 
 emit_tile *emit_newest(emit_tile *tile) {
     return tile->generations ? tile->generations[tile->state.newest] : tile;
@@ -75,8 +74,7 @@ static void move_ring(emit *t, const emit_tile *tile, int from, int to, bool rar
     for (int i = 0; i < 3; i++) emit_close(t);
 }
 
-/* --- states --------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 static emit_state *save(emit *t) {
     emit_state *states = arena_array(t->memory, emit_state, t->tiles.count + 1);
@@ -112,8 +110,7 @@ static void join(emit *t, const emit_state *other) {
     }
 }
 
-/* --- looking ahead -------------------------------------------------------------------------------
- */
+/* --- looking ahead ---------------------------------------------------------------------------- */
 
 static void look(emit *t, const tl_block *block, emit_state *states);
 
@@ -197,8 +194,7 @@ static void look(emit *t, const tl_block *block, emit_state *states) {
     }
 }
 
-/* --- control -------------------------------------------------------------------------------------
- */
+/* --- control ---------------------------------------------------------------------------------- */
 
 static bool has_vote(const tl_expr *e, int depth) {
     if (!e || depth > TL_NESTING_MAX) return false;
@@ -356,8 +352,7 @@ void emit_tracked_walk(emit *t, const tl_block *body) {
     join(t, before);
 }
 
-/* --- accumulators --------------------------------------------------------------------------------
- */
+/* --- accumulators ----------------------------------------------------------------------------- */
 
 /* A sum that a product begins needs no zeros: the product is told not to add. */
 void emit_note_fill(emit *t, const tl_statement *s) {

@@ -3,8 +3,7 @@
 
 #include <limits.h>
 
-/* --- synchronisation: printed as the checks found it (decision 007) ------------------------------
- */
+/* --- synchronisation: printed as the checks found it (decision 007) --------------------------- */
 
 static check_sync sync_of(emit *t, const tl_statement *s) {
     const check_sync *found = t->facts ? check_sync_of(t->facts, s) : NULL;
@@ -162,8 +161,7 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
     }
 }
 
-/* --- control
- * ------------------------------------------------------------------------------------------ */
+/* --- control ---------------------------------------------------------------------------------- */
 
 static void emit_for(emit *t, const tl_statement *s) {
     if (s->loop.is_grid_walk) {
@@ -255,8 +253,7 @@ void emit_block(emit *t, const tl_block *block) {
     }
 }
 
-/* --- the kernel
- * ------------------------------------------------------------------------------------------ */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 /* Addresses, counters and fragments on their way. */
 enum { REGISTERS_BESIDE_TILES = 24 };

@@ -21,8 +21,7 @@ static bool is_dynamic(const emit *t) {
     return t->grid && t->grid->grid.kind == TL_GRID_DYNAMIC;
 }
 
-/* --- formulas over the grid ----------------------------------------------------------------------
- */
+/* --- formulas over the grid ------------------------------------------------------------------- */
 
 static ftl_formula formula_of(emit *t, const tl_expr *e) {
     ftl_formula f;
@@ -60,8 +59,7 @@ static ftl_formula product_of(emit *t, int from, int to) {
     return f;
 }
 
-/* --- from a number to indices --------------------------------------------------------------------
- */
+/* --- from a number to indices ----------------------------------------------------------------- */
 
 static str divided(emit *t, str number, ftl_formula by) {
     str multiplier, shift;
@@ -175,8 +173,7 @@ static void decode(emit *t, const char *number, const char *suffix) {
     emit_tile_lets(t, suffix);
 }
 
-/* --- dynamic: who fetches ------------------------------------------------------------------------
- */
+/* --- dynamic: who fetches --------------------------------------------------------------------- */
 
 /* A role of one thread, or the first warp of the first role. */
 static const emit_role *fetcher(const emit *t) {
@@ -272,8 +269,7 @@ static void read_number(emit *t, const char *target) {
     emit_text(t, "if (lane == 0) %.*s", STR_ARGS(signal));
 }
 
-/* --- the next tile's indices and lets: variables, worked out where products are in flight --------
- */
+/* --- the next tile's indices and lets: variables, worked out where products are in flight ----- */
 
 /* The type of a variable, from its declaration: "int ". */
 static str type_of(emit *t, str name) {
@@ -350,8 +346,7 @@ static void find_next(emit *t) {
     if (t->walk.asks_next) declare_next(t);
 }
 
-/* --- the loop ------------------------------------------------------------------------------------
- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 typedef struct question {
     tl_function function;
@@ -559,8 +554,7 @@ void emit_close_walk(emit *t) {
     emit_text(t, "%sftl_end_tiles(args.tile_counters);", t->now->is_single ? "" : "    ");
 }
 
-/* --- first, more, next ---------------------------------------------------------------------------
- */
+/* --- first, more, next ------------------------------------------------------------------------ */
 
 emit_value emit_asked(emit *t, const tl_expr *call) {
     emit_value out = {.precedence = 16, .is_condition = true, .low = 0, .high = 1};

@@ -41,8 +41,7 @@ const char *database_column_text(sqlite3_stmt *statement, int at) {
     return text ? (const char *)text : "";
 }
 
-/* --- opening ------------------------------------------------------------------------------------
- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static int version_of(database *d) {
     sqlite3_stmt *statement = database_prepare(d, "PRAGMA user_version");

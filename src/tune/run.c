@@ -48,8 +48,7 @@ bool tuning_is_lost(ftl_status status) {
     return status == FTL_KERNEL_FAULT || status == FTL_TIMEOUT;
 }
 
-/* --- opening ------------------------------------------------------------------------------------
- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static ftl_status open_machine(tuning *t) {
     ftl_context *c = t->context;
@@ -115,8 +114,7 @@ static void remember(tuning *t, const store_row *row, const search_choice *choic
     snprintf(t->best_pins, sizeof t->best_pins, "%s", row->pins);
 }
 
-/* --- one round ----------------------------------------------------------------------------------
- */
+/* --- one round -------------------------------------------------------------------------------- */
 
 static int by_forecast(const void *a, const void *b) {
     const build_candidate *left = a, *right = b;
@@ -203,8 +201,7 @@ static ftl_status run_round(tuning *t, int round, bool *moved) {
     return status;
 }
 
-/* --- the end ------------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static const char confirmed[] = "confirmed";
 

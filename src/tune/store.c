@@ -85,8 +85,7 @@ void store_owner(char owner[STORE_OWNER_BYTES]) {
     snprintf(owner, STORE_OWNER_BYTES, "%d", os_process_id());
 }
 
-/* --- candidates ---------------------------------------------------------------------------------
- */
+/* --- candidates ------------------------------------------------------------------------------- */
 
 int64_t store_problem(store *s, const store_key *key) {
     const char *const texts[] = {key->problem,  key->gpu,   key->device,
@@ -207,8 +206,7 @@ bool store_each(store *s, int64_t problem, void (*visit)(void *user, const store
     return result == SQLITE_DONE ? true : database_fail(&s->database, "read candidates");
 }
 
-/* --- measuring ----------------------------------------------------------------------------------
- */
+/* --- measuring -------------------------------------------------------------------------------- */
 
 bool store_claim(store *s, int64_t id, const char *owner) {
     sqlite3_stmt *claim = database_prepare(
@@ -281,8 +279,7 @@ bool store_recover(store *s) {
     return true;
 }
 
-/* --- the device ---------------------------------------------------------------------------------
- */
+/* --- the device ------------------------------------------------------------------------------- */
 
 bool store_take_device(store *s, const char *device, const char *owner) {
     char holder[STORE_OWNER_BYTES] = "";
@@ -322,8 +319,7 @@ bool store_leave_device(store *s, const char *device, const char *owner) {
     return database_run(&s->database, leave, "leave the GPU");
 }
 
-/* --- the best -----------------------------------------------------------------------------------
- */
+/* --- the best --------------------------------------------------------------------------------- */
 
 /* The newest setting of a problem that has figures counts. */
 bool store_each_best(store *s, const char *gpu, void (*visit)(void *user, const store_best *best),

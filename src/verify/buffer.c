@@ -16,8 +16,7 @@ convert_format buffer_format(ftl_type type) {
     return CONVERT_F32;
 }
 
-/* --- layout -------------------------------------------------------------------------------------
- */
+/* --- layout ----------------------------------------------------------------------------------- */
 
 /* Axes from the innermost in memory to the outermost. */
 static void storage_order(const ftl_plan_tensor *of, verify_layout layout,
@@ -83,8 +82,7 @@ void buffer_poison(buffer *b, int poison) {
     for (size_t i = 0; i < b->bytes; i += 2) memcpy(b->memory + i, &word, 2);
 }
 
-/* --- elements -----------------------------------------------------------------------------------
- */
+/* --- elements --------------------------------------------------------------------------------- */
 
 void buffer_row_index(const buffer *b, int64_t row, int64_t index[FTL_AXES_MAX]) {
     for (int i = b->argument.axis_count - 2; i >= 0; i--) {
@@ -149,8 +147,7 @@ unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *
     return copy;
 }
 
-/* --- memory beside the elements ------------------------------------------------------------------
- */
+/* --- memory beside the elements --------------------------------------------------------------- */
 
 static void poison_elements(buffer *b, int poison) {
     size_t bytes = convert_bytes(b->format);

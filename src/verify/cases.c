@@ -26,8 +26,7 @@ static bool has_lengths(const listing *l) {
     return l->q_len >= 0 && l->kv_len >= 0;
 }
 
-/* --- cost ---------------------------------------------------------------------------------------
- */
+/* --- cost ------------------------------------------------------------------------------------- */
 
 /* The lengths known from the plan alone (head dimensions), each name once. */
 static double fixed_lengths(const ftl_plan *plan) {
@@ -106,8 +105,7 @@ static double count_flops(const listing *l, const verify_case *c) {
     return product * fixed_lengths(l->plan);
 }
 
-/* --- programs with lengths of queries and keys
- * ---------------------------------------------------- */
+/* --- programs with lengths of queries and keys ------------------------------------------------ */
 
 /* Whether the launch conditions hold for a case's sizes. (Scalars are chosen to fit.) */
 static bool is_allowed(const listing *l, const verify_case *c) {
@@ -224,8 +222,7 @@ static void add_pairs(listing *l, bool is_all) {
     add_case(l, none);
 }
 
-/* --- all other programs
- * --------------------------------------------------------------------------- */
+/* --- all other programs ----------------------------------------------------------------------- */
 
 enum { LENGTHS = 11 };
 
@@ -296,8 +293,7 @@ static void add_sizes(listing *l, bool is_all) {
     }
 }
 
-/* --- shapes in words
- * ------------------------------------------------------------------------------ */
+/* --- shapes in words -------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...) {
     va_list arguments;
@@ -388,8 +384,7 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
     return true;
 }
 
-/* --- lists of numbers ---------------------------------------------------------------------------
- */
+/* --- lists of numbers ------------------------------------------------------------------------- */
 
 /* Cuts "7..9" or "3" off the list. */
 static bool cut_range(str *list, int64_t *first, int64_t *last) {
@@ -427,8 +422,7 @@ bool verify_cases_hold(const char *list, int32_t number) {
     return false;
 }
 
-/* --- names ---------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]) {

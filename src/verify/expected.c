@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- which reference -----------------------------------------------------------------------------
- */
+/* --- which reference -------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -56,8 +55,7 @@ static double setting_number(const verify_program *program, const char *name) {
     return text ? strtod(text, NULL) : 0;
 }
 
-/* --- attention ----------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 static double *load_matrix(const buffer *b, int64_t matrix, arena *memory) {
     int64_t rows = b->argument.extents[b->argument.axis_count - 2];
@@ -159,8 +157,7 @@ static void attention(const case_data *data, double flops_most, arena *memory, e
     }
 }
 
-/* --- the other formulas --------------------------------------------------------------------------
- */
+/* --- the other formulas ----------------------------------------------------------------------- */
 
 static const double *matrix_named(const case_data *data, const char *name, int64_t matrix,
                                   arena *memory) {
@@ -203,8 +200,7 @@ static void closed_formula(const case_data *data, expected_formula formula, aren
     memset(out->state, EXPECTED_KNOWN | EXPECTED_MODELLED, (size_t)(m * n));
 }
 
-/* --- interpretation ------------------------------------------------------------------------------
- */
+/* --- interpretation --------------------------------------------------------------------------- */
 
 /* Runs the sketch exactly, into dense f32 outputs: enough digits to judge 16-bit results by. */
 static ftl_status interpretation(ftl_context *context, const case_data *data, arena *memory,

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- finding ------------------------------------------------------------------------------------
- */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 buffer *inputs_find(const case_data *data, const char *name) {
     int32_t i = plan_find_tensor(data->program->plan, name);
@@ -46,8 +45,7 @@ bool inputs_have_keys(const verify_program *program) {
            ends_in_axes(plan, "V", "kv", NULL);
 }
 
-/* --- tiles --------------------------------------------------------------------------------------
- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 static void add_tile(int64_t tile, int64_t *tiles, int *count, int most) {
     int at = 0;
@@ -115,8 +113,7 @@ int64_t inputs_dominant_key(const verify_program *program, const verify_case *c,
     return 0;
 }
 
-/* --- filling ------------------------------------------------------------------------------------
- */
+/* --- filling ---------------------------------------------------------------------------------- */
 
 /* Q has the direction of signs; the dominant key has it, too, so that its score is 16 before the
  * scale of 1/sqrt(d) is varied; all other scores are small.

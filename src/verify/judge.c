@@ -35,8 +35,7 @@ double judge_tolerance(const ftl_plan *plan, const ftl_plan_tensor *output) {
     return tolerance;
 }
 
-/* --- sums over known elements --------------------------------------------------------------------
- */
+/* --- sums over known elements ----------------------------------------------------------------- */
 
 typedef struct sums {
     double error, size; /* of squares */
@@ -71,8 +70,7 @@ static double resolution(convert_format format) {
     return 1e-30;
 }
 
-/* --- the rules ----------------------------------------------------------------------------------
- */
+/* --- the rules -------------------------------------------------------------------------------- */
 
 /* Keeps the rule that is furthest beyond, or nearest to, its bound. */
 static void apply(judgement *j, const char *rule, double error, double bound) {
@@ -209,8 +207,7 @@ static void check_model(const judged *o, int64_t count, judgement *j) {
     if (is_any) apply(j, "largest error", worst, 2 * model + 2 * shifted);
 }
 
-/* --- which elements ------------------------------------------------------------------------------
- */
+/* --- which elements --------------------------------------------------------------------------- */
 
 static int64_t mark_bad(const judged *o, double factor, uint8_t *bad) {
     const buffer *of = o->expected->of;

@@ -74,8 +74,7 @@ static double distance(const double *a, const double *b, int64_t count) {
     return size > 0 ? sqrt(error / size) : error > 0 ? INFINITY : 0;
 }
 
-/* --- trying them ---------------------------------------------------------------------------------
- */
+/* --- trying them ------------------------------------------------------------------------------ */
 
 typedef struct search {
     const reference_attention *p;

@@ -43,8 +43,7 @@ static void share_done(share *s) {
     free(s->scalars);
 }
 
-/* --- interpreter --------------------------------------------------------------------------------
- */
+/* --- interpreter ------------------------------------------------------------------------------ */
 
 /* The first line of the diagnostics, for a one-line report. */
 static void add_first_line(char *text, text_buffer *detail) {
@@ -68,8 +67,7 @@ static ftl_status interpret(void *user, ftl_context *context, const ftl_argument
     return status;
 }
 
-/* --- GPU ----------------------------------------------------------------------------------------
- */
+/* --- GPU -------------------------------------------------------------------------------------- */
 
 /* A tensor's bytes with its guard bands, here and on the device. The device's copy begins at the
  * same remainder of 256, so that its alignment is neither better nor worse.
@@ -158,8 +156,7 @@ static ftl_status run_on_gpu(void *user, ftl_context *context, const ftl_argumen
     return status;
 }
 
-/* --- emulator -----------------------------------------------------------------------------------
- */
+/* --- emulator --------------------------------------------------------------------------------- */
 
 /* Every other case has blocks, warps and landing copies in an order of its own. */
 static uint64_t order_of(const ftl_arguments *arguments) {
@@ -201,8 +198,7 @@ static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments 
     return status;
 }
 
-/* --- opening ------------------------------------------------------------------------------------
- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static ftl_status open_emulator(ftl_context *context, verify_machine *m, int32_t i) {
     ftl_kernel kernel = program_kernel(m->program, i);

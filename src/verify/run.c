@@ -24,8 +24,7 @@ typedef struct run {
     bool must_end;          /* after a launch that the process cannot go on from */
 } run;
 
-/* --- one case ------------------------------------------------------------------------------------
- */
+/* --- one case --------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 3, 4))) static void fail(verify_result *r, const char *rule,
                                                        const char *format, ...) {
@@ -232,8 +231,7 @@ static ftl_status run_case(run *w, const verify_case *c, verify_result *r) {
     return FTL_OK;
 }
 
-/* --- all of them ---------------------------------------------------------------------------------
- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static void count_result(verify_summary *s, const verify_result *r) {
     if (r->verdict == VERIFY_PASSED) s->passed++;

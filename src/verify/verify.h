@@ -20,8 +20,7 @@
 
 #include <signal.h>
 
-/* --- what is verified ---------------------------------------------------------------------------
- */
+/* --- what is verified ------------------------------------------------------------------------- */
 
 /* All texts and the plan stay the caller's and must outlive the run. */
 typedef struct verify_program {
@@ -82,8 +81,7 @@ ftl_status verify_machine_open(ftl_context *context, const verify_program *progr
 const verify_runner *verify_machine_runner(const verify_machine *machine);
 void verify_machine_close(verify_machine *machine); /* NULL is fine */
 
-/* --- cases --------------------------------------------------------------------------------------
- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 enum {
     VERIFY_GUARD_BYTES = 4096,
@@ -135,8 +133,7 @@ bool verify_cases_are_readable(const char *list);
 void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]);
 
-/* --- running ------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 typedef enum verify_verdict {
     VERIFY_PASSED,

@@ -50,8 +50,7 @@ static int close_all(void **state) {
         if (!*ftl_context_error(c)) fail_msg("%s: no sentence", #call);                            \
     } while (0)
 
-/* --- null ----------------------------------------------------------------------------------------
- */
+/* --- null ------------------------------------------------------------------------------------- */
 
 static void compiling(void **state) {
     (void)state;
@@ -236,8 +235,7 @@ static void without_a_context(void **state) {
     ftl_free(NULL);
 }
 
-/* --- arrays of the interpreter -------------------------------------------------------------------
- */
+/* --- arrays of the interpreter ---------------------------------------------------------------- */
 
 enum { ROWS = 3, D = 4 };
 

@@ -29,8 +29,7 @@ static fake_cudnn_record *fake;
 static ftl_context *context;
 static ftl_runtime *runtime;
 
-/* --- kernels that pretend -----------------------------------------------------------------------
- */
+/* --- kernels that pretend --------------------------------------------------------------------- */
 
 typedef struct pretence {
     const ftl_plan *plan;
@@ -126,8 +125,7 @@ static void on_execute(void *user, void *const tensors[FAKE_CUDNN_TENSORS]) {
     run('t', tensors[0], tensors[1], tensors[2], tensors[3]);
 }
 
-/* --- a case -------------------------------------------------------------------------------------
- */
+/* --- a case ----------------------------------------------------------------------------------- */
 
 static ftl_product *product;
 static char *sketch;
@@ -202,8 +200,7 @@ static ftl_status time_it(bench_options options, bool with_rival, bench_result *
     return status;
 }
 
-/* --- figures ------------------------------------------------------------------------------------
- */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 static void figures_are_those_of_the_clock(void **state) {
     (void)state;
@@ -254,8 +251,7 @@ static void inputs_outgrow_the_cache(void **state) {
     assert_int_equal(r.figures[0].verdict, BENCH_FINE);
 }
 
-/* --- what is not a figure -----------------------------------------------------------------------
- */
+/* --- what is not a figure --------------------------------------------------------------------- */
 
 static void wrong_kernel_is_not_timed(void **state) {
     (void)state;
@@ -344,8 +340,7 @@ static void fault_ends_the_run(void **state) {
     driver->launch_result = 0;
 }
 
-/* --- cuDNN --------------------------------------------------------------------------------------
- */
+/* --- cuDNN ------------------------------------------------------------------------------------ */
 
 static void graph_has_the_known_form(void **state) {
     (void)state;
@@ -409,8 +404,7 @@ static void absent_library_is_one_sentence(void **state) {
     assert_null(opened);
 }
 
-/* --- reports ------------------------------------------------------------------------------------
- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 static void reports_show_verdicts(void **state) {
     (void)state;

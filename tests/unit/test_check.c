@@ -118,8 +118,7 @@ static void every_sync_is_needed(void **state) {
     assert_true(removed > 60);
 }
 
-/* --- facts ---------------------------------------------------------------------------------------
- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 static const check_sync *sync_of(const check_facts *facts, const char *header, int number) {
     for (int i = 0; i < facts->sync_count; i++) {
@@ -171,8 +170,7 @@ static void facts_of_the_a100_program(void **state) {
     arena_done(&memory);
 }
 
-/* --- variants of the A100 program
- * ----------------------------------------------------------------- */
+/* --- variants of the A100 program ------------------------------------------------------------- */
 
 /* The line that begins with 'begin' (after blanks), and those behind it up to the one that begins
  * with 'end', give way to 'put'.

@@ -104,7 +104,7 @@ static void check_refused(const char *body, const char *words) {
     end(&p);
 }
 
-/* ---- boxes ---- */
+/* --- boxes ------------------------------------------------------------------------------------ */
 
 static const emulate_tensor_map cube = {.buffer = 0,
                                         .element_bytes = 4,
@@ -296,7 +296,7 @@ static void copies_of_threads_need_a_fence_behind_their_landing(void **state) {
                 EMULATE_PROXY, "reads");
 }
 
-/* ---- what is found ---- */
+/* --- what is found ---------------------------------------------------------------------------- */
 
 #define EXPECT(bytes) "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], " #bytes ";\n"
 

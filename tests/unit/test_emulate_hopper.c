@@ -138,7 +138,7 @@ static void exact_in_all_sizes(void **state) {
         }
 }
 
-/* ---- planted bugs ---- */
+/* --- planted bugs ----------------------------------------------------------------------------- */
 
 /* Lines of the PTX with the mark: without 'from' they go, else 'to' stands for it there. */
 static void plant(problem *p, const char *mark, const char *from, const char *to) {

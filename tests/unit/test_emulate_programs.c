@@ -58,8 +58,7 @@ static ftl_source read_source(const char *path, text_buffer *text) {
     return (ftl_source){path, text->data, text->length};
 }
 
-/* --- ends inside 16 bytes -----------------------------------------------------------------------
- */
+/* --- ends inside 16 bytes --------------------------------------------------------------------- */
 
 static void show(void *user, const verify_result *result) {
     (void)user;
@@ -133,8 +132,7 @@ static void small_values_keep_their_digits(void **state) {
     verify_on_emulator("sketches/gemm_bias_gelu.tl", "t4", FTL_F16, "1x333x3");
 }
 
-/* --- a length per sequence ----------------------------------------------------------------------
- */
+/* --- a length per sequence -------------------------------------------------------------------- */
 
 /* q_tokens x q_heads x kv_tokens x kv_heads x starts: a sequence, several, some of them empty. */
 static void ragged_batches(void **state) {
@@ -154,8 +152,7 @@ static void latent_decoding(void **state) {
     verify_heads(path, "h200", FTL_BF16, "96", "2x3x6x7x5x11");
 }
 
-/* --- two kernels --------------------------------------------------------------------------------
- */
+/* --- two kernels ------------------------------------------------------------------------------ */
 
 enum {
     BATCH = 4,

@@ -18,8 +18,7 @@
 
 #include <cmocka.h>
 
-/* --- tasks --------------------------------------------------------------------------------------
- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static const char file_text[] =
     "# For readers\n\nNothing.\n\n## one (easy)\n\nDo this,\nand that.\n\nThen more."
@@ -102,8 +101,7 @@ static void what_is_no_task_is_refused_with_its_line(void **state) {
     }
 }
 
-/* --- settings -----------------------------------------------------------------------------------
- */
+/* --- settings --------------------------------------------------------------------------------- */
 
 static void settings_have_one_name_each(void **state) {
     (void)state;
@@ -136,8 +134,7 @@ static void every_rung_is_of_one_part(void **state) {
     assert_int_equal(setting_muted_rungs(&none), 0);
 }
 
-/* --- pass@k -------------------------------------------------------------------------------------
- */
+/* --- pass@k ----------------------------------------------------------------------------------- */
 
 /* By its definition: every choice of k trials of n, the first c of which passed. */
 static double pass_by_counting(int n, int c, int k) {
@@ -164,8 +161,7 @@ static void pass_at_k_is_what_choices_of_k_trials_give(void **state) {
     assert_true(figures_pass_at(0, 0, 1) < 0);
 }
 
-/* --- the database -------------------------------------------------------------------------------
- */
+/* --- the database ----------------------------------------------------------------------------- */
 
 static char folder[256], path[300];
 

@@ -27,8 +27,7 @@ static char *ptx;
 static task_list tasks;
 static char folder[256], path[300], model[400];
 
-/* --- what the kernel does on the GPU -------------------------------------------------------------
- */
+/* --- what the kernel does on the GPU ---------------------------------------------------------- */
 
 static int64_t number_at(const unsigned char *parameters, int32_t offset, int64_t otherwise) {
     int64_t value;
@@ -72,8 +71,7 @@ static void on_launch(void *user, const unsigned char *parameters) {
     }
 }
 
-/* --- the world -----------------------------------------------------------------------------------
- */
+/* --- the world -------------------------------------------------------------------------------- */
 
 static const ftl_options options = {.gpu = "a100", .dtype = FTL_F16};
 
@@ -125,8 +123,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* --- evaluations ---------------------------------------------------------------------------------
- */
+/* --- evaluations ------------------------------------------------------------------------------ */
 
 /* With a seed of its own, so that nothing is known of it yet. */
 static evaluate_request make_request(uint64_t seed) {

@@ -42,7 +42,7 @@ static gpu find(const char *name) {
     return g;
 }
 
-/* --- the shipped descriptions ---------------------------------------------------------------- */
+/* --- the shipped descriptions ----------------------------------------------------------------- */
 
 static void all_are_read(void **state) {
     (void)state;
@@ -143,7 +143,7 @@ static void a_typo_names_the_nearest(void **state) {
     assert_null(attached(problems.first, DIAG_GPU_NEAREST));
 }
 
-/* --- the reader ------------------------------------------------------------------------------ */
+/* --- the reader ------------------------------------------------------------------------------- */
 
 static str text_of_t4(void) {
     gpu g = find("t4");
@@ -296,8 +296,7 @@ static void a_path_is_read(void **state) {
     assert_int_equal(problems.first->id, DIAG_GPU_FILE);
 }
 
-/* --- occupancy: figures worked out by hand from the programming guide's rules ------------------
- */
+/* --- occupancy: figures worked out by hand from the programming guide's rules ----------------- */
 
 static void occupancies(void **state) {
     (void)state;

@@ -109,7 +109,7 @@ static void accumulator_is_the_manuals(void **state) {
     }
 }
 
-/* --- bijections ------------------------------------------------------------------------------ */
+/* --- bijections ------------------------------------------------------------------------------- */
 
 /* Every element of the tile is held by as many threads as 'copies', once by each; find inverts. */
 static void check_cover(const layout *l, int copies, bool check_find) {
@@ -205,7 +205,7 @@ static void lines_go_along_the_row_first(void **state) {
     assert_false(layout_inside(&l, layout_place(&l, 2, 0, 0)));
 }
 
-/* --- vectors --------------------------------------------------------------------------------- */
+/* --- vectors ---------------------------------------------------------------------------------- */
 
 static void rows_drop_columns(void **state) {
     (void)state;
@@ -254,7 +254,7 @@ static void vector_elements_lie_in_their_rows(void **state) {
     }
 }
 
-/* --- reshape --------------------------------------------------------------------------------- */
+/* --- reshape ---------------------------------------------------------------------------------- */
 
 static void accumulator_to_left_operand_is_free(void **state) {
     (void)state;
@@ -312,7 +312,7 @@ static void reshape_costs(void **state) {
     arena_done(&memory);
 }
 
-/* --- what does not fit ----------------------------------------------------------------------- */
+/* --- what does not fit ------------------------------------------------------------------------ */
 
 static void misfits_say_why(void **state) {
     (void)state;

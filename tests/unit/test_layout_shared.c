@@ -23,7 +23,7 @@ static int widest(int pitch) {
     return swizzle;
 }
 
-/* --- the map --------------------------------------------------------------------------------- */
+/* --- the map ---------------------------------------------------------------------------------- */
 
 static void offsets_are_a_bijection(void **state) {
     (void)state;
@@ -95,7 +95,7 @@ static void impossible_tiles(void **state) {
     assert_int_equal(tile.pitch_bytes, 144);
 }
 
-/* --- banks ----------------------------------------------------------------------------------- */
+/* --- banks ------------------------------------------------------------------------------------ */
 
 static int wavefronts_at_stride(int stride, int bytes) {
     banks_access a = {.active = ~0u, .bytes = bytes};
@@ -122,7 +122,7 @@ static void known_conflicts(void **state) {
     assert_int_equal(banks_ideal(&half), 2);
 }
 
-/* --- ldmatrix -------------------------------------------------------------------------------- */
+/* --- ldmatrix --------------------------------------------------------------------------------- */
 
 enum { CODE = 1024 }; /* an element's value: row * CODE + column */
 
@@ -258,7 +258,7 @@ static void operands_over_rows_and_columns(void **state) {
     assert_int_equal(access_operand_make(&uneven, &tile, &o).status, LAYOUT_BAD_CARRY);
 }
 
-/* --- copies ---------------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 static void check_copy(const layout *l, const shared_layout *tile, int bytes, bool no_conflict) {
     access_copy copy;
@@ -343,7 +343,7 @@ static void transposed_and_wide_copies(void **state) {
     assert_int_equal(access_copy_make(&l, &other, 16, &copy).status, LAYOUT_BAD_ROWS);
 }
 
-/* --- the choice ------------------------------------------------------------------------------ */
+/* --- the choice ------------------------------------------------------------------------------- */
 
 static void swizzle_is_the_smallest_without_conflicts(void **state) {
     (void)state;

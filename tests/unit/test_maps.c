@@ -176,8 +176,7 @@ static void failures_are_not_kept(void **state) {
     assert_int_equal(driver->encodings, 2);
 }
 
-/* --- several threads ---------------------------------------------------------------------------
- */
+/* --- several threads -------------------------------------------------------------------------- */
 
 enum { THREADS = 4, THREAD_LAUNCHES = 4000 };
 

@@ -48,8 +48,7 @@ static void everywhere(request q) {
         }
 }
 
-/* --- completeness -------------------------------------------------------------------------------
- */
+/* --- completeness ----------------------------------------------------------------------------- */
 
 static void attention_is_complete(void **state) {
     (void)state;
@@ -115,8 +114,7 @@ static void pins_are_respected(void **state) {
     complete(&q);
 }
 
-/* --- single passes
- * --------------------------------------------------------------------------------- */
+/* --- single passes ---------------------------------------------------------------------------- */
 
 #define ATTENTION(middle)                                                                          \
     "kernel k\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\nInput V (kv in kv_len, dv)\n"   \

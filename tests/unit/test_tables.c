@@ -80,8 +80,7 @@ static void uses_say_what_entries_may_be(void **state) {
     }
 }
 
-/* --- whole programs ------------------------------------------------------------------------------
- */
+/* --- whole programs --------------------------------------------------------------------------- */
 
 typedef struct record {
     int32_t passed;

@@ -26,8 +26,7 @@ static ftl_runtime *runtime;
 static ftl_product *product;
 static char *ptx;
 
-/* --- what kernels do on the GPU ------------------------------------------------------------------
- */
+/* --- what kernels do on the GPU --------------------------------------------------------------- */
 
 enum { CANDIDATE = 1 }; /* the first module that is loaded; the second is the built-in agent's */
 
@@ -118,8 +117,7 @@ static void on_launch(void *user, const unsigned char *parameters) {
     if (is_candidate) cheat(g, parameters, rows, columns);
 }
 
-/* --- judging -------------------------------------------------------------------------------------
- */
+/* --- judging ---------------------------------------------------------------------------------- */
 
 static int setup(void **state) {
     (void)state;

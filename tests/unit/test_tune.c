@@ -33,8 +33,7 @@ static ftl_product *product; /* the model's own choice: its plan says where para
 static char folder[256], database[300];
 static tune_request request;
 
-/* --- kernels that pretend -----------------------------------------------------------------------
- */
+/* --- kernels that pretend --------------------------------------------------------------------- */
 
 /* What a kernel does goes by its number of threads: the only thing of it that a launch shows. */
 static struct { unsigned fast, wrong, faulty, hanging, deadly; } world;
@@ -118,8 +117,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* --- looking into the database ------------------------------------------------------------------
- */
+/* --- looking into the database ---------------------------------------------------------------- */
 
 typedef struct census {
     int counts[STORE_STATE_COUNT], attempts_most, rows;
@@ -153,8 +151,7 @@ static unsigned other_threads(void) {
     return product->kernels[0].plan->threads == 256 ? 128 : 256;
 }
 
-/* --- the search ---------------------------------------------------------------------------------
- */
+/* --- the search ------------------------------------------------------------------------------- */
 
 static void choices_differ_in_one_decision(void **state) {
     (void)state;
@@ -187,8 +184,7 @@ static void choices_differ_in_one_decision(void **state) {
     ftl_decisions_free(d);
 }
 
-/* --- the walk -----------------------------------------------------------------------------------
- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static void best_decision_is_found_and_used(void **state) {
     (void)state;
@@ -323,8 +319,7 @@ static void killed_tuner_loses_one_measurement(void **state) {
     assert_true(after.attempts_most <= 2);
 }
 
-/* --- the database -------------------------------------------------------------------------------
- */
+/* --- the database ----------------------------------------------------------------------------- */
 
 static store_key key_of(const char *problem) {
     return (store_key){problem, "title", "a100", "a card", "driver", "lengths"};

@@ -63,8 +63,7 @@ static ftl_status judge(fault planted, const ftl_plan *plan, bool is_causal, con
     return status;
 }
 
-/* --- right kernels
- * -------------------------------------------------------------------------------- */
+/* --- right kernels ---------------------------------------------------------------------------- */
 
 static void honest_kernels_pass(void **state) {
     (void)state;
@@ -91,8 +90,7 @@ static void empty_shapes_run_and_compare_nothing(void **state) {
     assert_int_equal(s.passed, 6);
 }
 
-/* --- wrong kernels
- * -------------------------------------------------------------------------------- */
+/* --- wrong kernels ---------------------------------------------------------------------------- */
 
 static void assert_described(const record *r, const char *what) {
     for (int i = 0; i < r->failure_count; i++) {
@@ -201,8 +199,7 @@ static void cases_are_chosen_by_number(void **state) {
     }
 }
 
-/* --- the judge alone
- * -------------------------------------------------------------------------------- */
+/* --- the judge alone -------------------------------------------------------------------------- */
 
 /* Values that f16 holds with few digits: correctly rounded they are right, two steps away they are
  * not.
@@ -229,8 +226,7 @@ static void denormal_values_are_judged_by_their_steps(void **state) {
     arena_done(&memory);
 }
 
-/* --- cases
- * ---------------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static void shapes_are_read_or_refused(void **state) {
     (void)state;
@@ -309,8 +305,7 @@ static void all_cases_cover_what_the_design_asks(void **state) {
     arena_done(&memory);
 }
 
-/* --- the interpreter as reference and as runner
- * --------------------------------------------------- */
+/* --- the interpreter as reference and as runner ----------------------------------------------- */
 
 static ftl_status read_program(const char *path, text_buffer *text) {
     os_error why;
@@ -364,8 +359,7 @@ static void sketches_are_judged_by_interpretation(void **state) {
     }
 }
 
-/* --- results as text
- * ------------------------------------------------------------------------------- */
+/* --- results as text -------------------------------------------------------------------------- */
 
 static void results_are_lines(void **state) {
     (void)state;

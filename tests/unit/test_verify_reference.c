@@ -27,8 +27,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* --- the generator ------------------------------------------------------------------------------
- */
+/* --- the generator ---------------------------------------------------------------------------- */
 
 static void normal_has_the_moments_of_normal(void **state) {
     enum { COUNT = 1 << 18 };
@@ -82,8 +81,7 @@ static void normal_agrees_with_libm(void **state) {
     }
 }
 
-/* --- attention, by hand -------------------------------------------------------------------------
- */
+/* --- attention, by hand ----------------------------------------------------------------------- */
 
 static void two_keys_by_hand(void **state) {
     const double q[] = {1, 0}, k[] = {1, 5, 3, -2}, v[] = {10, 20};
@@ -144,8 +142,7 @@ static void masks_by_hand(void **state) {
     assert_true(out[0] == 0 && isinf(lse[0]) && lse[0] < 0);
 }
 
-/* --- attention, written again -------------------------------------------------------------------
- */
+/* --- attention, written again ----------------------------------------------------------------- */
 
 static void naive_row(const reference_attention *p, int64_t i, double *out, double *lse) {
     double sum = 0;
@@ -227,8 +224,7 @@ static void models_err_as_much_as_their_types(void **state) {
     assert_true(brain > 4 * half && brain < 16 * half);
 }
 
-/* --- the others ---------------------------------------------------------------------------------
- */
+/* --- the others ------------------------------------------------------------------------------- */
 
 static void products_by_hand(void **state) {
     const double a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8}, b_turned[] = {5, 7, 6, 8},

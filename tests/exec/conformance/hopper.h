@@ -108,7 +108,7 @@ static inline int hopper_words(const hopper_case *c) {
     }
 }
 
-/* ---- inputs ---- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 static inline uint32_t hopper_fp8(uint64_t *state, int block) {
     uint32_t word = conformance_random(state);
@@ -152,7 +152,7 @@ static inline uint64_t hopper_hash(const uint32_t words[HOPPER_HASH_WORDS]) {
     return hash;
 }
 
-/* ---- kernels ---- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 typedef struct hopper_text {
     char *at, *end;
