@@ -48,15 +48,13 @@ struct cost_model {
     int point_count;
     int channels[COST_TILES_MAX];
     bool channel_is_head[COST_TILES_MAX];
-    cost_life
-        channel_loads[COST_TILES_MAX]; /* without asynchronous copies: held in registers between */
     int channel_count;
     cost_extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
     bool can_hold, has_products, is_async;
-    bool
-        is_triangular; /* a Mask leaves each tile of so many rows more blocks than the one before */
+    /* A Mask leaves each tile of so many rows more blocks than the one before. */
+    bool is_triangular;
     cost_extent triangle_rows;
     bool is_guarded;              /* the running maximum moves only when it must */
     bool is_loose;                /* warpgroups: a result leaves from registers, by decision */
@@ -66,13 +64,24 @@ struct cost_model {
     bool failed;
 };
 
-/* With what is chosen: a length; registers a thread of a tile; bytes of one slot; how often an item
- * runs for a tile of the grid; elements of such a tile.
+/* With what is chosen: a length; elements of a tile; registers a thread of it; bytes of one slot;
+ * how often an item runs for a tile of the grid; elements of such a tile.
  */
 double cost_value(const cost_choice *c, cost_extent e);
+double cost_tile_elements(const cost_model *m, const cost_choice *c, int tile);
 double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile);
 double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile);
 double cost_runs(const cost_choice *c, const cost_item *it);
 double cost_grid_elements(const cost_model *m, const cost_choice *c);
+/* Is the tile, which comes through shared memory, held in registers for its products? */
+bool cost_is_held(const cost_model *m, const cost_choice *c, int tile);
+
+/* The most registers of a thread that tiles take at a time, and what the compiler takes beside
+ * them.
+ */
+typedef struct cost_demand {
+    double tiles, beside;
+} cost_demand;
+cost_demand cost_registers(const cost_model *m, const cost_choice *c, double rows_per_warp);
 
 #endif

@@ -1,0 +1,320 @@
+/* The cost model is read off the statements: extents, products, elements, copies, and where tiles
+ * live.
+ */
+#include "reason/cost_model.h"
+
+#include "check/check.h"
+#include "reason/scalar.h"
+
+enum {
+    NOMINAL_LENGTH = 4096, /* of axes that are known at launch only */
+    SECTOR_BYTES = 32,     /* what memory moves at once */
+};
+
+static cost_extent extent_of(cost_model *m, const tl_expr *e) {
+    int64_t value;
+    if (reason_known(m->r, e, &value)) return (cost_extent){value > 0 ? value : 1, -1};
+    for (int i = 0; i < m->open_count && e->kind == TL_NAME; i++)
+        if (str_equal(m->open_names[i], e->text)) return (cost_extent){0, i};
+    if (e->kind == TL_NAME && !tiles_is_index(m->r->kernel, e->text) &&
+        m->open_count < COST_OPEN_MAX) {
+        m->open_names[m->open_count] = e->text;
+        m->open_is_inner[m->open_count] = true;
+        return (cost_extent){0, m->open_count++};
+    }
+    m->failed = true;
+    return (cost_extent){1, -1};
+}
+
+static bool read_extents(cost_model *m) {
+    int count = m->plan.count;
+    m->extents = arena_alloc(m->r->memory, sizeof(cost_extent[2]) * (size_t)(count > 0 ? count : 1),
+                             _Alignof(cost_extent));
+    for (int i = 0; i < count; i++) {
+        const tiles_tile *tile = m->plan.roles[i].tile;
+        m->extents[i][0] = m->extents[i][1] = (cost_extent){1, -1};
+        for (int k = 0; k < tile->axis_count && k < 2; k++) {
+            const tiles_span *span = tiles_extent(m->plan.tiles, tile->axes[k]);
+            m->extents[i][k] = extent_of(m, span->extent);
+            if (m->failed)
+                return reason_stuck(m->r, tile->first,
+                                    "the length of %s is open; a tile of %.*s needs it now: pin it "
+                                    "with `let %s = ...` or an option",
+                                    edit_text(m->r->memory, span->extent), STR_ARGS(tile->name),
+                                    edit_text(m->r->memory, span->extent));
+        }
+    }
+    return true;
+}
+
+static double nominal(cost_model *m, const tl_expr *length) {
+    int64_t value, pinned = NOMINAL_LENGTH;
+    reason_let_integer(m->r, "nominal_length", &pinned);
+    return (double)(reason_known(m->r, length, &value) ? (value > 0 ? value : 1) : pinned);
+}
+
+/* Iterations of a loop: length/size. */
+static void read_loops(cost_model *m, cost_item *it, const tl_statement *s) {
+    it->share = 1;
+    for (const tl_statement *p = s->parent; p; p = p->parent) {
+        if (p->kind == TL_IF) it->share *= 0.1;
+        if (p->kind != TL_FOR || it->loop_count == COST_LOOPS_MAX || p->loop.is_grid_walk) continue;
+        const tl_expr *to = p->loop.to;
+        if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL) to = to->items[0];
+        bool is_walk = to->kind == TL_BINARY && to->operator== TL_OVER;
+        it->loop_sizes[it->loop_count] = is_walk ? extent_of(m, to->right) : (cost_extent){1, -1};
+        it->loop_lengths[it->loop_count++] = is_walk                  ? nominal(m, to->left)
+                                             : to->kind == TL_INTEGER ? (double)to->integer
+                                                                      : 16;
+    }
+}
+
+static int tile_index(const cost_model *m, str name) {
+    const place_role *role = place_find(&m->plan, name);
+    return role ? (int)(role - m->plan.roles) : -1;
+}
+
+static cost_item *add_item(cost_model *m, cost_item_kind kind, const tl_statement *s) {
+    if (m->item_count == COST_ITEMS_MAX) return NULL;
+    cost_item *it = &m->items[m->item_count++];
+    it->kind = kind;
+    it->tile = -1;
+    read_loops(m, it, s);
+    return it;
+}
+
+static void read_product(cost_model *m, const tl_statement *s) {
+    int left = tile_index(m, edit_operand_name(s, 0)),
+        right = tile_index(m, edit_operand_name(s, 1));
+    cost_item *it = left >= 0 && right >= 0 ? add_item(m, COST_PRODUCT, s) : NULL;
+    if (!it) return;
+    bool flip = s->compute.operands[0].is_transposed;
+    it->a = m->extents[left][flip ? 1 : 0];
+    it->c = m->extents[left][flip ? 0 : 1];
+    it->b = m->extents[right][s->compute.operands[1].is_transposed ? 0 : 1];
+    it->tile = left;
+    m->has_products = true;
+    if (it->a.value == 0) m->open_is_rows[it->a.open] = true;
+    for (int k = 0; k < 2; k++) {
+        cost_extent e = k == 0 ? it->a : it->b;
+        if (e.value == 0) m->open_is_inner[e.open] = false;
+    }
+}
+
+static int count_tests(const tl_expr *condition) {
+    int joints = 0;
+    for (const tl_expr *e = condition; e && e->kind == TL_BINARY; e = e->left)
+        joints += e->operator== TL_AND || e->operator== TL_OR;
+    return joints + 1;
+}
+
+/* `kv > q + ...`: of the blocks that a loop walks, tiles see more and more. */
+static void note_triangle(cost_model *m, const tl_statement *s) {
+    int tile = tile_index(m, edit_operand_name(s, 0));
+    const tl_expr *c = s->compute.condition;
+    if (tile < 0 || m->plan.roles[tile].tile->axis_count != 2 || c->kind != TL_BINARY ||
+        (c->operator!= TL_GREATER && c->operator!= TL_GREATER_EQUAL))
+        return;
+    const str *axes = m->plan.roles[tile].tile->axes;
+    if (!edit_expr_mentions(c->left, axes[1]) || !edit_expr_mentions(c->right, axes[0])) return;
+    m->is_triangular = true;
+    m->triangle_rows = m->extents[tile][0];
+}
+
+static void read_elements(cost_model *m, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    str widest =
+        c->operation == TL_ROW_MAX || c->operation == TL_ROW_SUM || c->operation == TL_ROW_ARG_MAX
+            ? edit_operand_name(s, 0)
+            : edit_target_name(s);
+    int tile = tile_index(m, widest);
+    cost_item *it = tile >= 0 ? add_item(m, COST_ELEMENTS, s) : NULL;
+    if (!it) return;
+    it->a = m->extents[tile][0];
+    it->b = m->extents[tile][1];
+    it->is_vector = m->plan.roles[tile].tile->axis_count < 2;
+    const tiles_tile *about = m->plan.roles[tile].tile;
+    for (int i = 0; i < about->axis_count && c->operation != TL_MASK && !it->is_vector; i++) {
+        if (!edit_reads(s, about->axes[i])) continue;
+        m->uses_indices = true;
+        m->index_columns = it->b;
+    }
+    m->is_curved = m->is_curved || (check_is_chain(c->operation) && !it->is_vector);
+    bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product &&
+                      tile_index(m, edit_operand_name(s, 1)) >= 0;
+    it->is_of_maximum = edit_loop_of(s) && (c->operation == TL_ROW_MAX || is_rescale);
+    switch (c->operation) {
+    case TL_FILL: it->fp32 = 0; break;
+    case TL_EXP:
+    case TL_EXP2:
+    case TL_LOG:
+    case TL_LOG2:
+    case TL_SQRT:
+    case TL_RSQRT:
+    case TL_RECIPROCAL: it->exp2 = 1; break;
+    case TL_DIVIDE:
+        it->exp2 = 1;
+        it->fp32 = 2;
+        break;
+    case TL_TANH: /* in hardware, or from one exponential and one reciprocal */
+        it->exp2 = gpu_has(m->r->target, GPU_FEATURE_tanh) ? 1 : 2;
+        it->fp32 = gpu_has(m->r->target, GPU_FEATURE_tanh) ? 0 : 4;
+        break;
+    case TL_ERF:
+        it->fp32 = 20;
+        it->exp2 = 1;
+        break;
+    case TL_ERFC:
+        it->fp32 = 15;
+        it->exp2 = 2;
+        break;
+    case TL_MASK:
+        note_triangle(m, s);
+        it->is_mask = true;
+        m->mask_tests += count_tests(c->condition);
+        it->fp32 = 0.2; /* at the edges only */
+        break;
+    case TL_CAST: it->conversions = it->is_vector ? 0 : 1; break;
+    default: it->fp32 = 1;
+    }
+}
+
+/* Do the tensor's rows begin at multiples of what memory moves at once? */
+static bool has_even_rows(cost_model *m, const tiles_tile *tile, int element_bytes) {
+    int64_t length;
+    if (tile->axis_count < 1) return true;
+    const tiles_span *span = tiles_extent(m->plan.tiles, tile->axes[tile->axis_count - 1]);
+    return !reason_known(m->r, span->length, &length) || length * element_bytes % SECTOR_BYTES == 0;
+}
+
+static void read_copy(cost_model *m, const tl_statement *s) {
+    bool is_load = s->copy.from == TL_GLOBAL;
+    int tile = tile_index(m, is_load && s->copy.target ? s->copy.target->text : s->copy.what->text);
+    cost_item *it = tile >= 0 ? add_item(m, COST_COPY, s) : NULL;
+    if (!it) return;
+    it->a = m->extents[tile][0];
+    it->b = m->extents[tile][1];
+    it->tile = tile;
+    it->is_load = is_load;
+    it->to_shared = is_load && m->plan.roles[tile].in_shared;
+    tl_type type = m->plan.roles[tile].tile->storage;
+    it->element_bytes = tl_type_bytes(type) > 0 ? tl_type_bytes(type) : 4;
+    it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
+}
+
+/* --- where tiles live ------------------------------------------------------------------------- */
+
+static bool touches(const tl_statement *s, str name) {
+    if (s->kind == TL_COPY)
+        return edit_expr_mentions(s->copy.what, name) || edit_expr_mentions(s->copy.target, name);
+    return edit_reads(s, name) || edit_writes(s, name);
+}
+
+/* Points [begin, end] of a loop's body, in reading order. */
+static cost_life stretch_of(const cost_model *m, const tl_statement *loop) {
+    cost_life l = {0, 0};
+    int point = 0;
+    for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++) {
+        if (s == loop) l.first = point;
+        if (edit_is_within(s, loop)) l.last = point;
+    }
+    return l;
+}
+
+static void read_lives(cost_model *m) {
+    m->lives = arena_array(m->r->memory, cost_life, m->plan.count > 0 ? m->plan.count : 1);
+    for (int i = 0; i < m->plan.count; i++) {
+        str name = m->plan.roles[i].tile->name;
+        cost_life l = {-1, -1};
+        int point = 0;
+        for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++)
+            if (touches(s, name)) {
+                if (l.first < 0) l.first = point;
+                l.last = point;
+            }
+        m->point_count = point;
+        /* What is there before a loop and used in it lives through all of it. */
+        for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
+            if (s->kind != TL_FOR) continue;
+            cost_life loop = stretch_of(m, s);
+            if (l.first < loop.first && l.last > loop.first && l.last < loop.last)
+                l.last = loop.last;
+        }
+        m->lives[i] = l;
+    }
+}
+
+static void read_channels(cost_model *m) {
+    tl_statement *first_use = NULL;
+    for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (!edit_is_compute(s, TL_GEMM)) continue;
+        for (int k = 0; k < 2; k++) {
+            int tile = tile_index(m, edit_operand_name(s, k));
+            if (tile < 0 || !m->plan.roles[tile].in_shared ||
+                !m->plan.roles[tile].is_loaded_in_loop)
+                continue;
+            bool is_known = false;
+            for (int i = 0; i < m->channel_count; i++)
+                is_known = is_known || m->channels[i] == tile;
+            if (is_known || m->channel_count == COST_TILES_MAX) continue;
+            first_use = first_use ? first_use : s;
+            m->channels[m->channel_count] = tile;
+            m->channel_is_head[m->channel_count++] = s == first_use;
+        }
+    }
+}
+
+static void read_grid(cost_model *m) {
+    const tl_statement *grid = scalar_grid(m->r->kernel);
+    for (int i = 0; grid && i < grid->grid.count && m->grid_count < TL_AXES_MAX; i++) {
+        const tl_expr *e = grid->grid.items[i].extent;
+        if (e->kind == TL_BINARY && e->operator== TL_OVER) {
+            cost_extent size = extent_of(m, e->right);
+            m->grid_sizes[m->grid_count] = size;
+            m->grid_lengths[m->grid_count++] = nominal(m, e->left);
+            if (size.value == 0 && m->grid_count == 1 && !m->has_products)
+                m->open_is_rows[size.open] = true;
+        }
+    }
+}
+
+/* Is some result not to leave through shared memory? */
+static bool has_loose_result(reason *r, const place_plan *plan) {
+    for (int i = 0; i < plan->count; i++) {
+        const tiles_tile *tile = plan->roles[i].tile;
+        int64_t through = 1;
+        reason_let_integer(r, reason_say(r, "%.*s_in_shared", STR_ARGS(tile->name)), &through);
+        if (tile->to_global && through == 0) return true;
+    }
+    return false;
+}
+
+cost_model *cost_read(reason *r) {
+    cost_model *m = arena_new(r->memory, cost_model);
+    m->r = r;
+    m->plan.warps = 4;
+    m->is_async = gpu_has(r->target, GPU_FEATURE_cp_async);
+    int64_t guard = 1;
+    reason_let_integer(r, "guard", &guard);
+    m->is_guarded = guard != 0;
+    if (!place_plan_read(r, &m->plan)) return NULL;
+    if (m->plan.count > COST_TILES_MAX) {
+        reason_stuck(r, NULL, "more than %d tiles", COST_TILES_MAX);
+        return NULL;
+    }
+    m->items = arena_array(r->memory, cost_item, COST_ITEMS_MAX);
+    if (!read_extents(m)) return NULL;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (edit_is_compute(s, TL_GEMM)) read_product(m, s);
+        else if (s->kind == TL_COMPUTE) read_elements(m, s);
+        else if (s->kind == TL_COPY) read_copy(m, s);
+    }
+    read_grid(m);
+    read_lives(m);
+    read_channels(m);
+    m->is_loose = has_loose_result(r, &m->plan);
+    for (int i = 0; i < m->plan.count; i++)
+        m->can_hold = m->can_hold ||
+                      (place_may_be_held(r, &m->plan.roles[i]) && !m->plan.roles[i].in_register);
+    return m;
+}
