@@ -378,7 +378,7 @@ void emit_async_product(emit *t, const tl_statement *s);
 void emit_declare_descriptors(emit *t); /* of the role that begins */
 void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile);
 
-/* walk.c: resident blocks walk the grid */
+/* walk*.c: resident blocks walk the grid */
 void emit_plan_walk(emit *t, int64_t *offset_bytes); /* its place in shared memory */
 void emit_init_walk(emit *t);
 void emit_start_walk(emit *t); /* declarations of the role that begins */

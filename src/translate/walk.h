@@ -1,0 +1,24 @@
+/* Inside the walk of resident blocks over the tiles of the grid: what its files share. */
+#ifndef FLASHTL_TRANSLATE_WALK_H
+#define FLASHTL_TRANSLATE_WALK_H
+
+#include "translate/emit.h"
+
+/* walk_decode.c: declares the grid's indices, and the lets that need nothing else, of the tile
+ * whose number the variable 'number' holds, with the suffix behind their names.
+ */
+void walk_decode(emit *t, const char *number, const char *suffix);
+
+/* walk_fetch.c: do blocks fetch the numbers of their tiles? Does the role that is being written? */
+bool walk_is_dynamic(const emit *t);
+bool walk_fetches(const emit *t);
+/* Writes `tile_next`, the number of the block's next tile, and hands it on where others wait. */
+void walk_fetch_next(emit *t);
+/* Reads the next number that was handed on into 'target'. Where it is read early, the value is made
+ * one for the warp where it is used, so that the compiler knows branches on it to be the same for
+ * all lanes.
+ */
+void walk_read_number(emit *t, const char *target);
+void walk_end_fetching(emit *t); /* behind the block's last tile */
+
+#endif
