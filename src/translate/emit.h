@@ -267,7 +267,18 @@ str emit_clean(emit *t, str name); /* no word of C++ or of the text's own */
 
 /* tiles.c */
 void emit_make_tiles(emit *t);
+emit_tile *emit_tile_of(emit *t, const tl_expr *name); /* NULL when it is none */
+emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
+emit_tile *emit_target_of(emit *t, const tl_statement *compute);
+/* Reports a tile that its layout does not fit. */
+bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit fit);
+
+/* tiles_shared.c */
+void emit_make_store(emit *t, const tl_statement *allocate, emit_tile *tile);
+void emit_place_shared(emit *t); /* all of them, and their barriers */
 void emit_declare_shared(emit *t);
+
+/* tiles_text.c */
 void emit_declare_register(emit *t, const tl_statement *s);
 /* In a block of its own: this thread's number, read anew, so that nothing made from it occupies
  * registers through the loops in between; and its place in a layout.
@@ -277,14 +288,12 @@ void emit_fresh_thread(emit *t);
 void emit_fresh_place(emit *t, const tl_statement *s);
 void emit_declare_place(emit *t, const layout *l, str row, str column);
 void emit_declare_own(emit *t, const emit_tile *tile);
-emit_tile *emit_tile_of(emit *t, const tl_expr *name); /* NULL when it is none */
-emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
-emit_tile *emit_target_of(emit *t, const tl_statement *compute);
 str emit_array_type(const emit_tile *tile);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);
 const char *emit_type_word(tl_type type); /* f16, bf16, f32, i32: suffix of wrappers */
 bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile);
-str emit_terms(emit *t, const bitmatrix *lanes); /* the lane's part, as text; "0" when none */
+/* The expressions for a tile's own address in shared memory, see layout/access.h. */
+str emit_own_address(emit *t, const access_threads *threads);
 
 /* parameters.c: the parameter struct, the plan, the prologue */
 void emit_make_plan(emit *t);
@@ -446,7 +455,5 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
 /* Copies of this shared tile in lines: does each warp move its own consecutive share of the rows?
  */
 bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile);
-/* The expressions for a tile's own address in shared memory, see layout/access.h. */
-str emit_own_address(emit *t, const access_threads *threads);
 
 #endif

@@ -1,0 +1,178 @@
+/* Register tiles in the text: their arrays, a thread's place in them, their elements. */
+#include "translate/emit.h"
+
+const char *emit_type_word(tl_type type) {
+    return tl_type_name(type);
+}
+static int array_length(const emit_tile *tile) {
+    const emit_shape *s = &tile->shape;
+    if (s->part == PART_ROWS) return s->is_lines ? s->down : s->down * 2;
+    if (s->part == PART_COLUMNS) return s->is_lines ? s->across * s->elements : s->across * 2;
+    return s->down * s->across * s->elements / (tile->is_packed ? 2 : 1);
+}
+
+static str dimensions(emit *t, const emit_tile *tile) {
+    const emit_shape *s = &tile->shape;
+    if (s->part == PART_ROWS) return emit_format(t, s->is_lines ? "[%d]" : "[%d][2]", s->down);
+    if (s->part == PART_COLUMNS)
+        return emit_format(t, "[%d][%d]", s->across, s->is_lines ? s->elements : 2);
+    return emit_format(t, "[%d][%d][%d]", s->down, s->across,
+                       s->elements / (tile->is_packed ? 2 : 1));
+}
+
+str emit_array_type(const emit_tile *tile) {
+    if (tile->is_packed) return STR("unsigned");
+    return tile->type == TL_I32 ? STR("int") : STR("float");
+}
+
+/* The lane's part; "0" when it has none. */
+static str lane_terms(emit *t, const bitmatrix *lanes) {
+    bitmatrix_term terms[BITMATRIX_TERMS_MAX];
+    int count = bitmatrix_terms(lanes, terms);
+    assert(count >= 0);
+    str text = {0};
+    for (int i = 0; i < count; i++) {
+        bool whole = terms[i].mask == 31u >> terms[i].from;
+        str piece = STR("lane");
+        if (terms[i].from) piece = emit_format(t, "(lane >> %d)", terms[i].from);
+        if (!whole) piece = emit_format(t, "(%.*s & %u)", STR_ARGS(piece), terms[i].mask);
+        if (terms[i].to) piece = emit_format(t, "%.*s * %d", STR_ARGS(piece), 1 << terms[i].to);
+        text = text.length ? emit_format(t, "%.*s + %.*s", STR_ARGS(text), STR_ARGS(piece)) : piece;
+    }
+    return text.length ? text : STR("0");
+}
+
+static str warp_digit(emit *t, int divisor, int count) {
+    if (divisor == 1 && count == t->warps) return STR("warp");
+    if (divisor == 1) return emit_format(t, "warp %% %d", count);
+    if (divisor * count == t->warps) return emit_format(t, "warp / %d", divisor);
+    return emit_format(t, "warp / %d %% %d", divisor, count);
+}
+
+static str plus(emit *t, str a, str b) {
+    if (str_is(a, "0")) return b;
+    if (str_is(b, "0")) return a;
+    return emit_format(t, "%.*s + %.*s", STR_ARGS(a), STR_ARGS(b));
+}
+
+static str own_text(emit *t, const layout *l, layout_axis axis) {
+    bitmatrix lanes = layout_lane_map(l, axis);
+    str text = STR("0");
+    int divisor = 1;
+    for (int i = 0; i < 2; i++) {
+        int step = axis == LAYOUT_ROWS ? l->spread[i].step.row : l->spread[i].step.column;
+        if (step && l->spread[i].count > 1) {
+            text = plus(t, text,
+                        emit_format(t, "%.*s * %d",
+                                    STR_ARGS(warp_digit(t, divisor, l->spread[i].count)), step));
+        }
+        divisor *= l->spread[i].count;
+    }
+    return plus(t, text, lane_terms(t, &lanes));
+}
+
+str emit_own_address(emit *t, const access_threads *threads) {
+    str line = STR("0"), byte = STR("0");
+    for (int i = 0; i < 2; i++) {
+        const access_share *share = &threads->shares[i];
+        if (share->count == 1) continue;
+        str digit = warp_digit(t, share->divisor, share->count);
+        if (share->lines)
+            line = plus(t, line, emit_format(t, "%.*s * %d", STR_ARGS(digit), share->lines));
+        if (share->bytes)
+            byte = plus(t, byte, emit_format(t, "%.*s * %d", STR_ARGS(digit), share->bytes));
+    }
+    str lane_line = lane_terms(t, &threads->lane_line),
+        lane_byte = lane_terms(t, &threads->lane_byte);
+    line = plus(t, line, lane_line);
+    byte = plus(t, byte, lane_byte);
+    emit_text(t, "const int line = %.*s, byte = %.*s;", STR_ARGS(line), STR_ARGS(byte));
+    if (threads->swizzle_bytes == SHARED_UNIT_BYTES)
+        return emit_format(t, "(unsigned)(line * %d + byte)", threads->pitch_bytes);
+    str turn = threads->swizzle_shift
+                   ? emit_format(t, "(line & 7) >> %d << 4", threads->swizzle_shift)
+                   : STR("(line & 7) << 4");
+    return emit_format(t, "(unsigned)(line * %d + (byte ^ %.*s))", threads->pitch_bytes,
+                       STR_ARGS(turn));
+}
+
+static emit_tile **ring_of(const emit *t, const tl_symbol *symbol) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (tile->symbol == symbol && tile->space == TL_REGISTER) return tile->generations;
+    }
+    return NULL;
+}
+
+void emit_declare_register(emit *t, const tl_statement *s) {
+    for (int i = 0; i < s->allocate.name_count; i++) {
+        emit_tile *tile = emit_tile_in(t, s->allocate.symbols[i], TL_REGISTER);
+        if (!tile) continue;
+        emit_tile **generations = ring_of(t, tile->symbol);
+        for (int k = 0; k < (generations ? tile->stages : 1); k++) {
+            const emit_tile *one = generations ? generations[k] : tile;
+            emit_text(t, "%.*s %.*s%.*s;", STR_ARGS(emit_array_type(one)), STR_ARGS(one->name),
+                      STR_ARGS(dimensions(t, one)));
+            t->array_registers += array_length(one);
+        }
+        if (tile->is_lazy) {
+            str holds = emit_format(t, "%.*s_holds", STR_ARGS(tile->name));
+            emit_declare(t, holds, "bool %.*s = true; // a sum that products add to",
+                         STR_ARGS(holds));
+        }
+    }
+}
+
+void emit_fresh_thread(emit *t) {
+    emit_declare(t, STR("thread"), "const int thread = ftl_thread();");
+    emit_declare(t, STR("lane"), "const int lane = thread & 31;");
+    if (t->is_async && t->now->first_warp)
+        emit_declare(t, STR("warp"), "const int warp = (thread >> 5) - %d;", t->now->first_warp);
+    else emit_declare(t, STR("warp"), "const int warp = thread >> 5;");
+}
+
+void emit_declare_place(emit *t, const layout *l, str row, str column) {
+    emit_declare(t, row, "const int %.*s = %.*s;", STR_ARGS(row),
+                 STR_ARGS(own_text(t, l, LAYOUT_ROWS)));
+    emit_declare(t, column, "const int %.*s = %.*s;", STR_ARGS(column),
+                 STR_ARGS(own_text(t, l, LAYOUT_COLUMNS)));
+}
+
+void emit_declare_own(emit *t, const emit_tile *tile) {
+    emit_declare_place(t, &tile->layout, tile->own_row, tile->own_column);
+}
+
+/* The C expression of one element, inside the loops of a frame: m16, n8, half over fragments; down,
+ * across, half over lines; 'e' tells the two elements of a pair apart. Loops over column vectors
+ * have `element` in place of half.
+ */
+str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e) {
+    const char *down = frame->is_lines ? "down" : "m16",
+               *across = frame->is_lines ? "across" : "n8";
+    str name = tile->name;
+    if (tile->shape.part == PART_ROWS) {
+        if (frame->is_lines) return emit_format(t, "%.*s[down]", STR_ARGS(name));
+        return emit_format(t, "%.*s[m16][half]", STR_ARGS(name));
+    }
+    if (tile->shape.part == PART_COLUMNS) {
+        if (frame->part == PART_COLUMNS)
+            return emit_format(t, "%.*s[%s][element]", STR_ARGS(name), across);
+        if (!frame->is_lines) return emit_format(t, "%.*s[n8][%d]", STR_ARGS(name), e);
+        return emit_format(t, e ? "%.*s[across][2 * half + 1]" : "%.*s[across][2 * half]",
+                           STR_ARGS(name));
+    }
+    if (tile->is_packed) {
+        return emit_format(t, "ftl_%s_%s(%.*s[%s][%s][half])", e ? "high" : "low",
+                           emit_type_word(tile->type), STR_ARGS(name), down, across);
+    }
+    return emit_format(t, e ? "%.*s[%s][%s][2 * half + 1]" : "%.*s[%s][%s][2 * half]",
+                       STR_ARGS(name), down, across);
+}
+
+bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile) {
+    for (int i = 0; t->facts && i < t->facts->layout_count; i++) {
+        const check_layout_at *at = &t->facts->layouts[i];
+        if (at->statement == s && at->tile == tile->symbol) return at->layout.is_partial;
+    }
+    return tile->is_partial;
+}
