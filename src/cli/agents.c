@@ -17,16 +17,6 @@ static void interrupt(int signal_number) {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static int read_number(const char *text, const char *name, double least, double *out) {
-    double value;
-    if (!text) return EXIT_DONE;
-    if (str_to_number(str_from(text), &value) && value >= least) {
-        *out = value;
-        return EXIT_DONE;
-    }
-    return cli_say(EXIT_USAGE, "'--%s' is a number from %g; found '%s'", name, least, text);
-}
-
 /* "A:B:C", each from 0; fewer leave the rest. */
 static int read_parts(const char *text, const char *name, double *const *parts, int count,
                       int least) {
@@ -60,11 +50,11 @@ static int read_limits(agents *a) {
     double *const prices[] = {&l->prompt_price, &l->answer_price};
     double *const timeouts[] = {&a->options.total_timeout_s, &a->options.idle_timeout_s,
                                 &a->options.connect_timeout_s};
-    int exit_status = read_number(o->answers, "answers", 1, &rounds);
-    if (!exit_status) exit_status = read_number(o->improve, "improve", 0, &improve);
-    if (!exit_status) exit_status = read_number(o->max_tokens, "max-tokens", 1, &tokens);
-    if (!exit_status) exit_status = read_number(o->max_cost, "max-cost", 0, &l->cost_most);
-    if (!exit_status) exit_status = read_number(o->retries, "retries", 0, &retries);
+    int exit_status = cli_read_number("answers", o->answers, 1, &rounds);
+    if (!exit_status) exit_status = cli_read_number("improve", o->improve, 0, &improve);
+    if (!exit_status) exit_status = cli_read_number("max-tokens", o->max_tokens, 1, &tokens);
+    if (!exit_status) exit_status = cli_read_number("max-cost", o->max_cost, 0, &l->cost_most);
+    if (!exit_status) exit_status = cli_read_number("retries", o->retries, 0, &retries);
     if (!exit_status) exit_status = read_parts(o->price, "price", prices, 2, 2);
     if (!exit_status) exit_status = read_parts(o->timeout, "timeout", timeouts, 3, 1);
     if (!exit_status && o->max_cost && !o->price) {

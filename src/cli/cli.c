@@ -18,6 +18,40 @@ int cli_say(int exit_status, const char *format, ...) {
     return exit_status;
 }
 
+int cli_read_item(const char *name, str text, int64_t least, int64_t most, int64_t *out) {
+    int64_t value;
+    if (str_to_integer(text, &value) && value >= least && value <= most) {
+        *out = value;
+        return EXIT_DONE;
+    }
+    char limit[32] = "";
+    if (most < INT64_MAX) snprintf(limit, sizeof limit, " to %lld", (long long)most);
+    return cli_say(EXIT_USAGE, "'--%s' takes numbers from %lld%s; found '%.*s'", name,
+                   (long long)least, limit, STR_ARGS(text));
+}
+
+int cli_read_integer(const char *name, const char *text, int64_t least, int64_t most,
+                     int64_t *out) {
+    return text ? cli_read_item(name, str_from(text), least, most, out) : EXIT_DONE;
+}
+
+int cli_read_number(const char *name, const char *text, double least, double *out) {
+    double value;
+    if (!text) return EXIT_DONE;
+    if (str_to_number(str_from(text), &value) && value >= least) {
+        *out = value;
+        return EXIT_DONE;
+    }
+    return cli_say(EXIT_USAGE, "'--%s' takes numbers from %g; found '%s'", name, least, text);
+}
+
+int cli_read_seed(const cli *c, uint64_t *seed) {
+    int64_t value = 1;
+    int exit_status = cli_read_integer("seed", c->options.seed, 0, INT64_MAX, &value);
+    *seed = (uint64_t)value;
+    return exit_status;
+}
+
 static int exit_status_of(ftl_status status) {
     switch (status) {
     case FTL_OK: return EXIT_DONE;

@@ -41,6 +41,14 @@ int cli_refuse_model_options(cli *c);
 int cli_refuse_many_gpus(cli *c);
 /* Reads a program. 'text' must be initialised and outlive 'out'. False after saying why. */
 bool cli_read_source(cli *c, const char *path, text_buffer *text, ftl_source *out);
+/* The value of --NAME, or an item of it: a number from 'least' on, up to 'most'. Without a text
+ * *out stays as it is. EXIT_USAGE after saying what the option takes.
+ */
+int cli_read_integer(const char *name, const char *text, int64_t least, int64_t most, int64_t *out);
+int cli_read_item(const char *name, str text, int64_t least, int64_t most, int64_t *out);
+int cli_read_number(const char *name, const char *text, double least, double *out);
+/* --seed, or 1. */
+int cli_read_seed(const cli *c, uint64_t *seed);
 /* Writes to --output or standard output, and frees the text. */
 int cli_put(cli *c, char *text);
 /* --cache, FLASHTL_CACHE, or the user's cache folder; NULL when the environment names none. */

@@ -224,24 +224,16 @@ static int read_settings(evaluating *e) {
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-static int read_count(const char *text, const char *name, int64_t least, int64_t most,
-                      int64_t *out) {
-    if (!text) return EXIT_DONE;
-    if (str_to_integer(str_from(text), out) && *out >= least && *out <= most) return EXIT_DONE;
-    return cli_say(EXIT_USAGE, "'--%s' is a number from %lld to %lld; found '%s'", name,
-                   (long long)least, (long long)most, text);
-}
-
 static int read_numbers(evaluating *e) {
     const cli_options *o = &e->c->options;
     evaluate_request *w = &e->what;
-    int64_t samples = 5, jobs = os_processor_count(), seed = 1;
+    int64_t samples = 5, jobs = os_processor_count();
     if (jobs > 64) jobs = 64;
-    int exit_status = read_count(o->samples, "samples", 1, EVALUATE_SAMPLES_MAX, &samples);
-    if (!exit_status) exit_status = read_count(o->trials_at_once, "jobs", 1, 64, &jobs);
-    if (!exit_status) exit_status = read_count(o->seed, "seed", 0, INT64_MAX, &seed);
+    int exit_status = cli_read_integer("samples", o->samples, 1, EVALUATE_SAMPLES_MAX, &samples);
+    if (!exit_status) exit_status = cli_read_integer("jobs", o->trials_at_once, 1, 64, &jobs);
+    if (!exit_status) exit_status = cli_read_seed(e->c, &w->seed);
     if (!exit_status) exit_status = agents_read_highest(e->c, &w->highest);
-    w->samples = (int32_t)samples, w->jobs = (int32_t)jobs, w->seed = (uint64_t)seed;
+    w->samples = (int32_t)samples, w->jobs = (int32_t)jobs;
     w->answers = e->agents.limits.rounds ? e->agents.limits.rounds : 5;
     w->tokens_most = e->agents.limits.tokens_most;
     w->cost_most = e->agents.limits.cost_most;

@@ -39,16 +39,6 @@ static int no_model(void) {
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
-static int read_seed(const cli *c, uint64_t *seed) {
-    int64_t value = 1;
-    const char *text = c->options.seed;
-    if (text && (!str_to_integer(str_from(text), &value) || value < 0)) {
-        return cli_say(EXIT_USAGE, "'--seed' is a number from 0; found '%s'", text);
-    }
-    *seed = (uint64_t)value;
-    return EXIT_DONE;
-}
-
 static int read_against(cli *c, text_buffer *text, ftl_source *out) {
     if (!c->options.against) return EXIT_DONE;
     return cli_read_source(c, c->options.against, text, out) ? EXIT_DONE : EXIT_ENVIRONMENT;
@@ -98,7 +88,7 @@ static int read_form(thinking *t) {
 static int read_request(thinking *t) {
     int exit_status = read_words(t);
     if (!exit_status) exit_status = read_sketch(t);
-    if (!exit_status) exit_status = read_seed(t->c, &t->task.seed);
+    if (!exit_status) exit_status = cli_read_seed(t->c, &t->task.seed);
     if (!exit_status) exit_status = agents_read_highest(t->c, &t->task.highest);
     t->task.options = &t->request.options;
     t->task.shapes = t->c->options.shapes;
@@ -379,7 +369,7 @@ int sketch_by_model(cli *c) {
                                 "PLAIN WORDS'");
     }
     if (!exit_status) exit_status = read_against(c, &t.against, &t.task.reference);
-    if (!exit_status) exit_status = read_seed(c, &t.task.seed);
+    if (!exit_status) exit_status = cli_read_seed(c, &t.task.seed);
     t.task.options = &t.request.options;
     t.task.highest = THINK_RUNG_MEANING;
     t.run.task = &t.task;
@@ -392,7 +382,7 @@ int reason_by_model(cli *c, cli_request *r) {
     static thinking t;
     t.c = c;
     int exit_status = agents_open(c, &t.agents);
-    if (!exit_status) exit_status = read_seed(c, &t.task.seed);
+    if (!exit_status) exit_status = cli_read_seed(c, &t.task.seed);
     t.task.options = &r->options;
     t.task.highest = THINK_RUNG_BUILD;
     t.run.task = &t.task;
@@ -422,7 +412,7 @@ int translate_by_model(cli *c, const ftl_source *source) {
     t.c = c;
     int exit_status = agents_open(c, &t.agents);
     if (!exit_status) exit_status = name_gpu(c, source, gpu);
-    if (!exit_status) exit_status = read_seed(c, &t.task.seed);
+    if (!exit_status) exit_status = cli_read_seed(c, &t.task.seed);
     if (!exit_status) exit_status = read_form(&t);
     if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &t.runtime));
     t.task.options = &options;

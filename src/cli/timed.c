@@ -135,12 +135,6 @@ ftl_status timed_cell(cli *c, const grid_cell *cell, const timed_kernel *kernel,
     return bench_case_set(c->context, out, &kernel->program, sizes, 7, 1);
 }
 
-static int read_integer(const char *name, str text, int64_t most, int64_t *out) {
-    if (str_to_integer(text, out) && *out >= 1 && *out <= most) return EXIT_DONE;
-    return cli_say(EXIT_USAGE, "'--%s' takes numbers from 1 to %lld; found '%.*s'", name,
-                   (long long)most, STR_ARGS(text));
-}
-
 static int read_lengths(cli *c, bool is_attention, int64_t lengths[TIMED_LENGTHS_MAX], int *count) {
     *count = 0;
     if (!c->options.lengths) {
@@ -155,7 +149,7 @@ static int read_lengths(cli *c, bool is_attention, int64_t lengths[TIMED_LENGTHS
         if (*count == TIMED_LENGTHS_MAX) {
             return cli_say(EXIT_USAGE, "'--lengths' has more than %d", TIMED_LENGTHS_MAX);
         }
-        int exit_status = read_integer("lengths", word, 1 << 24, &lengths[(*count)++]);
+        int exit_status = cli_read_item("lengths", word, 1, 1 << 24, &lengths[(*count)++]);
         if (exit_status) return exit_status;
     }
     return *count ? EXIT_DONE : cli_say(EXIT_USAGE, "'--lengths' is empty");
@@ -169,9 +163,9 @@ static int read_heads(cli *c, grid_cell *cell) {
         kv = strcmp(op, "mqa") == 0 ? 1 : strcmp(op, "gqa") == 0 && q % 4 == 0 ? q / 4 : q;
     } else {
         str value = str_from(c->options.heads), key = str_cut(&value, ':');
-        int exit_status = read_integer("heads", key, 4096, &q);
+        int exit_status = cli_read_item("heads", key, 1, 4096, &q);
         if (!exit_status)
-            exit_status = read_integer("heads", value.length ? value : key, 4096, &kv);
+            exit_status = cli_read_item("heads", value.length ? value : key, 1, 4096, &kv);
         if (exit_status) return exit_status;
         if (q % kv != 0) {
             return cli_say(EXIT_USAGE, "'--heads %s': %lld is no multiple of %lld",
@@ -183,14 +177,12 @@ static int read_heads(cli *c, grid_cell *cell) {
     return EXIT_DONE;
 }
 
-static int read_batch(cli *c, int64_t *batch) {
-    if (!c->options.batch) return EXIT_DONE;
-    return read_integer("batch", str_from(c->options.batch), 1 << 20, batch);
+static int read_batch(const cli *c, int64_t *batch) {
+    return cli_read_integer("batch", c->options.batch, 1, 1 << 20, batch);
 }
 
-static int read_rounds(cli *c, int64_t *rounds) {
-    if (!c->options.rounds) return EXIT_DONE;
-    return read_integer("rounds", str_from(c->options.rounds), 64, rounds);
+static int read_rounds(const cli *c, int64_t *rounds) {
+    return cli_read_integer("rounds", c->options.rounds, 1, 64, rounds);
 }
 
 int timed_check(cli *c) {

@@ -59,13 +59,6 @@ static ftl_status make_cases(void *user, ftl_context *context, const bench_progr
 
 /* --- the command line ------------------------------------------------------------------------- */
 
-static int read_count(const char *name, const char *text, int64_t most, int64_t *out) {
-    if (!text) return EXIT_DONE;
-    if (str_to_integer(str_from(text), out) && *out >= 1 && *out <= most) return EXIT_DONE;
-    return cli_say(EXIT_USAGE, "'--%s' takes numbers from 1 to %lld; found '%s'", name,
-                   (long long)most, text);
-}
-
 /* "--op gqa --causal": what was asked for, without what every request has. */
 static void write_title(tuning_command *t) {
     size_t used = 0;
@@ -91,8 +84,9 @@ static int read_command(tuning_command *t) {
     int64_t seconds = 300, jobs = 0;
     int exit_status =
         cli_find_data_file(c->options.database, "FLASHTL_TUNING", "tuning.sqlite", t->database);
-    if (!exit_status) exit_status = read_count("seconds", c->options.budget, 1000000, &seconds);
-    if (!exit_status) exit_status = read_count("jobs", c->options.jobs, 64, &jobs);
+    if (!exit_status)
+        exit_status = cli_read_integer("seconds", c->options.budget, 1, 1000000, &seconds);
+    if (!exit_status) exit_status = cli_read_integer("jobs", c->options.jobs, 1, 64, &jobs);
     if (!exit_status) exit_status = cli_refuse_many_gpus(c);
     if (!exit_status) exit_status = timed_check(c);
     if (exit_status) return exit_status;
@@ -150,7 +144,7 @@ static int tune(tuning_command *t) {
     t->tune.shape = timed_shape(&t->request);
     t->tune.runtime = cli_runtime_options(c, folder);
     int64_t rounds = 0;
-    int exit_status = read_count("rounds", c->options.rounds, 64, &rounds);
+    int exit_status = cli_read_integer("rounds", c->options.rounds, 1, 64, &rounds);
     if (exit_status) return exit_status;
     t->tune.timing.rounds = (int32_t)rounds;
     t->tune.timing.burst_ms = 5;

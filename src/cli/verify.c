@@ -126,24 +126,19 @@ static void keep_command(verification *v, int argc, char **argv) {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static int read_number(const char *text, const char *name, int64_t least, int64_t *out) {
-    if (!text || (str_to_integer(str_from(text), out) && *out >= least)) return EXIT_DONE;
-    return cli_say(EXIT_USAGE, "'--%s' is a number from %lld; found '%s'", name, (long long)least,
-                   text);
-}
-
 static int read_options(verification *v) {
     const cli_options *o = &v->c->options;
-    int64_t seed = 1, seconds = 0;
-    int exit_status = read_number(o->seed, "seed", 0, &seed);
-    if (!exit_status) exit_status = read_number(o->seconds, "seconds", 1, &seconds);
+    uint64_t seed;
+    int64_t seconds = 0;
+    int exit_status = cli_read_seed(v->c, &seed);
+    if (!exit_status) exit_status = cli_read_integer("seconds", o->seconds, 1, INT64_MAX, &seconds);
     if (!exit_status && !verify_cases_are_readable(o->cases)) {
         exit_status =
             cli_say(EXIT_USAGE, "'--case' is numbers such as 7 or 0..3,7; found '%s'", o->cases);
     }
     if (!exit_status) exit_status = machine_read_on(v->c, &v->request, &v->on);
     v->options = (verify_options){.shapes = o->shapes,
-                                  .seed = (uint64_t)seed,
+                                  .seed = seed,
                                   .cases = o->cases,
                                   .seconds_most = (double)seconds,
                                   .command = v->command,
