@@ -17,19 +17,8 @@ full verify --op mha --shapes 1x1
     flashtl reason --op gqa --gpu t4 --head-dim 64 -o grown.tl; echo "-> $?") 2>&1 | cat
 ls grown*; rm -f grown
 # Likewise results, records and the cache, whose loss is a warning.
-export PYTHONDONTWRITEBYTECODE=1
-python3 - <<'P'
-import os, sys
-sys.path.insert(0, os.environ["TESTS"])
-import npy
-npy.write("x.npy", (1, 2, 64, 16), [0.5] * 2048, "f2")
-P
-cat > model.sh << 'M'
-#!/bin/sh
-cat > /dev/null
-echo '```tl'; flashtl sketch gqa; echo '```'
-M
-chmod +x model.sh
+rows=64
+. "$TESTS/disk_inputs.inc"
 (ulimit -f 1
     flashtl run --op mha --in Q=x.npy,K=x.npy,V=x.npy --let scale=1 --out O=o.npy; echo "-> $?"
     flashtl sketch --by exec:./model.sh --record record.jsonl 'grouped heads' > /dev/null; echo "-> $?"

@@ -19,10 +19,7 @@ program 'X[row + 5, column]' row_block | flashtl check; echo "-> $?"
 program 'X[row, column]' 'row_block - 1' | flashtl check; echo "-> $?"
 program 'X[order[row], column]' row_block > table.tl
 flashtl check table.tl; echo "-> $?"
-export PYTHONDONTWRITEBYTECODE=1
 python3 - <<'P'
-import os, sys
-sys.path.insert(0, os.environ["TESTS"])
 import npy
 npy.write("x.npy", (4, 8), [float(i) for i in range(32)], "f2")
 for name, rows in (("right", [3, 1, 2, 0]), ("before", [3, -1, 2, 0]), ("behind", [3, 1, 4, 0])):

@@ -15,19 +15,8 @@ flashtl fmt --in-place disk/before.tl; echo "-> $?"
 flashtl build --op gqa --gpu t4 --head-dim 64 -o disk; echo "-> $?"
 flashtl build --op gqa --gpu t4 --head-dim 64 -o disk/kernels; echo "-> $?"
 # Results, and the record of a model's run.
-export PYTHONDONTWRITEBYTECODE=1
-python3 - <<'P'
-import os, sys
-sys.path.insert(0, os.environ["TESTS"])
-import npy
-npy.write("x.npy", (1, 2, 4, 16), [0.5] * 128, "f2")
-P
-cat > model.sh << 'M'
-#!/bin/sh
-cat > /dev/null
-echo '```tl'; flashtl sketch gqa; echo '```'
-M
-chmod +x model.sh
+rows=4
+. "$TESTS/disk_inputs.inc"
 flashtl run --op mha --in Q=x.npy,K=x.npy,V=x.npy --let scale=1 --out O=disk/o.npy; echo "-> $?"
 flashtl reason --op gqa --gpu t4 --head-dim 64 | flashtl translate -o disk/k.cu; echo "-> $?"
 flashtl sketch --by exec:./model.sh --record disk/record.jsonl 'grouped heads' > sketched; echo "-> $?"

@@ -15,7 +15,7 @@ FAKE_CUDA_LIBRARY=$(realpath -m "${3:-none}")
 FAKE_NVRTC_LIBRARY=$(realpath -m "${4:-none}")
 export FAKE_CUDA_LIBRARY FAKE_NVRTC_LIBRARY
 tests=$(dirname "$test")
-export TESTS="$tests"
+export TESTS="$tests" PYTHONPATH="$tests" PYTHONDONTWRITEBYTECODE=1
 PATH=$(dirname "$flashtl"):$PATH
 export PATH
 mkdir "$work/empty"

@@ -1,5 +1,4 @@
 # A sketch, TL Code and a kernel on NumPy arrays (f2; f4 in Fortran order; f8) agree with plain Python.
-export PYTHONDONTWRITEBYTECODE=1
 python3 "$TESTS/arrays.py" make
 attention() { flashtl run --op gqa --causal --in Q=q.npy --in K=k.npy,V=v.npy --let scale=0.25 "$@"; }
 attention --out O=sketch.npy
@@ -21,8 +20,6 @@ flashtl run --op gqa --in Q=q.npy --in K=k.npy --in V=q.npy --out O=o.npy --let 
 flashtl run --op gqa --in Q=q.npy --in K=k.npy --in V=v.npy --out O=o.npy; echo "-> $?"
 # Heads that do not divide, and no rows at all.
 python3 - <<'P'
-import os, sys
-sys.path.insert(0, os.environ["TESTS"])
 import npy
 for name, heads, rows in (("q3", 3, 4), ("k2", 2, 4), ("q0", 2, 0), ("k0", 2, 0)):
     npy.write(name + ".npy", (1, heads, rows, 16), [0.5] * (heads * rows * 16), "f2")
