@@ -218,32 +218,24 @@ static void module_variable(ptx_reader *r, ptx_space space, const ptx_shape *sha
                                      .value = base + offset});
 }
 
+/* Those of the module are placed first in every entry, so that their addresses are known before any
+ * entry is read; what has no size begins behind all others.
+ */
 static void shared_variable(ptx_reader *r, const ptx_shape *shape) {
     ptx_function *f = r->function;
     uint64_t value = PTX_SHARED_LATER;
-    if (f && !shape->unsized) {
-        uint64_t offset = ptx_read_align(f->static_shared_bytes, shape->alignment);
-        if (offset + shape->bytes > EMULATE_SHARED_MAX) {
+    if (!shape->unsized) {
+        uint32_t *used = f ? &f->static_shared_bytes : &r->module_shared_bytes;
+        value = ptx_read_align(*used, shape->alignment);
+        if (value + shape->bytes > EMULATE_SHARED_MAX) {
             ptx_scan_limit(r, "bytes of shared variables", EMULATE_SHARED_MAX);
             return;
         }
-        f->static_shared_bytes = (uint32_t)(offset + shape->bytes);
-        value = offset;
-        list_push(r->module->memory, &f->shared,
-                  ((ptx_variable){ptx_lines_plain_name(shape->name), (uint32_t)offset,
-                                  (uint32_t)shape->bytes}));
-    } else if (!shape->unsized) {
-        /* Placed first in every entry, so that its address is known before any entry is read. */
-        uint64_t offset = ptx_read_align(r->module_shared_bytes, shape->alignment);
-        if (offset + shape->bytes > EMULATE_SHARED_MAX) {
-            ptx_scan_limit(r, "bytes of shared variables", EMULATE_SHARED_MAX);
-            return;
-        }
-        r->module_shared_bytes = (uint32_t)(offset + shape->bytes);
-        value = offset;
-        list_push(r->memory, &r->module_shared,
-                  ((ptx_variable){ptx_lines_plain_name(shape->name), (uint32_t)offset,
-                                  (uint32_t)shape->bytes}));
+        *used = (uint32_t)(value + shape->bytes);
+        ptx_variable placed = {ptx_lines_plain_name(shape->name), (uint32_t)value,
+                               (uint32_t)shape->bytes};
+        if (f) list_push(r->module->memory, &f->shared, placed);
+        else list_push(r->memory, &r->module_shared, placed);
     } else if (shape->alignment > r->dynamic_alignment) {
         r->dynamic_alignment = shape->alignment;
     }
