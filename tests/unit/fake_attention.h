@@ -3,26 +3,15 @@
 #define TESTS_FAKE_ATTENTION_H
 
 #include "base/convert.h"
-#include "flashtl/plan.h"
+#include "fake_launch.h"
 #include "verify/reference.h"
 
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct fake_tensor {
     uint16_t *first;
     int64_t strides[4]; /* batch, head, row, 1 */
 } fake_tensor;
-
-static int64_t fake_size(const ftl_plan *plan, const unsigned char *parameters, const char *name) {
-    int32_t value = 1;
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) != 0 || plan->sizes[i].offset < 0) continue;
-        memcpy(&value, parameters + plan->sizes[i].offset, sizeof value);
-    }
-    return value;
-}
 
 static fake_tensor fake_find(const ftl_plan *plan, const unsigned char *parameters,
                              const char *name) {

@@ -1,23 +1,14 @@
 /* Evaluations where there is a GPU (one that is none): what passed on the emulator is verified and
  * timed there before it counts, one kernel at a time.
  */
-#include "base/convert.h"
 #include "evaluate/figures.h"
-#include "fake_cuda.h"
-#include "fake_library.h"
+#include "fake_scaled.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char TASKS[] = "## scaled (easy)\n\nB is factor times A.\n\n```tl\n"
-                            "kernel scaled\n"
-                            "Input  A (i in n, j in m)\n"
-                            "Input  factor f32\n"
-                            "Output B (i in n, j in m)\n"
-                            "Copy A from global to register\n"
-                            "Compute Multiply A, factor and get B\n"
-                            "Copy B from register to global\n"
-                            "```\n";
+static const char TASKS[] =
+    "## scaled (easy)\n\nB is factor times A.\n\n```tl\n" SCALED_SKETCH "```\n";
 
 static fake_record *driver;
 static fake_compiler *compiler;
@@ -29,68 +20,20 @@ static char folder[256], path[300], model[400];
 
 /* --- what the kernel does on the GPU ---------------------------------------------------------- */
 
-static int64_t number_at(const unsigned char *parameters, int32_t offset, int64_t otherwise) {
-    int64_t value;
-    if (offset < 0) return otherwise;
-    memcpy(&value, parameters + offset, sizeof value);
-    return value;
-}
-
-static int32_t size_at(const unsigned char *parameters, const char *name) {
-    const ftl_plan *plan = product->kernels[0].plan;
-    int32_t value = 0;
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (strcmp(plan->sizes[i].name, name) == 0)
-            memcpy(&value, parameters + plan->sizes[i].offset, sizeof value);
-    }
-    return value;
-}
-
-static uint16_t *element(const ftl_plan_tensor *t, const unsigned char *parameters, int64_t row,
-                         int64_t column) {
-    uint16_t *base = (uint16_t *)(uintptr_t)number_at(parameters, t->pointer_offset, 0);
-    return base + row * number_at(parameters, t->axes[0].stride_offset, 1) +
-           column * number_at(parameters, t->axes[1].stride_offset, 1);
-}
-
 /* 'user' says whether it is right. */
 static void on_launch(void *user, const unsigned char *parameters) {
     const ftl_plan *plan = product->kernels[0].plan;
     const bool *is_right = user;
-    float factor;
-    memcpy(&factor, parameters + plan->scalars[0].offset, sizeof factor);
     driver->clock_ms += 0.5;
-    for (int32_t i = 0; i < size_at(parameters, "n"); i++) {
-        for (int32_t j = 0; j < size_at(parameters, "m"); j++) {
-            uint16_t bits = *element(&plan->tensors[0], parameters, i, j);
-            double value = convert_from_bits(CONVERT_F16, bits) * (double)factor;
-            if (!*is_right) value = 2 * value + 1;
-            *element(&plan->tensors[1], parameters, i, j) =
-                (uint16_t)convert_to_bits(CONVERT_F16, (double)(float)value);
+    for (int64_t i = 0; i < fake_size(plan, parameters, "n"); i++) {
+        for (int64_t j = 0; j < fake_size(plan, parameters, "m"); j++) {
+            double value = scaled_value(plan, parameters, i, j);
+            scaled_put(plan, parameters, i, j, *is_right ? value : 2 * value + 1);
         }
     }
 }
 
 /* --- the world -------------------------------------------------------------------------------- */
-
-static const ftl_options options = {.gpu = "a100", .dtype = FTL_F16};
-
-/* PTX of the kernel, for the compiler that is none. */
-static void compile(void) {
-    const ftl_kernel *kernel = &product->kernels[0];
-    ftl_runtime_options own = {.cuda_library = FAKE_CUDA, .nvrtc_library = ""};
-    ftl_runtime *runtime;
-    ftl_image image;
-    assert_int_equal(ftl_runtime_open(context, &own, &runtime), FTL_OK);
-    ftl_status status =
-        ftl_compile_cuda(context, runtime, kernel->cuda, "kernel.cu", kernel->plan->target, &image);
-    ftl_runtime_close(runtime);
-    if (status == FTL_NO_COMPILER) return; /* the tests are skipped */
-    assert_int_equal(status, FTL_OK);
-    ptx = image.bytes;
-    image.bytes = NULL;
-    ftl_image_done(&image);
-}
 
 static int setup(void **state) {
     (void)state;
@@ -102,8 +45,8 @@ static int setup(void **state) {
     assert_true(tasks_read(str_from(TASKS), &tasks, &where));
     const char *sketch = tasks.items[0].sketch;
     ftl_source source = {"scaled", sketch, strlen(sketch)};
-    assert_int_equal(ftl_build(context, &source, &options, &product), FTL_OK);
-    compile();
+    assert_int_equal(ftl_build(context, &source, &scaled_options, &product), FTL_OK);
+    ptx = scaled_ptx(context, product);
     assert_true(os_temporary_folder(folder, &why));
     snprintf(path, sizeof path, "%s/results.sqlite", folder);
     snprintf(model, sizeof model, "exec:cat %s/answer", folder);
@@ -142,7 +85,7 @@ static evaluate_request make_request(uint64_t seed) {
                               .samples = 3,
                               .jobs = 2,
                               .answers = 2,
-                              .options = options,
+                              .options = scaled_options,
                               .seed = seed,
                               .highest = THINK_RUNG_GPU,
                               .device = "a GPU",
@@ -151,14 +94,8 @@ static evaluate_request make_request(uint64_t seed) {
 }
 
 static void set_up_driver(bool *is_right) {
-    *driver = (fake_record){.capability = 80,
-                            .device_count = 1,
-                            .driver_version = 13000,
-                            .parameter_bytes = (size_t)product->kernels[0].plan->parameter_bytes,
-                            .on_launch = on_launch,
-                            .user = is_right,
-                            .clock_ms = 1};
-    *compiler = (fake_compiler){.major = 13, .ptx = ptx};
+    if (!ptx) skip();
+    scaled_set_up(driver, compiler, product, ptx, on_launch, is_right);
 }
 
 /* What the evaluation came to: the world's status, and its figures. */
@@ -191,7 +128,6 @@ static void what_passes_is_measured(void **state) {
     figures f;
     results_reference reference;
     char rung[RESULTS_NAME_BYTES];
-    if (!ptx) skip();
     set_up_driver(&is_right);
     evaluate_request request = make_request(1);
     assert_int_equal(evaluate(&request, &f, &reference, rung), FTL_OK);
@@ -210,7 +146,6 @@ static void what_a_gpu_finds_wrong_has_not_passed(void **state) {
     figures f;
     results_reference reference;
     char rung[RESULTS_NAME_BYTES];
-    if (!ptx) skip();
     set_up_driver(&is_right);
     evaluate_request request = make_request(2);
     request.model_count = 0;
@@ -231,7 +166,6 @@ static void a_reference_that_is_wrong_there_is_refused(void **state) {
     figures f;
     results_reference reference;
     char rung[RESULTS_NAME_BYTES];
-    if (!ptx) skip();
     set_up_driver(&is_right);
     evaluate_request request = make_request(3);
     assert_int_equal(evaluate(&request, &f, &reference, rung), FTL_CHECK_FAILED);
