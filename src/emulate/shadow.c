@@ -27,8 +27,10 @@ bool shadow_ordered(const machine_warp *w, uint32_t lane, uint32_t stamp) {
     if (other == STAMP_AGENT) return agent_seen(w, lane, stamp);
     if (warp == (uint32_t)w->index) {
         if (clock <= w->synced || (other == lane && lane < LANES)) return true;
-        return clock <= w->part_synced && other < LANES && lane < LANES &&
-               (w->part_lanes >> other & w->part_lanes >> lane & 1u);
+        if (clock <= w->part_synced && other < LANES && lane < LANES &&
+            (w->part_lanes >> other & w->part_lanes >> lane & 1u))
+            return true;
+        /* Or by way of others: this lane waited for what that lane had arrived before. */
     }
     if (seen_covers(&w->seen, warp, other, clock)) return true;
     return acquired_by(w, lane) && seen_covers(&w->acquired, warp, other, clock);

@@ -90,7 +90,8 @@ void shadow_release(machine *m, machine_warp *w, uint32_t lanes, machine_seen *o
     *out = w->seen;
     if (w->acquired_lanes & lanes) shadow_merge(out, &w->acquired);
     bool whole = (lanes & w->live) == w->live;
-    out->all[w->index] = whole ? w->clock : w->synced;
+    uint32_t ordered = w->synced > out->all[w->index] ? w->synced : out->all[w->index];
+    out->all[w->index] = whole ? w->clock : ordered;
     out->some[w->index] = whole ? 0u : w->clock;
     out->lanes[w->index] = whole ? 0u : w->part_lanes & lanes ? w->part_lanes | lanes : lanes;
     shadow_tick(m, w);
