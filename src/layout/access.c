@@ -35,7 +35,13 @@ static int line_xor(const access_threads *t, int line) {
 
 int access_own(const access_threads *threads, int warp, int lane) {
     line_byte p = own_place(threads, warp, lane);
-    return p.line * threads->pitch_bytes + (p.byte ^ line_xor(threads, p.line));
+    int inside = threads->panel_bytes ? p.byte & (threads->swizzle_bytes - 1) : p.byte;
+    return p.line * threads->pitch_bytes + (inside ^ line_xor(threads, p.line)) +
+           access_beyond(threads, p.byte - inside);
+}
+
+int access_beyond(const access_threads *threads, int byte) {
+    return threads->panel_bytes ? byte / threads->swizzle_bytes * threads->panel_bytes : byte;
 }
 
 int access_offset(const access_threads *threads, access_step step, int warp, int lane) {
@@ -48,13 +54,15 @@ int access_offset(const access_threads *threads, access_step step, int warp, int
 static access_step make_step(const access_threads *t, line_byte move) {
     int inside = move.byte & (t->swizzle_bytes - 1) & ~(SHARED_UNIT_BYTES - 1);
     return (access_step){.xor_bytes = inside ^ line_xor(t, move.line),
-                         .add_bytes = move.line * t->pitch_bytes + move.byte - inside};
+                         .add_bytes =
+                             move.line * t->pitch_bytes + access_beyond(t, move.byte - inside)};
 }
 
 static void set_tile(access_threads *t, const shared_layout *tile) {
     t->pitch_bytes = tile->pitch_bytes;
     t->swizzle_bytes = tile->swizzle_bytes;
     t->swizzle_shift = 3 - log2_exact(tile->swizzle_bytes / SHARED_UNIT_BYTES);
+    t->panel_bytes = tile->panels > 1 ? shared_panel_bytes(tile) : 0;
 }
 
 /* --- registers and shared --------------------------------------------------------------------- */
@@ -109,7 +117,6 @@ layout_fit access_copy_make(const layout *registers, const shared_layout *tile, 
     if (registers->columns != tile->columns) {
         return (layout_fit){LAYOUT_BAD_COLUMNS, registers->columns, tile->columns};
     }
-    if (tile->panels > 1) return (layout_fit){LAYOUT_BAD_CARRY, tile->swizzle_bytes, 0};
     access_threads *t = &out->threads;
     set_tile(t, tile);
     t->lane_line = layout_lane_map(registers, line_axis(tile));

@@ -4,6 +4,8 @@
  *
  *     byte offset inside the tile = add_bytes + (own(warp, lane) ^ xor_bytes)
  *     own(warp, lane)   = line*pitch_bytes + (byte ^ line_xor(line))
+ *     and in panels     = line*pitch_bytes + (byte % swizzle_bytes ^ line_xor(line))
+ *                         + byte / swizzle_bytes * panel_bytes
  *     line              = lane_line(lane) + sum of share*lines    over 'shares'
  *     byte              = lane_byte(lane) + sum of share*bytes
  *     share             = warp / divisor % count
@@ -29,6 +31,7 @@ typedef struct access_threads {
     access_share shares[2];
     int warps;
     int pitch_bytes, swizzle_bytes, swizzle_shift;
+    int panel_bytes; /* from panel to panel; 0: lines are whole, or there is one */
 } access_threads;
 
 typedef struct access_step {
@@ -36,6 +39,8 @@ typedef struct access_step {
 } access_step;
 
 int access_own(const access_threads *threads, int warp, int lane);
+/* What a multiple of swizzle_bytes along a line comes to. */
+int access_beyond(const access_threads *threads, int byte);
 int access_offset(const access_threads *threads, access_step step, int warp, int lane);
 
 /* --- registers to shared and back, in any register layout ------------------------------------- */

@@ -12,6 +12,7 @@ typedef struct place {
     int64_t row, column; /* what it gains from one row or column to the next */
     bool is_affine;      /* in rows */
     int64_t multiple;    /* what divides it in every row, at column 0; 0: it is 0 there */
+    int64_t start;       /* the same, in the tile's first row */
 } place;
 
 typedef struct route {
@@ -20,6 +21,7 @@ typedef struct route {
     str offset; /* elements, of type long long */
     str row_stride;
     bool row_affine, failed;
+    int rows;            /* of the tile */
     emit_corner *corner; /* or NULL: not asked for */
 } route;
 
@@ -52,29 +54,66 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-/* What divides an index expression, as far as is known before launch; 0: it is 0. 'places' are what
- * the index names of a view stand for.
- */
-static int64_t multiple_of(const tl_expr *e, const emit_index *indices, const place *places,
-                           int count, int depth) {
+/* What the index names of a view stand for. */
+typedef struct meanings {
+    const emit_index *indices;
+    const place *places;
+    int count;
+    bool at_start; /* in the tile's first row alone */
+} meanings;
+
+/* What divides an index expression, as far as is known before launch; 0: it is 0. */
+static int64_t multiple_of(const tl_expr *e, const meanings *m, int depth) {
     int64_t value;
     if (depth > TL_NESTING_MAX) return 1;
     if (tl_known_integer(e, &value)) return value == INT64_MIN ? 1 : value < 0 ? -value : value;
-    if (e->kind == TL_NEGATE) return multiple_of(e->left, indices, places, count, depth + 1);
+    if (e->kind == TL_NEGATE) return multiple_of(e->left, m, depth + 1);
     if (e->kind == TL_NAME) {
-        for (int i = 0; i < count; i++) {
-            if (emit_uses_index(e, indices[i].name)) return places[i].multiple;
+        for (int i = 0; i < m->count; i++) {
+            if (!emit_uses_index(e, m->indices[i].name)) continue;
+            return m->at_start ? m->places[i].start : m->places[i].multiple;
         }
         const tl_symbol *s = e->symbol;
         bool is_let = s && s->kind == TL_SYMBOL_CONSTANT && s->value;
-        return is_let ? multiple_of(s->value, NULL, NULL, 0, depth + 1) : 1;
+        return is_let ? multiple_of(s->value, &(meanings){0}, depth + 1) : 1;
     }
     bool sums = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
     if (!sums && !(e->kind == TL_BINARY && e->operator== TL_TIMES)) return 1;
-    int64_t left = multiple_of(e->left, indices, places, count, depth + 1);
-    int64_t right = multiple_of(e->right, indices, places, count, depth + 1), product;
+    int64_t left = multiple_of(e->left, m, depth + 1);
+    int64_t right = multiple_of(e->right, m, depth + 1), product;
     if (sums) return common_divisor(left, right);
     return __builtin_mul_overflow(left, right, &product) ? 1 : product;
+}
+
+/* What e gains from one of the tile's rows to the next, where an index is folded: with x a multiple
+ * of the tile's rows in the first of them, and n a multiple of them too, x/n is the same in all
+ * rows and x % n gains one. So a page, or a group of heads, that is as long as some tiles is a box.
+ */
+static bool folded_gain(const route *r, const tl_expr *e, const meanings *m, int index,
+                        int64_t *gain, int depth) {
+    int64_t a, b;
+    if (depth > TL_NESTING_MAX) return false;
+    if (emit_coefficient(e, m->indices[index].name, gain)) return true;
+    bool is_floor = e->kind == TL_CALL && e->function == TL_FUNCTION_FLOOR;
+    if (is_floor) return folded_gain(r, e->items[0], m, index, gain, depth + 1);
+    for (int i = 0; e->kind == TL_ELEMENT && i < e->item_count; i++) {
+        if (!folded_gain(r, e->items[i], m, index, gain, depth + 1) || *gain) return false;
+        if (i + 1 == e->item_count) return true;
+    }
+    if (e->kind != TL_BINARY) return false;
+    if (e->operator== TL_PLUS || e->operator== TL_MINUS) {
+        if (!folded_gain(r, e->left, m, index, &a, depth + 1) ||
+            !folded_gain(r, e->right, m, index, &b, depth + 1))
+            return false;
+        *gain = e->operator== TL_PLUS ? a + b : a - b;
+        return true;
+    }
+    bool divides = e->operator== TL_OVER && e->division != TL_DIVIDE_UP;
+    if (!divides && e->operator!= TL_MODULO) return false;
+    if (!folded_gain(r, e->left, m, index, &a, depth + 1) || a != 1) return false;
+    *gain = divides ? 0 : 1;
+    return multiple_of(e->left, m, 0) % r->rows == 0 &&
+           emit_is_multiple(r->t, e->right, r->rows, 0);
 }
 
 /* A box: one axis gains the rows, the contiguous one the columns, each one by one. */
@@ -147,10 +186,12 @@ static void follow_view(route *r, const tl_symbol *s, const place *places, int d
     for (int i = 0; i < count; i++)
         indices[i] = (emit_index){tl_axis_index(&view->axes, i), places[i].value};
     emit_scope scope = {.indices = indices, .index_count = count};
+    meanings all = {indices, places, count, false}, first = {indices, places, count, true};
     for (int i = 0; i < e->item_count; i++) {
         items[i].value = emit_integer(t, e->items[i], &scope);
         items[i].is_affine = true;
-        items[i].multiple = multiple_of(e->items[i], indices, places, count, 0);
+        items[i].multiple = multiple_of(e->items[i], &all, 0);
+        items[i].start = multiple_of(e->items[i], &first, 0);
         for (int k = 0; k < count; k++) {
             int64_t factor;
             if (!places[k].row && !places[k].column && places[k].is_affine) continue;
@@ -158,6 +199,9 @@ static void follow_view(route *r, const tl_symbol *s, const place *places, int d
                 items[i].row += factor * places[k].row;
                 items[i].column += factor * places[k].column;
                 if (factor && !places[k].is_affine) items[i].is_affine = false;
+            } else if (places[k].row == 1 && !places[k].column && places[k].is_affine &&
+                       folded_gain(r, e->items[i], &first, k, &factor, 0)) {
+                items[i].row += factor;
             } else if (places[k].column) {
                 emit_unsupported(t, e->items[i]->range, s->name,
                                  "its columns do not lie side by side");
@@ -196,7 +240,7 @@ static emit_value spot_value(emit *t, const tl_place *at, int axis, int tile_ext
 
 static int64_t spot_multiple(const tl_place *at, int axis, int tile_extent) {
     if (axis >= at->count || at->items[axis].is_all) return 0;
-    int64_t multiple = multiple_of(at->items[axis].at, NULL, NULL, 0, 0);
+    int64_t multiple = multiple_of(at->items[axis].at, &(meanings){0}, 0);
     return at->items[axis].is_block ? multiple * tile_extent : multiple;
 }
 
@@ -242,6 +286,7 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
         }
         places[i].row = is_row, places[i].column = is_column;
         places[i].multiple = is_row ? 1 : c->multiple[i];
+        places[i].start = c->multiple[i];
     }
     follow(r, symbol, places, 0);
 }
@@ -287,10 +332,29 @@ static bool ends_within(const tl_expr *e, int64_t more, int64_t size, const tl_e
            more <= -1 && is_at_most(q->left, length, depth + 1);
 }
 
-static bool is_whole(const tl_statement *s, int axis, int size, const tl_expr *length) {
+/* Does the grid count so many tiles of that size as the length has, all of them whole? */
+static bool walks_whole(const emit *t, const tl_expr *e, int64_t size, const tl_expr *length) {
+    int64_t known;
+    if (e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID || !t->grid)
+        return false;
+    for (int i = 0; i < t->grid->grid.count; i++) {
+        const tl_walk *walk = &t->grid->grid.items[i];
+        const tl_expr *q = walk->extent;
+        if (walk->symbol != e->symbol) continue;
+        return q->kind == TL_BINARY &&
+               q->operator== TL_OVER && tl_known_integer(q->right, &known) && known == size &&
+               tl_expr_equal(q->left, length) && emit_is_multiple(t, length, size, 0);
+    }
+    return false;
+}
+
+static bool rows_are_whole(const emit *t, const tl_statement *s, const coordinate *c, int size) {
     const tl_place *at = &s->copy.place;
+    int axis = c->tile_axes[0];
+    const tl_expr *length = c->axes->items[axis].extent;
     if (axis >= at->count || at->items[axis].is_all || !at->items[axis].is_block) return false;
-    return ends_within(at->items[axis].at, 0, size, length, 0);
+    return ends_within(at->items[axis].at, 0, size, length, 0) ||
+           walks_whole(t, at->items[axis].at, size, length);
 }
 
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,
@@ -327,7 +391,7 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
     const tl_symbol *symbol = global_symbol(s);
     coordinate c;
     if (!symbol || !read_coordinate(t, s, symbol, tile, &c)) return false;
-    route r = {.t = t, .out = out};
+    route r = {.t = t, .out = out, .rows = tile->rows};
     follow_from(&r, symbol, &c, (str){0}, (str){0});
     if (r.failed) {
         if (!t->failed)
@@ -340,8 +404,7 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
     out->pointer_type = str_from(type_of_pointer(out->type, s->copy.to == TL_GLOBAL));
     int64_t rows_multiple;
     set_rest(t, &c, 0, tile->rows, &out->rows_left, &out->rows_complete, &rows_multiple);
-    if (is_whole(s, c.tile_axes[0], tile->rows, c.axes->items[c.tile_axes[0]].extent))
-        out->rows_complete = true;
+    out->rows_complete |= rows_are_whole(t, s, &c, tile->rows);
     out->columns_complete = true, out->columns_multiple = 1;
     if (c.count == 2) {
         set_rest(t, &c, 1, tile->columns, &out->columns_left, &out->columns_complete,
@@ -355,7 +418,7 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_
     const tl_symbol *symbol = global_symbol(s);
     coordinate c;
     if (!symbol || tile->is_vector || !read_coordinate(t, s, symbol, tile, &c)) return false;
-    route r = {.t = t, .out = &ignored, .corner = out};
+    route r = {.t = t, .out = &ignored, .rows = tile->rows, .corner = out};
     follow_from(&r, symbol, &c, (str){0}, (str){0});
     /* The map clips at the tensor's end, not at that of a view of it. */
     const tl_symbol *base = symbol;
@@ -366,13 +429,23 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_
         emit_value left;
         set_rest(t, &c, 0, tile->rows, &left, &complete[0], &multiple);
         set_rest(t, &c, 1, tile->columns, &left, &complete[1], &multiple);
+        complete[0] |= rows_are_whole(t, s, &c, tile->rows);
         const tl_axes *axes = base ? base->axes : NULL;
         bool same = axes && tl_expr_equal(c.axes->items[c.tile_axes[0]].extent,
                                           axes->items[out->row_axis].extent);
         r.failed = !complete[1] || !(complete[0] || same);
     }
     if (!r.failed) return true;
-    if (!t->failed) emit_unsupported(t, s->range, symbol->name, "the tile is no box of its tensor");
+    if (t->failed) return false;
+    if (base == symbol)
+        emit_unsupported(t, s->range, symbol->name, "the tile is no box of its tensor");
+    else
+        emit_unsupported(t, s->range, symbol->name,
+                         "the tile is no box of %.*s; where a view divides an index, or takes its "
+                         "rest, a launch condition has to say that the divisor is a multiple of "
+                         "the tile's %d rows (`where N %% %d == 0`)",
+                         base ? (int)base->name.length : 0, base ? base->name.data : "", tile->rows,
+                         tile->rows);
     return false;
 }
 
@@ -386,6 +459,7 @@ str emit_pointer(emit *t, const emit_address *a, str row, str column) {
                                                       : tl_copy_source(a->statement);
     tile = emit_tile_in(t, end.symbol, end.space);
     if (!tile || !read_coordinate(t, a->statement, symbol, tile, &c)) return STR("0");
+    r.rows = tile->rows;
     follow_from(&r, symbol, &c, row, column);
     return pointer_text(t, scratch.symbol, r.offset);
 }

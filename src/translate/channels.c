@@ -20,6 +20,12 @@ static bool is_of(emit *t, const tl_expr *name, const emit_tile *tile) {
     return emit_tile_of(t, name) == tile;
 }
 
+/* The tile, or a part of it. */
+static bool is_within(emit *t, const tl_expr *name, const emit_tile *tile) {
+    emit_tile *named = emit_tile_of(t, name);
+    return named && emit_whole(named) == tile;
+}
+
 /* --- what the statements do with a tile ------------------------------------------------------- */
 
 static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
@@ -28,7 +34,8 @@ static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
     if (to.space == TL_SHARED && to.symbol == tile->symbol) {
         tile->filler = role_named(t, role_of(s));
         if (by_tma) tile->by_tma = true;
-        else if (s->copy.is_async) tile->lands_late = true;
+        else tile->by_threads = true;
+        if (!by_tma && s->copy.is_async) tile->lands_late = true;
         bool by_rows = false;
         const emit_tile *source =
             from.space == TL_REGISTER ? emit_tile_in(t, from.symbol, TL_REGISTER) : NULL;
@@ -37,7 +44,7 @@ static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
                 layout_warp_copies(&source->layout) == 1 && source->layout.spread[0].count == 1;
         tile->is_shared_out = by_rows;
     }
-    if (s->copy.from == TL_SHARED && from.symbol == tile->symbol) {
+    if (s->copy.from == TL_SHARED && emit_is_in(from.symbol, tile)) {
         if (by_tma) tile->goes_async = true;
         else tile->is_loaded = true;
     }
@@ -49,7 +56,7 @@ static void note_uses(emit *t, emit_tile *tile) {
         if (s->kind != TL_COMPUTE) continue;
         for (int i = 0; i < s->compute.operand_count; i++) {
             if (s->compute.operands[i].value->kind != TL_NAME) continue;
-            if (!is_of(t, s->compute.operands[i].value, tile)) continue;
+            if (!is_within(t, s->compute.operands[i].value, tile)) continue;
             if (s->compute.is_async) tile->goes_async = true;
             else tile->is_loaded = true;
         }
@@ -57,7 +64,7 @@ static void note_uses(emit *t, emit_tile *tile) {
     if (tile->is_loaded || tile->by_tma) tile->is_shared_out = false;
 }
 
-static bool waits_for(emit *t, const emit_role *role, const emit_tile *tile) {
+bool emit_waits_for(emit *t, const emit_role *role, const emit_tile *tile) {
     tl_statement *within = (tl_statement *)(uintptr_t)role->statement;
     for (tl_statement *s = within->role.body.first; s; s = tl_next(s, within)) {
         if (s->kind == TL_WAIT && is_of(t, s->sync.what, tile)) return true;
@@ -86,21 +93,40 @@ bool emit_holds_one(emit *t, const tl_block *block, const emit_tile *tile) {
     return alternates(t, block, tile, &held);
 }
 
+/* One who waits: a role, for the tile or a part of it by name. */
+static void count_reader(emit *t, emit_tile *tile, const emit_role *r, const emit_tile *named) {
+    if (!emit_waits_for(t, r, named)) return;
+    if (r != tile->filler) tile->crosses = true;
+    bool stores_only = tile->goes_async && !tile->is_loaded && r == tile->filler;
+    tile->holds_several |= !emit_holds_one(t, &r->statement->role.body, named);
+    tile->empty_arrivals += r->is_single          ? 1
+                            : !stores_only        ? r->warps
+                            : tile->is_shared_out ? r->executors
+                                                  : 1;
+}
+
 static void count_arrivals(emit *t, emit_tile *tile) {
     for (int i = 0; i < t->roles.count; i++) {
         const emit_role *r = &t->roles.items[i];
-        if (!waits_for(t, r, tile)) continue;
-        if (r != tile->filler) tile->crosses = true;
-        bool stores_only = tile->goes_async && !tile->is_loaded && r == tile->filler;
-        tile->holds_several |= !emit_holds_one(t, &r->statement->role.body, tile);
-        tile->empty_arrivals += r->is_single          ? 1
-                                : !stores_only        ? r->warps
-                                : tile->is_shared_out ? r->executors
-                                                      : 1;
+        count_reader(t, tile, r, tile);
+        for (int k = 0; k < t->parts.count; k++) {
+            emit_tile *part = t->parts.items[k];
+            if (emit_whole(part) == tile) count_reader(t, tile, r, part);
+        }
     }
     if (tile->by_tma) tile->crosses = true;
     tile->frees |= tile->crosses;
-    tile->full_arrivals = tile->by_tma || !tile->filler ? 1 : tile->filler->threads;
+    bool alone = !tile->filler || (tile->by_tma && !tile->by_threads);
+    tile->full_arrivals = alone ? 1 : tile->filler->threads;
+}
+
+static bool reads(emit *t, const emit_role *r, const emit_tile *tile) {
+    bool found = emit_waits_for(t, r, tile);
+    for (int k = 0; k < t->parts.count; k++) {
+        emit_tile *part = t->parts.items[k];
+        found |= emit_whole(part) == tile && emit_waits_for(t, r, part);
+    }
+    return found;
 }
 
 static void find_partner(emit *t, emit_tile *tile) {
@@ -114,7 +140,7 @@ static void find_partner(emit *t, emit_tile *tile) {
     tile->partner = other, other->partner = tile;
     tile->frees = other->frees = true;
     /* The one whose reader fills the other comes first. */
-    tile->is_first_partner = waits_for(t, other->filler, tile);
+    tile->is_first_partner = reads(t, other->filler, tile);
     other->is_first_partner = !tile->is_first_partner;
 }
 
@@ -138,9 +164,6 @@ void emit_plan_channels(emit *t) {
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED) continue;
-        if (tile->by_tma && tile->lands_late)
-            emit_unsupported(t, tile->tile->allocation->range, tile->name,
-                             "a tile is filled by tma or by cp_async, not by both");
         count_arrivals(t, tile);
         find_partner(t, tile);
         tile->by_mbarrier = false;
@@ -189,17 +212,21 @@ static void declare(emit *t, const emit_tile *tile, const char *what, int value,
     emit_declare(t, name, "unsigned %.*s = %d; // %s", STR_ARGS(name), value, comment);
 }
 
+static void declare_cursor(emit *t, const emit_tile *tile) {
+    bool rings = tile->stages > 1;
+    if (!emit_waits_for(t, t->now, tile)) return;
+    if (rings) declare(t, tile, "slot", tile->stages - 1, "of the generation held");
+    if (tile->crosses) declare(t, tile, "parity", 0, "of the next one's barrier");
+    if (rings && tile->holds_several) declare(t, tile, "oldest", 0, "slot of the oldest one held");
+}
+
 void emit_declare_channels(emit *t) {
+    for (int i = 0; i < t->parts.count; i++) declare_cursor(t, t->parts.items[i]);
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED) continue;
         bool rings = tile->stages > 1;
-        if (waits_for(t, t->now, tile)) {
-            if (rings) declare(t, tile, "slot", tile->stages - 1, "of the generation held");
-            if (tile->crosses) declare(t, tile, "parity", 0, "of the next one's barrier");
-            if (rings && tile->holds_several)
-                declare(t, tile, "oldest", 0, "slot of the oldest one held");
-        }
+        declare_cursor(t, tile);
         if (tile->filler != t->now) continue;
         if (rings) declare(t, tile, "fill", 0, "slot of the next copy");
         if (tile->crosses) declare(t, tile, "fill_parity", 1, "of its barrier");
@@ -210,7 +237,7 @@ void emit_declare_channels(emit *t) {
 
 /* The number of a slot. */
 static str slot_text(emit *t, const emit_tile *tile, const char *which) {
-    return emit_format(t, "%.*s_%s", STR_ARGS(tile->name), which);
+    return emit_format(t, "%.*s_%s", STR_ARGS(emit_cursor(t, tile)->name), which);
 }
 
 str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor) {
@@ -365,7 +392,7 @@ void emit_end_stores(emit *t) {
 /* Behind it. Copies by TMA arrive by themselves. */
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
-    if (!tile->by_tma) {
+    if (!str_is(s->copy.atom, "tma")) {
         if (tile->goes_async && !s->copy.is_async) emit_text(t, "ftl_fence_async();");
         if (tile->crosses) {
             emit_text(t, "%s(%.*s);",

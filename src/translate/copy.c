@@ -114,6 +114,10 @@ void emit_copy(emit *t, const tl_statement *s) {
         copy_refuse(t, s, "one of its sides has no tile");
         return;
     }
+    if (to && to->part_of) {
+        copy_refuse(t, s, "a part of a shared tile is filled with the whole of it");
+        return;
+    }
     if (!atom_fits(t, s)) return;
     emit_settle(t, from, false);
     emit_settle(t, to, true);

@@ -51,7 +51,7 @@ static void check_units(const lines *x) {
         int inside = swizzle > SHARED_UNIT_BYTES ? byte & (swizzle - 1) : 0;
         access_step step = access_copy_step(&x->access, i);
         assert(step.xor_bytes == turn);
-        assert(step.add_bytes == line * a->pitch_bytes + byte - inside);
+        assert(step.add_bytes == line * a->pitch_bytes + access_beyond(a, byte - inside));
         (void)step;
         (void)turn;
         (void)inside;
@@ -171,10 +171,10 @@ str lines_shared(lines *x, const char *name) {
     if (s->down > 1)
         text = emit_format(t, "%.*s + %d * down", STR_ARGS(text), s->row_step * a->pitch_bytes);
     if (s->across > 1) {
-        text = swizzle > SHARED_UNIT_BYTES && column_bytes % swizzle
-                   ? emit_format(t, "%.*s + (%d * across & ~%d)", STR_ARGS(text), column_bytes,
-                                 swizzle - 1)
-                   : emit_format(t, "%.*s + %d * across", STR_ARGS(text), column_bytes);
+        str along = emit_format(t, "%d * across", column_bytes);
+        if (a->panel_bytes || (swizzle > SHARED_UNIT_BYTES && column_bytes % swizzle))
+            along = emit_beyond(t, a, along);
+        text = emit_format(t, "%.*s + %.*s", STR_ARGS(text), STR_ARGS(along));
     }
     return text;
 }

@@ -99,8 +99,12 @@ static void store_dealt(lines *x, lines_cut cut) {
     emit *t = x->t;
     const access_threads *a = &x->access.threads;
     str byte = emit_format(t, "column * %d", x->bytes);
-    if (a->swizzle_bytes > SHARED_UNIT_BYTES)
+    if (a->panel_bytes) {
+        byte = emit_format(t, "(%.*s %% %d ^ (row & 7) >> %d << 4) + %.*s", STR_ARGS(byte),
+                           a->swizzle_bytes, a->swizzle_shift, STR_ARGS(emit_beyond(t, a, byte)));
+    } else if (a->swizzle_bytes > SHARED_UNIT_BYTES) {
         byte = emit_format(t, "(%.*s ^ (row & 7) >> %d << 4)", STR_ARGS(byte), a->swizzle_shift);
+    }
     emit_text(t, "ftl_store_shared_16(target + row * %d + %.*s, units[down]);", a->pitch_bytes,
               STR_ARGS(byte));
 }

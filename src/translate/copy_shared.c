@@ -34,7 +34,7 @@ void copy_shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
     if (!lines_make(&x, t, s, from, to)) return;
     emit_open(t, "{");
     lines_declare_own(&x);
-    lines_declare_shared(&x, "source", from->name);
+    lines_declare_shared(&x, "source", emit_held(t, from));
     lines_loop(&x, LINES_WHOLE, take_unit);
     emit_close(t);
 }
@@ -59,8 +59,9 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
     int step = 8 * bytes;
     str text;
     if (swizzle > SHARED_UNIT_BYTES) {
-        text = emit_format(t, "(place ^ (%d * n8 & %d)) + (%d * n8 & ~%d)", step, swizzle - 1, step,
-                           swizzle - 1);
+        str along = emit_format(t, "%d * n8", step);
+        text = emit_format(t, "(place ^ (%d * n8 & %d)) + %.*s", step, swizzle - 1,
+                           STR_ARGS(emit_beyond(t, &access.threads, along)));
     } else {
         text = emit_format(t, "place + %d * n8", step);
     }
@@ -194,10 +195,11 @@ static void ldmatrix_step(emit *t, const emit_tile *to, const access_operand *o,
     if (is_tail) emit_open(t, "{");
     else emit_loop(t, "k16", o->k8 / 2);
     emit_loop(t, "m16", to->shape.down);
+    str along = emit_format(t, "%.*s * 16", STR_ARGS(k));
     str at = swizzle > SHARED_UNIT_BYTES
-                 ? emit_format(t, "(source ^ (%.*s * 16 & %d)) + (%.*s * 16 & ~%d)", STR_ARGS(k),
-                               swizzle - 1, STR_ARGS(k), swizzle - 1)
-                 : emit_format(t, "source + %.*s * 16", STR_ARGS(k));
+                 ? emit_format(t, "(source ^ (%.*s & %d)) + %.*s", STR_ARGS(along), swizzle - 1,
+                               STR_ARGS(emit_beyond(t, &o->threads, along)))
+                 : emit_format(t, "source + %.*s", STR_ARGS(along));
     at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * o->threads.pitch_bytes);
     str first = emit_format(t, "%.*s[m16][%.*s]", STR_ARGS(name), STR_ARGS(k));
     if (is_tail) {
@@ -225,7 +227,7 @@ static bool ldmatrix_to_fragments(emit *t, const emit_tile *from, const emit_til
     }
     emit_open(t, "{");
     emit_fresh_thread(t);
-    emit_text(t, "unsigned source = %.*s;", STR_ARGS(from->name));
+    emit_text(t, "unsigned source = %.*s;", STR_ARGS(emit_held(t, from)));
     emit_open(t, "{");
     str own = emit_own_address(t, &o.threads);
     emit_text(t, "source += %.*s;", STR_ARGS(own));
@@ -245,7 +247,7 @@ void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *f
     }
     str address;
     emit_open(t, "{");
-    if (pair_address(t, s, to, from, from->name, &address)) {
+    if (pair_address(t, s, to, from, emit_held(t, from), &address)) {
         pairs_open(t, to);
         if (tl_type_bytes(from->type) == 2) {
             pairs_unpack(t, to, from->type,

@@ -42,7 +42,7 @@ void copy_shared_to_global(emit *t, const tl_statement *s, const emit_tile *from
     emit_open(t, "{");
     lines_declare_own(&x);
     copy_declare_rest(t, &x.address);
-    lines_declare_shared(&x, "source", from->name);
+    lines_declare_shared(&x, "source", emit_held(t, from));
     lines_declare_pointer(&x, "target");
     lines_loop_to_ends(&x, store_unit);
     emit_close(t);

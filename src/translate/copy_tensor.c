@@ -98,6 +98,12 @@ static str corner_text(box *x, int dimension, int panel) {
     return at.text;
 }
 
+static str full_barrier(emit *t, const emit_tile *tile) {
+    str full = emit_format(t, "shared + %lld", (long long)tile->full_offset);
+    if (tile->stages == 1) return full;
+    return emit_format(t, "%.*s + 8 * %.*s_fill", STR_ARGS(full), STR_ARGS(tile->name));
+}
+
 static void one_copy(box *x, bool loads, int panel) {
     emit *t = x->t;
     const emit_tile *tile = x->tile;
@@ -117,9 +123,7 @@ static void one_copy(box *x, bool loads, int panel) {
                   STR_ARGS(place), STR_ARGS(at));
         return;
     }
-    str full = emit_format(t, "shared + %lld", (long long)tile->full_offset);
-    if (tile->stages > 1)
-        full = emit_format(t, "%.*s + 8 * %.*s_fill", STR_ARGS(full), STR_ARGS(tile->name));
+    str full = full_barrier(t, tile);
     if (!panel) {
         emit_text(t, "ftl_mbarrier_expect(%.*s, %lld);", STR_ARGS(full),
                   (long long)shared_bytes(&tile->store));
@@ -159,10 +163,18 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
         emit_open(t, "{");
         make_corner_uniform(&x);
     }
+    /* Where threads fill the tile too, all of them arrive, and so wait until it is free. */
+    bool all_arrive = loads && tile->by_threads;
+    if (all_arrive) emit_channel_acquire(t, s, tile);
     if (issuer.length) emit_open(t, "if (%.*s) {", STR_ARGS(issuer));
-    if (loads) emit_channel_acquire(t, s, tile);
+    if (loads && !all_arrive) emit_channel_acquire(t, s, tile);
     for (int panel = 0; panel < (x.is_whole ? 1 : x.panels); panel++) one_copy(&x, loads, panel);
     if (!loads) emit_text(t, "ftl_tma_store_commit();");
+    if (all_arrive) {
+        t->indent--;
+        emit_open(t, "} else {");
+        emit_text(t, "ftl_mbarrier_signal(%.*s);", STR_ARGS(full_barrier(t, tile)));
+    }
     if (issuer.length) emit_close(t);
     if (is_chosen) emit_close(t);
     if (loads) emit_channel_fill(t, s, tile);

@@ -104,7 +104,7 @@ void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, cons
     emit_declare_own(t, v);
     str guard = loads ? (str){0} : single_holder(t, v);
     int opened = open_vector(t, v);
-    str slot = loads ? shared->name : copy_slot(t, s, shared);
+    str slot = loads ? emit_held(t, shared) : copy_slot(t, s, shared);
     str address =
         emit_format(t, "%.*s + 4 * (unsigned)(%.*s)", STR_ARGS(slot), STR_ARGS(vector_place(t, v)));
     if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));

@@ -80,11 +80,14 @@ struct emit_tile {
     bool is_counted; /* by_mbarrier: all its slots and parities follow from those of the one held */
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
     emit_tile *base;                   /* its place is that of this one (in place of) */
+    emit_tile *part_of;                /* of a view's part: the tile it lies in, see parts.c */
+    int first_column;                  /* a part's, in the tile that has the bytes */
     /* shared, in kernels of asynchronous units: see channels.c */
     const emit_role *filler;
     bool crosses;       /* filled by another role than its readers, or by TMA: a full and an empty
                            barrier per slot */
     bool by_tma;        /* it fills it */
+    bool by_threads;    /* other copies fill it; beside by_tma: by turns */
     bool lands_late;    /* cp.async fills it: after the Copy, by no thread's doing */
     bool frees;         /* has empty barriers: others wait until it is released */
     bool goes_async;    /* an asynchronous unit reads what threads wrote */
@@ -187,6 +190,7 @@ typedef struct emit {
     LIST(emit_line) lines;
     int indent;
     LIST(emit_tile *) tiles;
+    LIST(emit_tile *) parts; /* of shared tiles */
     LIST(emit_name) names;
 
     const tl_statement *grid;
@@ -294,6 +298,19 @@ const char *emit_type_word(tl_type type); /* f16, bf16, f32, i32: suffix of wrap
 bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile);
 /* The expressions for a tile's own address in shared memory, see layout/access.h. */
 str emit_own_address(emit *t, const access_threads *threads);
+/* The text of access_beyond for the multiple of swizzle_bytes in 'byte', a product. */
+str emit_beyond(emit *t, const access_threads *threads, str byte);
+
+/* parts.c: views of shared tiles */
+void emit_make_parts(emit *t);
+void emit_place_parts(emit *t); /* when the tiles they lie in have their place and channels */
+/* Does the name mean the tile, or a part of it? */
+bool emit_is_in(const tl_symbol *s, const emit_tile *tile);
+emit_tile *emit_whole(emit_tile *tile); /* that has the bytes */
+/* The tile itself, or what it is a part of: what the role that is translated waits for. */
+const emit_tile *emit_cursor(emit *t, const emit_tile *tile);
+/* The address of a shared tile in the generation held: text. */
+str emit_held(emit *t, const emit_tile *tile);
 
 /* parameters.c: the parameter struct, the plan, the prologue */
 void emit_make_plan(emit *t);
@@ -325,6 +342,10 @@ void emit_plan_grid(emit *t);
 void emit_grid(emit *t); /* the block's indices */
 /* How many tiles a walk has; the launch has checked that it fits an int. */
 emit_value emit_walk_extent(emit *t, const tl_walk *walk);
+
+/* multiples.c: is the length surely a multiple of n, by numbers and launch conditions? 'depth' 0.
+ */
+bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth);
 
 /* address.c: where elements of tensors and views lie */
 typedef struct emit_address {
@@ -367,6 +388,8 @@ bool emit_is_turn(const emit *t, const tl_expr *name);
 void emit_plan_channels(emit *t);
 void emit_init_channels(emit *t);
 void emit_declare_channels(emit *t); /* of the role that begins */
+/* Does the role wait for the tile, or part, by its name? */
+bool emit_waits_for(emit *t, const emit_role *role, const emit_tile *tile);
 /* Does every Release in the role's body follow the Wait before it, in the order of the text? */
 bool emit_holds_one(emit *t, const tl_block *block, const emit_tile *tile);
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);

@@ -111,8 +111,9 @@ static str step_text(emit *t, const access_operand *o, str address, str mn, str 
                            swizzle - 1);
         int bytes = (o->transposed ? o->mn8 : o->k8) * 16;
         if (bytes > swizzle)
-            text = emit_format(t, "%.*s + (%.*s * 16 & ~%d)", STR_ARGS(text), STR_ARGS(along),
-                               swizzle - 1);
+            text = emit_format(t, "%.*s + %.*s", STR_ARGS(text),
+                               STR_ARGS(emit_beyond(t, &o->threads,
+                                                    emit_format(t, "%.*s * 16", STR_ARGS(along)))));
     } else if (moves_along) {
         text = emit_format(t, "%.*s + %.*s * 16", STR_ARGS(text), STR_ARGS(along));
     }
@@ -131,7 +132,8 @@ static void check_steps(const access_operand *o) {
             int along = (o->transposed ? mn : k) * 16, lines = o->transposed ? k : mn;
             int turn = swizzle > SHARED_UNIT_BYTES ? along & (swizzle - 1) : 0;
             assert(loads[0].step.xor_bytes == turn);
-            assert(loads[0].step.add_bytes == along - turn + lines * 8 * o->threads.pitch_bytes);
+            assert(loads[0].step.add_bytes ==
+                   access_beyond(&o->threads, along - turn) + lines * 8 * o->threads.pitch_bytes);
             (void)turn;
             (void)lines;
         }
@@ -273,7 +275,7 @@ static void own_addresses(product *p, side *x, const char *name) {
     if (x->in_registers) return;
     check_steps(&x->operand);
     x->address = str_from(name);
-    emit_text(t, "unsigned %s = %.*s;", name, STR_ARGS(x->tile->name));
+    emit_text(t, "unsigned %s = %.*s;", name, STR_ARGS(emit_held(t, x->tile)));
     emit_open(t, "{");
     str own = emit_own_address(t, &x->operand.threads);
     emit_text(t, "%s += %.*s;", name, STR_ARGS(own));

@@ -18,6 +18,9 @@ emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space) {
         emit_tile *tile = t->tiles.items[i];
         if (tile->symbol == s && tile->space == space) return emit_newest(tile);
     }
+    for (int i = 0; space == TL_SHARED && i < t->parts.count; i++) {
+        if (t->parts.items[i]->symbol == s) return t->parts.items[i];
+    }
     return NULL;
 }
 
@@ -220,9 +223,11 @@ void emit_make_tiles(emit *t) {
         const tl_symbol *base = tl_in_place_of(t->kernel, tile->tile->allocation);
         if (base) tile->base = emit_tile_in(t, base, TL_SHARED);
     }
+    emit_make_parts(t);
     if (t->is_async) {
         emit_plan_channels(t);
         emit_find_lazy(t);
     }
     emit_place_shared(t);
+    emit_place_parts(t);
 }

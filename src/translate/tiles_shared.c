@@ -4,18 +4,19 @@
 enum { SHARED_ALIGNMENT = 128, MBARRIER_BYTES = 8 };
 
 /* TMA and asynchronous products know lines of at most the swizzle's bytes. */
-static bool is_in_panels(emit *t, const tl_symbol *symbol, int swizzle_bytes) {
+static bool is_in_panels(emit *t, const emit_tile *tile, int swizzle_bytes) {
     if (swizzle_bytes <= SHARED_UNIT_BYTES) return false;
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_COPY && str_is(s->copy.atom, "tma")) {
             tl_end from = tl_copy_source(s), to = tl_copy_target(s);
-            if (from.space == TL_SHARED && from.symbol == symbol) return true;
-            if (to.space == TL_SHARED && to.symbol == symbol) return true;
+            if (from.space == TL_SHARED && emit_is_in(from.symbol, tile)) return true;
+            if (to.space == TL_SHARED && emit_is_in(to.symbol, tile)) return true;
         }
         if (s->kind != TL_COMPUTE || !s->compute.is_async) continue;
         for (int i = 0; i < s->compute.operand_count; i++) {
             const tl_expr *e = s->compute.operands[i].value;
-            if (e->kind == TL_NAME && e->symbol == symbol && e->space != TL_REGISTER) return true;
+            bool is_it = e->kind == TL_NAME && e->space != TL_REGISTER;
+            if (is_it && emit_is_in(e->symbol, tile)) return true;
         }
     }
     return false;
@@ -32,7 +33,7 @@ void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
         tile->slot_bytes = (int64_t)tile->rows * bytes;
     } else {
         layout_fit fit =
-            is_in_panels(t, tile->symbol, s->allocate.swizzle_bytes)
+            is_in_panels(t, tile, s->allocate.swizzle_bytes)
                 ? shared_make_panels(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
                                      s->allocate.by_columns, &tile->store)
                 : shared_make(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
@@ -98,6 +99,12 @@ void emit_place_shared(emit *t) {
 
 void emit_declare_shared(emit *t) {
     emit_declare(t, STR("shared"), "const unsigned shared = ftl_shared_base();");
+    for (int i = 0; t->is_async && i < t->parts.count; i++) {
+        const emit_tile *part = t->parts.items[i];
+        emit_declare(t, part->name, "%sunsigned %.*s = shared + %lld;",
+                     part->stages == 1 ? "const " : "", STR_ARGS(part->name),
+                     (long long)part->offset_bytes);
+    }
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED) continue;

@@ -92,8 +92,20 @@ str emit_own_address(emit *t, const access_threads *threads) {
     str turn = threads->swizzle_shift
                    ? emit_format(t, "(line & 7) >> %d << 4", threads->swizzle_shift)
                    : STR("(line & 7) << 4");
+    if (threads->panel_bytes) {
+        return emit_format(t, "(unsigned)(line * %d + (byte & %d ^ %.*s) + byte / %d * %d)",
+                           threads->pitch_bytes, threads->swizzle_bytes - 1, STR_ARGS(turn),
+                           threads->swizzle_bytes, threads->panel_bytes);
+    }
     return emit_format(t, "(unsigned)(line * %d + (byte ^ %.*s))", threads->pitch_bytes,
                        STR_ARGS(turn));
+}
+
+str emit_beyond(emit *t, const access_threads *threads, str byte) {
+    if (threads->panel_bytes)
+        return emit_format(t, "%.*s / %d * %d", STR_ARGS(byte), threads->swizzle_bytes,
+                           threads->panel_bytes);
+    return emit_format(t, "(%.*s & ~%d)", STR_ARGS(byte), threads->swizzle_bytes - 1);
 }
 
 static emit_tile **ring_of(const emit *t, const tl_symbol *symbol) {

@@ -104,6 +104,12 @@ void emit_wait(emit *t, const tl_statement *s) {
                          "only shared tiles are waited for on this GPU's class");
         return;
     }
+    if (tile->part_of) {
+        emit_unsupported(t, s->range, STR("this Wait"),
+                         "on this GPU's class a part of a tile is read behind the Wait for the "
+                         "whole of it");
+        return;
+    }
     if (tile->by_mbarrier) {
         emit_ring_wait(t, tile);
     } else if (!sync.joins_next_wait) {

@@ -325,6 +325,38 @@ static void every_copy(void **state) {
     }
 }
 
+static void check_panels(int rows, int columns, int swizzle) {
+    shared_layout tile;
+    assert_int_equal(shared_make_panels(rows, columns, 2, swizzle, false, &tile).status, LAYOUT_OK);
+    access_operand_request left = {.warps_down = 4, .warps_across = 1};
+    access_operand_request right = {.right = true, .warps_down = 2, .warps_across = 2};
+    access_operand_request turned = {
+        .right = true, .contracted_is_rows = true, .warps_down = 4, .warps_across = 1};
+    check_operand(&left, &tile);
+    check_operand(&right, &tile);
+    check_operand(&turned, &tile);
+    layout l;
+    layout_request r = {.kind = LAYOUT_LINES,
+                        .rows = rows,
+                        .columns = columns,
+                        .warps_down = 4,
+                        .warps_across = 1,
+                        .element_bytes = 2};
+    assert_int_equal(layout_make(&r, &l).status, LAYOUT_OK);
+    check_copy(&l, &tile, 16, false);
+    r.kind = LAYOUT_MMA_C;
+    assert_int_equal(layout_make(&r, &l).status, LAYOUT_OK);
+    check_copy(&l, &tile, 4, false);
+}
+
+static void threads_reach_panels(void **state) {
+    (void)state;
+    for (int swizzle = 32; swizzle <= 128; swizzle *= 2) {
+        for (int panels = 1; panels <= 9 && panels * swizzle <= 512; panels++)
+            check_panels(64, panels * swizzle / 2, swizzle);
+    }
+}
+
 static void transposed_and_wide_copies(void **state) {
     (void)state;
     layout_request r = {
@@ -408,6 +440,7 @@ int main(void) {
         cmocka_unit_test(every_operand),
         cmocka_unit_test(operands_over_rows_and_columns),
         cmocka_unit_test(every_copy),
+        cmocka_unit_test(threads_reach_panels),
         cmocka_unit_test(transposed_and_wide_copies),
         cmocka_unit_test(swizzle_is_the_smallest_without_conflicts),
         cmocka_unit_test(registers_for_addresses_are_few),
