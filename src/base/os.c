@@ -38,7 +38,7 @@ bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_err
     }
     ssize_t got;
     do got = os_read_some(fd, out);
-    while (got > 0 && out->length <= limit_bytes);
+    while (got > 0 && !out->failed && out->length <= limit_bytes);
     int error = errno;
     if (!standard_input) close(fd);
     if (got < 0) return os_fail(why, "read", path, error);

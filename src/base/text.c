@@ -139,6 +139,10 @@ int str_distance(str a, str b) {
     return rows[a.length % 3][b.length];
 }
 
+int str_distance_limit(str name) {
+    return name.length < 2 ? 1 : name.length < 4 ? 2 : 3;
+}
+
 void text_init(text_buffer *buffer, size_t limit_bytes) {
     *buffer = (text_buffer){.limit_bytes = limit_bytes};
 }

@@ -43,6 +43,9 @@ bool str_to_integer(str s, int64_t *value);
 bool str_to_number(str s, double *value);
 /* The least number of insertions, removals, changes and swaps of neighbours from a to b. */
 int str_distance(str a, str b);
+/* The distance below which another name may be what 'name' was meant to be: never half its letters.
+ */
+int str_distance_limit(str name);
 
 typedef struct text_buffer {
     char *data; /* always ends in NUL once something was added; NULL before */

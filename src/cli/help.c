@@ -165,7 +165,8 @@ int cli_run_HELP(cli *c) {
         const char *nearest = cli_nearest_command(c->options.files[0]);
         exit_status =
             cli_say(EXIT_USAGE, "there is no command '%s'%s%s%s", c->options.files[0],
-                    nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+                    nearest ? "; did you mean '" : "; 'flashtl help' lists them",
+                    nearest ? nearest : "", nearest ? "'?" : "");
     } else if (!form && command >= 0) {
         cli_print_help(command, &text);
     } else if (!form) {

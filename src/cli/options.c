@@ -36,11 +36,9 @@ int cli_find_command(const char *name) {
     return -1;
 }
 
-enum { FARTHEST = 3 }; /* edits up to which a name counts as meant */
-
 const char *cli_nearest_command(const char *name) {
     const char *nearest = NULL;
-    int least = FARTHEST;
+    int least = str_distance_limit(str_from(name));
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         int distance = str_distance(str_from(name), str_from(cli_commands[i].name));
         if (distance < least) least = distance, nearest = cli_commands[i].name;
@@ -62,7 +60,7 @@ const cli_option *cli_find_option(int command, const char *name) {
 
 static bool unknown_option(int command, str name, char why[512]) {
     const cli_option *nearest = NULL;
-    int least = FARTHEST;
+    int least = str_distance_limit(name);
     for (int i = 0; i < cli_option_count; i++) {
         const cli_option *option = &cli_option_list[i];
         if (!(option->commands >> command & 1)) continue;

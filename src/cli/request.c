@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HEAD_DIM_MAX = 65536 };
+
 /* Formats a text that lives as long as the request. */
 __attribute__((format(printf, 2, 3))) static const char *keep(cli_request *r, const char *format,
                                                               ...) {
@@ -91,7 +93,7 @@ void request_pin(cli_request *r, const char *name, int64_t value) {
 }
 
 static bool is_head_dim(str text, int64_t *value) {
-    return str_to_integer(text, value) && *value >= 1 && *value <= 65536;
+    return str_to_integer(text, value) && *value >= 1 && *value <= HEAD_DIM_MAX;
 }
 
 /* "128" or "192:128". */
@@ -102,8 +104,8 @@ static int read_head_dim(cli *c, cli_request *r) {
     if (!has_second) value = key;
     int64_t d, dv;
     if (!is_head_dim(key, &d) || !is_head_dim(value, &dv)) {
-        return cli_say(EXIT_USAGE, "'--head-dim' is a length or two, as 128 or 192:128; found '%s'",
-                       c->options.head_dim);
+        return cli_say(EXIT_USAGE, "'--head-dim' is a length or two, as 128 or 192:128, from 1 to %d; found '%s'",
+                       HEAD_DIM_MAX, c->options.head_dim);
     }
     add_pin(r, "d", keep(r, "%lld", (long long)d));
     add_pin(r, "dv", keep(r, "%lld", (long long)dv));

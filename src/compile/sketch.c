@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SETTINGS_MAX = 64, FARTHEST = 3 /* edits up to which a name counts as meant */ };
+enum { SETTINGS_MAX = 64 };
 
 typedef struct sketch_arguments {
     const char *operator_name;
@@ -49,7 +49,7 @@ static bool find_family(ftl_context *context, str name, family *out, str *choice
 
 static ftl_status no_operator(ftl_context *context, str name) {
     str nearest = STR("");
-    int least = FARTHEST;
+    int least = str_distance_limit(name);
     for (const embedded_file *file = embedded_sketches; file->name; file++) {
         family f = open_family(context, file);
         int distance = str_distance(name, str_from(file->name));
@@ -63,8 +63,8 @@ static ftl_status no_operator(ftl_context *context, str name) {
     }
     bool has_hint = nearest.length > 0;
     return ftl_context_fail(context, FTL_NOT_FOUND, "no operator is called '%.*s'%s%.*s%s",
-                            STR_ARGS(name), has_hint ? "; did you mean '" : "", STR_ARGS(nearest),
-                            has_hint ? "'?" : "");
+                            STR_ARGS(name), has_hint ? "; did you mean '" : "; 'flashtl sketch' lists them",
+                            STR_ARGS(nearest), has_hint ? "'?" : "");
 }
 
 static ftl_status choose(ftl_context *context, const family *f, str setting,
@@ -76,7 +76,7 @@ static ftl_status choose(ftl_context *context, const family *f, str setting,
     bool is_positive =
         !has_value || (str_to_number(setting, &number) && number > 0 && number <= INT32_MAX);
     str nearest = STR("");
-    int least = FARTHEST;
+    int least = str_distance_limit(choice->name);
     for (int i = 0; i < f->option_count; i++) {
         if (str_equal(f->options[i].name, choice->name)) {
             if (is_positive) return FTL_OK;

@@ -18,6 +18,15 @@ void diag_init(diag_list *list, arena *memory, str source_name, str source) {
     *list = (diag_list){.memory = memory, .source_name = source_name, .source = source};
 }
 
+/* What a message quotes of a text that is longer than any message should be. */
+static void add_argument(text_buffer *text, str argument) {
+    enum { QUOTED_BYTES_MAX = 2000, BEGINNING_BYTES = 60 };
+    bool is_long = argument.length > QUOTED_BYTES_MAX;
+    if (is_long) argument.length = BEGINNING_BYTES;
+    text_add(text, argument);
+    if (is_long) text_add(text, STR("..."));
+}
+
 static str fill(arena *memory, const char *format, const str *arguments) {
     text_buffer text;
     text_init(&text, 16384);
@@ -25,7 +34,7 @@ static str fill(arena *memory, const char *format, const str *arguments) {
         bool is_slot = c[0] == '{' && c[1] >= '0' && c[1] < '0' + DIAG_ARGUMENTS_MAX && c[2] == '}';
         if (is_slot) {
             assert(arguments);
-            text_add(&text, arguments[c[1] - '0']);
+            add_argument(&text, arguments[c[1] - '0']);
             c += 2;
         } else {
             text_add(&text, (str){c, 1});

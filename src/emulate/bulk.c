@@ -90,8 +90,13 @@ static bool check_shared(machine *m, machine_warp *w, const machine_bulk *b) {
     return false;
 }
 
+/* A store that has read its source may write at any moment: the oldest does where there are many. A
+ * block that walks over thousands of tiles waits for none of them before it ends.
+ */
+static bool write_oldest(machine *m);
+
 static machine_bulk *append(machine *m, machine_warp *w, const machine_bulk *b) {
-    if (m->bulk_count == MACHINE_BULKS_MAX) {
+    if (m->bulk_count == MACHINE_BULKS_MAX && !write_oldest(m)) {
         emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, b->pc, -1, -1);
         if (f) f->detail = STR("too many bulk copies in flight");
         machine_stop(m);
@@ -312,6 +317,16 @@ static void write_global(machine *m, const machine_bulk *b) {
         uint8_t *to = global_bytes(m, w, b->lane, t.address, bytes, GLOBAL_WRITE, b->pc);
         if (to) memcpy(to, from + t.first, bytes);
     }
+}
+
+static bool write_oldest(machine *m) {
+    for (int n = 0; n < m->bulk_count; n++) {
+        if (m->bulks[n].loads || !m->bulks[n].held) continue;
+        write_global(m, &m->bulks[n]);
+        forget(m, n);
+        return true;
+    }
+    return false;
 }
 
 void bulk_commit(machine *m, machine_warp *w, uint32_t mask) {

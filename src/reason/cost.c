@@ -31,6 +31,18 @@ bool cost_open_is_inner(const cost_model *m, int i) {
 bool cost_has_products(const cost_model *m) {
     return m->has_products;
 }
+
+int64_t cost_odd_length(const cost_model *m) {
+    enum { COLUMNS = 8 };
+    for (int i = 0; i < m->item_count; i++) {
+        const cost_item *it = &m->items[i];
+        if (it->kind != COST_PRODUCT) continue;
+        if (it->a.value % COLUMNS) return it->a.value;
+        if (it->b.value % COLUMNS) return it->b.value;
+        if (it->c.value % COLUMNS) return it->c.value;
+    }
+    return 0;
+}
 const place_plan *cost_plan(const cost_model *m) {
     return &m->plan;
 }

@@ -48,6 +48,8 @@ str cost_open_name(const cost_model *m, int i);
 bool cost_open_is_rows(const cost_model *m, int i);
 bool cost_open_is_inner(const cost_model *m, int i);
 bool cost_has_products(const cost_model *m);
+/* A fixed length of a product that is no multiple of 8, as products need it; 0: there is none. */
+int64_t cost_odd_length(const cost_model *m);
 const place_plan *cost_plan(const cost_model *m);
 /* Tiles that a loop copies into shared memory, in the order of their first use. */
 int cost_channel_count(const cost_model *m);

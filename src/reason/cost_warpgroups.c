@@ -83,7 +83,35 @@ static int64_t result_bytes(const cost_model *m, const cost_choice *c) {
     return (int64_t)bytes;
 }
 
-/* Accumulators, and 16-bit copies that products take from registers. */
+/* Does an element of it go straight from where it is made to where it is used, in one run of
+ * elementwise statements, so that no register holds the matrix? As check/fused.c decides of TL
+ * Code; copies and waits do not count here, for later passes move them.
+ */
+static bool passes_through(const cost_model *m, const place_role *role) {
+    str name = role->tile->name;
+    bool is_in_run = false; /* the run at hand has made it */
+    for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE) continue;
+        bool is_made = edit_writes(s, name);
+        bool is_read =
+            edit_reads(s, name) || (is_made && s->compute.target_kind == TL_ACCUMULATE);
+        const place_role *target = place_find(&m->plan, edit_target_name(s));
+        bool is_matrix = target && target->tile->axis_count == 2;
+        tl_shape_rule shape = tl_operation_shape(s->compute.operation);
+        bool goes_on =
+            ((shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_MASK) && is_matrix) ||
+            (edit_is_compute(s, TL_ROW_SUM) && target && target->is_partial);
+        bool ends = edit_is_compute(s, TL_ROW_MAX);
+        if ((is_made || is_read) && !goes_on && !ends) return false;
+        if (is_read && !is_in_run) return false;
+        is_in_run = goes_on && (is_in_run || is_made);
+    }
+    return true;
+}
+
+/* Accumulators, matrices that elementwise statements keep, and 16-bit copies that products take
+ * from registers.
+ */
 static double matrix_registers(const cost_model *m, const cost_choice *c) {
     double all = 0;
     for (int i = 0; i < m->plan.count; i++) {
@@ -93,6 +121,7 @@ static double matrix_registers(const cost_model *m, const cost_choice *c) {
             all += role->in_register ? own : 0;
         if (role->tile->axis_count != 2) continue;
         if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
+        else if (role->in_register && !passes_through(m, role)) all += own;
         if (role->has_cast) all += own / 2 * (double)c->casts;
     }
     return all;

@@ -261,7 +261,7 @@ static tl_block move_values(reason *r, flat_walk *f) {
         own->comment = STR("of the tile that ends while the next one begins");
         edit_after(r->kernel, like, (tl_block){own, own});
         edit_append(&copies, NULL,
-                    tl_quote(r->memory, "Compute Cast %.*s and get %.*s // the next tile's starts",
+                    tl_quote(r->memory, "Compute Cast %.*s and get %.*s // this tile's, set aside",
                              STR_ARGS(name), STR_ARGS(fresh)));
         edit_rename_from(r->kernel, f->end.first, name, fresh);
     }

@@ -447,7 +447,7 @@ static void write_guard(reason *r, guard_form *g) {
                              "rarely: the maximum must move", "the scores are still there"};
     const guard_vote eager = {edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager")),
                               reason_say(r, "any(%.*s < %g)", STR_ARGS(g->alpha), 1.0 / GUARD_FAR),
-                              "the maximum moved far, and is expected to",
+                              "the maximum moved far, so it may again",
                               "at once, before the powers"};
     allocate_part(r, g, part);
     if (g->keeps) keep_scores(r, g);

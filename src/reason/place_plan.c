@@ -222,8 +222,9 @@ bool place_plan_read(reason *r, place_plan *plan) {
         if (s->kind == TL_COMPUTE) note_compute(plan, s);
         if (s->kind == TL_COPY && s->copy.from != TL_GLOBAL && s->copy.to != TL_GLOBAL)
             return reason_stuck(r, s,
-                                "copies between shared memory and registers are for TL Code; "
-                                "a sketch leaves them out");
+                                "copies between shared memory and registers are for TL Code; a "
+                                "sketch copies the tile from global to register once more, `and "
+                                "get` another name");
         if (s->kind == TL_COPY) note_copy(plan, s);
     }
     for (int i = 0; i < plan->count; i++)

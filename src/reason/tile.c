@@ -471,11 +471,13 @@ static void write_choice(search *s) {
 
 static bool report_nothing(search *s) {
     reason *r = s->r;
+    int64_t odd = cost_odd_length(s->model);
+    str found = odd ? str_format(r->memory, ", which %lld is not", (long long)odd) : STR("");
     if (!s->has_nearest)
         return reason_stuck(r, NULL,
                             "no tile sizes fit kernel %.*s: rows must be a multiple of 16 for "
-                            "each warp, other lengths of 8",
-                            STR_ARGS(r->kernel->name));
+                            "each warp, other lengths of 8%.*s",
+                            STR_ARGS(r->kernel->name), STR_ARGS(found));
     const candidate *c = &s->nearest;
     return reason_stuck(
         r, NULL,

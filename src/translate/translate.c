@@ -290,10 +290,12 @@ static void write_file(emit *t, text_buffer *cuda) {
     const ftl_plan *plan = t->plan;
     text_format(cuda, "// %s for %s (%s), written by FlashTL from TL Code.\n", plan->kernel,
                 plan->gpu, plan->target);
+    bool is_plain = plan->grid_kind == FTL_GRID_PLAIN;
     text_format(cuda,
-                "// Launch with %d threads a block, %d bytes of dynamic shared memory, one block "
-                "for each tile of\n",
-                plan->threads, plan->shared_bytes);
+                "// Launch with %d threads a block, %d bytes of dynamic shared memory, %s\n",
+                plan->threads, plan->shared_bytes,
+                is_plain ? "one block for each tile of"
+                         : "as many blocks as fit at once;\n// together they walk the tiles of");
     text_format(cuda, "// `");
     if (t->grid) tl_print_header(t->grid, cuda);
     text_format(cuda, "`.\n\n");

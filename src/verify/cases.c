@@ -91,6 +91,22 @@ static double count_ragged_flops(const ftl_plan *plan, const verify_case *c) {
     return 4 * written * longest;
 }
 
+/* Whether two axes of different names are so long: queries against keys of one sequence, say. */
+static bool is_length_of_two(const ftl_plan *plan, int32_t size) {
+    const char *first = NULL;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
+            const ftl_plan_axis *axis = &plan->tensors[t].axes[i];
+            const ftl_formula_step *step = axis->extent.steps;
+            if (axis->extent.step_count != 1 || step->op != FTL_PUSH_SIZE || step->index != size)
+                continue;
+            if (first && strcmp(first, axis->name) != 0) return true;
+            first = axis->name;
+        }
+    }
+    return false;
+}
+
 /* Kernels work on whole tiles: a single query costs as much as a block of them. */
 static double count_flops(const listing *l, const verify_case *c) {
     double product = 2;
@@ -100,7 +116,7 @@ static double count_flops(const listing *l, const verify_case *c) {
         bool is_tiled = i == l->q_len || i == l->kv_len || !has_lengths(l);
         int64_t tile = is_tiled ? tile_of(l, i) : 1;
         int64_t whole = (c->sizes[i] + tile - 1) / tile * tile;
-        product *= (double)whole;
+        product *= (double)whole * (is_length_of_two(l->plan, i) ? (double)whole : 1);
     }
     return product * fixed_lengths(l->plan);
 }
