@@ -27,3 +27,9 @@ add_test(NAME numpy_programs
                  ${CMAKE_SOURCE_DIR}/tests/exec/odd)
 set_tests_properties(numpy_programs PROPERTIES LABELS "cli;slow" TIMEOUT 300 SKIP_RETURN_CODE 77
                      ENVIRONMENT "FLASHTL_CACHE=")
+
+# The sketches of examples/ against NumPy, and their way to CUDA.
+add_test(NAME example_programs
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/example_programs.py $<TARGET_FILE:flashtl>
+                 ${CMAKE_SOURCE_DIR}/examples)
+set_tests_properties(example_programs PROPERTIES LABELS cli TIMEOUT 120 SKIP_RETURN_CODE 77)

@@ -18,3 +18,6 @@ run help --form ksh
 run gpus t44
 run grammar --format bnf
 run fmt no-such-file.tl
+flashtl translate --op mha; echo "-> $?"
+flashtl sketch nothing_like_it; echo "-> $?"
+flashtl help nothing; echo "-> $?"

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""The sketches of examples/: their meaning against NumPy, and that each becomes CUDA for every generation.
+example_programs.py FLASHTL EXAMPLES; exit status 77 without NumPy."""
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("example_programs.py: NumPy is not here")
+    sys.exit(77)
+
+flashtl, examples = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
+random = np.random.default_rng(1)
+B, H, KV_HEADS, Q, KV, D = 2, 4, 2, 19, 130, 32
+SCALE = 0.25
+GPUS = ("t4", "a100", "l40s", "h200")
+place, key = np.arange(Q)[:, None] + KV - Q, np.arange(KV)[None, :]
+
+
+def normal(*shape, dtype=np.float16):
+    return random.standard_normal(shape).astype(dtype)
+
+
+def wide(x):
+    return x.astype(np.float64)
+
+
+def scores(q, k):
+    return np.einsum("bhqd,bhkd->bhqk", wide(q), np.repeat(wide(k), q.shape[1] // k.shape[1], axis=1))
+
+
+def weighted(p, v):
+    return p @ np.repeat(wide(v), p.shape[1] // v.shape[1], axis=1)
+
+
+def softmax(s, one_more=0):
+    e = np.exp(s - s.max(-1, keepdims=True).clip(0))
+    return e / (e.sum(-1, keepdims=True) + one_more * np.exp(-s.max(-1, keepdims=True).clip(0)))
+
+
+def attention(a, seen=None, bias=0, one_more=0):
+    s = scores(a["Q"], a["K"]) * SCALE + bias
+    s = np.where(key <= place if seen is None else seen, s, -np.inf)
+    return weighted(softmax(s, one_more), a["V"])
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def window_sinks(a):
+    return attention(a, (key <= place) & ((key > place - 100) | (key < 4)))
+
+
+def distance_bias(a):
+    far = a["bias"].shape[1] - 1
+    return attention(a, bias=wide(a["bias"])[:, np.minimum(far, abs(place - key))])
+
+
+def block_causal(a):
+    return attention(a, key // 32 <= place // 32)
+
+
+def tree_mask(a):
+    marks = np.concatenate([np.ones((B, Q, KV - Q)), a["tree"]], axis=2)
+    return attention(a, marks[:, None] != 0)
+
+
+def softmax_off_by_one(a):
+    return attention(a, one_more=1)
+
+
+def retention(a):
+    decay = np.exp(-abs(wide(a["rate"]))[:, None, None] * (place - key))
+    return weighted(np.where(key <= place, scores(a["Q"], a["K"]) * decay, 0), a["V"])
+
+
+def gated_linear(a):
+    decay = np.exp(np.minimum(0, wide(a["gate_q"])[..., None] - wide(a["gate_k"])[:, :, None]))
+    return weighted(np.where(key <= place, scores(a["Q"], a["K"]) * decay, 0), a["V"])
+
+
+def dual_chunk(a):
+    same = key // 64 == place // 64
+    s = np.where(same, scores(a["Q"], a["K"]), scores(a["Q_far"], a["K"])) * SCALE
+    return weighted(softmax(np.where(key <= place, s, -np.inf)), a["V"])
+
+
+def received(a):
+    s = scores(a["Q"], a["K"]) * SCALE - wide(a["lse"])[..., None]
+    return np.where(key <= place, np.exp(s), 0).sum(2)
+
+
+def rmsnorm_gemm_silu(a):
+    x = wide(a["X"])
+    return silu(x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) @ wide(a["W"]).T)
+
+
+def layernorm(a):
+    x = wide(a["X"])
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + EPS)
+    return x * wide(a["gamma"]) + wide(a["beta"])
+
+
+def residual_gemm(a):
+    return a["R"] + ALPHA * (wide(a["A"]) @ wide(a["B"]).T)
+
+
+def swiglu(a):
+    return silu(wide(a["X"]) @ wide(a["G"]).T) * (wide(a["X"]) @ wide(a["U"]).T)
+
+
+def maxsim(a):
+    return np.einsum("bqd,btd->bqt", wide(a["Q"]), wide(a["D"])).max(-1)
+
+
+EPS, ALPHA, F32 = 1e-5, 0.5, np.float32
+qkv = {"Q": normal(B, H, Q, D), "K": normal(B, KV_HEADS, KV, D), "V": normal(B, KV_HEADS, KV, D)}
+equal = {"Q": normal(B, H, Q, D), "K": normal(B, H, KV, D), "V": normal(B, H, KV, D)}
+gates = -abs(normal(B, H, KV, dtype=F32)).cumsum(-1)
+matrix = {"X": normal(67, 48), "W": normal(40, 48), "G": normal(40, 48), "U": normal(40, 48)}
+scale, eps, d = {"scale": SCALE}, {"eps": EPS}, ["--head-dim", str(D)]
+CASES = [
+    (window_sinks, "O", qkv, scale, d),
+    (distance_bias, "O", {**qkv, "bias": normal(H, 24, dtype=F32)}, scale, d),
+    (block_causal, "O", qkv, scale, d),
+    (tree_mask, "O", {**qkv, "tree": random.integers(0, 2, (B, Q, Q)).astype(np.int32)}, scale, d),
+    (softmax_off_by_one, "O", qkv, scale, d),
+    (retention, "O", {**qkv, "rate": normal(H, dtype=F32) / 8}, {}, d),
+    (gated_linear, "O", {**equal, "gate_q": gates[..., KV - Q:], "gate_k": gates}, {}, d),
+    (dual_chunk, "O", {**equal, "Q_far": normal(B, H, Q, D)}, scale, d),
+    (received, "R", {"Q": equal["Q"], "K": equal["K"], "lse": 5 + abs(normal(B, H, Q, dtype=F32))}, scale, d),
+    (rmsnorm_gemm_silu, "C", {n: matrix[n] for n in "XW"}, eps, []),
+    (layernorm, "Y", {"X": matrix["X"], "gamma": normal(48), "beta": normal(48)}, eps, []),
+    (residual_gemm, "C", {"A": normal(67, 48), "B": normal(40, 48), "R": normal(67, 40, dtype=F32)}, {"alpha": ALPHA}, []),
+    (swiglu, "C", {n: matrix[n] for n in "XGU"}, {}, []),
+    (maxsim, "M", {"Q": normal(B, Q, D), "D": normal(B, 77, D)}, {}, d),
+]
+
+
+def call(*arguments, text=None):
+    done = subprocess.run([flashtl, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise SystemExit(f"flashtl {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}-> {done.returncode}")
+    return done.stdout
+
+
+def error_of(reference, output, arrays, values):
+    inputs = [f"{name}={name}.npy" for name in arrays]
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    lets = [part for name, value in values.items() for part in ("--let", f"{name}={value}")]
+    call("run", examples / f"{reference.__name__}.tl", "--on", "interpreter", "--in", ",".join(inputs), *lets, "--out",
+         f"{output}=out.npy")
+    got, want = np.load("out.npy").astype(np.float64), reference(arrays)
+    return np.linalg.norm(got - want) / np.linalg.norm(want) if got.shape == want.shape else math.inf
+
+
+def main():
+    tested, there = {case[0].__name__ for case in CASES}, {path.stem for path in examples.glob("*.tl")}
+    if tested != there:
+        sys.exit(f"examples without a case, or cases without an example: {sorted(tested ^ there)}")
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for reference, output, arrays, values, lengths in CASES:
+            name = reference.__name__
+            error = error_of(reference, output, arrays, values)
+            good = error <= 1e-3
+            wrong += not good
+            print(f"{'good' if good else 'WRONG'} {name}: error {error:.1e}")
+            path = examples / f"{name}.tl"
+            if call("fmt", path) != path.read_text():
+                sys.exit(f"{path} is not as 'flashtl fmt' prints it")
+            for gpu in GPUS:
+                call("translate", text=call("reason", path, "--gpu", gpu, *lengths))
+    sys.exit(1 if wrong else 0)
+
+
+main()
