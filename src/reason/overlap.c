@@ -17,6 +17,7 @@ typedef struct rotation {
     tl_statement *middle, *tail; /* the first statements behind the head, and of the tail */
     names head_targets, targets; /* of the head; of the tail: accumulators */
     names operands;              /* of the tail: left operands that have one place */
+    names rights;                /* of the tail: right operands, of its own block */
     bool is_together;            /* both land before the elements, which rewrite an operand */
     const char *why;             /* it cannot be rotated */
 } rotation;
@@ -53,6 +54,7 @@ static bool find_tail(rotation *o, const tl_statement *role) {
         if (str_ends(left, STR("_shared")))
             return refuse(o, "its last product takes nothing that the iteration computed");
         if (!is_ring(role, left)) names_add(&o->operands, left);
+        names_add(&o->rights, edit_operand_name(s, 1));
     }
     return any && s ? true : refuse(o, "it does not end with a product");
 }
@@ -64,6 +66,8 @@ static bool find_head(rotation *o) {
         str target = edit_target_name(s);
         if (names_have(&o->targets, target))
             return refuse(o, "first and last product have one target");
+        if (names_have(&o->rights, edit_operand_name(s, 1)))
+            return refuse(o, "first and last product read one tile, which is of one block");
         names_add(&o->head_targets, target);
     }
     o->middle = s;

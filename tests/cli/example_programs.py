@@ -96,6 +96,11 @@ def received(a):
     return np.where(key <= place, np.exp(s), 0).sum(2)
 
 
+def query_gradient(a):
+    p = np.where(key <= place, np.exp(scores(a["Q"], a["K"]) * SCALE - wide(a["lse"])[..., None]), 0)
+    return SCALE * (p * (scores(a["dO"], a["V"]) - wide(a["delta"])[..., None])) @ wide(a["K"])
+
+
 def rmsnorm_gemm_silu(a):
     x = wide(a["X"])
     return silu(x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) @ wide(a["W"]).T)
@@ -135,6 +140,8 @@ CASES = [
     (gated_linear, "O", {**equal, "gate_q": gates[..., KV - Q:], "gate_k": gates}, {}, d),
     (dual_chunk, "O", {**equal, "Q_far": normal(B, H, Q, D)}, scale, d),
     (received, "R", {"Q": equal["Q"], "K": equal["K"], "lse": 5 + abs(normal(B, H, Q, dtype=F32))}, scale, d),
+    (query_gradient, "dQ", {**equal, "dO": normal(B, H, Q, D), "lse": 5 + abs(normal(B, H, Q, dtype=F32)),
+                            "delta": normal(B, H, Q, dtype=F32)}, scale, d),
     (rmsnorm_gemm_silu, "C", {n: matrix[n] for n in "XW"}, eps, []),
     (layernorm, "Y", {"X": matrix["X"], "gamma": normal(48), "beta": normal(48)}, eps, []),
     (residual_gemm, "C", {"A": normal(67, 48), "B": normal(40, 48), "R": normal(67, 40, dtype=F32)}, {"alpha": ALPHA}, []),
