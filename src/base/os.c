@@ -97,6 +97,22 @@ bool os_write_file(const char *path, str content, os_error *why) {
     return os_fail(why, "write", path, error);
 }
 
+bool os_append_file(const char *path, str content, os_error *why) {
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0) return os_fail(why, "write", path, errno);
+    struct stat before;
+    bool is_plain = fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
+    bool written = write_all(fd, content) && (!is_plain || fsync(fd) == 0);
+    int error = errno;
+    if (!written && is_plain && ftruncate(fd, before.st_size) != 0) error = errno;
+    if (close(fd) != 0 && written) written = false, error = errno;
+    return written || os_fail(why, "write", path, error);
+}
+
+bool os_rename_file(const char *from, const char *to, os_error *why) {
+    return rename(from, to) == 0 || os_fail(why, "write", to, errno);
+}
+
 bool os_make_folders(const char *path, os_error *why) {
     char *copy = strdup(path);
     if (!copy) return os_fail(why, "create the folder", path, ENOMEM);
@@ -118,6 +134,11 @@ bool os_make_folders(const char *path, os_error *why) {
 
 bool os_file_exists(const char *path) {
     return access(path, F_OK) == 0;
+}
+
+bool os_file_is_plain(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 bool os_file_info(const char *path, int64_t *bytes, int64_t *modified_s) {

@@ -18,8 +18,13 @@ bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_err
  * Devices, pipes and links are written where they are.
  */
 bool os_write_file(const char *path, str content, os_error *why);
+/* Adds to the end of a file that is there, and syncs it: all of the content or nothing. */
+bool os_append_file(const char *path, str content, os_error *why);
+bool os_rename_file(const char *from, const char *to, os_error *why);
 bool os_make_folders(const char *path, os_error *why);
 bool os_file_exists(const char *path);
+/* Does it keep what is written to it? Devices, pipes and folders do not. */
+bool os_file_is_plain(const char *path);
 bool os_file_info(const char *path, int64_t *bytes, int64_t *modified_s);
 /* Only its owner may read it. */
 bool os_file_is_private(const char *path);

@@ -21,6 +21,7 @@ typedef struct thinking {
     think_run run;
     json_t *machine;
     const char *folder;
+    char record[CLI_PATH_BYTES];
     char headers[CUTE_PATH_BYTES]; /* of CuTe */
 } thinking;
 
@@ -165,6 +166,19 @@ static int open_record(thinking *t, const char *path) {
     return cli_finish(t->c, record_open(t->c->context, path, &t->agents.record));
 }
 
+/* Without a name it gets that of its hash in the end. */
+static int open_named_record(thinking *t) {
+    const char *wanted = t->c->options.record;
+    if (wanted) snprintf(t->record, sizeof t->record, "%s", wanted);
+    else snprintf(t->record, sizeof t->record, "%s/think-%d.part", t->folder, os_process_id());
+    bool cannot_be_read = wanted && os_file_exists(wanted) && !os_file_is_plain(wanted);
+    if (t->c->options.report && cannot_be_read) {
+        return cli_say(EXIT_USAGE, "'--report' is made of the record, and '--record %s' keeps none",
+                       wanted);
+    }
+    return open_record(t, t->record);
+}
+
 /* --- what comes out --------------------------------------------------------------------------- */
 
 static int put_file(const thinking *t, const char *name, const char *ending, const char *text) {
@@ -201,37 +215,38 @@ static int put_kernel(const thinking *t, const think_result *r) {
     return exit_status;
 }
 
-static int put_record(const thinking *t, const think_result *r) {
+static int put_record(thinking *t, const think_result *r) {
     os_error why;
-    char path[4096];
-    if (t->c->options.record) return EXIT_DONE; /* it was written as it grew */
+    char path[CLI_PATH_BYTES];
+    if (t->c->options.record || !os_file_exists(t->record)) return EXIT_DONE;
     snprintf(path, sizeof path, "%s/think-%.12s.jsonl", t->folder, r->id);
-    if (os_write_file(path, record_text(t->agents.record), &why)) return EXIT_DONE;
-    return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    if (!os_rename_file(t->record, path, &why)) return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    memcpy(t->record, path, sizeof path);
+    return EXIT_DONE;
 }
 
-static int put_report(thinking *t) {
+static int put_report(const thinking *t) {
     const char *path = t->c->options.report;
     os_error why;
     if (!path) return EXIT_DONE;
-    text_buffer page;
+    text_buffer record, page;
+    text_init(&record, RECORD_BYTES_MAX + 1);
     text_init(&page, 64 << 20);
-    ftl_status status = report_write(t->c->context, record_text(t->agents.record), &page);
-    int exit_status = cli_finish(t->c, status);
-    if (!status && !os_write_file(path, text_str(&page), &why)) {
-        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    bool is_done = os_read_file(t->record, RECORD_BYTES_MAX, &record, &why);
+    int exit_status = EXIT_DONE;
+    if (is_done) {
+        exit_status = cli_finish(t->c, report_write(t->c->context, text_str(&record), &page));
+        is_done = exit_status || os_write_file(path, text_str(&page), &why);
     }
+    text_done(&record);
     text_done(&page);
-    return exit_status;
+    return is_done ? exit_status : cli_say(EXIT_ENVIRONMENT, "%s", why.text);
 }
 
 static void print_result(const thinking *t, const think_result *r) {
     if (t->c->options.json) {
-        str text = record_text(t->agents.record);
-        for (str line; text.length;) { /* the last line is the result's */
-            line = str_cut(&text, '\n');
-            if (!text.length) printf("%.*s\n", STR_ARGS(line));
-        }
+        str line = record_last(t->agents.record);
+        printf("%.*s\n", STR_ARGS(line));
         return;
     }
     char name[200];
@@ -297,7 +312,7 @@ static int run(thinking *t) {
     if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &t->runtime));
     if (!exit_status) exit_status = look_for_device(t);
     t->task.runtime = t->task.highest > THINK_RUNG_BUILD ? t->runtime : NULL;
-    if (!exit_status) exit_status = open_record(t, c->options.record);
+    if (!exit_status) exit_status = open_named_record(t);
     return exit_status ? exit_status : think_through(t);
 }
 

@@ -78,12 +78,8 @@ static void write_improve_question(workflow *w, text_buffer *out) {
     json_decref(limits);
     text_add_z(out, "\n# What was tried\n\n| candidate | by | verdict | TFLOPS | instructions and "
                     "wavefronts of a launch | decisions |\n|---|---|---|---|---|---|\n");
-    enum { ROWS_MOST = 24 }; /* the first, and the last ones */
-    size_t count = json_array_size(w->tried);
-    for (size_t i = 0; i < count; i++) {
-        if (i && count > ROWS_MOST && i < count - ROWS_MOST + 1) continue;
+    for (size_t i = 0; i < json_array_size(w->tried); i++)
         add_row(json_array_get(w->tried, i), out);
-    }
     text_add_z(out,
                "\nPropose one change that makes it faster, and answer with the whole of the TL "
                "Code. It counts only if it passes everything and is faster.\n");

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TRIED_MOST = 24 };
+
 static const char *const BUILT_IN = "the built-in agent";
 
 ftl_status workflow_out_of_memory(workflow *w) {
@@ -141,7 +143,7 @@ static void add_plan(json_t *row, const ftl_plan *plan) {
     json_object_set_new(row, "blocks", json_integer(plan->blocks_per_sm));
 }
 
-/* A row of the table of what was tried. */
+/* A row of the table of what was tried: many rounds leave no more rows than a model is shown. */
 void workflow_add_tried(workflow *w, const judge_verdict *v, int32_t number, const char *by) {
     json_t *row = json_pack("{s:i,s:s,s:s,s:b,s:f,s:f}", "candidate", (int)number, "by", by, "rung",
                             think_rung_name(v->rung), "passed", v->passed, "cost", v->cost,
@@ -153,6 +155,7 @@ void workflow_add_tried(workflow *w, const judge_verdict *v, int32_t number, con
     if (row) json_object_set_new(row, "why", workflow_text(why, strlen(why)));
     if (row && v->product) add_plan(row, v->product->kernels[0].plan);
     json_array_append_new(w->tried, row);
+    if (json_array_size(w->tried) > TRIED_MOST) json_array_remove(w->tried, 1);
 }
 
 /* Takes a kernel that passed, if it is the first or faster. */

@@ -7,7 +7,9 @@
 
 struct record_writer {
     char *path;
-    text_buffer text;
+    size_t bytes;     /* written so far */
+    bool has_lost;    /* an event: a record with a hole in it would be no record */
+    text_buffer last; /* line, with its end */
 };
 
 struct record_reader {
@@ -37,13 +39,13 @@ ftl_status record_open(ftl_context *context, const char *path, record_writer **o
         return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     }
     w->path = copy;
-    text_init(&w->text, RECORD_BYTES_MAX);
+    text_init(&w->last, RECORD_BYTES_MAX);
     return FTL_OK;
 }
 
 void record_close(record_writer *w) {
     if (!w) return;
-    text_done(&w->text);
+    text_done(&w->last);
     free(w->path);
     free(w);
 }
@@ -55,20 +57,48 @@ ftl_status record_add(ftl_context *context, record_writer *w, const char *event,
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);
     if (!text) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    text_add_z(&w->text, text);
-    text_add_z(&w->text, "\n");
+    text_done(&w->last);
+    text_init(&w->last, RECORD_BYTES_MAX - w->bytes);
+    text_add_z(&w->last, text);
+    text_add_z(&w->last, "\n");
     free(text);
     os_error why;
-    if (w->text.failed) return ftl_context_fail(context, FTL_NO_MEMORY, "the record is too long");
-    if (!w->path || os_write_file(w->path, text_str(&w->text), &why)) return FTL_OK;
-    return ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
+    if (w->last.failed) return ftl_context_fail(context, FTL_NO_MEMORY, "the record is too long");
+    if (w->has_lost) return ftl_context_fail(context, FTL_NO_FILE, "the record was not written");
+    str added = text_str(&w->last);
+    w->has_lost = w->path && !(w->bytes ? os_append_file(w->path, added, &why)
+                                        : os_write_file(w->path, added, &why));
+    w->bytes += added.length;
+    return w->has_lost ? ftl_context_fail(context, FTL_NO_FILE, "%s", why.text) : FTL_OK;
 }
 
-str record_text(const record_writer *w) {
-    return text_str(&w->text);
+str record_last(const record_writer *w) {
+    return str_trim(text_str(&w->last));
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
+
+ftl_status record_each(ftl_context *context, str text, const char *name,
+                       void (*visit)(void *user, json_t *event), void *user) {
+    for (int number = 1; text.length; number++) {
+        str line = str_trim(str_cut(&text, '\n'));
+        if (!line.length) continue;
+        json_error_t why;
+        json_t *event = json_loadb(line.data, line.length, 0, &why);
+        bool is_event = *json_text(event, "event");
+        if (is_event) visit(user, event);
+        json_decref(event);
+        if (!is_event) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                    "'%s' is no record: line %d is no event", name, number);
+        }
+    }
+    return FTL_OK;
+}
+
+static void take_event(void *user, json_t *event) {
+    json_array_append(user, event);
+}
 
 ftl_status record_read_text(ftl_context *context, str text, const char *name, record_reader **out) {
     *out = NULL;
@@ -78,26 +108,14 @@ ftl_status record_read_text(ftl_context *context, str text, const char *name, re
         free(r);
         return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     }
-    for (int number = 1; text.length; number++) {
-        str line = str_trim(str_cut(&text, '\n'));
-        if (!line.length) continue;
-        json_error_t why;
-        json_t *event = json_loadb(line.data, line.length, 0, &why);
-        if (!event || !*json_text(event, "event")) {
-            json_decref(event);
-            record_reader_free(r);
-            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                    "'%s' is no record: line %d is no event", name, number);
-        }
-        json_array_append_new(r->events, event);
+    ftl_status status = record_each(context, text, name, take_event, r->events);
+    if (!status) {
+        r->is_given = calloc(json_array_size(r->events) + 1, sizeof *r->is_given);
+        if (!r->is_given) status = ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     }
-    r->is_given = calloc(json_array_size(r->events) + 1, sizeof *r->is_given);
-    if (!r->is_given) {
-        record_reader_free(r);
-        return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    }
-    *out = r;
-    return FTL_OK;
+    if (status) record_reader_free(r);
+    else *out = r;
+    return status;
 }
 
 ftl_status record_read(ftl_context *context, const char *path, record_reader **out) {

@@ -21,14 +21,15 @@ enum { RECORD_BYTES_MAX = 256 << 20 };
 
 typedef struct record_writer record_writer;
 
-/* 'path' may be NULL: nothing is written, but the lines can be read. The file is written anew, and
- * whole, after each event, so an interrupted run leaves a record. NO_MEMORY.
+/* 'path' may be NULL: nothing is written. The file begins anew with the first event and grows by
+ * whole lines, so an interrupted run leaves a record, and one of many rounds takes no memory for
+ * it. NO_MEMORY.
  */
 ftl_status record_open(ftl_context *context, const char *path, record_writer **out);
 void record_close(record_writer *w); /* NULL is fine */
 /* Adds an event; takes over 'fields' (an object). OK, NO_FILE, NO_MEMORY. */
 ftl_status record_add(ftl_context *context, record_writer *w, const char *event, json_t *fields);
-str record_text(const record_writer *w); /* all lines so far */
+str record_last(const record_writer *w); /* the last event's line, without its end */
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -38,6 +39,9 @@ typedef struct record_reader record_reader;
 ftl_status record_read(ftl_context *context, const char *path, record_reader **out);
 ftl_status record_read_text(ftl_context *context, str text, const char *name, record_reader **out);
 void record_reader_free(record_reader *r); /* NULL is fine */
+/* Calls 'visit' with each event of a record, in order. OK, INVALID_ARGUMENT, NO_MEMORY. */
+ftl_status record_each(ftl_context *context, str text, const char *name,
+                       void (*visit)(void *user, json_t *event), void *user);
 int32_t record_count(const record_reader *r);
 json_t *record_at(const record_reader *r, int32_t index); /* borrowed */
 /* The next ask with this key that was not given out yet; NULL when there is none. */

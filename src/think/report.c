@@ -3,7 +3,6 @@
 #include "base/embedded.h"
 #include "think/record.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -258,7 +257,15 @@ static void add_run(text_buffer *out, const json_t *e) {
     text_add_z(out, "</dl></header>\n<main>\n");
 }
 
-static void add_event(text_buffer *out, const json_t *e, int number) {
+typedef struct report {
+    text_buffer *page;
+    int events;
+} report;
+
+static void add_event(void *user, json_t *e) {
+    report *r = user;
+    text_buffer *out = r->page;
+    int number = r->events++;
     const char *kind = json_text(e, "event");
     if (strcmp(kind, "run") == 0) add_run(out, e);
     else if (strcmp(kind, "prompt") == 0)
@@ -269,16 +276,14 @@ static void add_event(text_buffer *out, const json_t *e, int number) {
 }
 
 ftl_status report_write(ftl_context *context, str record, text_buffer *page) {
-    record_reader *r = NULL;
-    ftl_status status = record_read_text(context, record, "the record", &r);
-    if (status) return status;
+    report r = {.page = page};
     text_add_z(page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                      "<title>How a kernel came to be</title>\n<style>\n");
     add_style(page);
     text_add_z(page, "</style></head>\n<body>\n");
-    for (int32_t i = 0; i < record_count(r); i++) add_event(page, record_at(r, i), (int)i);
+    ftl_status status = record_each(context, record, "the record", add_event, &r);
     text_add_z(page, "</main></body></html>\n");
-    record_reader_free(r);
+    if (status) return status;
     return page->failed ? ftl_context_fail(context, FTL_NO_MEMORY, "the page is too long") : FTL_OK;
 }

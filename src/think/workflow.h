@@ -27,7 +27,7 @@ typedef struct workflow {
     int64_t tokens;
     char *failed_text; /* the text that got furthest, when none passed */
     think_rung failed_rung;
-    json_t *tried; /* rows of the table that improving shows */
+    json_t *tried; /* rows of the table that improving shows: the first, and the last ones */
 } workflow;
 
 /* --- loop.c ----------------------------------------------------------------------------------- */

@@ -332,6 +332,36 @@ def improving_is_kept():
         talk.explain("why the first proposal was none")
 
 
+def peak_kib(rounds, folder):
+    """The most memory that a run of so many proposals had before its last one, all wrong; its record must be whole."""
+    model = "grep VmHWM /proc/$PPID/status > peak; cat wrong.md"
+    kept = {k: os.environ[k] for k in ("PATH", "LD_LIBRARY_PATH") if k in os.environ}
+    done = subprocess.run(
+        [str(pathlib.Path(flashtl).resolve()), "think", "--sketch", "sketch.tl", "--gpu", "t4", "--head-dim", "64", "--on",
+         "interpreter", "--reason-by", f"exec:{model}", "--answers", "1", "--improve", str(rounds), "-o", str(rounds)],
+        cwd=folder, env=dict(kept, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C", HOME="/nonexistent"),
+        capture_output=True, text=True)
+    records = list(pathlib.Path(folder, str(rounds)).glob("think-*"))
+    events = [json.loads(line)["event"] for line in records[0].read_text().splitlines()] if records else []
+    if done.returncode or len(records) != 1 or events.count("ask") != rounds + 1 or events[-1] != "result":
+        sys.exit(f"expected a kernel and a whole record: {done.returncode}, {records}, {len(events)} events\n{done.stderr[-500:]}")
+    return int(pathlib.Path(folder, "peak").read_text().split()[1])
+
+
+def improving_takes_no_memory_by_rounds():
+    """The record grows by 25 KiB a round; it grows on disk."""
+    if "asan" in flashtl:
+        print("skipped: a sanitizer keeps what was freed")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as name:
+        pathlib.Path(name, "sketch.tl").write_text(SKETCH)
+        pathlib.Path(name, "wrong.md").write_text(fenced(code().replace("Copy Q", "Copy W")))
+        few, many = peak_kib(20, name), peak_kib(200, name)
+        print(f"{few} KiB after 20 rounds, {many} after 200")
+        if many > few + 1024:
+            sys.exit(1)
+
+
 def the_best_so_far_is_kept():
     """The model breaks down after its first answer: what was verified is there all the same, and why it ended."""
     talk = Talk("reason", [fenced(code())], "--improve", "3", "--json")
@@ -590,7 +620,7 @@ def in_time():
 CASES = {name: value for name, value in list(globals().items())
          if callable(value) and getattr(value, "__code__", None) and value.__code__.co_argcount == 0
          and value.__module__ == "__main__" and not isinstance(value, type)
-         and name not in ("code", "cuda", "code_for_cuda", "run", "cuda_begins_with", "lives", "interrupt") and value.__code__.co_flags & 4 == 0}
+         and name not in ("code", "cuda", "code_for_cuda", "run", "cuda_begins_with", "lives", "interrupt", "peak_kib") and value.__code__.co_flags & 4 == 0}
 
 if sys.argv[1] == "--list":
     print("\n".join(CASES))
