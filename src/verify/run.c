@@ -131,6 +131,22 @@ static bool check_repeated(run *w, case_data *data, const taken *first, const ta
     return true;
 }
 
+/* Results beyond the type's largest number say more of the inputs than of the kernel. */
+static void describe_overflow(const judged *output, text_buffer *out) {
+    const buffer *of = output->expected->of;
+    double peak = 0;
+    for (int64_t i = 0; i < of->rows * of->columns; i++) {
+        double want = fabs(output->expected->values[i]);
+        bool is_known = output->expected->state[i] & EXPECTED_KNOWN;
+        if (is_known && isfinite(want) && want > peak) peak = want;
+    }
+    if (isfinite(convert_round(of->format, peak))) return;
+    text_format(out,
+                "; the exact result reaches %.2g, more than its type holds: inputs as drawn here do "
+                "not suit this program, `flashtl run` takes others",
+                peak);
+}
+
 static void describe_failure(run *w, const case_data *data, const judged *output,
                              const judgement *j, verify_result *r) {
     text_buffer where, cause;
@@ -138,6 +154,7 @@ static void describe_failure(run *w, const case_data *data, const judged *output
     text_init(&cause, 4096);
     judge_pattern(data->program->plan, output->expected->of, j->bad, &w->memory, &where);
     judge_cause(data, output, j, &w->memory, &cause);
+    describe_overflow(output, &cause);
     const char *name = output->expected->of->of->name;
     const char *place = where.data ? where.data : "", *guess = cause.data ? cause.data : "";
     if (j->bound > 0) {

@@ -33,3 +33,12 @@ add_test(NAME example_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/example_programs.py $<TARGET_FILE:flashtl>
                  ${CMAKE_SOURCE_DIR}/examples)
 set_tests_properties(example_programs PROPERTIES LABELS cli TIMEOUT 120 SKIP_RETURN_CODE 77)
+
+# PyTorch's tensors, which are NumPy's here, on a driver without a GPU. A sanitizer's library would need
+# a Python of its own.
+if(NOT FLASHTL_SANITIZE)
+  add_test(NAME torch_tensors
+           COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/torch_tensors.py ${CMAKE_SOURCE_DIR}/examples
+                   $<TARGET_FILE:flashtl_shared> $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
+  set_tests_properties(torch_tensors PROPERTIES LABELS cli TIMEOUT 60 SKIP_RETURN_CODE 77)
+endif()
