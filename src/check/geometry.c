@@ -46,6 +46,8 @@ static bool make(const tl_symbol *tile, const tl_layout *said, int warps, int de
     if (said->over_rows > 0) {
         request.warps_down = said->over_rows;
         request.warps_across = said->over_columns > 0 ? said->over_columns : 1;
+        int64_t places = (int64_t)request.warps_down * request.warps_across;
+        request.group = places <= warps ? warps / (int)places : 1;
     }
     *fit = layout_make(&request, out);
     return fit->status == LAYOUT_OK;

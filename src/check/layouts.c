@@ -76,12 +76,47 @@ static void walk(layouts_flow *f) {
     pass(f, kept);
 }
 
+static str over_text(layouts_flow *f, const tl_layout *said) {
+    return str_format(f->memory, "over (%d, %d)", said->over_rows, said->over_columns);
+}
+
+static bool covers_executors(const layouts_flow *f, const tl_layout *said) {
+    int64_t places = (int64_t)said->over_rows * said->over_columns;
+    return (!said->over_rows && !said->over_columns) || places == f->role->executors;
+}
+
+/* Warpgroups lie all down or all across. */
+static bool is_square(const layouts_flow *f, const tl_layout *said) {
+    return f->role->statement->role.is_warpgroups && said->over_rows > 1 && said->over_columns > 1;
+}
+
+static bool check_over(layouts_flow *f, int tile, const tl_layout *said) {
+    const model_tile *t = &f->model->tiles[tile];
+    const tl_symbol *of = said->of ? said->of->symbol : NULL;
+    const tl_statement *base = of ? of->in_register.allocation : NULL;
+    const tl_layout *whole = base ? &base->allocate.layout : said;
+    bool covers = covers_executors(f, whole);
+    if (base && (!covers || is_square(f, whole))) return false; /* it is said of the matrix */
+    if (covers && !is_square(f, whole)) return true;
+    if (!layouts_may_report(f, tile)) return false;
+    if (covers) {
+        diag_report(f->diags, DIAG_LAYOUT_GROUPS, t->declared, t->name, over_text(f, said));
+    } else {
+        int64_t places = (int64_t)said->over_rows * said->over_columns;
+        diag_report(f->diags, DIAG_LAYOUT_OVER, t->declared, t->name, over_text(f, said),
+                    str_format(f->memory, "%lld", (long long)places),
+                    str_format(f->memory, "%d", f->role->executors));
+    }
+    return false;
+}
+
 static void check_exists(layouts_flow *f, int tile) {
     const model_tile *t = &f->model->tiles[tile];
     const tl_layout *said = &t->allocation->allocate.layout;
     layout out;
     layout_fit fit;
     if (said->kind == TL_LAYOUT_NONE) return; /* open: completeness reports it */
+    if (!check_over(f, tile, said)) return;
     if (check_layout_make(t->symbol, said, f->role->threads / 32, &out, &fit)) {
         int count = t->axis_count;
         int64_t extents[2] = {t->axes[0].extent, t->axes[1].extent};

@@ -57,15 +57,18 @@ static const int PIECE_16_BY_8[] = {COLUMN_BIT + 0, 3, COLUMN_BIT + 1, COLUMN_BI
 static const int PIECE_8_BY_8[] = {0, 1, 2, COLUMN_BIT + 0, COLUMN_BIT + 1, COLUMN_BIT + 2};
 
 static layout_fit make_left(const layout_request *r, bool accumulator, layout *out) {
-    int down = r->warps_down, across = accumulator ? r->warps_across : 1;
+    int down = r->warps_down * r->group, across = accumulator ? r->warps_across : 1;
+    bool groups_across = r->group > 1 && r->warps_across > 1;
+    if (groups_across && r->warps_down > 1)
+        return misfit(LAYOUT_BAD_WARPS, r->warps_down * r->warps_across, 0);
     if (out->rows % (16 * down)) return misfit(LAYOUT_BAD_ROWS, out->rows, 16 * down);
     if (out->columns % (8 * across)) return misfit(LAYOUT_BAD_COLUMNS, out->columns, 8 * across);
     int rows = out->rows / down, columns = out->columns / across;
     set_atom(out, 2, 4, 3, PIECE_16_BY_8);
     add_repeat(out, columns / 8, 0, 8);
     add_repeat(out, rows / 16, 16, 0);
-    out->spread[0] = (layout_repeat){r->warps_across, {0, accumulator ? columns : 0}};
-    out->spread[1] = (layout_repeat){down, {rows, 0}};
+    out->spread[groups_across] = (layout_repeat){r->warps_across, {0, accumulator ? columns : 0}};
+    out->spread[!groups_across] = (layout_repeat){down, {rows, 0}};
     return misfit(LAYOUT_OK, 0, 0);
 }
 
@@ -79,7 +82,7 @@ static layout_fit make_right(const layout_request *r, layout *out) {
     add_repeat(out, out->rows / 8, 8, 0);
     add_repeat(out, columns / 8, 0, 8);
     out->spread[0] = (layout_repeat){r->warps_across, {0, columns}};
-    out->spread[1] = (layout_repeat){r->warps_down, {0, 0}};
+    out->spread[1] = (layout_repeat){r->warps_down * r->group, {0, 0}};
     return misfit(LAYOUT_OK, 0, 0);
 }
 
@@ -96,7 +99,7 @@ static int divide_up(int a, int b) {
  * stretch of its own, so that the low bits of a row come from lane and pass alone.
  */
 static void spread_rows(const layout_request *r, int pass_rows, layout *out) {
-    int warps = r->warps_down * r->warps_across, together = warps * pass_rows;
+    int warps = r->warps_down * r->warps_across * r->group, together = warps * pass_rows;
     bool regular = together % 8 == 0 || (together & (together - 1)) == 0;
     if (!r->warp_rows && regular) {
         add_repeat(out, divide_up(out->rows, together), together, 0);
@@ -136,8 +139,10 @@ layout_fit layout_make(const layout_request *request, layout *out) {
     if (r.columns < 1 || r.columns > LAYOUT_EXTENT_MAX) {
         return misfit(LAYOUT_BAD_COLUMNS, r.columns, 0);
     }
-    if (r.warps_down < 1 || r.warps_across < 1 || r.warps_down > LAYOUT_WARPS_MAX ||
-        r.warps_across > LAYOUT_WARPS_MAX || r.warps_down * r.warps_across > LAYOUT_WARPS_MAX) {
+    if (r.group < 1) r.group = 1;
+    int64_t warps = (int64_t)r.warps_down * r.warps_across;
+    if (r.warps_down < 1 || r.warps_across < 1 || warps > LAYOUT_WARPS_MAX ||
+        warps * r.group > LAYOUT_WARPS_MAX) {
         return misfit(LAYOUT_BAD_WARPS, r.warps_down * r.warps_across, 0);
     }
     bool turn = r.transposed && (r.kind == LAYOUT_MMA_A || r.kind == LAYOUT_MMA_B);

@@ -80,11 +80,13 @@ typedef struct layout_request {
     bool transposed;   /* mma_A: the tile is (k, m) instead of (m, k); mma_B: (n, k), not (k, n) */
     int element_bytes; /* lines: 2 or 4 */
     bool warp_rows;    /* lines: each warp takes consecutive rows, not every n-th group of rows */
+    int group;         /* warps that stand below one another in each place, as those of a warpgroup
+                        * do, and are neighbours; 0, 1: one */
 } layout_request;
 
 /* mma_A is divided over the warps down (copies across), mma_B over those across (copies down),
  * mma_C over both; lines over all of them. Each warp's share must be a multiple of 16 rows (A, C)
- * or 8 columns (B, C), contracted axes a multiple of 8.
+ * or 8 columns (B, C), contracted axes a multiple of 8. Groups lie all down or all across.
  *
  * lines: 16 bytes a lane along the last axis. The power-of-two part of the 16-byte chunks of a row
  * (at most 32) goes to lanes along the row, the other lanes down the rows, then the warps, then

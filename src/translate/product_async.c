@@ -20,6 +20,7 @@ typedef struct product {
     const emit_tile *target;
     side a, b;
     int width, steps, pieces; /* columns of an instruction; k16 steps; instructions across */
+    int across; /* executors on the columns of the result; else they are on its rows */
 } product;
 
 static bool refuse(product *p, str what, const char *why) {
@@ -44,9 +45,12 @@ static bool read_width(str atom, int *width) {
 
 /* --- operands --------------------------------------------------------------------------------- */
 
-static str low_name(emit *t, const emit_tile *tile, bool right, const descriptor *d) {
-    return emit_format(t, "%.*s_%s%s", STR_ARGS(tile->name), right ? "right" : "left",
-                       d->transposed ? "_transposed" : "");
+static str low_name(emit *t, const emit_tile *tile, bool right, const descriptor *d, int across) {
+    const char *turned = d->transposed ? "_transposed" : "";
+    if (across > 1)
+        return emit_format(t, "%.*s_%s%s_over_%d", STR_ARGS(tile->name), right ? "right" : "left",
+                           turned, across);
+    return emit_format(t, "%.*s_%s%s", STR_ARGS(tile->name), right ? "right" : "left", turned);
 }
 
 static bool make_side(product *p, const tl_operand *operand, side *x, bool right) {
@@ -71,7 +75,7 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
                       "of 16 along the contracted axis");
     }
     assert(descriptor_agrees(&x->d));
-    x->low = low_name(t, x->tile, right, &x->d);
+    x->low = low_name(t, x->tile, right, &x->d, p->across);
     return true;
 }
 
@@ -91,8 +95,10 @@ static bool make_product(product *p) {
     bool fits = p->target && p->target->space == TL_REGISTER && p->target->type == TL_F32 &&
                 !p->target->is_vector && !p->target->shape.is_lines;
     if (!fits) return refuse(p, STR("this GEMM"), "the result is an f32 tile as mma_C");
+    const tl_layout *l = &p->target->tile->allocation->allocate.layout;
+    p->across = l->over_rows ? l->over_columns : 1;
     if (r->executor_warps != WARPGROUP || p->target->shape.down != 1 ||
-        p->target->rows != ROWS * r->executors || r->first_warp % WARPGROUP) {
+        p->target->rows != ROWS * (r->executors / p->across) || r->first_warp % WARPGROUP) {
         return refuse(p, p->target->name, "a warpgroup has 64 rows of an asynchronous product");
     }
     if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
@@ -104,9 +110,10 @@ static bool make_product(product *p) {
     }
     int deep = p->a.in_registers ? p->a.tile->columns : p->a.d.k;
     int high = p->a.in_registers ? p->a.tile->rows : p->a.d.mn;
-    p->pieces = p->target->columns / p->width;
-    bool pieces_fit =
-        p->target->columns % p->width == 0 && (p->pieces == 1 || p->width % p->b.d.mn_unit == 0);
+    int columns = p->target->columns / p->across;
+    p->pieces = columns / p->width;
+    bool is_one = p->pieces == 1 && p->across == 1;
+    bool pieces_fit = columns % p->width == 0 && (is_one || p->width % p->b.d.mn_unit == 0);
     if (deep != p->b.d.k || high != p->target->rows || p->b.d.mn != p->target->columns ||
         deep % DESCRIPTOR_DEPTH || !pieces_fit) {
         return refuse(p, STR("this GEMM"), "the shapes do not fit one another and the atom");
@@ -123,7 +130,9 @@ static void declare_low(product *p, const side *x, bool right) {
     for (int i = 0; i < t->lines.count; i++) {
         if (str_equal(t->lines.items[i].declares, x->low) && i >= t->role_line) return;
     }
-    int share = right ? 0 : descriptor_low_step(&x->d, ROWS, 0);
+    int share = 0;
+    if (p->across == 1) share = right ? 0 : descriptor_low_step(&x->d, ROWS, 0);
+    else if (right) share = descriptor_low_step(&x->d, p->target->columns / p->across, 0);
     str own = share && t->now->executors > 1 ? emit_format(t, " + executor * %d", share) : (str){0};
     /* A sum throughout: constants of tile and step become one. */
     int64_t low = x->tile->offset_bytes / DESCRIPTOR_UNIT_BYTES +

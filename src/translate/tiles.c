@@ -51,7 +51,7 @@ static void set_shape(emit_tile *tile, const tl_layout *l, const layout_request 
         if (shape->across == 1) shape->column_step = 0;
     } else {
         int across = l->kind == TL_MMA_C ? r->warps_across : 1;
-        shape->down = tile->rows / r->warps_down / 16;
+        shape->down = tile->rows / (r->warps_down * (r->group ? r->group : 1)) / 16;
         shape->across = tile->columns / across / 8;
         shape->elements = 4, shape->row_step = 16, shape->column_step = 8;
     }
@@ -73,6 +73,7 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
                         .element_bytes = bytes,
                         .warps_down = over ? l->over_rows : t->warps,
                         .warps_across = over ? l->over_columns : 1};
+    if (over) r.group = t->warps / (l->over_rows * l->over_columns);
     switch (l->kind) {
     case TL_MMA_A: r.kind = LAYOUT_MMA_A; break;
     case TL_MMA_C: r.kind = LAYOUT_MMA_C; break;

@@ -102,6 +102,14 @@ sed '/Copy [KV] (BN/s/by tma async/by cp_async async/' three.tl > threads.tl
 on_emulator threads.tl gqa.tl --gpu h200 --shapes 113x203
 sed '/Copy [KV] (BN/s/by tma async//' three.tl > plain.tl
 on_emulator plain.tl gqa.tl --gpu h200 --shapes 113x203
+# O's columns over two warpgroups of one role.
+sed -e 's/role products with 1 warpgroup, 160/role products with 2 warpgroups, 144/' -e 's/m64n128k16/m64n64k16/' \
+    -e 's/Allocate O .* as mma_C/& over (1, 2)/' three.tl > across.tl
+on_emulator across.tl gqa.tl --gpu h200 --shapes 113x203
+sed 's/over (1, 2)/over (1, 3)/' across.tl > three_across.tl
+flashtl check three_across.tl --gpu h200
+sed -e 's/over (1, 2)/over (2, 2)/' -e 's/products with 2 warpgroups, 144/products with 4 warpgroups, 72/' across.tl > square.tl
+flashtl check square.tl --gpu h200
 # A Release that is missing is named before anything runs.
 sed '/Release P_shared/d' three.tl > held.tl
 flashtl translate held.tl 2>&1 | grep -m 1 error:

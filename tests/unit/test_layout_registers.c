@@ -109,6 +109,34 @@ static void accumulator_is_the_manuals(void **state) {
     }
 }
 
+/* Two warpgroups with half of the columns each: a warp's rows go by its place in the group. */
+static void groups_stand_side_by_side(void **state) {
+    (void)state;
+    layout_request r = {.kind = LAYOUT_MMA_C,
+                        .rows = 64,
+                        .columns = 48,
+                        .warps_down = 1,
+                        .warps_across = 2,
+                        .group = 4};
+    layout across = make(r);
+    layout rows = layout_vector(&across, LAYOUT_ROWS);
+    assert_int_equal(layout_warp_copies(&across), 1);
+    assert_int_equal(layout_warp_copies(&rows), 2);
+    for (int warp = 0; warp < 8; warp++) {
+        layout_point first = layout_place(&across, warp, 0, 0);
+        assert_place(first, 16 * (warp % 4), 24 * (warp / 4));
+        assert_int_equal(layout_place(&rows, warp, 0, 0).row, 16 * (warp % 4));
+    }
+    r = (layout_request){.kind = LAYOUT_MMA_C,
+                         .rows = 128,
+                         .columns = 48,
+                         .warps_down = 2,
+                         .warps_across = 1,
+                         .group = 4};
+    layout down = make(r), same = make_kind(LAYOUT_MMA_C, 128, 48, 8, 1);
+    assert_true(layout_equal(&down, &same));
+}
+
 /* --- bijections ------------------------------------------------------------------------------- */
 
 /* Every element of the tile is held by as many threads as 'copies', once by each; find inverts. */
@@ -321,16 +349,18 @@ static void misfits_say_why(void **state) {
         layout_status status;
         int multiple;
     } cases[] = {
-        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 2, false}, LAYOUT_BAD_ROWS, 16},
-        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 2, false}, LAYOUT_BAD_ROWS, 64},
-        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 2, false}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false}, LAYOUT_BAD_ROWS, 8},
-        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_LINES, 16, 16, 1, 1, false, 1, false}, LAYOUT_BAD_BYTES, 2},
-        {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false}, LAYOUT_BAD_ROWS, 0},
-        {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 2, false}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 64},
+        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false, 0}, LAYOUT_BAD_ROWS, 8},
+        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_LINES, 16, 16, 1, 1, false, 1, false, 0}, LAYOUT_BAD_BYTES, 2},
+        {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false, 0}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 2, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 64, 64, 3, 4, false, 2, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         layout l;
@@ -356,6 +386,7 @@ int main(void) {
         cmocka_unit_test(left_operand_is_the_manuals),
         cmocka_unit_test(right_operand_is_the_manuals),
         cmocka_unit_test(accumulator_is_the_manuals),
+        cmocka_unit_test(groups_stand_side_by_side),
         cmocka_unit_test(fragments_cover_each_element_once),
         cmocka_unit_test(lines_cover_each_element_once),
         cmocka_unit_test(lines_go_along_the_row_first),
