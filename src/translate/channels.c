@@ -100,6 +100,7 @@ static void count_reader(emit *t, emit_tile *tile, const emit_role *r, const emi
     bool stores_only = tile->goes_async && !tile->is_loaded && r == tile->filler;
     tile->holds_several |= !emit_holds_one(t, &r->statement->role.body, named);
     tile->empty_arrivals += r->is_single          ? 1
+                            : tile->is_loaded     ? r->threads
                             : !stores_only        ? r->warps
                             : tile->is_shared_out ? r->executors
                                                   : 1;
@@ -314,9 +315,11 @@ void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile)
     const char *which = tile->holds_several ? "oldest" : "slot";
     bool stores_only = tile->goes_async && !tile->is_loaded && tile->filler == t->now;
     if (tile->frees) {
+        /* What threads loaded themselves each of them releases: an order from lane to lane by way
+         * of one that arrives for all is right, but tools that look for races do not see it.
+         */
         str issuer = stores_only ? emit_issuer(t, tile->is_shared_out) : STR("lane == 0");
-        if (t->now->is_single) issuer = (str){0};
-        if (tile->is_loaded) emit_text(t, "ftl_warp_barrier();");
+        if (t->now->is_single || tile->is_loaded) issuer = (str){0};
         str barrier = barrier_of(t, tile, tile->empty_offset, which);
         if (issuer.length)
             emit_text(t, "if (%.*s) ftl_mbarrier_signal(%.*s);", STR_ARGS(issuer),
