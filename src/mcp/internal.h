@@ -16,7 +16,15 @@ enum {
     MCP_UNSUPPORTED_VERSION = -32022
 };
 
-typedef enum mcp_kind { MCP_TEXT, MCP_NUMBER, MCP_LIST, MCP_PROGRAM, MCP_FILE_OF } mcp_kind;
+typedef enum mcp_kind {
+    MCP_TEXT,
+    MCP_NUMBER,
+    MCP_LIST,
+    MCP_PROGRAM,
+    MCP_FILE_OF,
+    MCP_OFFSET,
+    MCP_LIMIT
+} mcp_kind;
 
 typedef struct mcp_property {
     int tool;
@@ -54,8 +62,10 @@ typedef struct mcp_call {
     const char *argv[MCP_ARGUMENTS_MAX + 1];
     int argument_count;
     str input;
-    arena memory;     /* of the arguments' texts */
-    char folder[256]; /* with files of its own; "": none */
+    arena memory;          /* of the arguments' texts */
+    char folder[256];      /* with files of its own; "": none */
+    bool is_paged;         /* what it prints is a text, given from line 'offset' on */
+    int64_t offset, limit; /* 0: as many lines as fit */
 } mcp_call;
 
 /* Makes a call of a tool ready from its arguments; false with the reason, which the client's

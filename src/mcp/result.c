@@ -39,7 +39,7 @@ static json_t *worth_telling(const json_t *cases) {
     return list;
 }
 
-static json_t *text_content(str text) {
+static json_t *content_of(str text) {
     char cut[64] = "";
     if (text.length > TEXT_BYTES_MAX) {
         snprintf(cut, sizeof cut, "\n... %zu further bytes\n", text.length - TEXT_BYTES_MAX);
@@ -53,7 +53,29 @@ static json_t *text_content(str text) {
     json_t *string = json_stringn(whole.data ? whole.data : "", whole.length);
     if (!string) string = json_string("the output is no text");
     text_done(&whole);
-    return json_pack("[{s:s, s:o}]", "type", "text", "text", string);
+    return json_pack("{s:s, s:o}", "type", "text", "text", string);
+}
+
+/* Whole lines of a text: those that were asked for, as many as fit, at least one. */
+typedef struct page {
+    str text;
+    int64_t end, total; /* lines: behind the last one of the page; of the text */
+} page;
+
+static page page_of(str text, int64_t offset, int64_t limit) {
+    page p = {.end = offset};
+    bool is_full = false;
+    for (; text.length; p.total++) {
+        const char *begin = text.data;
+        str_cut(&text, '\n');
+        if (p.total < offset || is_full) continue;
+        if (p.total == offset) p.text.data = begin;
+        size_t length = (size_t)(text.data - p.text.data);
+        is_full =
+            (limit && p.total - offset >= limit) || (p.total > offset && length > TEXT_BYTES_MAX);
+        if (!is_full) p.text.length = length, p.end = p.total + 1;
+    }
+    return p;
 }
 
 static void add_lines(text_buffer *out, const json_t *objects) {
@@ -64,12 +86,37 @@ static void add_lines(text_buffer *out, const json_t *objects) {
     }
 }
 
-json_t *mcp_call_result(const mcp_call *call, str output, str errors, int exit_code) {
-    text_buffer said, printed, text;
-    text_init(&said, 1 << 20);
+/* A text as it is, a page of it; where it goes on, and what was found, stand beside it. */
+static json_t *paged_result(const mcp_call *call, str output, json_t *findings) {
+    page p = page_of(output, call->offset, call->limit);
+    bool has_more = p.end < p.total;
+    json_t *data =
+        json_pack("{s:i, s:O, s:[], s:I, s:I}", "exit_status", 0, "findings", findings, "results",
+                  "offset", (json_int_t)call->offset, "lines", (json_int_t)p.total);
+    if (has_more) json_object_set_new(data, "next_offset", json_integer(p.end));
+    text_buffer beside;
+    text_init(&beside, 1 << 20);
+    add_lines(&beside, findings);
+    if (p.end == call->offset)
+        text_format(&beside, "no line is left: the text has %lld\n", (long long)p.total);
+    else if (call->offset || has_more)
+        text_format(&beside, "lines %lld to %lld of %lld, counted from 0\n",
+                    (long long)call->offset, (long long)p.end - 1, (long long)p.total);
+    if (has_more)
+        text_format(&beside, "the text goes on: ask again with offset %lld\n", (long long)p.end);
+    json_t *contents = json_pack("[o]", content_of(p.text));
+    if (beside.length) json_array_append_new(contents, content_of(text_str(&beside)));
+    text_done(&beside);
+    return json_pack("{s:o, s:o, s:b}", "content", contents, "structuredContent", data, "isError",
+                     0);
+}
+
+/* Findings, cases worth telling and whatever else was printed, in one text. */
+static json_t *told_result(const mcp_call *call, str output, str said, json_t *findings,
+                           int exit_code) {
+    text_buffer printed, text;
     text_init(&printed, 64 << 20);
     text_init(&text, 64 << 20);
-    json_t *findings = objects_of(errors, &said);
     bool is_plan = strcmp(call->tool->name, "plan") == 0; /* its JSON is the result itself */
     json_t *all = is_plan ? json_array() : objects_of(output, &printed);
     if (is_plan) text_add(&printed, output);
@@ -77,19 +124,30 @@ json_t *mcp_call_result(const mcp_call *call, str output, str errors, int exit_c
     add_lines(&text, findings);
     add_lines(&text, results);
     text_add(&text, text_str(&printed));
-    if (exit_code || (!text.length && said.length)) text_add(&text, text_str(&said));
+    if (exit_code || (!text.length && said.length)) text_add(&text, said);
     if (!text.length) text_add_z(&text, exit_code ? "it failed without a word\n" : "all is well\n");
-    json_t *data = json_pack("{s:i, s:o, s:o}", "exit_status", exit_code, "findings", findings,
+    json_t *data = json_pack("{s:i, s:O, s:o}", "exit_status", exit_code, "findings", findings,
                              "results", results);
-    json_t *result = json_pack("{s:o, s:o, s:b}", "content", text_content(text_str(&text)),
+    json_t *result = json_pack("{s:[o], s:o, s:b}", "content", content_of(text_str(&text)),
                                "structuredContent", data, "isError", exit_code != 0);
     json_decref(all);
-    text_done(&said);
     text_done(&printed);
     text_done(&text);
     return result;
 }
 
+json_t *mcp_call_result(const mcp_call *call, str output, str errors, int exit_code) {
+    text_buffer said;
+    text_init(&said, 1 << 20);
+    json_t *findings = objects_of(errors, &said);
+    bool is_text = call->is_paged && !exit_code && output.length;
+    json_t *result = is_text ? paged_result(call, output, findings)
+                             : told_result(call, output, text_str(&said), findings, exit_code);
+    json_decref(findings);
+    text_done(&said);
+    return result;
+}
+
 json_t *mcp_call_failure(const char *why) {
-    return json_pack("{s:o, s:b}", "content", text_content(str_from(why)), "isError", 1);
+    return json_pack("{s:[o], s:b}", "content", content_of(str_from(why)), "isError", 1);
 }

@@ -54,18 +54,26 @@ static bool resolve(const mcp_options *options, const mcp_property *p, option_wo
 
 /* --- what is offered -------------------------------------------------------------------------- */
 
+static bool is_number(const mcp_property *p) {
+    return p->kind == MCP_NUMBER || p->kind == MCP_OFFSET || p->kind == MCP_LIMIT;
+}
+
+static int least_of(const mcp_property *p) {
+    return p->kind == MCP_LIMIT ? 1 : 0;
+}
+
 static json_t *schema_of(const mcp_property *p) {
     bool is_list = p->kind == MCP_LIST;
     json_t *schema = json_pack("{s:s, s:s}", "type",
-                               is_list                 ? "array"
-                               : p->kind == MCP_NUMBER ? "integer"
-                                                       : "string",
+                               is_list        ? "array"
+                               : is_number(p) ? "integer"
+                                              : "string",
                                "description", p->description);
     if (is_list) {
         json_object_set_new(schema, "items", json_pack("{s:s}", "type", "string"));
         json_object_set_new(schema, "maxItems", json_integer(LIST_ITEMS_MAX));
     }
-    if (p->kind == MCP_NUMBER) json_object_set_new(schema, "minimum", json_integer(0));
+    if (is_number(p)) json_object_set_new(schema, "minimum", json_integer(least_of(p)));
     return schema;
 }
 
@@ -141,17 +149,25 @@ static bool add_list(mcp_call *call, const mcp_property *p, const json_t *value,
     return is_list || wrong(p, "a list of at most 32 strings", why);
 }
 
+static bool add_number(mcp_call *call, const mcp_property *p, const json_t *value, char why[512]) {
+    int64_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < least_of(p))
+        return wrong(p, least_of(p) ? "a number from 1" : "a number from 0", why);
+    if (p->kind == MCP_OFFSET) call->offset = number;
+    else if (p->kind == MCP_LIMIT) call->limit = number;
+    else {
+        char text[32];
+        snprintf(text, sizeof text, "%lld", (long long)number);
+        return add_option(call, p->option, text);
+    }
+    return true;
+}
+
 static bool add_argument(mcp_call *call, const mcp_property *p, const json_t *value,
                          char why[512]) {
-    char number[32];
     const char *text = json_string_value(value);
     if (p->kind == MCP_LIST) return add_list(call, p, value, why);
-    if (p->kind == MCP_NUMBER) {
-        if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return wrong(p, "a number from 0", why);
-        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
-        return add_option(call, p->option, number);
-    }
+    if (is_number(p)) return add_number(call, p, value, why);
     if (!text) return wrong(p, "a string", why);
     if (json_string_length(value) > ARGUMENT_BYTES_MAX || strlen(text) != json_string_length(value))
         return wrong(p, "text of at most a megabyte without NUL", why);
@@ -202,6 +218,7 @@ bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const mcp_tool
     for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
         const mcp_property *p = &mcp_properties[i];
         if (&mcp_tools[p->tool] != call->tool) continue;
+        call->is_paged |= p->kind == MCP_OFFSET;
         const json_t *value = json_object_get(arguments, p->name);
         if (json_is_null(value)) value = NULL;
         if (!value && p->is_required) {

@@ -126,6 +126,40 @@ def test_tools():
     assert c.close() == 0
 
 
+def test_pages():
+    """A long text comes by pages of lines, which are its lines when they are put together."""
+    c = Client()
+    code = text_of(c.call("reason", text=text_of(c.call("sketch", operator="gqa")), gpu="h200", head_dim="128"))
+    whole = c.call("translate", text=code)
+    command = subprocess.run([PROGRAM, "translate", "-"], input=code, capture_output=True, text=True).stdout
+    data = whole["structuredContent"]
+    assert text_of(whole) == command and len(whole["content"]) == 1 and "next_offset" not in data
+    assert data["lines"] == command.count("\n") > 500
+    text, offset, pages = "", 0, 0
+    while offset is not None:
+        page = c.call("translate", text=code, offset=offset, limit=400)
+        text += text_of(page)
+        pages += 1
+        told, offset = page["content"][1]["text"], page["structuredContent"].get("next_offset")
+        assert f"of {data['lines']}" in told and (offset is None or f"offset {offset}" in told), told
+    assert text == command and pages == -(-data["lines"] // 400)
+    behind = c.call("translate", text=code, offset=100000)
+    assert text_of(behind) == "" and "no line is left" in behind["content"][1]["text"]
+    assert "a number from 1" in text_of(c.call("translate", text=code, limit=0))
+    assert "a number from 0" in text_of(c.call("translate", text=code, offset=-1))
+    assert "takes no argument" in text_of(c.call("check", text=code, offset=1))
+    limit = {tool["name"]: tool for tool in c.ask("tools/list")["result"]["tools"]}["translate"]["inputSchema"]
+    assert limit["properties"]["limit"]["minimum"] == 1 and limit["properties"]["offset"]["minimum"] == 0
+    # What fits is given without being asked for, and where it goes on is said.
+    remarks = "".join(f"// {'x' * 300} {i}\n" for i in range(1000))
+    arguments = {"text": remarks + text_of(c.call("sketch", operator="gqa")), "gpu": "t4", "head_dim": "64"}
+    first = c.call("reason", **arguments)
+    assert 199000 < len(text_of(first)) <= 200000 and text_of(first).endswith("\n")
+    rest = c.call("reason", offset=first["structuredContent"]["next_offset"], **arguments)
+    assert (text_of(first) + text_of(rest)).startswith(remarks) and "next_offset" not in rest["structuredContent"]
+    assert c.close() == 0
+
+
 def test_findings():
     c = Client()
     wrong = c.call("sketch", operator="gqa")
