@@ -22,18 +22,27 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
+static bool has_panels(const model_tile *t) {
+    return t->in_panels && t->allocation->allocate.swizzle_bytes > UNSWIZZLED_BYTES;
+}
+
 static int64_t slot_bytes(const model_tile *t) {
-    int64_t elements = 1;
-    for (int i = 0; i < t->axis_count; i++) elements *= t->axes[i].extent;
-    return round_up(elements * tl_type_bytes(t->type), CHECK_SHARED_ALIGNMENT_BYTES);
+    const tl_allocation *a = &t->allocation->allocate;
+    int64_t line_bytes = tl_type_bytes(t->type), lines = 1;
+    int along = a->by_columns ? 0 : t->axis_count - 1;
+    for (int i = 0; i < t->axis_count; i++) {
+        if (i == along) line_bytes *= t->axes[i].extent;
+        else lines *= t->axes[i].extent;
+    }
+    if (has_panels(t)) line_bytes = round_up(line_bytes, a->swizzle_bytes);
+    return round_up(line_bytes * lines, CHECK_SHARED_ALIGNMENT_BYTES);
 }
 
 static int64_t alignment_of(const model_tile *t) {
     /* TMA and wgmma repeat a swizzle of N bytes every 8*N. */
     enum { SWIZZLE_LINES = 8 };
-    int64_t swizzle = t->allocation->allocate.swizzle_bytes;
-    return t->by_tma && swizzle > UNSWIZZLED_BYTES ? swizzle * SWIZZLE_LINES
-                                                   : CHECK_SHARED_ALIGNMENT_BYTES;
+    return has_panels(t) ? t->allocation->allocate.swizzle_bytes * SWIZZLE_LINES
+                         : CHECK_SHARED_ALIGNMENT_BYTES;
 }
 
 static void place_shared(arena *memory, const model *m, check_facts *facts) {

@@ -35,6 +35,7 @@ typedef struct model_tile {
     int role;  /* register: the role it belongs to; shared: the role that fills it; -1: none */
     int group; /* shared: tiles `in place of` one another have the same number */
     bool uses_mbarrier, by_tma;
+    bool in_panels; /* shared: tma or asynchronous products go by its swizzle (layout/shared.h) */
     bool is_value_ring; /* register, stages > 1, not written by asynchronous products */
     model_axis axes[MODEL_AXES_MAX];
     int axis_count;

@@ -75,6 +75,15 @@ static void find_origins(model_builder *b, model_step *step, const tl_copy *copy
     }
 }
 
+/* Of what the step touches in shared memory. */
+static void note_panels(model_builder *b, const model_step *step) {
+    for (int i = 0; i <= step->read_count; i++) {
+        int tile = i < step->read_count ? step->reads[i].tile : step->target.tile;
+        if (tile >= 0 && b->tiles.items[tile].space == TL_SHARED)
+            b->tiles.items[tile].in_panels = true;
+    }
+}
+
 static void resolve_copy(model_builder *b, model_step *step) {
     const tl_copy *copy = &step->statement->copy;
     if (!copy->what || !copy->what->symbol) return;
@@ -88,6 +97,7 @@ static void resolve_copy(model_builder *b, model_step *step) {
     else step->target = use_of(b, end.symbol, copy->to, to->range);
     step->has_target = step->target.tile >= 0;
     for (int i = 0; i < copy->place.count; i++) read_expr(b, step, copy->place.items[i].at, NULL);
+    if (str_is(copy->atom, "tma")) note_panels(b, step);
     if (step->loads) find_origins(b, step, copy);
     if (step->has_target && copy->to == TL_SHARED) {
         model_tile *tile = &b->tiles.items[step->target.tile];
@@ -103,6 +113,7 @@ static void resolve_compute(model_builder *b, model_step *step) {
     for (int i = 0; i < c->operand_count; i++) {
         read_expr(b, step, c->operands[i].value, &c->operands[i]);
     }
+    if (c->is_async) note_panels(b, step);
     read_expr(b, step, c->condition, NULL);
     step->contracted = -1;
     tl_product_axes product;

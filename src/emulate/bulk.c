@@ -156,13 +156,16 @@ static int reads_agent(machine *m, machine_warp *w, int lane, bool make) {
     return shadow_new_agent(m, w, agent, true);
 }
 
+/* Columns that are in no tensor go nowhere: whether they are written, and when, is all the same. */
 static void issue_store(machine *m, machine_warp *w, machine_bulk *b) {
     int agent = reads_agent(m, w, b->lane, true);
     b->group = w->bulk_commits[b->lane] + 1;
     if (agent < 0 || !append(m, w, b)) return;
     uint32_t stamp = shadow_agent_stamp(agent, b->group);
+    tensor_row inside = tensor_inside(&b->what);
     for (uint32_t byte = 0; byte < b->bytes; byte += 16) {
-        uint32_t at = tensor_piece(&b->what, b->shared, byte);
+        uint32_t at = tensor_piece(&b->what, b->shared, byte), column = byte % b->what.row_bytes;
+        if (column + 16 <= inside.first || column >= inside.past) continue;
         shadow_read_pieces(m, w, b->lane, &at, 1, b->pc, stamp);
         shadow_mark_pieces(m, &at, 1, b->pc, stamp);
     }

@@ -111,6 +111,19 @@ const char *tensor_wrong_place(const tensor_copy *copy, bool loads) {
     return NULL;
 }
 
+tensor_row tensor_inside(const tensor_copy *copy) {
+    tensor_row result = {.past = copy->row_bytes};
+    if (!copy->rank) return result;
+    int64_t begin = copy->coordinates[0], extent = (int64_t)copy->extents[0];
+    int64_t first = begin < 0 ? -begin : 0, past = extent - begin;
+    if (past > copy->box[0]) past = copy->box[0];
+    if (first >= past) return (tensor_row){0};
+    result.first = (uint32_t)first * copy->element_bytes;
+    result.past = (uint32_t)past * copy->element_bytes;
+    result.address = (uint64_t)(begin + first) * copy->element_bytes;
+    return result;
+}
+
 tensor_row tensor_row_at(const tensor_copy *copy, uint32_t row) {
     tensor_row result = {.address = copy->base};
     if (!copy->rank) {
@@ -124,12 +137,7 @@ tensor_row tensor_row_at(const tensor_copy *copy, uint32_t row) {
         if (at < 0 || (uint64_t)at >= copy->extents[d]) return result; /* all of it outside */
         result.address += (uint64_t)at * copy->stride_bytes[d];
     }
-    int64_t begin = copy->coordinates[0], extent = (int64_t)copy->extents[0];
-    int64_t first = begin < 0 ? -begin : 0, past = extent - begin;
-    if (past > copy->box[0]) past = copy->box[0];
-    if (first >= past) return result;
-    result.first = (uint32_t)first * copy->element_bytes;
-    result.past = (uint32_t)past * copy->element_bytes;
-    result.address += (uint64_t)(begin + first) * copy->element_bytes;
-    return result;
+    tensor_row inside = tensor_inside(copy);
+    inside.address += result.address;
+    return inside;
 }

@@ -33,6 +33,8 @@ typedef struct tensor_row {
 
 /* False when these are not the bytes of a tensor map. */
 bool tensor_decode(const uint8_t from[EMULATE_TENSOR_MAP_BYTES], tensor_copy *copy);
+/* The same of all rows that are in the tensor: 'address' is relative to their beginning. */
+tensor_row tensor_inside(const tensor_copy *copy);
 tensor_row tensor_row_at(const tensor_copy *copy, uint32_t row);
 /* What is wrong with the coordinates, or NULL. */
 const char *tensor_wrong_place(const tensor_copy *copy, bool loads);

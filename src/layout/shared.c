@@ -41,7 +41,15 @@ layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_byt
 
 layout_fit shared_make_panels(int rows, int columns, int element_bytes, int swizzle_bytes,
                               bool by_columns, shared_layout *out) {
-    layout_fit fit = shared_make(rows, columns, element_bytes, swizzle_bytes, by_columns, 0, out);
+    int64_t line = (int64_t)(by_columns ? rows : columns) * element_bytes;
+    if (swizzle_bytes <= SHARED_UNIT_BYTES || swizzle_bytes > SHARED_SWIZZLE_MAX ||
+        line % SHARED_UNIT_BYTES) {
+        *out = (shared_layout){0};
+        return (layout_fit){LAYOUT_BAD_BYTES, (int)line, swizzle_bytes};
+    }
+    int open = (int)((swizzle_bytes - line % swizzle_bytes) % swizzle_bytes);
+    layout_fit fit =
+        shared_make(rows, columns, element_bytes, swizzle_bytes, by_columns, open, out);
     if (fit.status != LAYOUT_OK) return fit;
     out->panels = out->pitch_bytes / out->swizzle_bytes;
     out->pitch_bytes = out->swizzle_bytes;
@@ -54,6 +62,10 @@ int shared_lines(const shared_layout *l) {
 
 int shared_line_bytes(const shared_layout *l) {
     return (l->by_columns ? l->rows : l->columns) * l->element_bytes;
+}
+
+bool shared_is_open(const shared_layout *l) {
+    return l->panels > 0 && shared_line_bytes(l) % l->pitch_bytes != 0;
 }
 
 int shared_bytes(const shared_layout *l) {

@@ -7,7 +7,8 @@
  * lines of an ldmatrix matrix lie in distinct banks. N = 16: none.
  *
  * TMA and wgmma know lines of at most N bytes. Longer ones are cut into *panels*: the first N bytes
- * of all lines, then the next N bytes of all lines, and so on.
+ * of all lines, then the next N bytes of all lines, and so on. The last panel may be *open*: lines
+ * end inside it, and its bytes behind their ends belong to no element.
  */
 #ifndef FLASHTL_LAYOUT_SHARED_H
 #define FLASHTL_LAYOUT_SHARED_H
@@ -30,12 +31,13 @@ typedef struct shared_layout {
 layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_bytes, bool by_columns,
                        int padding_bytes, shared_layout *out);
 
-/* The same in panels of swizzle_bytes, which must divide the bytes of a line. */
+/* The same in panels of swizzle_bytes, at least 32; lines are multiples of 16 bytes. */
 layout_fit shared_make_panels(int rows, int columns, int element_bytes, int swizzle_bytes,
                               bool by_columns, shared_layout *out);
 
 int shared_lines(const shared_layout *l);
 int shared_line_bytes(const shared_layout *l);  /* without padding */
+bool shared_is_open(const shared_layout *l);    /* the last panel is not full */
 int shared_bytes(const shared_layout *l);       /* of the tile */
 int shared_panel_bytes(const shared_layout *l); /* from one panel to the next; 0: whole lines */
 int shared_offset(const shared_layout *l, layout_point place);

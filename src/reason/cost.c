@@ -1,6 +1,8 @@
 /* The cost model of kernels in which all warps do all: times, shared memory, what fits. */
 #include "reason/cost_model.h"
 
+#include "reason/panels.h"
+
 #include <math.h>
 
 enum {
@@ -68,6 +70,11 @@ double cost_tile_elements(const cost_model *m, const cost_choice *c, int tile) {
 }
 
 double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile) {
+    if (c->warpgroups > 0 && m->may_open[tile]) {
+        cost_line line = cost_line_of(m, c, tile);
+        return cost_value(c, m->extents[tile][0]) *
+               (double)panels_line_bytes(line.bytes, line.swizzle);
+    }
     return cost_tile_elements(m, c, tile) * tl_type_bytes(m->plan.roles[tile].tile->storage);
 }
 

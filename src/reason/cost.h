@@ -15,8 +15,9 @@ enum { COST_OPEN_MAX = 4, COST_TILES_MAX = 64, COST_LOOPS_MAX = 4 };
 typedef struct cost_choice {
     int64_t sizes[COST_OPEN_MAX]; /* of the open sizes, in the model's order */
     int64_t warps;
-    int64_t warpgroups; /* that compute, beside a role that loads; 0: none, warps do all */
-    int64_t casts;      /* warpgroups: places of a left operand that is made in registers */
+    int64_t warpgroups;  /* that compute, beside a role that loads; 0: none, warps do all */
+    int64_t casts;       /* warpgroups: places of a left operand that is made in registers */
+    int64_t panel_bytes; /* warpgroups: of panels that need not divide lines (panels.h) */
     int64_t stages[COST_TILES_MAX]; /* by tile; of those a loop copies into shared memory */
     bool is_plain;                  /* no asynchronous copies: copies do not travel ahead, either */
     bool holds;                     /* left operands copied before a loop are held in registers */
@@ -56,6 +57,17 @@ int cost_channel_count(const cost_model *m);
 int cost_channel_tile(const cost_model *m, int i);
 bool cost_channel_is_head(const cost_model *m, int i);
 bool cost_can_hold(const cost_model *m); /* is there a left operand to hold? */
+/* Bytes of a tile's line, and of the panels in which warpgroups have it; 0, 0: no such tile. */
+typedef struct cost_line {
+    int64_t bytes;
+    int swizzle;
+} cost_line;
+
+cost_line cost_line_of(const cost_model *m, const cost_choice *choice, int tile);
+bool cost_may_open_panels(
+    const cost_model *m); /* is there a line that wide panels do not divide? */
+/* Says how such lines lie. */
+void cost_explain_panels(const cost_model *m, const cost_choice *choice);
 
 cost_result cost_of(const cost_model *m, const cost_choice *choice);
 cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *choice);

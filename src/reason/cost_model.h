@@ -43,8 +43,10 @@ struct cost_model {
     str open_names[COST_OPEN_MAX];
     bool open_is_rows[COST_OPEN_MAX], open_is_inner[COST_OPEN_MAX];
     int open_count;
-    cost_extent (*extents)[2]; /* by tile: rows, columns */
-    cost_life *lives;          /* by tile */
+    cost_extent (*extents)[2];     /* by tile: rows, columns */
+    cost_life *lives;              /* by tile */
+    bool may_open[COST_TILES_MAX]; /* by tile: may its last panel be open? */
+    bool may_open_panels;          /* is there such a tile, that wide panels do not divide? */
     int point_count;
     int channels[COST_TILES_MAX];
     bool channel_is_head[COST_TILES_MAX];
@@ -83,5 +85,7 @@ typedef struct cost_demand {
     double tiles, beside;
 } cost_demand;
 cost_demand cost_registers(const cost_model *m, const cost_choice *c, double rows_per_warp);
+
+void cost_read_panels(cost_model *m); /* of the tiles, once their extents are known */
 
 #endif

@@ -304,6 +304,7 @@ cost_model *cost_read(reason *r) {
     }
     m->items = arena_array(r->memory, cost_item, COST_ITEMS_MAX);
     if (!read_extents(m)) return NULL;
+    cost_read_panels(m);
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (edit_is_compute(s, TL_GEMM)) read_product(m, s);
         else if (s->kind == TL_COMPUTE) read_elements(m, s);

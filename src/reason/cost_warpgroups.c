@@ -7,6 +7,7 @@
  */
 #include "reason/cost_model.h"
 
+#include "reason/panels.h"
 #include "reason/warpgroups.h"
 
 #include <math.h>
@@ -24,14 +25,16 @@ enum {
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
     CACHE_BYTES_A_CLOCK = 32,
     OPERAND_BYTES = 2,
-    PANEL_BYTES = 128, /* of a row of a tile, at most */
     PANEL_BYTES_LEAST = 16,
     UNEVEN_STORE_CLOCKS = 10, /* of a panel's row that begins inside 32 bytes, on its way out */
+    CACHE_LINE_BYTES = 128,
+    OPEN_BYTES_A_CLOCK = 256, /* of what open panels have behind the ends of rows */
     TURN_BYTES_A_CLOCK = 64,  /* of tiles whose copies wait for one another between tiles */
     LOOSE_BYTES_A_CLOCK = 10, /* of results that leave from registers, 4 bytes a lane */
 };
 
 static const double UNEVEN_LOAD_CLOCKS = 3.2; /* of a panel's row that begins inside 32 bytes */
+static const double LINE_CLOCKS = 1.8;        /* of a line of the level-2 cache, of others */
 static const double FP32_CLOCKS = 2;          /* an instruction of a warp, beside products */
 static const double EXP2_CLOCKS = 8;          /* the same, of special functions */
 static const double CONVERT_CLOCKS = 1;       /* half of an instruction that takes two elements */
@@ -128,7 +131,7 @@ static double matrix_registers(const cost_model *m, const cost_choice *c) {
 }
 
 typedef struct load {
-    double products, first, issued, cache, stores, flops; /* clocks of a tile; flops */
+    double products, first, issued, cache, late, flops; /* clocks of a tile; flops */
 } load;
 
 /* How often an item runs for a tile, on average over the tiles. */
@@ -175,18 +178,46 @@ static double product_clocks(const cost_model *m, const cost_choice *c, const co
     return fmax(2 * a * b * deep / m->r->target->tensor, bytes / m->r->target->shared_rate);
 }
 
-/* Panels of a tile's row, each a box of its own. */
-static double panels_of(const cost_item *it, double columns) {
-    double line = columns * it->element_bytes, panel = PANEL_BYTES;
-    while (panel > PANEL_BYTES_LEAST && fmod(line, panel) > 0) panel /= 2;
-    return line / panel;
+/* Panels of a tile's row, and lines of the level-2 cache that they touch: rows begin anywhere at
+ * multiples of the power of two that divides them, and a panel that crosses a line's end asks
+ * twice.
+ */
+static double panels_of(cost_line line) {
+    double panel = line.swizzle > 0 ? line.swizzle : PANEL_BYTES_LEAST;
+    return ceil((double)line.bytes / panel);
 }
 
-/* Rows that begin inside what memory moves at once take their time, and each panel of them anew. */
-static double load_clocks(const cost_item *it, double rows, double columns) {
-    double clocks = rows * columns * it->element_bytes / CACHE_BYTES_A_CLOCK;
-    if (it->has_even_rows) return clocks;
-    return fmax(clocks, rows * panels_of(it, columns) * UNEVEN_LOAD_CLOCKS);
+static double lines_of(cost_line line) {
+    double unit = fmin((double)(line.bytes & -line.bytes), CACHE_LINE_BYTES);
+    return panels_of(line) * (1 - unit / CACHE_LINE_BYTES) + (double)line.bytes / CACHE_LINE_BYTES;
+}
+
+/* Clocks of a copy: what its bytes take, or its requests; and those for which a tile's beginning or
+ * end waits beside what it takes by itself.
+ */
+typedef struct copy_clocks {
+    double all, late;
+} copy_clocks;
+
+static copy_clocks even_copy(cost_line line, double rows) {
+    double bytes = rows * (double)line.bytes / CACHE_BYTES_A_CLOCK;
+    double open = (double)(panels_line_bytes(line.bytes, line.swizzle) - line.bytes);
+    double all =
+        fmax(bytes, rows * lines_of(line) * LINE_CLOCKS) + rows * open / OPEN_BYTES_A_CLOCK;
+    return (copy_clocks){all, all - bytes};
+}
+
+/* Rows that begin inside what memory moves at once. */
+static copy_clocks uneven_copy(cost_line line, double rows, bool is_load) {
+    double bytes = rows * (double)line.bytes / CACHE_BYTES_A_CLOCK, panels = rows * panels_of(line);
+    if (!is_load) return (copy_clocks){0, panels * UNEVEN_STORE_CLOCKS};
+    return (copy_clocks){fmax(bytes, panels * UNEVEN_LOAD_CLOCKS), 0};
+}
+
+/* Runs of a copy that a tile's beginning and end wait for: nothing else of it is under way. */
+static double waited_runs(const cost_model *m, const cost_item *it) {
+    if (it->loop_count == 0) return 1;
+    return m->channel_count > 0 && it->tile == m->channels[0] ? 1 : 0;
 }
 
 static load add_up(const cost_model *m, const cost_choice *c) {
@@ -207,10 +238,12 @@ static load add_up(const cost_model *m, const cost_choice *c) {
                             it->conversions * CONVERT_CLOCKS;
             all.issued += a * b / WARP_LANES / (double)g->schedulers *
                           (is_cut ? cut_blocks(m, c, it) * MASK_CLOCKS : runs * clocks);
-        } else if (it->kind == COST_COPY && it->is_load) {
-            all.cache += load_clocks(it, a, b) * runs;
-        } else if (it->kind == COST_COPY && !it->has_even_rows) {
-            all.stores += a * panels_of(it, b) * UNEVEN_STORE_CLOCKS * runs;
+        } else if (it->kind == COST_COPY) {
+            cost_line line = cost_line_of(m, c, it->tile);
+            copy_clocks clocks =
+                it->has_even_rows ? even_copy(line, a) : uneven_copy(line, a, it->is_load);
+            if (it->is_load) all.cache += clocks.all * runs;
+            all.late += clocks.late * waited_runs(m, it);
         }
     }
     return all;
@@ -289,7 +322,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.elements = issued;
     out.chain = chain;
     out.cache = all.cache;
-    out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + all.stores + end;
+    out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + all.late + end;
     out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     out.per_element = out.clocks / useful_elements(m, c);
     return out;

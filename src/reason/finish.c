@@ -1,4 +1,5 @@
 /* Pass finish: the way of results to memory, and the order of tiles. */
+#include "reason/panels.h"
 #include "reason/warpgroups.h"
 
 /* --- results through shared memory ------------------------------------------------------------ */
@@ -11,19 +12,21 @@ static tl_statement *find_role(const tl_kernel *kernel) {
     return math;
 }
 
-static int64_t slot_bytes(reason *r, const tl_statement *allocation, tl_type type) {
-    int64_t bytes = tl_type_bytes(type), extent;
+static int64_t slot_bytes(reason *r, const tl_statement *allocation, tl_type type, int swizzle) {
+    int64_t lines = 1, extent = 0;
     for (int i = 0; i < allocation->allocate.shape.count; i++) {
+        lines *= i > 0 ? extent : 1;
         if (!reason_known(r, allocation->allocate.shape.items[i], &extent)) return 0;
-        bytes *= extent;
     }
-    return bytes;
+    return lines * panels_line_bytes(extent * tl_type_bytes(type), swizzle);
 }
 
 static int64_t all_bytes(reason *r, const tl_statement *allocation) {
     int64_t stages = 1;
     if (allocation->allocate.stages) reason_known(r, allocation->allocate.stages, &stages);
-    return slot_bytes(r, allocation, allocation->allocate.type) * stages;
+    return slot_bytes(r, allocation, allocation->allocate.type,
+                      allocation->allocate.swizzle_bytes) *
+           stages;
 }
 
 static bool is_host(reason *r, str name) {
@@ -93,21 +96,35 @@ static tl_statement *find_room(reason *r, const tl_statement *store, int64_t byt
     return best;
 }
 
-static int swizzle_of(int64_t line_bytes) {
-    for (int swizzle = 128; swizzle > 16; swizzle /= 2)
-        if (line_bytes % swizzle == 0) return swizzle;
-    return 0;
+/* A box that is stored reaches to the end of 16 bytes of a row, where the row may end before. */
+static bool may_store_boxes(reason *r, str name) {
+    enum { BOX_BYTES = 16 };
+    const tl_axes *axes = tiles_tensor(r->kernel, name);
+    int64_t length;
+    return axes && axes->count > 0 &&
+           reason_known(r, axes->items[axes->count - 1].extent, &length) &&
+           length * tl_type_bytes(tiles_tensor_type(r->kernel, name)) % BOX_BYTES == 0;
+}
+
+/* Of a result on its way out. Its panels may be open where boxes end with the tensor's rows. */
+static int swizzle_of(reason *r, const tl_statement *tile, str name) {
+    const tl_exprs *shape = &tile->allocate.shape;
+    const tl_axes *axes = tiles_tensor(r->kernel, name);
+    int64_t columns = 0, widest, length;
+    reason_known(r, shape->items[shape->count - 1], &columns);
+    bool may_be_open = reason_let_integer(r, "panel_bytes", &widest) && may_store_boxes(r, name) &&
+                       reason_known(r, axes->items[axes->count - 1].extent, &length) &&
+                       columns >= length;
+    return may_be_open ? panels_swizzle(columns * 2, widest) : panels_dividing(columns * 2);
 }
 
 /* The allocation of a result on its way out, without clauses that say whose bytes it takes. */
 static const char *allocation_text(reason *r, const tl_statement *tile, str name, tl_type type) {
     const tl_exprs *shape = &tile->allocate.shape;
-    int64_t columns = 0;
-    reason_known(r, shape->items[shape->count - 1], &columns);
     str text = str_format(r->memory, "Allocate %.*s in shared %s (%s, %s)", STR_ARGS(name),
                           tl_type_name(type), edit_text(r->memory, shape->items[0]),
                           edit_text(r->memory, shape->items[1]));
-    int swizzle = swizzle_of(columns * 2);
+    int swizzle = swizzle_of(r, tile, name);
     if (swizzle > 0) text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
     return edit_z(r->memory, text);
 }
@@ -157,16 +174,6 @@ static tl_statement *find_standing_room(reason *r, int64_t bytes) {
     return NULL;
 }
 
-/* A box that is stored reaches to the end of 16 bytes of a row, where the row may end before. */
-static bool may_store_boxes(reason *r, str name) {
-    enum { BOX_BYTES = 16 };
-    const tl_axes *axes = tiles_tensor(r->kernel, name);
-    int64_t length;
-    return axes && axes->count > 0 &&
-           reason_known(r, axes->items[axes->count - 1].extent, &length) &&
-           length * tl_type_bytes(tiles_tensor_type(r->kernel, name)) % BOX_BYTES == 0;
-}
-
 /* Does a decision, or the want of bytes, let a result leave from registers? */
 static bool is_kept_from_shared(reason *r, str name, bool has_bytes) {
     const char *pin = reason_say(r, "%.*s_in_shared", STR_ARGS(name));
@@ -183,7 +190,7 @@ static bool is_kept_from_shared(reason *r, str name, bool has_bytes) {
 static void store_by_tma(reason *r, tl_statement *store, const tl_statement *tile, tl_type type) {
     enum { BARRIER_BYTES = 1024 }; /* of all channels */
     str name = store->copy.what->text;
-    int64_t bytes = slot_bytes(r, tile, type);
+    int64_t bytes = slot_bytes(r, tile, type, swizzle_of(r, tile, name));
     bool has_own = total_bytes(r) + bytes + BARRIER_BYTES <= r->target->block_shared;
     tl_statement *room = has_own ? NULL : find_standing_room(r, bytes);
     if (is_kept_from_shared(r, name, has_own || room)) return;
@@ -238,7 +245,7 @@ static void store_through_shared(reason *r, tl_statement *store) {
         if (is_output(r->kernel, name)) store_by_tma(r, store, tile, type);
         return;
     }
-    tl_statement *room = find_room(r, store, slot_bytes(r, tile, type));
+    tl_statement *room = find_room(r, store, slot_bytes(r, tile, type, 0));
     if (room) store_in_room(r, store, tile, type, room);
 }
 
@@ -314,6 +321,7 @@ bool reason_finish(reason *r) {
         if (s->kind == TL_COPY && s->copy.to == TL_GLOBAL && s->copy.from == TL_REGISTER)
             store_through_shared(r, s);
     }
+    edit_remove_let(r->kernel, STR("panel_bytes"));
     order_tiles(r);
     return true;
 }

@@ -1,12 +1,10 @@
 /* Lengths that products of warpgroups cannot contract, made up to one that they can.
  *
- * A product contracts 16 at a time, and its operands lie in shared memory in panels of 16, 32 or 64
- * columns; a head dimension of 72 has none of these. Its rows, of an odd number of 16 bytes, begin
- * inside what memory moves at once, and each panel of them costs more. A tile of 96 or 128 columns
- * reaches behind the end of the axis, where a Copy makes elements 0 and a store leaves them out, as
- * at any other end: so only the shapes of copies change. It may be done where nothing but such
- * zeros meets what comes of zeros: the axis is contracted between tiles from memory only, and
- * nothing is reduced along it.
+ * A product contracts 16 at a time; a head dimension of 72 is no multiple of that. A tile of 80
+ * columns reaches behind the end of the axis, where a Copy makes elements 0 and a store leaves them
+ * out, as at any other end: so only the shapes of copies change. It may be done where nothing but
+ * such zeros meets what comes of zeros: the axis is contracted between tiles from memory only, and
+ * nothing is reduced along it. An axis that no product contracts needs no more than multiples of 8.
  */
 #include "reason/warpgroups.h"
 
@@ -36,15 +34,24 @@ static bool zeros_stay_apart(reason *r, const place_plan *plan, str axis) {
     return true;
 }
 
+static bool is_contracted(reason *r, const place_plan *plan, str axis) {
+    str row, inner;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_compute(s, TL_GEMM) &&
+            tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &inner) &&
+            str_equal(inner, axis))
+            return true;
+    return false;
+}
+
 static bool is_of_shared(const place_plan *plan, str axis) {
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].in_shared && tiles_axis(plan->roles[i].tile, axis) >= 0) return true;
     return false;
 }
 
-static int64_t padded_length(int64_t length, int64_t columns) {
-    int64_t step = length > WARPGROUP_STEP ? columns : WARPGROUP_STEP;
-    return (length + step - 1) / step * step;
+static int64_t padded_length(int64_t length) {
+    return (length + WARPGROUP_STEP - 1) / WARPGROUP_STEP * WARPGROUP_STEP;
 }
 
 /* The axis' length, if a tile takes all of it and it should be longer; else 0. */
@@ -52,7 +59,8 @@ static int64_t length_to_pad(reason *r, const place_plan *plan, const tiles_span
     int64_t extent, length;
     if (!reason_known(r, span->extent, &extent) || !reason_known(r, span->length, &length) ||
         extent != length || length % WARPGROUP_STEP == 0 || length * 2 % STORED_UNIT_BYTES != 0 ||
-        !is_of_shared(plan, span->index) || !zeros_stay_apart(r, plan, span->index))
+        !is_of_shared(plan, span->index) || !is_contracted(r, plan, span->index) ||
+        !zeros_stay_apart(r, plan, span->index))
         return 0;
     return length;
 }
@@ -73,7 +81,7 @@ static void write_padded(reason *r, const tiles_list *tiles, const warpgroups_pa
     }
 }
 
-warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan, int64_t columns) {
+warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan) {
     warpgroups_padding all = {0};
     for (int i = 0; i < plan->tiles->extents.count; i++) {
         const tiles_span *span = &plan->tiles->extents.items[i];
@@ -81,7 +89,7 @@ warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan, int64_t col
         if (axis.length == 0) continue;
         axis.name = edit_fresh_name(r->kernel, r->memory,
                                     reason_say(r, "%.*s_padded", STR_ARGS(span->index)));
-        axis.padded = padded_length(axis.length, columns);
+        axis.padded = padded_length(axis.length);
         reason_let(r, edit_z(r->memory, axis.name), axis.padded, "");
         write_padded(r, plan->tiles, &axis, &all);
         list_push(r->memory, &all.axes, axis);
@@ -99,8 +107,7 @@ void warpgroups_explain_padding(reason *r, const warpgroups_padding *all) {
     for (int i = 0; i < all->axes.count; i++)
         reason_decide(r, "padding",
                       "tiles have %lld columns along %.*s, not %lld: products contract multiples "
-                      "of %d, and rows that begin inside 32 bytes are copied in few panels; copies "
-                      "fill up with zeros",
+                      "of %d; copies fill up with zeros",
                       (long long)all->axes.items[i].padded, STR_ARGS(all->axes.items[i].index),
                       (long long)all->axes.items[i].length, WARPGROUP_STEP);
 }

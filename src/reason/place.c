@@ -1,6 +1,7 @@
 /* Pass place: spaces, types, layouts and instructions; casts between products; one role. */
 #include "reason/place.h"
 
+#include "reason/panels.h"
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
@@ -204,17 +205,18 @@ static bool choose_atoms(reason *r, const place_plan *plan, int64_t warpgroups) 
 
 /* --- allocations ------------------------------------------------------------------------------ */
 
-/* The widest swizzle whose runs divide a line. */
+/* The widest swizzle whose runs divide a line; of panels that may be open, the one chosen. */
 static int swizzle_of(reason *r, const place_plan *plan, const place_role *role,
                       int64_t *line_bytes) {
     const tiles_span *last =
         tiles_extent(plan->tiles, role->tile->axes[role->tile->axis_count - 1]);
-    int64_t columns = 0;
+    int64_t columns = 0, widest;
     if (!last || !reason_known(r, last->extent, &columns)) return 0;
     *line_bytes = columns * tl_type_bytes(role->tile->storage);
-    for (int swizzle = 128; swizzle > 16; swizzle /= 2)
-        if (*line_bytes % swizzle == 0) return swizzle;
-    return 0;
+    return reason_let_integer(r, "panel_bytes", &widest) &&
+                   panels_may_be_open(r, plan->tiles, role->tile)
+               ? panels_swizzle(*line_bytes, widest)
+               : panels_dividing(*line_bytes);
 }
 
 static int64_t tile_elements(reason *r, const place_plan *plan, const tiles_tile *tile) {
@@ -235,6 +237,7 @@ static tl_block shared_allocations(reason *r, place_plan *plan) {
         int64_t line_bytes = 0;
         int swizzle = swizzle_of(r, plan, role, &line_bytes);
         int64_t bytes = tile_elements(r, plan, role->tile) * tl_type_bytes(role->tile->storage);
+        if (line_bytes > 0) bytes = bytes / line_bytes * panels_line_bytes(line_bytes, swizzle);
         str text = str_format(r->memory, "Allocate %.*s in shared %s (%s)",
                               STR_ARGS(role->tile->name), tl_type_name(role->tile->storage),
                               tiles_shape_text(r, plan->tiles, role->tile));

@@ -40,6 +40,8 @@ static const reason_pass_entry pin_names[] = {
      "warpgroups: columns of the first block that set that maximum, a quarter of it at most; the "
      "vote sees to the others; 0: all"},
     {"casts", "warpgroups: places in registers of a left operand that is computed"},
+    {"panel_bytes",
+     "warpgroups: 32, 64 or 128: how wide panels of lines that they do not divide are"},
     {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: every so manyth"},
     {"sections", "warpgroups: 0: no sections of tiles whose operands fit the level-2 cache"},
     {"flat", "warpgroups: 0: a tile ends before the next one begins"},

@@ -2,6 +2,7 @@
  */
 #include "reason/bounds.h"
 #include "reason/cost.h"
+#include "reason/panels.h"
 #include "reason/warpgroups.h"
 
 #include <stdlib.h>
@@ -162,6 +163,17 @@ static int list_wide_sizes(const cost_model *model, int open, const int64_t **va
     return is_rows || is_inner ? 3 : (int)(sizeof columns / sizeof *columns);
 }
 
+/* How wide panels are whose last one may be open. */
+static void try_panels(search *s, cost_choice *choice) {
+    int64_t pinned = 0;
+    reason_let_integer(s->r, "panel_bytes", &pinned);
+    for (int64_t bytes = PANELS_MOST_BYTES; bytes >= PANELS_LEAST_BYTES; bytes /= 2) {
+        choice->panel_bytes = pinned > 0 ? pinned : bytes;
+        try_casts(s, choice);
+        if (pinned > 0 || !cost_may_open_panels(s->model)) break;
+    }
+}
+
 static void try_warpgroups(search *s, cost_choice *choice, int open) {
     if (open < cost_open_count(s->model)) {
         const int64_t *values;
@@ -176,47 +188,32 @@ static void try_warpgroups(search *s, cost_choice *choice, int open) {
         if (s->pinned_warpgroups > 0 && count != s->pinned_warpgroups) continue;
         choice->warpgroups = count;
         choice->warps = count * WARPGROUP_WARPS;
-        try_casts(s, choice);
+        try_panels(s, choice);
     }
 }
 
-/* Tries what fits with lengths padded to panels of so many columns, and leaves them padded. */
-static bool try_panels(search *s, int64_t columns, warpgroups_padding *padding) {
-    cost_choice choice = {0};
-    *padding = warpgroups_pad(s->r, cost_plan(s->model), columns);
-    if (padding->axes.count > 0 && !(s->model = cost_read(s->r))) return false;
-    s->kept_count = s->fitting = 0;
-    try_warpgroups(s, &choice, 0);
-    return true;
-}
-
-static bool undo_panels(search *s, const warpgroups_padding *padding) {
-    warpgroups_unpad(s->r, padding);
-    return (s->model = cost_read(s->r)) != NULL;
-}
-
-/* With lengths that products can contract, in as few columns or in as few panels as may be; they
- * stay where nothing fits. False: reported.
+/* With lengths that products can contract; they stay as they are where nothing fits. False:
+ * reported.
  */
 static bool try_padded(search *s) {
-    static const int64_t panels[] = {32, 64};
-    cost_result best = {0};
-    warpgroups_padding padding;
-    int chosen = -1;
-    for (int i = 0; i < 2; i++) {
-        if (!try_panels(s, panels[i], &padding)) return false;
-        if (padding.axes.count == 0) return true;
-        if (s->kept_count > 0 && (chosen < 0 || is_better(&s->kept[0].result, &best))) {
-            best = s->kept[0].result;
-            chosen = i;
-        }
-        if (!undo_panels(s, &padding)) return false;
+    cost_choice choice = {0};
+    warpgroups_padding padding = warpgroups_pad(s->r, cost_plan(s->model));
+    if (padding.axes.count > 0 && !(s->model = cost_read(s->r))) return false;
+    try_warpgroups(s, &choice, 0);
+    if (s->kept_count > 0) {
+        warpgroups_explain_padding(s->r, &padding);
+        return true;
     }
-    s->kept_count = s->fitting = 0;
-    if (chosen < 0) return true;
-    if (!try_panels(s, panels[chosen], &padding)) return false;
-    warpgroups_explain_padding(s->r, &padding);
-    return true;
+    warpgroups_unpad(s->r, &padding);
+    return padding.axes.count == 0 || (s->model = cost_read(s->r)) != NULL;
+}
+
+static bool panel_bytes_are_known(reason *r) {
+    int64_t bytes = PANELS_MOST_BYTES;
+    reason_let_integer(r, "panel_bytes", &bytes);
+    return panels_dividing(bytes) == bytes ||
+           reason_stuck(r, NULL, "panels of warpgroups have 32, 64 or 128 bytes, not %lld",
+                        (long long)bytes);
 }
 
 /* Does a pin ask for what only the other class has? */
@@ -236,6 +233,7 @@ static bool choose_class(search *s) {
     if (s->pinned_warpgroups > WARPGROUPS_MAX)
         return reason_stuck(r, NULL, "1 to %d warpgroups can compute, not %lld", WARPGROUPS_MAX,
                             (long long)s->pinned_warpgroups);
+    if (!panel_bytes_are_known(r)) return false;
     const char *why = warpgroups_refusal(r, cost_plan(s->model));
     if (why && is_pinned)
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
@@ -298,7 +296,10 @@ static const char *describe(search *s, const candidate *c) {
     if (c->choice.warpgroups > 0)
         text = str_format(r->memory, "%.*s%lld warpgroups of %d rows", STR_ARGS(text),
                           (long long)c->choice.warpgroups, WARPGROUP_ROWS);
-    else
+    if (c->choice.warpgroups > 0 && cost_may_open_panels(s->model))
+        text = str_format(r->memory, "%.*s, panels of %lld bytes", STR_ARGS(text),
+                          (long long)c->choice.panel_bytes);
+    if (c->choice.warpgroups == 0)
         text = str_format(r->memory, "%.*s%lld warps of %d rows", STR_ARGS(text),
                           (long long)c->choice.warps, c->result.rows_per_warp);
     for (int i = 0; i < cost_channel_count(s->model); i++) {
@@ -355,11 +356,13 @@ static void explain(search *s) {
                     (long long)c->result.shared_bytes, c->result.registers, c->result.resident,
                     speed(s, c));
     }
+    if (best->choice.warpgroups > 0) cost_explain_panels(s->model, &best->choice);
 }
 
 /* The same for warpgroups. */
 static void offer_warpgroups(search *s) {
-    static const int64_t groups[] = {0, 1, 2, 3}, stages[] = {1, 2, 3, 4}, casts[] = {1, 2};
+    static const int64_t groups[] = {0, 1, 2, 3}, stages[] = {1, 2, 3, 4}, casts[] = {1, 2},
+                         panels[] = {32, 64, 128};
     reason *r = s->r;
     const cost_choice *c = &s->kept[0].choice;
     const place_plan *plan = cost_plan(s->model);
@@ -377,6 +380,8 @@ static void offer_warpgroups(search *s) {
     }
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].has_cast) reason_offers_choice(r, "casts", c->casts, casts, 2);
+    if (cost_may_open_panels(s->model))
+        reason_offers_choice(r, "panel_bytes", c->panel_bytes, panels, 3);
 }
 
 /* What a tuner may put in place of this choice. */
@@ -429,6 +434,8 @@ static void write_choice(search *s) {
             reason_let(r, "warpgroups", c->warpgroups, "");
         if (c->casts > 1 && !reason_let_integer(r, "casts", &known))
             reason_let(r, "casts", c->casts, "");
+        if (cost_may_open_panels(s->model) && !reason_let_integer(r, "panel_bytes", &known))
+            reason_let(r, "panel_bytes", c->panel_bytes, "");
         bool is_short = has_moving_maximum(r) && s->kept[0].result.blocks < EAGER_BLOCKS;
         if (is_short && !reason_let_integer(r, "eager", &known)) reason_let(r, "eager", 0, "");
         const cost_result *t = &s->kept[0].result;
@@ -439,6 +446,7 @@ static void write_choice(search *s) {
     } else {
         edit_remove_let(r->kernel, STR("warpgroups"));
         edit_remove_let(r->kernel, STR("casts"));
+        edit_remove_let(r->kernel, STR("panel_bytes"));
         if (!reason_let_integer(r, "warps", &known)) reason_let(r, "warps", c->warps, "");
     }
     for (int i = 0; i < cost_plan(s->model)->count; i++) {

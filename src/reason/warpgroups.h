@@ -39,10 +39,10 @@ typedef struct warpgroups_padding {
 } warpgroups_padding;
 
 /* Makes tiles longer where they take all of an axis whose length products of warpgroups cannot
- * contract: a multiple of 'columns'. Place plans and cost models read before are out of date
- * afterwards; so after undoing it.
+ * contract. Place plans and cost models read before are out of date afterwards; so after undoing
+ * it.
  */
-warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan, int64_t columns);
+warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan);
 void warpgroups_unpad(reason *r, const warpgroups_padding *all);
 void warpgroups_explain_padding(reason *r, const warpgroups_padding *all);
 

@@ -1,6 +1,7 @@
 /* Copies by TMA: one thread names a box of a tensor by its corner; the unit moves it. The launch
  * describes tensor and box in a map (plan.h). A tile of several panels is one box where the
- * tensor's rows are cut into panels by the map, else a box for each panel.
+ * tensor's rows are cut into panels by the map, else a box for each panel. The last one may reach
+ * behind the tile's columns: what it brings there is not looked at.
  */
 #include "translate/copy.h"
 
@@ -46,6 +47,16 @@ static bool ends_at_units(const box *x) {
     return known && extent->steps[0].integer * bytes % SHARED_UNIT_BYTES == 0;
 }
 
+/* Does the tile reach to the end of the contiguous axis, or behind it? What an open panel has there
+ * stays where it is.
+ */
+static bool ends_at_axis(const box *x) {
+    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
+    emit_value at = x->corner.at[x->corner.column_axis];
+    bool known = extent->step_count == 1 && extent->steps[0].op == FTL_PUSH_INTEGER;
+    return known && at.low + x->tile->columns >= extent->steps[0].integer;
+}
+
 static bool make_box(box *x, bool loads) {
     emit *t = x->t;
     const emit_tile *tile = x->tile;
@@ -60,13 +71,18 @@ static bool make_box(box *x, bool loads) {
         return refuse(x, "tma stores whole 16 bytes: the contiguous axis must be known to be a "
                          "multiple of them");
     }
+    if (!loads && shared_is_open(&tile->store) && !ends_at_axis(x)) {
+        return refuse(x, "tma stores whole panels: one that is not full must lie at the end of the "
+                         "contiguous axis");
+    }
     int shares = !loads && tile->is_shared_out ? t->now->executors : 1;
     x->rows = tile->rows / shares;
     x->panels = tile->store.panels > 1 ? tile->store.panels : 1;
-    x->columns = tile->columns / x->panels;
+    x->columns =
+        tile->store.panels ? tile->store.pitch_bytes / tl_type_bytes(tile->type) : tile->columns;
     int outer = x->corner.count - 2;
-    x->is_whole =
-        x->panels > 1 && shares == 1 && outer + 3 <= FTL_MAP_RANK_MAX && panels_are_whole(x);
+    x->is_whole = x->panels > 1 && shares == 1 && outer + 3 <= FTL_MAP_RANK_MAX &&
+                  panels_are_whole(x) && !shared_is_open(&tile->store);
     if (outer + 2 > FTL_MAP_RANK_MAX) return refuse(x, "a tensor map has at most 5 dimensions");
     if (x->rows > BOX_MAX || x->columns > BOX_MAX || x->panels > BOX_MAX)
         return refuse(x, "a box has at most 256 elements along an axis");

@@ -50,6 +50,13 @@ role math with 2 warpgroups, 232 registers
 end
 TL
 flashtl verify across.tl --against product.tl --gpu h200 --on emulator --shapes 130,1 | results
+# The last panels of B and C are open: 112 columns in two of 64. A box of C must not reach into the next tile.
+sed 's/n in 128/n in 112/' product.tl > narrow.tl
+sed 's/n in 128/n in 112/; s/BN = 64/BN = 112/; s|128/BN|112/BN|; /^Allocate [BC]/s/swizzled [0-9]*/swizzled 128/
+    s/m64n32/m64n112/' across.tl > open.tl
+flashtl verify open.tl --against narrow.tl --gpu h200 --on emulator --shapes 130,1 | results
+sed 's/n in 112/n in 224/g; s|112/BN|224/BN|' open.tl > inside.tl
+flashtl translate inside.tl; echo "-> $?"
 # Threads copy B beside the products: the emulator misses no proxy fence between landing and product.
 sed 's/\(Copy B .*\) by tma/\1 by cp_async/; /^Allocate B/s/swizzled 64/swizzled 128/; s/m64n32/m64n64/' across.tl > fence.tl
 flashtl verify fence.tl --against product.tl --gpu h200 --on emulator --shapes 130,1 | results

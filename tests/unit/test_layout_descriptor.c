@@ -36,6 +36,38 @@ static void panels_are_a_bijection(void **state) {
     }
 }
 
+/* The last panel of 112, 72 or 40 columns is not full: its other bytes belong to no element. */
+static void open_panels(void **state) {
+    (void)state;
+    static const struct {
+        int columns, swizzle, panels, bytes;
+    } tiles[] = {{112, 128, 2, 256}, {112, 64, 4, 256}, {72, 128, 2, 256},
+                 {72, 32, 5, 160},   {40, 128, 1, 128}, {24, 64, 1, 64}};
+    static bool used[64 * 128];
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        int columns = tiles[i].columns, found = 0;
+        shared_layout tile = panels_of(64, columns, tiles[i].swizzle, false);
+        assert_true(shared_is_open(&tile));
+        assert_int_equal(tile.panels, tiles[i].panels);
+        assert_int_equal(shared_bytes(&tile), 64 * tiles[i].bytes);
+        memset(used, 0, sizeof used);
+        for (int k = 0; k < 64 * columns; k++) {
+            layout_point p = {k / columns, k % columns};
+            int offset = shared_offset(&tile, p);
+            assert_true(offset >= 0 && offset < shared_bytes(&tile) && !used[offset / 2]);
+            used[offset / 2] = true;
+        }
+        for (int offset = 0; offset < shared_bytes(&tile); offset += 2) {
+            layout_point back;
+            assert_int_equal(shared_find(&tile, offset, &back), used[offset / 2]);
+            found += used[offset / 2];
+        }
+        assert_int_equal(found, 64 * columns);
+    }
+    shared_layout full = panels_of(64, 128, 128, false);
+    assert_false(shared_is_open(&full));
+}
+
 /* One panel is the tile with whole lines. */
 static void one_panel_is_plain(void **state) {
     (void)state;
@@ -54,7 +86,9 @@ static void descriptors_agree(void **state) {
         bool by_columns;
     } tiles[] = {{128, 128, 128, false}, {64, 64, 128, false},  {128, 96, 64, false},
                  {96, 80, 32, false},    {80, 256, 128, false}, {256, 16, 32, false},
-                 {128, 64, 128, true},   {64, 96, 64, true}};
+                 {128, 64, 128, true},   {64, 96, 64, true},    {128, 112, 128, false},
+                 {96, 80, 128, false},   {96, 80, 64, false},   {144, 48, 128, false},
+                 {192, 240, 128, false}, {112, 64, 128, true}};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         shared_layout tile =
             panels_of(tiles[i].rows, tiles[i].columns, tiles[i].swizzle, tiles[i].by_columns);
@@ -91,13 +125,18 @@ static void what_does_not_fit(void **state) {
     tile = panels_of(64, 16, 32, false);
     tile.columns = 8;
     assert_int_equal(descriptor_make(&tile, false, &d).status, LAYOUT_BAD_COLUMNS);
-    assert_int_not_equal(shared_make_panels(64, 72, 2, 128, false, &tile).status, LAYOUT_OK);
+    assert_int_not_equal(shared_make_panels(64, 68, 2, 128, false, &tile).status, LAYOUT_OK);
+    assert_int_not_equal(shared_make_panels(64, 64, 2, 16, false, &tile).status, LAYOUT_OK);
+    assert_int_not_equal(shared_make_panels(64, 64, 2, 256, false, &tile).status, LAYOUT_OK);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(panels_are_a_bijection), cmocka_unit_test(one_panel_is_plain),
-        cmocka_unit_test(descriptors_agree),      cmocka_unit_test(known_words),
+        cmocka_unit_test(panels_are_a_bijection),
+        cmocka_unit_test(one_panel_is_plain),
+        cmocka_unit_test(open_panels),
+        cmocka_unit_test(descriptors_agree),
+        cmocka_unit_test(known_words),
         cmocka_unit_test(what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
