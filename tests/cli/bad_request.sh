@@ -10,6 +10,9 @@ refuse --op gqa --gpu a100 --head-dim 0
 refuse --op gqa --gpu a100 --head-dim -1
 refuse --op gqa --gpu a100 --head-dim 1000000000
 refuse --op gqa --gpu a100 --head-dim 7
+refuse --op gqa --gpu h200 --head-dim 100
+refuse --op gqa --gpu h200 --head-dim 128:36
+refuse --op gqa --gpu h200 --head-dim 72 --let panel_bytes=48
 refuse --op gqa --gpu a100 --head-dim 128:
 refuse --op gqa --head-dim 128
 refuse --op gqa --gpu a100,t4 --head-dim 128

@@ -318,6 +318,43 @@ static void tensor_maps(void **state) {
     assert_non_null(strstr(why, "axis q of 'Q' must be positive"));
 }
 
+/* Its limits: bases and strides of 16 bytes, strides between them and 2^40 bytes, where a stride is
+ * used; lengths as long as they may be anyway.
+ */
+static void maps_have_limits(void **state) {
+    (void)state;
+    ftl_plan plan = sample_plan;
+    plan.maps = &sample_map, plan.map_count = 1, plan.parameter_bytes = 320;
+    const sample_call good = sample_arguments(2, 8, 4, 100, 200);
+    sample_call call = good;
+    for (int axis = 0; axis < 3; axis++) {
+        call = good;
+        call.tensors[0].strides[axis] += 4;
+        assert_false(resolve(&plan, &call));
+        assert_non_null(strstr(why, "must be a multiple of 8 elements (16 bytes)"));
+    }
+    call = good;
+    call.tensors[0].address += 8;
+    assert_false(resolve(&plan, &call));
+    assert_non_null(strstr(why, "must be a multiple of 16 bytes"));
+    call = good;
+    call.tensors[0].strides[0] = 0; /* a broadcast */
+    assert_false(resolve(&plan, &call));
+    assert_non_null(strstr(why, "stride 0 of axis b of 'Q' must be positive"));
+    call = good;
+    call.tensors[0].strides[0] = (int64_t)1 << 39;
+    assert_false(resolve(&plan, &call));
+    assert_non_null(strstr(why, "of axis b of 'Q' must be positive, a multiple of 16 bytes and "
+                                "below 2^40 bytes"));
+    call.tensors[0].strides[0] = ((int64_t)1 << 39) - 8;
+    assert_true(resolve(&plan, &call));
+    assert_int_equal(launch.maps[0].stride_bytes[3], ((uint64_t)1 << 40) - 16);
+    call = sample_arguments(1, 8, 4, INT32_MAX, 1);
+    call.tensors[0].strides[0] = 0; /* of one matrix: not used */
+    assert_true(resolve(&plan, &call));
+    assert_int_equal(launch.maps[0].extents[1], INT32_MAX);
+}
+
 /* A plan from a file may say anything; nothing outside it may be touched. */
 static void json_is_checked(void **state) {
     (void)state;
@@ -450,6 +487,7 @@ int main(void) {
         cmocka_unit_test(formulas),
         cmocka_unit_test(derived_parameters),
         cmocka_unit_test(tensor_maps),
+        cmocka_unit_test(maps_have_limits),
         cmocka_unit_test(json_keeps_everything),
         cmocka_unit_test(json_is_checked),
         cmocka_unit_test(header_says_the_same),

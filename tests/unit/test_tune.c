@@ -1,155 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* fork, kill */
-/* The tuner against a driver that pretends: the walk, its database, and candidates that are wrong,
- * fault, hang, or die with their tuner.
- */
-#include "base/os.h"
-#include "fake_attention.h"
-#include "fake_cuda.h"
-#include "fake_library.h"
-#include "tune/search.h"
-#include "tune/tune.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-enum { D = 16, LENGTH = 48 };
-
-static fake_record *driver;
-static fake_compiler *compiler;
-static ftl_context *context;
-static char *sketch;
-static ftl_product *product; /* the model's own choice: its plan says where parameters lie */
-static char folder[256], database[300];
-static tune_request request;
-
-/* --- kernels that pretend --------------------------------------------------------------------- */
-
-/* What a kernel does goes by its number of threads: the only thing of it that a launch shows. */
-static struct { unsigned fast, wrong, faulty, hanging, deadly; } world;
-
-static void on_launch(void *user, const unsigned char *parameters) {
-    (void)user;
-    if (driver->threads == world.faulty) driver->launch_result = 700;
-    if (driver->threads == world.deadly) abort();
-    while (driver->threads == world.hanging) sleep(1);
-    fake_attention(product->kernels[0].plan, parameters, D);
-    if (driver->threads == world.wrong) {
-        fake_tensor o = fake_find(product->kernels[0].plan, parameters, "O");
-        o.first[0] = 0x7e00;
-    }
-    driver->clock_ms += driver->threads == world.fast ? 0.5 : 1;
-}
-
-static ftl_status make_cases(void *user, ftl_context *c, const bench_program *program,
-                             bench_case *cases, int *count) {
-    (void)user;
-    static const ftl_scalar sizes[] = {{"batch", 1},   {"q_len", LENGTH}, {"kv_len", LENGTH},
-                                       {"q_heads", 2}, {"kv_heads", 1},   {"d", D},
-                                       {"dv", D}};
-    cases[0] = (bench_case){.name = "small", .row = "2/1 heads", .length = LENGTH};
-    *count = 1;
-    return bench_case_set(c, &cases[0], program, sizes, 7, 1);
-}
-
-static const char *const settings[] = {"causal"};
-/* Most decisions are pinned, so that a walk is short. */
-static const ftl_pin pins[] = {
-    {"d", "16"},    {"dv", "16"},  {"K_stages", "1"},       {"V_stages", "1"},
-    {"guard", "0"}, {"peel", "0"}, {"Q_in_registers", "0"}, {"BN", "64"}};
-enum { PIN_COUNT = sizeof pins / sizeof *pins };
-
-static int setup(void **state) {
-    (void)state;
-    os_error why;
-    driver = record_of(FAKE_CUDA, "fake_cuda");
-    compiler = record_of(FAKE_NVRTC, "fake_nvrtc");
-    *driver = (fake_record){.capability = 80,
-                            .device_count = 1,
-                            .driver_version = 13000,
-                            .parameter_bytes = 8,
-                            .on_launch = on_launch};
-    *compiler = (fake_compiler){.major = 13, .log = "ptxas info : Used 42 registers\n"};
-    memset(&world, 0, sizeof world);
-    assert_int_equal(ftl_context_new(&context), FTL_OK);
-    assert_int_equal(ftl_sketch(context, "gqa", settings, 1, &sketch), FTL_OK);
-    ftl_source source = {"<gqa>", sketch, strlen(sketch)};
-    ftl_options options = {
-        .gpu = "a100", .dtype = FTL_F16, .pins = pins, .pin_count = PIN_COUNT, .measured = ""};
-    assert_int_equal(ftl_build(context, &source, &options, &product), FTL_OK);
-    assert_true(os_temporary_folder(folder, &why));
-    snprintf(database, sizeof database, "%s/tuning.sqlite", folder);
-    request = (tune_request){
-        .source = source,
-        .options = options,
-        .shape = {.text = {.operator_name = "attention", .settings = settings, .setting_count = 1},
-                  .dtype = FTL_F16,
-                  .head_dim = D,
-                  .value_dim = D},
-        .make_cases = make_cases,
-        .runtime = {FAKE_CUDA, FAKE_NVRTC, NULL},
-        .database = database,
-        .title = "--op gqa --causal",
-        .cases_text = "lengths 48",
-        .seconds = 120,
-        .silence_seconds = 3,
-        .jobs = 2,
-        .timing = {.rounds = 1, .burst_ms = 1}};
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    ftl_product_free(product);
-    ftl_free(sketch);
-    ftl_context_free(context);
-    os_remove_folder(folder);
-    return 0;
-}
-
-/* --- looking into the database ---------------------------------------------------------------- */
-
-typedef struct census {
-    int counts[STORE_STATE_COUNT], attempts_most, rows;
-    store_row best, last[STORE_STATE_COUNT];
-} census;
-
-static void count_row(void *user, const store_row *row) {
-    census *c = user;
-    if (c->rows++ == 0) c->best = *row;
-    c->counts[row->state]++;
-    c->last[row->state] = *row;
-    if (row->attempts > c->attempts_most) c->attempts_most = row->attempts;
-}
-
-static census look(void) {
-    census c = {.rows = 0};
-    store *s = NULL;
-    os_error why;
-    assert_true(store_open(database, &s, &why));
-    ftl_decisions *d = NULL;
-    assert_int_equal(ftl_decide(context, &request.source, &request.options, &d), FTL_OK);
-    int64_t problem = store_newest(s, "a100", d->problem);
-    if (problem) assert_true(store_each(s, problem, count_row, &c));
-    ftl_decisions_free(d);
-    store_close(s);
-    return c;
-}
-
-/* The threads of a kernel that the walk meets: 32 for each of so many warps. */
-static unsigned other_threads(void) {
-    return product->kernels[0].plan->threads == 256 ? 128 : 256;
-}
+#define _POSIX_C_SOURCE 200809L /* fork */
+/* The tuner against a driver that pretends: the walk, and its database. */
+#include "tune_world.h"
 
 /* --- the search ------------------------------------------------------------------------------- */
 
@@ -250,73 +101,6 @@ static void serialised_products_are_not_measured(void **state) {
     assert_int_equal(tune_run(context, &request), FTL_OK);
     assert_int_equal(look().counts[STORE_MEASURED], 1);
     assert_non_null(strstr(look().last[STORE_SPILLS].why, "serialises"));
-}
-
-static void wrong_kernels_are_found(void **state) {
-    (void)state;
-    world.wrong = world.fast = other_threads();
-    assert_int_equal(tune_run(context, &request), FTL_OK);
-    census c = look();
-    assert_true(c.counts[STORE_WRONG] > 0);
-    assert_true(c.best.ratio < 1.1);
-}
-
-static void faults_are_blamed_once(void **state) {
-    (void)state;
-    world.faulty = other_threads();
-    assert_int_equal(tune_run(context, &request), FTL_OK);
-    census c = look();
-    assert_true(c.counts[STORE_FAULT] > 0);
-    assert_int_equal(c.attempts_most, 1);
-    assert_true(c.counts[STORE_MEASURED] > 1);
-    assert_non_null(strstr(c.last[STORE_FAULT].why, "illegal memory access"));
-}
-
-static void death_is_blamed_once(void **state) {
-    (void)state;
-    world.deadly = other_threads();
-    assert_int_equal(tune_run(context, &request), FTL_OK);
-    census c = look();
-    assert_true(c.counts[STORE_FAULT] > 0);
-    assert_int_equal(c.attempts_most, 1);
-    assert_non_null(strstr(c.last[STORE_FAULT].why, "signal 6"));
-}
-
-static void hangs_are_blamed_once(void **state) {
-    (void)state;
-    world.hanging = other_threads();
-    request.silence_seconds = 1;
-    request.seconds = 4;
-    assert_int_equal(tune_run(context, &request), FTL_OK);
-    census c = look();
-    assert_true(c.counts[STORE_HANG] > 0);
-    assert_int_equal(c.attempts_most, 1);
-}
-
-/* Killed at any moment, with its child: the next one goes on. */
-static void killed_tuner_loses_one_measurement(void **state) {
-    (void)state;
-    pid_t pid = fork();
-    if (pid == 0) {
-        tune_run(context, &request);
-        _exit(0);
-    }
-    for (int i = 0; i < 600; i++) {
-        os_sleep_ns(20000000);
-        if (os_file_exists(database) && look().counts[STORE_MEASURED] >= 2) break;
-    }
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    os_sleep_ns(200000000); /* its child is killed by the system */
-    census before = look();
-    assert_true(before.counts[STORE_MEASURED] >= 2);
-    assert_true(before.counts[STORE_MEASURING] <= 1);
-    world.fast = other_threads();
-    assert_int_equal(tune_run(context, &request), FTL_OK);
-    census after = look();
-    assert_int_equal(after.counts[STORE_MEASURING] + after.counts[STORE_BUILT], 0);
-    assert_true(after.counts[STORE_MEASURED] >= before.counts[STORE_MEASURED]);
-    assert_true(after.attempts_most <= 2);
 }
 
 /* --- the database ----------------------------------------------------------------------------- */
@@ -436,18 +220,11 @@ static void bad_databases_are_one_sentence(void **state) {
     text_done(&text);
 }
 
-#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {WORLD_TEST(choices_differ_in_one_decision),
                                        WORLD_TEST(best_decision_is_found_and_used),
                                        WORLD_TEST(spilling_kernels_are_not_measured),
                                        WORLD_TEST(serialised_products_are_not_measured),
-                                       WORLD_TEST(wrong_kernels_are_found),
-                                       WORLD_TEST(faults_are_blamed_once),
-                                       WORLD_TEST(death_is_blamed_once),
-                                       WORLD_TEST(hangs_are_blamed_once),
-                                       WORLD_TEST(killed_tuner_loses_one_measurement),
                                        WORLD_TEST(row_goes_through_its_states),
                                        WORLD_TEST(several_tuners_share_one_database),
                                        WORLD_TEST(device_has_one_owner),
