@@ -101,8 +101,10 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
             snprintf(compiled, sizeof compiled, "%4d registers  %3d bytes spilled", image.registers,
                      image.spill_bytes);
         }
-        printf("%-28s %4d threads  %-34s  %6d bytes shared  %6.0f TFLOPS predicted\n", name,
-               plan->threads, compiled, plan->shared_bytes, predicted_tflops);
+        printf("%-28s %4d threads  %-34s  %6d bytes shared", name, plan->threads, compiled,
+               plan->shared_bytes);
+        if (predicted_tflops > 0) printf("  %6.0f TFLOPS predicted", predicted_tflops);
+        printf("\n");
     }
     if (status != FTL_NO_COMPILER) ftl_image_done(&image);
     return exit_status;

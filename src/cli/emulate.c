@@ -136,7 +136,7 @@ static int read_plan(emulation *e, const char *path) {
         if (memcmp(json.data + i, key.data, key.length) != 0) continue;
         json = (str){json.data + i + key.length, json.length - i - key.length};
         json = str_trim(json);
-        json.length--; /* the facts' own closing brace */
+        if (json.length) json.length--; /* the facts' own closing brace */
         break;
     }
     e->plan = ftl_plan_read(json.data, json.length, reason);
@@ -227,7 +227,7 @@ int cli_run_EMULATE(cli *c) {
     if (!os_read_file(path, FILE_BYTES_MAX - 1, &e.file, &why)) {
         return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
     }
-    int exit_status = prepare(&e);
+    int exit_status = e.file.length ? prepare(&e) : cli_say(EXIT_REJECTED, "'%s' is empty", path);
     if (!exit_status) exit_status = emulate(&e, path);
     if (!exit_status && (exit_status = arrays_write(&e.arrays, &why)) != EXIT_DONE) {
         cli_say(exit_status, "%s", why.text);

@@ -240,6 +240,8 @@ int cli_run_RUN(cli *c) {
         exit_status = r.on == VERIFY_EMULATOR ? run_kernels(&r) : interpret(&r);
         if (!exit_status) exit_status = fail(arrays_write(&r.arrays, &why), &why);
     }
+    if (!exit_status && !c->options.out.count)
+        cli_say(EXIT_DONE, "it ran, and its results are nowhere: '--out NAME=FILE' keeps them");
     arrays_done(&r.arrays);
     machine_done(&r.made);
     request_done(&r.request);

@@ -73,16 +73,20 @@ static ftl_status choose(ftl_context *context, const family *f, str setting,
     choice->name = str_cut(&setting, '=');
     choice->value = setting;
     double number;
+    int64_t whole;
     bool is_positive =
         !has_value || (str_to_number(setting, &number) && number > 0 && number <= INT32_MAX);
+    bool is_whole = !has_value || str_to_integer(setting, &whole);
     str nearest = STR("");
     int least = str_distance_limit(choice->name);
     for (int i = 0; i < f->option_count; i++) {
         if (str_equal(f->options[i].name, choice->name)) {
-            if (is_positive) return FTL_OK;
+            bool is_count = str_is(f->options[i].value, "N"); /* as the file's help calls it */
+            if (is_positive && (is_whole || !is_count)) return FTL_OK;
             return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                    "the option '%.*s' needs a positive number, not '%.*s'",
-                                    STR_ARGS(choice->name), STR_ARGS(setting));
+                                    "the option '%.*s' needs a positive %snumber, not '%.*s'",
+                                    STR_ARGS(choice->name), is_count ? "whole " : "",
+                                    STR_ARGS(setting));
         }
         int distance = str_distance(choice->name, f->options[i].name);
         if (distance < least) least = distance, nearest = f->options[i].name;
