@@ -209,6 +209,13 @@ static bool is_wait_or_release(const tl_statement *s) {
     return s->kind == TL_WAIT || s->kind == TL_RELEASE;
 }
 
+/* Does a product of the beginning land at 's' or behind it? Products land in order. */
+static bool lands_later(const tl_statement *s, const names *products) {
+    for (; s; s = s->next)
+        if (waits_for(s, products)) return true;
+    return false;
+}
+
 /* The next tile's first block, this tile's last product issued behind its own. */
 static tl_block next_beginning(reason *r, const flat_walk *f) {
     tl_block next = copy_block(r, &f->beginning), all = copy_block(r, &f->copies);
@@ -226,7 +233,8 @@ static tl_block next_beginning(reason *r, const flat_walk *f) {
             edit_append(&all, NULL, copy_block(r, &f->scalars));
             is_issued = true;
         }
-        if (is_issued && !is_landed && f->is_together && !is_wait_or_release(s)) {
+        if (is_issued && !is_landed && f->is_together && !is_wait_or_release(s) &&
+            !lands_later(s, &products)) {
             edit_append(&all, NULL, copy_block(r, &f->landing));
             is_landed = true;
         }
