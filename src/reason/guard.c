@@ -312,11 +312,25 @@ static tl_block powers_again(reason *r, const guard_form *g, const char *part) {
     return body;
 }
 
-/* The slow way: scores again (where they were overwritten), the maximum moves, powers again. */
+/* Does it load what the scores are made from into registers? */
+static bool loads_for_scores(reason *r, const guard_form *g, const tl_statement *s) {
+    if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || s->copy.to != TL_REGISTER) return false;
+    str name = edit_target_name(s);
+    str place = str_format(r->memory, "%.*s_register", STR_ARGS(name));
+    for (tl_statement *t = g->product; t != g->maximum; t = t->next)
+        if (edit_writes_within(t, g->s) &&
+            (edit_reads_within(t, name) || edit_reads_within(t, place)))
+            return true;
+    return false;
+}
+
+/* The slow way: scores again (where they were overwritten), the maximum moves, powers again. What
+ * scores are made from is loaded again, too: no register has to hold it until then.
+ */
 static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
     tl_block body = {0};
-    for (const tl_statement *s = g->product; s != g->maximum && !g->keeps; s = s->next)
-        if (edit_writes_within((tl_statement *)s, g->s)) append_copy(r, &body, s);
+    for (tl_statement *s = g->loop->loop.body.first; s != g->maximum && !g->keeps; s = s->next)
+        if (edit_writes_within(s, g->s) || loads_for_scores(r, g, s)) append_copy(r, &body, s);
     if (body.first) body.first->comment = STR("the scores were overwritten: again");
     append_quote(&body, move(r, g));
     append_quote(&body, powers_again(r, g, part));

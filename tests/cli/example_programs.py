@@ -96,6 +96,11 @@ def received(a):
     return np.where(key <= place, np.exp(s), 0).sum(2)
 
 
+def pair_bias(a):
+    s = scores(a["Q"], a["K"]) * SCALE + wide(a["pair"]) + wide(a["padding"])[:, None, None]
+    return weighted(softmax(s), a["V"]) / (1 + np.exp(-wide(a["gate"])))
+
+
 def query_gradient(a):
     p = np.where(key <= place, np.exp(scores(a["Q"], a["K"]) * SCALE - wide(a["lse"])[..., None]), 0)
     return SCALE * (p * (scores(a["dO"], a["V"]) - wide(a["delta"])[..., None])) @ wide(a["K"])
@@ -140,6 +145,8 @@ CASES = [
     (gated_linear, "O", {**equal, "gate_q": gates[..., KV - Q:], "gate_k": gates}, {}, d),
     (dual_chunk, "O", {**equal, "Q_far": normal(B, H, Q, D)}, scale, d),
     (received, "R", {"Q": equal["Q"], "K": equal["K"], "lse": 5 + abs(normal(B, H, Q, dtype=F32))}, scale, d),
+    (pair_bias, "O", {**equal, "pair": normal(H, Q, KV, dtype=F32), "padding": -9 * abs(normal(B, KV, dtype=F32)),
+                      "gate": normal(B, H, Q, D)}, scale, d),
     (query_gradient, "dQ", {**equal, "dO": normal(B, H, Q, D), "lse": 5 + abs(normal(B, H, Q, dtype=F32)),
                             "delta": normal(B, H, Q, dtype=F32)}, scale, d),
     (rmsnorm_gemm_silu, "C", {n: matrix[n] for n in "XW"}, eps, []),
@@ -185,7 +192,7 @@ def main():
             if call("fmt", path) != path.read_text():
                 sys.exit(f"{path} is not as 'flashtl fmt' prints it")
             for gpu in GPUS:
-                for pins in (lengths, ["--head-dim", "96"] if lengths else []):
+                for pins in [lengths, *((["--head-dim", "80"], ["--head-dim", "96"]) if lengths else ())]:
                     call("translate", text=call("reason", path, "--gpu", gpu, *pins))
     sys.exit(1 if wrong else 0)
 
