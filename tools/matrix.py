@@ -15,7 +15,9 @@ Each failure is printed with the command that repeats it alone. Needs Python alo
 import argparse
 import collections
 import concurrent.futures
+import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -23,6 +25,7 @@ import queue
 import re
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -94,6 +97,22 @@ def show(words):
     return shlex.join(word.replace(str(ROOT) + "/", "") for word in words)
 
 
+@functools.lru_cache
+def gpu_count():
+    """GPUs that processes take in turns; 0: there is none, or the caller has chosen."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ or not shutil.which("nvidia-smi"):
+        return 0
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
+    return len(re.findall(r"^GPU \d", listed, re.M))
+
+
+def turn(number):
+    """The environment of a process that takes its turn of the machine's GPUs."""
+    if gpu_count() < 2:
+        return None
+    return {**os.environ, "CUDA_VISIBLE_DEVICES": str(number % gpu_count())}
+
+
 class Parcel:
     """Some cases of one program, for one process."""
 
@@ -109,6 +128,7 @@ class Matrix:
         self.left_out = []  # TL Code that names what a GPU has not
         self.file = None
         self.done_s = 0.0
+        self.turns = itertools.count()
 
     def command(self, words, *more):
         shapes = shapes_for(words, self.options.shapes)
@@ -181,7 +201,9 @@ class Matrix:
         while left:
             command = self.command(parcel.words, "--json", "--case", ",".join(map(str, sorted(left))))
             limit = self.options.timeout or 300 + 30 * parcel.seconds
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            environment = turn(next(self.turns)) if self.options.on == "gpu" else None
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env=environment)
             timer = threading.Timer(limit, process.kill)
             timer.start()
             begun = time.time()
