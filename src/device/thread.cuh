@@ -41,6 +41,19 @@ __device__ __forceinline__ float ftl_exchange(float value, int mask) {
     return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
+// The larger of two values and its place; of equal ones, the first place.
+__device__ __forceinline__ void ftl_take_larger(float &most, int &place, float value, int at) {
+    const bool takes = value > most || (value == most && at < place);
+    most = takes ? value : most;
+    place = takes ? at : place;
+}
+
+// The same with the lane whose number differs by 'mask'.
+__device__ __forceinline__ void ftl_exchange_larger(float &most, int &place, int mask) {
+    const float value = __shfl_xor_sync(0xffffffffu, most, mask);
+    ftl_take_larger(most, place, value, __shfl_xor_sync(0xffffffffu, place, mask));
+}
+
 // Does the condition hold in any lane of the warp?
 __device__ __forceinline__ bool ftl_any(bool condition) {
     return __any_sync(0xffffffffu, condition) != 0;

@@ -337,7 +337,9 @@ static void name_single_steps(reason *r, tl_statement *s) {
 
 static void place_compute(reason *r, const tiles_list *tiles, const bind_axes *grid,
                           tl_statement *s) {
-    const tiles_tile *tile = tiles_find(tiles, edit_target_name(s));
+    bool finds_places = edit_is_compute(s, TL_ROW_ARG_MAX); /* along the whole axis */
+    const tiles_tile *tile =
+        tiles_find(tiles, finds_places ? edit_operand_name(s, 0) : edit_target_name(s));
     if (!tile || tile->axis_count < 1 || s->compute.place.is_given) return;
     bool mentions = false;
     str spots[TILES_AXES_MAX];
@@ -351,6 +353,7 @@ static void place_compute(reason *r, const tiles_list *tiles, const bind_axes *g
             spots[i] = str_format(r->memory, "L = %.*s", STR_ARGS(block->variable));
         else spots[i] = STR(":");
     }
+    mentions = mentions || (finds_places && !str_is(spots[tile->axis_count - 1], ":"));
     if (mentions) set_place(r, &s->compute.place, spots, tile->axis_count);
 }
 

@@ -59,6 +59,7 @@ void elements_index_names(const elements_item *x, str names[2]) {
 
 bool elements_use_places(const elements_item *x) {
     str names[2];
+    if (x->s->compute.operation == TL_ROW_ARG_MAX) return true;
     elements_index_names(x, names);
     return elements_use(x->s, names[0]) || elements_use(x->s, names[1]);
 }
@@ -78,6 +79,10 @@ void elements_declare_first(emit *t, const elements_item *x) {
         emit_value sum = emit_sum(t, origin, emit_named(own, 0, INT16_MAX));
         emit_text(t, "const int %.*s = %.*s;", STR_ARGS(first), STR_ARGS(sum.text));
     }
+}
+
+emit_value elements_first_column(emit *t, const elements_item *x) {
+    return origin_of(t, x->s, x->frame, 1);
 }
 
 static void declare_at(emit *t, const elements_item *x) {
@@ -308,7 +313,10 @@ static str new_value(emit *t, const elements_item *x, const elements_mask *m, in
     const tl_compute *c = &x->s->compute;
     if (c->operation == TL_MASK) {
         str other = STR("-ftl_infinity()");
-        if (c->operand_count > 1) other = emit_real(t, operand_value(t, x, 1, e));
+        if (c->operand_count > 1) {
+            emit_value v = operand_value(t, x, 1, e);
+            other = x->target->type == TL_I32 ? v.text : emit_real(t, v);
+        }
         str old = emit_element(t, x->target, &x->frame->shape, e);
         return emit_format(t, "%.*s ? %.*s : %.*s", STR_ARGS(condition_text(t, m, c->condition, e)),
                            STR_ARGS(other), STR_ARGS(old));
@@ -322,7 +330,21 @@ static str new_value(emit *t, const elements_item *x, const elements_mask *m, in
                        STR_ARGS(emit_element(t, x->target, &x->frame->shape, e)), STR_ARGS(text));
 }
 
+/* The largest so far and its place, column by column from the thread's first one on. */
+static void take_larger(emit *t, const elements_item *x) {
+    str to = emit_element(t, x->target, &x->frame->shape, 0);
+    for (int e = 0; e < 2; e++) {
+        emit_text(t, "ftl_take_larger(most_of_%.*s, %.*s, %.*s, first_of_%.*s + %.*s);",
+                  STR_ARGS(to), STR_ARGS(to), STR_ARGS(emit_real(t, operand_value(t, x, 0, e))),
+                  STR_ARGS(x->target->name), STR_ARGS(column_offset(t, &x->frame->shape, e)));
+    }
+}
+
 static void reduce_pair(emit *t, const elements_item *x) {
+    if (x->s->compute.operation == TL_ROW_ARG_MAX) {
+        take_larger(t, x);
+        return;
+    }
     /* A sum takes one element after the other: added up in pairs first, the pairs would wait in
      * registers. */
     str a = emit_real(t, operand_value(t, x, 0, 0)), b = emit_real(t, operand_value(t, x, 0, 1));

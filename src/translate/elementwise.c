@@ -55,6 +55,25 @@ bool elements_refuse(emit *t, const tl_statement *s, const char *why) {
     return false;
 }
 
+/* A place counts along the whole axis: the tile has all of it, or the statement says where it lies.
+ */
+static bool fits_places(emit *t, const elements_item *x) {
+    const tl_compute *c = &x->s->compute;
+    if (x->target->type != TL_I32)
+        return elements_refuse(t, x->s, "places are integers: its result is an i32 tile");
+    if (c->target_kind == TL_ACCUMULATE)
+        return elements_refuse(t, x->s,
+                               "places do not add up: `Mask PLACE, NEW where MOST > OLD` "
+                               "keeps the one of the larger value");
+    if (c->place.count > 1 && !c->place.items[1].is_all) return true;
+    const tl_tile_axis *axis = &x->frame->tile->axes[1];
+    const tl_symbol *index = tl_find_index(t->kernel, axis->index);
+    return (index && index->extent && axis->extent && tl_expr_equal(index->extent, axis->extent)) ||
+           elements_refuse(t, x->s,
+                           "it has to say which columns these are: `in coordinate [:, L = "
+                           "j]`");
+}
+
 static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
     const tl_compute *c = &s->compute;
     *x = (elements_item){.s = s, .reduces = is_reduction(c)};
@@ -73,8 +92,7 @@ static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
             c->operands[0].is_transposed) {
             return elements_refuse(t, s, "only matrices are reduced, along their rows");
         }
-        if (c->operation == TL_ROW_ARG_MAX)
-            return elements_refuse(t, s, "there is no form for it yet");
+        if (c->operation == TL_ROW_ARG_MAX && !fits_places(t, x)) return false;
         if (!x->partial && layout_warp_copies(&x->target->layout) > 1) {
             return elements_refuse(t, s, "a row lies in more than one warp");
         }
@@ -161,8 +179,40 @@ static emit_shape rows_of(const emit_shape *s) {
     return rows;
 }
 
+/* The first of the thread's columns, for a row in which nothing is larger than -inf. */
+static void start_places(emit *t, const elements_item *x) {
+    const emit_shape *s = &x->target->shape;
+    const char *name = str_copy_z(t->memory, x->target->name);
+    emit_value own = emit_named(x->frame->own_column, 0, INT16_MAX);
+    emit_value first = emit_sum(t, elements_first_column(t, x), own);
+    emit_text(t, "const int first_of_%s = %s%.*s;", name, emit_is_wide(first) ? "(int)" : "",
+              STR_ARGS(emit_within(t, first, 15)));
+    emit_text(t, "float most_of_%s[%d]%s;", name, s->down, s->is_lines ? "" : "[2]");
+    emit_shape rows = rows_of(&x->frame->shape);
+    int opened = open_frame(t, &rows);
+    str to = emit_element(t, x->target, &rows, 0);
+    emit_text(t, "most_of_%.*s = -ftl_infinity();", STR_ARGS(to));
+    emit_text(t, "%.*s = first_of_%s;", STR_ARGS(to), name);
+    close_frame(t, opened);
+}
+
+static void finish_places(emit *t, const elements_item *x) {
+    emit_shape rows = rows_of(&x->frame->shape);
+    int masks[LAYOUT_LANE_BITS], count = layout_lane_copies(&x->target->layout, masks);
+    int opened = open_frame(t, &rows);
+    str to = emit_element(t, x->target, &rows, 0);
+    for (int i = 0; i < count; i++)
+        emit_text(t, "ftl_exchange_larger(most_of_%.*s, %.*s, %d);", STR_ARGS(to), STR_ARGS(to),
+                  masks[i]);
+    close_frame(t, opened);
+}
+
 /* What a reduction starts from. */
 static void start_reduction(emit *t, const elements_item *x) {
+    if (x->s->compute.operation == TL_ROW_ARG_MAX) {
+        start_places(t, x);
+        return;
+    }
     bool gets = x->s->compute.target_kind != TL_ACCUMULATE,
          max = x->s->compute.operation == TL_ROW_MAX;
     bool whole_sum = !max && !x->partial;
@@ -193,6 +243,10 @@ static void combine_lanes(emit *t, const emit_tile *vector, const char *prefix, 
 
 static void finish_reduction(emit *t, const elements_item *x) {
     if (x->partial) return;
+    if (x->s->compute.operation == TL_ROW_ARG_MAX) {
+        finish_places(t, x);
+        return;
+    }
     emit_shape rows = rows_of(&x->frame->shape);
     bool max = x->s->compute.operation == TL_ROW_MAX;
     int opened = open_frame(t, &rows);
@@ -206,6 +260,15 @@ static void finish_reduction(emit *t, const elements_item *x) {
                       STR_ARGS(to));
     }
     close_frame(t, opened);
+}
+
+/* Has a statement before it in the group the same tile's place? */
+static bool is_declared(const run *r, const int *group, int at) {
+    for (int i = 0; i < at; i++) {
+        const elements_item *x = &r->items[group[i]];
+        if (elements_use_places(x) && x->frame == r->items[group[at]].frame) return true;
+    }
+    return false;
 }
 
 static void emit_group(run *r, const int *group, int count) {
@@ -224,7 +287,7 @@ static void emit_group(run *r, const int *group, int count) {
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
         masks[i] = (elements_mask){.x = x};
-        if (elements_use_places(x)) emit_declare_own(t, x->frame);
+        if (elements_use_places(x) && !is_declared(r, group, i)) emit_declare_own(t, x->frame);
         elements_declare_first(t, x);
         if (x->s->compute.operation == TL_MASK)
             elements_find_limits(t, &masks[i], x->s->compute.condition);
