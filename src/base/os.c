@@ -281,7 +281,3 @@ bool os_symbol_path(const void *symbol, char path[512]) {
 void *os_library_symbol(void *library, const char *symbol) {
     return dlsym(library, symbol);
 }
-
-void os_library_close(void *library) {
-    if (library) dlclose(library);
-}

@@ -127,11 +127,12 @@ void os_sleep_ns(int64_t time_ns);
 bool os_is_terminal(int file); /* 0, 1, 2: standard input, output, errors */
 int64_t os_cpu_time_ns(void);
 
-/* dlopen and dlsym; os_library_open tries the NULL-terminated names in order. */
+/* dlopen and dlsym; os_library_open tries the NULL-terminated names in order. What was opened stays
+ * so: a driver does not like to be unloaded.
+ */
 void *os_library_open(const char *const *names, os_error *why);
 /* The path of the file that 'symbol' came from; false when unknown. */
 bool os_symbol_path(const void *symbol, char path[512]);
 void *os_library_symbol(void *library, const char *symbol);
-void os_library_close(void *library);
 
 #endif

@@ -50,20 +50,6 @@ const check_sync *check_sync_of(const check_facts *facts, const tl_statement *st
     return NULL;
 }
 
-const check_channel *check_channel_of(const check_facts *facts, const tl_symbol *tile) {
-    for (int i = 0; i < facts->channel_count; i++) {
-        if (facts->channels[i].tile == tile) return &facts->channels[i];
-    }
-    return NULL;
-}
-
-const check_shared *check_shared_of(const check_facts *facts, const tl_symbol *tile) {
-    for (int i = 0; i < facts->shared_count; i++) {
-        if (facts->shared[i].tile == tile) return &facts->shared[i];
-    }
-    return NULL;
-}
-
 const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *statement,
                                  const tl_symbol *tile) {
     for (int i = 0; i < facts->layout_count; i++) {

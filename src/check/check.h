@@ -39,19 +39,6 @@ typedef struct check_sync {
                         ahead of the one to be waited for next, modulo stages; -1: it varies */
 } check_sync;
 
-/* A shared tile as a channel. */
-typedef struct check_channel {
-    const tl_symbol *tile;
-    const tl_statement *allocation;
-    int stages;
-    bool uses_mbarrier;
-    bool is_warp_local; /* written from registers and copied to global memory, each warp its own
-                           consecutive share of the rows */
-    const tl_statement *filler; /* the role that fills it; NULL when none does */
-    int full_arrivals;          /* threads of the filler; 1 when a single thread issues (tma) */
-    int empty_arrivals;         /* executors of all readers: one arrival each */
-} check_channel;
-
 /* The layout of a register tile as one statement sees it, before it runs. A statement that writes
  * the tile afresh has the layout it leaves.
  */
@@ -71,8 +58,6 @@ typedef struct check_shared {
 typedef struct check_facts {
     const check_sync *syncs;
     int sync_count;
-    const check_channel *channels;
-    int channel_count;
     const check_layout_at *layouts;
     int layout_count;
     const check_shared *shared;
@@ -110,8 +95,6 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
 
 /* NULL when the statement needs nothing. */
 const check_sync *check_sync_of(const check_facts *facts, const tl_statement *statement);
-const check_channel *check_channel_of(const check_facts *facts, const tl_symbol *tile);
-const check_shared *check_shared_of(const check_facts *facts, const tl_symbol *tile);
 /* NULL when the statement does not touch that register tile. */
 const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *statement,
                                  const tl_symbol *tile);

@@ -104,10 +104,6 @@ int model_build_find(const model_tile *tiles, int count, const tl_symbol *symbol
     return -1;
 }
 
-int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space) {
-    return model_build_find(m->tiles, m->tile_count, symbol, space);
-}
-
 /* `in place of`: the later tile joins the group of the earlier one. */
 static void join_groups(model_builder *b) {
     for (int i = 0; i < b->tiles.count; i++) {
@@ -327,12 +323,4 @@ int model_axis_of(const model_tile *tile, int axis_id_wanted) {
         if (axis_id_wanted >= 0 && tile->axes[i].id == axis_id_wanted) return i;
     }
     return -1;
-}
-
-int model_readers(const model *m, int tile) {
-    int readers = 0;
-    for (int i = 0; i < m->cursor_count; i++) {
-        if (m->cursors[i].tile == tile) readers += m->roles[m->cursors[i].role].executors;
-    }
-    return readers;
 }

@@ -149,12 +149,9 @@ typedef struct model {
 /* Builds the model. Total: what cannot be resolved is left out (others report it). */
 model *model_build(arena *memory, tl_kernel *kernel);
 
-int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space); /* -1: none */
-int model_slot(const model *m, const tl_symbol *symbol);                      /* -1: none */
+int model_slot(const model *m, const tl_symbol *symbol); /* -1: none */
 /* Number of the axis of that name in the tile; -1 when it has none. */
 int model_axis_of(const model_tile *tile, int axis_id);
-/* Does the tile of a use have that many executors reading it? Executors of the roles that wait. */
-int model_readers(const model *m, int tile);
 
 /* Is the value decided by a vote, any(...), or kept from one by a let? */
 bool model_is_vote(const tl_expr *e);

@@ -282,7 +282,7 @@ static void decide_role(replay *r, const events_result *events, int role) {
     thin_out(r, events, role);
 }
 
-/* --- channels --------------------------------------------------------------------------------- */
+/* --- what the statements need ----------------------------------------------------------------- */
 
 /* Is every generation written from registers, and copied on to global memory, by rows of which each
  * warp has a consecutive share? mma_C with all warps on the rows has, and a copy to global memory
@@ -311,21 +311,6 @@ static bool is_warp_local(const model *m, int tile) {
         }
     }
     return fills && uses;
-}
-
-static check_channel describe(const model *m, int tile) {
-    const model_tile *t = &m->tiles[tile];
-    check_channel channel = {.tile = t->symbol,
-                             .allocation = t->allocation,
-                             .stages = t->stages,
-                             .uses_mbarrier = t->uses_mbarrier,
-                             .is_warp_local = is_warp_local(m, tile),
-                             .empty_arrivals = model_readers(m, tile)};
-    if (t->role >= 0) {
-        channel.filler = m->roles[t->role].statement;
-        channel.full_arrivals = t->by_tma ? 1 : m->roles[t->role].threads;
-    }
-    return channel;
 }
 
 static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacity) {
@@ -361,15 +346,8 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
 
 void synchronise(arena *memory, const model *m, const events_result *events, check_facts *facts) {
     bool *warp_local = arena_array(memory, bool, m->tile_count + 1);
-    check_channel *channels = arena_array(memory, check_channel, m->tile_count + 1);
-    facts->channels = channels;
-    facts->channel_count = 0;
-    for (int t = 0; t < m->tile_count; t++) {
-        if (m->tiles[t].space != TL_SHARED) continue;
-        check_channel channel = describe(m, t);
-        warp_local[t] = channel.is_warp_local;
-        channels[facts->channel_count++] = channel;
-    }
+    for (int t = 0; t < m->tile_count; t++)
+        warp_local[t] = m->tiles[t].space == TL_SHARED && is_warp_local(m, t);
     int capacity = 0;
     facts->syncs = NULL;
     facts->sync_count = 0;

@@ -21,10 +21,6 @@ size_t npy_type_bytes(npy_type type) {
     return types[type].bytes;
 }
 
-const char *npy_type_name(npy_type type) {
-    return types[type].name;
-}
-
 static bool fail(os_error *why, const char *path, const char *what) {
     snprintf(why->text, sizeof why->text, "'%s' %s", path, what);
     return false;

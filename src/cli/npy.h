@@ -34,6 +34,5 @@ bool npy_write(const char *path, npy_type type, int32_t axis_count, const int64_
                const void *data, os_error *why);
 
 size_t npy_type_bytes(npy_type type);
-const char *npy_type_name(npy_type type); /* "f2" */
 
 #endif

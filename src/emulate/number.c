@@ -58,10 +58,6 @@ float number_expand(uint32_t bits, number_format format) {
     return negative ? -value : value;
 }
 
-double number_to_integral(double x, number_rounding rounding) {
-    return round_steps(x, rounding);
-}
-
 uint32_t number_fma(double a, double b, double c, number_format format) {
     /* The product of two such numbers is exact in a double. */
     return number_round(number_add_odd(a * b, c), format, NUMBER_NEAREST, false);

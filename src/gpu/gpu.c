@@ -213,18 +213,6 @@ double gpu_exp2_per_s(const gpu *g) {
     return per_second(g, g->exp2);
 }
 
-double gpu_shared_bytes_per_s(const gpu *g) {
-    return per_second(g, g->shared_rate);
-}
-
-int gpu_warps_per_sm(const gpu *g) {
-    return (int)(g->threads / LANES);
-}
-
-int gpu_scheduler_threads(const gpu *g) {
-    return (int)(g->threads / g->schedulers);
-}
-
 /* --- occupancy -------------------------------------------------------------------------------- */
 
 static int64_t round_up(int64_t value, int64_t unit) {

@@ -70,9 +70,6 @@ double gpu_tensor_tflops(const gpu *g); /* by the widest instruction */
 double gpu_mma_tflops(const gpu *g);    /* by mma.sync */
 double gpu_fp32_tflops(const gpu *g);   /* a fused multiply-add counts 2 */
 double gpu_exp2_per_s(const gpu *g);
-double gpu_shared_bytes_per_s(const gpu *g);
-int gpu_warps_per_sm(const gpu *g);
-int gpu_scheduler_threads(const gpu *g); /* resident threads per scheduler */
 
 /* What one block takes. */
 typedef struct gpu_block {

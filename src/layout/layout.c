@@ -423,18 +423,3 @@ int layout_vector_bytes(const layout *l, layout_axis axis, int element_bytes, in
     }
     return width;
 }
-
-static void print_repeat(const char *what, const layout_repeat *r, text_buffer *out) {
-    text_format(out, "%s %d by (%d, %d)\n", what, r->count, r->step.row, r->step.column);
-}
-
-void layout_print(const layout *l, text_buffer *out) {
-    text_format(out, "(%d, %d)%s: atom of %d x %d, element bits %d, lane bits %d\n", l->rows,
-                l->columns, l->partial ? " partial" : "", 1 << l->row_bits, 1 << l->column_bits,
-                l->element_bits, LAYOUT_LANE_BITS);
-    bitmatrix_print(&l->atom, out);
-    for (int i = 0; i < l->repeat_count; i++) print_repeat("repeat", &l->repeats[i], out);
-    for (int i = 0; i < 2; i++) {
-        if (l->spread[i].count > 1) print_repeat("warps", &l->spread[i], out);
-    }
-}

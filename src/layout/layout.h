@@ -143,7 +143,4 @@ bool layout_equal(const layout *a, const layout *b);
  */
 int layout_vector_bytes(const layout *l, layout_axis axis, int element_bytes, int alignment_bytes);
 
-/* "mma_C of (128, 64) over (4, 1)..." is not known here; prints atom, repeats and spread. */
-void layout_print(const layout *l, text_buffer *out);
-
 #endif

@@ -90,15 +90,3 @@ reshape reshape_plan(arena *memory, const layout *from, const layout *to, int el
     if (plan.kind == RESHAPE_SHARED) plan.shared_bytes = to->rows * to->columns * element_bytes;
     return plan;
 }
-
-const char *reshape_kind_name(reshape_kind kind) {
-    switch (kind) {
-    case RESHAPE_FREE: return "free";
-    case RESHAPE_REGISTERS: return "registers";
-    case RESHAPE_LANES: return "lanes";
-    case RESHAPE_SUM: return "sum";
-    case RESHAPE_SHARED: return "shared";
-    case RESHAPE_NONE: return "none";
-    }
-    return "none";
-}

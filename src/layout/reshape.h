@@ -32,6 +32,4 @@ reshape reshape_plan(arena *memory, const layout *from, const layout *to, int el
 bool reshape_source(const layout *from, const layout *to, layout_holder target,
                     layout_holder *source);
 
-const char *reshape_kind_name(reshape_kind kind); /* "free", "registers", ... */
-
 #endif

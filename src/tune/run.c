@@ -273,6 +273,7 @@ static int run_in_child(void *user, os_watch *watch) {
     if (!status) status = open_model(t);
     if (!status) status = open_problem(t);
     if (!status) status = walk(t);
+    bench_kernel_done(&t->rival);
     store_close(t->database);
     if (!status || status == FTL_STOPPED) {
         if (t->decisions && t->request->on_done) {

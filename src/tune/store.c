@@ -16,9 +16,8 @@ struct store {
 
 static const struct {
     const char *name, *sentence;
-    bool is_final;
 } states[] = {
-#define STATE(id, name, is_final, sentence) {name, sentence, is_final},
+#define STATE(id, name, sentence) {name, sentence},
 #include "tune/states.def"
 #undef STATE
 };
@@ -29,10 +28,6 @@ const char *store_state_name(store_state state) {
 const char *store_state_sentence(store_state state) {
     return states[state].sentence;
 }
-bool store_state_is_final(store_state state) {
-    return states[state].is_final;
-}
-
 static store_state state_named(const char *name) {
     for (int i = 0; name && i < STORE_STATE_COUNT; i++) {
         if (strcmp(states[i].name, name) == 0) return (store_state)i;

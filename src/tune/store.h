@@ -10,14 +10,13 @@
 enum { STORE_PINS_BYTES = 512, STORE_WHY_BYTES = 256, STORE_OWNER_BYTES = 64, STORE_ATTEMPTS = 3 };
 
 typedef enum store_state {
-#define STATE(id, name, is_final, sentence) STORE_##id,
+#define STATE(id, name, sentence) STORE_##id,
 #include "tune/states.def"
 #undef STATE
     STORE_STATE_COUNT
 } store_state;
 const char *store_state_name(store_state state);
 const char *store_state_sentence(store_state state);
-bool store_state_is_final(store_state state);
 
 /* What figures are valid for. All are texts of the caller's. */
 typedef struct store_key {

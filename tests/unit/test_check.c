@@ -226,12 +226,6 @@ static void a_ring_by_mbarrier(void **state) {
     assert_true(wait_k->uses_mbarrier && !wait_k->barrier_before && wait_k->groups_pending < 0);
     assert_false(sync_of(&facts, "Copy K", 0)->commits);
     assert_int_equal(sync_of(&facts, "Wait Q_shared", 0)->groups_pending, 0);
-    for (int i = 0; i < facts.channel_count; i++) {
-        const check_channel *c = &facts.channels[i];
-        if (!c->uses_mbarrier) continue;
-        assert_int_equal(c->full_arrivals, 128);
-        assert_int_equal(c->empty_arrivals, 4);
-    }
     assert_int_equal(facts.shared_bytes, 98304 + 2 * 2 * 2 * CHECK_MBARRIER_BYTES);
     arena_done(&memory);
 }
