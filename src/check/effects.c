@@ -4,7 +4,8 @@
 
 /* --- channels --------------------------------------------------------------------------------- */
 
-int machine_landed(const machine *mc, int tile) {
+/* How many generations of a channel have been filled by all executors of its filler. */
+static int machine_landed(const machine *mc, int tile) {
     int filler = mc->model->tiles[tile].role;
     if (filler < 0) return 0;
     const model_role *role = &mc->model->roles[filler];

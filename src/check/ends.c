@@ -9,7 +9,9 @@ bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *l
     return symbol && symbol->extent && extents_integer(&p->values, symbol->extent, length);
 }
 
-bool ends_reach(machine *mc, machine_process *p, int tile, int axis, const machine_origin *origin) {
+/* Do the tile's elements lie partly behind the end of the axis? */
+static bool ends_reach(machine *mc, machine_process *p, int tile, int axis,
+                       const machine_origin *origin) {
     int64_t length, extent = mc->model->tiles[tile].axes[axis].extent;
     if (!origin->known[axis] || !extent) return false;
     return ends_length(mc, p, tile, axis, &length) && origin->at[axis] + extent > length;

@@ -112,8 +112,6 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
 
 /* The length of a tile's axis in this run; false when it is not known. */
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length);
-/* Do the tile's elements lie partly behind the end of the axis? */
-bool ends_reach(machine *mc, machine_process *p, int tile, int axis, const machine_origin *origin);
 /* Does the condition of a Mask hold for all elements of its tile whose index on 'axis' is one of
  * [begin, end), in all rows or columns that exist?
  */
@@ -130,8 +128,6 @@ void ends_compute(machine *mc, machine_process *p, const model_step *step,
 void coverage_prepare(machine *mc);
 void coverage_judge(machine *mc);
 
-/* How many generations of a channel have been filled by all executors of its filler. */
-int machine_landed(const machine *mc, int tile);
 /* May this process take the next slot? Else *holder is the tile that holds it. */
 bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile, int *holder);
 

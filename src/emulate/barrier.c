@@ -243,8 +243,8 @@ void barrier_count_arrival(machine *m, machine_warp *w, int32_t pc, int mbarrier
 }
 
 /* PTX ISA, "Tracking asynchronous operations by the mbarrier object": the range of tx-count. */
-void barrier_expect(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane,
-                    int64_t bytes) {
+static void barrier_expect(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane,
+                           int64_t bytes) {
     machine_mbarrier *b = &m->mbarriers[mbarrier];
     b->transfer_bytes += bytes;
     if (b->transfer_bytes < 1 << 20 && b->transfer_bytes > -(1 << 20)) return;

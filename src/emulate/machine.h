@@ -444,7 +444,6 @@ str barrier_awaited(const machine *m, const machine_warp *w, const machine_group
 void barrier_fence_inits(machine *m, const machine_warp *w);
 int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lane);
 /* Bytes that an mbarrier waits for, more or fewer; the phase may complete. */
-void barrier_expect(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane, int64_t bytes);
 void barrier_transfer(machine *m, int mbarrier, int64_t bytes);
 
 /* --- bulk.c ----------------------------------------------------------------------------------- */

@@ -17,7 +17,8 @@ sums_rule sums_rule_of_group(ptx_number inputs, int k_count) {
     return is_fp8 ? (sums_rule){k_count, 13, 13} : (sums_rule){k_count, 25, 23};
 }
 
-int sums_least_exponent(ptx_number number) {
+/* The exponent of the smallest normal number: subnormal factors are aligned by it. */
+static int sums_least_exponent(ptx_number number) {
     switch (number) {
     case PTX_F16:
     case PTX_E5M2: return -14;

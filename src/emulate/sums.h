@@ -24,9 +24,6 @@ sums_rule sums_rule_of(int processor, ptx_number inputs, int k_count);
 /* Of wgmma. */
 sums_rule sums_rule_of_group(ptx_number inputs, int k_count);
 
-/* The exponent of the smallest normal number: subnormal factors are aligned by it. */
-int sums_least_exponent(ptx_number number);
-
 /* Fill in the exponents of factors of this type. */
 void sums_prepare_rows(lanes_rows *rows, int k_count, const lanes_set *set, ptx_number a);
 void sums_prepare_columns(lanes_columns *columns, int k_count, const lanes_set *set, ptx_number b);

@@ -128,8 +128,6 @@ typedef enum code_outcome { CODE_DONE, CODE_BLOCKED, CODE_FAILED } code_outcome;
 bool code_find_channels(code *k);
 void code_reset_channels(code *k);
 int code_channel_of(const code *k, const tl_symbol *symbol); /* through views; -1 */
-/* The cursor by which this executor reads that name, or NULL. */
-code_cursor *code_cursor_of(code *k, const code_executor *e, const tl_symbol *name);
 bool code_may_fill(const code *k, const code_executor *e, int channel);
 code_outcome code_wait(code_executor *e, const tl_statement *s);
 code_outcome code_release(code_executor *e, const tl_statement *s);

@@ -195,7 +195,8 @@ bool code_may_fill(const code *k, const code_executor *e, int channel) {
     return true;
 }
 
-code_cursor *code_cursor_of(code *k, const code_executor *e, const tl_symbol *name) {
+/* The cursor by which this executor reads that name, or NULL. */
+static code_cursor *code_cursor_of(code *k, const code_executor *e, const tl_symbol *name) {
     int at = code_channel_of(k, name);
     if (at < 0) return NULL;
     code_channel *c = &k->channels.items[at];

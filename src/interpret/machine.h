@@ -153,8 +153,6 @@ bool memory_read_one(scope *s, const tl_symbol *symbol, const int64_t *at, doubl
                      diag_range range);
 /* Elements of Outputs that nobody wrote. */
 void memory_check_written(machine *m);
-/* The extent of an axis of a tensor or view. */
-bool memory_extent(scope *s, const tl_axes *axes, int i, int64_t *extent);
 
 /* --- tile.c ----------------------------------------------------------------------------------- */
 

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-bool memory_extent(scope *s, const tl_axes *axes, int i, int64_t *extent) {
+/* The extent of an axis of a tensor or view. */
+static bool memory_extent(scope *s, const tl_axes *axes, int i, int64_t *extent) {
     return scope_integer(s, axes->items[i].extent, extent);
 }
 

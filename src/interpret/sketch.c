@@ -140,7 +140,7 @@ static bool mask(sketch *k, const tl_statement *s) {
     return tile_mask(&k->scope, s, to, &share);
 }
 
-bool sketch_compute(sketch *k, const tl_statement *s) {
+static bool sketch_compute(sketch *k, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     k->scope.at = s;
     if (c->operation == TL_MASK) return mask(k, s);

@@ -42,15 +42,12 @@ typedef struct sketch {
 } sketch;
 
 bool sketch_block(sketch *k, tl_block *block);
-bool sketch_compute(sketch *k, const tl_statement *s);
 bool sketch_softmax_run(sketch *k, const tl_statement *s);
 /* Runs a loop; with Softmax over it, once for each of them before the pass that counts. */
 bool sketch_loop_passes(sketch *k, const tl_statement *s);
 bool sketch_loop_once(sketch *k, const tl_statement *s);
 void sketch_find_softmaxes(sketch *k);
 
-/* Where an axis of this index and length lies in this iteration of this tile: [start, +count). */
-bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start, int64_t *count);
 /* Shapes a tile by its inferred axes at this place. */
 bool sketch_shape(sketch *k, tile *t, const tl_tile *known, diag_range range);
 const tile *sketch_tile(scope *s, const tl_expr *name, const tl_statement *at);

@@ -25,7 +25,9 @@ static bool grid_position(sketch *k, const tl_expr *extent, int64_t *start, int6
     return false;
 }
 
-bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start, int64_t *count) {
+/* Where an axis of this index and length lies in this iteration of this tile: [start, +count). */
+static bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start,
+                            int64_t *count) {
     (void)index;
     int64_t length, size;
     if (!scope_integer(&k->scope, extent, &length)) return false;

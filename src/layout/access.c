@@ -33,7 +33,7 @@ static int line_xor(const access_threads *t, int line) {
     return ((line & 7) >> t->swizzle_shift) * SHARED_UNIT_BYTES;
 }
 
-int access_own(const access_threads *threads, int warp, int lane) {
+static int access_own(const access_threads *threads, int warp, int lane) {
     line_byte p = own_place(threads, warp, lane);
     int inside = threads->panel_bytes ? p.byte & (threads->swizzle_bytes - 1) : p.byte;
     return p.line * threads->pitch_bytes + (inside ^ line_xor(threads, p.line)) +

@@ -38,7 +38,6 @@ typedef struct access_step {
     int xor_bytes, add_bytes;
 } access_step;
 
-int access_own(const access_threads *threads, int warp, int lane);
 /* What a multiple of swizzle_bytes along a line comes to. */
 int access_beyond(const access_threads *threads, int byte);
 int access_offset(const access_threads *threads, access_step step, int warp, int lane);

@@ -49,7 +49,11 @@ static int swizzled(const descriptor *d, int byte) {
     return byte ^ (byte >> 7 & units) * SHARED_UNIT_BYTES;
 }
 
-int descriptor_hardware_byte(const descriptor *d, int low_step, int mn, int k) {
+/* The byte, relative to the slot's start, that the hardware reads for element (mn, k) of the step
+ * and part whose low word has gained 'low_step'; mn and k count from there. For tests and
+ * assertions: it must be what shared_offset says.
+ */
+static int descriptor_hardware_byte(const descriptor *d, int low_step, int mn, int k) {
     int byte = low_step * DESCRIPTOR_UNIT_BYTES, swizzle = d->tile.swizzle_bytes;
     if (d->transposed) {
         int width = swizzle / ELEMENT_BYTES;

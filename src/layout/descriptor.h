@@ -39,12 +39,6 @@ layout_fit descriptor_make(const shared_layout *tile, bool contracted_is_rows, d
  */
 int descriptor_low_step(const descriptor *d, int mn, int k16);
 
-/* The byte, relative to the slot's start, that the hardware reads for element (mn, k) of the step
- * and part whose low word has gained 'low_step'; mn and k count from there. For tests and
- * assertions: it must be what shared_offset says.
- */
-int descriptor_hardware_byte(const descriptor *d, int low_step, int mn, int k);
-
 /* Compares all of them; asserted by who prints the formula. */
 bool descriptor_agrees(const descriptor *d);
 

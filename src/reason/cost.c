@@ -65,7 +65,7 @@ double cost_value(const cost_choice *c, cost_extent e) {
     return (double)(e.value > 0 ? e.value : c->sizes[e.open]);
 }
 
-double cost_tile_elements(const cost_model *m, const cost_choice *c, int tile) {
+static double cost_tile_elements(const cost_model *m, const cost_choice *c, int tile) {
     return cost_value(c, m->extents[tile][0]) * cost_value(c, m->extents[tile][1]);
 }
 

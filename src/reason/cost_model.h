@@ -66,11 +66,10 @@ struct cost_model {
     bool failed;
 };
 
-/* With what is chosen: a length; elements of a tile; registers a thread of it; bytes of one slot;
- * how often an item runs for a tile of the grid; elements of such a tile.
+/* With what is chosen: a length; registers a thread of a tile; bytes of one slot; how often an item
+ * runs for a tile of the grid; elements of such a tile.
  */
 double cost_value(const cost_choice *c, cost_extent e);
-double cost_tile_elements(const cost_model *m, const cost_choice *c, int tile);
 double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile);
 double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile);
 double cost_runs(const cost_choice *c, const cost_item *it);

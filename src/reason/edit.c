@@ -209,7 +209,7 @@ tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_exp
     return copy;
 }
 
-void edit_rename_expr(tl_expr *e, str from, str to) {
+static void edit_rename_expr(tl_expr *e, str from, str to) {
     if (!e) return;
     if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, from)) e->text = to;
     edit_rename_expr(e->left, from, to);

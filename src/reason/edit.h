@@ -40,7 +40,6 @@ str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted);
 bool edit_expr_mentions(const tl_expr *e, str name);
 /* Every NAME and ELEMENT called 'name' becomes a copy of 'value' (an ELEMENT: renamed only). */
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value);
-void edit_rename_expr(tl_expr *e, str from, str to);
 void edit_rename(tl_statement *s, str from, str to); /* s itself, not its body */
 /* Renames in all statements of the block from 'first' on, bodies included. */
 void edit_rename_from(tl_kernel *kernel, tl_statement *first, str from, str to);

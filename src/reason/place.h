@@ -32,7 +32,6 @@ typedef struct place_plan {
 /* Reads uses and decides places. False when it reported what cannot be placed. */
 bool place_plan_read(reason *r, place_plan *plan);
 place_role *place_find(const place_plan *plan, str name);
-bool place_is_product_operand(const tl_statement *s, str name, int operand);
 /* May the tile, a left operand loaded before a loop, be held in registers during the loop? */
 bool place_may_be_held(reason *r, const place_role *role);
 

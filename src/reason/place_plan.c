@@ -8,7 +8,7 @@ place_role *place_find(const place_plan *plan, str name) {
     return tile ? &plan->roles[tile - plan->tiles->tiles.items] : NULL;
 }
 
-bool place_is_product_operand(const tl_statement *s, str name, int operand) {
+static bool place_is_product_operand(const tl_statement *s, str name, int operand) {
     return edit_is_compute(s, TL_GEMM) && edit_operand_is(s, operand, name);
 }
 

@@ -54,8 +54,6 @@ extern const wire wire_openai, wire_anthropic;
 
 /* The sentence of a server's error object, "" when there is none. */
 void wire_read_error(json_t *body, wire_state *state);
-/* A text as JSON takes it: what is no UTF-8 becomes U+FFFD. */
-json_t *wire_string(str text);
 
 const char *provider_key_for(const provider *p, const char *url);
 

@@ -22,7 +22,8 @@ static size_t utf8_bytes(const unsigned char *at, size_t left) {
     return is_overlong || is_surrogate || is_beyond ? 0 : count;
 }
 
-json_t *wire_string(str text) {
+/* A text as JSON takes it: what is no UTF-8 becomes U+FFFD. */
+static json_t *wire_string(str text) {
     json_t *whole = json_stringn(text.data ? text.data : "", text.length);
     if (whole) return whole;
     text_buffer clean;

@@ -68,7 +68,7 @@ static const tl_expr *base_element(const tl_expr *e, int depth) {
     return found;
 }
 
-tl_symbol *names_declare_view(names_binder *b, tl_binding *binding, tl_statement *s) {
+static tl_symbol *names_declare_view(names_binder *b, tl_binding *binding, tl_statement *s) {
     tl_symbol *symbol = declare(b, TL_SYMBOL_VARIABLE, binding->name, binding->range, s);
     symbol->view = binding;
     symbol->axes = &binding->axes;

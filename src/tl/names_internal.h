@@ -63,7 +63,6 @@ void names_pop(names_binder *b, int count);
 
 /* Declares what the kernel's own block declares, its tiles, sizes and open sizes. */
 void names_declare(names_binder *b);
-tl_symbol *names_declare_view(names_binder *b, tl_binding *binding, tl_statement *s);
 
 /* Resolves every name in e (values, indices, elements, tiles with their places) and decides its
  * divisions; reports what it can't. NULL is accepted.

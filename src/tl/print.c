@@ -112,7 +112,7 @@ static void print_expr(const tl_expr *e, level needed, text_buffer *out) {
     if (in_brackets) text_add_z(out, ")");
 }
 
-void tl_print_expr(const tl_expr *e, text_buffer *out) {
+static void tl_print_expr(const tl_expr *e, text_buffer *out) {
     print_expr(e, LEVEL_OR, out);
 }
 

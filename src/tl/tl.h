@@ -28,7 +28,6 @@ void tl_print(const tl_program *program, text_buffer *out);
 void tl_print_statement(const tl_statement *s, int indent, text_buffer *out); /* with its body */
 void tl_print_header(const tl_statement *s,
                      text_buffer *out); /* one line, no comment, no newline */
-void tl_print_expr(const tl_expr *e, text_buffer *out);
 str tl_expr_text(arena *memory, const tl_expr *e);
 
 /* Quotation, for passes: reads statements from a format string, e.g.

@@ -272,7 +272,8 @@ static void turn(emit *t, const emit_tile *tile, const char *which, const char *
 
 /* --- statements ------------------------------------------------------------------------------- */
 
-void emit_meet(emit *t, const emit_tile *tile) {
+/* A barrier among those threads that share the tile. */
+static void emit_meet(emit *t, const emit_tile *tile) {
     if (tile->is_shared_out && t->now->executor_warps == 1) emit_text(t, "ftl_warp_barrier();");
     else emit_text(t, "%.*s", STR_ARGS(emit_meeting(t, tile->is_shared_out)));
 }

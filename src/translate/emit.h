@@ -292,7 +292,6 @@ void emit_fresh_thread(emit *t);
 void emit_fresh_place(emit *t, const tl_statement *s);
 void emit_declare_place(emit *t, const layout *l, str row, str column);
 void emit_declare_own(emit *t, const emit_tile *tile);
-str emit_array_type(const emit_tile *tile);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);
 const char *emit_type_word(tl_type type); /* f16, bf16, f32, i32: suffix of wrappers */
 bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile);
@@ -377,7 +376,6 @@ str emit_pointer(emit *t, const emit_address *a, str row, str column);
 /* roles.c */
 bool emit_find_roles(emit *t);
 void emit_roles(emit *t); /* their text */
-int emit_executor_threads(const emit *t);
 /* The number of a barrier of this role, or of its executor: text. */
 str emit_meeting(emit *t, bool of_executor);
 void emit_wait_turn(emit *t, const tl_statement *s);
@@ -400,8 +398,6 @@ void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile);
 str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor);
 void emit_wait_stores(emit *t, const tl_statement *s);
 void emit_end_stores(emit *t); /* at the end of a role */
-/* A barrier among those threads that share the tile. */
-void emit_meet(emit *t, const emit_tile *tile);
 /* The thread that issues for its executor, or for the role; empty when there is but one. */
 str emit_issuer(emit *t, bool of_executor);
 
@@ -460,8 +456,7 @@ const tl_statement *emit_elementwise_run(emit *t,
 void emit_reshape(emit *t, const tl_statement *s);
 bool emit_is_elementwise(const tl_statement *s);
 str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and computes the flag */
-void emit_wait(emit *t, const tl_statement *s);
-void emit_release(emit *t, const tl_statement *s);
+
 /* ring.c: channels by mbarrier, of warps that wait for each product themselves */
 bool emit_fills_vary(const emit *t, const emit_tile *tile);
 void emit_init_rings(emit *t);

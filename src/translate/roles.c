@@ -83,7 +83,7 @@ static int take_barriers(emit *t, int count) {
     return first;
 }
 
-int emit_executor_threads(const emit *t) {
+static int emit_executor_threads(const emit *t) {
     return 32 * t->now->executor_warps;
 }
 

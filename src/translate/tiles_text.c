@@ -20,7 +20,7 @@ static str dimensions(emit *t, const emit_tile *tile) {
                        s->elements / (tile->is_packed ? 2 : 1));
 }
 
-str emit_array_type(const emit_tile *tile) {
+static str emit_array_type(const emit_tile *tile) {
     if (tile->is_packed) return STR("unsigned");
     return tile->type == TL_I32 ? STR("int") : STR("float");
 }

@@ -94,7 +94,7 @@ static bool emit_async_wait(emit *t, const tl_statement *s) {
     return true;
 }
 
-void emit_wait(emit *t, const tl_statement *s) {
+static void emit_wait(emit *t, const tl_statement *s) {
     check_sync sync = sync_of(t, s);
     emit_tile *tile = shared_of(t, s->sync.what);
     emit_header(t, s);
@@ -119,7 +119,7 @@ void emit_wait(emit *t, const tl_statement *s) {
     if (tile->stages > 1 && !tile->is_counted) take_slot(t, s, tile);
 }
 
-void emit_release(emit *t, const tl_statement *s) {
+static void emit_release(emit *t, const tl_statement *s) {
     emit_tile *tile = shared_of(t, s->sync.what);
     if (t->is_async && (tile || emit_is_turn(t, s->sync.what))) {
         emit_header(t, s);
@@ -291,8 +291,7 @@ static void write_file(emit *t, text_buffer *cuda) {
     text_format(cuda, "// %s for %s (%s), written by FlashTL from TL Code.\n", plan->kernel,
                 plan->gpu, plan->target);
     bool is_plain = plan->grid_kind == FTL_GRID_PLAIN;
-    text_format(cuda,
-                "// Launch with %d threads a block, %d bytes of dynamic shared memory, %s\n",
+    text_format(cuda, "// Launch with %d threads a block, %d bytes of dynamic shared memory, %s\n",
                 plan->threads, plan->shared_bytes,
                 is_plain ? "one block for each tile of"
                          : "as many blocks as fit at once;\n// together they walk the tiles of");

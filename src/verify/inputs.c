@@ -24,8 +24,8 @@ double inputs_scalar(const case_data *data, const char *name, double otherwise) 
     return otherwise;
 }
 
-int64_t inputs_size(const verify_program *program, const verify_case *c, const char *name,
-                    int64_t otherwise) {
+static int64_t inputs_size(const verify_program *program, const verify_case *c, const char *name,
+                           int64_t otherwise) {
     int32_t i = plan_find_size(program->plan, name);
     return i >= 0 ? c->sizes[i] : otherwise;
 }
@@ -85,7 +85,9 @@ int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
     return count;
 }
 
-int64_t inputs_dominant_key(const verify_program *program, const verify_case *c, int64_t kv_head) {
+/* DOMINANT: the key that dominates in a matrix of K; kv_head counts over all heads and batches. */
+static int64_t inputs_dominant_key(const verify_program *program, const verify_case *c,
+                                   int64_t kv_head) {
     int64_t q_len = inputs_size(program, c, "q_len", 1),
             kv_len = inputs_size(program, c, "kv_len", 1);
     int64_t q_tile[1] = {64}, kv_tile[1] = {64};

@@ -22,13 +22,9 @@ bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]);
 
 buffer *inputs_find(const case_data *data, const char *name); /* NULL when there is none */
 double inputs_scalar(const case_data *data, const char *name, double otherwise);
-int64_t inputs_size(const verify_program *program, const verify_case *c, const char *name,
-                    int64_t otherwise);
 /* Q, K and V are there, with matrices (q, d), (kv, d), (kv, dv). */
 bool inputs_have_keys(const verify_program *program);
 
-/* DOMINANT: the key that dominates in a matrix of K; kv_head counts over all heads and batches. */
-int64_t inputs_dominant_key(const verify_program *program, const verify_case *c, int64_t kv_head);
 /* How many elements of an axis a block of the kernel takes, as far as the plan says: up to 'most'
  * different values, ascending.
  */
