@@ -25,13 +25,15 @@ const tl_axes *tiles_tensor(const tl_kernel *kernel, str name) {
     return view ? &view->axes : NULL;
 }
 
-/* The first element of a tensor that a view's value names. */
+/* The first element of a tensor that a view's value names: what it shows, not what decides. */
 static const tl_expr *first_element(const tl_kernel *kernel, const tl_expr *e) {
     if (!e) return NULL;
+    bool selects = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT;
     if (e->kind == TL_ELEMENT && tiles_tensor(kernel, e->text)) return e;
     const tl_expr *found = first_element(kernel, e->left);
     if (!found) found = first_element(kernel, e->right);
-    for (int i = 0; i < e->item_count && !found; i++) found = first_element(kernel, e->items[i]);
+    for (int i = selects; i < e->item_count && !found; i++)
+        found = first_element(kernel, e->items[i]);
     return found;
 }
 

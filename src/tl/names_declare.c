@@ -57,12 +57,16 @@ static void declare_parameter(names_binder *b, tl_statement *s) {
     declare_indices(b, &p->axes, s);
 }
 
-/* The tensor whose elements a view names: the first one, arguments of calls included. */
+/* The tensor whose elements a view names: the first one, arguments of calls included, but not what
+ * a `select` decides by.
+ */
 static const tl_expr *base_element(const tl_expr *e, int depth) {
     if (!e || depth > TL_NESTING_MAX) return NULL;
     if (e->kind == TL_ELEMENT) return e;
     const tl_expr *found = NULL;
-    for (int i = 0; i < e->item_count && !found; i++) found = base_element(e->items[i], depth + 1);
+    bool selects = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT;
+    for (int i = selects; i < e->item_count && !found; i++)
+        found = base_element(e->items[i], depth + 1);
     if (!found) found = base_element(e->left, depth + 1);
     if (!found) found = base_element(e->right, depth + 1);
     return found;

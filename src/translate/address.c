@@ -21,6 +21,7 @@ typedef struct route {
     str offset; /* elements, of type long long */
     str row_stride;
     bool row_affine, failed;
+    str selected;        /* the conditions of `select`, at the row asked for */
     int rows;            /* of the tile */
     emit_corner *corner; /* or NULL: not asked for */
 } route;
@@ -170,14 +171,49 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
 
 static void follow(route *r, const tl_symbol *s, const place *places, int depth);
 
+static void refuse_view(route *r, const tl_symbol *s, const char *why) {
+    emit_unsupported(r->t, s->view->range, s->name, "%s", why);
+    r->failed = true;
+}
+
+/* Of `select(CONDITION, T[...], 0)` the element; NULL where it is another form. */
+static const tl_expr *selected_element(const tl_expr *e) {
+    int64_t other;
+    bool selects = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT && e->item_count == 3;
+    if (!selects || !tl_known_integer(e->items[2], &other) || other != 0) return NULL;
+    return e->items[1]->kind == TL_ELEMENT ? e->items[1] : NULL;
+}
+
+/* Rows that the condition leaves out read 0. Each row is asked by itself. */
+static void select_rows(route *r, const tl_symbol *s, const emit_scope *scope,
+                        const place *places) {
+    emit *t = r->t;
+    const tl_expr *condition = s->view->value->items[0];
+    for (int i = 0; i < scope->index_count; i++) {
+        if (places[i].column && emit_uses_index(condition, scope->indices[i].name)) {
+            refuse_view(r, s, "what it leaves out may depend on a tile's rows, not on its columns");
+            return;
+        }
+    }
+    if (r->corner || r->t->failed) {
+        r->failed = true;
+        return;
+    }
+    emit_value v = emit_expression(t, condition, scope);
+    str text = emit_format(t, "(%.*s)", STR_ARGS(v.text));
+    r->selected = r->selected.length
+                      ? emit_format(t, "%.*s && %.*s", STR_ARGS(r->selected), STR_ARGS(text))
+                      : text;
+}
+
 static void follow_view(route *r, const tl_symbol *s, const place *places, int depth) {
     emit *t = r->t;
     const tl_binding *view = s->view;
-    const tl_expr *e = view->value;
-    if (e->kind != TL_ELEMENT || e->item_count > TL_AXES_MAX || depth > VIEW_DEPTH_MAX) {
-        emit_unsupported(t, view->range, s->name,
-                         "only views of the form TENSOR[...] can be moved");
-        r->failed = true;
+    const tl_expr *e = view->value, *element = e->kind == TL_ELEMENT ? e : selected_element(e);
+    if (!element || element->item_count > TL_AXES_MAX || depth > VIEW_DEPTH_MAX) {
+        refuse_view(r, s,
+                    "only views of the forms TENSOR[...] and select(CONDITION, TENSOR[...], 0) can "
+                    "be moved");
         return;
     }
     emit_index indices[TL_AXES_MAX] = {0};
@@ -186,6 +222,9 @@ static void follow_view(route *r, const tl_symbol *s, const place *places, int d
     for (int i = 0; i < count; i++)
         indices[i] = (emit_index){tl_axis_index(&view->axes, i), places[i].value};
     emit_scope scope = {.indices = indices, .index_count = count};
+    if (element != e) select_rows(r, s, &scope, places);
+    if (r->failed) return;
+    e = element;
     meanings all = {indices, places, count, false}, first = {indices, places, count, true};
     for (int i = 0; i < e->item_count; i++) {
         items[i].value = emit_integer(t, e->items[i], &scope);
@@ -399,7 +438,12 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
         return false;
     }
     out->base = pointer_text(t, out->symbol, r.offset);
-    out->row_affine = r.row_affine;
+    out->is_selected = r.selected.length > 0;
+    out->row_affine = r.row_affine && !out->is_selected;
+    if (out->is_selected && s->copy.to == TL_GLOBAL) {
+        emit_unsupported(t, s->range, symbol->name, "a view that leaves elements out is read only");
+        return false;
+    }
     out->row_stride = r.row_stride.length ? r.row_stride : STR("0");
     out->pointer_type = str_from(type_of_pointer(out->type, s->copy.to == TL_GLOBAL));
     int64_t rows_multiple;
@@ -449,17 +493,33 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_
     return false;
 }
 
-str emit_pointer(emit *t, const emit_address *a, str row, str column) {
-    emit_address scratch = *a;
-    route r = {.t = t, .out = &scratch};
+static bool follow_again(route *r, const emit_address *a, emit_address *scratch, str row,
+                         str column) {
+    emit *t = r->t;
+    *scratch = *a;
+    r->out = scratch;
     const tl_symbol *symbol = global_symbol(a->statement);
     coordinate c;
     emit_tile *tile = NULL;
     tl_end end = a->statement->copy.from == TL_GLOBAL ? tl_copy_target(a->statement)
                                                       : tl_copy_source(a->statement);
     tile = emit_tile_in(t, end.symbol, end.space);
-    if (!tile || !read_coordinate(t, a->statement, symbol, tile, &c)) return STR("0");
-    r.rows = tile->rows;
-    follow_from(&r, symbol, &c, row, column);
+    if (!tile || !read_coordinate(t, a->statement, symbol, tile, &c)) return false;
+    r->rows = tile->rows;
+    follow_from(r, symbol, &c, row, column);
+    return true;
+}
+
+str emit_pointer(emit *t, const emit_address *a, str row, str column) {
+    emit_address scratch;
+    route r = {.t = t};
+    if (!follow_again(&r, a, &scratch, row, column)) return STR("0");
     return pointer_text(t, scratch.symbol, r.offset);
+}
+
+str emit_selected(emit *t, const emit_address *a, str row) {
+    emit_address scratch;
+    route r = {.t = t};
+    if (!a->is_selected || !follow_again(&r, a, &scratch, row, (str){0})) return (str){0};
+    return r.selected;
 }

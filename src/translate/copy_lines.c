@@ -213,8 +213,9 @@ static str tile_guard(lines *x) {
 }
 
 static str row_guard(lines *x) {
-    if (x->address.rows_complete) return (str){0};
-    return emit_format(x->t, "%.*s < rows_left", STR_ARGS(unit_row(x)));
+    str selected = emit_selected(x->t, &x->address, unit_row(x));
+    if (x->address.rows_complete) return selected;
+    return copy_both(x->t, emit_format(x->t, "%.*s < rows_left", STR_ARGS(unit_row(x))), selected);
 }
 
 str lines_guard(lines *x) {
@@ -256,6 +257,11 @@ void lines_loop(lines *x, lines_cut cut, lines_action *action) {
 
 void lines_loop_to_ends(lines *x, lines_action *action) {
     emit *t = x->t;
+    lines_cut cut = x->is_partial ? LINES_PART : LINES_OR_NONE;
+    if (x->address.is_selected) {
+        lines_loop(x, cut, action);
+        return;
+    }
     if (x->address.rows_complete && x->address.columns_complete) {
         lines_loop(x, LINES_WHOLE, action);
         return;
@@ -264,6 +270,6 @@ void lines_loop_to_ends(lines *x, lines_action *action) {
     lines_loop(x, LINES_WHOLE, action);
     t->indent--;
     emit_open(t, "} else {");
-    lines_loop(x, x->is_partial ? LINES_PART : LINES_OR_NONE, action);
+    lines_loop(x, cut, action);
     emit_close(t);
 }

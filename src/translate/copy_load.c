@@ -112,7 +112,8 @@ static void store_dealt(lines *x, lines_cut cut) {
 static void copy_dealt(lines *x, const emit_tile *to) {
     emit *t = x->t;
     deal d = make_deal(x);
-    bool is_whole = x->address.rows_complete && x->address.columns_complete;
+    bool is_whole =
+        x->address.rows_complete && x->address.columns_complete && !x->address.is_selected;
     lines_cut cut = is_whole ? LINES_WHOLE : x->is_partial ? LINES_PART : LINES_OR_NONE;
     x->shape.down = x->shape.across = 1;
     x->shape.row_step = x->shape.column_step = 0;

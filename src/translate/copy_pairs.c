@@ -74,6 +74,10 @@ void pairs_move(emit *t, const tl_statement *s, const emit_tile *tile, pairs_act
     pairs x = {.t = t, .s = s, .tile = tile};
     emit_address *a = &x.address;
     if (!emit_address_of(t, s, tile, a) || !copy_is_aligned(t, s, a, 2)) return;
+    if (a->is_selected) {
+        copy_refuse(t, s, "a view that leaves elements out is copied to shared memory or by lines");
+        return;
+    }
     x.low = emit_element(t, tile, &tile->shape, 0);
     x.high = emit_element(t, tile, &tile->shape, 1);
     x.pointer = pair_pointer(t, tile, a);

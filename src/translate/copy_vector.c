@@ -86,6 +86,7 @@ void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool
     int opened = open_vector(t, v);
     str guard = {0}, pointer = vector_pointer(t, v, &a);
     if (!a.rows_complete) guard = emit_format(t, "%.*s < rows_left", STR_ARGS(vector_place(t, v)));
+    guard = copy_both(t, guard, emit_selected(t, &a, vector_place(t, v)));
     if (loads) load_element(t, v, a.type, pointer, guard);
     else store_element(t, s, v, a.type, pointer, guard);
     for (int i = 0; i < opened; i++) emit_close(t);

@@ -357,6 +357,7 @@ typedef struct emit_address {
     bool rows_complete, columns_complete; /* known to be at least the tile's */
     int64_t columns_multiple;             /* columns_left is known to be a multiple of this */
     int64_t origin_multiple; /* elements from a multiple of 16 bytes to column 0; 0: none */
+    bool is_selected;        /* a view leaves rows out: emit_selected says which */
     const tl_symbol *symbol;
     const tl_statement *statement;
 } emit_address;
@@ -370,6 +371,8 @@ typedef struct emit_corner {
 } emit_corner;
 /* False, with the reason reported, where the tile is no box of its tensor. */
 bool emit_corner_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_corner *out);
+/* Where a view leaves rows out: the condition under which this one is there, as text. */
+str emit_selected(emit *t, const emit_address *a, str row);
 /* Pointer to the element at row 'row' (relative to the tile) of an address, column text added. */
 str emit_pointer(emit *t, const emit_address *a, str row, str column);
 
