@@ -1,8 +1,8 @@
 /* Arenas: memory that is freed all at once.
  *
  * An arena hands out zeroed memory and never frees single objects. When memory runs out, or an
- * arena's limit is passed, arena_alloc does not return: it jumps to the point the owner set with
- * arena_guard. Inside a guarded stretch hold only arenas: no files, locks or malloc'd blocks.
+ * arena's limit is passed, arena_alloc does not return: it jumps to where the owner's on_exhausted
+ * says. Where that may happen, hold only arenas: no files, locks or malloc'd blocks.
  * An arena belongs to one thread at a time.
  */
 #ifndef FLASHTL_BASE_ARENA_H

@@ -359,15 +359,6 @@ void shadow_write(machine *m, machine_warp *w, int lane, uint32_t offset, uint32
 void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                   int32_t pc);
 void shadow_land(machine *m, uint32_t offset, uint32_t bytes, uint32_t stamp, int32_t pc);
-void shadow_join_warp(machine_warp *w, uint32_t lanes);
-void shadow_merge(machine_seen *into, const machine_seen *from);
-/* What others know of w when 'lanes' of it arrive somewhere; w's clock ticks. */
-void shadow_release(machine *m, machine_warp *w, uint32_t lanes, machine_seen *out);
-void shadow_acquire(machine_warp *w, uint32_t lanes, const machine_seen *from);
-void shadow_tick(machine *m, machine_warp *w);
-void shadow_check_clock(machine *m, uint32_t clock); /* of an agent */
-/* A new agent, or -1 when there are too many: then a finding was made. */
-int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads);
 /* An asynchronous operation that 'lane' issues will read these pieces of 16 bytes: checks them, and
  * marks them as read. 'stamp' is what its agent will have completed.
  */
@@ -377,13 +368,25 @@ void shadow_mark_pieces(machine *m, const uint32_t *offsets, int count, int32_t 
 /* An asynchronous copy begins to write these bytes. */
 void shadow_issue_async(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                         int32_t pc);
-/* fence.proxy.async by these lanes. */
-void shadow_fence(machine *m, machine_warp *w, uint32_t lanes);
 bool shadow_fenced(const machine_warp *w, uint32_t lane, uint32_t stamp);
 
 static inline uint32_t shadow_agent_stamp(int agent, uint32_t clock) {
     return clock << 13 | (uint32_t)agent << 6 | (uint32_t)STAMP_AGENT;
 }
+
+/* --- shadow_views.c --------------------------------------------------------------------------- */
+
+void shadow_join_warp(machine_warp *w, uint32_t lanes);
+void shadow_merge(machine_seen *into, const machine_seen *from);
+/* What others know of w when 'lanes' of it arrive somewhere; w's clock ticks. */
+void shadow_release(machine *m, machine_warp *w, uint32_t lanes, machine_seen *out);
+void shadow_acquire(machine_warp *w, uint32_t lanes, const machine_seen *from);
+void shadow_tick(machine *m, machine_warp *w);
+void shadow_check_clock(machine *m, uint32_t clock); /* of an agent */
+/* A new agent, or -1 when there are too many: then a finding was made. */
+int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads);
+/* fence.proxy.async by these lanes. */
+void shadow_fence(machine *m, machine_warp *w, uint32_t lanes);
 
 /* --- global.c --------------------------------------------------------------------------------- */
 
@@ -419,6 +422,7 @@ void traffic_global(machine_count *count, const uint64_t addresses[LANES], uint3
 
 /* --- copy.c ----------------------------------------------------------------------------------- */
 
+uint64_t machine_draw(machine *m); /* a random number; the seed is not 0 */
 void copy_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
 void copy_commit(machine_warp *w, uint32_t mask);
 void copy_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
@@ -521,6 +525,5 @@ void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]);
 void machine_run_block(machine *m);
 void machine_wake(machine *m);
 void machine_stop(machine *m);
-uint64_t machine_draw(machine *m); /* a random number; the seed is not 0 */
 
 #endif

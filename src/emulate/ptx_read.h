@@ -190,8 +190,13 @@ void ptx_read_skip(ptx_reader *r); /* behind the next semicolon */
 void ptx_decode(ptx_reader *r, const ptx_statement *s);
 void ptx_decode_prepare(ptx_reader *r);
 
-/* Shared by the decoder's files. False after a message. */
-bool ptx_decode_fail(ptx_reader *r, const ptx_statement *s, const char *what);
+bool ptx_decode_has(const ptx_statement *s, const char *part);
+bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes);
+ptx_space ptx_decode_space(const ptx_statement *s);
+ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind);
+bool ptx_decode_fail(ptx_reader *r, const ptx_statement *s, const char *what); /* false */
+
+/* ptx_operand.c: false after a message. */
 bool ptx_decode_row(ptx_reader *r, const ptx_operand *o, int bytes, bool is_float, int32_t *row);
 bool ptx_decode_result(ptx_reader *r, const ptx_operand *o, int bytes, int32_t *row);
 bool ptx_decode_predicate(ptx_reader *r, str name, int32_t *predicate);
@@ -199,19 +204,14 @@ bool ptx_decode_address(ptx_reader *r, const ptx_statement *s, const ptx_operand
                         ptx_instruction *i);
 bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o, int bytes,
                      bool results, int32_t *list, int *count);
-/* ptx_operand.c: the row of a number; the bytes of a register as declared, 0 for anything else. */
+/* The row of a number; the bytes of a register as declared, 0 for anything else. */
 int32_t ptx_decode_constant(ptx_reader *r, uint64_t bits, int bytes);
 int ptx_decode_declared_bytes(ptx_reader *r, const ptx_operand *o);
-bool ptx_decode_has(const ptx_statement *s, const char *part);
-bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes);
-ptx_space ptx_decode_space(const ptx_statement *s);
-ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind);
 
-bool ptx_decode_cp_bulk(ptx_reader *r, const ptx_statement *s);
-/* Behind a function's last statement: first this, */
+/* Behind a function's last statement: first ptx_rows.c, then ptx_decode_async.c. */
 void ptx_rows_share(ptx_reader *r, ptx_function *f);
-/* then this. */
 void ptx_decode_touches(ptx_reader *r, ptx_function *f);
+bool ptx_decode_cp_bulk(ptx_reader *r, const ptx_statement *s);
 
 /* One for each family of instructions; repeated declarations are harmless. */
 typedef bool ptx_decoder(ptx_reader *r, const ptx_statement *s);

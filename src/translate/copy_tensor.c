@@ -98,6 +98,39 @@ static bool make_box(box *x, bool loads) {
     return true;
 }
 
+static bool same_map(const ftl_plan_map *a, const ftl_plan_map *b) {
+    bool same =
+        a->tensor == b->tensor && a->rank == b->rank && a->swizzle_bytes == b->swizzle_bytes;
+    for (int i = 0; same && i < a->rank; i++) {
+        const ftl_map_dimension *x = &a->dimensions[i], *y = &b->dimensions[i];
+        same = x->axis == y->axis && x->box == y->box && x->panel == y->panel &&
+               x->is_panel_number == y->is_panel_number;
+    }
+    return same;
+}
+
+/* The name of a map in the parameters; equal ones are one. */
+static str map_of(emit *t, const ftl_plan_map *map) {
+    int of_tensor = 0;
+    for (int i = 0; i < t->maps.count; i++) {
+        const ftl_plan_map *other = &t->maps.items[i];
+        if (same_map(other, map)) return str_from(other->name);
+        of_tensor += other->tensor == map->tensor;
+    }
+    if (t->maps.count == FTL_MAPS_MAX) {
+        emit_unsupported(t, t->kernel->range, t->kernel->name, "it needs more than %d tensor maps",
+                         FTL_MAPS_MAX);
+        return STR("");
+    }
+    ftl_plan_map copy = *map;
+    str name = emit_clean(t, str_from(t->plan->tensors[map->tensor].name));
+    name = of_tensor ? emit_format(t, "%.*s_map_%d", STR_ARGS(name), of_tensor + 1)
+                     : emit_format(t, "%.*s_map", STR_ARGS(name));
+    copy.name = str_copy_z(t->memory, name);
+    list_push(t->memory, &t->maps, copy);
+    return name;
+}
+
 static str corner_text(box *x, int dimension, int panel) {
     emit *t = x->t;
     const ftl_map_dimension *d = &x->map.dimensions[dimension];
@@ -123,7 +156,7 @@ static str full_barrier(emit *t, const emit_tile *tile) {
 static void one_copy(box *x, bool loads, int panel) {
     emit *t = x->t;
     const emit_tile *tile = x->tile;
-    str map = emit_map(t, &x->map), at = {0};
+    str map = map_of(t, &x->map), at = {0};
     for (int i = 0; i < x->map.rank; i++)
         at = emit_format(t, "%.*s, %.*s", STR_ARGS(at), STR_ARGS(corner_text(x, i, panel)));
     long long offset =
@@ -196,40 +229,6 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     if (loads) emit_channel_fill(t, s, tile);
 }
 
-/* --- maps ------------------------------------------------------------------------------------- */
-
-static bool same_map(const ftl_plan_map *a, const ftl_plan_map *b) {
-    bool same =
-        a->tensor == b->tensor && a->rank == b->rank && a->swizzle_bytes == b->swizzle_bytes;
-    for (int i = 0; same && i < a->rank; i++) {
-        const ftl_map_dimension *x = &a->dimensions[i], *y = &b->dimensions[i];
-        same = x->axis == y->axis && x->box == y->box && x->panel == y->panel &&
-               x->is_panel_number == y->is_panel_number;
-    }
-    return same;
-}
-
-str emit_map(emit *t, const ftl_plan_map *map) {
-    int of_tensor = 0;
-    for (int i = 0; i < t->maps.count; i++) {
-        const ftl_plan_map *other = &t->maps.items[i];
-        if (same_map(other, map)) return str_from(other->name);
-        of_tensor += other->tensor == map->tensor;
-    }
-    if (t->maps.count == FTL_MAPS_MAX) {
-        emit_unsupported(t, t->kernel->range, t->kernel->name, "it needs more than %d tensor maps",
-                         FTL_MAPS_MAX);
-        return STR("");
-    }
-    ftl_plan_map copy = *map;
-    str name = emit_clean(t, str_from(t->plan->tensors[map->tensor].name));
-    name = of_tensor ? emit_format(t, "%.*s_map_%d", STR_ARGS(name), of_tensor + 1)
-                     : emit_format(t, "%.*s_map", STR_ARGS(name));
-    copy.name = str_copy_z(t->memory, name);
-    list_push(t->memory, &t->maps, copy);
-    return name;
-}
-
 /* All maps are fetched at the beginning, by one thread. What a copy's map is follows from its
  * statement. */
 void emit_prefetch_maps(emit *t) {
@@ -245,7 +244,7 @@ void emit_prefetch_maps(emit *t) {
             if (t->roles.items[i].statement == tl_role_of(s)) t->now = &t->roles.items[i];
         }
         t->role = t->now->statement;
-        if (x.tile && make_box(&x, loads)) emit_map(t, &x.map);
+        if (x.tile && make_box(&x, loads)) map_of(t, &x.map);
         t->role = role, t->now = now;
     }
     for (int i = first; i < t->maps.count; i++)

@@ -288,8 +288,6 @@ void emit_declare_register(emit *t, const tl_statement *s);
  * registers through the loops in between; and its place in a layout.
  */
 void emit_fresh_thread(emit *t);
-/* The same, and for a store to global memory behind a loop also the walks of the grid. grid.c */
-void emit_fresh_place(emit *t, const tl_statement *s);
 void emit_declare_place(emit *t, const layout *l, str row, str column);
 void emit_declare_own(emit *t, const emit_tile *tile);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);
@@ -328,17 +326,19 @@ str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula);
 void emit_tile_lets(emit *t, const char *suffix);
 /* The lets that an expression names and that are not there yet. */
 void emit_lets_of(emit *t, const tl_expr *e);
-/* The name of a map in the parameters; equal ones are one. */
-str emit_map(emit *t, const ftl_plan_map *map);
 
 /* formula.c */
 bool emit_formula(emit *t, const tl_expr *e, ftl_formula *out);
-/* The most that a length can be, where tables take part in it, as a formula. tables_most.c */
+/* tables_most.c: the most that a length can be, where tables take part in it, as a formula. */
 bool emit_most(emit *t, const tl_expr *e, ftl_formula *out);
 
 /* grid.c: blocks with a tile each */
 void emit_plan_grid(emit *t);
 void emit_grid(emit *t); /* the block's indices */
+/* In a block of its own: what emit_fresh_thread declares, and for a store to global memory behind a
+ * loop also the walks of the grid.
+ */
+void emit_fresh_place(emit *t, const tl_statement *s);
 /* How many tiles a walk has; the launch has checked that it fits an int. */
 emit_value emit_walk_extent(emit *t, const tl_walk *walk);
 
@@ -450,8 +450,12 @@ str emit_kept_vote(const emit *t, const tl_expr *call); /* a number; empty: it i
 void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads);
 void emit_prefetch_maps(emit *t);
 
-/* statements */
+/* translate.c: statements, and what the checks found that they need */
 void emit_block(emit *t, const tl_block *block);
+void emit_barrier_before(emit *t, const tl_statement *s);
+void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
+
+/* copy.c, product.c, elementwise.c */
 void emit_copy(emit *t, const tl_statement *s);
 void emit_product_statement(emit *t, const tl_statement *s);
 const tl_statement *emit_elementwise_run(emit *t,
@@ -471,9 +475,8 @@ void emit_ring_release(emit *t, const emit_tile *tile);
 void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile);
 
-void emit_barrier_before(emit *t, const tl_statement *s);
-void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
-/* Copies of this shared tile in lines: does each warp move its own consecutive share of the rows?
+/* copy_lines.c: copies of this shared tile in lines: does each warp move its own consecutive share
+ * of the rows?
  */
 bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile);
 

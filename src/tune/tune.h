@@ -5,7 +5,7 @@
  * (store.h), so a tuner goes on where one before it ended, however that ended. docs/tuning.md
  * explains it.
  *
- * A kernel may hang or take its process with it, so tune_work runs in a child process; tune_run
+ * A kernel may hang or take its process with it, so the walk is done in a child process; tune_run
  * starts it, blames the candidate that it was at, and starts it again.
  */
 #ifndef FLASHTL_TUNE_TUNE_H

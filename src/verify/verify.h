@@ -70,10 +70,10 @@ typedef struct verify_runner {
 
 typedef enum verify_on { VERIFY_INTERPRETER = 1, VERIFY_EMULATOR = 2, VERIFY_GPU = 3 } verify_on;
 
-/* Makes a runner: for the emulator compiles the text to PTX and reads it, for the GPU loads it and
- * allocates on the current device. 'runtime' may be NULL for the interpreter. The program must
- * outlive the runner; close it with verify_runner_close. Statuses as of ftl_compile_cuda,
- * ftl_module_load and ftl_emulator_open; INVALID_ARGUMENT when the program has no CUDA text.
+/* Opens what runs cases: for the emulator compiles the text to PTX and reads it, for the GPU loads
+ * it and allocates on the current device. 'runtime' may be NULL for the interpreter. The program
+ * must outlive the machine. Statuses as of ftl_compile_cuda, ftl_module_load and ftl_emulator_open;
+ * INVALID_ARGUMENT when the program has no CUDA text.
  */
 typedef struct verify_machine verify_machine;
 ftl_status verify_machine_open(ftl_context *context, const verify_program *program, verify_on on,
@@ -124,8 +124,7 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
                   arena *memory, const verify_case **cases, int32_t *count,
                   char why[FTL_WHY_BYTES]);
 
-/* Whether a list of numbers ("3,7..9"; NULL: all numbers) holds 'number'; cases_are_readable:
- * whether it is one. */
+/* Does a list of numbers ("3,7..9"; NULL: all numbers) hold 'number'? Is it one? */
 bool verify_cases_hold(const char *list, int32_t number);
 bool verify_cases_are_readable(const char *list);
 
