@@ -104,8 +104,10 @@ static int read_head_dim(cli *c, cli_request *r) {
     if (!has_second) value = key;
     int64_t d, dv;
     if (!is_head_dim(key, &d) || !is_head_dim(value, &dv)) {
-        return cli_say(EXIT_USAGE, "'--head-dim' is a length or two, as 128 or 192:128, from 1 to %d; found '%s'",
-                       HEAD_DIM_MAX, c->options.head_dim);
+        return cli_say(
+            EXIT_USAGE,
+            "'--head-dim' is a length or two, as 128 or 192:128, from 1 to %d; found '%s'",
+            HEAD_DIM_MAX, c->options.head_dim);
     }
     add_pin(r, "d", keep(r, "%lld", (long long)d));
     add_pin(r, "dv", keep(r, "%lld", (long long)dv));

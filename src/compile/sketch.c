@@ -63,7 +63,8 @@ static ftl_status no_operator(ftl_context *context, str name) {
     }
     bool has_hint = nearest.length > 0;
     return ftl_context_fail(context, FTL_NOT_FOUND, "no operator is called '%.*s'%s%.*s%s",
-                            STR_ARGS(name), has_hint ? "; did you mean '" : "; 'flashtl sketch' lists them",
+                            STR_ARGS(name),
+                            has_hint ? "; did you mean '" : "; 'flashtl sketch' lists them",
                             STR_ARGS(nearest), has_hint ? "'?" : "");
 }
 

@@ -102,12 +102,21 @@ static double shared_bytes(const cost_model *m, const cost_choice *c) {
     return bytes + fmax(0, passing - host);
 }
 
+/* Lanes that share a row of the matrix whose rows a vector follows: each holds the row's value. */
+static double lanes_of_row(const cost_model *m, const cost_choice *c, const place_role *vector) {
+    enum { ACCUMULATOR_LANES = 4, LINE_BYTES = 16 };
+    const place_role *owner = place_find(&m->plan, vector->of);
+    if (!owner || owner->layout != TL_LINES) return ACCUMULATOR_LANES;
+    double columns = cost_value(c, m->extents[owner - m->plan.roles][1]);
+    return fmin(columns * tl_type_bytes(owner->type) / LINE_BYTES, WARP_LANES);
+}
+
 double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile) {
     const place_role *role = &m->plan.roles[tile];
     double threads = (double)c->warps * WARP_LANES;
     if (role->tile->axis_count < 2) {
         if (role->layout == TL_COLUMNS) return cost_value(c, m->extents[tile][0]) / 4;
-        return cost_value(c, m->extents[tile][0]) / (double)c->warps / 8;
+        return cost_value(c, m->extents[tile][0]) * lanes_of_row(m, c, role) / threads;
     }
     int bytes = role->in_shared ? tl_type_bytes(role->tile->storage) : tl_type_bytes(role->type);
     return cost_tile_elements(m, c, tile) * bytes / 4 / threads;

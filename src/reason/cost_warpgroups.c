@@ -96,14 +96,12 @@ static bool passes_through(const cost_model *m, const place_role *role) {
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE) continue;
         bool is_made = edit_writes(s, name);
-        bool is_read =
-            edit_reads(s, name) || (is_made && s->compute.target_kind == TL_ACCUMULATE);
+        bool is_read = edit_reads(s, name) || (is_made && s->compute.target_kind == TL_ACCUMULATE);
         const place_role *target = place_find(&m->plan, edit_target_name(s));
         bool is_matrix = target && target->tile->axis_count == 2;
         tl_shape_rule shape = tl_operation_shape(s->compute.operation);
-        bool goes_on =
-            ((shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_MASK) && is_matrix) ||
-            (edit_is_compute(s, TL_ROW_SUM) && target && target->is_partial);
+        bool goes_on = ((shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_MASK) && is_matrix) ||
+                       (edit_is_compute(s, TL_ROW_SUM) && target && target->is_partial);
         bool ends = edit_is_compute(s, TL_ROW_MAX);
         if ((is_made || is_read) && !goes_on && !ends) return false;
         if (is_read && !is_in_run) return false;

@@ -33,7 +33,14 @@ static void note_compute(place_plan *plan, const tl_statement *s) {
     }
 }
 
-static void note_copy(place_plan *plan, const tl_statement *s) {
+/* Does it go out to a tensor of another type than it was loaded with? */
+static bool changes_type(reason *r, const place_role *role, const tl_statement *s) {
+    const tl_expr *to = s->copy.target ? s->copy.target : s->copy.what;
+    return s->copy.to == TL_GLOBAL && role->tile->from_global &&
+           tiles_tensor_type(r->kernel, to->text) != role->tile->storage;
+}
+
+static void note_copy(reason *r, place_plan *plan, const tl_statement *s) {
     str name =
         s->copy.target && s->copy.from == TL_GLOBAL ? s->copy.target->text : s->copy.what->text;
     place_role *role = place_find(plan, name);
@@ -41,6 +48,7 @@ static void note_copy(place_plan *plan, const tl_statement *s) {
     if (s->copy.from == TL_GLOBAL)
         role->is_loaded_in_loop = role->is_loaded_in_loop || edit_loop_of(s);
     else role->is_elementwise = true;
+    role->is_changed = role->is_changed || changes_type(r, role, s);
 }
 
 /* --- types ------------------------------------------------------------------------------------ */
@@ -95,6 +103,12 @@ static place_role *find_open(place_plan *plan) {
     return NULL;
 }
 
+/* Does pass place make an f32 tile beside it, for what is computed of it? */
+static bool is_widened(const place_role *role) {
+    return role->tile->from_global && !role->in_shared && role->is_changed &&
+           is_16_bit(role->tile->storage);
+}
+
 /* Of a matrix that meets no product: 16 bytes a lane, if all that it meets is of one width; lines
  * of 16-bit and of 32-bit elements lie in different lanes, accumulators do not.
  */
@@ -106,6 +120,7 @@ static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role)
         if (plan->roles[i].layout == TL_LINES) {
             choose_type(&plan->roles[i]);
             widths |= tl_type_bytes(plan->roles[i].type);
+            if (is_widened(&plan->roles[i])) widths |= tl_type_bytes(plan->roles[i].tile->storage);
         }
     if (widths == 2 || widths == 4) return TL_LINES;
     for (int i = 0; i < plan->count; i++)
@@ -225,7 +240,7 @@ bool place_plan_read(reason *r, place_plan *plan) {
                                 "copies between shared memory and registers are for TL Code; a "
                                 "sketch copies the tile from global to register once more, `and "
                                 "get` another name");
-        if (s->kind == TL_COPY) note_copy(plan, s);
+        if (s->kind == TL_COPY) note_copy(r, plan, s);
     }
     for (int i = 0; i < plan->count; i++)
         if (!place_one(r, &plan->roles[i])) return false;

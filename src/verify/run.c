@@ -141,10 +141,11 @@ static void describe_overflow(const judged *output, text_buffer *out) {
         if (is_known && isfinite(want) && want > peak) peak = want;
     }
     if (isfinite(convert_round(of->format, peak))) return;
-    text_format(out,
-                "; the exact result reaches %.2g, more than its type holds: inputs as drawn here do "
-                "not suit this program, `flashtl run` takes others",
-                peak);
+    text_format(
+        out,
+        "; the exact result reaches %.2g, more than its type holds: inputs as drawn here do "
+        "not suit this program, `flashtl run` takes others",
+        peak);
 }
 
 static void describe_failure(run *w, const case_data *data, const judged *output,

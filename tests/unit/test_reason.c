@@ -97,6 +97,30 @@ static void other_programs_are_complete(void **state) {
         (request){.sketch = "tests/exec/odd/sigmoid_attention", .pins = {"d=128", "dv=128"}});
 }
 
+/* Rows that no product shares: their values stand in as many lanes as a row has pieces of 16 bytes.
+ */
+static void rows_are_complete(void **state) {
+    (void)state;
+#define ROWS(type) "kernel rows\nInput X " type " (row in row_len, column in column_len)\n"
+#define WALK(body)                                                                                 \
+    "for i = 0:column_len/BN\n    Copy X from global to register and get S\n" body "end\n"
+    static const char *const sketches[] = {
+        ROWS("f16") "Output r f32 (row in row_len)\n" WALK(
+            "Compute RowSum S and accumulate r\n") "Copy r from register to global\n",
+        ROWS("f32") "Output r f32 (row in row_len)\nCompute Fill -1e30 and get top\n" WALK(
+            "Compute RowMax S and accumulate top\n")
+            WALK("Compute Subtract S, top and get S\nCompute Exp S and get S\n"
+                 "Compute RowSum S and accumulate r\n") "Copy r from register to global\n",
+        ROWS("f16") "Output r f32 (row in row_len)\n" WALK("Compute RowSum S and accumulate mean\n")
+            WALK("Compute Subtract S, mean and get S\nCompute Multiply S, S and get S\n"
+                 "Compute RowSum S and accumulate r\n") "Copy r from register to global\n",
+        ROWS("f16") "Output Y f32 (row in row_len, column in column_len)\n" WALK(
+            "Copy S from register to global and get Y\n"),
+    };
+    for (size_t i = 0; i < sizeof sketches / sizeof *sketches; i++)
+        everywhere((request){.sketch = sketches[i]});
+}
+
 static void pins_are_respected(void **state) {
     (void)state;
     answer a;
@@ -384,6 +408,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(pins_are_respected),
         cmocka_unit_test(other_programs_are_complete),
+        cmocka_unit_test(rows_are_complete),
         cmocka_unit_test(head_lengths_are_complete),
         cmocka_unit_test(attention_is_complete),
     };
