@@ -482,7 +482,9 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_
     if (!r.failed) return true;
     if (t->failed) return false;
     if (base == symbol)
-        emit_unsupported(t, s->range, symbol->name, "the tile is no box of its tensor");
+        emit_unsupported(
+            t, s->range, symbol->name,
+            "the tile is no box of its tensor: columns of the contiguous axis, rows of one other");
     else
         emit_unsupported(t, s->range, symbol->name,
                          "the tile is no box of %.*s; where a view divides an index, or takes its "

@@ -90,7 +90,9 @@ static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
         x->partial = emit_tile_partial_at(t, s, x->target);
         if (!x->frame || x->frame->is_vector || x->target->shape.part != PART_ROWS ||
             c->operands[0].is_transposed) {
-            return elements_refuse(t, s, "only matrices are reduced, along their rows");
+            return elements_refuse(t, s,
+                                   "only matrices are reduced, along their rows; for the other "
+                                   "axis the tile has to be copied the other way round");
         }
         if (c->operation == TL_ROW_ARG_MAX && !fits_places(t, x)) return false;
         if (!x->partial && layout_warp_copies(&x->target->layout) > 1) {

@@ -133,5 +133,11 @@ void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
     str reason = str_format_list(t->memory, why, arguments);
     va_end(arguments);
     t->failed = true;
+    /* A statement may be looked at more than once: for its maps, and for its text. */
+    for (const diag *d = t->diags->first; d; d = d->next) {
+        if (d->id == DIAG_TRANSLATE_UNSUPPORTED && d->range.begin == range.begin &&
+            d->range.end == range.end && str_ends(d->message, reason))
+            return;
+    }
     diag_report(t->diags, DIAG_TRANSLATE_UNSUPPORTED, range, what, t->gpu->word, reason);
 }

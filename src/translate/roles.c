@@ -38,6 +38,11 @@ static void add_role(emit *t, const tl_statement *s) {
     r.block_warps = r.warps;
     if (role->registers) r.block_warps = (r.warps + WARPGROUP - 1) / WARPGROUP * WARPGROUP;
     r.is_single = is_single(s);
+    /* A warpgroup begins at a multiple of four warps: those before it idle. */
+    for (int i = 0; role->is_warpgroups && i < t->roles.count; i++) {
+        emit_role *before = &t->roles.items[i];
+        before->block_warps = (before->block_warps + WARPGROUP - 1) / WARPGROUP * WARPGROUP;
+    }
     for (int i = 0; i < t->roles.count; i++) r.first_warp += t->roles.items[i].block_warps;
     list_push(t->memory, &t->roles, r);
 }

@@ -80,7 +80,8 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     case TL_LINES: r.kind = LAYOUT_LINES; break;
     default:
         emit_unsupported(t, s->range, tile->name,
-                         "a matrix in registers is mma_A, mma_C or lines here");
+                         "a matrix in registers is mma_A, mma_C or lines; a right operand is read "
+                         "from shared memory");
         return false;
     }
     if (l->is_permuted || bytes < 2) {
