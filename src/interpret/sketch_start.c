@@ -48,6 +48,13 @@ const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, 
     return found;
 }
 
+static bool is_changed_in_place(const tl_statement *s, const tl_symbol *symbol) {
+    if (s->kind != TL_COMPUTE) return false;
+    for (int i = 0; i < s->compute.operand_count; i++)
+        if (tl_expr_mentions(s->compute.operands[i].value, symbol)) return true;
+    return false;
+}
+
 /* A tile that is also given a value somewhere starts with that one. */
 bool sketch_is_given_value(const machine *m, const tl_symbol *symbol) {
     for (int i = 0; i < m->statement_count; i++) {
@@ -55,10 +62,7 @@ bool sketch_is_given_value(const machine *m, const tl_symbol *symbol) {
         bool is_accumulate = m->statements[i]->kind == TL_COMPUTE &&
                              m->statements[i]->compute.target_kind == TL_ACCUMULATE;
         if (!written || written->symbol != symbol || is_accumulate) continue;
-        bool in_place = m->statements[i]->kind == TL_COMPUTE &&
-                        use_of(m->statements[i], symbol) == USE_OTHER &&
-                        tl_expr_mentions(m->statements[i]->compute.operands[0].value, symbol);
-        if (!in_place) return true;
+        if (!is_changed_in_place(m->statements[i], symbol)) return true;
     }
     return false;
 }

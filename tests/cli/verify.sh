@@ -26,3 +26,20 @@ sh -c "$repro" > again; echo "-> $?"
 flashtl verify --op mha --head-dim 40:16 --shapes 3x5 | strip | cut -d, -f 1-8
 # Two kernels in turn, with pages and ragged lengths that are made up.
 flashtl verify "$TESTS/../golden/tl/paged_decode.tl" --on interpreter --case 0,5,10 | strip | tail -1
+# A sum over nothing is 0, also where it is an operand, but not the first one, of what replaces it.
+cat > cube.tl <<'TL'
+kernel cube
+Input  A (m in m_len, k in k_len)
+Input  B (n in n_len, k in k_len)
+Output C (m in m_len, n in n_len)
+
+for i = 0:k_len/BK
+    Copy A from global to shared
+    Copy B from global to shared
+    Compute GEMM A, B.T and accumulate C
+end
+Compute Multiply C, C and get E
+Compute MultiplyAdd E, C, C and get C
+Copy C from register to global
+TL
+flashtl verify cube.tl --gpu a100 --on interpreter --shapes 7x0x9 | strip | tail -1
