@@ -26,6 +26,11 @@ static const copy_atom copy_atoms[] = {
 #include "check/atoms.def"
 };
 
+static const char *const mask_atoms[] = {
+#define MASK_ATOM(name, parts) name,
+#include "check/atoms.def"
+};
+
 static const product_atom product_atoms[] = {
 #define PRODUCT_ATOM(name, operand_bytes, depth, asynchronous, feature)                            \
     {name, operand_bytes, depth, asynchronous, feature},
@@ -186,6 +191,15 @@ static void check_product_atom(types *t, const model_step *step, int operand_byt
     }
 }
 
+/* Of other operations a Mask alone has forms to choose from. */
+static void check_mask_atom(types *t, const tl_statement *s) {
+    str atom = s->compute.atom;
+    bool is_known = atom.length == 0, is_mask = s->compute.operation == TL_MASK;
+    for (size_t i = 0; is_mask && i < sizeof mask_atoms / sizeof *mask_atoms; i++)
+        is_known |= str_is(atom, mask_atoms[i]);
+    if (!is_known) report_unknown(t, s, atom, false);
+}
+
 static void check_product(types *t, const model_step *step) {
     const tl_statement *s = step->statement;
     const model_use *a = operand_of(step, 0), *b = operand_of(step, 1);
@@ -218,6 +232,7 @@ static void check_compute(types *t, const model_step *step) {
         check_product(t, step);
         return;
     }
+    check_mask_atom(t, step->statement);
     if (c->is_async) {
         fail(t, DIAG_ASYNC_ONLY_PRODUCTS, step->statement->range,
              str_from(tl_operation_name(c->operation)), STR(""), STR(""));

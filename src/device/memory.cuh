@@ -162,6 +162,13 @@ __device__ __forceinline__ void ftl_load_global_16_i32(int (&unit)[4], const voi
                  : "memory");
 }
 
+__device__ __forceinline__ void ftl_load_shared_16_i32(int (&unit)[4], unsigned source) {
+    asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(unit[0]), "=r"(unit[1]), "=r"(unit[2]), "=r"(unit[3])
+                 : "r"(source)
+                 : "memory");
+}
+
 __device__ __forceinline__ void ftl_load_shared_16_f32(float (&unit)[4], unsigned source) {
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(unit[0]), "=f"(unit[1]), "=f"(unit[2]), "=f"(unit[3])

@@ -54,6 +54,11 @@ __device__ __forceinline__ void ftl_exchange_larger(float &most, int &place, int
     ftl_take_larger(most, place, value, __shfl_xor_sync(0xffffffffu, place, mask));
 }
 
+// Does the condition hold in all lanes of the warp?
+__device__ __forceinline__ bool ftl_all(bool condition) {
+    return __all_sync(0xffffffffu, condition) != 0;
+}
+
 // Does the condition hold in any lane of the warp?
 __device__ __forceinline__ bool ftl_any(bool condition) {
     return __any_sync(0xffffffffu, condition) != 0;

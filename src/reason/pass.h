@@ -37,6 +37,7 @@ bool reason_split(reason *r);   /* iterations that need no `if` have a loop of t
 bool reason_finish(reason *r);  /* the way out of registers; the order of tiles */
 bool reason_walk(reason *r);    /* how a block comes from tile to tile */
 bool reason_turns(reason *r);   /* products are issued one after the other */
+bool reason_parts(reason *r);   /* what a mask leaves of a block is told apart */
 
 /* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)

@@ -18,13 +18,14 @@ static const reason_pass_entry pass_names[] = {
     {"finish", "the way of results to memory; the order of tiles"},
     {"walk", "warpgroups: how a block comes from tile to tile"},
     {"turns", "warpgroups: products are issued one after the other"},
+    {"parts", "warpgroups: what a mask leaves of a block is told apart"},
     {NULL, NULL},
 };
 
 static bool (*const pass_runs[])(reason *) = {
     reason_bind,  reason_online, reason_fold,  reason_tile,    reason_place,
     reason_guard, reason_roles,  reason_stage, reason_overlap, reason_peel,
-    reason_split, reason_finish, reason_walk,  reason_turns,
+    reason_split, reason_finish, reason_walk,  reason_turns,   reason_parts,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -46,6 +47,9 @@ static const reason_pass_entry pin_names[] = {
     {"sections", "warpgroups: 0: no sections of tiles whose operands fit the level-2 cache"},
     {"flat", "warpgroups: 0: a tile ends before the next one begins"},
     {"turns", "warpgroups: 0: they issue products when they come to them"},
+    {"mask_parts",
+     "warpgroups: parts of a block's columns that a mask tells apart, 1, 2 or 4: a warp leaves out "
+     "those of which its rows see nothing"},
     {"overlap", "warpgroups: 0: each product is waited for where it is issued"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
     {"X_in_shared", "warpgroups: 0: the result X leaves from registers, not through shared memory"},

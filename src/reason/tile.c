@@ -10,8 +10,9 @@
 enum {
     KEPT_MAX = 6,     /* candidates that are shown */
     EAGER_BLOCKS = 6, /* a tile of fewer has no time for a maximum that moved far to do so again */
-    FIRST_COLUMNS = 32,      /* of a first block, that set its maximum where blocks are few */
-    FIRST_SHARE_PERCENT = 90 /* and products take this much of what elements take, or more */
+    FIRST_COLUMNS = 32,       /* of a first block, that set its maximum where blocks are few */
+    FIRST_SHARE_PERCENT = 90, /* and products take this much of what elements take, or more */
+    MASK_PARTS = 2 /* of a block, told apart where blocks are few and products take less */
 };
 
 typedef struct candidate {
@@ -439,9 +440,11 @@ static void write_choice(search *s) {
         bool is_short = has_moving_maximum(r) && s->kept[0].result.blocks < EAGER_BLOCKS;
         if (is_short && !reason_let_integer(r, "eager", &known)) reason_let(r, "eager", 0, "");
         const cost_result *t = &s->kept[0].result;
-        if (is_short && 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements &&
-            !reason_let_integer(r, "first_columns", &known))
+        bool is_dense = 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements;
+        if (is_short && is_dense && !reason_let_integer(r, "first_columns", &known))
             reason_let(r, "first_columns", FIRST_COLUMNS, "");
+        if (is_short && !is_dense && !reason_let_integer(r, "mask_parts", &known))
+            reason_let(r, "mask_parts", MASK_PARTS, "");
         edit_remove_let(r->kernel, STR("warps"));
     } else {
         edit_remove_let(r->kernel, STR("warpgroups"));

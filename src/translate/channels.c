@@ -43,6 +43,7 @@ static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
             by_rows =
                 layout_warp_copies(&source->layout) == 1 && source->layout.spread[0].count == 1;
         tile->is_shared_out = by_rows;
+        tile->is_by_warps = by_rows && source->shape.down == 1;
     }
     if (s->copy.from == TL_SHARED && emit_is_in(from.symbol, tile)) {
         if (by_tma) tile->goes_async = true;
@@ -174,6 +175,9 @@ void emit_plan_channels(emit *t) {
         if (tile->space != TL_SHARED) continue;
         tile->waits_late = !tile->frees && tile->goes_async && tile->stages == 1 && !tile->base &&
                            is_stored_out(t, tile);
+        /* A warp's rows pay as one box; in several panels they would be many small ones. */
+        tile->is_by_warps = tile->is_by_warps && tile->is_shared_out && tile->waits_late &&
+                            tile->store.panels <= 1;
     }
 }
 
@@ -274,14 +278,17 @@ static void turn(emit *t, const emit_tile *tile, const char *which, const char *
 
 /* A barrier among those threads that share the tile. */
 static void emit_meet(emit *t, const emit_tile *tile) {
-    if (tile->is_shared_out && t->now->executor_warps == 1) emit_text(t, "ftl_warp_barrier();");
+    bool is_of_warp = tile->is_by_warps || t->now->executor_warps == 1;
+    if (tile->is_shared_out && is_of_warp) emit_text(t, "ftl_warp_barrier();");
     else emit_text(t, "%.*s", STR_ARGS(emit_meeting(t, tile->is_shared_out)));
 }
 
-str emit_issuer(emit *t, bool of_executor) {
+str emit_issuer(emit *t, const emit_tile *stored) {
     const emit_role *r = t->now;
+    bool of_executor = stored && stored->is_shared_out;
     if (r->is_single) return (str){0};
     if (r->warps == 1 || (of_executor && r->executor_warps == 1)) return STR("lane == 0");
+    if (of_executor && stored->is_by_warps) return STR("lane == 0");
     if (!of_executor || r->executors == 1) return STR("lane == 0 && warp == 0");
     return emit_format(t, "lane == 0 && warp %% %d == 0", r->executor_warps);
 }
@@ -319,7 +326,7 @@ void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile)
         /* What threads loaded themselves each of them releases: an order from lane to lane by way
          * of one that arrives for all is right, but tools that look for races do not see it.
          */
-        str issuer = stores_only ? emit_issuer(t, tile->is_shared_out) : STR("lane == 0");
+        str issuer = stores_only ? emit_issuer(t, tile) : STR("lane == 0");
         if (t->now->is_single || tile->is_loaded) issuer = (str){0};
         str barrier = barrier_of(t, tile, tile->empty_offset, which);
         if (issuer.length)
@@ -355,7 +362,7 @@ void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile)
 /* --- stores by TMA ---------------------------------------------------------------------------- */
 
 static void wait_stores(emit *t, const emit_tile *tile) {
-    str issuer = emit_issuer(t, tile->is_shared_out);
+    str issuer = emit_issuer(t, tile);
     if (issuer.length) emit_text(t, "if (%.*s) ftl_tma_store_wait<0>();", STR_ARGS(issuer));
     else emit_text(t, "ftl_tma_store_wait<0>();");
 }

@@ -75,7 +75,9 @@ static bool make_box(box *x, bool loads) {
         return refuse(x, "tma stores whole panels: one that is not full must lie at the end of the "
                          "contiguous axis");
     }
-    int shares = !loads && tile->is_shared_out ? t->now->executors : 1;
+    int shares = 1;
+    if (!loads && tile->is_shared_out)
+        shares = tile->is_by_warps ? t->now->warps : t->now->executors;
     x->rows = tile->rows / shares;
     x->panels = tile->store.panels > 1 ? tile->store.panels : 1;
     x->columns =
@@ -131,6 +133,11 @@ static str map_of(emit *t, const ftl_plan_map *map) {
     return name;
 }
 
+/* Who moves rows of its own: the name of its number. */
+static str sharer(const box *x) {
+    return x->tile->is_by_warps ? STR("warp") : STR("executor");
+}
+
 static str corner_text(box *x, int dimension, int panel) {
     emit *t = x->t;
     const ftl_map_dimension *d = &x->map.dimensions[dimension];
@@ -139,7 +146,7 @@ static str corner_text(box *x, int dimension, int panel) {
     if (d->is_panel_number && d->panel) return emit_constant(t, at.low / d->panel).text;
     if (dimension == 0) at = emit_sum(t, at, emit_constant(t, (int64_t)panel * x->columns));
     if (dimension == 1 && x->rows < x->tile->rows) {
-        emit_value share = emit_product(t, emit_named(STR("executor"), 0, x->tile->rows / x->rows),
+        emit_value share = emit_product(t, emit_named(sharer(x), 0, x->tile->rows / x->rows),
                                         emit_constant(t, x->rows));
         at = emit_sum(t, at, share);
     }
@@ -165,7 +172,7 @@ static void one_copy(box *x, bool loads, int panel) {
     str slot = emit_slot_bytes(t, tile, loads ? "fill" : "slot", 1);
     if (slot.length) place = emit_format(t, "%.*s + %.*s", STR_ARGS(place), STR_ARGS(slot));
     if (x->rows < tile->rows)
-        place = emit_format(t, "%.*s + executor * %d", STR_ARGS(place),
+        place = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(place), STR_ARGS(sharer(x)),
                             x->rows * tile->store.pitch_bytes);
     if (!loads) {
         emit_text(t, "ftl_tma_store_%d(args.%.*s, %.*s%.*s);", x->map.rank, STR_ARGS(map),
@@ -206,7 +213,7 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     }
     if (!make_box(&x, loads)) return;
     t->is_exact = true;
-    str issuer = emit_issuer(t, !loads && tile->is_shared_out);
+    str issuer = emit_issuer(t, loads ? NULL : tile);
     bool is_chosen = !loads && issuer.length > 0;
     if (is_chosen) {
         emit_open(t, "{");

@@ -359,6 +359,15 @@ static void reduce_pair(emit *t, const elements_item *x) {
               STR_ARGS(a), STR_ARGS(b));
 }
 
+void elements_add_alike(emit *t, const elements_item *x, int count) {
+    if (!count) return;
+    str value = emit_real(t, operand_value(t, x, 0, 1));
+    str to = emit_element(t, x->target, &x->frame->shape, 0);
+    if (!x->partial) to = emit_format(t, "sum_of_%.*s", STR_ARGS(to));
+    emit_text(t, "%.*s = ftl_multiply_add(%.*s, %d.0f, %.*s);", STR_ARGS(to), STR_ARGS(value),
+              count, STR_ARGS(to));
+}
+
 void elements_statement(emit *t, const elements_item *x, const elements_mask *m) {
     declare_at(t, x);
     if (x->reduces) {

@@ -48,5 +48,14 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *condition);
 emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */
 void elements_statement(emit *t, const elements_item *x, const elements_mask *m);
+/* Inside the loops too: a sum takes in so many elements more, equal to the second of this pair. */
+void elements_add_alike(emit *t, const elements_item *x, int count);
+
+/* masks.c: masks by parts, and what runs do where a warp's rows see nothing of a part */
+bool masks_by_parts(const elements_item *x);
+void masks_statement(emit *t, const elements_mask *m);
+/* The tile whose parts the run may leave out; NULL: it works out every element. */
+const emit_tile *masks_source(const elements_item *const *items, int count);
+void masks_run(emit *t, const elements_item *const *items, int count, const emit_tile *tile);
 
 #endif

@@ -148,6 +148,7 @@ static bool fuses(const elements_item *a, const elements_item *b) {
 static bool may_join(const run *r, const int *group, int count, int j) {
     const elements_item *x = &r->items[j];
     if (!same_frame(x->frame, r->items[group[0]].frame)) return false;
+    if (masks_by_parts(x) || masks_by_parts(&r->items[group[0]])) return false;
     for (int k = 0; k < j; k++) {
         const elements_item *before = &r->items[k];
         if (before->is_done || !conflicts(before, x)) continue;
@@ -273,6 +274,34 @@ static bool is_declared(const run *r, const int *group, int at) {
     return false;
 }
 
+static bool masks_to_infinity(const tl_statement *s) {
+    return s->compute.operation == TL_MASK && s->compute.operand_count == 1;
+}
+
+static void emit_loops(run *r, const int *group, int count, const elements_mask *masks) {
+    emit *t = r->t;
+    const elements_item *items[RUN_MAX];
+    for (int i = 0; i < count; i++) items[i] = &r->items[group[i]];
+    if (masks_by_parts(items[0])) {
+        masks_statement(t, &masks[0]);
+        return;
+    }
+    const emit_tile *parted = masks_source(items, count);
+    if (parted) {
+        masks_run(t, items, count, parted);
+        return;
+    }
+    int opened = open_frame(t, &items[0]->frame->shape);
+    for (int i = 0; i < count; i++) {
+        if (count > 1) emit_header(t, items[i]->s);
+        elements_statement(t, items[i], &masks[i]);
+    }
+    close_frame(t, opened);
+    for (int i = 0; i < count; i++)
+        if (!items[i]->reduces && !masks_to_infinity(items[i]->s))
+            emit_forget_unseen(t, items[i]->target);
+}
+
 static void emit_group(run *r, const int *group, int count) {
     emit *t = r->t;
     elements_mask masks[RUN_MAX];
@@ -295,13 +324,7 @@ static void emit_group(run *r, const int *group, int count) {
             elements_find_limits(t, &masks[i], x->s->compute.condition);
         if (x->reduces) start_reduction(t, x);
     }
-    int opened = open_frame(t, &r->items[group[0]].frame->shape);
-    for (int i = 0; i < count; i++) {
-        const elements_item *x = &r->items[group[i]];
-        if (count > 1) emit_header(t, x->s);
-        elements_statement(t, x, &masks[i]);
-    }
-    close_frame(t, opened);
+    emit_loops(r, group, count, masks);
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
         if (!x->reduces) continue;

@@ -70,6 +70,7 @@ struct emit_tile {
     emit_tile **generations; /* of a ring: its arrays; else NULL */
     emit_state state;
     bool is_lazy; /* an accumulator whose zeros need not be written */
+    int mask_parts; /* that a Mask tells apart, see masks.c; 0: it is masked as a whole */
     /* shared */
     shared_layout store;
     int64_t offset_bytes, slot_bytes;
@@ -93,6 +94,7 @@ struct emit_tile {
     bool goes_async;    /* an asynchronous unit reads what threads wrote */
     bool is_loaded;     /* threads read it with loads of their own */
     bool is_shared_out; /* each executor writes and stores its own rows */
+    bool is_by_warps;   /* and so does each of its warps: nobody else wants the tile's bytes */
     bool waits_late;    /* only this role wants its bytes again: its stores are waited for there */
     bool holds_several; /* more than one generation may be held: the oldest has its own number */
     int full_arrivals, empty_arrivals;
@@ -402,7 +404,7 @@ str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divis
 void emit_wait_stores(emit *t, const tl_statement *s);
 void emit_end_stores(emit *t); /* at the end of a role */
 /* The thread that issues for its executor, or for the role; empty when there is but one. */
-str emit_issuer(emit *t, bool of_executor);
+str emit_issuer(emit *t, const emit_tile *stored);
 
 /* product_async.c */
 void emit_async_product(emit *t, const tl_statement *s);
@@ -439,6 +441,10 @@ void emit_find_lazy(emit *t);
 
 /* Is the condition a vote, or does it depend on one that a let keeps? */
 bool emit_is_vote(const tl_expr *condition);
+
+/* masks.c: masks by parts */
+void emit_declare_unseen(emit *t, emit_tile *tile);      /* behind the tile's array */
+void emit_forget_unseen(emit *t, const emit_tile *tile); /* its elements are new */
 
 /* votes.c: votes that a loop keeps from iteration to iteration */
 int emit_open_votes(emit *t, const tl_block *body); /* before the loop; for emit_close_votes */

@@ -212,6 +212,7 @@ void emit_async_product(emit *t, const tl_statement *s) {
     for (int i = 0; i < p.pieces; i++) one_piece(&p, i);
     emit_close(t);
     emit_text(t, "ftl_wgmma_commit();");
+    emit_forget_unseen(t, p.target);
     if (p.target->is_lazy && p.target->state.holds != EMIT_HOLDS) {
         str holds = emit_format(t, "%.*s_holds", STR_ARGS(p.target->name));
         emit_text(t, "%.*s = true;", STR_ARGS(holds));

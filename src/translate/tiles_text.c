@@ -132,6 +132,7 @@ void emit_declare_register(emit *t, const tl_statement *s) {
             emit_declare(t, holds, "bool %.*s = true; // a sum that products add to",
                          STR_ARGS(holds));
         }
+        if (!generations) emit_declare_unseen(t, tile);
     }
 }
 

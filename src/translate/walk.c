@@ -44,7 +44,8 @@ static void decode_next(emit *t) {
     int names = t->names.count;
     w->is_pending = false;
     emit_open(t, "{");
-    walk_decode(t, "tile_next", "_then");
+    if (w->reads_early && walk_units(t)) walk_take_indices(t, "_then");
+    else walk_decode(t, "tile_next", "_then");
     w->assign_line = t->lines.count;
     for (int i = 0; i < w->next_names.count; i++) {
         const emit_name *next = &w->next_names.items[i];
@@ -71,6 +72,11 @@ static void find_next(emit *t) {
     if (t->walk.asks_more)
         emit_declare(t, STR("has_more"), "const bool has_more = tile_next < args.tiles;");
     if (t->walk.asks_next) declare_next(t);
+    if (!walk_hands_indices(t)) return;
+    emit_open(t, "if (tile_next < args.tiles) {");
+    decode_next(t);
+    emit_close(t);
+    walk_hand_on(t);
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */
@@ -95,7 +101,7 @@ static bool statement_asks(const tl_statement *s, tl_function function) {
     return q.found;
 }
 
-static bool body_asks(const tl_block *body, tl_function function) {
+bool walk_asks(const tl_block *body, tl_function function) {
     for (const tl_statement *s = body->first; s; s = s->next) {
         if (statement_asks(s, function)) return true;
     }
@@ -221,9 +227,9 @@ static void read_in_shadow(emit *t, const tl_statement *s) {
 void emit_open_walk(emit *t, const tl_block *body) {
     emit_walk *w = &t->walk;
     w->body = body, w->found_next = false;
-    w->asks_first = body_asks(body, TL_FUNCTION_FIRST);
-    w->asks_more = body_asks(body, TL_FUNCTION_MORE);
-    w->asks_next = body_asks(body, TL_FUNCTION_NEXT);
+    w->asks_first = walk_asks(body, TL_FUNCTION_FIRST);
+    w->asks_more = walk_asks(body, TL_FUNCTION_MORE);
+    w->asks_next = walk_asks(body, TL_FUNCTION_NEXT);
     w->rotates = w->is_pending = w->reads_early = false;
     w->shadow_of_first = w->shadow_of_loop = w->shadow_of_more = w->loop = NULL;
     if (!t->grid) {
@@ -238,8 +244,14 @@ void emit_open_walk(emit *t, const tl_block *body) {
     }
     emit_text(t, "int tile_number = (int)blockIdx.x;");
     find_shadows(t);
-    if (w->reads_early)
+    if (w->reads_early && walk_units(t)) {
+        emit_text(t,
+                  "int tile_known[%d][4] = {{tile_number}}; // the next one, towards the end of "
+                  "this one, and its indices",
+                  walk_units(t));
+    } else if (w->reads_early) {
         emit_text(t, "int tile_known = tile_number; // the next one, towards the end of this one");
+    }
     if (w->asks_first) emit_text(t, "bool is_first = true;");
     if (w->asks_next) open_rotation(t);
     emit_text(t, "#pragma unroll 1");

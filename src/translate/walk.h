@@ -14,11 +14,23 @@ bool walk_is_dynamic(const emit *t);
 bool walk_fetches(const emit *t);
 /* Writes `tile_next`, the number of the block's next tile, and hands it on where others wait. */
 void walk_fetch_next(emit *t);
+/* Does the role that is being written hand on the indices, too? Then it does so, behind their
+ * decoding, with walk_hand_on.
+ */
+bool walk_hands_indices(emit *t);
+void walk_hand_on(emit *t);
+/* 16 bytes each of what is handed on where indices are; 0: the number goes alone. */
+int walk_units(emit *t);
+/* Declares the indices that were read with the number, and the lets, as walk_decode does. */
+void walk_take_indices(emit *t, const char *suffix);
 /* Reads the next number that was handed on into 'target'. Where it is read early, the value is made
  * one for the warp where it is used, so that the compiler knows branches on it to be the same for
  * all lanes.
  */
 void walk_read_number(emit *t, const char *target);
 void walk_end_fetching(emit *t); /* behind the block's last tile */
+
+/* walk.c: does a statement of the block ask that? */
+bool walk_asks(const tl_block *body, tl_function function);
 
 #endif

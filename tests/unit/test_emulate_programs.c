@@ -66,12 +66,11 @@ static void show(void *user, const verify_result *result) {
     print_message("%s: %s\n", result->name, result->what);
 }
 
-static void verify_heads(const char *path, const char *gpu, ftl_type dtype, const char *d,
-                         const char *shapes) {
+static void verify_pinned(const char *path, const char *gpu, ftl_type dtype, const ftl_pin *pins,
+                          int pin_count, const char *shapes) {
     text_buffer text;
     ftl_source source = read_source(path, &text);
-    const ftl_pin pins[] = {{"d", d}, {"dv", "64"}};
-    ftl_options options = {.gpu = gpu, .dtype = dtype, .pins = pins, .pin_count = 2};
+    ftl_options options = {.gpu = gpu, .dtype = dtype, .pins = pins, .pin_count = pin_count};
     ftl_product *product;
     succeeds(ftl_build(context, &source, &options, &product));
     verify_program program = {.sketch = source,
@@ -91,6 +90,12 @@ static void verify_heads(const char *path, const char *gpu, ftl_type dtype, cons
     text_done(&text);
     if (status) print_message("%s for %s\n", path, gpu);
     succeeds(status);
+}
+
+static void verify_heads(const char *path, const char *gpu, ftl_type dtype, const char *d,
+                         const char *shapes) {
+    const ftl_pin pins[] = {{"d", d}, {"dv", "64"}};
+    verify_pinned(path, gpu, dtype, pins, 2, shapes);
 }
 
 static void verify_on_emulator(const char *path, const char *gpu, ftl_type dtype,
@@ -130,6 +135,19 @@ static void small_values_keep_their_digits(void **state) {
     (void)state;
     verify_on_emulator("tests/exec/odd/error_functions.tl", "a100", FTL_F16, "33x130");
     verify_on_emulator("sketches/gemm_bias_gelu.tl", "t4", FTL_F16, "1x333x3");
+}
+
+/* Blocks that a diagonal cuts, told apart by parts: at tiles' edges, behind the keys' end, with
+ * more keys than queries and the reverse, and with scores that climb, where the maximum moves.
+ */
+static void masks_by_parts(void **state) {
+    (void)state;
+    const char *path = "tests/golden/reason/roles_parts_h200.tl";
+    const ftl_pin pins[] = {{"d", "64"}, {"dv", "64"}, {"nominal_length", "1024"}};
+    verify_pinned(path, "h200", FTL_F16, pins, 3, "64x64,65x65,300x413,413x300,1x129");
+    const ftl_pin quarters[] = {
+        {"d", "64"}, {"dv", "64"}, {"nominal_length", "1024"}, {"mask_parts", "4"}};
+    verify_pinned(path, "h200", FTL_BF16, quarters, 4, "97x97,300x413");
 }
 
 /* --- a length per sequence -------------------------------------------------------------------- */
@@ -308,8 +326,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_any_width), cmocka_unit_test(rows_of_any_width),
         cmocka_unit_test(units_of_any_kind),     cmocka_unit_test(small_values_keep_their_digits),
-        cmocka_unit_test(ragged_batches),        cmocka_unit_test(latent_decoding),
-        cmocka_unit_test(paged_decoding),
+        cmocka_unit_test(masks_by_parts),        cmocka_unit_test(ragged_batches),
+        cmocka_unit_test(latent_decoding),       cmocka_unit_test(paged_decoding),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -568,9 +568,80 @@ static void constant_tests_of_columns(void **state) {
     done(&x, &source);
 }
 
+/* A Mask by halves asks once for the warp; the runs that read its tile work out one element a row
+ * where the answer is yes, and a new product forgets it. Bodies under votes work out all.
+ */
+static void masks_by_parts(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_parts_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "bool S_unseen_1 = false;"), 1);
+    int asked = count(&x.cuda, "S_unseen_1 = ftl_all(56 > limit_");
+    assert_int_equal(asked, 4); /* first, twice in the loop, next */
+    assert_int_equal(count(&x.cuda, "if (ftl_any(57 > limit_"), asked);
+    assert_int_equal(count(&x.cuda, "if (S_unseen_1) {"), asked);
+    assert_int_equal(count(&x.cuda, "                S_unseen_1 = false;"), asked);
+    assert_int_equal(count(&x.cuda, "ftl_multiply_add(T[m16][n8][2 * half + 1], 14.0f, "), asked);
+    done(&x, &source);
+
+    /* In quarters there are three to ask for; what is no diagonal is refused. */
+    static const char *const forms[] = {"kv > q + offset by quarters",
+                                        "kv > q/2 + offset by halves"};
+    for (int i = 0; i < 2; i++) {
+        text_buffer text, edited;
+        read_text("../reason/roles_parts_h200.out", &text);
+        text_init(&edited, 1 << 20);
+        for (str rest = text_str(&text); rest.length;) {
+            str line = str_cut(&rest, '\n'), old = STR("kv > q + offset by halves");
+            bool is_mask = str_ends(line, old);
+            if (is_mask) line.length -= old.length;
+            text_format(&edited, "%.*s%s\n", STR_ARGS(line), is_mask ? forms[i] : "");
+        }
+        translate_text(&x, STR("parts"), text_str(&edited), "h200");
+        assert_int_equal(x.ok, i == 0);
+        if (x.ok) assert_int_equal(count(&x.cuda, "_unseen_3 = ftl_all(88 > limit_"), asked);
+        else assert_non_null(strstr(x.diags.first->message.data, "one limit for all rows"));
+        done(&x, &edited);
+        text_done(&text);
+    }
+}
+
+/* Who fetches a tile's number works out its indices, too, and hands them on beside it. */
+static void indices_are_handed_on(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_parts_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "int tile_known[1][4]"), 1);
+    assert_int_equal(count(&x.cuda, "ftl_load_shared_16_i32(tile_known[0], shared + "), 4);
+    assert_int_equal(count(&x.cuda, "const int q_block_then = ftl_uniform(tile_known[0][3]);"), 1);
+    assert_int_equal(count(&x.cuda, "const int tile_tuple_then = "), 1); /* by one role alone */
+    assert_int_equal(count(&x.cuda, "* tile_fill, q_block_next);"), 1);
+    done(&x, &source);
+}
+
+/* Each warp stores the rows that it wrote: no barrier among warps on a result's way out. */
+static void warps_store_their_rows(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_parts_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "+ warp * 2048, 0, O_at_2 + warp * 16, O_at_1, O_at_0);"), 1);
+    assert_int_equal(count(&x.cuda, "if (lane == 0) ftl_tma_store_wait<0>();"), 2);
+    assert_int_equal(x.plan->maps[3].dimensions[1].box, 16);
+    done(&x, &source);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constant_tests_of_columns),
+        cmocka_unit_test(masks_by_parts),
+        cmocka_unit_test(indices_are_handed_on),
+        cmocka_unit_test(warps_store_their_rows),
         cmocka_unit_test(votes_are_kept),
         cmocka_unit_test(golden_texts),
         cmocka_unit_test(same_text_twice),

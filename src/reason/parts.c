@@ -1,0 +1,82 @@
+/* Pass parts: what a mask leaves of a block.
+ *
+ * For kernels of warpgroups. Where a mask cuts a block along a diagonal, the upper rows see nothing
+ * of its later columns. Told apart by parts (`by halves`), a warp works out one element a row of
+ * those that its rows do not see. It pays where the blocks that are cut are a good part of all:
+ * every block asks whether there is something to leave out.
+ */
+#include "reason/linear.h"
+#include "reason/warpgroups.h"
+
+enum { COLUMNS_UNIT = 8 };
+
+/* Is the difference of both sides linear in the index, and with which factor? */
+static bool factor_of(reason *r, const tl_expr *test, str index, int64_t *factor) {
+    linear l = linear_of(r, test->left, false), right = linear_of(r, test->right, false);
+    linear_add(&l, &right, -1);
+    if (l.is_broken) return false;
+    *factor = 0;
+    for (int i = 0; i < l.count; i++) {
+        const tl_expr *atom = l.terms[i].atom;
+        bool is_index = atom->kind == TL_NAME && str_equal(atom->text, index);
+        if (is_index) *factor = l.terms[i].coefficient;
+        else if (edit_expr_mentions(atom, index)) return false;
+    }
+    return true;
+}
+
+/* Does it ask of scalars and indices alone? */
+static bool is_of_places(const tiles_list *tiles, const tl_expr *e) {
+    if (!e) return true;
+    if (e->kind == TL_ELEMENT || (e->kind == TL_NAME && tiles_find(tiles, e->text))) return false;
+    for (int i = 0; i < e->item_count; i++)
+        if (!is_of_places(tiles, e->items[i])) return false;
+    return is_of_places(tiles, e->left) && is_of_places(tiles, e->right);
+}
+
+/* One test that takes later columns from a row the earlier the row is: `kv > q + n`. */
+static bool is_diagonal(reason *r, const tiles_list *tiles, const tl_statement *s, int64_t parts) {
+    const tiles_tile *tile = tiles_find(tiles, edit_target_name(s));
+    const tl_expr *test = s->compute.condition;
+    bool is_test = tile && tile->axis_count == 2 && s->compute.operand_count == 1 &&
+                   s->compute.place.count == 2 && test->kind == TL_BINARY &&
+                   (test->operator== TL_GREATER || test->operator== TL_GREATER_EQUAL) &&
+                   is_of_places(tiles, test);
+    int64_t down, across, columns;
+    return is_test && factor_of(r, test, tile->axes[0], &down) &&
+           factor_of(r, test, tile->axes[1], &across) && down < 0 && across == 1 &&
+           reason_known(r, tiles_extent(tiles, tile->axes[1])->extent, &columns) &&
+           columns % (COLUMNS_UNIT * parts) == 0;
+}
+
+static int tell_apart(reason *r, tl_statement *math, int64_t parts) {
+    const tiles_list *tiles = tiles_read(r);
+    int masks = 0;
+    for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math)) {
+        bool is_open = edit_is_compute(s, TL_MASK) && s->compute.atom.length == 0;
+        if (!is_open || !is_diagonal(r, tiles, s, parts)) continue;
+        s->compute.atom = parts == 2 ? STR("halves") : STR("quarters");
+        masks++;
+    }
+    return masks;
+}
+
+bool reason_parts(reason *r) {
+    static const int64_t choices[] = {1, 2, 4};
+    tl_statement *math = warpgroups_role(r->kernel);
+    int64_t parts = 1;
+    reason_let_integer(r, "mask_parts", &parts);
+    edit_remove_let(r->kernel, STR("mask_parts"));
+    if (parts != 1 && parts != 2 && parts != 4)
+        return reason_stuck(r, NULL, "mask_parts is 1, 2 or 4, not %lld", (long long)parts);
+    if (!math) return true;
+    int masks = parts > 1 ? tell_apart(r, math, parts) : 0;
+    if (parts > 1 && masks == 0) return true;
+    if (masks > 0) reason_offers_choice(r, "mask_parts", parts, choices, 3);
+    if (masks > 0)
+        reason_decide(r, "masked parts",
+                      "%d masks tell %lld parts of a block apart: a warp leaves out those of which "
+                      "its rows see nothing",
+                      masks, (long long)parts);
+    return true;
+}
