@@ -176,8 +176,8 @@ void emit_plan_channels(emit *t) {
         tile->waits_late = !tile->frees && tile->goes_async && tile->stages == 1 && !tile->base &&
                            is_stored_out(t, tile);
         /* A warp's rows pay as one box; in several panels they would be many small ones. */
-        tile->is_by_warps = tile->is_by_warps && tile->is_shared_out && tile->waits_late &&
-                            tile->store.panels <= 1;
+        tile->is_by_warps =
+            tile->is_by_warps && tile->is_shared_out && tile->waits_late && tile->store.panels <= 1;
     }
 }
 
