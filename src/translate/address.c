@@ -332,68 +332,12 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
 
 /* --- tiles that lie before an end ------------------------------------------------------------- */
 
-/* Is e, a value known at launch or later, at most the length, or surely the length itself? */
-static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
-    if (depth > TL_NESTING_MAX) return false;
-    if (tl_expr_equal(e, length)) return true;
-    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
-        return e->symbol->value && is_at_most(e->symbol->value, length, depth + 1);
-    for (int i = 0; e->kind == TL_CALL && e->function == TL_FUNCTION_MIN && i < e->item_count; i++)
-        if (is_at_most(e->items[i], length, depth + 1)) return true;
-    return false;
-}
-
-/* Does tile number e + more of that size end within the length? What bounds a loop says so:
- * j < min(full, blocks) - 1 and full = floor(kv_len/BN).
- */
-static bool ends_within(const tl_expr *e, int64_t more, int64_t size, const tl_expr *length,
-                        int depth) {
-    int64_t known;
-    if (depth > TL_NESTING_MAX) return false;
-    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
-        const tl_statement *loop = e->symbol->statement;
-        bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;
-        return is_plain && ends_within(loop->loop.to, more - 1, size, length, depth + 1);
-    }
-    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
-        return e->symbol->value && ends_within(e->symbol->value, more, size, length, depth + 1);
-    bool is_sum = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
-    if (is_sum && tl_known_integer(e->right, &known) && known >= 0 && known <= EMIT_SIZE_MAX)
-        return ends_within(e->left, e->operator== TL_PLUS ? more + known : more - known, size,
-                           length, depth + 1);
-    if (e->kind != TL_CALL) return false;
-    for (int i = 0; e->function == TL_FUNCTION_MIN && i < e->item_count; i++)
-        if (ends_within(e->items[i], more, size, length, depth + 1)) return true;
-    /* floor(length/size) tiles are whole: the last of them has that number less one. */
-    const tl_expr *q = e->function == TL_FUNCTION_FLOOR ? e->items[0] : NULL;
-    return q && q->kind == TL_BINARY &&
-           q->operator== TL_OVER && tl_known_integer(q->right, &known) && known == size &&
-           more <= -1 && is_at_most(q->left, length, depth + 1);
-}
-
-/* Does the grid count so many tiles of that size as the length has, all of them whole? */
-static bool walks_whole(const emit *t, const tl_expr *e, int64_t size, const tl_expr *length) {
-    int64_t known;
-    if (e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID || !t->grid)
-        return false;
-    for (int i = 0; i < t->grid->grid.count; i++) {
-        const tl_walk *walk = &t->grid->grid.items[i];
-        const tl_expr *q = walk->extent;
-        if (walk->symbol != e->symbol) continue;
-        return q->kind == TL_BINARY &&
-               q->operator== TL_OVER && tl_known_integer(q->right, &known) && known == size &&
-               tl_expr_equal(q->left, length) && emit_is_multiple(t, length, size, 0);
-    }
-    return false;
-}
-
 static bool rows_are_whole(const emit *t, const tl_statement *s, const coordinate *c, int size) {
     const tl_place *at = &s->copy.place;
     int axis = c->tile_axes[0];
     const tl_expr *length = c->axes->items[axis].extent;
     if (axis >= at->count || at->items[axis].is_all || !at->items[axis].is_block) return false;
-    return ends_within(at->items[axis].at, 0, size, length, 0) ||
-           walks_whole(t, at->items[axis].at, size, length);
+    return emit_is_whole(t, at->items[axis].at, size, length);
 }
 
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,

@@ -347,6 +347,8 @@ emit_value emit_walk_extent(emit *t, const tl_walk *walk);
 /* multiples.c: is the length surely a multiple of n, by numbers and launch conditions? 'depth' 0.
  */
 bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth);
+/* Does tile number 'at' of that size surely end within the length? */
+bool emit_is_whole(const emit *t, const tl_expr *at, int64_t size, const tl_expr *length);
 
 /* address.c: where elements of tensors and views lie */
 typedef struct emit_address {
