@@ -46,11 +46,13 @@ typedef struct guard_form {
     str s, m, l, alpha, m_old, shift_name;
     bool keeps;    /* the scores stay until the vote; powers get a tile of their own */
     bool is_apart; /* a product of the block before still runs: the left operand has two places */
-    bool is_read_later; /* the powers, behind their cast */
-    bool is_eager;      /* a far move is expected to be followed by another */
-    bool is_few;        /* few of the first block's columns set its maximum */
-    str t;              /* the tile of the powers: s, unless it is kept */
-    const char *why;    /* it is not that form */
+    bool is_read_later;              /* the powers, behind their cast */
+    bool is_eager;                   /* a far move is expected to be followed by another */
+    bool is_few;                     /* few of the first block's columns set its maximum */
+    bool is_near;                    /* it also moves where a block may outweigh all before it */
+    const char *part, *room, *eager; /* names: a block's part of l, what it may reach, the vote */
+    str t;                           /* the tile of the powers: s, unless it is kept */
+    const char *why;                 /* it is not that form */
 } guard_form;
 
 /* A vote of each warp, and why its body stands under it. */
@@ -228,6 +230,39 @@ static bool is_seen_behind(reason *r, const guard_form *g) {
     return false;
 }
 
+/* --- how exact the weights are ---------------------------------------------------------------- */
+
+/* A weight is rounded for the product, not in the denominator. Among many that averages out. In the
+ * standard form the largest is 1, which is exact. Behind a guard it is any number, and where it
+ * outweighs all others its rounding is the result's: with 8 bits of significand (bf16) as much as
+ * the result's own, and twice that at worst; with 11 (f16) little beside what is allowed.
+ */
+
+static bool is_coarse(reason *r, const guard_form *g) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_REGISTER &&
+            str_equal(s->allocate.names[0], edit_bare(edit_target_name(g->cast))))
+            return s->allocate.type == TL_BF16;
+    return false;
+}
+
+/* Do scores go through a function that is flat far out? Then many are equal, their weights round
+ * alike, and no error averages out.
+ */
+static bool is_saturating(const guard_form *g) {
+    for (tl_statement *s = g->product; s != g->maximum; s = s->next)
+        if (edit_is_compute(s, TL_TANH) || edit_is_compute(s, TL_ERF)) return true;
+    return false;
+}
+
+static bool is_near_wanted(reason *r, const guard_form *g) {
+    int64_t wanted = -1;
+    reason_let_integer(r, "near_maximum", &wanted);
+    return wanted < 0 ? is_coarse(r, g) : wanted > 0;
+}
+
+/* --- reading the form ------------------------------------------------------------------------- */
+
 static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     *g = (guard_form){.maximum = maximum, .loop = maximum->parent};
     g->s = edit_operand_name(maximum, 0);
@@ -251,6 +286,9 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     if (g->keeps && g->is_read_later)
         return refuse(g, "the powers are used behind their 16-bit copy, too");
     g->t = g->s;
+    g->is_near = is_near_wanted(r, g);
+    if (g->is_near && is_saturating(g))
+        return refuse(g, "scores that saturate are equal, and their weights would round alike");
     return g->keeps || can_repeat(g);
 }
 
@@ -302,12 +340,21 @@ static tl_block move(reason *r, const guard_form *g) {
     return body;
 }
 
-static tl_block powers_again(reason *r, const guard_form *g, const char *part) {
+/* Before the powers, which the maximum is then exact for: the vote behind them sets the room. */
+static tl_block move_at_once(reason *r, const guard_form *g) {
+    tl_block body = move(r, g);
+    if (g->is_near)
+        append_quote(&body,
+                     tl_quote(r->memory, "Compute Fill 0 and get %s // is set below", g->room));
+    return body;
+}
+
+static tl_block powers(reason *r, const guard_form *g, const char *comment) {
     tl_block body = {0};
     append_copy(r, &body, g->bias);
     append_copy(r, &body, g->power);
-    append_quote(&body,
-                 tl_quote(r->memory, "Compute RowSum %.*s and get %s", STR_ARGS(g->t), part));
+    append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s%s", STR_ARGS(g->t),
+                                 g->part, comment));
     append_copy(r, &body, g->cast);
     return body;
 }
@@ -327,13 +374,13 @@ static bool loads_for_scores(reason *r, const guard_form *g, const tl_statement 
 /* The slow way: scores again (where they were overwritten), the maximum moves, powers again. What
  * scores are made from is loaded again, too: no register has to hold it until then.
  */
-static tl_block slow_way(reason *r, const guard_form *g, const char *part) {
+static tl_block slow_way(reason *r, const guard_form *g) {
     tl_block body = {0};
     for (tl_statement *s = g->loop->loop.body.first; s != g->maximum && !g->keeps; s = s->next)
         if (edit_writes_within(s, g->s) || loads_for_scores(r, g, s)) append_copy(r, &body, s);
     if (body.first) body.first->comment = STR("the scores were overwritten: again");
     append_quote(&body, move(r, g));
-    append_quote(&body, powers_again(r, g, part));
+    append_quote(&body, powers(r, g, ""));
     return body;
 }
 
@@ -343,26 +390,58 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
     return branch;
 }
 
+static const char *reaches(reason *r, const guard_form *g) {
+    return reason_say(r, "any(not (%s < %d))", g->part, GUARD_LIMIT);
+}
+
+/* A lane's part may reach half as much again as the whole row has so far, which is at least 1, the
+ * weight of its maximum (and of a row that has seen nothing). By chance no lane gets there.
+ */
+static tl_block set_room(reason *r, const guard_form *g) {
+    const char *room = g->room;
+    return tl_quote(r->memory,
+                    "Compute Add %.*s, %s and get %s // what the row has so far\n"
+                    "Reshape %s from partial rows to rows\n"
+                    "Compute Max %s, 1 and get %s\n"
+                    "Compute Multiply %s, 1.5 and get %s\n"
+                    "Compute Min %s, %d and get %s",
+                    STR_ARGS(g->l), g->part, room, room, room, room, room, room, room, GUARD_LIMIT,
+                    room);
+}
+
+/* A block that may outweigh all before gets its own maximum; where it moved at once it has. */
+static tl_block heavy_way(reason *r, const guard_form *g) {
+    tl_block body = slow_way(r, g);
+    if (g->is_eager)
+        body = under(r, reason_say(r, "not %s", g->eager), "else it has moved above", body);
+    append_quote(&body, set_room(r, g));
+    return body;
+}
+
+static bool is_first_without_vote(reason *r, const guard_form *g) {
+    return g->keeps || reason_wants_peel(r);
+}
+
 /* The first block has its own maximum: none of its terms is above 1, and nothing moves. */
 static tl_block under_later(reason *r, const guard_form *g, tl_block body) {
-    if (!g->keeps && !reason_wants_peel(r)) return body; /* costs less there than another branch */
+    if (!is_first_without_vote(r, g)) return body; /* costs less there than another branch */
     const char *j = edit_z(r->memory, g->loop->loop.name);
     const char *from = edit_factor_text(r->memory, g->loop->loop.from);
     return under(r, reason_say(r, "%s > %s", j, from), "not above its own maximum", body);
 }
 
-/* `Allocate part` like l. */
-static void allocate_part(reason *r, const guard_form *g, const char *part) {
+/* `Allocate name` like l. */
+static void allocate_like_l(reason *r, const guard_form *g, const char *name, const char *comment) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER) continue;
         for (int i = 0; i < s->allocate.name_count; i++)
             if (str_equal(s->allocate.names[i], edit_bare(g->l))) {
                 tl_statement *copy = tl_statement_copy(r->memory, s);
                 copy->allocate.names = arena_new(r->memory, str);
-                copy->allocate.names[0] = str_from(part);
+                copy->allocate.names[0] = str_from(name);
                 copy->allocate.name_ranges = arena_new(r->memory, diag_range);
                 copy->allocate.name_count = 1;
-                copy->comment = STR("this block's part of it");
+                copy->comment = str_from(comment);
                 edit_after(r->kernel, s, (tl_block){copy, copy});
                 return;
             }
@@ -375,7 +454,8 @@ static void remove_if(reason *r, tl_statement *s) {
 
 /* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
 static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_block body) {
-    if (!g->keeps) return under_later(r, g, under(r, v->condition, v->reason, body));
+    bool is_kept = g->keeps || (g->is_near && g->is_eager); /* behind it, the other asks for it */
+    if (!is_kept) return under_later(r, g, under(r, v->condition, v->reason, body));
     tl_block kept = tl_quote(r->memory, "let %s = %s // %s", v->name, v->condition, v->reason);
     append_quote(&kept, under_later(r, g, under(r, v->name, v->comment, body)));
     return kept;
@@ -395,6 +475,10 @@ static void write_start(reason *r, const guard_form *g) {
     start.first->comment = STR("so far");
     bool is_first_apart = g->keeps && reason_wants_peel(r) && reason_is_never_empty(r, g->loop);
     if (!is_first_apart) edit_before(r->kernel, g->loop, start);
+    if (g->is_near && !is_first_apart)
+        edit_before(
+            r->kernel, g->loop,
+            tl_quote(r->memory, "Compute Fill 0 and get %s // the first block sets it", g->room));
     if (g->is_eager)
         edit_before(r->kernel, g->loop,
                     tl_quote(r->memory, "Compute Fill 1 and get %.*s // nothing has moved",
@@ -417,7 +501,8 @@ static int64_t first_columns(reason *r, const guard_form *g) {
     const tl_statement *mask = find_mask(g);
     const tiles_list *tiles = tiles_read(r);
     const tiles_tile *s = tiles_find(tiles, g->s);
-    bool is_known = g->keeps && mask && mask->compute.place.count == 2 && s && s->axis_count == 2 &&
+    bool is_known = g->keeps && !g->is_near && mask && mask->compute.place.count == 2 && s &&
+                    s->axis_count == 2 &&
                     reason_known(r, tiles_extent(tiles, s->axes[1])->extent, &columns) &&
                     reason_known(r, g->loop->loop.from, &from) && from == 0;
     return is_known && wanted > 0 && GUARD_FEW * wanted <= columns ? wanted : 0;
@@ -445,25 +530,28 @@ static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns
 }
 
 /* A column behind the first ones is far above them: the maximum of all, and powers again. */
-static tl_block first_again(reason *r, const guard_form *g, const char *part) {
+static tl_block first_again(reason *r, const guard_form *g) {
     tl_block body = maximum_of_first(r, g, 0);
-    append_quote(&body, powers_again(r, g, part));
-    const char *vote = reason_say(r, "any(not (%s < %d))", part, GUARD_LIMIT);
-    return under(r, vote, "a column behind the first ones is far above", body);
+    append_quote(&body, powers(r, g, ""));
+    return under(r, reaches(r, g), "a column behind the first ones is far above", body);
 }
 
 static void write_guard(reason *r, guard_form *g) {
-    const char *part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
+    g->part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
+    g->eager = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager"));
+    if (g->is_near) g->room = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "room"));
     const char *j = edit_z(r->memory, g->loop->loop.name);
     const char *from = edit_factor_text(r->memory, g->loop->loop.from);
-    const guard_vote slow = {edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow")),
-                             reason_say(r, "any(not (%s < %d))", part, GUARD_LIMIT),
-                             "rarely: the maximum must move", "the scores are still there"};
-    const guard_vote eager = {edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager")),
-                              reason_say(r, "any(%.*s < %g)", STR_ARGS(g->alpha), 1.0 / GUARD_FAR),
-                              "the maximum moved far, so it may again",
-                              "at once, before the powers"};
-    allocate_part(r, g, part);
+    const guard_vote slow = {
+        edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow")),
+        g->is_near ? reason_say(r, "any(not (%s < %s))", g->part, g->room) : reaches(r, g),
+        g->is_near ? "rarely: it may outweigh all before" : "rarely: the maximum must move",
+        "the scores are still there"};
+    const guard_vote eager = {
+        g->eager, reason_say(r, "any(%.*s < %g)", STR_ARGS(g->alpha), 1.0 / GUARD_FAR),
+        "the maximum moved far, so it may again", "at once, before the powers"};
+    if (g->is_near) allocate_like_l(r, g, g->room, "what a part may reach");
+    allocate_like_l(r, g, g->part, "this block's part of it");
     if (g->keeps) keep_scores(r, g);
     write_start(r, g);
 
@@ -471,19 +559,17 @@ static void write_guard(reason *r, guard_form *g) {
     const char *at_first = reason_say(r, "%s == %s", j, from);
     tl_block tail = {0}, first = under(r, at_first, "the first block sets the maximum",
                                        maximum_of_first(r, g, columns));
-    if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move(r, g)));
-    append_copy(r, &tail, g->bias);
-    append_copy(r, &tail, g->power);
-    append_quote(&tail, tl_quote(r->memory, "Compute RowSum %.*s and get %s // inside the lane",
-                                 STR_ARGS(g->t), part));
-    append_copy(r, &tail, g->cast);
+    if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move_at_once(r, g)));
+    append_quote(&tail, powers(r, g, " // inside the lane"));
     if (columns > 0)
-        append_quote(&tail, under(r, at_first, "its later columns", first_again(r, g, part)));
-    append_quote(&tail, vote(r, g, &slow, slow_way(r, g, part)));
+        append_quote(&tail, under(r, at_first, "its later columns", first_again(r, g)));
+    if (g->is_near && is_first_without_vote(r, g))
+        append_quote(&tail, under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
+    append_quote(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_way(r, g)));
     append_quote(
         &tail, tl_quote(r->memory,
                         "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
-                        STR_ARGS(g->l), part, STR_ARGS(g->l)));
+                        STR_ARGS(g->l), g->part, STR_ARGS(g->l)));
     if (g->is_apart && g->sum_count > 0)
         append_quote(&tail, rescale(r, g,
                                     g->is_eager ? reason_say(r, "%s or %s", eager.name, slow.name)
@@ -532,6 +618,19 @@ static double saved_operations(reason *r, const guard_form *g) {
     return saved;
 }
 
+static void say_guarded(reason *r, const guard_form *g, double saved) {
+    reason_decide(
+        r, "moving maximum",
+        "%.*s is set by the first block and moves only when a part of a row's sum reaches "
+        "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that%s%s%s",
+        STR_ARGS(g->m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g->cast)),
+        g->is_eager ? "; behind a far move the next block moves it at once" : "",
+        g->is_few ? "; few of the first block's columns set it" : "",
+        g->is_near ? "; also where it reaches 1.5 times the row's sum: one weight's rounding "
+                     "would be the result's"
+                   : "");
+}
+
 bool reason_guard(reason *r) {
     int64_t wanted = -1, eager = -1;
     bool any = false;
@@ -560,16 +659,11 @@ bool reason_guard(reason *r) {
         next = g.loop->next; /* the loop's body is written anew */
         write_guard(r, &g);
         any = true;
-        reason_decide(
-            r, "moving maximum",
-            "%.*s is set by the first block and moves only when a part of a row's sum reaches "
-            "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that%s%s",
-            STR_ARGS(g.m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g.cast)),
-            g.is_eager ? "; behind a far move the next block moves it at once" : "",
-            g.is_few ? "; few of the first block's columns set it" : "");
+        say_guarded(r, &g, saved);
     }
     edit_remove_let(r->kernel, STR("guard"));
     edit_remove_let(r->kernel, STR("first_columns"));
+    edit_remove_let(r->kernel, STR("near_maximum"));
     if (wanted == 1 && !any)
         return reason_stuck(
             r, NULL, "no maximum of kernel %.*s can be guarded: %s", STR_ARGS(r->kernel->name),

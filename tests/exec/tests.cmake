@@ -3,3 +3,21 @@ add_test(NAME compile_sample
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/compile_all.py
                  --binary $<TARGET_FILE:flashtl> --jobs 2)
 set_tests_properties(compile_sample PROPERTIES LABELS "exec;slow" TIMEOUT 1200 SKIP_RETURN_CODE 3)
+
+# Rows that one weight dominates, or many equal ones, in bf16: what a denominator adds unrounded and
+# a product takes rounded. Each of these is beyond the bound where the maximum moves only when it
+# must (near_maximum=0), or where saturated scores are guarded, too.
+set(peaked_cases
+    "a100\;1\;156\;mla\;--causal\;--let\;d_rotary=32"
+    "l40s\;1\;156\;mla\;--causal\;--let\;d_rotary=32"
+    "a100\;1\;156\;attention\;--causal\;--softcap\;20"
+    "a100\;2\;153\;attention\;--causal\;--softcap\;20")
+foreach(peaked IN LISTS peaked_cases)
+    list(POP_FRONT peaked gpu seed case)
+    string(REPLACE ";" "_" name "peaked_${gpu}_${seed}_${case}_${peaked}")
+    string(REGEX REPLACE "[^a-z0-9_]" "" name "${name}")
+    add_test(NAME ${name}
+             COMMAND flashtl verify --op ${peaked} --head-dim 64 --gpu ${gpu} --dtype bf16
+                     --on interpreter --shapes all --seed ${seed} --case ${case})
+    set_tests_properties(${name} PROPERTIES LABELS exec)
+endforeach()

@@ -257,6 +257,47 @@ static int occurrences(const char *text, const char *part) {
     return count;
 }
 
+/* With 8 bits of significand one weight's rounding would be seen: no block outweighs all before it
+ * unless it has its own maximum, all columns set the first one, and scores that saturate, whose
+ * weights all round alike, keep the standard form.
+ */
+static void coarse_weights_stay_near_the_maximum(void **state) {
+    (void)state;
+    const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
+    const char *flat = ATTENTION("Compute Tanh S and get S\nCompute Softmax S\n");
+    static const char near[] = "any(not part < room)", far[] = "any(not part < 32768)";
+    const struct {
+        const char *sketch, *gpu;
+        tl_type dtype;
+        const char *pin, *vote; /* NULL: none */
+    } cases[] = {{plain, "a100", TL_BF16, NULL, near},
+                 {plain, "l40s", TL_BF16, "peel=0", near},
+                 {plain, "h200", TL_BF16, NULL, near},
+                 {plain, "h200", TL_BF16, "nominal_length=512", near},
+                 {plain, "a100", TL_BF16, "near_maximum=0", far},
+                 {plain, "a100", TL_F16, NULL, far},
+                 {plain, "h200", TL_F16, NULL, far},
+                 {plain, "t4", TL_F16, "near_maximum=1", near},
+                 {flat, "a100", TL_BF16, NULL, NULL},
+                 {flat, "h200", TL_BF16, NULL, NULL},
+                 {flat, "a100", TL_F16, NULL, far}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answer a;
+        request q = {.sketch = cases[i].sketch,
+                     .gpu = cases[i].gpu,
+                     .dtype = cases[i].dtype,
+                     .pins = {"d=128", "dv=128", cases[i].pin}};
+        ask(&q, &a);
+        assert_non_null(a.result.program);
+        const char *text = str_copy_z(&a.memory, a.text);
+        assert_int_equal(strstr(text, near) != NULL, cases[i].vote == near);
+        assert_int_equal(strstr(text, far) != NULL, cases[i].vote == far);
+        assert_null(cases[i].vote == near ? strstr(text, "where kv >= 32") : NULL);
+        done(&a);
+    }
+    refused(flat, "a100", TL_BF16, "guard=1", "weights would round alike");
+}
+
 /* Behind a far move the next block moves the maximum at once: by warpgroups, where a tile has more
  * than a few blocks, or as pinned. The vote stands where products run already, and in no role but
  * the one that votes.
@@ -402,6 +443,7 @@ int main(void) {
         cmocka_unit_test(ends_are_masked_where_it_matters),
         cmocka_unit_test(empty_blocks_leave_the_loop),
         cmocka_unit_test(maximum_is_guarded_where_it_may),
+        cmocka_unit_test(coarse_weights_stay_near_the_maximum),
         cmocka_unit_test(far_moves_are_expected_again),
         cmocka_unit_test(tiles_take_turns_in_a_ring),
         cmocka_unit_test(warpgroups_compute_where_they_may),

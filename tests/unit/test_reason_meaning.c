@@ -465,6 +465,35 @@ static void moving_maxima_by_warpgroups(void **state) {
     }
 }
 
+/* Maxima that move where a block may outweigh all before it, by both classes of kernels. */
+static void near_maxima(void **state) {
+    (void)state;
+    static const char *const pins[][2] = {{"near_maximum=1", "peel=0"},
+                                          {"near_maximum=1", "casts=1"},
+                                          {"near_maximum=1", "eager=1"},
+                                          {"near_maximum=1", "eager=0"}};
+    for (size_t k = 0; k < sizeof pins / sizeof *pins; k++) {
+        trial t = {.q = {.sketch = "sketches/attention",
+                         .options = {k % 2 ? NULL : "causal"},
+                         .gpu = k % 2 ? "t4" : "a100",
+                         .pins = {"d=32", "dv=16", "BN=16", "BM=64", pins[k][0]}},
+                   .sizes = {{"batch", 1},
+                             {"q_heads", 1},
+                             {"kv_heads", 1},
+                             {"q_len", 30},
+                             {"kv_len", 150}},
+                   .scalars = {{"scale", 3}},
+                   .growth = k % 2 ? 0.15 : 0.4,
+                   .spikes = k % 2 ? 0 : 23};
+        if (k != 1) t.q.pins[5] = pins[k][1];
+        keeps_its_meaning(t);
+        t.q.pins[3] = pins[k][0];
+        t.q.pins[4] = k == 0 ? NULL : pins[k][1];
+        t.q.pins[5] = NULL;
+        by_warpgroups(t, NULL);
+    }
+}
+
 /* Scores that rise from block to block, fall, or jump now and then: the ways of a guarded maximum
  * that expects a far move to be followed by another.
  */
@@ -566,6 +595,7 @@ int main(void) {
         cmocka_unit_test(other_programs_by_warpgroups),
         cmocka_unit_test(two_maps_by_warpgroups),
         cmocka_unit_test(moving_maxima_by_warpgroups),
+        cmocka_unit_test(near_maxima),
         cmocka_unit_test(growing_maxima),
         cmocka_unit_test(latent_attention),
     };
