@@ -252,6 +252,28 @@ static void elected_arrivals(void **state) {
     check_found(ELECTED(""), 64, EMULATE_RACE_READ, "written by warp 0 lane 1");
 }
 
+/* Lanes of one warp hand over by an mbarrier, as those of two would, where each arrives for itself:
+ * one lane in front of the others would speak for its own store alone.
+ */
+#define WITHIN(count, arrivals, wait)                                                              \
+    "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], " count "; bar.sync 0;\n"  \
+    "mul.lo.u32 %r2, %r0, 10; shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3;\n"                       \
+    "st.shared.u32 [%r4], %r2;\n" arrivals " mbarrier.arrive.shared.b64 %d4, [raw+1024];\n" wait   \
+    "xor.b32 %r5, %r3, 4; add.u32 %r5, %r1, %r5; ld.shared.u32 %r9, [%r5];"
+#define AWAIT "again: mbarrier.try_wait.parity.shared.b64 %p2, [raw+1024], 0; @!%p2 bra again;\n"
+
+static uint32_t neighbour(uint32_t t) {
+    return (t ^ 1) * 10;
+}
+
+static void arrivals_within_a_warp(void **state) {
+    (void)state;
+    check(WITHIN("32", "", AWAIT), 32, neighbour);
+    check_found(WITHIN("32", "", ""), 32, EMULATE_RACE_READ, "written by warp 0 lane 1");
+    check_found(WITHIN("1", "@%p0", AWAIT), 32, EMULATE_RACE_READ, "written by warp 0 lane");
+    check(WITHIN("1", "bar.warp.sync -1; @%p0", AWAIT), 32, neighbour);
+}
+
 /* Copies that arrive on an mbarrier. */
 #define COPIES(wait)                                                                               \
     "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 64; bar.sync 0;\n"         \
@@ -480,6 +502,7 @@ int main(void) {
         cmocka_unit_test(atomics),
         cmocka_unit_test(mbarriers),
         cmocka_unit_test(elected_arrivals),
+        cmocka_unit_test(arrivals_within_a_warp),
         cmocka_unit_test(copies_arrive),
         cmocka_unit_test(zero_fill),
         cmocka_unit_test(named_barriers),
