@@ -1,5 +1,7 @@
 /* Channels by mbarrier in kernels whose warps issue and wait for each product themselves: a full
- * and an empty barrier per slot. Full ones count threads, empty ones warps.
+ * and an empty barrier per slot. Both count threads: each lane arrives for what it has read itself.
+ * One lane could speak for its warp behind a barrier of the warp, but is not faster (decision 009),
+ * and racecheck follows no order through that barrier.
  *
  * Where one generation at a time is held and each Copy fills a slot at a known distance, a ring is
  * *counted*: the slot held and the parity of its barrier say where everything lies. The generation
@@ -103,14 +105,13 @@ void emit_ring_wait(emit *t, const emit_tile *tile) {
 
 void emit_ring_release(emit *t, const emit_tile *tile) {
     const char *name = name_of(t, tile);
-    emit_text(t, "ftl_warp_barrier();");
     if (tile->is_counted) {
-        emit_text(t, "if ((ftl_thread() & 31) == 0) ftl_mbarrier_arrive(%.*s);",
+        emit_text(t, "ftl_mbarrier_arrive(%.*s);",
                   STR_ARGS(barrier_of(t, tile, tile->name, tile->empty_offset)));
         return;
     }
-    emit_text(t, "if ((ftl_thread() & 31) == 0) ftl_mbarrier_arrive(shared + %lld + %s_oldest);",
-              (long long)tile->empty_offset, name);
+    emit_text(t, "ftl_mbarrier_arrive(shared + %lld + %s_oldest);", (long long)tile->empty_offset,
+              name);
     advance(t, str_copy_z(t->memory, emit_format(t, "%s_oldest", name)), tile->stages);
 }
 
@@ -170,7 +171,7 @@ void emit_init_rings(emit *t) {
             emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s has landed",
                       (long long)tile->full_offset + 8 * slot, t->threads, STR_ARGS(tile->name));
             emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and is free again",
-                      (long long)tile->empty_offset + 8 * slot, t->warps);
+                      (long long)tile->empty_offset + 8 * slot, t->threads);
         }
     }
     emit_close(t);

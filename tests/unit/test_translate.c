@@ -156,6 +156,9 @@ static void synchronisation(void **state) {
     translate_file(&x, "attention_mbarrier.tl", "a100", &source);
     assert_int_equal(count(&x.cuda, "ftl_mbarrier_init(shared"), 8);
     assert_non_null(strstr(x.cuda.data, "ftl_mbarrier_arrive_after_copies(shared"));
+    /* Every lane arrives: racecheck follows no order through a barrier of the warp. */
+    assert_int_equal(count(&x.cuda, ", 256); // and is free again"), 4);
+    assert_null(strstr(x.cuda.data, "ftl_warp_barrier();\n        if ((ftl_thread() & 31) == 0)"));
     done(&x, &source);
 }
 
