@@ -4,11 +4,17 @@
 
 #include <stdio.h>
 
-enum { BUSY_MS = 20000 };
+enum { BUSY_S = 60, PAUSE_NS = 5000000 };
 
 bool database_fail(database *d, const char *what) {
-    snprintf(d->error, sizeof d->error, "%s: cannot %s: %s", d->name, what,
-             sqlite3_errmsg(d->handle));
+    bool is_busy = (sqlite3_errcode(d->handle) & 0xFF) == SQLITE_BUSY;
+    if (is_busy) {
+        snprintf(d->error, sizeof d->error, "%s: cannot %s: another process has held it for %d s",
+                 d->name, what, BUSY_S);
+    } else {
+        snprintf(d->error, sizeof d->error, "%s: cannot %s: %s", d->name, what,
+                 sqlite3_errmsg(d->handle));
+    }
     return false;
 }
 
@@ -43,6 +49,18 @@ const char *database_column_text(sqlite3_stmt *statement, int at) {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* Some of what makes a database is refused at once where another process makes it, too: the switch
+ * to a write-ahead log does not wait as statements do.
+ */
+static bool prepare_step(database *d, const char *sql) {
+    int64_t end_ns = os_time_ns() + (int64_t)BUSY_S * 1000000000;
+    while ((sqlite3_exec(d->handle, sql, NULL, NULL, NULL) & 0xFF) == SQLITE_BUSY) {
+        if (os_time_ns() > end_ns) break;
+        os_sleep_ns(PAUSE_NS);
+    }
+    return sqlite3_errcode(d->handle) == SQLITE_OK || database_fail(d, "prepare it");
+}
+
 static int version_of(database *d) {
     sqlite3_stmt *statement = database_prepare(d, "PRAGMA user_version");
     int version = -1;
@@ -56,7 +74,7 @@ static int version_of(database *d) {
 }
 
 static bool prepare_all(database *d, const database_form *form) {
-    sqlite3_busy_timeout(d->handle, BUSY_MS);
+    sqlite3_busy_timeout(d->handle, BUSY_S * 1000);
     int version = version_of(d);
     if (version > form->version) {
         snprintf(d->error, sizeof d->error, "%s is of a later version (%d)", d->name, version);
@@ -65,7 +83,7 @@ static bool prepare_all(database *d, const database_form *form) {
     const char *const steps[] = {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL",
                                  "BEGIN IMMEDIATE", form->schema, "COMMIT"};
     for (size_t i = 0; version >= 0 && i < sizeof steps / sizeof *steps; i++) {
-        if (!database_execute(d, steps[i], "prepare it")) return false;
+        if (!prepare_step(d, steps[i])) return false;
     }
     return version >= 0;
 }

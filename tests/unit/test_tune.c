@@ -187,6 +187,37 @@ static void several_tuners_share_one_database(void **state) {
     assert_int_equal(all, ROWS);
 }
 
+/* All begin in the same moment, where there is no database yet. */
+static void several_tuners_make_one_database(void **state) {
+    (void)state;
+    enum { TUNERS = 16, ROUNDS = 60 };
+    for (int round = 0; round < ROUNDS; round++) {
+        char path[400], go;
+        int begin[2];
+        pid_t children[TUNERS];
+        snprintf(path, sizeof path, "%s/fresh%d.sqlite", folder, round);
+        assert_int_equal(pipe(begin), 0);
+        for (int i = 0; i < TUNERS; i++) {
+            children[i] = fork();
+            if (children[i] != 0) continue;
+            store *s = NULL;
+            os_error why;
+            close(begin[1]);
+            if (read(begin[0], &go, 1) != 0) _exit(2); /* the end of the pipe is the sign */
+            bool is_open = store_open(path, &s, &why);
+            if (!is_open) fprintf(stderr, "%s\n", why.text);
+            store_close(s);
+            _exit(is_open ? 0 : 1);
+        }
+        close(begin[0]), close(begin[1]);
+        for (int i = 0; i < TUNERS; i++) {
+            int status = 0;
+            waitpid(children[i], &status, 0);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+    }
+}
+
 static void device_has_one_owner(void **state) {
     (void)state;
     store *s = NULL;
@@ -227,6 +258,7 @@ int main(void) {
                                        WORLD_TEST(serialised_products_are_not_measured),
                                        WORLD_TEST(row_goes_through_its_states),
                                        WORLD_TEST(several_tuners_share_one_database),
+                                       WORLD_TEST(several_tuners_make_one_database),
                                        WORLD_TEST(device_has_one_owner),
                                        WORLD_TEST(bad_databases_are_one_sentence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
