@@ -69,7 +69,7 @@ struct emit_tile {
     str own_row, own_column; /* names of this thread's place in the tile */
     emit_tile **generations; /* of a ring: its arrays; else NULL */
     emit_state state;
-    bool is_lazy; /* an accumulator whose zeros need not be written */
+    bool is_lazy;   /* an accumulator whose zeros need not be written */
     int mask_parts; /* that a Mask tells apart, see masks.c; 0: it is masked as a whole */
     /* shared */
     shared_layout store;
