@@ -129,7 +129,8 @@ void emit_declare_register(emit *t, const tl_statement *s) {
         }
         if (tile->is_lazy) {
             str holds = emit_format(t, "%.*s_holds", STR_ARGS(tile->name));
-            emit_declare(t, holds, "bool %.*s = true; // a sum that products add to",
+            emit_declare(t, holds,
+                         "[[maybe_unused]] bool %.*s = true; // a sum that products add to",
                          STR_ARGS(holds));
         }
         if (!generations) emit_declare_unseen(t, tile);
