@@ -58,8 +58,7 @@ bool masks_by_parts(const elements_item *x) {
     return parts_of_mask(x->s) > 0;
 }
 
-/* --- the Mask ------------------------------------------------------------------------------------
- */
+/* --- the Mask --------------------------------------------------------------------------------- */
 
 /* One test of columns against a limit that all rows share, from some column on. */
 static bool fits(const elements_mask *m) {
@@ -114,8 +113,7 @@ void masks_statement(emit *t, const elements_mask *m) {
     }
 }
 
-/* --- runs
- * ------------------------------------------------------------------------------------------- */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 static bool is_under_vote(const tl_statement *s) {
     for (; s; s = s->parent)

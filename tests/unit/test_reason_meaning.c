@@ -465,6 +465,17 @@ static void moving_maxima_by_warpgroups(void **state) {
     }
 }
 
+/* Attention of one head over ten small blocks of keys, with one more pin. */
+static trial attention_of_blocks(const char *option, const char *target, const char *pin) {
+    return (trial){
+        .q = {.sketch = "sketches/attention",
+              .options = {option},
+              .gpu = target,
+              .pins = {"d=32", "dv=16", "BN=16", "BM=64", pin}},
+        .sizes = {{"batch", 1}, {"q_heads", 1}, {"kv_heads", 1}, {"q_len", 30}, {"kv_len", 150}},
+        .scalars = {{"scale", 3}}};
+}
+
 /* Maxima that move where a block may outweigh all before it, by both classes of kernels. */
 static void near_maxima(void **state) {
     (void)state;
@@ -473,18 +484,9 @@ static void near_maxima(void **state) {
                                           {"near_maximum=1", "eager=1"},
                                           {"near_maximum=1", "eager=0"}};
     for (size_t k = 0; k < sizeof pins / sizeof *pins; k++) {
-        trial t = {.q = {.sketch = "sketches/attention",
-                         .options = {k % 2 ? NULL : "causal"},
-                         .gpu = k % 2 ? "t4" : "a100",
-                         .pins = {"d=32", "dv=16", "BN=16", "BM=64", pins[k][0]}},
-                   .sizes = {{"batch", 1},
-                             {"q_heads", 1},
-                             {"kv_heads", 1},
-                             {"q_len", 30},
-                             {"kv_len", 150}},
-                   .scalars = {{"scale", 3}},
-                   .growth = k % 2 ? 0.15 : 0.4,
-                   .spikes = k % 2 ? 0 : 23};
+        trial t = attention_of_blocks(k % 2 ? NULL : "causal", k % 2 ? "t4" : "a100", pins[k][0]);
+        t.growth = k % 2 ? 0.15 : 0.4;
+        t.spikes = k % 2 ? 0 : 23;
         if (k != 1) t.q.pins[5] = pins[k][1];
         keeps_its_meaning(t);
         t.q.pins[3] = pins[k][0];
@@ -510,18 +512,10 @@ static void growing_maxima(void **state) {
                                           {"eager=1", "first_columns=4"}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (size_t k = 0; k < sizeof pins / sizeof *pins; k++) {
-            trial t = {.q = {.sketch = "sketches/attention",
-                             .options = {i % 2 ? "causal" : NULL},
-                             .gpu = k % 2 ? "a100" : "t4",
-                             .pins = {"d=32", "dv=16", "BN=16", "BM=64", pins[k][0]}},
-                       .sizes = {{"batch", 1},
-                                 {"q_heads", 1},
-                                 {"kv_heads", 1},
-                                 {"q_len", 30},
-                                 {"kv_len", 150}},
-                       .scalars = {{"scale", 3}},
-                       .growth = shapes[i].growth,
-                       .spikes = shapes[i].spikes};
+            trial t =
+                attention_of_blocks(i % 2 ? "causal" : NULL, k % 2 ? "a100" : "t4", pins[k][0]);
+            t.growth = shapes[i].growth;
+            t.spikes = shapes[i].spikes;
             if (k < 2) keeps_its_meaning(t);
             t.q.pins[3] = pins[k][0];
             t.q.pins[4] = pins[k][1];
