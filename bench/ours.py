@@ -1,5 +1,6 @@
 """FlashTL's kernels inside a PyTorch process, through the C API (ctypes, no build step)."""
 import ctypes
+import json
 import os
 import pathlib
 
@@ -111,8 +112,11 @@ class Library:
         return module
 
     def load_image(self, plan_path, image_path):
-        """A kernel that was built before: its plan (JSON) and its cubin or PTX."""
-        plan_text, image = (pathlib.Path(p).read_bytes() for p in (plan_path, image_path))
+        """A kernel that was built before: its plan, or the facts that `flashtl build` wrote (both
+        JSON), and its cubin or PTX.
+        """
+        facts, image = json.loads(pathlib.Path(plan_path).read_text()), pathlib.Path(image_path).read_bytes()
+        plan_text = json.dumps(facts.get("plan", facts)).encode()
         why = ctypes.create_string_buffer(512)
         plan = self.c.ftl_plan_read(plan_text, ctypes.c_size_t(len(plan_text)), why)
         if not plan:

@@ -536,6 +536,12 @@ static tl_block first_again(reason *r, const guard_form *g) {
     return under(r, reaches(r, g), "a column behind the first ones is far above", body);
 }
 
+static tl_block take_in(reason *r, const guard_form *g) {
+    return tl_quote(r->memory,
+                    "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
+                    STR_ARGS(g->l), g->part, STR_ARGS(g->l));
+}
+
 static void write_guard(reason *r, guard_form *g) {
     g->part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
     g->eager = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager"));
@@ -566,10 +572,8 @@ static void write_guard(reason *r, guard_form *g) {
     if (g->is_near && is_first_without_vote(r, g))
         append_quote(&tail, under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
     append_quote(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_way(r, g)));
-    append_quote(
-        &tail, tl_quote(r->memory,
-                        "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
-                        STR_ARGS(g->l), g->part, STR_ARGS(g->l)));
+    if (g->keeps) append_quote(&tail, take_in(r, g));
+    else edit_append(&g->loop->loop.body, g->loop, take_in(r, g)); /* see docs/registers.md */
     if (g->is_apart && g->sum_count > 0)
         append_quote(&tail, rescale(r, g,
                                     g->is_eager ? reason_say(r, "%s or %s", eager.name, slow.name)

@@ -298,9 +298,12 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
     if (e->kind == TL_NOT)
         return emit_format(t, "!(%.*s)", STR_ARGS(condition_text(t, m, e->left, element)));
     if (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)) {
+        /* A load that hangs on the other side would be a branch, in which no register may be
+         * touched that an asynchronous product has: both sides are worked out. */
+        const char *word = e->operator== TL_AND ? "&&" : "||";
         str a = condition_text(t, m, e->left, element), b = condition_text(t, m, e->right, element);
-        return emit_format(t, "(%.*s) %s (%.*s)", STR_ARGS(a), e->operator== TL_AND ? "&&" : "||",
-                           STR_ARGS(b));
+        return emit_format(t, "(%.*s) %.*s (%.*s)", STR_ARGS(a), has_table_or_tile(t, e) ? 1 : 2,
+                           word, STR_ARGS(b));
     }
     emit_index indices[2];
     emit_scope scope = element_scope(t, m->x, element, indices);

@@ -475,9 +475,11 @@ str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and compute
 /* ring.c: channels by mbarrier, of warps that wait for each product themselves */
 bool emit_fills_vary(const emit *t, const emit_tile *tile);
 void emit_init_rings(emit *t);
-void emit_declare_ring(emit *t, emit_tile *tile);
+bool emit_is_counted(emit *t, const emit_tile *tile);
+void emit_declare_ring(emit *t, const emit_tile *tile);
 /* Where the Copy puts its tile, in a counted ring. */
 str emit_ring_target(emit *t, const tl_statement *copy, const emit_tile *tile);
+str emit_ring_slot(emit *t, str place); /* its address; in a counted ring of several slots */
 void emit_ring_wait(emit *t, const emit_tile *tile);
 void emit_ring_release(emit *t, const emit_tile *tile);
 void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile);

@@ -457,7 +457,11 @@ void emit_tile_lets(emit *t, const char *suffix) {
 
 void emit_prologue(emit *t) {
     emit_declare(t, STR("lane"), "const int lane = (int)threadIdx.x & 31;");
-    emit_declare(t, STR("warp"), "const int warp = ftl_warp_index();");
+    /* Roles branch by it, which wants a register that all lanes share; else it is made anew where
+     * registers are scarce (docs/registers.md).
+     */
+    emit_declare(t, STR("warp"), "const int warp = %s;",
+                 t->is_async ? "ftl_warp_index()" : "(int)threadIdx.x >> 5");
     if (t->is_async) {
         emit_declare(t, STR("block_warp"), "const int block_warp = ftl_warp_index();");
         for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {

@@ -178,7 +178,9 @@ const emit_tile *emit_cursor(emit *t, const emit_tile *tile) {
 
 str emit_held(emit *t, const emit_tile *tile) {
     const emit_tile *cursor = emit_cursor(t, tile);
-    if (cursor == tile) return tile->name;
-    return emit_format(t, "(%.*s + %lld)", STR_ARGS(cursor->name),
+    bool is_place = cursor->is_counted && cursor->stages > 1;
+    str held = is_place ? emit_ring_slot(t, cursor->name) : cursor->name;
+    if (cursor == tile) return held;
+    return emit_format(t, "(%.*s + %lld)", STR_ARGS(held),
                        (long long)(tile->offset_bytes - cursor->offset_bytes));
 }

@@ -6,7 +6,8 @@
  * Where one generation at a time is held and each Copy fills a slot at a known distance, a ring is
  * *counted*: the slot held and the parity of its barrier say where everything lies. The generation
  * n steps ahead (1 to as many as there are slots) lies n slots on, and its barrier is in another
- * phase once that has come round. Else each of them has numbers of its own.
+ * phase once that has come round. Both are one number, the slot's *place*: its address, which is
+ * even, and the parity in bit 0. Else each generation has numbers of its own.
  */
 #include "translate/emit.h"
 
@@ -30,11 +31,15 @@ bool emit_fills_vary(const emit *t, const emit_tile *tile) {
 
 /* --- variables -------------------------------------------------------------------------------- */
 
-void emit_declare_ring(emit *t, emit_tile *tile) {
+bool emit_is_counted(emit *t, const emit_tile *tile) {
+    return !emit_fills_vary(t, tile) && emit_holds_one(t, &t->role->role.body, tile);
+}
+
+void emit_declare_ring(emit *t, const emit_tile *tile) {
     const char *name = name_of(t, tile);
-    tile->is_counted = !emit_fills_vary(t, tile) && emit_holds_one(t, &t->role->role.body, tile);
     if (tile->is_counted) {
-        emit_text(t, "unsigned %s_parity = 1; // of the barrier in the slot held", name);
+        if (tile->stages == 1)
+            emit_text(t, "unsigned %s_parity = 1; // of its barrier, the last time", name);
         return;
     }
     emit_text(t, "unsigned %s_landed = %d, %s_landed_parity = 1; // barrier of the generation held",
@@ -53,26 +58,34 @@ static int steps_ahead(emit *t, const tl_statement *copy) {
     return check_sync_of(t->facts, copy)->slots_ahead + 1;
 }
 
-/* Slots are told apart by their addresses: is the held one among the first `count`? */
-static str is_below(emit *t, const emit_tile *tile, int count) {
-    return emit_format(t, "%s < shared + %lld", name_of(t, tile),
-                       (long long)tile->offset_bytes + count * tile->slot_bytes);
+/* The place some generations ahead of the one held. */
+static str place_ahead(emit *t, const emit_tile *tile, int steps) {
+    long long step = tile->slot_bytes, back = tile->stages - steps;
+    const char *name = name_of(t, tile);
+    if (back == 0) return emit_format(t, "%s ^ 1", name);
+    return emit_format(t, "%s < shared + %lld ? %s + %lld : (%s ^ 1) - %lld", name,
+                       (long long)tile->offset_bytes + back * step, name, steps * step, name,
+                       back * step);
+}
+
+static str place_of_copy(emit *t, const tl_statement *copy, const emit_tile *tile) {
+    if (tile->stages == 1) return tile->name;
+    return emit_format(t, "(%.*s)", STR_ARGS(place_ahead(t, tile, steps_ahead(t, copy))));
+}
+
+str emit_ring_slot(emit *t, str place) {
+    return emit_format(t, "(%.*s & ~1u)", STR_ARGS(place));
 }
 
 str emit_ring_target(emit *t, const tl_statement *copy, const emit_tile *tile) {
-    int steps = steps_ahead(t, copy), back = tile->stages - steps;
-    const char *name = name_of(t, tile);
-    if (back == 0) return tile->name;
-    return emit_format(t, "(%.*s ? %s + %lld : %s - %lld)", STR_ARGS(is_below(t, tile, back)), name,
-                       (long long)(steps * tile->slot_bytes), name,
-                       (long long)(back * tile->slot_bytes));
+    return emit_ring_slot(t, place_of_copy(t, copy, tile));
 }
 
-/* The barrier of a slot, 8 bytes each, by the slot's address. */
-static str barrier_of(emit *t, const emit_tile *tile, str slot, int64_t offset) {
+/* The barrier of a slot, 8 bytes each, by the slot's place. */
+static str barrier_of(emit *t, const emit_tile *tile, str place, int64_t offset) {
     if (tile->stages == 1) return emit_format(t, "shared + %lld", (long long)offset);
     return emit_format(t, "shared + %lld + (%.*s - shared - %lld) / %lldu", (long long)offset,
-                       STR_ARGS(slot), (long long)tile->offset_bytes,
+                       STR_ARGS(place), (long long)tile->offset_bytes,
                        (long long)tile->slot_bytes / 8);
 }
 
@@ -87,19 +100,15 @@ void emit_ring_wait(emit *t, const emit_tile *tile) {
                   (long long)tile->full_offset, name, name);
         return;
     }
-    /* Counted, not toggled, which the compiler takes for a truth value of each thread. */
-    const char *other =
-        str_copy_z(t->memory, emit_format(t, "%s_parity == 1 ? 0 : %s_parity + 1", name, name));
     if (tile->stages == 1) {
-        emit_text(t, "%s_parity = %s;", name, other);
-    } else {
-        long long first = tile->offset_bytes, step = tile->slot_bytes;
-        emit_text(t, "%s = %s == shared + %lld ? shared + %lld : %s + %lld;", name, name,
-                  first + (tile->stages - 1) * step, first, name, step);
-        emit_text(t, "%s_parity = %s == shared + %lld ? (%s) : %s_parity;", name, name, first,
-                  other, name);
+        /* Counted, not toggled, which the compiler takes for a truth value of each thread. */
+        emit_text(t, "%s_parity = %s_parity == 1 ? 0 : %s_parity + 1;", name, name, name);
+        emit_text(t, "ftl_mbarrier_wait(shared + %lld, %s_parity);", (long long)tile->full_offset,
+                  name);
+        return;
     }
-    emit_text(t, "ftl_mbarrier_wait(%.*s, %s_parity);",
+    emit_text(t, "%s = %.*s;", name, STR_ARGS(place_ahead(t, tile, 1)));
+    emit_text(t, "ftl_mbarrier_wait(%.*s, %s & 1);",
               STR_ARGS(barrier_of(t, tile, tile->name, tile->full_offset)), name);
 }
 
@@ -137,11 +146,12 @@ void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
                   (long long)tile->empty_offset, name, name);
         return;
     }
-    int back = tile->stages - steps_ahead(t, s);
-    str turned = back ? emit_format(t, " ^ (%.*s)", STR_ARGS(is_below(t, tile, back))) : STR("");
-    str slot = emit_ring_target(t, s, tile);
-    emit_text(t, "ftl_mbarrier_wait(%.*s, %s_parity%.*s);",
-              STR_ARGS(barrier_of(t, tile, slot, tile->empty_offset)), name, STR_ARGS(turned));
+    str place = place_of_copy(t, s, tile);
+    str barrier = barrier_of(t, tile, place, tile->empty_offset);
+    if (tile->stages == 1)
+        emit_text(t, "ftl_mbarrier_wait(%.*s, %s_parity);", STR_ARGS(barrier), name);
+    else
+        emit_text(t, "ftl_mbarrier_wait(%.*s, ~%.*s & 1);", STR_ARGS(barrier), STR_ARGS(place));
 }
 
 void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile) {
@@ -149,8 +159,8 @@ void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile) {
         s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_arrive";
     const char *name = name_of(t, tile);
     if (tile->is_counted) {
-        str slot = emit_ring_target(t, s, tile);
-        emit_text(t, "%s(%.*s);", arrive, STR_ARGS(barrier_of(t, tile, slot, tile->full_offset)));
+        str place = place_of_copy(t, s, tile);
+        emit_text(t, "%s(%.*s);", arrive, STR_ARGS(barrier_of(t, tile, place, tile->full_offset)));
         return;
     }
     emit_text(t, "%s(shared + %lld + %s_free);", arrive, (long long)tile->full_offset, name);

@@ -115,6 +115,7 @@ void emit_declare_shared(emit *t) {
             continue;
         }
         tile->has_fill_slot = tile->stages > 1 && emit_fills_vary(t, tile);
+        tile->is_counted = tile->by_mbarrier && emit_is_counted(t, tile);
         str fill = emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
         if (tile->stages == 1) {
             emit_declare(t, tile->name, "const unsigned %.*s = shared + %lld;",
@@ -122,8 +123,9 @@ void emit_declare_shared(emit *t) {
         } else {
             int64_t last = tile->offset_bytes + (tile->stages - 1) * tile->slot_bytes;
             emit_declare(t, tile->name,
-                         "unsigned %.*s = shared + %lld; // slot of the generation held",
-                         STR_ARGS(tile->name), (long long)last);
+                         "unsigned %.*s = shared + %lld; // slot of the generation held%s",
+                         STR_ARGS(tile->name), (long long)last + tile->is_counted,
+                         tile->is_counted ? "; bit 0: the parity of its barrier" : "");
             if (tile->has_fill_slot)
                 emit_declare(t, fill, "unsigned %.*s = shared + %lld; // slot of the next copy",
                              STR_ARGS(fill), (long long)tile->offset_bytes);

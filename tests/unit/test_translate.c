@@ -159,6 +159,10 @@ static void synchronisation(void **state) {
     /* Every lane arrives: racecheck follows no order through a barrier of the warp. */
     assert_int_equal(count(&x.cuda, ", 256); // and is free again"), 4);
     assert_null(strstr(x.cuda.data, "ftl_warp_barrier();\n        if ((ftl_thread() & 31) == 0)"));
+    /* A slot's address and its barrier's parity are one register. */
+    assert_non_null(strstr(x.cuda.data, "unsigned K_shared = shared + 81921; "));
+    assert_non_null(strstr(x.cuda.data, "unsigned right = (K_shared & ~1u);"));
+    assert_null(strstr(x.cuda.data, "K_shared_parity"));
     done(&x, &source);
 }
 

@@ -150,11 +150,6 @@ __device__ __forceinline__ void ftl_mma_m16n8k16_f16_start(float (&d)[4], unsign
           "f"(0.0f), "f"(0.0f), "f"(0.0f), "f"(0.0f));
 }
 
-// The number of this thread's warp in its block, the same register in all lanes.
-__device__ __forceinline__ int ftl_warp_index() {
-    return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
-}
-
 // The number of this thread in its block, read anew each time.
 __device__ __forceinline__ int ftl_thread() {
     int thread;
@@ -216,7 +211,7 @@ struct attention_parameters {
 extern "C" __global__ void __launch_bounds__(128, 1)
 attention(const __grid_constant__ attention_parameters args) {
     const int lane = (int)threadIdx.x & 31;
-    const int warp = ftl_warp_index();
+    const int warp = (int)threadIdx.x >> 5;
     // let d = 128, dv = 128, BM = 128, BN = 64
     const int BM = 128;
     const int BN = 64;
