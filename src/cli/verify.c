@@ -72,10 +72,11 @@ static void print_summary(const verification *v, const verify_summary *s) {
     }
     printf("%d %s: %d passed, %d failed, %d skipped; worst relative rms %.2g of %.2g allowed; "
            "%.1f s\n",
-           s->total, s->total == 1 ? "case" : "cases", s->passed, s->failed, s->skipped, s->worst_rms, s->rms_bound, s->seconds);
+           s->total, s->total == 1 ? "case" : "cases", s->passed, s->failed, s->skipped,
+           s->worst_rms, s->rms_bound, s->seconds);
     if (s->left_out) {
-        fprintf(stderr, "flashtl: %d longer %s left out; '--seconds' says how long\n",
-                s->left_out, s->left_out == 1 ? "case was" : "cases were");
+        fprintf(stderr, "flashtl: %d longer %s left out; '--seconds' says how long\n", s->left_out,
+                s->left_out == 1 ? "case was" : "cases were");
     }
 }
 

@@ -150,8 +150,7 @@ void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
     str barrier = barrier_of(t, tile, place, tile->empty_offset);
     if (tile->stages == 1)
         emit_text(t, "ftl_mbarrier_wait(%.*s, %s_parity);", STR_ARGS(barrier), name);
-    else
-        emit_text(t, "ftl_mbarrier_wait(%.*s, ~%.*s & 1);", STR_ARGS(barrier), STR_ARGS(place));
+    else emit_text(t, "ftl_mbarrier_wait(%.*s, ~%.*s & 1);", STR_ARGS(barrier), STR_ARGS(place));
 }
 
 void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile) {

@@ -1,0 +1,51 @@
+/* The form of a softmax that the pass guard reads, and what it writes instead. */
+#ifndef FLASHTL_REASON_GUARD_H
+#define FLASHTL_REASON_GUARD_H
+
+#include "reason/pass.h"
+
+enum {
+    GUARD_SUMS_MAX = 8,
+    GUARD_LIMIT = 32768, /* half of f16's range: a part of a row stays below */
+    GUARD_FAR = 16,      /* a move by this factor is a far one: the next is expected to be, too */
+    GUARD_FEW = 4        /* so manyth part of a block's columns are few */
+};
+
+/* The standard form in one loop, statement by statement. */
+typedef struct guard_form {
+    tl_statement *loop;
+    tl_statement *product;              /* the first statement that makes S in an iteration */
+    tl_statement *save;                 /* Cast m and get m_old */
+    tl_statement *maximum;              /* RowMax S and accumulate m */
+    tl_statement *moved;                /* Subtract m_old, m and get alpha */
+    tl_statement *scaled;               /* Multiply alpha, c and get alpha */
+    tl_statement *factor;               /* Exp2 alpha and get alpha */
+    tl_statement *shift;                /* Multiply m, -c and get shift */
+    tl_statement *bias;                 /* MultiplyAdd S, c, shift and get S */
+    tl_statement *power;                /* Exp2 S and get S */
+    tl_statement *rescale;              /* Multiply l, alpha and get l */
+    tl_statement *add;                  /* RowSum S and accumulate l */
+    tl_statement *sums[GUARD_SUMS_MAX]; /* Multiply A, alpha and get A */
+    int sum_count;
+    tl_statement *cast; /* Cast S and get P */
+    str s, m, l, alpha, m_old, shift_name;
+    bool keeps;    /* the scores stay until the vote; powers get a tile of their own */
+    bool is_apart; /* a product of the block before still runs: the left operand has two places */
+    bool is_read_later;              /* the powers, behind their cast */
+    bool is_eager;                   /* a far move is expected to be followed by another */
+    bool is_few;                     /* few of the first block's columns set its maximum */
+    bool is_near;                    /* it also moves where a block may outweigh all before it */
+    const char *part, *room, *eager; /* names: a block's part of l, what it may reach, the vote */
+    str t;                           /* the tile of the powers: s, unless it is kept */
+    const char *why;                 /* it is not that form */
+} guard_form;
+
+/* How many columns of the first block its maximum is taken over: 0 for all. Any column's score is a
+ * number to subtract, as long as the vote fails; the largest of a few is found sooner.
+ */
+int64_t guard_first_columns(reason *r, const guard_form *g);
+
+/* The guarded form in place of the statements of the standard one. */
+void guard_write(reason *r, guard_form *g);
+
+#endif

@@ -1,0 +1,307 @@
+/* The guarded form of an online softmax, statement by statement; see guard.c. */
+#include "reason/guard.h"
+#include "reason/scalar.h"
+#include "reason/warpgroups.h"
+
+/* A vote of each warp, and why its body stands under it. */
+typedef struct guard_vote {
+    const char *name, *condition, *reason, *comment;
+} guard_vote;
+
+static void append_copy(reason *r, tl_block *block, const tl_statement *s) {
+    if (!s) return;
+    tl_statement *copy = tl_statement_copy(r->memory, s);
+    copy->blank_before = false;
+    edit_append(block, NULL, (tl_block){copy, copy});
+}
+
+static void append_quote(tl_block *block, tl_block quoted) {
+    edit_append(block, NULL, quoted);
+}
+
+/* The powers leave the scores alone: a tile of their own, which no register has to hold for longer
+ * than an element's way from the scores to its 16-bit copy.
+ */
+static void keep_scores(reason *r, guard_form *g) {
+    g->t = edit_fresh_name(r->kernel, r->memory, "T");
+    g->bias->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(g->t));
+    edit_rename(g->power, g->s, g->t);
+    edit_rename(g->add, g->s, g->t);
+    edit_rename(g->cast, g->s, g->t);
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER ||
+            !str_equal(s->allocate.names[0], g->s))
+            continue;
+        tl_statement *copy = tl_statement_copy(r->memory, s);
+        copy->allocate.names[0] = g->t;
+        copy->comment = STR("an element at a time: in no register for long");
+        edit_after(r->kernel, s, (tl_block){copy, copy});
+        return;
+    }
+}
+
+/* The maximum takes in this block; what was summed up so far is rescaled. */
+static tl_block move(reason *r, const guard_form *g) {
+    tl_block body = {0};
+    append_copy(r, &body, g->save);
+    append_copy(r, &body, g->maximum);
+    append_copy(r, &body, g->moved);
+    append_copy(r, &body, g->scaled);
+    append_copy(r, &body, g->factor);
+    append_copy(r, &body, g->shift);
+    append_copy(r, &body, g->rescale);
+    for (int i = 0; i < g->sum_count && !g->is_apart; i++) append_copy(r, &body, g->sums[i]);
+    return body;
+}
+
+/* Before the powers, which the maximum is then exact for: the vote behind them sets the room. */
+static tl_block move_at_once(reason *r, const guard_form *g) {
+    tl_block body = move(r, g);
+    if (g->is_near)
+        append_quote(&body,
+                     tl_quote(r->memory, "Compute Fill 0 and get %s // is set below", g->room));
+    return body;
+}
+
+static tl_block powers(reason *r, const guard_form *g, const char *comment) {
+    tl_block body = {0};
+    append_copy(r, &body, g->bias);
+    append_copy(r, &body, g->power);
+    append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s%s", STR_ARGS(g->t),
+                                 g->part, comment));
+    append_copy(r, &body, g->cast);
+    return body;
+}
+
+/* Does it load what the scores are made from into registers? */
+static bool loads_for_scores(reason *r, const guard_form *g, const tl_statement *s) {
+    if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || s->copy.to != TL_REGISTER) return false;
+    str name = edit_target_name(s);
+    str place = str_format(r->memory, "%.*s_register", STR_ARGS(name));
+    for (tl_statement *t = g->product; t != g->maximum; t = t->next)
+        if (edit_writes_within(t, g->s) &&
+            (edit_reads_within(t, name) || edit_reads_within(t, place)))
+            return true;
+    return false;
+}
+
+/* The slow way: scores again (where they were overwritten), the maximum moves, powers again. What
+ * scores are made from is loaded again, too: no register has to hold it until then.
+ */
+static tl_block slow_way(reason *r, const guard_form *g) {
+    tl_block body = {0};
+    for (tl_statement *s = g->loop->loop.body.first; s != g->maximum && !g->keeps; s = s->next)
+        if (edit_writes_within(s, g->s) || loads_for_scores(r, g, s)) append_copy(r, &body, s);
+    if (body.first) body.first->comment = STR("the scores were overwritten: again");
+    append_quote(&body, move(r, g));
+    append_quote(&body, powers(r, g, ""));
+    return body;
+}
+
+static tl_block under(reason *r, const char *condition, const char *comment, tl_block body) {
+    tl_block branch = tl_quote(r->memory, "if %s // %s\nend", condition, comment);
+    edit_append(&branch.first->branch.body, branch.first, body);
+    return branch;
+}
+
+static const char *reaches(reason *r, const guard_form *g) {
+    return reason_say(r, "any(not (%s < %d))", g->part, GUARD_LIMIT);
+}
+
+/* A lane's part may reach half as much again as the whole row has so far, which is at least 1, the
+ * weight of its maximum (and of a row that has seen nothing). By chance no lane gets there.
+ */
+static tl_block set_room(reason *r, const guard_form *g) {
+    const char *room = g->room;
+    return tl_quote(r->memory,
+                    "Compute Add %.*s, %s and get %s // what the row has so far\n"
+                    "Reshape %s from partial rows to rows\n"
+                    "Compute Max %s, 1 and get %s\n"
+                    "Compute Multiply %s, 1.5 and get %s\n"
+                    "Compute Min %s, %d and get %s",
+                    STR_ARGS(g->l), g->part, room, room, room, room, room, room, room, GUARD_LIMIT,
+                    room);
+}
+
+/* A block that may outweigh all before gets its own maximum; where it moved at once it has. */
+static tl_block heavy_way(reason *r, const guard_form *g) {
+    tl_block body = slow_way(r, g);
+    if (g->is_eager)
+        body = under(r, reason_say(r, "not %s", g->eager), "else it has moved above", body);
+    append_quote(&body, set_room(r, g));
+    return body;
+}
+
+static bool is_first_without_vote(reason *r, const guard_form *g) {
+    return g->keeps || reason_wants_peel(r);
+}
+
+/* The first block has its own maximum: none of its terms is above 1, and nothing moves. */
+static tl_block under_later(reason *r, const guard_form *g, tl_block body) {
+    if (!is_first_without_vote(r, g)) return body; /* costs less there than another branch */
+    const char *j = edit_z(r->memory, g->loop->loop.name);
+    const char *from = edit_factor_text(r->memory, g->loop->loop.from);
+    return under(r, reason_say(r, "%s > %s", j, from), "not above its own maximum", body);
+}
+
+/* `Allocate name` like l. */
+static void allocate_like_l(reason *r, const guard_form *g, const char *name, const char *comment) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER) continue;
+        for (int i = 0; i < s->allocate.name_count; i++)
+            if (str_equal(s->allocate.names[i], edit_bare(g->l))) {
+                tl_statement *copy = tl_statement_copy(r->memory, s);
+                copy->allocate.names = arena_new(r->memory, str);
+                copy->allocate.names[0] = str_from(name);
+                copy->allocate.name_ranges = arena_new(r->memory, diag_range);
+                copy->allocate.name_count = 1;
+                copy->comment = str_from(comment);
+                edit_after(r->kernel, s, (tl_block){copy, copy});
+                return;
+            }
+    }
+}
+
+static void remove_if(reason *r, tl_statement *s) {
+    if (s) edit_remove(r->kernel, s);
+}
+
+/* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
+static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_block body) {
+    bool is_kept = g->keeps || (g->is_near && g->is_eager); /* behind it, the other asks for it */
+    if (!is_kept) return under_later(r, g, under(r, v->condition, v->reason, body));
+    tl_block kept = tl_quote(r->memory, "let %s = %s // %s", v->name, v->condition, v->reason);
+    append_quote(&kept, under_later(r, g, under(r, v->name, v->comment, body)));
+    return kept;
+}
+
+/* A product that still adds to the sums lands first, so they follow behind all else. */
+static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
+    tl_block body = {0};
+    for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
+    return under_later(r, g, under(r, votes, "the sums so far follow", body));
+}
+
+/* What was carried from block to block begins: the shift belongs to the start, nothing moved. */
+static void write_start(reason *r, const guard_form *g) {
+    tl_block start = {0};
+    append_copy(r, &start, g->shift);
+    start.first->comment = STR("so far");
+    bool is_first_apart = g->keeps && reason_wants_peel(r) && reason_is_never_empty(r, g->loop);
+    if (!is_first_apart) edit_before(r->kernel, g->loop, start);
+    if (g->is_near && !is_first_apart)
+        edit_before(
+            r->kernel, g->loop,
+            tl_quote(r->memory, "Compute Fill 0 and get %s // the first block sets it", g->room));
+    if (g->is_eager)
+        edit_before(r->kernel, g->loop,
+                    tl_quote(r->memory, "Compute Fill 1 and get %.*s // nothing has moved",
+                             STR_ARGS(g->alpha)));
+}
+
+/* The mask of the scores, which says where they lie. */
+static const tl_statement *find_mask(const guard_form *g) {
+    for (tl_statement *s = g->product; s && s != g->maximum; s = tl_next(s, g->loop))
+        if (edit_is_compute(s, TL_MASK) && edit_operand_is(s, 0, g->s)) return s;
+    return NULL;
+}
+
+int64_t guard_first_columns(reason *r, const guard_form *g) {
+    int64_t wanted = 0, from, columns = 0;
+    reason_let_integer(r, "first_columns", &wanted);
+    const tl_statement *mask = find_mask(g);
+    const tiles_list *tiles = tiles_read(r);
+    const tiles_tile *s = tiles_find(tiles, g->s);
+    bool is_known = g->keeps && !g->is_near && mask && mask->compute.place.count == 2 && s &&
+                    s->axis_count == 2 &&
+                    reason_known(r, tiles_extent(tiles, s->axes[1])->extent, &columns) &&
+                    reason_known(r, g->loop->loop.from, &from) && from == 0;
+    return is_known && wanted > 0 && GUARD_FEW * wanted <= columns ? wanted : 0;
+}
+
+static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns) {
+    tl_block body = {0};
+    if (columns == 0) {
+        append_copy(r, &body, g->maximum);
+    } else {
+        const char *t = edit_z(r->memory, g->t);
+        const tiles_tile *s = tiles_find(tiles_read(r), g->s);
+        append_quote(&body, tl_quote(r->memory, "Compute Cast %.*s and get %s", STR_ARGS(g->s), t));
+        tl_block mask =
+            tl_quote(r->memory, "Compute Mask %s where %.*s >= %lld // of the first columns alone",
+                     t, STR_ARGS(s->axes[1]), (long long)columns);
+        mask.first->compute.place =
+            tl_statement_copy(r->memory, find_mask(g))->compute.place; /* as deep a copy */
+        append_quote(&body, mask);
+        append_quote(
+            &body, tl_quote(r->memory, "Compute RowMax %s and accumulate %.*s", t, STR_ARGS(g->m)));
+    }
+    append_copy(r, &body, g->shift);
+    return body;
+}
+
+/* A column behind the first ones is far above them: the maximum of all, and powers again. */
+static tl_block first_again(reason *r, const guard_form *g) {
+    tl_block body = maximum_of_first(r, g, 0);
+    append_quote(&body, powers(r, g, ""));
+    return under(r, reaches(r, g), "a column behind the first ones is far above", body);
+}
+
+static tl_block take_in(reason *r, const guard_form *g) {
+    return tl_quote(r->memory,
+                    "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
+                    STR_ARGS(g->l), g->part, STR_ARGS(g->l));
+}
+
+void guard_write(reason *r, guard_form *g) {
+    g->part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
+    g->eager = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager"));
+    if (g->is_near) g->room = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "room"));
+    const char *j = edit_z(r->memory, g->loop->loop.name);
+    const char *from = edit_factor_text(r->memory, g->loop->loop.from);
+    const guard_vote slow = {
+        edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow")),
+        g->is_near ? reason_say(r, "any(not (%s < %s))", g->part, g->room) : reaches(r, g),
+        g->is_near ? "rarely: it may outweigh all before" : "rarely: the maximum must move",
+        "the scores are still there"};
+    const guard_vote eager = {
+        g->eager, reason_say(r, "any(%.*s < %g)", STR_ARGS(g->alpha), 1.0 / GUARD_FAR),
+        "the maximum moved far, so it may again", "at once, before the powers"};
+    if (g->is_near) allocate_like_l(r, g, g->room, "what a part may reach");
+    allocate_like_l(r, g, g->part, "this block's part of it");
+    if (g->keeps) keep_scores(r, g);
+    write_start(r, g);
+
+    int64_t columns = guard_first_columns(r, g);
+    const char *at_first = reason_say(r, "%s == %s", j, from);
+    tl_block tail = {0}, first = under(r, at_first, "the first block sets the maximum",
+                                       maximum_of_first(r, g, columns));
+    if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move_at_once(r, g)));
+    append_quote(&tail, powers(r, g, " // inside the lane"));
+    if (columns > 0)
+        append_quote(&tail, under(r, at_first, "its later columns", first_again(r, g)));
+    if (g->is_near && is_first_without_vote(r, g))
+        append_quote(&tail, under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
+    append_quote(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_way(r, g)));
+    if (g->keeps) append_quote(&tail, take_in(r, g));
+    else edit_append(&g->loop->loop.body, g->loop, take_in(r, g)); /* see docs/registers.md */
+    if (g->is_apart && g->sum_count > 0)
+        append_quote(&tail, rescale(r, g,
+                                    g->is_eager ? reason_say(r, "%s or %s", eager.name, slow.name)
+                                                : slow.name));
+
+    edit_before(r->kernel, g->maximum, first);
+    edit_before(r->kernel, g->maximum, tail);
+    remove_if(r, g->save);
+    remove_if(r, g->maximum);
+    remove_if(r, g->moved);
+    remove_if(r, g->scaled);
+    remove_if(r, g->factor);
+    remove_if(r, g->shift);
+    remove_if(r, g->bias);
+    remove_if(r, g->power);
+    remove_if(r, g->rescale);
+    remove_if(r, g->add);
+    for (int i = 0; i < g->sum_count; i++) remove_if(r, g->sums[i]);
+    remove_if(r, g->cast);
+}
