@@ -1,10 +1,13 @@
-/* What a sketch that names places has to say about layouts.
+/* What a sketch has to keep to, beside what all programs do.
  *
- * Sketches leave layouts open. A text that spells out where its operands are (K_shared, O_register)
- * is TL Code in the making, and a product whose left operand is another product's result needs its
- * Reshape there.
+ * The maximum and the sum that a Softmax names are those of whole rows: in its loop they are not
+ * known yet. Sketches leave layouts open. A text that spells out where its operands are (K_shared,
+ * O_register) is TL Code in the making, and a product whose left operand is another product's
+ * result needs its Reshape there.
  */
 #include "check/rules.h"
+
+/* --- layouts ---------------------------------------------------------------------------------- */
 
 typedef struct result {
     const tl_symbol *tile;
@@ -84,6 +87,43 @@ bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags) {
             bool same = from && s->compute.target->symbol == from->symbol;
             if (!same) set(&r, s->compute.target, since(&r, from));
         }
+    }
+    return right;
+}
+
+/* --- the names of a Softmax ------------------------------------------------------------------- */
+
+typedef struct early_use {
+    const tl_compute *softmax;
+    const tl_statement *loop;
+    diag_list *diags;
+    bool is_right;
+} early_use;
+
+static void find_early_use(void *context, tl_expr *e) {
+    early_use *use = context;
+    const tl_expr *const names[] = {use->softmax->maximum, use->softmax->sum};
+    for (int i = 0; i < 2; i++) {
+        if (!names[i] || !names[i]->symbol || e->symbol != names[i]->symbol) continue;
+        diag_report(use->diags, DIAG_SKETCH_EARLY, e->range, e->text,
+                    i == 0 ? STR("maximum") : STR("sum"), use->loop->loop.name);
+        use->is_right = false;
+    }
+}
+
+bool rules_sketch_softmax(tl_kernel *kernel, diag_list *diags) {
+    bool right = true;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE || s->compute.operation != TL_SOFTMAX) continue;
+        early_use use = {.softmax = &s->compute, .diags = diags, .is_right = true};
+        int axis;
+        tl_softmax_axis(kernel, s, &use.loop, &axis);
+        if (!use.loop || !s->compute.maximum) continue;
+        tl_statement *loop = (tl_statement *)(uintptr_t)use.loop;
+        for (tl_statement *t = loop->loop.body.first; t; t = tl_next(t, loop)) {
+            if (t != s) tl_each_expr(t, find_early_use, &use);
+        }
+        right &= use.is_right;
     }
     return right;
 }

@@ -97,6 +97,35 @@ static bool find_product(guard_form *g) {
     return g->product && g->save ? true : refuse(g, "the scores are made outside of the loop");
 }
 
+/* Between blocks m is not the maximum so far, nor are l and the sums what belongs to it: nobody
+ * else in the loop may look at them. What adds to a sum does not look.
+ */
+static bool is_looked_at(const guard_form *g, const tl_statement *s) {
+    const tl_statement *const own[] = {g->save,  g->maximum, g->moved,   g->scaled, g->factor,
+                                       g->shift, g->bias,    g->rescale, g->add};
+    const str names[] = {g->m, g->l, g->m_old, g->alpha, g->shift_name};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (s == own[i]) return false;
+    for (int i = 0; i < g->sum_count; i++)
+        if (s == g->sums[i]) return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (edit_reads(s, names[i]) || edit_writes(s, names[i])) return true;
+    for (int i = 0; i < g->sum_count; i++) {
+        str sum = edit_target_name(g->sums[i]);
+        bool adds = s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE;
+        for (int k = 0; adds && k < s->compute.operand_count; k++)
+            if (edit_operand_is(s, k, sum)) return true;
+        if (!adds && (edit_reads(s, sum) || edit_writes(s, sum))) return true;
+    }
+    return false;
+}
+
+static bool is_private(const guard_form *g) {
+    for (tl_statement *s = g->loop->loop.body.first; s; s = tl_next(s, g->loop))
+        if (is_looked_at(g, s)) return false;
+    return true;
+}
+
 /* What S is made from must be the same when it is made again: nothing else writes it in between. */
 static bool can_repeat(guard_form *g) {
     for (tl_statement *s = g->product; s != g->maximum; s = s->next) {
@@ -239,6 +268,7 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     for (int i = 0; i < g->sum_count; i++)
         if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
+    if (!is_private(g)) return refuse(g, "the loop looks at maximum, denominator or sums itself");
     if (is_seen_behind(r, g)) {
         return refuse(g, "it, or the denominator, is used behind the loop for more than quotients");
     }

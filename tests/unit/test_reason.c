@@ -231,6 +231,23 @@ static void refused(const char *sketch, const char *gpu_name, tl_type dtype, con
     done(&a);
 }
 
+#define LOOKS "the loop looks at maximum, denominator or sums itself"
+#define STANDARD(middle)                                                                           \
+    "kernel k\nlet BN = 64\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\n"                  \
+    "Input V (kv in kv_len, dv)\nInput c f32 where c > 0\nOutput O (q in q_len, dv)\n"             \
+    "Output W f32 (q in q_len)\nCopy Q from global to shared\nCompute Fill -1e30 and get m\n"      \
+    "Compute Fill 0 and get l\nCompute Fill 0 and get W\nCompute Fill 0 and get O\n"               \
+    "for j = 0:kv_len/BN\nCopy K from global to shared\nCompute GEMM Q, K.T and get S\n"           \
+    "Compute Cast m and get m_old\nCompute RowMax S and accumulate m\n"                            \
+    "Compute Subtract m_old, m and get alpha\nCompute Multiply alpha, c and get alpha\n"           \
+    "Compute Exp2 alpha and get alpha\nCompute Multiply m, -c and get shift\n"                     \
+    "Compute MultiplyAdd S, c, shift and get S\nCompute Exp2 S and get S\n"                        \
+    "Compute Multiply l, alpha and get l\nCompute RowSum S and accumulate l\n"                     \
+    "Compute Multiply O, alpha and get O\n" middle                                                 \
+    "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n"                      \
+    "Compute Reciprocal l and get l\nCompute Multiply O, l and get O\n"                            \
+    "Copy O from register to global\nCopy W from register to global\n"
+
 static void maximum_is_guarded_where_it_may(void **state) {
     (void)state;
     const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
@@ -249,6 +266,13 @@ static void maximum_is_guarded_where_it_may(void **state) {
     refused(sink, "a100", TL_F16, "guard=1", "the denominator does not start at 0");
     request q = {.sketch = sink, .pins = {"d=64", "dv=64"}};
     everywhere(q);
+    /* The standard form, written out: its denominator is another behind a guard. */
+    refused(STANDARD("Compute Max W, l and get W\n"), "a100", TL_F16, "guard=1", LOOKS);
+    refused(STANDARD("Compute Max W, l and get W\n"), "h200", TL_F16, "guard=1", LOOKS);
+    refused(STANDARD("Compute Add W, alpha and get W\n"), "a100", TL_F16, "guard=1",
+            "otherwise, too");
+    refused(STANDARD("Compute RowSum O and accumulate W\n"), "a100", TL_F16, "guard=1", LOOKS);
+    after(STANDARD(""), "guard", "if any(not part < 32768)", true);
 }
 
 static int occurrences(const char *text, const char *part) {

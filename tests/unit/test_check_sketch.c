@@ -1,0 +1,72 @@
+/* Rules of sketches: the names of a Softmax are known behind its loop. */
+#include "check/check.h"
+#include "tl/names.h"
+#include "tl/tl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct sketch_case {
+    const char *in_loop, *behind; /* statements after the Softmax, and behind the loop */
+    const char *message;          /* NULL: right */
+} sketch_case;
+
+static const sketch_case cases[] = {
+    {"", "Compute Log l and get W\nCompute Add W, m and get W\n", NULL},
+    {"Compute Max W, l and get W\n", "",
+     "l is the sum of whole rows, which is known behind the loop over j"},
+    {"Compute Cast m and get W\n", "", "m is the maximum of whole rows"},
+    {"if j > 0\nCompute Add l, 1 and get l\nend\n", "", "l is the sum of whole rows"},
+};
+
+static bool is_right(const sketch_case *c) {
+    arena memory;
+    diag_list diags;
+    arena_init(&memory, 1 << 26);
+    str source = str_format(
+        &memory,
+        "kernel k\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\n"
+        "Input V (kv in kv_len, dv)\nOutput O (q in q_len, dv)\nOutput W f32 (q in q_len)\n"
+        "Copy Q from global to shared\nCompute Fill 0 and get W\nfor j = 0:kv_len/BN\n"
+        "Copy K from global to shared\nCompute GEMM Q, K.T and get S\n"
+        "Compute Softmax S with m and l\n%sCopy V from global to shared\n"
+        "Compute GEMM S, V and accumulate O\nend\n%sCopy O from register to global\n"
+        "Copy W from register to global\n",
+        c->in_loop, c->behind);
+    diag_init(&diags, &memory, STR("k"), source);
+    tl_program *program = tl_parse(&memory, STR("k"), source, &diags);
+    if (!diags.error_count && tl_bind(program, &diags)) check_sketch(program, &diags);
+    bool right = (diags.error_count > 0) == (c->message != NULL);
+    if (right && c->message) {
+        right = diags.first->id == DIAG_SKETCH_EARLY &&
+                strstr(str_copy_z(&memory, diags.first->message), c->message);
+    }
+    if (!right) {
+        text_buffer out;
+        text_init(&out, 1 << 20);
+        diag_render_text(&diags, false, &out);
+        fprintf(stderr, "%s%s\nexpected %s, found:\n%s\n", c->in_loop, c->behind,
+                c->message ? c->message : "nothing", out.data ? out.data : "nothing");
+        text_done(&out);
+    }
+    arena_done(&memory);
+    return right;
+}
+
+static void names_of_a_softmax(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) wrong += !is_right(&cases[i]);
+    assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_of_a_softmax)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
