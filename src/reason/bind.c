@@ -409,8 +409,20 @@ static void start_sums(reason *r) {
     }
 }
 
+/* Where tiles lie is decided by later passes, which would write a second Allocate. */
+static bool refuse_allocates(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_ALLOCATE)
+            return reason_stuck(r, s,
+                                "a kernel without a role is a sketch, whose tiles get their place "
+                                "from the reasoner: take out this Allocate (`let BN = 64` pins a "
+                                "size, `let stages = 3` the slots of tiles that a loop copies)");
+    return true;
+}
+
 bool reason_bind(reason *r) {
     if (r->target) r->kernel->gpu = r->target->word;
+    if (!refuse_allocates(r)) return false;
     if (!pins_apply(r) || !choose_types(r)) return false;
     if (!first_action(r->kernel))
         return reason_stuck(r, NULL, "kernel %.*s does nothing", STR_ARGS(r->kernel->name));

@@ -253,6 +253,40 @@ static tl_block last_end(reason *r, const flat_walk *f) {
     return all;
 }
 
+/* From here on the value has another name, but where it goes to in global memory. */
+static void rename_value(reason *r, tl_block *block, str name, str fresh) {
+    str here = str_format(r->memory, "%.*s_register", STR_ARGS(name));
+    for (tl_statement *s = block->first; s; s = s->next) {
+        bool leaves = s->kind == TL_COPY && s->copy.to == TL_GLOBAL;
+        tl_expr *target = NULL;
+        if (leaves)
+            target =
+                tl_quote_expr(r->memory, "%s",
+                              edit_text(r->memory, s->copy.target ? s->copy.target : s->copy.what));
+        bool is_renamed = edit_reads(s, name) || edit_reads(s, here);
+        edit_rename(s, name, fresh);
+        edit_rename(s, here, fresh);
+        if (leaves && is_renamed) {
+            s->copy.target = target;
+            if (s->copy.target_kind == TL_NO_TARGET) s->copy.target_kind = TL_GET;
+        }
+        if (tl_statement_body(s)) rename_value(r, tl_statement_body(s), name, fresh);
+    }
+}
+
+/* What the statements call the register tile whose bare name this is; empty where none writes it.
+ */
+static str written_as(const tl_block *block, str name) {
+    for (tl_statement *s = block->first; s; s = s->next) {
+        str writes = edit_uses_of(s).writes;
+        if (!tl_statement_body(s) && str_equal(edit_bare(writes), name)) return writes;
+        if (!tl_statement_body(s)) continue;
+        str within = written_as(tl_statement_body(s), name);
+        if (within.length > 0) return within;
+    }
+    return (str){0};
+}
+
 /* Copies of this tile's values, under names of their own from here on. */
 static tl_block move_values(reason *r, flat_walk *f) {
     tl_block copies = {0};
@@ -270,8 +304,8 @@ static tl_block move_values(reason *r, flat_walk *f) {
         edit_after(r->kernel, like, (tl_block){own, own});
         edit_append(&copies, NULL,
                     tl_quote(r->memory, "Compute Cast %.*s and get %.*s // this tile's, set aside",
-                             STR_ARGS(name), STR_ARGS(fresh)));
-        edit_rename_from(r->kernel, f->end.first, name, fresh);
+                             STR_ARGS(written_as(&f->beginning, name)), STR_ARGS(fresh)));
+        rename_value(r, &f->end, name, fresh);
     }
     return copies;
 }

@@ -275,6 +275,30 @@ static void maximum_is_guarded_where_it_may(void **state) {
     after(STANDARD(""), "guard", "if any(not part < 32768)", true);
 }
 
+/* A value of rows that a tile's end reads is set aside, where the next tile begins before: under
+ * all of its names, and it leaves for the Output that it was.
+ */
+static void values_are_set_aside_by_all_names(void **state) {
+    (void)state;
+    const char *sketch =
+        "kernel k\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\nInput V (kv in kv_len, dv)\n"
+        "Output O (q in q_len, dv)\nOutput W f32 (q in q_len)\nCopy Q from global to shared\n"
+        "Compute Fill 1 and get W\nfor j = 0:kv_len/BN\nCopy K from global to shared\n"
+        "Compute GEMM Q, K.T and get S\nCompute Multiply S, S and get S\n"
+        "Compute RowSum S and accumulate W\nCopy V from global to shared\n"
+        "Compute GEMM S, V and accumulate O\nend\nCompute Log W and get W\n"
+        "Copy O from register to global\nCopy W from register to global\n";
+    request q = {.sketch = sketch, .pins = {"d=64", "dv=64"}};
+    everywhere(q);
+    answer a;
+    q.gpu = "h200";
+    ask(&q, &a);
+    assert_non_null(a.result.program);
+    assert_true(has(&a, "Compute Log W_end and get W_end"));
+    assert_true(has(&a, "from register to global and get W"));
+    done(&a);
+}
+
 static int occurrences(const char *text, const char *part) {
     int count = 0;
     for (const char *at = text; (at = strstr(at, part)) != NULL; at++) count++;
@@ -448,6 +472,8 @@ static void what_cannot_be_is_said(void **state) {
     (void)state;
     refused(ATTENTION(""), "t4", TL_BF16, NULL, "has no products of bf16");
     refused(ATTENTION(""), "t4", TL_F16, "BM=1024", "does not fit");
+    refused(ATTENTION("Allocate P in register f16 (BM, BN) as mma_C\n"), "a100", TL_F16, NULL,
+            "take out this Allocate");
     refused(ATTENTION(""), "a100", TL_F16, "stages=9", "stages");
     refused(ATTENTION(""), "a100", TL_F16, "BN=many", "is no number");
     refused(ATTENTION(""), "a100", TL_F16, "BNN=64",
@@ -467,6 +493,7 @@ int main(void) {
         cmocka_unit_test(ends_are_masked_where_it_matters),
         cmocka_unit_test(empty_blocks_leave_the_loop),
         cmocka_unit_test(maximum_is_guarded_where_it_may),
+        cmocka_unit_test(values_are_set_aside_by_all_names),
         cmocka_unit_test(coarse_weights_stay_near_the_maximum),
         cmocka_unit_test(far_moves_are_expected_again),
         cmocka_unit_test(tiles_take_turns_in_a_ring),
