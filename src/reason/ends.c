@@ -68,7 +68,12 @@ static ends_value operand_value(const ends_state *state, const tl_expr *e) {
 
 /* --- arithmetic ------------------------------------------------------------------------------- */
 
+static bool is_infinite(ends_value v) {
+    return v.kind == CONSTANT && isinf(v.constant);
+}
+
 static ends_value multiply(ends_value a, ends_value b) {
+    if (is_infinite(a) && is_infinite(b)) return only(ANYTHING);
     if (a.kind == CONSTANT && b.kind == CONSTANT) return known(a.constant * b.constant);
     for (int turn = 0; turn < 2; turn++) {
         if (is_constant(a, 0) && is_finite(b)) return known(0);
@@ -128,8 +133,12 @@ static double apply(tl_operation operation, double x) {
     }
 }
 
+/* Of infinities no closer than the checks follow them (check/ends.c): they ask for the masks. */
 static ends_value function(tl_operation operation, ends_value a) {
+    bool is_curved = operation == TL_TANH || operation == TL_ERF || operation == TL_ERFC;
     if (operation == TL_CAST) return a;
+    if (is_infinite(a) && is_curved) return only(FINITE);
+    if (is_infinite(a) && operation == TL_ABS) return only(ANYTHING);
     if (a.kind == CONSTANT) return known(apply(operation, a.constant));
     switch (operation) {
     case TL_EXP:

@@ -248,6 +248,24 @@ static void refused(const char *sketch, const char *gpu_name, tl_type dtype, con
     "Compute Reciprocal l and get l\nCompute Multiply O, l and get O\n"                            \
     "Copy O from register to global\nCopy W from register to global\n"
 
+/* What is masked with minus infinity goes on through functions: where it ends as no neutral
+ * element, it is masked again, as the checks want it.
+ */
+static void masked_elements_are_followed(void **state) {
+    (void)state;
+    static const char *const sketches[] = {
+        ATTENTION("Compute Mask S where kv > q\nCompute Tanh S and get S\n"
+                  "Compute Add S, 0.25 and get S\nCompute Max S, 0 and get S\n"),
+        ATTENTION("Compute Mask S where kv > q\nCompute Multiply S, S and get S\n"
+                  "Compute Tanh S and get S\nCompute Add S, 0.01 and get S\n"),
+        ATTENTION(
+            "Compute Mask S where kv > q\nCompute Abs S and get S\nCompute Min S, 2 and get S\n")};
+    for (size_t i = 0; i < sizeof sketches / sizeof *sketches; i++) {
+        request q = {.sketch = sketches[i], .pins = {"d=64", "dv=64"}};
+        everywhere(q);
+    }
+}
+
 static void maximum_is_guarded_where_it_may(void **state) {
     (void)state;
     const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
@@ -492,6 +510,7 @@ int main(void) {
         cmocka_unit_test(scales_sink_where_positive),
         cmocka_unit_test(ends_are_masked_where_it_matters),
         cmocka_unit_test(empty_blocks_leave_the_loop),
+        cmocka_unit_test(masked_elements_are_followed),
         cmocka_unit_test(maximum_is_guarded_where_it_may),
         cmocka_unit_test(values_are_set_aside_by_all_names),
         cmocka_unit_test(coarse_weights_stay_near_the_maximum),
