@@ -105,7 +105,10 @@ static ends_value divide(ends_value a, ends_value b) {
     return is_constant(a, 0) ? a : multiply(a, only(POSITIVE));
 }
 
+/* The smaller of two, too, though the checks do not follow that: only equal ones stay what they are. */
 static ends_value larger(ends_value a, ends_value b, double sign) {
+    if (sign < 0 && is_finite(a) && is_finite(b) && !is_constant(a, b.constant))
+        return only(is_positive(a) && is_positive(b) ? POSITIVE : FINITE);
     if (a.kind == CONSTANT && b.kind == CONSTANT)
         return known(sign > 0 ? fmax(a.constant, b.constant) : fmin(a.constant, b.constant));
     if (is_constant(a, -sign * INFINITY)) return b;

@@ -154,6 +154,11 @@ static void hand_on(emit *t, const char *number) {
                   number_at(t) + NUMBER_BYTES * (1 + i), slot_bytes(t),
                   STR_ARGS(next_name_of(t, &t->grid->grid.items[i])));
     }
+    /* Units are read whole. */
+    for (int i = 1 + t->grid->grid.count; walk_hands_indices(t) && i % UNIT_NUMBERS; i++) {
+        emit_text(t, "ftl_store_shared_i32(shared + %lld + %d * tile_fill, 0);",
+                  number_at(t) + NUMBER_BYTES * i, slot_bytes(t));
+    }
     emit_text(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_fill);", full_at(t));
 }
 
