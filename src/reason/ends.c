@@ -105,7 +105,7 @@ static ends_value divide(ends_value a, ends_value b) {
     return is_constant(a, 0) ? a : multiply(a, only(POSITIVE));
 }
 
-/* The smaller of two, too, though the checks do not follow that: only equal ones stay what they are. */
+/* Or the smaller of two: the checks follow only that of equal ones. */
 static ends_value larger(ends_value a, ends_value b, double sign) {
     if (sign < 0 && is_finite(a) && is_finite(b) && !is_constant(a, b.constant))
         return only(is_positive(a) && is_positive(b) ? POSITIVE : FINITE);

@@ -97,6 +97,10 @@ void judge_pattern(const ftl_plan *plan, const buffer *of, const uint8_t *bad, a
             add_index(&sets[axes - 1], c);
         }
     }
+    if (count == 0) { /* as where results below the type's smallest number become 0 */
+        text_add_z(out, "no element by itself, only all together");
+        return;
+    }
     for (int i = 0; i < axes; i++) {
         find_runs(&sets[i]);
         box *= sets[i].count;
