@@ -13,7 +13,7 @@
 #include <string.h>
 
 static const double TOLERANCE = 1e-3; /* outputs are rounded to their type; sums are exact */
-static const double EXPLAIN_SECONDS = 0.6;
+static const double EXPLAIN_SECONDS = 2;
 
 typedef struct meaning {
     climb *c;

@@ -8,7 +8,7 @@ foreach(test ${cli_tests})
   get_filename_component(name ${test} NAME_WE)
   add_test(NAME cli_${name} COMMAND ${CMAKE_CURRENT_LIST_DIR}/run.sh ${test} $<TARGET_FILE:flashtl>
            $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
-  set_tests_properties(cli_${name} PROPERTIES LABELS cli TIMEOUT 120 SKIP_RETURN_CODE 77)
+  set_tests_properties(cli_${name} PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
 add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
