@@ -257,16 +257,13 @@ static tl_block last_end(reason *r, const flat_walk *f) {
 static void rename_value(reason *r, tl_block *block, str name, str fresh) {
     str here = str_format(r->memory, "%.*s_register", STR_ARGS(name));
     for (tl_statement *s = block->first; s; s = s->next) {
-        bool leaves = s->kind == TL_COPY && s->copy.to == TL_GLOBAL;
-        tl_expr *target = NULL;
-        if (leaves)
-            target =
-                tl_quote_expr(r->memory, "%s",
-                              edit_text(r->memory, s->copy.target ? s->copy.target : s->copy.what));
-        bool is_renamed = edit_reads(s, name) || edit_reads(s, here);
+        bool leaves = s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
+                      (edit_reads(s, name) || edit_reads(s, here));
+        tl_expr *target =
+            leaves ? tl_expr_copy(r->memory, s->copy.target ? s->copy.target : s->copy.what) : NULL;
         edit_rename(s, name, fresh);
         edit_rename(s, here, fresh);
-        if (leaves && is_renamed) {
+        if (leaves) {
             s->copy.target = target;
             if (s->copy.target_kind == TL_NO_TARGET) s->copy.target_kind = TL_GET;
         }
@@ -274,14 +271,13 @@ static void rename_value(reason *r, tl_block *block, str name, str fresh) {
     }
 }
 
-/* What the statements call the register tile whose bare name this is; empty where none writes it.
- */
+/* What statements call the register tile whose bare name this is; empty where none writes it. */
 static str written_as(const tl_block *block, str name) {
     for (tl_statement *s = block->first; s; s = s->next) {
         str writes = edit_uses_of(s).writes;
-        if (!tl_statement_body(s) && str_equal(edit_bare(writes), name)) return writes;
-        if (!tl_statement_body(s)) continue;
-        str within = written_as(tl_statement_body(s), name);
+        if (str_equal(edit_bare(writes), name)) return writes;
+        const tl_block *body = tl_statement_body(s);
+        str within = body ? written_as(body, name) : (str){0};
         if (within.length > 0) return within;
     }
     return (str){0};

@@ -475,6 +475,7 @@ str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and compute
 /* ring.c: channels by mbarrier, of warps that wait for each product themselves */
 bool emit_fills_vary(const emit *t, const emit_tile *tile);
 void emit_init_rings(emit *t);
+/* Do all slots and parities of a ring follow from those of the generation held? */
 bool emit_is_counted(emit *t, const emit_tile *tile);
 void emit_declare_ring(emit *t, const emit_tile *tile);
 /* Where the Copy puts its tile, in a counted ring. */

@@ -1,16 +1,5 @@
 /* Views that stay in their tensors and views that leave them, in sketches. */
-#include "check/check.h"
-#include "tl/names.h"
-#include "tl/tl.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "sketch_case.h"
 
 typedef struct view_case {
     const char *view;    /* put behind the declarations below */
@@ -65,7 +54,6 @@ static const view_case cases[] = {
 
 static bool is_right(const view_case *c) {
     arena memory;
-    diag_list diags;
     arena_init(&memory, 1 << 26);
     str source =
         str_format(&memory,
@@ -73,22 +61,7 @@ static bool is_right(const view_case *c) {
                    "Copy X from global to register\n"
                    "Copy X from register to global and get Y\n",
                    c->view);
-    diag_init(&diags, &memory, STR("views"), source);
-    tl_program *program = tl_parse(&memory, STR("views"), source, &diags);
-    if (!diags.error_count && tl_bind(program, &diags)) check_sketch(program, &diags);
-    bool right = diags.error_count == (c->message != NULL);
-    if (right && c->message) {
-        right = diags.first->id == DIAG_VIEW_OUTSIDE &&
-                strstr(str_copy_z(&memory, diags.first->message), c->message);
-    }
-    if (!right) {
-        text_buffer out;
-        text_init(&out, 1 << 20);
-        diag_render_text(&diags, false, &out);
-        fprintf(stderr, "%s\nexpected %s, found:\n%s\n", c->view,
-                c->message ? c->message : "nothing", out.data ? out.data : "nothing");
-        text_done(&out);
-    }
+    bool right = sketch_gives(&memory, source, DIAG_VIEW_OUTSIDE, c->message);
     arena_done(&memory);
     return right;
 }
