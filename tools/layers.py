@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks which folder includes which (the table of docs/architecture.md), and that no operator is
-known by name where statements become code.
+"""Checks which folder includes which (the table of docs/architecture.md), that no operator is known
+by name where statements become code, and that no real number is printed or read by the locale.
 
 Every folder of src/ may include its own headers, those of the folders in its row, and the public
 headers where its row says so. Anything else fails, and so does a folder without a row.
@@ -32,6 +32,14 @@ ONLY_IN = {
 }
 LINES_MOST = 1000
 
+# What prints or reads real numbers by the C library's locale: base/number.h does it for all.
+NUMBER_HOME = "src/base/number.c"
+PRINTING = re.compile(r"\b(v?)(?:f|d|s|sn|as|w|sw|fw)?printf\s*\(")
+SCANNING = re.compile(r"\b(?:v?[fs]?w?scanf)\s*\(")
+READING = re.compile(r"\b(?:strto(?:d|f|ld)(?:_l)?|ato[f]|wcsto(?:d|f|ld)|setlocale|localeconv|strfrom(?:d|f|l))\s*\(")
+LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"')
+REAL = re.compile(r"%[-+ 0#']*[0-9*]*(?:\.[0-9*]*)?[lL]*[aAeEfFgG]")
+
 # The passes, the translator and the instructions know statements, not operators.
 NAMELESS = ["reason", "translate", "device"]
 OPERATORS = sorted({p.stem for p in (root / "sketches").glob("*.tl")}
@@ -46,9 +54,44 @@ def layer_of_header(header):
     return PUBLIC if first == "flashtl" else first
 
 
+def arguments_of(text, opening):
+    """What stands between the parenthesis at 'opening' and its partner."""
+    depth, at = 0, opening
+    for match in re.finditer(r"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", text[opening:]):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        at = opening + match.end()
+        if depth == 0:
+            break
+    return text[opening + 1:at - 1]
+
+
+def check_numbers(relative, text):
+    """No real number is printed or read by the locale of whoever called setlocale."""
+    if str(relative) == NUMBER_HOME or relative.suffix not in (".c", ".h", ".inc"):
+        return
+    found = [(m, "reads by the locale") for m in READING.finditer(text)]
+    for pattern in (PRINTING, SCANNING):
+        for match in pattern.finditer(text):
+            words = arguments_of(text, match.end() - 1)
+            formats = "".join(LITERAL.findall(words)).replace("%%", "")
+            if pattern is PRINTING and match.group(1):
+                found.append((match, "prints whatever its format says"))
+            elif REAL.search(formats):
+                found.append((match, "takes a real number by the locale"))
+            elif not formats:
+                found.append((match, "has a format that stands elsewhere"))
+    for match, what in found:
+        line_start = text.rfind("\n", 0, match.start()) + 1
+        if "__attribute__" in text[line_start:match.start()] or text[line_start:match.start()].lstrip().startswith(("*", "//")):
+            continue
+        line = text.count("\n", 0, match.start()) + 1
+        problems.append(f"{relative}:{line}: {match.group().rstrip('( ')} {what}; use base/number.h")
+
+
 def check(path, layer):
     relative = path.relative_to(root)
     text = path.read_text()
+    check_numbers(relative, text)
     if text.count("\n") > LINES_MOST:
         problems.append(f"{relative}: more than {LINES_MOST} lines")
     for match in operator.finditer(text) if layer in NAMELESS else ():
@@ -82,5 +125,5 @@ for folder in sorted((root / "src").iterdir()):
 for path in sorted((root / "include/flashtl").glob("*.h")):
     check(path, PUBLIC)
 
-print("\n".join(problems) if problems else "layers: all includes follow the table, and no operator is known by name")
+print("\n".join(problems) if problems else "layers: all includes follow the table, no operator is known by name, no number depends on the locale")
 sys.exit(1 if problems else 0)

@@ -1,6 +1,6 @@
 /* flashtl/flashtl.h: the compiler, from sketch to CUDA text. Pure: no file is written, nothing is
- * printed, no environment is read, and the same input gives the same bytes. Running kernels is
- * flashtl/runtime.h's part; both live in the same library.
+ * printed, no environment and no locale is read, and the same input gives the same bytes. Running
+ * kernels is flashtl/runtime.h's part; both live in the same library.
  *
  *     request -> sketch -> TL Code -> CUDA
  *

@@ -1,5 +1,6 @@
 /* Child processes: programs, and work of our own. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "base/number.h"
 #include "base/os_inside.h"
 
 #include <errno.h>
@@ -126,8 +127,8 @@ bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *o
     if (goes_on) kill(c.pid, SIGKILL);
     *exit_code = reap(&c);
     if (goes_on) {
-        snprintf(why->text, sizeof why->text, "'%s' did not end within %.0f s and was stopped",
-                 argv[0], timeout_s);
+        number_print(why->text, sizeof why->text, "'%s' did not end within %.0f s and was stopped",
+                     argv[0], timeout_s);
         return false;
     }
     if (*exit_code == 127 && out->length == 0 && err->length == 0) {
@@ -213,8 +214,8 @@ static bool run_in_child(int (*work)(void *context, os_watch *watch), void *cont
     if (!in_time && guard->stop && *guard->stop) {
         snprintf(why->text, sizeof why->text, "stopped");
     } else if (!in_time) {
-        snprintf(why->text, sizeof why->text, "%s did not end within %.0f s and was stopped",
-                 watch->doing, guard->silence_s);
+        number_print(why->text, sizeof why->text, "%s did not end within %.0f s and was stopped",
+                     watch->doing, guard->silence_s);
     } else if (!ended_itself) {
         snprintf(why->text, sizeof why->text, "%s ended with signal %d (%s)", watch->doing,
                  WTERMSIG(status), strsignal(WTERMSIG(status)));

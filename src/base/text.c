@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -63,11 +64,11 @@ str str_copy(arena *a, str s) {
 str str_format_list(arena *a, const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
+    int length = number_print_list(NULL, 0, format, again);
     va_end(again);
     if (length < 0) return (str){"", 0};
     char *data = arena_array(a, char, length + 1);
-    vsnprintf(data, (size_t)length + 1, format, arguments);
+    number_print_list(data, (size_t)length + 1, format, arguments);
     return (str){data, (size_t)length};
 }
 
@@ -108,13 +109,9 @@ bool str_to_integer(str s, int64_t *value) {
 }
 
 bool str_to_number(str s, double *value) {
-    char copy[NUMBER_BYTES], *end;
+    char copy[NUMBER_BYTES];
     if (!copy_number(s, copy)) return false;
-    errno = 0;
-    double parsed = strtod(copy, &end);
-    if (*end || (errno == ERANGE && (parsed > 1 || parsed < -1))) return false;
-    *value = parsed;
-    return true;
+    return number_read(copy, value);
 }
 
 int str_distance(str a, str b) {
@@ -187,10 +184,11 @@ void text_format(text_buffer *buffer, const char *format, ...) {
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
+    int length = number_print_list(NULL, 0, format, again);
     va_end(again);
+    if (length < 0) buffer->failed = true;
     if (length >= 0 && reserve(buffer, (size_t)length)) {
-        vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, arguments);
+        number_print_list(buffer->data + buffer->length, (size_t)length + 1, format, arguments);
         buffer->length += (size_t)length;
     }
     va_end(arguments);

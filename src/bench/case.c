@@ -15,7 +15,9 @@ bool bench_read_attention(const bench_case *c, bench_attention *out) {
     const verify_program *text = &c->program->text;
     if (expected_choose(text) != EXPECTED_ATTENTION) return false;
     const char *window = expected_setting(text, "window"),
-               *softcap = expected_setting(text, "softcap");
+               *softcap_text = expected_setting(text, "softcap");
+    double softcap = 0;
+    if (softcap_text) str_to_number(str_from(softcap_text), &softcap);
     *out = (bench_attention){.batch = size_named(c, "batch"),
                              .q_len = size_named(c, "q_len"),
                              .kv_len = size_named(c, "kv_len"),
@@ -24,7 +26,7 @@ bool bench_read_attention(const bench_case *c, bench_attention *out) {
                              .d = c->program->head_dim,
                              .dv = c->program->value_dim,
                              .window = window ? strtoll(window, NULL, 10) : 0,
-                             .softcap = softcap ? strtod(softcap, NULL) : 0,
+                             .softcap = softcap,
                              .is_causal = expected_setting(text, "causal") != NULL,
                              .has_alibi = expected_setting(text, "alibi") != NULL,
                              .has_lse = expected_setting(text, "lse") != NULL};

@@ -1,5 +1,6 @@
 /* The protocol: contenders in turns, judged before and after. docs/benchmarks.md says why. */
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/os.h"
 #include "bench/set.h"
 
@@ -111,8 +112,8 @@ static void judge(bench *b, contender *c, double *error) {
                  "the output has elements that are no number");
         return;
     }
-    snprintf(c->figure->why, sizeof c->figure->why, "relative rms %.2g, allowed are %.2g", *error,
-             set_bound(type));
+    number_print(c->figure->why, sizeof c->figure->why, "relative rms %.2g, allowed are %.2g",
+                 *error, set_bound(type));
 }
 
 static hash128 hash_output(const bench *b) {
@@ -251,8 +252,8 @@ static void compute_rates(bench *b, const bench_case *what, bench_figure *figure
                        (most_gb <= 0 || figure->gigabytes_per_s <= most_gb * ROOF_SLACK);
     if (is_possible || figure->verdict != BENCH_FINE) return;
     figure->verdict = BENCH_IMPOSSIBLE;
-    snprintf(figure->why, sizeof figure->why, "above the data sheet's %.0f TFLOPS, %.0f GB/s",
-             most_tflops, most_gb);
+    number_print(figure->why, sizeof figure->why, "above the data sheet's %.0f TFLOPS, %.0f GB/s",
+                 most_tflops, most_gb);
 }
 
 /* --- one case --------------------------------------------------------------------------------- */

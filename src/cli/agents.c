@@ -1,5 +1,6 @@
 #include "cli/agents.h"
 
+#include "base/number.h"
 #include "think/isolate.h"
 
 #include <signal.h>
@@ -153,7 +154,7 @@ static void on_progress(void *user, const char *event, size_t bytes, const char 
     }
     if (!a->shows_progress) return;
     double seconds = (double)(os_time_ns() - a->begun_ns) / 1e9;
-    fprintf(stderr, "\r\033[K  %.0f s", seconds);
+    number_write(stderr, "\r\033[K  %.0f s", seconds);
     if (bytes) fprintf(stderr, ", %zu bytes of the answer", bytes);
     a->has_progress_line = true;
 }
@@ -164,8 +165,8 @@ static void on_doing(void *user, const char *what, double seconds_left) {
     int64_t now_ns = os_time_ns();
     if (!a->shows_progress || now_ns - a->shown_ns < 200000000) return;
     a->shown_ns = now_ns;
-    fprintf(stderr, "\r\033[K  %.0f s, %s", (double)(now_ns - a->begun_ns) / 1e9, what);
-    if (seconds_left >= 1) fprintf(stderr, ", about %.0f s left", seconds_left);
+    number_write(stderr, "\r\033[K  %.0f s, %s", (double)(now_ns - a->begun_ns) / 1e9, what);
+    if (seconds_left >= 1) number_write(stderr, ", about %.0f s left", seconds_left);
     a->has_progress_line = true;
 }
 
@@ -187,8 +188,8 @@ static void show_verdict(const agents *a, const think_news *n) {
     const judge_verdict *v = n->verdict;
     if (v->passed) {
         fprintf(stderr, "  passed up to '%s'", think_rung_name(v->rung));
-        if (v->tflops > 0) fprintf(stderr, ", %.1f TFLOPS", v->tflops);
-        fprintf(stderr, "  (%.1f s)\n", v->ms / 1000);
+        if (v->tflops > 0) number_write(stderr, ", %.1f TFLOPS", v->tflops);
+        number_write(stderr, "  (%.1f s)\n", v->ms / 1000);
         if (a->tells_skipped) show_skipped(v);
         return;
     }
@@ -217,7 +218,8 @@ static void on_news(void *user, const think_news *n) {
                 (int)(n->round > 100 ? n->round - 100 : n->round), n->model, (long long)n->tokens);
         break;
     case THINK_NEWS_ANSWER:
-        fprintf(stderr, "  answered in %.1f s, %lld tokens\n", n->ms / 1000, (long long)n->tokens);
+        number_write(stderr, "  answered in %.1f s, %lld tokens\n", n->ms / 1000,
+                     (long long)n->tokens);
         break;
     case THINK_NEWS_VERDICT: show_verdict(a, n); break;
     case THINK_NEWS_KEPT: fprintf(stderr, "  kept: %s\n", n->text); break;

@@ -1,6 +1,7 @@
 #include "cli/arrays.h"
 
 #include "base/convert.h"
+#include "base/number.h"
 #include "cli/cli.h"
 #include "verify/buffer.h"
 #include "verify/plan_find.h"
@@ -18,7 +19,7 @@ __attribute__((format(printf, 3, 4))) static int fail(os_error *why, int exit_st
                                                       const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(why->text, sizeof why->text, format, arguments);
+    number_print_list(why->text, sizeof why->text, format, arguments);
     va_end(arguments);
     return exit_status;
 }

@@ -1,4 +1,5 @@
 /* flashtl bench: kernels on this machine's GPU, timed as docs/benchmarks.md says. */
+#include "base/number.h"
 #include "bench/cudnn.h"
 #include "cli/machine.h"
 #include "cli/timed.h"
@@ -155,7 +156,8 @@ static void on_result(void *user, const bench_result *result, int32_t done, int3
     (void)result;
     if (!b->shows_progress) return;
     if (done < total) {
-        fprintf(stderr, "\r\033[K%d of %d cases, about %.0f s left", done, total, seconds_left);
+        number_write(stderr, "\r\033[K%d of %d cases, about %.0f s left", done, total,
+                     seconds_left);
     } else {
         fputs("\r\033[K", stderr);
     }
@@ -232,8 +234,8 @@ static int time_all(benching *b) {
     options.stop = cli_interrupted();
     options.on_result = on_result;
     options.user = b;
-    fprintf(stderr, "%s, description %s: at most %.0f TFLOPS\n", b->machine.device.name,
-            b->machine.gpu.name, options.roofline_tflops);
+    number_write(stderr, "%s, description %s: at most %.0f TFLOPS\n", b->machine.device.name,
+                 b->machine.gpu.name, options.roofline_tflops);
     ftl_status status =
         bench_run(b->c->context, b->machine.runtime, b->cases, b->count, &options, b->results);
     if (status && b->shows_progress) fputs("\r\033[K", stderr);

@@ -1,4 +1,5 @@
 /* flashtl build: all steps, a folder full of kernels. */
+#include "base/number.h"
 #include "cli/request.h"
 
 #include <stdio.h>
@@ -91,10 +92,11 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
     }
     if (!exit_status) exit_status = write_facts(b, name, kernel, &image, predicted_tflops);
     if (!exit_status && b->c->options.json) {
-        printf("{\"name\":\"%s\",\"gpu\":\"%s\",\"registers\":%d,\"spill_bytes\":%d,"
-               "\"shared_bytes\":%d,\"predicted_tflops\":%.1f}\n",
-               name, plan->gpu, image.registers, image.spill_bytes, plan->shared_bytes,
-               predicted_tflops);
+        number_write(stdout,
+                     "{\"name\":\"%s\",\"gpu\":\"%s\",\"registers\":%d,\"spill_bytes\":%d,"
+                     "\"shared_bytes\":%d,\"predicted_tflops\":%.1f}\n",
+                     name, plan->gpu, image.registers, image.spill_bytes, plan->shared_bytes,
+                     predicted_tflops);
     } else if (!exit_status) {
         char compiled[64] = "not compiled";
         if (image.registers >= 0) {
@@ -103,7 +105,8 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
         }
         printf("%-28s %4d threads  %-34s  %6d bytes shared", name, plan->threads, compiled,
                plan->shared_bytes);
-        if (predicted_tflops > 0) printf("  %6.0f TFLOPS predicted", predicted_tflops);
+        if (predicted_tflops > 0)
+            number_write(stdout, "  %6.0f TFLOPS predicted", predicted_tflops);
         printf("\n");
     }
     if (status != FTL_NO_COMPILER) ftl_image_done(&image);

@@ -1,4 +1,5 @@
 /* flashtl cache: list, size, clear. */
+#include "base/number.h"
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -22,9 +23,9 @@ static void print_entry(void *user, const ftl_cache_entry *entry) {
                entry->key, entry->kernel, entry->gpu, entry->target, (long long)entry->bytes,
                (long long)entry->modified_s, entry->is_damaged ? "true" : "false");
     } else {
-        printf("%s  %-20s %-12s %-12s %8.1f KiB  %6.1f h old\n", entry->key, kernel, entry->gpu,
-               entry->target, (double)entry->bytes / 1024,
-               (double)(all->now_s - entry->modified_s) / 3600);
+        number_write(stdout, "%s  %-20s %-12s %-12s %8.1f KiB  %6.1f h old\n", entry->key, kernel,
+                     entry->gpu, entry->target, (double)entry->bytes / 1024,
+                     (double)(all->now_s - entry->modified_s) / 3600);
     }
 }
 
@@ -43,8 +44,9 @@ int cli_run_CACHE(cli *c) {
         ftl_status status = ftl_cache_list(c->context, folder, print_entry, &all);
         if (status) return cli_finish(c, status);
         if (lists && all.is_json) return EXIT_DONE;
-        printf("%lld kernels (%lld damaged), %.1f MiB in %s\n", (long long)all.entries,
-               (long long)all.damaged, (double)all.bytes / (1 << 20), folder);
+        number_write(stdout, "%lld kernels (%lld damaged), %.1f MiB in %s\n",
+                     (long long)all.entries, (long long)all.damaged, (double)all.bytes / (1 << 20),
+                     folder);
         return EXIT_DONE;
     }
     int64_t removed;

@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "base/number.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@ int cli_say(int exit_status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fputs("flashtl: ", stderr);
-    vfprintf(stderr, format, arguments);
+    number_write_list(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
     return exit_status;

@@ -1,4 +1,5 @@
 /* flashtl demo: one sketch, four GPUs, each kernel made, compiled and proved on this machine. */
+#include "base/number.h"
 #include "bench/cudnn.h"
 #include "cli/machine.h"
 #include "cli/timed.h"
@@ -38,8 +39,8 @@ static void find_tiles(const char *code, char tiles[64]) {
 
 static void name_verdict(row *r, const verify_summary *s, const char *where) {
     r->is_right = s->failed == 0 && s->passed > 0;
-    snprintf(r->verdict, sizeof r->verdict, "%s: %d of %d cases, error %.0e", where, s->passed,
-             s->total, s->worst_rms);
+    number_print(r->verdict, sizeof r->verdict, "%s: %d of %d cases, error %.0e", where, s->passed,
+                 s->total, s->worst_rms);
 }
 
 static ftl_status verify_on_machine(cli *c, ftl_runtime *runtime, const cli_request *request,
@@ -116,9 +117,10 @@ static void print_row(const row *r) {
     char registers[32] = "-", spilled[32] = "-";
     if (r->registers >= 0) snprintf(registers, sizeof registers, "%d", r->registers);
     if (r->spill_bytes >= 0) snprintf(spilled, sizeof spilled, "%d", r->spill_bytes);
-    printf("%-28s %-9s %6.1f ms  %5.1f s  %4s %7s  %5.1f KiB  %7.0f  %s %s\n", r->gpu.title,
-           r->tiles, r->make_ms, r->compile_s, registers, spilled, r->shared_bytes / 1024.0,
-           r->predicted_tflops, r->is_right ? "right" : "WRONG", r->verdict);
+    number_write(stdout, "%-28s %-9s %6.1f ms  %5.1f s  %4s %7s  %5.1f KiB  %7.0f  %s %s\n",
+                 r->gpu.title, r->tiles, r->make_ms, r->compile_s, registers, spilled,
+                 r->shared_bytes / 1024.0, r->predicted_tflops, r->is_right ? "right" : "WRONG",
+                 r->verdict);
     fflush(stdout);
 }
 
@@ -131,12 +133,12 @@ static void print_speed(const timed_machine *machine, const bench_result *r, con
         printf("no figure (%s: %s).\n", bench_verdict_name(ours->verdict), ours->why);
         return;
     }
-    printf("%.0f TFLOPS", ours->tflops);
+    number_write(stdout, "%.0f TFLOPS", ours->tflops);
     if (rival && theirs->verdict == BENCH_FINE) {
         int version = (int)cudnn_version(rival);
-        printf("; cuDNN %d.%d.%d in the same seconds: %.0f; %.2f times as fast", version / 10000,
-               version / 100 % 100, version % 100, theirs->tflops,
-               theirs->milliseconds / ours->milliseconds);
+        number_write(stdout, "; cuDNN %d.%d.%d in the same seconds: %.0f; %.2f times as fast",
+                     version / 10000, version / 100 % 100, version % 100, theirs->tflops,
+                     theirs->milliseconds / ours->milliseconds);
     }
     printf(".\n");
 }
@@ -207,10 +209,11 @@ int cli_run_DEMO(cli *c) {
     }
     if (!exit_status && on_gpu) show_speed(c);
     if (!exit_status) {
-        printf("\nAll done in %.0f s. Next:\n"
-               "  flashtl build --op gqa --causal --head-dim 128 --gpu t4,h200 -o kernels\n"
-               "writes the files; 'flashtl help' lists the commands.\n",
-               seconds_since(start_ns));
+        number_write(stdout,
+                     "\nAll done in %.0f s. Next:\n"
+                     "  flashtl build --op gqa --causal --head-dim 128 --gpu t4,h200 -o kernels\n"
+                     "writes the files; 'flashtl help' lists the commands.\n",
+                     seconds_since(start_ns));
     }
     ftl_runtime_close(runtime);
     request_done(&request);

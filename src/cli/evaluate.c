@@ -12,6 +12,7 @@ int cli_run_EVALUATE(cli *c) {
 #else
 
 #include "base/embedded.h"
+#include "base/number.h"
 #include "evaluate/report.h"
 
 #include <stdio.h>
@@ -53,10 +54,10 @@ static void on_progress(void *user, const evaluate_progress *p) {
     fprintf(stderr, "\r\033[K%d of %d %s, %d passed; ", (int)p->done, (int)p->total,
             p->is_of_references ? "references" : "trials", (int)p->passed);
     if (!p->is_of_references) fprintf(stderr, "%lld tokens, ", (long long)p->tokens);
-    if (p->price > 0) fprintf(stderr, "%.4g, ", p->price);
+    if (p->price > 0) number_write(stderr, "%.4g, ", p->price);
     if (p->seconds_left < 0) fputs("...", stderr);
-    else if (p->seconds_left < 120) fprintf(stderr, "%.0f s left", p->seconds_left);
-    else fprintf(stderr, "%.0f min left", p->seconds_left / 60);
+    else if (p->seconds_left < 120) number_write(stderr, "%.0f s left", p->seconds_left);
+    else number_write(stderr, "%.0f min left", p->seconds_left / 60);
     e->has_line = true;
 }
 
@@ -364,10 +365,12 @@ static int guess(evaluating *e) {
     int exit_status = cli_finish(e->c, evaluate_guess(e->c->context, &e->what, &g));
     if (exit_status) return exit_status;
     if (e->c->options.json) {
-        printf("{\"trials\":%lld,\"least_tokens\":%lld,\"most_tokens\":%lld,\"least_cost\":%.6g,"
-               "\"most_cost\":%.6g}\n",
-               (long long)g.trials, (long long)g.least_tokens, (long long)g.most_tokens,
-               g.least_price, g.most_price);
+        number_write(
+            stdout,
+            "{\"trials\":%lld,\"least_tokens\":%lld,\"most_tokens\":%lld,\"least_cost\":%.6g,"
+            "\"most_cost\":%.6g}\n",
+            (long long)g.trials, (long long)g.least_tokens, (long long)g.most_tokens, g.least_price,
+            g.most_price);
         return EXIT_DONE;
     }
     printf("%lld trials: %d tasks, %d models, %d settings, %d samples\n", (long long)g.trials,
@@ -377,7 +380,7 @@ static int guess(evaluating *e) {
            "(of %d tokens each)\n",
            (long long)g.least_tokens, (long long)g.most_tokens, (int)e->what.answers,
            EVALUATE_ANSWER_TOKENS);
-    if (g.most_price > 0) printf("cost: %.4g to %.4g\n", g.least_price, g.most_price);
+    if (g.most_price > 0) number_write(stdout, "cost: %.4g to %.4g\n", g.least_price, g.most_price);
     return EXIT_DONE;
 }
 

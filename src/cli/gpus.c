@@ -1,20 +1,22 @@
 /* flashtl gpus: what kernels can be made for, and what this machine has. */
+#include "base/number.h"
 #include "cli/cli.h"
 
 #include <stdio.h>
 
 static void print_row(const cli *c, const ftl_gpu *g) {
     if (c->options.json) {
-        printf("{\"name\":\"%s\",\"title\":\"%s\",\"target\":\"%s\",\"multiprocessors\":%d,"
-               "\"shared_bytes\":%lld,\"memory_gb_per_s\":%.0f,\"mma_tflops\":%.1f,"
-               "\"tensor_tflops\":%.1f}\n",
-               g->name, g->title, g->target, g->multiprocessors, (long long)g->shared_bytes,
-               g->memory_gb_per_s, g->mma_tflops, g->tensor_tflops);
+        number_write(stdout,
+                     "{\"name\":\"%s\",\"title\":\"%s\",\"target\":\"%s\",\"multiprocessors\":%d,"
+                     "\"shared_bytes\":%lld,\"memory_gb_per_s\":%.0f,\"mma_tflops\":%.1f,"
+                     "\"tensor_tflops\":%.1f}\n",
+                     g->name, g->title, g->target, g->multiprocessors, (long long)g->shared_bytes,
+                     g->memory_gb_per_s, g->mma_tflops, g->tensor_tflops);
         return;
     }
-    printf("%-12s %-28s %-8s %4d  %4lld KiB  %6.0f GB/s  %7.1f  %7.1f\n", g->name, g->title,
-           g->target, g->multiprocessors, (long long)g->shared_bytes / 1024, g->memory_gb_per_s,
-           g->mma_tflops, g->tensor_tflops);
+    number_write(stdout, "%-12s %-28s %-8s %4d  %4lld KiB  %6.0f GB/s  %7.1f  %7.1f\n", g->name,
+                 g->title, g->target, g->multiprocessors, (long long)g->shared_bytes / 1024,
+                 g->memory_gb_per_s, g->mma_tflops, g->tensor_tflops);
 }
 
 static void print_devices(cli *c) {

@@ -1,4 +1,5 @@
 #include "cli/request.h"
+#include "base/number.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ __attribute__((format(printf, 2, 3))) static const char *keep(cli_request *r, co
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    number_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t bytes = strlen(text) + 1;
     char *copy = malloc(bytes);

@@ -4,6 +4,7 @@
 #include "cli/agents.h"
 #include "cli/cute.h"
 
+#include "base/number.h"
 #include "think/report.h"
 
 #include <stdio.h>
@@ -253,7 +254,7 @@ static void print_result(const thinking *t, const think_result *r) {
     name_files(r->plan, name);
     printf("%s: verified up to '%s' (%s), by %s", name, think_rung_name(r->rung),
            think_rung_meaning(r->rung), r->by);
-    if (r->tflops > 0) printf(", %.1f TFLOPS", r->tflops);
+    if (r->tflops > 0) number_write(stdout, ", %.1f TFLOPS", r->tflops);
     printf("\n%d answers, %lld tokens; record %.12s\n", (int)r->questions, (long long)r->tokens,
            r->id);
     for (size_t i = 0; i < json_array_size(r->facts); i++) {

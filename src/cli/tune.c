@@ -10,6 +10,7 @@ int cli_run_TUNE(cli *c) {
 
 #else
 
+#include "base/number.h"
 #include "tune/tune.h"
 
 #include <stdio.h>
@@ -32,11 +33,11 @@ static void on_progress(void *user, const tune_progress *p) {
     tuning_command *t = user;
     if (!t->shows_progress) return;
     double left = p->seconds_left > 0 ? p->seconds_left : 0;
-    fprintf(stderr,
-            "\r\033[Kround %d, %s: %d of %d; best %.3f times the model's choice%s%.60s%s; "
-            "%.0f s left at most",
-            p->round, p->doing, p->done, p->total, p->best_ratio, *p->best_pins ? " (" : "",
-            p->best_pins, *p->best_pins ? ")" : "", left);
+    number_write(stderr,
+                 "\r\033[Kround %d, %s: %d of %d; best %.3f times the model's choice%s%.60s%s; "
+                 "%.0f s left at most",
+                 p->round, p->doing, p->done, p->total, p->best_ratio, *p->best_pins ? " (" : "",
+                 p->best_pins, *p->best_pins ? ")" : "", left);
 }
 
 static void on_failure(void *user, ftl_context *context, ftl_status status) {

@@ -1,6 +1,7 @@
 /* flashtl verify: is a kernel right? A line per case, a command for each failure. */
 #include "verify/verify.h"
 
+#include "base/number.h"
 #include "cli/machine.h"
 #include "cli/request.h"
 
@@ -54,8 +55,8 @@ static void on_progress(void *user, const verify_progress *progress) {
     if (!v->shows_progress || now_ns - v->start_ns < 2000000000) return;
     v->shown_ns = now_ns;
     if (progress->seconds_left >= 0) {
-        fprintf(stderr, "\r\033[K%d of %d cases, about %.0f s left", progress->done,
-                progress->total, progress->seconds_left);
+        number_write(stderr, "\r\033[K%d of %d cases, about %.0f s left", progress->done,
+                     progress->total, progress->seconds_left);
     } else {
         fprintf(stderr, "\r\033[K%d of %d cases", progress->done, progress->total);
     }
@@ -70,10 +71,12 @@ static void print_summary(const verification *v, const verify_summary *s) {
         text_done(&line);
         return;
     }
-    printf("%d %s: %d passed, %d failed, %d skipped; worst relative rms %.2g of %.2g allowed; "
-           "%.1f s\n",
-           s->total, s->total == 1 ? "case" : "cases", s->passed, s->failed, s->skipped,
-           s->worst_rms, s->rms_bound, s->seconds);
+    number_write(
+        stdout,
+        "%d %s: %d passed, %d failed, %d skipped; worst relative rms %.2g of %.2g allowed; "
+        "%.1f s\n",
+        s->total, s->total == 1 ? "case" : "cases", s->passed, s->failed, s->skipped, s->worst_rms,
+        s->rms_bound, s->seconds);
     if (s->left_out) {
         fprintf(stderr, "flashtl: %d longer %s left out; '--seconds' says how long\n", s->left_out,
                 s->left_out == 1 ? "case was" : "cases were");

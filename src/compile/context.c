@@ -1,4 +1,5 @@
 #include "compile/context.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ ftl_status ftl_context_fail(ftl_context *context, ftl_status status, const char 
     if (!context) return status;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(context->error, sizeof context->error, format, arguments);
+    number_print_list(context->error, sizeof context->error, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -91,7 +92,7 @@ void ftl_context_warn(ftl_context *context, const char *format, ...) {
     if (!context) return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(context->warning, sizeof context->warning, format, arguments);
+    number_print_list(context->warning, sizeof context->warning, format, arguments);
     va_end(arguments);
 }
 

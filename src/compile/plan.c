@@ -3,6 +3,7 @@
  * anything unless it fails.
  */
 #include "flashtl/plan.h"
+#include "base/number.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +29,7 @@ typedef struct resolution {
 __attribute__((format(printf, 2, 3))) static bool fail(resolution *r, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(r->why, FTL_WHY_BYTES, format, arguments);
+    number_print_list(r->why, FTL_WHY_BYTES, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -403,8 +404,8 @@ static void describe_operands(const resolution *r, const ftl_formula *formula, c
             wrote = snprintf(out + length, capacity - length, "%s%s = %" PRId64, comma,
                              r->plan->sizes[step->index].name, r->launch->sizes[step->index]);
         } else if (step->op == FTL_PUSH_SCALAR) {
-            wrote = snprintf(out + length, capacity - length, "%s%s = %g", comma,
-                             r->plan->scalars[step->index].name, r->scalars[step->index]);
+            wrote = number_print(out + length, capacity - length, "%s%s = %g", comma,
+                                 r->plan->scalars[step->index].name, r->scalars[step->index]);
         }
         length += (size_t)wrote;
     }

@@ -1,4 +1,5 @@
 #include "evaluate/report.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void add_number(text_buffer *out, const char *format, double value)
 
 static void add_number(text_buffer *out, const char *format, double value) {
     char text[64];
-    snprintf(text, sizeof text, format, value);
+    number_print(text, sizeof text, format, value);
     text_format(out, " %s |", text);
 }
 

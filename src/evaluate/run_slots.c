@@ -1,6 +1,7 @@
 /* One trial at a time of an evaluation: its process, and what is kept of what it found. */
 #include "evaluate/run.h"
 
+#include "base/number.h"
 #include "think/record.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ __attribute__((format(printf, 2, 3))) static void notice(const evaluation *e, co
     char text[RESULTS_WHY_BYTES + 256];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    number_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     if (e->request->on_notice) e->request->on_notice(e->request->user, text);
 }

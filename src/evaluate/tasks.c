@@ -1,6 +1,7 @@
 #include "evaluate/tasks.h"
 
 #include "base/hash.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ __attribute__((format(printf, 3, 4))) static bool fail(reader *r, int line, cons
                                                        ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(r->why->text, sizeof r->why->text, format, arguments);
+    number_print_list(r->why->text, sizeof r->why->text, format, arguments);
     va_end(arguments);
     r->why->line = line;
     return false;

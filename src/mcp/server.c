@@ -1,4 +1,5 @@
 /* The server: messages in, messages out, one call at a time. */
+#include "base/number.h"
 #include "mcp/internal.h"
 
 #include <stdio.h>
@@ -171,8 +172,9 @@ static void run_call(server *s, const json_t *id, const mcp_call *call, const js
         call_end end = attend(s, &child, id, &p);
         int exit_code = os_child_end(&child, end != CALL_ENDED);
         char words[128];
-        snprintf(words, sizeof words, "the call was stopped after %.0f s; ask for less at a time",
-                 s->options->timeout_s);
+        number_print(words, sizeof words,
+                     "the call was stopped after %.0f s; ask for less at a time",
+                     s->options->timeout_s);
         if (end == CALL_TOO_LONG) answer(s, id, mcp_call_failure(words));
         else if (end == CALL_ENDED) {
             json_t *result = mcp_call_result(call, text_str(&output), text_str(&errors), exit_code);

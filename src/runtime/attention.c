@@ -5,6 +5,7 @@
  */
 #include "flashtl/attention.h"
 
+#include "base/number.h"
 #include "flashtl/flashtl.h"
 #include "runtime/module.h"
 
@@ -101,7 +102,7 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
     char window[48], softcap[48];
     int count = 0;
     snprintf(window, sizeof window, "window=%d", key->window);
-    snprintf(softcap, sizeof softcap, "softcap=%.17g", key->softcap);
+    number_print(softcap, sizeof softcap, "softcap=%.17g", key->softcap);
     if (key->causal) settings[count++] = "causal";
     if (key->has_alibi) settings[count++] = "alibi";
     if (key->has_lse) settings[count++] = "lse";

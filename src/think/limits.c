@@ -1,5 +1,6 @@
 #include "think/limits.h"
 
+#include "base/number.h"
 #include "think/record.h"
 
 #include <stdarg.h>
@@ -24,7 +25,7 @@ __attribute__((format(printf, 3, 4))) static void add(limit_list *l, double weig
     limit *item = &l->items[l->count++];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(item->sentence, sizeof item->sentence, format, arguments);
+    number_print_list(item->sentence, sizeof item->sentence, format, arguments);
     va_end(arguments);
     item->weight = weight;
 }

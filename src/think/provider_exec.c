@@ -2,6 +2,7 @@
  */
 #include "think/provider_internal.h"
 
+#include "base/number.h"
 #include "base/os.h"
 
 #include <stdio.h>
@@ -61,8 +62,9 @@ ftl_status exec_ask(ftl_context *context, provider *p, const provider_request *r
     bool has_run = has_begun && attend(p, &child, &answer->text);
     if (has_begun) exit_code = os_child_end(&child, !has_run);
     if (has_begun && !has_run) {
-        snprintf(why.text, sizeof why.text, "'%.300s' did not end within %.0f s and was stopped",
-                 p->model, p->options.total_timeout_s);
+        number_print(why.text, sizeof why.text,
+                     "'%.300s' did not end within %.0f s and was stopped", p->model,
+                     p->options.total_timeout_s);
     }
     int64_t took_ms = (os_time_ns() - begin_ns) / 1000000;
     answer->ms = (double)took_ms;

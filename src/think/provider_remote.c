@@ -3,6 +3,7 @@
 #include "think/retry.h"
 #include "think/sse.h"
 
+#include "base/number.h"
 #include "base/os.h"
 
 #include <stdio.h>
@@ -219,7 +220,7 @@ static bool is_stopped(const question *q) {
 static ftl_status wait(question *q, double seconds) {
     enum { STEP_NS = 50000000 };
     char text[96];
-    snprintf(text, sizeof text, "again in %.1f s", seconds);
+    number_print(text, sizeof text, "again in %.1f s", seconds);
     int64_t end_ns = os_time_ns() + (int64_t)(seconds * 1e9);
     tell(q, "retry", text);
     while (os_time_ns() < end_ns) {

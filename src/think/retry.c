@@ -1,4 +1,5 @@
 #include "think/retry.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,7 @@ bool retry_is_about_money(const char *error_type) {
 }
 
 static bool read_seconds(const char *text, double *seconds) {
-    char *end;
-    *seconds = strtod(text, &end);
-    return end != text && !*end && *seconds >= 0;
+    return number_read(text, seconds) && *seconds >= 0;
 }
 
 /* "Sun, 06 Nov 1994 08:49:37 GMT" in seconds since 1970; false when it is none. */

@@ -1,4 +1,5 @@
 /* The strict printer: one text for a tree. */
+#include "base/number.h"
 #include "tl/tl.h"
 
 #include <math.h>
@@ -67,7 +68,7 @@ static void print_binary(const tl_expr *e, text_buffer *out) {
 static void print_number(double number, text_buffer *out) {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
+        number_print(text, sizeof text, "%.*g", digits, number);
         double back;
         if (str_to_number(str_from(text), &back) && !(back < number) && !(back > number)) break;
     }

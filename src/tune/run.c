@@ -1,4 +1,5 @@
 /* The walk, and the processes it runs in. */
+#include "base/number.h"
 #include "tune/tuning.h"
 
 #include <stdio.h>
@@ -141,8 +142,8 @@ static bool sift(tuning *t, build_candidate *candidates, int count) {
         double least = LEAST_FORECAST * t->model.row.predicted_tflops;
         if (row->state == STORE_OPEN && row->predicted_tflops < least) {
             row->state = STORE_UNLIKELY;
-            snprintf(row->why, sizeof row->why, "forecast %.0f TFLOPS, the model's choice %.0f",
-                     row->predicted_tflops, t->model.row.predicted_tflops);
+            number_print(row->why, sizeof row->why, "forecast %.0f TFLOPS, the model's choice %.0f",
+                         row->predicted_tflops, t->model.row.predicted_tflops);
         }
         if (!store_put(t->database, t->problem, row)) return false;
         if (row->state == STORE_BUILT) row->state = STORE_OPEN; /* compiled by a tuner before */

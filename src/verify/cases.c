@@ -1,6 +1,7 @@
 /* Which cases there are. The list depends on the plan and on 'shapes' alone, so that a case's
  * number names it in a command.
  */
+#include "base/number.h"
 #include "verify/inputs.h"
 #include "verify/plan_find.h"
 #include "verify/random.h"
@@ -314,7 +315,7 @@ static void add_sizes(listing *l, bool is_all) {
 __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(why, FTL_WHY_BYTES, format, arguments);
+    number_print_list(why, FTL_WHY_BYTES, format, arguments);
     va_end(arguments);
     return false;
 }

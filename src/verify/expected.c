@@ -52,7 +52,9 @@ const char *expected_setting(const verify_program *program, const char *name) {
 
 static double setting_number(const verify_program *program, const char *name) {
     const char *text = expected_setting(program, name);
-    return text ? strtod(text, NULL) : 0;
+    double value = 0;
+    if (text) str_to_number(str_from(text), &value);
+    return value;
 }
 
 /* --- attention -------------------------------------------------------------------------------- */

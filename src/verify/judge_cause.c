@@ -1,6 +1,7 @@
 /* What a wrong row of an attention would be the right answer to. Each known mistake is computed for
  * that row alone, naively, and compared with what the kernel wrote.
  */
+#include "base/number.h"
 #include "verify/judge.h"
 
 #include <inttypes.h>
@@ -96,7 +97,7 @@ __attribute__((format(printf, 3, 4))) static void try(search *s, const mistake *
     s->best = off;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(s->sentence, SENTENCE, format, arguments);
+    number_print_list(s->sentence, SENTENCE, format, arguments);
     va_end(arguments);
 }
 

@@ -1,3 +1,4 @@
+#include "base/number.h"
 #include "base/os.h"
 #include "verify/judge.h"
 #include "verify/random.h"
@@ -32,7 +33,7 @@ __attribute__((format(printf, 3, 4))) static void fail(verify_result *r, const c
     r->rule = rule;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(r->what, sizeof r->what, format, arguments);
+    number_print_list(r->what, sizeof r->what, format, arguments);
     va_end(arguments);
     for (char *at = r->what; *at; at++) { /* it is one line */
         if (*at == '\n') *at = ' ';

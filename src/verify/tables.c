@@ -1,5 +1,6 @@
 #include "verify/tables.h"
 
+#include "base/number.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -87,14 +88,14 @@ bool tables_fill(const case_data *data, buffer *table, int32_t position, arena *
     }
     bool has_entries = table->rows > 0 && table->columns > 0;
     if (has_entries && of->use == FTL_TABLE_INDEX && limit < 1) {
-        snprintf(why, FTL_WHY_BYTES, "'%s' has entries, and nothing to name: %s = %.0f", of->name,
-                 of->limit.text, limit);
+        number_print(why, FTL_WHY_BYTES, "'%s' has entries, and nothing to name: %s = %.0f",
+                     of->name, of->limit.text, limit);
         return false;
     }
     if (of->use == FTL_TABLE_STARTS && table->columns < 2 && limit > 0) {
-        snprintf(why, FTL_WHY_BYTES,
-                 "'%s' has no room for a start and an end: %s = %.0f is nobody's", of->name,
-                 of->limit.text, limit);
+        number_print(why, FTL_WHY_BYTES,
+                     "'%s' has no room for a start and an end: %s = %.0f is nobody's", of->name,
+                     of->limit.text, limit);
         return false;
     }
     double *values = arena_array(memory, double, table->columns + 1);

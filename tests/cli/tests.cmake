@@ -10,6 +10,11 @@ foreach(test ${cli_tests})
            $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
   set_tests_properties(cli_${name} PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
+# Preloaded by comma.sh; a sanitizer's library would have to come before it.
+if(NOT FLASHTL_SANITIZE)
+  add_library(comma_locale MODULE ${CMAKE_CURRENT_LIST_DIR}/comma_locale.c)
+  set_target_properties(comma_locale PROPERTIES PREFIX "lib")
+endif()
 add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
 add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/layers.py)
