@@ -104,6 +104,9 @@ static void check_copy_atom(types *t, const tl_statement *s) {
         } else if (a->asynchronous == 0 && copy->is_async) {
             fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, copy->atom, STR(""), STR(""));
         }
+        /* None that is in the table adds. */
+        if (copy->to == TL_GLOBAL && copy->target_kind == TL_ACCUMULATE)
+            fail(t, DIAG_ATOM_ADDS, s->range, copy->atom, STR(""), STR(""));
         need_feature(t, a->feature, s->range, copy->atom);
         return;
     }
@@ -129,7 +132,11 @@ static void check_copy(types *t, const tl_statement *s) {
         diag_expected(fail(t, DIAG_TYPE_COPY, s->range, type_name(a), type_name(b), STR("")),
                       type_name(a), type_name(b));
     }
-    if (to.space == TL_GLOBAL && s->copy.target_kind == TL_ACCUMULATE && b != TL_F32) {
+    if (s->copy.target_kind != TL_ACCUMULATE) return;
+    if (to.space != TL_GLOBAL) {
+        str place = str_from(to.space == TL_SHARED ? "shared memory" : "registers");
+        fail(t, DIAG_COPY_ADDS, s->range, place, STR(""), STR(""));
+    } else if (b != TL_F32) {
         fail(t, DIAG_TYPE_ATOMIC, s->range, type_name(b), STR(""), STR(""));
     }
 }

@@ -204,8 +204,9 @@ static int place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor
         return fail(why, EXIT_USAGE, "input '%s' is missing: --in %s=FILE", tensor->name,
                     tensor->name);
     }
-    if (tensor->role != FTL_INPUT && item->file.data) {
-        return fail(why, EXIT_USAGE, "'%s' is no input", tensor->name);
+    /* An Output's array is what its Copies add to. */
+    if (tensor->role != FTL_INPUT && tensor->role != FTL_OUTPUT && item->file.data) {
+        return fail(why, EXIT_USAGE, "'%s' is neither an Input nor an Output", tensor->name);
     }
     item->tensor =
         (ftl_tensor){.name = item->name, .type = tensor->type, .axis_count = tensor->axis_count};

@@ -200,3 +200,9 @@ __device__ __forceinline__ void ftl_store_shared_16_i32(unsigned target, const i
                  "r"(unit[2]), "r"(unit[3])
                  : "memory");
 }
+
+// Each of the four elements atomically.
+__device__ __forceinline__ void ftl_add_global_16_f32(float *target, const float (&unit)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) ftl_add_global_f32(target + i, unit[i]);
+}

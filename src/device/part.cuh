@@ -71,3 +71,11 @@ __device__ __forceinline__ void ftl_store_global_8_bf16_part(unsigned short *tar
         if (i < left) ftl_store_global_bf16(target + i, unit[i]);
     }
 }
+
+// The first `left` of four elements, each atomically.
+__device__ __forceinline__ void ftl_add_global_16_f32_part(float *target, const float (&unit)[4], int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_add_global_f32(target + i, unit[i]);
+    }
+}

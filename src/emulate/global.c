@@ -31,11 +31,15 @@ static void report_global(machine *m, machine_warp *w, emulate_kind kind, int la
             STR_ARGS(block), bytes, STR_ARGS(b->name), (long long)offset, b->bytes);
 }
 
-static void mark_written(const machine_buffer *b, int64_t offset, uint32_t bytes) {
+/* Many may add to an element, atomically, but then nobody stores it. */
+static void mark_written(const machine_buffer *b, int64_t offset, uint32_t bytes, bool adds) {
     size_t first = (size_t)offset / b->element_bytes;
     size_t last = ((size_t)offset + bytes - 1u) / b->element_bytes;
-    for (size_t e = first; e <= last; e++)
-        if (b->written[e] < 255) b->written[e]++;
+    for (size_t e = first; e <= last; e++) {
+        uint8_t *now = &b->written[e];
+        if (!*now) *now = adds ? MACHINE_ADDED : MACHINE_STORED;
+        else if (!adds || *now != MACHINE_ADDED) *now = MACHINE_TWICE;
+    }
 }
 
 static bool is_written(const machine_buffer *b, int64_t offset, uint32_t bytes) {
@@ -138,7 +142,7 @@ uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, u
         report_global(m, w, kind, lane, pc, b, address, offset, bytes);
         return NULL;
     }
-    if (b->written && write) mark_written(b, offset, bytes);
+    if (b->written && write) mark_written(b, offset, bytes, access == GLOBAL_ATOMIC);
     if (b->written && !write && !is_written(b, offset, bytes))
         report_global(m, w, EMULATE_GLOBAL_UNINITIALISED, lane, pc, b, address, offset, bytes);
     if (b->pages) check_races(m, w, lane, b, (uint64_t)offset, bytes, access, pc);

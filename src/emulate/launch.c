@@ -280,7 +280,7 @@ static void check_outputs(machine *m) {
         size_t first_missing = 0, first_twice = 0;
         for (size_t e = elements; e-- > 0;) {
             if (!b->written[e]) missing++, first_missing = e;
-            if (b->written[e] > 1) twice++, first_twice = e;
+            if (b->written[e] == MACHINE_TWICE) twice++, first_twice = e;
         }
         if (m->launch->buffers[i].whole && missing) {
             emulate_finding *f = machine_find(m, NULL, EMULATE_OUTPUT_UNWRITTEN, -1, -2 - i, -1);

@@ -205,12 +205,15 @@ typedef struct machine_arrival {
     machine_seen seen;
 } machine_arrival;
 
+/* What became of an element of an output: 0 while nothing has. */
+enum { MACHINE_STORED = 1, MACHINE_ADDED /* atomically, any number of times */, MACHINE_TWICE };
+
 typedef struct machine_buffer {
     str name;
     uint8_t *data;
     size_t bytes;
     bool readable, writable;
-    uint8_t *written; /* per element, counted up to 255; NULL when not an output */
+    uint8_t *written; /* per element, MACHINE_STORED ...; NULL when not an output */
     bool once;
     uint32_t element_bytes;
     uint32_t *pages; /* 1 + the place in machine.pages, for the running block; NULL: read only */

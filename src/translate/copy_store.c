@@ -5,6 +5,24 @@ static void store_whole_unit(lines *x, str store, str target, str unit) {
     emit_text(x->t, "%.*s(%.*s, %.*s);", STR_ARGS(store), STR_ARGS(target), STR_ARGS(unit));
 }
 
+static bool adds(const lines *x) {
+    return x->s->copy.target_kind == TL_ACCUMULATE;
+}
+
+/* The wrapper that takes a unit to global memory; '_part' and 'elements' make it one for a part. */
+static str wrapper(lines *x) {
+    if (adds(x)) return STR("ftl_add_global_16_f32");
+    if (x->converts)
+        return emit_format(x->t, "ftl_store_global_8_%s", emit_type_word(x->address.type));
+    return emit_format(x->t, "ftl_store_global_16%s", lines_suffix(x));
+}
+
+static bool may_add(lines *x) {
+    bool fits = !adds(x) || (!x->converts && x->address.type == TL_F32);
+    if (!fits) copy_refuse(x->t, x->s, "lines add f32 to f32 in global memory");
+    return fits;
+}
+
 static void store_unit(lines *x, lines_cut cut) {
     emit *t = x->t;
     str unit = x->registers ? lines_unit(x) : STR("unit"), target = lines_pointer(x, "target");
@@ -14,12 +32,11 @@ static void store_unit(lines *x, lines_cut cut) {
         emit_open(t, "if (%.*s) {", STR_ARGS(guard));
     }
     if (!x->registers) {
-        emit_text(t, "unsigned unit[4];");
-        emit_text(t, "ftl_load_shared_16(unit, %.*s);", STR_ARGS(lines_shared(x, "source")));
+        emit_text(t, "%s unit[4];", adds(x) ? "float" : "unsigned");
+        emit_text(t, "ftl_load_shared_16%s(unit, %.*s);", adds(x) ? "_f32" : "",
+                  STR_ARGS(lines_shared(x, "source")));
     }
-    str store = emit_format(t, "ftl_store_global_16%s", lines_suffix(x));
-    if (x->converts)
-        store = emit_format(t, "ftl_store_global_8_%s", emit_type_word(x->address.type));
+    str store = wrapper(x);
     if (cut == LINES_PART) {
         emit_text(t, "if (left >= %d)", x->shape.elements);
         t->indent++;
@@ -27,8 +44,8 @@ static void store_unit(lines *x, lines_cut cut) {
         t->indent--;
         emit_text(t, "else");
         t->indent++;
-        emit_text(t, "%.*s_part%s(%.*s, %.*s, left);", STR_ARGS(store), lines_elements(x),
-                  STR_ARGS(target), STR_ARGS(unit));
+        emit_text(t, "%.*s_part%s(%.*s, %.*s, left);", STR_ARGS(store),
+                  adds(x) ? "" : lines_elements(x), STR_ARGS(target), STR_ARGS(unit));
         t->indent--;
     } else {
         store_whole_unit(x, store, target, unit);
@@ -38,7 +55,7 @@ static void store_unit(lines *x, lines_cut cut) {
 
 void copy_shared_to_global(emit *t, const tl_statement *s, const emit_tile *from) {
     lines x;
-    if (!lines_make(&x, t, s, from, NULL)) return;
+    if (!lines_make(&x, t, s, from, NULL) || !may_add(&x)) return;
     emit_open(t, "{");
     lines_declare_own(&x);
     copy_declare_rest(t, &x.address);
@@ -50,7 +67,7 @@ void copy_shared_to_global(emit *t, const tl_statement *s, const emit_tile *from
 
 void copy_lines_to_global(emit *t, const tl_statement *s, const emit_tile *from) {
     lines x;
-    if (!lines_make(&x, t, s, NULL, from)) return;
+    if (!lines_make(&x, t, s, NULL, from) || !may_add(&x)) return;
     emit_open(t, "{");
     lines_declare_own(&x);
     copy_declare_rest(t, &x.address);
