@@ -83,8 +83,10 @@ bool check_is_chain(tl_operation operation);
  * docs/registers.md. */
 int check_element_registers(const check_elements *elements);
 
-/* Both expect a program that tl_bind has bound without an error. */
+/* All expect a program that tl_bind has bound without an error. */
 bool check_sketch(tl_program *program, diag_list *diags);
+/* Can kernels for that GPU have Inputs and Outputs of these types? */
+bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *diags);
 
 /* Checks one kernel of a bound program as TL Code for a GPU. 'target' may be NULL: then what only a
  * GPU decides (types, memory, registers, instructions) is not judged. 'facts' may be NULL. False

@@ -70,6 +70,12 @@ static void check_declared_type(types *t, tl_type type, diag_range range) {
     }
 }
 
+/* 8-bit floats are stored, from wider ones in registers; nothing loads or holds them. */
+static void check_not_byte(types *t, tl_type type, str name, diag_range range) {
+    if (t->target && (type == TL_E4M3 || type == TL_E5M2))
+        fail(t, DIAG_TYPE_BYTE, range, name, type_name(type), STR(""));
+}
+
 /* --- Copy ------------------------------------------------------------------------------------- */
 
 static bool know_copy_atom(str name) {
@@ -276,16 +282,25 @@ static void check_votes(types *t, const model_role *role) {
     }
 }
 
+bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *diags) {
+    types t = {.target = target, .diags = diags};
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
+        const tl_symbol *symbol = s->parameter.symbol;
+        check_declared_type(&t, s->parameter.type, s->range);
+        if (s->kind == TL_INPUT || (symbol && symbol->is_workspace))
+            check_not_byte(&t, s->parameter.type, s->parameter.name, s->range);
+    }
+    return !t.failed;
+}
+
 bool rules_types(const model *m, const gpu *target, diag_list *diags) {
     types t = {m, target, diags, false};
-    for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) {
-            check_declared_type(&t, s->parameter.type, s->range);
-        }
-    }
-    if (t.failed) return false; /* one report is enough: every tile has the type, too */
+    /* One report is enough: every tile has the type, too. */
+    if (!check_parameters(m->kernel, target, diags)) return false;
     for (int i = 0; i < m->tile_count; i++) {
         check_declared_type(&t, m->tiles[i].type, m->tiles[i].declared);
+        check_not_byte(&t, m->tiles[i].type, m->tiles[i].name, m->tiles[i].declared);
         if (m->tiles[i].space == TL_SHARED && m->tiles[i].allocation->allocate.channel.length) {
             need_feature(&t, GPU_FEATURE_mbarrier, m->tiles[i].allocation->range, STR("mbarrier"));
         }

@@ -37,6 +37,8 @@ static ftl_status check(ftl_context *context, void *arguments) {
         ftl_status status = a->gpu ? compile_find_gpu(context, a->gpu, &named) : FTL_OK;
         if (status) return status;
         check_sketch(program, &context->diags);
+        for (const tl_kernel *k = a->gpu ? program->first : NULL; k; k = k->next)
+            check_parameters(k, &named, &context->diags);
     }
     for (tl_kernel *k = is_code ? program->first : NULL; k; k = k->next) {
         ftl_status status = check_kernel(context, k, a->gpu);

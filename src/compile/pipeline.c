@@ -152,6 +152,9 @@ static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *p
     if (!status) status = open_request(context, p, &r);
     if (status) return status;
     if (!check_sketch(program, &context->diags)) return compile_verdict(context);
+    for (const tl_kernel *k = program->first; k; k = k->next) {
+        if (!check_parameters(k, &r.target, &context->diags)) return compile_verdict(context);
+    }
     reason_result result = decide(context, &r);
     if (!result.program) return compile_verdict(context);
     tl_print(result.program, &p->code);

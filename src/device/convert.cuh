@@ -57,3 +57,27 @@ __device__ __forceinline__ void ftl_store_global_8_bf16(void *target, const floa
     const unsigned low = ftl_pack_bf16(unit[0], unit[1]), high = ftl_pack_bf16(unit[2], unit[3]);
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(target), "r"(low), "r"(high) : "memory");
 }
+
+// 8-bit floats (from sm_89 on), the lower column in the low byte; what is too large becomes the largest.
+__device__ __forceinline__ unsigned ftl_pack_e4m3(float low, float high) {
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %2, %1;" : "=h"(pair) : "f"(low), "f"(high));
+    return pair;
+}
+
+__device__ __forceinline__ void ftl_store_global_4_e4m3(void *target, const float (&unit)[4]) {
+    const unsigned low = ftl_pack_e4m3(unit[0], unit[1]), high = ftl_pack_e4m3(unit[2], unit[3]);
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(low | high << 16) : "memory");
+}
+
+// 8-bit floats (from sm_89 on), the lower column in the low byte; what is too large becomes the largest.
+__device__ __forceinline__ unsigned ftl_pack_e5m2(float low, float high) {
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %2, %1;" : "=h"(pair) : "f"(low), "f"(high));
+    return pair;
+}
+
+__device__ __forceinline__ void ftl_store_global_4_e5m2(void *target, const float (&unit)[4]) {
+    const unsigned low = ftl_pack_e5m2(unit[0], unit[1]), high = ftl_pack_e5m2(unit[2], unit[3]);
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(low | high << 16) : "memory");
+}

@@ -206,3 +206,16 @@ __device__ __forceinline__ void ftl_add_global_16_f32(float *target, const float
 #pragma unroll
     for (int i = 0; i < 4; i++) ftl_add_global_f32(target + i, unit[i]);
 }
+
+// The lowest byte of a word.
+__device__ __forceinline__ void ftl_store_global_1(void *target, unsigned word) {
+    asm volatile("st.global.u8 [%0], %1;" ::"l"(target), "r"(word) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_e4m3(unsigned char *target, float value) {
+    ftl_store_global_1(target, ftl_pack_e4m3(value, 0.0f));
+}
+
+__device__ __forceinline__ void ftl_store_global_e5m2(unsigned char *target, float value) {
+    ftl_store_global_1(target, ftl_pack_e5m2(value, 0.0f));
+}

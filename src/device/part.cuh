@@ -79,3 +79,21 @@ __device__ __forceinline__ void ftl_add_global_16_f32_part(float *target, const 
         if (i < left) ftl_add_global_f32(target + i, unit[i]);
     }
 }
+
+// The first `left` of four elements, f32 in registers and e4m3 in memory.
+__device__ __forceinline__ void ftl_store_global_4_e4m3_part(unsigned char *target, const float (&unit)[4],
+                                                             int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_store_global_e4m3(target + i, unit[i]);
+    }
+}
+
+// The first `left` of four elements, f32 in registers and e5m2 in memory.
+__device__ __forceinline__ void ftl_store_global_4_e5m2_part(unsigned char *target, const float (&unit)[4],
+                                                             int left) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_store_global_e5m2(target + i, unit[i]);
+    }
+}

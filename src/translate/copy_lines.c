@@ -64,11 +64,12 @@ static bool set_global(lines *x, const emit_tile *tile) {
     emit_address *a = &x->address;
     if (!emit_address_of(t, x->s, tile, a)) return false;
     x->converts = a->type != tile->type;
-    bool narrow = tl_type_bytes(a->type) == 2 && a->type != TL_OPEN;
+    bool narrow = tl_type_bytes(a->type) <= 2 && a->type != TL_OPEN;
     bool rounds = x->registers && tile->type == TL_F32 && narrow && x->s->copy.to == TL_GLOBAL;
     if (x->converts && !rounds) {
-        copy_refuse(t, x->s,
-                    "only f32 lines in registers change their type, on the way out to 16 bits");
+        copy_refuse(
+            t, x->s,
+            "only f32 lines in registers change their type, on the way out to 16 bits or 8");
         return false;
     }
     if (!copy_is_aligned(t, x->s, a, x->shape.elements)) return false;

@@ -13,7 +13,8 @@ static bool adds(const lines *x) {
 static str wrapper(lines *x) {
     if (adds(x)) return STR("ftl_add_global_16_f32");
     if (x->converts)
-        return emit_format(x->t, "ftl_store_global_8_%s", emit_type_word(x->address.type));
+        return emit_format(x->t, "ftl_store_global_%d_%s", 4 * tl_type_bytes(x->address.type),
+                           emit_type_word(x->address.type));
     return emit_format(x->t, "ftl_store_global_16%s", lines_suffix(x));
 }
 
@@ -80,8 +81,9 @@ void copy_lines_to_global(emit *t, const tl_statement *s, const emit_tile *from)
 
 static void store_whole_pair(const pairs *x) {
     emit *t = x->t;
-    if (tl_type_bytes(x->address.type) == 2) {
-        emit_text(t, "ftl_store_global_4(%.*s, %.*s);", STR_ARGS(x->pointer),
+    int bytes = tl_type_bytes(x->address.type);
+    if (bytes <= 2) {
+        emit_text(t, "ftl_store_global_%d(%.*s, %.*s);", 2 * bytes, STR_ARGS(x->pointer),
                   STR_ARGS(pairs_packed(t, x->tile, x->address.type)));
     } else {
         emit_text(t, "ftl_store_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(x->pointer),
@@ -91,8 +93,9 @@ static void store_whole_pair(const pairs *x) {
 
 static void store_first_of_pair(const pairs *x) {
     emit *t = x->t;
-    if (tl_type_bytes(x->address.type) == 2) {
-        emit_text(t, "ftl_store_global_2(%.*s, %.*s);", STR_ARGS(x->pointer),
+    int bytes = tl_type_bytes(x->address.type);
+    if (bytes <= 2) {
+        emit_text(t, "ftl_store_global_%d(%.*s, %.*s);", bytes, STR_ARGS(x->pointer),
                   STR_ARGS(pairs_packed(t, x->tile, x->address.type)));
     } else {
         emit_text(t, "ftl_store_global_f32(%.*s, %.*s);", STR_ARGS(x->pointer), STR_ARGS(x->low));
