@@ -8,9 +8,10 @@
  */
 #include "base/needs.h"
 #include "check/check.h"
+#include "compile/ask.h"
+#include "compile/blame.h"
 #include "compile/compile.h"
 #include "compile/decide.h"
-#include "compile/measured.h"
 #include "translate/translate.h"
 
 #include <stdlib.h>
@@ -32,143 +33,6 @@ typedef struct pipeline {
     } kernels[KERNELS_MAX];
     int kernel_count;
 } pipeline;
-
-static tl_type dtype_of(ftl_type type) {
-    switch (type) {
-    case FTL_F16: return TL_F16;
-    case FTL_BF16: return TL_BF16;
-    case FTL_F32: return TL_F32;
-    case FTL_E4M3: return TL_E4M3;
-    case FTL_E5M2: return TL_E5M2;
-    case FTL_I32: return TL_I32;
-    }
-    return TL_OPEN;
-}
-
-/* --- sketch -> TL Code ------------------------------------------------------------------------ */
-
-typedef struct request {
-    const tl_program *sketch;
-    gpu target;
-    reason_options options;
-    str identity; /* of the sketch, as measured_sketch has it */
-    measured_entry measured;
-    bool has_measured;
-} request;
-
-/* The user's pins, and behind them those that were measured. */
-static ftl_status open_request(ftl_context *context, const pipeline *p, request *r) {
-    arena *memory = &context->memory;
-    const ftl_options *o = p->options;
-    ftl_status status = compile_find_gpu(context, o->gpu, &r->target);
-    if (status) return status;
-    reason_pin *pins = arena_array(memory, reason_pin, o->pin_count);
-    for (int i = 0; i < o->pin_count; i++) {
-        pins[i] = (reason_pin){.name = str_copy(memory, str_from(o->pins[i].name)),
-                               .value = str_copy(memory, str_from(o->pins[i].value))};
-    }
-    r->options = (reason_options){.dtype = dtype_of(o->dtype),
-                                  .pins = pins,
-                                  .pin_count = o->pin_count,
-                                  .stop_after = str_copy(memory, str_from(o->stop_after))};
-    str text = o->measured ? str_from(o->measured) : measured_shipped(o->gpu, &r->target);
-    if (!text.length && !p->wants_decisions) return FTL_OK;
-    r->identity = measured_sketch(memory, r->sketch);
-    str dtype = str_from(ftl_type_name(o->dtype ? o->dtype : FTL_F16));
-    reason_pin *meant = arena_array(memory, reason_pin, o->pin_count);
-    int meant_count = 0;
-    for (int i = 0; i < o->pin_count; i++) {
-        bool is_usual = str_is(pins[i].name, "d") || str_is(pins[i].name, "dv");
-        bool is_nothing = is_usual && !decide_is_length(r->sketch, pins[i].name);
-        if (!is_nothing) meant[meant_count++] = pins[i];
-    }
-    r->has_measured =
-        measured_find(memory, text, r->identity, dtype, meant, meant_count, &r->measured);
-    return FTL_OK;
-}
-
-/* Puts a decision in front of the others: where they come from. */
-static void add_origin(ftl_context *context, const request *r, reason_result *result,
-                       const char *format, str what) {
-    arena *memory = &context->memory;
-    reason_decision *longer = arena_array(memory, reason_decision, result->decision_count + 1);
-    for (int i = 0; i < result->decision_count; i++) longer[i + 1] = result->decisions[i];
-    str sentence = str_format(memory, "%s%.*s", format, STR_ARGS(what));
-    longer[0] = (reason_decision){.kernel = r->sketch->first->name,
-                                  .pass = STR("tuning"),
-                                  .subject = STR("measured"),
-                                  .sentence = sentence};
-    result->decisions = longer;
-    result->decision_count++;
-}
-
-/* With the measured pins; false when they do not fit (the passes have changed since). */
-static bool try_measured(ftl_context *context, const request *r, reason_result *result) {
-    arena *memory = &context->memory;
-    int count = r->options.pin_count + r->measured.pin_count;
-    reason_pin *pins = arena_array(memory, reason_pin, count);
-    str names = STR("");
-    for (int i = 0; i < r->options.pin_count; i++) pins[i] = r->options.pins[i];
-    for (int i = 0; i < r->measured.pin_count; i++) {
-        const reason_pin *pin = &r->measured.pins[i];
-        pins[r->options.pin_count + i] = *pin;
-        names = str_format(memory, "%.*s%s%.*s = %.*s", STR_ARGS(names), i ? ", " : "",
-                           STR_ARGS(pin->name), STR_ARGS(pin->value));
-    }
-    reason_options options = r->options;
-    options.pins = pins;
-    options.pin_count = count;
-    diag_list scratch;
-    diag_init(&scratch, memory, r->sketch->source_name, r->sketch->source);
-    *result = reason_program(r->sketch, &r->target, &options, memory, &scratch);
-    if (!result->program) return false;
-    str what = str_format(memory, "%.*s: %.*s", STR_ARGS(names), STR_ARGS(r->measured.how));
-    add_origin(context, r, result, "", what);
-    return true;
-}
-
-static reason_result decide(ftl_context *context, const request *r) {
-    reason_result result;
-    bool may_use = r->has_measured && !r->measured.blocked.length;
-    if (may_use && try_measured(context, r, &result)) return result;
-    result = reason_program(r->sketch, &r->target, &r->options, &context->memory, &context->diags);
-    if (!result.program || !r->has_measured) return result;
-    if (may_use)
-        add_origin(context, r, &result, "decisions on record do not fit any more", STR(""));
-    else
-        add_origin(context, r, &result, "decisions on record are not used beside the pin ",
-                   r->measured.blocked);
-    return result;
-}
-
-static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *program) {
-    const ftl_options *o = p->options;
-    if (!o || !o->gpu) {
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "a sketch needs a GPU to reason for");
-    }
-    request r = {.sketch = program};
-    ftl_status status = compile_check_pins(context, program, o);
-    if (!status) status = open_request(context, p, &r);
-    if (status) return status;
-    if (!check_sketch(program, &context->diags)) return compile_verdict(context);
-    for (const tl_kernel *k = program->first; k; k = k->next) {
-        if (!check_parameters(k, &r.target, &context->diags)) return compile_verdict(context);
-    }
-    reason_result result = decide(context, &r);
-    if (!result.program) return compile_verdict(context);
-    tl_print(result.program, &p->code);
-    reason_explain(&result, &p->reasons);
-    p->predicted_tflops = result.predicted_tflops;
-    if (p->wants_decisions) {
-        str dtype = str_from(ftl_type_name(o->dtype ? o->dtype : FTL_F16));
-        str problem = decide_problem(&context->memory, program, r.identity, dtype, r.options.pins,
-                                     r.options.pin_count);
-        p->decisions = decide_copy(&result, problem);
-        if (!p->decisions) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    }
-    return compile_verdict(context);
-}
 
 /* --- TL Code -> CUDA -------------------------------------------------------------------------- */
 
@@ -208,12 +72,133 @@ static ftl_status translate_program(ftl_context *context, pipeline *p, tl_progra
     return FTL_OK;
 }
 
-/* Reads what the reasoner wrote; messages show that text. */
-static tl_program *read_again(ftl_context *context, const pipeline *p) {
+/* --- sketch -> TL Code that is right ---------------------------------------------------------- */
+
+/* The forms that the reasoner made of a sketch so far. */
+typedef struct trial {
+    ask ask;
+    tl_program *sketch;
+    int *refused, kernel_count; /* by kernel: how many of its forms */
+    diag_list said;             /* about the sketch, before */
+    bool has_first;             /* was a form refused? Then for this, */
+    blame_verdict first;
+    bool is_stuck; /* or with the reasoner's own word */
+    diag_list stuck;
+} trial;
+
+/* Forgets the texts of a form that was refused. */
+static void drop_texts(pipeline *p) {
+    text_done(&p->code);
+    text_done(&p->reasons);
+    text_init(&p->code, TEXT_BYTES_MAX);
+    text_init(&p->reasons, TEXT_BYTES_MAX);
+    for (int i = 0; i < p->kernel_count; i++) {
+        text_done(&p->kernels[i].cuda);
+        free(p->kernels[i].plan);
+        p->kernels[i].plan = NULL;
+    }
+    p->kernel_count = 0;
+}
+
+/* Asks for the next form of a kernel. False: all were tried. */
+static bool next_form(ftl_context *context, pipeline *p, trial *t, int kernel) {
+    if (t->ask.uses_measured) t->ask.uses_measured = false; /* then the cost model's best */
+    else if (++t->refused[kernel] >= REASON_FORMS) return false;
+    drop_texts(p);
+    context->diags = t->said;
+    return true;
+}
+
+static ftl_status refuse(ftl_context *context, const trial *t) {
+    context->diags = t->has_first ? t->said : t->stuck;
+    if (t->has_first) blame_report(&t->first, &context->diags);
+    return compile_verdict(context);
+}
+
+/* Reads what the reasoner wrote, checks it and translates it. REJECTED where it is against the
+ * rules: then *kernel is the one, and the diagnostics are about that text.
+ */
+static ftl_status prove(ftl_context *context, pipeline *p, trial *t, const reason_result *made,
+                        int *kernel) {
     str name =
         str_format(&context->memory, "%s (TL Code)", p->source->name ? p->source->name : "<text>");
     ftl_source code = {name.data, p->code.data ? p->code.data : "", p->code.length};
-    return compile_bind(context, &code);
+    tl_program *read = compile_read(context, &code);
+    bool is_bound = !diag_has_errors(&context->diags) && tl_bind(read, &context->diags);
+    ftl_status status =
+        is_bound ? translate_program(context, p, read, p->options->gpu) : compile_verdict(context);
+    if (status != FTL_REJECTED || !diag_has_errors(&context->diags)) return status;
+    blame_case blamed = {.sketch = t->sketch,
+                         .made = made->program,
+                         .read = read,
+                         .finding = context->diags.first,
+                         .target = &t->ask.target};
+    *kernel = blame_kernel(read, blamed.finding->range.begin);
+    if (t->has_first || t->is_stuck) return status;
+    t->first = blame_sketch(&blamed, &context->memory);
+    t->has_first = true;
+    return status;
+}
+
+static ftl_status keep_decisions(ftl_context *context, pipeline *p, const trial *t,
+                                 const reason_result *result) {
+    const ask *r = &t->ask;
+    str dtype = str_from(ftl_type_name(p->options->dtype ? p->options->dtype : FTL_F16));
+    str problem = decide_problem(&context->memory, t->sketch, r->identity, dtype, r->options.pins,
+                                 r->options.pin_count);
+    p->decisions = decide_copy(result, problem);
+    return p->decisions ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+}
+
+/* Prints what the reasoner made and proves it; a text that an earlier pass left is shown as it is.
+ */
+static ftl_status take(ftl_context *context, pipeline *p, trial *t, const reason_result *made,
+                       int *kernel) {
+    tl_print(made->program, &p->code);
+    reason_explain(made, &p->reasons);
+    p->predicted_tflops = made->predicted_tflops;
+    bool is_whole = !t->ask.options.stop_after.length;
+    ftl_status status = is_whole ? prove(context, p, t, made, kernel) : FTL_OK;
+    if (status) return status;
+    context->diags = t->said;
+    return p->wants_decisions ? keep_decisions(context, p, t, made) : FTL_OK;
+}
+
+/* Takes the best form of the sketch that is within the rules. */
+static ftl_status try_forms(ftl_context *context, pipeline *p, trial *t) {
+    for (;;) {
+        reason_result made = ask_reasoner(context, &t->ask);
+        int kernel = made.stuck_kernel;
+        if (made.program) {
+            ftl_status status = take(context, p, t, &made, &kernel);
+            bool is_refused = status == FTL_REJECTED && diag_has_errors(&context->diags);
+            if (!is_refused) return status;
+        } else if (!t->has_first && !t->is_stuck) {
+            t->is_stuck = true;
+            t->stuck = context->diags;
+            if (!made.may_differ) return refuse(context, t);
+        }
+        if (!next_form(context, p, t, kernel)) return refuse(context, t);
+    }
+}
+
+static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *program) {
+    const ftl_options *o = p->options;
+    if (!o || !o->gpu) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "a sketch needs a GPU to reason for");
+    }
+    trial t = {.ask = {.sketch = program}, .sketch = program};
+    ftl_status status = compile_check_pins(context, program, o);
+    if (!status) status = ask_open(context, o, p->wants_decisions, &t.ask);
+    if (status) return status;
+    if (!check_sketch(program, &context->diags)) return compile_verdict(context);
+    for (const tl_kernel *k = program->first; k; k = k->next, t.kernel_count++)
+        if (!check_parameters(k, &t.ask.target, &context->diags)) return compile_verdict(context);
+    t.refused = arena_array(&context->memory, int, t.kernel_count + 1);
+    t.ask.options.refused = t.refused;
+    t.said = context->diags;
+    return try_forms(context, p, &t);
 }
 
 /* --- the public steps ------------------------------------------------------------------------- */
@@ -247,11 +232,7 @@ static ftl_status run_build(ftl_context *context, void *arguments) {
         return translate_program(context, p, program, p->options ? p->options->gpu : NULL);
     }
     tl_print(program, &p->sketch);
-    ftl_status status = reason_sketch(context, p, program);
-    if (status) return status;
-    program = read_again(context, p);
-    return program ? translate_program(context, p, program, p->options->gpu)
-                   : compile_verdict(context);
+    return reason_sketch(context, p, program);
 }
 
 static pipeline *pipeline_new(const ftl_source *source, const ftl_options *options) {

@@ -52,6 +52,8 @@ void edit_remove(tl_kernel *kernel, tl_statement *s) {
 }
 
 void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted) {
+    for (tl_statement *q = quoted.first; q; q = tl_next(q, NULL))
+        if (q->range.end == 0) q->range = s->range;
     if (quoted.first && quoted.first->comment.length == 0) {
         quoted.first->comment = s->comment;
         quoted.first->range = s->range;

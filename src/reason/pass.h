@@ -16,6 +16,8 @@ typedef struct reason {
     const reason_options *options;
     diag_list *diags;
     const char *pass; /* the one at hand */
+    int way;          /* of the cuts into tiles, best first, the one that is wanted */
+    bool is_plain;    /* the plainest form of it */
     reason_log log;
     reason_offers offers;
     double predicted_tflops;

@@ -240,13 +240,20 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
         return result;
     bool is_good = true, has_sketch = false;
     r.pin_is_used = arena_array(memory, bool, options->pin_count + 1);
-    for (r.kernel = r.program->first; r.kernel; r.kernel = r.kernel->next) {
+    int number = 0;
+    for (r.kernel = r.program->first; r.kernel; r.kernel = r.kernel->next, number++) {
         bool is_going = first >= 0 || !reason_is_code(r.kernel);
         has_sketch = has_sketch || !reason_is_code(r.kernel);
+        int refused = options->refused ? options->refused[number] : 0;
+        r.way = refused % REASON_WAYS;
+        r.is_plain = refused >= REASON_WAYS;
         for (int i = first + 1; i <= last && is_going; i++) {
             r.pass = pass_names[i].name;
             is_going = pass_runs[i](&r);
-            is_good = is_good && is_going;
+            if (is_going) continue;
+            if (is_good) result.stuck_kernel = number;
+            if (is_good) result.may_differ = refused > 0 || i > find_pass(STR("tile"));
+            is_good = false;
         }
     }
     r.kernel = r.program->first;

@@ -25,7 +25,16 @@ typedef struct reason_options {
     int pin_count;
     str stop_after;  /* the last pass to run; empty: all */
     str start_after; /* 'sketch' is what this pass left; empty: run all */
+    /* By kernel: how many forms of it were refused by the rules of TL Code, so that the next one is
+     * wanted; NULL: none. Below REASON_FORMS.
+     */
+    const int *refused;
 } reason_options;
+
+/* Ways to cut a kernel into tiles that are tried, best first; each in the form that is fastest,
+ * then each in the plainest.
+ */
+enum { REASON_WAYS = 6, REASON_FORMS = 2 * REASON_WAYS };
 
 /* One decision: what was chosen, the numbers behind it, and what lost. */
 typedef struct reason_decision {
@@ -47,6 +56,8 @@ typedef struct reason_offer {
 
 typedef struct reason_result {
     tl_program *program; /* NULL when an error was reported */
+    int stuck_kernel;    /* then: which one, and whether another form of it may do */
+    bool may_differ;
     reason_decision *decisions;
     int decision_count;
     reason_offer *offers;

@@ -4,55 +4,33 @@
 #include "reason/cost.h"
 #include "reason/panels.h"
 #include "reason/warpgroups.h"
+#include "reason/ways.h"
 
 #include <stdlib.h>
 
 enum {
-    KEPT_MAX = 6,     /* candidates that are shown */
     EAGER_BLOCKS = 6, /* a tile of fewer has no time for a maximum that moved far to do so again */
-    FIRST_COLUMNS = 32,       /* of a first block, that set its maximum where blocks are few */
+    WARPGROUP_WAYS = 4, /* cuts into tiles for warpgroups that are tried before those for warps */
+    FIRST_COLUMNS = 32, /* of a first block, that set its maximum where blocks are few */
     FIRST_SHARE_PERCENT = 90, /* and products take this much of what elements take, or more */
     MASK_PARTS = 2 /* of a block, told apart where blocks are few and products take less */
 };
-
-typedef struct candidate {
-    cost_choice choice;
-    cost_result result;
-} candidate;
 
 typedef struct search {
     reason *r;
     cost_model *model;
     int64_t pinned_warps, pinned_resident, pinned_warpgroups;
-    candidate kept[KEPT_MAX];
-    int kept_count, fitting;
-    candidate nearest; /* the one that misses the budget by least, for the message */
+    ways_list ways;
+    int way; /* of the cuts into tiles, which one is to be chosen: those before it were refused */
+    ways_candidate nearest; /* the one that misses the budget by least, for the message */
     bool has_nearest;
 } search;
 
-/* Tiles that fit come before those that may make the compiler spill; of these those that miss by
- * least. */
-static bool is_better(const cost_result *a, const cost_result *b) {
-    if (a->is_tight != b->is_tight) return b->is_tight;
-    if (a->is_tight && a->registers != b->registers) return a->registers < b->registers;
-    return a->per_element < b->per_element;
-}
-
-static void keep(search *s, const candidate *c) {
-    s->fitting++;
-    int at = s->kept_count;
-    while (at > 0 && is_better(&c->result, &s->kept[at - 1].result)) at--;
-    if (at == KEPT_MAX) return;
-    if (s->kept_count < KEPT_MAX) s->kept_count++;
-    for (int i = s->kept_count - 1; i > at; i--) s->kept[i] = s->kept[i - 1];
-    s->kept[at] = *c;
-}
-
 static void try_choice(search *s, const cost_choice *choice) {
-    candidate c = {*choice, choice->warpgroups > 0 ? cost_of_warpgroups(s->model, choice)
-                                                   : cost_of(s->model, choice)};
+    ways_candidate c = {*choice, choice->warpgroups > 0 ? cost_of_warpgroups(s->model, choice)
+                                                        : cost_of(s->model, choice)};
     if (c.result.fits && c.result.resident >= s->pinned_resident) {
-        keep(s, &c);
+        ways_keep(&s->ways, &c);
         return;
     }
     if (c.result.shared_bytes > 0 &&
@@ -201,7 +179,7 @@ static bool try_padded(search *s) {
     warpgroups_padding padding = warpgroups_pad(s->r, cost_plan(s->model));
     if (padding.axes.count > 0 && !(s->model = cost_read(s->r))) return false;
     try_warpgroups(s, &choice, 0);
-    if (s->kept_count > 0) {
+    if (s->ways.kept_count > 0) {
         warpgroups_explain_padding(s->r, &padding);
         return true;
     }
@@ -224,12 +202,20 @@ static bool asks_for_warps(search *s) {
            s->pinned_resident > 1 || pinned_hold(s) > 0;
 }
 
+/* After so many cuts of warpgroups were refused, warps are tried. */
+static bool leaves_warpgroups(search *s) {
+    if (s->way < WARPGROUP_WAYS || warpgroups_refusal(s->r, cost_plan(s->model))) return false;
+    s->way -= WARPGROUP_WAYS;
+    return true;
+}
+
 /* Tries warpgroups where they may be. False when they are pinned and cannot be. */
 static bool choose_class(search *s) {
     reason *r = s->r;
     s->pinned_warpgroups = -1; /* open */
     reason_let_integer(r, "warpgroups", &s->pinned_warpgroups);
     if (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))) return true;
+    if (s->pinned_warpgroups < 0 && leaves_warpgroups(s)) return true;
     bool is_pinned = s->pinned_warpgroups > 0;
     if (s->pinned_warpgroups > WARPGROUPS_MAX)
         return reason_stuck(r, NULL, "1 to %d warpgroups can compute, not %lld", WARPGROUPS_MAX,
@@ -240,7 +226,7 @@ static bool choose_class(search *s) {
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
     if (!why) {
         if (!try_padded(s)) return false;
-        if (s->kept_count > 0) return true;
+        if (s->ways.kept_count > 0) return true;
         why = "no tile sizes fit: warpgroups take 64 rows each, contracted lengths that are "
               "multiples of 16, and others that are multiples of 8 up to 256";
         if (is_pinned) return reason_stuck(r, NULL, "%s", why);
@@ -288,7 +274,7 @@ static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
 
 /* --- the decision ----------------------------------------------------------------------------- */
 
-static const char *describe(search *s, const candidate *c) {
+static const char *describe(search *s, const ways_candidate *c) {
     reason *r = s->r;
     str text = {"", 0};
     for (int i = 0; i < cost_open_count(s->model); i++)
@@ -319,13 +305,13 @@ static const char *describe(search *s, const candidate *c) {
     return edit_z(r->memory, text);
 }
 
-static const char *speed(search *s, const candidate *c) {
+static const char *speed(search *s, const ways_candidate *c) {
     reason *r = s->r;
     if (c->result.gigabytes_per_s > 0) return reason_say(r, "%.0f GB/s", c->result.gigabytes_per_s);
     return reason_say(r, "%.0f TFLOPS", c->result.tflops);
 }
 
-static const char *parts(search *s, const candidate *c) {
+static const char *parts(search *s, const ways_candidate *c) {
     const cost_result *t = &c->result;
     arena *memory = s->r->memory;
     if (c->choice.warpgroups > 0)
@@ -342,7 +328,7 @@ static const char *parts(search *s, const candidate *c) {
 
 static void explain(search *s) {
     reason *r = s->r;
-    const candidate *best = &s->kept[0];
+    const ways_candidate *best = &s->ways.kept[0];
     const cost_result *t = &best->result;
     reason_decision *d = reason_decide(
         r, "tile sizes",
@@ -350,13 +336,15 @@ static void explain(search *s) {
         "multiprocessor; predicted %s. Clocks a tile: %s; together %.0f. %d candidates fit; the "
         "next:",
         describe(s, best), (long long)t->shared_bytes, cost_shared_text(r, s->model, &best->choice),
-        t->registers, t->resident, speed(s, best), parts(s, best), t->clocks, s->fitting);
-    for (int i = 1; i < s->kept_count; i++) {
-        const candidate *c = &s->kept[i];
+        t->registers, t->resident, speed(s, best), parts(s, best), t->clocks, s->ways.fitting);
+    for (int i = 1; i < s->ways.kept_count; i++) {
+        const ways_candidate *c = &s->ways.kept[i];
         reason_lose(r, d, "%s: %lld bytes, about %d registers, %d blocks; %s", describe(s, c),
                     (long long)c->result.shared_bytes, c->result.registers, c->result.resident,
                     speed(s, c));
     }
+    if (r->way > 0 || r->is_plain)
+        reason_lose(r, d, "the rules of TL Code refused what was chosen before this");
     if (best->choice.warpgroups > 0) cost_explain_panels(s->model, &best->choice);
 }
 
@@ -365,7 +353,7 @@ static void offer_warpgroups(search *s) {
     static const int64_t groups[] = {0, 1, 2, 3}, stages[] = {1, 2, 3, 4}, casts[] = {1, 2},
                          panels[] = {32, 64, 128};
     reason *r = s->r;
-    const cost_choice *c = &s->kept[0].choice;
+    const cost_choice *c = &s->ways.kept[0].choice;
     const place_plan *plan = cost_plan(s->model);
     reason_offers_choice(r, "warpgroups", c->warpgroups, groups, 4);
     for (int i = 0; i < cost_open_count(s->model); i++) {
@@ -387,13 +375,13 @@ static void offer_warpgroups(search *s) {
 
 /* What a tuner may put in place of this choice. */
 static void offer_choice(search *s) {
-    if (s->kept[0].choice.warpgroups > 0) {
+    if (s->ways.kept[0].choice.warpgroups > 0) {
         offer_warpgroups(s);
         return;
     }
     static const int64_t warps[] = {4, 8, 16}, stages[] = {1, 2, 3, 4};
     reason *r = s->r;
-    const cost_choice *c = &s->kept[0].choice;
+    const cost_choice *c = &s->ways.kept[0].choice;
     for (int i = 0; i < cost_open_count(s->model); i++) {
         const int64_t *values;
         int count = list_sizes(s->model, i, &values);
@@ -426,7 +414,7 @@ static bool has_moving_maximum(const reason *r) {
 /* Writes the decisions down as lets; the passes that use them take them out again. */
 static void write_choice(search *s) {
     reason *r = s->r;
-    const cost_choice *c = &s->kept[0].choice;
+    const cost_choice *c = &s->ways.kept[0].choice;
     int64_t known;
     for (int i = 0; i < cost_open_count(s->model); i++)
         reason_let(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], "");
@@ -437,9 +425,9 @@ static void write_choice(search *s) {
             reason_let(r, "casts", c->casts, "");
         if (cost_may_open_panels(s->model) && !reason_let_integer(r, "panel_bytes", &known))
             reason_let(r, "panel_bytes", c->panel_bytes, "");
-        bool is_short = has_moving_maximum(r) && s->kept[0].result.blocks < EAGER_BLOCKS;
+        bool is_short = has_moving_maximum(r) && s->ways.kept[0].result.blocks < EAGER_BLOCKS;
         if (is_short && !reason_let_integer(r, "eager", &known)) reason_let(r, "eager", 0, "");
-        const cost_result *t = &s->kept[0].result;
+        const cost_result *t = &s->ways.kept[0].result;
         bool is_dense = 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements;
         if (is_short && is_dense && !reason_let_integer(r, "first_columns", &known))
             reason_let(r, "first_columns", FIRST_COLUMNS, "");
@@ -489,7 +477,7 @@ static bool report_nothing(search *s) {
                             "no tile sizes fit kernel %.*s: rows must be a multiple of 16 for "
                             "each warp, other lengths of 8%.*s",
                             STR_ARGS(r->kernel->name), STR_ARGS(found));
-    const candidate *c = &s->nearest;
+    const ways_candidate *c = &s->nearest;
     return reason_stuck(
         r, NULL,
         "kernel %.*s does not fit %.*s; nearest: %s takes %lld bytes of shared "
@@ -500,18 +488,27 @@ static bool report_nothing(search *s) {
         (long long)r->target->thread_registers);
 }
 
+/* Without what makes a loop faster and its text longer: what is left has the fewest forms. */
+static void choose_plain_form(reason *r) {
+    static const char *const names[] = {"guard", "overlap", "peel", "split"};
+    int64_t known;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!reason_let_integer(r, names[i], &known)) reason_let(r, names[i], 0, "");
+}
+
 bool reason_tile(reason *r) {
-    search s = {.r = r, .model = cost_read(r)};
+    if (r->is_plain) choose_plain_form(r);
+    search s = {.r = r, .model = cost_read(r), .way = r->way, .ways = {.wants_cuts = r->way > 0}};
     if (!s.model) return false;
     reason_let_integer(r, "warps", &s.pinned_warps);
     reason_let_integer(r, "resident", &s.pinned_resident);
     if (!choose_class(&s)) return false;
     cost_choice choice = {0};
-    if (s.kept_count == 0) try_sizes(&s, &choice, 0, pinned_hold(&s));
-    if (s.kept_count == 0) return report_nothing(&s);
+    if (s.ways.kept_count == 0) try_sizes(&s, &choice, 0, pinned_hold(&s));
+    if (!ways_choose(&s.ways, s.way)) return report_nothing(&s);
     explain(&s);
     offer_choice(&s);
     write_choice(&s);
-    if (r->predicted_tflops == 0) r->predicted_tflops = s.kept[0].result.tflops;
+    if (r->predicted_tflops == 0) r->predicted_tflops = s.ways.kept[0].result.tflops;
     return bounds_write(r);
 }

@@ -23,7 +23,8 @@ void emit_plan_grid(emit *t) {
         const tl_walk *walk = &t->grid->grid.items[i];
         if (emit_formula(t, walk->extent, &walks[i])) continue;
         if (is_plain && emit_most(t, walk->extent, &walks[i])) continue;
-        emit_unsupported(t, walk->range, walk->name, "how many there are is not known at launch");
+        emit_unsupported(t, walk->range, walk->name,
+                         "how many tiles there are is not known at launch");
     }
     t->plan->walks = walks, t->plan->walk_count = count;
 }

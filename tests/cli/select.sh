@@ -46,7 +46,7 @@ flashtl verify thirds.tl --gpu t4 --dtype f16 --let n=72 --on emulator --shapes 
 flashtl verify thirds.tl --gpu h200 --dtype bf16 --let n=64 --on emulator --shapes 113x203 | results
 # Other forms are refused, each where it stands.
 reject() {
-    flashtl reason "$1" --gpu a100 --dtype f16 --let n=64 -o code.tl && flashtl translate code.tl 2>&1 | head -3
+    flashtl reason "$1" --gpu a100 --dtype f16 --let n=64 2>&1 | head -4
 }
 sed 's/B\[k, n\], 0)/B[k, n], 1)/' thirds.tl > ones.tl
 reject ones.tl

@@ -121,7 +121,7 @@ static const row rows[] = {
      "a condition of the launch uses sizes and scalars only",
      {{"n)\nOutput", "n) where A[0, 0] > 0\nOutput"}}},
     {MOVE,
-     "how many there are is not known at launch",
+     "how many tiles there are is not known at launch",
      {{"grid t in rows/BM", "Input lens i32 (b in batch)\nlet r = lens[0]\ngrid t in r/BM"}}},
     /* copies */
     {WARPS,

@@ -1,0 +1,33 @@
+/* What a search among tile sizes found: the best candidates, and the best of each way to cut a
+ * kernel into tiles.
+ */
+#ifndef FLASHTL_REASON_WAYS_H
+#define FLASHTL_REASON_WAYS_H
+
+#include "reason/cost.h"
+#include "reason/reason.h"
+
+enum { WAYS_KEPT_MAX = 6 }; /* candidates that are shown */
+
+typedef struct ways_candidate {
+    cost_choice choice;
+    cost_result result;
+} ways_candidate;
+
+typedef struct ways_list {
+    ways_candidate kept[WAYS_KEPT_MAX]; /* best first */
+    int kept_count, fitting;
+    /* The best of those that have the same sizes, warps and warpgroups; best first. Kept only where
+     * another one than the very best is wanted.
+     */
+    bool wants_cuts;
+    ways_candidate cuts[REASON_WAYS];
+    int cut_count;
+} ways_list;
+
+void ways_keep(ways_list *w, const ways_candidate *c);
+
+/* Puts the cut number n first, and those behind it next. False: there are not so many. */
+bool ways_choose(ways_list *w, int n);
+
+#endif
