@@ -127,13 +127,18 @@ FTL_API ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, c
 FTL_API ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runtime,
                                          const ftl_plan *plan, const void *image, size_t length,
                                          ftl_module **out);
-/* Unloads; no launch may be in flight. NULL is fine. */
+/* Unloads; no launch may be in flight, and no graph that holds one may be launched again. NULL is
+ * fine.
+ */
 FTL_API void ftl_module_free(ftl_module *module);
 FTL_API const ftl_plan *ftl_module_plan(const ftl_module *module);
 
 /* Launches on a stream, asynchronously. Checks the arguments as ftl_plan_resolve does; nothing to
- * do is OK and launches nothing. No heap, no lock. Safe from several threads. OK, INVALID_ARGUMENT,
- * DRIVER_FAILED, KERNEL_FAULT (of an earlier launch).
+ * do is OK and launches nothing. No heap, no lock. Safe from several threads, on any streams, the
+ * per-thread default stream included. A stream may be captured: graphs of such launches may run
+ * beside each other and beside plain launches. Two executables of one graph must not run at the
+ * same time: they would write the same outputs. OK, INVALID_ARGUMENT, DRIVER_FAILED, KERNEL_FAULT
+ * (of an earlier launch).
  */
 FTL_API ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                                      const ftl_arguments *arguments, void *stream);

@@ -1,6 +1,7 @@
 /* Modules: a loaded kernel, its plan, and launches of it. */
 #include "runtime/module.h"
 #include "base/needs.h"
+#include "runtime/counters.h"
 #include "runtime/maps.h"
 
 #include <inttypes.h>
@@ -10,19 +11,13 @@
 #include <string.h>
 
 enum { FUNCTION_MAX_DYNAMIC_SHARED = 8, SHARED_BYTES_FREE = 48 * 1024 };
-/* Tile counters: launches of one stream follow one another and share a pair; each pair has a line
- * of the cache to itself. More streams than pairs share some, which is right as long as two of them
- * do not run the kernel at the same moment.
- */
-enum { COUNTER_PAIRS = 256, COUNTER_BYTES = 128 };
 
 struct ftl_module {
     ftl_runtime *runtime;
     ftl_plan *plan;
     void *library, *function; /* CUmodule, CUfunction */
-    uint64_t counters;        /* device address, and behind them a line of zeros; 0: none needed */
+    tile_counters *counters;  /* NULL: the plan needs neither them nor zeros */
     map_store *maps;          /* NULL: the plan has none */
-    _Atomic(void *) streams[COUNTER_PAIRS]; /* who has which pair; the first is the null stream's */
 };
 
 static ftl_plan *copy_plan(const ftl_plan *plan) {
@@ -34,26 +29,9 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
 }
 
 static int make_counters(ftl_module *module) {
-    enum { BYTES = (COUNTER_PAIRS + 1) * COUNTER_BYTES, OUT_OF_MEMORY = 2 };
-    const cuda_driver *cuda = &module->runtime->cuda;
-    if (module->plan->grid_kind != FTL_GRID_DYNAMIC && !module->plan->map_count) return 0;
-    void *zeros = calloc(1, BYTES);
-    int result = zeros ? cuda->memory_allocate(&module->counters, BYTES) : OUT_OF_MEMORY;
-    if (!result) result = cuda->memory_write(module->counters, zeros, BYTES);
-    free(zeros);
-    return result;
-}
-
-/* The pair of that stream: taken for good at its first launch. Safe from several threads. */
-static uint64_t counters_of(ftl_module *module, void *stream) {
-    size_t hash = (size_t)((uintptr_t)stream >> 4), slot = 0;
-    for (size_t i = 0; stream && i < COUNTER_PAIRS - 1; i++) {
-        slot = 1 + (hash + i) % (COUNTER_PAIRS - 1);
-        void *holder = NULL;
-        bool taken = atomic_compare_exchange_strong(&module->streams[slot], &holder, stream);
-        if (taken || holder == stream) break;
-    }
-    return module->counters + slot * COUNTER_BYTES;
+    bool for_tiles = module->plan->grid_kind == FTL_GRID_DYNAMIC;
+    if (!for_tiles && !module->plan->map_count) return 0;
+    return counters_open(&module->runtime->cuda, for_tiles, &module->counters);
 }
 
 /* Loads an image; takes the plan over, also on failure. */
@@ -105,7 +83,7 @@ ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runtime, con
 
 void ftl_module_free(ftl_module *module) {
     if (!module) return;
-    if (module->counters) module->runtime->cuda.memory_free(module->counters);
+    counters_close(&module->runtime->cuda, module->counters);
     if (module->library) module->runtime->cuda.module_unload(module->library);
     map_store_free(module->maps);
     ftl_plan_free(module->plan);
@@ -326,6 +304,20 @@ ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl
 
 /* --- launch ----------------------------------------------------------------------------------- */
 
+/* Its own pair, or a block for each tile. */
+static int give_counters(const ftl_module *module, void *stream, ftl_launch *launch) {
+    const cuda_driver *cuda = &module->runtime->cuda;
+    uint64_t address = counters_take(cuda, module->counters, stream);
+    int result = 0;
+    if (!address) {
+        address = counters_spare(module->counters);
+        launch->grid = launch->tiles;
+        result = cuda->memory_fill_later(address, 0, 2, stream);
+    }
+    memcpy(launch->parameters + module->plan->counters_offset, &address, sizeof address);
+    return result;
+}
+
 ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                              const ftl_arguments *arguments, void *stream) {
     if (!module) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the module is null");
@@ -336,19 +328,20 @@ ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     }
     if (launch.grid == 0) return FTL_OK;
-    uint64_t zeros = module->counters + COUNTER_PAIRS * COUNTER_BYTES;
-    ftl_status status =
-        maps_write(context, &module->runtime->cuda, module->maps, plan, zeros, &launch);
-    if (status) return status;
-    if (plan->grid_kind == FTL_GRID_DYNAMIC) {
-        /* Which pair a stream has is no part of what the module is. */
-        uint64_t address = counters_of((ftl_module *)(uintptr_t)module, stream);
-        memcpy(launch.parameters + plan->counters_offset, &address, sizeof address);
-    }
-    void *parameters[] = {launch.parameters};
     const cuda_driver *cuda = &module->runtime->cuda;
-    int result = cuda->launch(module->function, launch.grid, 1, 1, (unsigned)plan->threads, 1, 1,
+    ftl_status status = FTL_OK;
+    if (plan->map_count) {
+        uint64_t zeros = counters_zeros(module->counters);
+        status = maps_write(context, cuda, module->maps, plan, zeros, &launch);
+    }
+    if (status) return status;
+    int result = 0;
+    if (plan->grid_kind == FTL_GRID_DYNAMIC) result = give_counters(module, stream, &launch);
+    void *parameters[] = {launch.parameters};
+    if (!result) {
+        result = cuda->launch(module->function, launch.grid, 1, 1, (unsigned)plan->threads, 1, 1,
                               (unsigned)plan->shared_bytes, stream, parameters, NULL);
+    }
     if (result == 0) return FTL_OK;
     char what[256];
     snprintf(what, sizeof what, "launch kernel '%s'", plan->kernel);

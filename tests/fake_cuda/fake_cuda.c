@@ -156,6 +156,8 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
                           unsigned shared_bytes, void *stream, void **parameters, void **extra) {
     (void)extra;
     if (grid_y * grid_z * block_y * block_z != 1) return 1;
+    if (fake_cuda.on_queue)
+        return fake_cuda.on_queue(fake_cuda.user, stream, grid_x, parameters[0]);
     fake_cuda.launches++;
     fake_cuda.grid = grid_x;
     fake_cuda.threads = block_x;
@@ -199,6 +201,69 @@ EXPORT int cuMemsetD32_v2(uint64_t address, unsigned word, size_t words);
 EXPORT int cuMemsetD32_v2(uint64_t address, unsigned word, size_t words) {
     for (size_t i = 0; i < words; i++) memcpy((char *)(uintptr_t)address + 4 * i, &word, 4);
     return 0;
+}
+
+EXPORT int cuMemsetD32Async(uint64_t address, unsigned word, size_t words, void *stream);
+EXPORT int cuMemsetD32Async(uint64_t address, unsigned word, size_t words, void *stream) {
+    if (fake_cuda.on_fill) return fake_cuda.on_fill(fake_cuda.user, stream, address, word, words);
+    return cuMemsetD32_v2(address, word, words);
+}
+
+EXPORT int cuStreamGetId(void *stream, uint64_t *id);
+EXPORT int cuStreamGetId(void *stream, uint64_t *id) {
+    *id = fake_cuda.stream_id ? fake_cuda.stream_id(fake_cuda.user, stream)
+                              : (uint64_t)(uintptr_t)stream;
+    return fake_cuda.stream_id_result;
+}
+
+EXPORT int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
+                                     const void ***nodes, size_t *node_count);
+EXPORT int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
+                                     const void ***nodes, size_t *node_count) {
+    (void)id, (void)nodes, (void)node_count;
+    *graph = fake_cuda.stream_graph ? fake_cuda.stream_graph(fake_cuda.user, stream) : NULL;
+    *status = *graph != NULL;
+    return fake_cuda.capture_result;
+}
+
+EXPORT int cuUserObjectCreate(void **object, void *pointer, void (*destroy)(void *pointer),
+                              unsigned references, unsigned flags);
+EXPORT int cuUserObjectCreate(void **object, void *pointer, void (*destroy)(void *pointer),
+                              unsigned references, unsigned flags) {
+    if (fake_cuda.object_result) return fake_cuda.object_result;
+    if (flags != 1) return 1; /* a destructor is never waited for */
+    fake_object *made = malloc(sizeof *made);
+    if (!made) return 2;
+    *made = (fake_object){destroy, pointer, references};
+    *object = made;
+    return 0;
+}
+
+EXPORT int cuUserObjectRelease(void *object, unsigned references);
+EXPORT int cuUserObjectRelease(void *object, unsigned references) {
+    fake_object *held = object;
+    held->references -= references;
+    if (held->references) return 0;
+    held->destroy(held->pointer);
+    free(held);
+    return 0;
+}
+
+EXPORT int cuGraphRetainUserObject(void *graph, void *object, unsigned references, unsigned flags);
+EXPORT int cuGraphRetainUserObject(void *graph, void *object, unsigned references, unsigned flags) {
+    fake_graph *holder = graph;
+    if (fake_cuda.retain_result) return fake_cuda.retain_result;
+    if (holder->object_count == FAKE_OBJECTS_MAX) return 2;
+    if (!(flags & 1)) ((fake_object *)object)->references += references;
+    holder->objects[holder->object_count++] = object;
+    return 0;
+}
+
+/* Ends a graph of which no launch runs any more: no function of CUDA's. */
+EXPORT void fake_graph_end(fake_graph *graph);
+EXPORT void fake_graph_end(fake_graph *graph) {
+    for (int i = 0; i < graph->object_count; i++) cuUserObjectRelease(graph->objects[i], 1);
+    graph->object_count = 0;
 }
 
 EXPORT int cuStreamQuery(void *stream);

@@ -16,6 +16,20 @@ typedef struct fake_map {
     uint32_t type, swizzle, unused[4];
 } fake_map;
 
+/* A user object, and a graph as far as it holds such. */
+typedef struct fake_object {
+    void (*destroy)(void *pointer);
+    void *pointer;
+    unsigned references;
+} fake_object;
+
+enum { FAKE_OBJECTS_MAX = 16384 };
+
+typedef struct fake_graph {
+    fake_object *objects[FAKE_OBJECTS_MAX];
+    int object_count;
+} fake_graph;
+
 typedef struct fake_record {
     /* set by the test: results of the calls, and the device */
     int init_result, load_result, launch_result, query_result, allocate_result, encode_result;
@@ -36,6 +50,13 @@ typedef struct fake_record {
     void (*on_launch)(void *user, const unsigned char *parameters);
     void *user;
     double clock_ms;
+    /* set by a test that has streams of its own, which may then launch from several threads: what a
+     * launch and a fill put into a stream, a stream's number, the graph that it is captured into */
+    int (*on_queue)(void *user, void *stream, unsigned grid, const unsigned char *parameters);
+    int (*on_fill)(void *user, void *stream, uint64_t address, unsigned word, size_t words);
+    uint64_t (*stream_id)(void *user, void *stream);
+    fake_graph *(*stream_graph)(void *user, void *stream);
+    int stream_id_result, capture_result, object_result, retain_result;
 } fake_record;
 
 /* cuDNN's backend without a GPU, under the symbol "fake_cudnn": descriptors that watch over the
