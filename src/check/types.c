@@ -216,10 +216,7 @@ static void check_mask_atom(types *t, const tl_statement *s) {
 static void check_product(types *t, const model_step *step) {
     const tl_statement *s = step->statement;
     const model_use *a = operand_of(step, 0), *b = operand_of(step, 1);
-    if (!a || !b) {
-        fail(t, DIAG_PRODUCT_OPERANDS, s->range, STR(""), STR(""), STR(""));
-        return;
-    }
+    if (!a || !b) return; /* its axes were judged */
     const model_tile *left = &t->model->tiles[a->tile], *right = &t->model->tiles[b->tile];
     if (left->type != right->type) {
         diag_expected(fail(t, DIAG_TYPE_PRODUCT, s->range, type_name(left->type),

@@ -423,9 +423,9 @@ static bool refuse_allocates(reason *r) {
 bool reason_bind(reason *r) {
     if (r->target) r->kernel->gpu = r->target->word;
     if (!refuse_allocates(r)) return false;
-    if (!pins_apply(r) || !choose_types(r)) return false;
     if (!first_action(r->kernel))
         return reason_stuck(r, NULL, "kernel %.*s does nothing", STR_ARGS(r->kernel->name));
+    if (!pins_apply(r) || !choose_types(r)) return false;
     bind_axes grid = {0};
     tl_statement *given = find_grid(r->kernel);
     if (given) {

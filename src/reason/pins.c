@@ -56,10 +56,36 @@ static bool apply_pin(reason *r, reason_pin pin) {
     return true;
 }
 
+/* The first quotient of a statement whose divisor is 0 now. */
+typedef struct zero_search {
+    reason *r;
+    const tl_expr *found;
+} zero_search;
+
+static void find_zero(void *context, tl_expr *e) {
+    zero_search *search = context;
+    bool divides = e->kind == TL_BINARY && (e->operator== TL_OVER || e->operator== TL_MODULO);
+    int64_t divisor;
+    if (divides && !search->found && reason_known(search->r, e->right, &divisor) && divisor == 0)
+        search->found = e;
+}
+
+static bool divides_by_nothing(reason *r) {
+    zero_search search = {.r = r};
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        tl_each_expr(s, find_zero, &search);
+        if (!search.found) continue;
+        const char *divisor = edit_text(r->memory, search.found->right);
+        return reason_stuck(r, s, "'%s' divides by 0: '%s' is 0 here",
+                            edit_text(r->memory, search.found), divisor);
+    }
+    return true;
+}
+
 bool pins_apply(reason *r) {
     for (int i = 0; i < r->options->pin_count; i++)
         if (!apply_pin(r, r->options->pins[i])) return false;
-    return true;
+    return !r->options->pin_count || divides_by_nothing(r);
 }
 
 /* --- those that mean nothing here ------------------------------------------------------------- */

@@ -161,7 +161,7 @@ static void complete_sums(reason *r, place_plan *plan) {
         tl_statement *loop = NULL;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
             if (edit_is_compute(s, TL_ROW_SUM) && edit_writes(s, plan->roles[i].tile->name))
-                for (loop = edit_loop_of(s); edit_loop_of(loop);) loop = edit_loop_of(loop);
+                for (tl_statement *l = edit_loop_of(s); l; l = edit_loop_of(l)) loop = l;
         if (loop)
             edit_after(
                 r->kernel, loop,

@@ -146,9 +146,7 @@ bool reason_known(reason *r, const tl_expr *e, int64_t *value) {
                reason_known(r, binding->value, value);
     }
     case TL_NEGATE:
-        if (!reason_known(r, e->left, &a)) return false;
-        *value = -a;
-        return true;
+        return reason_known(r, e->left, &a) && !__builtin_sub_overflow((int64_t)0, a, value);
     case TL_BINARY:
         if (!reason_known(r, e->left, &a) || !reason_known(r, e->right, &b)) return false;
         switch (e->operator) {

@@ -220,6 +220,21 @@ static void note_shapes(inference *in, const tl_statement *s, const axes_list si
                 names[1], shape_text(in, &sides[1]));
 }
 
+/* Products and reductions take tiles, and as they are: no S*2, no S[q, kv], no scalar. */
+static bool takes_tiles(inference *in, const tl_statement *s, diag_id otherwise) {
+    const tl_compute *c = &s->compute;
+    for (int i = 0; i < c->operand_count; i++) {
+        const tl_expr *e = c->operands[i].value;
+        if (e->kind == TL_NAME && tl_tile_of(e)) continue;
+        if (!in->is_report) return false;
+        diag_report(in->diags, otherwise, c->operands[i].range,
+                    str_from(tl_operation_name(c->operation)));
+        diag_add(in->diags, DIAG_OPERAND_FIRST, c->operands[i].range, NULL);
+        return false;
+    }
+    return true;
+}
+
 static void report_product(inference *in, const tl_statement *s) {
     const tl_operand *operands = s->compute.operands;
     axes_list sides[2] = {axes_of_operand(&operands[0]), axes_of_operand(&operands[1])};
@@ -246,7 +261,7 @@ static void report_product(inference *in, const tl_statement *s) {
 
 static void infer_product(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
-    if (c->operand_count != 2) return;
+    if (c->operand_count != 2 || !takes_tiles(in, s, DIAG_PRODUCT_OPERANDS)) return;
     bool is_known =
         axes_of_operand(&c->operands[0]).count && axes_of_operand(&c->operands[1]).count;
     if (!is_known) return;
@@ -330,6 +345,7 @@ static void infer_elementwise(inference *in, tl_statement *s) {
 static void infer_reduction(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     if (c->operand_count != 1 || !c->target) return;
+    if (!takes_tiles(in, s, DIAG_REDUCTION_OPERAND)) return;
     axes_list list = axes_of_operand(&c->operands[0]);
     if (list.count == 1 && in->is_report) {
         diag_report(in->diags, DIAG_REDUCTION_OF_VECTOR, c->operands[0].range,

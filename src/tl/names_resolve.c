@@ -341,6 +341,14 @@ static void check_walk_name(names_binder *b, const tl_expr *call) {
     }
 }
 
+/* Of integers: a real quotient by 0 is infinite, and may be meant. */
+static void check_divisor(names_binder *b, const tl_expr *e) {
+    bool divides = e->operator== TL_OVER || e->operator== TL_MODULO;
+    int64_t divisor;
+    if (!divides || !tl_known_integer(e->right, &divisor) || divisor != 0) return;
+    if (!tl_expr_is_real(e->left)) diag_add(b->diags, DIAG_DIVISION_BY_ZERO, e->right->range, NULL);
+}
+
 static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
     if (!e) return;
     if (b->depth >= NAMES_DEPTH_MAX) {
@@ -364,6 +372,7 @@ static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
         resolve_in(b, e->left, e);
         resolve_in(b, e->right, e);
         if (e->operator== TL_OVER) decide_division(e, around);
+        check_divisor(b, e);
         break;
     }
     b->depth--;

@@ -196,8 +196,17 @@ static void bind_role(names_binder *b, tl_statement *s) {
     b->role = outer;
 }
 
+/* What says something about the whole kernel. A role may stand in no loop or `if` either. */
+static void check_level(names_binder *b, const tl_statement *s) {
+    bool is_of_kernel = s->kind == TL_INPUT || s->kind == TL_OUTPUT || s->kind == TL_GRID ||
+                        (s->kind == TL_ROLE && !b->role);
+    if (!s->parent || !is_of_kernel) return;
+    diag_report(b->diags, DIAG_DECLARATION_INSIDE, s->range, str_from(tl_statement_word(s->kind)));
+}
+
 void names_bind_statements(names_binder *b, tl_block *block) {
     for (tl_statement *s = block->first; s; s = s->next) {
+        check_level(b, s);
         switch (s->kind) {
         case TL_INPUT:
         case TL_OUTPUT:

@@ -217,11 +217,25 @@ bool parse_is_reserved(str word) {
     return lex_starts_statement(word);
 }
 
+/* `L = e` in a coordinate: no name, wherever one may stand. */
+static bool is_block_sign(str word) {
+    return str_is(word, "L");
+}
+
+static void fail_reserved(parser *p, lex_token t) {
+    parse_fail_id(p, DIAG_RESERVED_NAME, parse_token_range(p, t), parse_text(p, t), STR(""),
+                  STR(""));
+}
+
 str parse_name(parser *p, const char *what) {
     lex_token t = parse_peek(p);
     str text = parse_text(p, t);
     if (p->failed || t.kind != LEX_WORD || parse_is_reserved(text)) {
         parse_fail(p, what);
+        return STR("unread");
+    }
+    if (is_block_sign(text)) {
+        fail_reserved(p, t);
         return STR("unread");
     }
     parse_advance(p);
@@ -236,8 +250,8 @@ str parse_new_name(parser *p, const char *what, diag_range *range) {
     str text = parse_text(p, t);
     *range = (diag_range){0, 0};
     if (p->failed) return STR("unread");
-    if (t.kind == LEX_WORD && (parse_is_reserved(text) || str_is(text, "L"))) {
-        parse_fail_id(p, DIAG_RESERVED_NAME, parse_token_range(p, t), text, STR(""), STR(""));
+    if (t.kind == LEX_WORD && parse_is_reserved(text)) {
+        fail_reserved(p, t);
         return STR("unread");
     }
     str name = parse_name(p, what);

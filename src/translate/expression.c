@@ -304,25 +304,18 @@ bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient) {
     switch (e->kind) {
     case TL_NAME: *coefficient = 1; return true;
     case TL_NEGATE:
-        if (!emit_coefficient(e->left, name, &a)) return false;
-        *coefficient = -a;
-        return true;
+        return emit_coefficient(e->left, name, &a) &&
+               !__builtin_sub_overflow((int64_t)0, a, coefficient);
     case TL_BINARY:
         if (!emit_coefficient(e->left, name, &a) || !emit_coefficient(e->right, name, &b))
             return false;
-        if (e->operator== TL_PLUS || e->operator== TL_MINUS) {
-            *coefficient = e->operator== TL_PLUS ? a + b : a - b;
-            return true;
-        }
+        if (e->operator== TL_PLUS) return !__builtin_add_overflow(a, b, coefficient);
+        if (e->operator== TL_MINUS) return !__builtin_sub_overflow(a, b, coefficient);
         int64_t factor;
-        if (e->operator== TL_TIMES && a == 0 && tl_known_integer(e->left, &factor)) {
-            *coefficient = factor * b;
-            return true;
-        }
-        if (e->operator== TL_TIMES && b == 0 && tl_known_integer(e->right, &factor)) {
-            *coefficient = factor * a;
-            return true;
-        }
+        if (e->operator== TL_TIMES && a == 0 && tl_known_integer(e->left, &factor))
+            return !__builtin_mul_overflow(factor, b, coefficient);
+        if (e->operator== TL_TIMES && b == 0 && tl_known_integer(e->right, &factor))
+            return !__builtin_mul_overflow(factor, a, coefficient);
         return false;
     default: return false;
     }

@@ -157,9 +157,16 @@ static int64_t ceil_of(bound a, bound b) {
     return clamped(-(bound)floor_of(-a, b));
 }
 
+/* Nothing is divided by 0: the rules refuse a 0 that is known, and others do not come about. */
+static emit_value divisor(emit_value b) {
+    if (b.low == 0) b.low = 1;
+    if (b.high < b.low) b.high = b.low;
+    return b;
+}
+
 emit_value values_quotient(emit *t, emit_value a, emit_value b, bool up) {
     if (is_constant(b, 1)) return a;
-    if (b.low == 0) b.low = 1; /* nothing is divided by 0 */
+    b = divisor(b);
     emit_value out = {.precedence = VALUES_PRIMARY};
     if (b.low >= 1) {
         bound ends[4];
@@ -169,8 +176,8 @@ emit_value values_quotient(emit *t, emit_value a, emit_value b, bool up) {
         ends[3] = up ? ceil_of(a.high, b.high) : floor_of(a.high, b.high);
         out.low = clamped(least(ends, 4)), out.high = clamped(most(ends, 4));
     } else {
-        int64_t reach = a.high > -a.low ? a.high : -a.low;
-        out.low = -reach, out.high = reach;
+        bound ends[2] = {a.high, -(bound)a.low};
+        out.low = clamped(-most(ends, 2)), out.high = clamped(most(ends, 2));
     }
     if (both_constant(a, b) && b.low >= 1) return emit_constant(t, out.low);
     if (!up && a.low >= 0 && b.low >= 1) {
@@ -192,7 +199,7 @@ emit_value values_quotient(emit *t, emit_value a, emit_value b, bool up) {
 }
 
 emit_value values_modulo(emit *t, emit_value a, emit_value b) {
-    if (b.low == 0) b.low = 1;
+    b = divisor(b);
     emit_value out = {.precedence = VALUES_PRIMARY, .low = 0, .high = b.high > 0 ? b.high - 1 : 0};
     if (b.low < 1) out.low = b.low < 0 ? b.low + 1 : 0;
     if (both_constant(a, b) && b.low >= 1) {

@@ -501,6 +501,33 @@ static void what_cannot_be_is_said(void **state) {
     refused("kernel k\nInput A (m in rows, k in inner)\nOutput C (m in rows, k in inner)\n"
             "Copy A from global to shared\n",
             "a100", TL_F16, NULL, "copies nothing to global");
+    refused("kernel k\n", "a100", TL_F16, NULL, "kernel k does nothing");
+    refused("kernel k\nlet n = 3\nInput Q (q in q_len, d)\n", "a100", TL_F16, NULL,
+            "kernel k does nothing");
+}
+
+/* A pin can make a divisor 0, in whatever stands there. */
+static void pins_divide_by_something(void **state) {
+    (void)state;
+    static const char *const divided[][2] = {
+        {"group=0", "'head/group' divides by 0: 'group' is 0 here"},
+        {"BN=0", "'kv_len/BN' divides by 0"},
+        {"page=0", "'kv/page' divides by 0"},
+        {"rest=0", "'kv_len % (rest + rest)' divides by 0"},
+        {"far=0", "'(kv + 1)/far' divides by 0"},
+    };
+    for (size_t i = 0; i < sizeof divided / sizeof *divided; i++)
+        refused("kernel k\nlet group = q_heads/kv_heads, page = 16, rest = 3, far = 7\n"
+                "Input Q (head in q_heads; q in q_len, d) where kv_len % (rest + rest) == 0\n"
+                "Input table i32 (n in pages)\nInput P (p in all, s in 16, d)\n"
+                "Input V (head/group in kv_heads; kv in kv_len, dv)\n"
+                "let K (kv in kv_len, d) = P[table[kv/page], kv % page, d]\n"
+                "Output O (head in q_heads; q in q_len, dv)\nCopy Q from global to shared\n"
+                "for j = 0:kv_len/BN\nCopy K from global to shared\n"
+                "Compute GEMM Q, K.T and get S\nCompute Mask S where (kv + 1)/far > q\n"
+                "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nend\n"
+                "Copy O from register to global\n",
+                "a100", TL_F16, divided[i][0], divided[i][1]);
 }
 
 int main(void) {
@@ -518,6 +545,7 @@ int main(void) {
         cmocka_unit_test(tiles_take_turns_in_a_ring),
         cmocka_unit_test(warpgroups_compute_where_they_may),
         cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(pins_divide_by_something),
         cmocka_unit_test(pins_are_respected),
         cmocka_unit_test(other_programs_are_complete),
         cmocka_unit_test(rows_are_complete),
