@@ -1,0 +1,188 @@
+"""Runs one program on one set of arrays by `flashtl run`, and compares with evaluate.py."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+import data
+import evaluate
+import tree as t
+
+SAFETY = 2.0                    # the error bounds are to first order
+
+
+class Outcome:
+    """What became of it: right, refused, or what is wrong; and a sentence."""
+
+    def __init__(self, kind, detail="", elements=0, case=None, machine=None):
+        self.kind, self.detail, self.elements, self.case, self.machine = kind, detail, elements, case, machine
+
+    @property
+    def bad(self):
+        return self.kind not in ("right", "refused", "undecided")
+
+
+class Judge:
+    def __init__(self, flashtl, timeout=300, cache=None):
+        self.flashtl, self.timeout = flashtl, timeout
+        self.environment = dict(os.environ, FLASHTL_CACHE=cache or "")
+
+    def call(self, command):
+        try:
+            return subprocess.run([self.flashtl] + command, capture_output=True, text=True, errors="replace",
+                                  timeout=self.timeout, env=self.environment)
+        except subprocess.TimeoutExpired:
+            return None
+
+    @staticmethod
+    def pins(program):
+        return [x for name, value in program.pins.items() for x in ("--let", f"{name}={value}")]
+
+    def refusal(self, done):
+        """The diagnostics of a command that ended with status 1: (id, file, sentence)."""
+        found = []
+        for line in done.stderr.splitlines():
+            try:
+                d = json.loads(line)
+                found.append((d["id"], d.get("file", ""), f"{d.get('line')}: {d['message']}"))
+            except (ValueError, KeyError):
+                continue
+        return found or [("PLAIN", "", (done.stderr + done.stdout).strip().splitlines()[0][:200] if done.stderr + done.stdout else "silent")]
+
+    def failed(self, done, what):
+        """An outcome for a command that did not end with status 0 or 1."""
+        if done is None:
+            return Outcome("timeout", what)
+        if done.returncode < 0 or done.returncode > 3 or "Sanitizer" in done.stderr:
+            return Outcome("crash", f"{what}: status {done.returncode} {done.stderr.strip()[:300]}")
+        missing = done.returncode == 3 and done.stderr.startswith("flashtl: no ")
+        return Outcome("missing" if missing else "environment", f"{what}: status {done.returncode} {(done.stderr + done.stdout).strip()[:600]}")
+
+    def reason(self, path, program, gpu):
+        """Whether there is a kernel: None, or the outcome that ends it."""
+        done = self.call(["build" if gpu == "build" else "reason", str(path), "--gpu", gpu, "--dtype", program.dtype, "--json"] + self.pins(program))
+        if done is None or done.returncode not in (0, 1):
+            return self.failed(done, "reason")
+        if done.returncode == 0:
+            return None
+        found = self.refusal(done)
+        inside = [f for f in found if "(TL Code)" in f[1]]
+        if inside:
+            return Outcome("bad refusal", f"{inside[0][0]} {inside[0][2]}")
+        return Outcome("refused", f"{found[0][0]} {found[0][2]}")
+
+    def run(self, path, program, case, expected, errors, gpu, machine, folder, pins=True):
+        command = ["run", str(path), "--on", machine, "--json"]
+        command += ["--dtype", program.dtype] + self.pins(program) if pins else []
+        command += ["--gpu", gpu] if gpu else []
+        command += self.arguments(program, case, folder)
+        done = self.call(command)
+        if done is None or done.returncode not in (0, 1):
+            return self.failed(done, machine)
+        if done.returncode == 1:
+            found = self.refusal(done)
+            kind = "refused" if not gpu else "fault" if found[0][0].startswith(("INTERPRET", "EMULATE", "PLAIN")) else "bad refusal"
+            return Outcome(kind, f"{found[0][0]} {found[0][2]}"[:600])
+        compared = 0
+        for name in expected:
+            path_out = pathlib.Path(folder, f"out_{name}.npy")
+            type = self.types(program)[name]
+            got = data.from_file(type, np.load(path_out))
+            wrong, n = differs(got, expected[name], errors[name], type)
+            compared += n
+            if wrong:
+                return Outcome("wrong", f"{name}: {wrong}")
+        return Outcome("right", elements=compared)
+
+    @staticmethod
+    def types(program):
+        return {d.name: d.type or program.dtype for d in program.tensors()}
+
+    def arguments(self, program, case, folder):
+        types, command = self.types(program), []
+        for name, value in case.scalars.items():
+            command += ["--let", f"{name}={value!r}"]
+        for name, values in case.arrays.items():
+            path = pathlib.Path(folder, f"{name}.npy")
+            if not path.exists():
+                np.save(path, data.as_file(types[name], values))
+            command += ["--in", f"{name}={path}"]
+        given = {a.length.name for d in program.tensors() if not d.output and d.matrix for a in d.axes if isinstance(a.length, t.Name)}
+        given |= {d.name for d in program.declarations if isinstance(d, t.Let)}
+        for name, value in case.lengths.items():
+            if name not in given and name not in program.pins and name in program.text():
+                command += ["--let", f"{name}={value}"]
+        for d in program.tensors():
+            if d.output:
+                command += ["--out", f"{d.name}={pathlib.Path(folder, f'out_{d.name}.npy')}"]
+        return command
+
+    def program(self, program, gpus, machines, seeds, lengths=None):
+        """Every GPU's outcome; {gpu: Outcome}. The first that is bad ends its GPU."""
+        cases = []
+        for seed in seeds:
+            case = data.Case(program, seed, lengths)
+            e = evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths)
+            expected, errors = e.evaluate()
+            cases.append((seed, case, expected, errors))
+        with tempfile.TemporaryDirectory() as top:
+            path = pathlib.Path(top, f"{program.name}.tl")
+            path.write_text(program.text())
+            folders = []
+            for seed, *_ in cases:
+                folders.append(pathlib.Path(top, str(seed)))
+                folders[-1].mkdir()
+            meaning = None
+            if "meaning" in machines:
+                meaning = self.all_cases(path, program, cases, folders, None, "interpreter")
+                if meaning.bad:
+                    meaning.machine = "meaning"
+                    return {gpu: meaning for gpu in gpus[:1]}
+            return {gpu: self.on_gpu(path, program, cases, folders, gpu, machines) for gpu in gpus}
+
+    def on_gpu(self, path, program, cases, folders, gpu, machines):
+        ended = self.reason(path, program, gpu)
+        if ended is not None:
+            return ended
+        outcome = Outcome("undecided", "no machine")
+        for machine in machines:
+            if machine == "meaning":
+                continue
+            outcome = self.all_cases(path, program, cases, folders, gpu, machine)
+            if outcome.bad:
+                return outcome
+        return outcome
+
+    def all_cases(self, path, program, cases, folders, gpu, machine):
+        elements = 0
+        for (seed, case, expected, errors), folder in zip(cases, folders):
+            outcome = self.run(path, program, case, expected, errors, gpu, machine, folder)
+            if outcome.kind != "right":
+                outcome.case, outcome.machine = seed, machine
+                return outcome
+            elements += outcome.elements
+        return Outcome("right" if elements else "undecided", "" if elements else "no element could be compared", elements)
+
+
+def differs(got, v, e, type):
+    """What is wrong with an Output (None: nothing), and how many elements were compared."""
+    if got.shape != v.shape:
+        return f"its shape is {got.shape}, not {v.shape}", 0
+    known = np.isfinite(e) & ~np.isnan(v)
+    with np.errstate(all="ignore"):
+        size = np.where(np.isfinite(v), np.abs(v), 0)
+        room = SAFETY * (e + size * evaluate.EPSILON[type] + evaluate.SMALLEST[type])
+        near = np.abs(got - v) <= room
+        near |= (got == v)
+        large = evaluate.LARGEST[type] * 0.999
+        near |= (np.abs(v) + room >= large) & (np.abs(got) >= large * 0.99) & (np.sign(got) == np.sign(v))
+    bad = known & ~near
+    n = int(known.sum())
+    if not bad.any():
+        return None, n
+    place = np.unravel_index(np.argmax(np.where(bad, np.nan_to_num(np.abs(got - v) / np.maximum(room, 1e-300), nan=1e30, posinf=1e30), -1)), v.shape)
+    return (f"{int(bad.sum())} of {n} elements differ; at {[int(i) for i in place]} it is {got[place]:.7g}, and should be "
+            f"{v[place]:.7g} within {room[place]:.2g}"), n

@@ -1,0 +1,7 @@
+# Random programs, judged by NumPy: fixed ones here, any number by `run.py`. 77: NumPy or a CUDA compiler is not here.
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/sample.txt random_seeds REGEX "^[0-9]")
+string(REPLACE ";" "," random_seeds "${random_seeds}")
+add_test(NAME random_programs
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/run.py --flashtl $<TARGET_FILE:flashtl> --only ${random_seeds}
+                 --cases 2 --jobs 2 --failures ${CMAKE_CURRENT_BINARY_DIR}/random-failures)
+set_tests_properties(random_programs PROPERTIES LABELS "random;slow" TIMEOUT 900 SKIP_RETURN_CODE 77)
