@@ -121,6 +121,7 @@ void emit_copy(emit *t, const tl_statement *s) {
     if (!atom_fits(t, s)) return;
     emit_settle(t, from, false);
     emit_settle(t, to, true);
+    if (s->copy.to == TL_REGISTER) emit_note_touched(t, tl_written_name(s), true);
     if (str_is(s->copy.atom, "tma")) {
         bool loads = to && to->space == TL_SHARED;
         emit_tile *tile = loads ? to : from;

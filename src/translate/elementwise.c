@@ -419,9 +419,12 @@ void emit_reshape(emit *t, const tl_statement *s) {
     if (fragments && tile->is_packed && layout_warp_copies(&tile->layout) == 1 &&
         !to->is_permuted) {
         /* What is in flight meanwhile may not hide behind it: it is ready here, not at its use. */
-        if (t->is_async && tile->shape.down == 1)
+        if (t->is_async && tile->shape.down == 1) {
             emit_text(t, "ftl_keep_pairs(%.*s[0]); // (the same registers)", STR_ARGS(tile->name));
-        else emit_text(t, "// (the same registers)");
+            emit_note_touched(t, s->reshape.what, false);
+        } else {
+            emit_text(t, "// (the same registers)");
+        }
         return;
     }
     emit_unsupported(t, s->range, STR("this Reshape"), "its elements would change threads");

@@ -48,6 +48,7 @@ typedef enum emit_holding { EMIT_HOLDS, EMIT_EMPTY, EMIT_MAY_HOLD } emit_holding
 typedef struct emit_state {
     int newest; /* of a ring: which array */
     bool is_operand;
+    bool is_touched; /* by other than products, since the text last kept it in its place */
     emit_holding holds;
 } emit_state;
 
@@ -431,6 +432,9 @@ emit_tile *emit_newest(emit_tile *tile);
 bool emit_opens_generation(emit *t, const tl_statement *s);
 void emit_note_write(emit *t, const tl_statement *s);
 void emit_note_product(emit *t, const tl_statement *s);
+/* Its registers are (not) written by something that the compiler may move past a fence. */
+void emit_note_touched(emit *t, const tl_expr *name, bool is_touched);
+bool emit_is_touched(emit *t, const tl_expr *name);
 const tl_statement *emit_branch(emit *t, const tl_statement *s); /* the one behind it */
 void emit_tracked_loop(emit *t, const tl_block *body, str name, str to);
 void emit_tracked_walk(emit *t, const tl_block *body);

@@ -202,11 +202,28 @@ static void one_piece(product *p, int piece) {
     emit_text(t, "    %.*s, %.*s);", STR_ARGS(b), STR_ARGS(adds));
 }
 
+static void keep(emit *t, const emit_tile *tile) {
+    emit_text(t, "%s(%.*s[0]);", tile->is_packed ? "ftl_keep_pairs" : "ftl_keep",
+              STR_ARGS(tile->name));
+}
+
+/* The fence orders what was written to registers before it. The compiler may move arithmetic past
+ * it, so what the product adds to, or takes as its left operand, has to be there by then. What a
+ * sum that begins anew held before was last read by other statements, which nothing keeps back.
+ */
+static void keep_touched(product *p) {
+    const tl_compute *c = &p->s->compute;
+    const tl_expr *target = tl_written_name(p->s);
+    if (c->target_kind == TL_ACCUMULATE && emit_is_touched(p->t, target)) keep(p->t, p->target);
+    if (p->a.in_registers && emit_is_touched(p->t, c->operands[0].value)) keep(p->t, p->a.tile);
+}
+
 void emit_async_product(emit *t, const tl_statement *s) {
     product p = {.t = t, .s = s};
     emit_header(t, s);
     if (!make_product(&p)) return;
     t->is_exact = true, t->pin = NULL;
+    keep_touched(&p);
     emit_text(t, "ftl_wgmma_fence();");
     emit_loop(t, "k16", p.steps);
     for (int i = 0; i < p.pieces; i++) one_piece(&p, i);
@@ -237,11 +254,6 @@ static bool holds_product(const tl_statement *s) {
     return false;
 }
 
-static void keep(emit *t, const emit_tile *tile) {
-    emit_text(t, "%s(%.*s[0]);", tile->is_packed ? "ftl_keep_pairs" : "ftl_keep",
-              STR_ARGS(tile->name));
-}
-
 /* How many groups are younger than the last product into the tile; 0 where the text does not tell.
  */
 void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
@@ -265,6 +277,7 @@ void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
     }
     emit_text(t, "ftl_wgmma_wait<%d>();", last ? later : 0);
     keep(t, tile);
+    emit_note_touched(t, s->sync.what, false);
     for (int i = t->flights.count - 1; last && i >= 0; i--) {
         if (t->flights.items[i].statement != last) continue;
         if (t->flights.items[i].operand) keep(t, t->flights.items[i].operand);

@@ -37,8 +37,19 @@ static void open_next(const emit_tile *tile, emit_state *state) {
     state->is_operand = false;
 }
 
+void emit_note_touched(emit *t, const tl_expr *name, bool is_touched) {
+    int i = find_tile(t, name);
+    if (i >= 0) t->tiles.items[i]->state.is_touched = is_touched;
+}
+
+bool emit_is_touched(emit *t, const tl_expr *name) {
+    int i = find_tile(t, name);
+    return i >= 0 && t->tiles.items[i]->state.is_touched;
+}
+
 void emit_note_write(emit *t, const tl_statement *s) {
     int i = find_tile(t, tl_written_name(s));
+    if (i >= 0) t->tiles.items[i]->state.is_touched = true;
     if (i >= 0 && tl_writes_afresh(s, t->tiles.items[i]->symbol))
         open_next(t->tiles.items[i], &t->tiles.items[i]->state);
 }
@@ -53,9 +64,12 @@ void emit_note_product(emit *t, const tl_statement *s) {
     for (int k = 0; k < s->compute.operand_count; k++) {
         int i = find_tile(t, s->compute.operands[k].value);
         if (i >= 0) t->tiles.items[i]->state.is_operand = true;
+        emit_note_touched(t, s->compute.operands[k].value, false);
     }
     int i = find_tile(t, tl_written_name(s));
-    if (i >= 0) t->tiles.items[i]->state.holds = EMIT_HOLDS;
+    if (i < 0) return;
+    t->tiles.items[i]->state.holds = EMIT_HOLDS;
+    t->tiles.items[i]->state.is_touched = false;
 }
 
 /* 'rarely': a move on one way out of a loop. The compiler, left alone, would give the array behind
@@ -89,15 +103,17 @@ static void restore(emit *t, const emit_state *states) {
 static emit_state joined(emit_state a, emit_state b) {
     if (a.holds != b.holds) a.holds = EMIT_MAY_HOLD;
     a.is_operand |= b.is_operand;
+    a.is_touched |= b.is_touched;
     return a;
 }
 
 /* The way that was taken goes on as if it were the other: with the same arrays. */
 static void move_to(emit *t, const emit_state *wanted, bool rarely) {
     for (int i = 0; i < t->tiles.count; i++) {
-        const emit_tile *tile = t->tiles.items[i];
-        if (tile->generations && tile->state.newest != wanted[i].newest)
-            move_ring(t, tile, tile->state.newest, wanted[i].newest, rarely);
+        emit_tile *tile = t->tiles.items[i];
+        if (!tile->generations || tile->state.newest == wanted[i].newest) continue;
+        move_ring(t, tile, tile->state.newest, wanted[i].newest, rarely);
+        tile->state.is_touched = true;
     }
 }
 
@@ -145,6 +161,7 @@ static void enter_loop(emit *t, const tl_block *body, emit_state *states) {
     look(t, body, behind);
     for (int i = 0; i < t->tiles.count; i++) {
         if (states[i].holds != behind[i].holds) states[i].holds = EMIT_MAY_HOLD;
+        states[i].is_touched |= behind[i].is_touched;
     }
 }
 
@@ -169,12 +186,16 @@ static void look_into_loop(emit *t, const tl_block *body, emit_state *states) {
 static void look_at(emit *t, const tl_statement *s, emit_state *states) {
     for (int k = 0; is_product(s) && k < s->compute.operand_count; k++) {
         int i = find_tile(t, s->compute.operands[k].value);
-        if (i >= 0) states[i].is_operand = true;
+        if (i >= 0) states[i].is_operand = true, states[i].is_touched = false;
     }
+    int waited = s->kind == TL_WAIT ? find_tile(t, s->sync.what) : -1;
+    if (waited >= 0) states[waited].is_touched = false;
     int i = find_tile(t, tl_written_name(s));
     if (i < 0) return;
     if (tl_writes_afresh(s, t->tiles.items[i]->symbol)) open_next(t->tiles.items[i], &states[i]);
     states[i].holds = emit_is_zero_fill(s) && t->tiles.items[i]->is_lazy ? EMIT_EMPTY : EMIT_HOLDS;
+    bool is_kept = is_product(s) || s->kind == TL_RESHAPE || states[i].holds == EMIT_EMPTY;
+    states[i].is_touched = !is_kept;
 }
 
 static void look(emit *t, const tl_block *block, emit_state *states) {
@@ -264,10 +285,12 @@ static int copies_of(emit *t, const tl_block *body) {
 }
 
 static void leave_from(emit *t, const char *name, const char *to, const emit_state *wanted) {
+    emit_state *here = save(t);
     emit_open(t, "if (%s >= %s) {", name, to);
     move_to(t, wanted, true);
     emit_text(t, "break;");
     emit_close(t);
+    restore(t, here);
 }
 
 /* The loop's header is open; 'name' counts to 'to'. */
@@ -293,6 +316,7 @@ void emit_tracked_loop(emit *t, const tl_block *body, str name, str to) {
         const emit_tile *tile = t->tiles.items[k];
         int gain = behind[k].newest - before[k].newest;
         if (tile->generations) wanted[k].newest = exit_of(t, tile, before[k].newest, gain);
+        wanted[k].is_touched |= gain != 0;
     }
     emit_open(t, "for (;;) {");
     for (int copy = 0; copy < copies; copy++) {
@@ -360,6 +384,7 @@ void emit_note_fill(emit *t, const tl_statement *s) {
     if (i < 0) return;
     emit_tile *tile = t->tiles.items[i];
     tile->state.holds = EMIT_EMPTY;
+    tile->state.is_touched = false; /* what it held is not added to */
     emit_text(t, "%.*s_holds = false; // no zeros: its first product does not add",
               STR_ARGS(tile->name));
 }
@@ -375,6 +400,7 @@ static void fill_now(emit *t, emit_tile *tile) {
     if (tile->state.holds == EMIT_MAY_HOLD) emit_close(t);
     emit_text(t, "%s_holds = true;", name);
     tile->state.holds = EMIT_HOLDS;
+    tile->state.is_touched = true;
 }
 
 /* Before anything but a product touches the tile. */
