@@ -1,6 +1,8 @@
 /* Ragged ends: what a tile's elements behind an end hold, and who may take them in. */
 #include "check/machine.h"
 
+#include <math.h>
+
 /* --- where the end is ------------------------------------------------------------------------- */
 
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length) {
@@ -137,6 +139,7 @@ static machine_end unary(tl_operation operation, machine_end a) {
 static machine_end value_of(const tl_expr *e) {
     double number;
     if (!e || !tl_known_number(e, &number)) return END_FINITE;
+    if (!isfinite(number)) return number < 0 ? END_LOW : END_ANY;
     return number == 0 ? END_ZERO : END_FINITE;
 }
 

@@ -402,10 +402,12 @@ static void start_sums(reason *r) {
         for (tl_statement *t = r->kernel->body.first; t != s; t = tl_next(t, NULL))
             is_started = is_started || edit_writes(t, name);
         if (is_started) continue;
-        const char *value = s->compute.operation == TL_ROW_MAX ? "-1e30" : "0";
-        edit_before(r->kernel, start_point(r, s, name),
-                    tl_quote(r->memory, "Compute Fill %s and get %.*s // the sum starts", value,
-                             STR_ARGS(name)));
+        bool is_maximum = s->compute.operation == TL_ROW_MAX;
+        edit_before(
+            r->kernel, start_point(r, s, name),
+            tl_quote(r->memory, "Compute Fill %s and get %.*s // %s", is_maximum ? "log(0)" : "0",
+                     STR_ARGS(name),
+                     is_maximum ? "minus infinity: the maximum of nothing" : "the sum starts"));
     }
 }
 

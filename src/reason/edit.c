@@ -319,16 +319,26 @@ edit_uses edit_uses_of(const tl_statement *s) {
     return uses;
 }
 
+/* A Copy says the place of X beside its name, everything else in it: `X_register`. */
+static bool is_name_in(const tl_statement *s, str written, str name, bool is_source) {
+    if (str_equal(written, name)) return true;
+    if (s->kind != TL_COPY || name.length <= written.length || !str_starts(name, written))
+        return false;
+    str place = {name.data + written.length, name.length - written.length};
+    tl_space space = is_source ? s->copy.from : s->copy.to;
+    return str_is(place, space == TL_SHARED ? "_shared" : "_register");
+}
+
 bool edit_reads(const tl_statement *s, str name) {
     edit_uses uses = edit_uses_of(s);
     for (int i = 0; i < uses.read_count; i++)
-        if (str_equal(uses.reads[i], name)) return true;
+        if (is_name_in(s, uses.reads[i], name, true)) return true;
     return false;
 }
 
 bool edit_writes(const tl_statement *s, str name) {
     edit_uses uses = edit_uses_of(s);
-    return uses.writes.length > 0 && str_equal(uses.writes, name);
+    return uses.writes.length > 0 && is_name_in(s, uses.writes, name, false);
 }
 
 static bool any_within(tl_statement *s, str name, bool (*test)(const tl_statement *, str)) {

@@ -135,6 +135,13 @@ static void scale_start(reason *r, const sink *k, tl_statement *s) {
 
 static void scale_reader(reason *r, const sink *k, tl_statement *s) {
     const char *m = edit_z(r->memory, k->m), *factor = edit_text(r->memory, k->factor);
+    if (edit_is_compute(s, TL_CAST) && s->compute.target_kind == TL_GET) {
+        tl_block scaled = tl_quote(r->memory, "Compute Multiply %s, %s and get %s", m, factor,
+                                   edit_z(r->memory, edit_target_name(s)));
+        scaled.first->comment = s->comment;
+        edit_replace(r->kernel, s, scaled);
+        return;
+    }
     bool is_second = edit_is_compute(s, TL_ADD) && edit_operand_is(s, 1, k->m);
     bool is_first = edit_is_compute(s, TL_ADD) && edit_operand_is(s, 0, k->m);
     if ((is_first || is_second) && s->compute.target_kind == TL_GET) {
@@ -153,7 +160,13 @@ static void scale_reader(reason *r, const sink *k, tl_statement *s) {
                 tl_quote(r->memory,
                          "Compute Multiply %s, %s and get %.*s // the maximum is in unscaled units",
                          m, factor, STR_ARGS(name)));
-    edit_rename(s, k->m, name);
+    if (s->kind == TL_COPY && !s->copy.target) { /* it leaves under its own name */
+        s->copy.target = s->copy.what;
+        s->copy.target_kind = TL_GET;
+        s->copy.what = tl_quote_expr(r->memory, "%.*s", STR_ARGS(name));
+    } else {
+        edit_rename(s, k->m, name);
+    }
 }
 
 static void apply_sink(reason *r, sink *k) {

@@ -36,8 +36,9 @@ typedef struct online {
     const char *scores, *result;  /* S, and what it becomes */
     const char *m, *l, *m_old, *alpha;
     bool m_is_given, l_is_given;
-    names sums;      /* accumulators that need the rescale */
-    const char *why; /* not online: the reason */
+    const char *maximum; /* what is given out as m, which starts above minus infinity; or NULL */
+    names sums;          /* accumulators that need the rescale */
+    const char *why;     /* not online: the reason */
     str why_header;
 } online;
 
@@ -117,6 +118,28 @@ static bool is_written_before(reason *r, const tl_statement *at, str name) {
     return false;
 }
 
+/* log l + m: minus infinity by its logarithm where l is 0, whatever m is. */
+static bool adds_to_logarithm(const tl_statement *s, str m, str l) {
+    if (!edit_is_compute(s, TL_ADD) || !edit_operand_is(s, 1, m)) return false;
+    str sum = edit_operand_name(s, 0);
+    const tl_statement *p = s->previous;
+    while (p && sum.length && !edit_writes_within((tl_statement *)(uintptr_t)p, sum))
+        p = p->previous;
+    return edit_is_compute(p, TL_LOG) && edit_operand_is(p, 0, l) &&
+           p->compute.target_kind == TL_GET;
+}
+
+/* Can what stands after the softmax tell minus infinity from a number that stands for it? */
+static bool is_given_out(const online *o) {
+    const tl_compute *c = &o->softmax->compute;
+    const tl_statement *from = o->loop ? o->loop : o->softmax;
+    str m = c->maximum->text, l = c->sum->text;
+    for (tl_statement *top = from->next; top; top = top->next)
+        for (tl_statement *s = top; s; s = tl_next(s, top))
+            if (edit_reads(s, m) && !adds_to_logarithm(s, m, l)) return true;
+    return false;
+}
+
 static void choose_names(reason *r, online *o) {
     const tl_compute *c = &o->softmax->compute;
     const tl_statement *start = o->loop ? o->loop : o->softmax;
@@ -125,6 +148,12 @@ static void choose_names(reason *r, online *o) {
         o->l = edit_z(r->memory, c->sum->text);
         o->m_is_given = is_written_before(r, start, c->maximum->text);
         o->l_is_given = is_written_before(r, start, c->sum->text);
+        if (!o->m_is_given && is_given_out(o)) {
+            o->maximum = o->m;
+            str wanted = str_format(r->memory, "%s_found", o->m);
+            o->m =
+                edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, wanted)));
+        }
     } else {
         o->m = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "m"));
         o->l = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "l"));
@@ -207,8 +236,8 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
     for (tl_statement *top = o->softmax->next; top; top = top->next)
         for (tl_statement *s = top; s; s = tl_next(s, top)) {
             if (reads_any(s, &derived) && !allow_use(r, tiles, o, &derived, s)) return false;
-            if ((edit_reads(s, str_from(o->m)) || edit_reads(s, str_from(o->l))) &&
-                o->softmax->compute.maximum)
+            const tl_compute *c = &o->softmax->compute;
+            if (c->maximum && (edit_reads(s, c->maximum->text) || edit_reads(s, c->sum->text)))
                 return reject(r, o, s, "needs maximum or sum inside the loop");
         }
     for (tl_statement *s = o->loop->next; s; s = s->next)
@@ -256,6 +285,16 @@ static tl_block update_text(reason *r, const online *o) {
                     STR_ARGS(add));
 }
 
+/* After 'at': a row that saw nothing has no maximum. */
+static void give_out_maximum(reason *r, const online *o, tl_statement *at) {
+    if (!o->maximum) return;
+    edit_after(r->kernel, at,
+               tl_quote(r->memory,
+                        "Compute Cast %s and get %s // the maximum that is given out\n"
+                        "Compute Mask %s where %s <= 0 // a row that saw nothing has none",
+                        o->m, o->maximum, o->maximum, o->l));
+}
+
 /* After the loop: the first statement of its block that reads a finished sum. */
 static tl_statement *first_reader(const online *o) {
     for (tl_statement *s = o->loop->next; s; s = s->next)
@@ -298,6 +337,7 @@ static void write_online(reason *r, online *o) {
         tl_block_append(&update, NULL, rescale.first);
     }
     edit_replace(r->kernel, last, update);
+    give_out_maximum(r, o, o->loop);
     if (!o->sums.count) return; /* m and l are all that is read */
     tl_statement *reader = first_reader(o), *from = reader ? reader : o->loop->next;
     const char *inverse = o->l;
@@ -340,6 +380,7 @@ static bool write_two_passes(reason *r, online *o) {
     write_starts(r, o, first);
     const char *inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
     edit_before(r->kernel, o->loop, inverse_text(r, o, inverse));
+    give_out_maximum(r, o, first);
     edit_replace(r->kernel, o->softmax, final_text(r, o, inverse));
     return true;
 }
@@ -359,6 +400,7 @@ static void write_whole(reason *r, online *o) {
                         o->result, o->l);
     edit_before(r->kernel, o->softmax, text);
     edit_before(r->kernel, o->softmax, inverse_text(r, o, inverse));
+    give_out_maximum(r, o, o->softmax);
     edit_replace(r->kernel, o->softmax,
                  tl_quote(r->memory, "Compute Multiply %s, %s and get %s // normalise", o->result,
                           inverse, o->result));

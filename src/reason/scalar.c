@@ -103,6 +103,11 @@ static bool number_at(reason *r, const tl_expr *e, double *value, int depth) {
         return binding && binding->axes.count == 0 &&
                number_at(r, binding->value, value, depth + 1);
     }
+    case TL_CALL:
+        if (e->function != TL_FUNCTION_LOG || !number_at(r, e->items[0], &a, depth + 1))
+            return false;
+        *value = log(a); /* of 0, minus infinity, which has no word of its own */
+        return true;
     case TL_BINARY:
         if (!number_at(r, e->left, &a, depth + 1) || !number_at(r, e->right, &b, depth + 1))
             return false;
