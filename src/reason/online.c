@@ -295,11 +295,15 @@ static void give_out_maximum(reason *r, const online *o, tl_statement *at) {
                         o->m, o->maximum, o->maximum, o->l));
 }
 
-/* After the loop: the first statement of its block that reads a finished sum. */
-static tl_statement *first_reader(const online *o) {
-    for (tl_statement *s = o->loop->next; s; s = s->next)
+/* After the loop: the first statement of its block that needs the sums finished, since it reads or
+ * changes one of them, or changes the denominator. */
+static tl_statement *first_user(const online *o) {
+    for (tl_statement *s = o->loop->next; s; s = s->next) {
+        if (edit_writes_within(s, str_from(o->l))) return s;
         for (int i = 0; i < o->sums.count; i++)
-            if (edit_reads_within(s, o->sums.items[i])) return s;
+            if (edit_reads_within(s, o->sums.items[i]) || edit_writes_within(s, o->sums.items[i]))
+                return s;
+    }
     return NULL;
 }
 
@@ -339,12 +343,12 @@ static void write_online(reason *r, online *o) {
     edit_replace(r->kernel, last, update);
     give_out_maximum(r, o, o->loop);
     if (!o->sums.count) return; /* m and l are all that is read */
-    tl_statement *reader = first_reader(o), *from = reader ? reader : o->loop->next;
+    tl_statement *user = first_user(o), *from = user ? user : o->loop->next;
     const char *inverse = o->l;
     if (from && is_read_from(from, str_from(o->l)))
         inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
     tl_block division = division_text(r, o, inverse);
-    if (reader) edit_before(r->kernel, reader, division);
+    if (user) edit_before(r->kernel, user, division);
     else edit_after(r->kernel, o->loop, division);
 }
 
