@@ -72,7 +72,8 @@ def monotone(f, v, e, rounding=4 * ONE):
 def exponential(v, e, base=np.e):
     r = np.power(base, np.minimum(v, 2000))
     e = e + finite(v) * 2 * ONE
-    return rounded(r, r * np.expm1(np.minimum(e * math.log(base), 700)), 4 * ONE)
+    small = r * np.expm1(np.minimum(e * math.log(base), 1))
+    return rounded(r, np.where(e < 1, small, np.power(base, np.minimum(v + e, 2000)) - r), 4 * ONE)
 
 
 def unary(op, v, e):
@@ -351,13 +352,14 @@ class Evaluation:
             v = a @ b
             size, rest = finite(a) @ finite(b), finite(a) @ np.where(np.isfinite(eb), eb, 0) + np.where(np.isfinite(ea), ea, 0) @ (finite(b) + np.where(np.isfinite(eb), eb, 0))
         e = rest + size * ONE * (2 + math.sqrt(n)) + TINY
-        unknown = (~np.isfinite(ea)).any(-1)[:, None] | (~np.isfinite(eb)).any(0)[None, :]
+        unknown = (~np.isfinite(ea)).any(-1)[:, None] | (~np.isfinite(eb)).any(0)[None, :] | ~(size < 1e37)
         return Held((left[0], right[1]), *settle(v, np.where(unknown, np.inf, e)))
 
     def reduction(self, op, o):
         x = self.tiles[o.name]
         v, e, axes = (x.v.T, x.e.T, x.axes[::-1]) if o.turned else (x.v, x.e, x.axes)
         if op == "RowSum":
+            e = np.where(finite(v).sum(-1) < 1e37, e.sum(-1), np.inf)[..., None]
             return Held(axes[:-1], *settle(v.sum(-1), e.sum(-1) + finite(v).sum(-1) * ONE * (2 + math.sqrt(v.shape[-1])) + TINY))
         if v.shape[-1] == 0:
             if op == "RowArgMax":
