@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +37,8 @@ void arena_done(arena *a) {
     a->used_bytes = 0;
 }
 
-static _Noreturn void exhausted(arena *a) {
+static _Noreturn void exhausted(arena *a, bool is_over_limit) {
+    a->is_over_limit = is_over_limit;
     if (!a->on_exhausted) abort();
     longjmp(*a->on_exhausted, 1);
 }
@@ -51,7 +51,7 @@ static arena_block *block_for(arena *a, size_t bytes) {
     }
     size_t capacity = ARENA_ONE_OBJECT_PER_BLOCK || bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
     block = malloc(sizeof *block + capacity);
-    if (!block) exhausted(a);
+    if (!block) exhausted(a, false);
     block->older = a->blocks;
     block->used = 0;
     block->capacity = capacity;
@@ -61,7 +61,7 @@ static arena_block *block_for(arena *a, size_t bytes) {
 
 void *arena_alloc(arena *a, size_t bytes, size_t alignment) {
     assert(alignment && alignment <= 64 && (alignment & (alignment - 1)) == 0);
-    if (bytes > a->limit_bytes || a->used_bytes > a->limit_bytes - bytes) exhausted(a);
+    if (bytes > a->limit_bytes || a->used_bytes > a->limit_bytes - bytes) exhausted(a, true);
     bool is_exact = ARENA_ONE_OBJECT_PER_BLOCK && alignment <= 16;
     arena_block *block = block_for(a, is_exact ? bytes : bytes + alignment - 1);
     uintptr_t free_from = (uintptr_t)block->bytes + block->used;
@@ -73,7 +73,7 @@ void *arena_alloc(arena *a, size_t bytes, size_t alignment) {
 }
 
 void *arena_alloc_array(arena *a, size_t count, size_t bytes, size_t alignment) {
-    if (bytes && count > SIZE_MAX / 2 / bytes) exhausted(a);
+    if (bytes && count > SIZE_MAX / 2 / bytes) exhausted(a, true);
     return arena_alloc(a, count * bytes, alignment);
 }
 
@@ -92,7 +92,7 @@ void arena_reset(arena *a, arena_mark mark) {
 }
 
 void list_grow(arena *a, void **items, int *capacity, size_t item_bytes) {
-    if (*capacity > INT_MAX / 2) exhausted(a);
+    if (*capacity > INT_MAX / 2) exhausted(a, true);
     int wider = *capacity ? *capacity * 2 : 8;
     void *moved = arena_alloc_array(a, (size_t)wider, item_bytes, 16);
     if (*capacity) memcpy(moved, *items, (size_t)*capacity * item_bytes);

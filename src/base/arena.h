@@ -9,6 +9,7 @@
 #define FLASHTL_BASE_ARENA_H
 
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ typedef struct arena {
     arena_block *blocks;   /* newest first */
     size_t used_bytes;     /* handed out so far */
     size_t limit_bytes;    /* most that may be handed out */
+    bool is_over_limit;    /* it was the limit that was passed; else memory ran out */
     jmp_buf *on_exhausted; /* where arena_alloc jumps when it cannot serve; NULL aborts */
 } arena;
 

@@ -42,7 +42,9 @@ bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_err
     int error = errno;
     if (!standard_input) close(fd);
     if (got < 0) return os_fail(why, "read", path, error);
-    if (out->failed || out->length > limit_bytes) return os_fail(why, "read", path, EFBIG);
+    bool is_too_long = out->length > limit_bytes || out->length + (size_t)got > out->limit_bytes;
+    if (is_too_long) return os_fail(why, "read", path, EFBIG);
+    if (out->failed) return os_fail(why, "read", path, ENOMEM);
     return true;
 }
 

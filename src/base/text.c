@@ -144,9 +144,21 @@ void text_init(text_buffer *buffer, size_t limit_bytes) {
     *buffer = (text_buffer){.limit_bytes = limit_bytes};
 }
 
+void text_init_in(text_buffer *buffer, arena *memory) {
+    *buffer = (text_buffer){.limit_bytes = SIZE_MAX / 4, .memory = memory};
+}
+
 void text_done(text_buffer *buffer) {
-    free(buffer->data);
-    *buffer = (text_buffer){.limit_bytes = buffer->limit_bytes};
+    if (!buffer->memory) free(buffer->data);
+    *buffer = (text_buffer){.limit_bytes = buffer->limit_bytes, .memory = buffer->memory};
+}
+
+/* NULL without memory; the text so far is kept then. */
+static char *widen(text_buffer *buffer, size_t capacity) {
+    if (!buffer->memory) return realloc(buffer->data, capacity);
+    char *data = arena_alloc(buffer->memory, capacity, 1);
+    if (buffer->length) memcpy(data, buffer->data, buffer->length);
+    return data;
 }
 
 static bool reserve(text_buffer *buffer, size_t more) {
@@ -159,7 +171,7 @@ static bool reserve(text_buffer *buffer, size_t more) {
     if (needed <= buffer->capacity) return true;
     size_t capacity = buffer->capacity ? buffer->capacity : 256;
     while (capacity < needed) capacity *= 2;
-    char *data = realloc(buffer->data, capacity);
+    char *data = widen(buffer, capacity);
     if (!data) {
         buffer->failed = true;
         return false;

@@ -3,6 +3,8 @@
  * A str points into memory that someone else owns and need not end in NUL.
  * A text_buffer owns malloc'd bytes up to a limit; past the limit, or without memory, it drops what
  * does not fit and remembers that in 'failed', which the owner checks once at the end.
+ * One that grows in an arena never fails: what the arena cannot serve jumps, as all of its
+ * allocations do, so its text may be used without a check and needs no text_done.
  */
 #ifndef FLASHTL_BASE_TEXT_H
 #define FLASHTL_BASE_TEXT_H
@@ -50,10 +52,13 @@ int str_distance_limit(str name);
 typedef struct text_buffer {
     char *data; /* always ends in NUL once something was added; NULL before */
     size_t length, capacity, limit_bytes;
+    arena *memory; /* where it grows; NULL: by malloc */
     bool failed;
 } text_buffer;
 
 void text_init(text_buffer *buffer, size_t limit_bytes);
+/* The buffer's text lives as long as the arena's objects do. */
+void text_init_in(text_buffer *buffer, arena *memory);
 void text_done(text_buffer *buffer);
 void text_add(text_buffer *buffer, str s);
 void text_add_z(text_buffer *buffer, const char *c_string);

@@ -273,16 +273,16 @@ int agents_show_prompt(agents *a, const prompt_task *task) {
     text_init(&gbnf, PROMPT_BYTES_MAX);
     ftl_status status = prompt_system(a->c->context, task, &system);
     if (!status) status = prompt_question(a->c->context, task, &question);
-    bool has_grammar =
-        !status && a->options.grammar != PROVIDER_NO_GRAMMAR &&
-        prompt_grammar(a->c->context, task,
-                       a->options.grammar == PROVIDER_LARK ? FTL_LARK : FTL_GBNF, &gbnf);
+    if (!status && a->options.grammar != PROVIDER_NO_GRAMMAR) {
+        ftl_grammar_form form = a->options.grammar == PROVIDER_LARK ? FTL_LARK : FTL_GBNF;
+        status = prompt_grammar(a->c->context, task, form, &gbnf);
+    }
     int exit_status = cli_finish(a->c, status);
     if (!status) {
         int64_t stable = provider_estimate_tokens(text_str(&system));
         int64_t changing = provider_estimate_tokens(text_str(&question));
         printf("%s\n\n%s", system.data, question.data);
-        if (has_grammar) printf("\n--- the grammar of the answer ---\n\n%s", gbnf.data);
+        if (gbnf.length) printf("\n--- the grammar of the answer ---\n\n%s", gbnf.data);
         fprintf(stderr,
                 "%s prompt: about %lld tokens (%lld of them stay the same for every request)\n",
                 think_step_name(task->step), (long long)stable + changing, (long long)stable);

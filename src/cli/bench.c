@@ -205,9 +205,8 @@ static int report(const benching *b) {
         bench_result_json(&b->results[i], &names, &text);
     }
     if (!c->options.json) bench_table(b->results, b->count, &names, &text);
-    fwrite(text.data ? text.data : "", 1, text.length, stdout);
-    text_done(&text);
-    int exit_status = c->options.plot ? plot(b, &names, c->options.plot) : EXIT_DONE;
+    int exit_status = cli_print(&text);
+    if (!exit_status && c->options.plot) exit_status = plot(b, &names, c->options.plot);
     return exit_status ? exit_status : judge(b);
 }
 

@@ -42,7 +42,8 @@ static int write_facts(const building *b, const char *name, const ftl_kernel *ke
                 image->compiler, image->registers, image->spill_bytes, image->stack_bytes,
                 predicted_tflops, plan_text);
     free(plan_text);
-    int exit_status = write_file(b, name, ".json", text_str(&out));
+    int exit_status = out.failed ? cli_say(EXIT_ENVIRONMENT, "out of memory")
+                                 : write_file(b, name, ".json", text_str(&out));
     text_done(&out);
     return exit_status;
 }

@@ -144,6 +144,30 @@ int cli_put(cli *c, char *text) {
     return exit_status;
 }
 
+int cli_print(text_buffer *text) {
+    int exit_status = EXIT_DONE;
+    bool is_whole = !text->failed;
+    if (is_whole && text->length) fwrite(text->data, 1, text->length, stdout);
+    text_done(text);
+    if (!is_whole) exit_status = cli_say(EXIT_ENVIRONMENT, "out of memory");
+    fflush(stdout);
+    return exit_status;
+}
+
+int cli_write(const char *path, text_buffer *text) {
+    os_error why;
+    int exit_status = EXIT_DONE;
+    if (text->failed) exit_status = cli_say(EXIT_ENVIRONMENT, "out of memory");
+    else if (!os_write_file(path, text_str(text), &why))
+        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    text_done(text);
+    return exit_status;
+}
+
+_Noreturn void cli_no_memory(void) {
+    exit(cli_say(EXIT_ENVIRONMENT, "out of memory"));
+}
+
 const char *cli_cache_folder(cli *c, char buffer[4096]) {
     if (c->options.cache_folder) return c->options.cache_folder;
     const char *folder = getenv("FLASHTL_CACHE");

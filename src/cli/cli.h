@@ -51,6 +51,14 @@ int cli_read_number(const char *name, const char *text, double least, double *ou
 int cli_read_seed(const cli *c, uint64_t *seed);
 /* Writes to --output or standard output, and frees the text. */
 int cli_put(cli *c, char *text);
+/* Writes to standard output, and frees the text; what is not whole is not written. The end of the
+ * command says where standard output could not be written.
+ */
+int cli_print(text_buffer *text);
+/* The same, into a file. */
+int cli_write(const char *path, text_buffer *text);
+/* Ends the process with one sentence: where nothing is held that must be given back. */
+_Noreturn void cli_no_memory(void);
 /* --cache, FLASHTL_CACHE, or the user's cache folder; NULL when the environment names none. */
 const char *cli_cache_folder(cli *c, char buffer[4096]);
 /* A file of the user's data: 'wanted', what the variable names, or NAME in the user's data folder,

@@ -77,7 +77,10 @@ static int refuse_name(const emulation *e, const char *name) {
         text_format(&names, "%s%s", names.length ? ", " : "", plan->scalars[i].name);
     }
     int exit_status = cli_say(EXIT_USAGE, "kernel '%s' has no length or scalar '%s'; it has %s",
-                              plan->kernel, name, names.length ? names.data : "none");
+                              plan->kernel, name,
+                              names.length   ? names.data
+                              : names.failed ? "others"
+                                             : "none");
     text_done(&names);
     return exit_status;
 }

@@ -86,6 +86,7 @@ static int read_tasks(evaluating *e) {
         text = text_str(&e->file);
     }
     if (tasks_read(text, &e->all, &where)) return EXIT_DONE;
+    if (where.is_out_of_memory) return cli_say(EXIT_ENVIRONMENT, "out of memory");
     return cli_say(EXIT_REJECTED, "%s:%d: %s", path, where.line, where.text);
 }
 
@@ -295,26 +296,10 @@ static int plot(const figures_table *table, const char *path) {
 }
 
 static int put_page(const figures_table *table, const char *what, const char *path) {
-    os_error why;
     text_buffer page;
     text_init(&page, REPORT_BYTES_MAX);
     report_page(table, what, &page);
-    int exit_status = EXIT_DONE;
-    if (!os_write_file(path, text_str(&page), &why)) {
-        exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
-    }
-    text_done(&page);
-    return exit_status;
-}
-
-static int print_text(text_buffer *text) {
-    int exit_status = EXIT_DONE;
-    fputs(text->data ? text->data : "", stdout);
-    if (fflush(stdout) != 0) {
-        exit_status = cli_say(EXIT_ENVIRONMENT, "cannot write to standard output");
-    }
-    text_done(text);
-    return exit_status;
+    return cli_write(path, &page);
 }
 
 static void print_references(const evaluating *e, const figures_table *table, text_buffer *out) {
@@ -343,7 +328,7 @@ static int show(evaluating *e, int64_t experiment, const char *what) {
     if (!e->what.model_count) print_references(e, &table, &text);
     else if (o->json) report_json(&table, &text);
     else report_table(&table, &text);
-    exit_status = print_text(&text);
+    exit_status = cli_print(&text);
     if (!exit_status && o->page) exit_status = put_page(&table, what, o->page);
     if (!exit_status && o->pass_plot && e->what.model_count) {
         exit_status = plot(&table, o->pass_plot);
@@ -357,7 +342,7 @@ static int list(evaluating *e) {
     text_init(&text, REPORT_BYTES_MAX);
     if (e->c->options.json) report_tasks_json(&e->what, &text);
     else report_tasks(&e->what, &text);
-    return print_text(&text);
+    return cli_print(&text);
 }
 
 static int guess(evaluating *e) {

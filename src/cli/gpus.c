@@ -53,7 +53,9 @@ int cli_run_GPUS(cli *c) {
                "TFLOPS, 16-bit");
     }
     ftl_gpu g;
-    for (int32_t i = 0; ftl_gpu_at(c->context, i, &g) == FTL_OK; i++) print_row(c, &g);
+    ftl_status status = FTL_OK;
+    for (int32_t i = 0; (status = ftl_gpu_at(c->context, i, &g)) == FTL_OK; i++) print_row(c, &g);
+    if (status != FTL_NOT_FOUND) return cli_finish(c, status);
     fflush(stdout);
     print_devices(c);
     return EXIT_DONE;

@@ -171,7 +171,6 @@ int cli_run_HELP(cli *c) {
     } else if (!form) {
         cli_print_overview(&text);
     }
-    fputs(text.data ? text.data : "", stdout);
-    text_done(&text);
-    return exit_status;
+    int printed = cli_print(&text);
+    return exit_status ? exit_status : printed;
 }

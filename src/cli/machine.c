@@ -18,6 +18,17 @@ int machine_read_on(cli *c, const cli_request *r, verify_on *on) {
     return cli_refuse_many_gpus(c);
 }
 
+static bool merge_plans(machine_program *made) {
+    jmp_buf exhausted;
+    arena_init(&made->memory, PLAN_BYTES_MAX);
+    if (setjmp(exhausted)) return false;
+    made->memory.on_exhausted = &exhausted;
+    made->plan =
+        verify_merge_plans(made->product->kernels, made->product->kernel_count, &made->memory);
+    made->memory.on_exhausted = NULL;
+    return true;
+}
+
 int machine_make(cli *c, const cli_request *r, verify_on on, machine_program *out) {
     *out = (machine_program){.code = r->source};
     ftl_type dtype = r->options.dtype ? r->options.dtype : FTL_F16;
@@ -29,9 +40,7 @@ int machine_make(cli *c, const cli_request *r, verify_on on, machine_program *ou
     }
     if (status) return cli_finish(c, status);
     if (is_built) {
-        arena_init(&out->memory, PLAN_BYTES_MAX);
-        out->plan =
-            verify_merge_plans(out->product->kernels, out->product->kernel_count, &out->memory);
+        if (!merge_plans(out)) return cli_say(EXIT_ENVIRONMENT, "out of memory");
     } else {
         out->plan = out->parameters;
     }

@@ -1,6 +1,7 @@
 /* flashtl: the command. Each command is a file of its name; this one finds it. */
 #include "cli/cli.h"
 
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ static int print_overview(FILE *to, int exit_status) {
     text_buffer text;
     text_init(&text, 1 << 20);
     cli_print_overview(&text);
-    fputs(text.data ? text.data : "", to);
+    if (text.failed) exit_status = cli_say(EXIT_ENVIRONMENT, "out of memory");
+    else fputs(text.data ? text.data : "", to);
     text_done(&text);
     return exit_status;
 }
@@ -33,9 +35,7 @@ static int run(int command, cli *c) {
     text_buffer text;
     text_init(&text, 1 << 20);
     cli_print_help(command, &text);
-    fputs(text.data ? text.data : "", stdout);
-    text_done(&text);
-    return EXIT_DONE;
+    return cli_print(&text);
 }
 
 /* A result that could not be written, to a full disk or a closed end, is no result. */
@@ -45,7 +45,15 @@ static int conclude(int exit_status) {
     return cli_say(EXIT_ENVIRONMENT, "cannot write to standard output");
 }
 
+/* What the command itself writes as JSON is many small values; none may be lost without a word. */
+static void *json_memory(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory) cli_no_memory();
+    return memory;
+}
+
 int main(int argc, char **argv) {
+    json_set_alloc_funcs(json_memory, free);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, and told as one */
     if (argc < 2) return print_overview(stderr, EXIT_USAGE);
     if (strcmp(argv[1], "--version") == 0) {

@@ -17,11 +17,9 @@ __attribute__((format(printf, 2, 3))) static const char *keep(cli_request *r, co
     number_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t bytes = strlen(text) + 1;
+    if (r->copy_count == REQUEST_PINS_MAX + REQUEST_SETTINGS_MAX) return "";
     char *copy = malloc(bytes);
-    if (!copy || r->copy_count == REQUEST_PINS_MAX + REQUEST_SETTINGS_MAX) {
-        free(copy);
-        return "";
-    }
+    if (!copy) cli_no_memory();
     memcpy(copy, text, bytes);
     r->copies[r->copy_count++] = copy;
     return copy;

@@ -110,9 +110,9 @@ static int show_prompts(thinking *t) {
                         .words = t->run.words,
                         .options = t->task.options,
                         .parameters = parameters.data};
-    int exit_status = EXIT_DONE;
+    int exit_status = parameters.failed ? cli_say(EXIT_ENVIRONMENT, "out of memory") : EXIT_DONE;
     bool has_sketch = t->run.sketch.text != NULL;
-    if (!has_sketch) exit_status = agents_show_prompt(&t->agents, &task);
+    if (!exit_status && !has_sketch) exit_status = agents_show_prompt(&t->agents, &task);
     if (!exit_status && (c->options.reason_by || has_sketch)) {
         exit_status = request_one_gpu(c, &t->request);
         task.step = THINK_REASON;

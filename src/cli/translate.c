@@ -13,8 +13,13 @@ static int put_kernels(cli *c, const ftl_product *product) {
         text_add_z(&text, c->options.plan_only ? "" : product->kernels[i].cuda);
         if (!c->options.plan_only) continue;
         char *plan = ftl_plan_write(product->kernels[i].plan);
-        text_format(&text, "%s\n", plan ? plan : "");
+        if (plan) text_format(&text, "%s\n", plan);
+        else text.failed = true;
         ftl_free(plan);
+    }
+    if (text.failed) {
+        text_done(&text);
+        return cli_say(EXIT_ENVIRONMENT, "out of memory");
     }
     return cli_put(c, text.data);
 }

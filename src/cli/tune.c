@@ -106,6 +106,8 @@ static ftl_status write_text(tuning_command *t, const char *gpu) {
     os_error why;
     text_init(&text, 16 << 20);
     ftl_status status = tune_export(c->context, t->database, gpu, &text);
+    if (!status && text.failed)
+        status = ftl_context_fail(c->context, FTL_NO_MEMORY, "out of memory");
     if (!status && c->options.output && strcmp(c->options.output, "-") != 0) {
         if (!os_write_file(c->options.output, text_str(&text), &why)) {
             status = ftl_context_fail(c->context, FTL_NO_FILE, "%s", why.text);
@@ -125,6 +127,7 @@ static void on_done(void *user, ftl_context *context, const char *gpu, const cha
     ftl_status status = t->c->options.json
                             ? tune_report_json(context, t->database, gpu, problem, &text)
                             : tune_report(context, t->database, gpu, problem, SHOWN, &text);
+    if (!status && text.failed) status = ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     if (!status && text.data) fwrite(text.data, 1, text.length, stdout);
     text_done(&text);
     if (!status && t->c->options.output) status = write_text(t, gpu);

@@ -38,9 +38,7 @@ static void on_result(void *user, const verify_result *result) {
     text_init(&line, 1 << 16);
     if (v->c->options.json) verify_result_json(result, &line);
     else verify_result_text(result, &line);
-    fwrite(line.data ? line.data : "", 1, line.length, stdout);
-    fflush(stdout);
-    text_done(&line);
+    cli_print(&line);
 }
 
 /* After two seconds, on a terminal: how far, and how long still. */
@@ -67,8 +65,7 @@ static void print_summary(const verification *v, const verify_summary *s) {
         text_buffer line;
         text_init(&line, 1 << 16);
         verify_summary_json(s, &line);
-        fwrite(line.data ? line.data : "", 1, line.length, stdout);
-        text_done(&line);
+        cli_print(&line);
         return;
     }
     number_write(
@@ -104,10 +101,9 @@ static int list_cases(const verification *v, const verify_program *program) {
         if (v->c->options.json) verify_case_json(program, &cases[i], &line);
         else verify_case_text(program, &cases[i], &line);
     }
-    fwrite(line.data ? line.data : "", 1, line.length, stdout);
-    text_done(&line);
     arena_done(&memory);
-    return is_made ? EXIT_DONE : cli_say(EXIT_USAGE, "%s", why);
+    int printed = cli_print(&line);
+    return is_made ? printed : cli_say(EXIT_USAGE, "%s", why);
 }
 
 /* The command line without what chooses cases: a failure's repro adds its own. */

@@ -99,7 +99,7 @@ static bool is_foreign(str word) {
 /* A finding's message with the names of the sketch; empty where it has others. */
 static str message_of_sketch(const blame_case *c, arena *memory, str message) {
     text_buffer text;
-    text_init(&text, 8192);
+    text_init_in(&text, memory);
     bool is_known = true;
     while (message.length > 0) {
         size_t n = 0;
@@ -112,9 +112,7 @@ static str message_of_sketch(const blame_case *c, arena *memory, str message) {
         message.data += word.length;
         message.length -= word.length;
     }
-    str result = is_known ? str_copy(memory, text_str(&text)) : STR("");
-    text_done(&text);
-    return result;
+    return is_known ? text_str(&text) : STR("");
 }
 
 /* "X cannot be translated for a100: why": why, since the place says the X of the sketch. */

@@ -19,6 +19,8 @@ ftl_status compile_guarded(ftl_context *context, compile_work *work, void *argum
     context_begin(context);
     if (setjmp(exhausted)) {
         context->memory.on_exhausted = NULL;
+        if (!context->memory.is_over_limit)
+            return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
         return ftl_context_fail(context, FTL_NO_MEMORY, "the program needs more than %d MiB",
                                 CONTEXT_ARENA_BYTES >> 20);
     }

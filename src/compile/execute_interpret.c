@@ -196,13 +196,12 @@ static ftl_status check_conditions(ftl_context *context, const interpret_argumen
         if (!condition || !tl_evaluate(condition, look_up, &l, &value)) continue;
         if (value.is_real ? value.real != 0 : value.integer != 0) continue;
         text_buffer operands;
-        text_init(&operands, FTL_WHY_BYTES);
+        text_init_in(&operands, &context->memory);
         describe(condition, &l, &operands);
         str text = tl_expr_text(&context->memory, condition);
         ftl_status status = ftl_context_fail(
             context, FTL_INVALID_ARGUMENT, "kernel '%.*s' demands %.*s; here %s",
             STR_ARGS(kernel->name), STR_ARGS(text), operands.data ? operands.data : "it is not so");
-        text_done(&operands);
         return status;
     }
     return FTL_OK;

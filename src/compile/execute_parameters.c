@@ -1,6 +1,7 @@
 /* The parameters of a program that no kernel was made of: a plan without entry and grid. */
 #include "base/needs.h"
 #include "compile/compile.h"
+#include "compile/plan_words.h"
 #include "flashtl/execute.h"
 #include "translate/translate.h"
 
@@ -162,7 +163,7 @@ ftl_status ftl_parameters(ftl_context *context, const ftl_source *source, ftl_ty
     if (status) return status;
     char *json = ftl_plan_write(a.plan), why[FTL_WHY_BYTES]; /* a copy with a life of its own */
     if (!json) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    *out = ftl_plan_read(json, strlen(json), why);
+    status = plan_read_json(json, strlen(json), why, out);
     free(json);
-    return *out ? FTL_OK : ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
+    return status ? ftl_context_fail(context, status, "%s", why) : FTL_OK;
 }

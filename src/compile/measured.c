@@ -39,11 +39,10 @@ str measured_sketch(arena *memory, const tl_program *sketch) {
         for (tl_statement *s = k->body.first; s; s = tl_next(s, NULL)) strip(s);
     }
     text_buffer text;
-    text_init(&text, 16 << 20);
+    text_init_in(&text, memory);
     tl_print(plain, &text);
     char digits[33];
     hash_digits(hash_bytes(text_str(&text)), digits);
-    text_done(&text);
     str name = plain->first ? plain->first->name : STR("nothing");
     return str_format(memory, "%.*s %.16s", STR_ARGS(name), digits);
 }

@@ -34,6 +34,10 @@ typedef struct pipeline {
     int kernel_count;
 } pipeline;
 
+static ftl_status out_of_memory(ftl_context *context) {
+    return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+}
+
 /* --- TL Code -> CUDA -------------------------------------------------------------------------- */
 
 static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *kernel,
@@ -57,10 +61,10 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
     translate_request what = {
         .kernel = kernel, .target = &target, .facts = &facts, .as_cute = p->as_cute};
     if (!translate_kernel(&what, memory, &context->diags, cuda, &plan)) {
-        return compile_verdict(context);
+        return cuda->failed ? out_of_memory(context) : compile_verdict(context);
     }
     *json = ftl_plan_write(plan);
-    return *json ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    return *json ? FTL_OK : out_of_memory(context);
 }
 
 static ftl_status translate_program(ftl_context *context, pipeline *p, tl_program *program,
@@ -147,7 +151,7 @@ static ftl_status keep_decisions(ftl_context *context, pipeline *p, const trial 
     str problem = decide_problem(&context->memory, t->sketch, r->identity, dtype, r->options.pins,
                                  r->options.pin_count);
     p->decisions = decide_copy(result, problem);
-    return p->decisions ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    return p->decisions ? FTL_OK : out_of_memory(context);
 }
 
 /* Prints what the reasoner made and proves it; a text that an earlier pass left is shown as it is.
@@ -156,6 +160,7 @@ static ftl_status take(ftl_context *context, pipeline *p, trial *t, const reason
                        int *kernel) {
     tl_print(made->program, &p->code);
     reason_explain(made, &p->reasons);
+    if (p->code.failed || p->reasons.failed) return out_of_memory(context);
     p->predicted_tflops = made->predicted_tflops;
     bool is_whole = !t->ask.options.stop_after.length;
     ftl_status status = is_whole ? prove(context, p, t, made, kernel) : FTL_OK;
@@ -255,10 +260,6 @@ static void pipeline_free(pipeline *p) {
     text_done(&p->code);
     text_done(&p->reasons);
     free(p);
-}
-
-static ftl_status out_of_memory(ftl_context *context) {
-    return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
 }
 
 ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_options *options,

@@ -260,42 +260,51 @@ static void read_plan(reading *r, const json_t *root) {
     read_resident(r, root);
 }
 
-/* Reads under the arena's guard; false when memory ran out or something was wrong. */
-static bool read_guarded(reading *r, const json_t *root) {
+/* Reads under the arena's guard. */
+static ftl_status read_guarded(reading *r, const json_t *root) {
     jmp_buf exhausted;
     if (setjmp(exhausted)) {
-        snprintf(r->why, FTL_WHY_BYTES, "the plan is larger than plans may be");
-        return false;
+        snprintf(r->why, FTL_WHY_BYTES,
+                 r->memory->is_over_limit ? "the plan is larger than plans may be"
+                                          : "out of memory");
+        return r->memory->is_over_limit ? FTL_INVALID_ARGUMENT : FTL_NO_MEMORY;
     }
     r->memory->on_exhausted = &exhausted;
     read_plan(r, root);
     r->memory->on_exhausted = NULL;
-    return !r->failed;
+    return r->failed ? FTL_INVALID_ARGUMENT : FTL_OK;
 }
 
-ftl_plan *ftl_plan_read(const char *json, size_t length, char why[FTL_WHY_BYTES]) {
-    char unread[FTL_WHY_BYTES];
-    if (!why) why = unread;
+ftl_status plan_read_json(const char *json, size_t length, char why[FTL_WHY_BYTES],
+                          ftl_plan **out) {
+    *out = NULL;
     why[0] = 0;
     json_error_t error;
     json_t *root = json_loadb(json ? json : "", json ? length : 0, 0, &error);
     if (!root) {
         snprintf(why, FTL_WHY_BYTES, "the plan is no JSON: %s (line %d)", error.text, error.line);
-        return NULL;
+        return FTL_INVALID_ARGUMENT;
     }
     plan_owner *owner = calloc(1, sizeof *owner);
     if (!owner) {
         snprintf(why, FTL_WHY_BYTES, "out of memory");
         json_decref(root);
-        return NULL;
+        return FTL_NO_MEMORY;
     }
     arena_init(&owner->memory, MEMORY_MAX);
     reading r = {.memory = &owner->memory, .why = why, .plan = &owner->plan};
-    bool is_right = read_guarded(&r, root);
+    ftl_status status = read_guarded(&r, root);
     json_decref(root);
-    if (is_right) return &owner->plan;
-    ftl_plan_free(&owner->plan);
-    return NULL;
+    if (status) ftl_plan_free(&owner->plan);
+    else *out = &owner->plan;
+    return status;
+}
+
+ftl_plan *ftl_plan_read(const char *json, size_t length, char why[FTL_WHY_BYTES]) {
+    char unread[FTL_WHY_BYTES];
+    ftl_plan *plan;
+    plan_read_json(json, length, why ? why : unread, &plan);
+    return plan;
 }
 
 void ftl_plan_free(ftl_plan *plan) {

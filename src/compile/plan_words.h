@@ -1,7 +1,8 @@
-/* The words of plans in JSON: what the writer says and the reader understands. */
+/* Plans in JSON: the words that the writer says and the reader understands, and the reading. */
 #ifndef FLASHTL_COMPILE_PLAN_WORDS_H
 #define FLASHTL_COMPILE_PLAN_WORDS_H
 
+#include "flashtl/context.h"
 #include "flashtl/plan.h"
 
 enum { PLAN_FORMAT = 1 };
@@ -20,5 +21,8 @@ extern const plan_word plan_uses[];
 /* "" and 0 where the list has none. */
 const char *plan_word_name(const plan_word *words, int value);
 int plan_word_value(const plan_word *words, const char *name);
+
+/* ftl_plan_read with its status: OK, INVALID_ARGUMENT, NO_MEMORY. */
+ftl_status plan_read_json(const char *json, size_t length, char why[FTL_WHY_BYTES], ftl_plan **out);
 
 #endif

@@ -29,7 +29,7 @@ static void add_argument(text_buffer *text, str argument) {
 
 static str fill(arena *memory, const char *format, const str *arguments) {
     text_buffer text;
-    text_init(&text, 16384);
+    text_init_in(&text, memory);
     for (const char *c = format; *c; c++) {
         bool is_slot = c[0] == '{' && c[1] >= '0' && c[1] < '0' + DIAG_ARGUMENTS_MAX && c[2] == '}';
         if (is_slot) {
@@ -40,9 +40,7 @@ static str fill(arena *memory, const char *format, const str *arguments) {
             text_add(&text, (str){c, 1});
         }
     }
-    str result = str_copy(memory, text_str(&text));
-    text_done(&text);
-    return result;
+    return text_str(&text);
 }
 
 static void append(diag_list *list, diag *d) {

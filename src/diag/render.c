@@ -1,7 +1,5 @@
+#include "base/json.h"
 #include "diag/diag.h"
-
-#include <jansson.h>
-#include <stdlib.h>
 
 static const char *const severity_names[] = {"error", "warning", "note", "hint"};
 static const char *const severity_colours[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
@@ -70,58 +68,39 @@ void diag_render_text(const diag_list *list, bool colour, text_buffer *out) {
     }
 }
 
-/* JSON wants UTF-8; bytes that are none are shown as '?'. */
-static json_t *json_text(str s) {
-    json_t *text = json_stringn(s.data ? s.data : "", s.length);
-    if (text) return text;
-    char *copy = malloc(s.length + 1);
-    if (!copy) return json_null();
-    for (size_t i = 0; i < s.length; i++) {
-        copy[i] = (unsigned char)s.data[i] < 128 && s.data[i] ? s.data[i] : '?';
-    }
-    text = json_stringn(copy, s.length);
-    free(copy);
-    return text ? text : json_null();
-}
-
-static json_t *to_json(const diag_list *list, const diag *d) {
+static json_t *to_json(json_writer *w, const diag_list *list, const diag *d) {
     json_t *object = json_object();
-    json_object_set_new(object, "id", json_string(diag_id_name(d->id)));
-    json_object_set_new(object, "severity", json_string(severity_names[d->severity]));
-    json_object_set_new(object, "file", json_text(list->source_name));
+    json_put(w, object, "id", json_string(diag_id_name(d->id)));
+    json_put(w, object, "severity", json_string(severity_names[d->severity]));
+    json_put(w, object, "file", json_from(list->source_name));
     if (d->range.end > 0) {
         int line, column, end_line, end_column;
         diag_position(list->source, d->range.begin, &line, &column);
         diag_position(list->source, d->range.end, &end_line, &end_column);
-        json_object_set_new(object, "line", json_integer(line));
-        json_object_set_new(object, "column", json_integer(column));
-        json_object_set_new(object, "end_line", json_integer(end_line));
-        json_object_set_new(object, "end_column", json_integer(end_column));
+        json_put(w, object, "line", json_integer(line));
+        json_put(w, object, "column", json_integer(column));
+        json_put(w, object, "end_line", json_integer(end_line));
+        json_put(w, object, "end_column", json_integer(end_column));
     }
-    json_object_set_new(object, "message", json_text(d->message));
-    if (d->expected.length) json_object_set_new(object, "expected", json_text(d->expected));
-    if (d->found.length) json_object_set_new(object, "found", json_text(d->found));
-    if (d->replacement.length)
-        json_object_set_new(object, "replacement", json_text(d->replacement));
+    json_put(w, object, "message", json_from(d->message));
+    if (d->expected.length) json_put(w, object, "expected", json_from(d->expected));
+    if (d->found.length) json_put(w, object, "found", json_from(d->found));
+    if (d->replacement.length) json_put(w, object, "replacement", json_from(d->replacement));
     if (d->attached) {
         json_t *attached = json_array();
         for (const diag *note = d->attached; note; note = note->next) {
-            json_array_append_new(attached, to_json(list, note));
+            json_add(w, attached, to_json(w, list, note));
         }
-        json_object_set_new(object, "notes", attached);
+        json_put(w, object, "notes", attached);
     }
     return object;
 }
 
 void diag_render_json(const diag_list *list, text_buffer *out) {
     for (const diag *d = list->first; d; d = d->next) {
-        json_t *object = to_json(list, d);
-        char *line = json_dumps(object, JSON_COMPACT);
-        if (line) {
-            text_add_z(out, line);
-            text_add_z(out, "\n");
-        }
-        free(line);
+        json_writer w = {0};
+        json_t *object = to_json(&w, list, d);
+        json_write_line(&w, object, JSON_COMPACT, out);
         json_decref(object);
     }
 }

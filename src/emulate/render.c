@@ -1,8 +1,7 @@
 /* Results as text, in clang's manner, and as JSON. */
+#include "base/json.h"
 #include "emulate/emulate.h"
 
-#include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const sentences[] = {
@@ -85,92 +84,84 @@ void emulate_render_statistics(const emulate_result *result, str source_name, te
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *text_json(str s) {
-    json_t *value = json_stringn(s.length ? s.data : "", s.length);
-    return value ? value : json_string("?");
-}
-
-static json_t *place_json(const emulate_place *place, str source_name) {
+static json_t *place_json(json_writer *w, const emulate_place *place, str source_name) {
     json_t *frames = json_array();
     for (int i = place->frame_count - 1; i >= 0; i--) {
         const emulate_frame *f = &place->frames[i];
         json_t *frame = json_object();
-        json_object_set_new(frame, "file", text_json(f->file.length ? f->file : source_name));
-        json_object_set_new(frame, "line", json_integer(f->line));
-        if (f->function.length) json_object_set_new(frame, "function", text_json(f->function));
-        json_array_append_new(frames, frame);
+        json_put(w, frame, "file", json_from(f->file.length ? f->file : source_name));
+        json_put(w, frame, "line", json_integer(f->line));
+        if (f->function.length) json_put(w, frame, "function", json_from(f->function));
+        json_add(w, frames, frame);
     }
     json_t *object = json_object();
-    json_object_set_new(object, "frames", frames);
-    json_object_set_new(object, "ptx_line", json_integer(place->ptx_line));
-    json_object_set_new(object, "opcode", text_json(place->opcode));
+    json_put(w, object, "frames", frames);
+    json_put(w, object, "ptx_line", json_integer(place->ptx_line));
+    json_put(w, object, "opcode", json_from(place->opcode));
     return object;
 }
 
-static json_t *finding_json(const emulate_finding *f, str source_name) {
+static json_t *finding_json(json_writer *w, const emulate_finding *f, str source_name) {
     json_t *object = json_object();
-    json_object_set_new(object, "kind", json_string(emulate_kind_name(f->kind)));
-    json_object_set_new(object, "message", json_string(sentences[f->kind]));
-    json_object_set_new(object, "detail", text_json(f->detail));
-    if (f->place.frame_count)
-        json_object_set_new(object, "place", place_json(&f->place, source_name));
+    json_put(w, object, "kind", json_string(emulate_kind_name(f->kind)));
+    json_put(w, object, "message", json_string(sentences[f->kind]));
+    json_put(w, object, "detail", json_from(f->detail));
+    if (f->place.frame_count) json_put(w, object, "place", place_json(w, &f->place, source_name));
     if (f->has_other) {
-        json_object_set_new(object, "note", text_json(f->note));
-        json_object_set_new(object, "other", place_json(&f->other, source_name));
+        json_put(w, object, "note", json_from(f->note));
+        json_put(w, object, "other", place_json(w, &f->other, source_name));
     }
     json_t *block = json_array();
-    for (int i = 0; i < 3; i++) json_array_append_new(block, json_integer(f->block[i]));
-    json_object_set_new(object, "block", block);
-    if (f->warp >= 0) json_object_set_new(object, "warp", json_integer(f->warp));
-    if (f->lane >= 0) json_object_set_new(object, "lane", json_integer(f->lane));
-    json_object_set_new(object, "count", json_integer((json_int_t)f->count));
+    for (int i = 0; i < 3; i++) json_add(w, block, json_integer(f->block[i]));
+    json_put(w, object, "block", block);
+    if (f->warp >= 0) json_put(w, object, "warp", json_integer(f->warp));
+    if (f->lane >= 0) json_put(w, object, "lane", json_integer(f->lane));
+    json_put(w, object, "count", json_integer((json_int_t)f->count));
     return object;
 }
 
-static json_t *traffic_json(const emulate_traffic *t, str source_name) {
+static json_t *traffic_json(json_writer *w, const emulate_traffic *t, str source_name) {
     json_t *object = json_object();
-    json_object_set_new(object, "place", place_json(&t->place, source_name));
-    json_object_set_new(object, "space", text_json(t->space));
-    json_object_set_new(object, "bytes_per_lane", json_integer(t->bytes_per_lane));
-    json_object_set_new(object, "executed", json_integer((json_int_t)t->executed));
-    json_object_set_new(object, "wavefronts", json_integer((json_int_t)t->wavefronts));
-    json_object_set_new(object, "least_wavefronts", json_integer((json_int_t)t->least_wavefronts));
-    json_object_set_new(object, "sectors", json_integer((json_int_t)t->sectors));
-    json_object_set_new(object, "least_sectors", json_integer((json_int_t)t->least_sectors));
+    json_put(w, object, "place", place_json(w, &t->place, source_name));
+    json_put(w, object, "space", json_from(t->space));
+    json_put(w, object, "bytes_per_lane", json_integer(t->bytes_per_lane));
+    json_put(w, object, "executed", json_integer((json_int_t)t->executed));
+    json_put(w, object, "wavefronts", json_integer((json_int_t)t->wavefronts));
+    json_put(w, object, "least_wavefronts", json_integer((json_int_t)t->least_wavefronts));
+    json_put(w, object, "sectors", json_integer((json_int_t)t->sectors));
+    json_put(w, object, "least_sectors", json_integer((json_int_t)t->least_sectors));
     return object;
 }
 
-static void add_opcode(json_t *object, str opcode, json_t *count) {
+static void add_opcode(json_writer *w, json_t *object, str opcode, json_t *count) {
     char key[128];
     size_t length = opcode.length < sizeof key ? opcode.length : sizeof key - 1;
     memcpy(key, opcode.data, length);
     key[length] = '\0';
-    json_object_set_new(object, key, count);
+    json_put(w, object, key, count);
 }
 
 void emulate_render_json(const emulate_result *result, str source_name, text_buffer *out) {
     static const char *const outcomes[] = {"clean", "found", "refused"};
     json_t *root = json_object(), *findings = json_array(), *traffic = json_array();
     json_t *opcodes = json_object();
-    json_object_set_new(root, "outcome", json_string(outcomes[result->outcome]));
+    json_writer writer = {0}, *w = &writer;
+    json_put(w, root, "outcome", json_string(outcomes[result->outcome]));
     if (result->outcome == EMULATE_REFUSED)
-        json_object_set_new(root, "refusal", text_json(result->refusal));
+        json_put(w, root, "refusal", json_from(result->refusal));
     for (int i = 0; i < result->finding_count; i++)
-        json_array_append_new(findings, finding_json(&result->findings[i], source_name));
+        json_add(w, findings, finding_json(w, &result->findings[i], source_name));
     for (int i = 0; i < result->traffic_count; i++)
-        json_array_append_new(traffic, traffic_json(&result->traffic[i], source_name));
+        json_add(w, traffic, traffic_json(w, &result->traffic[i], source_name));
     for (int i = 0; i < result->opcode_count; i++) {
         const emulate_opcode_count *o = &result->opcodes[i];
-        add_opcode(opcodes, o->opcode, json_integer((json_int_t)o->executed));
+        add_opcode(w, opcodes, o->opcode, json_integer((json_int_t)o->executed));
     }
-    json_object_set_new(root, "findings", findings);
-    json_object_set_new(root, "traffic", traffic);
-    json_object_set_new(root, "opcodes", opcodes);
-    json_object_set_new(root, "blocks", json_integer((json_int_t)result->blocks_run));
-    json_object_set_new(root, "instructions", json_integer((json_int_t)result->instructions));
-    char *dump = json_dumps(root, JSON_COMPACT);
-    if (dump) text_add_z(out, dump);
-    text_add_z(out, "\n");
-    free(dump);
+    json_put(w, root, "findings", findings);
+    json_put(w, root, "traffic", traffic);
+    json_put(w, root, "opcodes", opcodes);
+    json_put(w, root, "blocks", json_integer((json_int_t)result->blocks_run));
+    json_put(w, root, "instructions", json_integer((json_int_t)result->instructions));
+    json_write_line(w, root, JSON_COMPACT, out);
     json_decref(root);
 }

@@ -1,4 +1,5 @@
 /* What an evaluation would take, and what its figures would be valid for. */
+#include "base/json.h"
 #include "evaluate/trial.h"
 
 #include "base/hash.h"
@@ -118,7 +119,7 @@ ftl_status evaluate_key(ftl_context *context, const evaluate_request *r, char ke
                   (int)r->answers, "seed", (json_int_t)r->seed, "grammar",
                   grammars[r->provider.grammar], "prompts", prompts, "version", ftl_version());
     if (all && r->shapes) json_object_set_new(all, "shapes", json_string(r->shapes));
-    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    char *text = json_write(NULL, all, JSON_COMPACT);
     json_decref(all);
     if (!text) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     hash_digits(hash_bytes(str_from(text)), key);

@@ -1,4 +1,5 @@
 #include "evaluate/report.h"
+#include "base/json.h"
 #include "base/number.h"
 
 #include <math.h>
@@ -279,9 +280,7 @@ static void add_object(const figures_table *t, figures_cell cell, text_buffer *o
     set_rate(row, "judge_s", f.judged ? f.judge_s : -1);
     set_rate(row, "speed", f.speed > 0 ? f.speed : -1);
     set_rate(row, "counted_speed", f.counted_speed > 0 ? f.counted_speed : -1);
-    char *line = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    text_format(out, "%s\n", line ? line : "{}");
-    free(line);
+    json_write_line(NULL, row, JSON_COMPACT | JSON_REAL_PRECISION(9), out);
     json_decref(row);
 }
 
@@ -360,9 +359,7 @@ void report_tasks_json(const evaluate_request *r, text_buffer *out) {
         json_t *row = json_pack("{s:s,s:s,s:s*,s:s*,s:o}", "task", t->name, "level",
                                 task_level_name(t->level), "request", t->words, "reference",
                                 t->sketch, "sizes", sizes);
-        char *line = row ? json_dumps(row, JSON_COMPACT) : NULL;
-        text_format(out, "%s\n", line ? line : "{}");
-        free(line);
+        json_write_line(NULL, row, JSON_COMPACT, out);
         json_decref(row);
     }
 }

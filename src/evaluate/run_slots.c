@@ -1,6 +1,7 @@
 /* One trial at a time of an evaluation: its process, and what is kept of what it found. */
 #include "evaluate/run.h"
 
+#include "base/json.h"
 #include "base/number.h"
 #include "think/record.h"
 
@@ -25,11 +26,11 @@ __attribute__((format(printf, 2, 3))) static void notice(const evaluation *e, co
 static int do_work(void *user, char *shared) {
     const trial_work *work = user;
     json_t *result = trial_do(work);
-    char *text = result ? json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = json_write(NULL, result, JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (text && strlen(text) >= SHARED_BYTES) { /* nobody reads so long a program */
         free(text);
         json_object_del(result, "text");
-        text = json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        text = json_write(NULL, result, JSON_COMPACT | JSON_REAL_PRECISION(9));
     }
     if (text && strlen(text) < SHARED_BYTES) memcpy(shared, text, strlen(text) + 1);
     free(text);

@@ -169,15 +169,14 @@ static void add_default(evaluate_task *t, const char *name) {
     if (!is_there && has_word(t->sketch, name)) t->pins[t->pin_count++] = (ftl_pin){name, "64"};
 }
 
-static void name_by_content(evaluate_task *t) {
+static void name_by_content(arena *memory, evaluate_task *t) {
     text_buffer all;
-    text_init(&all, 2 * TASKS_BYTES_MAX);
+    text_init_in(&all, memory);
     text_format(&all, "%zu %s%zu %s", strlen(t->words), t->words, strlen(t->sketch), t->sketch);
     for (int32_t i = 0; i < t->pin_count; i++) {
         text_format(&all, " %s=%s", t->pins[i].name, t->pins[i].value);
     }
     hash_digits(hash_bytes(text_str(&all)), t->hash);
-    text_done(&all);
 }
 
 static bool read_task(reader *r, str heading) {
@@ -189,7 +188,7 @@ static bool read_task(reader *r, str heading) {
     t->sketch = str_copy_z(&r->list->memory, text_str(&r->sketch));
     add_default(t, "d");
     add_default(t, "dv");
-    name_by_content(t);
+    name_by_content(&r->list->memory, t);
     r->list->count++;
     return true;
 }
@@ -234,22 +233,22 @@ bool tasks_read(str text, task_list *out, task_error *why) {
     reader r = {.rest = text, .list = out, .why = why};
     jmp_buf exhausted;
     *out = (task_list){0};
+    why->is_out_of_memory = false;
     arena_init(&out->memory, 64 << 20);
-    text_init(&r.words, TASKS_BYTES_MAX);
-    text_init(&r.sketch, TASKS_BYTES_MAX);
+    text_init_in(&r.words, &out->memory);
+    text_init_in(&r.sketch, &out->memory);
     volatile bool is_read = false;
     if (text.length >= TASKS_BYTES_MAX) {
         fail(&r, 1, "a file of tasks has at most %d MiB", TASKS_BYTES_MAX >> 20);
     } else if (setjmp(exhausted)) {
         fail(&r, 1, "out of memory");
+        why->is_out_of_memory = true;
     } else {
         out->memory.on_exhausted = &exhausted;
         out->items = arena_array(&out->memory, evaluate_task, TASKS_MAX);
         is_read = !find_odd_bytes(&r, text) && read_all(&r);
     }
     out->memory.on_exhausted = NULL;
-    text_done(&r.words);
-    text_done(&r.sketch);
     return is_read;
 }
 

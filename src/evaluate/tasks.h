@@ -53,6 +53,7 @@ typedef struct task_list {
 
 typedef struct task_error {
     int line;
+    bool is_out_of_memory; /* the text may be right */
     char text[256];
 } task_error;
 

@@ -1,6 +1,8 @@
 /* What a call gives back: short enough for a context window, and as data beside the text. */
 #include "mcp/internal.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,9 +82,7 @@ static page page_of(str text, int64_t offset, int64_t limit) {
 
 static void add_lines(text_buffer *out, const json_t *objects) {
     for (size_t i = 0; i < json_array_size(objects); i++) {
-        char *line = json_dumps(json_array_get(objects, i), JSON_COMPACT);
-        text_format(out, "%s\n", line ? line : "");
-        free(line);
+        json_write_line(NULL, json_array_get(objects, i), JSON_COMPACT, out);
     }
 }
 

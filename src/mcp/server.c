@@ -1,4 +1,5 @@
 /* The server: messages in, messages out, one call at a time. */
+#include "base/json.h"
 #include "base/number.h"
 #include "mcp/internal.h"
 
@@ -27,7 +28,7 @@ typedef struct server {
 /* --- out -------------------------------------------------------------------------------------- */
 
 static void send_message(server *s, json_t *message) {
-    char *line = json_dumps(message, JSON_COMPACT);
+    char *line = json_write(NULL, message, JSON_COMPACT);
     bool is_written = line && fputs(line, stdout) >= 0 && fputc('\n', stdout) >= 0;
     if (!is_written || fflush(stdout) != 0) s->is_broken = true;
     free(line);

@@ -112,11 +112,9 @@ tl_statement *edit_find_allocation(tl_statement *first, str name, tl_space space
 
 str edit_header(arena *memory, const tl_statement *s) {
     text_buffer text;
-    text_init(&text, 4096);
+    text_init_in(&text, memory);
     tl_print_header(s, &text);
-    str header = str_copy(memory, text_str(&text));
-    text_done(&text);
-    return header;
+    return text_str(&text);
 }
 
 /* --- names ------------------------------------------------------------------------------------ */

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAMES_BYTES_MAX = 1 << 16, FARTHEST = 3 /* edits up to which another name is meant */ };
+enum { FARTHEST = 3 /* edits up to which another name is meant */ };
 
 /* --- into a kernel and out of it -------------------------------------------------------------- */
 
@@ -173,7 +173,7 @@ static str unknown_pin(const tl_program *program, str name, bool is_code, arena 
     int least = FARTHEST;
     str meant = nearest(name, &decisions, nearest(name, &values, STR(""), &least), &least);
     text_buffer text;
-    text_init(&text, NAMES_BYTES_MAX);
+    text_init_in(&text, memory);
     text_format(&text, "kernel '%.*s' %s '%.*s'", STR_ARGS(program->first->name),
                 is_code ? "is TL Code and leaves open no length or scalar"
                         : "has no length, scalar, tile size or decision",
@@ -185,9 +185,7 @@ static str unknown_pin(const tl_program *program, str name, bool is_code, arena 
         text_add_z(&text, ", and the decisions ");
         join(&text, &decisions);
     }
-    str sentence = str_copy(memory, text_str(&text));
-    text_done(&text);
-    return sentence;
+    return text_str(&text);
 }
 
 str pins_unused(reason *r) {

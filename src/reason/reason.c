@@ -208,12 +208,11 @@ static bool read_pass(reason *r, str name, int otherwise, int *number) {
     *number = name.length > 0 ? find_pass(name) : otherwise;
     if (name.length == 0 || *number >= 0) return true;
     text_buffer names;
-    text_init(&names, 1024);
+    text_init_in(&names, r->memory);
     for (int i = 0; pass_names[i].name; i++)
         text_format(&names, "%s%s", i > 0 ? ", " : "", pass_names[i].name);
     reason_stuck(r, NULL, "no pass is called '%.*s'; they are %.*s", STR_ARGS(name),
                  STR_ARGS(text_str(&names)));
-    text_done(&names);
     return false;
 }
 

@@ -154,9 +154,10 @@ ftl_status converse_open(workflow *w, think_step step, provider *p, const char *
                         .product = product};
     ftl_status status = prompt_system(w->context, &task, &v->system);
     if (!status) status = prompt_question(w->context, &task, &question);
+    if (!status && parameters.failed) status = workflow_out_of_memory(w);
     if (!status && provider_takes_grammar(p) != PROVIDER_NO_GRAMMAR) {
-        prompt_grammar(w->context, &task, FTL_GBNF, &v->gbnf);
-        prompt_grammar(w->context, &task, FTL_LARK, &v->lark);
+        status = prompt_grammar(w->context, &task, FTL_GBNF, &v->gbnf);
+        if (!status) status = prompt_grammar(w->context, &task, FTL_LARK, &v->lark);
     }
     if (!status) {
         add_turn(v, false, text_str(&question));

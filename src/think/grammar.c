@@ -314,11 +314,12 @@ static void add_reached(str whole, ftl_grammar_form form, text_buffer *out) {
     }
 }
 
-bool prompt_grammar(ftl_context *context, const prompt_task *task, ftl_grammar_form form,
-                    text_buffer *out) {
+ftl_status prompt_grammar(ftl_context *context, const prompt_task *task, ftl_grammar_form form,
+                          text_buffer *out) {
     char *whole = NULL;
-    if (task->step == THINK_TRANSLATE) return false;
-    if (ftl_grammar(context, form, &whole) != FTL_OK) return false;
+    if (task->step == THINK_TRANSLATE) return FTL_OK;
+    ftl_status status = ftl_grammar(context, form, &whole);
+    if (status) return status;
     text_buffer cut;
     text_init(&cut, PROMPT_BYTES_MAX);
     for (str rest = str_from(whole); rest.length;) add_rule(task, form, str_cut(&rest, '\n'), &cut);
@@ -326,5 +327,5 @@ bool prompt_grammar(ftl_context *context, const prompt_task *task, ftl_grammar_f
     bool is_whole = !cut.failed && !out->failed;
     text_done(&cut);
     ftl_free(whole);
-    return is_whole;
+    return is_whole ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
 }

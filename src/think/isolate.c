@@ -1,5 +1,7 @@
 #include "think/isolate.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +20,7 @@ static int run(void *user, os_watch *watch) {
     os_direct_temporary_files(i->folder);
     os_limit_self(i->limits->memory_bytes, i->limits->cpu_s, FILE_BYTES_MAX);
     json_t *result = i->work(i->user, watch);
-    char *text = result ? json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = json_write(NULL, result, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(result);
     bool is_written = text && os_write_file(i->path, str_from(text), &why);
     free(text);

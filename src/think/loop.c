@@ -1,6 +1,7 @@
 #include "think/workflow.h"
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "think/limits.h"
 
 #include <stdio.h>
@@ -72,7 +73,7 @@ static ftl_status begin_record(workflow *w) {
         json_object_set_new(fields, "reference",
                             workflow_text(t->reference.text, t->reference.length));
     }
-    char *meaning = json_dumps(fields, JSON_COMPACT);
+    char *meaning = json_write(NULL, fields, JSON_COMPACT);
     if (!meaning) {
         json_decref(fields);
         return workflow_out_of_memory(w);
@@ -218,7 +219,7 @@ static ftl_status try_built_in(workflow *w, const ftl_source *sketch, bool must_
                                    v.product->kernels[0].cuda, BUILT_IN);
     } else if (!status && !v.passed && must_pass) {
         workflow_keep_failure(w, &v);
-        char *line = json_dumps(json_array_get(v.findings, 0), JSON_COMPACT);
+        char *line = json_write(NULL, json_array_get(v.findings, 0), JSON_COMPACT);
         status = ftl_context_fail(w->context, FTL_CHECK_FAILED, "the sketch does not pass '%s': %s",
                                   think_rung_name(v.rung), line ? line : "");
         free(line);

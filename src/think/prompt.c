@@ -1,6 +1,7 @@
 #include "think/prompt.h"
 
 #include "base/embedded.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +126,9 @@ static void add_sketch(assembly *a, str words) {
     char *text = make_sketch(a, words), *canonical = NULL;
     if (!text) return;
     ftl_source source = {"example", text, strlen(text)};
-    if (ftl_format(a->context, &source, &canonical) == FTL_OK) text_add_z(a->out, canonical);
+    ftl_status status = ftl_format(a->context, &source, &canonical);
+    if (status) a->status = status;
+    else text_add_z(a->out, canonical);
     ftl_free(canonical);
     ftl_free(text);
 }
@@ -279,10 +282,8 @@ void prompt_findings(think_rung rung, const json_t *findings, int32_t left, text
                 "lines counted in your block:\n\n",
                 think_rung_name(rung), think_rung_meaning(rung));
     for (size_t i = 0; i < json_array_size(findings); i++) {
-        char *line = json_dumps(json_array_get(findings, i),
-                                JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6));
-        text_format(out, "%s\n", line ? line : "{}");
-        free(line);
+        json_write_line(NULL, json_array_get(findings, i),
+                        JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6), out);
     }
     text_add_z(out, "\nMend the cause and answer");
     add_rest(left, out);

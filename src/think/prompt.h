@@ -37,10 +37,10 @@ void prompt_findings(think_rung rung, const json_t *findings, int32_t left, text
 /* The same where nothing may be said but that it failed. */
 void prompt_failure(int32_t left, text_buffer *out);
 
-/* The grammar of the answer for this task, with free text before it; false when there is none for
- * the step. 'form' is FTL_GBNF or FTL_LARK.
+/* The grammar of the answer for this task, with free text before it; nothing where the step has
+ * none. 'form' is FTL_GBNF or FTL_LARK. OK, NO_MEMORY.
  */
-bool prompt_grammar(ftl_context *context, const prompt_task *task, ftl_grammar_form form,
-                    text_buffer *out);
+ftl_status prompt_grammar(ftl_context *context, const prompt_task *task, ftl_grammar_form form,
+                          text_buffer *out);
 
 #endif

@@ -1,4 +1,5 @@
 /* Asking a server: one request, its retries, and what its failures mean. */
+#include "base/json.h"
 #include "think/provider_internal.h"
 #include "think/retry.h"
 #include "think/sse.h"
@@ -241,7 +242,7 @@ static bool refuses_grammar(const question *q, const http_response *r) {
 static ftl_status make_body(question *q, const provider_request *request) {
     json_t *body = q->wire->make_body(q->p, request);
     free(q->body);
-    q->body = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    q->body = json_write(NULL, body, JSON_COMPACT);
     json_decref(body);
     return q->body ? FTL_OK : ftl_context_fail(q->context, FTL_NO_MEMORY, "out of memory");
 }

@@ -1,5 +1,6 @@
 #include "think/record.h"
 
+#include "base/json.h"
 #include "base/os.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ ftl_status record_add(ftl_context *context, record_writer *w, const char *event,
     json_t *line = json_pack("{s:s}", "event", event);
     if (line) json_object_update(line, fields);
     json_decref(fields);
-    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = json_write(NULL, line, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(line);
     if (!text) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     text_done(&w->last);

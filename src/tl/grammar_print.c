@@ -203,10 +203,16 @@ static void print_all_lark(const grammar *g, text_buffer *out) {
 void tl_grammar_print(tl_grammar_format format, text_buffer *out) {
     enum { MEMORY_BYTES_MAX = 1 << 20 };
     arena memory;
+    jmp_buf exhausted;
     arena_init(&memory, MEMORY_BYTES_MAX);
-    grammar g = grammar_read(&memory);
-    if (format == TL_GRAMMAR_EBNF) print_ebnf(&g, out);
-    else if (format == TL_GRAMMAR_GBNF) print_all_gbnf(&g, out);
-    else print_all_lark(&g, out);
+    if (setjmp(exhausted)) {
+        out->failed = true;
+    } else {
+        memory.on_exhausted = &exhausted;
+        grammar g = grammar_read(&memory);
+        if (format == TL_GRAMMAR_EBNF) print_ebnf(&g, out);
+        else if (format == TL_GRAMMAR_GBNF) print_all_gbnf(&g, out);
+        else print_all_lark(&g, out);
+    }
     arena_done(&memory);
 }

@@ -119,11 +119,9 @@ static void tl_print_expr(const tl_expr *e, text_buffer *out) {
 
 str tl_expr_text(arena *memory, const tl_expr *e) {
     text_buffer out;
-    text_init(&out, TL_SOURCE_BYTES_MAX);
+    text_init_in(&out, memory);
     tl_print_expr(e, &out);
-    str text = str_copy(memory, text_str(&out));
-    text_done(&out);
-    return text;
+    return text_str(&out);
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */

@@ -138,14 +138,13 @@ bool tl_variant_select(arena *memory, str text, const tl_variant_choice *choices
     int option_count = tl_variant_options(memory, text, &options);
     variant v = {memory, options, option_count, choices, count, {NULL, 0}};
     text_buffer out;
-    text_init(&out, TEXT_BYTES_MAX);
+    text_init_in(&out, memory);
     bool is_done = check_choices(&v) && write_selection(&v, text, &out);
-    if (is_done && out.failed) {
+    if (is_done && out.length > TEXT_BYTES_MAX) {
         v.why = STR("the sketch is too long");
         is_done = false;
     }
-    *selected = is_done ? str_copy(memory, text_str(&out)) : (str){"", 0};
+    *selected = is_done ? text_str(&out) : (str){"", 0};
     *why = v.why;
-    text_done(&out);
     return is_done;
 }

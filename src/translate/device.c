@@ -107,7 +107,7 @@ static void add_mark(text_buffer *out, str at, int width, size_t *used) {
 
 static str expand(emit *t, str pattern, int width) {
     text_buffer out;
-    text_init(&out, (size_t)1 << 16);
+    text_init_in(&out, t->memory);
     for (size_t i = 0; i < pattern.length;) {
         size_t used = 1;
         if (pattern.data[i] == '@')
@@ -115,9 +115,7 @@ static str expand(emit *t, str pattern, int width) {
         else text_add(&out, (str){pattern.data + i, 1});
         i += used;
     }
-    str text = str_copy(t->memory, text_str(&out));
-    text_done(&out);
-    return text;
+    return text_str(&out);
 }
 
 /* Adds a paragraph for each width of a pattern that 'text' names. */

@@ -48,11 +48,9 @@ void emit_close(emit *t) {
 
 void emit_header(emit *t, const tl_statement *s) {
     text_buffer text;
-    text_init(&text, 4096);
+    text_init_in(&text, t->memory);
     tl_print_header(s, &text);
-    str copy = str_copy(t->memory, text_str(&text));
-    text_done(&text);
-    emit_text(t, "// %.*s", STR_ARGS(copy));
+    emit_text(t, "// %.*s", STR_ARGS(text_str(&text)));
 }
 
 void emit_loop(emit *t, const char *variable, int count) {

@@ -282,11 +282,9 @@ static int blocks_per_sm(const emit *t) {
 
 static void write_file(emit *t, text_buffer *cuda) {
     text_buffer body;
-    text_init(&body, cuda->limit_bytes ? cuda->limit_bytes : (size_t)16 << 20);
+    text_init_in(&body, t->memory);
     emit_write(t, &body);
-    str kernel = str_copy(t->memory, text_str(&body));
-    if (body.failed) t->failed = true;
-    text_done(&body);
+    str kernel = text_str(&body);
     const ftl_plan *plan = t->plan;
     text_format(cuda, "// %s for %s (%s), written by FlashTL from TL Code.\n", plan->kernel,
                 plan->gpu, plan->target);

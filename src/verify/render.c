@@ -1,6 +1,6 @@
 #include "verify/verify.h"
 
-#include <jansson.h>
+#include "base/json.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,14 +23,7 @@ static json_t *number(double value) {
 }
 
 static void add_object(json_t *object, text_buffer *out) {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) {
-        text_add_z(out, text);
-        text_add_z(out, "\n");
-    } else {
-        out->failed = true;
-    }
-    free(text);
+    json_write_line(NULL, object, JSON_COMPACT | JSON_REAL_PRECISION(9), out);
     json_decref(object);
 }
 

@@ -10,10 +10,16 @@ foreach(test ${cli_tests})
            $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
   set_tests_properties(cli_${name} PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
-# Preloaded by comma.sh; a sanitizer's library would have to come before it.
+# Preloaded by comma.sh and by allocations.py; a sanitizer's library would have to come before them.
 if(NOT FLASHTL_SANITIZE)
-  add_library(comma_locale MODULE ${CMAKE_CURRENT_LIST_DIR}/comma_locale.c)
-  set_target_properties(comma_locale PROPERTIES PREFIX "lib")
+  foreach(preloaded comma_locale fail_allocation)
+    add_library(${preloaded} MODULE ${CMAKE_CURRENT_LIST_DIR}/${preloaded}.c)
+    set_target_properties(${preloaded} PROPERTIES PREFIX "lib")
+  endforeach()
+  add_test(NAME allocations
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/allocations.py $<TARGET_FILE:flashtl>
+                   $<TARGET_FILE:fail_allocation> $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
+  set_tests_properties(allocations PROPERTIES LABELS cli TIMEOUT 300)
 endif()
 add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
