@@ -140,8 +140,11 @@ static void build(bench *b, const char *gpu, bool has_warpgroups) {
     /* As the attention call has it for so few rows. */
     ftl_pin pins[] = {
         {"d", head_dim}, {"dv", head_dim}, {"nominal_length", "1024"}, {"warpgroups", "0"}};
-    ftl_options options = {
-        .gpu = gpu, .dtype = FTL_F16, .pins = pins, .pin_count = has_warpgroups ? 3 : 4};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = gpu,
+                           .dtype = FTL_F16,
+                           .pins = pins,
+                           .pin_count = has_warpgroups ? 3 : 4};
     must(ftl_build(b->context, &source, &options, &b->product), b->context, "build");
     ftl_free(sketch);
 }

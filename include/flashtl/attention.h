@@ -41,8 +41,7 @@ typedef struct ftl_attention {
     double softcap;           /* above 0: scores become softcap * tanh(score / softcap) */
 } ftl_attention;
 
-#define FTL_ATTENTION_INIT                                                                         \
-    { .struct_bytes = sizeof(ftl_attention) }
+#define FTL_ATTENTION_INIT FTL_STRUCT_INIT(ftl_attention)
 
 /* Launches on a stream of the current CUDA context, asynchronously. Nothing to do (no batch, no
  * query) is OK and launches nothing; no keys give zeros and a log-sum-exp of minus infinity.

@@ -17,6 +17,23 @@ extern "C" {
 #define FTL_API __attribute__((visibility("default")))
 #endif
 
+/* A struct whose 'struct_bytes' says how large it is to the caller, all else 0: so that structs can
+ * grow while programs that were compiled before go on. In C an initializer, in C++ a value.
+ */
+#ifdef __cplusplus
+} /* templates have C++'s linkage */
+template <typename T> inline T ftl_struct_init() {
+    T made = T();
+    made.struct_bytes = sizeof(T);
+    return made;
+}
+extern "C" {
+#define FTL_STRUCT_INIT(type) ftl_struct_init<type>()
+#else
+#define FTL_STRUCT_INIT(type)                                                                      \
+    { .struct_bytes = sizeof(type) }
+#endif
+
 /* X(NAME, value, sentence). Values are ABI: never renumbered; gaps leave room per group. */
 #define FTL_STATUS_LIST(X)                                                                         \
     X(OK, 0, "success")                                                                            \
@@ -77,7 +94,7 @@ typedef enum ftl_diagnostics_form {
 } ftl_diagnostics_form;
 
 /* The diagnostics of the last call, errors and warnings; the caller frees them with ftl_free. Never
- * NULL except without memory.
+ * NULL except without memory. A form that is none is TEXT.
  */
 FTL_API char *ftl_context_diagnostics(const ftl_context *context, ftl_diagnostics_form form);
 FTL_API int32_t ftl_context_error_count(const ftl_context *context);

@@ -34,14 +34,18 @@ typedef struct ftl_pin {
     const char *value;
 } ftl_pin;
 
+/* Start from FTL_OPTIONS_INIT: fields that are added later mean "not used" when they are 0. */
 typedef struct ftl_options {
-    const char *gpu; /* "a100", or the path of a description (it holds '/' or ends in .gpu) */
-    ftl_type dtype;  /* of tensors whose type the sketch leaves open; 0: f16 */
+    size_t struct_bytes; /* sizeof(ftl_options) */
+    const char *gpu;     /* "a100", or the path of a description (it holds '/' or ends in .gpu) */
+    ftl_type dtype;      /* of tensors whose type the sketch leaves open; 0: f16 */
     const ftl_pin *pins;
     int32_t pin_count;
     const char *stop_after; /* name of the last pass to run; NULL: all */
     const char *measured; /* a tuner's decisions (docs/tuning.md); "": none, NULL: those shipped */
 } ftl_options;
+
+#define FTL_OPTIONS_INIT FTL_STRUCT_INIT(ftl_options)
 
 /* --- sketches --------------------------------------------------------------------------------- */
 
@@ -165,11 +169,13 @@ FTL_API void ftl_product_free(ftl_product *product);
 
 /* --- GPUs ------------------------------------------------------------------------------------- */
 
+/* Start from FTL_GPU_INIT, which says how much of it a function may fill in. */
 typedef struct ftl_gpu {
-    char name[64];      /* "rtx-4090" */
-    char title[64];     /* "NVIDIA GeForce RTX 4090" */
-    char target[32];    /* "sm_89" */
-    int32_t capability; /* 10 * major + minor */
+    size_t struct_bytes; /* sizeof(ftl_gpu) */
+    char name[64];       /* "rtx-4090" */
+    char title[64];      /* "NVIDIA GeForce RTX 4090" */
+    char target[32];     /* "sm_89" */
+    int32_t capability;  /* 10 * major + minor */
     int32_t multiprocessors;
     int64_t shared_bytes; /* most a block can have */
     int64_t l2_bytes;
@@ -177,6 +183,8 @@ typedef struct ftl_gpu {
     double tensor_tflops; /* dense, 16-bit, by the widest instruction */
     double mma_tflops;    /* the same by mma.sync */
 } ftl_gpu;
+
+#define FTL_GPU_INIT FTL_STRUCT_INIT(ftl_gpu)
 
 /* Describes a GPU by name, alias or path. OK, NOT_FOUND (with the nearest name), NO_FILE, REJECTED
  * (a description with mistakes). So do all functions that take a GPU.

@@ -261,6 +261,12 @@ typedef struct ftl_launch {
     unsigned char parameters[FTL_PARAMETER_BYTES_MAX] __attribute__((aligned(16)));
 } ftl_launch;
 
+/* Whether a plan is whole: texts, lists and counts, indices, offsets inside the parameters, known
+ * types and operations; false with one sentence in 'why'. Plans that the library made are;
+ * functions that take a plan ask first.
+ */
+FTL_API bool ftl_plan_check(const ftl_plan *plan, char why[FTL_WHY_BYTES]);
+
 /* Checks arguments against a plan (every tensor there, types, extents that agree, strides,
  * alignment, conditions) and fills in the launch. Pure; false with one sentence in 'why'. Addresses
  * may be null for tensors without elements. No heap allocation; safe to call from several threads.
@@ -268,19 +274,24 @@ typedef struct ftl_launch {
 FTL_API bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments,
                               ftl_launch *launch, char why[FTL_WHY_BYTES]);
 
-/* Evaluates one formula; false on overflow or division by zero. */
+/* Evaluates one formula; false on overflow or division by zero, and where a step is none or has no
+ * number to push: lists that are null, an index below 0. How long the lists are is the caller's
+ * word.
+ */
 FTL_API bool ftl_formula_evaluate(const ftl_formula *formula, const int64_t *sizes,
                                   const double *scalars, double *value);
 
 /* JSON, as stored in caches and beside built kernels. ftl_plan_write returns malloc'd text, NULL
- * without memory. ftl_plan_read returns NULL with one sentence in 'why' when the text is no plan.
+ * without memory and for what ftl_plan_check does not take. ftl_plan_read returns NULL with one
+ * sentence in 'why' when the text is no plan.
  */
 FTL_API char *ftl_plan_write(const ftl_plan *plan);
 FTL_API ftl_plan *ftl_plan_read(const char *json, size_t length, char why[FTL_WHY_BYTES]);
 FTL_API void ftl_plan_free(ftl_plan *plan);
 
 /* A C header for programs that launch the kernel without the library: parameter struct, conditions,
- * number of blocks. Its names begin with 'name', an identifier. malloc'd; NULL without memory.
+ * number of blocks. Its names begin with 'name', an identifier of C. malloc'd; NULL without memory,
+ * for another name, and for what ftl_plan_check does not take.
  */
 FTL_API char *ftl_plan_header(const ftl_plan *plan, const char *name);
 

@@ -24,7 +24,7 @@ extern "C" {
 typedef struct ftl_runtime_options {
     const char *cuda_library;  /* NULL: libcuda.so.1 */
     const char *nvrtc_library; /* NULL: the usual names, newest first; "": none */
-    const char *cache_folder;  /* NULL: no cache on disk; created when first written */
+    const char *cache_folder;  /* NULL or "": no cache on disk; created when first written */
 } ftl_runtime_options;
 
 typedef struct ftl_runtime ftl_runtime;

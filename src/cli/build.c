@@ -76,7 +76,7 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
     free(header);
     if (!exit_status) exit_status = write_file(b, name, ".cu", str_from(kernel->cuda));
     snprintf(file, sizeof file, "%s.cu", name);
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     ftl_status status = ftl_gpu_describe(b->c->context, plan->gpu, &gpu);
     const char *target = status ? plan->target : gpu.target;
     status = exit_status
@@ -136,7 +136,7 @@ static int build_for(const building *b, const cli_request *r, const char *gpu) {
 /* All of them, before the first is built. */
 static int check_gpus(cli *c) {
     const cli_list *names = &c->options.gpu;
-    ftl_gpu known;
+    ftl_gpu known = FTL_GPU_INIT;
     for (int i = 0; i < names->count; i++) {
         for (int k = 0; k < i; k++) {
             if (strcmp(names->items[i], names->items[k]) != 0) continue;

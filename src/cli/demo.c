@@ -86,6 +86,7 @@ static int make_row(cli *c, ftl_runtime *runtime, cli_request *request, const ch
     r->threads = made.plan->threads;
     r->shared_bytes = made.plan->shared_bytes;
     find_tiles(made.product->code, r->tiles);
+    r->gpu = (ftl_gpu)FTL_GPU_INIT;
     ftl_status status = ftl_gpu_describe(c->context, gpu, &r->gpu);
     if (!status) status = compile(c, runtime, &made, r);
     start_ns = os_time_ns();

@@ -248,7 +248,7 @@ static int read_numbers(evaluating *e) {
 static int find_device(evaluating *e) {
     cli *c = e->c;
     ftl_runtime *runtime = NULL;
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     e->what.runtime = cli_runtime_options(c, e->cache);
     if (ftl_gpu_describe(c->context, e->what.options.gpu, &gpu)) return cli_finish(c, FTL_REJECTED);
     if (e->what.highest < THINK_RUNG_GPU) return EXIT_DONE;

@@ -27,7 +27,7 @@ static void print_devices(cli *c) {
     if (status) fprintf(stderr, "this machine: %s\n", ftl_context_error(c->context));
     for (int32_t i = 0; !status && i < count; i++) {
         ftl_device device;
-        ftl_gpu fit;
+        ftl_gpu fit = FTL_GPU_INIT;
         if (ftl_device_describe(c->context, runtime, i, &device) != FTL_OK) continue;
         int32_t capability = 10 * device.major + device.minor;
         bool is_known = ftl_gpu_for_device(c->context, device.name, capability,
@@ -52,7 +52,7 @@ int cli_run_GPUS(cli *c) {
         printf("%-12s %-28s %-8s %4s  %8s  %11s  %16s\n", "", "", "", "", "a block", "",
                "TFLOPS, 16-bit");
     }
-    ftl_gpu g;
+    ftl_gpu g = FTL_GPU_INIT;
     ftl_status status = FTL_OK;
     for (int32_t i = 0; (status = ftl_gpu_at(c->context, i, &g)) == FTL_OK; i++) print_row(c, &g);
     if (status != FTL_NOT_FOUND) return cli_finish(c, status);

@@ -28,7 +28,7 @@ static void offer(offers *o, const char *kind, const char *name, const char *des
 }
 
 static void offer_all(offers *o) {
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     offer(o, "language", "", "the language TL: the reference, with examples", "text/markdown");
     offer(o, "grammar", "ebnf", "the grammar of what the printer writes", "text/plain");
     offer(o, "grammar", "gbnf", "the same for constrained decoding", "text/plain");

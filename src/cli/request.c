@@ -148,7 +148,8 @@ int request_open(cli *c, cli_request *r) {
 }
 
 int request_open_options(cli *c, cli_request *r, bool has_text) {
-    *r = (cli_request){.options = {.stop_after = c->options.print_after}};
+    *r = (cli_request){.options = FTL_OPTIONS_INIT};
+    r->options.stop_after = c->options.print_after;
     r->options.pins = r->pins;
     if (c->options.gpu.count) r->options.gpu = c->options.gpu.items[0];
     int exit_status = has_text ? read_text(c, r) : EXIT_DONE;

@@ -147,7 +147,7 @@ static int open_providers(thinking *t) {
 }
 
 static int look_for_device(thinking *t) {
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     bool is_wanted = t->task.highest == THINK_RUNG_GPU;
     t->machine = agents_find_device(t->c, is_wanted ? t->runtime : NULL);
     int capability = (int)json_number(t->machine, "capability");
@@ -424,7 +424,7 @@ static int name_gpu(cli *c, const ftl_source *source, char name[GPU_NAME_BYTES])
 int translate_by_model(cli *c, const ftl_source *source) {
     static thinking t;
     char gpu[GPU_NAME_BYTES];
-    ftl_options options = {.gpu = gpu};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options), .gpu = gpu};
     t.c = c;
     int exit_status = agents_open(c, &t.agents);
     if (!exit_status) exit_status = name_gpu(c, source, gpu);

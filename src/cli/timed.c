@@ -10,7 +10,7 @@ enum { HIDDEN = 2048 };
 /* --- the machine ------------------------------------------------------------------------------ */
 
 ftl_status timed_open(cli *c, const char *gpu, timed_machine *out) {
-    *out = (timed_machine){0};
+    *out = (timed_machine){.gpu = FTL_GPU_INIT};
     ftl_status status = cli_open_runtime(c, &out->runtime);
     if (!status) status = ftl_device_use(c->context, out->runtime, 0);
     if (!status) status = ftl_device_describe(c->context, out->runtime, 0, &out->device);
@@ -61,8 +61,11 @@ ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell
     /* As the attention call does: short sequences may have a kernel of their own. */
     const ftl_pin pins[] = {{"d", d}, {"dv", dv}, {"nominal_length", "1024"}};
     out->is_short = timed_is_short(cell);
-    ftl_options options = {
-        .gpu = machine->gpu.name, .dtype = dtype, .pins = pins, .pin_count = out->is_short ? 3 : 2};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = machine->gpu.name,
+                           .dtype = dtype,
+                           .pins = pins,
+                           .pin_count = out->is_short ? 3 : 2};
     ftl_status status = ftl_sketch(c->context, "attention", out->settings,
                                    out->program.text.setting_count, &out->sketch);
     if (status) return status;
@@ -265,7 +268,7 @@ int timed_cases(cli *c, const cli_request *request, const timed_kernel *kernel, 
 int timed_options(cli *c, const timed_machine *machine, bench_options *out) {
     int64_t rounds = 0;
     int exit_status = read_rounds(c, &rounds);
-    ftl_gpu here;
+    ftl_gpu here = FTL_GPU_INIT;
     const ftl_device *device = &machine->device;
     ftl_status status =
         ftl_gpu_for_device(c->context, device->name, 10 * device->major + device->minor,

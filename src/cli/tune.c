@@ -176,7 +176,7 @@ static int write_known(tuning_command *t) {
                        "what is to be tuned? '--op OPERATOR' or a file; with '--gpu NAME' "
                        "alone, what is known of that GPU is written");
     }
-    ftl_gpu known;
+    ftl_gpu known = FTL_GPU_INIT;
     ftl_status status = ftl_gpu_describe(c->context, c->options.gpu.items[0], &known);
     if (!status) status = write_text(t, c->options.gpu.items[0]);
     return cli_finish(c, status);

@@ -1,6 +1,7 @@
 #include "compile/compile.h"
 #include "base/needs.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +18,10 @@ ftl_status compile_hand_over(ftl_context *context, text_buffer *text, char **out
 ftl_status compile_guarded(ftl_context *context, compile_work *work, void *arguments) {
     jmp_buf exhausted;
     context_begin(context);
+    context->is_compiling = true;
     if (setjmp(exhausted)) {
         context->memory.on_exhausted = NULL;
+        context->is_compiling = false;
         if (!context->memory.is_over_limit)
             return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
         return ftl_context_fail(context, FTL_NO_MEMORY, "the program needs more than %d MiB",
@@ -27,6 +30,7 @@ ftl_status compile_guarded(ftl_context *context, compile_work *work, void *argum
     context->memory.on_exhausted = &exhausted;
     ftl_status status = work(context, arguments);
     context->memory.on_exhausted = NULL;
+    context->is_compiling = false;
     return status;
 }
 
@@ -41,6 +45,29 @@ tl_program *compile_read(ftl_context *context, const ftl_source *source) {
     str text = str_copy(memory, (str){source->text, source->text ? source->length : 0});
     diag_init(&context->diags, memory, name, text);
     return tl_parse(memory, name, text, &context->diags);
+}
+
+ftl_status compile_take_options(ftl_context *context, const ftl_options *options,
+                                ftl_options *out) {
+    enum { FIRST_BYTES = offsetof(ftl_options, measured) + sizeof(const char *), MOST = 4096 };
+    *out = (ftl_options)FTL_OPTIONS_INIT;
+    NEEDS(options);
+    size_t given = options->struct_bytes, known = given < sizeof *out ? given : sizeof *out;
+    if (given < FIRST_BYTES || given > MOST) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the options were not begun with FTL_OPTIONS_INIT");
+    }
+    for (size_t i = known; i < given; i++) {
+        if (!((const char *)options)[i]) continue;
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the options have fields that version %s of the library lacks",
+                                ftl_version());
+    }
+    memcpy(out, options, known);
+    out->struct_bytes = sizeof *out;
+    if (!out->dtype || ftl_type_bytes(out->dtype)) return FTL_OK;
+    return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "there is no type of the number %d",
+                            (int)out->dtype);
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */

@@ -32,6 +32,12 @@ tl_program *compile_bind(ftl_context *context, const ftl_source *source);
 ftl_status compile_check_pins(ftl_context *context, const tl_program *program,
                               const ftl_options *options);
 
+/* The caller's options, those of an earlier or later version of the library as this one knows them.
+ * INVALID_ARGUMENT with one sentence where they are null, were not begun with FTL_OPTIONS_INIT, use
+ * fields that this version lacks, or name a type that is none.
+ */
+ftl_status compile_take_options(ftl_context *context, const ftl_options *options, ftl_options *out);
+
 /* The GPU of a kernel of TL Code: 'name' where given, else what the kernel says. A kernel that says
  * none, or one that nobody knows, is an error at the kernel.
  */

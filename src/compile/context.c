@@ -81,6 +81,9 @@ int32_t ftl_context_warning_count(const ftl_context *context) {
 
 ftl_status ftl_context_fail(ftl_context *context, ftl_status status, const char *format, ...) {
     if (!context) return status;
+    /* Those of an earlier call would be taken for this one's. */
+    if (!context->is_compiling && status != FTL_REJECTED && status != FTL_OK)
+        diag_init(&context->diags, &context->memory, STR(""), STR(""));
     va_list arguments;
     va_start(arguments, format);
     number_print_list(context->error, sizeof context->error, format, arguments);

@@ -12,6 +12,7 @@ enum { CONTEXT_ERROR_BYTES = 2048, CONTEXT_ARENA_BYTES = 512 << 20 };
 struct ftl_context {
     arena memory; /* of the last call that took a source: its text, tree, diagnostics */
     diag_list diags;
+    bool is_compiling; /* a call is at work on them */
     char error[CONTEXT_ERROR_BYTES];
     char warning[CONTEXT_ERROR_BYTES];
     char taken_warning[CONTEXT_ERROR_BYTES];

@@ -59,6 +59,9 @@ ftl_status ftl_emulator_open(ftl_context *context, const ftl_plan *plan, const c
     if (!plan || !ptx) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the plan or the PTX is missing");
     }
+    char why[FTL_WHY_BYTES];
+    if (!ftl_plan_check(plan, why))
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     ftl_emulator *e = calloc(1, sizeof *e);
     if (!e) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     arena_init(&e->memory, MODULE_BYTES);

@@ -158,6 +158,10 @@ ftl_status ftl_parameters(ftl_context *context, const ftl_source *source, ftl_ty
     if (!source || !source->text) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the source is missing");
     }
+    if (!ftl_type_bytes(dtype)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "there is no type of the number %d",
+                                (int)dtype);
+    }
     parameters_arguments a = {.source = source, .dtype = dtype};
     ftl_status status = compile_guarded(context, collect, &a);
     if (status) return status;

@@ -93,13 +93,17 @@ ftl_status ftl_explain(ftl_context *context, const ftl_source *source, const ftl
     NEEDS(text);
     *text = NULL;
     NEEDS(source);
-    explain_arguments a = {
-        .source = source, .options = options, .gpu_name = options ? options->gpu : NULL};
+    ftl_options taken = FTL_OPTIONS_INIT;
+    ftl_status status = options ? compile_take_options(context, options, &taken) : FTL_OK;
+    if (status) return status;
+    explain_arguments a = {.source = source, .options = &taken, .gpu_name = taken.gpu};
     text_init(&a.out, 16 << 20);
-    ftl_status status = compile_guarded(context, explain_code, &a);
+    status = compile_guarded(context, explain_code, &a);
     if (!status && a.is_code) return compile_hand_over(context, &a.out, text);
     text_done(&a.out);
-    return status ? status : compile_explain_sketch(context, source, options, text);
+    if (status) return status;
+    NEEDS(options);
+    return compile_explain_sketch(context, source, &taken, text);
 }
 
 ftl_status ftl_passes(ftl_context *context, char **text) {

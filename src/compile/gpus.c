@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TEXT_BYTES_MAX = 16 << 20 };
 
@@ -12,8 +13,21 @@ static void put_text(char *to, size_t capacity, str text) {
     snprintf(to, capacity, "%.*s", STR_ARGS(text));
 }
 
+/* Is it begun? Then all but its size becomes 0. */
+static bool is_begun(ftl_context *context, ftl_gpu *out) {
+    enum { FIRST_BYTES = sizeof(ftl_gpu), MOST = 4096 };
+    if (out->struct_bytes >= FIRST_BYTES && out->struct_bytes <= MOST) {
+        memset((char *)out + sizeof out->struct_bytes, 0,
+               out->struct_bytes - sizeof out->struct_bytes);
+        return true;
+    }
+    ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the GPU was not begun with FTL_GPU_INIT");
+    return false;
+}
+
 static void show(const gpu *g, ftl_gpu *out) {
-    *out = (ftl_gpu){.capability = (int32_t)g->capability,
+    *out = (ftl_gpu){.struct_bytes = out->struct_bytes,
+                     .capability = (int32_t)g->capability,
                      .multiprocessors = (int32_t)g->sms,
                      .shared_bytes = g->block_shared,
                      .l2_bytes = g->l2,
@@ -86,7 +100,7 @@ ftl_status ftl_gpu_describe(ftl_context *context, const char *name, ftl_gpu *out
     NEEDS(name);
     NEEDS(out);
     gpu_arguments a = {.name = name, .out = out};
-    *out = (ftl_gpu){0};
+    if (!is_begun(context, out)) return FTL_INVALID_ARGUMENT;
     return compile_guarded(context, describe, &a);
 }
 
@@ -125,7 +139,7 @@ ftl_status ftl_gpu_at(ftl_context *context, int32_t index, ftl_gpu *out) {
     NEEDS(context);
     NEEDS(out);
     gpu_arguments a = {.index = index, .out = out};
-    *out = (ftl_gpu){0};
+    if (!is_begun(context, out)) return FTL_INVALID_ARGUMENT;
     return compile_guarded(context, describe_at, &a);
 }
 
@@ -205,6 +219,6 @@ ftl_status ftl_gpu_for_device(ftl_context *context, const char *device_name, int
     NEEDS(device_name);
     NEEDS(out);
     device_arguments a = {device_name, capability, multiprocessors, out};
-    *out = (ftl_gpu){0};
+    if (!is_begun(context, out)) return FTL_INVALID_ARGUMENT;
     return compile_guarded(context, find_for_device, &a);
 }

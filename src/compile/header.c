@@ -388,8 +388,17 @@ static void add_header(arena *memory, const ftl_plan *plan, const char *name, te
     add_functions(memory, plan, name, out);
 }
 
+static bool is_identifier(const char *name) {
+    if (!name || !*name || (*name >= '0' && *name <= '9')) return false;
+    for (const char *c = name; *c; c++) {
+        bool is_letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+        if (!is_letter && !(*c >= '0' && *c <= '9')) return false;
+    }
+    return true;
+}
+
 char *ftl_plan_header(const ftl_plan *plan, const char *name) {
-    if (!plan || !name) return NULL;
+    if (!is_identifier(name) || !ftl_plan_check(plan, NULL)) return NULL;
     arena memory;
     text_buffer out;
     jmp_buf exhausted;

@@ -45,6 +45,9 @@ ftl_status ftl_check_pins(ftl_context *context, const ftl_source *source,
                           const ftl_options *options) {
     NEEDS(context);
     NEEDS(source);
-    pins_arguments a = {source, options};
+    ftl_options taken;
+    ftl_status status = options ? compile_take_options(context, options, &taken) : FTL_OK;
+    if (status) return status;
+    pins_arguments a = {source, options ? &taken : NULL};
     return compile_guarded(context, check_pins, &a);
 }

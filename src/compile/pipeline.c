@@ -22,7 +22,8 @@ enum { TEXT_BYTES_MAX = 16 << 20, KERNELS_MAX = 64 };
 /* What a run of the pipeline needs and makes. The buffers are the caller's to free. */
 typedef struct pipeline {
     const ftl_source *source;
-    const ftl_options *options;
+    ftl_options own_options;
+    const ftl_options *options; /* those */
     text_buffer sketch, code, reasons;
     double predicted_tflops;
     bool wants_decisions, as_cute;
@@ -244,7 +245,8 @@ static pipeline *pipeline_new(const ftl_source *source, const ftl_options *optio
     pipeline *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->source = source;
-    p->options = options;
+    p->own_options = *options;
+    p->options = &p->own_options;
     text_init(&p->sketch, TEXT_BYTES_MAX);
     text_init(&p->code, TEXT_BYTES_MAX);
     text_init(&p->reasons, TEXT_BYTES_MAX);
@@ -268,9 +270,12 @@ ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_
     NEEDS(code);
     *code = NULL;
     NEEDS(source);
-    pipeline *p = pipeline_new(source, options);
+    ftl_options taken;
+    ftl_status status = compile_take_options(context, options, &taken);
+    if (status) return status;
+    pipeline *p = pipeline_new(source, &taken);
     if (!p) return out_of_memory(context);
-    ftl_status status = compile_guarded(context, run_reason, p);
+    status = compile_guarded(context, run_reason, p);
     if (!status) status = compile_hand_over(context, &p->code, code);
     if (!status) p->code = (text_buffer){0};
     pipeline_free(p);
@@ -283,10 +288,13 @@ ftl_status ftl_decide(ftl_context *context, const ftl_source *source, const ftl_
     NEEDS(out);
     *out = NULL;
     NEEDS(source);
-    pipeline *p = pipeline_new(source, options);
+    ftl_options taken;
+    ftl_status status = compile_take_options(context, options, &taken);
+    if (status) return status;
+    pipeline *p = pipeline_new(source, &taken);
     if (!p) return out_of_memory(context);
     p->wants_decisions = true;
-    ftl_status status = compile_guarded(context, run_reason, p);
+    status = compile_guarded(context, run_reason, p);
     if (!status) *out = p->decisions;
     else ftl_decisions_free(p->decisions);
     pipeline_free(p);
@@ -353,7 +361,10 @@ ftl_status ftl_translate_to(ftl_context *context, const ftl_source *source, cons
     NEEDS(out);
     *out = NULL;
     NEEDS(source);
-    ftl_options options = {.gpu = gpu_name};
+    if (form != FTL_PLAIN_CUDA && form != FTL_CUTE)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "there is no such form of a text");
+    ftl_options options = FTL_OPTIONS_INIT;
+    options.gpu = gpu_name;
     return run_to_product(context, run_translate, source, &options, form == FTL_CUTE, out);
 }
 
@@ -363,7 +374,9 @@ ftl_status ftl_build(ftl_context *context, const ftl_source *source, const ftl_o
     NEEDS(out);
     *out = NULL;
     NEEDS(source);
-    return run_to_product(context, run_build, source, options, false, out);
+    ftl_options taken;
+    ftl_status status = compile_take_options(context, options, &taken);
+    return status ? status : run_to_product(context, run_build, source, &taken, false, out);
 }
 
 void ftl_product_free(ftl_product *product) {

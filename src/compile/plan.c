@@ -2,8 +2,8 @@
  * and lays out the parameter struct. Runs at every launch, so it neither allocates nor formats
  * anything unless it fails.
  */
-#include "flashtl/plan.h"
 #include "base/number.h"
+#include "compile/plan_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIZES_MAX = 64, SCALARS_MAX = 64 };
+enum { SIZES_MAX = PLAN_ITEMS_MAX, SCALARS_MAX = PLAN_ITEMS_MAX };
 static const int64_t GRID_MAX = INT32_MAX; /* blocks along x that every GPU takes */
+/* Where tiles are counted past the last one by each block. */
+static const int64_t COUNTED_MAX = INT32_MAX / 2;
 
 /* What one resolution works on. */
 typedef struct resolution {
@@ -32,6 +34,10 @@ __attribute__((format(printf, 2, 3))) static bool fail(resolution *r, const char
     number_print_list(r->why, FTL_WHY_BYTES, format, arguments);
     va_end(arguments);
     return false;
+}
+
+static const char *said(const ftl_formula *formula) {
+    return formula->text ? formula->text : "(no text)";
 }
 
 static void put(resolution *r, int32_t offset, const void *bytes, size_t count) {
@@ -174,9 +180,9 @@ static bool check_extents(resolution *r, const ftl_plan_tensor *tensor, const ft
         const ftl_plan_axis *axis = &tensor->axes[i];
         if (axis->size >= 0) continue;
         double extent;
-        if (!ftl_formula_evaluate(&axis->extent, r->launch->sizes, r->scalars, &extent)) {
+        if (!plan_formula_value(r->plan, &axis->extent, r->launch->sizes, r->scalars, &extent)) {
             return fail(r, "the length '%s' of axis %s of '%s' cannot be computed",
-                        axis->extent.text, axis->name, tensor->name);
+                        said(&axis->extent), axis->name, tensor->name);
         }
         if ((double)given->extents[i] != extent) {
             return fail(r, "axis %s of '%s' must have the length %s = %.0f, not %" PRId64,
@@ -292,11 +298,12 @@ static bool count_blocks(resolution *r, int64_t *blocks) {
     for (int32_t i = 0; i < r->plan->walk_count; i++) {
         const ftl_formula *walk = &r->plan->walks[i];
         double tiles;
-        if (!ftl_formula_evaluate(walk, r->launch->sizes, r->scalars, &tiles) || tiles < 0) {
-            return fail(r, "the walk '%s' of the grid cannot be computed", walk->text);
+        if (!plan_formula_value(r->plan, walk, r->launch->sizes, r->scalars, &tiles) || tiles < 0) {
+            return fail(r, "the walk '%s' of the grid cannot be computed", said(walk));
         }
-        if (tiles * (double)*blocks > (double)GRID_MAX) {
-            return fail(r, "the grid has more than %" PRId64 " blocks", GRID_MAX);
+        int64_t most = r->plan->grid_kind == FTL_GRID_DYNAMIC ? COUNTED_MAX : GRID_MAX;
+        if (tiles * (double)*blocks > (double)most) {
+            return fail(r, "the grid has more than %" PRId64 " blocks", most);
         }
         *blocks *= (int64_t)tiles;
     }
@@ -318,9 +325,9 @@ static bool derive(resolution *r) {
         const ftl_plan_derived *d = &r->plan->derived[i];
         double value = r->launch->tiles;
         if (d->kind != FTL_DERIVED_TILES &&
-            (!ftl_formula_evaluate(&d->formula, r->launch->sizes, r->scalars, &value) ||
+            (!plan_formula_value(r->plan, &d->formula, r->launch->sizes, r->scalars, &value) ||
              fabs(value) > INT32_MAX || (d->kind == FTL_DERIVED_DIVISOR && value < 1))) {
-            return fail(r, "kernel '%s' cannot work with %s", r->plan->kernel, d->formula.text);
+            return fail(r, "kernel '%s' cannot work with %s", r->plan->kernel, said(&d->formula));
         }
         int32_t integer = (int32_t)value;
         if (d->kind == FTL_DERIVED_DIVISOR) put_divisor(r, d->offset, (uint64_t)value);
@@ -415,8 +422,11 @@ static bool check_conditions(resolution *r) {
     for (int32_t i = 0; i < r->plan->condition_count; i++) {
         const ftl_formula *condition = &r->plan->conditions[i];
         double holds;
-        bool is_known = ftl_formula_evaluate(condition, r->launch->sizes, r->scalars, &holds);
+        bool is_known =
+            plan_formula_value(r->plan, condition, r->launch->sizes, r->scalars, &holds);
         if (is_known && holds != 0) continue;
+        if (!plan_formula_is_whole(r->plan, condition))
+            return fail(r, "a condition of kernel '%s' is no formula", r->plan->kernel);
         char operands[FTL_WHY_BYTES / 2];
         describe_operands(r, condition, operands, sizeof operands);
         return fail(r, "kernel '%s' demands %s; %s%s", r->plan->kernel, condition->text,
@@ -432,16 +442,6 @@ static void put_sizes(resolution *r) {
     }
 }
 
-static bool is_within_limits(resolution *r) {
-    const ftl_plan *plan = r->plan;
-    if (plan->size_count > SIZES_MAX || plan->scalar_count > SCALARS_MAX ||
-        plan->tensor_count > SIZES_MAX || plan->parameter_bytes > FTL_PARAMETER_BYTES_MAX ||
-        plan->parameter_bytes < 0) {
-        return fail(r, "the plan of kernel '%s' is larger than plans may be", plan->kernel);
-    }
-    return true;
-}
-
 bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
                       char why[FTL_WHY_BYTES]) {
     char unread[FTL_WHY_BYTES];
@@ -452,7 +452,7 @@ bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_
     bool is_null = (arguments->tensor_count > 0 && !arguments->tensors) ||
                    (arguments->scalar_count > 0 && !arguments->scalars);
     if (is_null) return fail(&r, "the list of tensors or scalars is null");
-    if (!is_within_limits(&r)) return false;
+    if (!plan_parts_are_whole(plan, why)) return false;
     launch->grid = launch->tiles = 0;
     launch->map_count = 0;
     launch->parameter_bytes = plan->parameter_bytes;

@@ -113,8 +113,14 @@ static bool push(const ftl_formula_step *step, const int64_t *sizes, const doubl
     switch ((int)step->op) {
     case FTL_PUSH_INTEGER: *out = integer_value(step->integer); return true;
     case FTL_PUSH_NUMBER: *out = real_value(step->number); return true;
-    case FTL_PUSH_SIZE: *out = integer_value(sizes[step->index]); return true;
-    case FTL_PUSH_SCALAR: *out = real_value(scalars[step->index]); return true;
+    case FTL_PUSH_SIZE:
+        if (!sizes || step->index < 0) return false;
+        *out = integer_value(sizes[step->index]);
+        return true;
+    case FTL_PUSH_SCALAR:
+        if (!scalars || step->index < 0) return false;
+        *out = real_value(scalars[step->index]);
+        return true;
     default: return false;
     }
 }

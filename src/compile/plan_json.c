@@ -142,7 +142,7 @@ static void add_resident(json_writer *w, json_t *root, const ftl_plan *plan) {
 }
 
 char *ftl_plan_write(const ftl_plan *plan) {
-    if (!plan) return NULL;
+    if (!ftl_plan_check(plan, NULL)) return NULL;
     json_writer writer = {0}, *w = &writer;
     json_t *root = json_object();
     json_put(w, root, "format", json_integer(PLAN_FORMAT));

@@ -5,6 +5,7 @@
  */
 #include "flashtl/attention.h"
 
+#include "base/needs.h"
 #include "base/number.h"
 #include "flashtl/flashtl.h"
 #include "runtime/module.h"
@@ -113,7 +114,7 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
 
 static ftl_status find_gpu(ftl_context *context, ftl_runtime *runtime, recipe *r) {
     ftl_device device;
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     ftl_status status = ftl_device_describe(context, runtime, r->key->device, &device);
     if (!status) {
         status = ftl_gpu_for_device(context, device.name, 10 * device.major + device.minor,
@@ -139,7 +140,8 @@ static void write_request(const recipe *r, bool is_short, request *q) {
     q->pins[0] = (ftl_pin){"d", q->d};
     q->pins[1] = (ftl_pin){"dv", q->dv};
     q->pins[2] = (ftl_pin){"nominal_length", SHORT_NOMINAL};
-    q->options = (ftl_options){.gpu = r->gpu,
+    q->options = (ftl_options){.struct_bytes = sizeof(ftl_options),
+                               .gpu = r->gpu,
                                .dtype = (ftl_type)r->key->dtype,
                                .pins = q->pins,
                                .pin_count = is_short ? 3 : 2};
@@ -275,6 +277,7 @@ static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attenti
 
 static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
                            attention_key *key) {
+    NEEDS(runtime);
     if (!a || a->struct_bytes < sizeof *a) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the attention is null, or not begun with FTL_ATTENTION_INIT");
@@ -289,6 +292,14 @@ static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl
     if (a->window < 0 || !(a->softcap >= 0) || !isfinite(a->softcap)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "window and softcap are 0 or positive");
+    }
+    if (a->dtype != FTL_F16 && a->dtype != FTL_BF16) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the element type is FTL_F16 or FTL_BF16");
+    }
+    if (!isfinite(a->scale) || a->scale < 0) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the scale is above 0, or 0 for 1 / sqrt(head_dim)");
     }
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
@@ -371,7 +382,7 @@ ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime, con
                                         .extents = {a->q_heads},
                                         .strides = {1}};
     }
-    ftl_scalar scale = {"scale", a->scale > 0 || a->scale < 0 ? a->scale : 1 / sqrt((double)d)};
+    ftl_scalar scale = {"scale", a->scale > 0 ? a->scale : 1 / sqrt((double)d)};
     ftl_arguments arguments = {tensors, count, &scale, 1};
     return ftl_module_launch(context, kernel->module, &arguments, stream);
 }

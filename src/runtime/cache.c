@@ -183,10 +183,18 @@ static bool is_leftover(str name) {
            is_entry((str){name.data, name.length - ending});
 }
 
+static bool is_named(const char *folder) {
+    return folder && *folder;
+}
+
+static ftl_status no_folder(ftl_context *context) {
+    return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the cache folder has no name");
+}
+
 ftl_status ftl_cache_list(ftl_context *context, const char *folder,
                           void (*visit)(void *user, const ftl_cache_entry *entry), void *user) {
-    NEEDS(folder);
     NEEDS(visit);
+    if (!is_named(folder)) return no_folder(context);
     names all = {0};
     ftl_status status = list_folder(context, folder, &all);
     for (int i = 0; !status && i < all.list.count; i++) {
@@ -201,7 +209,7 @@ ftl_status ftl_cache_list(ftl_context *context, const char *folder,
 ftl_status ftl_cache_clear(ftl_context *context, const char *folder, int64_t *removed) {
     NEEDS(removed);
     *removed = 0;
-    NEEDS(folder);
+    if (!is_named(folder)) return no_folder(context);
     names all = {0};
     ftl_status status = list_folder(context, folder, &all);
     for (int i = 0; !status && i < all.list.count; i++) {

@@ -77,7 +77,15 @@ ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *opt
     }
     runtime->cuda_name = copy_text(options->cuda_library);
     runtime->nvrtc_name = copy_text(options->nvrtc_library);
-    runtime->cache_folder = copy_text(options->cache_folder);
+    bool has_cache = options->cache_folder && *options->cache_folder;
+    runtime->cache_folder = has_cache ? copy_text(options->cache_folder) : NULL;
+    bool is_whole = !options->cuda_library == !runtime->cuda_name &&
+                    !options->nvrtc_library == !runtime->nvrtc_name &&
+                    has_cache == (runtime->cache_folder != NULL);
+    if (!is_whole) {
+        ftl_runtime_close(runtime);
+        return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    }
     *out = runtime;
     return FTL_OK;
 }
@@ -296,7 +304,8 @@ ftl_status ftl_device_allocate(ftl_context *context, ftl_runtime *runtime, size_
 }
 
 void ftl_device_free(ftl_runtime *runtime, uint64_t address) {
-    if (runtime && address) runtime->cuda.memory_free(address);
+    bool is_open = runtime && runtime->cuda_state == LIBRARY_OPEN;
+    if (is_open && address) runtime->cuda.memory_free(address);
 }
 
 ftl_status ftl_device_write(ftl_context *context, ftl_runtime *runtime, uint64_t address,
@@ -328,11 +337,17 @@ ftl_status ftl_device_fill(ftl_context *context, ftl_runtime *runtime, uint64_t 
     return runtime_cuda_status(context, &runtime->cuda, result, "fill memory of the GPU");
 }
 
+static const int64_t WAIT_MAX_MS = (int64_t)1 << 40; /* 34 years */
+
 ftl_status ftl_stream_wait(ftl_context *context, ftl_runtime *runtime, void *stream,
                            int64_t milliseconds) {
     NEEDS(runtime);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
+    if (milliseconds < 0 || milliseconds > WAIT_MAX_MS) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "a wait lasts from 0 to %lld milliseconds", (long long)WAIT_MAX_MS);
+    }
     int64_t deadline_ns = os_time_ns() + milliseconds * 1000000;
     for (int64_t pause_ns = 1000;; pause_ns = pause_ns < 1000000 ? pause_ns * 2 : pause_ns) {
         int result = runtime->cuda.stream_query(stream);

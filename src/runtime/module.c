@@ -70,6 +70,9 @@ ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runtime, con
     if (!plan || !image || length == 0) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "plan or image is null");
     }
+    char why[FTL_WHY_BYTES];
+    if (!ftl_plan_check(plan, why))
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     ftl_status status = runtime_need_driver(context, runtime);
     if (status) return status;
     char *ended = malloc(length + 1); /* PTX must end in NUL; the driver may read beyond a slice */
@@ -286,6 +289,9 @@ ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl
     if (!plan || !cuda) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "plan or CUDA text is null");
     }
+    char why[FTL_WHY_BYTES];
+    if (!ftl_plan_check(plan, why))
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     char *plan_text = ftl_plan_write(plan);
     if (!plan_text) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     text_buffer source;

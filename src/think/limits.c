@@ -83,7 +83,7 @@ static int by_weight(const void *a, const void *b) {
 
 json_t *limits_of(ftl_context *context, const ftl_plan *plan, const json_t *facts) {
     limit_list l = {0};
-    ftl_gpu gpu = {0};
+    ftl_gpu gpu = FTL_GPU_INIT;
     bool is_known = ftl_gpu_describe(context, plan->gpu, &gpu) == FTL_OK;
     if (is_known) add_speed(&l, &gpu, facts);
     add_occupancy(&l, plan, &gpu);

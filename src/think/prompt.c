@@ -141,7 +141,8 @@ static char *make_code(assembly *a, str words) {
     char *sketch = make_sketch(a, words), *code = NULL;
     if (!sketch) return NULL;
     ftl_source source = {"example", sketch, strlen(sketch)};
-    ftl_options options = {.gpu = a->task->options->gpu,
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = a->task->options->gpu,
                            .dtype = FTL_F16,
                            .pins = pins,
                            .pin_count = by_warps ? 5 : 4};

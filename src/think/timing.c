@@ -143,7 +143,7 @@ static void take_speed(const timing *t) {
     char shape[256];
     name_shape(t, shape);
     double tflops = t->best_ms > 0 ? flops_of(t, shape) / t->best_ms / 1e9 : 0;
-    ftl_gpu here;
+    ftl_gpu here = FTL_GPU_INIT;
     if (!(tflops > 0) || !describe_here(c, &here)) return;
     if (tflops > here.tensor_tflops) {
         tell_no_speed(c, "the clock says more than this GPU can do");

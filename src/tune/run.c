@@ -57,6 +57,7 @@ static ftl_status open_machine(tuning *t) {
     if (!status) status = ftl_device_use(c, t->runtime, 0);
     if (!status) status = ftl_device_describe(c, t->runtime, 0, &t->device);
     const ftl_device *d = &t->device;
+    t->here = (ftl_gpu)FTL_GPU_INIT;
     if (!status) {
         status =
             ftl_gpu_for_device(c, d->name, 10 * d->major + d->minor, d->multiprocessors, &t->here);
@@ -67,7 +68,7 @@ static ftl_status open_machine(tuning *t) {
 
 static ftl_status open_model(tuning *t) {
     ftl_options options = t->request->options;
-    ftl_gpu wanted;
+    ftl_gpu wanted = FTL_GPU_INIT;
     options.measured = "";
     ftl_status status = ftl_decide(t->context, &t->request->source, &options, &t->decisions);
     if (!status) status = ftl_gpu_describe(t->context, options.gpu, &wanted);

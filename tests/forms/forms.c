@@ -185,7 +185,10 @@ static bool has_name(const program *p, const char *name) {
 /* Pins "d=64 dv=64" as far as the program has such lengths; all of them where it says so itself. */
 static void ask_with(run *r, const program *p, const ftl_gpu *gpu, ftl_type dtype,
                      const char *said) {
-    request q = {.p = p, .gpu = *gpu, .options = {.gpu = gpu->name, .dtype = dtype}};
+    request q = {
+        .p = p,
+        .gpu = *gpu,
+        .options = {.struct_bytes = sizeof(ftl_options), .gpu = gpu->name, .dtype = dtype}};
     char copy[256];
     ftl_pin pins[PINS_MAX];
     bool is_own = p->builds || p->is_refused;
@@ -212,7 +215,7 @@ static void ask_everywhere(run *r, const program *p, bool is_all) {
         "d=192 dv=128 e=96 e1=96 n=80 p=96 d_rotary=64 d_latent=512"};
     static const char *const sample[] = {"t4", "a100", "h200"};
     bool is_own = p->builds || p->is_refused;
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     for (int g = 0; !ftl_gpu_at(r->context, g, &gpu); g++) {
         bool is_asked = is_all;
         for (int i = 0; i < 3; i++) is_asked = is_asked || !strcmp(gpu.name, sample[i]);

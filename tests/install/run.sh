@@ -25,6 +25,11 @@ library=$(find "$work/root" -name 'libflashtl.so')
 test "$(LD_LIBRARY_PATH=$(dirname "$library") "$work/client_pc")" = "$expected"
 
 c++ -x c++ -fsyntax-only -Wall -Wextra -Werror "$sources/client.c" -I "$work/root/include"
+for standard in c++11 c++17 c++20; do
+    c++ -std=$standard -fsyntax-only -Wall -Wextra -Wpedantic -Werror "$sources/client.cpp" -I "$work/root/include"
+done
+c++ -std=c++17 "$sources/client.cpp" $flags -o "$work/client_cpp"
+LD_LIBRARY_PATH=$(dirname "$library") "$work/client_cpp" || { echo "the program in C++ fails"; exit 1; }
 for header in "$work/root"/include/flashtl/*.h; do
     echo "#include <flashtl/$(basename "$header")>" |
         cc -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$work/root/include" -x c -

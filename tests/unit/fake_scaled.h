@@ -20,7 +20,8 @@
     "Compute Multiply A, factor and get B\n"                                                       \
     "Copy B from register to global\n"
 
-static const ftl_options scaled_options = {.gpu = "a100", .dtype = FTL_F16};
+static const ftl_options scaled_options = {
+    .struct_bytes = sizeof(ftl_options), .gpu = "a100", .dtype = FTL_F16};
 
 /* PTX of the kernel, malloc'd, for the compiler that is none; NULL where nothing compiles CUDA. */
 static char *scaled_ptx(ftl_context *context, const ftl_product *product) {

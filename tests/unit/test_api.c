@@ -25,7 +25,7 @@ static ftl_context *c;
 static ftl_runtime *runtime; /* of libraries that are not there */
 static ftl_plan *plan;
 static ftl_source good = {"twice.tl", sketch, sizeof sketch - 1};
-static ftl_options options = {.gpu = "a100"};
+static ftl_options options = {.struct_bytes = sizeof(ftl_options), .gpu = "a100"};
 
 static int open_all(void **state) {
     (void)state;
@@ -57,7 +57,7 @@ static void compiling(void **state) {
     char *text, family[64];
     ftl_product *product;
     ftl_decisions *decisions;
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     double flops;
     INVALID(ftl_sketch(c, NULL, NULL, 0, &text));
     INVALID(ftl_sketch(c, "mha", NULL, 1, &text));
@@ -108,12 +108,23 @@ static void lists_of_pins(void **state) {
     (void)state;
     static const ftl_pin nameless = {NULL, "1"}, valueless = {"BM", NULL};
     char *text;
-    INVALID(ftl_reason(c, &good, &(ftl_options){.gpu = "a100", .pin_count = 1}, &text));
-    INVALID(ftl_reason(c, &good, &(ftl_options){.gpu = "a100", .pin_count = -1}, &text));
-    INVALID(ftl_reason(c, &good, &(ftl_options){.gpu = "a100", .pins = &nameless, .pin_count = 1},
-                       &text));
-    INVALID(ftl_reason(c, &good, &(ftl_options){.gpu = "a100", .pins = &valueless, .pin_count = 1},
-                       &text));
+    INVALID(ftl_reason(
+        c, &good,
+        &(ftl_options){.struct_bytes = sizeof(ftl_options), .gpu = "a100", .pin_count = 1}, &text));
+    INVALID(ftl_reason(
+        c, &good,
+        &(ftl_options){.struct_bytes = sizeof(ftl_options), .gpu = "a100", .pin_count = -1},
+        &text));
+    INVALID(ftl_reason(
+        c, &good,
+        &(ftl_options){
+            .struct_bytes = sizeof(ftl_options), .gpu = "a100", .pins = &nameless, .pin_count = 1},
+        &text));
+    INVALID(ftl_reason(
+        c, &good,
+        &(ftl_options){
+            .struct_bytes = sizeof(ftl_options), .gpu = "a100", .pins = &valueless, .pin_count = 1},
+        &text));
 }
 
 /* A text of no bytes, or that says it has some where there are none, is an empty program. */
@@ -336,7 +347,8 @@ static void conditions_are_told_alike(void **state) {
     static _Alignas(16) float memory[3][6 * 5 * 64];
     const ftl_source source = {"grouped.tl", text, sizeof text - 1};
     const ftl_pin pins[] = {{"d", "64"}};
-    const ftl_options a100 = {.gpu = "a100", .pins = pins, .pin_count = 1};
+    const ftl_options a100 = {
+        .struct_bytes = sizeof(ftl_options), .gpu = "a100", .pins = pins, .pin_count = 1};
     ftl_product *product;
     assert_int_equal(ftl_build(c, &source, &a100, &product), FTL_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -149,7 +149,11 @@ static int setup(void **state) {
     assert_int_equal(ftl_runtime_open(context, &options, &runtime), FTL_OK);
     assert_int_equal(ftl_device_use(context, runtime, 0), FTL_OK);
     const ftl_pin pins[] = {{"d", "16"}, {"dv", "16"}};
-    ftl_options wanted = {.gpu = "a100", .dtype = FTL_F16, .pins = pins, .pin_count = 2};
+    ftl_options wanted = {.struct_bytes = sizeof(ftl_options),
+                          .gpu = "a100",
+                          .dtype = FTL_F16,
+                          .pins = pins,
+                          .pin_count = 2};
     assert_int_equal(ftl_sketch(context, "attention", settings, 1, &sketch), FTL_OK);
     ftl_source source = {"<attention>", sketch, strlen(sketch)};
     assert_int_equal(ftl_build(context, &source, &wanted, &product), FTL_OK);

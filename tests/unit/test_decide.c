@@ -35,8 +35,11 @@ static void close_sketch(sketch *s) {
 }
 
 static ftl_decisions *decide(sketch *s, const char *measured, int pin_count) {
-    ftl_options options = {
-        .gpu = "h200", .pins = lengths, .pin_count = pin_count, .measured = measured};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = "h200",
+                           .pins = lengths,
+                           .pin_count = pin_count,
+                           .measured = measured};
     ftl_decisions *out = NULL;
     assert_int_equal(ftl_decide(s->context, &s->source, &options, &out), FTL_OK);
     return out;
@@ -50,8 +53,11 @@ static const ftl_decision *find(const ftl_decisions *decisions, const char *name
 }
 
 static char *explain(sketch *s, const char *measured, int pin_count) {
-    ftl_options options = {
-        .gpu = "h200", .pins = lengths, .pin_count = pin_count, .measured = measured};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = "h200",
+                           .pins = lengths,
+                           .pin_count = pin_count,
+                           .measured = measured};
     char *out = NULL;
     assert_int_equal(ftl_explain(s->context, &s->source, &options, &out), FTL_OK);
     return out;
@@ -73,7 +79,11 @@ static void decisions_have_legal_values(void **state) {
         char value[32];
         snprintf(value, sizeof value, "%lld", (long long)one->value);
         ftl_pin pins[] = {lengths[0], lengths[1], {one->name, value}};
-        ftl_options options = {.gpu = "h200", .pins = pins, .pin_count = 3, .measured = ""};
+        ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                               .gpu = "h200",
+                               .pins = pins,
+                               .pin_count = 3,
+                               .measured = ""};
         char *code = NULL;
         assert_int_equal(ftl_reason(s.context, &s.source, &options, &code), FTL_OK);
         ftl_free(code);
@@ -165,7 +175,8 @@ static void products_are_counted_once(void **state) {
     assert_int_equal(ftl_flops(s.context, &s.source, sizes, 6, &flops), FTL_INVALID_ARGUMENT);
     /* TL Code has its products several times: before the loop, in it, on the slow way. */
     const ftl_pin pins[] = {{"d", "128"}, {"dv", "64"}};
-    ftl_options options = {.gpu = "h200", .pins = pins, .pin_count = 2};
+    ftl_options options = {
+        .struct_bytes = sizeof(ftl_options), .gpu = "h200", .pins = pins, .pin_count = 2};
     char *code = NULL;
     assert_int_equal(ftl_reason(s.context, &s.source, &options, &code), FTL_OK);
     ftl_source source = {"<code>", code, strlen(code)};
@@ -185,7 +196,7 @@ static void products_are_counted_once(void **state) {
 static void shipped_records_fit(void **state) {
     (void)state;
     ftl_context *context = NULL;
-    ftl_gpu gpu;
+    ftl_gpu gpu = FTL_GPU_INIT;
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     for (int32_t g = 0; ftl_gpu_at(context, g, &gpu) == FTL_OK; g++) {
         char *text = NULL;
@@ -205,7 +216,8 @@ static void shipped_records_fit(void **state) {
             assert_int_equal(ftl_sketch(context, op, options, is_causal, &sketch_text), FTL_OK);
             ftl_source source = {op, sketch_text, strlen(sketch_text)};
             const ftl_pin pins[] = {{"d", d}, {"dv", dv}};
-            ftl_options wanted = {.gpu = gpu.name,
+            ftl_options wanted = {.struct_bytes = sizeof(ftl_options),
+                                  .gpu = gpu.name,
                                   .dtype = strcmp(type, "bf16") == 0 ? FTL_BF16 : FTL_F16,
                                   .pins = pins,
                                   .pin_count = 2};

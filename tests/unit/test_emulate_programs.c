@@ -70,7 +70,11 @@ static void verify_pinned(const char *path, const char *gpu, ftl_type dtype, con
                           int pin_count, const char *shapes) {
     text_buffer text;
     ftl_source source = read_source(path, &text);
-    ftl_options options = {.gpu = gpu, .dtype = dtype, .pins = pins, .pin_count = pin_count};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = gpu,
+                           .dtype = dtype,
+                           .pins = pins,
+                           .pin_count = pin_count};
     ftl_product *product;
     succeeds(ftl_build(context, &source, &options, &product));
     verify_program program = {.sketch = source,
@@ -296,7 +300,7 @@ static void paged_decoding(void **state) {
     text_buffer text;
     ftl_source source = read_source("tests/golden/tl/paged_decode.tl", &text);
     ftl_product *product;
-    succeeds(ftl_build(context, &source, &(ftl_options){0}, &product));
+    succeeds(ftl_build(context, &source, &(ftl_options)FTL_OPTIONS_INIT, &product));
     assert_int_equal(product->kernel_count, 2);
     decoding *x = aligned_alloc(16, (sizeof *x + 15) / 16 * 16);
     assert_non_null(x);

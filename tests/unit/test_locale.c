@@ -104,7 +104,10 @@ static void add_operator(text_buffer *all, ftl_context *c, const char *name,
         add(all, name, status, c, NULL);
         return;
     }
-    ftl_options options = {.gpu = gpu, .pins = pins, .pin_count = strstr(sketch, "dv") ? 2 : 1};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = gpu,
+                           .pins = pins,
+                           .pin_count = strstr(sketch, "dv") ? 2 : 1};
     ftl_source source = {"it.tl", sketch, strlen(sketch)};
     status = ftl_format(c, &source, &text);
     add(all, "format", status, c, text);

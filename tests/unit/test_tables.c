@@ -140,7 +140,7 @@ static void plans_are_merged(void **state) {
     assert_true(os_read_file(full, 1 << 20, &text, &why));
     ftl_source source = {"paged_decode.tl", text.data, text.length};
     ftl_product *product;
-    assert_int_equal(ftl_build(context, &source, &(ftl_options){0}, &product), FTL_OK);
+    assert_int_equal(ftl_build(context, &source, &(ftl_options)FTL_OPTIONS_INIT, &product), FTL_OK);
     const ftl_plan *plan = verify_merge_plans(product->kernels, product->kernel_count, &memory);
     assert_int_equal(plan->tensor_count, 8);
     assert_int_equal(plan->size_count, 8);

@@ -27,8 +27,11 @@ static void verify(const char *operator_name, const char *const *settings, int c
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     const ftl_pin pins[] = {{"d", "64"}, {"dv", "40"}};
     bool has_heads = strstr(source->text, "dv") != NULL;
-    ftl_options options = {
-        .gpu = gpu, .dtype = dtype, .pins = pins, .pin_count = has_heads ? 2 : 0};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = gpu,
+                           .dtype = dtype,
+                           .pins = pins,
+                           .pin_count = has_heads ? 2 : 0};
     ftl_status status = ftl_build(context, source, &options, &product);
     if (status) print_message("%s\n", ftl_context_diagnostics(context, FTL_DIAGNOSTICS_TEXT));
     assert_int_equal(status, FTL_OK);

@@ -91,8 +91,12 @@ static int setup(void **state) {
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     assert_int_equal(ftl_sketch(context, "gqa", settings, 1, &sketch), FTL_OK);
     ftl_source source = {"<gqa>", sketch, strlen(sketch)};
-    ftl_options options = {
-        .gpu = "a100", .dtype = FTL_F16, .pins = pins, .pin_count = PIN_COUNT, .measured = ""};
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = "a100",
+                           .dtype = FTL_F16,
+                           .pins = pins,
+                           .pin_count = PIN_COUNT,
+                           .measured = ""};
     assert_int_equal(ftl_build(context, &source, &options, &product), FTL_OK);
     assert_true(os_temporary_folder(folder, &why));
     snprintf(database, sizeof database, "%s/tuning.sqlite", folder);
