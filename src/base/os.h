@@ -66,6 +66,8 @@ bool os_child_attend(os_child *child, int also, int wait_ms, bool *also_ready);
 int os_child_end(os_child *child, bool kills);
 /* Appends what standard input has: waits for it. False at the end, or on failure. */
 bool os_read_input(text_buffer *out);
+/* Is nobody there any more to read standard output? */
+bool os_output_is_closed(void);
 /* The path of the program that is running; false when the system does not tell. */
 bool os_own_path(char path[512]);
 

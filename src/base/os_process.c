@@ -92,6 +92,11 @@ bool os_child_attend(os_child *c, int also, int wait_ms, bool *also_ready) {
     return c->out >= 0 || c->err >= 0;
 }
 
+bool os_output_is_closed(void) {
+    struct pollfd end = {STDOUT_FILENO, 0, 0}; /* errors are told without being asked for */
+    return poll(&end, 1, 0) > 0 && (end.revents & (POLLERR | POLLHUP | POLLNVAL));
+}
+
 static void wait_for(pid_t pid, int *status) {
     while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
     }

@@ -18,6 +18,7 @@ enum {
 
 typedef enum mcp_kind {
     MCP_TEXT,
+    MCP_NAME,
     MCP_NUMBER,
     MCP_LIST,
     MCP_PROGRAM,

@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_BYTES_MAX = 16 << 20, WAITING_MAX = 256, OUTPUT_BYTES_MAX = 64 << 20, BEAT_MS = 200 };
+enum {
+    LINE_BYTES_MAX = 16 << 20,
+    INPUT_BYTES_MAX = 2 * LINE_BYTES_MAX, /* with what came with the end of the longest line */
+    WAITING_MAX = 256,
+    WAITING_BYTES_MAX = 64 << 20,
+    OUTPUT_BYTES_MAX = 64 << 20,
+    BEAT_MS = 200
+};
 
 #define META_PREFIX "io.modelcontextprotocol/"
 
@@ -18,11 +25,13 @@ enum { HANDSHAKE_COUNT = sizeof handshake_revisions / sizeof *handshake_revision
 
 typedef struct server {
     const mcp_options *options;
-    text_buffer input; /* what has come and is no whole line yet */
-    json_t *waiting;   /* messages that came and were not answered yet */
-    bool has_ended;    /* standard input has */
-    bool is_broken;    /* standard output is */
-    bool is_plain;     /* the request at hand is of the form without a handshake */
+    text_buffer input;    /* what has come and is no whole line yet */
+    json_t *waiting;      /* messages that came and were not answered yet */
+    size_t waiting_bytes; /* of their lines, since nothing waited last */
+    bool is_skipping;     /* the rest of a line that is too long */
+    bool has_ended;       /* standard input has */
+    bool is_broken;       /* standard output is */
+    bool is_plain;        /* the request at hand is of the form without a handshake */
 } server;
 
 /* --- out -------------------------------------------------------------------------------------- */
@@ -62,21 +71,37 @@ static json_t *cacheable(const server *s, json_t *result) {
 
 /* --- in --------------------------------------------------------------------------------------- */
 
+static bool has_no_room(server *s, size_t bytes) {
+    if (json_array_size(s->waiting) == 0) s->waiting_bytes = 0;
+    return json_array_size(s->waiting) >= WAITING_MAX ||
+           s->waiting_bytes + bytes > WAITING_BYTES_MAX;
+}
+
 static void take_line(server *s, str line) {
-    if (str_trim(line).length == 0) return;
+    bool is_rest = s->is_skipping;
+    s->is_skipping = false;
+    if (is_rest || str_trim(line).length == 0) return;
     json_error_t problem;
     json_t *message =
         json_loadb(line.data, line.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
     if (!message) answer_error(s, NULL, MCP_PARSE_ERROR, problem.text, NULL);
     else if (!json_is_object(message)) {
         answer_error(s, NULL, MCP_INVALID_REQUEST, "a message is one JSON object", NULL);
-    } else if (json_array_size(s->waiting) >= WAITING_MAX) {
+    } else if (json_object_get(message, "id") && has_no_room(s, line.length)) {
         answer_error(s, json_object_get(message, "id"), MCP_INVALID_REQUEST,
                      "too many requests are waiting", NULL);
-    } else {
+    } else if (json_array_size(s->waiting) < 2 * WAITING_MAX) { /* a cancellation finds room */
         json_array_append(s->waiting, message);
+        s->waiting_bytes += line.length;
     }
     json_decref(message);
+}
+
+/* A line longer than a message may be is answered once, and read past. */
+static void skip_line(server *s) {
+    if (!s->is_skipping)
+        answer_error(s, NULL, MCP_INVALID_REQUEST, "a message is longer than 16 MiB", NULL);
+    s->is_skipping = true;
 }
 
 /* Reads what there is and takes the whole lines of it. */
@@ -85,10 +110,13 @@ static void read_more(server *s) {
     str rest = text_str(&s->input);
     for (const char *end; (end = memchr(rest.data, '\n', rest.length)) != NULL;) {
         size_t length = (size_t)(end - rest.data);
+        if (length > LINE_BYTES_MAX) skip_line(s);
         take_line(s, (str){rest.data, length});
         rest.data += length + 1;
         rest.length -= length + 1;
     }
+    if (rest.length > LINE_BYTES_MAX) skip_line(s);
+    if (s->is_skipping) rest.length = 0;
     if (s->has_ended) take_line(s, rest), rest.length = 0;
     if (rest.length) memmove(s->input.data, rest.data, rest.length);
     s->input.length = rest.length;
@@ -152,8 +180,10 @@ static call_end attend(server *s, os_child *child, const json_t *id, progress *p
     while (goes_on) {
         goes_on = os_child_attend(child, s->has_ended ? -1 : 0, BEAT_MS, &has_input);
         if (has_input) read_more(s);
-        /* A client that is gone needs no answer; nor does one that took its question back. */
-        if (s->has_ended || s->is_broken || look_through(s, id)) return CALL_CANCELLED;
+        /* Who has said all may still listen. Who is gone needs no answer; nor does one that took
+         * its question back.
+         */
+        if (s->is_broken || os_output_is_closed() || look_through(s, id)) return CALL_CANCELLED;
         tell_progress(s, p, child->output);
         if (os_time_ns() > deadline_ns) return CALL_TOO_LONG;
     }
@@ -314,7 +344,7 @@ static void handle(server *s, const json_t *message) {
 
 bool mcp_serve(const mcp_options *options, os_error *why) {
     server s = {.options = options, .waiting = json_array()};
-    text_init(&s.input, LINE_BYTES_MAX);
+    text_init(&s.input, INPUT_BYTES_MAX);
     json_t *message;
     while (!s.is_broken && !s.input.failed && (message = next_message(&s)) != NULL) {
         handle(&s, message);
@@ -323,8 +353,7 @@ bool mcp_serve(const mcp_options *options, os_error *why) {
     bool is_well = !s.is_broken && !s.input.failed;
     if (!is_well) {
         snprintf(why->text, sizeof why->text, "%s",
-                 s.is_broken ? "cannot write to standard output"
-                             : "a message is longer than 16 MiB");
+                 s.is_broken ? "cannot write to standard output" : "out of memory");
     }
     json_decref(s.waiting);
     text_done(&s.input);

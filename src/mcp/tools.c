@@ -163,6 +163,15 @@ static bool add_number(mcp_call *call, const mcp_property *p, const json_t *valu
     return true;
 }
 
+/* Commands take files where names are wanted ('--gpu ./mine.gpu'); a client's model is not to read
+ * this machine's.
+ */
+static bool is_word(const mcp_property *p, const char *text) {
+    if (strpbrk(text, "/\\\n") || *text == '.' || str_ends(str_from(text), STR(".gpu")))
+        return false;
+    return p->kind != MCP_NAME || !os_file_exists(text);
+}
+
 static bool add_argument(mcp_call *call, const mcp_property *p, const json_t *value,
                          char why[512]) {
     const char *text = json_string_value(value);
@@ -176,8 +185,8 @@ static bool add_argument(mcp_call *call, const mcp_property *p, const json_t *va
         return true;
     }
     if (p->kind == MCP_FILE_OF) return add_file(call, p, text, why);
-    bool is_plain = !*p->option && *text == '-';
-    if (is_plain) return wrong(p, "a name", why);
+    bool is_option = !*p->option && *text == '-';
+    if (is_option || !is_word(p, text)) return wrong(p, "a name; files are not read", why);
     return add_option(call, p->option, text);
 }
 

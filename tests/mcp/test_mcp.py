@@ -4,8 +4,10 @@ import json
 import pathlib
 import queue
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -228,13 +230,94 @@ def test_cancelled_and_progress():
 
 
 def test_client_that_leaves():
-    """The input ends in the middle of a call: the server ends, too, and stops the call."""
-    c = Client()
-    sketch = text_of(c.call("sketch", operator="gqa"))
-    c.send("tools/call", {"name": "interpret", "arguments": {"text": sketch, "shapes": "all"}})
+    """Nobody listens any more in the middle of a call: the server ends, too, and stops the call."""
+    lines = [json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "interpret", "arguments": {"text": SKETCH.replace("scale", "leaving"), "shapes": "all"}}})] * 50
+    server = subprocess.Popen([PROGRAM, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server.stdin.write(("\n".join(lines) + "\n").encode())
+    server.stdin.flush()
     time.sleep(0.2)
-    begin = time.time()
-    assert c.close() == 0 and time.time() - begin < 5
+    server.stdout.close()
+    server.stdin.close()
+    server.wait(timeout=20)
+
+
+def test_end_of_input():
+    """What was asked before the input ended is answered, as in: echo ... | flashtl mcp."""
+    asked = [{"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": {
+        "name": "interpret", "arguments": {"text": SKETCH, "shapes": "7x5"}}} for i in range(3)]
+    asked.append({"jsonrpc": "2.0", "id": 3, "method": "ping"})
+    for ending in ("\n", ""):
+        told = subprocess.run([PROGRAM, "mcp"], input="\n".join(map(json.dumps, asked)) + ending, text=True,
+                              capture_output=True, timeout=120)
+        answers = {answer["id"]: answer["result"] for answer in map(json.loads, told.stdout.splitlines())}
+        assert sorted(answers) == [0, 1, 2, 3] and told.returncode == 0, told
+        assert all(not answers[i]["isError"] for i in range(3))
+
+
+def test_no_files():
+    """No argument names a file of this machine: not as a GPU, nor as anything else."""
+    c = Client()
+    folder = pathlib.Path(tempfile.mkdtemp())
+    secret, grid = folder / "secret.gpu", folder / "words"
+    secret.write_text("a secret of this machine\n")
+    grid.write_text("a secret of this machine\n")
+    code = text_of(c.call("reason", text=text_of(c.call("sketch", operator="gqa")), gpu="t4", head_dim="64"))
+    tools = c.ask("tools/list")["result"]["tools"]
+    needed = {"text": code, "gpu": "t4", "cuda": "x", "plan": "{}"}
+    for tool in tools:
+        schema = tool["inputSchema"]
+        for name, property in schema["properties"].items():
+            if property["type"] != "string" or name in ("text", "cuda", "plan", "against"):
+                continue
+            for value in (str(secret), str(grid), "/etc/shadow", "../secret.gpu", "secret.gpu", "./words", "/dev/zero"):
+                given = {key: needed[key] for key in schema["required"]}
+                given[name] = value
+                result = c.call(tool["name"], **given)
+                assert result["isError"] and "files are not read" in text_of(result), (tool["name"], name, value, result)
+                assert "a secret" not in json.dumps(result)
+    # nor does a text that names one
+    for name in ("/etc/shadow", str(secret), "secret.gpu"):
+        result = c.call("check", text=code.replace("for t4", f"for {name}", 1))
+        assert result["isError"] and "a secret" not in json.dumps(result) and "root:" not in json.dumps(result)
+    here = subprocess.Popen([PROGRAM, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder)
+    told, _ = here.communicate(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                                           "params": {"name": "bench", "arguments": {"grid": "words"}}}))
+    assert "files are not read" in told, told
+    shutil.rmtree(folder)
+    assert c.close() == 0
+
+
+def test_too_much():
+    """A message that is too long, or one too many, is answered, and the server goes on."""
+    c = Client()
+    long = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * (17 << 20)}})
+    for _ in range(2):
+        c.write(long)
+        error = c.receive()["error"]
+        assert error["code"] == -32600 and "16 MiB" in error["message"], error
+        assert c.ask("ping")["result"] == {}
+    c.write("z" * (40 << 20))  # no JSON, and no end in sight for long
+    assert "16 MiB" in c.receive()["error"]["message"]
+    assert c.ask("ping")["result"] == {}
+    sketch = text_of(c.call("sketch", operator="gqa"))
+    first = c.send("tools/call", {"name": "interpret", "arguments": {"text": sketch, "shapes": "all"}})
+    time.sleep(0.5)  # it runs, and waits no longer
+    sent = [c.send("tools/list") for _ in range(300)]
+    refused = [c.receive() for _ in range(300 - 256)]
+    assert all(r["error"]["message"] == "too many requests are waiting" for r in refused), refused[0]
+    assert [r["id"] for r in refused] == sent[256:]
+    c.notify("notifications/cancelled", {"requestId": first})
+    assert [c.receive()["id"] for _ in range(256)] == sent[:256]
+    # by bytes, too: few, but large
+    first = c.send("tools/call", {"name": "interpret", "arguments": {"text": sketch, "shapes": "all"}})
+    time.sleep(0.5)
+    large = [c.send("tools/list", {"x": "y" * (15 << 20)}) for _ in range(6)]
+    refused = [c.receive() for _ in range(2)]
+    assert [r["id"] for r in refused] == large[4:] and all("waiting" in r["error"]["message"] for r in refused)
+    c.notify("notifications/cancelled", {"requestId": first})
+    assert [c.receive()["id"] for _ in range(4)] == large[:4]
+    assert c.close() == 0
 
 
 for name, test in sorted(globals().items()):
