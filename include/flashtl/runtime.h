@@ -147,7 +147,9 @@ FTL_API ftl_status ftl_module_launch(ftl_context *context, const ftl_module *mod
 
 /* One file per kernel, named by the hash of all that decides its bytes, written to a temporary name
  * and renamed: readers and writers of several processes see all of an entry or nothing. An entry
- * that is damaged is rebuilt. A cache that cannot be written is a warning
+ * that is damaged is rebuilt, and so is one that is no plain file or that others can write. A
+ * folder that others than its owner can write, or that belongs to another user (but root), is not
+ * used: kernels run from it. That, and a cache that cannot be written, is a warning
  * (ftl_context_take_warning).
  */
 typedef struct ftl_cache_entry {

@@ -73,19 +73,45 @@ static bool write_in_place(const char *path, str content, os_error *why) {
     return written || os_fail(why, "write", path, error);
 }
 
-bool os_write_file(const char *path, str content, os_error *why) {
-    struct stat info;
-    if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
-        return write_in_place(path, content, why);
+/* Creates a file of its own beside 'path', with the rights that the umask leaves; 'temporary' ends
+ * in six letters to fill in.
+ */
+static int create_beside(char *temporary, size_t length) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    enum { TRIES = 100, LETTERS = sizeof letters - 1 };
+    uint64_t draw = (uint64_t)os_time_ns() ^ (uint64_t)getpid() << 40;
+    int fd = -1;
+    for (int i = 0; i < TRIES && fd < 0; i++) {
+        for (size_t k = 1; k <= 6; k++) {
+            draw = draw * 6364136223846793005u + 1442695040888963407u;
+            temporary[length - k] = letters[(draw >> 33) % LETTERS];
+        }
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    return fd;
+}
+
+/* Who owned the file before and who could read it stays so. */
+static bool keep_rights(int fd, const struct stat *before) {
+    if (!before) return true;
+    if (before->st_uid != geteuid() && fchown(fd, before->st_uid, before->st_gid) != 0)
+        return false;
+    return fchmod(fd, before->st_mode & 07777) == 0;
+}
+
+/* A temporary file beside 'path', renamed once it is whole and on the disk. */
+static bool write_beside(const char *path, str content, const struct stat *before, os_error *why) {
+    static const char ending[] = ".tmpXXXXXX";
     size_t length = strlen(path);
-    char *temporary = malloc(length + 12);
+    char *temporary = malloc(length + sizeof ending);
     if (!temporary) return os_fail(why, "write", path, ENOMEM);
     memcpy(temporary, path, length);
-    memcpy(temporary + length, ".tmpXXXXXX", 11);
-    int fd = mkstemp(temporary);
+    memcpy(temporary + length, ending, sizeof ending);
+    int fd = create_beside(temporary, length + sizeof ending - 1);
     int error = errno;
     if (fd >= 0) {
-        bool written = fchmod(fd, 0644) == 0 && write_all(fd, content) && fsync(fd) == 0;
+        bool written = write_all(fd, content) && fsync(fd) == 0 && keep_rights(fd, before);
         error = errno;
         if (close(fd) != 0 && written) written = false, error = errno;
         if (written && rename(temporary, path) == 0) {
@@ -97,6 +123,59 @@ bool os_write_file(const char *path, str content, os_error *why) {
     }
     free(temporary);
     return os_fail(why, "write", path, error);
+}
+
+bool os_write_file(const char *path, str content, os_error *why) {
+    struct stat info;
+    if (lstat(path, &info) != 0) return write_beside(path, content, NULL, why);
+    if (S_ISDIR(info.st_mode)) return os_fail(why, "write", path, EISDIR);
+    if (!S_ISREG(info.st_mode)) return write_in_place(path, content, why);
+    if (access(path, W_OK) != 0) return os_fail(why, "write", path, errno);
+    /* Another's file that we may write stays theirs. */
+    if (info.st_uid != geteuid() && geteuid() != 0) return write_in_place(path, content, why);
+    return write_beside(path, content, &info, why);
+}
+
+bool os_replace_file(const char *path, str content, os_error *why) {
+    return write_beside(path, content, NULL, why);
+}
+
+/* Nobody but us and root can have written it. */
+static bool is_ours(const struct stat *info) {
+    bool is_owned = info->st_uid == geteuid() || info->st_uid == 0;
+    return is_owned && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+bool os_read_own_file(const char *path, size_t limit_bytes, text_buffer *out, os_error *why) {
+    int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe waits for nobody */
+    if (fd < 0) return os_fail(why, "read", path, errno);
+    struct stat info;
+    bool is_right = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && is_ours(&info);
+    ssize_t got = -1;
+    if (is_right) {
+        do got = os_read_some(fd, out);
+        while (got > 0 && !out->failed && out->length <= limit_bytes);
+    }
+    close(fd);
+    if (!is_right) return os_fail(why, "trust", path, EPERM);
+    if (got < 0) return os_fail(why, "read", path, EIO);
+    if (out->failed || out->length > limit_bytes) return os_fail(why, "read", path, EFBIG);
+    return true;
+}
+
+bool os_folder_is_ours(const char *path, os_error *why) {
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return errno == ENOENT || os_fail(why, "use the folder", path, errno);
+    }
+    if (!S_ISDIR(info.st_mode)) return os_fail(why, "use the folder", path, ENOTDIR);
+    if (is_ours(&info)) return true;
+    snprintf(why->text, sizeof why->text,
+             "the folder '%s' %s, so that what lies there cannot be trusted", path,
+             info.st_mode & (S_IWGRP | S_IWOTH) ? "can be written by others than its owner"
+                                                : "belongs to another user");
+    return false;
 }
 
 bool os_append_file(const char *path, str content, os_error *why) {
@@ -173,10 +252,21 @@ bool os_list_folder(const char *path, void (*visit)(void *context, const char *n
     return true;
 }
 
-static const char *const parents[] = {"/tmp", "/var/tmp", "."};
+/* Where temporary folders may lie, best first. */
+enum { PARENTS = 4 };
+static void list_parents(const char *parents[PARENTS]) {
+    const char *wanted = getenv("TMPDIR");
+    bool is_usable = wanted && *wanted && strlen(wanted) < 200;
+    parents[0] = is_usable ? wanted : "/tmp";
+    parents[1] = "/tmp";
+    parents[2] = "/var/tmp";
+    parents[3] = ".";
+}
 
 bool os_temporary_folder(char path[256], os_error *why) {
-    for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
+    const char *parents[PARENTS];
+    list_parents(parents);
+    for (int i = 0; i < PARENTS; i++) {
         snprintf(path, 256, "%s/flashtl-%d-XXXXXX", parents[i], (int)getpid());
         if (mkdtemp(path)) return true;
     }
@@ -217,7 +307,9 @@ static void remove_left_behind(void *context, const char *name) {
 
 void os_remove_folders_of(int pid) {
     os_error ignored;
-    for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
+    const char *parents[PARENTS];
+    list_parents(parents);
+    for (int i = 0; i < PARENTS; i++) {
         left_behind l = {.parent = parents[i]};
         snprintf(l.prefix, sizeof l.prefix, "flashtl-%d-", pid);
         os_list_folder(parents[i], remove_left_behind, &l, &ignored);

@@ -15,9 +15,17 @@ typedef struct os_error {
 /* Reads a whole file, or standard input for "-", up to limit_bytes. 'out' must be initialised. */
 bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_error *why);
 /* Writes a temporary file beside 'path', syncs it and renames it: readers see all or nothing.
- * Devices, pipes and links are written where they are.
+ * Devices, pipes and links are written where they are. The rights are those that the umask leaves,
+ * or those that the file had.
  */
 bool os_write_file(const char *path, str content, os_error *why);
+/* The same for files of our own making: whatever bears the name is replaced, a link not followed.
+ */
+bool os_replace_file(const char *path, str content, os_error *why);
+/* Reads a plain file that nobody but this user and root can have written: no link, no pipe. */
+bool os_read_own_file(const char *path, size_t limit_bytes, text_buffer *out, os_error *why);
+/* Can nobody but this user and root write to the folder? True, too, where there is none yet. */
+bool os_folder_is_ours(const char *path, os_error *why);
 /* Adds to the end of a file that is there, and syncs it: all of the content or nothing. */
 bool os_append_file(const char *path, str content, os_error *why);
 bool os_rename_file(const char *from, const char *to, os_error *why);
@@ -32,8 +40,8 @@ bool os_remove_file(const char *path, os_error *why);
 /* Calls 'visit' with each name in a folder (no path, not "." and "..") in the system's order. */
 bool os_list_folder(const char *path, void (*visit)(void *context, const char *name), void *context,
                     os_error *why);
-/* Creates a folder for temporary files; 'path' receives its name. os_remove_folder removes it with
- * the files in it.
+/* Creates a folder for temporary files, in TMPDIR where that is set; 'path' receives its name.
+ * os_remove_folder removes it with the files in it.
  */
 bool os_temporary_folder(char path[256], os_error *why);
 void os_remove_folder(const char *path);
@@ -46,6 +54,13 @@ void os_direct_temporary_files(const char *folder);
  */
 bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *out,
             text_buffer *err, int *exit_code, os_error *why);
+
+/* The same for a program that works in a temporary folder of ours, its own temporary files
+ * included, and may start others: when this process ends first, by a signal or otherwise, they end
+ * and the folder goes. Nothing is given to read.
+ */
+bool os_run_in(const char *folder, const char *const *argv, double timeout_s, text_buffer *out,
+               text_buffer *err, int *exit_code, os_error *why);
 
 /* A child process that runs beside us. Its outputs are collected in buffers of the caller's. */
 typedef struct os_child {

@@ -29,8 +29,13 @@ static void close_end(int *fd) {
     *fd = -1;
 }
 
-static void become(const char *const *argv, int pipes[3][2], bool as_group) {
+/* A group of its own ends with us: nobody would wait for it any more. */
+static void become(const char *const *argv, int pipes[3][2], bool as_group, pid_t parent) {
     if (as_group) setpgid(0, 0);
+#ifdef __linux__
+    if (as_group) prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (as_group && getppid() != parent) _exit(127);
+#endif
     dup2(pipes[0][0], STDIN_FILENO);
     dup2(pipes[1][1], STDOUT_FILENO);
     dup2(pipes[2][1], STDERR_FILENO);
@@ -48,8 +53,8 @@ static bool start(os_child *c, const char *const *argv, bool as_group, os_error 
             return os_fail(why, "start", argv[0], error);
         }
     }
-    pid_t pid = fork();
-    if (pid == 0) become(argv, pipes, as_group);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) become(argv, pipes, as_group, parent);
     int error = errno;
     close(pipes[0][0]), close(pipes[1][1]), close(pipes[2][1]);
     c->pid = pid, c->in = pipes[0][1], c->out = pipes[1][0], c->err = pipes[2][0];
@@ -119,27 +124,65 @@ int os_child_end(os_child *child, bool kills) {
     return reap(child);
 }
 
-bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *out,
-            text_buffer *err, int *exit_code, os_error *why) {
+static bool run(const char *const *argv, str input, double timeout_s, bool as_group,
+                text_buffer *out, text_buffer *err, int *exit_code, os_error *why) {
     os_child c = {.input = input, .output = out, .errors = err};
-    if (!start(&c, argv, false, why)) return false;
+    if (!start(&c, argv, as_group, why)) return false;
     int64_t deadline_ns = os_time_ns() + (int64_t)(timeout_s * 1e9), left_ns;
     bool unused, goes_on = true;
     while ((left_ns = deadline_ns - os_time_ns()) > 0 && goes_on) {
         int wait_ms = left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1;
         goes_on = os_child_attend(&c, -1, wait_ms, &unused);
     }
-    if (goes_on) kill(c.pid, SIGKILL);
+    if (goes_on) kill(as_group ? -c.pid : c.pid, SIGKILL);
     *exit_code = reap(&c);
-    if (goes_on) {
+    return !goes_on;
+}
+
+static bool has_ended(bool in_time, const char *program, double timeout_s, int exit_code,
+                      const text_buffer *out, const text_buffer *err, os_error *why) {
+    if (!in_time) {
         number_print(why->text, sizeof why->text, "'%s' did not end within %.0f s and was stopped",
-                     argv[0], timeout_s);
+                     program, timeout_s);
         return false;
     }
-    if (*exit_code == 127 && out->length == 0 && err->length == 0) {
-        return os_fail(why, "start", argv[0], ENOENT);
-    }
+    if (exit_code == 127 && out->length == 0 && err->length == 0)
+        return os_fail(why, "start", program, ENOENT);
     return true;
+}
+
+bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *out,
+            text_buffer *err, int *exit_code, os_error *why) {
+    why->text[0] = 0;
+    bool in_time = run(argv, input, timeout_s, false, out, err, exit_code, why);
+    if (!in_time && *why->text) return false;
+    return has_ended(in_time, argv[0], timeout_s, *exit_code, out, err, why);
+}
+
+/* A shell stands between us and the program. It is told when we end, however that happens; then it
+ * ends its group, which is the program and all that it started, and removes the folder.
+ */
+static const char guardian[] =
+    "TMPDIR=$1; export TMPDIR; shift\n"
+    "command -v \"$1\" > /dev/null || exit 127\n"
+    "end() { trap '' TERM INT HUP; kill -TERM 0; wait; rm -rf \"$TMPDIR\"; exit 143; }\n"
+    "trap end TERM INT HUP\n"
+    "\"$@\" &\n"
+    "wait $!\n";
+
+bool os_run_in(const char *folder, const char *const *argv, double timeout_s, text_buffer *out,
+               text_buffer *err, int *exit_code, os_error *why) {
+    enum { OWN_WORDS = 5, WORDS_MAX = 64 };
+    const char *words[WORDS_MAX + 1] = {"sh", "-c", guardian, "flashtl", folder};
+    int count = OWN_WORDS;
+    for (int i = 0; argv[i]; i++) {
+        if (count == WORDS_MAX) return os_fail(why, "start", argv[0], E2BIG);
+        words[count++] = argv[i];
+    }
+    why->text[0] = 0;
+    bool in_time = run(words, (str){"", 0}, timeout_s, true, out, err, exit_code, why);
+    if (!in_time && *why->text) return false;
+    return has_ended(in_time, argv[0], timeout_s, *exit_code, out, err, why);
 }
 
 /* Ends a group: compilers remove their own temporary files when they are asked to end. */

@@ -74,8 +74,10 @@ cache_result cache_read(const char *folder, const char digits[33], cache_entry *
     text_init(&out->storage, ENTRY_BYTES_MAX);
     char path[4096];
     os_error ignored;
-    if (!path_of(folder, digits, suffix, path) || !os_file_exists(path)) return CACHE_ABSENT;
-    bool is_read = os_read_file(path, ENTRY_BYTES_MAX, &out->storage, &ignored);
+    if (!path_of(folder, digits, suffix, path) || !os_folder_is_ours(folder, &ignored) ||
+        !os_file_exists(path))
+        return CACHE_ABSENT;
+    bool is_read = os_read_own_file(path, ENTRY_BYTES_MAX, &out->storage, &ignored);
     if (is_read && take_apart(out, digits)) return CACHE_FOUND;
     cache_done(out);
     return CACHE_DAMAGED;
@@ -117,7 +119,8 @@ bool cache_write(const char *folder, const char digits[33], const cache_entry *e
     } else {
         hash_digits(hash_bytes((str){text.data + HEADER_BYTES, text.length - HEADER_BYTES}), hash);
         memcpy(text.data + sizeof magic - 1, hash, DIGITS);
-        is_written = os_make_folders(folder, why) && os_write_file(path, text_str(&text), why);
+        is_written = os_make_folders(folder, why) && os_folder_is_ours(folder, why) &&
+                     os_replace_file(path, text_str(&text), why);
     }
     text_done(&text);
     return is_written;
@@ -195,6 +198,9 @@ ftl_status ftl_cache_list(ftl_context *context, const char *folder,
                           void (*visit)(void *user, const ftl_cache_entry *entry), void *user) {
     NEEDS(visit);
     if (!is_named(folder)) return no_folder(context);
+    os_error why;
+    if (!os_folder_is_ours(folder, &why))
+        return ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
     names all = {0};
     ftl_status status = list_folder(context, folder, &all);
     for (int i = 0; !status && i < all.list.count; i++) {

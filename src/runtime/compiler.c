@@ -187,8 +187,8 @@ static const child_compiler children[] = {
 
 /* Runs a compiler on 'input' in 'folder'; its result is read from 'output'. */
 static ftl_status run_child(ftl_context *context, const child_compiler *child,
-                            const child_input *text, const char *input, const char *output,
-                            ftl_image *out) {
+                            const child_input *text, const char *folder, const char *input,
+                            const char *output, ftl_image *out) {
     command c = {{child->name}, 1, "", ""};
     const char *target = text->target;
     child->add_words(&c, target);
@@ -206,7 +206,7 @@ static ftl_status run_child(ftl_context *context, const child_compiler *child,
     os_error why;
     int code = 0;
     ftl_status status = FTL_OK;
-    if (!os_run(c.argv, STR(""), CHILD_TIMEOUT_S, &words, &errors, &code, &why)) {
+    if (!os_run_in(folder, c.argv, CHILD_TIMEOUT_S, &words, &errors, &code, &why)) {
         status = ftl_context_fail(context, FTL_NO_COMPILER, "%s", why.text);
     } else if (code != 0) {
         str error = first_error(text_str(&errors));
@@ -246,7 +246,7 @@ static ftl_status compile_by_child(ftl_context *context, const child_compiler *c
     text_add_z(&text, from->cuda);
     ftl_status status;
     if (os_write_file(input, text_str(&text), &why)) {
-        status = run_child(context, child, from, input, output, out);
+        status = run_child(context, child, from, folder, input, output, out);
     } else {
         status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
     }
@@ -317,7 +317,7 @@ static bool recall_version(const char *memo, const char *asked, char version[32]
     os_error ignored;
     text_init(&text, 4096);
     bool is_valid = false;
-    if (os_read_file(memo, 4096, &text, &ignored)) {
+    if (os_read_own_file(memo, 4096, &text, &ignored)) {
         str rest = text_str(&text);
         str name = str_cut(&rest, '\n'), path = str_cut(&rest, '\n'), stamp = str_cut(&rest, '\n');
         str found = str_cut(&rest, '\n');
@@ -345,8 +345,9 @@ static void remember_version(ftl_runtime *runtime, const char *memo, const char 
     if (!os_symbol_path(function, path) || !os_file_info(path, &bytes, &modified_s)) return;
     snprintf(text, sizeof text, "%s\n%s\n%" PRId64 " %" PRId64 "\n%s\n", asked, path, bytes,
              modified_s, version);
-    if (os_make_folders(runtime->cache_folder, &ignored)) {
-        os_write_file(memo, str_from(text), &ignored);
+    if (os_make_folders(runtime->cache_folder, &ignored) &&
+        os_folder_is_ours(runtime->cache_folder, &ignored)) {
+        os_replace_file(memo, str_from(text), &ignored);
     }
 }
 

@@ -229,6 +229,108 @@ static void concurrent_writers_and_kill(void **state) {
     assert_true(rmdir(folder) == 0); /* nothing of the killed writers is left */
 }
 
+/* --- what others may have put there ----------------------------------------------------------- */
+
+static void find_entry(void *path, const char *name) {
+    if (strstr(name, ".kernel") && !strstr(name, ".tmp"))
+        snprintf(path, 512, "%s/%s", folder, name);
+}
+
+/* The path of the only entry. */
+static void entry_path(char path[512]) {
+    os_error why;
+    *path = 0;
+    assert_true(os_list_folder(folder, find_entry, path, &why));
+    assert_true(*path);
+}
+
+/* A link in an entry's place is neither read nor written through: it becomes an entry. */
+static void links_are_replaced(void **state) {
+    (void)state;
+    char path[512], aside[512];
+    text_buffer before, after;
+    os_error why;
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    entry_path(path);
+    snprintf(aside, sizeof aside, "%s/aside", folder);
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        text_init(&before, 1 << 20), text_init(&after, 1 << 20);
+        if (is_whole) assert_int_equal(rename(path, aside), 0);
+        else assert_true(os_write_file(aside, STR("precious"), &why));
+        if (!is_whole) unlink(path);
+        assert_int_equal(symlink(aside, path), 0);
+        assert_true(os_read_file(aside, 1 << 20, &before, &why));
+        int compiles = compiler->compiles;
+        assert_int_equal(load_in(folder, "text"), FTL_OK);
+        assert_int_equal(compiler->compiles, compiles + 1);
+        struct stat info;
+        assert_true(lstat(path, &info) == 0 && S_ISREG(info.st_mode));
+        assert_true(os_read_file(aside, 1 << 20, &after, &why));
+        assert_true(str_equal(text_str(&before), text_str(&after)));
+        text_done(&before), text_done(&after);
+        ftl_context_take_warning(context);
+    }
+}
+
+/* A pipe that nobody writes to, in the place of an entry and of the compiler's version. */
+static void pipes_do_not_hang(void **state) {
+    (void)state;
+    char path[512], memo[512];
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    entry_path(path);
+    snprintf(memo, sizeof memo, "%s/nvrtc", folder);
+    unlink(path), unlink(memo);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(mkfifo(memo, 0600), 0);
+    alarm(20);
+    seen all = {0};
+    assert_int_equal(ftl_cache_list(context, folder, see, &all), FTL_OK);
+    assert_int_equal(all.damaged, 1);
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    alarm(0);
+    struct stat info;
+    assert_true(lstat(path, &info) == 0 && S_ISREG(info.st_mode));
+}
+
+/* Entries and folders that others can write, or own, do not become kernels. */
+static void only_what_is_ours_is_used(void **state) {
+    (void)state;
+    char path[512];
+    static const mode_t modes[] = {0775, 0757, 01777};
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    entry_path(path);
+    int compiles = compiler->compiles;
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    assert_int_equal(compiler->compiles, compiles);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    assert_int_equal(compiler->compiles, ++compiles);
+    assert_non_null(strstr(ftl_context_take_warning(context), "rebuilt"));
+    struct stat info;
+    assert_true(stat(path, &info) == 0 && !(info.st_mode & 022));
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        assert_int_equal(chmod(folder, modes[i]), 0);
+        assert_int_equal(load_in(folder, "text"), FTL_OK);
+        assert_int_equal(compiler->compiles, ++compiles);
+        assert_non_null(strstr(ftl_context_take_warning(context), "cannot be trusted"));
+        assert_int_equal(ftl_cache_list(context, folder, see, &(seen){0}), FTL_NO_FILE);
+        assert_non_null(strstr(ftl_context_error(context), "written by others"));
+    }
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    assert_int_equal(compiler->compiles, compiles);
+    enum { SOMEBODY = 12345 };
+    if (geteuid() != 0) return; /* root alone gives files away */
+    assert_int_equal(chown(path, SOMEBODY, SOMEBODY), 0);
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    assert_int_equal(compiler->compiles, ++compiles);
+    assert_int_equal(chown(folder, SOMEBODY, SOMEBODY), 0);
+    ftl_context_take_warning(context);
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    assert_int_equal(compiler->compiles, ++compiles);
+    assert_non_null(strstr(ftl_context_take_warning(context), "another user"));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -240,6 +342,9 @@ int main(void) {
         TEST(failures_are_not_cached),
         TEST(clearing),
         TEST(concurrent_writers_and_kill),
+        TEST(links_are_replaced),
+        TEST(pipes_do_not_hang),
+        TEST(only_what_is_ours_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
