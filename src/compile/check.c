@@ -4,6 +4,7 @@
 
 #include "compile/compile.h"
 #include "reason/reason.h"
+#include "translate/translate.h"
 
 tl_program *compile_bind(ftl_context *context, const ftl_source *source) {
     tl_program *program = compile_read(context, source);
@@ -16,6 +17,20 @@ typedef struct check_arguments {
     const char *gpu;
 } check_arguments;
 
+enum { TEXT_BYTES_MAX = 16 << 20 };
+
+/* What is right for a GPU can be translated for it: what the translator has no form for is a
+ * finding, too. */
+static void check_translation(ftl_context *context, tl_kernel *kernel, const gpu *target,
+                              const check_facts *facts) {
+    text_buffer cuda;
+    ftl_plan *plan;
+    translate_request what = {.kernel = kernel, .target = target, .facts = facts};
+    text_init(&cuda, TEXT_BYTES_MAX);
+    translate_kernel(&what, &context->memory, &context->diags, &cuda, &plan);
+    text_done(&cuda);
+}
+
 static ftl_status check_kernel(ftl_context *context, tl_kernel *kernel, const char *gpu_name) {
     gpu target;
     const gpu *known = NULL;
@@ -24,7 +39,9 @@ static ftl_status check_kernel(ftl_context *context, tl_kernel *kernel, const ch
         if (status) return status;
         known = &target;
     }
-    check_code(kernel, known, &context->memory, &context->diags, NULL);
+    check_facts facts;
+    bool is_right = check_code(kernel, known, &context->memory, &context->diags, &facts);
+    if (is_right && known) check_translation(context, kernel, known, &facts);
     return FTL_OK;
 }
 
