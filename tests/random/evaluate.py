@@ -99,8 +99,8 @@ def unary(op, v, e):
         return settle(r, np.abs(erfc(v - e) - r) + 1e-5 * r * (1 + v * v * 0.1) + TINY)
     if op == "Sqrt":
         r = np.sqrt(v)
-        low = np.abs(r - np.sqrt(np.maximum(v - e, 0)))
-        return settle(r, np.where(e == 0, 0.0, low) + finite(r) * 2 * ONE)
+        far = np.maximum(np.abs(r - np.sqrt(np.maximum(v - e, 0))), np.sqrt(np.maximum(v + e, 0)) - r)
+        return settle(r, np.where(e == 0, 0.0, far) + finite(r) * 2 * ONE)
     if op in ("Rsqrt", "Reciprocal"):
         f = (lambda x: 1 / np.sqrt(x)) if op == "Rsqrt" else (lambda x: 1 / x)
         r = f(v)

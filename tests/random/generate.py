@@ -13,7 +13,7 @@ NAMES = {
     "vector": ("w", "gain", "bias", "vec"), "number": ("scale", "alpha", "eps0", "shift0"), "whole": ("win", "off", "cut", "lim"),
     "table": ("lens", "lo", "hi", "ids", "tab"), "place": ("x", "y", "c"), "out": ("Out", "Res", "Z0", "G"), "feature": ("d", "e", "dv", "f", "h"),
 }
-FEATURES = (64,) * 8 + (32,) * 6 + (16, 128) * 3 + (40, 24, 80, 48, 96, 8) * 2 + (33, 7)
+FEATURES = (64,) * 8 + (32,) * 6 + (16, 128) * 3 + (40, 24, 80, 48, 96, 8) * 2 + (33, 7, 192, 256, 512)
 SHORT, MIDDLE, LONG = (0, 1, 2, 3, 5, 8), (15, 16, 17, 31, 33, 64, 65, 70, 96, 113), (127, 128, 129, 150, 203, 257, 300, 333, 400)
 
 
@@ -138,7 +138,9 @@ class Builder:
         if self.has_b:
             modes["ragged"] = 6
             if walked:
-                modes |= {"used": 8, "paged": 6}
+                modes |= {"used": 8, "paged": 6, "tail": 5}
+        if not walked:
+            modes["folded"] = 5
         if walked:
             modes |= {"shifted": 4, "gathered": 3, "reversed": 2, "strided": 1, "joined": 2}
         mode = self.weighted(modes)
@@ -149,8 +151,26 @@ class Builder:
         if mode == "used":                          # a part of each sequence, as long as a table says
             room = self.length(f"{index}_room")
             table = self.input("table", [], [axis("b", "batch")], ("lengths", 0, Name(room)), "i32", flat=True)
-            self.declarations.append(Let(length, element(table, "b")))
+            used = element(table, "b")
+            if self.chance(0.3):                    # the table's number is bounded, or lessened
+                used = self.r.choice((call("min", used, Number(self.r.choice((3, 64, 100)))), call("max", Number(0), used - Number(self.r.choice((1, 5, 30)))),
+                                      call("min", used, Name(room) / Number(2))))
+            self.declarations.append(Let(length, used))
             return Space(index, length, mode, room=room)
+        if mode == "tail":                          # the last places of each sequence
+            room, start = self.length(f"{index}_room"), f"{index}_start"
+            self.used.add(start)
+            table = self.input("table", [], [axis("b", "batch")], ("lengths", 0, Name(room)), "i32", flat=True)
+            used = element(table, "b")
+            self.declarations.append(Let(start, call("max", Number(0), used - Number(self.r.choice((1, 16, 40, 100))))))
+            self.declarations.append(Let(length, used - Name(start)))
+            return Space(index, length, mode, room=room, start=start)
+        if mode == "folded":                        # rows are pairs of a place and a head
+            places, heads = self.length(f"{index}_places"), f"{index}_folds"
+            self.lengths[heads] = ("pick", [1, 2, 3, 8])
+            self.used.add(heads)
+            self.declarations.append(Let(length, Name(places) * Name(heads)))
+            return Space(index, length, mode, room=places, folds=heads)
         if mode == "ragged":                        # sequences one after the other
             tokens = self.length(f"{index}_tokens")
             if "starts" not in self.used:
@@ -203,7 +223,11 @@ class Builder:
             return rest[:place] + [x] + rest[place:]
         rest = [Name(a.name) for a in others]
         where = None
-        if space.mode in ("reversed", "joined"):
+        if space.mode == "folded":
+            stored, fold = axis(self.fresh("walk"), space.room), axis(self.fresh("walk"), space.folds)
+            heads, before = list(batch) + [stored], [self.index_of(a) for a in batch] + [i / Name(space.folds)]
+            whole, inside = put(fold, others), put(i % Name(space.folds), rest)
+        elif space.mode in ("reversed", "joined"):
             stored = axis(self.fresh("walk"), space.length)
             inside = put(Name(space.length) - Number(1) - i if space.mode == "reversed" else i - Number(1), rest)
             where = compare(">=", i, Number(1)) if space.mode == "joined" else None
@@ -228,6 +252,8 @@ class Builder:
                 inside = put(element(space.table, "b") + i, rest)
             elif space.mode == "used":
                 inside = put(i, rest)
+            elif space.mode == "tail":
+                inside = put(Name(space.start) + i, rest)
             elif space.mode == "shifted":
                 inside = put(i + Number(space.shift), rest)
             elif space.mode == "strided":
@@ -246,7 +272,7 @@ class Builder:
 
     def parallels_of(self, batch, space):
         names = [t.show(a.index) for a in batch]
-        if space.mode in ("ragged", "paged", "used") and "b" not in names:
+        if space.mode in ("ragged", "paged", "used", "tail") and "b" not in names:
             batch = [axis("b", "batch")] + list(batch)
         if space.mode == "gathered" and space.by_b and "b" not in names:
             batch = [axis("b", "batch")] + list(batch)
@@ -459,21 +485,26 @@ class Builder:
         """Copies a tile of registers out: `axes` are Spaces or axes of known length."""
         plain = all(not isinstance(a, Space) or a.mode == "plain" for a in axes)
         matrix = [a.axis if isinstance(a, Space) else a for a in axes]
-        type = type or self.weighted({None: 6, "f32": 3, "f16": 1, "bf16": 1})
+        type = type or self.weighted({None: 60, "f32": 30, "f16": 10, "bf16": 10, "e4m3": 1, "e5m2": 1})
         name = self.fresh("out")
         if plain:
             self.declarations.append(Tensor(name, type, self.parallels, matrix, output=True))
         else:
             space = next(a for a in axes if isinstance(a, Space) and a.mode != "plain")
-            stored = axis(self.fresh("walk"), space.room)
+            stored, i = axis(self.fresh("walk"), space.room), Name(space.index)
             place = axes.index(space)
-            heads = [a for a in self.parallels if a.name != "b"] if space.mode == "ragged" else self.parallels
+            heads = [a for a in self.parallels if a.name != "b"] if space.mode == "ragged" else list(self.parallels)
+            before, inside = [Name(a.name) for a in heads], [Name(a.name) for a in matrix]
+            whole = matrix[:place] + [stored] + matrix[place + 1:]
+            if space.mode == "folded":
+                heads, before = heads + [stored], before + [i / Name(space.folds)]
+                whole[place] = axis(self.fresh("walk"), space.folds)
+                inside[place] = i % Name(space.folds)
+            elif space.mode == "ragged":
+                inside[place] = element(space.table, "b") + i
             base = self.fresh("out")
-            self.declarations.append(Tensor(base, type, list(heads), matrix[:place] + [stored] + matrix[place + 1:], output=True))
-            i = Name(space.index)
-            inside = [Name(a.name) for a in matrix]
-            inside[place] = element(space.table, "b") + i if space.mode == "ragged" else i
-            self.declarations.append(View(name, self.parallels, matrix, base, [Name(a.name) for a in heads] + inside))
+            self.declarations.append(Tensor(base, type, heads, whole, output=True))
+            self.declarations.append(View(name, self.parallels, matrix, base, before + inside))
         self.add(Copy(x, "register", "global", name))
         self.outputs += 1
 
@@ -761,6 +792,10 @@ class Builder:
             v = self.fresh("stat")
             self.compute(self.r.choice(("RowSum", "RowMax")), [Tile(target)], v, 5.0)
             self.changes(v, [rows], 0, 1)
+            if self.chance(0.15):
+                best = self.fresh("stat")
+                self.compute("RowArgMax", [Tile(target)], best, 5.0)
+                self.store(best, [rows], "i32")
             if self.chance(0.5):
                 self.compute("Abs", [Tile(v)], v, 5.0)
                 self.compute("Add", [Tile(v), Number(1)], v, 5.0)

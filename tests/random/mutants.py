@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+"""Breaks TL Code in one place, and says who notices: `check`, `verify`, or nobody.
+
+    mutants.py --flashtl build/flashtl --count 300                      a sample
+    mutants.py --flashtl build/flashtl --count 5000 --jobs 16 --results mutants.jsonl --survivors survivors
+
+The programs are the shipped sketches, the examples, and random ones (generate.py). Each mutant is refused by `check`,
+caught by `verify` against its sketch (interpreter, then emulator), caught by NumPy (evaluate.py, of random programs), or
+equal: the CUDA text is the same, or all results on all arrays drawn are, bit for bit, with a reason from the table
+below. What is left has survived, and is listed. Exit status 0: no survivor; 77: NumPy or a CUDA compiler is not here.
+"""
+import argparse
+import collections
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy as np
+except ImportError:
+    print("mutants.py: NumPy is not here")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import evaluate
+import generate
+import judge
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHIPPED = (("--op", "mha", "--causal", "--head-dim", "64"), ("--op", "gqa", "--head-dim", "128", "--causal", "--lse"),
+           ("--op", "mqa", "--window", "100", "--causal", "--head-dim", "64"), ("--op", "mha", "--softcap", "20", "--head-dim", "64"),
+           ("--op", "mha", "--alibi", "--head-dim", "64"), ("--op", "mla", "--causal", "--head-dim", "128"))
+WIDTHS = {"d": 64, "dv": 64, "e": 64, "k": 64}
+
+
+# A mutation takes the lines and a random generator, and gives the lines with one place changed, or None.
+def lines_with(lines, pattern):
+    return [i for i, line in enumerate(lines) if re.search(pattern, line)]
+
+
+def drop(pattern):
+    def mutate(lines, r):
+        found = lines_with(lines, pattern)
+        if not found:
+            return None
+        i = r.choice(found)
+        return lines[:i] + lines[i + 1:]
+    return mutate
+
+
+def replace(pattern, *choices):
+    """One match of a pattern becomes something else; a choice may be a function of the match."""
+    def mutate(lines, r):
+        found = [(i, m) for i, line in enumerate(lines) for m in re.finditer(pattern, line)]
+        if not found:
+            return None
+        i, m = r.choice(found)
+        new = r.choice(choices)
+        new = new(m, r) if callable(new) else m.expand(new)
+        return lines[:i] + [lines[i][:m.start()] + new + lines[i][m.end():]] + lines[i + 1:]
+    return mutate
+
+
+def without_if(lines, r):
+    """A condition goes, its body stays."""
+    found = lines_with(lines, r"^\s*if ")
+    if not found:
+        return None
+    i = r.choice(found)
+    depth = 0
+    for k in range(i, len(lines)):
+        word = lines[k].split()[0] if lines[k].split() else ""
+        depth += word in ("if", "for", "role")
+        depth -= word == "end"
+        if depth == 0:
+            return lines[:i] + lines[i + 1:k] + lines[k + 1:]
+    return None
+
+
+def without_block(lines, r):
+    """A condition goes with its body."""
+    found = lines_with(lines, r"^\s*if ")
+    if not found:
+        return None
+    i = r.choice(found)
+    depth = 0
+    for k in range(i, len(lines)):
+        word = lines[k].split()[0] if lines[k].split() else ""
+        depth += word in ("if", "for", "role")
+        depth -= word == "end"
+        if depth == 0:
+            return lines[:i] + lines[k + 1:]
+    return None
+
+
+def swap(lines, r):
+    """Two statements that follow one another change places."""
+    found = [i for i in range(len(lines) - 1) if all(re.match(r"\s*(Compute|Copy|Wait|Release|Reshape) ", x) for x in lines[i:i + 2])]
+    if not found:
+        return None
+    i = r.choice(found)
+    return lines[:i] + [lines[i + 1], lines[i]] + lines[i + 2:]
+
+
+def swap_indices(m, r):
+    spots = m.group(1).split(", ")
+    if len(spots) < 2:
+        return m.group(0)
+    i, k = r.sample(range(len(spots)), 2)
+    spots[i], spots[k] = spots[k], spots[i]
+    return f"[{', '.join(spots)}]"
+
+
+def move(m, r):
+    """An index moves by one, or becomes another."""
+    return r.choice((f"{m.group(1)}{m.group(2)} + 1", f"{m.group(1)}0", f"{m.group(1)}{m.group(2)} - 1"))
+
+
+def number(m, r):
+    return r.choice((str(int(m.group(0)) + 1), str(max(0, int(m.group(0)) - 1)), str(2 * int(m.group(0)))))
+
+
+MUTATIONS = {
+    "drop Wait": drop(r"^\s*Wait "), "drop Release": drop(r"^\s*Release "), "drop Mask": drop(r"^\s*Compute Mask"),
+    "drop Fill": drop(r"^\s*Compute Fill"), "drop Compute": drop(r"^\s*Compute "), "drop Copy": drop(r"^\s*Copy "),
+    "drop Reshape": drop(r"^\s*Reshape "), "drop GEMM": drop(r"^\s*Compute GEMM"),
+    "drop if": without_if, "drop if and body": without_block, "swap statements": swap,
+    "first iteration": replace(r"(for \w+ = )(\d+|\w+):", r"\g<1>\g<2> + 1:"),
+    "last iteration": replace(r"(for \w+ = .*:.*?)(\s*//|$)", r"\1 - 1\2", r"\1 + 1\2"),
+    "bound": replace(r"\b(ceil|floor)\(", lambda m, r: "floor(" if m.group(1) == "ceil" else "ceil("),
+    "min, max": replace(r"\b(min|max)\(", lambda m, r: "max(" if m.group(1) == "min" else "min("),
+    "comparison": replace(r" (<=|>=|<|>|==|!=) ", lambda m, r: f" {r.choice([x for x in ('<', '<=', '>', '>=') if x != m.group(1)])} "),
+    "and, or": replace(r" (and|or) ", lambda m, r: m.group(0) if m.string[m.end():m.end() + 3] in ("get", "acc") else " or " if m.group(1) == "and" else " and "),
+    "sign": replace(r" ([+-]) (?!\d+e)", lambda m, r: " - " if m.group(1) == "+" else " + "),
+    "number": replace(r"(?<![\w.])\d+(?![\w.])", number),
+    "real number": replace(r"-?\d+\.\d+(e-?\d+)?|-?\d+e-?\d+", lambda m, r: repr(-float(m.group(0))), lambda m, r: repr(float(m.group(0)) * 1.01 + 1e-30)),
+    "coordinate": replace(r"(L = |\[|, )([a-z]\w*)(?=[],])", move),
+    "swap indices": replace(r"\[([^][]*)\]", swap_indices),
+    "accumulate": replace(r"and (accumulate|get)", lambda m, r: "and get" if m.group(1) == "accumulate" else "and accumulate"),
+    "turned": replace(r"(\w+)\.T", r"\1"),
+    "operation": replace(r"Compute (Add|Subtract|Multiply|Divide|Max|Min|RowMax|RowSum)", lambda m, r: "Compute " + {
+        "Add": "Subtract", "Subtract": "Add", "Multiply": "Add", "Divide": "Multiply", "Max": "Min", "Min": "Max", "RowMax": "RowSum", "RowSum": "RowMax"}[m.group(1)]),
+    "stages": replace(r"stages (\d)", lambda m, r: f"stages {r.choice([x for x in '123' if x != m.group(1)])}"),
+    "in place of": replace(r" in place of \w+", ""),
+    "async": replace(r" async", ""),
+    "operand": replace(r"(Compute \w+ )(\w+), (\w+)(?= and)", r"\1\3, \2"),
+}
+
+
+def plain(text):
+    """TL Code without comments."""
+    return [re.sub(r"\s*//.*", "", line) for line in text.splitlines() if line.strip() and not line.strip().startswith("//")]
+
+
+class Subject:
+    """A sketch, how flashtl is told about it, and its TL Code for a GPU."""
+
+    def __init__(self, flashtl, seed, folder, timeout):
+        r = random.Random(seed)
+        self.flashtl, self.seed, self.timeout, self.program = flashtl, seed, timeout, None
+        self.gpu = r.choice(("t4", "t4", "a100", "a100", "l40s", "h200"))
+        self.environment = dict(os.environ, FLASHTL_CACHE="")
+        kind = r.choice(("shipped", "example", "random", "random"))
+        self.options = []
+        if kind == "shipped":
+            self.name = " ".join(r.choice(SHIPPED))
+            options = self.name.split()
+            self.options = options[options.index("--head-dim"):options.index("--head-dim") + 2]
+            text = self.call(["sketch", "--op", options[1]] + [x for x in options[2:] if x not in self.options]).stdout
+        elif kind == "example":
+            path = r.choice(sorted((ROOT / "examples").glob("*.tl")) + sorted((ROOT / "sketches").glob("[cgr]*.tl")))
+            self.name, text = path.stem, path.read_text()
+            self.options = [x for k, v in WIDTHS.items() if re.search(rf"[(,;] {k}\)", text) for x in ("--let", f"{k}={v}")]
+        else:
+            self.program = generate.program(seed)
+            self.name, text = f"random {seed}", self.program.text()
+            self.options = ["--dtype", self.program.dtype] + judge.Judge.pins(self.program)
+            if self.program.dtype != "f16" and self.gpu == "t4":
+                self.gpu = "a100"
+        self.sketch = folder / "sketch.tl"
+        self.sketch.write_text(text)
+        self.text_of_sketch = text
+        done = self.call(["reason", str(self.sketch), "--gpu", self.gpu] + self.options)
+        self.code = plain(done.stdout) if done and done.returncode == 0 else None
+
+    def call(self, command):
+        try:
+            return subprocess.run([self.flashtl] + command, capture_output=True, text=True, errors="replace", timeout=self.timeout, env=self.environment)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def verify(self, path, on, cases=None):
+        return self.call(["verify", str(path), "--against", str(self.sketch), "--gpu", self.gpu, "--on", on] + self.options + (["--case", cases] if cases else []))
+
+    def text(self, path):
+        done = self.call(["translate", str(path)])
+        return None if done is None or done.returncode else re.sub(r"//.*", "", done.stdout)
+
+
+LENGTHS = (1, 70, 203, 300, 129, 17)
+
+
+def arrays_of(subject, seed, folder):
+    """Arrays for any sketch, by the axes that it declares: --in, --let and --out of `flashtl run`."""
+    r = np.random.default_rng(seed)
+    known = {"batch": 2, "heads": 3, "kv_heads": 2, "q_heads": 4, "distances": 9} | dict(x.split("=") for x in subject.options if "=" in x)
+    if "kv_heads == 1" in subject.text_of_sketch:
+        known["kv_heads"] = 1
+    if "q_heads == kv_heads" in subject.text_of_sketch:
+        known["q_heads"] = 2
+    if "--head-dim" in subject.options:
+        width = subject.options[subject.options.index("--head-dim") + 1]
+        known |= {"d": width, "dv": width, "d_rotary": 64}
+    command = ["--let", "d_rotary=64"] if "d_rotary" in subject.text_of_sketch else []
+    for way, name, type, axes in re.findall(r"^(Input|Output) +(\w+) *(\w+)? *(?:\(([^)]*)\))?", subject.text_of_sketch, re.M):
+        if way == "Output":
+            command += ["--out", f"{name}={folder / f'out_{name}.npy'}"]
+            continue
+        if not axes:
+            command += ["--let", f"{name}=0.125"]
+            continue
+        shape = []
+        for a in re.split("[,;] *", axes):
+            length = a.split(" in ")[-1].strip()
+            if length not in known:
+                known[length] = int(r.choice(LENGTHS))
+            shape.append(int(known[length]))
+        path = folder / f"{name}.npy"
+        v = r.integers(0, 2, shape) if type == "i32" else r.standard_normal(shape)
+        np.save(path, v.astype(np.int32 if type == "i32" else np.float32 if type == "f32" else np.float16))
+        command += ["--in", f"{name}={path}"]
+    return command
+
+
+def results_of(subject, path, folder, seeds):
+    """What the emulator makes of some arrays, bit for bit; None where it finds a fault."""
+    results = []
+    for seed in seeds:
+        place = folder / str(seed)
+        place.mkdir(exist_ok=True)
+        for old in place.glob("out_*.npy"):
+            old.unlink()
+        done = subject.call(["run", str(path), "--on", "emulator", "--gpu", subject.gpu] + [x for x in arrays_of(subject, seed, place)])
+        if done is None or done.returncode:
+            return None
+        results.append([np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))])
+    return results
+
+
+def outputs(subject, path, folder, seeds):
+    """What the emulator gives for arrays, and NumPy's verdict where the program is a random one."""
+    if subject.program is None:
+        return results_of(subject, path, folder, seeds), None
+    tester = judge.Judge(subject.flashtl, subject.timeout)
+    program, results = subject.program, []
+    bare = generate.t.Program(program.name, program.declarations, program.body, {}, program.dtype, program.lengths)
+    bare.pins = {k: v for k, v in program.pins.items() if k in program.lengths}
+    for seed in seeds:
+        case = judge.data.Case(program, seed)
+        expected, errors = evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths).evaluate()
+        place = folder / str(seed)
+        place.mkdir(exist_ok=True)
+        for old in place.glob("out_*.npy"):
+            old.unlink()
+        outcome = tester.run(path, bare, case, expected, errors, subject.gpu, "emulator", place, pins=False)
+        if outcome.kind != "right":
+            return None, outcome
+        results.append([np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))])
+    return results, None
+
+
+# Why a mutant may give the same results: mutation, what the changed line has in it, the reason.
+REASONS = (
+    ("stages|number", r"stages \d", "slots of a ring: when a copy starts, not what it brings"),
+    ("number", r"registers", "registers that a role may have"),
+    ("swap statements", "", "statements that do not depend on each other"),
+    ("comparison|number|real number|drop if", r"^if any\(|^let slow", "a vote that may hold more often: the slow way gives the same"),
+    ("comparison|bound|number|sign|and, or|drop if|min, max", r"^if |^let (full|clear|steady|first|whole)|floor", "where a mask is applied, or a loop split: it stays right wherever more blocks are masked"),
+    ("operand", r"Compute (Add|Multiply|Max|Min) ", "the operation commutes"),
+    ("async", r"", "a copy or product that is waited for earlier"),
+    ("last iteration", r"\+ 1$", "a block more, past the end, whose elements are neutral"),
+    ("in place of", "", "bytes of its own"),
+)
+
+
+def reason_for(kind, changed):
+    for kinds, pattern, why in REASONS:
+        if kind in kinds.split("|") and any(re.search(pattern, x) for x in changed):
+            return why
+    return None
+
+
+def judge_mutant(subject, kind, mutant, folder):
+    """Who notices: (verdict, detail)."""
+    path = folder / "mutant.tl"
+    path.write_text("\n".join(mutant) + "\n")
+    done = subject.call(["check", str(path)])
+    if done is None:
+        return "timeout", "check"
+    if done.returncode not in (0, 1):
+        return "crash", f"check: status {done.returncode} {done.stderr[-300:]}"
+    if done.returncode == 1:
+        return "check", done.stderr.split("\n")[0]
+    text = subject.text(path)
+    if text is None:
+        return "translate", "accepted by check, refused by translate"
+    # Launch conditions stand in the plan, not in the text.
+    conditions = [[x for x in lines if re.match(r"(Input|Output) .* where ", x)] for lines in (mutant, subject.code)]
+    if text == subject.original_text and conditions[0] == conditions[1]:
+        return "equal", "the same CUDA text"
+    # A few cases first: most mutants fail the first, and `verify` runs all that it is asked for.
+    for on, cases in (("interpreter", "0..3"), ("emulator", "0..3"), ("interpreter", None), ("emulator", None)):
+        done = subject.verify(path, on, cases)
+        if done is None:
+            return "timeout", f"verify on the {on}"
+        if done.returncode not in (0, 1, 2, 3):
+            return "crash", f"verify on the {on}: status {done.returncode} {done.stderr[-300:]}"
+        if done.returncode == 3 and done.stderr.startswith("flashtl: no "):
+            return "missing", done.stderr
+        if done.returncode == 2 and cases:
+            continue                                # it has fewer cases
+        if done.returncode:
+            found = [x for x in (done.stdout + done.stderr).splitlines() if "FAIL" in x or "error" in x]
+            return f"verify {on}", (found or [done.stderr[:200]])[0][:200]
+    seeds = [subject.seed * 100 + k for k in range(6 if subject.program else 3)]
+    if subject.results is None:
+        subject.results, wrong = outputs(subject, subject.path, folder, seeds)
+        if wrong or subject.results is None:
+            subject.results = False
+    results, wrong = outputs(subject, path, folder, seeds)
+    if subject.results and wrong:
+        return "NumPy alone", f"{wrong.kind} {wrong.detail}"[:300]
+    if subject.results and results == subject.results:
+        changed = [x.strip() for x in mutant + subject.code if (x in mutant) != (x in subject.code)]
+        why = reason_for(kind, changed or [""])
+        return ("equal", why) if why else ("same results", kind)
+    return "survived", kind
+
+
+def work(job):
+    seed, a = job
+    lines = []
+    with tempfile.TemporaryDirectory() as top:
+        folder = pathlib.Path(top)
+        subject = Subject(os.path.abspath(a.flashtl), seed, folder, a.timeout)
+        if subject.code is None:
+            return []
+        subject.path, subject.results = folder / "original.tl", None
+        subject.path.write_text("\n".join(subject.code) + "\n")
+        checked = subject.call(["check", str(subject.path)])
+        subject.original_text = subject.text(subject.path)
+        if checked is None or checked.returncode or subject.original_text is None:
+            return []
+        whole = subject.verify(subject.path, "interpreter")
+        if whole is None or whole.returncode:
+            return []                               # the program itself is wrong: run.py's business
+        r = random.Random(seed)
+        for kind in r.sample(list(MUTATIONS), min(a.each, len(MUTATIONS))):
+            mutant = MUTATIONS[kind](subject.code, r)
+            if mutant is None or mutant == subject.code:
+                continue
+            started = time.time()
+            verdict, detail = judge_mutant(subject, kind, mutant, folder)
+            changed = [x.strip() for x in mutant if x not in subject.code][:1] + [x.strip() for x in subject.code if x not in mutant][:1]
+            lines.append({"seed": seed, "subject": subject.name, "gpu": subject.gpu, "mutation": kind, "verdict": verdict, "detail": detail,
+                          "change": changed, "seconds": round(time.time() - started, 2)})
+            if verdict in ("survived", "same results", "NumPy alone", "translate", "crash", "timeout") and a.survivors:
+                place = pathlib.Path(a.survivors, f"{verdict.replace(' ', '-')}-{seed}-{kind.replace(' ', '-').replace(',', '')}")
+                place.mkdir(parents=True, exist_ok=True)
+                (place / "sketch.tl").write_text(subject.sketch.read_text())
+                (place / "original.tl").write_text("\n".join(subject.code) + "\n")
+                (place / "mutant.tl").write_text("\n".join(mutant) + "\n")
+                (place / "how").write_text(f"{subject.name} {subject.gpu} {' '.join(subject.options)}\n{kind}\n{detail}\n")
+    return lines
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--flashtl", default="build/flashtl")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--count", type=int, default=300, help="how many mutants, about")
+    p.add_argument("--only", default="", help="mutants of the programs of these seeds alone: 3,17")
+    p.add_argument("--each", type=int, default=12, help="mutants of each program")
+    p.add_argument("--jobs", type=int, default=1)
+    p.add_argument("--timeout", type=float, default=600)
+    p.add_argument("--results", help="a line of JSON for each mutant; programs that stand there are not run again")
+    p.add_argument("--survivors", help="a folder for those that nobody noticed")
+    a = p.parse_args()
+    lines = [json.loads(x) for x in open(a.results)] if a.results and os.path.exists(a.results) else []
+    known = {x["seed"] for x in lines}
+    wanted = [int(s) for s in a.only.split(",") if s] or range(a.seed, a.seed + 10 * a.count)
+    seeds = [s for s in wanted if s not in known]
+    started = time.time()
+    with multiprocessing.Pool(a.jobs) as pool:
+        for rows in pool.imap_unordered(work, ((s, a) for s in seeds)):
+            lines += rows
+            for x in rows:
+                if a.results:
+                    with open(a.results, "a") as out:
+                        out.write(json.dumps(x) + "\n")
+                if x["verdict"] in ("survived", "same results", "NumPy alone", "translate", "crash", "timeout"):
+                    print(f"{x['verdict']}: seed {x['seed']} ({x['subject']}, {x['gpu']}), {x['mutation']}: {x['change']} {x['detail']}", flush=True)
+            if rows and len(lines) % 10 < len(rows):
+                print(f"{len(lines)} mutants, {(time.time() - started) / 60:.1f} minutes", flush=True)
+            if len(lines) >= a.count:
+                pool.terminate()
+                break
+    table = collections.defaultdict(collections.Counter)
+    for x in lines:
+        table[x["mutation"]][x["verdict"]] += 1
+    verdicts = sorted({x["verdict"] for x in lines})
+    print(f"{'':18}" + "".join(f"{v:>20}" for v in verdicts))
+    for kind in sorted(table):
+        print(f"{kind:18}" + "".join(f"{table[kind][v]:20}" for v in verdicts))
+    print(f"{'all':18}" + "".join(f"{sum(table[k][v] for k in table):20}" for v in verdicts))
+    if any(x["verdict"] == "missing" for x in lines):
+        return 77
+    return any(x["verdict"] in ("survived", "same results", "NumPy alone", "crash", "timeout") for x in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
