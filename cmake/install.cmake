@@ -21,6 +21,8 @@ install(EXPORT flashtl NAMESPACE flashtl:: FILE flashtl-config.cmake DESTINATION
 install(FILES ${CMAKE_BINARY_DIR}/flashtl-config-version.cmake DESTINATION ${package_folder})
 install(FILES ${CMAKE_BINARY_DIR}/flashtl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/flashtl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(TARGET flashtl)
   install(TARGETS flashtl)
   set(share ${CMAKE_SOURCE_DIR}/share)

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Installs what building needs where it is missing (Debian and its relatives): setup.sh [--tests]
+# At a terminal it asks before it does; FLASHTL_SETUP=yes answers for you, FLASHTL_SETUP=no only says what is missing.
 set -eu
 packages=
 need() { # PACKAGE COMMAND...: the package when one of the commands is missing
@@ -21,7 +22,7 @@ need_file() { # PACKAGE FILE...: the package when none of the files is there
     done
     packages="$packages $package"
 }
-# Wanted, but not everywhere to be had: what needs them says that it was skipped.
+# Wanted, but not everywhere to be had: what needs them says that it was skipped, or is left out.
 optional=
 want() { # PACKAGE COMMAND...: the package when none of the commands is there
     package=$1
@@ -31,6 +32,12 @@ want() { # PACKAGE COMMAND...: the package when none of the commands is there
     done
     optional="$optional $package"
 }
+want_file() { # PACKAGE FILE...: the package when none of the files is there
+    wanted=$packages
+    need_file "$@"
+    [ "$packages" = "$wanted" ] || optional="$optional $1"
+    packages=$wanted
+}
 need cmake cmake
 need ninja-build ninja
 need gcc gcc
@@ -38,6 +45,7 @@ need_file libc6-dev '/usr/include/stdio.h'
 need python3 python3
 need_file libjansson-dev '/usr/include/jansson.h' '/usr/local/include/jansson.h'
 need_file libxxhash-dev '/usr/include/xxhash.h' '/usr/local/include/xxhash.h'
+want_file libsqlite3-dev '/usr/include/sqlite3.h' '/usr/local/include/sqlite3.h'
 if [ "${1:-}" = --tests ]; then
     need clang clang
     need clang-format clang-format
@@ -54,13 +62,20 @@ if ! command -v apt-get > /dev/null 2>&1; then
     echo "setup: please install the equivalents of these Debian packages:$packages" >&2
     exit 1
 fi
+refuse() {
+    [ -n "$packages" ] || exit 0
+    echo "setup: missing packages; please run: sudo apt-get install$packages$optional" >&2
+    exit 1
+}
+answer=${FLASHTL_SETUP:-}
+if [ -z "$answer" ] && [ -t 0 ] && [ -t 2 ]; then
+    printf 'setup: install%s by apt-get? [Y/n] ' "$packages$optional" >&2
+    read -r answer
+fi
+case $answer in [nN]*) refuse ;; esac
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    if ! command -v sudo > /dev/null 2>&1 || ! sudo -n true 2> /dev/null; then
-        [ -n "$packages" ] || exit 0
-        echo "setup: missing packages; please run: sudo apt-get install$packages$optional" >&2
-        exit 1
-    fi
+    command -v sudo > /dev/null 2>&1 && sudo -n true 2> /dev/null || refuse
     as_root=sudo
 fi
 echo "setup: installing$packages$optional" >&2

@@ -31,14 +31,15 @@ fi
 
 step 'clang, address and undefined-behaviour sanitizers'
 python=$(tools/python.sh)
-build build-asan -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+build build-asan -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DFLASHTL_FUZZ=ON \
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo
 ctest --test-dir build-asan -j "$jobs" --output-on-failure --no-tests=error -LE slow
 
 step 'clang-tidy over what differs'
 JOBS=$jobs tools/tidy.sh build-asan
 
 step 'fuzzing'
-tools/fuzz.sh 20
+tools/fuzz.sh 20 build-asan
 
 step 'gcc'
 build build-test -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=gcc

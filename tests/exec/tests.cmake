@@ -23,7 +23,5 @@ foreach(peaked IN LISTS peaked_cases)
 endforeach()
 
 # Launches at once on a GPU, by hand: `ninja launches`, then `launches` where the GPU is.
-add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c
-               $<TARGET_OBJECTS:flashtl_objects>)
-target_link_libraries(launches PRIVATE flashtl_objects ${JANSSON_LIBRARY} m Threads::Threads
-                      ${CMAKE_DL_LIBS})
+add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c)
+target_link_libraries(launches PRIVATE flashtl_all)

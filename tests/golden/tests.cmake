@@ -1,8 +1,7 @@
 # Golden tests: what a step makes of tests/golden/<step>/NAME.tl stands in NAME.out; where that is
 # missing the text must come out as it is.
-add_executable(golden_tl ${CMAKE_CURRENT_LIST_DIR}/golden_tl.c $<TARGET_OBJECTS:flashtl_objects>)
-target_link_libraries(golden_tl PRIVATE flashtl_objects ${JANSSON_LIBRARY} m Threads::Threads
-                      ${CMAKE_DL_LIBS})
+add_executable(golden_tl ${CMAKE_CURRENT_LIST_DIR}/golden_tl.c)
+target_link_libraries(golden_tl PRIVATE flashtl_all)
 file(GLOB golden_texts CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/tl/*.tl)
 foreach(text ${golden_texts})
   get_filename_component(name ${text} NAME_WE)
@@ -15,9 +14,8 @@ foreach(text ${golden_texts})
 endforeach()
 
 # The reasoner: the first line of tests/golden/reason/NAME.tl says for what it is reasoned.
-add_executable(golden_reason ${CMAKE_CURRENT_LIST_DIR}/golden_reason.c $<TARGET_OBJECTS:flashtl_objects>)
-target_link_libraries(golden_reason PRIVATE flashtl_objects ${JANSSON_LIBRARY} m Threads::Threads
-                      ${CMAKE_DL_LIBS})
+add_executable(golden_reason ${CMAKE_CURRENT_LIST_DIR}/golden_reason.c)
+target_link_libraries(golden_reason PRIVATE flashtl_all)
 file(GLOB golden_sketches CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/reason/*.tl)
 foreach(text ${golden_sketches})
   get_filename_component(name ${text} NAME_WE)

@@ -35,6 +35,13 @@ for header in "$work/root"/include/flashtl/*.h; do
         cc -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$work/root/include" -x c -
 done
 
+# The interface may change with each minor version, and the library's name says so.
+soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+test "$soname" = "libflashtl.so.${version%.*}" || { echo "the library is called $soname"; exit 1; }
+for file in LICENSE README.md docs/language.md examples/retention.tl; do
+    test -e "$work/root/share/doc/flashtl/$file" || { echo "$file is not installed"; exit 1; }
+done
+
 foreign=$(nm -D --defined-only "$library" | awk '{print $3}' | grep -v '^ftl_' || true)
 test -z "$foreign" || { echo "symbols that are not the API's: $foreign"; exit 1; }
 needs=$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -E '^(libc|libm|ld-linux.*|libjansson)\.so' || true)
