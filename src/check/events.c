@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { EVENTS_IN_RUN_MAX = 20000, EVENTS_MAX = 400000, FINDINGS_MAX = 64 };
+enum { EVENTS_IN_RUN_MAX = 20000, EVENTS_MAX = 800000, FINDINGS_MAX = 64 };
 
 events_finding *machine_report(machine *mc, events_fault fault, const model_step *step, int tile,
                                str name) {
@@ -36,8 +36,10 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
 static void make_processes(machine *mc) {
     const model *m = mc->model;
     mc->channels = arena_array(mc->memory, machine_channel, m->tile_count + 1);
+    mc->is_reached = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->processes = arena_array(mc->memory, machine_process, m->process_count + 1);
     for (int r = 0; r < m->role_count; r++) {
+        mc->is_reached[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
         for (int i = 0; i < m->roles[r].processes; i++) {
             machine_process *p = &mc->processes[m->roles[r].first_process + i];
             p->role = r, p->executor = i;
@@ -149,12 +151,13 @@ static machine_loop here(const machine *mc, const machine_process *p) {
 
 /* What a vote decides, by the run's pattern. */
 static bool vote(machine *mc, machine_process *p) {
-    int number = p->data_branches++;
-    switch (mc->run->pattern) {
+    unsigned number = (unsigned)p->data_branches++, pattern = (unsigned)mc->run->pattern;
+    switch (pattern) {
     case 0: return false;
     case 1: return true;
     case 2: return number % 2 == 0;
-    default: return number % 2 == 1;
+    case 3: return number % 2 == 1;
+    default: return (number * 0x9E3779B1u ^ pattern * 0x85EBCA77u) * 0xC2B2AE3Du >> 31;
     }
 }
 
@@ -266,6 +269,7 @@ static int advance(machine *mc, machine_process *p) {
             mc->is_stopped = true;
             break;
         }
+        mc->is_reached[p->role][p->at] = true;
         switch (step->kind) {
         case STEP_LET: redo_lets(mc, p, step); break;
         case STEP_FOR: enter_for(mc, p, step); break;
@@ -375,22 +379,46 @@ static void run_once(machine *mc) {
     if (all_done && !mc->is_tainted) coverage_judge(mc);
 }
 
+typedef LIST(events_trace) trace_list;
+
+static void run_and_trace(machine *mc, const extents_run *run, trace_list *traces) {
+    start_run(mc, run);
+    run_once(mc);
+    if (mc->is_stopped) return;
+    for (int r = 0; r < mc->model->role_count; r++) {
+        const machine_process *p = &mc->processes[mc->model->roles[r].first_process];
+        events_trace trace = {r, p->trace.items, p->trace.count};
+        if (trace.count) list_push(mc->memory, traces, trace);
+    }
+}
+
+/* Which way several votes go that follow one another may decide whether a step is come to. */
+static void try_more_votes(machine *mc, trace_list *traces) {
+    enum { PATTERNS_FIRST = 2, PATTERNS = 10, RUNS_MAX = 200 };
+    int runs = 0;
+    for (int i = 0; i < mc->extents->run_count && !mc->is_stopped; i++) {
+        if (mc->extents->runs[i].pattern) continue;
+        for (int k = PATTERNS_FIRST; k < PATTERNS && !mc->is_stopped; k++) {
+            if (runs++ == RUNS_MAX || reach_is_whole(mc)) return;
+            extents_run *run = arena_new(mc->memory, extents_run);
+            *run = mc->extents->runs[i];
+            run->pattern = k;
+            run_and_trace(mc, run, traces);
+        }
+    }
+}
+
 events_result events_run(arena *memory, const model *m, const extents *x) {
     machine mc = {.memory = memory, .model = m, .extents = x, .tiles_to_walk = 1};
     if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = 3;
     make_processes(&mc);
     coverage_prepare(&mc);
-    LIST(events_trace) traces = {0};
-    for (int i = 0; i < x->run_count && m->role_count; i++) {
-        start_run(&mc, &x->runs[i]);
-        run_once(&mc);
-        if (mc.is_stopped) break;
-        for (int r = 0; r < m->role_count; r++) {
-            const machine_process *p = &mc.processes[m->roles[r].first_process];
-            events_trace trace = {r, p->trace.items, p->trace.count};
-            if (trace.count) list_push(memory, &traces, trace);
-        }
+    trace_list traces = {0};
+    for (int i = 0; i < x->run_count && m->role_count && !mc.is_stopped; i++) {
+        run_and_trace(&mc, &x->runs[i], &traces);
     }
+    if (!mc.findings.count) try_more_votes(&mc, &traces);
+    if (!mc.findings.count && !mc.is_stopped) reach_judge(&mc);
     return (events_result){mc.findings.items, mc.findings.count, traces.items, traces.count,
                            mc.events};
 }

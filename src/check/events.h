@@ -35,7 +35,9 @@ typedef enum events_fault {
     FAULT_PLACE,          /* H10: a coordinate clause that is not where the data came from */
     FAULT_END,            /* elements behind an end reach a result (language, Ragged ends) */
     FAULT_NOT_COVERED,    /* a loop leaves out a part of an axis that nothing masks */
-    FAULT_TOO_LONG        /* the limit on events was met */
+    FAULT_TOO_LONG,       /* the limit on events was met */
+    FAULT_TOO_MANY,       /* control depends on more than extents.h follows */
+    FAULT_UNREACHED       /* no run came here, though nothing says that none can */
 } events_fault;
 
 typedef struct events_finding {

@@ -1,39 +1,28 @@
-#include "check/extents.h"
+/* What control depends on, and which values of it are worth trying. */
+#include "check/extents_search.h"
 
 #include <string.h>
 
 enum {
     CANDIDATES_MAX = 40,
-    GRANULES_MAX = 8,
-    COMBINATIONS_MAX = 1600,
-    SIGNATURE_MAX = 32,
     LOOK_AHEAD_MAX = 8,
-    LOOPS_MAX = 64,
-    MIXED_SETS = 10,
 };
 
 /* --- what control depends on ------------------------------------------------------------------ */
 
-typedef struct chooser {
-    extents *x;
-    arena *memory;
-    int64_t granules[GRANULES_MAX];
-    int granule_count;
-    const tl_expr *signature[SIGNATURE_MAX];
-    int signature_count;
-    const tl_for
-        *loops[LOOPS_MAX]; /* whose bounds are the same for a whole tile, but no constants */
-    int loop_count;
-    int walks_followed;
-} chooser;
+static void add_divisor(search *s, const tl_expr *e) {
+    int64_t value;
+    if (!e || tl_known_integer(e, &value) || s->divisor_count == SEARCH_DIVISORS_MAX) return;
+    s->divisors[s->divisor_count++] = e;
+}
 
-static void add_granule(chooser *c, const tl_expr *e) {
+static void add_granule(search *s, const tl_expr *e) {
     int64_t value;
     if (!e || !tl_known_integer(e, &value) || value <= 1 || value > (1 << 20)) return;
-    for (int i = 0; i < c->granule_count; i++) {
-        if (c->granules[i] == value) return;
+    for (int i = 0; i < s->granule_count; i++) {
+        if (s->granules[i] == value) return;
     }
-    if (c->granule_count < GRANULES_MAX) c->granules[c->granule_count++] = value;
+    if (s->granule_count < SEARCH_GRANULES_MAX) s->granules[s->granule_count++] = value;
 }
 
 static const tl_expr *walk_extent(const model *m, const tl_symbol *symbol) {
@@ -44,23 +33,24 @@ static const tl_expr *walk_extent(const model *m, const tl_symbol *symbol) {
 }
 
 /* NULL: there are too many. */
-static extents_variable *need_variable(chooser *c, const tl_symbol *symbol,
-                                       const tl_expr *element) {
-    extents *x = c->x;
+static extents_variable *need_variable(search *s, const tl_symbol *symbol, const tl_expr *element) {
+    extents *x = s->x;
     for (int i = 0; i < x->variable_count; i++) {
         extents_variable *v = &x->variables[i];
         if (symbol && v->symbol == symbol) return v;
         if (element && v->element && tl_expr_equal(v->element, element)) return v;
     }
-    if (x->variable_count == EXTENTS_VARIABLES_MAX) return NULL;
+    if (x->variable_count == EXTENTS_VARIABLES_MAX) {
+        x->is_cut = true;
+        return NULL;
+    }
     extents_variable *v = &x->variables[x->variable_count++];
     *v = (extents_variable){.symbol = symbol, .element = element};
     if (symbol && symbol->kind == TL_SYMBOL_GRID) v->walk = walk_extent(x->model, symbol);
     return v;
 }
 
-/* Does one value serve for it? */
-static bool is_fixed(const extents_variable *v) {
+bool search_is_fixed(const extents_variable *v) {
     return v->uses == v->indexing || (v->element && v->uses == v->starting);
 }
 
@@ -76,45 +66,46 @@ static bool is_in_memory(const tl_expr *e) {
 }
 
 static bool note_indexing(void *context, const tl_expr *e) {
-    chooser *c = context;
-    extents_variable *v = varies(e) ? need_variable(c, e->symbol, NULL) : NULL;
+    search *s = context;
+    extents_variable *v = varies(e) ? need_variable(s, e->symbol, NULL) : NULL;
     if (v) v->indexing++;
     return true;
 }
 
-static void follow_element(chooser *c, const tl_expr *e) {
-    extents_variable *v = need_variable(c, NULL, e);
+static void follow_element(search *s, const tl_expr *e) {
+    extents_variable *v = need_variable(s, NULL, e);
     if (v) v->uses++;
-    for (int i = 0; i < e->item_count; i++) model_visit(e->items[i], note_indexing, c);
+    for (int i = 0; i < e->item_count; i++) model_visit(e->items[i], note_indexing, s);
 }
 
 static bool follow(void *context, const tl_expr *e) {
-    chooser *c = context;
+    search *s = context;
     if (e->kind == TL_BINARY) {
         bool divides = e->operator== TL_OVER || e->operator== TL_MODULO;
-        if (divides || e->operator== TL_TIMES) add_granule(c, e->right);
-        if (e->operator== TL_TIMES) add_granule(c, e->left);
+        if (divides) add_divisor(s, e->right);
+        if (divides || e->operator== TL_TIMES) add_granule(s, e->right);
+        if (e->operator== TL_TIMES) add_granule(s, e->left);
         bool is_stretch = e->operator== TL_MINUS && is_in_memory(e->left) &&
                           is_in_memory(e->right) && e->left->symbol == e->right->symbol;
-        extents_variable *start = is_stretch ? need_variable(c, NULL, e->right) : NULL;
+        extents_variable *start = is_stretch ? need_variable(s, NULL, e->right) : NULL;
         if (start) start->starting++;
         return true;
     }
-    if (is_in_memory(e)) follow_element(c, e);
-    extents_variable *v = varies(e) ? need_variable(c, e->symbol, NULL) : NULL;
+    if (is_in_memory(e)) follow_element(s, e);
+    extents_variable *v = varies(e) ? need_variable(s, e->symbol, NULL) : NULL;
     if (v) v->uses++;
     return true;
 }
 
-static void follow_all(chooser *c, const tl_expr *e) {
-    model_visit_lets(c->x->model, e, false, follow, c);
+static void follow_all(search *s, const tl_expr *e) {
+    model_visit_lets(s->x->model, e, false, follow, s);
 }
 
 /* A grid index is below its extent, which depends on more. */
-static void follow_walks(chooser *c) {
-    for (; c->walks_followed < c->x->variable_count; c->walks_followed++) {
-        const extents_variable *v = &c->x->variables[c->walks_followed];
-        if (!is_fixed(v)) follow_all(c, v->walk);
+static void follow_walks(search *s) {
+    for (; s->walks_followed < s->x->variable_count; s->walks_followed++) {
+        const extents_variable *v = &s->x->variables[s->walks_followed];
+        if (!search_is_fixed(v)) follow_all(s, v->walk);
     }
 }
 
@@ -123,68 +114,85 @@ static bool finds_no_loop(void *context, const tl_expr *e) {
     return !(e->symbol && e->symbol->kind == TL_SYMBOL_LOOP);
 }
 
-static bool follows_loop(const chooser *c, const tl_expr *e) {
-    return !model_visit_lets(c->x->model, e, false, finds_no_loop, NULL);
+bool search_follows_loop(const search *s, const tl_expr *e) {
+    return !model_visit_lets(s->x->model, e, false, finds_no_loop, NULL);
 }
 
 /* Keeps the largest parts of a control expression that no loop changes. */
-static void add_signature(chooser *c, const tl_expr *e) {
-    if (!e || c->signature_count == SIGNATURE_MAX) return;
-    if (follows_loop(c, e)) {
-        add_signature(c, e->left);
-        add_signature(c, e->right);
-        for (int i = 0; i < e->item_count; i++) add_signature(c, e->items[i]);
+static void add_signature(search *s, const tl_expr *e) {
+    if (!e || s->signature_count == SEARCH_SIGNATURE_MAX) return;
+    if (search_follows_loop(s, e)) {
+        add_signature(s, e->left);
+        add_signature(s, e->right);
+        for (int i = 0; i < e->item_count; i++) add_signature(s, e->items[i]);
         bool looks = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
         int64_t ahead;
         if (looks && e->right && tl_known_integer(e->right, &ahead)) {
             if (ahead < 0) ahead = -ahead;
             if (ahead > LOOK_AHEAD_MAX) ahead = LOOK_AHEAD_MAX;
-            if (ahead > c->x->look_ahead) c->x->look_ahead = (int)ahead;
+            if (ahead > s->x->look_ahead) s->x->look_ahead = (int)ahead;
         }
         return;
     }
     int64_t value;
     if (tl_known_integer(e, &value)) return;
-    for (int i = 0; i < c->signature_count; i++) {
-        if (tl_expr_equal(c->signature[i], e)) return;
+    for (int i = 0; i < s->signature_count; i++) {
+        if (tl_expr_equal(s->signature[i], e)) return;
     }
-    c->signature[c->signature_count++] = e;
+    s->signature[s->signature_count++] = e;
 }
 
-static void add_control(chooser *c, const tl_expr *e) {
-    follow_all(c, e);
-    add_signature(c, e);
+static void add_control(search *s, const tl_expr *e) {
+    follow_all(s, e);
+    add_signature(s, e);
 }
 
-static void add_loop(chooser *c, const tl_for *loop) {
+static void add_loop(search *s, const tl_for *loop) {
     int64_t value;
     bool fixed = tl_known_integer(loop->from, &value) && tl_known_integer(loop->to, &value);
-    if (fixed || c->loop_count == LOOPS_MAX) return;
-    if (follows_loop(c, loop->from) || follows_loop(c, loop->to)) return;
-    c->loops[c->loop_count++] = loop;
+    if (fixed || s->loop_count == SEARCH_LOOPS_MAX) return;
+    if (search_follows_loop(s, loop->from) || search_follows_loop(s, loop->to)) return;
+    s->loops[s->loop_count++] = loop;
 }
 
-static void collect(chooser *c) {
-    const model *m = c->x->model;
+static void collect(search *s) {
+    const model *m = s->x->model;
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
             if (step->kind == STEP_FOR) {
-                add_control(c, step->statement->loop.from);
-                add_control(c, step->statement->loop.to);
-                add_loop(c, &step->statement->loop);
+                add_control(s, step->statement->loop.from);
+                add_control(s, step->statement->loop.to);
+                add_loop(s, &step->statement->loop);
             }
             if (step->kind == STEP_IF && !step->depends_on_data) {
-                add_control(c, step->statement->branch.condition);
+                add_control(s, step->statement->branch.condition);
             }
             const tl_place *place = step->kind == STEP_COPY      ? &step->statement->copy.place
                                     : step->kind == STEP_COMPUTE ? &step->statement->compute.place
                                                                  : NULL;
             for (int k = 0; place && k < place->count; k++) {
-                if (place->items[k].at && follows_loop(c, place->items[k].at)) {
-                    add_control(c, place->items[k].at);
+                if (place->items[k].at && search_follows_loop(s, place->items[k].at)) {
+                    add_control(s, place->items[k].at);
                 }
             }
+        }
+    }
+}
+
+/* How long axes are where that is no length of its own, as `kv_used[b] - pad[b]`. */
+static void collect_lengths(search *s) {
+    const tl_kernel *kernel = s->x->model->kernel;
+    for (int i = 0; i < kernel->symbol_count; i++) {
+        const tl_axes *axes = kernel->symbols[i]->axes;
+        for (int k = 0; axes && k < axes->count; k++) {
+            const tl_expr *e = axes->items[k].extent;
+            int64_t value;
+            bool is_plain = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_SIZE;
+            bool is_known = is_plain || tl_known_integer(e, &value);
+            for (int j = 0; j < s->length_count; j++) is_known |= tl_expr_equal(s->lengths[j], e);
+            if (!is_known && s->length_count < SEARCH_LENGTHS_MAX)
+                s->lengths[s->length_count++] = e;
         }
     }
 }
@@ -214,77 +222,82 @@ static bool mentions_only(const extents *x, const extents_variable *only, const 
     return model_visit_lets(x->model, e, false, finds_no_other, &m);
 }
 
-static const tl_expr *condition_of(const tl_statement *s) {
-    bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-    return is_parameter ? s->parameter.condition : NULL;
+static const tl_expr *condition_of(const tl_statement *t) {
+    bool is_parameter = t->kind == TL_INPUT || t->kind == TL_OUTPUT;
+    return is_parameter ? t->parameter.condition : NULL;
+}
+
+const tl_expr *search_condition(const search *s, const tl_statement *statement) {
+    const tl_expr *condition = condition_of(statement);
+    return condition && mentions_only(s->x, NULL, condition) ? condition : NULL;
 }
 
 /* Does a value of one variable keep the launch conditions that speak of it alone? */
-static bool keeps_conditions(chooser *c, extents_values *v, int variable, int64_t value) {
+static bool keeps_conditions(search *s, int variable, int64_t value) {
+    extents_values *v = &s->values;
     extents_run run = {0};
     run.values[variable] = value;
     extents_values_start(v, &run);
-    for (const tl_statement *s = c->x->model->kernel->body.first; s; s = s->next) {
-        const tl_expr *condition = condition_of(s);
+    for (const tl_statement *t = s->x->model->kernel->body.first; t; t = t->next) {
+        const tl_expr *condition = condition_of(t);
         int64_t holds;
-        if (!condition || !mentions_only(c->x, &c->x->variables[variable], condition)) continue;
+        if (!condition || !mentions_only(s->x, &s->x->variables[variable], condition)) continue;
         if (extents_integer(v, condition, &holds) && !holds) return false;
     }
     return true;
 }
 
 typedef struct candidates {
-    chooser *c;
-    extents_values *values;
-    int variable, count, most;
+    search *s;
+    int variable, count;
     int64_t items[CANDIDATES_MAX];
 } candidates;
 
 static void add_candidate(candidates *list, int64_t value) {
-    if (list->count == list->most) return;
+    if (list->count == CANDIDATES_MAX) return;
     for (int i = 0; i < list->count; i++) {
         if (list->items[i] == value) return;
     }
-    if (!keeps_conditions(list->c, list->values, list->variable, value)) return;
+    if (!keeps_conditions(list->s, list->variable, value)) return;
     list->items[list->count++] = value;
 }
 
 /* The most telling first: every number of whole blocks, then one element more, then small ones. */
-static void find_candidates(chooser *c, extents_values *values, int variable, int most) {
-    extents_variable *v = &c->x->variables[variable];
-    candidates list = {.c = c, .values = values, .variable = variable, .most = most};
-    int steps = c->x->steps;
-    if (is_fixed(v)) {
+static void find_candidates(search *s, int variable) {
+    extents_variable *v = &s->x->variables[variable];
+    candidates list = {.s = s, .variable = variable};
+    int steps = s->x->steps;
+    if (search_is_fixed(v)) {
         list.items[list.count++] = 0;
     } else if (v->walk) {
         for (int i = 0; i <= steps; i++) add_candidate(&list, i);
     } else {
         add_candidate(&list, 1);
-        if (!c->granule_count) {
+        if (!s->granule_count) {
             for (int i = 0; i <= steps; i++) add_candidate(&list, i);
         }
         for (int i = 1; i <= steps; i++) {
-            for (int g = 0; g < c->granule_count; g++) add_candidate(&list, i * c->granules[g]);
+            for (int g = 0; g < s->granule_count; g++) add_candidate(&list, i * s->granules[g]);
         }
         for (int i = 1; i <= steps; i++) {
-            for (int g = 0; g < c->granule_count; g++) add_candidate(&list, i * c->granules[g] + 1);
+            for (int g = 0; g < s->granule_count; g++) add_candidate(&list, i * s->granules[g] + 1);
         }
         for (int i = 0; i <= steps; i++) add_candidate(&list, i);
     }
     if (!list.count) list.items[list.count++] = 1;
-    v->candidates = arena_array(c->memory, int64_t, list.count);
+    v->candidates = arena_array(s->memory, int64_t, list.count);
     v->candidate_count = list.count;
     memcpy(v->candidates, list.items, sizeof(int64_t) * (size_t)list.count);
 }
 
-static void find_all_candidates(chooser *c) {
+/* How many candidates of each variable all combinations are tried of: the first ones. */
+static void choose_lengths(search *s) {
     enum { WALK_CANDIDATES = 4 };
-    extents *x = c->x;
-    extents_values values = extents_values_new(c->memory, x);
-    int64_t room = COMBINATIONS_MAX;
+    extents *x = s->x;
+    int64_t room = SEARCH_COMBINATIONS_MAX;
     int others = 0;
     for (int i = 0; i < x->variable_count; i++) {
-        if (is_fixed(&x->variables[i])) continue;
+        if (search_is_fixed(&x->variables[i])) continue;
         if (!x->variables[i].walk) others++;
         else if (room > WALK_CANDIDATES) room /= WALK_CANDIDATES;
     }
@@ -295,107 +308,28 @@ static void find_all_candidates(chooser *c) {
         if (product <= room) break;
     }
     for (int i = 0; i < x->variable_count; i++) {
-        find_candidates(c, &values, i, x->variables[i].walk ? WALK_CANDIDATES : length);
+        extents_variable *v = &x->variables[i];
+        int most = v->walk ? WALK_CANDIDATES : length;
+        v->combined_count = v->candidate_count < most ? v->candidate_count : most;
     }
-}
-
-/* --- runs ------------------------------------------------------------------------------------- */
-
-static bool allowed(chooser *c, extents_values *v) {
-    const extents *x = c->x;
-    int64_t value;
-    for (int i = 0; i < x->variable_count; i++) {
-        const tl_expr *walk = x->variables[i].walk;
-        if (!walk || is_fixed(&x->variables[i])) continue;
-        if (extents_integer(v, walk, &value) && v->run->values[i] >= value) return false;
-    }
-    for (const tl_statement *s = x->model->kernel->body.first; s; s = s->next) {
-        const tl_expr *condition = condition_of(s);
-        if (!condition || !mentions_only(x, NULL, condition)) continue;
-        if (extents_integer(v, condition, &value) && !value) return false;
-    }
-    for (int i = 0; i < c->loop_count; i++) {
-        int64_t from, to;
-        if (!extents_integer(v, c->loops[i]->from, &from)) continue;
-        if (!extents_integer(v, c->loops[i]->to, &to)) continue;
-        if (to - from > x->steps) return false;
-    }
-    return true;
-}
-
-static uint64_t signature_of(chooser *c, extents_values *v) {
-    uint64_t hash = 14695981039346656037u;
-    for (int i = 0; i < c->signature_count; i++) {
-        int64_t value = INT64_MIN;
-        extents_integer(v, c->signature[i], &value);
-        hash = (hash ^ (uint64_t)value) * 1099511628211u;
-        hash ^= hash >> 29;
-    }
-    /* Whole and ragged last blocks differ in what lies behind the end. */
-    for (int i = 0; i < c->x->variable_count; i++) {
-        for (int g = 0; g < c->granule_count && !c->x->variables[i].walk; g++) {
-            bool is_whole = v->run->values[i] % c->granules[g] == 0;
-            hash = (hash ^ (is_whole ? 1u : 2u)) * 1099511628211u;
-        }
-    }
-    return hash;
-}
-
-static void choose_runs(chooser *c) {
-    extents *x = c->x;
-    bool has_data = false;
-    for (int r = 0; r < x->model->role_count; r++) {
-        for (int i = 0; i < x->model->roles[r].step_count; i++) {
-            has_data |= x->model->roles[r].steps[i].depends_on_data;
-        }
-    }
-    int patterns = has_data ? 4 : 1;
-    LIST(extents_run) runs = {0};
-    LIST(uint64_t) signatures = {0};
-    extents_values values = extents_values_new(c->memory, x);
-    int at[EXTENTS_VARIABLES_MAX] = {0};
-    extents_run run = {0};
-    for (;;) {
-        for (int i = 0; i < x->variable_count; i++) {
-            run.values[i] = x->variables[i].candidates[at[i]];
-        }
-        extents_values_start(&values, &run);
-        if (allowed(c, &values) && runs.count + patterns <= EXTENTS_RUNS_MAX) {
-            uint64_t signature = signature_of(c, &values);
-            bool is_new = true;
-            for (int i = 0; i < signatures.count; i++) is_new &= signatures.items[i] != signature;
-            if (is_new) {
-                list_push(c->memory, &signatures, signature);
-                /* Mixed ways are tried with the first sets of values only. */
-                int ways = signatures.count <= MIXED_SETS ? patterns : patterns > 2 ? 2 : patterns;
-                for (run.pattern = 0; run.pattern < ways; run.pattern++) {
-                    list_push(c->memory, &runs, run);
-                }
-                run.pattern = 0;
-            }
-        }
-        int digit = 0;
-        while (digit < x->variable_count && ++at[digit] == x->variables[digit].candidate_count) {
-            at[digit++] = 0;
-        }
-        if (digit == x->variable_count) break;
-    }
-    x->runs = runs.items;
-    x->run_count = runs.count;
 }
 
 extents *extents_choose(arena *memory, const model *m) {
     extents *x = arena_new(memory, extents);
     *x = (extents){.model = m};
-    chooser c = {.x = x, .memory = memory};
-    collect(&c);
-    follow_walks(&c);
-    for (const tl_statement *s = m->kernel->body.first; s; s = s->next) {
-        const tl_expr *condition = condition_of(s);
-        if (condition && mentions_only(x, NULL, condition)) follow_all(&c, condition);
+    search s = {.x = x, .memory = memory};
+    collect(&s);
+    collect_lengths(&s);
+    follow_walks(&s);
+    for (const tl_statement *t = m->kernel->body.first; t; t = t->next) {
+        const tl_expr *condition = search_condition(&s, t);
+        if (condition) follow_all(&s, condition);
     }
     x->steps = m->stages_most + x->look_ahead + 2;
-    find_all_candidates(&c);
-    choose_runs(&c);
+    s.values = extents_values_new(memory, x);
+    for (int i = 0; i < x->variable_count; i++) find_candidates(&s, i);
+    choose_lengths(&s);
+    search_find_goals(&s);
+    search_run(&s);
     return x;
 }

@@ -3,14 +3,15 @@
  * A kernel's control (loop bounds, conditions, coordinates that follow a loop) depends on a few
  * lengths, table elements and grid indices. extents_choose tries small values for them, chosen
  * around multiples of the tile sizes they are divided by, and keeps one of each set of values that
- * the control cannot tell apart and in which every loop runs at most extents.steps times.
+ * the control cannot tell apart and in which every loop runs at most extents.steps times. Then it
+ * looks for values that make control do what these do not: extents_search.h.
  */
 #ifndef FLASHTL_CHECK_EXTENTS_H
 #define FLASHTL_CHECK_EXTENTS_H
 
 #include "check/model.h"
 
-enum { EXTENTS_VARIABLES_MAX = 12, EXTENTS_RUNS_MAX = 160 };
+enum { EXTENTS_VARIABLES_MAX = 24 };
 
 /* Something control depends on: a symbol (length, scalar, grid index), or a table element. */
 typedef struct extents_variable {
@@ -23,7 +24,7 @@ typedef struct extents_variable {
      */
     int uses, indexing, starting;
     int64_t *candidates;
-    int candidate_count;
+    int candidate_count, combined_count; /* of the latter, all combinations are tried */
 } extents_variable;
 
 typedef struct extents_run {
@@ -38,7 +39,8 @@ typedef struct extents {
     extents_run *runs;
     int run_count;
     int look_ahead; /* largest constant by which a guard or coordinate looks ahead */
-    int steps;      /* most iterations of a loop whose bounds are not constants */
+    int steps;      /* most iterations of a loop whose bounds are not constants, where few do */
+    bool is_cut;    /* control depends on more than was followed */
 } extents;
 
 extents *extents_choose(arena *memory, const model *m);

@@ -106,6 +106,7 @@ static diag_id plain_id(const events_finding *f) {
     case FAULT_TURN_AT_END: return DIAG_HAZARD_TURN_AT_END;
     case FAULT_TURN_NOT_HELD: return DIAG_HAZARD_TURN_NOT_HELD;
     case FAULT_TURN_HELD: return DIAG_HAZARD_TURN_HELD;
+    case FAULT_UNREACHED: return DIAG_HAZARD_UNREACHED;
     case FAULT_BRANCH_DIFFERS: return DIAG_HAZARD_BRANCH;
     case FAULT_RELEASE_READ: return DIAG_HAZARD_RELEASE_READ;
     case FAULT_READ_IN_FLIGHT: return DIAG_HAZARD_READ_IN_FLIGHT;
@@ -190,6 +191,9 @@ static void report_one(reporter *r) {
     case FAULT_TWO_FILLERS: report_fillers(r); break;
     case FAULT_TOO_LONG:
         diag_report(r->diags, DIAG_HAZARD_TOO_LONG, r->model->kernel->range, number(r, f->found));
+        break;
+    case FAULT_TOO_MANY:
+        diag_report(r->diags, DIAG_HAZARD_TOO_MANY, r->model->kernel->range, number(r, f->found));
         break;
     default: report_data(r);
     }

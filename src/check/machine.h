@@ -89,7 +89,8 @@ typedef struct machine {
     machine_process *processes;
     int turn_holder[MODEL_ROLES_MAX];
     int tiles_to_walk;
-    bool is_tainted; /* this run broke a rule: what follows from it is not reported */
+    bool **is_reached; /* by role and step: some run has come to it */
+    bool is_tainted;   /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
     bool (*is_walked)[MODEL_AXES_MAX];      /* by tile and axis: by a loop */
     bool (*is_shared_walk)[MODEL_AXES_MAX]; /* each block of the grid walks a part of it */
@@ -127,6 +128,11 @@ void ends_compute(machine *mc, machine_process *p, const model_step *step,
 /* Are the axes that loops walk covered? Judges a finished run; prepared once. */
 void coverage_prepare(machine *mc);
 void coverage_judge(machine *mc);
+
+/* Has every step been run that can be? */
+bool reach_is_whole(const machine *mc);
+/* Reports what no run has come to. */
+void reach_judge(machine *mc);
 
 /* May this process take the next slot? Else *holder is the tile that holds it. */
 bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile, int *holder);

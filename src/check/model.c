@@ -40,6 +40,17 @@ bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visito
     return model_visit(e, visit_deep, &d);
 }
 
+tl_operator model_opposite(tl_operator comparison) {
+    switch (comparison) {
+    case TL_LESS: return TL_GREATER_EQUAL;
+    case TL_LESS_EQUAL: return TL_GREATER;
+    case TL_GREATER: return TL_LESS_EQUAL;
+    case TL_GREATER_EQUAL: return TL_LESS;
+    case TL_EQUAL: return TL_NOT_EQUAL;
+    default: return TL_EQUAL;
+    }
+}
+
 /* --- tiles ------------------------------------------------------------------------------------ */
 
 int model_build_axis(model_builder *b, str name) {

@@ -153,6 +153,9 @@ int model_slot(const model *m, const tl_symbol *symbol); /* -1: none */
 /* Number of the axis of that name in the tile; -1 when it has none. */
 int model_axis_of(const model_tile *tile, int axis_id);
 
+/* The comparison that holds where this one does not. */
+tl_operator model_opposite(tl_operator comparison);
+
 /* Is the value decided by a vote, any(...), or kept from one by a let? */
 bool model_is_vote(const tl_expr *e);
 

@@ -8,6 +8,7 @@ typedef struct decision {
     bool barrier; /* of the block (of the role) */
     bool warp;    /* of the warp */
     bool joins;   /* Wait: the next step is a Wait of the same kind */
+    bool seen;    /* some run has come to it */
     int ahead;    /* Copy into a ring: check_sync.slots_ahead, or AHEAD_UNSEEN */
 } decision;
 
@@ -175,6 +176,7 @@ static void note_slots(replay *r, const events_trace *trace) {
     int *waited = arena_array(r->memory, int, r->model->tile_count + 1);
     for (int i = 0; i < trace->count; i++) {
         const events_record *e = &trace->records[i];
+        r->decisions[e->step].seen = true;
         if (e->kind == EVENT_WAIT && e->generation >= waited[e->tile])
             waited[e->tile] = e->generation + 1;
         if (e->kind != EVENT_FILL) continue;
@@ -266,6 +268,21 @@ static void thin_out(replay *r, const events_result *events, int role) {
     }
 }
 
+/* A step that no run has come to does all that it could have to. */
+static void expect_all(replay *r) {
+    for (int i = 0; i < r->role->step_count; i++) {
+        const model_step *step = &r->role->steps[i];
+        decision *d = &r->decisions[i];
+        bool waits = step->kind == STEP_WAIT && step->subject == SUBJECT_CHANNEL;
+        bool fills = step->kind == STEP_COPY && step->has_target;
+        int tile = waits ? step->what.tile : fills ? step->target.tile : -1;
+        if (d->seen || tile < 0 || r->model->tiles[tile].space != TL_SHARED) continue;
+        if (r->model->tiles[tile].uses_mbarrier) continue;
+        if (waits) d->pending = 0;
+        d->barrier = true;
+    }
+}
+
 static void decide_role(replay *r, const events_result *events, int role) {
     enum { ROUNDS_MAX = 8 };
     find_runs(r);
@@ -280,6 +297,7 @@ static void decide_role(replay *r, const events_result *events, int role) {
         if (!r->changed) break;
     }
     thin_out(r, events, role);
+    expect_all(r);
 }
 
 /* --- what the statements need ----------------------------------------------------------------- */

@@ -94,6 +94,16 @@ typedef struct row {
 #define H200 "attention_h200"
 #define MLA "mla_decode"
 #define HERE "    // here\n"
+#define SCALARS(a, b, c, d, e)                                                                     \
+    "Input " #a " i32\nInput " #b " i32\nInput " #c " i32\nInput " #d " i32\nInput " #e " i32\n"
+#define MANY_SCALARS                                                                               \
+    SCALARS(n0, n1, n2, n3, n4)                                                                    \
+    SCALARS(n5, n6, n7, n8, n9)                                                                    \
+    SCALARS(p0, p1, p2, p3, p4)                                                                    \
+    SCALARS(p5, p6, p7, p8, p9) SCALARS(r0, r1, r2, r3, r4)
+#define MANY_SUMMED                                                                                \
+    "n0 + n1 + n2 + n3 + n4 + n5 + n6 + n7 + n8 + n9 + p0 + p1 + p2 + p3 + p4 + p5 + p6 + p7 + "   \
+    "p8 + p9 + r0 + r1 + r2 + r3 + r4"
 #define ASYNC_PRODUCT                                                                              \
     {"for a100", "for h200"}, {"with 4 warps", "with 1 warpgroup"}, {                              \
         "by m16n8k16", "by m64n32k16 async"                                                        \
@@ -381,6 +391,15 @@ static const row rows[] = {
      DIAG_HAZARD_TOO_LONG,
      "20000",
      {{HERE, "for t = 0:100000\nCompute Multiply S_register, 2 and get S_register\nend\n"}}},
+    {PRODUCT,
+     DIAG_HAZARD_UNREACHED,
+     "no lengths were found",
+     {{HERE, "if q_len*q_len == 3\nCompute Multiply S_register, 2 and get S_register\nend\n"}}},
+    {PRODUCT,
+     DIAG_HAZARD_TOO_MANY,
+     "(24)",
+     {{"Output", MANY_SCALARS "Output"},
+      {HERE, "if " MANY_SUMMED " > 3\nCompute Multiply S_register, 2 and get S_register\nend\n"}}},
     /* ends and control */
     {A100,
      DIAG_END_HOLDS,

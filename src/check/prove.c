@@ -1,0 +1,254 @@
+/* Proofs by bounds: sums of names with factors, in which equal names cancel before the rest is
+ * bounded. A loop's index is between its bounds, and max and min are each of their arguments in
+ * turn.
+ */
+#include "check/prove.h"
+
+#include "tl/tl.h"
+
+enum { TERMS_MAX = 16, DEPTH_MAX = 60, BRANCHES_MAX = 400 };
+
+typedef struct term {
+    const tl_expr *atom;
+    int64_t factor;
+} term;
+
+typedef struct linear {
+    term terms[TERMS_MAX];
+    int count;
+    int64_t constant;
+    bool is_broken;
+} linear;
+
+/* --- sums ------------------------------------------------------------------------------------- */
+
+static bool is_same(const tl_expr *a, const tl_expr *b) {
+    if (a->kind == TL_NAME && b->kind == TL_NAME) return a->symbol == b->symbol;
+    return tl_expr_equal(a, b);
+}
+
+static void add_atom(linear *sum, const tl_expr *atom, int64_t factor) {
+    int at = 0;
+    while (at < sum->count && !is_same(sum->terms[at].atom, atom)) at++;
+    if (at == TERMS_MAX) {
+        sum->is_broken = true;
+        return;
+    }
+    if (at == sum->count) sum->terms[sum->count++] = (term){atom, 0};
+    term *t = &sum->terms[at];
+    if (__builtin_add_overflow(t->factor, factor, &t->factor)) sum->is_broken = true;
+    if (!t->factor) sum->terms[at] = sum->terms[--sum->count];
+}
+
+static void add_constant(linear *sum, int64_t value, int64_t factor) {
+    int64_t product;
+    bool fits = !__builtin_mul_overflow(value, factor, &product) &&
+                !__builtin_add_overflow(sum->constant, product, &sum->constant);
+    if (!fits) sum->is_broken = true;
+}
+
+static void add_expr(linear *sum, const tl_expr *e, int64_t factor) {
+    int64_t value, scaled;
+    if (tl_known_integer(e, &value)) {
+        add_constant(sum, value, factor);
+    } else if (e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS)) {
+        add_expr(sum, e->left, factor);
+        if (factor == INT64_MIN) sum->is_broken = true;
+        else add_expr(sum, e->right, e->operator== TL_PLUS ? factor : - factor);
+    } else if (e->kind == TL_BINARY &&
+               e->operator== TL_TIMES &&(tl_known_integer(e->left, &value) ||
+                                         tl_known_integer(e->right, &value))) {
+        const tl_expr *other = tl_known_integer(e->left, &value) ? e->right : e->left;
+        if (other == e->left) tl_known_integer(e->right, &value);
+        if (__builtin_mul_overflow(value, factor, &scaled)) sum->is_broken = true;
+        else if (scaled) add_expr(sum, other, scaled);
+    } else if (e->kind == TL_NEGATE && factor != INT64_MIN) {
+        add_expr(sum, e->left, -factor);
+    } else {
+        add_atom(sum, e, factor);
+    }
+}
+
+/* --- the most that a sum can be --------------------------------------------------------------- */
+
+static const tl_for *loop_of(const tl_expr *e) {
+    const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
+    const tl_statement *t = s && s->kind == TL_SYMBOL_LOOP ? s->statement : NULL;
+    return t && t->kind == TL_FOR && !t->loop.is_grid_walk ? &t->loop : NULL;
+}
+
+static bool is_let(const tl_expr *e) {
+    const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
+    return s && s->kind == TL_SYMBOL_CONSTANT && !s->is_known && !s->is_real && s->value;
+}
+
+static bool is_choice(const tl_expr *e) {
+    return e->kind == TL_CALL && e->item_count > 0 &&
+           (e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX);
+}
+
+/* Which term to look into next: loops first, then what is defined last, for it is made of what was
+ * defined before, which then cancels; -1: none has anything in it.
+ */
+static int next_term(const linear *sum) {
+    int best = -1;
+    int64_t best_rank = -1;
+    for (int i = 0; i < sum->count; i++) {
+        const tl_expr *e = sum->terms[i].atom;
+        int64_t rank = loop_of(e)     ? INT64_MAX
+                       : is_choice(e) ? INT64_MAX - 1
+                       : is_let(e)    ? (int64_t)e->symbol->value->range.begin
+                                      : -1;
+        if (rank > best_rank) best = i, best_rank = rank;
+    }
+    return best;
+}
+
+static int64_t most_of(prover *p, const linear *sum, int depth);
+
+/* Every argument of the max or min in turn. */
+static int64_t most_of_choice(prover *p, const linear *rest, const term *t, int depth) {
+    bool takes_most = (t->atom->function == TL_FUNCTION_MAX) == (t->factor > 0);
+    int64_t most = takes_most ? INT64_MIN : INT64_MAX;
+    for (int i = 0; i < t->atom->item_count; i++) {
+        linear one = *rest;
+        add_expr(&one, t->atom->items[i], t->factor);
+        int64_t value = most_of(p, &one, depth);
+        if (takes_most ? value > most : value < most) most = value;
+    }
+    return most;
+}
+
+static int64_t most_by_spans(prover *p, const linear *sum) {
+    int64_t most = sum->constant;
+    for (int i = 0; i < sum->count; i++) {
+        const term *t = &sum->terms[i];
+        prove_span s = prove_span_of(p, t->atom);
+        int64_t end = t->factor > 0 ? s.most : s.least, part;
+        if (end == INT64_MIN || end == INT64_MAX) return INT64_MAX;
+        if (__builtin_mul_overflow(end, t->factor, &part)) return INT64_MAX;
+        if (__builtin_add_overflow(most, part, &most)) return INT64_MAX;
+    }
+    return most;
+}
+
+/* A rounded quotient by a constant: of what, by what, and which way. */
+typedef struct fraction {
+    const tl_expr *of;
+    int64_t by;
+    bool is_up;
+} fraction;
+
+static bool is_fraction(const tl_expr *e, fraction *out) {
+    bool rounds = e->kind == TL_CALL && e->item_count == 1 &&
+                  (e->function == TL_FUNCTION_CEIL || e->function == TL_FUNCTION_FLOOR);
+    if (rounds) e = e->items[0];
+    if (e->kind != TL_BINARY || e->operator!= TL_OVER) return false;
+    if (e->division != TL_DIVIDE_UP && e->division != TL_DIVIDE_DOWN) return false;
+    *out = (fraction){.of = e->left, .is_up = e->division == TL_DIVIDE_UP};
+    return tl_known_integer(e->right, &out->by) && out->by >= 1 && out->by <= INT32_MAX;
+}
+
+/* a/c - b/c is near (a - b)/c: each of the two is less than 1 off, one way. */
+static int64_t most_of_fractions(prover *p, const fraction *a, const fraction *b, int depth) {
+    linear sum = {.constant = (a->is_up ? a->by - 1 : 0) + (b->is_up ? 0 : b->by - 1)};
+    add_expr(&sum, a->of, 1);
+    add_expr(&sum, b->of, -1);
+    int64_t most = most_of(p, &sum, depth);
+    if (most == INT64_MAX || most == INT64_MIN) return most;
+    return most / a->by - (most % a->by < 0);
+}
+
+/* Takes one of each of two quotients with the same divisor and opposite signs out of the sum. */
+static int64_t most_by_fractions(prover *p, const linear *sum, int depth) {
+    for (int i = 0; i < sum->count; i++) {
+        for (int k = 0; k < sum->count; k++) {
+            fraction a, b;
+            bool opposed = sum->terms[i].factor > 0 && sum->terms[k].factor < 0;
+            if (!opposed || !is_fraction(sum->terms[i].atom, &a)) continue;
+            if (!is_fraction(sum->terms[k].atom, &b) || a.by != b.by) continue;
+            linear rest = *sum;
+            add_atom(&rest, sum->terms[i].atom, -1);
+            add_atom(&rest, sum->terms[k].atom, 1);
+            int64_t most = most_of_fractions(p, &a, &b, depth + 1), other, whole;
+            if (most == INT64_MAX) return most;
+            other = most_of(p, &rest, depth + 1);
+            if (other == INT64_MAX || __builtin_add_overflow(most, other, &whole)) return INT64_MAX;
+            return whole;
+        }
+    }
+    return INT64_MAX;
+}
+
+/* INT64_MAX: not known. */
+static int64_t most_of(prover *p, const linear *sum, int depth) {
+    if (sum->is_broken || depth >= DEPTH_MAX || p->branches >= BRANCHES_MAX) return INT64_MAX;
+    p->branches++;
+    int at = next_term(sum);
+    if (at < 0) {
+        int64_t most = most_by_spans(p, sum), other = most_by_fractions(p, sum, depth);
+        return other < most ? other : most;
+    }
+    linear rest = *sum;
+    term t = rest.terms[at];
+    rest.terms[at] = rest.terms[--rest.count];
+    if (is_choice(t.atom)) return most_of_choice(p, &rest, &t, depth + 1);
+    const tl_for *loop = loop_of(t.atom);
+    if (loop) {
+        add_expr(&rest, t.factor > 0 ? loop->to : loop->from, t.factor);
+        if (t.factor > 0) add_constant(&rest, -1, t.factor);
+    } else {
+        add_expr(&rest, t.atom->symbol->value, t.factor);
+    }
+    return most_of(p, &rest, depth + 1);
+}
+
+/* The most that a - b can be. */
+static int64_t most_difference(prover *p, const tl_expr *a, const tl_expr *b) {
+    linear sum = {.count = 0};
+    if (tl_expr_is_real(a) || tl_expr_is_real(b)) return INT64_MAX;
+    add_expr(&sum, a, 1);
+    add_expr(&sum, b, -1);
+    p->branches = 0;
+    return most_of(p, &sum, 0);
+}
+
+/* --- conditions ------------------------------------------------------------------------------- */
+
+static bool fails(prover *p, const tl_expr *e, bool wanted);
+
+static bool comparison_fails(prover *p, tl_operator operator, const tl_expr * a, const tl_expr *b) {
+    switch (operator) {
+    case TL_LESS: return most_difference(p, b, a) <= 0;
+    case TL_LESS_EQUAL: return most_difference(p, b, a) < 0;
+    case TL_GREATER: return most_difference(p, a, b) <= 0;
+    case TL_GREATER_EQUAL: return most_difference(p, a, b) < 0;
+    case TL_EQUAL: return most_difference(p, a, b) < 0 || most_difference(p, b, a) < 0;
+    case TL_NOT_EQUAL: return most_difference(p, a, b) <= 0 && most_difference(p, b, a) <= 0;
+    default: return false;
+    }
+}
+
+/* Is the condition never what is wanted? */
+static bool fails(prover *p, const tl_expr *e, bool wanted) {
+    if (e->kind == TL_NOT) return fails(p, e->left, !wanted);
+    if (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)) {
+        bool left = fails(p, e->left, wanted), right = fails(p, e->right, wanted);
+        bool needs_both = (e->operator== TL_AND) == wanted;
+        return needs_both ? left || right : left && right;
+    }
+    if (e->kind == TL_BINARY && e->operator>= TL_LESS) {
+        tl_operator operator= wanted ? e->operator: model_opposite(e->operator);
+        return comparison_fails(p, operator, e->left, e->right);
+    }
+    prove_span s = prove_span_of(p, e);
+    return wanted ? s.least == 0 && s.most == 0 : s.least > 0 || s.most < 0;
+}
+
+bool prove_never(prover *p, const tl_expr *condition) {
+    return fails(p, condition, true);
+}
+
+bool prove_empty(prover *p, const tl_for *loop) {
+    return most_difference(p, loop->to, loop->from) <= 0;
+}
