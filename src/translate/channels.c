@@ -51,6 +51,25 @@ static void note_copy(emit *t, const tl_statement *s, emit_tile *tile) {
     }
 }
 
+/* Does each executor take the rows alone that it writes itself? A left operand is divided as the
+ * result's rows are; turned, or on the right, or for executors side by side, all of it is read by
+ * all.
+ */
+static bool takes_own_rows(emit *t, const tl_statement *s, int operand) {
+    const tl_expr *written = tl_written_name(s);
+    const emit_tile *result = written ? emit_tile_in(t, written->symbol, TL_REGISTER) : NULL;
+    if (!result || operand != 0 || s->compute.operands[0].is_transposed) return false;
+    const tl_layout *said = &result->tile->allocation->allocate.layout;
+    return !said->over_rows || said->over_columns <= 1;
+}
+
+static void note_product(emit *t, const tl_statement *s, int operand, emit_tile *tile) {
+    tile->is_multiplied = true;
+    if (s->compute.is_async) tile->goes_async = true;
+    else tile->is_loaded = true;
+    if (!takes_own_rows(t, s, operand)) tile->is_read_by_all = true;
+}
+
 static void note_uses(emit *t, emit_tile *tile) {
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_COPY) note_copy(t, s, tile);
@@ -58,11 +77,12 @@ static void note_uses(emit *t, emit_tile *tile) {
         for (int i = 0; i < s->compute.operand_count; i++) {
             if (s->compute.operands[i].value->kind != TL_NAME) continue;
             if (!is_within(t, s->compute.operands[i].value, tile)) continue;
-            if (s->compute.is_async) tile->goes_async = true;
-            else tile->is_loaded = true;
+            note_product(t, s, i, tile);
         }
     }
-    if (tile->is_loaded || tile->by_tma) tile->is_shared_out = false;
+    if (tile->is_loaded || tile->by_tma || tile->is_read_by_all) tile->is_shared_out = false;
+    /* A warpgroup multiplies the rows of all its warps. */
+    if (tile->is_multiplied) tile->is_by_warps = false;
 }
 
 bool emit_waits_for(emit *t, const emit_role *role, const emit_tile *tile) {
@@ -94,11 +114,16 @@ bool emit_holds_one(emit *t, const tl_block *block, const emit_tile *tile) {
     return alternates(t, block, tile, &held);
 }
 
+/* Are stores by TMA all that the role does with it? Then who issues them knows when they end. */
+static bool is_only_stored(const emit_tile *tile, const emit_role *r) {
+    return tile->goes_async && !tile->is_loaded && !tile->is_multiplied && r == tile->filler;
+}
+
 /* One who waits: a role, for the tile or a part of it by name. */
 static void count_reader(emit *t, emit_tile *tile, const emit_role *r, const emit_tile *named) {
     if (!emit_waits_for(t, r, named)) return;
     if (r != tile->filler) tile->crosses = true;
-    bool stores_only = tile->goes_async && !tile->is_loaded && r == tile->filler;
+    bool stores_only = is_only_stored(tile, r);
     tile->holds_several |= !emit_holds_one(t, &r->statement->role.body, named);
     tile->empty_arrivals += r->is_single          ? 1
                             : tile->is_loaded     ? r->threads
@@ -321,7 +346,7 @@ void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
 void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile) {
     (void)s;
     const char *which = tile->holds_several ? "oldest" : "slot";
-    bool stores_only = tile->goes_async && !tile->is_loaded && tile->filler == t->now;
+    bool stores_only = is_only_stored(tile, t->now);
     if (tile->frees) {
         /* What threads loaded themselves each of them releases: an order from lane to lane by way
          * of one that arrives for all is right, but tools that look for races do not see it.

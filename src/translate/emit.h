@@ -86,18 +86,20 @@ struct emit_tile {
     int first_column;                  /* a part's, in the tile that has the bytes */
     /* shared, in kernels of asynchronous units: see channels.c */
     const emit_role *filler;
-    bool crosses;       /* filled by another role than its readers, or by TMA: a full and an empty
-                           barrier per slot */
-    bool by_tma;        /* it fills it */
-    bool by_threads;    /* other copies fill it; beside by_tma: by turns */
-    bool lands_late;    /* cp.async fills it: after the Copy, by no thread's doing */
-    bool frees;         /* has empty barriers: others wait until it is released */
-    bool goes_async;    /* an asynchronous unit reads what threads wrote */
-    bool is_loaded;     /* threads read it with loads of their own */
-    bool is_shared_out; /* each executor writes and stores its own rows */
-    bool is_by_warps;   /* and so does each of its warps: nobody else wants the tile's bytes */
-    bool waits_late;    /* only this role wants its bytes again: its stores are waited for there */
-    bool holds_several; /* more than one generation may be held: the oldest has its own number */
+    bool crosses;        /* filled by another role than its readers, or by TMA: a full and an empty
+                            barrier per slot */
+    bool by_tma;         /* it fills it */
+    bool by_threads;     /* other copies fill it; beside by_tma: by turns */
+    bool lands_late;     /* cp.async fills it: after the Copy, by no thread's doing */
+    bool frees;          /* has empty barriers: others wait until it is released */
+    bool goes_async;     /* an asynchronous unit reads what threads wrote */
+    bool is_loaded;      /* threads read it with loads of their own */
+    bool is_multiplied;  /* it is an operand of products */
+    bool is_read_by_all; /* and of such as read the rows of all executors */
+    bool is_shared_out;  /* each executor writes and reads or stores its own rows */
+    bool is_by_warps;    /* and so does each of its warps: nobody else wants the tile's bytes */
+    bool waits_late;     /* only this role wants its bytes again: its stores are waited for there */
+    bool holds_several;  /* more than one generation may be held: the oldest has its own number */
     int full_arrivals, empty_arrivals;
     emit_tile *partner; /* in place of one another, filled by another role; in strict turns */
     bool is_first_partner;

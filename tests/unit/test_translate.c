@@ -332,6 +332,74 @@ static void whole_tiles_of_loops(void **state) {
     }
 }
 
+/* What warpgroups write to shared memory row by row: who reads it in a product says who has to meet
+ * before and after.
+ */
+static void writers_and_readers_meet(void **state) {
+    (void)state;
+    static const struct {
+        const char *inputs, *result, *product;
+        bool is_own; /* each warpgroup reads what it wrote, and no more */
+    } forms[] = {
+        {"Input X f16 (b in batch; q in q_len, e)\nOutput O f32 (b in batch; kv in kv_len, e)\n",
+         "O in register f32 (BN, e) as mma_C over (1, 2)",
+         "Compute GEMM P_shared.T, X_shared and get O by m64n64k16 async", false},
+        {"Input X f16 (b in batch; w in w_len, q in q_len)\nOutput O f32 (b in batch; w in w_len, "
+         "kv in kv_len)\n",
+         "O in register f32 (e, BN) as mma_C over (2, 1)",
+         "Compute GEMM X_shared, P_shared and get O by m64n64k16 async", false},
+        {"Input X f16 (b in batch; w in w_len, kv in kv_len)\nOutput O f32 (b in batch; w in "
+         "w_len, q in q_len)\n",
+         "O in register f32 (e, BM) as mma_C over (2, 1)",
+         "Compute GEMM X_shared, P_shared.T and get O by m64n128k16 async", false},
+        {"Input X f16 (b in batch; w in w_len, kv in kv_len)\nOutput O f32 (b in batch; q in "
+         "q_len, w in w_len)\n",
+         "O in register f32 (BM, e) as mma_C over (2, 1)",
+         "Compute GEMM P_shared, X_shared.T and get O by m64n128k16 async", true},
+    };
+    static const char *const loaded[] = {"(BM, e)", "(e, BM)", "(e, BN)", "(e, BN)"};
+    static const char *const stored[] = {"(BN, e)", "(e, BN)", "(e, BM)", "(BM, e)"};
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        char text[4096];
+        snprintf(
+            text, sizeof text,
+            "kernel meeting for h200\nlet d = 64, e = 128, BM = 128, BN = 64, w_len = 128, q_len = "
+            "128, kv_len = 64\n"
+            "Input Q f16 (b in batch; q in q_len, d)\nInput K f16 (b in batch; kv in kv_len, d)\n%s"
+            "grid b in batch\n"
+            "Allocate Q in shared f16 (BM, d) swizzled 128\n"
+            "Allocate K in shared f16 (BN, d) swizzled 128\n"
+            "Allocate X in shared f16 %s swizzled 128\n"
+            "Allocate P in shared f16 (BM, BN) swizzled 128\n"
+            "role load with 1 warp\n"
+            "    Copy Q (BM, d) in coordinate [b, L = 0, L = 0] from global to shared by tma "
+            "async\n"
+            "    Copy K (BN, d) in coordinate [b, L = 0, L = 0] from global to shared by tma "
+            "async\n"
+            "    Copy X %s in coordinate [b, L = 0, L = 0] from global to shared by tma "
+            "async\nend\n"
+            "role math with 2 warpgroups\n"
+            "    Allocate S in register f32 (BM, BN) as mma_C over (2, 1)\n"
+            "    Allocate P in register f16 (BM, BN) as mma_C over (2, 1)\n"
+            "    Allocate %s\n    Wait Q_shared\n    Wait K_shared\n"
+            "    Compute GEMM Q_shared, K_shared.T and get S by m64n64k16 async\n    Wait S\n"
+            "    Release Q_shared\n    Release K_shared\n    Compute Cast S and get P_register\n"
+            "    Copy P from register to shared\n    Wait P_shared\n    Wait X_shared\n"
+            "    %s\n    Wait O\n    Release P_shared\n    Release X_shared\n"
+            "    Copy O %s in coordinate [b, L = 0, L = 0] from register to global\nend\n",
+            forms[k].inputs, loaded[k], loaded[k], forms[k].result, forms[k].product, stored[k]);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("meeting"), str_from(text), "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        assert_int_equal(count(&x.cuda, "ftl_meet(1, 256);") > 0, !forms[k].is_own);
+        assert_int_equal(count(&x.cuda, "ftl_meet(1 + executor, 128);") > 0, forms[k].is_own);
+        done(&x, &none);
+    }
+}
+
 static const char register_mover[] =
     "kernel mover for %s\nlet BM = 64, d = 64\nInput X f16 (row in row_len, d)\n"
     "Output Y f16 (row in row_len, d)\ngrid %stile_row in row_len/BM\nrole move with 4 warps\n"
@@ -664,6 +732,7 @@ int main(void) {
         cmocka_unit_test(roles_and_async_units),
         cmocka_unit_test(uneven_rows_are_dealt),
         cmocka_unit_test(whole_tiles_of_loops),
+        cmocka_unit_test(writers_and_readers_meet),
         cmocka_unit_test(a_walk_that_looks_ahead),
         cmocka_unit_test(boxes_end_at_units),
         cmocka_unit_test(walks_of_tables),
