@@ -21,11 +21,6 @@ static bool ends_reach(machine *mc, machine_process *p, int tile, int axis,
 
 /* --- masks ------------------------------------------------------------------------------------ */
 
-static bool finds_no_element(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_ELEMENT;
-}
-
 typedef struct corners {
     extents_values *values;
     const tl_symbol *symbols[2];
@@ -33,9 +28,32 @@ typedef struct corners {
     int count;
 } corners;
 
+/* Is the value of all that is mentioned chosen in this run, or the length of the tile's own axis?
+ * Else a mask might hold by chance: for the one value that is taken of a scalar, say, that control
+ * does not depend on.
+ */
+static bool finds_chosen(void *context, const tl_expr *e) {
+    const corners *c = context;
+    const extents *x = c->values->extents;
+    const tl_symbol *s = e->symbol;
+    bool varies = e->kind == TL_NAME && s && !s->is_known &&
+                  (s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_SCALAR);
+    if (!varies && e->kind != TL_ELEMENT) return true;
+    for (int i = 0; i < x->variable_count; i++) {
+        const extents_variable *v = &x->variables[i];
+        bool is_chosen = v->symbol == s && v->uses > v->indexing;
+        if (varies ? is_chosen : v->element && tl_expr_equal(v->element, e)) return true;
+    }
+    for (int i = 0; i < c->count; i++) {
+        const tl_expr *length = c->symbols[i] ? c->symbols[i]->extent : NULL;
+        if (varies && length && length->kind == TL_NAME && length->symbol == s) return true;
+    }
+    return false;
+}
+
 /* A comparison of linear expressions holds everywhere when it holds in the corners. */
 static bool holds_in_corners(corners *c, const tl_expr *e) {
-    if (!model_visit(e, finds_no_element, NULL)) return false;
+    if (!model_visit_lets(c->values->extents->model, e, false, finds_chosen, c)) return false;
     for (int corner = 0; corner < 1 << c->count; corner++) {
         for (int i = 0; i < c->count; i++) {
             int64_t at = corner >> i & 1 ? c->to[i] : c->from[i];
