@@ -107,7 +107,7 @@ void emit_init_walk(emit *t) {
     for (int i = 0; i < t->roles.count; i++) {
         const emit_role *r = &t->roles.items[i];
         bool alone = r == fetcher(t) && r->is_single;
-        if (!alone) readers += r->is_single ? 1 : r->warps;
+        if (!alone) readers += r->is_single ? 1 : r->threads;
     }
     emit_open(t, "if (threadIdx.x == 0) {");
     for (int slot = 0; slot < SLOTS; slot++) {
@@ -180,11 +180,8 @@ void walk_read_number(emit *t, const char *target) {
         emit_text(t, "%s = %sftl_load_shared_i32(shared + %lld + %d * tile_slot)%s;", target,
                   early ? "" : "ftl_uniform(", number_at(t), slot_bytes(t), early ? "" : ")");
     }
-    str signal = emit_format(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_slot);", empty_at(t));
-    if (t->now->is_single) emit_text(t, "%.*s", STR_ARGS(signal));
-    if (t->now->is_single) return;
-    emit_text(t, "ftl_warp_barrier();");
-    emit_text(t, "if (lane == 0) %.*s", STR_ARGS(signal));
+    /* Each thread says that it has read, as for tiles that threads load (emit_channel_release). */
+    emit_text(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_slot);", empty_at(t));
 }
 
 static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {

@@ -557,6 +557,10 @@ static void a_walk_that_looks_ahead(void **state) {
     assert_int_equal(count(&x.cuda, "tile_known = ftl_load_shared_i32("), 4);
     assert_int_equal(count(&x.cuda, "ftl_end_tiles(args.tile_counters);"), 1);
     assert_int_equal(count(&x.cuda, "const bool has_more = "), 1);
+    /* Every lane says that it has read: racecheck follows no order through a warp's barrier. */
+    assert_int_equal(count(&x.cuda, ", 256); // and was read"), 2);
+    assert_null(
+        strstr(x.cuda.data, "ftl_warp_barrier();\n                    if (lane == 0) ftl_m"));
     /* One thread of a warp stores; where is the same for all of them. */
     assert_int_equal(count(&x.cuda, "const int O_at_1 = ftl_uniform(head);"), 1);
     assert_int_equal(count(&x.cuda, "} else {"), 2); /* roles; more tiles or not */
