@@ -38,6 +38,7 @@ bool check_sketch(tl_program *program, diag_list *diags) {
         fits &= tl_infer_axes(k, program->memory, diags);
         if (fits) fits = rules_views(k, program->memory, diags);
         if (fits) fits = rules_sketch_layouts(k, program->memory, diags);
+        if (fits && tl_is_sketch(k)) fits = rules_sketch_loops(k, program->memory, diags);
         if (fits) fits = rules_sketch_softmax(k, diags);
         right &= fits;
     }

@@ -17,6 +17,11 @@ bool rules_sketch_shapes(tl_kernel *kernel, arena *memory, diag_list *diags);
 /* Products of products in a sketch that says where its operands are. */
 bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* It is clear which index a loop walks, and a tile that holds a block of it is not used past the
+ * loop.
+ */
+bool rules_sketch_loops(tl_kernel *kernel, arena *memory, diag_list *diags);
+
 /* The maximum and sum that a Softmax names are not used in its loop. */
 bool rules_sketch_softmax(tl_kernel *kernel, diag_list *diags);
 

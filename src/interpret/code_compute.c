@@ -133,11 +133,12 @@ static code_outcome product(code_executor *e, const tl_statement *s) {
 static bool place_compute(code_executor *e, const tl_statement *s, const tl_expr *name, tile *t) {
     machine *m = e->code->m;
     const tl_place *place = &s->compute.place;
-    for (int i = 0; place->is_given && i < place->count && i < t->axis_count; i++) {
-        const tl_spot *spot = &place->items[i];
+    for (int i = 0; place->is_given && i < t->axis_count; i++) {
+        tl_spot spot = {.is_all = true}; /* as what is left out at the end */
+        if (i < place->count) spot = place->items[i];
         int64_t at = 0;
-        if (!spot->is_all && !scope_integer(&e->scope, spot->at, &at)) return false;
-        int64_t start = spot->is_block ? at * t->count[i] : at;
+        if (!spot.is_all && !scope_integer(&e->scope, spot.at, &at)) return false;
+        int64_t start = spot.is_block ? at * t->count[i] : at;
         if (t->has_start[i] && t->start[i] != start) {
             machine_stop(m, DIAG_INTERPRET_PLACE, place->range, t->index[i],
                          code_number_text(m, start), name->text, code_number_text(m, t->start[i]));

@@ -188,6 +188,15 @@ static bool leave_loop(sketch *k, const tl_statement *s) {
     return true;
 }
 
+/* In steps of one, the loop's value is that of the indices that it walks. */
+static void set_indices(sketch *k, const tl_statement *s, const tl_walked *walked, int64_t value) {
+    scope_set(&k->scope, s->loop.symbol, value);
+    for (int i = 0; i < walked->count; i++) {
+        const tl_symbol *index = tl_find_index(k->m->kernel, walked->names[i]);
+        if (index) scope_set(&k->scope, index, value);
+    }
+}
+
 bool sketch_loop_once(sketch *k, const tl_statement *s) {
     if (k->loop_count == SKETCH_LOOPS_MAX) return false;
     sketch_loop *loop = &k->loops[k->loop_count];
@@ -208,11 +217,13 @@ bool sketch_loop_once(sketch *k, const tl_statement *s) {
     if (!scope_integer(&k->scope, s->loop.from, &from)) return false;
     if (!scope_integer(&k->scope, s->loop.to, &to)) return false;
     enter_loop(k, s);
+    tl_walked walked = {0};
+    if (loop->length && !loop->size) walked = tl_loop_indices(k->m->kernel, s, loop->length);
     k->loop_count++;
     bool is_done = true;
     for (int64_t i = from; i < to && is_done; i++) {
         loop->value = i;
-        scope_set(&k->scope, s->loop.symbol, i);
+        set_indices(k, s, &walked, i);
         is_done = machine_step(k->m, s) && sketch_block(k, (tl_block *)&s->loop.body);
     }
     k->loop_count--;
@@ -250,11 +261,13 @@ bool sketch_block(sketch *k, tl_block *block) {
 
 /* --- the grid --------------------------------------------------------------------------------- */
 
-static bool is_walked_by_loop(const tl_statement *s, const tl_expr *extent) {
+static bool is_walked_by_loop(const tl_kernel *kernel, const tl_statement *s, str index,
+                              const tl_expr *extent) {
     for (; s; s = s->parent) {
         const tl_expr *length, *size;
         bool walks_it = s->kind == TL_FOR && tl_loop_walks(s, &length, &size) && !size &&
-                        tl_expr_equal(length, extent);
+                        tl_expr_equal(length, extent) &&
+                        tl_loop_walks_index(kernel, s, length, index);
         if (walks_it) return true;
     }
     return false;
@@ -274,7 +287,7 @@ static void implied_walks(sketch *k, grid_tiles *w) {
                 str name = tl_axis_index(tensor->axes, a);
                 const tl_symbol *index = name.length ? tl_find_index(k->m->kernel, name) : NULL;
                 const tl_expr *extent = tensor->axes->items[a].extent;
-                if (!index || is_walked_by_loop(s, extent)) continue;
+                if (!index || is_walked_by_loop(k->m->kernel, s, name, extent)) continue;
                 grid_add(w, (grid_walk){.symbols = {NULL, index}, .extent = extent});
             }
         }

@@ -5,8 +5,32 @@
 
 /* --- where axes lie --------------------------------------------------------------------------- */
 
-/* The grid's walk over blocks of this length, if the sketch has got one. */
-static bool grid_position(sketch *k, const tl_expr *extent, int64_t *start, int64_t *size) {
+/* Does a Copy's coordinate say that this walk of the grid counts the blocks of the index? */
+static bool places_index(const sketch *k, const tl_symbol *walk, str index) {
+    for (int i = 0; i < k->m->statement_count; i++) {
+        const tl_statement *s = k->m->statements[i];
+        if (s->kind != TL_COPY || !s->copy.place.is_given) continue;
+        tl_end ends[2] = {tl_copy_source(s), tl_copy_target(s)};
+        for (int e = 0; e < 2; e++) {
+            const tl_axes *axes =
+                ends[e].space == TL_GLOBAL && ends[e].symbol ? ends[e].symbol->axes : NULL;
+            for (int a = 0; axes && a < axes->count && a < s->copy.place.count; a++) {
+                const tl_spot *spot = &s->copy.place.items[a];
+                bool is_meant = str_equal(tl_axis_index(axes, a), index) && spot->is_block;
+                if (is_meant && tl_expr_mentions(spot->at, walk)) return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The grid's walk over blocks of this length, if the sketch has got one: that of the index where
+ * several axes are as long.
+ */
+static bool grid_position(sketch *k, str index, const tl_expr *extent, int64_t *start,
+                          int64_t *size) {
+    const tl_walk *found = NULL;
+    const tl_expr *found_size = NULL;
     for (tl_statement *s = k->m->kernel->body.first; s; s = s->next) {
         if (s->kind != TL_GRID) continue;
         for (int i = 0; i < s->grid.count; i++) {
@@ -16,19 +40,24 @@ static bool grid_position(sketch *k, const tl_expr *extent, int64_t *start, int6
             if (is_ceil) e = e->items[0];
             bool is_blocks = e->kind == TL_BINARY && e->operator== TL_OVER;
             if (!is_blocks || !tl_expr_equal(e->left, extent)) continue;
-            int64_t value = k->scope.values[walk->symbol->position].integer;
-            if (!scope_integer(&k->scope, e->right, size)) return false;
-            *start = value * *size;
-            return true;
+            if (found && !places_index(k, walk->symbol, index)) continue;
+            found = walk;
+            found_size = e->right;
         }
     }
-    return false;
+    if (!found || !scope_integer(&k->scope, found_size, size)) return false;
+    *start = k->scope.values[found->symbol->position].integer * *size;
+    return true;
+}
+
+static bool walks(const sketch *k, const sketch_loop *loop, str index, const tl_expr *extent) {
+    return loop->length && tl_expr_equal(loop->length, extent) &&
+           tl_loop_walks_index(k->m->kernel, loop->statement, loop->length, index);
 }
 
 /* Where an axis of this index and length lies in this iteration of this tile: [start, +count). */
 static bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start,
                             int64_t *count) {
-    (void)index;
     int64_t length, size;
     if (!scope_integer(&k->scope, extent, &length)) return false;
     *start = 0;
@@ -36,12 +65,12 @@ static bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t
     bool is_found = false;
     for (int i = k->loop_count - 1; i >= 0 && !is_found; i--) {
         const sketch_loop *loop = &k->loops[i];
-        if (!loop->length || !tl_expr_equal(loop->length, extent)) continue;
+        if (!walks(k, loop, index, extent)) continue;
         size = loop->size ? loop->size : 1;
         *start = loop->value * size;
         is_found = true;
     }
-    if (!is_found) is_found = grid_position(k, extent, start, &size);
+    if (!is_found) is_found = grid_position(k, index, extent, start, &size);
     if (k->m->has_failed) return false;
     if (is_found) *count = size;
     if (*count > length - *start) *count = length - *start;
@@ -52,10 +81,9 @@ static bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t
 /* The index on an axis before the matrix: a loop's in steps of one, else the tile's own. */
 static bool fixed_index(sketch *k, const tl_axes *axes, int i, int64_t *at) {
     const tl_axis *axis = &axes->items[i];
-    bool is_name = tl_axis_index(axes, i).length > 0;
-    for (int l = k->loop_count - 1; l >= 0 && is_name; l--) {
+    for (int l = k->loop_count - 1; l >= 0; l--) {
         const sketch_loop *loop = &k->loops[l];
-        if (!loop->length || loop->size || !tl_expr_equal(loop->length, axis->extent)) continue;
+        if (loop->size || !walks(k, loop, tl_axis_index(axes, i), axis->extent)) continue;
         *at = loop->value;
         return true;
     }
@@ -121,11 +149,11 @@ static bool spot_position(sketch *k, const tl_statement *s, const tl_axes *axes,
         size = length;
         for (int i = k->loop_count - 1; i >= 0; i--) {
             const sketch_loop *loop = &k->loops[i];
-            if (!loop->length || !tl_expr_equal(loop->length, extent)) continue;
+            if (!walks(k, loop, tl_axis_index(axes, axis), extent)) continue;
             size = loop->size ? loop->size : 1;
             break;
         }
-        if (size == length) grid_position(k, extent, &unused, &size);
+        if (size == length) grid_position(k, tl_axis_index(axes, axis), extent, &unused, &size);
     }
     *start = at * size;
     *count = size < length - *start ? size : length - *start;

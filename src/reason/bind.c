@@ -1,7 +1,9 @@
 /* Pass bind: types, lengths, the grid, starts of sums, a place for every tile (language study 5.3).
  */
+#include "reason/meant.h"
 #include "reason/pins.h"
 #include "reason/tiles.h"
+#include "tl/names.h"
 
 #include <string.h>
 
@@ -41,9 +43,13 @@ static bool walk_of(const tl_statement *loop, bind_walk *walk) {
     return to->kind == TL_NAME;
 }
 
-static tl_statement *loop_over(const tl_statement *s, const tl_expr *length, bind_walk *walk) {
+/* The loop around s that walks the axis, by its index: another axis may be as long. */
+static tl_statement *loop_over(reason *r, const tl_statement *s, const tl_axis *axis,
+                               bind_walk *walk) {
     for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop))
-        if (walk_of(loop, walk) && tl_expr_equal(walk->length, length)) return loop;
+        if (walk_of(loop, walk) && tl_expr_equal(walk->length, axis->extent) &&
+            tl_loop_walks_index(r->kernel, loop, walk->length, tiles_axis_index(axis)))
+            return loop;
     return NULL;
 }
 
@@ -127,6 +133,20 @@ static str stored_tensor(const tl_statement *s) {
     return s->copy.target ? s->copy.target->text : s->copy.what->text;
 }
 
+/* A sum along an axis of the Output has to see all of it: no tile of the grid may have a part. */
+static bool stays_whole(reason *r, str index) {
+    const tl_statement *by = index.length ? meant_whole_by(r, index) : NULL;
+    if (!by) return false;
+    str header = edit_header(r->memory, by);
+    reason_decide(r, "grid", "%.*s is not cut into tiles: '%.*s' takes all of it together",
+                  STR_ARGS(index), STR_ARGS(header));
+    r->whole = reason_say(r,
+                          "%s; no tile may have a part of %.*s, for '%.*s' takes all of it "
+                          "together",
+                          r->whole, STR_ARGS(index), STR_ARGS(header));
+    return true;
+}
+
 static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool want_blocks) {
     str name = stored_tensor(store);
     const tl_axes *axes = tiles_tensor(r->kernel, name);
@@ -141,7 +161,7 @@ static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool
                                 "axis %d of %.*s has an expression for its index; an "
                                 "Output needs an index name there",
                                 i + 1, STR_ARGS(name));
-        if (!loop_over(store, axes->items[i].extent, &walk))
+        if (!loop_over(r, store, &axes->items[i], &walk))
             add_index_axis(r, grid, index, axes->items[i].extent);
     }
     tl_binding *view = edit_find_let(r->kernel, edit_bare(name), NULL);
@@ -150,11 +170,12 @@ static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool
     for (int i = start; i < axes->count && want_blocks; i++) {
         int64_t length;
         bool is_row = i == start;
-        bool is_whole = !(is_row && count > 1) && reason_known(r, axes->items[i].extent, &length) &&
+        str index = tiles_axis_index(&axes->items[i]);
+        bool is_short = !(is_row && count > 1) && reason_known(r, axes->items[i].extent, &length) &&
                         length <= WHOLE_AXIS_MAX;
-        if (!is_whole && !loop_over(store, axes->items[i].extent, &walk))
-            add_block_axis(r, grid, tiles_axis_index(&axes->items[i]), axes->items[i].extent,
-                           is_row);
+        if (is_short || loop_over(r, store, &axes->items[i], &walk)) continue;
+        if (!find_grid_axis(grid, index) && !stays_whole(r, index))
+            add_block_axis(r, grid, index, axes->items[i].extent, is_row);
     }
     return true;
 }
@@ -237,7 +258,7 @@ static bool spot_text(reason *r, const bind_axes *grid, const tl_statement *s, c
     const tl_axis *axis = &axes->items[i];
     str index = tiles_axis_index(axis);
     bind_walk walk;
-    tl_statement *loop = loop_over(s, axis->extent, &walk);
+    tl_statement *loop = loop_over(r, s, axis, &walk);
     *extent = NULL;
     if (loop && !walk.size) {
         *spot = loop->loop.name;
@@ -328,7 +349,8 @@ static void name_single_steps(reason *r, tl_statement *s) {
             for (int i = 0; i < p->parameter.axes.count; i++) {
                 const tl_axis *a = &p->parameter.axes.items[i];
                 str index = tiles_axis_index(a);
-                if (index.length > 0 && !a->is_bare && tl_expr_equal(a->extent, walk.length))
+                if (index.length > 0 && !a->is_bare && tl_expr_equal(a->extent, walk.length) &&
+                    tl_loop_walks_index(r->kernel, loop, walk.length, index))
                     edit_rename(s, index, loop->loop.name);
             }
         }
@@ -357,12 +379,48 @@ static void place_compute(reason *r, const tiles_list *tiles, const bind_axes *g
     if (mentions) set_place(r, &s->compute.place, spots, tile->axis_count);
 }
 
-static void place_computes(reason *r, const bind_axes *grid) {
+/* An index that no axis of the tile carries has its value from a loop or from the grid. */
+static const tl_expr *lost_index(reason *r, const tiles_tile *tile, const bind_axes *grid,
+                                 const tl_statement *s, const tl_expr *e) {
+    if (!e) return NULL;
+    if (e->kind == TL_NAME && tiles_has_index(r->kernel, e->text) &&
+        tiles_axis(tile, e->text) < 0) {
+        const bind_axis *walk = find_grid_axis(grid, e->text);
+        bool has_value = walk && !walk->is_block;
+        for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop))
+            has_value = has_value || str_equal(loop->loop.name, e->text);
+        if (!has_value) return e;
+    }
+    const tl_expr *lost = lost_index(r, tile, grid, s, e->left);
+    if (!lost) lost = lost_index(r, tile, grid, s, e->right);
+    for (int i = 0; i < e->item_count && !lost; i++)
+        lost = lost_index(r, tile, grid, s, e->items[i]);
+    return lost;
+}
+
+static bool indices_have_values(reason *r, const tiles_list *tiles, const bind_axes *grid,
+                                const tl_statement *s) {
+    const tiles_tile *tile = tiles_find(tiles, edit_target_name(s));
+    if (!tile || tile->axis_count < 0) return true;
+    const tl_expr *lost = lost_index(r, tile, grid, s, s->compute.condition);
+    for (int i = 0; i < s->compute.operand_count && !lost; i++)
+        lost = lost_index(r, tile, grid, s, s->compute.operands[i].value);
+    return !lost || reason_stuck(r, s,
+                                 "the index %.*s has no value here: no loop around this walks it, "
+                                 "and no Output has it",
+                                 STR_ARGS(lost->text));
+}
+
+static bool place_computes(reason *r, const bind_axes *grid) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COMPUTE) name_single_steps(r, s);
     const tiles_list *tiles = tiles_read(r);
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE) place_compute(r, tiles, grid, s);
+        if (s->kind == TL_COMPUTE) {
+            if (!indices_have_values(r, tiles, grid, s)) return false;
+            place_compute(r, tiles, grid, s);
+        }
+    return true;
 }
 
 /* --- starts of sums --------------------------------------------------------------------------- */
@@ -423,11 +481,13 @@ static bool refuse_allocates(reason *r) {
 }
 
 bool reason_bind(reason *r) {
+    r->whole = "";
     if (r->target) r->kernel->gpu = r->target->word;
     if (!refuse_allocates(r)) return false;
     if (!first_action(r->kernel))
         return reason_stuck(r, NULL, "kernel %.*s does nothing", STR_ARGS(r->kernel->name));
     if (!pins_apply(r) || !choose_types(r)) return false;
+    meant_name_indices(r);
     bind_axes grid = {0};
     tl_statement *given = find_grid(r->kernel);
     if (given) {
@@ -437,7 +497,7 @@ bool reason_bind(reason *r) {
         write_grid(r, &grid);
     }
     if (!place_copies(r, &grid)) return false;
-    place_computes(r, &grid);
+    if (!place_computes(r, &grid)) return false;
     start_sums(r);
     pins_drop(r);
     return true;

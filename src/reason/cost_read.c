@@ -16,7 +16,7 @@ static cost_extent extent_of(cost_model *m, const tl_expr *e) {
     if (reason_known(m->r, e, &value)) return (cost_extent){value > 0 ? value : 1, -1};
     for (int i = 0; i < m->open_count && e->kind == TL_NAME; i++)
         if (str_equal(m->open_names[i], e->text)) return (cost_extent){0, i};
-    if (e->kind == TL_NAME && !tiles_is_index(m->r->kernel, e->text) &&
+    if (e->kind == TL_NAME && !tiles_is_length(m->r->kernel, e->text) &&
         m->open_count < COST_OPEN_MAX) {
         m->open_names[m->open_count] = e->text;
         m->open_is_inner[m->open_count] = true;
@@ -39,9 +39,9 @@ static bool read_extents(cost_model *m) {
             if (m->failed)
                 return reason_stuck(m->r, tile->first,
                                     "the length of %s is open; a tile of %.*s needs it now: pin it "
-                                    "with `let %s = ...` or an option",
+                                    "with `let %s = ...` or an option%s",
                                     edit_text(m->r->memory, span->extent), STR_ARGS(tile->name),
-                                    edit_text(m->r->memory, span->extent));
+                                    edit_text(m->r->memory, span->extent), m->r->whole);
         }
     }
     return true;

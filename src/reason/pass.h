@@ -21,6 +21,7 @@ typedef struct reason {
     reason_log log;
     reason_offers offers;
     double predicted_tflops;
+    const char *whole; /* of this kernel: which axes of its Outputs the grid may not cut, and why */
     bool *pin_is_used; /* by pin: some kernel has what it is about */
 } reason;
 

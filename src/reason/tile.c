@@ -475,17 +475,17 @@ static bool report_nothing(search *s) {
     if (!s->has_nearest)
         return reason_stuck(r, NULL,
                             "no tile sizes fit kernel %.*s: rows must be a multiple of 16 for "
-                            "each warp, other lengths of 8%.*s",
-                            STR_ARGS(r->kernel->name), STR_ARGS(found));
+                            "each warp, other lengths of 8%.*s%s",
+                            STR_ARGS(r->kernel->name), STR_ARGS(found), r->whole);
     const ways_candidate *c = &s->nearest;
     return reason_stuck(
         r, NULL,
         "kernel %.*s does not fit %.*s; nearest: %s takes %lld bytes of shared "
-        "memory (%s), %lld are there, and about %d registers a thread, %lld are there",
+        "memory (%s), %lld are there, and about %d registers a thread, %lld are there%s",
         STR_ARGS(r->kernel->name), STR_ARGS(r->target->title), describe(s, c),
         (long long)c->result.shared_bytes, cost_shared_text(r, s->model, &c->choice),
         (long long)r->target->block_shared, c->result.registers,
-        (long long)r->target->thread_registers);
+        (long long)r->target->thread_registers, r->whole);
 }
 
 /* Without what makes a loop faster and its text longer: what is left has the fewest forms. */

@@ -1,5 +1,7 @@
 #include "reason/tiles.h"
 
+#include "tl/names.h"
+
 /* --- tensors ---------------------------------------------------------------------------------- */
 
 const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name) {
@@ -18,11 +20,7 @@ static const tl_binding *find_view(const tl_kernel *kernel, str name) {
 }
 
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name) {
-    str bare = edit_bare(name);
-    const tl_statement *s = tiles_find_parameter(kernel, bare);
-    if (s) return &s->parameter.axes;
-    const tl_binding *view = find_view(kernel, bare);
-    return view ? &view->axes : NULL;
+    return tl_axes_of(kernel, edit_bare(name));
 }
 
 /* The first element of a tensor that a view's value names: what it shows, not what decides. */
@@ -60,15 +58,44 @@ str tiles_axis_index(const tl_axis *axis) {
     return e->kind == TL_NAME ? e->text : (str){"", 0};
 }
 
-bool tiles_is_index(const tl_kernel *kernel, str name) {
+static bool has_index(const tl_axes *axes, str name, bool wants_own) {
+    for (int i = 0; i < axes->count; i++)
+        if (str_equal(tiles_axis_index(&axes->items[i]), name) &&
+            !(wants_own && axes->items[i].is_bare))
+            return true;
+    return false;
+}
+
+static bool some_has_index(const tl_kernel *kernel, str name, bool wants_own) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) {
-            for (int i = 0; i < s->parameter.axes.count; i++)
-                if (str_equal(tiles_axis_index(&s->parameter.axes.items[i]), name)) return true;
-        }
+        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        if (is_parameter && has_index(&s->parameter.axes, name, wants_own)) return true;
         for (int k = 0; s->kind == TL_LET && k < s->let.count; k++)
-            for (int i = 0; i < s->let.items[k].axes.count; i++)
-                if (str_equal(tiles_axis_index(&s->let.items[k].axes.items[i]), name)) return true;
+            if (has_index(&s->let.items[k].axes, name, wants_own)) return true;
+    }
+    return false;
+}
+
+bool tiles_is_index(const tl_kernel *kernel, str name) {
+    return some_has_index(kernel, name, false);
+}
+
+bool tiles_has_index(const tl_kernel *kernel, str name) {
+    return some_has_index(kernel, name, true);
+}
+
+static bool measures(const tl_axes *axes, str name) {
+    for (int i = 0; i < axes->count; i++)
+        if (edit_expr_mentions(axes->items[i].extent, name)) return true;
+    return false;
+}
+
+bool tiles_is_length(const tl_kernel *kernel, str name) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
+        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        if (is_parameter && measures(&s->parameter.axes, name)) return true;
+        for (int k = 0; s->kind == TL_LET && k < s->let.count; k++)
+            if (measures(&s->let.items[k].axes, name)) return true;
     }
     return false;
 }

@@ -47,6 +47,10 @@ tl_type tiles_tensor_type(const tl_kernel *kernel, str name);
 int tiles_matrix_start(const tl_axes *axes);
 str tiles_axis_index(const tl_axis *axis); /* empty: the coordinate is an expression */
 bool tiles_is_index(const tl_kernel *kernel, str name);
+/* The same, of an index that is not the length as well, as that of a bare axis is. */
+bool tiles_has_index(const tl_kernel *kernel, str name);
+/* Does the name stand in the length of an axis? No tile size does. */
+bool tiles_is_length(const tl_kernel *kernel, str name);
 
 /* The loop around s whose variable says where a tile lies along that axis, and the entry of the
  * coordinate; NULL when none does. 'spot' may be NULL.

@@ -472,6 +472,30 @@ static void point_names(inference *in, tl_expr *e, const tl_tile *tile) {
     point_names(in, e->right, tile);
 }
 
+/* By the bare name of an axis of the tile, which is its index there, and begins at 0: its length is
+ * meant. An index that has a name of its own is taken at its word.
+ */
+static void check_divisor(inference *in, const tl_expr *e, const tl_tile *tile) {
+    bool is_index = e && e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX;
+    bool is_bare = is_index && e->symbol->extent && e->symbol->extent->kind == TL_NAME &&
+                   str_equal(e->symbol->extent->text, e->text);
+    if (!is_bare || !in->is_report) return;
+    axes_list list = axes_of_tile(tile);
+    if (has_axis(&list, e->text)) {
+        diag_report(in->diags, DIAG_DIVISION_BY_INDEX, e->range, e->text,
+                    str_format(in->memory, "x in %.*s", STR_ARGS(e->text)));
+    }
+}
+
+static void check_divisors(inference *in, const tl_expr *e, const tl_tile *tile) {
+    if (!e) return;
+    bool divides = e->kind == TL_BINARY && (e->operator== TL_OVER || e->operator== TL_MODULO);
+    if (divides) check_divisor(in, e->right, tile);
+    for (int i = 0; i < e->item_count; i++) check_divisors(in, e->items[i], tile);
+    check_divisors(in, e->left, tile);
+    check_divisors(in, e->right, tile);
+}
+
 static void point_compute(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     const tl_tile *tile = tl_tile_of(tl_written_name(s));
@@ -479,9 +503,13 @@ static void point_compute(inference *in, tl_statement *s) {
     for (int i = 0; i < c->operand_count; i++) {
         point_names(in, c->operands[i].value, tile);
         names_decide_divisions(c->operands[i].value);
+        check_divisors(in, c->operands[i].value, tile);
     }
+    if (c->operation == TL_DIVIDE && c->operand_count == 2)
+        check_divisor(in, c->operands[1].value, tile);
     point_names(in, c->condition, tile);
     names_decide_divisions(c->condition);
+    check_divisors(in, c->condition, tile);
 }
 
 /* --- the kernel ------------------------------------------------------------------------------- */

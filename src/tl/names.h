@@ -133,6 +133,25 @@ tl_symbol *tl_in_place_of(const tl_kernel *kernel, const tl_statement *allocatio
  */
 bool tl_loop_walks(const tl_statement *loop, const tl_expr **length, const tl_expr **size);
 
+/* The indices that such a loop walks: of axes of its length, those that are copied in it and have
+ * no place elsewhere. Several are walked together. The tree need not be bound.
+ */
+enum { TL_WALKED_MAX = 8 };
+typedef struct tl_walked {
+    str names[TL_WALKED_MAX];
+    int count;
+    bool is_unclear;   /* the first two could be meant, and not both */
+    bool is_of_others; /* the loop has the name of an index that it does not walk */
+} tl_walked;
+tl_walked tl_loop_indices(const tl_kernel *kernel, const tl_statement *loop, const tl_expr *length);
+bool tl_loop_walks_index(const tl_kernel *kernel, const tl_statement *loop, const tl_expr *length,
+                         str index);
+
+/* The axes of a parameter or view of that name; NULL when there is none. The tree need not be
+ * bound.
+ */
+const tl_axes *tl_axes_of(const tl_kernel *kernel, str tensor);
+
 /* The name of axis i's index: of its coordinate, or of a bare extent; empty for an expression. */
 str tl_axis_index(const tl_axes *axes, int i);
 

@@ -1,0 +1,149 @@
+#include "reason/meant.h"
+
+#include "reason/tiles.h"
+#include "tl/names.h"
+
+enum { BARE_MAX = 16 };
+
+/* Binds the program as it stands and infers the axes of this kernel's tiles. */
+static bool read_meaning(reason *r) {
+    diag_list scratch;
+    diag_init(&scratch, r->memory, STR(""), STR(""));
+    return tl_bind(r->program, &scratch) && tl_infer_axes(r->kernel, r->memory, &scratch);
+}
+
+/* --- bare axes -------------------------------------------------------------------------------- */
+
+typedef struct bare_axes {
+    reason *r;
+    str names[BARE_MAX], indices[BARE_MAX]; /* an empty index: not used as one */
+    int count;
+} bare_axes;
+
+static int find_bare(const bare_axes *b, str name) {
+    for (int i = 0; i < b->count; i++)
+        if (str_equal(b->names[i], name)) return i;
+    return -1;
+}
+
+typedef void each_axes(bare_axes *b, tl_axes *axes, tl_binding *view);
+
+static void visit_axes(bare_axes *b, each_axes *visit) {
+    for (tl_statement *s = b->r->kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) visit(b, &s->parameter.axes, NULL);
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+            visit(b, &s->let.items[i].axes, &s->let.items[i]);
+    }
+}
+
+static void note_bare(bare_axes *b, tl_axes *axes, tl_binding *view) {
+    (void)view;
+    for (int i = 0; i < axes->count; i++) {
+        str name = tl_axis_index(axes, i);
+        bool is_fresh = axes->items[i].is_bare && name.length && find_bare(b, name) < 0;
+        if (is_fresh && b->count < BARE_MAX) b->names[b->count++] = name;
+    }
+}
+
+/* In an expression of a Compute: names that mean an index become that index's own. */
+static void name_in(bare_axes *b, tl_expr *e) {
+    if (!e) return;
+    bool is_index = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX;
+    int at = is_index ? find_bare(b, e->text) : -1;
+    if (at >= 0) {
+        if (!b->indices[at].length) {
+            str wanted = str_format(b->r->memory, "%.*s_index", STR_ARGS(e->text));
+            b->indices[at] =
+                edit_fresh_name(b->r->kernel, b->r->memory, edit_z(b->r->memory, wanted));
+        }
+        e->text = b->indices[at];
+    }
+    name_in(b, e->left);
+    name_in(b, e->right);
+    for (int i = 0; i < e->item_count; i++) name_in(b, e->items[i]);
+}
+
+static void rename_in(tl_expr *e, str from, str to) {
+    if (!e) return;
+    if (e->kind == TL_NAME && str_equal(e->text, from)) e->text = to;
+    rename_in(e->left, from, to);
+    rename_in(e->right, from, to);
+    for (int i = 0; i < e->item_count; i++) rename_in(e->items[i], from, to);
+}
+
+static void name_axis(bare_axes *b, tl_axes *axes, tl_binding *view) {
+    for (int i = 0; i < axes->count; i++) {
+        str name = tl_axis_index(axes, i);
+        int at = name.length ? find_bare(b, name) : -1;
+        if (at < 0 || !b->indices[at].length) continue;
+        axes->items[i].coordinate = tl_quote_expr(b->r->memory, "%.*s", STR_ARGS(b->indices[at]));
+        axes->items[i].is_bare = false;
+        if (view) rename_in(view->value, name, b->indices[at]);
+    }
+}
+
+static bool uses_some(const bare_axes *b, const tl_statement *s) {
+    bool found = false;
+    for (int i = 0; i < b->count && s->kind == TL_COMPUTE; i++) {
+        found = found ||
+                (s->compute.condition && edit_expr_mentions(s->compute.condition, b->names[i]));
+        for (int k = 0; k < s->compute.operand_count; k++)
+            found = found || edit_expr_mentions(s->compute.operands[k].value, b->names[i]);
+    }
+    return found;
+}
+
+void meant_name_indices(reason *r) {
+    bare_axes b = {.r = r};
+    visit_axes(&b, note_bare);
+    bool is_used = false;
+    for (tl_statement *s = r->kernel->body.first; s && !is_used; s = tl_next(s, NULL))
+        is_used = uses_some(&b, s);
+    if (!is_used || !read_meaning(r)) return;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE) continue;
+        name_in(&b, s->compute.condition);
+        for (int i = 0; i < s->compute.operand_count; i++)
+            name_in(&b, s->compute.operands[i].value);
+    }
+    visit_axes(&b, name_axis);
+}
+
+/* --- whole axes ------------------------------------------------------------------------------- */
+
+/* The axis along which the statement takes its operand together; empty when it takes none. */
+static str taken_along(const tl_kernel *kernel, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    tl_shape_rule shape = tl_operation_shape(c->operation);
+    tl_tile_axis axes[4];
+    tl_product_axes product;
+    int count = 0;
+    if (shape == TL_SHAPE_PRODUCT && c->operand_count == 2 &&
+        tl_product_of(&c->operands[0], &c->operands[1], &product))
+        return product.contracted.index;
+    if (shape != TL_SHAPE_REDUCTION && shape != TL_SHAPE_SOFTMAX) return STR("");
+    if (c->operand_count) count = tl_operand_axes(&c->operands[0], axes);
+    if (!count) return STR("");
+    const tl_statement *loop = NULL;
+    int axis = count - 1;
+    if (shape == TL_SHAPE_SOFTMAX) tl_softmax_axis(kernel, s, &loop, &axis);
+    return loop || axis < 0 ? STR("") : axes[axis].index;
+}
+
+static bool is_walked(const tl_kernel *kernel, const tl_statement *s, str index) {
+    for (const tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop)) {
+        const tl_expr *length, *size;
+        if (tl_loop_walks(loop, &length, &size) && tl_loop_walks_index(kernel, loop, length, index))
+            return true;
+    }
+    return false;
+}
+
+const tl_statement *meant_whole_by(reason *r, str index) {
+    if (!read_meaning(r)) return NULL;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && str_equal(taken_along(r->kernel, s), index) &&
+            !is_walked(r->kernel, s, index))
+            return s;
+    return NULL;
+}
