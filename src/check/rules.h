@@ -31,6 +31,9 @@ bool rules_types(const model *m, const gpu *target, diag_list *diags);
 /* Elements that views name lie in what they are views of. Sketches and TL Code. */
 bool rules_views(tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* Products and row reductions take all of their axis, at once or by a loop. */
+bool rules_whole(const model *m, arena *memory, diag_list *diags);
+
 /* Outputs: written at all, and each element once. */
 bool rules_outputs(const model *m, diag_list *diags);
 

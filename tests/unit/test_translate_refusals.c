@@ -182,7 +182,8 @@ static const row rows[] = {
     {WARPS, "its elements would change threads", {{HERE, "    Reshape S from mma_C to lines\n"}}},
     {WARPS,
      "only matrices are reduced, along their rows",
-     {{HERE, "    Allocate s in register f32 (BN) as columns of S\n"
+     {{"BN = 32", "BN = 32, q_len = 64"},
+      {HERE, "    Allocate s in register f32 (BN) as columns of S\n"
              "    Compute RowSum S.T and get s\n"}}},
     {WARPS, "it takes integers", {{HERE, "    Compute Multiply S, 1.5 % 2 and get S\n"}}},
 };
