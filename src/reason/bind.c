@@ -83,7 +83,8 @@ static str size_name(reason *r, const bind_axes *grid, str index, bool is_row) {
     str wanted[] = {is_row ? STR("BM") : STR("BN"),
                     str_format(r->memory, "B%.*s", STR_ARGS(index))};
     for (int k = 0; k < 2; k++) {
-        bool is_taken = is_loop_size(r, edit_z(r->memory, wanted[k]));
+        bool is_taken = tl_is_reserved(wanted[k]) || /* `By` for an index y */
+                        is_loop_size(r, edit_z(r->memory, wanted[k]));
         for (int i = 0; i < grid->count; i++)
             is_taken = is_taken || str_equal(grid->items[i].size, wanted[k]);
         if (!is_taken) return wanted[k];

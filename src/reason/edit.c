@@ -184,7 +184,7 @@ static bool statement_mentions(const tl_statement *s, str name) {
 str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted) {
     str name = str_copy(memory, str_from(wanted));
     for (int number = 2;; number++) {
-        bool is_taken = false;
+        bool is_taken = tl_is_reserved(name);
         for (tl_statement *s = kernel->body.first; s && !is_taken; s = tl_next(s, NULL))
             is_taken = statement_mentions(s, name);
         if (!is_taken) return name;

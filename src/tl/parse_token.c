@@ -222,6 +222,10 @@ static bool is_block_sign(str word) {
     return str_is(word, "L");
 }
 
+bool tl_is_reserved(str word) {
+    return parse_is_reserved(word) || is_block_sign(word);
+}
+
 static void fail_reserved(parser *p, lex_token t) {
     parse_fail_id(p, DIAG_RESERVED_NAME, parse_token_range(p, t), parse_text(p, t), STR(""),
                   STR(""));

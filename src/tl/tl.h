@@ -23,6 +23,9 @@ enum {
  */
 tl_program *tl_parse(arena *memory, str source_name, str source, diag_list *diags);
 
+/* Is it a word that nothing can be called by? */
+bool tl_is_reserved(str word);
+
 /* Writes the canonical text, comments kept. */
 void tl_print(const tl_program *program, text_buffer *out);
 void tl_print_statement(const tl_statement *s, int indent, text_buffer *out); /* with its body */
