@@ -43,6 +43,8 @@ typedef struct ftl_options {
     int32_t pin_count;
     const char *stop_after; /* name of the last pass to run; NULL: all */
     const char *measured; /* a tuner's decisions (docs/tuning.md); "": none, NULL: those shipped */
+    const char *entry;    /* symbol of the kernel, an identifier of C; of several kernels this and
+                             "_KERNEL" for each. NULL: the kernel's name in TL */
 } ftl_options;
 
 #define FTL_OPTIONS_INIT FTL_STRUCT_INIT(ftl_options)

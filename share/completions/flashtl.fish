@@ -33,6 +33,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from reason think build explain v
 complete -c flashtl -n '__fish_seen_subcommand_from reason think build explain verify run bench tune' -l measured -r -d 'decisions that '\''flashtl tune'\'' wrote, instead of those shipped'
 complete -c flashtl -n '__fish_seen_subcommand_from reason' -l print-after -r -d 'stop after a pass of the reasoner'
 complete -c flashtl -n '__fish_seen_subcommand_from translate' -l to -r -d 'how instructions are written: plain CUDA, or with CuTe'
+complete -c flashtl -n '__fish_seen_subcommand_from build' -l name -r -d 'what files and symbol are called; else by what was asked for: gqa_a100_causal_d128'
 complete -c flashtl -n '__fish_seen_subcommand_from translate' -l plan -d 'print the launch plan as JSON instead'
 complete -c flashtl -n '__fish_seen_subcommand_from think evaluate verify run' -l on -r -d 'where it runs; with --gpu the emulator, else the interpreter'
 complete -c flashtl -n '__fish_seen_subcommand_from think evaluate verify' -l shapes -r -d 'which cases: a sample, all, or sizes as 113x203,1x1024'

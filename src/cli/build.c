@@ -1,4 +1,5 @@
 /* flashtl build: all steps, a folder full of kernels. */
+#include "base/hash.h"
 #include "base/number.h"
 #include "cli/request.h"
 
@@ -55,21 +56,81 @@ static int write_image(const building *b, const char *name, const ftl_image *ima
     return exit_status;
 }
 
-/* "attention_rtx_4090": the kernel for a GPU, as an identifier. */
-static void name_kernel(const ftl_plan *plan, char name[NAME_BYTES]) {
-    snprintf(name, NAME_BYTES, "%s_%s", plan->kernel, plan->gpu);
-    for (char *c = name; *c; c++) {
+/* --- names ------------------------------------------------------------------------------------ */
+
+static void add_part(text_buffer *out, const char *part) {
+    if (out->length && *part) text_add_z(out, "_");
+    for (const char *c = part; *c; c++) {
         bool is_letter =
             (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
-        if (!is_letter) *c = '_';
+        if (*c != '=') text_format(out, "%c", is_letter ? *c : '_');
     }
+}
+
+/* "gqa" of --op, "my" of a file my.tl. */
+static void add_origin(const cli_options *o, text_buffer *out) {
+    str path = str_from(o->op ? o->op : o->file_count ? o->files[0] : "-");
+    if (str_is(path, "-")) path = STR("kernel");
+    for (str rest = path; rest.length;) path = str_cut(&rest, '/');
+    if (str_ends(path, STR(".tl"))) path.length -= 3;
+    char word[NAME_BYTES];
+    bool is_digit = path.length && *path.data >= '0' && *path.data <= '9';
+    snprintf(word, sizeof word, "%s%.*s", is_digit ? "k" : "", STR_ARGS(path));
+    add_part(out, word);
+}
+
+/* All that was asked for, so that no two kernels bear one name:
+ * "gqa_rtx_4090_bf16_causal_d64_BN32". */
+static void add_request(const cli_options *o, const cli_request *r, const char *gpu,
+                        text_buffer *out) {
+    add_origin(o, out);
+    add_part(out, gpu);
+    if (r->options.dtype && r->options.dtype != FTL_F16)
+        add_part(out, ftl_type_name(r->options.dtype));
+    for (int i = 0; i < r->setting_count; i++)
+        if (!o->op || strcmp(r->settings[i], o->op) != 0) add_part(out, r->settings[i]);
+    const char *d = "";
+    for (int i = 0; i < r->options.pin_count; i++) {
+        const ftl_pin *p = &r->options.pins[i];
+        char pin[NAME_BYTES];
+        if (strcmp(p->name, "dv") == 0 && strcmp(p->value, d) == 0) continue;
+        if (strcmp(p->name, "d") == 0) d = p->value;
+        snprintf(pin, sizeof pin, "%s=%s", p->name, p->value);
+        add_part(out, pin);
+    }
+}
+
+/* The name of --name, or one by the request; what is long, or decided by a file of measurements,
+ * ends in a hash of the whole.
+ */
+static bool name_kernels(const building *b, const cli_request *r, const char *gpu,
+                         char name[NAME_BYTES]) {
+    enum { READABLE = 90, HASH_DIGITS = 8 };
+    const cli_options *o = &b->c->options;
+    text_buffer out;
+    char digits[33] = "";
+    text_init(&out, 24 << 20);
+    if (!o->name) add_request(o, r, gpu, &out);
+    else text_add_z(&out, o->name);
+    if (o->name && o->gpu.count > 1) add_part(&out, gpu);
+    int readable = out.length < READABLE || o->name ? (int)out.length : READABLE;
+    if (!o->name && (out.length > READABLE || r->options.measured)) {
+        text_format(&out, "\n%s", r->options.measured ? r->options.measured : "");
+        hash_digits(hash_bytes(text_str(&out)), digits);
+    }
+    bool fits = !out.failed && readable < NAME_BYTES - HASH_DIGITS - 2;
+    if (fits)
+        snprintf(name, NAME_BYTES, "%.*s%s%.*s", readable, out.data, *digits ? "_" : "",
+                 HASH_DIGITS, digits);
+    text_done(&out);
+    return fits;
 }
 
 static int build_kernel(const building *b, const ftl_kernel *kernel, double predicted_tflops) {
     const ftl_plan *plan = kernel->plan;
-    char name[NAME_BYTES], file[NAME_BYTES + 4];
+    const char *name = plan->entry;
+    char file[NAME_BYTES + 4];
     ftl_image image = {0};
-    name_kernel(plan, name);
     char *header = ftl_plan_header(plan, name);
     if (!header) return cli_say(EXIT_ENVIRONMENT, "out of memory");
     int exit_status = write_file(b, name, ".h", str_from(header));
@@ -116,8 +177,15 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
 
 static int build_for(const building *b, const cli_request *r, const char *gpu) {
     ftl_options options = r->options;
-    options.gpu = gpu;
+    char name[NAME_BYTES];
+    ftl_gpu described = FTL_GPU_INIT;
     ftl_product *product = NULL;
+    options.gpu = gpu;
+    ftl_status known = gpu ? ftl_gpu_describe(b->c->context, gpu, &described) : FTL_OK;
+    if (known) return cli_finish(b->c, known);
+    if (!name_kernels(b, r, described.name, name))
+        return cli_say(EXIT_USAGE, "'--name' is longer than names may be");
+    options.entry = name;
     ftl_status status = ftl_build(b->c->context, &r->source, &options, &product);
     int exit_status = cli_finish(b->c, status);
     for (int32_t i = 0; !exit_status && i < product->kernel_count; i++) {
@@ -125,8 +193,6 @@ static int build_for(const building *b, const cli_request *r, const char *gpu) {
         exit_status = build_kernel(b, &product->kernels[i], tflops);
     }
     if (!exit_status && product->kernel_count) {
-        char name[NAME_BYTES];
-        name_kernel(product->kernels[0].plan, name);
         exit_status = write_file(b, name, ".tl", str_from(product->code));
     }
     ftl_product_free(product);

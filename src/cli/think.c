@@ -200,10 +200,28 @@ static void name_files(const ftl_plan *plan, char name[200]) {
     }
 }
 
-static int put_kernel(const thinking *t, const think_result *r) {
-    char name[200], *header = NULL, *plan = NULL;
+static bool is_taken(const thinking *t, const char *name) {
+    static const char *const endings[] = {".sketch.tl", ".tl", ".cu", ".h", ".json"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s%s", t->folder, name, endings[i]);
+        if (os_file_exists(path)) return true;
+    }
+    return false;
+}
+
+/* Where no folder was named, nothing that is there is written over: "attention_t4_2". */
+static void choose_name(const thinking *t, const ftl_plan *plan, char name[200]) {
+    char first[180];
+    name_files(plan, name);
+    snprintf(first, sizeof first, "%s", name);
+    for (int i = 2; !t->c->options.output && is_taken(t, name) && i < 10000; i++)
+        snprintf(name, 200, "%s_%d", first, i);
+}
+
+static int put_kernel(const thinking *t, const think_result *r, const char *name) {
+    char *header = NULL, *plan = NULL;
     if (!r->plan) return EXIT_DONE;
-    name_files(r->plan, name);
     header = ftl_plan_header(r->plan, name);
     plan = ftl_plan_write(r->plan);
     int exit_status = put_file(t, name, ".sketch.tl", r->sketch);
@@ -221,6 +239,8 @@ static int put_record(thinking *t, const think_result *r) {
     char path[CLI_PATH_BYTES];
     if (t->c->options.record || !os_file_exists(t->record)) return EXIT_DONE;
     snprintf(path, sizeof path, "%s/think-%.12s.jsonl", t->folder, r->id);
+    for (int i = 2; !t->c->options.output && os_file_exists(path) && i < 10000; i++)
+        snprintf(path, sizeof path, "%s/think-%.12s_%d.jsonl", t->folder, r->id, i);
     if (!os_rename_file(t->record, path, &why)) return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
     memcpy(t->record, path, sizeof path);
     return EXIT_DONE;
@@ -244,14 +264,12 @@ static int put_report(const thinking *t) {
     return is_done ? exit_status : cli_say(EXIT_ENVIRONMENT, "%s", why.text);
 }
 
-static void print_result(const thinking *t, const think_result *r) {
+static void print_result(const thinking *t, const think_result *r, const char *name) {
     if (t->c->options.json) {
         str line = record_last(t->agents.record);
         printf("%.*s\n", STR_ARGS(line));
         return;
     }
-    char name[200];
-    name_files(r->plan, name);
     printf("%s: verified up to '%s' (%s), by %s", name, think_rung_name(r->rung),
            think_rung_meaning(r->rung), r->by);
     if (r->tflops > 0) number_write(stdout, ", %.1f TFLOPS", r->tflops);
@@ -289,11 +307,13 @@ static int think_through(thinking *t) {
                           : EXIT_ENVIRONMENT;
     }
     /* what was verified before something went wrong is kept all the same */
-    int written = result.is_verified ? put_kernel(t, &result) : EXIT_DONE;
+    char name[200] = "";
+    if (result.plan) choose_name(t, result.plan, name);
+    int written = result.is_verified ? put_kernel(t, &result, name) : EXIT_DONE;
     int recorded = put_record(t, &result);
     if (!recorded) recorded = put_report(t);
     bool has_lines = t->c->options.json || result.is_verified;
-    if (!written && has_lines) print_result(t, &result);
+    if (!written && has_lines) print_result(t, &result, name);
     think_result_done(&result);
     return exit_status ? exit_status : written ? written : recorded;
 }

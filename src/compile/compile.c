@@ -1,5 +1,6 @@
 #include "compile/compile.h"
 #include "base/needs.h"
+#include "compile/plan_check.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -65,6 +66,10 @@ ftl_status compile_take_options(ftl_context *context, const ftl_options *options
     }
     memcpy(out, options, known);
     out->struct_bytes = sizeof *out;
+    if (out->entry && !plan_is_identifier(out->entry)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the symbol '%.100s' is no identifier of C", out->entry);
+    }
     if (!out->dtype || ftl_type_bytes(out->dtype)) return FTL_OK;
     return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "there is no type of the number %d",
                             (int)out->dtype);

@@ -2,7 +2,7 @@
  * the parameter struct, the conditions, the grid. It is made of the plan alone.
  */
 #include "base/text.h"
-#include "flashtl/plan.h"
+#include "compile/plan_check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,7 +152,7 @@ static void add_struct(arena *memory, const ftl_plan *plan, const char *name, te
     field *fields = arena_array(memory, field, ENTRIES_MAX);
     int count = list_fields(memory, plan, fields), padding = 0;
     int32_t end = 0;
-    text_format(out, "typedef struct %s_parameters {\n", name);
+    text_format(out, "typedef struct %s_arguments {\n", name);
     for (int i = 0; i < count; i++) {
         if (fields[i].offset > end) {
             text_format(out, "    unsigned char padding_%d[%d];\n", padding++,
@@ -165,7 +165,7 @@ static void add_struct(arena *memory, const ftl_plan *plan, const char *name, te
         text_format(out, "    unsigned char padding_%d[%d];\n", padding,
                     (int)(plan->parameter_bytes - end));
     }
-    text_format(out, "} %s_parameters;\n\n", name);
+    text_format(out, "} %s_arguments;\n\n", name);
 }
 
 /* --- the functions ---------------------------------------------------------------------------- */
@@ -238,7 +238,7 @@ static void add_derive(arena *memory, const ftl_plan *plan, const char *name, te
                     "                                         (uint64_t)divisor - 1) /\n"
                     "                                        (uint64_t)divisor);\n"
                     "}\n");
-    add_signature(plan, name, "void", "derive", "%s_parameters *p", out);
+    add_signature(plan, name, "void", "derive", "%s_arguments *p", out);
     for (int32_t i = 0; i < plan->derived_count; i++) {
         const ftl_plan_derived *d = &plan->derived[i];
         str value = formula_text(memory, plan, &d->formula);
@@ -316,7 +316,7 @@ static void add_describe(arena *memory, const ftl_plan *plan, const char *name, 
         "                              const uint32_t *box, const uint32_t *steps,\n"
         "                              int interleave, int swizzle, int promotion, int "
         "fill);\n");
-    add_signature(plan, name, "int", "describe", "%s_parameters *p, ftl_map_encode encode", out);
+    add_signature(plan, name, "int", "describe", "%s_arguments *p, ftl_map_encode encode", out);
     for (int32_t i = 0; i < plan->map_count; i++) add_map(memory, plan, &plan->maps[i], out);
     text_add_z(out, "    return 0;\n}\n");
 }
@@ -388,17 +388,8 @@ static void add_header(arena *memory, const ftl_plan *plan, const char *name, te
     add_functions(memory, plan, name, out);
 }
 
-static bool is_identifier(const char *name) {
-    if (!name || !*name || (*name >= '0' && *name <= '9')) return false;
-    for (const char *c = name; *c; c++) {
-        bool is_letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
-        if (!is_letter && !(*c >= '0' && *c <= '9')) return false;
-    }
-    return true;
-}
-
 char *ftl_plan_header(const ftl_plan *plan, const char *name) {
-    if (!is_identifier(name) || !ftl_plan_check(plan, NULL)) return NULL;
+    if (!plan_is_identifier(name) || !ftl_plan_check(plan, NULL)) return NULL;
     arena memory;
     text_buffer out;
     jmp_buf exhausted;

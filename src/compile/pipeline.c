@@ -41,8 +41,15 @@ static ftl_status out_of_memory(ftl_context *context) {
 
 /* --- TL Code -> CUDA -------------------------------------------------------------------------- */
 
+/* The symbol that is wanted; "": none. */
+static str entry_of(const pipeline *p, const tl_kernel *kernel, bool is_only, arena *memory) {
+    str wanted = str_from(p->options->entry);
+    if (is_only || !wanted.length) return wanted;
+    return str_format(memory, "%.*s_%.*s", STR_ARGS(wanted), STR_ARGS(kernel->name));
+}
+
 static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *kernel,
-                                const char *gpu_name) {
+                                const char *gpu_name, bool is_only) {
     arena *memory = &context->memory;
     gpu target;
     ftl_status status = compile_gpu_of(context, kernel, gpu_name, &target);
@@ -59,8 +66,11 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
     ftl_plan *plan = NULL;
     text_init(cuda, TEXT_BYTES_MAX);
     char **json = &p->kernels[p->kernel_count++].plan;
-    translate_request what = {
-        .kernel = kernel, .target = &target, .facts = &facts, .as_cute = p->as_cute};
+    translate_request what = {.kernel = kernel,
+                              .target = &target,
+                              .facts = &facts,
+                              .as_cute = p->as_cute,
+                              .entry = entry_of(p, kernel, is_only, memory)};
     if (!translate_kernel(&what, memory, &context->diags, cuda, &plan)) {
         return cuda->failed ? out_of_memory(context) : compile_verdict(context);
     }
@@ -71,7 +81,7 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
 static ftl_status translate_program(ftl_context *context, pipeline *p, tl_program *program,
                                     const char *gpu_name) {
     for (tl_kernel *k = program->first; k; k = k->next) {
-        ftl_status status = translate_one(context, p, k, gpu_name);
+        ftl_status status = translate_one(context, p, k, gpu_name, !program->first->next);
         if (status) return status;
     }
     return FTL_OK;

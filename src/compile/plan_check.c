@@ -6,6 +6,15 @@
 
 enum { THREADS_MAX = 1024, STEPS_MAX = 256, FORMULAS_MAX = 64, BOX_MAX = 256 };
 
+bool plan_is_identifier(const char *name) {
+    if (!name || !*name || (*name >= '0' && *name <= '9')) return false;
+    for (const char *c = name; *c; c++) {
+        bool is_letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+        if (!is_letter && !(*c >= '0' && *c <= '9')) return false;
+    }
+    return true;
+}
+
 /* The first thing that is wrong is said, by the name of its list and its place there. */
 static bool complain(char why[FTL_WHY_BYTES], const char *list, int32_t item, const char *what) {
     if (item < 0) snprintf(why, FTL_WHY_BYTES, "the plan's %s %s", list, what);

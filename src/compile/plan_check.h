@@ -6,6 +6,8 @@
 
 enum { PLAN_ITEMS_MAX = 64 };
 
+bool plan_is_identifier(const char *name);
+
 /* Whether everything but the steps of formulas is there and in range; false with one sentence. */
 bool plan_parts_are_whole(const ftl_plan *plan, char why[FTL_WHY_BYTES]);
 

@@ -205,6 +205,7 @@ typedef struct emit {
     int warps;                /* of the role */
     int threads;              /* of the block */
     bool as_cute;             /* instructions through CuTe's atoms */
+    str entry;                /* symbol; "": the kernel's name */
     bool is_async;  /* several roles, tiles walked by resident blocks, or asynchronous units */
     bool is_exact;  /* uses instructions of this architecture alone */
     int barriers;   /* numbered barriers in use, from 1 on */

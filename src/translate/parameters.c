@@ -251,7 +251,8 @@ void emit_finish_plan(emit *t) {
 void emit_make_plan(emit *t) {
     ftl_plan *plan = t->plan;
     plan->kernel = str_copy_z(t->memory, t->kernel->name);
-    plan->entry = str_copy_z(t->memory, emit_clean(t, t->kernel->name));
+    plan->entry =
+        str_copy_z(t->memory, emit_clean(t, t->entry.length ? t->entry : t->kernel->name));
     plan->gpu = str_copy_z(t->memory, t->gpu->word);
     str target = t->gpu->target;
     if (str_starts(target, STR("sm_"))) {

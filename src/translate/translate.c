@@ -321,7 +321,8 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
                 .kernel = request->kernel,
                 .gpu = request->target,
                 .facts = request->facts,
-                .as_cute = request->as_cute};
+                .as_cute = request->as_cute,
+                .entry = request->entry};
     t->plan = arena_new(memory, ftl_plan);
     *plan = NULL;
     if (!emit_find_roles(t)) return false;

@@ -16,6 +16,7 @@ typedef struct translate_request {
     const gpu *target;
     const check_facts *facts; /* of check_code */
     bool as_cute;             /* instructions through CuTe's atoms */
+    str entry;                /* symbol; "": the kernel's name */
 } translate_request;
 
 /* Translates a kernel. Appends the file to 'cuda'. The plan and all it points to live in 'memory'

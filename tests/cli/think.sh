@@ -32,3 +32,12 @@ head -1 k/*.tl | grep -v '^$' | cut -c 1-60
 # Where there is no CUDA compiler, the result says what was not judged.
 FLASHTL_NVRTC=/no/such/nvrtc flashtl think --sketch mine.tl --gpu t4 --head-dim 64 --reason-by 'exec:true' --answers 1 -o k 2> told | grep -v '^- \|tokens'
 flashtl reason mine.tl --gpu t4 --head-dim 64 --by 'exec:sed -n "/XX/p"' --answers 1 2>&1 | sed 's/in [0-9.]* s/in TIME/; s/[0-9]* tokens/N tokens/'
+# Without a folder of its own nothing that is there is written over, however often it runs.
+mkdir here; cd here
+for i in 1 2 3; do
+    flashtl think --sketch ../mine.tl --gpu t4 --head-dim 64 --on interpreter --reason-by 'exec:true' --answers 1 2> /dev/null | sed -n '1s/:.*//p'
+    ls > ../now; cksum $(cat ../now) > ../sums
+    [ -f ../before ] && while read -r line; do grep -qxF "$line" ../sums || echo "changed: $line"; done < ../before
+    cp ../sums ../before
+done
+ls | sed 's/think-[0-9a-f]*/RECORD/'

@@ -130,6 +130,12 @@ static void options_of_all_kinds(void **state) {
     ftl_free(text);
     future.later = &future;
     BAD(ftl_reason, c, &good, &future.known, &text);
+    static const char *const symbols[] = {"", "1st", "a b", "a-b", "x); evil("};
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        ftl_options named = FTL_OPTIONS_INIT;
+        named.gpu = "a100", named.entry = symbols[i];
+        BAD(ftl_build, c, &good, &named, &product);
+    }
     ftl_options nameless = FTL_OPTIONS_INIT;
     assert_int_not_equal(ftl_reason(c, &good, &nameless, &text), FTL_OK); /* no GPU */
     assert_true(*ftl_context_error(c) || ftl_context_error_count(c));

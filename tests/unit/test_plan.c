@@ -421,9 +421,9 @@ static void header_says_the_same(void **state) {
         "int main(void) {\n"
         "    const char *bad = attention_a100_check(2, 6, 4, 100, 200, 1);\n"
         "    printf(\"%d %d %d %d %s %s\", (int)attention_a100_blocks(2, 8, 4, 100, 200, 1),\n"
-        "           (int)sizeof(attention_a100_parameters),\n"
-        "           (int)offsetof(attention_a100_parameters, scale),\n"
-        "           (int)offsetof(attention_a100_parameters, K_stride_kv), bad,\n"
+        "           (int)sizeof(attention_a100_arguments),\n"
+        "           (int)offsetof(attention_a100_arguments, scale),\n"
+        "           (int)offsetof(attention_a100_arguments, K_stride_kv), bad,\n"
         "           attention_a100_check(2, 8, 4, 100, 200, 1) ? \"bad\" : \"good\");\n"
         "    return 0;\n}\n",
         "32 152 148 56 q_heads % kv_heads == 0 good");
@@ -462,14 +462,14 @@ static void header_derives_and_describes(void **state) {
         "    numbers[2] = (int)strides[0], numbers[3] = (int)strides[1];\n"
         "    return type != 6 || rank != 5 || box[1] != 64 || swizzle != 3;\n}\n"
         "int main(void) {\n"
-        "    attention_a100_parameters p = {0};\n"
+        "    attention_a100_arguments p = {0};\n"
         "    p.Q_stride_q = 64;\n"
         "    attention_a100_derive(&p, 2, 8, 4, 100, 200, 1);\n"
         "    if (attention_a100_describe(&p, encode, 2, 8, 4, 100, 200, 1)) return 1;\n"
         "    printf(\"%d %d %u %u %d %d %d %d %d\",\n"
         "           (int)attention_a100_blocks(2, 8, 4, 100, 200, 1), p.tiles, p.by_length[0],\n"
         "           p.by_length[1], numbers[0], numbers[1], numbers[2], numbers[3],\n"
-        "           (int)offsetof(attention_a100_parameters, Q_map));\n"
+        "           (int)offsetof(attention_a100_arguments, Q_map));\n"
         "    return 0;\n}\n",
         answer);
 }
