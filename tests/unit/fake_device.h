@@ -185,7 +185,7 @@ static device_stream device_end_capture(void) {
     return recorded;
 }
 
-/* Puts a captured graph behind what the stream of that number has. */
+/* Puts a captured graph after what the stream of that number has. */
 static void device_replay(const device_stream *graph, uint64_t id) {
     for (int i = 0; i < graph->count; i++) device_append(device_stream_of(id), graph->work[i]);
 }
