@@ -21,6 +21,7 @@ class Cell:
     dtype: str
     mask: str  # "causal", "full"
     length: int
+    scores: str = "normal"  # how its scores are distributed: a kind of SCORES, "peaked:8"
 
     @property
     def batch(self):
@@ -29,11 +30,30 @@ class Cell:
     @property
     def row(self):
         dims = str(self.d) if self.d == self.dv else f"{self.d}/{self.dv}"
-        return f"{self.q_heads}/{self.kv_heads} heads, d {dims}, {self.mask}, {self.dtype}"
+        drawn = "" if self.scores == "normal" else f", {self.scores}"
+        return f"{self.q_heads}/{self.kv_heads} heads, d {dims}, {self.mask}, {self.dtype}{drawn}"
 
     def flops(self):
         pairs = self.length ** 2 / (2 if self.mask == "causal" else 1)
         return 2 * self.batch * self.q_heads * pairs * (self.d + self.dv)
+
+
+# How scores (scale times query times key) are drawn, and the number that a kind has unless it is
+# given, as in "peaked:8": N(0,1); normal with that standard deviation; N(0,1) and that much more with
+# each key; N(0,1) and one key, the first, that is that far above in every row.
+SCORES = {"normal": None, "peaked": 4.0, "rising": 0.05, "sink": 12.0}
+
+
+def read_scores(text):
+    """A kind of SCORES and its number; ValueError: it is none."""
+    kind, _, number = text.partition(":")
+    if kind not in SCORES or (number and SCORES[kind] is None):
+        raise ValueError(f"'{text}' is no distribution of scores: " + ", ".join(
+            kind if usual is None else f"{kind}[:NUMBER]" for kind, usual in SCORES.items()))
+    value = float(number) if number else SCORES[kind]
+    if value is not None and not 0 < value < 1000:
+        raise ValueError(f"the number of '{text}' is above 0 and below 1000")
+    return kind, value
 
 
 def paper(dtype="f16", heads=("mha", "gqa", "mqa"), dims=(64, 128)):
@@ -55,6 +75,10 @@ SUITES = {
     # Head dimensions beside the usual ones; the first two are no multiples of 16.
     "heads": [("mha", 16, 16, d, d, "f16", mask)
               for d in (40, 72, 80, 112, 160) for mask in ("causal", "full")],
+    # What trained models have: peaked rows, rows whose scores grow along the keys, one key far above.
+    "real": [("mha", HIDDEN // d, HIDDEN // d, d, d, dtype, mask)
+             for dtype in ("f16", "bf16") for d in (64, 128) for mask in ("causal", "full")] +
+            [("mla", 16, 16, 192, 128, "bf16", mask) for mask in ("causal", "full")],
     # Scores that rise by more than a 16-bit sum can hold with every block of keys: the slow way of a
     # softmax whose maximum moves only when it must.
     "worst": [("mha", HIDDEN // d, HIDDEN // d, d, d, "f16", mask)
@@ -62,6 +86,12 @@ SUITES = {
     # Kernels reasoned for an A100, against the others of that class of instructions.
     "ampere": list(paper(heads=("mha",))),
 }
+
+# What a suite draws and how long its sequences are, where that is not N(0,1) and LENGTHS.
+SUITE_SCORES = {"worst": ["rising:0.5"],
+                "real": ["normal", "peaked:2", "peaked:4", "peaked:8", "rising:0.01",
+                         "rising", "sink"]}
+SUITE_LENGTHS = {"real": [2048, 8192]}
 
 # suite: what ours is divided by, and the least geometric mean and cell (None: no bar).
 BARS = {
@@ -71,43 +101,49 @@ BARS = {
     "mla": ("best", 1.05, 1.00),
     "wide": ("best", None, 1.00),
     "heads": ("best", None, 1.00),
+    "real": ("best", 1.08, 0.97),
     "worst": ("ours on N(0,1)", None, 0.60),
     "ampere": ("fa2", 1.28, 1.10),
 }
 
 
-def cells(suite, lengths=None, masks=None, dims=None, names=None, dtype=None):
-    """The cells of a suite, filtered; 'dtype' replaces the suite's own."""
+def cells(suite, lengths=None, masks=None, dims=None, names=None, dtype=None, scores=None):
+    """The cells of a suite, filtered; 'dtype' and 'scores' replace the suite's own."""
     for name, q, kv, d, dv, own, mask in SUITES[suite]:
         if (masks and mask not in masks) or (dims and d not in dims) or (names and name not in names):
             continue
-        for length in lengths or LENGTHS:
-            yield Cell(suite, name, q, kv, d, dv, dtype or own, mask, length)
+        for length in lengths or SUITE_LENGTHS.get(suite, LENGTHS):
+            for drawn in scores or SUITE_SCORES.get(suite, ["normal"]):
+                yield Cell(suite, name, q, kv, d, dv, dtype or own, mask, length, drawn)
 
 
 class Stored:
     """Ratios to cuDNN of peers that were measured once, side by side with it: FlashAttention-3 is not
     installed everywhere. A cell without a row of its own takes that of multi-head attention with the
-    same d, mask and length.
+    same d, mask and length, of another type, of N(0,1), in this order: peers gain alike where scores
+    are peaked.
     """
 
     def __init__(self, path=pathlib.Path(__file__).with_name("peers_h200.csv")):
-        self.exact, self.by_shape = {}, {}
+        self.rows = {}
         with open(path) as lines:
-            rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-            for row in rows:
+            for row in csv.DictReader(line for line in lines if not line.startswith("#")):
                 figures = {k: float(v) for k, v in row.items()
                            if k in ("cudnn", "fa3", "fa2", "flex") and v}
                 shape = (int(row["d"]), int(row["dv"]), row["mask"], int(row["length"]))
                 heads = (int(row["q_heads"]), int(row["kv_heads"]))
-                self.exact[heads + shape] = figures
-                if row["name"] in ("mha", "mla"):
-                    self.by_shape[shape] = figures
+                drawn = read_scores(row["scores"])
+                whose = [heads, None] if row["name"] in ("mha", "mla") else [heads]
+                for owner in whose:
+                    for dtype in (row["dtype"], None):
+                        self.rows.setdefault((owner, shape, dtype, drawn), figures)
 
     def ratio(self, peer, cell):
         """That peer's TFLOPS over cuDNN's; None when they are not known."""
         shape = (cell.d, cell.dv, cell.mask, cell.length)
-        figures = self.exact.get((cell.q_heads, cell.kv_heads) + shape) or self.by_shape.get(shape)
-        if not figures or peer not in figures or "cudnn" not in figures:
-            return None
-        return figures[peer] / figures["cudnn"]
+        heads, drawn = (cell.q_heads, cell.kv_heads), read_scores(cell.scores)
+        for key in itertools.product((drawn, read_scores("normal")), (cell.dtype, None), (heads, None)):
+            figures = self.rows.get((key[2], shape, key[1], key[0]))
+            if figures and peer in figures and "cudnn" in figures:
+                return figures[peer] / figures["cudnn"]
+        return None

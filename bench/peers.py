@@ -10,6 +10,8 @@ counts by its stored ratio to cuDNN.
     bench/peers.py                                    the paper's grid, f16: 72 cells, 3 minutes
     bench/peers.py --suite paper,llm,mla,wide,worst --json peers.jsonl --table peers.md --plot peers.svg
     bench/peers.py --names mha --dims 128 --masks causal --lengths 512,4096 --let BN=128
+    bench/peers.py --suite real                       scores as trained models have them
+    bench/peers.py --scores peaked:4,rising,sink --lengths 2048
     bench/peers.py --prototype DIR                    beside a hand-written kernel: DIR/libproto.so
     bench/peers.py --code old=old.tl --measured none  columns of other TL Code; without tuned decisions
     bench/results.py peers.jsonl --plot peers.svg     table and plots again, without a GPU
@@ -19,6 +21,7 @@ TFLOPS = 2·b·h·q·kv·(d_qk + d_v) / time, halved when causal. Needs a GPU an
 import argparse
 import collections
 import ctypes
+import dataclasses
 import json
 import math
 import pathlib
@@ -46,7 +49,7 @@ ROOFLINE_SLACK = 1.02
 class Problem:
     """One cell: inputs in (batch, length, heads, d), and what a few rows of the output must be."""
 
-    def __init__(self, cell, rising=False):
+    def __init__(self, cell):
         self.cell, self.d, self.dv, self.length = cell, cell.d, cell.dv, cell.length
         self.causal, self.batch = cell.mask == "causal", cell.batch
         self.q_heads, self.kv_heads = cell.q_heads, cell.kv_heads
@@ -61,10 +64,19 @@ class Problem:
         self.q, self.k, self.v = (normal(h, d) for h, d in ((self.q_heads, self.d),
                                                             (self.kv_heads, self.d),
                                                             (self.kv_heads, self.dv)))
-        if rising:  # scores go up by a half with each key: every block has a new maximum
-            self.q[..., 0] = math.sqrt(self.d)
-            self.k[..., 0] = 0.5 * torch.arange(self.length, device="cuda")[None, :, None]
+        self.shape_scores(*cells.read_scores(cell.scores))
         self.references = self.make_references()
+
+    def shape_scores(self, kind, number):
+        """Queries and keys of N(0,1), whose scores are N(0,1), become those of cells.SCORES. What is
+        added to a row's scores comes from one column, in which all queries are the same.
+        """
+        if kind == "peaked":
+            self.q *= number
+        elif kind in ("rising", "sink"):
+            at = torch.arange(self.length, device="cuda")
+            self.q[..., 0] = math.sqrt(self.d)
+            self.k[..., 0] = (number * (at if kind == "rising" else at == 0))[None, :, None]
 
     def make_references(self):
         """{(batch, head, first row): rows} in fp64: starts, middles and ends of three heads."""
@@ -235,10 +247,11 @@ def take_turns(running, options):
 
 
 def measure(cell, peers, options):
-    """{peer: record}. A peer is (make, on rising scores?)."""
-    problems = {rising: Problem(cell, rising) for rising in sorted({r for _, r in peers.values()})}
-    contenders = {name: Contender(problems[rising], make, options.burst_ms)
-                  for name, (make, rising) in peers.items()}
+    """{peer: record}. A peer is (make, how its scores are drawn)."""
+    problems = {drawn: Problem(dataclasses.replace(cell, scores=drawn))
+                for drawn in sorted({drawn for _, drawn in peers.values()})}
+    contenders = {name: Contender(problems[drawn], make, options.burst_ms)
+                  for name, (make, drawn) in peers.items()}
     running = [c for c in contenders.values() if c.is_running]
     repeats, noisy = take_turns(running, options) if running else (0, False)
     for contender in running:
@@ -270,6 +283,9 @@ def arguments():
     parser.add_argument("--masks", type=words)
     parser.add_argument("--lengths", type=numbers)
     parser.add_argument("--dtype", choices=list(TYPES), help="instead of the suite's")
+    parser.add_argument("--scores", type=words, metavar="KIND,...",
+                        help="how scores are drawn, instead of the suite's way: normal, peaked:SD, "
+                        "rising:STEP, sink:ABOVE")
     parser.add_argument("--peers", type=words, default=["cudnn", "ours"],
                         help="of cudnn, fa2, flex, ours; those left out count by their stored ratio")
     parser.add_argument("--gpu", help="GPU description for ours (default: the card that is there)")
@@ -297,6 +313,11 @@ def arguments():
     for name in options.suite:
         if name not in cells.SUITES:
             parser.error(f"there is no suite '{name}': {', '.join(cells.SUITES)}")
+    for text in options.scores or []:
+        try:
+            cells.read_scores(text)
+        except ValueError as why:
+            parser.error(str(why))
     for name in options.peers:
         if name not in ("ours", "cudnn", "fa2", "flex"):
             parser.error(f"there is no peer '{name}': cudnn, fa2, flex, ours")
@@ -328,14 +349,14 @@ def make_peers(options, library):
 
 
 def peers_of(cell, peers, a100):
-    """What runs on a cell: {column: (make, on rising scores?)}."""
+    """What runs on a cell: {column: (make, how its scores are drawn)}."""
     if cell.suite == "worst":
         ours_only = {n: m for n, m in peers.items() if n.startswith("ours")}
-        return {**{n: (m, True) for n, m in ours_only.items()},
-                **{f"{n}-normal": (m, False) for n, m in ours_only.items()}}
+        return {**{n: (m, cell.scores) for n, m in ours_only.items()},
+                **{f"{n}-normal": (m, "normal") for n, m in ours_only.items()}}
     if cell.suite == "ampere":
-        return {"fa2": (sdpa(SDPBackend.FLASH_ATTENTION), False), "ours": (a100, False)}
-    return {name: (make, False) for name, make in peers.items()}
+        peers = {"fa2": sdpa(SDPBackend.FLASH_ATTENTION), "ours": a100}
+    return {name: (make, cell.scores) for name, make in peers.items()}
 
 
 def say(cell, records, done, total, started):
@@ -356,7 +377,7 @@ def main():
     peers, a100 = make_peers(options, library), ours.attention(library, "a100")
     grid = [cell for suite in options.suite
             for cell in cells.cells(suite, options.lengths, options.masks, options.dims,
-                                    options.names, options.dtype)]
+                                    options.names, options.dtype, options.scores)]
     table = collections.OrderedDict()
     if options.resume and options.json and pathlib.Path(options.json).exists():
         table.update(reports.read(options.json))

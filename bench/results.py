@@ -21,7 +21,8 @@ SPARE_COLOURS = ["#66a61e", "#a6761d", "#1b9e77", "#666666"]
 
 def cell_of(record):
     return cells.Cell(**{f: record[f] for f in ("suite", "name", "q_heads", "kv_heads", "d", "dv",
-                                                "dtype", "mask", "length")})
+                                                "dtype", "mask", "length")},
+                      scores=record.get("scores", "normal"))
 
 
 def read(path):

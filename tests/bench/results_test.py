@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tables, bars and plots of bench/peers.py, from made-up results."""
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -41,14 +42,38 @@ class Suites(unittest.TestCase):
     def test_every_suite_has_a_bar(self):
         self.assertEqual(set(cells.SUITES), set(cells.BARS))
 
+    def test_scores(self):
+        for text, wanted in (("normal", ("normal", None)), ("peaked", ("peaked", 4)),
+                             ("rising:0.5", ("rising", 0.5)), ("sink:20", ("sink", 20))):
+            self.assertEqual(cells.read_scores(text), wanted)
+        for text in ("", "flat", "normal:2", "peaked:x", "peaked:0", "peaked:nan", "sink:1e9"):
+            self.assertRaises(ValueError, cells.read_scores, text)
+        for suite in cells.SUITES:
+            for cell in cells.cells(suite):
+                cells.read_scores(cell.scores)
+
+    def test_real_scores(self):
+        grid = list(cells.cells("real"))
+        self.assertGreaterEqual(len(grid), 60)
+        self.assertEqual(len(set(grid)), len(grid))
+        self.assertEqual({(c.dtype, c.d) for c in grid},
+                         {("f16", 64), ("f16", 128), ("bf16", 64), ("bf16", 128), ("bf16", 192)})
+        self.assertIn("peaked:8", next(c.row for c in grid if c.scores == "peaked:8"))
+
     def test_stored_ratios(self):
         stored = cells.Stored()
         llm = next(cells.cells("llm", lengths=[8192], names=["qwen2.5-72b"]))
-        self.assertAlmostEqual(stored.ratio("fa3", llm), 698 / 598)
-        for suite in ("paper", "paper-bf16", "llm", "mla"):
+        self.assertAlmostEqual(stored.ratio("fa3", llm), 628 / 494)
+        for suite in ("paper", "paper-bf16", "llm", "mla", "real"):
             for cell in cells.cells(suite):
                 self.assertGreater(stored.ratio("fa3", cell), 0.5, cell)
         self.assertIsNone(stored.ratio("fa3", next(cells.cells("wide"))))
+        shape = {"names": ["mha"], "dims": [128], "masks": ["causal"]}
+        for scores, length, fa3, cudnn in (("peaked", 2048, 495, 389), ("peaked:4", 2048, 495, 389),
+                                           ("peaked:4", 4096, None, None)):
+            cell = next(cells.cells("real", lengths=[length], dtype="bf16", scores=[scores], **shape))
+            plain = stored.ratio("fa3", dataclasses.replace(cell, scores="normal"))
+            self.assertAlmostEqual(stored.ratio("fa3", cell), fa3 / cudnn if fa3 else plain)
 
 
 class Reports(unittest.TestCase):
@@ -107,6 +132,15 @@ class Reports(unittest.TestCase):
         self.assertEqual(len(titles), 2)
         self.assertIn("400~", out)
         self.assertIn("*: by its ratio", out)
+
+    def test_scores_are_read_back(self):
+        cell = next(cells.cells("real", scores=["sink"]))
+        old = vars(next(cells.cells("paper"))).copy()
+        del old["scores"]  # as files had it that knew N(0,1) alone
+        out, _ = self.report([record(cell, "cudnn", 400), record(cell, "ours", 500),
+                              {**old, "peer": "ours", "verdict": "fine", "tflops": 600}])
+        self.assertIn(", sink |", out)
+        self.assertEqual([c.scores for c in results.read(self.path)], ["sink", "normal"])
 
     def test_absent_peer(self):
         cell = next(cells.cells("wide"))
