@@ -155,8 +155,9 @@ static bool starts_at_zero(reason *r, const guard_form *g, str name) {
 
 /* What stands behind the loop, so far: tiles that m and l went into. */
 typedef struct guard_behind {
-    str logarithm; /* log l, which waits for m; else empty */
-    str inverse;   /* what the sums are multiplied with, or divided by */
+    str logarithm;      /* log l, which waits for m; else empty */
+    bool had_logarithm; /* it has met m, or it still waits */
+    str inverse;        /* what the sums are multiplied with, or divided by */
 } guard_behind;
 
 static bool is_sum_over_l(const guard_form *g, const tl_statement *s, const guard_behind *b) {
@@ -188,6 +189,7 @@ static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *
     bool is_logarithm = edit_is_compute(s, TL_LOG) || edit_is_compute(s, TL_LOG2);
     if (is_logarithm && edit_operand_is(s, 0, g->l) && !b->logarithm.length) {
         b->logarithm = edit_target_name(s);
+        b->had_logarithm = true;
         return true;
     }
     if (edit_reads(s, g->m) || (b->logarithm.length && edit_reads(s, b->logarithm))) return false;
@@ -205,7 +207,7 @@ static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *
 /* Is the guarded form told from the standard one by what stands behind the loop? Another loop makes
  * scores of its own with them.
  */
-static bool is_seen_behind(reason *r, const guard_form *g) {
+static bool is_seen_behind(reason *r, guard_form *g) {
     guard_behind b = {.inverse = g->l};
     for (tl_statement *s = g->loop; s;) {
         bool is_loop = s->kind == TL_FOR;
@@ -216,6 +218,7 @@ static bool is_seen_behind(reason *r, const guard_form *g) {
         for (tl_statement *t = is_loop ? tl_next(s, s) : NULL; t; t = tl_next(t, s)) last = t;
         s = tl_next(last, NULL);
     }
+    g->has_logarithm = b.had_logarithm;
     return false;
 }
 
@@ -225,6 +228,13 @@ static bool is_seen_behind(reason *r, const guard_form *g) {
  * standard form the largest is 1, which is exact. Behind a guard it is any number, and where it
  * outweighs all others its rounding is the result's: with 8 bits of significand (bf16) as much as
  * the result's own, and twice that at worst; with 11 (f16) little beside what is allowed.
+ *
+ * Where numerator and denominator take the same rounded weights, no rounding that weights share is
+ * left in their quotient. Then the maximum moves for the sake of the range alone, and bf16 has that
+ * of f32. Rounded weights cost an operation each to add up: where products hide it they always are
+ * (rounded_sums), elsewhere from the first block of a tile on that may outweigh all before. A
+ * logarithm of the denominator wants the exact sum, and warps alone keep no scores: there the
+ * maximum moves.
  */
 
 static bool is_coarse(reason *r, const guard_form *g) {
@@ -244,10 +254,41 @@ static bool is_saturating(const guard_form *g) {
     return false;
 }
 
-static bool is_near_wanted(reason *r, const guard_form *g) {
-    int64_t wanted = -1;
-    reason_let_integer(r, "near_maximum", &wanted);
-    return wanted < 0 ? is_coarse(r, g) : wanted > 0;
+/* Has the left operand two places, so that its product runs beside the next block's elements? */
+static bool has_two_places(const reason *r, const guard_form *g) {
+    tl_statement *role = warpgroups_role(r->kernel);
+    const tl_statement *a =
+        role ? edit_find_allocation(role->role.body.first, edit_target_name(g->cast), TL_REGISTER)
+             : NULL;
+    return a && a->allocate.stages;
+}
+
+/* Which weights the denominator adds up, and when; what range they have. With f32's exponents m
+ * lies above the maximum, so that weights begin at 2^-32 and end at 2^63: sums of products with
+ * values up to 2^49 stay finite, and values down to 2^-86 count. Two ways to the powers, which
+ * change from a block on, need a left operand in one place and a first block that stands before the
+ * loop.
+ */
+_Static_assert(GUARD_LIFT + GUARD_REACH + GUARD_LOST <= GUARD_LEAST,
+               "a move by a factor that becomes 0 loses what still counts");
+
+static void choose_weights(reason *r, guard_form *g) {
+    int64_t is_near = -1, is_rounded = -1;
+    reason_let_integer(r, "near_maximum", &is_near);
+    reason_let_integer(r, "rounded_sums", &is_rounded);
+    bool is_free = g->keeps && !g->has_logarithm;
+    bool has_two_ways = is_free && !g->is_apart && guard_first_is_apart(r, g) && !is_saturating(g);
+    g->is_coarse = is_coarse(r, g);
+    if (is_near < 0) is_near = g->is_coarse;
+    if (is_rounded < 0) is_rounded = !has_two_ways;
+    g->is_rounded = is_free && is_near > 0 && is_rounded > 0;
+    g->is_near = !g->is_rounded && is_near > 0;
+    g->is_again = g->is_near && has_two_ways;
+    bool is_wide = g->is_coarse && (g->is_rounded || g->is_again);
+    g->limit = is_wide ? "9e18" : "32768";
+    g->far = is_wide ? "1e-36" : "0.0625";
+    g->least = is_wide ? "2.3283064e-10" : "1";
+    g->lift = is_wide ? GUARD_LIFT : 0;
 }
 
 /* --- reading the form ------------------------------------------------------------------------- */
@@ -276,18 +317,11 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     if (g->keeps && g->is_read_later)
         return refuse(g, "the powers are used behind their 16-bit copy, too");
     g->t = g->s;
-    g->is_near = is_near_wanted(r, g);
+    g->is_apart = has_two_places(r, g);
+    choose_weights(r, g);
     if (g->is_near && is_saturating(g))
         return refuse(g, "scores that saturate are equal, and their weights would round alike");
     return g->keeps || can_repeat(g);
-}
-/* Has the left operand two places, so that its product runs beside the next block's elements? */
-static bool has_two_places(const reason *r, const guard_form *g) {
-    tl_statement *role = warpgroups_role(r->kernel);
-    const tl_statement *a =
-        role ? edit_find_allocation(role->role.body.first, edit_target_name(g->cast), TL_REGISTER)
-             : NULL;
-    return a && a->allocate.stages;
 }
 
 /* Operations per score that the guarded form saves: the maximum, and the rescale of the sums. */
@@ -308,17 +342,29 @@ static double saved_operations(reason *r, const guard_form *g) {
     return saved;
 }
 
+static const char *weights_text(const guard_form *g) {
+    if (g->is_rounded)
+        return "; the denominator adds weights as rounded as the product takes them, so that their "
+               "rounding is none of the result's";
+    if (g->is_again)
+        return "; from the first block on where that reaches 1.5 times the row's sum, weights are "
+               "added up as rounded as the product takes them: one weight's rounding would be the "
+               "result's";
+    if (g->is_near)
+        return "; also where it reaches 1.5 times the row's sum: one weight's rounding would be "
+               "the result's";
+    return "";
+}
+
 static void say_guarded(reason *r, const guard_form *g, double saved) {
     reason_decide(
         r, "moving maximum",
         "%.*s is set by the first block and moves only when a part of a row's sum reaches "
-        "%d: saves %.1f operations a score; 16-bit %.*s holds up to twice that%s%s%s",
-        STR_ARGS(g->m), GUARD_LIMIT, saved, STR_ARGS(edit_target_name(g->cast)),
-        g->is_eager ? "; behind a far move the next block moves it at once" : "",
-        g->is_few ? "; few of the first block's columns set it" : "",
-        g->is_near ? "; also where it reaches 1.5 times the row's sum: one weight's rounding "
-                     "would be the result's"
-                   : "");
+        "%s: saves %.1f operations a score; 16-bit %.*s holds %s%s%s%s",
+        STR_ARGS(g->m), g->limit, saved, STR_ARGS(edit_target_name(g->cast)),
+        g->is_coarse ? "what f32 holds" : "up to twice that",
+        g->is_eager ? "; past a far move the next block moves it at once" : "",
+        g->is_few ? "; few of the first block's columns set it" : "", weights_text(g));
 }
 
 bool reason_guard(reason *r) {
@@ -342,7 +388,6 @@ bool reason_guard(reason *r) {
                           reason_pin_word(r, "guard"));
             continue;
         }
-        g.is_apart = has_two_places(r, &g);
         g.is_eager = eager < 0 ? g.keeps : eager > 0;
         g.is_few = guard_first_columns(r, &g) > 0;
         double saved = saved_operations(r, &g);
@@ -354,6 +399,7 @@ bool reason_guard(reason *r) {
     edit_remove_let(r->kernel, STR("guard"));
     edit_remove_let(r->kernel, STR("first_columns"));
     edit_remove_let(r->kernel, STR("near_maximum"));
+    edit_remove_let(r->kernel, STR("rounded_sums"));
     if (wanted == 1 && !any)
         return reason_stuck(
             r, NULL, "no maximum of kernel %.*s can be guarded: %s", STR_ARGS(r->kernel->name),

@@ -6,9 +6,11 @@
 
 enum {
     GUARD_SUMS_MAX = 8,
-    GUARD_LIMIT = 32768, /* half of f16's range: a part of a row stays below */
-    GUARD_FAR = 16,      /* a move by this factor is a far one: the next is expected to be, too */
-    GUARD_FEW = 4        /* so manyth part of a block's columns are few */
+    GUARD_LIFT = 32,   /* with f32's range: a maximum's weight is 2^-32 when it is set, */
+    GUARD_REACH = 63,  /* and a part of a row stays below 2^63 */
+    GUARD_LEAST = 126, /* a factor of 2^-126 and less becomes 0: */
+    GUARD_LOST = 24,   /* what that loses is 2^-24 of its row at most */
+    GUARD_FEW = 4      /* so manyth part of a block's columns are few */
 };
 
 /* The standard form in one loop, statement by statement. */
@@ -31,14 +33,26 @@ typedef struct guard_form {
     str s, m, l, alpha, m_old, shift_name;
     bool keeps;    /* the scores stay until the vote; powers get a tile of their own */
     bool is_apart; /* a product of the block before still runs: the left operand has two places */
-    bool is_read_later;              /* the powers, behind their cast */
-    bool is_eager;                   /* a far move is expected to be followed by another */
-    bool is_few;                     /* few of the first block's columns set its maximum */
-    bool is_near;                    /* it also moves where a block may outweigh all before it */
+    bool is_read_later; /* the powers, behind their cast */
+    bool is_eager;      /* a far move is expected to be followed by another */
+    bool is_few;        /* few of the first block's columns set its maximum */
+    bool is_coarse;     /* the left operand has few digits, and the range of f32 */
+    bool is_rounded;    /* the denominator adds weights as the product takes them */
+    bool is_near;       /* something is done where a block may outweigh all before it: */
+    bool is_again;      /* its weights are added up again, rounded, and so are later ones; else the
+                           maximum moves */
+    bool has_logarithm; /* of the denominator, past the loop */
+    const char *limit;  /* what a part of a row stays below */
+    const char *least;  /* the weight of the maximum, when it is set: 2^-lift */
+    int lift;
+    const char *far; /* a move by this factor is a far one: the next is expected to be, too */
     const char *part, *room, *eager; /* names: a block's part of l, what it may reach, the vote */
     str t;                           /* the tile of the powers: s, unless it is kept */
     const char *why;                 /* it is not that form */
 } guard_form;
+
+/* Does the first block surely stand before the loop? */
+bool guard_first_is_apart(reason *r, const guard_form *g);
 
 /* How many columns of the first block its maximum is taken over: 0 for all. Any column's score is a
  * number to subtract, as long as the vote fails; the largest of a few is found sooner.

@@ -40,6 +40,18 @@ static void keep_scores(reason *r, guard_form *g) {
     }
 }
 
+/* Weights of a wide range begin low in it. */
+static void lift_shift(reason *r, guard_form *g) {
+    if (g->lift == 0) return;
+    tl_block lifted = tl_quote(r->memory, "Compute MultiplyAdd %.*s, 0, %d and get %.*s",
+                               STR_ARGS(g->m), -g->lift, STR_ARGS(g->shift_name));
+    lifted.first->compute.operands[1] = g->shift->compute.operands[1];
+    lifted.first->comment = g->shift->comment;
+    edit_before(r->kernel, g->shift, lifted);
+    edit_remove(r->kernel, g->shift);
+    g->shift = lifted.first;
+}
+
 /* The maximum takes in this block; what was summed up so far is rescaled. */
 static tl_block move(reason *r, const guard_form *g) {
     tl_block body = {0};
@@ -54,23 +66,36 @@ static tl_block move(reason *r, const guard_form *g) {
     return body;
 }
 
+/* From here on the range alone limits a block's part, and the denominator takes rounded weights. */
+static tl_block open_room(reason *r, const guard_form *g) {
+    return tl_quote(r->memory, "Compute Max %s, %s and get %s // so are all sums from here on",
+                    g->room, g->limit, g->room);
+}
+
 /* Before the powers, which the maximum is then exact for: the vote behind them sets the room. */
 static tl_block move_at_once(reason *r, const guard_form *g) {
     tl_block body = move(r, g);
-    if (g->is_near)
+    if (g->is_again) append_quote(&body, open_room(r, g));
+    else if (g->is_near)
         append_quote(&body,
                      tl_quote(r->memory, "Compute Fill 0 and get %s // is set below", g->room));
     return body;
 }
 
-static tl_block powers(reason *r, const guard_form *g, const char *comment) {
+static tl_block powers_as(reason *r, const guard_form *g, bool is_rounded, const char *comment) {
     tl_block body = {0};
     append_copy(r, &body, g->bias);
     append_copy(r, &body, g->power);
-    append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s%s", STR_ARGS(g->t),
+    if (is_rounded) append_copy(r, &body, g->cast);
+    str weights = is_rounded ? edit_target_name(g->cast) : g->t;
+    append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s%s", STR_ARGS(weights),
                                  g->part, comment));
-    append_copy(r, &body, g->cast);
+    if (!is_rounded) append_copy(r, &body, g->cast);
     return body;
+}
+
+static tl_block powers(reason *r, const guard_form *g, const char *comment) {
+    return powers_as(r, g, g->is_rounded, comment);
 }
 
 /* Does it load what the scores are made from into registers? */
@@ -105,7 +130,7 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
 }
 
 static const char *reaches(reason *r, const guard_form *g) {
-    return reason_say(r, "any(not (%s < %d))", g->part, GUARD_LIMIT);
+    return reason_say(r, "any(not (%s < %s))", g->part, g->limit);
 }
 
 /* A lane's part may reach half as much again as the whole row has so far, which is at least 1, the
@@ -116,15 +141,28 @@ static tl_block set_room(reason *r, const guard_form *g) {
     return tl_quote(r->memory,
                     "Compute Add %.*s, %s and get %s // what the row has so far\n"
                     "Reshape %s from partial rows to rows\n"
-                    "Compute Max %s, 1 and get %s\n"
+                    "Compute Max %s, %s and get %s\n"
                     "Compute Multiply %s, 1.5 and get %s\n"
-                    "Compute Min %s, %d and get %s",
-                    STR_ARGS(g->l), g->part, room, room, room, room, room, room, room, GUARD_LIMIT,
-                    room);
+                    "Compute Min %s, %s and get %s",
+                    STR_ARGS(g->l), g->part, room, room, room, g->least, room, room, room, room,
+                    g->limit, room);
+}
+
+/* A block that may outweigh all before: its weights as the product takes them, and from here on a
+ * room that only the range limits. The maximum moves where it must.
+ */
+static tl_block sum_again(reason *r, const guard_form *g) {
+    tl_block body = under(r, reaches(r, g), "the maximum must move", slow_way(r, g));
+    append_quote(&body, tl_quote(r->memory,
+                                 "Compute RowSum %.*s and get %s // as rounded as the product's",
+                                 STR_ARGS(edit_target_name(g->cast)), g->part));
+    append_quote(&body, open_room(r, g));
+    return body;
 }
 
 /* A block that may outweigh all before gets its own maximum; where it moved at once it has. */
 static tl_block heavy_way(reason *r, const guard_form *g) {
+    if (g->is_again) return sum_again(r, g);
     tl_block body = slow_way(r, g);
     if (g->is_eager)
         body = under(r, reason_say(r, "not %s", g->eager), "else it has moved above", body);
@@ -134,6 +172,10 @@ static tl_block heavy_way(reason *r, const guard_form *g) {
 
 static bool is_first_without_vote(reason *r, const guard_form *g) {
     return g->keeps || reason_wants_peel(r);
+}
+
+bool guard_first_is_apart(reason *r, const guard_form *g) {
+    return g->keeps && reason_wants_peel(r) && reason_is_never_empty(r, g->loop);
 }
 
 /* The first block has its own maximum: none of its terms is above 1, and nothing moves. */
@@ -187,7 +229,7 @@ static void write_start(reason *r, const guard_form *g) {
     tl_block start = {0};
     append_copy(r, &start, g->shift);
     start.first->comment = STR("so far");
-    bool is_first_apart = g->keeps && reason_wants_peel(r) && reason_is_never_empty(r, g->loop);
+    bool is_first_apart = guard_first_is_apart(r, g);
     if (!is_first_apart) edit_before(r->kernel, g->loop, start);
     if (g->is_near && !is_first_apart)
         edit_before(
@@ -253,6 +295,24 @@ static tl_block take_in(reason *r, const guard_form *g) {
                     STR_ARGS(g->l), g->part, STR_ARGS(g->l));
 }
 
+/* Powers two ways: by the block's room their weights are added up rounded, or as they are. The left
+ * operand, which the block before left as its product takes it, is an accumulator's again, so that
+ * both ways begin alike.
+ */
+static tl_block powers_by_room(reason *r, const guard_form *g) {
+    const char *rough = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "rough"));
+    str p = edit_target_name(g->cast);
+    tl_block body = tl_quote(r->memory,
+                             "let %s = any(%s >= %s) // a block has outweighed all before it\n"
+                             "Reshape %.*s from mma_A to mma_C // its product has landed",
+                             rough, g->room, g->limit, STR_ARGS(p));
+    append_quote(&body, under(r, rough, "the denominator takes weights as the product does",
+                              powers_as(r, g, true, "")));
+    append_quote(&body, under(r, reason_say(r, "not %s", rough), "exact ones",
+                              powers_as(r, g, false, " // inside the lane")));
+    return body;
+}
+
 void guard_write(reason *r, guard_form *g) {
     g->part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
     g->eager = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager"));
@@ -264,12 +324,13 @@ void guard_write(reason *r, guard_form *g) {
         g->is_near ? reason_say(r, "any(not (%s < %s))", g->part, g->room) : reaches(r, g),
         g->is_near ? "rarely: it may outweigh all before" : "rarely: the maximum must move",
         "the scores are still there"};
-    const guard_vote eager = {
-        g->eager, reason_say(r, "any(%.*s < %g)", STR_ARGS(g->alpha), 1.0 / GUARD_FAR),
-        "the maximum moved far, so it may again", "at once, before the powers"};
+    const guard_vote eager = {g->eager, reason_say(r, "any(%.*s < %s)", STR_ARGS(g->alpha), g->far),
+                              "the maximum moved far, so it may again",
+                              "at once, before the powers"};
     if (g->is_near) allocate_like_l(r, g, g->room, "what a part may reach");
     allocate_like_l(r, g, g->part, "this block's part of it");
     if (g->keeps) keep_scores(r, g);
+    lift_shift(r, g);
     write_start(r, g);
 
     int64_t columns = guard_first_columns(r, g);
@@ -277,7 +338,13 @@ void guard_write(reason *r, guard_form *g) {
     tl_block tail = {0}, first = under(r, at_first, "the first block sets the maximum",
                                        maximum_of_first(r, g, columns));
     if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move_at_once(r, g)));
-    append_quote(&tail, powers(r, g, " // inside the lane"));
+    if (g->is_again) {
+        append_quote(&tail,
+                     under(r, at_first, "exact weights", powers(r, g, " // inside the lane")));
+        append_quote(&tail, under_later(r, g, powers_by_room(r, g)));
+    } else {
+        append_quote(&tail, powers(r, g, " // inside the lane"));
+    }
     if (columns > 0)
         append_quote(&tail, under(r, at_first, "its later columns", first_again(r, g)));
     if (g->is_near && is_first_without_vote(r, g))

@@ -41,8 +41,11 @@ static const reason_pass_entry pin_names[] = {
      "warpgroups: columns of the first block that set that maximum, a quarter of it at most; the "
      "vote sees to the others; 0: all"},
     {"near_maximum",
-     "1: that maximum also moves where a block may outweigh all before it (bf16); 0: only where it "
-     "must"},
+     "1: where a block may outweigh all before it, its rounded weights are added up, or that "
+     "maximum moves (bf16); 0: never for that"},
+    {"rounded_sums",
+     "warpgroups: 1: the denominator adds weights as rounded as the product takes them (bf16); 0: "
+     "exact ones"},
     {"casts", "warpgroups: places in registers of a left operand that is computed"},
     {"panel_bytes",
      "warpgroups: 32, 64 or 128: how wide panels of lines that they do not divide are"},

@@ -429,6 +429,8 @@ static void write_choice(search *s) {
         if (is_short && !reason_let_integer(r, "eager", &known)) reason_let(r, "eager", 0, "");
         const cost_result *t = &s->ways.kept[0].result;
         bool is_dense = 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements;
+        if (has_moving_maximum(r) && is_dense && !reason_let_integer(r, "rounded_sums", &known))
+            reason_let(r, "rounded_sums", 1, "");
         if (is_short && is_dense && !reason_let_integer(r, "first_columns", &known))
             reason_let(r, "first_columns", FIRST_COLUMNS, "");
         if (is_short && !is_dense && !reason_let_integer(r, "mask_parts", &known))

@@ -22,10 +22,14 @@ static bool names_written(const tl_expr *e, const tl_statement *s, int depth) {
     return false;
 }
 
-/* Does the block change what the vote is about, in bodies under other votes left out? */
+/* Does the block change what the vote is about, in bodies under other votes left out? `not` of a
+ * vote is no such body: it is the way that is taken mostly.
+ */
 static bool changes(const tl_block *block, const tl_expr *call) {
     for (const tl_statement *s = block->first; s; s = s->next) {
-        if (s->kind == TL_IF && emit_is_vote(s->branch.condition)) continue;
+        bool is_rare = s->kind == TL_IF && s->branch.condition->kind != TL_NOT &&
+                       emit_is_vote(s->branch.condition);
+        if (is_rare) continue;
         const tl_block *body = tl_statement_body((tl_statement *)(uintptr_t)s);
         if (body ? changes(body, call) : names_written(call, s, 0)) return true;
     }

@@ -323,29 +323,44 @@ static int occurrences(const char *text, const char *part) {
     return count;
 }
 
-/* With 8 bits of significand one weight's rounding would be seen: no block outweighs all before it
- * unless it has its own maximum, all columns set the first one, and scores that saturate, whose
- * weights all round alike, keep the standard form.
+/* With 8 bits of significand one weight's rounding would be seen. By warpgroups the denominator
+ * adds weights as rounded as the product takes them: all, where products take as long as elements,
+ * where the left operand has two places, and where scores saturate, whose weights all round alike;
+ * else from the first block on that may outweigh all before it. Where the denominator's logarithm
+ * is wanted, and by warps alone, no block outweighs all before it unless it has its own maximum;
+ * scores that saturate keep the standard form there.
  */
 static void coarse_weights_stay_near_the_maximum(void **state) {
     (void)state;
     const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
     const char *flat = ATTENTION("Compute Tanh S and get S\nCompute Softmax S\n");
     static const char near[] = "any(not part < room)", far[] = "any(not part < 32768)";
+    static const char rounded[] = "any(not part < 9e18)", again[] = "if not rough";
+    static const char narrow[] = ATTENTION("Compute Multiply S, scale and get S\n"
+                                           "Compute Softmax S\n");
+    static const char wanted[] = "the logarithm, too";
     const struct {
         const char *sketch, *gpu;
         tl_type dtype;
         const char *pin, *vote; /* NULL: none */
     } cases[] = {{plain, "a100", TL_BF16, NULL, near},
                  {plain, "l40s", TL_BF16, "peel=0", near},
-                 {plain, "h200", TL_BF16, NULL, near},
-                 {plain, "h200", TL_BF16, "nominal_length=512", near},
+                 {plain, "h200", TL_BF16, NULL, rounded},
+                 {plain, "h200", TL_BF16, "nominal_length=512", rounded},
+                 {plain, "h200", TL_BF16, "rounded_sums=0", near}, /* two places */
+                 {wanted, "h200", TL_BF16, NULL, near},
+                 {narrow, "h200", TL_BF16, NULL, again},
+                 {narrow, "h200", TL_BF16, "casts=2", rounded},
+                 {narrow, "h200", TL_BF16, "peel=0", rounded},
+                 {narrow, "h200", TL_BF16, "rounded_sums=1", rounded},
+                 {narrow, "h200", TL_BF16, "near_maximum=0", far},
+                 {narrow, "h200", TL_F16, NULL, far},
+                 {flat, "h200", TL_BF16, NULL, rounded},
                  {plain, "a100", TL_BF16, "near_maximum=0", far},
                  {plain, "a100", TL_F16, NULL, far},
                  {plain, "h200", TL_F16, NULL, far},
                  {plain, "t4", TL_F16, "near_maximum=1", near},
                  {flat, "a100", TL_BF16, NULL, NULL},
-                 {flat, "h200", TL_BF16, NULL, NULL},
                  {flat, "a100", TL_F16, NULL, far}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         answer a;
@@ -353,10 +368,18 @@ static void coarse_weights_stay_near_the_maximum(void **state) {
                      .gpu = cases[i].gpu,
                      .dtype = cases[i].dtype,
                      .pins = {"d=128", "dv=128", cases[i].pin}};
+        if (cases[i].sketch == narrow) q.pins[0] = "d=64", q.pins[1] = "dv=64";
+        if (cases[i].sketch == wanted) {
+            q.sketch = "sketches/attention";
+            q.options[0] = "lse";
+        }
         ask(&q, &a);
         assert_non_null(a.result.program);
         const char *text = str_copy_z(&a.memory, a.text);
-        assert_int_equal(strstr(text, near) != NULL, cases[i].vote == near);
+        bool is_again = cases[i].vote == again;
+        assert_int_equal(strstr(text, again) != NULL, is_again);
+        assert_int_equal(strstr(text, near) != NULL, cases[i].vote == near || is_again);
+        assert_int_equal(strstr(text, rounded) != NULL, cases[i].vote == rounded || is_again);
         assert_int_equal(strstr(text, far) != NULL, cases[i].vote == far);
         assert_null(cases[i].vote == near ? strstr(text, "where kv >= 32") : NULL);
         done(&a);
