@@ -92,6 +92,18 @@ __device__ __forceinline__ float ftl_tanh(float a) {
     return square < 0.0025f ? near : far;
 }
 
+// Odd polynomials, a (c0 + c1 a^2 + ...).
+__device__ __forceinline__ float ftl_odd_3(float a, float c0, float c1, float c2) {
+    const float square = __fmul_rn(a, a);
+    return __fmul_rn(a, __fmaf_rn(square, __fmaf_rn(square, c2, c1), c0));
+}
+
+__device__ __forceinline__ float ftl_odd_5(float a, float c0, float c1, float c2, float c3, float c4) {
+    const float square = __fmul_rn(a, a);
+    const float tail = __fmaf_rn(square, __fmaf_rn(square, c4, c3), c2);
+    return __fmul_rn(a, __fmaf_rn(square, __fmaf_rn(square, tail, c1), c0));
+}
+
 // erf a by 1 - 1/(1 + c1 x + ... + c6 x^6)^16 with x = |a|: absolute error below 4e-7
 // (Abramowitz and Stegun 7.1.28). Near 0, a (c0 + c1 a^2 + c2 a^4).
 __device__ __forceinline__ float ftl_erf(float a) {

@@ -58,4 +58,7 @@ void masks_statement(emit *t, const elements_mask *m);
 const emit_tile *masks_source(const elements_item *const *items, int count);
 void masks_run(emit *t, const elements_item *const *items, int count, const emit_tile *tile);
 
+/* near.c: a function that is a polynomial near 0; false: the run is another, nothing is written */
+bool near_run(emit *t, const elements_item *const *items, int count);
+
 #endif

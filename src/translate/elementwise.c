@@ -291,8 +291,8 @@ static void emit_loops(run *r, const int *group, int count, const elements_mask 
         masks_run(t, items, count, parted);
         return;
     }
-    int opened = open_frame(t, &items[0]->frame->shape);
-    for (int i = 0; i < count; i++) {
+    int opened = near_run(t, items, count) ? 0 : open_frame(t, &items[0]->frame->shape);
+    for (int i = 0; opened > 0 && i < count; i++) {
         if (count > 1) emit_header(t, items[i]->s);
         elements_statement(t, items[i], &masks[i]);
     }

@@ -4,6 +4,15 @@ add_test(NAME compile_sample
                  --binary $<TARGET_FILE:flashtl> --jobs 2)
 set_tests_properties(compile_sample PROPERTIES LABELS "exec;slow" TIMEOUT 1200 SKIP_RETURN_CODE 3)
 
+# tanh where all arguments of a warp are small, where some are not, and where they are large: three
+# ways of one kernel for warpgroups.
+foreach(cap 60 12 2)
+    add_test(NAME near_softcap_${cap}
+             COMMAND flashtl verify --op attention --softcap ${cap} --head-dim 64 --gpu h200 --on emulator
+                     --case 0..3)
+    set_tests_properties(near_softcap_${cap} PROPERTIES LABELS exec)
+endforeach()
+
 # Rows that one weight dominates, or many equal ones, in bf16: what a denominator adds unrounded and
 # a product takes rounded. Each of these is beyond the bound where the maximum moves only when it
 # must (near_maximum=0), or where saturated scores are guarded, too.

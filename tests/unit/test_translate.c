@@ -632,6 +632,35 @@ static void votes_are_kept(void **state) {
     assert_int_equal(count(&x.cuda, "const bool slow = ftl_any("), 2);
     assert_int_equal(count(&x.cuda, "if (__builtin_expect(j >= full || eager, 0)) {"), 2);
     done(&x, &source);
+
+    /* `if not C` past `if C` is the way that is mostly taken: a vote on what both change is none to
+     * keep.
+     */
+    translate_file(&x, "../reason/roles_full_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "const bool rough = (rough_kept != 0);"), 1);
+    assert_int_equal(count(&x.cuda, "const bool slow = ftl_any("), 1);
+    assert_int_equal(count(&x.cuda, "slow_kept"), 0);
+    done(&x, &source);
+}
+
+/* tanh of arguments that a vote finds small is a polynomial, beside products; the factor before it
+ * is in the coefficients.
+ */
+static void tanh_is_near_zero(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_capped_h200.out", "h200", &source);
+    assert_true(x.ok);
+    int runs = count(&x.cuda, "if (__builtin_expect(!ftl_any(!(S_most < 0.5f)), 1)) {");
+    assert_int_equal(runs, 4); /* first, twice in the loop, next */
+    assert_int_equal(count(&x.cuda, "if (__builtin_expect(!ftl_any(!(S_most < 1.0f)), 0)) {"),
+                     runs);
+    assert_int_equal(count(&x.cuda, "= ftl_odd_3(S[m16][n8][2 * half], term_0,"), runs);
+    assert_int_equal(count(&x.cuda, "= ftl_odd_5(S[m16][n8][2 * half], term_0,"), runs);
+    assert_int_equal(count(&x.cuda, "= ftl_tanh(S[m16][n8][2 * half]);"), runs);
+    done(&x, &source);
 }
 
 /* A test of columns that lie at a constant place against a constant is left to the compiler. */
@@ -722,6 +751,7 @@ int main(void) {
         cmocka_unit_test(indices_are_handed_on),
         cmocka_unit_test(warps_store_their_rows),
         cmocka_unit_test(votes_are_kept),
+        cmocka_unit_test(tanh_is_near_zero),
         cmocka_unit_test(golden_texts),
         cmocka_unit_test(same_text_twice),
         cmocka_unit_test(wrappers),
