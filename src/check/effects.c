@@ -212,7 +212,7 @@ static machine_origin origin_of_load(machine_process *p, const model *m, const m
         if (spot && spot->is_block && !tile->axes[k].extent) continue;
         origin.known[k] = true;
         origin.at[k] = spot && spot->is_block ? at * tile->axes[k].extent : at;
-        origin.ends[k] = END_ZERO; /* a Copy fills up with zeros */
+        origin.ends[k] = holds_number(0); /* a Copy fills up with zeros */
     }
     return origin;
 }
@@ -248,6 +248,7 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
         const machine_origin *from = read_use(mc, p, step, &step->reads[i], false);
         if (i == 0 && step->has_target) {
             merge_origin(mc, step->target.tile, &origin, step->reads[i].tile, from);
+            if (from) origin.inside = from->inside;
         }
     }
     check_beginning(mc, p, step);

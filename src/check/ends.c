@@ -59,8 +59,8 @@ static bool holds_in_corners(corners *c, const tl_expr *e) {
             int64_t at = corner >> i & 1 ? c->to[i] : c->from[i];
             if (c->symbols[i]) extents_values_set(c->values, c->symbols[i], at);
         }
-        int64_t holds;
-        if (!extents_integer(c->values, e, &holds) || !holds) return false;
+        int64_t is_met;
+        if (!extents_integer(c->values, e, &is_met) || !is_met) return false;
     }
     return true;
 }
@@ -102,79 +102,28 @@ bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
     return all;
 }
 
-/* --- arithmetic on what lies behind ----------------------------------------------------------- */
+/* --- scalar operands -------------------------------------------------------------------------- */
 
-static machine_end either(machine_end a, machine_end b) {
-    if (a == b) return a;
-    if (a == END_ANY || b == END_ANY) return END_ANY;
-    bool low = a == END_LOW || b == END_LOW || a == END_MIXED || b == END_MIXED;
-    return low ? END_MIXED : END_FINITE;
-}
-
-static bool is_finite(machine_end e) {
-    return e == END_FINITE || e == END_ZERO;
-}
-
-static machine_end add(machine_end a, machine_end b) {
-    if (a == END_ANY || b == END_ANY) return END_ANY;
-    if (a == END_ZERO) return b;
-    if (b == END_ZERO) return a;
-    if (is_finite(a) && is_finite(b)) return END_FINITE;
-    return a == END_LOW || b == END_LOW ? END_LOW : END_MIXED;
-}
-
-static machine_end multiply(machine_end a, machine_end b) {
-    if (is_finite(a) && is_finite(b)) return a == END_ZERO || b == END_ZERO ? END_ZERO : END_FINITE;
-    /* Factors of masked scores are taken to be positive, as RowMax before a scaling takes them. */
-    if (a == END_LOW && b == END_FINITE) return END_LOW;
-    if (a == END_MIXED && b == END_FINITE) return END_MIXED;
-    return END_ANY;
-}
-
-static machine_end larger(machine_end a, machine_end b) {
-    if (a == END_ANY || b == END_ANY) return END_ANY;
-    if (a == END_LOW) return b;
-    if (b == END_LOW) return a;
-    if (a == END_ZERO && b == END_ZERO) return END_ZERO;
-    return a == END_MIXED && b == END_MIXED ? END_MIXED : END_FINITE;
-}
-
-static machine_end unary(tl_operation operation, machine_end a) {
-    switch (operation) {
-    case TL_CAST: return a;
-    case TL_EXP:
-    case TL_EXP2: return a == END_LOW ? END_ZERO : a == END_ANY ? END_ANY : END_FINITE;
-    case TL_TANH:
-    case TL_ERF: return a == END_ZERO ? END_ZERO : a == END_ANY ? END_ANY : END_FINITE;
-    case TL_ERFC: return a == END_ANY ? END_ANY : END_FINITE; /* from 0 to 2 */
-    case TL_ABS: return is_finite(a) ? a : END_ANY;
-    case TL_SQRT: return a == END_ZERO ? END_ZERO : END_ANY;
-    case TL_RECIPROCAL: return a == END_FINITE ? a : END_ANY; /* as a quotient by it is */
-    default: return END_ANY;                                  /* Log, Rsqrt: of 0 infinite */
+static holds_name find_name(void *context, const tl_expr *e) {
+    const tl_symbol *symbol = e->symbol;
+    (void)context;
+    if (e->kind != TL_NAME || !symbol) return (holds_name){HOLDS_UNKNOWN, NULL, NULL};
+    switch (symbol->kind) {
+    case TL_SYMBOL_CONSTANT: return (holds_name){HOLDS_DEFINED, symbol->value, NULL};
+    case TL_SYMBOL_SCALAR:
+        return (holds_name){HOLDS_INPUT, NULL,
+                            symbol->statement ? symbol->statement->parameter.condition : NULL};
+    case TL_SYMBOL_SIZE:
+    case TL_SYMBOL_OPEN: return (holds_name){HOLDS_LENGTH, NULL, NULL};
+    case TL_SYMBOL_INDEX: return (holds_name){HOLDS_PLACE, NULL, NULL};
+    case TL_SYMBOL_GRID: return (holds_name){HOLDS_COUNTER, NULL, NULL};
+    default: return (holds_name){HOLDS_UNKNOWN, NULL, NULL};
     }
 }
 
-static machine_end value_of(const tl_expr *e) {
-    double number;
-    if (!e || !tl_known_number(e, &number)) return END_FINITE;
-    if (!isfinite(number)) return number < 0 ? END_LOW : END_ANY;
-    return number == 0 ? END_ZERO : END_FINITE;
-}
-
-static machine_end combine(tl_operation operation, const machine_end *e, int count) {
-    switch (operation) {
-    case TL_ADD: return add(e[0], e[1]);
-    case TL_SUBTRACT: return is_finite(e[1]) ? add(e[0], e[1]) : END_ANY;
-    case TL_MULTIPLY: {
-        machine_end one = multiply(e[0], e[1]);
-        return one == END_ANY ? multiply(e[1], e[0]) : one;
-    }
-    case TL_MULTIPLY_ADD: return add(multiply(e[0], e[1]), e[2]);
-    case TL_DIVIDE: return is_finite(e[1]) ? multiply(e[0], END_FINITE) : END_ANY;
-    case TL_MAX: return larger(e[0], e[1]);
-    case TL_MIN: return either(e[0], e[1]);
-    default: return count ? unary(operation, e[0]) : END_FINITE;
-    }
+static holds_value value_of(const tl_expr *e) {
+    static const holds_scope scope = {find_name, NULL};
+    return e ? holds_expression(&scope, e) : holds_these(HOLDS_FINITE);
 }
 
 /* --- one statement ---------------------------------------------------------------------------- */
@@ -186,37 +135,40 @@ typedef struct judged {
     const machine_origin *const *origins;
 } judged;
 
-static const char *end_name(machine_end e) {
-    switch (e) {
-    case END_ZERO: return "0";
-    case END_LOW: return "-inf";
-    case END_FINITE: return "finite values";
-    case END_MIXED: return "finite values or -inf";
-    default: return "anything";
-    }
+static bool is_finite(holds_value h) {
+    return holds_only(h, HOLDS_FINITE);
 }
 
-static void report(judged *j, const model_use *use, int axis, machine_end held,
+static const char *name_of(holds_value h) {
+    if (holds_only(h, HOLDS_ZERO)) return "0";
+    if (holds_only(h, HOLDS_LOW)) return "-inf";
+    if (is_finite(h)) return "finite values";
+    return holds_only(h, HOLDS_FINITE | HOLDS_LOW) ? "finite values or -inf" : "anything";
+}
+
+static void report(judged *j, const model_use *use, int axis, holds_value held,
                    const char *wanted) {
     events_finding *f = machine_report(j->mc, FAULT_END, j->step, -1, use->name);
     if (!f) return;
     const model_axis *a = &j->mc->model->tiles[use->tile].axes[axis];
     if (use->range.end) f->range = use->range;
     f->axis = a->name;
-    f->held = end_name(held);
+    f->held = name_of(held);
     f->wanted = wanted;
     f->extent = j->mc->model->axis_symbols[a->id]->extent;
 }
 
-/* What operand 'number' holds behind the end of an axis; one without the axis is finite there. */
-static machine_end operand_end(judged *j, int number, int axis_id) {
+/* What operand 'number' holds behind the end of an axis (with axis_id < 0, where elements exist);
+ * one without the axis holds what it holds everywhere.
+ */
+static holds_value operand_end(judged *j, int number, int axis_id) {
     const tl_operand *operand = &j->step->statement->compute.operands[number];
     for (int i = 0; i < j->step->read_count; i++) {
         const model_use *use = &j->step->reads[i];
         if (use->operand != operand || !j->origins[i]) continue;
-        int k = model_axis_of(&j->mc->model->tiles[use->tile], axis_id);
-        if (k >= 0) return j->origins[i]->ends[k];
-        return END_FINITE;
+        int k = axis_id < 0 ? -1 : model_axis_of(&j->mc->model->tiles[use->tile], axis_id);
+        holds_value held = k >= 0 ? j->origins[i]->ends[k] : j->origins[i]->inside;
+        return held.may ? held : holds_these(HOLDS_FINITE); /* what comes from memory is finite */
     }
     return value_of(operand->value);
 }
@@ -228,10 +180,11 @@ static void judge_reduction(judged *j) {
     const model_tile *tile = &j->mc->model->tiles[use->tile];
     bool transposed = use->operand && use->operand->is_transposed;
     int axis = transposed ? 0 : tile->axis_count - 1;
-    machine_end held = j->origins[0]->ends[axis];
-    machine_end wanted = c->operation == TL_ROW_SUM ? END_ZERO : END_LOW;
-    if (held == wanted || !ends_reach(j->mc, j->p, use->tile, axis, j->origins[0])) return;
-    report(j, use, axis, held, end_name(wanted));
+    holds_value held = operand_end(j, 0, tile->axes[axis].id);
+    unsigned wanted = c->operation == TL_ROW_SUM ? HOLDS_ZERO : HOLDS_LOW;
+    if (holds_only(held, wanted) || !ends_reach(j->mc, j->p, use->tile, axis, j->origins[0]))
+        return;
+    report(j, use, axis, held, wanted == HOLDS_ZERO ? "0" : "-inf");
 }
 
 static void judge_product(judged *j) {
@@ -241,23 +194,65 @@ static void judge_product(judged *j) {
     int i = model_axis_of(&j->mc->model->tiles[a->tile], j->step->contracted);
     int k = model_axis_of(&j->mc->model->tiles[b->tile], j->step->contracted);
     if (i < 0 || k < 0) return;
-    machine_end ea = j->origins[0]->ends[i], eb = j->origins[1]->ends[k];
-    bool right = is_finite(ea) && is_finite(eb) && (ea == END_ZERO || eb == END_ZERO);
+    holds_value ea = operand_end(j, 0, j->step->contracted),
+                eb = operand_end(j, 1, j->step->contracted);
+    bool right = is_finite(ea) && is_finite(eb) &&
+                 (holds_only(ea, HOLDS_ZERO) || holds_only(eb, HOLDS_ZERO));
     if (right || !ends_reach(j->mc, j->p, a->tile, i, j->origins[0])) return;
     bool left_is_wrong = !is_finite(ea) || is_finite(eb);
     report(j, left_is_wrong ? a : b, left_is_wrong ? i : k, left_is_wrong ? ea : eb, "0");
 }
 
-static machine_end masked_end(judged *j, int axis, machine_end before) {
-    const tl_compute *c = &j->step->statement->compute;
+static holds_value mask_value(const tl_compute *c) {
+    return c->operand_count > 1 ? value_of(c->operands[1].value) : holds_these(HOLDS_LOW);
+}
+
+static holds_value masked_end(judged *j, int axis, holds_value before) {
     const machine_origin *origin = j->origins[0];
     if (!origin || !ends_reach(j->mc, j->p, j->step->reads[0].tile, axis, origin)) return before;
-    machine_end value = c->operand_count > 1 ? value_of(c->operands[1].value) : END_LOW;
+    holds_value value = mask_value(&j->step->statement->compute);
     int64_t length = 0, extent = j->mc->model->tiles[j->step->reads[0].tile].axes[axis].extent;
     ends_length(j->mc, j->p, j->step->reads[0].tile, axis, &length);
     int64_t begin = length > origin->at[axis] ? length : origin->at[axis];
     bool all = ends_masked(j->mc, j->p, j->step, origin, axis, begin, origin->at[axis] + extent);
-    return all ? value : either(before, value);
+    return all ? value : holds_either(before, value);
+}
+
+/* A sum over what exists, whose factors are finite there. */
+static holds_value product_end(judged *j, int axis_id, const holds_value *e) {
+    const model_use *left = j->step->read_count ? &j->step->reads[0] : NULL;
+    bool in_left = left && model_axis_of(&j->mc->model->tiles[left->tile], axis_id) >= 0;
+    holds_value outer = in_left ? e[0] : e[1];
+    if (holds_only(outer, HOLDS_ZERO)) return outer;
+    return holds_these(is_finite(outer) ? HOLDS_FINITE : HOLDS_ANY);
+}
+
+/* What the target holds behind the end of its axis k, or with k < 0 where its elements exist. */
+static holds_value made_end(judged *j, int k, int axis_id, const holds_value *before) {
+    const tl_compute *c = &j->step->statement->compute;
+    holds_value e[TL_OPERANDS_MAX] = {{0}}, made;
+    int count = c->operand_count < TL_OPERANDS_MAX ? c->operand_count : TL_OPERANDS_MAX;
+    for (int i = 0; i < count; i++) e[i] = operand_end(j, i, axis_id);
+    switch (tl_operation_shape(c->operation)) {
+    case TL_SHAPE_PRODUCT:
+        made = k < 0 ? holds_these(HOLDS_FINITE) : product_end(j, axis_id, e);
+        break;
+    case TL_SHAPE_REDUCTION:
+        made = c->operation == TL_ROW_SUM       ? holds_sum(e[0])
+               : c->operation == TL_ROW_ARG_MAX ? holds_these(HOLDS_ZERO | HOLDS_ABOVE)
+                                                : holds_these(e[0].may);
+        break;
+    case TL_SHAPE_FILL: made = e[0]; break;
+    case TL_SHAPE_MASK:
+        made = k < 0 ? holds_either(e[0], mask_value(c)) : masked_end(j, k, e[0]);
+        break;
+    default: made = holds_apply(c->operation, e, count);
+    }
+    if (j->step->accumulates) {
+        holds_value both[] = {before->may ? *before : holds_these(HOLDS_FINITE), made};
+        made = holds_apply(c->operation == TL_ROW_MAX ? TL_MAX : TL_ADD, both, 2);
+    }
+    return made;
 }
 
 void ends_compute(machine *mc, machine_process *p, const model_step *step,
@@ -266,32 +261,9 @@ void ends_compute(machine *mc, machine_process *p, const model_step *step,
     judged j = {mc, p, step, origins};
     const tl_compute *c = &step->statement->compute;
     const model_tile *target = &mc->model->tiles[step->target.tile];
-    tl_shape_rule shape = tl_operation_shape(c->operation);
-    if (shape == TL_SHAPE_REDUCTION) judge_reduction(&j);
-    if (shape == TL_SHAPE_PRODUCT) judge_product(&j);
-    for (int k = 0; k < target->axis_count; k++) {
-        int id = target->axes[k].id;
-        machine_end e[TL_OPERANDS_MAX] = {END_FINITE};
-        int count = c->operand_count < TL_OPERANDS_MAX ? c->operand_count : TL_OPERANDS_MAX;
-        for (int i = 0; i < count; i++) e[i] = operand_end(&j, i, id);
-        machine_end made = END_FINITE;
-        switch (shape) {
-        case TL_SHAPE_PRODUCT: {
-            int in_left =
-                step->read_count ? model_axis_of(&mc->model->tiles[step->reads[0].tile], id) : -1;
-            machine_end outer = in_left >= 0 ? e[0] : e[1];
-            made = is_finite(outer) ? outer : END_ANY;
-            break;
-        }
-        case TL_SHAPE_REDUCTION:
-        case TL_SHAPE_FILL: made = e[0]; break;
-        case TL_SHAPE_MASK: made = masked_end(&j, k, e[0]); break;
-        default: made = combine(c->operation, e, count);
-        }
-        if (step->accumulates) {
-            bool takes_largest = c->operation == TL_ROW_MAX;
-            made = takes_largest ? larger(made, before->ends[k]) : add(made, before->ends[k]);
-        }
-        result->ends[k] = made;
-    }
+    if (tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION) judge_reduction(&j);
+    if (tl_operation_shape(c->operation) == TL_SHAPE_PRODUCT) judge_product(&j);
+    for (int k = 0; k < target->axis_count; k++)
+        result->ends[k] = made_end(&j, k, target->axes[k].id, &before->ends[k]);
+    result->inside = holds_existing(made_end(&j, -1, -1, &before->inside));
 }

@@ -5,24 +5,19 @@
 #define FLASHTL_CHECK_MACHINE_H
 
 #include "check/events.h"
+#include "check/holds.h"
 #include "tl/tl.h"
 
 enum { MACHINE_QUEUE_MAX = 64, MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
 
-/* What the elements of a tile behind the end of an axis hold. */
-typedef enum machine_end {
-    END_FINITE,
-    END_ZERO,
-    END_LOW,   /* minus infinity */
-    END_MIXED, /* finite or minus infinity */
-    END_ANY    /* perhaps NaN or plus infinity */
-} machine_end;
-
-/* Where a tile's data came from: its first element on each axis, and what lies behind the end. */
+/* Where a tile's data came from: its first element on each axis, what lies behind the end, and what
+ * the elements that exist are.
+ */
 typedef struct machine_origin {
     int64_t at[MODEL_AXES_MAX];
     bool known[MODEL_AXES_MAX];
-    machine_end ends[MODEL_AXES_MAX];
+    holds_value ends[MODEL_AXES_MAX];
+    holds_value inside;
 } machine_origin;
 
 /* One generation of a channel. */

@@ -1,22 +1,15 @@
 #include "reason/ends.h"
 
+#include "check/holds.h"
 #include "reason/scalar.h"
+#include "tl/tl.h"
 
 #include <math.h>
 
-/* What is known of the elements in the stretch. */
-typedef enum knowledge {
-    ANYTHING,
-    FINITE,
-    POSITIVE, /* finite, above 0 */
-    CONSTANT,
-    UNCHANGED /* a tile's value at the beginning of the iteration */
-} knowledge;
-
+/* What is known of a tile's elements in the stretch. */
 typedef struct ends_value {
-    knowledge kind;
-    double constant;
-    int tile; /* UNCHANGED */
+    holds_value may;
+    int same_as; /* 1 + the tile whose value at the beginning of the iteration it is; 0: none */
 } ends_value;
 
 typedef struct ends_state {
@@ -27,25 +20,28 @@ typedef struct ends_state {
     ends_answer answer;
 } ends_state;
 
-static ends_value known(double constant) {
-    return (ends_value){.kind = CONSTANT, .constant = constant};
+static ends_value value_of(holds_value may) {
+    return (ends_value){.may = may};
 }
 
-static ends_value only(knowledge kind) {
-    return (ends_value){.kind = kind};
+static ends_value only(unsigned may) {
+    return value_of(holds_these(may));
 }
 
-static bool is_constant(ends_value v, double constant) {
-    return v.kind == CONSTANT && v.constant == constant;
+static bool is_zero(ends_value v) {
+    return holds_only(v.may, HOLDS_ZERO);
+}
+
+static bool is_low(ends_value v) {
+    return holds_only(v.may, HOLDS_LOW);
 }
 
 static bool is_finite(ends_value v) {
-    return v.kind == FINITE || v.kind == POSITIVE || v.kind == UNCHANGED ||
-           (v.kind == CONSTANT && isfinite(v.constant));
+    return holds_only(v.may, HOLDS_FINITE);
 }
 
-static bool is_positive(ends_value v) {
-    return v.kind == POSITIVE || (v.kind == CONSTANT && v.constant > 0);
+static bool is_one(ends_value v) {
+    return v.may.is_number && v.may.number == 1;
 }
 
 static int tile_number(const ends_state *state, str name) {
@@ -58,121 +54,51 @@ static bool has_axis(const ends_state *state, str name) {
     return tile && tiles_axis(tile, state->question->axis) >= 0;
 }
 
-static ends_value operand_value(const ends_state *state, const tl_expr *e) {
-    double number;
+/* Of the tile that a statement is about, whose axes its index names walk. */
+static ends_value operand_value(const ends_state *state, const tl_statement *s, int number) {
+    const tl_expr *e = s->compute.operands[number].value;
     if (e->kind == TL_NAME && tile_number(state, e->text) >= 0)
         return state->values[tile_number(state, e->text)];
-    if (scalar_number(state->r, e, &number)) return known(number);
-    return only(scalar_is_positive(state->r, e) ? POSITIVE : FINITE);
+    return value_of(scalar_holds(state->r, tiles_find(state->tiles, edit_target_name(s)), e));
 }
 
 /* --- arithmetic ------------------------------------------------------------------------------- */
 
-static bool is_infinite(ends_value v) {
-    return v.kind == CONSTANT && isinf(v.constant);
-}
-
-static ends_value multiply(ends_value a, ends_value b) {
-    if (is_infinite(a) && is_infinite(b)) return only(ANYTHING);
-    if (a.kind == CONSTANT && b.kind == CONSTANT) return known(a.constant * b.constant);
-    for (int turn = 0; turn < 2; turn++) {
-        if (is_constant(a, 0) && is_finite(b)) return known(0);
-        if (is_constant(a, 1)) return b;
-        if (a.kind == CONSTANT && isinf(a.constant) && is_positive(b)) return a;
-        ends_value t = a;
-        a = b;
-        b = t;
-    }
-    if (is_positive(a) && is_positive(b)) return only(POSITIVE);
-    return only(is_finite(a) && is_finite(b) ? FINITE : ANYTHING);
-}
-
-static ends_value add(ends_value a, ends_value b, double sign) {
-    if (a.kind == CONSTANT && b.kind == CONSTANT) return known(a.constant + sign * b.constant);
-    if (a.kind == UNCHANGED && b.kind == UNCHANGED && a.tile == b.tile && sign < 0) return known(0);
-    if (is_constant(b, 0)) return a;
-    if (is_constant(a, 0) && sign > 0) return b;
-    if (a.kind == CONSTANT && isinf(a.constant) && is_finite(b)) return a;
-    if (b.kind == CONSTANT && isinf(b.constant) && is_finite(a)) return known(sign * b.constant);
-    if (sign > 0 && is_positive(a) && is_positive(b)) return only(POSITIVE);
-    return only(is_finite(a) && is_finite(b) ? FINITE : ANYTHING);
-}
-
-static ends_value divide(ends_value a, ends_value b) {
-    if (a.kind == CONSTANT && b.kind == CONSTANT && b.constant != 0)
-        return known(a.constant / b.constant);
-    if (!is_positive(b)) return only(ANYTHING);
-    return is_constant(a, 0) ? a : multiply(a, only(POSITIVE));
-}
-
-/* Or the smaller of two: the checks follow only that of equal ones. */
-static ends_value larger(ends_value a, ends_value b, double sign) {
-    if (sign < 0 && is_finite(a) && is_finite(b) && !is_constant(a, b.constant))
-        return only(is_positive(a) && is_positive(b) ? POSITIVE : FINITE);
-    if (a.kind == CONSTANT && b.kind == CONSTANT)
-        return known(sign > 0 ? fmax(a.constant, b.constant) : fmin(a.constant, b.constant));
-    if (is_constant(a, -sign * INFINITY)) return b;
-    if (is_constant(b, -sign * INFINITY)) return a;
-    if (a.kind == UNCHANGED && b.kind == UNCHANGED && a.tile == b.tile) return a;
-    if (sign > 0 && (is_positive(a) || is_positive(b)) && is_finite(a) && is_finite(b))
-        return only(POSITIVE);
-    return only(is_finite(a) && is_finite(b) ? FINITE : ANYTHING);
-}
-
-static double apply(tl_operation operation, double x) {
+/* What leaves a value as it was at the beginning of the iteration. */
+static int same_as(tl_operation operation, ends_value a, ends_value b) {
     switch (operation) {
-    case TL_EXP: return exp(x);
-    case TL_EXP2: return exp2(x);
-    case TL_LOG: return log(x);
-    case TL_LOG2: return log2(x);
-    case TL_TANH: return tanh(x);
-    case TL_ERF: return erf(x);
-    case TL_ERFC: return erfc(x);
-    case TL_SQRT: return sqrt(x);
-    case TL_RSQRT: return 1 / sqrt(x);
-    case TL_RECIPROCAL: return 1 / x;
-    case TL_ABS: return fabs(x);
-    default: return x;
+    case TL_CAST: return a.same_as;
+    case TL_ADD: return is_zero(b) ? a.same_as : is_zero(a) ? b.same_as : 0;
+    case TL_SUBTRACT: return is_zero(b) ? a.same_as : 0;
+    case TL_MULTIPLY: return is_one(b) ? a.same_as : is_one(a) ? b.same_as : 0;
+    case TL_DIVIDE: return is_one(b) ? a.same_as : 0;
+    case TL_MAX:
+        if (a.same_as == b.same_as || is_low(b)) return a.same_as;
+        return is_low(a) ? b.same_as : 0;
+    case TL_MIN: return a.same_as == b.same_as ? a.same_as : 0;
+    default: return 0;
     }
 }
 
-/* Of infinities no closer than the checks follow them (check/ends.c): they ask for the masks. */
-static ends_value function(tl_operation operation, ends_value a) {
-    bool is_curved = operation == TL_TANH || operation == TL_ERF || operation == TL_ERFC;
-    if (operation == TL_CAST) return a;
-    if (is_infinite(a) && is_curved) return only(FINITE);
-    if (is_infinite(a) && operation == TL_ABS) return only(ANYTHING);
-    if (a.kind == CONSTANT) return known(apply(operation, a.constant));
-    switch (operation) {
-    case TL_EXP:
-    case TL_EXP2: return only(is_finite(a) ? POSITIVE : ANYTHING);
-    case TL_TANH:
-    case TL_ERF:
-    case TL_ERFC:
-    case TL_ABS: return only(is_finite(a) ? FINITE : ANYTHING);
-    default: /* Sqrt, Rsqrt, Reciprocal, Log */
-        return only(is_positive(a)
-                        ? (operation == TL_LOG || operation == TL_LOG2 ? FINITE : POSITIVE)
-                        : ANYTHING);
-    }
+static ends_value apply(tl_operation operation, const ends_value *e, int count) {
+    holds_value operands[TL_OPERANDS_MAX] = {{0}};
+    for (int i = 0; i < count; i++) operands[i] = e[i].may;
+    if (operation == TL_SUBTRACT && e[0].same_as && e[0].same_as == e[1].same_as)
+        return only(HOLDS_ZERO);
+    ends_value second = count > 1 ? e[1] : only(HOLDS_ANY);
+    return (ends_value){holds_apply(operation, operands, count), same_as(operation, e[0], second)};
 }
 
-static ends_value elementwise(const ends_state *state, const tl_compute *c) {
-    ends_value a = operand_value(state, c->operands[0].value);
-    if (c->operand_count == 1) return function(c->operation, a);
-    ends_value b = operand_value(state, c->operands[1].value);
-    bool is_square =
-        c->operation == TL_MULTIPLY && tl_expr_equal(c->operands[0].value, c->operands[1].value);
-    switch (c->operation) {
-    case TL_ADD: return add(a, b, 1);
-    case TL_SUBTRACT: return add(a, b, -1);
-    case TL_MULTIPLY: return is_square && a.kind == POSITIVE ? a : multiply(a, b);
-    case TL_DIVIDE: return divide(a, b);
-    case TL_MAX: return larger(a, b, 1);
-    case TL_MIN: return larger(a, b, -1);
-    case TL_MULTIPLY_ADD: return add(multiply(a, b), operand_value(state, c->operands[2].value), 1);
-    default: return only(ANYTHING);
-    }
+static ends_value two(tl_operation operation, ends_value a, ends_value b) {
+    ends_value both[] = {a, b};
+    return apply(operation, both, 2);
+}
+
+static ends_value elementwise(const ends_state *state, const tl_statement *s) {
+    ends_value e[TL_OPERANDS_MAX] = {{{0}, 0}};
+    int count = s->compute.operand_count;
+    for (int i = 0; i < count && i < TL_OPERANDS_MAX; i++) e[i] = operand_value(state, s, i);
+    return apply(s->compute.operation, e, count);
 }
 
 /* --- statements ------------------------------------------------------------------------------- */
@@ -188,62 +114,62 @@ static void set(ends_state *state, str name, ends_value value) {
 
 static void run_product(ends_state *state, tl_statement *s) {
     const tl_compute *c = &s->compute;
-    ends_value a = operand_value(state, c->operands[0].value);
-    ends_value b = operand_value(state, c->operands[1].value);
-    str target = edit_target_name(s);
+    ends_value a = operand_value(state, s, 0), b = operand_value(state, s, 1);
+    str target = edit_target_name(s), left = edit_operand_name(s, 0);
     bool is_sum = c->target_kind == TL_ACCUMULATE;
-    ends_value product = multiply(a, b);
-    if (product.kind == POSITIVE) product = only(FINITE);
-    str left = edit_operand_name(s, 0);
+    bool is_nothing = (is_zero(a) && is_finite(b)) || (is_zero(b) && is_finite(a));
     bool contracts = has_axis(state, left) && !has_axis(state, target);
-    if (contracts && is_constant(product, 0) && is_sum) return; /* adds nothing */
-    if (contracts && !is_constant(product, 0)) {
+    if (contracts && is_nothing && is_sum) return; /* adds nothing */
+    if (contracts && !is_nothing) {
         hurt(state, s, left, 0);
         return;
     }
+    ends_value product = only(is_nothing                     ? HOLDS_ZERO
+                              : is_finite(a) && is_finite(b) ? HOLDS_FINITE
+                                                             : HOLDS_ANY);
     if (!contracts && !has_axis(state, target)) {
-        set(state, target, only(is_finite(product) ? FINITE : ANYTHING));
+        set(state, target, product);
         return;
     }
     ends_value before =
         state->values[tile_number(state, target) < 0 ? 0 : tile_number(state, target)];
-    set(state, target, is_sum ? add(before, product, 1) : product);
+    set(state, target, is_sum ? two(TL_ADD, before, product) : product);
 }
 
 static void run_reduction(ends_state *state, tl_statement *s) {
     const tl_compute *c = &s->compute;
     str from = edit_operand_name(s, 0), target = edit_target_name(s);
-    ends_value a = operand_value(state, c->operands[0].value);
+    ends_value a = operand_value(state, s, 0);
     bool is_sum = c->operation == TL_ROW_SUM;
-    double neutral = is_sum ? 0 : -INFINITY;
+    bool is_neutral = is_sum ? is_zero(a) : is_low(a);
     bool reduces = has_axis(state, from) && !has_axis(state, target);
-    if (reduces && is_constant(a, neutral)) {
+    if (reduces && is_neutral) {
         if (c->target_kind != TL_ACCUMULATE)
-            set(state, target, state->question->mode == ENDS_PART ? only(FINITE) : known(neutral));
+            set(state, target,
+                state->question->mode == ENDS_PART ? only(HOLDS_FINITE) : value_of(a.may));
         return;
     }
     if (reduces) {
-        hurt(state, s, from, neutral);
+        hurt(state, s, from, is_sum ? 0 : -INFINITY);
         return;
     }
-    set(state, target, only(is_finite(a) ? FINITE : ANYTHING));
+    ends_value made = value_of(is_sum ? holds_sum(a.may) : holds_these(a.may.may));
+    if (c->operation == TL_ROW_ARG_MAX) made = only(HOLDS_ZERO | HOLDS_ABOVE);
+    int number = tile_number(state, target);
+    if (c->target_kind == TL_ACCUMULATE && number >= 0)
+        made = two(is_sum ? TL_ADD : TL_MAX, state->values[number], made);
+    set(state, target, made);
 }
 
 static void run_mask(ends_state *state, tl_statement *s) {
     const tl_compute *c = &s->compute;
-    double value = -INFINITY;
-    if (c->operand_count > 1 && !scalar_number(state->r, c->operands[1].value, &value)) {
-        set(state, edit_target_name(s), only(ANYTHING));
-        return;
-    }
+    ends_value value = c->operand_count > 1 ? operand_value(state, s, 1) : only(HOLDS_LOW);
     const ends_question *q = state->question;
     bool is_covered = q->mode == ENDS_MASKED ? s == q->mask : q->covers(q->context, s);
-    ends_value before = operand_value(state, c->operands[0].value);
-    bool is_same = is_constant(before, value);
-    if (is_covered) set(state, edit_target_name(s), known(value));
-    else if (!is_same)
-        set(state, edit_target_name(s),
-            only(is_finite(before) && isfinite(value) ? FINITE : ANYTHING));
+    ends_value before = operand_value(state, s, 0);
+    if (is_covered) set(state, edit_target_name(s), value);
+    else if (!holds_equal(before.may, value.may))
+        set(state, edit_target_name(s), value_of(holds_either(before.may, value.may)));
 }
 
 static void run_copy(ends_state *state, tl_statement *s) {
@@ -256,8 +182,8 @@ static void run_copy(ends_state *state, tl_statement *s) {
     if (s->copy.from != TL_GLOBAL && tile_number(state, s->copy.what->text) >= 0)
         set(state, name, state->values[tile_number(state, s->copy.what->text)]);
     else if (has_axis(state, name) && state->question->mode != ENDS_MASKED)
-        set(state, name, known(0));
-    else set(state, name, only(FINITE));
+        set(state, name, only(HOLDS_ZERO));
+    else set(state, name, only(HOLDS_FINITE));
 }
 
 static void run_statement(ends_state *state, tl_statement *s) {
@@ -268,14 +194,12 @@ static void run_statement(ends_state *state, tl_statement *s) {
     case TL_SHAPE_PRODUCT: run_product(state, s); break;
     case TL_SHAPE_REDUCTION: run_reduction(state, s); break;
     case TL_SHAPE_MASK: run_mask(state, s); break;
-    case TL_SHAPE_FILL:
-        set(state, edit_target_name(s), operand_value(state, c->operands[0].value));
-        break;
+    case TL_SHAPE_FILL: set(state, edit_target_name(s), operand_value(state, s, 0)); break;
     case TL_SHAPE_ELEMENTWISE: {
-        ends_value value = elementwise(state, c);
+        ends_value value = elementwise(state, s);
         int number = tile_number(state, edit_target_name(s));
         if (c->target_kind == TL_ACCUMULATE && number >= 0)
-            value = add(state->values[number], value, 1);
+            value = two(TL_ADD, state->values[number], value);
         set(state, edit_target_name(s), value);
         break;
     }
@@ -309,7 +233,7 @@ static bool is_carried(const ends_state *state, str name) {
 static void check_unchanged(ends_state *state) {
     for (int i = 0; i < state->tiles->tiles.count; i++) {
         const tiles_tile *tile = &state->tiles->tiles.items[i];
-        bool is_same = state->values[i].kind == UNCHANGED && state->values[i].tile == i;
+        bool is_same = state->values[i].same_as == i + 1;
         if (!is_same && edit_writes_within(state->question->loop, tile->name) &&
             is_carried(state, tile->name))
             hurt(state, state->question->loop, (str){"", 0}, 0);
@@ -323,7 +247,7 @@ ends_answer ends_ask(reason *r, const tiles_list *tiles, const ends_question *qu
     /* Beside other elements, a block changes what it carries; alone, it must not. */
     for (int i = 0; i < count; i++)
         state.values[i] =
-            question->mode == ENDS_PART ? only(FINITE) : (ends_value){.kind = UNCHANGED, .tile = i};
+            (ends_value){holds_these(HOLDS_FINITE), question->mode == ENDS_PART ? 0 : i + 1};
     for (tl_statement *s = tl_next(question->loop, question->loop); s && !state.answer.hurt;
          s = tl_next(s, question->loop))
         run_statement(&state, s);

@@ -33,60 +33,54 @@ bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e) {
     return true;
 }
 
-/* Does the condition say `name > 0` (or more than some positive number)? */
-static bool says_positive(const tl_expr *condition, str name) {
-    if (!condition || condition->kind != TL_BINARY) return false;
-    const tl_expr *a = condition->left, *b = condition->right;
-    switch (condition->operator) {
-    case TL_AND: return says_positive(a, name) || says_positive(b, name);
-    case TL_GREATER:
-        return a->kind == TL_NAME && str_equal(a->text, name) &&
-               ((b->kind == TL_INTEGER && b->integer >= 0) ||
-                (b->kind == TL_NUMBER && b->number >= 0));
-    case TL_LESS:
-        return b->kind == TL_NAME && str_equal(b->text, name) &&
-               ((a->kind == TL_INTEGER && a->integer >= 0) ||
-                (a->kind == TL_NUMBER && a->number >= 0));
-    default: return false;
-    }
-}
+/* --- what it may be ----------------------------------------------------------------------------
+ */
 
-static bool is_positive_name(reason *r, const tl_expr *e, int depth);
+typedef struct names_of {
+    reason *r;
+    const tiles_tile *tile; /* whose axes index names walk; NULL: none is meant */
+} names_of;
 
-static bool is_positive(reason *r, const tl_expr *e, int depth) {
-    if (!e || depth > SCALAR_DEPTH_MAX) return false;
-    switch (e->kind) {
-    case TL_INTEGER: return e->integer > 0;
-    case TL_NUMBER: return e->number > 0;
-    case TL_NAME:
-    case TL_ELEMENT: return is_positive_name(r, e, depth);
-    case TL_CALL:
-        return e->function == TL_FUNCTION_EXP || e->function == TL_FUNCTION_EXP2 ||
-               (e->function == TL_FUNCTION_MAX && is_positive(r, e->items[0], depth + 1));
-    case TL_BINARY:
-        return (e->operator== TL_TIMES || e->operator== TL_OVER || e->operator== TL_PLUS) &&
-               is_positive(r, e->left, depth + 1) && is_positive(r, e->right, depth + 1);
-    default: return false;
-    }
-}
-
-static bool is_positive_name(reason *r, const tl_expr *e, int depth) {
-    for (const tl_statement *s = r->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_INPUT && str_equal(s->parameter.name, e->text))
-            return says_positive(s->parameter.condition, e->text);
+static bool is_length(const tl_kernel *kernel, str name) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
         for (int i = 0; i < s->parameter.axes.count; i++)
-            if (edit_expr_mentions(s->parameter.axes.items[i].extent, e->text) &&
-                s->parameter.axes.items[i].extent->kind == TL_NAME)
-                return true; /* a length: nothing is computed where one is 0 */
+            if (s->parameter.axes.items[i].extent->kind == TL_NAME &&
+                str_equal(s->parameter.axes.items[i].extent->text, name))
+                return true;
     }
-    tl_binding *binding = edit_find_let(r->kernel, e->text, NULL);
-    return binding && binding->axes.count == 0 && is_positive(r, binding->value, depth + 1);
+    return false;
+}
+
+static holds_name find_name(void *context, const tl_expr *e) {
+    const names_of *n = context;
+    tl_kernel *kernel = n->r->kernel;
+    if (e->kind == TL_NAME && n->tile && tiles_axis(n->tile, e->text) >= 0)
+        return (holds_name){HOLDS_PLACE, NULL, NULL};
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_INPUT && str_equal(s->parameter.name, e->text))
+            return (holds_name){e->kind == TL_NAME ? HOLDS_INPUT : HOLDS_UNKNOWN, NULL,
+                                s->parameter.condition};
+    if (is_grid_walk(kernel, e->text)) return (holds_name){HOLDS_COUNTER, NULL, NULL};
+    if (is_length(kernel, e->text)) return (holds_name){HOLDS_LENGTH, NULL, NULL};
+    tl_binding *let = edit_find_let(kernel, e->text, NULL);
+    if (let && let->axes.count == 0 && e->kind == TL_NAME)
+        return (holds_name){HOLDS_DEFINED, let->value, NULL};
+    return (holds_name){HOLDS_UNKNOWN, NULL, NULL};
+}
+
+holds_value scalar_holds(reason *r, const tiles_tile *tile, const tl_expr *e) {
+    names_of names = {r, tile};
+    const holds_scope scope = {find_name, &names};
+    return holds_expression(&scope, e);
 }
 
 bool scalar_is_positive(reason *r, const tl_expr *e) {
-    return is_positive(r, e, 0);
+    return e && holds_only(scalar_holds(r, NULL, e), HOLDS_ABOVE);
 }
+
+/* --- numbers -----------------------------------------------------------------------------------
+ */
 
 static bool number_at(reason *r, const tl_expr *e, double *value, int depth) {
     double a, b;

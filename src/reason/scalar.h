@@ -2,10 +2,13 @@
 #ifndef FLASHTL_REASON_SCALAR_H
 #define FLASHTL_REASON_SCALAR_H
 
+#include "check/holds.h"
 #include "reason/tiles.h"
 
 /* The same for all elements of a tile: no tile and no index of a tile's axis takes part. */
 bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e);
+/* What it may be as an operand about a tile; 'tile' NULL: no index of an axis takes part. */
+holds_value scalar_holds(reason *r, const tiles_tile *tile, const tl_expr *e);
 /* Surely above 0: literals, sizes, Inputs with `where x > 0`, products, quotients and sums of such.
  */
 bool scalar_is_positive(reason *r, const tl_expr *e);

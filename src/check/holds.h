@@ -1,0 +1,64 @@
+/* What a number may be, as far as it matters past the end of an axis: its sign, 0, an infinity,
+ * NaN; or which number it is. The one algebra of the checks (ends.c) and of the passes
+ * (reason/ends.c), so that what a pass leaves out no check asks for.
+ *
+ * Finite numbers are taken to stay so in sums and products, and products of small ones to stay off
+ * 0.
+ */
+#ifndef FLASHTL_CHECK_HOLDS_H
+#define FLASHTL_CHECK_HOLDS_H
+
+#include "tl/tree.h"
+
+enum {
+    HOLDS_NAN = 1,
+    HOLDS_LOW = 2, /* minus infinity */
+    HOLDS_BELOW = 4,
+    HOLDS_ZERO = 8,
+    HOLDS_ABOVE = 16,
+    HOLDS_HIGH = 32, /* plus infinity */
+    HOLDS_FINITE = HOLDS_BELOW | HOLDS_ZERO | HOLDS_ABOVE,
+    HOLDS_ANY = 63
+};
+
+typedef struct holds_value {
+    unsigned may;   /* HOLDS_..., at least one */
+    bool is_number; /* it is 'number', which every type holds exactly */
+    double number;
+} holds_value;
+
+holds_value holds_these(unsigned may);
+holds_value holds_number(double number);
+bool holds_only(holds_value h, unsigned may); /* nothing but these */
+bool holds_equal(holds_value a, holds_value b);
+holds_value holds_either(holds_value a, holds_value b);
+/* Of an elementwise operation; 'count' operands, all that it takes. */
+holds_value holds_apply(tl_operation operation, const holds_value *operands, int count);
+holds_value holds_sum(holds_value term);       /* of any number of such terms, one at least */
+holds_value holds_existing(holds_value value); /* of elements that exist: taken to be finite */
+
+/* --- scalar expressions ----------------------------------------------------------------------- */
+
+typedef enum holds_meaning {
+    HOLDS_UNKNOWN,
+    HOLDS_DEFINED, /* by 'value' */
+    HOLDS_INPUT,   /* with 'condition', or NULL */
+    HOLDS_LENGTH,  /* at least 1: where one is 0, nothing is computed */
+    HOLDS_PLACE,   /* the index of an axis: from 0 on, and past its end */
+    HOLDS_COUNTER  /* of tiles, from 0 on */
+} holds_meaning;
+
+typedef struct holds_name {
+    holds_meaning meaning;
+    const tl_expr *value, *condition;
+} holds_name;
+
+/* Finds out what a name, or an element of a tensor, means. */
+typedef struct holds_scope {
+    holds_name (*find)(void *context, const tl_expr *name);
+    void *context;
+} holds_scope;
+
+holds_value holds_expression(const holds_scope *scope, const tl_expr *e);
+
+#endif
