@@ -128,21 +128,117 @@ static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role)
     return TL_MMA_C;
 }
 
-/* A matrix in registers that has the vector's axis: products' targets first. */
-static bool find_owner(place_plan *plan, place_role *vector) {
+/* --- vectors ---------------------------------------------------------------------------------- */
+
+/* Which tiles meet in statements other than products, and which vectors therefore lie alike. */
+typedef struct families {
+    bool *met;   /* by two tiles */
+    int *family; /* by vector: the least of those that meet one another */
+} families;
+
+static bool is_vector(const place_role *role) {
+    return role->in_register && role->tile->axis_count == 1;
+}
+
+static void note_meeting(const place_plan *plan, const tl_statement *s, bool *met) {
+    int touched[EDIT_READS_MAX + 1], count = 0;
+    edit_uses uses = edit_uses_of(s);
+    for (int i = -1; i < uses.read_count; i++) {
+        const place_role *role = place_find(plan, i < 0 ? uses.writes : uses.reads[i]);
+        if (role) touched[count++] = (int)(role - plan->roles);
+    }
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++) met[touched[i] * plan->count + touched[k]] = true;
+}
+
+static families read_families(reason *r, const place_plan *plan) {
+    int n = plan->count;
+    families f = {arena_array(r->memory, bool, n * n + 1), arena_array(r->memory, int, n + 1)};
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM) note_meeting(plan, s, f.met);
+    for (int i = 0; i < n; i++) f.family[i] = i;
+    for (bool is_new = true; is_new;) {
+        is_new = false;
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < n; k++) {
+                const place_role *a = &plan->roles[i], *b = &plan->roles[k];
+                if (f.family[k] <= f.family[i] || !f.met[i * n + k] || !is_vector(a) ||
+                    !is_vector(b) || !str_equal(a->tile->axes[0], b->tile->axes[0]))
+                    continue;
+                f.family[k] = f.family[i];
+                is_new = true;
+            }
+    }
+    return f;
+}
+
+/* Does a vector of the family meet the matrix? */
+static bool meets(const place_plan *plan, const families *f, int family, const place_role *m) {
+    for (int i = 0; i < plan->count; i++)
+        if (f->family[i] == family && is_vector(&plan->roles[i]) &&
+            f->met[i * plan->count + (int)(m - plan->roles)])
+            return true;
+    return false;
+}
+
+static bool may_own(const place_role *m, str axis, int position) {
+    return m->tile->axis_count == 2 && m->in_register && m->layout != TL_MMA_A &&
+           str_equal(m->tile->axes[position], axis);
+}
+
+/* Do rows (position 0) or columns of both lie in the same threads? Lines depend on how many bytes a
+ * row has, accumulators do not.
+ */
+static bool lie_alike(const place_role *a, const place_role *b, int position) {
+    if (a->layout != b->layout) return false;
+    return a->layout != TL_LINES ||
+           (position == 0 && tl_type_bytes(a->type) == tl_type_bytes(b->type) &&
+            str_equal(a->tile->axes[1], b->tile->axes[1]));
+}
+
+/* A matrix in registers that has the vector's axis, products' targets first; one of those that the
+ * family meets where another one would lie differently.
+ */
+static bool find_owner(const place_plan *plan, const families *f, place_role *vector) {
     str axis = vector->tile->axes[0];
+    int family = f->family[vector - plan->roles];
+    const place_role *found = NULL, *met = NULL;
+    int found_position = 0, met_position = 0;
+    bool is_right = true;
     for (int want_product = 1; want_product >= 0; want_product--)
         for (int position = 0; position < 2; position++)
             for (int i = 0; i < plan->count; i++) {
                 const place_role *m = &plan->roles[i];
-                if (m->tile->axis_count != 2 || !m->in_register || m->layout == TL_MMA_A ||
-                    (want_product && !m->is_product) || !str_equal(m->tile->axes[position], axis))
-                    continue;
-                vector->layout = position == 0 ? TL_ROWS : TL_COLUMNS;
-                vector->of = m->tile->name;
-                return true;
+                if (!may_own(m, axis, position) || (want_product && !m->is_product)) continue;
+                if (!found) found = m, found_position = position;
+                if (!meets(plan, f, family, m)) continue;
+                if (!met) met = m, met_position = position;
+                is_right = is_right && position == found_position && lie_alike(m, found, position);
             }
-    return false;
+    if (!found) return false;
+    vector->layout = (is_right ? found_position : met_position) == 0 ? TL_ROWS : TL_COLUMNS;
+    vector->of = (is_right ? found : met)->tile->name;
+    return true;
+}
+
+/* A vector may meet matrices that lie differently only where these can lie alike: as accumulators.
+ */
+static void join_layouts(place_plan *plan, const families *f) {
+    bool is_mixed = false;
+    for (int v = 0; v < plan->count; v++) {
+        if (!is_vector(&plan->roles[v])) continue;
+        const place_role *first = NULL;
+        for (int i = 0; i < plan->count; i++) {
+            const place_role *m = &plan->roles[i];
+            if (!may_own(m, plan->roles[v].tile->axes[0], 0) ||
+                !meets(plan, f, f->family[v], m))
+                continue;
+            is_mixed = is_mixed || (first && !lie_alike(first, m, 0));
+            first = m;
+        }
+    }
+    for (int i = 0; i < plan->count && is_mixed; i++)
+        if (plan->roles[i].layout == TL_LINES) plan->roles[i].layout = TL_MMA_C;
 }
 
 /* --- parts of a sum --------------------------------------------------------------------------- */
@@ -250,9 +346,12 @@ bool place_plan_read(reason *r, place_plan *plan) {
         open->layout = free_layout(r, plan, open);
         spread_layouts(r, plan);
     }
+    for (int i = 0; i < plan->count; i++) choose_type(&plan->roles[i]);
+    families f = read_families(r, plan);
+    join_layouts(plan, &f);
     for (int i = 0; i < plan->count; i++) {
         place_role *role = &plan->roles[i];
-        if (role->in_register && role->tile->axis_count == 1 && !find_owner(plan, role))
+        if (is_vector(role) && !find_owner(plan, &f, role))
             return reason_stuck(r, role->tile->first,
                                 "no matrix in registers has the axis %.*s of the "
                                 "vector %.*s",
