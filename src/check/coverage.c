@@ -104,6 +104,25 @@ static int64_t next_gap(const machine_channel *channel, int axis, int64_t extent
     return from;
 }
 
+static bool has_empty_axis(machine_process *p, const tl_axes *axes) {
+    int64_t length;
+    for (int i = 0; axes && i < axes->count; i++)
+        if (extents_integer(&p->values, axes->items[i].extent, &length) && length <= 0) return true;
+    return false;
+}
+
+/* Where one axis has no elements, no element of the others is left out: those of the tile, and those
+ * of the tensor from which single indices choose.
+ */
+static bool is_empty(machine *mc, machine_process *p, int tile, const model_step *loader) {
+    int64_t length;
+    for (int k = 0; k < mc->model->tiles[tile].axis_count; k++)
+        if (ends_length(mc, p, tile, k, &length) && length <= 0) return true;
+    const tl_copy *c = &loader->statement->copy;
+    const tl_symbol *tensor = c->from == TL_GLOBAL ? c->what->symbol : mc->model->tiles[tile].symbol;
+    return tensor && has_empty_axis(p, tensor->axes);
+}
+
 static void judge_axis(machine *mc, int tile, int axis) {
     enum { GENERATIONS_MAX = 256 };
     const model_tile *t = &mc->model->tiles[tile];
@@ -112,7 +131,7 @@ static void judge_axis(machine *mc, int tile, int axis) {
     int64_t length, end = 0;
     const model_step *loader = mc->loaders[tile];
     if (!loader || channel->generations.count > GENERATIONS_MAX ||
-        !ends_length(mc, p, tile, axis, &length))
+        !ends_length(mc, p, tile, axis, &length) || is_empty(mc, p, tile, loader))
         return;
     for (int g = 0; g < channel->generations.count; g++) {
         if (!channel->generations.items[g].origin.known[axis]) return;
