@@ -201,9 +201,13 @@ static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *deri
     if (!is_sum) return reject(r, o, s, "needs the finished scores inside the loop");
     const tiles_tile *sum = tiles_find(tiles, target);
     const tiles_tile *scores = tiles_find(tiles, str_from(o->scores));
-    if (!sum || sum->axis_count < 1 || tiles_axis(sum, o->axis) >= 0 ||
-        tiles_axis(sum, scores->axes[0]) < 0)
+    if (!sum || sum->axis_count < 1 || tiles_axis(sum, o->axis) >= 0)
         return reject(r, o, s, "sums along the rows of the scores");
+    for (int i = 0; i < scores->axis_count; i++) {
+        bool is_walked = !o->is_single && str_equal(scores->axes[i], o->axis);
+        if (!is_walked && tiles_axis(sum, scores->axes[i]) < 0)
+            return reject(r, o, s, "sums along an axis that the maximum has");
+    }
     names_add(&o->sums, target);
     return true;
 }
