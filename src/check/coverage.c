@@ -111,15 +111,16 @@ static bool has_empty_axis(machine_process *p, const tl_axes *axes) {
     return false;
 }
 
-/* Where one axis has no elements, no element of the others is left out: those of the tile, and those
- * of the tensor from which single indices choose.
+/* Where one axis has no elements, no element of the others is left out: those of the tile, and
+ * those of the tensor from which single indices choose.
  */
 static bool is_empty(machine *mc, machine_process *p, int tile, const model_step *loader) {
     int64_t length;
     for (int k = 0; k < mc->model->tiles[tile].axis_count; k++)
         if (ends_length(mc, p, tile, k, &length) && length <= 0) return true;
     const tl_copy *c = &loader->statement->copy;
-    const tl_symbol *tensor = c->from == TL_GLOBAL ? c->what->symbol : mc->model->tiles[tile].symbol;
+    const tl_symbol *tensor =
+        c->from == TL_GLOBAL ? c->what->symbol : mc->model->tiles[tile].symbol;
     return tensor && has_empty_axis(p, tensor->axes);
 }
 

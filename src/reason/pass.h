@@ -49,6 +49,9 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
 /* A formatted text, ending in NUL. */
 const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Gives views that are used without a Copy one beside that of their base. views.c */
+void reason_copy_parts(reason *r);
+
 /* Takes out the lets that said how many slots tiles have and how far copies run ahead, once that is
  * written in the text. stage.c
  */

@@ -153,7 +153,7 @@ static void note_meeting(const place_plan *plan, const tl_statement *s, bool *me
 
 static families read_families(reason *r, const place_plan *plan) {
     int n = plan->count;
-    families f = {arena_array(r->memory, bool, n * n + 1), arena_array(r->memory, int, n + 1)};
+    families f = {arena_array(r->memory, bool, n *n + 1), arena_array(r->memory, int, n + 1)};
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM) note_meeting(plan, s, f.met);
     for (int i = 0; i < n; i++) f.family[i] = i;
@@ -230,8 +230,7 @@ static void join_layouts(place_plan *plan, const families *f) {
         const place_role *first = NULL;
         for (int i = 0; i < plan->count; i++) {
             const place_role *m = &plan->roles[i];
-            if (!may_own(m, plan->roles[v].tile->axes[0], 0) ||
-                !meets(plan, f, f->family[v], m))
+            if (!may_own(m, plan->roles[v].tile->axes[0], 0) || !meets(plan, f, f->family[v], m))
                 continue;
             is_mixed = is_mixed || (first && !lie_alike(first, m, 0));
             first = m;

@@ -203,12 +203,16 @@ static void infer_reduction(tiles_list *t, const tl_compute *c, tiles_tile *targ
     else give_axes(target, from->axes, from->axis_count - 1);
 }
 
-static void infer_elementwise(tiles_list *t, const tl_compute *c, tiles_tile *target) {
+/* A target that is read here was written elsewhere, with axes that the others need not have. So
+ * 'reads_too' is what it takes only where nothing else says more.
+ */
+static void infer_elementwise(tiles_list *t, const tl_compute *c, tiles_tile *target,
+                              bool reads_too) {
     tiles_tile *widest = NULL;
     for (int i = 0; i < c->operand_count; i++) {
         const tl_expr *e = c->operands[i].value;
         tiles_tile *tile = e->kind == TL_NAME ? tiles_find(t, e->text) : NULL;
-        if (tile == target) continue;
+        if (tile == target && reads_too) continue;
         if (tile && tile->axis_count < 0) return; /* later */
         if (tile && (!widest || tile->axis_count > widest->axis_count)) widest = tile;
     }
@@ -225,7 +229,7 @@ static void infer_compute(reason *r, tiles_list *t, tl_statement *s) {
     case TL_SHAPE_REDUCTION: infer_reduction(t, c, target); break;
     case TL_SHAPE_ELEMENTWISE:
     case TL_SHAPE_MASK:
-    case TL_SHAPE_SOFTMAX: infer_elementwise(t, c, target); break;
+    case TL_SHAPE_SOFTMAX: infer_elementwise(t, c, target, false); break;
     case TL_SHAPE_FILL: break;
     }
     if (c->operation == TL_SOFTMAX && target->axis_count > 0) {
@@ -273,17 +277,38 @@ static int open_tiles(const tiles_list *t) {
     return count;
 }
 
-tiles_list *tiles_read(reason *r) {
-    tiles_list *t = arena_new(r->memory, tiles_list);
-    for (int open = -1;;) {
+/* Reads all statements until nothing more follows from them. Returns how many tiles stay open. */
+static int settle(reason *r, tiles_list *t) {
+    for (int tiles = -1, open = -1;;) {
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
             read_statement(r, t, s);
         int left = open_tiles(t);
-        if (left == open) /* nothing follows from operands any more */
-            for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-                infer_partners(t, s);
-        if (left == 0 || (left == open && open_tiles(t) == left)) return t;
-        open = open_tiles(t);
+        if (left == open && t->tiles.count == tiles) return left;
+        open = left, tiles = t->tiles.count;
+    }
+}
+
+/* Gives one tile the axes of what it is computed from together with itself. */
+static bool infer_rewritten(reason *r, tiles_list *t) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        tiles_tile *target = s->kind == TL_COMPUTE ? tiles_find(t, edit_target_name(s)) : NULL;
+        if (!target || target->axis_count >= 0 ||
+            tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE)
+            continue;
+        infer_elementwise(t, &s->compute, target, true);
+        if (target->axis_count >= 0) return true;
+    }
+    return false;
+}
+
+tiles_list *tiles_read(reason *r) {
+    tiles_list *t = arena_new(r->memory, tiles_list);
+    for (;;) {
+        int left = settle(r, t);
+        if (left == 0) return t;
+        if (infer_rewritten(r, t)) continue;
+        for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) infer_partners(t, s);
+        if (open_tiles(t) == left) return t;
     }
 }
 
