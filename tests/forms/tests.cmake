@@ -4,3 +4,9 @@ add_executable(forms ${CMAKE_CURRENT_LIST_DIR}/forms.c)
 target_link_libraries(forms PRIVATE flashtl_all)
 add_test(NAME forms COMMAND forms ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_SOURCE_DIR}/examples)
 set_tests_properties(forms PROPERTIES LABELS unit TIMEOUT 300)
+
+# What such kernels give, against NumPy.
+add_test(NAME forms_values
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/values.py $<TARGET_FILE:flashtl>)
+set_tests_properties(forms_values PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77
+                     ENVIRONMENT "FLASHTL_CACHE=")

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Sketches of this folder against NumPy in float64: their TL Code on the interpreter, and with --emulator their kernels.
+values.py FLASHTL [--emulator]; exit status 77 without NumPy."""
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("values.py: NumPy is not here")
+    sys.exit(77)
+
+flashtl, emulates = os.path.abspath(sys.argv[1]), "--emulator" in sys.argv
+folder = pathlib.Path(__file__).resolve().parent
+random = np.random.default_rng(3)
+F32 = np.float32
+GPUS = ["t4", "a100", "h200"]
+
+
+def normal(*shape, scale=1.0, dtype=np.float16):
+    return (random.standard_normal(shape) * scale).astype(dtype)
+
+
+def wide(x):
+    return x.astype(np.float64)
+
+
+def weights(scores, visible=True):
+    """exp(scores - m), m and their sum."""
+    scores = np.where(visible, scores, -np.inf)
+    m = scores.max(-1, keepdims=True)
+    m = np.where(np.isfinite(m), m, 0)
+    p = np.exp(scores - m)
+    return p, m, p.sum(-1, keepdims=True)
+
+
+def attention(scores, values, visible=True):
+    p, _, l = weights(scores, visible)
+    return np.divide(p, l, where=l > 0, out=np.zeros_like(p)) @ values
+
+
+def causal(q, kv):
+    return np.arange(kv)[None] <= np.arange(q)[:, None] + kv - q
+
+
+def gemm_transposed_left(a):
+    return {"C": wide(a["A"]).T @ wide(a["B"])}
+
+
+def q_norm(a):
+    q = wide(a["Q"])
+    q = q / np.sqrt((q * q).sum(-1, keepdims=True) + 1e-6)
+    return {"O": attention(q @ wide(a["K"]).swapaxes(-1, -2) * 3, wide(a["V"]), causal(77, 131))}
+
+
+def two_statistics(a):
+    return {"A": np.exp(wide(a["X"])).sum(-1), "Z": wide(a["X"]).sum(-1)}
+
+
+def nested_loops(a):
+    return {"O": np.einsum("qd,pkd,pke->qe", *(wide(a[n]) for n in "QKV"), optimize=True)}
+
+
+def softmax_over_pages(a):
+    s = np.einsum("qd,pkd->qpk", wide(a["Q"]), wide(a["K"]))
+    p = np.exp(s - s.max(1, keepdims=True))
+    return {"O": np.einsum("qpk,pke->qe", p / p.sum(1, keepdims=True), wide(a["V"]))}
+
+
+def gemm_rmsnorm_two_passes(a):
+    c = wide(a["A"]) @ wide(a["B"]) + wide(a["residual"])
+    return {"Y": c / np.sqrt((c * c).mean(-1, keepdims=True) + 1e-5)}
+
+
+def value_view(a):
+    c = wide(a["C"])[:, None]
+    return {"O": attention(wide(a["Q"]) @ c.swapaxes(-1, -2) * 0.25, c[..., :32], causal(77, 131))}
+
+
+def given_maximum(a):
+    p, m, l = weights(wide(a["Q"]) @ wide(a["K"]).swapaxes(-1, -2) * 0.25)
+    before = wide(a["m_before"])[..., None]
+    top = np.maximum(m, before)
+    l = l * np.exp(m - top) + wide(a["l_before"])[..., None] * np.exp(before - top)
+    return {"O": p * np.exp(m - top) / l @ wide(a["V"]), "m_after": top[..., 0], "l_after": l[..., 0]}
+
+
+heads = {"Q": normal(1, 2, 77, 64), "K": normal(1, 2, 131, 64), "V": normal(1, 2, 131, 64)}
+CASES = [
+    (gemm_transposed_left, {"A": normal(203, 101), "B": normal(203, 67, scale=0.07)}, {}),
+    (q_norm, heads, {"scale": 3, "d": 64, "dv": 64}),
+    (two_statistics, {"X": normal(77, 300)}, {}),
+    (nested_loops, {"Q": normal(33, 64), "K": normal(3, 150, 64, scale=0.1), "V": normal(3, 150, 64)}, {"d": 64, "dv": 64}),
+    (softmax_over_pages, {"Q": normal(33, 64), "K": normal(3, 64, 64, scale=0.2), "V": normal(3, 64, 64)},
+     {"d": 64, "dv": 64}),
+    (gemm_rmsnorm_two_passes, {"A": normal(45, 101), "B": normal(101, 300, scale=0.1), "residual": normal(45, 300)},
+     {"eps": 1e-5}),
+    (value_view, {"Q": normal(2, 2, 77, 64), "C": normal(2, 131, 64)}, {"scale": 0.25, "d": 64, "dv": 32}),
+    (given_maximum, {**heads, "m_before": normal(1, 2, 77, dtype=F32),
+                     "l_before": 1 + abs(normal(1, 2, 77, dtype=F32))}, {"scale": 0.25, "d": 64, "dv": 64}),
+]
+
+
+def call(*arguments):
+    done = subprocess.run([flashtl, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise SystemExit(f"flashtl {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}-> {done.returncode}")
+
+
+def errors(name, gpu, arrays, values, wanted):
+    files = [part for n in arrays for part in ("--in", f"{n}={n}.npy")]
+    files += [part for n in wanted for part in ("--out", f"{n}=to_{n}.npy")]
+    lets = [part for n, value in values.items() for part in ("--let", f"{n}={value}")]
+    lengths = [part for n, value in values.items() if n in ("d", "dv") for part in ("--let", f"{n}={value}")]
+    path = folder / f"{name}.tl"
+    if emulates:
+        call("run", path, "--gpu", gpu, "--on", "emulator", *lets, *files)
+    else:
+        call("reason", path, "--gpu", gpu, *lengths, "-o", "code.tl")
+        scalars = [part for n, value in values.items() if n not in ("d", "dv") for part in ("--let", f"{n}={value}")]
+        call("run", "code.tl", "--on", "interpreter", *scalars, *files)
+    for n, want in wanted.items():
+        got = np.load(f"to_{n}.npy").astype(np.float64)
+        yield np.linalg.norm(got - want) / np.linalg.norm(want) if got.shape == want.shape else math.inf
+
+
+def main():
+    wrong = 0
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        for reference, arrays, values in CASES:
+            for n, array in arrays.items():
+                np.save(f"{n}.npy", array)
+            for gpu in GPUS:
+                error = max(errors(reference.__name__, gpu, arrays, values, reference(arrays)))
+                good = error <= 2e-3
+                wrong += not good
+                print(f"{'good' if good else 'WRONG'} {reference.__name__} {gpu}: error {error:.1e}")
+    sys.exit(1 if wrong else 0)
+
+
+main()
