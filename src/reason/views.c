@@ -10,8 +10,8 @@ static bool is_copied(const reason *r, str name) {
     return false;
 }
 
-/* The use of a view that nothing writes: "shared" as operand of a product, else "register"; NULL: it
- * has none.
+/* The use of a view that nothing writes: "shared" as operand of a product, else "register"; NULL:
+ * it has none.
  */
 static const char *space_of_part(const reason *r, str view) {
     const char *space = NULL;

@@ -105,16 +105,25 @@ static void note(tables *t, const tl_expr *limit, ftl_table_use use) {
 
 static void demand_length(tables *t, const tl_expr *e, const tl_expr *limit, int depth);
 
-/* table[i] + q, where q runs below table[j] - table[i]: stretches that follow one another. */
+/* Is it table[j] - start, or the smaller of that and of others? */
+static bool is_length_from(const tables *t, const tl_expr *e, const tl_expr *start, int depth) {
+    e = meaning(e);
+    bool is_smallest = e->kind == TL_CALL && e->function == TL_FUNCTION_MIN;
+    for (int i = 0; is_smallest && i < e->item_count && depth < DEPTH_MAX; i++)
+        if (is_length_from(t, e->items[i], start, depth + 1)) return true;
+    if (e->kind != TL_BINARY || e->operator!= TL_MINUS) return false;
+    const tl_expr *end = meaning(e->left), *begin = meaning(e->right);
+    return end->kind == TL_ELEMENT && end->symbol == t->table && tl_expr_equal(begin, start);
+}
+
+/* table[i] + q, where q runs below table[j] - table[i] at most: stretches that follow one another.
+ */
 static bool is_stretch(const tables *t, const tl_expr *start, const tl_expr *index) {
     const tl_symbol *s = index->kind == TL_NAME ? index->symbol : NULL;
     start = meaning(start);
     bool starts = start->kind == TL_ELEMENT && start->symbol == t->table;
     if (!starts || !s || s->kind != TL_SYMBOL_INDEX || !s->extent) return false;
-    const tl_expr *extent = meaning(s->extent);
-    if (extent->kind != TL_BINARY || extent->operator!= TL_MINUS) return false;
-    const tl_expr *end = meaning(extent->left), *begin = meaning(extent->right);
-    return end->kind == TL_ELEMENT && end->symbol == t->table && tl_expr_equal(begin, start);
+    return is_length_from(t, s->extent, start, 0);
 }
 
 /* e < limit. */

@@ -83,16 +83,24 @@ static const tl_expr *monotone(most *m, const tl_expr *e, int depth) {
     return copy;
 }
 
+/* The smallest of several is bounded by any of them that is bounded itself. */
 static const tl_expr *call(most *m, const tl_expr *e, int depth) {
-    bool is_monotone = e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX ||
+    bool is_smallest = e->function == TL_FUNCTION_MIN;
+    bool is_monotone = is_smallest || e->function == TL_FUNCTION_MAX ||
                        e->function == TL_FUNCTION_CEIL || e->function == TL_FUNCTION_FLOOR;
     if (!is_monotone) return fail(m);
     tl_expr *copy = arena_new(m->t->memory, tl_expr);
     *copy = *e;
     copy->items = arena_array(m->t->memory, tl_expr *, e->item_count + 1);
-    for (int i = 0; i < e->item_count; i++)
-        copy->items[i] = part(largest(m, e->items[i], depth + 1));
-    return copy;
+    copy->item_count = 0;
+    for (int i = 0; i < e->item_count; i++) {
+        most one = {.t = m->t};
+        const tl_expr *limit = largest(&one, e->items[i], depth + 1);
+        if (!one.failed) copy->items[copy->item_count++] = part(limit);
+        else if (!is_smallest) return fail(m);
+    }
+    if (copy->item_count == 0) return fail(m);
+    return is_smallest && copy->item_count == 1 ? copy->items[0] : copy;
 }
 
 static const tl_expr *largest(most *m, const tl_expr *e, int depth) {
