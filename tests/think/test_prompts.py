@@ -51,6 +51,7 @@ for gpu in ("t4", "a100", "l40s", "h200"):
     reason, tokens = prompt("reason", "--op", "gqa", "--causal", "--head-dim", "128", "--gpu", gpu)
     expect(tokens <= 8000, f"a reason prompt of at most 8000 tokens for {gpu}; it has {tokens}")
     expect(f"for {gpu}" in reason and "Reshape P from mma_C to mma_A" in reason, f"TL Code for {gpu}")
+    expect("is a view" in reason and "Mask S, 0 in coordinate" in reason, "views and masks with a value")
     for program in re.findall(r"```tl\n((?://[^\n]*\n)?kernel \w+ for .*?)```", reason, re.S):
         checked = run("check", input=program)
         expect(checked.returncode == 0, f"TL Code that is right: {checked.stderr}")
