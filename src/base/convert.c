@@ -118,6 +118,18 @@ void convert_round_all(convert_format format, double *values, size_t count) {
 
 /* --- bits ------------------------------------------------------------------------------------- */
 
+double convert_step(convert_format format, double value) {
+    double size = fabs(value);
+    int exponent;
+    if (format == CONVERT_I32) return 1;
+    if (format == CONVERT_F64) return nextafter(size, (double)INFINITY) - size;
+    const format_shape *shape = &shapes[format];
+    if (!(size >= shape->normal)) return shape->unit;
+    if (size > shape->most) size = shape->most;
+    frexp(size, &exponent); /* of a significand below 1 */
+    return ldexp(1, exponent - 1 - shape->fraction);
+}
+
 static uint32_t f32_bits(double value) {
     float f = (float)value;
     uint32_t bits;

@@ -149,6 +149,12 @@ static int read_options(verification *v) {
     return exit_status;
 }
 
+/* Cases that the command names may be without elements. */
+static bool is_chosen(const verify_options *o) {
+    bool is_list = !o->shapes || strcmp(o->shapes, "small") == 0 || strcmp(o->shapes, "all") == 0;
+    return o->cases || !is_list;
+}
+
 /* --- the run ---------------------------------------------------------------------------------- */
 
 static int run(verification *v, ftl_runtime *runtime) {
@@ -173,6 +179,11 @@ static int run(verification *v, ftl_runtime *runtime) {
     verify_machine_close(machine);
     if (!status && summary.total && summary.skipped == summary.total) {
         return cli_say(EXIT_REJECTED, "nothing was verified: every case was skipped");
+    }
+    if (!status && !summary.compared && !is_chosen(&v->options)) {
+        return cli_say(EXIT_REJECTED,
+                       "nothing was verified: no case had an element to compare; '--seconds' "
+                       "admits longer cases, '--shapes' names some");
     }
     if (status == FTL_CHECK_FAILED) return EXIT_REJECTED;
     return cli_finish(v->c, status);

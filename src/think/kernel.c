@@ -229,44 +229,64 @@ static void progress_to_work(void *user, const verify_progress *progress) {
     if (climb_is_stopped(l->w->c)) l->stop = 1;
 }
 
-/* Programs whose inputs verify does not make up (tables of integers): a few cases of our own. */
-static ftl_status compare_trials(kernel_work *w, const verify_runner *runner, uint64_t seed,
-                                 bool *is_right) {
-    static const int64_t rows[] = {1, 70, 131};
+/* Runs a trial on a runner and compares it with the sketch. NULL when it is right; else what is
+ * wrong, for who wrote the text.
+ */
+static const char *compare_trial(kernel_work *w, trial *t, const verify_runner *runner) {
     static const double TOLERANCE = 3e-3;
     climb *c = w->c;
     const ftl_plan *plan = w->program->plan;
     trial_machine reference = {.source = &w->program->sketch, .arithmetic = FTL_EXACT};
     trial_machine candidate = {.runner = runner};
+    double **got, **want;
+    ftl_status status = trial_run(c->context, t, &reference, &c->memory, &want);
+    text_buffer detail;
+    text_init(&detail, 1 << 16);
+    if (!status) status = trial_run_telling(c->context, t, &candidate, &c->memory, &got, &detail);
+    const char *wrong = NULL;
+    if (status) {
+        wrong =
+            str_copy_z(&c->memory, str_format(&c->memory, "%s: %s", ftl_context_error(c->context),
+                                              detail.length ? detail.data : ""));
+    }
+    text_done(&detail);
+    for (int32_t k = 0; !wrong && k < plan->tensor_count; k++) {
+        if (plan->tensors[k].role != FTL_OUTPUT) continue;
+        double off = trial_distance(got[k], want[k], trial_count(&t->data.tensors[k]));
+        if (off <= TOLERANCE) continue;
+        wrong = str_copy_z(
+            &c->memory, str_format(&c->memory, "%s differs from the sketch by %.2g (relative rms)",
+                                   plan->tensors[k].name, off));
+    }
+    return wrong;
+}
+
+static void report_trial(kernel_work *w, const trial *t, const char *wrong) {
+    climb *c = w->c;
+    char name[VERIFY_NAME_BYTES];
+    verify_case_name(w->program, &t->of, name);
+    diag_report(&c->diags, DIAG_KERNEL_WRONG, ((diag_range){0, 0}), copied(c, name),
+                copied(c, wrong));
+}
+
+/* Programs whose inputs verify does not make up (tables of integers): a few cases of our own. */
+static ftl_status compare_trials(kernel_work *w, const verify_runner *runner, uint64_t seed,
+                                 bool *is_right) {
+    static const int64_t rows[] = {1, 70, 131};
+    climb *c = w->c;
     int passed = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int64_t sizes[VERIFY_SIZES_MAX] = {0};
         char why[FTL_WHY_BYTES];
         trial t;
-        double **got, **want;
-        bool is_there = trial_sizes(plan, rows[i], 32, &c->memory, sizes) &&
-                        trial_make(plan, sizes, seed + i, &c->memory, &t, why);
+        bool is_there = trial_sizes(w->program->plan, rows[i], 32, &c->memory, sizes) &&
+                        trial_make(w->program->plan, sizes, seed + i, &c->memory, &t, why);
         if (!is_there) continue;
-        ftl_status status = trial_run(c->context, &t, &reference, &c->memory, &want);
-        text_buffer detail;
-        text_init(&detail, 1 << 16);
-        if (!status) {
-            status = trial_run_telling(c->context, &t, &candidate, &c->memory, &got, &detail);
-        }
-        str words = status ? str_format(&c->memory, "%s: %s", ftl_context_error(c->context),
-                                        detail.length ? detail.data : "")
-                           : STR("it differs from the sketch");
-        text_done(&detail);
-        bool is_same = !status;
-        for (int32_t k = 0; is_same && k < plan->tensor_count; k++) {
-            if (plan->tensors[k].role != FTL_OUTPUT) continue;
-            is_same = trial_distance(got[k], want[k], trial_count(&t.data.tensors[k])) <= TOLERANCE;
-        }
-        passed += is_same;
-        if (is_same) continue;
+        const char *wrong = compare_trial(w, &t, runner);
+        passed += !wrong;
+        if (!wrong) continue;
         *is_right = false;
-        diag_report(&c->diags, DIAG_KERNEL_WRONG, ((diag_range){0, 0}),
-                    str_format(&c->memory, "lengths of %lld", (long long)rows[i]), words);
+        report_trial(w, &t, wrong);
         return FTL_OK;
     }
     set_fact(c, "cases", json_integer(passed));
@@ -306,28 +326,32 @@ static ftl_status verify_on_runner(kernel_work *w, const verify_runner *runner, 
     return FTL_OK;
 }
 
-/* What one launch of middling size costs: the measure where there is no GPU. */
-static void count_launch(kernel_work *w) {
+/* What one launch of middling size costs: the measure where there is no GPU. It must be right, too,
+ * or a kernel could be idle where it is measured. False, with the finding, when it is not.
+ */
+static bool count_launch(kernel_work *w) {
     enum { ROWS = 190, COLUMNS = 64 };
     climb *c = w->c;
     int64_t sizes[VERIFY_SIZES_MAX] = {0};
     char why[FTL_WHY_BYTES];
     trial t;
-    double **values;
     bool is_there = trial_sizes(w->program->plan, ROWS, COLUMNS, &c->memory, sizes) &&
                     trial_make(w->program->plan, sizes, 1, &c->memory, &t, why);
-    if (!is_there) return;
+    if (!is_there) return true;
     verify_runner runner = {.title = "emulator", .launch = emulate, .user = w, .flops_per_s = 1e9};
-    trial_machine machine = {.runner = &runner};
     w->wants_counts = true;
     doing(w, "counting instructions");
-    ftl_status status = trial_run(c->context, &t, &machine, &c->memory, &values);
+    const char *wrong = compare_trial(w, &t, &runner);
     w->wants_counts = false;
-    if (status) return;
+    if (wrong) {
+        report_trial(w, &t, wrong);
+        return false;
+    }
     c->verdict->cost = (double)w->last.instructions + (double)w->last.wavefronts;
     set_fact(c, "instructions", json_integer((json_int_t)w->last.instructions));
     set_fact(c, "wavefronts", json_integer((json_int_t)w->last.wavefronts));
     set_fact(c, "least_wavefronts", json_integer((json_int_t)w->last.least_wavefronts));
+    return true;
 }
 
 static ftl_status climb_emulator(kernel_work *w, bool *is_right) {
@@ -335,7 +359,7 @@ static ftl_status climb_emulator(kernel_work *w, bool *is_right) {
     doing(w, "emulating the kernel");
     ftl_status status =
         verify_on_runner(w, &runner, w->c->task->seed, w->c->task->shapes, is_right);
-    if (!status && *is_right) count_launch(w);
+    if (!status && *is_right) *is_right = count_launch(w);
     return status;
 }
 

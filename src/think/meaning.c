@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROWS = 37, COLUMNS = 48 };     /* of small cases: several of the smallest blocks */
 static const double TOLERANCE = 1e-3; /* outputs are rounded to their type; sums are exact */
 static const double EXPLAIN_SECONDS = 2;
 
@@ -35,26 +36,8 @@ static str text_of(climb *c, const char *z) {
 
 /* --- cases ------------------------------------------------------------------------------------ */
 
-/* The largest whole number of the text, which could be a length: windows end there. */
-static int64_t largest_constant(str text) {
-    int64_t largest = 0;
-    for (size_t i = 0; i < text.length;) {
-        size_t begin = i;
-        while (i < text.length && text.data[i] >= '0' && text.data[i] <= '9') i++;
-        bool is_alone =
-            i > begin &&
-            (begin == 0 || (text.data[begin - 1] != '.' && text.data[begin - 1] != '_')) &&
-            (i == text.length || text.data[i] != '.');
-        int64_t value;
-        bool fits = is_alone && str_to_integer((str){text.data + begin, i - begin}, &value);
-        if (fits && value > largest) largest = value;
-        if (i == begin) i++;
-    }
-    return largest;
-}
-
 static void prepare(meaning *m) {
-    enum { SMALL_BLOCK = 16, ROWS = 37, PAST = 9, LONGEST = 400 };
+    enum { SMALL_BLOCK = 16, PAST = 9, LONGEST = 400 };
     climb *c = m->c;
     str names[TRIAL_OPEN_MAX];
     m->open_count = trial_open_sizes(c->text, names);
@@ -62,7 +45,8 @@ static void prepare(meaning *m) {
         m->small_blocks[i] = (ftl_scalar){str_copy_z(&c->memory, names[i]), SMALL_BLOCK};
     }
     str reference = {c->task->reference.text, c->task->reference.length};
-    int64_t constant = largest_constant(c->text), other = largest_constant(reference);
+    int64_t constant = verify_largest_constant(c->text);
+    int64_t other = reference.length ? verify_largest_constant(reference) : 0;
     if (other > constant) constant = other;
     m->is_beyond = constant > LONGEST;
     if (m->is_beyond) constant = LONGEST;
@@ -168,7 +152,7 @@ static void find_unused(meaning *m, trial *t, const trial_machine *machine) {
     int64_t sizes[VERIFY_SIZES_MAX] = {0};
     char why[FTL_WHY_BYTES];
     trial longer;
-    bool is_there = trial_sizes(m->plan, m->rows, 16, &c->memory, sizes) &&
+    bool is_there = trial_sizes(m->plan, m->rows, COLUMNS, &c->memory, sizes) &&
                     trial_make(m->plan, sizes, c->task->seed + 1, &c->memory, &longer, why);
     if (!is_there || !find_used(m, &longer, machine, is_open)) return;
     for (int32_t i = 0; i < m->plan->tensor_count; i++) {
@@ -182,7 +166,7 @@ static ftl_status check_itself(meaning *m) {
     int64_t sizes[VERIFY_SIZES_MAX] = {0};
     char why[FTL_WHY_BYTES];
     trial t;
-    bool is_there = trial_sizes(m->plan, 37, 16, &c->memory, sizes) &&
+    bool is_there = trial_sizes(m->plan, ROWS, COLUMNS, &c->memory, sizes) &&
                     trial_make(m->plan, sizes, c->task->seed, &c->memory, &t, why);
     if (!is_there) {
         climb_skips(c, THINK_RUNG_MEANING, "no inputs can be made up for this program");
@@ -228,20 +212,50 @@ static void explain(meaning *m, const trial_machine *candidate, const trial_mach
     text_done(&lines);
 }
 
-/* One case; true when it differs, and was reported. */
-static bool compare_case(meaning *m, const trial_machine *candidate, const trial_machine *reference,
-                         int64_t rows, uint64_t seed, ftl_status *status) {
+/* Both are computed exactly and stored once: they differ by a step of the type, or in meaning. Sums
+ * in another order differ by far less than 'ORDER' of a row.
+ */
+static int64_t mark_different(const buffer *b, const double *got, const double *want,
+                              uint8_t *bad) {
+    static const double ORDER = 1e-6;
+    int64_t count = 0;
+    for (int64_t row = 0; row < b->rows; row++) {
+        double size = 0;
+        for (int64_t k = row * b->columns; k < (row + 1) * b->columns; k++)
+            size = isfinite(want[k]) ? fmax(size, fabs(want[k])) : size;
+        for (int64_t k = row * b->columns; k < (row + 1) * b->columns; k++) {
+            double allowed = convert_step(b->format, want[k]) + ORDER * size;
+            bool is_same = got[k] == want[k] || (isnan(got[k]) && isnan(want[k]));
+            bad[k] = !is_same && !(fabs(got[k] - want[k]) <= allowed);
+            count += bad[k];
+        }
+    }
+    return count;
+}
+
+static bool compare_output(meaning *m, const buffer *b, const double *got, const double *want) {
     climb *c = m->c;
-    int64_t sizes[VERIFY_SIZES_MAX] = {0};
-    char why[FTL_WHY_BYTES];
-    trial t;
+    uint8_t *bad = arena_array(&c->memory, uint8_t, trial_count(b) + 1);
+    if (!mark_different(b, got, want, bad)) return true;
+    text_buffer where;
+    text_init(&where, 4096);
+    judge_pattern(m->plan, b, bad, &c->memory, &where);
+    str what = str_format(&c->memory, "relative rms error %.2g; wrong at %s",
+                          trial_distance(got, want, trial_count(b)),
+                          where.length ? where.data : "some elements");
+    text_done(&where);
+    diag_report(&c->diags, DIAG_MEANING_WRONG, whole(), text_of(c, b->of->name), what);
+    return false;
+}
+
+/* One case; true when it differs, and was reported. */
+static bool compare_trial(meaning *m, const trial_machine *candidate,
+                          const trial_machine *reference, trial *t, ftl_status *status) {
+    climb *c = m->c;
     double **got, **want;
-    bool is_there = trial_sizes(m->plan, rows, 16, &c->memory, sizes) &&
-                    trial_make(m->plan, sizes, seed, &c->memory, &t, why);
-    if (!is_there) return false;
-    *status = trial_run(c->context, &t, reference, &c->memory, &want);
+    *status = trial_run(c->context, t, reference, &c->memory, &want);
     if (*status) return false;
-    *status = trial_run(c->context, &t, candidate, &c->memory, &got);
+    *status = trial_run(c->context, t, candidate, &c->memory, &got);
     if (*status == FTL_REJECTED) {
         *status = FTL_OK;
         climb_take_diagnostics(c);
@@ -249,29 +263,39 @@ static bool compare_case(meaning *m, const trial_machine *candidate, const trial
     }
     for (int32_t i = 0; !*status && i < m->plan->tensor_count; i++) {
         if (m->plan->tensors[i].role != FTL_OUTPUT) continue;
-        const buffer *b = &t.data.tensors[i];
-        double off = trial_distance(got[i], want[i], trial_count(b));
-        if (off <= TOLERANCE) continue;
-        uint8_t *bad = arena_array(&c->memory, uint8_t, trial_count(b) + 1);
-        text_buffer where;
-        text_init(&where, 4096);
-        double size = 0;
-        for (int64_t k = 0; k < trial_count(b); k++)
-            size += isfinite(want[i][k]) ? fabs(want[i][k]) : 0;
-        size /= (double)trial_count(b);
-        for (int64_t k = 0; k < trial_count(b); k++) {
-            bad[k] = !(fabs(got[i][k] - want[i][k]) <= 1e-2 * size + 1e-2 * fabs(want[i][k])) &&
-                     got[i][k] != want[i][k];
-        }
-        judge_pattern(m->plan, b, bad, &c->memory, &where);
-        str what = str_format(&c->memory, "relative rms error %.2g; wrong at %s", off,
-                              where.length ? where.data : "some elements");
-        text_done(&where);
-        diag_report(&c->diags, DIAG_MEANING_WRONG, whole(), text_of(c, m->plan->tensors[i].name),
-                    what);
-        return true;
+        if (!compare_output(m, &t->data.tensors[i], got[i], want[i])) return true;
     }
     return false;
+}
+
+/* Lengths past every block and every constant of both texts, and scores of every kind. */
+static ftl_status compare_decisive(meaning *m, const trial_machine *candidate,
+                                   const trial_machine *reference) {
+    climb *c = m->c;
+    verify_program program = {
+        .plan = m->plan, .sketch = c->task->reference, .code = {"", c->text.data, c->text.length}};
+    const verify_case *cases;
+    int32_t count = 0;
+    char why[FTL_WHY_BYTES];
+    ftl_status status = FTL_OK;
+    if (!verify_cases(&program, "decisive", 0, &c->memory, &cases, &count, why)) return FTL_OK;
+    for (int32_t i = 0; !status && i < count; i++) {
+        trial t;
+        arena_mark mark = arena_here(&c->memory);
+        uint64_t seed = c->task->seed + 10 + (uint64_t)i;
+        if (!trial_make_case(m->plan, &cases[i], seed, &c->memory, &t, why)) continue;
+        if (compare_trial(m, candidate, reference, &t, &status)) {
+            char name[VERIFY_NAME_BYTES];
+            verify_case_name(&program, &cases[i], name);
+            if (diag_has_errors(&c->diags)) {
+                diag_report(&c->diags, DIAG_MEANING_WHERE, whole(),
+                            str_format(&c->memory, "it was found with %s", name));
+            }
+            return FTL_OK;
+        }
+        if (!diag_has_errors(&c->diags)) arena_reset(&c->memory, mark);
+    }
+    return status;
 }
 
 static ftl_status compare_with_reference(meaning *m) {
@@ -281,19 +305,24 @@ static ftl_status compare_with_reference(meaning *m) {
                                .arithmetic = FTL_EXACT,
                                .pins = m->small_blocks,
                                .pin_count = m->open_count};
-    const int64_t rows[] = {37, 1, 21, m->rows};
+    const int64_t rows[] = {ROWS, 1, 21, m->rows};
     ftl_status status = FTL_OK;
     for (size_t i = 0; !status && i < sizeof rows / sizeof *rows; i++) {
-        if (i == 3 && rows[i] <= 37) break;
+        if (i == 3 && rows[i] <= ROWS) break;
+        int64_t sizes[VERIFY_SIZES_MAX] = {0};
+        char why[FTL_WHY_BYTES];
+        trial t;
         arena_mark mark = arena_here(&c->memory);
-        if (compare_case(m, &candidate, &reference, rows[i], c->task->seed + i, &status)) {
+        bool is_there = trial_sizes(m->plan, rows[i], COLUMNS, &c->memory, sizes) &&
+                        trial_make(m->plan, sizes, c->task->seed + i, &c->memory, &t, why);
+        if (is_there && compare_trial(m, &candidate, &reference, &t, &status)) {
             if (diag_has_errors(&c->diags))
                 explain(m, &candidate, &reference, rows[i] > 1 ? rows[i] : 21);
             return FTL_OK;
         }
         if (!diag_has_errors(&c->diags)) arena_reset(&c->memory, mark);
     }
-    return status;
+    return status ? status : compare_decisive(m, &candidate, &reference);
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */

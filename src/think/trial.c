@@ -1,5 +1,6 @@
 #include "think/trial.h"
 
+#include "verify/conditions.h"
 #include "verify/random.h"
 
 #include <inttypes.h>
@@ -59,16 +60,23 @@ static void fill_tables(const ftl_plan *plan, trial *t, arena *memory) {
     }
 }
 
-bool trial_make(const ftl_plan *plan, const int64_t *sizes, uint64_t seed, arena *memory,
-                trial *out, char why[FTL_WHY_BYTES]) {
+bool trial_make_case(const ftl_plan *plan, const verify_case *c, uint64_t seed, arena *memory,
+                     trial *out, char why[FTL_WHY_BYTES]) {
     out->program = (verify_program){.plan = without_tables(plan, memory)};
-    out->of = (verify_case){.input = VERIFY_NORMAL, .layout = VERIFY_DENSE};
-    memcpy(out->of.sizes, sizes, sizeof out->of.sizes);
+    out->of = *c;
+    out->of.layout = VERIFY_DENSE;
     out->data = (case_data){.program = &out->program, .of = &out->of, .seed = seed};
     if (!inputs_make(&out->data, memory, why)) return false;
     out->program.plan = plan;
     fill_tables(plan, out, memory);
     return true;
+}
+
+bool trial_make(const ftl_plan *plan, const int64_t *sizes, uint64_t seed, arena *memory,
+                trial *out, char why[FTL_WHY_BYTES]) {
+    verify_case c = {.input = VERIFY_NORMAL};
+    memcpy(c.sizes, sizes, sizeof c.sizes);
+    return trial_make_case(plan, &c, seed, memory, out, why);
 }
 
 /* A size that stands in front of some matrix counts matrices; else it is a length of rows when it
@@ -92,15 +100,40 @@ static int64_t size_for(const ftl_plan *plan, int32_t size, int64_t rows, int64_
     return is_last ? columns : count;
 }
 
+/* Of several ways to make conditions hold, the one with the shortest lengths. */
+static bool settle(const ftl_plan *plan, uint64_t seed, arena *memory,
+                   int64_t sizes[VERIFY_SIZES_MAX]) {
+    enum { WAYS = 24 };
+    int64_t best[VERIFY_SIZES_MAX] = {0}, least = INT64_MAX;
+    double *scalars = arena_array(memory, double, plan->scalar_count + 1);
+    for (uint64_t way = 0; way < WAYS; way++) {
+        int64_t solved[VERIFY_SIZES_MAX], longest = 0;
+        memcpy(solved, sizes, sizeof solved);
+        for (int32_t i = 0; i < plan->scalar_count; i++) scalars[i] = 1;
+        conditions_values values = {solved, scalars, NULL};
+        if (!conditions_solve(plan, seed + 100 * way, &values)) return false;
+        for (int32_t i = 0; i < plan->size_count; i++)
+            if (solved[i] > longest) longest = solved[i];
+        if (longest >= least) continue;
+        least = longest;
+        memcpy(best, solved, sizeof best);
+    }
+    memcpy(sizes, best, sizeof best);
+    return true;
+}
+
 bool trial_sizes(const ftl_plan *plan, int64_t rows, int64_t columns, arena *memory,
                  int64_t sizes[VERIFY_SIZES_MAX]) {
-    enum { TRIES = 4 };
-    static const int64_t counts[TRIES][2] = {{4, 2}, {2, 2}, {2, 1}, {1, 1}};
-    for (int try = 0; try < TRIES; try++) {
+    enum { TRIES = 3, PARTS = 2 };
+    static const int64_t counts[TRIES][PARTS] = {{2, 4}, {2, 2}, {1, 1}};
+    if (plan->size_count > VERIFY_SIZES_MAX) return false;
+    for (uint64_t try = 0; try < TRIES; try++) {
+        int counted = 0; /* batches, heads, key heads: 2, 4, 2 */
         for (int32_t i = 0; i < plan->size_count && i < VERIFY_SIZES_MAX; i++) {
-            bool is_few = strstr(plan->sizes[i].name, "kv") || strstr(plan->sizes[i].name, "batch");
-            sizes[i] = size_for(plan, i, rows, columns, counts[try][is_few]);
+            sizes[i] = size_for(plan, i, rows, columns, 0);
+            if (sizes[i] == 0) sizes[i] = counts[try][counted++ % PARTS];
         }
+        if (!settle(plan, try, memory, sizes)) continue;
         trial t;
         char why[FTL_WHY_BYTES];
         arena_mark mark = arena_here(memory);
@@ -112,7 +145,7 @@ bool trial_sizes(const ftl_plan *plan, int64_t rows, int64_t columns, arena *mem
 }
 
 static void add_shape(const ftl_plan *plan, const int64_t *sizes, text_buffer *out) {
-    if (out->length) text_add_z(out, ",");
+    text_add_z(out, ",");
     for (int32_t i = 0; i < plan->size_count; i++) {
         text_format(out, "%s%" PRId64, i ? "x" : "", sizes[i]);
     }
@@ -121,6 +154,7 @@ static void add_shape(const ftl_plan *plan, const int64_t *sizes, text_buffer *o
 void trial_shapes(const ftl_plan *plan, uint64_t seed, arena *memory, text_buffer *out) {
     enum { SHAPES = 4, LENGTHS = 3 };
     static const int64_t rows[SHAPES] = {6, 66, 33, 130};
+    text_add_z(out, "decisive");
     for (int k = 0; k < SHAPES; k++) {
         int64_t sizes[VERIFY_SIZES_MAX] = {0};
         int64_t few = rows[k] + (int64_t)random_below(seed, 7, (uint64_t)k, 5);
@@ -129,7 +163,7 @@ void trial_shapes(const ftl_plan *plan, uint64_t seed, arena *memory, text_buffe
         for (int32_t i = 0, n = k; i < plan->size_count; i++) {
             if (sizes[i] >= few) sizes[i] = lengths[n++ % LENGTHS];
         }
-        add_shape(plan, sizes, out);
+        if (settle(plan, seed, memory, sizes)) add_shape(plan, sizes, out);
     }
 }
 

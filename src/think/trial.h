@@ -19,13 +19,16 @@ typedef struct trial {
 /* Lays out and fills the case; false, with a sentence, when the program's conditions exclude it. */
 bool trial_make(const ftl_plan *plan, const int64_t *sizes, uint64_t seed, arena *memory,
                 trial *out, char why[FTL_WHY_BYTES]);
+/* The same with a case's sizes and its kind of inputs. */
+bool trial_make_case(const ftl_plan *plan, const verify_case *c, uint64_t seed, arena *memory,
+                     trial *out, char why[FTL_WHY_BYTES]);
 /* Sizes that fit the program's conditions: about 'rows' for lengths of matrices, few for others.
  * False when none were found.
  */
 bool trial_sizes(const ftl_plan *plan, int64_t rows, int64_t columns, arena *memory,
                  int64_t sizes[VERIFY_SIZES_MAX]);
-/* Shapes in verify's words, drawn from the seed: lengths that are shorter, longer and much longer
- * than a tile, each in turn the longest. "" when none were found.
+/* Shapes in verify's words: its decisive ones, and some that are drawn from the seed, with lengths
+ * that are shorter, longer and much longer than a tile, each in turn the longest.
  */
 void trial_shapes(const ftl_plan *plan, uint64_t seed, arena *memory, text_buffer *out);
 

@@ -1,10 +1,12 @@
 /* Which cases there are. The list depends on the plan and on 'shapes' alone, so that a case's
  * number names it in a command.
  */
+#include "verify/cases.h"
+
 #include "base/number.h"
-#include "verify/inputs.h"
+#include "verify/conditions.h"
 #include "verify/plan_find.h"
-#include "verify/random.h"
+#include "verify/planted.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,17 +15,7 @@
 
 enum { CASES_MAX = 100000, SIZE_MOST = 1 << 24 };
 
-typedef struct listing {
-    const verify_program *program;
-    const ftl_plan *plan;
-    arena *memory;
-    LIST(verify_case) cases;
-    int32_t next;      /* number of the next case, also of those that are left out */
-    double flops_most; /* 0: no limit */
-    int32_t q_len, kv_len, batch, q_heads, kv_heads; /* positions of these sizes, or -1 */
-} listing;
-
-static bool has_lengths(const listing *l) {
+bool cases_have_pair(const listing *l) {
     return l->q_len >= 0 && l->kv_len >= 0;
 }
 
@@ -49,7 +41,7 @@ static double fixed_lengths(const ftl_plan *plan) {
     return sum > 0 ? sum : 1;
 }
 
-static int64_t tile_of(const listing *l, int32_t size) {
+int64_t cases_tile(const listing *l, int32_t size) {
     int64_t tile = 64;
     inputs_tiles(l->plan, size, &tile, 1);
     return tile;
@@ -59,7 +51,7 @@ static bool is_table(const ftl_plan_tensor *tensor) {
     return tensor->role == FTL_INPUT && tensor->use > FTL_TABLE_FREE;
 }
 
-static bool has_tables(const ftl_plan *plan) {
+bool cases_have_tables(const ftl_plan *plan) {
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         if (is_table(&plan->tensors[t])) return true;
     }
@@ -78,6 +70,12 @@ static double elements_of(const ftl_plan_tensor *tensor, const verify_case *c) {
         product *= value_of(&tensor->axes[i].extent, c);
     }
     return product;
+}
+
+double cases_elements(const ftl_plan *plan, const verify_case *c) {
+    double sum = 0;
+    for (int32_t t = 0; t < plan->tensor_count; t++) sum += elements_of(&plan->tensors[t], c);
+    return sum;
 }
 
 /* Where lengths stand in tables: each element written sees the longest stretch, twice. */
@@ -109,13 +107,13 @@ static bool is_length_of_two(const ftl_plan *plan, int32_t size) {
 }
 
 /* Kernels work on whole tiles: a single query costs as much as a block of them. */
-static double count_flops(const listing *l, const verify_case *c) {
+double cases_flops(const listing *l, const verify_case *c) {
     double product = 2;
-    if (has_tables(l->plan)) return count_ragged_flops(l->plan, c);
+    if (cases_have_tables(l->plan)) return count_ragged_flops(l->plan, c);
     for (int32_t i = 0; i < l->plan->size_count; i++) {
-        if (has_lengths(l) && i == l->kv_heads) continue; /* q_heads counts */
-        bool is_tiled = i == l->q_len || i == l->kv_len || !has_lengths(l);
-        int64_t tile = is_tiled ? tile_of(l, i) : 1;
+        if (cases_have_pair(l) && i == l->kv_heads) continue; /* q_heads counts */
+        int64_t tile = 1;
+        inputs_known_tiles(l->plan, i, &tile, 1);
         int64_t whole = (c->sizes[i] + tile - 1) / tile * tile;
         product *= (double)whole * (is_length_of_two(l->plan, i) ? (double)whole : 1);
     }
@@ -124,15 +122,24 @@ static double count_flops(const listing *l, const verify_case *c) {
 
 /* --- programs with lengths of queries and keys ------------------------------------------------ */
 
-/* Whether the launch conditions hold for a case's sizes. (Scalars are chosen to fit.) */
-static bool is_allowed(const listing *l, const verify_case *c) {
-    double ones[64], holds;
+/* Scalars are chosen to fit. */
+bool cases_solve(const listing *l, uint64_t seed, int32_t kept, verify_case *c) {
+    double ones[64];
+    bool is_pinned[VERIFY_SIZES_MAX] = {false};
     for (int i = 0; i < 64; i++) ones[i] = 1;
-    for (int32_t i = 0; i < l->plan->condition_count; i++) {
-        bool is_known = ftl_formula_evaluate(&l->plan->conditions[i], c->sizes, ones, &holds);
-        if (!is_known || holds == 0) return false;
+    if (kept >= 0) is_pinned[kept] = true;
+    if (cases_have_pair(l)) is_pinned[l->q_len] = is_pinned[l->kv_len] = true;
+    for (int32_t i = 0; i < l->program->pin_count; i++) {
+        int32_t size = plan_find_size(l->plan, l->program->pins[i].name);
+        if (size >= 0) is_pinned[size] = true;
     }
-    return true;
+    return conditions_solve(l->plan, seed, &(conditions_values){c->sizes, ones, is_pinned});
+}
+
+static bool is_allowed(const listing *l, const verify_case *c) {
+    double ones[64];
+    for (int i = 0; i < 64; i++) ones[i] = 1;
+    return conditions_hold(l->plan, c->sizes, ones);
 }
 
 /* Head counts by turns: as many, grouped, one; 64 on 8 where that is cheap. The next ones that the
@@ -156,24 +163,25 @@ static void choose_heads(const listing *l, int32_t turn, verify_case *c) {
 
 static void put_case(listing *l, verify_case c) {
     c.number = l->next++;
-    c.flops = count_flops(l, &c);
+    c.flops = cases_flops(l, &c);
     if (l->flops_most > 0 && c.flops > l->flops_most) return;
     if (l->cases.count < CASES_MAX) list_push(l->memory, &l->cases, c);
 }
 
 /* With the sizes that the user fixed. */
-static void add_case(listing *l, verify_case c) {
+void cases_add(listing *l, verify_case c) {
     for (int32_t i = 0; i < l->program->pin_count; i++) {
         int32_t size = plan_find_size(l->plan, l->program->pins[i].name);
         int64_t value;
         bool is_length = size >= 0 && str_to_integer(str_from(l->program->pins[i].value), &value);
         if (is_length && value >= 0 && value <= SIZE_MOST) c.sizes[size] = value;
     }
+    if (!is_allowed(l, &c)) cases_solve(l, (uint64_t)l->next, -1, &c);
     put_case(l, c);
 }
 
 /* Sizes that nothing below sets: head dimensions that a sketch leaves open. */
-static verify_case blank(const listing *l) {
+verify_case cases_blank(const listing *l) {
     verify_case c = {0};
     for (int32_t i = 0; i < l->plan->size_count; i++) c.sizes[i] = 24;
     return c;
@@ -181,29 +189,29 @@ static verify_case blank(const listing *l) {
 
 /* A pair with normal inputs, and 'plants' times with a dominant key elsewhere. */
 static void add_pair(listing *l, int64_t q, int64_t kv, int plants) {
-    bool has_keys = inputs_have_keys(l->program) && q > 0 && kv > 0;
+    bool has_keys = l->has_values && q > 0 && kv > 0;
     int32_t turn = l->next;
     for (int i = 0; i <= (has_keys ? plants : 0); i++, turn++) {
-        verify_case c = blank(l);
+        verify_case c = cases_blank(l);
         c.sizes[l->q_len] = q, c.sizes[l->kv_len] = kv;
         choose_heads(l, turn, &c);
         c.layout = (verify_layout)((turn + turn / 4) % 4);
         c.input = i ? VERIFY_DOMINANT : VERIFY_NORMAL;
         c.plant = i ? turn : 0;
-        add_case(l, c);
+        cases_add(l, c);
     }
 }
 
 /* What a softmax over several blocks of keys has to keep up with. */
 static void add_climbing(listing *l, int64_t q, int64_t kv) {
-    if (!inputs_have_keys(l->program) || q == 0) return;
-    verify_case c = blank(l);
+    if (!l->has_values || q == 0) return;
+    verify_case c = cases_blank(l);
     int32_t turn = l->next;
     c.sizes[l->q_len] = q, c.sizes[l->kv_len] = kv;
     choose_heads(l, turn, &c);
     c.layout = (verify_layout)(turn % 4);
     c.input = VERIFY_CLIMBING;
-    add_case(l, c);
+    cases_add(l, c);
 }
 
 static void add_pairs(listing *l, bool is_all) {
@@ -218,7 +226,7 @@ static void add_pairs(listing *l, bool is_all) {
 #include "verify/cases.def"
     };
 #undef TILE
-    int64_t q_tile = tile_of(l, l->q_len), kv_tile = tile_of(l, l->kv_len);
+    int64_t q_tile = cases_tile(l, l->q_len), kv_tile = cases_tile(l, l->kv_len);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         if (pairs[i].level == ALL && !is_all) continue;
         int64_t q = pairs[i].q, kv = pairs[i].kv;
@@ -232,82 +240,11 @@ static void add_pairs(listing *l, bool is_all) {
             add_climbing(l, pairs[i].q, pairs[i].kv);
     }
     if (l->batch < 0) return;
-    verify_case none = blank(l);
+    verify_case none = cases_blank(l);
     none.sizes[l->q_len] = none.sizes[l->kv_len] = 64;
     choose_heads(l, 0, &none);
     none.sizes[l->batch] = 0;
-    add_case(l, none);
-}
-
-/* --- all other programs ----------------------------------------------------------------------- */
-
-enum { LENGTHS = 11 };
-
-static void lengths_of(const listing *l, int32_t size, int64_t lengths[LENGTHS]) {
-    int64_t t = tile_of(l, size);
-    const int64_t values[LENGTHS] = {t + 1, 1, t, 97, 3, 2 * t + 1, t - 1, 200, 2, 333, 0};
-    memcpy(lengths, values, sizeof values);
-}
-
-static bool is_small(const listing *l, const verify_case *c) {
-    static const double ELEMENTS_MOST = 1 << 19;
-    double sum = 0;
-    for (int32_t t = 0; t < l->plan->tensor_count; t++) sum += elements_of(&l->plan->tensors[t], c);
-    return sum <= ELEMENTS_MOST;
-}
-
-/* A length of what the caller has; others (a number of splits) only multiply the work. */
-static bool is_shown(const ftl_plan *plan, int32_t size) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
-            bool is_own = plan->tensors[t].role != FTL_WORKSPACE;
-            if (is_own && plan->tensors[t].axes[i].size == size) return true;
-        }
-    }
-    return false;
-}
-
-/* Sizes that the program's conditions allow ("group*q_len <= BM"), found by drawing; all 1 where
- * none is found.
- */
-static void draw_sizes(const listing *l, int32_t n, verify_case *c) {
-    enum { ATTEMPTS = 20000 };
-    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
-        verify_case drawn = *c;
-        for (int32_t s = 0; s < l->plan->size_count; s++) {
-            const int64_t lengths[] = {1, 2, 3, 4, 6, 8, 16, 24, 33, 64, 128, tile_of(l, s) + 1};
-            uint64_t stream = (uint64_t)n * ATTEMPTS + attempt;
-            uint64_t few = 6, all = sizeof lengths / sizeof *lengths;
-            drawn.sizes[s] =
-                lengths[random_below(99, stream, (uint64_t)s, is_shown(l->plan, s) ? all : few)];
-        }
-        if (!is_allowed(l, &drawn) || !is_small(l, &drawn)) continue;
-        *c = drawn;
-        return;
-    }
-    for (int32_t s = 0; s < l->plan->size_count; s++) c->sizes[s] = 1;
-}
-
-/* Every length meets every size; which of other sizes' lengths it meets there differs from round to
- * round. (The odd steps are coprime to their number.)
- */
-static void add_sizes(listing *l, bool is_all) {
-    int rounds = is_all ? 6 : 1;
-    for (int32_t n = 0; n < rounds * LENGTHS; n++) {
-        verify_case c = blank(l);
-        for (int32_t s = 0; s < l->plan->size_count; s++) {
-            int64_t lengths[LENGTHS];
-            lengths_of(l, s, lengths);
-            int64_t step = 1 + (s * 2 + n / LENGTHS * (s + 1)) % (LENGTHS - 1);
-            c.sizes[s] = lengths[(n * step + s * 3) % LENGTHS];
-        }
-        if (has_tables(l->plan) || !is_allowed(l, &c)) draw_sizes(l, n, &c);
-        bool is_none = has_tables(l->plan) && n % LENGTHS == LENGTHS - 1;
-        if (is_none) c.sizes[n / LENGTHS % l->plan->size_count] = 0;
-        c.layout = (verify_layout)((n + n / 4) % 4);
-        c.input = n % 2 ? VERIFY_ENDS : VERIFY_NORMAL;
-        add_case(l, c);
-    }
+    cases_add(l, none);
 }
 
 /* --- shapes in words -------------------------------------------------------------------------- */
@@ -344,29 +281,39 @@ static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
         }
         count++;
     }
-    if (count == l->plan->size_count && !(count == 2 && has_lengths(l))) {
-        verify_case c = blank(l);
+    if (count == l->plan->size_count && !(count == 2 && cases_have_pair(l))) {
+        verify_case c = cases_blank(l);
         memcpy(c.sizes, numbers, (size_t)count * sizeof *numbers);
         put_case(l, c);
-        c.input = inputs_have_keys(l->program) ? VERIFY_DOMINANT : VERIFY_ENDS;
+        c.input = l->has_values ? VERIFY_DOMINANT : VERIFY_ENDS;
         c.layout = VERIFY_PADDED, c.plant = l->next;
         put_case(l, c);
         return true;
     }
-    if (count == 2 && has_lengths(l)) {
+    if (count == 2 && cases_have_pair(l)) {
         add_pair(l, numbers[0], numbers[1], 1);
         return true;
     }
     char sizes[FTL_WHY_BYTES / 2];
     list_sizes(l, sizes, sizeof sizes);
     return refuse(why, "shape '%.*s' has %" PRId32 " lengths; expected %s%s", STR_ARGS(shape),
-                  count, has_lengths(l) ? "q_len x kv_len, or " : "", sizes);
+                  count, cases_have_pair(l) ? "q_len x kv_len, or " : "", sizes);
 }
 
 /* Where all heads are alike, one name is enough. */
 static int32_t find_heads(const ftl_plan *plan) {
     int32_t heads = plan_find_size(plan, "q_heads");
     return heads >= 0 ? heads : plan_find_size(plan, "heads");
+}
+
+/* Lists that have a name. False when this is none. */
+static bool add_list(listing *l, str word) {
+    bool is_all = str_is(word, "all"), is_decisive = str_is(word, "decisive");
+    if (!is_all && !is_decisive && !str_is(word, "small")) return false;
+    if (!is_decisive && cases_have_pair(l)) add_pairs(l, is_all);
+    else if (!is_decisive) cases_add_sizes(l, is_all);
+    cases_add_decisive(l);
+    return true;
 }
 
 bool verify_cases(const verify_program *program, const char *shapes, double flops_most,
@@ -382,20 +329,17 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
                  .batch = plan_find_size(plan, "batch"),
                  .q_heads = find_heads(plan),
                  .kv_heads = plan_find_size(plan, "kv_heads")};
+    planted p = planted_find(plan);
+    l.has_scores = planted_has_scores(&p), l.has_values = planted_has_values(&p);
     if (plan->size_count > VERIFY_SIZES_MAX) {
         return refuse(why, "the program has %" PRId32 " sizes; at most %d are possible",
                       plan->size_count, VERIFY_SIZES_MAX);
     }
     str words = str_from(shapes ? shapes : "small");
-    bool is_all = str_is(words, "all");
-    if (is_all || str_is(words, "small")) {
-        if (has_lengths(&l)) add_pairs(&l, is_all);
-        else add_sizes(&l, is_all);
-    } else {
-        if (!str_trim(words).length) return refuse(why, "there is no shape in ''");
-        while (words.length) {
-            if (!add_shape(&l, str_trim(str_cut(&words, ',')), why)) return false;
-        }
+    if (!str_trim(words).length) return refuse(why, "there is no shape in ''");
+    while (words.length) {
+        str word = str_trim(str_cut(&words, ','));
+        if (!add_list(&l, word) && !add_shape(&l, word, why)) return false;
     }
     *cases = l.cases.items, *count = l.cases.count;
     return true;
@@ -444,7 +388,8 @@ bool verify_cases_hold(const char *list, int32_t number) {
 void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]) {
     static const char *const layouts[] = {"dense", "padded", "turned", "turned padded"};
-    static const char *const inputs[] = {"normal", "dominant key", "heavy ends", "climbing scores"};
+    static const char *const inputs[] = {"normal", "dominant key", "heavy ends", "climbing scores",
+                                         "low scores"};
     const ftl_plan *plan = program->plan;
     size_t length = 0;
     *name = 0;

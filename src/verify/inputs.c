@@ -1,7 +1,8 @@
 #include "verify/inputs.h"
 
-#include "verify/expected.h"
+#include "verify/conditions.h"
 #include "verify/plan_find.h"
+#include "verify/planted.h"
 #include "verify/program.h"
 #include "verify/random.h"
 #include "verify/tables.h"
@@ -24,27 +25,6 @@ double inputs_scalar(const case_data *data, const char *name, double otherwise) 
     return otherwise;
 }
 
-static int64_t inputs_size(const verify_program *program, const verify_case *c, const char *name,
-                           int64_t otherwise) {
-    int32_t i = plan_find_size(program->plan, name);
-    return i >= 0 ? c->sizes[i] : otherwise;
-}
-
-static bool ends_in_axes(const ftl_plan *plan, const char *name, const char *row,
-                         const char *column) {
-    int32_t at = plan_find_tensor(plan, name);
-    const ftl_plan_tensor *tensor = &plan->tensors[at < 0 ? 0 : at];
-    return at >= 0 && tensor->axis_count >= 2 &&
-           strcmp(tensor->axes[tensor->axis_count - 2].name, row) == 0 &&
-           (!column || strcmp(tensor->axes[tensor->axis_count - 1].name, column) == 0);
-}
-
-bool inputs_have_keys(const verify_program *program) {
-    const ftl_plan *plan = program->plan;
-    return ends_in_axes(plan, "Q", "q", "d") && ends_in_axes(plan, "K", "kv", "d") &&
-           ends_in_axes(plan, "V", "kv", NULL);
-}
-
 /* --- tiles ------------------------------------------------------------------------------------ */
 
 static void add_tile(int64_t tile, int64_t *tiles, int *count, int most) {
@@ -56,7 +36,7 @@ static void add_tile(int64_t tile, int64_t *tiles, int *count, int most) {
     ++*count;
 }
 
-int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
+int inputs_known_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
     int count = 0;
     for (int32_t w = 0; w < plan->walk_count; w++) { /* "q_len/64": size, 64, divide */
         const ftl_formula *walk = &plan->walks[w];
@@ -81,98 +61,16 @@ int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
             add_tile(plan->tiles[i].row_bytes / element, tiles, &count, most);
         }
     }
+    return count;
+}
+
+int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
+    int count = inputs_known_tiles(plan, size, tiles, most);
     if (!count) add_tile(64, tiles, &count, most);
     return count;
 }
 
-/* DOMINANT: the key that dominates in a matrix of K; kv_head counts over all heads and batches. */
-static int64_t inputs_dominant_key(const verify_program *program, const verify_case *c,
-                                   int64_t kv_head) {
-    int64_t q_len = inputs_size(program, c, "q_len", 1),
-            kv_len = inputs_size(program, c, "kv_len", 1);
-    int64_t q_tile[1] = {64}, kv_tile[1] = {64};
-    inputs_tiles(program->plan, plan_find_size(program->plan, "q_len"), q_tile, 1);
-    inputs_tiles(program->plan, plan_find_size(program->plan, "kv_len"), kv_tile, 1);
-    int64_t m = q_tile[0], n = kv_tile[0], first_masked = kv_len - q_len + 1;
-    const int64_t places[] = {
-        kv_len - 1, /* the last column */
-        n - 1,
-        n,
-        2 * n - 1,
-        2 * n,                /* edges of tiles */
-        first_masked,         /* behind the last key that query 0 sees */
-        first_masked + m - 1, /* the same for the last query of the first block */
-        first_masked + m,     /* and the first one of the second */
-        kv_len / n * n,       /* the first key of the last, short tile */
-        kv_len / n * n - 1,
-        0,
-        first_masked + q_len / 2,
-    };
-    int64_t count = (int64_t)(sizeof places / sizeof *places), at = (c->plant + kv_head) % count;
-    for (int64_t i = 0; i < count; i++, at = (at + 1) % count) {
-        if (places[at] >= 0 && places[at] < kv_len) return places[at];
-    }
-    return 0;
-}
-
 /* --- filling ---------------------------------------------------------------------------------- */
-
-/* Q has the direction of signs; the dominant key has it, too, so that its score is 16 before the
- * scale of 1/sqrt(d) is varied; all other scores are small.
- */
-static double sign_of(uint64_t seed, int64_t column) {
-    return random_bits(seed, 1000, (uint64_t)column) & 1 ? 1 : -1;
-}
-
-/* A multiple of 1/8 that all 16-bit types hold, another one for most places; without a rule, so
- * that sums over neighbours do not cancel.
- */
-static double code_of(int64_t row, int64_t matrix, int64_t column) {
-    return ((double)random_below((uint64_t)row, (uint64_t)matrix, (uint64_t)column, 61) - 30) / 8;
-}
-
-static void dominant_row(const case_data *data, const buffer *b, int64_t row, double *values) {
-    const char name = b->of->name[0];
-    int64_t index[FTL_AXES_MAX] = {0}, rows = b->argument.extents[b->argument.axis_count - 2];
-    buffer_row_index(b, row, index);
-    int64_t at = index[b->argument.axis_count - 2], matrix = row / rows;
-    bool dominates = name == 'K' && at == inputs_dominant_key(data->program, data->of, matrix);
-    for (int64_t e = 0; e < b->columns; e++) {
-        if (name == 'Q') values[e] = sign_of(data->seed, e) + values[e] / 32;
-        else if (name == 'V') values[e] = code_of(at, matrix, e);
-        else if (dominates) values[e] = sign_of(data->seed, e) * 16 / sqrt((double)b->columns);
-        else values[e] /= 4;
-    }
-}
-
-/* What a key's score is: by head it rises from key to key, falls, or is 0 but for ever higher
- * jumps.
- */
-static double climbing_score(int64_t at, int64_t keys, int64_t matrix, double highest) {
-    enum { APART = 37 };
-    static const double STEP = 0.5, JUMP = 14;
-    double step = STEP < highest / (double)keys ? STEP : highest / (double)keys;
-    int64_t jumps = keys / APART + 1;
-    double jump = JUMP < highest / (double)jumps ? JUMP : highest / (double)jumps;
-    switch (matrix % 3) {
-    case 0: return step * (double)at;
-    case 1: return step * (double)(keys - at);
-    default: return at % APART == APART / 2 ? jump * (double)(at / APART + 1) : 0;
-    }
-}
-
-static void climbing_row(const case_data *data, const buffer *b, int64_t row, double *values) {
-    int64_t index[FTL_AXES_MAX] = {0}, rows = b->argument.extents[b->argument.axis_count - 2];
-    buffer_row_index(b, row, index);
-    /* A softmax takes what f32 can add; of a program that is not known scores may be results. */
-    double highest = expected_choose(data->program) == EXPECTED_ATTENTION ? 256 : 32;
-    double score = climbing_score(index[b->argument.axis_count - 2], rows, row / rows, highest);
-    for (int64_t e = 0; e < b->columns && b->of->name[0] != 'V'; e++) {
-        double sign = sign_of(data->seed, e);
-        values[e] = b->of->name[0] == 'Q' ? sign + values[e] / 32
-                                          : sign * score / sqrt((double)b->columns) + values[e] / 4;
-    }
-}
 
 static bool is_edge(const ftl_plan *plan, const ftl_plan_axis *axis, int64_t index,
                     int64_t extent) {
@@ -198,38 +96,47 @@ static void weigh_edges(const case_data *data, const buffer *b, int64_t row, dou
     }
 }
 
-/* ALiBi's slopes are a geometric sequence over the heads. */
-static void slope_row(const buffer *b, double *values) {
+/* A number for each head, say: a geometric sequence as slopes are, and any numbers in every other
+ * case.
+ */
+static void sequence_row(const buffer *b, double *values) {
     for (int64_t i = 0; i < b->columns; i++)
         values[i] = exp2(-8.0 * (double)(i + 1) / (double)b->columns);
 }
 
-static void fill(const case_data *data, buffer *b, int32_t position, arena *memory) {
+static bool is_sequence(const case_data *data, const buffer *b) {
+    bool is_vector = b->of->axis_count == 1 && b->of->type == FTL_F32;
+    return is_vector && (data->of->input != VERIFY_NORMAL || data->of->number % 2 == 0);
+}
+
+static void fill(const case_data *data, const planted *p, buffer *b, int32_t position,
+                 arena *memory) {
     arena_mark mark = arena_here(memory);
     double *values = arena_array(memory, double, b->columns + 1);
-    bool has_keys = inputs_have_keys(data->program);
-    bool is_key = has_keys && strchr("QKV", b->of->name[0]) && !b->of->name[1];
-    bool is_slope = has_keys && strcmp(b->of->name, "slope") == 0;
     for (int64_t row = 0; row < b->rows; row++) {
         if (!tables_reach(data, b, row)) continue; /* it stays NaN */
         random_normal(data->seed, (uint64_t)position, (uint64_t)(row * b->columns),
                       (size_t)b->columns, values);
-        if (is_slope) slope_row(b, values);
-        else if (data->of->input == VERIFY_DOMINANT && is_key) dominant_row(data, b, row, values);
-        else if (data->of->input == VERIFY_CLIMBING && is_key) climbing_row(data, b, row, values);
+        if (is_sequence(data, b)) sequence_row(b, values);
         else if (data->of->input == VERIFY_ENDS) weigh_edges(data, b, row, values);
+        else planted_row(data, p, position, row, values);
         buffer_store_row(b, row, values);
     }
     arena_reset(memory, mark);
 }
 
-static double scalar_value(const verify_program *program, const ftl_plan_scalar *scalar,
-                           const buffer *first) {
-    if (scalar->type == FTL_I32) return 3;
-    if (inputs_have_keys(program) && strcmp(scalar->name, "scale") == 0) {
-        return 1 / sqrt((double)(first->columns > 0 ? first->columns : 1));
-    }
-    return 0.5;
+/* --- scalars ---------------------------------------------------------------------------------- */
+
+/* By turns of both signs and of every magnitude; where scores are planted, what makes them what
+ * they are meant to be, as in the first cases of a list.
+ */
+static double scalar_value(const case_data *data, int32_t i, double usual) {
+    static const double factors[] = {1, 1, -1, 4, 1, -0.25, 8, 0.01, -3, 2};
+    static const double whole[] = {3, 3, 1, 0, 7, -2, 40, 2, 65, 1};
+    enum { COUNT = sizeof factors / sizeof *factors };
+    int32_t turn = (data->of->number + 3 * i) % COUNT;
+    if (data->program->plan->scalars[i].type == FTL_I32) return whole[turn];
+    return data->of->input == VERIFY_NORMAL ? usual * factors[turn] : usual;
 }
 
 static bool make_tensor(case_data *data, int32_t t, arena *memory, char why[FTL_WHY_BYTES]) {
@@ -262,15 +169,22 @@ static bool is_an_axis(const ftl_plan *plan, int32_t size) {
     return false;
 }
 
-/* Scalars, and the sizes that no tensor shows, which are given like scalars. */
-static void make_scalars(case_data *data) {
+/* Scalars that fit the conditions, and the sizes that no tensor shows, which are given like
+ * scalars.
+ */
+static void make_scalars(case_data *data, const planted *p, arena *memory) {
     const ftl_plan *plan = data->program->plan;
+    int64_t sizes[VERIFY_SIZES_MAX];
+    double *values = arena_array(memory, double, plan->scalar_count + 1);
+    bool *is_pinned = arena_array(memory, bool, plan->size_count + 1);
     int32_t count = 0;
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        data->scalars[count++] =
-            (ftl_scalar){plan->scalars[i].name,
-                         scalar_value(data->program, &plan->scalars[i], &data->tensors[0])};
-    }
+    memcpy(sizes, data->of->sizes, sizeof sizes);
+    for (int32_t i = 0; i < plan->size_count; i++) is_pinned[i] = true;
+    for (int32_t i = 0; i < plan->scalar_count; i++)
+        values[i] = scalar_value(data, i, planted_scale(data, p));
+    conditions_solve(plan, data->seed, &(conditions_values){sizes, values, is_pinned});
+    for (int32_t i = 0; i < plan->scalar_count; i++)
+        data->scalars[count++] = (ftl_scalar){plan->scalars[i].name, values[i]};
     for (int32_t i = 0; i < plan->size_count; i++) {
         if (is_an_axis(plan, i)) continue;
         data->scalars[count++] = (ftl_scalar){plan->sizes[i].name, (double)data->of->sizes[i]};
@@ -302,11 +216,12 @@ bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]) {
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         if (!make_tensor(data, t, memory, why)) return false;
     }
-    make_scalars(data);
+    planted p = planted_find(plan);
+    make_scalars(data, &p, memory);
     if (!is_launchable(data, memory, why)) return false;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         bool is_number = plan->tensors[t].role == FTL_INPUT && plan->tensors[t].type != FTL_I32;
-        if (is_number) fill(data, &data->tensors[t], t, memory);
+        if (is_number) fill(data, &p, &data->tensors[t], t, memory);
     }
     return true;
 }

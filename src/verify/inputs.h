@@ -22,12 +22,11 @@ bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]);
 
 buffer *inputs_find(const case_data *data, const char *name); /* NULL when there is none */
 double inputs_scalar(const case_data *data, const char *name, double otherwise);
-/* Q, K and V are there, with matrices (q, d), (kv, d), (kv, dv). */
-bool inputs_have_keys(const verify_program *program);
 
 /* How many elements of an axis a block of the kernel takes, as far as the plan says: up to 'most'
- * different values, ascending.
+ * different values, ascending; 64 where it says nothing.
  */
 int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most);
+int inputs_known_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most); /* or none */
 
 #endif

@@ -193,6 +193,7 @@ static void judge_all(run *w, case_data *data, const expected *wanted, const tak
         judgement j;
         judge_output(&output, &w->memory, &j);
         keep(r, plan->tensors[t].name, &j);
+        r->compared += j.compared;
         if (j.is_right) continue;
         describe_failure(w, data, &output, &j, r);
         return;
@@ -250,10 +251,28 @@ static ftl_status run_case(run *w, const verify_case *c, verify_result *r) {
     return FTL_OK;
 }
 
+/* A case that does not fit leaves the others their memory. */
+static ftl_status run_case_guarded(run *w, const verify_case *c, verify_result *r) {
+    jmp_buf exhausted, *outer = w->memory.on_exhausted;
+    arena_mark mark = arena_here(&w->memory);
+    ftl_status status = FTL_OK;
+    if (setjmp(exhausted)) {
+        r->verdict = VERIFY_SKIPPED;
+        snprintf(r->what, sizeof r->what, "it needs more than %zu MiB", MEMORY_MOST >> 20);
+    } else {
+        w->memory.on_exhausted = &exhausted;
+        status = run_case(w, c, r);
+    }
+    w->memory.on_exhausted = outer;
+    arena_reset(&w->memory, mark);
+    return status;
+}
+
 /* --- all of them ------------------------------------------------------------------------------ */
 
 static void count_result(verify_summary *s, const verify_result *r) {
     if (r->verdict == VERIFY_PASSED) s->passed++;
+    if (r->verdict == VERIFY_PASSED && r->compared) s->compared++;
     if (r->verdict == VERIFY_FAILED) s->failed++;
     if (r->verdict == VERIFY_SKIPPED) s->skipped++;
     bool is_worst = r->verdict == VERIFY_PASSED && r->relative_rms > s->worst_rms;
@@ -290,10 +309,8 @@ static ftl_status run_cases(run *w) {
                                     w->summary->total);
         }
         tell_progress(w, count, done, total, (double)(os_time_ns() - begin) / 1e9);
-        arena_mark mark = arena_here(&w->memory);
         verify_result result;
-        ftl_status status = run_case(w, c, &result);
-        arena_reset(&w->memory, mark);
+        ftl_status status = run_case_guarded(w, c, &result);
         if (status) return status;
         count_result(w->summary, &result);
         if (w->options->on_result) w->options->on_result(w->options->user, &result);

@@ -92,9 +92,10 @@ enum {
 
 typedef enum verify_input {
     VERIFY_NORMAL,   /* N(0,1) */
-    VERIFY_DOMINANT, /* one key dominates, V rows code their index (programs with Q, K, V) */
+    VERIFY_DOMINANT, /* one key dominates, rows of values code their index (programs with scores) */
     VERIFY_ENDS,     /* the last and the tile-edge index of each axis weigh 4 times as much */
-    VERIFY_CLIMBING  /* scores rise from key to key, fall or jump (programs with Q, K, V) */
+    VERIFY_CLIMBING, /* scores rise from key to key, fall or jump (programs with scores) */
+    VERIFY_LOW       /* rows of scores near -128, others between that and 0; values have a mean */
 } verify_input;
 
 typedef enum verify_layout {
@@ -114,7 +115,8 @@ typedef struct verify_case {
     double flops;  /* about */
 } verify_case;
 
-/* Lists the cases of 'shapes': "small" (also NULL; a sample that CI runs), "all", or sizes such as
+/* Lists the cases of 'shapes', separated by commas: "small" (also NULL; a sample that CI runs),
+ * "all", "decisive" (a part of both: long lengths and low scores alone), or sizes such as
  * "113x203,1x1024": two numbers are q_len x kv_len where the program has these sizes; otherwise,
  * and in general, as many numbers as plan->sizes in that order. Cases beyond 'flops_most' are left
  * out (0: no limit). The list is allocated in 'memory'. False, with one sentence in 'why', when
@@ -123,6 +125,12 @@ typedef struct verify_case {
 bool verify_cases(const verify_program *program, const char *shapes, double flops_most,
                   arena *memory, const verify_case **cases, int32_t *count,
                   char why[FTL_WHY_BYTES]);
+
+/* The largest whole number of a text up to that, comments apart: it could be a length, past which
+ * other things happen (a window). 0: there is none.
+ */
+enum { VERIFY_CONSTANT_MOST = 4096 };
+int64_t verify_largest_constant(str text);
 
 /* Does a list of numbers ("3,7..9"; NULL: all numbers) hold 'number'? Is it one? */
 bool verify_cases_hold(const char *list, int32_t number);
@@ -148,6 +156,7 @@ typedef struct verify_result {
     const char *rule;    /* "relative rms", "largest error", ...; "" when nothing was compared */
     double error, bound; /* of that rule */
     double relative_rms; /* the largest of all outputs */
+    int64_t compared;    /* elements of Outputs whose value is known */
     double milliseconds; /* of one launch */
     const char *ran_on;
     char what[VERIFY_LINE_BYTES];  /* a failure's pattern: where, which, how much; one line */
@@ -174,6 +183,7 @@ typedef struct verify_options {
 typedef struct verify_summary {
     int32_t total, passed, failed, skipped;
     int32_t left_out; /* as they would take longer than seconds_most; not in the total */
+    int32_t compared; /* passed cases that had elements to compare */
     double seconds;
     double worst_rms, rms_bound; /* largest relative rms of a passed case, and its bound */
 } verify_summary;

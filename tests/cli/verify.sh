@@ -43,3 +43,19 @@ Compute MultiplyAdd E, C, C and get C
 Copy C from register to global
 TL
 flashtl verify cube.tl --gpu a100 --on interpreter --shapes 7x0x9 | strip | tail -1
+# No program passes of which no element was compared; lengths that are fixed leave cases with elements.
+flashtl verify --op mha --causal --gpu t4 --head-dim 16 --let kv_len=100 --on interpreter | grep -c 'relative rms'
+flashtl verify --op mha --causal --gpu t4 --head-dim 16 --let q_len=0 --on interpreter > /dev/null; echo "-> $?"
+cat > sums.tl <<'TL'
+kernel sums
+Input  K (b in batch, head in heads; t in len, d)
+Input  V (b in batch, head in heads; t in len, dv)
+Output H f32 (b in batch, head in heads; d, dv)
+for j = 0:len/BK
+    Copy K from global to shared
+    Copy V from global to shared
+    Compute GEMM K.T, V and accumulate H
+end
+Copy H from register to global
+TL
+flashtl verify sums.tl --gpu a100 --head-dim 64 --on interpreter | strip | tail -1 | cut -d';' -f 1

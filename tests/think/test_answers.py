@@ -555,6 +555,79 @@ def cuda_reads_poison():
     cuda_mends(cuda_begins_with("if (args.O[0] == 1) return;\n"), "emulate", "O")
 
 
+# --- right at small lengths and on ordinary scores ----------------------------------------------------
+
+
+def judged(name):
+    return (here / "judged" / name).read_text()
+
+
+def is_refused(step, name, rung, *words, sketch=None, options=(), on="interpreter"):
+    """A text that passed once, being wrong: only longer lengths, other scores or the measured launch tell."""
+    label = "cuda" if name.endswith(".cu") else "tl"
+    talk = Talk(step, [fenced(judged(name), label)], *options, on=on, sketch=sketch and judged(sketch))
+    if talk.verdicts and "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]):
+        print("skipped: there is no CUDA compiler here, not even clang")
+        sys.exit(77)
+    return talk.fails_first(rung, *words)
+
+
+LINEAR = "linear_silu.sketch.tl"
+
+
+def one_block_of_many():
+    is_refused("reason", "linear_silu_one_block.code.tl", "meaning", "KERNEL_WRONG", "k_len", sketch=LINEAR)
+
+
+def maximum_from_zero():
+    is_refused("reason", "causal_maximum_from_zero.code.tl", "meaning", "KERNEL_WRONG", "low scores", sketch="mha_causal.sketch.tl")
+
+
+def epilogue_in_the_loop():
+    is_refused("sketch", "linear_silu_epilogue_in_loop.sketch.tl", "meaning", "MEANING_BLOCKS", "block size")
+
+
+def window_left_out():
+    is_refused("sketch", "gqa_window512_without_window.sketch.tl", "meaning", "MEANING_WRONG", "kv_len 549",
+               options=("--op", "gqa", "--causal", "--window", "512"))
+
+
+def cuda_that_is_idle_for_long_sums():
+    is_refused("translate", "linear_silu_idle_for_k_over_24.cu", "emulate", "not written", "k_len", sketch=LINEAR, on="emulator")
+
+
+def cuda_that_is_idle_where_it_is_counted():
+    """Idle for the sizes of the counted launch alone: that launch is judged, too."""
+    idle = judged("linear_silu_idle_for_k_over_24.cu").replace("p.k_len > 24", "p.m_len >= 190 && p.m_len < 200 && p.k_len == 64")
+    talk = Talk("translate", [fenced(idle, "cuda")], on="emulator", sketch=judged(LINEAR))
+    if talk.verdicts and "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]):
+        sys.exit(77)
+    talk.fails_first("emulate", "KERNEL_WRONG")
+
+
+def cuda_with_a_race():
+    is_refused("translate", "linear_silu_race.cu", "emulate", "race", "kernel.cu:", sketch=LINEAR, on="emulator")
+
+
+def gelu_by_tanh():
+    """The formula with tanh differs from GELU by less than f16 of the largest elements."""
+    gelu = judged(LINEAR)[:judged(LINEAR).index("Compute Multiply C, -1")]
+    exact = ("Compute Multiply C, -0.70710678118654752 and get E\nCompute Erfc E and get E\nCompute Multiply E, 0.5 and get E\n"
+             "Compute Multiply C, E and get C\nCopy C from register to global\n")
+    tanh = ("Compute Multiply C, C and get E\nCompute Multiply E, 0.044715 and get E\nCompute Add E, 1 and get E\n"
+            "Compute Multiply E, C and get E\nCompute Multiply E, 0.79788456080286536 and get E\nCompute Tanh E and get E\n"
+            "Compute Add E, 1 and get E\nCompute Multiply E, 0.5 and get E\nCompute Multiply C, E and get C\n"
+            "Copy C from register to global\n")
+    with tempfile.TemporaryDirectory() as name:
+        pathlib.Path(name, "exact.tl").write_text(gelu + exact)
+        mends(fenced(gelu + tanh), "meaning", "MEANING_WRONG", right=fenced(gelu + exact), options=("--against", f"{name}/exact.tl"))
+
+
+def lengths_tied_by_where():
+    """`where q_blocks == q_len/128`: lengths are drawn that fit."""
+    Talk("sketch", [fenced(judged("block_sparse_where_equal.sketch.tl"))], on="emulator").is_mended()
+
+
 def by_a_model(step, answer, gpu, sketch, *options):
     """What a model wrote that saw the step's prompt alone: its first answer passes."""
     with tempfile.TemporaryDirectory() as name:

@@ -88,6 +88,7 @@ static void empty_shapes_run_and_compare_nothing(void **state) {
     assert_int_equal(judge(RIGHT, &f16_plan, true, "0x6x6x5x5,2x6x2x0x7,2x6x2x7x0", NULL, &r, &s),
                      FTL_OK);
     assert_int_equal(s.passed, 6);
+    assert_int_equal(s.compared, 2); /* rows without keys are zeros */
 }
 
 /* --- wrong kernels ---------------------------------------------------------------------------- */
@@ -164,6 +165,27 @@ static void faults_are_found_in_bf16(void **state) {
                          FTL_CHECK_FAILED);
         assert_true(s.failed >= 1);
     }
+}
+
+/* A maximum that starts at 0 is right for every row that has a score above -80 or so. */
+static void very_negative_scores_are_drawn(void **state) {
+    (void)state;
+    record r;
+    verify_summary s;
+    assert_int_equal(judge(FROM_ZERO, &f16_plan, true, "small", NULL, &r, &s), FTL_CHECK_FAILED);
+    assert_true(strstr(r.last_failed.name, "low scores") != NULL);
+}
+
+/* A case that does not fit is skipped with its reason; the others run. */
+static void a_case_without_room_is_skipped(void **state) {
+    (void)state;
+    record r;
+    verify_summary s;
+    const char *shapes = "1x64x64x16777216x16,1x1x1x5x5";
+    assert_int_equal(judge(RIGHT, &f16_plan, true, shapes, NULL, &r, &s), FTL_OK);
+    assert_int_equal(s.skipped, 2);
+    assert_int_equal(s.passed, 2);
+    assert_int_equal(s.compared, 2);
 }
 
 static void a_failure_can_be_run_again(void **state) {
@@ -393,6 +415,8 @@ int main(void) {
         cmocka_unit_test(faults_are_found_in_bf16),
         cmocka_unit_test(cases_are_chosen_by_number),
         cmocka_unit_test(denormal_values_are_judged_by_their_steps),
+        cmocka_unit_test(very_negative_scores_are_drawn),
+        cmocka_unit_test(a_case_without_room_is_skipped),
         cmocka_unit_test(a_failure_can_be_run_again),
         cmocka_unit_test(shapes_are_read_or_refused),
         cmocka_unit_test(all_cases_cover_what_the_design_asks),

@@ -108,6 +108,7 @@ typedef enum fault {
     WRONG_LSE,
     NO_SCALE,
     LATE_ROW,
+    FROM_ZERO,
     FAULTS
 } fault;
 
@@ -155,7 +156,7 @@ typedef struct head {
 /* One row by blocks of keys. */
 static void sample_row(const kernel *k, const head *at, int64_t i, double *o, double *lse) {
     int64_t q_len = at->q_len, kv_len = at->kv_len;
-    float m = -1e30f, l = 0, acc[DV] = {0};
+    float m = k->fault == FROM_ZERO ? 0 : -1e30f, l = 0, acc[DV] = {0};
     const double *q = at->q + i * D, *row;
     int64_t place = i + (k->fault == TOP_LEFT ? 0 : kv_len - q_len);
     place += k->fault == MASK_MORE ? 1 : k->fault == MASK_LESS ? -1 : 0;

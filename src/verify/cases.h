@@ -1,0 +1,40 @@
+/* What the files that list cases share. */
+#ifndef FLASHTL_VERIFY_CASES_H
+#define FLASHTL_VERIFY_CASES_H
+
+#include "verify/inputs.h"
+
+typedef struct listing {
+    const verify_program *program;
+    const ftl_plan *plan;
+    arena *memory;
+    LIST(verify_case) cases;
+    int32_t next;      /* number of the next case, also of those that are left out */
+    double flops_most; /* 0: no limit */
+    int32_t q_len, kv_len, batch, q_heads, kv_heads; /* positions of these sizes, or -1 */
+    bool has_scores, has_values;                     /* as of planted.h */
+} listing;
+
+/* Lengths of queries and of keys: lists of lengths then mean pairs of them. */
+bool cases_have_pair(const listing *l);
+bool cases_have_tables(const ftl_plan *plan);
+int64_t cases_tile(const listing *l, int32_t size);
+double cases_flops(const listing *l, const verify_case *c);
+double cases_elements(const ftl_plan *plan, const verify_case *c);
+
+/* A case with sizes that nothing else sets, and its way into the list, with what the user fixed. */
+verify_case cases_blank(const listing *l);
+void cases_add(listing *l, verify_case c);
+/* Changes sizes, but none that is fixed, nor 'kept' (-1: none) or one of a pair of lengths, so
+ * that the program's conditions hold.
+ */
+bool cases_solve(const listing *l, uint64_t seed, int32_t kept, verify_case *c);
+
+/* Of programs without a pair of lengths: every length meets every size. */
+void cases_add_sizes(listing *l, bool is_all);
+/* Of every program: lengths past two blocks of any tile and past the text's constants, several such
+ * lengths that differ, very negative scores.
+ */
+void cases_add_decisive(listing *l);
+
+#endif

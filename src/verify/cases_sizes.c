@@ -1,0 +1,242 @@
+/* Cases by sizes alone, whatever these are called. */
+#include "verify/cases.h"
+
+#include "verify/plan_find.h"
+#include "verify/random.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LENGTHS = 11 };
+
+/* --- what a size is --------------------------------------------------------------------------- */
+
+/* Of rows or columns of some matrix, or of a vector; others count matrices. */
+static bool is_length(const ftl_plan *plan, int32_t size) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &plan->tensors[t];
+        int begin = tensor->axis_count > 2 ? tensor->axis_count - 2 : 0;
+        for (int i = begin; i < tensor->axis_count; i++) {
+            const ftl_formula *extent = &tensor->axes[i].extent;
+            for (int32_t k = 0; k < extent->step_count; k++) {
+                if (extent->steps[k].op == FTL_PUSH_SIZE && extent->steps[k].index == size)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A length of what the caller has; others (a number of splits) only multiply the work. */
+static bool is_shown(const ftl_plan *plan, int32_t size) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
+            bool is_own = plan->tensors[t].role != FTL_WORKSPACE;
+            if (is_own && plan->tensors[t].axes[i].size == size) return true;
+        }
+    }
+    return false;
+}
+
+/* --- what a case costs ------------------------------------------------------------------------ */
+
+static bool is_cheap(const listing *l, const verify_case *c, bool is_all) {
+    static const double FLOPS_MOST = 2e8, ELEMENTS_MOST = 1 << 21, ELEMENTS_MOST_OF_ALL = 1 << 24;
+    double elements = cases_elements(l->plan, c);
+    return elements <= (is_all ? ELEMENTS_MOST_OF_ALL : ELEMENTS_MOST) &&
+           (is_all || cases_flops(l, c) <= FLOPS_MOST);
+}
+
+/* What goes first where a case is too dear: counts of matrices, lengths of columns alone, rows. */
+static int worth_of(const ftl_plan *plan, int32_t size) {
+    bool is_row = false;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        int row = plan->tensors[t].axis_count - 2;
+        is_row |= row >= 0 && plan->tensors[t].axes[row].size == size;
+    }
+    return !is_length(plan, size) ? 0 : is_row ? 2 : 1;
+}
+
+/* Halves the largest of what is worth least, until the case is cheap; 'kept' stays (-1: none). */
+static void make_cheap(const listing *l, int32_t kept, bool is_all, verify_case *c) {
+    enum { ROUNDS = 64, FEW = 16 };
+    for (int round = 0; round < ROUNDS && !is_cheap(l, c, is_all); round++) {
+        int32_t best = -1;
+        int worth = 0;
+        for (int32_t s = 0; s < l->plan->size_count; s++) {
+            int own = worth_of(l->plan, s);
+            if (own > 0 && c->sizes[s] <= FEW) own = 3;
+            if (s == kept || c->sizes[s] < 2 || (best >= 0 && own > worth)) continue;
+            bool is_better = best < 0 || own < worth || c->sizes[s] > c->sizes[best];
+            if (is_better) best = s, worth = own;
+        }
+        if (best < 0) return;
+        c->sizes[best] /= 2;
+    }
+}
+
+/* Of several ways to make the conditions hold, the cheapest. */
+static bool solve_cheaply(const listing *l, uint64_t seed, int32_t kept, verify_case *c) {
+    enum { WAYS = 24 };
+    verify_case best = *c;
+    double least = INFINITY;
+    for (uint64_t way = 0; way < WAYS; way++) {
+        verify_case solved = *c;
+        if (!cases_solve(l, seed + way * 1000, kept, &solved)) return false;
+        double cost = cases_flops(l, &solved) + cases_elements(l->plan, &solved);
+        if (cost < least) least = cost, best = solved;
+    }
+    *c = best;
+    return true;
+}
+
+/* Cheap sizes near the case's for which the conditions hold. */
+static bool settle(const listing *l, uint64_t seed, int32_t kept, bool is_all, verify_case *c) {
+    enum { ROUNDS = 8 };
+    for (int round = 0; round < ROUNDS; round++) {
+        if (!solve_cheaply(l, seed, kept, c)) return false;
+        if (is_cheap(l, c, is_all)) return true;
+        make_cheap(l, kept, is_all, c);
+    }
+    return false;
+}
+
+/* --- every length meets every size ------------------------------------------------------------ */
+
+static void lengths_of(const listing *l, int32_t size, int64_t lengths[LENGTHS]) {
+    int64_t t = cases_tile(l, size);
+    const int64_t values[LENGTHS] = {t + 1, 1, t, 97, 3, 2 * t + 1, t - 1, 200, 2, 333, 0};
+    const int64_t counts[LENGTHS] = {2, 1, 3, 2, 5, 1, 4, 2, 3, 7, 0};
+    memcpy(lengths, is_length(l->plan, size) ? values : counts, sizeof values);
+}
+
+/* Sizes of programs with tables, in which pages and places have to suffice for what lies there. */
+static void draw_sizes(const listing *l, int32_t n, verify_case *c) {
+    enum { ATTEMPTS = 400 };
+    static const double ELEMENTS_MOST = 1 << 19;
+    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
+        verify_case drawn = *c;
+        for (int32_t s = 0; s < l->plan->size_count; s++) {
+            const int64_t lengths[] = {1, 2, 3, 4, 6, 8, 16, 24, 33, 64, 128, cases_tile(l, s) + 1};
+            uint64_t stream = (uint64_t)n * ATTEMPTS + attempt;
+            uint64_t few = 6, all = sizeof lengths / sizeof *lengths;
+            drawn.sizes[s] =
+                lengths[random_below(99, stream, (uint64_t)s, is_shown(l->plan, s) ? all : few)];
+        }
+        if (!cases_solve(l, (uint64_t)n * ATTEMPTS + attempt, -1, &drawn)) continue;
+        if (cases_elements(l->plan, &drawn) > ELEMENTS_MOST) continue;
+        *c = drawn;
+        return;
+    }
+    for (int32_t s = 0; s < l->plan->size_count; s++) c->sizes[s] = 1;
+    cases_solve(l, (uint64_t)n, -1, c);
+}
+
+/* Which of other sizes' lengths a length meets differs from round to round. (The odd steps are
+ * coprime to their number.)
+ */
+void cases_add_sizes(listing *l, bool is_all) {
+    int rounds = is_all ? 6 : 1;
+    for (int32_t n = 0; n < rounds * LENGTHS; n++) {
+        verify_case c = cases_blank(l);
+        for (int32_t s = 0; s < l->plan->size_count; s++) {
+            int64_t lengths[LENGTHS];
+            lengths_of(l, s, lengths);
+            int64_t step = 1 + (s * 2 + n / LENGTHS * (s + 1)) % (LENGTHS - 1);
+            c.sizes[s] = lengths[(n * step + s * 3) % LENGTHS];
+        }
+        bool is_drawn = cases_have_tables(l->plan);
+        if (is_drawn || !settle(l, (uint64_t)n, -1, is_all, &c)) draw_sizes(l, n, &c);
+        bool is_none = cases_have_tables(l->plan) && n % LENGTHS == LENGTHS - 1;
+        if (is_none) c.sizes[n / LENGTHS % l->plan->size_count] = 0;
+        c.layout = (verify_layout)((n + n / 4) % 4);
+        c.input = n % 2 ? VERIFY_ENDS : VERIFY_NORMAL;
+        cases_add(l, c);
+    }
+}
+
+/* --- decisive lengths ------------------------------------------------------------------------- */
+
+int64_t verify_largest_constant(str text) {
+    int64_t largest = 0;
+    while (text.length) {
+        str line = str_cut(&text, '\n');
+        for (size_t i = 0; i < line.length;) {
+            bool is_comment = i + 1 < line.length && line.data[i] == '/' && line.data[i + 1] == '/';
+            if (is_comment) break;
+            size_t begin = i;
+            while (i < line.length && line.data[i] >= '0' && line.data[i] <= '9') i++;
+            char before = begin ? line.data[begin - 1] : ' ';
+            bool is_alone = i > begin && before != '.' && before != '_' &&
+                            (i == line.length || line.data[i] != '.');
+            int64_t value;
+            bool fits = is_alone && str_to_integer((str){line.data + begin, i - begin}, &value) &&
+                        value <= VERIFY_CONSTANT_MOST;
+            if (fits && value > largest) largest = value;
+            if (i == begin) i++;
+        }
+    }
+    return largest;
+}
+
+static int64_t longest_tile(const listing *l, int32_t size) {
+    int64_t tiles[4];
+    int count = inputs_tiles(l->plan, size, tiles, 4);
+    return count ? tiles[count - 1] : 64;
+}
+
+/* Past two blocks of any tile, and past what the text compares with. */
+static int64_t decisive_length(const listing *l, int32_t size) {
+    enum { TILE_MOST = 256, ODD = 37 };
+    const ftl_source *sketch = &l->program->sketch, *code = &l->program->code;
+    int64_t constant = 0, tile = longest_tile(l, size);
+    if (sketch->text) constant = verify_largest_constant((str){sketch->text, sketch->length});
+    if (code->text) {
+        int64_t other = verify_largest_constant((str){code->text, code->length});
+        if (other > constant) constant = other;
+    }
+    if (tile < TILE_MOST) tile = TILE_MOST;
+    return (2 * tile > constant ? 2 * tile : constant) + ODD;
+}
+
+static bool is_fixed(const listing *l, int32_t size) {
+    for (int32_t i = 0; i < l->program->pin_count; i++) {
+        if (plan_find_size(l->plan, l->program->pins[i].name) == size) return true;
+    }
+    return false;
+}
+
+/* One size so long, others short: the sizes that conditions tie to it follow. */
+static void add_long(listing *l, int32_t size, verify_input input) {
+    verify_case c = cases_blank(l);
+    for (int32_t s = 0; s < l->plan->size_count; s++)
+        c.sizes[s] = is_length(l->plan, s) ? 33 + 8 * s : 1 + s % 2;
+    c.sizes[size] = decisive_length(l, size);
+    if (!settle(l, (uint64_t)size, size, false, &c)) return;
+    c.layout = (verify_layout)(l->next % 4);
+    c.input = input;
+    cases_add(l, c);
+}
+
+/* All lengths past two blocks of their own tiles, and different from one another. */
+static void add_all_long(listing *l, verify_input input) {
+    verify_case c = cases_blank(l);
+    for (int32_t s = 0; s < l->plan->size_count; s++) {
+        c.sizes[s] = is_length(l->plan, s) ? 2 * longest_tile(l, s) + 5 + 32 * (s % 3) : 1 + s % 2;
+    }
+    if (l->q_heads >= 0) c.sizes[l->q_heads] = 2;
+    if (!settle(l, (uint64_t)input, -1, false, &c)) return;
+    c.layout = (verify_layout)(l->next % 4);
+    c.input = input;
+    cases_add(l, c);
+}
+
+void cases_add_decisive(listing *l) {
+    if (cases_have_tables(l->plan)) return; /* their lengths stand in the tables */
+    for (int32_t s = 0; s < l->plan->size_count; s++) {
+        bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
+        if (is_length(l->plan, s) && !is_fixed(l, s) && !is_counted) add_long(l, s, VERIFY_NORMAL);
+    }
+    add_all_long(l, l->has_values ? VERIFY_NORMAL : VERIFY_ENDS);
+    if (l->has_values) add_all_long(l, VERIFY_LOW);
+}

@@ -1,0 +1,245 @@
+#include "verify/planted.h"
+
+#include "verify/expected.h"
+#include "verify/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- which tensors ---------------------------------------------------------------------------- */
+
+static bool is_matrix(const ftl_plan *plan, int32_t t) {
+    const ftl_plan_tensor *tensor = &plan->tensors[t];
+    return tensor->role == FTL_INPUT && tensor->type != FTL_I32 && tensor->axis_count >= 2;
+}
+
+static const char *name_of(const ftl_plan *plan, int32_t t, int axis) {
+    return plan->tensors[t].axes[axis].name;
+}
+
+/* The axis of a tensor's matrix that is called so; -1: none is. */
+static int find_axis(const ftl_plan *plan, int32_t t, const char *name) {
+    int count = plan->tensors[t].axis_count;
+    for (int i = count - 1; i >= 0 && i >= count - 2; i--) {
+        if (strcmp(name_of(plan, t, i), name) == 0) return i;
+    }
+    return -1;
+}
+
+static bool is_stored(const ftl_plan *plan, const char *name) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (plan->tensors[t].role == FTL_OUTPUT && find_axis(plan, t, name) >= 0) return true;
+    }
+    return false;
+}
+
+/* The other axis of the matrix. */
+static int other_axis(const ftl_plan *plan, int32_t t, int axis) {
+    int last = plan->tensors[t].axis_count - 1;
+    return axis == last ? last - 1 : last;
+}
+
+/* Do rows of a and of b meet along an axis that no Output has? */
+static bool meet(const ftl_plan *plan, int32_t a, int32_t b, planted *p) {
+    int last = plan->tensors[a].axis_count - 1;
+    for (int i = last; i >= last - 1; i--) {
+        int k = find_axis(plan, b, name_of(plan, a, i));
+        if (k < 0 || is_stored(plan, name_of(plan, a, i))) continue;
+        p->left = (planted_matrix){a, other_axis(plan, a, i), i};
+        p->right = (planted_matrix){b, other_axis(plan, b, k), k};
+        const char *row = name_of(plan, b, p->right.row);
+        return strcmp(name_of(plan, a, p->left.row), row) != 0;
+    }
+    return false;
+}
+
+static planted_matrix find_values(const ftl_plan *plan, const planted *p) {
+    const char *keys = name_of(plan, p->right.tensor, p->right.row);
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (!is_matrix(plan, t) || t == p->left.tensor || t == p->right.tensor) continue;
+        int axis = find_axis(plan, t, keys);
+        if (axis >= 0) return (planted_matrix){t, axis, other_axis(plan, t, axis)};
+    }
+    return (planted_matrix){.tensor = -1};
+}
+
+/* Rows of queries are rows of an Output. */
+static bool is_row_of_output(const ftl_plan *plan, const char *name) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &plan->tensors[t];
+        int row = tensor->axis_count - 2;
+        if (tensor->role == FTL_OUTPUT && row >= 0 && strcmp(name_of(plan, t, row), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A product that weighs nothing is better than none, a chain from the wrong end better than that.
+ */
+static int merit(const ftl_plan *plan, const planted *p) {
+    if (!planted_has_scores(p)) return 0;
+    if (!planted_has_values(p)) return 1;
+    return is_row_of_output(plan, name_of(plan, p->left.tensor, p->left.row)) ? 3 : 2;
+}
+
+planted planted_find(const ftl_plan *plan) {
+    planted found = {{.tensor = -1}, {.tensor = -1}, {.tensor = -1}};
+    for (int32_t a = 0; a < plan->tensor_count; a++) {
+        for (int32_t b = 0; b < plan->tensor_count; b++) {
+            planted p;
+            if (a == b || !is_matrix(plan, a) || !is_matrix(plan, b) || !meet(plan, a, b, &p))
+                continue;
+            p.values = find_values(plan, &p);
+            if (merit(plan, &p) > merit(plan, &found)) found = p;
+        }
+    }
+    return found;
+}
+
+bool planted_has_scores(const planted *p) {
+    return p->left.tensor >= 0;
+}
+
+bool planted_has_values(const planted *p) {
+    return p->values.tensor >= 0;
+}
+
+static int64_t extent(const case_data *data, const planted_matrix *m, int axis) {
+    return data->tensors[m->tensor].argument.extents[axis];
+}
+
+double planted_scale(const case_data *data, const planted *p) {
+    int64_t summed = planted_has_scores(p) ? extent(data, &p->left, p->left.contracted) : 4;
+    return 1 / sqrt((double)(summed > 0 ? summed : 1));
+}
+
+/* --- which places ----------------------------------------------------------------------------- */
+
+static int64_t tile_along(const case_data *data, const planted_matrix *m) {
+    const ftl_plan *plan = data->program->plan;
+    int64_t tile[1] = {64};
+    inputs_tiles(plan, plan->tensors[m->tensor].axes[m->row].size, tile, 1);
+    return tile[0];
+}
+
+/* DOMINANT: the key that dominates in a matrix; matrices count over all heads and batches. */
+static int64_t dominant_key(const case_data *data, const planted *p, int64_t matrix) {
+    int64_t q_len = extent(data, &p->left, p->left.row);
+    int64_t kv_len = extent(data, &p->right, p->right.row);
+    int64_t m = tile_along(data, &p->left), n = tile_along(data, &p->right);
+    int64_t first_masked = kv_len - q_len + 1;
+    const int64_t places[] = {
+        kv_len - 1, /* the last column */
+        n - 1,
+        n,
+        2 * n - 1,
+        2 * n,                /* edges of tiles */
+        first_masked,         /* after the last key that query 0 sees */
+        first_masked + m - 1, /* the same for the last query of the first block */
+        first_masked + m,     /* and the first one of the second */
+        kv_len / n * n,       /* the first key of the last, short tile */
+        kv_len / n * n - 1,
+        0,
+        first_masked + q_len / 2,
+    };
+    int64_t count = (int64_t)(sizeof places / sizeof *places),
+            at = (data->of->plant + matrix) % count;
+    for (int64_t i = 0; i < count; i++, at = (at + 1) % count) {
+        if (places[at] >= 0 && places[at] < kv_len) return places[at];
+    }
+    return 0;
+}
+
+/* --- scores ----------------------------------------------------------------------------------- */
+
+/* What a key's score is: by head it rises from key to key, falls, or is 0 but for ever higher
+ * jumps.
+ */
+static double climbing_score(int64_t at, int64_t keys, int64_t matrix, double highest) {
+    enum { APART = 37 };
+    static const double STEP = 0.5, JUMP = 14;
+    double step = STEP < highest / (double)keys ? STEP : highest / (double)keys;
+    int64_t jumps = keys / APART + 1;
+    double jump = JUMP < highest / (double)jumps ? JUMP : highest / (double)jumps;
+    switch (matrix % 3) {
+    case 0: return step * (double)at;
+    case 1: return step * (double)(keys - at);
+    default: return at % APART == APART / 2 ? jump * (double)(at / APART + 1) : 0;
+    }
+}
+
+/* The score of all keys, by query: rows without a score near 0, and rows between. */
+static double low_share(int64_t query) {
+    static const double shares[] = {1, 1, 0.5, 0};
+    return shares[query % 4];
+}
+
+/* Queries have the direction of signs, and so has what a key has beside its noise: its score is
+ * then what it was planted to be, times the scale's own ratio to planted_scale.
+ */
+static double sign_of(uint64_t seed, int64_t contracted) {
+    return random_bits(seed, 1000, (uint64_t)contracted) & 1 ? 1 : -1;
+}
+
+/* A multiple of 1/8 that all 16-bit types hold, another one for most places; without a rule, so
+ * that sums over neighbours do not cancel.
+ */
+static double code_of(int64_t row, int64_t matrix, int64_t column) {
+    return ((double)random_below((uint64_t)row, (uint64_t)matrix, (uint64_t)column, 61) - 30) / 8;
+}
+
+/* An element, and what is the same for a row of them. */
+typedef struct spot {
+    int64_t row, contracted, matrix;
+    int64_t rows, dominant; /* of the matrix; the key that dominates, or -1 */
+    double scale, highest;  /* planted_scale; of climbing scores */
+} spot;
+
+static double query(const case_data *data, const spot *at, double noise) {
+    double share = data->of->input == VERIFY_LOW ? low_share(at->row) : 1;
+    return share * sign_of(data->seed, at->contracted) + noise / 32;
+}
+
+/* A score of its own, and what is left of the noise. */
+static double key(const case_data *data, const spot *at, double noise) {
+    static const double DOMINANT = 16, LOW = -128;
+    double sign = sign_of(data->seed, at->contracted) * at->scale, score = 0;
+    if (at->row == at->dominant) return sign * DOMINANT;
+    if (data->of->input == VERIFY_LOW) score = LOW;
+    if (data->of->input == VERIFY_CLIMBING)
+        score = climbing_score(at->row, at->rows, at->matrix, at->highest);
+    return sign * score + noise / 4;
+}
+
+static double value(const case_data *data, const spot *at, double noise) {
+    if (data->of->input == VERIFY_DOMINANT) return code_of(at->row, at->matrix, at->contracted);
+    return data->of->input == VERIFY_LOW ? noise + 1 : noise; /* a mean does not average out */
+}
+
+void planted_row(const case_data *data, const planted *p, int32_t position, int64_t row,
+                 double *values) {
+    const planted_matrix *all[] = {&p->left, &p->right, &p->values}, *m = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (all[i]->tensor == position) m = all[i];
+    }
+    if (data->of->input == VERIFY_NORMAL || data->of->input == VERIFY_ENDS || !m) return;
+    const buffer *b = &data->tensors[position];
+    int64_t index[FTL_AXES_MAX] = {0};
+    int last = b->argument.axis_count - 1;
+    buffer_row_index(b, row, index);
+    /* A softmax takes what f32 can add; of a program that is not known scores may be results. */
+    spot at = {.matrix = row / b->argument.extents[last - 1],
+               .rows = b->argument.extents[m->row],
+               .dominant = -1,
+               .scale = planted_scale(data, p),
+               .highest = expected_choose(data->program) == EXPECTED_ATTENTION ? 256 : 32};
+    if (data->of->input == VERIFY_DOMINANT && m == &p->right)
+        at.dominant = dominant_key(data, p, at.matrix);
+    for (int64_t e = 0; e < b->columns; e++) {
+        bool is_last = m->contracted == last;
+        at.row = is_last ? index[last - 1] : e, at.contracted = is_last ? e : index[last - 1];
+        if (m == &p->left) values[e] = query(data, &at, values[e]);
+        else if (m == &p->right) values[e] = key(data, &at, values[e]);
+        else values[e] = value(data, &at, values[e]);
+    }
+}

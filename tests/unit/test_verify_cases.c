@@ -1,0 +1,252 @@
+/* Which sizes, scalars and scores are drawn: by what a program says, and not by its names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "flashtl/execute.h"
+#include "verify/conditions.h"
+#include "verify/inputs.h"
+#include "verify/planted.h"
+
+#include <math.h>
+#include <string.h>
+
+static ftl_plan *plan_of(const char *text) {
+    ftl_context *context;
+    ftl_plan *plan = NULL;
+    assert_int_equal(ftl_context_new(&context), FTL_OK);
+    ftl_source source = {"program", text, strlen(text)};
+    ftl_status status = ftl_parameters(context, &source, FTL_F16, &plan);
+    if (status) print_message("%s\n%s\n", text, ftl_context_error(context));
+    assert_int_equal(status, FTL_OK);
+    ftl_context_free(context);
+    return plan;
+}
+
+static int32_t size_named(const ftl_plan *plan, const char *name) {
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        if (strcmp(plan->sizes[i].name, name) == 0) return i;
+    }
+    fail_msg("no size '%s'", name);
+    return -1;
+}
+
+/* --- conditions ------------------------------------------------------------------------------- */
+
+#define ROWS(conditions, scalar)                                                                   \
+    "kernel k\nInput X (a in n, b in m) where " conditions "\nInput Z (c in l, e in o)\n" scalar   \
+    "Output Y (a in n, b in m)\nCopy X from global to register\nCopy X from register to global "   \
+    "and get Y\n"
+
+static void conditions_are_solved(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        ROWS("l == n/128 and o == m/128", ""),
+        ROWS("n % l == 0 and m >= 2*o", ""),
+        ROWS("n + m == l + 7", ""),
+        ROWS("l*o <= 16 and n > m", ""),
+        ROWS("min(n, m) == 5 and max(l, o) == 900", ""),
+        ROWS("n == 3 or m == 4", ""),
+        ROWS("n - m == 12 and n % 16 == 0", ""),
+        ROWS("n > 0", "Input s f32 where s > 0\nInput t f32 where t < -1\n"),
+        ROWS("n > 0", "Input s f32 where s >= 0.25 and s <= 0.25\nInput w i32 where w % 8 == 0\n"),
+        ROWS("n > 0", "Input s f32 where s != 1\nInput w i32 where w >= n\n"),
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ftl_plan *plan = plan_of(texts[i]);
+        for (uint64_t seed = 0; seed < 50; seed++) {
+            int64_t sizes[16] = {65, 33, 97, 24};
+            double scalars[16] = {1, -0.5, 3};
+            conditions_values values = {sizes, scalars, NULL};
+            if (!conditions_solve(plan, seed, &values)) fail_msg("not solved:\n%s", texts[i]);
+            assert_true(conditions_hold(plan, sizes, scalars));
+        }
+        ftl_plan_free(plan);
+    }
+}
+
+static void what_is_pinned_stays(void **state) {
+    (void)state;
+    ftl_plan *plan = plan_of(ROWS("l == n/128", ""));
+    int32_t n = size_named(plan, "n"), l = size_named(plan, "l");
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        int64_t sizes[16] = {65, 33, 97, 24};
+        double scalars[16] = {0};
+        bool is_pinned[16] = {false};
+        is_pinned[n] = true, sizes[n] = 300;
+        assert_true(conditions_solve(plan, seed, &(conditions_values){sizes, scalars, is_pinned}));
+        assert_true(sizes[n] == 300 && sizes[l] == 3);
+        is_pinned[l] = true, sizes[l] = 4;
+        assert_false(conditions_solve(plan, seed, &(conditions_values){sizes, scalars, is_pinned}));
+        assert_true(sizes[n] == 300 && sizes[l] == 4);
+    }
+    ftl_plan_free(plan);
+}
+
+/* --- decisive lengths ------------------------------------------------------------------------- */
+
+static const char window[] =
+    "kernel k // 3000 is no constant\nlet reach = 700\n"
+    "Input  A (b in batch, h in heads; i in rows, e)\nInput  B (b in batch, h in heads; j in "
+    "columns, e)\n"
+    "Input  C (b in batch, h in heads; j in columns, f)\nInput temperature f32\n"
+    "Output D (b in batch, h in heads; i in rows, f)\nCopy A from global to shared\n"
+    "for n = 0:columns/BN\n    Copy B from global to shared\n    Compute GEMM A, B.T and get S\n"
+    "    Compute Multiply S, temperature and get S\n    Compute Mask S where j < i - reach\n"
+    "    Compute Softmax S\n    Copy C from global to shared\n    Compute GEMM S, C and accumulate "
+    "D\nend\n"
+    "Copy D from register to global\n";
+
+static void lengths_pass_blocks_and_constants(void **state) {
+    (void)state;
+    assert_int_equal(verify_largest_constant((str){window, sizeof window - 1}), 700);
+    ftl_plan *plan = plan_of(window);
+    verify_program program = {.plan = plan, .sketch = {"k", window, sizeof window - 1}};
+    const verify_case *cases;
+    int32_t count;
+    char why[FTL_WHY_BYTES];
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    static const char *const lists[] = {"small", "all", "decisive"};
+    for (int k = 0; k < 3; k++) {
+        assert_true(verify_cases(&program, lists[k], 0, &memory, &cases, &count, why));
+        static const char *const lengths[] = {"rows", "columns"};
+        for (int s = 0; s < 2; s++) {
+            int64_t longest = 0;
+            for (int32_t i = 0; i < count; i++) {
+                int64_t length = cases[i].sizes[size_named(plan, lengths[s])];
+                if (length > longest) longest = length;
+            }
+            assert_true(longest > 700);
+        }
+        bool has_both = false, has_low = false;
+        for (int32_t i = 0; i < count; i++) {
+            int64_t rows = cases[i].sizes[size_named(plan, "rows")];
+            int64_t columns = cases[i].sizes[size_named(plan, "columns")];
+            has_both |= rows > 128 && columns > 128 && rows != columns;
+            has_low |= cases[i].input == VERIFY_LOW;
+        }
+        assert_true(has_both && has_low);
+    }
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
+/* Many heads of long sequences, and matrices for each: the cases become cheap, not none. */
+static void cases_are_cheap_and_there(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel k\nInput  A (b in batch, h in heads; t in len, x)\nInput  B (b in batch, h in "
+        "heads; t in len, y)\n"
+        "Output C f32 (b in batch, h in heads; x, y)\nfor n = 0:len/BK\n    Copy A from global to "
+        "shared\n"
+        "    Copy B from global to shared\n    Compute GEMM A.T, B and accumulate C\nend\n"
+        "Copy C from register to global\n";
+    ftl_plan *plan = plan_of(text);
+    verify_program program = {.plan = plan, .sketch = {"k", text, sizeof text - 1}};
+    const verify_case *cases;
+    int32_t count, few = 0;
+    char why[FTL_WHY_BYTES];
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    assert_true(verify_cases(&program, "small", 0, &memory, &cases, &count, why));
+    for (int32_t i = 0; i < count; i++) few += cases[i].flops > 0 && cases[i].flops <= 2e8;
+    assert_true(few >= 9);
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
+/* --- scores ----------------------------------------------------------------------------------- */
+
+static case_data drawn(const verify_program *program, const verify_case *c, arena *memory) {
+    case_data data = {.program = program, .of = c, .seed = 3};
+    char why[FTL_WHY_BYTES] = "";
+    if (!inputs_make(&data, memory, why)) fail_msg("%s", why);
+    return data;
+}
+
+static void scores_are_found_by_axes(void **state) {
+    (void)state;
+    ftl_plan *plan = plan_of(window);
+    planted p = planted_find(plan);
+    assert_true(planted_has_scores(&p) && planted_has_values(&p));
+    assert_string_equal(plan->tensors[p.left.tensor].name, "A");
+    assert_string_equal(plan->tensors[p.right.tensor].name, "B");
+    assert_string_equal(plan->tensors[p.values.tensor].name, "C");
+    ftl_plan_free(plan);
+    /* keys by columns, and declared after what they weigh */
+    plan = plan_of("kernel k\nInput  V (j in n, f)\nInput  K (e, j in n)\nInput  Q (i in m, e)\n"
+                   "Output O (i in m, f)\nCopy Q from global to shared\nfor t = 0:n/BN\n"
+                   "    Copy K from global to shared\n    Compute GEMM Q, K and get S\n"
+                   "    Copy V from global to shared\n    Compute GEMM S, V and accumulate O\nend\n"
+                   "Copy O from register to global\n");
+    p = planted_find(plan);
+    assert_string_equal(plan->tensors[p.left.tensor].name, "Q");
+    assert_string_equal(plan->tensors[p.right.tensor].name, "K");
+    assert_string_equal(plan->tensors[p.values.tensor].name, "V");
+    assert_int_equal(p.right.contracted, 0);
+    ftl_plan_free(plan);
+}
+
+static void scores_are_as_low_as_planted(void **state) {
+    (void)state;
+    ftl_plan *plan = plan_of(window);
+    verify_program program = {.plan = plan};
+    verify_case c = {.input = VERIFY_LOW, .sizes = {0}};
+    for (int32_t s = 0; s < plan->size_count; s++) c.sizes[s] = 40;
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    case_data data = drawn(&program, &c, &memory);
+    double a[64], b[64], lowest = 0, highest = -1e9, mean = 0;
+    for (int64_t i = 0; i < 40; i++) {
+        double score = 0;
+        buffer_load_row(&data.tensors[0], i, a);
+        buffer_load_row(&data.tensors[1], 7, b);
+        for (int e = 0; e < 40; e++) score += a[e] * b[e];
+        score *= data.scalars[0].value;
+        lowest = fmin(lowest, score), highest = fmax(highest, score);
+        buffer_load_row(&data.tensors[2], i, a);
+        for (int e = 0; e < 40; e++) mean += a[e] / 1600;
+    }
+    assert_true(lowest < -110 && lowest > -150 && highest > -10 && mean > 0.8);
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
+/* --- scalars ---------------------------------------------------------------------------------- */
+
+static void scalars_have_every_sign_and_magnitude(void **state) {
+    (void)state;
+    ftl_plan *plan = plan_of(window);
+    verify_program program = {.plan = plan};
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    double least = 1e9, most = -1e9, smallest = 1e9;
+    for (int32_t n = 0; n < 12; n++) {
+        verify_case c = {.input = VERIFY_NORMAL, .number = n};
+        for (int32_t s = 0; s < plan->size_count; s++) c.sizes[s] = 4;
+        case_data data = drawn(&program, &c, &memory);
+        double value = data.scalars[0].value;
+        least = fmin(least, value), most = fmax(most, value);
+        smallest = fmin(smallest, fabs(value));
+    }
+    assert_true(least < -0.1 && most > 1 && smallest < 0.01);
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conditions_are_solved),
+        cmocka_unit_test(what_is_pinned_stays),
+        cmocka_unit_test(lengths_pass_blocks_and_constants),
+        cmocka_unit_test(cases_are_cheap_and_there),
+        cmocka_unit_test(scores_are_found_by_axes),
+        cmocka_unit_test(scores_are_as_low_as_planted),
+        cmocka_unit_test(scalars_have_every_sign_and_magnitude),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
