@@ -18,8 +18,12 @@ extern "C" {
 /* --- the interpreter -------------------------------------------------------------------------- */
 
 typedef enum ftl_arithmetic {
-    FTL_EXACT = 1,  /* fp64 throughout, nothing rounded: the reference of any program */
-    FTL_ROUNDED = 2 /* f32, rounded to the declared types where TL says so */
+    FTL_EXACT = 1,   /* fp64 throughout, nothing rounded: the reference of any program */
+    FTL_ROUNDED = 2, /* f32, rounded to the declared types where TL says so */
+    FTL_ERRORS = 3 /* of a sketch: as EXACT, but Outputs get how far a right kernel's results may be
+                      from those before they are stored (about one standard deviation), where it
+                      computes in f32 and multiplies 16-bit operands; infinite where what it holds
+                      on the way is beyond its type */
 } ftl_arithmetic;
 
 /* The parameters of a program as a plan without entry and grid, for callers that have no kernel
@@ -30,11 +34,12 @@ FTL_API ftl_status ftl_parameters(ftl_context *context, const ftl_source *source
                                   ftl_plan **out);
 
 /* Runs all kernels of a program in order. Tensors and scalars are found by name; sizes come from
- * the extents. With EXACT, outputs may be given as F32 whatever their declared type: results are
- * then rounded to f32 only. A tile size that a sketch leaves open is the whole axis unless a scalar
- * of its name is given. Outputs are written as far as the run came. Safe from several threads. OK,
- * REJECTED (the text is wrong, or its run broke a rule: diagnostics), INVALID_ARGUMENT (also where
- * a condition of the program does not hold, as at a kernel's launch), NO_MEMORY.
+ * the extents. With EXACT and ERRORS, outputs may be given as F32 whatever their declared type:
+ * results are then rounded to f32 only. A tile size that a sketch leaves open is the whole axis
+ * unless a scalar of its name is given. Outputs are written as far as the run came. Safe from
+ * several threads. OK, REJECTED (the text is wrong, or its run broke a rule: diagnostics),
+ * INVALID_ARGUMENT (also where a condition of the program does not hold, as at a kernel's launch),
+ * NO_MEMORY.
  */
 FTL_API ftl_status ftl_interpret(ftl_context *context, const ftl_source *source,
                                  ftl_arithmetic arithmetic, const ftl_arguments *arguments);

@@ -131,7 +131,7 @@ static bool look_up(void *context, const tl_expr *e, tl_value *value) {
 static ftl_status make_workspace(ftl_context *context, interpret_arguments *a, tl_kernel *kernel,
                                  const tl_parameter *p) {
     lookup l = {kernel, a};
-    bool is_exact = a->arithmetic == FTL_EXACT;
+    bool is_exact = a->arithmetic != FTL_ROUNDED;
     interpret_tensor t = {.name = p->name,
                           .axis_count = p->axes.count,
                           .format = is_exact ? CONVERT_F64 : interpret_format(p->type)};
@@ -210,6 +210,9 @@ static ftl_status check_conditions(ftl_context *context, const interpret_argumen
 /* --- running ---------------------------------------------------------------------------------- */
 
 static ftl_status interpret(ftl_context *context, void *arguments) {
+    static const interpret_mode modes[] = {[FTL_EXACT] = INTERPRET_EXACT,
+                                           [FTL_ROUNDED] = INTERPRET_ROUNDED,
+                                           [FTL_ERRORS] = INTERPRET_ERRORS};
     interpret_arguments *a = arguments;
     arena *memory = &context->memory;
     tl_program *program = compile_bind(context, a->source);
@@ -217,6 +220,11 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
     ftl_status status = take_arguments(context, a);
     for (tl_kernel *k = program->first; k && !status; k = k->next) {
         if (!tl_infer_axes(k, memory, &context->diags)) return compile_verdict(context);
+        if (a->arithmetic == FTL_ERRORS && !tl_is_sketch(k)) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                    "errors are known of sketches; kernel '%.*s' is TL Code",
+                                    STR_ARGS(k->name));
+        }
         status = check_conditions(context, a, k);
         if (!status) status = make_workspaces(context, a, k);
         if (status) break;
@@ -224,8 +232,7 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
                                      .tensor_count = a->tensors.count,
                                      .scalars = a->scalars.items,
                                      .scalar_count = a->scalars.count,
-                                     .mode = a->arithmetic == FTL_EXACT ? INTERPRET_EXACT
-                                                                        : INTERPRET_ROUNDED};
+                                     .mode = modes[a->arithmetic]};
         interpret_kernel(k, &request, memory, &context->diags, NULL);
         status = compile_verdict(context);
     }
@@ -238,7 +245,7 @@ ftl_status ftl_interpret(ftl_context *context, const ftl_source *source, ftl_ari
     bool is_complete = source && source->text && arguments &&
                        (arguments->tensor_count <= 0 || arguments->tensors) &&
                        (arguments->scalar_count <= 0 || arguments->scalars);
-    if (!is_complete || (arithmetic != FTL_EXACT && arithmetic != FTL_ROUNDED)) {
+    if (!is_complete || arithmetic < FTL_EXACT || arithmetic > FTL_ERRORS) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the source, the arithmetic or the arguments are missing");
     }

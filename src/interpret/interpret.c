@@ -245,13 +245,15 @@ bool interpret_kernel(tl_kernel *kernel, const interpret_request *request, arena
                    .request = request,
                    .memory = memory,
                    .diags = diags,
-                   .is_exact = request->mode == INTERPRET_EXACT,
+                   .is_exact = request->mode != INTERPRET_ROUNDED,
+                   .has_errors = request->mode == INTERPRET_ERRORS,
                    .is_code = !tl_is_sketch(kernel),
                    .most_steps = request->most_steps ? request->most_steps : INT64_C(1) << 40};
     int errors_before = diags->error_count;
     number_statements(m);
     machine_reserve(m, 64);
-    bool is_done = !find_hole(m) && take_request(m) && (m->is_code ? code_run(m) : sketch_run(m));
+    bool is_done = !find_hole(m) && take_request(m) && errors_open(m) &&
+                   (m->is_code ? code_run(m) : sketch_run(m));
     bool is_whole = is_done && !m->has_failed && m->tiles_run == m->tiles_total;
     if (is_whole) memory_check_written(m);
     if (report) {

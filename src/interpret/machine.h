@@ -41,7 +41,8 @@ typedef struct tile {
     bool is_defined;
     const tl_statement *writer;
     convert_format format; /* of storage; F64 in EXACT */
-    int64_t capacity;      /* elements that 'data' holds */
+    int64_t capacity;      /* elements that 'data' holds; with errors, as many of these follow */
+    bool is_narrow;        /* as it lies in memory: what a product takes without rounding */
     tile_share share;      /* what its executor owns; all of it elsewhere */
 } tile;
 
@@ -85,6 +86,8 @@ struct machine {
     arena *memory;
     diag_list *diags;
     bool is_exact;
+    bool has_errors;         /* errors are carried along */
+    struct errors *errors;   /* what that takes (errors.c) */
     bool is_code;            /* elements behind the end of an axis exist */
     machine_tensor *tensors; /* by symbol position; data NULL for other symbols */
     tl_value *launch_values; /* sizes and scalars, by symbol position */
@@ -182,6 +185,33 @@ bool tile_elementwise(scope *s, const tl_statement *at, tile *target, const tile
 bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_share *share,
                  const tile *from, bool is_turned, bool accumulates);
 bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share *share);
+
+/* --- errors.c --------------------------------------------------------------------------------- */
+
+/* Next to a tile's elements; NULL where none are carried along. */
+double *tile_errors(const machine *m, const tile *t);
+void tile_copy_errors(const machine *m, tile *to, const tile *from);
+bool errors_open(machine *m);
+/* What was loaded is as it is, but for what another kernel computed. */
+void errors_of_load(machine *m, tile *t, const tl_symbol *tensor);
+bool errors_are_stored(const machine *m, const tl_symbol *tensor);
+bool errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
+                       bool b_turned, bool accumulates);
+void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
+                         bool is_turned, bool accumulates);
+
+/* An elementwise row is computed once more for each tile that it reads, with that tile off by its
+ * errors: 'begin' before the first time, 'next' until there is none. Whoever reads a tile asks
+ * whether it is off.
+ */
+void errors_begin(machine *m);
+bool errors_next(machine *m);
+bool errors_are_on(machine *m, const tile *t);
+/* Of an operation's own arithmetic, whose first operand is given. */
+double errors_own(tl_operation operation, double result, double operand);
+double errors_between(double result, double other); /* of two results; infinite where one is none */
+/* Of a share of a whole that was rounded to what products take, as weights are. */
+double errors_of_weight(const machine *m);
 
 /* --- sketch.c, code.c ------------------------------------------------------------------------- */
 

@@ -75,10 +75,11 @@ static bool shape_elementwise(sketch *k, const tl_compute *c, tile *t) {
 }
 
 /* An accumulator starts at zero unless given a value; a maximum, below everything. */
-static void start_accumulator(const tl_compute *c, tile *fresh, const tile *old) {
+static void start_accumulator(const machine *m, const tl_compute *c, tile *fresh, const tile *old) {
     size_t count = (size_t)tile_size(fresh);
     if (old->is_defined) {
         memcpy(fresh->data, old->data, count * sizeof *fresh->data);
+        tile_copy_errors(m, fresh, old);
         return;
     }
     double start = c->operation == TL_ROW_MAX ? -INFINITY : 0;
@@ -109,7 +110,7 @@ static bool run_operation(sketch *k, const tl_statement *s, tile *fresh, const t
     if (!is_shaped) return false;
     if (accumulates) {
         if (old->is_defined && !same_shape(k, fresh, old, c->target)) return false;
-        start_accumulator(c, fresh, old);
+        start_accumulator(k->m, c, fresh, old);
     }
     tile_share share = tile_whole(fresh);
     if (rule == TL_SHAPE_PRODUCT) {
@@ -133,6 +134,7 @@ static bool mask(sketch *k, const tl_statement *s) {
         shape_like(k, to, from, false);
         if (k->m->has_failed) return false;
         memcpy(to->data, from->data, (size_t)tile_size(from) * sizeof *to->data);
+        tile_copy_errors(k->m, to, from);
         to->is_defined = true;
         to->writer = s;
     }

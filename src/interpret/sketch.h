@@ -17,12 +17,14 @@ typedef struct sketch_loop {
 typedef struct sketch_rows {
     int64_t start, count;
     double *maximum, *sum;
+    double *off, *squares; /* of the weights: their errors' sum, the sum of their squares */
 } sketch_rows;
 
 typedef struct sketch_softmax {
     const tl_statement *statement, *loop; /* loop NULL: over the tile's own last axis */
     int axis;                             /* -1: single indices */
     bool is_known;
+    bool is_multiplied; /* the weights are operands of a product */
     LIST(sketch_rows) rows;
     tile first_maximum, first_sum; /* given before the loop */
 } sketch_softmax;

@@ -253,6 +253,8 @@ bool sketch_copy(sketch *k, const tl_statement *s) {
     tile_shape(k->m, to, from->axis_count, from->count, from->index);
     if (k->m->has_failed) return false;
     memcpy(to->data, from->data, (size_t)tile_size(from) * sizeof *from->data);
+    tile_copy_errors(k->m, to, from);
+    to->is_narrow = from->is_narrow;
     for (int i = 0; i < from->axis_count; i++) {
         to->start[i] = from->start[i];
         to->has_start[i] = from->has_start[i];

@@ -4,6 +4,17 @@
 #include <math.h>
 #include <string.h>
 
+static bool is_multiplied(const machine *m, const tl_symbol *weights) {
+    for (int i = 0; i < m->statement_count; i++) {
+        const tl_statement *s = m->statements[i];
+        bool is_product =
+            s->kind == TL_COMPUTE && tl_operation_shape(s->compute.operation) == TL_SHAPE_PRODUCT;
+        for (int k = 0; is_product && k < s->compute.operand_count; k++)
+            if (s->compute.operands[k].value->symbol == weights) return true;
+    }
+    return false;
+}
+
 void sketch_find_softmaxes(sketch *k) {
     machine *m = k->m;
     int count = 0;
@@ -17,6 +28,7 @@ void sketch_find_softmaxes(sketch *k) {
         if (s->kind != TL_COMPUTE || s->compute.operation != TL_SOFTMAX) continue;
         sketch_softmax *softmax = &k->softmaxes[k->softmax_count++];
         softmax->statement = s;
+        softmax->is_multiplied = is_multiplied(m, s->compute.operands[0].value->symbol);
         tl_softmax_axis(m->kernel, s, &softmax->loop, &softmax->axis);
     }
 }
@@ -31,11 +43,14 @@ static sketch_softmax *softmax_of(sketch *k, const tl_statement *s) {
 /* A tile as lines along the normalised axis: 'rows' lines of 'count' elements. */
 typedef struct lines {
     double *data;
+    const machine *m;
+    const tile *of;
     int64_t rows, row_step, count, step, start;
 } lines;
 
-static lines lines_of(const tile *t, int axis) {
-    lines l = {.data = t->data, .count = 1, .step = 1};
+static lines lines_of(const machine *m, const sketch_softmax *softmax, const tile *t) {
+    lines l = {.data = t->data, .m = m, .of = t, .count = 1, .step = 1};
+    int axis = softmax->axis;
     int64_t columns = t->axis_count == 2 ? t->count[1] : 1;
     if (axis < 0) {
         l.rows = tile_size(t);
@@ -67,12 +82,42 @@ static sketch_rows *rows_at(sketch *k, sketch_softmax *softmax, const lines *l) 
     sketch_rows rows = {.start = l->start, .count = l->rows};
     rows.maximum = machine_block(k->m, (size_t)l->rows, sizeof(double));
     rows.sum = machine_block(k->m, (size_t)l->rows, sizeof(double));
+    rows.off = machine_block(k->m, (size_t)l->rows, sizeof(double));
+    rows.squares = machine_block(k->m, (size_t)l->rows, sizeof(double));
     for (int64_t i = 0; i < l->rows; i++) {
         rows.maximum[i] = value_before(&softmax->first_maximum, i, -INFINITY);
         rows.sum[i] = value_before(&softmax->first_sum, i, 0);
     }
     list_push(k->m->memory, &softmax->rows, rows);
     return &softmax->rows.items[softmax->rows.count - 1];
+}
+
+static const double OFF_MOST = 50; /* e^50 is no weight any more */
+
+static double weight_off(const double *errors, int64_t i) {
+    return expm1(fmin(errors[i], OFF_MOST));
+}
+
+static void gather_errors(const lines *l, sketch_rows *rows, int64_t r, double moved, double most) {
+    const double *errors = tile_errors(l->m, l->of);
+    if (!errors) return;
+    rows->off[r] *= moved, rows->squares[r] *= moved * moved;
+    for (int64_t i = 0; i < l->count; i++) {
+        int64_t at = r * l->row_step + i * l->step;
+        double weight = exp(l->data[at] - most);
+        rows->off[r] += weight * weight_off(errors, at);
+        rows->squares[r] += weight * weight;
+    }
+}
+
+/* Relative, of the sum of a row's weights. Those that are multiplied may be summed as they are
+ * rounded for that.
+ */
+static double sum_off(const machine *m, const sketch_softmax *softmax, const sketch_rows *rows,
+                      int64_t r) {
+    if (rows->sum[r] == 0) return 0;
+    double rounding = softmax->is_multiplied ? errors_of_weight(m) * sqrt(rows->squares[r]) : 0;
+    return (rows->off[r] + rounding) / rows->sum[r] + 0x1p-22;
 }
 
 /* M and L take in the lines of this block. */
@@ -85,19 +130,25 @@ static void gather(const lines *l, sketch_rows *rows) {
             if (x > most || isnan(x)) most = x;
         }
         if (most == -INFINITY) continue; /* nothing seen so far: the sum stays */
-        double sum = rows->sum[r] == 0 ? 0 : rows->sum[r] * exp(rows->maximum[r] - most);
+        double moved = rows->sum[r] == 0 ? 0 : exp(rows->maximum[r] - most);
+        double sum = rows->sum[r] * moved;
         for (int64_t i = 0; i < l->count; i++) sum += exp(line[i * l->step] - most);
+        gather_errors(l, rows, r, moved, most);
         rows->maximum[r] = most;
         rows->sum[r] = sum;
     }
 }
 
-static void normalise(const lines *l, const sketch_rows *rows) {
+static void normalise(const lines *l, const sketch_softmax *softmax, const sketch_rows *rows) {
+    double *errors = tile_errors(l->m, l->of);
     for (int64_t r = 0; r < l->rows; r++) {
-        double *line = l->data + r * l->row_step;
+        double *line = l->data + r * l->row_step,
+               off = errors ? sum_off(l->m, softmax, rows, r) : 0;
         for (int64_t i = 0; i < l->count; i++) {
             double *x = &line[i * l->step];
             *x = rows->sum[r] == 0 ? 0 : exp(*x - rows->maximum[r]) / rows->sum[r];
+            int64_t at = r * l->row_step + i * l->step;
+            if (errors) errors[at] = *x * (weight_off(errors, at) + off);
         }
     }
 }
@@ -130,7 +181,11 @@ static bool name_result(sketch *k, sketch_softmax *softmax) {
             int64_t offset = rows->start - fresh.start[0];
             for (int64_t i = 0; i < rows->count; i++) {
                 bool fits = offset + i >= 0 && offset + i < tile_size(&fresh);
-                if (fits) fresh.data[offset + i] = which ? rows->sum[i] : rows->maximum[i];
+                if (!fits) continue;
+                fresh.data[offset + i] = which ? rows->sum[i] : rows->maximum[i];
+                if (!k->m->has_errors) continue;
+                double off = sum_off(k->m, softmax, rows, i);
+                tile_errors(k->m, &fresh)[offset + i] = which ? rows->sum[i] * off : off;
             }
         }
         if (!k->m->is_exact) convert_round_all(CONVERT_F32, fresh.data, (size_t)tile_size(&fresh));
@@ -144,19 +199,19 @@ bool sketch_softmax_run(sketch *k, const tl_statement *s) {
     const tile *known = sketch_tile(&k->scope, s->compute.operands[0].value, s);
     if (!softmax || !known) return false;
     tile *t = &k->tiles[s->compute.operands[0].value->symbol->position];
-    lines l = lines_of(t, softmax->axis);
+    lines l = lines_of(k->m, softmax, t);
     if (!softmax->loop) {
         remember_start(k, softmax);
         sketch_rows *rows = rows_at(k, softmax, &l);
         gather(&l, rows);
-        normalise(&l, rows);
+        normalise(&l, softmax, rows);
         return name_result(k, softmax);
     }
     sketch_rows *rows = rows_at(k, softmax, &l);
     bool is_gathered = k->gathering >= 0 && &k->softmaxes[k->gathering] == softmax;
     if (is_gathered) gather(&l, rows);
     if (softmax->is_known) {
-        normalise(&l, rows);
+        normalise(&l, softmax, rows);
         if (!k->m->is_exact) {
             tile_share share = tile_whole(t);
             tile_round(k->m, t, &share, CONVERT_F32);
@@ -174,9 +229,12 @@ static tile *save(sketch *k) {
         const tile *t = &k->tiles[i];
         saved[i] = *t;
         if (!t->is_defined) continue;
-        saved[i].data = machine_block(k->m, (size_t)tile_size(t), sizeof *t->data);
+        size_t parts = k->m->has_errors ? 2 : 1;
+        saved[i].data = machine_block(k->m, (size_t)tile_size(t) * parts, sizeof *t->data);
         saved[i].capacity = tile_size(t);
-        if (t->data) memcpy(saved[i].data, t->data, (size_t)tile_size(t) * sizeof *t->data);
+        if (!t->data) continue;
+        memcpy(saved[i].data, t->data, (size_t)tile_size(t) * sizeof *t->data);
+        tile_copy_errors(k->m, &saved[i], t);
     }
     return saved;
 }
@@ -192,12 +250,14 @@ static void restore(sketch *k, const tile *saved) {
         int64_t capacity = t->capacity;
         *t = saved[i];
         if (capacity < tile_size(t) || !data) {
-            data = machine_block(k->m, (size_t)tile_size(t), sizeof *data);
+            size_t parts = k->m->has_errors ? 2 : 1;
+            data = machine_block(k->m, (size_t)tile_size(t) * parts, sizeof *data);
             capacity = tile_size(t);
         }
         t->data = data;
         t->capacity = capacity;
         memcpy(data, saved[i].data, (size_t)tile_size(t) * sizeof *data);
+        tile_copy_errors(k->m, t, &saved[i]);
     }
 }
 

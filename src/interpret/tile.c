@@ -29,8 +29,10 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
     }
     if (tile_size(t) > t->capacity || !t->data) {
         t->capacity = tile_size(t);
-        t->data = machine_block(m, (size_t)t->capacity, sizeof *t->data);
+        t->data = machine_block(m, (size_t)t->capacity * (m->has_errors ? 2 : 1), sizeof *t->data);
     }
+    t->is_narrow = false;
+    if (m->has_errors) memset(tile_errors(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
     t->share = tile_whole(t);
     machine_reserve(m, t->count[axis_count - 1]);
 }
@@ -102,6 +104,7 @@ bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view
         s->machine->scratch_used = used;
     }
     tile_round(s->machine, t, share, t->format);
+    if (s->machine->has_errors) errors_of_load(s->machine, t, view->tensor);
     return true;
 }
 
@@ -109,10 +112,12 @@ bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_vie
                 bool accumulates, const tl_statement *writer) {
     row_range r = rows_of(t, share);
     lanes at[TL_AXES_MAX] = {0};
+    int64_t errors = errors_are_stored(s->machine, view->tensor) ? t->capacity : 0;
     for (int64_t row = r.first_row; row < r.end_row; row++) {
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);
-        if (!memory_write(s, view->tensor, at, r.width, row_at(t, &r, row), accumulates, writer)) {
+        const double *from = row_at(t, &r, row) + errors;
+        if (!memory_write(s, view->tensor, at, r.width, from, accumulates, writer)) {
             return false;
         }
         s->machine->scratch_used = used;
@@ -184,6 +189,7 @@ bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a
     multiply(rows, inner, columns, a->data + share->first[0] * a_row, a_row, a_step, right, to,
              target->count[1]);
     tile_round(m, target, share, target->format);
+    if (m->has_errors) errors_of_product(m, target, a, a_turned, b, b_turned, accumulates);
     return true;
 }
 
@@ -237,8 +243,9 @@ static bool apply(tl_operation operation, const double *a, const double *b, cons
     return true;
 }
 
-static bool elementwise_row(scope *s, const tl_compute *c, tile *target, const row_range *r,
-                            int64_t row, bool accumulates) {
+/* 'first': the first operand's items. */
+static bool compute_row(scope *s, const tl_compute *c, const tile *target, const row_range *r,
+                        int64_t row, double *result, const double **first) {
     machine *m = s->machine;
     const double *operands[TL_OPERANDS_MAX] = {NULL};
     bind_rows(s, target, r, row);
@@ -251,10 +258,43 @@ static bool elementwise_row(scope *s, const tl_compute *c, tile *target, const r
         operands[i] = lanes_items(m, value, r->width);
         if (!operands[i]) return false;
     }
-    double *to = row_at(target, r, row), *result = accumulates ? machine_vector(m) : to;
-    if (!result || !apply(c->operation, operands[0], operands[1], operands[2], r->width, result)) {
-        return false;
+    *first = operands[0];
+    return apply(c->operation, operands[0], operands[1], operands[2], r->width, result);
+}
+
+/* The same row again, with each tile that it reads off by its errors. */
+static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_range *r, int64_t row,
+                       const double *result, const double *first, bool accumulates) {
+    machine *m = s->machine;
+    double *errors = row_at(target, r, row) + target->capacity, *again = machine_vector(m);
+    if (!again) return false;
+    for (int i = 0; i < r->width; i++) {
+        double own = errors_own(c->operation, result[i], first[i]);
+        errors[i] = (accumulates ? errors[i] * errors[i] : 0) + own * own;
     }
+    int used = m->scratch_used;
+    while (errors_next(m)) {
+        const double *unused;
+        if (!compute_row(s, c, target, r, row, again, &unused)) return false;
+        m->scratch_used = used;
+        for (int i = 0; i < r->width; i++) {
+            double off = errors_between(result[i], again[i]);
+            errors[i] += off * off;
+        }
+    }
+    for (int i = 0; i < r->width; i++) errors[i] = sqrt(errors[i]);
+    return true;
+}
+
+static bool elementwise_row(scope *s, const tl_compute *c, tile *target, const row_range *r,
+                            int64_t row, bool accumulates) {
+    machine *m = s->machine;
+    const double *first;
+    double *to = row_at(target, r, row), *result = accumulates ? machine_vector(m) : to;
+    if (m->has_errors) errors_begin(m);
+    if (!result || !compute_row(s, c, target, r, row, result, &first)) return false;
+    if (m->has_errors && !errors_row(s, c, target, r, row, result, first, accumulates))
+        return false;
     for (int i = 0; i < r->width && accumulates; i++) to[i] += result[i];
     return true;
 }
@@ -288,8 +328,9 @@ static bool mask_row(scope *s, const tl_compute *c, tile *target, const row_rang
     const double *condition = lanes_items(m, holds, r->width);
     const double *masked = lanes_items(m, value, r->width);
     if (!condition || !masked) return false;
-    double *to = row_at(target, r, row);
+    double *to = row_at(target, r, row), *errors = m->has_errors ? to + target->capacity : NULL;
     for (int i = 0; i < r->width; i++) to[i] = condition[i] != 0 ? masked[i] : to[i];
+    for (int i = 0; i < r->width && errors; i++) errors[i] = condition[i] != 0 ? 0 : errors[i];
     return true;
 }
 
@@ -346,5 +387,7 @@ bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_shar
         target->data[i] = value;
     }
     tile_round(s->machine, target, share, target->format);
+    if (s->machine->has_errors)
+        errors_of_reduction(s->machine, operation, target, from, is_turned, accumulates);
     return true;
 }

@@ -436,6 +436,17 @@ static bool row_tile(row_context *c, const tl_expr *e, lanes *out) {
         }
         step *= t->count[k];
     }
+    if (m->has_errors && errors_are_on(m, t)) {
+        const double *errors = tile_errors(m, t);
+        double *z = machine_vector(m);
+        if (!z) return false;
+        for (int i = 0; i < c->width; i++) {
+            int64_t at = offset + i * lane_step;
+            z[i] = t->data[at] + errors[at];
+        }
+        *out = lane_step ? (lanes){.kind = LANES_MANY, .items = z} : one(z[0]);
+        return true;
+    }
     if (lane_step == 0) {
         *out = one(t->data[offset]);
         return true;

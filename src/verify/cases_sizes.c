@@ -237,6 +237,6 @@ void cases_add_decisive(listing *l) {
         bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
         if (is_length(l->plan, s) && !is_fixed(l, s) && !is_counted) add_long(l, s, VERIFY_NORMAL);
     }
-    add_all_long(l, l->has_values ? VERIFY_NORMAL : VERIFY_ENDS);
+    add_all_long(l, l->has_values ? VERIFY_CLIMBING : VERIFY_ENDS);
     if (l->has_values) add_all_long(l, VERIFY_LOW);
 }

@@ -204,9 +204,9 @@ static void closed_formula(const case_data *data, expected_formula formula, aren
 
 /* --- interpretation --------------------------------------------------------------------------- */
 
-/* Runs the sketch exactly, into dense f32 outputs: enough digits to judge 16-bit results by. */
-static ftl_status interpretation(ftl_context *context, const case_data *data, arena *memory,
-                                 expected *outputs) {
+/* Runs a program into dense f32 outputs: enough digits to judge 16-bit results by. */
+static ftl_status run_into(ftl_context *context, const case_data *data, const ftl_source *source,
+                           ftl_arithmetic arithmetic, arena *memory, buffer **out) {
     const ftl_plan *plan = data->program->plan;
     ftl_tensor *tensors = arena_array(memory, ftl_tensor, plan->tensor_count + 1);
     buffer *wide = arena_array(memory, buffer, plan->tensor_count + 1);
@@ -221,19 +221,58 @@ static ftl_status interpretation(ftl_context *context, const case_data *data, ar
     }
     ftl_arguments arguments = data->arguments;
     arguments.tensors = tensors;
+    *out = wide;
+    return ftl_interpret(context, source, arithmetic, &arguments);
+}
+
+static void take_rows(const buffer *wide, double *to) {
+    for (int64_t r = 0; r < wide->rows; r++) buffer_load_row(wide, r, to + r * wide->columns);
+}
+
+static ftl_status interpretation(ftl_context *context, const case_data *data, arena *memory,
+                                 expected *outputs) {
+    const ftl_plan *plan = data->program->plan;
     const ftl_source *source = &data->program->sketch;
+    buffer *wide;
     if (!source->text || !source->length) source = &data->program->code;
-    ftl_status status = ftl_interpret(context, source, FTL_EXACT, &arguments);
-    if (status) return status;
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
+    ftl_status status = run_into(context, data, source, FTL_EXACT, memory, &wide);
+    for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
         if (plan->tensors[t].role != FTL_OUTPUT) continue;
-        for (int64_t r = 0; r < wide[t].rows; r++) {
-            buffer_load_row(&wide[t], r, outputs[t].values + r * wide[t].columns);
-        }
+        take_rows(&wide[t], outputs[t].values);
         memset(outputs[t].state, EXPECTED_KNOWN, (size_t)(wide[t].rows * wide[t].columns));
         outputs[t].model = NULL;
     }
-    return FTL_OK;
+    return status;
+}
+
+/* Nothing is known of an element whose computation may leave the types on the way. */
+static void open_elements(expected *e, int64_t count) {
+    enum { FAR = 16 };
+    for (int64_t i = 0; i < count; i++) {
+        double reach = fabs(e->values[i]) + FAR * e->errors[i];
+        bool may_overflow = isfinite(convert_round(e->of->format, e->values[i])) &&
+                            !isfinite(convert_round(e->of->format, reach));
+        if (!isfinite(e->errors[i]) || may_overflow) e->state[i] = EXPECTED_OPEN;
+    }
+}
+
+/* The errors of a right kernel's arithmetic, as the sketch says what is computed. */
+static ftl_status find_errors(ftl_context *context, const case_data *data, arena *memory,
+                              expected *outputs) {
+    const ftl_plan *plan = data->program->plan;
+    const ftl_source *sketch = &data->program->sketch;
+    buffer *wide;
+    if (!sketch->text || !sketch->length) return FTL_OK;
+    ftl_status status = run_into(context, data, sketch, FTL_ERRORS, memory, &wide);
+    if (status == FTL_INVALID_ARGUMENT) return FTL_OK; /* TL Code has none */
+    for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
+        if (plan->tensors[t].role != FTL_OUTPUT) continue;
+        int64_t count = wide[t].rows * wide[t].columns;
+        outputs[t].errors = arena_array(memory, double, count + 1);
+        take_rows(&wide[t], outputs[t].errors);
+        open_elements(&outputs[t], count);
+    }
+    return status;
 }
 
 ftl_status expected_make(ftl_context *context, const case_data *data, double flops_most,
@@ -250,8 +289,12 @@ ftl_status expected_make(ftl_context *context, const case_data *data, double flo
     }
     *outputs = all;
     expected_formula formula = expected_choose(data->program);
-    if (formula == EXPECTED_INTERPRETATION) return interpretation(context, data, memory, all);
-    if (formula == EXPECTED_ATTENTION) attention(data, flops_most, memory, all);
+    if (formula == EXPECTED_ATTENTION) {
+        attention(data, flops_most, memory, all);
+        return FTL_OK;
+    }
+    ftl_status status = FTL_OK;
+    if (formula == EXPECTED_INTERPRETATION) status = interpretation(context, data, memory, all);
     else closed_formula(data, formula, memory, all);
-    return FTL_OK;
+    return status ? status : find_errors(context, data, memory, all);
 }

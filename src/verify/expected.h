@@ -7,12 +7,15 @@
 #include "verify/inputs.h"
 #include "verify/reference.h"
 
-enum { EXPECTED_KNOWN = 1, EXPECTED_MODELLED = 2 };
+/* OPEN: what a right kernel holds on the way may be beyond its type, and its result be anything. */
+enum { EXPECTED_KNOWN = 1, EXPECTED_MODELLED = 2, EXPECTED_OPEN = 4 };
 
 /* Of one output, dense in the order of its axes. */
 typedef struct expected {
     const buffer *of;
     double *values, *model; /* model: as the output's type would have it; NULL: there is none */
+    double *errors;         /* how far a right kernel may be from them before it rounds to the type
+                               (about one standard deviation); NULL: the tolerance says it */
     uint8_t *state;         /* per element: is its value known, is it modelled? */
     bool is_logarithm;      /* a log-sum-exp: judged by absolute error */
 } expected;

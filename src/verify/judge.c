@@ -93,6 +93,7 @@ static bool check_written(const judged *o, judgement *j) {
 
 static bool is_misclassed(const judged *o, int64_t i) {
     double got = o->got[i], want = o->expected->values[i];
+    if (o->expected->state[i] & EXPECTED_OPEN) return false;
     if (!(o->expected->state[i] & EXPECTED_KNOWN)) return isnan(got);
     if (isfinite(got) && isfinite(want)) return false;
     if (isnan(want)) return !isnan(got);
@@ -152,12 +153,61 @@ static double error_beyond_rounding(const judged *o) {
     return sum;
 }
 
+/* --- with known errors ------------------------------------------------------------------------ */
+
+/* Of what is right: a uniform error of half a step by the type, and those of the arithmetic. */
+static double variance(const judged *o, int64_t i) {
+    const expected *e = o->expected;
+    double step = convert_step(e->of->format, e->values[i]);
+    return step * step / 12 + e->errors[i] * e->errors[i];
+}
+
+/* A whole of few rows may have errors that all come of one; so may a row. */
+static const double WHOLE_ERRORS = 3, FEW_ERRORS = 6, ELEMENT_ERRORS = 16, ELEMENT_STEPS = 2;
+enum { FEW_ROWS = 16 };
+
+static double element_bound(const judged *o, int64_t i) {
+    const expected *e = o->expected;
+    return ELEMENT_STEPS * convert_step(e->of->format, e->values[i]) +
+           ELEMENT_ERRORS * e->errors[i];
+}
+
+/* Each measure against the root of the mean variance: where terms cancel, or a row is one weight,
+ * that is more than the type's own tolerance; where there is nothing but the last rounding, less.
+ */
+static void check_by_errors(const judged *o, judgement *j) {
+    const buffer *of = o->expected->of;
+    double size = 0, error = 0, all = 0, worst_row = 0, worst = 0;
+    int64_t compared = 0;
+    for (int64_t row = 0; row < of->rows; row++) {
+        double own = 0, own_error = 0;
+        int64_t count = 0;
+        for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
+            if (!is_compared(o, i)) continue;
+            double want = o->expected->values[i], off = fabs(o->got[i] - want);
+            double ratio = off / element_bound(o, i);
+            own += variance(o, i), own_error += off * off, size += want * want, count++;
+            if (j->worst < 0 || ratio > worst) worst = ratio, j->worst = i;
+        }
+        if (count && own > 0) worst_row = fmax(worst_row, sqrt(own_error / own));
+        all += own, error += own_error, compared += count;
+    }
+    if (!compared) return;
+    double factor = of->rows < FEW_ROWS ? FEW_ERRORS : WHOLE_ERRORS, root = sqrt(size);
+    j->relative_rms = size > 0 ? sqrt(error) / root : error > 0 ? INFINITY : 0;
+    j->rms_bound = size > 0 ? factor * sqrt(all) / root : o->tolerance;
+    if (size > 0) apply(j, "relative rms", j->relative_rms, j->rms_bound);
+    apply(j, "relative rms of a row, in standard deviations", worst_row, FEW_ERRORS);
+    apply(j, "largest error over what its terms explain", worst, 1);
+}
+
 static void check_whole(const judged *o, judgement *j) {
     sums s = whole_sums(o);
     if (!s.count) return;
     s.error = error_beyond_rounding(o);
     j->relative_rms = s.size > 0 ? sqrt(s.error / s.size) : s.error > 0 ? INFINITY : 0;
-    apply(j, "relative rms", j->relative_rms, o->tolerance);
+    j->rms_bound = o->tolerance;
+    apply(j, "relative rms", j->relative_rms, j->rms_bound);
 }
 
 /* The same for every row alone, and for every element against its row: a fault in one tile of many
@@ -220,6 +270,7 @@ static int64_t mark_bad(const judged *o, double factor, uint8_t *bad) {
         for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
             double want = o->expected->values[i];
             double most = factor * o->tolerance * fmax(fabs(want), size) + resolution(of->format);
+            if (o->expected->errors) most = element_bound(o, i) * factor / ROW_FACTOR;
             if (o->expected->is_logarithm)
                 most = LOGARITHM_ABSOLUTE + LOGARITHM_RELATIVE * fabs(want);
             bad[i] = (o->unwritten && o->unwritten[i]) || is_misclassed(o, i) ||
@@ -238,6 +289,8 @@ void judge_output(const judged *o, arena *memory, judgement *out) {
     if (check_written(o, out) && check_classes(o, count, out)) {
         if (o->expected->is_logarithm) {
             check_logarithm(o, count, out);
+        } else if (o->expected->errors) {
+            check_by_errors(o, out);
         } else {
             check_whole(o, out);
             check_rows(o, out);

@@ -20,6 +20,7 @@ typedef struct judgement {
     const char *rule;    /* that failed, or came closest to it */
     double error, bound; /* of that rule */
     double relative_rms; /* NAN when there was nothing to compare */
+    double rms_bound;    /* of that */
     int64_t compared;    /* elements whose value is known */
     uint8_t *bad;        /* per element; NULL when the output is right */
     int64_t bad_count;

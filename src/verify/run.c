@@ -177,7 +177,9 @@ static void keep(verify_result *r, const char *name, const judgement *j) {
     if (now > before || !j->is_right) {
         r->tensor = name, r->rule = j->rule, r->error = j->error, r->bound = j->bound;
     }
-    if (j->relative_rms > r->relative_rms) r->relative_rms = j->relative_rms;
+    bool is_nearer =
+        j->rms_bound > 0 && !(j->relative_rms / j->rms_bound <= r->relative_rms / r->rms_bound);
+    if (is_nearer) r->relative_rms = j->relative_rms, r->rms_bound = j->rms_bound;
 }
 
 static void judge_all(run *w, case_data *data, const expected *wanted, const taken *got,
@@ -275,8 +277,9 @@ static void count_result(verify_summary *s, const verify_result *r) {
     if (r->verdict == VERIFY_PASSED && r->compared) s->compared++;
     if (r->verdict == VERIFY_FAILED) s->failed++;
     if (r->verdict == VERIFY_SKIPPED) s->skipped++;
-    bool is_worst = r->verdict == VERIFY_PASSED && r->relative_rms > s->worst_rms;
-    if (is_worst) s->worst_rms = r->relative_rms;
+    bool is_worst = r->verdict == VERIFY_PASSED && r->rms_bound > 0 &&
+                    r->relative_rms / r->rms_bound > s->worst_rms / s->rms_bound;
+    if (is_worst) s->worst_rms = r->relative_rms, s->rms_bound = r->rms_bound;
 }
 
 static double cost(const verify_case *c) {

@@ -155,7 +155,8 @@ typedef struct verify_result {
     const char *tensor;  /* the Output that came closest to its bound, or beyond; NULL: none */
     const char *rule;    /* "relative rms", "largest error", ...; "" when nothing was compared */
     double error, bound; /* of that rule */
-    double relative_rms; /* the largest of all outputs */
+    double relative_rms; /* of all outputs the one that is nearest to its bound, or beyond */
+    double rms_bound;    /* of that */
     int64_t compared;    /* elements of Outputs whose value is known */
     double milliseconds; /* of one launch */
     const char *ran_on;
@@ -185,7 +186,7 @@ typedef struct verify_summary {
     int32_t left_out; /* as they would take longer than seconds_most; not in the total */
     int32_t compared; /* passed cases that had elements to compare */
     double seconds;
-    double worst_rms, rms_bound; /* largest relative rms of a passed case, and its bound */
+    double worst_rms, rms_bound; /* of a passed case that came nearest to its bound, and that */
 } verify_summary;
 
 /* Runs the cases. OK (all passed or skipped), CHECK_FAILED (some failed), STOPPED, INVALID_ARGUMENT

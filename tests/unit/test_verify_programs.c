@@ -26,7 +26,7 @@ static void verify(const char *operator_name, const char *const *settings, int c
     ftl_product *product;
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     const ftl_pin pins[] = {{"d", "64"}, {"dv", "40"}};
-    bool has_heads = strstr(source->text, "dv") != NULL;
+    bool has_heads = strstr(source->text, " dv)") != NULL;
     ftl_options options = {.struct_bytes = sizeof(ftl_options),
                            .gpu = gpu,
                            .dtype = dtype,
@@ -53,6 +53,66 @@ static void verify(const char *operator_name, const char *const *settings, int c
     verify_machine_close(machine);
     ftl_product_free(product);
     ftl_context_free(context);
+}
+
+/* --- what a right kernel errs by -------------------------------------------------------------- */
+
+static ftl_source read_judged(const char *name, text_buffer *text) {
+    char path[512];
+    os_error why;
+    text_init(text, 1 << 20);
+    snprintf(path, sizeof path, "%s/tests/exec/%s.tl", FLASHTL_SOURCE_FOLDER, name);
+    assert_true(os_read_file(path, 1 << 20, text, &why));
+    return (ftl_source){name, text->data, text->length};
+}
+
+/* Terms that cancel, one weight, operands and results beyond f16. */
+static void right_kernels_pass(void **state) {
+    (void)state;
+    static const char *const files[][2] = {{"judged/zero_sum", "33x200,70x64"},
+                                           {"judged/one_weight", "1x1x1x1,3x1,2x2"},
+                                           {"judged/beyond_f16", "33x200x24,1x3x8"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        text_buffer text;
+        ftl_source source = read_judged(files[i][0], &text);
+        verify(NULL, NULL, 0, &source, "a100", FTL_F16, files[i][1]);
+        verify(NULL, NULL, 0, &source, "a100", FTL_BF16, files[i][1]);
+        text_done(&text);
+    }
+}
+
+/* GELU by tanh is within f16's tolerance of a row, and not of the elements near -2. */
+static void formulas_are_told_apart(void **state) {
+    (void)state;
+    text_buffer exact_text, tanh_text;
+    ftl_source exact = read_judged("judged/gelu", &exact_text);
+    ftl_source tanh = read_judged("judged/gelu_by_tanh", &tanh_text);
+    const ftl_source *const kernels[] = {&exact, &tanh};
+    for (int i = 0; i < 2; i++) {
+        ftl_context *context;
+        ftl_product *product;
+        verify_machine *machine;
+        verify_summary summary;
+        assert_int_equal(ftl_context_new(&context), FTL_OK);
+        ftl_options options = {
+            .struct_bytes = sizeof(ftl_options), .gpu = "t4", .dtype = FTL_F16};
+        assert_int_equal(ftl_build(context, kernels[i], &options, &product), FTL_OK);
+        verify_program program = {.sketch = exact,
+                                  .code = {"code.tl", product->code, strlen(product->code)},
+                                  .plan = product->kernels[0].plan};
+        assert_int_equal(verify_machine_open(context, &program, VERIFY_INTERPRETER, NULL, &machine),
+                         FTL_OK);
+        verify_options how = {.shapes = "70x64x130", .seed = 3};
+        ftl_status status =
+            verify_run(context, &program, verify_machine_runner(machine), &how, &summary);
+        assert_int_equal(status, i ? FTL_CHECK_FAILED : FTL_OK);
+        assert_int_equal(summary.failed, i ? summary.total : 0);
+        verify_machine_close(machine);
+        ftl_product_free(product);
+        ftl_context_free(context);
+    }
+    text_done(&exact_text);
+    text_done(&tanh_text);
 }
 
 static void programs_that_are_not_shipped(void **state) {
@@ -94,6 +154,8 @@ static void attentions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_kernels_pass),
+        cmocka_unit_test(formulas_are_told_apart),
         cmocka_unit_test(programs_that_are_not_shipped),
         cmocka_unit_test(attentions),
     };

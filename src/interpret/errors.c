@@ -1,0 +1,322 @@
+/* How far a right kernel's results may be from the exact ones: standard deviations of errors,
+ * element by element beside the tiles, as a sketch is computed. They come from f32 arithmetic, from
+ * what products round their operands to, and from the sizes of terms rather than of sums: where
+ * large terms cancel, errors stay. Errors of different elements count as independent.
+ */
+#include "interpret/machine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TILES_MOST = 6, ROOMS = 3 };
+
+enum { STEP = 8 }; /* terms that a product adds at a time, at least */
+/* Of f32 operations, relative: half a step where they round correctly, a few where they are made of
+ * several.
+ */
+static const double ROUNDED = 0x1p-24, COMPUTED = 0x1p-22;
+static const double F32_MOST = 0x1.fffffep127, F32_LEAST = 0x1p-126;
+/* Of what functions err by, absolute (src/device/arithmetic.cuh). */
+static const double TANH = 3e-7, ERF = 4e-7;
+/* A uniform error's standard deviation, in steps. */
+static const double OF_STEP = 0.29;
+
+struct errors {
+    convert_format operand;        /* what products take */
+    const tile *tiles[TILES_MOST]; /* that the row reads */
+    int count, next;
+    const tile *on; /* the one that is off by its errors */
+    double *rooms[ROOMS];
+    int64_t room_counts[ROOMS];
+};
+
+double *tile_errors(const machine *m, const tile *t) {
+    return m->has_errors ? t->data + t->capacity : NULL;
+}
+
+void tile_copy_errors(const machine *m, tile *to, const tile *from) {
+    if (!m->has_errors) return;
+    memcpy(tile_errors(m, to), tile_errors(m, from), (size_t)tile_size(from) * sizeof *to->data);
+}
+
+bool errors_open(machine *m) {
+    if (!m->has_errors) return true;
+    m->errors = machine_block(m, 1, sizeof *m->errors);
+    m->errors->operand = CONVERT_F16;
+    for (int i = 0; i < m->request->tensor_count; i++) {
+        if (m->request->tensors[i].format == CONVERT_BF16) m->errors->operand = CONVERT_BF16;
+    }
+    return true;
+}
+
+static double *room(machine *m, int which, int64_t count) {
+    struct errors *e = m->errors;
+    if (count > e->room_counts[which]) {
+        e->room_counts[which] = count;
+        e->rooms[which] = machine_block(m, (size_t)count, sizeof(double));
+    }
+    return e->rooms[which];
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static const tl_symbol *base_of(const tl_symbol *tensor) {
+    return tensor->view_base ? tensor->view_base : tensor;
+}
+
+static bool is_narrow(convert_format format) {
+    return convert_bytes(format) <= 2;
+}
+
+void errors_of_load(machine *m, tile *t, const tl_symbol *tensor) {
+    const tl_symbol *base = base_of(tensor);
+    double *errors = tile_errors(m, t);
+    memset(errors, 0, (size_t)tile_size(t) * sizeof *errors);
+    t->is_narrow = is_narrow(m->tensors[base->position].memory.format);
+    if (!base->is_workspace) return;
+    /* another kernel's results: as far off as products of its operands are */
+    int64_t columns = t->axis_count == 2 ? t->count[1] : t->count[0];
+    for (int64_t i = 0; columns && i < tile_size(t); i += columns) {
+        double most = 0;
+        for (int64_t k = i; k < i + columns; k++)
+            if (isfinite(t->data[k])) most = fmax(most, fabs(t->data[k]));
+        for (int64_t k = i; k < i + columns; k++) errors[k] = most * errors_of_weight(m);
+    }
+}
+
+bool errors_are_stored(const machine *m, const tl_symbol *tensor) {
+    return m->has_errors && !base_of(tensor)->is_workspace;
+}
+
+/* --- one element ------------------------------------------------------------------------------ */
+
+double errors_between(double result, double other) {
+    if (result == other) return 0;
+    double off = fabs(other - result);
+    return isnan(off) ? (double)INFINITY : off;
+}
+
+double errors_of_weight(const machine *m) {
+    return 2 * OF_STEP * (m->errors->operand == CONVERT_BF16 ? 0x1p-8 : 0x1p-11);
+}
+
+/* What an operand errs by once it is rounded to what products take. */
+static double rounded(const machine *m, double value) {
+    if (!isfinite(value)) return 0;
+    double kept = convert_round(m->errors->operand, value);
+    return isfinite(kept) ? OF_STEP * convert_step(m->errors->operand, value) : (double)INFINITY;
+}
+
+double errors_own(tl_operation operation, double result, double operand) {
+    double size = fabs(result), error = ROUNDED * size;
+    if (isfinite(result) && size > F32_MOST) return (double)INFINITY;
+    if (!isfinite(result)) return 0;
+    switch (operation) {
+    case TL_ADD:
+    case TL_SUBTRACT:
+    case TL_MULTIPLY_ADD: error += ROUNDED * fabs(operand); break;
+    case TL_EXP:
+    case TL_EXP2: error = size * (COMPUTED + 2 * ROUNDED * fabs(operand)); break;
+    case TL_LOG:
+    case TL_LOG2: error = COMPUTED * (1 + size); break;
+    case TL_TANH: error = fmin(TANH, COMPUTED * 8 * size); break;
+    case TL_ERF: error = ERF; break;
+    case TL_ERFC: error = size * 8 * COMPUTED; break;
+    case TL_DIVIDE: error = COMPUTED * size + 4 * F32_LEAST * fabs(operand); break; /* by 1/b */
+    case TL_SQRT:
+    case TL_RSQRT:
+    case TL_RECIPROCAL: error = COMPUTED * size; break;
+    default: break;
+    }
+    return error + (result != 0 && size < F32_LEAST ? F32_LEAST : 0);
+}
+
+/* --- rows of elements ------------------------------------------------------------------------- */
+
+void errors_begin(machine *m) {
+    m->errors->count = m->errors->next = 0;
+    m->errors->on = NULL;
+}
+
+bool errors_next(machine *m) {
+    struct errors *e = m->errors;
+    e->on = e->next < e->count ? e->tiles[e->next++] : NULL;
+    return e->on != NULL;
+}
+
+bool errors_are_on(machine *m, const tile *t) {
+    struct errors *e = m->errors;
+    if (e->on) return e->on == t;
+    for (int i = 0; i < e->count; i++) {
+        if (e->tiles[i] == t) return false;
+    }
+    if (e->count < TILES_MOST) e->tiles[e->count++] = t;
+    return false;
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+typedef struct operand {
+    const tile *t;
+    const double *errors;
+    int64_t rows, columns, row_step, step; /* as it stands in the product */
+} operand;
+
+static operand operand_of(const machine *m, const tile *t, bool is_turned) {
+    operand o = {t, tile_errors(m, t), t->count[0], t->count[1], t->count[1], 1};
+    if (is_turned) o = (operand){t, o.errors, o.columns, o.rows, 1, t->count[1]};
+    return o;
+}
+
+static bool is_exact(const operand *o) {
+    if (!o->t->is_narrow) return false;
+    for (int64_t i = 0; i < tile_size(o->t); i++) {
+        if (o->errors[i] != 0) return false;
+    }
+    return true;
+}
+
+/* Squares of an operand's elements, row by row. */
+static double *squares(machine *m, int which, const operand *o) {
+    double *to = room(m, which, o->rows * o->columns);
+    for (int64_t i = 0; i < o->rows; i++) {
+        for (int64_t k = 0; k < o->columns; k++) {
+            double x = o->t->data[i * o->row_step + k * o->step];
+            to[i * o->columns + k] = x * x;
+        }
+    }
+    return to;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Where 'value' would stand in what is sorted, before its equals or after them. */
+static int64_t place_of(const double *sorted, int64_t count, double value, bool is_after) {
+    int64_t low = 0, high = count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        bool is_before = is_after ? sorted[middle] <= value : sorted[middle] < value;
+        if (is_before) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Squares of an operand's errors, row by row. What a sum contracts runs along its rows or, of the
+ * right operand, its columns: equal elements of it are rounded alike, so their errors do not
+ * average out (keys that a table repeats).
+ */
+static double *squares_of_errors(machine *m, int which, const operand *o, bool is_left) {
+    double *to = room(m, which, o->rows * o->columns);
+    int64_t lines = is_left ? o->rows : o->columns, count = is_left ? o->columns : o->rows;
+    int64_t line = is_left ? o->row_step : o->step, step = is_left ? o->step : o->row_step;
+    double *sorted = room(m, 2, count);
+    for (int64_t i = 0; i < lines; i++) {
+        const double *x = o->t->data + i * line, *e = o->errors + i * line;
+        for (int64_t k = 0; k < count; k++) sorted[k] = x[k * step];
+        if (!o->t->is_narrow) qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+        for (int64_t k = 0; k < count; k++) {
+            double value = x[k * step], square = e[k * step] * e[k * step];
+            if (!o->t->is_narrow && value != 0) {
+                int64_t equal =
+                    place_of(sorted, count, value, true) - place_of(sorted, count, value, false);
+                square += rounded(m, value) * rounded(m, value) * (double)equal;
+            }
+            to[is_left ? i * o->columns + k : k * o->columns + i] = square;
+        }
+    }
+    return to;
+}
+
+static void add_products(const operand *a, const operand *b, const double *x, const double *y,
+                         double *to) {
+    for (int64_t i = 0; i < a->rows; i++) {
+        for (int64_t k = 0; k < a->columns; k++) {
+            double factor = x[i * a->columns + k];
+            const double *from = y + k * b->columns;
+            for (int64_t j = 0; j < b->columns && factor != 0; j++)
+                to[i * b->columns + j] += factor * from[j];
+        }
+    }
+}
+
+static double norm(const operand *o, bool is_row, int64_t at) {
+    double sum = 0;
+    for (int64_t k = 0; k < (is_row ? o->columns : o->rows); k++) {
+        double x =
+            o->t->data[is_row ? at * o->row_step + k * o->step : k * o->row_step + at * o->step];
+        sum += x * x;
+    }
+    return sqrt(sum);
+}
+
+/* Sums of many terms in f32 err by their terms' size, whatever is left of it. */
+bool errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
+                       bool b_turned, bool accumulates) {
+    operand left = operand_of(m, a, a_turned), right = operand_of(m, b, b_turned);
+    double *errors = tile_errors(m, target);
+    int64_t count = tile_size(target), columns = right.columns;
+    for (int64_t i = 0; i < count; i++) errors[i] = accumulates ? errors[i] * errors[i] : 0;
+    if (!is_exact(&left)) {
+        add_products(&left, &right, squares_of_errors(m, 0, &left, true), squares(m, 1, &right),
+                     errors);
+    }
+    if (!is_exact(&right)) {
+        add_products(&left, &right, squares(m, 0, &left), squares_of_errors(m, 1, &right, false),
+                     errors);
+    }
+    double *sizes = room(m, 0, columns);
+    for (int64_t j = 0; j < columns; j++) sizes[j] = norm(&right, false, j);
+    for (int64_t i = 0; i < left.rows; i++) {
+        double size = norm(&left, true, i);
+        for (int64_t j = 0; j < columns; j++) {
+            double value = target->data[i * columns + j], *e = &errors[i * columns + j];
+            double sum = 2 * ROUNDED * size * sizes[j], own = errors_own(TL_CAST, value, 0);
+            /* what is cut off at each step, rather than rounded, adds up where terms have one sign
+             */
+            if (isfinite(own)) own += ROUNDED * fabs(value) * (4 + (double)left.columns / STEP);
+            *e = sqrt(*e + sum * sum + own * own);
+            if (isnan(*e)) *e = (double)INFINITY;
+        }
+    }
+    return true;
+}
+
+/* --- reductions ------------------------------------------------------------------------------- */
+
+/* Which is the largest is open where another one is as large but for errors. */
+static bool is_tied(const double *from, const double *errors, int64_t step, int64_t count) {
+    static const double APART = 8;
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (from[i * step] > from[best * step]) best = i;
+    for (int64_t i = 0; i < count; i++) {
+        double apart = from[best * step] - from[i * step];
+        if (i != best && !(apart > APART * (errors[best * step] + errors[i * step]))) return true;
+    }
+    return false;
+}
+
+/* What the elements of a row err by may come of one scalar, as scores' errors do: it adds up. */
+void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
+                         bool is_turned, bool accumulates) {
+    int64_t count = is_turned ? from->count[0] : from->count[1];
+    int64_t step = is_turned ? from->count[1] : 1, line = is_turned ? 1 : from->count[1];
+    double *errors = tile_errors(m, target);
+    for (int64_t i = 0; i < tile_size(target); i++) {
+        const double *x = from->data + i * line, *off = tile_errors(m, from) + i * line;
+        double sum = 0, most = 0, old = accumulates ? errors[i] : 0;
+        for (int64_t k = 0; k < count; k++) {
+            if (!isfinite(x[k * step])) continue;
+            most = fmax(most, off[k * step]);
+            sum += off[k * step] + ROUNDED * fabs(x[k * step]);
+        }
+        if (operation == TL_ROW_SUM) errors[i] = sum + old;
+        else if (operation == TL_ROW_MAX) errors[i] = fmax(most, old);
+        else errors[i] = is_tied(x, off, step, count) ? (double)INFINITY : 0;
+    }
+}
