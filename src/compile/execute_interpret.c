@@ -233,8 +233,12 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
                                      .scalars = a->scalars.items,
                                      .scalar_count = a->scalars.count,
                                      .mode = modes[a->arithmetic]};
-        interpret_kernel(k, &request, memory, &context->diags, NULL);
+        bool is_run = interpret_kernel(k, &request, memory, &context->diags, NULL);
         status = compile_verdict(context);
+        if (!status && !is_run) {
+            return ftl_context_fail(context, FTL_REJECTED, "kernel '%.*s' cannot be run to its end",
+                                    STR_ARGS(k->name));
+        }
     }
     return status;
 }

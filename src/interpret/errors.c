@@ -74,15 +74,6 @@ void errors_of_load(machine *m, tile *t, const tl_symbol *tensor) {
     double *errors = tile_errors(m, t);
     memset(errors, 0, (size_t)tile_size(t) * sizeof *errors);
     t->is_narrow = is_narrow(m->tensors[base->position].memory.format);
-    if (!base->is_workspace) return;
-    /* another kernel's results: as far off as products of its operands are */
-    int64_t columns = t->axis_count == 2 ? t->count[1] : t->count[0];
-    for (int64_t i = 0; columns && i < tile_size(t); i += columns) {
-        double most = 0;
-        for (int64_t k = i; k < i + columns; k++)
-            if (isfinite(t->data[k])) most = fmax(most, fabs(t->data[k]));
-        for (int64_t k = i; k < i + columns; k++) errors[k] = most * errors_of_weight(m);
-    }
 }
 
 bool errors_are_stored(const machine *m, const tl_symbol *tensor) {

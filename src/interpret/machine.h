@@ -192,7 +192,7 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
 double *tile_errors(const machine *m, const tile *t);
 void tile_copy_errors(const machine *m, tile *to, const tile *from);
 bool errors_open(machine *m);
-/* What was loaded is as it is, but for what another kernel computed. */
+/* What was loaded is as it is. */
 void errors_of_load(machine *m, tile *t, const tl_symbol *tensor);
 bool errors_are_stored(const machine *m, const tl_symbol *tensor);
 bool errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,

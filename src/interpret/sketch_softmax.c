@@ -92,10 +92,10 @@ static sketch_rows *rows_at(sketch *k, sketch_softmax *softmax, const lines *l) 
     return &softmax->rows.items[softmax->rows.count - 1];
 }
 
-static const double OFF_MOST = 50; /* e^50 is no weight any more */
-
+/* Relative; of a score that is anything, a weight is anything. */
 static double weight_off(const double *errors, int64_t i) {
-    return expm1(fmin(errors[i], OFF_MOST));
+    static const double OFF_MOST = 50;
+    return errors[i] < OFF_MOST ? expm1(errors[i]) : (double)INFINITY;
 }
 
 static void gather_errors(const lines *l, sketch_rows *rows, int64_t r, double moved, double most) {
@@ -105,7 +105,7 @@ static void gather_errors(const lines *l, sketch_rows *rows, int64_t r, double m
     for (int64_t i = 0; i < l->count; i++) {
         int64_t at = r * l->row_step + i * l->step;
         double weight = exp(l->data[at] - most);
-        rows->off[r] += weight * weight_off(errors, at);
+        if (errors[at] != 0) rows->off[r] += weight > 0 ? weight * weight_off(errors, at) : 0;
         rows->squares[r] += weight * weight;
     }
 }
@@ -148,7 +148,9 @@ static void normalise(const lines *l, const sketch_softmax *softmax, const sketc
             double *x = &line[i * l->step];
             *x = rows->sum[r] == 0 ? 0 : exp(*x - rows->maximum[r]) / rows->sum[r];
             int64_t at = r * l->row_step + i * l->step;
-            if (errors) errors[at] = *x * (weight_off(errors, at) + off);
+            if (!errors) continue;
+            double own = weight_off(errors, at) + off;
+            errors[at] = isfinite(own) ? *x * own : own;
         }
     }
 }

@@ -74,7 +74,8 @@ static bool set_size(solver *s, int32_t size, double to, relation r) {
 
 /* Within a bound by as much as the scalar had of its own, or on it. */
 static bool set_scalar(solver *s, int32_t scalar, double to, relation r) {
-    double *value = &s->v->scalars[scalar], own = s->is_close ? 0 : fabs(*value);
+    double *value = &s->v->scalars[scalar], own = *value != 0 ? fabs(*value) : 1;
+    if (s->is_close) own = 0;
     bool is_whole = s->plan->scalars[scalar].type == FTL_I32;
     if (r == AT_LEAST) *value = to + own;
     else if (r == AT_MOST) *value = to - own;

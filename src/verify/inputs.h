@@ -9,7 +9,8 @@ typedef struct case_data {
     const verify_program *program;
     const verify_case *of;
     uint64_t seed;
-    buffer *tensors;     /* by position in plan->tensors */
+    int32_t attempt; /* at tables whose uses do not say what they may hold: larger numbers first */
+    buffer *tensors; /* by position in plan->tensors */
     ftl_scalar *scalars; /* by position in plan->scalars */
     ftl_tensor *arguments_of_tensors;
     ftl_arguments arguments;

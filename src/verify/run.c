@@ -2,6 +2,7 @@
 #include "base/os.h"
 #include "verify/judge.h"
 #include "verify/random.h"
+#include "verify/tables.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -240,13 +241,20 @@ static ftl_status run_case(run *w, const verify_case *c, verify_result *r) {
                       .of = c,
                       .seed = random_bits(w->options->seed, 1, (uint64_t)c->number)};
     char why[FTL_WHY_BYTES];
-    if (!inputs_make(&data, &w->memory, why)) {
-        r->verdict = VERIFY_SKIPPED;
-        snprintf(r->what, sizeof r->what, "%s", why);
-        return FTL_OK;
-    }
     expected *wanted;
-    ftl_status status = expected_make(w->context, &data, w->reference_flops, &w->memory, &wanted);
+    ftl_status status;
+    for (;; data.attempt++) {
+        arena_mark mark = arena_here(&w->memory);
+        if (!inputs_make(&data, &w->memory, why)) {
+            r->verdict = VERIFY_SKIPPED;
+            snprintf(r->what, sizeof r->what, "%s", why);
+            return FTL_OK;
+        }
+        status = expected_make(w->context, &data, w->reference_flops, &w->memory, &wanted);
+        bool is_tried = status == FTL_REJECTED && tables_are_tried(w->program->plan);
+        if (!is_tried || data.attempt == TABLES_ATTEMPTS - 1) break;
+        arena_reset(&w->memory, mark);
+    }
     if (status) return status;
     run_launches(w, &data, wanted, r);
     write_repro(w, c, r);

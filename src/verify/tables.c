@@ -66,26 +66,50 @@ static void fill_row(const case_data *data, const buffer *table, uint64_t stream
         uint64_t at = (uint64_t)(row * table->columns + i);
         switch (table->of->use) {
         case FTL_TABLE_INDEX: values[i] = (double)place_below(data, stream, at, limit); break;
+        case FTL_TABLE_UNKNOWN:
         case FTL_TABLE_LENGTH: values[i] = (double)length_up_to(data, stream, at, limit); break;
         default: values[i] = (double)any_number(data, stream, at);
         }
     }
 }
 
+static bool is_tried(const ftl_plan_tensor *of) {
+    bool is_table = of->role == FTL_INPUT && of->type == FTL_I32;
+    bool is_limited =
+        of->use == FTL_TABLE_FREE || (of->use != FTL_TABLE_UNKNOWN && of->limit.step_count > 0);
+    return is_table && !is_limited;
+}
+
+bool tables_are_tried(const ftl_plan *plan) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (is_tried(&plan->tensors[t])) return true;
+    }
+    return false;
+}
+
+/* A size of the program, or a part of one; at last nothing but 0. */
+static int64_t tried_limit(const case_data *data, uint64_t position) {
+    enum { ROUND = 6 };
+    int32_t sizes = data->program->plan->size_count, attempt = data->attempt;
+    if (sizes < 1 || attempt >= TABLES_ATTEMPTS - 1) return 0;
+    uint64_t stream = 700 + position;
+    int64_t size =
+        data->of->sizes[random_below(data->seed, stream, (uint64_t)attempt, (uint64_t)sizes)];
+    return size >> (attempt / ROUND);
+}
+
 bool tables_fill(const case_data *data, buffer *table, int32_t position, arena *memory,
                  char why[FTL_WHY_BYTES]) {
     const ftl_plan_tensor *of = table->of;
     double limit = 0;
-    bool is_known = of->use == FTL_TABLE_FREE ||
-                    (of->use != FTL_TABLE_UNKNOWN && of->limit.step_count &&
-                     ftl_formula_evaluate(&of->limit, data->of->sizes, no_scalars, &limit));
+    bool is_known = of->use == FTL_TABLE_FREE || is_tried(of) ||
+                    ftl_formula_evaluate(&of->limit, data->of->sizes, no_scalars, &limit);
     if (!is_known) {
-        snprintf(why, FTL_WHY_BYTES,
-                 "'%s' is a table of integers, and its uses do not say what they may be; "
-                 "`flashtl run` takes one",
+        snprintf(why, FTL_WHY_BYTES, "the limit '%s' of '%s' cannot be computed", of->limit.text,
                  of->name);
         return false;
     }
+    if (is_tried(of)) limit = (double)tried_limit(data, (uint64_t)position);
     bool has_entries = table->rows > 0 && table->columns > 0;
     if (has_entries && of->use == FTL_TABLE_INDEX && limit < 1) {
         number_print(why, FTL_WHY_BYTES, "'%s' has entries, and nothing to name: %s = %.0f",

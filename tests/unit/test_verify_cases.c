@@ -12,6 +12,7 @@
 #include "verify/planted.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static ftl_plan *plan_of(const char *text) {
@@ -216,6 +217,53 @@ static void scores_are_as_low_as_planted(void **state) {
     ftl_plan_free(plan);
 }
 
+/* --- tables ----------------------------------------------------------------------------------- */
+
+static void count_passed(void *user, const verify_result *r) {
+    int *with_elements = user;
+    *with_elements += r->verdict == VERIFY_PASSED && r->compared > 0;
+    if (r->verdict == VERIFY_FAILED) print_message("%s: %s\n", r->name, r->what);
+}
+
+/* Lengths that tables hold, through differences, min and max: found by trial. */
+static void tables_of_involved_uses_are_filled(void **state) {
+    (void)state;
+    static const char *const lengths[] = {"let len = used[b] - pad[b]",
+                                          "let len = min(used[b], max(0, places - pad[b]))",
+                                          "let len = max(0, min(used[b] - pad[b], 40))"};
+    for (int i = 0; i < 3; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "kernel k\nInput X (b in batch; m in rows, e)\nInput used i32 (b in batch)\n"
+                 "Input pad i32 (b in batch)\n%s\nInput all (b in batch, place in places, e)\n"
+                 "let Y (b in batch; n in len, e) = all[b, pad[b] + n, e]\n"
+                 "Output R f32 (b in batch; m in rows)\nCopy X from global to shared\n"
+                 "for j = 0:len/BN\n    Copy Y from global to shared\n"
+                 "    Compute GEMM X, Y.T and get S\n    Compute RowSum S and accumulate R\nend\n"
+                 "Copy R from register to global\n",
+                 lengths[i]);
+        ftl_context *context;
+        assert_int_equal(ftl_context_new(&context), FTL_OK);
+        ftl_plan *plan = plan_of(text);
+        ftl_source source = {"k", text, strlen(text)};
+        verify_program program = {.plan = plan, .sketch = source, .code = source};
+        verify_machine *machine;
+        verify_summary summary;
+        int with_elements = 0;
+        assert_int_equal(verify_machine_open(context, &program, VERIFY_INTERPRETER, NULL, &machine),
+                         FTL_OK);
+        verify_options options = {.seed = 1, .on_result = count_passed, .user = &with_elements};
+        ftl_status status =
+            verify_run(context, &program, verify_machine_runner(machine), &options, &summary);
+        if (status) print_message("%s\n", ftl_context_error(context));
+        assert_int_equal(status, FTL_OK);
+        assert_true(with_elements >= 8 && summary.compared == with_elements);
+        verify_machine_close(machine);
+        ftl_plan_free(plan);
+        ftl_context_free(context);
+    }
+}
+
 /* --- scalars ---------------------------------------------------------------------------------- */
 
 static void scalars_have_every_sign_and_magnitude(void **state) {
@@ -246,6 +294,7 @@ int main(void) {
         cmocka_unit_test(cases_are_cheap_and_there),
         cmocka_unit_test(scores_are_found_by_axes),
         cmocka_unit_test(scores_are_as_low_as_planted),
+        cmocka_unit_test(tables_of_involved_uses_are_filled),
         cmocka_unit_test(scalars_have_every_sign_and_magnitude),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
