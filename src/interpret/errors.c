@@ -1,7 +1,9 @@
 /* How far a right kernel's results may be from the exact ones: standard deviations of errors,
  * element by element beside the tiles, as a sketch is computed. They come from f32 arithmetic, from
  * what products round their operands to, and from the sizes of terms rather than of sums: where
- * large terms cancel, errors stay. Errors of different elements count as independent.
+ * large terms cancel, errors stay. An infinite error says that a result may be infinite, NaN that
+ * it may be anything, and so may what is made of it. Errors of different elements count as
+ * independent.
  */
 #include "interpret/machine.h"
 
@@ -83,9 +85,8 @@ bool errors_are_stored(const machine *m, const tl_symbol *tensor) {
 /* --- one element ------------------------------------------------------------------------------ */
 
 double errors_between(double result, double other) {
-    if (result == other) return 0;
-    double off = fabs(other - result);
-    return isnan(off) ? (double)INFINITY : off;
+    bool is_same = result == other || (isnan(result) && isnan(other));
+    return is_same ? 0 : fabs(other - result);
 }
 
 double errors_of_weight(const machine *m) {
@@ -271,7 +272,7 @@ bool errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, c
              */
             if (isfinite(own)) own += ROUNDED * fabs(value) * (4 + (double)left.columns / STEP);
             *e = sqrt(*e + sum * sum + own * own);
-            if (isnan(*e)) *e = (double)INFINITY;
+            if (!isfinite(*e)) *e = (double)NAN; /* infinities of both signs may have met */
         }
     }
     return true;
@@ -303,11 +304,11 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
         double sum = 0, most = 0, old = accumulates ? errors[i] : 0;
         for (int64_t k = 0; k < count; k++) {
             if (!isfinite(x[k * step])) continue;
-            most = fmax(most, off[k * step]);
+            if (!(off[k * step] <= most)) most = off[k * step];
             sum += off[k * step] + ROUNDED * fabs(x[k * step]);
         }
         if (operation == TL_ROW_SUM) errors[i] = sum + old;
-        else if (operation == TL_ROW_MAX) errors[i] = fmax(most, old);
+        else if (operation == TL_ROW_MAX) errors[i] = most > old || isnan(most) ? most : old;
         else errors[i] = is_tied(x, off, step, count) ? (double)INFINITY : 0;
     }
 }

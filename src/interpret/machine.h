@@ -209,7 +209,7 @@ bool errors_next(machine *m);
 bool errors_are_on(machine *m, const tile *t);
 /* Of an operation's own arithmetic, whose first operand is given. */
 double errors_own(tl_operation operation, double result, double operand);
-double errors_between(double result, double other); /* of two results; infinite where one is none */
+double errors_between(double result, double other); /* of two results */
 /* Of a share of a whole that was rounded to what products take, as weights are. */
 double errors_of_weight(const machine *m);
 

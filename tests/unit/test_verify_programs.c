@@ -72,7 +72,8 @@ static void right_kernels_pass(void **state) {
     static const char *const files[][2] = {{"judged/zero_sum", "33x200,70x64"},
                                            {"judged/one_weight", "1x1x1x1,3x1,2x2"},
                                            {"judged/beyond_f16", "33x200x24,1x3x8"},
-                                           {"judged/powers_of_powers", "33x70"}};
+                                           {"judged/powers_of_powers", "33x70"},
+                                           {"judged/beyond_f16_below", "33x200x24"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         text_buffer text;
         ftl_source source = read_judged(files[i][0], &text);
@@ -95,8 +96,7 @@ static void formulas_are_told_apart(void **state) {
         verify_machine *machine;
         verify_summary summary;
         assert_int_equal(ftl_context_new(&context), FTL_OK);
-        ftl_options options = {
-            .struct_bytes = sizeof(ftl_options), .gpu = "t4", .dtype = FTL_F16};
+        ftl_options options = {.struct_bytes = sizeof(ftl_options), .gpu = "t4", .dtype = FTL_F16};
         assert_int_equal(ftl_build(context, kernels[i], &options, &product), FTL_OK);
         verify_program program = {.sketch = exact,
                                   .code = {"code.tl", product->code, strlen(product->code)},
