@@ -1,6 +1,7 @@
 /* flashtl build: all steps, a folder full of kernels. */
 #include "base/hash.h"
 #include "base/number.h"
+#include "cli/build_verify.h"
 #include "cli/request.h"
 
 #include <stdio.h>
@@ -188,6 +189,7 @@ static int build_for(const building *b, const cli_request *r, const char *gpu) {
     options.entry = name;
     ftl_status status = ftl_build(b->c->context, &r->source, &options, &product);
     int exit_status = cli_finish(b->c, status);
+    if (!exit_status) exit_status = build_verify(b->c, r, b->runtime, product);
     for (int32_t i = 0; !exit_status && i < product->kernel_count; i++) {
         double tflops = i == 0 ? product->predicted_tflops : 0;
         exit_status = build_kernel(b, &product->kernels[i], tflops);

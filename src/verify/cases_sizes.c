@@ -241,8 +241,22 @@ static void add_all_long(listing *l, verify_input input) {
     cases_add(l, c);
 }
 
+static void add_drawn(listing *l) {
+    enum { CASES = 3, FIRST = 500 };
+    for (int32_t n = 0; n < CASES; n++) {
+        verify_case c = cases_blank(l);
+        draw_sizes(l, FIRST + n, &c);
+        c.layout = (verify_layout)(l->next % 4);
+        c.input = n ? VERIFY_NORMAL : VERIFY_ENDS;
+        cases_add(l, c);
+    }
+}
+
 void cases_add_decisive(listing *l) {
-    if (cases_have_tables(l->plan)) return; /* their lengths stand in the tables */
+    if (cases_have_tables(l->plan)) { /* their lengths stand in the tables */
+        add_drawn(l);
+        return;
+    }
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
         if (is_length(l->plan, s) && !is_fixed(l, s) && !is_counted) add_long(l, s, VERIFY_NORMAL);
