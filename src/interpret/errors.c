@@ -247,7 +247,7 @@ static double norm(const operand *o, bool is_row, int64_t at) {
 }
 
 /* Sums of many terms in f32 err by their terms' size, whatever is left of it. */
-bool errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
+void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
                        bool b_turned, bool accumulates) {
     operand left = operand_of(m, a, a_turned), right = operand_of(m, b, b_turned);
     double *errors = tile_errors(m, target);
@@ -275,7 +275,6 @@ bool errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, c
             if (!isfinite(*e)) *e = (double)NAN; /* infinities of both signs may have met */
         }
     }
-    return true;
 }
 
 /* --- reductions ------------------------------------------------------------------------------- */

@@ -195,7 +195,7 @@ bool errors_open(machine *m);
 /* What was loaded is as it is. */
 void errors_of_load(machine *m, tile *t, const tl_symbol *tensor);
 bool errors_are_stored(const machine *m, const tl_symbol *tensor);
-bool errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
+void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
                        bool b_turned, bool accumulates);
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
                          bool is_turned, bool accumulates);
