@@ -76,9 +76,8 @@ flashtl check early.tl; echo "-> $?"
 attention 'Compute Fill 0 and get W
 Allocate K in shared f16 (BN, d) stages 3' '    Compute Softmax S' '' > placed.tl
 flashtl reason placed.tl --gpu a100 --head-dim 32; echo "-> $?"
-# Weights below f16's smallest number are lost, though no element of the result by itself is far off.
+# Weights below f16's smallest number are lost where they are multiplied: that is no fault of a kernel.
 attention 'Compute Fill 0 and get W' '    Compute Add S, 0.13*(kv - q) and get S
     Compute Softmax S
     Compute Mask S, 0 where kv > q' '' > tiny.tl
-flashtl verify tiny.tl --gpu a100 --on emulator --let d=32 --let dv=32 --shapes 70x203 --case 0 |
-    sed -n 's/.*wrong at/wrong at/p'
+flashtl verify tiny.tl --gpu a100 --on emulator --let d=32 --let dv=32 --shapes 70x203 --case 0 | results
