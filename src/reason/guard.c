@@ -286,7 +286,7 @@ static void choose_weights(reason *r, guard_form *g) {
     g->is_again = g->is_near && has_two_ways;
     bool is_wide = g->is_coarse && (g->is_rounded || g->is_again);
     g->limit = is_wide ? "9e18" : "32768";
-    g->far = is_wide ? "1e-36" : "0.0625";
+    g->far = is_wide ? "1e-14" : "0.0625";
     g->least = is_wide ? "2.3283064e-10" : "1";
     g->lift = is_wide ? GUARD_LIFT : 0;
 }
