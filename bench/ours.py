@@ -36,9 +36,18 @@ class Pin(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("gpu", ctypes.c_char_p), ("dtype", ctypes.c_int), ("pins", ctypes.POINTER(Pin)),
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("gpu", ctypes.c_char_p), ("dtype", ctypes.c_int), ("pins", ctypes.POINTER(Pin)),
                 ("pin_count", ctypes.c_int32), ("stop_after", ctypes.c_char_p),
-                ("measured", ctypes.c_char_p)]
+                ("measured", ctypes.c_char_p), ("entry", ctypes.c_char_p)]
+
+
+class Gpu(ctypes.Structure):
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("name", ctypes.c_char * 64),
+                ("title", ctypes.c_char * 64), ("target", ctypes.c_char * 32),
+                ("capability", ctypes.c_int32), ("multiprocessors", ctypes.c_int32),
+                ("shared_bytes", ctypes.c_int64), ("l2_bytes", ctypes.c_int64),
+                ("memory_gb_per_s", ctypes.c_double), ("tensor_tflops", ctypes.c_double),
+                ("mma_tflops", ctypes.c_double)]
 
 
 class Kernel(ctypes.Structure):
@@ -90,18 +99,18 @@ class Library:
     def gpu_here(self):
         """The shipped description that fits the current card."""
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        described = ctypes.create_string_buffer(4096)  # ftl_gpu; its name comes first
+        described = Gpu(ctypes.sizeof(Gpu))
         self.must(self.c.ftl_gpu_for_device(
             self.context, properties.name.encode(), 10 * properties.major + properties.minor,
-            properties.multi_processor_count, described))
-        return described.value.decode()
+            properties.multi_processor_count, ctypes.byref(described)))
+        return described.name.decode()
 
     def build(self, text, gpu, dtype, pins=(), measured=None):
         """Sketch or TL Code to a loaded module. 'measured': a tuner's text; None: what is shipped."""
         data = text.encode()
         rows = (Pin * len(pins))(*[Pin(n.encode(), str(v).encode()) for n, v in pins])
-        options = Options((gpu or self.gpu_here()).encode(), TYPES[dtype], rows, len(pins), None,
-                          None if measured is None else measured.encode())
+        options = Options(ctypes.sizeof(Options), (gpu or self.gpu_here()).encode(), TYPES[dtype],
+                          rows, len(pins), None, None if measured is None else measured.encode())
         product = ctypes.POINTER(Product)()
         self.must(self.c.ftl_build(self.context, ctypes.byref(Source(b"<bench>", data, len(data))),
                                    ctypes.byref(options), ctypes.byref(product)))

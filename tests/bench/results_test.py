@@ -3,9 +3,11 @@
 import dataclasses
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import xml.etree.ElementTree as xml
 
@@ -74,6 +76,28 @@ class Suites(unittest.TestCase):
             cell = next(cells.cells("real", lengths=[length], dtype="bf16", scores=[scores], **shape))
             plain = stored.ratio("fa3", dataclasses.replace(cell, scores="normal"))
             self.assertAlmostEqual(stored.ratio("fa3", cell), fa3 / cudnn if fa3 else plain)
+
+
+class Structures(unittest.TestCase):
+    """What ours.py passes to the library has the fields of the headers, in their order."""
+
+    def test_fields_are_those_of_the_headers(self):
+        torch = types.ModuleType("torch")
+        torch.float16, torch.bfloat16, torch.float32, torch.int32 = range(4)
+        sys.modules.setdefault("torch", torch)
+        import ours
+        include = BENCH.parent / "include" / "flashtl"
+        text = re.sub(r"/\*.*?\*/", "", "".join(h.read_text() for h in sorted(include.glob("*.h"))),
+                      flags=re.S)
+        for name, mirror in (("options", ours.Options), ("gpu", ours.Gpu), ("pin", ours.Pin),
+                             ("source", ours.Source), ("product", ours.Product),
+                             ("tensor", ours.Tensor), ("scalar", ours.Scalar),
+                             ("arguments", ours.Arguments)):
+            body = re.search(rf"typedef struct ftl_{name} \{{(.*?)\}} ftl_{name};", text, re.S)
+            fields = [re.search(r"(\w+)(\[\w+\])?$", part.strip()).group(1)
+                      for line in body.group(1).split(";") if line.strip()
+                      for part in line.split(",")]
+            self.assertEqual([f[0] for f in mirror._fields_], fields, name)
 
 
 class Reports(unittest.TestCase):
