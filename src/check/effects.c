@@ -289,6 +289,33 @@ static void check_contraction(machine *mc, const model_step *step,
     f->found = origins[1]->at[k];
 }
 
+/* Tiles that meet element by element are from one place on every axis that they share. Of a ring it
+ * is open which generation is meant.
+ */
+static void check_meeting(machine *mc, const model_step *step,
+                          const machine_origin *const *origins) {
+    tl_shape_rule shape = tl_operation_shape(step->statement->compute.operation);
+    if (shape != TL_SHAPE_ELEMENTWISE && shape != TL_SHAPE_MASK) return;
+    for (int i = 1; i < step->read_count; i++) {
+        const model_tile *a = &mc->model->tiles[step->reads[0].tile];
+        const model_tile *b = &mc->model->tiles[step->reads[i].tile];
+        if (!origins[0] || !origins[i] || a->stages > 1 || b->stages > 1) continue;
+        for (int k = 0; k < a->axis_count; k++) {
+            int other = model_axis_of(b, a->axes[k].id);
+            if (other < 0 || !origins[0]->known[k] || !origins[i]->known[other] ||
+                origins[0]->at[k] == origins[i]->at[other])
+                continue;
+            events_finding *f = machine_report(mc, FAULT_MEETING, step, -1, step->reads[0].name);
+            if (!f) return;
+            f->other_name = step->reads[i].name;
+            f->axis = a->axes[k].name;
+            f->expected = origins[0]->at[k];
+            f->found = origins[i]->at[other];
+            return;
+        }
+    }
+}
+
 /* `in coordinate` of a Compute says where its tile lies; compare with where its data came from. */
 static void check_place(machine *mc, machine_process *p, const model_step *step,
                         const machine_origin *origin) {
@@ -331,6 +358,7 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
         }
     }
     check_contraction(mc, step, origins);
+    check_meeting(mc, step, origins);
     check_place(mc, p, step, origins[0]);
     if (!step->has_target) return MACHINE_MOVED;
     check_write(mc, p, step, tile);

@@ -16,9 +16,9 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
     /* One mistake often makes several rules fail in a run; the first one names it. */
     bool follows = fault == FAULT_DEADLOCK || fault == FAULT_NOTHING_COMES ||
                    fault == FAULT_NEVER_WAITED || fault == FAULT_CONTRACTED ||
-                   fault == FAULT_PLACE || fault == FAULT_UNFINISHED_AT_END ||
-                   fault == FAULT_TURN_AT_END || fault == FAULT_HELD_AT_END || fault == FAULT_END ||
-                   fault == FAULT_NOT_COVERED;
+                   fault == FAULT_MEETING || fault == FAULT_PLACE ||
+                   fault == FAULT_UNFINISHED_AT_END || fault == FAULT_TURN_AT_END ||
+                   fault == FAULT_HELD_AT_END || fault == FAULT_END || fault == FAULT_NOT_COVERED;
     if ((follows && was_tainted) || mc->findings.count == FINDINGS_MAX) return NULL;
     events_finding finding = {.fault = fault, .name = name, .at = step ? step->statement : NULL};
     if (step) {

@@ -31,6 +31,7 @@ typedef enum events_fault {
     FAULT_TWO_FILLERS,    /* H8 */
     FAULT_BRANCH_DIFFERS, /* H9: an `if` on data leaves another state than going past it */
     FAULT_CONTRACTED,     /* H10: contracted axes of different blocks */
+    FAULT_MEETING,        /* H10: elements of different blocks, as if they were of one */
     FAULT_BEFORE,         /* a Copy begins before the beginning of an axis */
     FAULT_PLACE,          /* H10: a coordinate clause that is not where the data came from */
     FAULT_END,            /* elements behind an end reach a result (language, Ragged ends) */

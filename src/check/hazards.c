@@ -156,6 +156,10 @@ static void report_data(reporter *r) {
         diag_report(r->diags, DIAG_HAZARD_CONTRACTED, f->range, f->axis, expected, f->name, found,
                     f->other_name);
         break;
+    case FAULT_MEETING:
+        diag_report(r->diags, DIAG_HAZARD_MEETING, f->range, f->axis, expected, f->name, found,
+                    f->other_name);
+        break;
     case FAULT_BEFORE:
         diag_report(r->diags, DIAG_PLACE_BEFORE, f->range, f->axis, f->name,
                     tl_expr_text(r->memory, f->extent), found);
@@ -219,6 +223,7 @@ static nearness nearness_of(events_fault fault) {
     case FAULT_NOTHING_COMES:
     case FAULT_NEVER_WAITED: return NEAR_STANDSTILL;
     case FAULT_CONTRACTED:
+    case FAULT_MEETING:
     case FAULT_PLACE: return NEAR_DATA;
     case FAULT_END: return NEAR_RAGGED;
     case FAULT_NOT_COVERED: return NEAR_COVERAGE;

@@ -400,6 +400,13 @@ static const row rows[] = {
      "(24)",
      {{"Output", MANY_SCALARS "Output"},
       {HERE, "if " MANY_SUMMED " > 3\nCompute Multiply S_register, 2 and get S_register\nend\n"}}},
+    {PRODUCT,
+     DIAG_HAZARD_MEETING,
+     "takes q from 0 of S_register together with q from 64 of w_register",
+     {{"Output S", "Input w f32 (q in q_len)\nOutput S"},
+      {HERE, "Allocate w in register f32 (BM) as rows of S\n"
+             "Copy w (BM) in coordinate [L = i + 1] from global to register\n"
+             "Compute Multiply S_register, w_register and get S_register\n"}}},
     /* ends and control */
     {A100,
      DIAG_END_HOLDS,
