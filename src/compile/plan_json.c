@@ -49,6 +49,7 @@ static json_t *tensor_to_json(json_writer *w, const ftl_plan_tensor *tensor) {
     json_put(w, object, "axes", axes);
     if (tensor->use)
         json_put(w, object, "use", json_string(plan_word_name(plan_uses, (int)tensor->use)));
+    if (tensor->is_sum) json_put(w, object, "is_sum", json_true());
     if (tensor->limit.step_count) json_put(w, object, "limit", formula_to_json(w, &tensor->limit));
     return object;
 }

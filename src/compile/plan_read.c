@@ -152,6 +152,7 @@ static void read_tensor(reading *r, const json_t *object, ftl_plan_tensor *tenso
     }
     if (json_object_get(object, "use"))
         tensor->use = (ftl_table_use)get_word(r, object, "use", plan_uses);
+    tensor->is_sum = json_is_true(json_object_get(object, "is_sum"));
     const json_t *limit = json_object_get(object, "limit");
     if (limit) tensor->limit = read_formula(r, limit);
 }

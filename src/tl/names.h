@@ -111,6 +111,9 @@ typedef struct tl_end {
 tl_end tl_copy_source(const tl_statement *copy);
 tl_end tl_copy_target(const tl_statement *copy);
 
+/* Is the Output only added to, by Copies that accumulate into it or into views of it? */
+bool tl_is_sum(const tl_kernel *kernel, const tl_symbol *output);
+
 /* The tile that a statement writes besides what it reads: target of Copy and Compute, the operand
  * of Mask, Softmax and Reshape. NULL for the others, and for Copies into global memory.
  */

@@ -234,3 +234,17 @@ void names_bind_statements(names_binder *b, tl_block *block) {
         }
     }
 }
+
+bool tl_is_sum(const tl_kernel *kernel, const tl_symbol *output) {
+    bool is_added_to = false;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL) continue;
+        const tl_symbol *to = tl_copy_target(s).symbol;
+        for (int depth = 0; to && to->view_base && depth < TL_NESTING_MAX; depth++)
+            to = to->view_base;
+        if (to != output) continue;
+        if (s->copy.target_kind != TL_ACCUMULATE) return false;
+        is_added_to = true;
+    }
+    return is_added_to;
+}

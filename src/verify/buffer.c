@@ -77,11 +77,6 @@ void buffer_new(arena *memory, const ftl_plan_tensor *of, const int64_t *extents
     buffer_poison(out, BUFFER_POISON);
 }
 
-void buffer_poison(buffer *b, int poison) {
-    uint16_t word = (uint16_t)poison;
-    for (size_t i = 0; i < b->bytes; i += 2) memcpy(b->memory + i, &word, 2);
-}
-
 /* --- elements --------------------------------------------------------------------------------- */
 
 void buffer_row_index(const buffer *b, int64_t row, int64_t index[FTL_AXES_MAX]) {
@@ -97,6 +92,22 @@ static unsigned char *row_address(const buffer *b, int64_t row) {
     for (int i = 0; i + 1 < b->argument.axis_count; i++)
         offset += index[i] * b->argument.strides[i];
     return b->elements + offset * (int64_t)convert_bytes(b->format);
+}
+
+/* What is only added to begins at 0: sums with poison would tell nothing. */
+static void clear_elements(buffer *b) {
+    int last = b->argument.axis_count - 1;
+    int64_t stride = last >= 0 ? b->argument.strides[last] : 1;
+    size_t bytes = convert_bytes(b->format);
+    for (int64_t row = 0; row < b->rows; row++)
+        for (int64_t column = 0; column < b->columns; column++)
+            memset(row_address(b, row) + column * stride * (int64_t)bytes, 0, bytes);
+}
+
+void buffer_poison(buffer *b, int poison) {
+    uint16_t word = (uint16_t)poison;
+    for (size_t i = 0; i < b->bytes; i += 2) memcpy(b->memory + i, &word, 2);
+    if (b->of->is_sum) clear_elements(b);
 }
 
 static int64_t column_stride(const buffer *b) {

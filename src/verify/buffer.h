@@ -24,7 +24,8 @@ typedef struct buffer {
     size_t bytes;
 } buffer;
 
-/* Lays a tensor out; all of it is poisoned. */
+/* Lays a tensor out; all of it is poisoned, but for elements that are only added to, which are 0.
+ */
 void buffer_new(arena *memory, const ftl_plan_tensor *of, const int64_t *extents,
                 verify_layout layout, buffer *out);
 void buffer_poison(buffer *b, int poison);

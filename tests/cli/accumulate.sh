@@ -66,3 +66,20 @@ done
 # What can only store is refused, and so is a place that is not global memory.
 sed 's/for a100/for h200/; s/\(from shared to global and accumulate C\)/\1 by tma async/' add.tl | flashtl check - 2>&1
 sed 's/from shared to register and get B/from shared to register and accumulate B/' add.tl | flashtl check - 2>&1
+# An Output that is only added to begins at 0, so that there is something to judge.
+cat > experts.tl <<'P'
+kernel experts
+Input  X (e in experts; m in m_len, k in k_len)
+Input  W (e in experts; n in n_len, k in k_len)
+Output Y f32 (m in m_len, n in n_len)
+let Ye (e in experts; m in m_len, n in n_len) = Y[m, n]
+for j = 0:k_len/BK
+    Copy X from global to shared
+    Copy W from global to shared
+    Compute GEMM X, W.T and accumulate C
+end
+Copy C from register to global and accumulate Ye
+P
+flashtl verify experts.tl --gpu a100 --dtype f16 --on emulator --shapes 3x40x33x70 | tail -1 | sed "s,; [0-9.]* s$,,"
+flashtl reason experts.tl --gpu a100 | sed 's/Copy C .* accumulate Ye/&\n    &/' > twice.tl
+flashtl verify twice.tl --against experts.tl --dtype f16 --on emulator --shapes 3x40x33x70 2>&1 | tail -1 | sed "s,; [0-9.]* s$,,"

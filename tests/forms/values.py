@@ -106,6 +106,13 @@ def used_queries(a):
     return {"O_all": out}
 
 
+def moe_scatter(a):
+    out = np.zeros((50, 67))
+    rows = np.einsum("emk,enk->emn", wide(a["X"]), wide(a["W"])) * a["w"][..., None]
+    np.add.at(out, a["tok"], rows)
+    return {"Y": out}
+
+
 heads = {"Q": normal(1, 2, 77, 64), "K": normal(1, 2, 131, 64), "V": normal(1, 2, 131, 64)}
 CASES = [
     (gemm_transposed_left, {"A": normal(203, 101), "B": normal(203, 67, scale=0.07)}, {}),
@@ -120,6 +127,8 @@ CASES = [
     (used_queries, {"Q_all": normal(200, 4, 64), "K_all": normal(400, 2, 64), "V_all": normal(400, 2, 64),
                     "q_start": table(0, 70, 70, 200), "q_used": table(70, 9, 211), "kv_start": table(0, 200, 250, 400),
                     "kv_used": table(131, 20, 150)}, {"scale": 0.25, "right": 5, "d": 64, "dv": 64}),
+    (moe_scatter, {"X": normal(3, 33, 200), "W": normal(3, 67, 200, scale=0.07), "w": normal(3, 33, dtype=F32),
+                   "tok": random.integers(0, 50, (3, 33)).astype(np.int32)}, {"tokens": 50}),
     (given_maximum, {**heads, "m_before": normal(1, 2, 77, dtype=F32),
                      "l_before": 1 + abs(normal(1, 2, 77, dtype=F32))}, {"scale": 0.25, "d": 64, "dv": 64}),
 ]
