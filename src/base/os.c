@@ -73,10 +73,10 @@ static bool write_in_place(const char *path, str content, os_error *why) {
     return written || os_fail(why, "write", path, error);
 }
 
-/* Creates a file of its own beside 'path', with the rights that the umask leaves; 'temporary' ends
- * in six letters to fill in.
+/* Creates a file of its own beside 'path', with those of the rights 'mode' that the umask leaves;
+ * 'temporary' ends in six letters to fill in.
  */
-static int create_beside(char *temporary, size_t length) {
+static int create_beside(char *temporary, size_t length, mode_t mode) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     enum { TRIES = 100, LETTERS = sizeof letters - 1 };
     uint64_t draw = (uint64_t)os_time_ns() ^ (uint64_t)getpid() << 40;
@@ -86,7 +86,7 @@ static int create_beside(char *temporary, size_t length) {
             draw = draw * 6364136223846793005u + 1442695040888963407u;
             temporary[length - k] = letters[(draw >> 33) % LETTERS];
         }
-        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
         if (fd < 0 && errno != EEXIST) break;
     }
     return fd;
@@ -101,14 +101,15 @@ static bool keep_rights(int fd, const struct stat *before) {
 }
 
 /* A temporary file beside 'path', renamed once it is whole and on the disk. */
-static bool write_beside(const char *path, str content, const struct stat *before, os_error *why) {
+static bool write_beside(const char *path, str content, mode_t mode, const struct stat *before,
+                         os_error *why) {
     static const char ending[] = ".tmpXXXXXX";
     size_t length = strlen(path);
     char *temporary = malloc(length + sizeof ending);
     if (!temporary) return os_fail(why, "write", path, ENOMEM);
     memcpy(temporary, path, length);
     memcpy(temporary + length, ending, sizeof ending);
-    int fd = create_beside(temporary, length + sizeof ending - 1);
+    int fd = create_beside(temporary, length + sizeof ending - 1, mode);
     int error = errno;
     if (fd >= 0) {
         bool written = write_all(fd, content) && fsync(fd) == 0 && keep_rights(fd, before);
@@ -127,17 +128,17 @@ static bool write_beside(const char *path, str content, const struct stat *befor
 
 bool os_write_file(const char *path, str content, os_error *why) {
     struct stat info;
-    if (lstat(path, &info) != 0) return write_beside(path, content, NULL, why);
+    if (lstat(path, &info) != 0) return write_beside(path, content, 0666, NULL, why);
     if (S_ISDIR(info.st_mode)) return os_fail(why, "write", path, EISDIR);
     if (!S_ISREG(info.st_mode)) return write_in_place(path, content, why);
     if (access(path, W_OK) != 0) return os_fail(why, "write", path, errno);
     /* Another's file that we may write stays theirs. */
     if (info.st_uid != geteuid() && geteuid() != 0) return write_in_place(path, content, why);
-    return write_beside(path, content, &info, why);
+    return write_beside(path, content, 0600, &info, why);
 }
 
 bool os_replace_file(const char *path, str content, os_error *why) {
-    return write_beside(path, content, NULL, why);
+    return write_beside(path, content, 0644, NULL, why);
 }
 
 /* Nobody but us and root can have written it. */

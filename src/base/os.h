@@ -19,7 +19,8 @@ bool os_read_file(const char *path, size_t limit_bytes, text_buffer *out, os_err
  * or those that the file had.
  */
 bool os_write_file(const char *path, str content, os_error *why);
-/* The same for files of our own making: whatever bears the name is replaced, a link not followed.
+/* The same for files of our own making: whatever bears the name is replaced, a link not followed,
+ * and only we can write it, whatever the umask leaves.
  */
 bool os_replace_file(const char *path, str content, os_error *why);
 /* Reads a plain file that nobody but this user and root can have written: no link, no pipe. */

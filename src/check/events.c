@@ -37,9 +37,11 @@ static void make_processes(machine *mc) {
     const model *m = mc->model;
     mc->channels = arena_array(mc->memory, machine_channel, m->tile_count + 1);
     mc->is_reached = arena_array(mc->memory, bool *, m->role_count + 1);
+    mc->is_repeated = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->processes = arena_array(mc->memory, machine_process, m->process_count + 1);
     for (int r = 0; r < m->role_count; r++) {
         mc->is_reached[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
+        mc->is_repeated[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
         for (int i = 0; i < m->roles[r].processes; i++) {
             machine_process *p = &mc->processes[m->roles[r].first_process + i];
             p->role = r, p->executor = i;
@@ -211,11 +213,12 @@ static void enter_for(machine *mc, machine_process *p, const model_step *step) {
     p->at++;
 }
 
-static void repeat_for(machine_process *p, const model_step *step) {
+static void repeat_for(machine *mc, machine_process *p, const model_step *step) {
     machine_loop *loop = &p->nest[p->nest_count - 1];
     const tl_symbol *symbol = step->statement->loop.symbol;
     if (++loop->value < loop->end) {
         extents_values_set(&p->values, symbol, loop->value);
+        mc->is_repeated[p->role][loop->step] = true;
         p->at = loop->step + 1;
         return;
     }
@@ -273,7 +276,7 @@ static int advance(machine *mc, machine_process *p) {
         switch (step->kind) {
         case STEP_LET: redo_lets(mc, p, step); break;
         case STEP_FOR: enter_for(mc, p, step); break;
-        case STEP_END_FOR: repeat_for(p, step); break;
+        case STEP_END_FOR: repeat_for(mc, p, step); break;
         case STEP_IF: enter_if(mc, p, step); break;
         case STEP_END_IF: leave_if(mc, p, step); break;
         case STEP_TILES: p->at++; break;

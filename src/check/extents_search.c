@@ -299,10 +299,11 @@ static void climb_to(explorer *e, int point, int outcome, int measures) {
     }
 }
 
-/* Must it be met for all steps to be run? */
+/* Must it be met for all steps to be run, and all loops more than once? */
 static bool is_needed(const explorer *e, const search_point *p, int number) {
-    if (p->choice || number != 1) return false;
-    for (int k = 1; k < p->count; k++) {
+    bool repeats = p->step->kind == STEP_FOR && number == 2;
+    if (p->choice || (number != 1 && !repeats)) return false;
+    for (int k = number; k < p->count; k++) {
         if (has(&e->met, p->first + k)) return false;
     }
     return true;

@@ -84,8 +84,9 @@ typedef struct machine {
     machine_process *processes;
     int turn_holder[MODEL_ROLES_MAX];
     int tiles_to_walk;
-    bool **is_reached; /* by role and step: some run has come to it */
-    bool is_tainted;   /* this run broke a rule: what follows from it is not reported */
+    bool **is_reached;  /* by role and step: some run has come to it */
+    bool **is_repeated; /* the same, of loops: some run has gone round it more than once */
+    bool is_tainted;    /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
     bool (*is_walked)[MODEL_AXES_MAX];      /* by tile and axis: by a loop */
     bool (*is_shared_walk)[MODEL_AXES_MAX]; /* each block of the grid walks a part of it */

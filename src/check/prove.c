@@ -87,8 +87,16 @@ static bool is_choice(const tl_expr *e) {
            (e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX);
 }
 
+/* Of a choice whose every argument may be what counts; of the others the best argument is enough.
+ */
+static bool takes_most(const term *t) {
+    return (t->atom->function == TL_FUNCTION_MAX) == (t->factor > 0);
+}
+
 /* Which term to look into next: loops first, then what is defined last, for it is made of what was
- * defined before, which then cancels; -1: none has anything in it.
+ * defined before, which then cancels; -1: none has anything in it. A choice of which every argument
+ * counts comes before, and one of which the best is enough comes last: another may be best for
+ * each.
  */
 static int next_term(const linear *sum) {
     int best = -1;
@@ -96,7 +104,7 @@ static int next_term(const linear *sum) {
     for (int i = 0; i < sum->count; i++) {
         const tl_expr *e = sum->terms[i].atom;
         int64_t rank = loop_of(e)     ? INT64_MAX
-                       : is_choice(e) ? INT64_MAX - 1
+                       : is_choice(e) ? (takes_most(&sum->terms[i]) ? INT64_MAX - 1 : 0)
                        : is_let(e)    ? (int64_t)e->symbol->value->range.begin
                                       : -1;
         if (rank > best_rank) best = i, best_rank = rank;
@@ -108,13 +116,13 @@ static int64_t most_of(prover *p, const linear *sum, int depth);
 
 /* Every argument of the max or min in turn. */
 static int64_t most_of_choice(prover *p, const linear *rest, const term *t, int depth) {
-    bool takes_most = (t->atom->function == TL_FUNCTION_MAX) == (t->factor > 0);
-    int64_t most = takes_most ? INT64_MIN : INT64_MAX;
+    bool is_any = takes_most(t);
+    int64_t most = is_any ? INT64_MIN : INT64_MAX;
     for (int i = 0; i < t->atom->item_count; i++) {
         linear one = *rest;
         add_expr(&one, t->atom->items[i], t->factor);
         int64_t value = most_of(p, &one, depth);
-        if (takes_most ? value > most : value < most) most = value;
+        if (is_any ? value > most : value < most) most = value;
     }
     return most;
 }
@@ -249,6 +257,6 @@ bool prove_never(prover *p, const tl_expr *condition) {
     return fails(p, condition, true);
 }
 
-bool prove_empty(prover *p, const tl_for *loop) {
-    return most_difference(p, loop->to, loop->from) <= 0;
+bool prove_at_most(prover *p, const tl_for *loop, int64_t count) {
+    return most_difference(p, loop->to, loop->from) <= count;
 }

@@ -22,8 +22,8 @@ typedef struct prover {
 prover prove_start(arena *memory, const model *m);
 prove_span prove_span_of(prover *p, const tl_expr *e);
 
-/* Does the condition never hold, is the loop always empty, whatever the lengths? */
+/* Does the condition never hold, does the loop run at most so many times, whatever the lengths? */
 bool prove_never(prover *p, const tl_expr *condition);
-bool prove_empty(prover *p, const tl_for *loop);
+bool prove_at_most(prover *p, const tl_for *loop, int64_t count);
 
 #endif

@@ -1,5 +1,6 @@
-/* Has every step been run? What no run comes to, no rule has judged: it is refused, unless it is
- * proved that it never runs.
+/* Has every step been run, and every loop's body twice in a row? What no run comes to, no rule has
+ * judged; and what one iteration leaves to the next is judged only where there is a next. It is
+ * refused, unless it is proved that it never runs.
  */
 #include "check/machine.h"
 #include "check/prove.h"
@@ -7,7 +8,7 @@
 /* Does nothing in the body of a loop or `if` ever run, whatever the lengths? */
 static bool never_runs(prover *p, const model_step *step) {
     if (step->kind == STEP_IF) return prove_never(p, step->statement->branch.condition);
-    return prove_empty(p, &step->statement->loop);
+    return prove_at_most(p, &step->statement->loop, 0);
 }
 
 /* The first step that should have been come to, and was not; NULL: there is none. */
@@ -19,9 +20,11 @@ static const model_step *first_missed(const machine *mc) {
             const model_step *step = &role->steps[i];
             if (!mc->is_reached[r][i]) return step;
             bool opens = step->kind == STEP_FOR || step->kind == STEP_IF;
-            if (!opens || mc->is_reached[r][i + 1]) continue;
+            bool repeats = step->kind == STEP_FOR && !mc->is_repeated[r][i];
+            if (!opens || (mc->is_reached[r][i + 1] && !repeats)) continue;
             if (!p.model) p = prove_start(mc->memory, mc->model);
             if (never_runs(&p, step)) i = step->other;
+            else if (repeats && !prove_at_most(&p, &step->statement->loop, 1)) return step;
         }
     }
     return NULL;

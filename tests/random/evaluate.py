@@ -62,13 +62,6 @@ def erfc(x):
     return np.vectorize(math.erfc, otypes=[float])(x)
 
 
-def monotone(f, v, e, rounding=4 * ONE):
-    """A monotone function: what it makes of both ends of the interval."""
-    r = f(v)
-    spread = np.maximum(np.abs(f(v + e) - r), np.abs(f(v - e) - r))
-    return rounded(r, np.where(e == 0, 0.0, spread), rounding)
-
-
 def exponential(v, e, base=np.e):
     r = np.power(base, np.minimum(v, 2000))
     e = e + finite(v) * 2 * ONE

@@ -63,7 +63,7 @@ class Judge:
 
     def reason(self, path, program, gpu):
         """Whether there is a kernel: None, or the outcome that ends it."""
-        done = self.call(["build" if gpu == "build" else "reason", str(path), "--gpu", gpu, "--dtype", program.dtype, "--json"] + self.pins(program))
+        done = self.call(["reason", str(path), "--gpu", gpu, "--dtype", program.dtype, "--json"] + self.pins(program))
         if done is None or done.returncode not in (0, 1):
             return self.failed(done, "reason")
         if done.returncode == 0:

@@ -257,7 +257,6 @@ class Program:
     pins: dict                  # --let NAME=VALUE
     dtype: str                  # of what is left open
     lengths: dict               # name of a length -> how it is drawn (data.py)
-    limits: dict = field(default_factory=dict)
 
     def text(self):
         lines = [f"kernel {self.name}"]

@@ -86,6 +86,18 @@ static void second_load_compiles_nothing(void **state) {
     assert_string_equal(ftl_context_take_warning(context), "");
 }
 
+/* A umask that lets a group write must not make entries that are then not trusted. */
+static void generous_umasks_do_no_harm(void **state) {
+    (void)state;
+    mode_t before = umask(0);
+    ftl_status first = load_in(folder, "text");
+    umask(before);
+    assert_int_equal(first, FTL_OK);
+    assert_int_equal(load_in(folder, "text"), FTL_OK);
+    assert_int_equal(compiler->compiles, 1);
+    assert_string_equal(ftl_context_take_warning(context), "");
+}
+
 static void everything_that_matters_is_in_the_key(void **state) {
     (void)state;
     assert_int_equal(load_in(folder, "text"), FTL_OK);
@@ -335,6 +347,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(second_load_compiles_nothing),
+        TEST(generous_umasks_do_no_harm),
         TEST(everything_that_matters_is_in_the_key),
         TEST(damage_is_found_and_mended),
         TEST(entry_under_a_wrong_name),

@@ -26,7 +26,7 @@ SAMPLE = 90  # statements of the sample, about: a few seconds
 def programs(everything):
     """Names and arguments of `flashtl reason`."""
     for number, path in enumerate(sorted(HERE.glob("*.tl"))):
-        pins = [word for name in ("d", "dv", "e") if re.search(rf"\b{name}\)", path.read_text())
+        pins = [word for name in ("d", "dv", "e", "f") if re.search(rf"\b{name}\)", path.read_text())
                 for word in ("--let", f"{name}=64")]
         for gpu in GPUS if everything else [GPUS[number % 4], "a100"]:
             yield path.stem, [str(path), "--dtype", "f16", *pins, "--gpu", gpu]

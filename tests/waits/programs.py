@@ -121,6 +121,19 @@ def decode_split():
     return a, ["scale=0.25", "splits=2"], {"O": out}
 
 
+def late_window():
+    rows, win, win1, lens = 333, 3, -5, table(150, 130, 97)
+    a = {"Q": normal(3, rows, 128, scale=.2), "K": normal(3, 300, 128, scale=.2), "V": normal(3, 300, 128, scale=.2),
+         "B": normal(3, 96, 128, scale=.2), "Keys": normal(3, 150, 128, scale=.2), "lens": lens}
+    sums = np.zeros((3, rows))
+    for b in range(3):
+        row, col = places(rows)[:, None], places(lens[b])[None]
+        hidden = (col <= row + lens[b] - rows - 58) & ~(col >= row + win) | (col >= row + win1)
+        scores = exact(a["Q"][b]) @ exact(a["Keys"][b, :lens[b]]).T
+        sums[b] = np.where(hidden, 0, scores).sum(-1)
+    return a, [f"win={win}", f"win1={win1}"], {"R": sums, "Z0": exact(a["Q"]) @ turned(exact(a["B"]))}
+
+
 CASES = {
     prefix_then_causal: ["d=64", "dv=64"],
     three_loops: ["d=64", "e=64"],
@@ -128,7 +141,9 @@ CASES = {
     table_arithmetic: ["d=64", "e=64"],
     padded_cache_chunks: ["d=128", "dv=128"],
     decode_split: ["d=128", "dv=128"],
+    late_window: ["e=128", "f=128"],
 }
+GPUS = {late_window: "t4"}  # else those of --gpus
 
 
 def run(flashtl, path, gpu, case):
@@ -164,7 +179,7 @@ def main():
     for case in CASES:
         if options.names and case.__name__ not in options.names:
             continue
-        for gpu in options.gpus.split(","):
+        for gpu in GPUS.get(case, options.gpus).split(","):
             good, what = run(options.flashtl, options.folder / f"{case.__name__}.tl", gpu, case)
             failures += not good
             print("right" if good else "WRONG", case.__name__, gpu, what, flush=True)
