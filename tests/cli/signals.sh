@@ -5,17 +5,17 @@ cat > bin/nvcc <<'END'
 #!/bin/sh
 touch "$TMPDIR/intermediate"
 echo $$ >> "$PIDS"
-sh -c 'echo $$ >> "$PIDS"; exec sleep 60' &
+sh -c 'echo $$ >> "$PIDS"; exec sleep 600' &
 echo "$TMPDIR" > "$PIDS.begun"
-sleep 60
+sleep 600
 END
 chmod +x bin/nvcc
 PIDS=$PWD/pids FLASHTL_NVRTC='' TMPDIR=$PWD/tmp
 PATH=$PWD/bin:$PATH
 export PIDS FLASHTL_NVRTC TMPDIR PATH
-# Within ten seconds, or not.
-comes() { for i in $(seq 100); do "$@" && return; sleep 0.1; done; return 1; }
-alive() { for pid in $(cat pids); do kill -0 "$pid" 2> /dev/null && ! grep -q '^State:.Z' /proc/$pid/status && return; done; return 1; }
+# Within two minutes, or not.
+comes() { for i in $(seq 1200); do "$@" && return; sleep 0.1; done; return 1; }
+alive() { for pid in $(cat pids); do grep -q '^State:.[^Z]' "/proc/$pid/status" 2> /dev/null && return; done; return 1; }
 gone() { ! alive; }
 empty() { [ -z "$(ls -A tmp)" ]; }
 for signal in TERM INT HUP KILL; do
