@@ -31,16 +31,18 @@ static int run(cli *c, const verify_program *program, ftl_runtime *runtime) {
     verify_machine *machine = NULL;
     verify_summary summary = {0};
     verify_result first = {.verdict = VERIFY_PASSED};
-    verify_options options = {.shapes = "decisive",
-                              .seed = 1,
+    verify_options options = {.seed = 1,
                               .seconds_most = SECONDS_A_CASE,
                               .stop = cli_interrupted(),
                               .on_result = keep_failure,
                               .user = &first};
     ftl_status status = open_machine(c, program, runtime, &machine);
-    if (!status) {
+    const char *const shapes[] = {"decisive", "small"}; /* of the first there may be none */
+    for (int i = 0; !status && i < 2 && !summary.compared; i++) {
+        options.shapes = shapes[i];
         status =
             verify_run(c->context, program, verify_machine_runner(machine), &options, &summary);
+        if (status == FTL_INVALID_ARGUMENT && i == 0) status = FTL_OK;
     }
     verify_machine_close(machine);
     const char *kernel = program->plan->kernel;

@@ -29,6 +29,7 @@ struct errors {
     const tile *tiles[TILES_MOST]; /* that the row reads */
     int count, next;
     const tile *on; /* the one that is off by its errors */
+    double sign;    /* up, then down */
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
 };
@@ -133,8 +134,18 @@ void errors_begin(machine *m) {
 
 bool errors_next(machine *m) {
     struct errors *e = m->errors;
+    if (e->on && e->sign > 0) {
+        e->sign = -1;
+        return true;
+    }
+    e->sign = 1;
     e->on = e->next < e->count ? e->tiles[e->next++] : NULL;
     return e->on != NULL;
+}
+
+/* What has overflown did so to its own side. */
+double errors_apart(const machine *m, double value, double error) {
+    return value + (isinf(error) ? copysign(error, value) : m->errors->sign * error);
 }
 
 bool errors_are_on(machine *m, const tile *t) {

@@ -200,13 +200,14 @@ void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, c
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
                          bool is_turned, bool accumulates);
 
-/* An elementwise row is computed once more for each tile that it reads, with that tile off by its
- * errors: 'begin' before the first time, 'next' until there is none. Whoever reads a tile asks
- * whether it is off.
+/* An elementwise row is computed twice more for each tile that it reads, with that tile off by its
+ * errors, up and down: 'begin' before the first time, 'next' until there is none. Whoever reads a
+ * tile asks whether it is off.
  */
 void errors_begin(machine *m);
 bool errors_next(machine *m);
 bool errors_are_on(machine *m, const tile *t);
+double errors_apart(const machine *m, double value, double error); /* that element of such a tile */
 /* Of an operation's own arithmetic, whose first operand is given. */
 double errors_own(tl_operation operation, double result, double operand);
 double errors_between(double result, double other); /* of two results */

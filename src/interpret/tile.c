@@ -279,7 +279,7 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
         m->scratch_used = used;
         for (int i = 0; i < r->width; i++) {
             double off = errors_between(result[i], again[i]);
-            errors[i] += off * off;
+            errors[i] += off * off / 2;
         }
     }
     for (int i = 0; i < r->width; i++) errors[i] = sqrt(errors[i]);

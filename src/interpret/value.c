@@ -442,7 +442,7 @@ static bool row_tile(row_context *c, const tl_expr *e, lanes *out) {
         if (!z) return false;
         for (int i = 0; i < c->width; i++) {
             int64_t at = offset + i * lane_step;
-            z[i] = t->data[at] + errors[at];
+            z[i] = errors_apart(m, t->data[at], errors[at]);
         }
         *out = lane_step ? (lanes){.kind = LANES_MANY, .items = z} : one(z[0]);
         return true;

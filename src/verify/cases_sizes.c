@@ -26,15 +26,18 @@ static bool is_part(const ftl_plan_tensor *tensor, int begin, int32_t size) {
  * others count matrices.
  */
 static bool is_length(const ftl_plan *plan, int32_t size) {
-    bool is_read = false, is_written = false;
+    bool is_read = false, is_written = false, is_vector = false, is_leading = false;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *tensor = &plan->tensors[t];
-        if (is_part(tensor, tensor->axis_count > 2 ? tensor->axis_count - 2 : 0, size)) return true;
-        bool is_there = is_part(tensor, 0, size);
+        int begin = tensor->axis_count > 2 ? tensor->axis_count - 2 : 0;
+        bool is_there = is_part(tensor, 0, size), is_last = is_part(tensor, begin, size);
+        if (tensor->axis_count > 1 && is_last) return true;
+        is_vector |= is_last;
+        is_leading |= is_there && !is_last;
         if (tensor->role == FTL_INPUT) is_read |= is_there;
         else is_written |= is_there;
     }
-    return is_read && !is_written;
+    return (is_vector && !is_leading) || (is_read && !is_written);
 }
 
 /* A length of what the caller has; others (a number of splits) only multiply the work. */

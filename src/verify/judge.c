@@ -197,8 +197,9 @@ static void check_by_errors(const judged *o, judgement *j) {
     j->relative_rms = size > 0 ? sqrt(error) / root : error > 0 ? INFINITY : 0;
     j->rms_bound = size > 0 ? factor * sqrt(all) / root : o->tolerance;
     if (size > 0) apply(j, "relative rms", j->relative_rms, j->rms_bound);
-    apply(j, "relative rms of a row, in standard deviations", worst_row, FEW_ERRORS);
-    apply(j, "largest error over what its terms explain", worst, 1);
+    if (j->is_right) /* else more has been said */
+        apply(j, "relative rms of a row, in standard deviations", worst_row, FEW_ERRORS);
+    if (j->is_right) apply(j, "largest error over what its terms explain", worst, 1);
 }
 
 static void check_whole(const judged *o, judgement *j) {
