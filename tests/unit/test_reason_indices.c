@@ -154,8 +154,8 @@ static void bare_axes(void **state) {
         "Compute Mask A, 0 where e > q\n",
         "Compute Add A, w[e] + W2[q, e]/d and get A\nCompute Multiply A, 1.0/d and get A\n",
         "Compute Fill u[e]*q and get B\nCompute Add A, B and get A\n",
-        "Copy u from global to register and get v\nCompute Add v, e*0.5 and get v\n"
-        "Compute Multiply A, v and get A\n",
+        ("Copy u from global to register and get v\nCompute Add v, e*0.5 and get v\n"
+         "Compute Multiply A, v and get A\n"),
     };
     arena memory;
     arena_init(&memory, 1 << 20);
