@@ -38,6 +38,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from translate' -l plan -d 'print
 complete -c flashtl -n '__fish_seen_subcommand_from think evaluate verify run' -l on -r -d 'where it runs; with --gpu the emulator, else the interpreter'
 complete -c flashtl -n '__fish_seen_subcommand_from think evaluate verify' -l shapes -r -d 'which cases: a sample, all, or sizes as 113x203,1x1024'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch think verify' -l against -r -d 'the sketch that says what TL Code, or a model'\''s sketch, should mean'
+complete -c flashtl -n '__fish_seen_subcommand_from build' -l no-verify -d 'give kernels out without a run on the emulator (or, without a CUDA compiler, the interpreter)'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate think evaluate verify' -l seed -r -d 'the numbers that inputs are drawn from'
 complete -c flashtl -n '__fish_seen_subcommand_from verify' -l case -r -d 'these cases of the list alone: 7, or 0..3,7'
 complete -c flashtl -n '__fish_seen_subcommand_from verify' -l seconds -r -d 'leave out cases that take longer, about (4), unless they are named'
