@@ -119,7 +119,8 @@ static bool name_kernels(const building *b, const cli_request *r, const char *gp
         text_format(&out, "\n%s", r->options.measured ? r->options.measured : "");
         hash_digits(hash_bytes(text_str(&out)), digits);
     }
-    bool fits = !out.failed && readable < NAME_BYTES - HASH_DIGITS - 2;
+    if (out.failed) cli_no_memory();
+    bool fits = readable < NAME_BYTES - HASH_DIGITS - 2;
     if (fits)
         snprintf(name, NAME_BYTES, "%.*s%s%.*s", readable, out.data, *digits ? "_" : "",
                  HASH_DIGITS, digits);
