@@ -68,8 +68,8 @@ def replace(pattern, *choices):
     return mutate
 
 
-def without_if(lines, r):
-    """A condition goes, its body stays."""
+def an_if(lines, r):
+    """Where a condition and its end stand; None: there is none."""
     found = lines_with(lines, r"^\s*if ")
     if not found:
         return None
@@ -80,24 +80,20 @@ def without_if(lines, r):
         depth += word in ("if", "for", "role")
         depth -= word == "end"
         if depth == 0:
-            return lines[:i] + lines[i + 1:k] + lines[k + 1:]
+            return i, k
     return None
+
+
+def without_if(lines, r):
+    """A condition goes, its body stays."""
+    place = an_if(lines, r)
+    return place and lines[:place[0]] + lines[place[0] + 1:place[1]] + lines[place[1] + 1:]
 
 
 def without_block(lines, r):
     """A condition goes with its body."""
-    found = lines_with(lines, r"^\s*if ")
-    if not found:
-        return None
-    i = r.choice(found)
-    depth = 0
-    for k in range(i, len(lines)):
-        word = lines[k].split()[0] if lines[k].split() else ""
-        depth += word in ("if", "for", "role")
-        depth -= word == "end"
-        if depth == 0:
-            return lines[:i] + lines[k + 1:]
-    return None
+    place = an_if(lines, r)
+    return place and lines[:place[0]] + lines[place[1] + 1:]
 
 
 def swap(lines, r):
