@@ -40,14 +40,15 @@ class Cell:
 
 # How scores (scale times query times key) are drawn, and the number that a kind has unless it is
 # given, as in "peaked:8": N(0,1); normal with that standard deviation; N(0,1) and that much more with
-# each key; N(0,1) and one key, the first, that is that far above in every row.
+# each key; N(0,1) and one key, the first, that is that far above in every row. The same as
+# src/bench/scores.def.
 SCORES = {"normal": None, "peaked": 4.0, "rising": 0.05, "sink": 12.0}
 
 
 def read_scores(text):
     """A kind of SCORES and its number; ValueError: it is none."""
-    kind, _, number = text.partition(":")
-    if kind not in SCORES or (number and SCORES[kind] is None):
+    kind, colon, number = text.partition(":")
+    if kind not in SCORES or (colon and (SCORES[kind] is None or not number)):
         raise ValueError(f"'{text}' is no distribution of scores: " + ", ".join(
             kind if usual is None else f"{kind}[:NUMBER]" for kind, usual in SCORES.items()))
     value = float(number) if number else SCORES[kind]

@@ -18,7 +18,7 @@ _flashtl() {
         demo) words=" --help" ;;
         check) words=" --gpu --json --help" ;;
         fmt) words=" --in-place --output --json --help" ;;
-        bench) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --grid --lengths --heads --batch --against --rounds --plot --json --help" ;;
+        bench) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --grid --scores --lengths --heads --batch --against --rounds --plot --json --help" ;;
         tune) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --lengths --heads --batch --rounds --seconds --jobs --database --output --json --help" ;;
         grammar) words=" --format --output --help" ;;
         gpus) words=" --output --json --help" ;;

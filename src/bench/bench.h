@@ -1,6 +1,7 @@
 /* How fast is a kernel, and how fast are others? docs/benchmarks.md is the protocol: device events
  * around bursts, the contenders in turns, warm-up, median and spread of the rounds; inputs of
- * N(0,1) that rotate through more memory than the L2 cache holds; every contender's output judged
+ * N(0,1), of attention also such that scores are distributed otherwise (scores.def), that rotate
+ * through more memory than the L2 cache holds; every contender's output judged
  * against fp64 before timing and after it; no figure above what the GPU's data sheet allows.
  *
  * Nothing here prints. One run per context at a time; the device is the one whose context is
@@ -10,6 +11,7 @@
 #define FLASHTL_BENCH_BENCH_H
 
 #include "base/text.h"
+#include "bench/scores.h"
 #include "flashtl/flashtl.h"
 #include "flashtl/runtime.h"
 #include "verify/verify.h"
@@ -18,7 +20,7 @@
 
 /* --- what is timed ---------------------------------------------------------------------------- */
 
-enum { BENCH_NAME_BYTES = 48, BENCH_ROW_BYTES = 96, BENCH_CONTENDERS_MAX = 4 };
+enum { BENCH_NAME_BYTES = 48, BENCH_ROW_BYTES = 128, BENCH_CONTENDERS_MAX = 4 };
 
 /* A kernel and what it means. All of it the caller's; 'text.plan' and 'text.cuda' (or 'text.image')
  * are what is loaded, 'text.operator_name' and its settings choose the reference and what others
@@ -36,6 +38,7 @@ typedef struct bench_case {
     char row[BENCH_ROW_BYTES];   /* what its neighbours share: "64/8 heads, d 128, causal" */
     int64_t length;              /* in which they differ: a column of the table */
     const bench_program *program;
+    bench_scores scores;             /* of attention; else N(0,1) */
     int64_t sizes[VERIFY_SIZES_MAX]; /* by position in plan->sizes */
     double flops;                    /* 0: what counts is bytes */
     double bytes;                    /* inputs read once, outputs written once */

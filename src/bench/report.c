@@ -43,6 +43,9 @@ static void add_what(const bench_case *c, text_buffer *out) {
     if (c->program->head_dim) {
         text_format(out, ",\"head_dim\":%d,\"value_dim\":%d", c->program->head_dim,
                     c->program->value_dim);
+        char scores[SCORES_TEXT_BYTES];
+        scores_print(c->scores, scores);
+        text_format(out, ",\"scores\":\"%s\"", scores);
     }
     text_add_z(out, ",\"sizes\":{");
     for (int32_t i = 0; i < plan->size_count; i++) {

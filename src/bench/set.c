@@ -8,25 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, ALIGNMENT = 256 };
+enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, PIECE_VALUES = 1 << 20, ALIGNMENT = 256 };
+enum { F16_MOST = 65504 };
 
-static int kind_of(ftl_type type) {
+static const convert_format FORMATS[] = {CONVERT_F16, CONVERT_BF16, CONVERT_F32};
+
+static int kind_of(ftl_type type) { /* of FORMATS */
     return type == FTL_F16 ? 0 : type == FTL_BF16 ? 1 : 2;
 }
 
 bool set_noise_make(set_noise *noise) {
-    static const convert_format formats[] = {CONVERT_F16, CONVERT_BF16, CONVERT_F32};
     double *exact = malloc(NOISE_VALUES * sizeof *exact);
     bool is_made = exact != NULL;
     memset(noise, 0, sizeof *noise);
     if (is_made) random_normal(NOISE_SEED, 0, 0, NOISE_VALUES, exact);
     for (int i = 0; is_made && i < 3; i++) {
-        noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(formats[i]));
+        noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(FORMATS[i]));
         noise->values[i] = malloc(NOISE_VALUES * sizeof *noise->values[i]);
         is_made = noise->bits[i] && noise->values[i];
         if (!is_made) break;
-        convert_store(formats[i], exact, NOISE_VALUES, noise->bits[i], 1);
-        convert_load(formats[i], noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
+        convert_store(FORMATS[i], exact, NOISE_VALUES, noise->bits[i], 1);
+        convert_load(FORMATS[i], noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
     }
     free(exact);
     return is_made;
@@ -44,28 +46,63 @@ static int64_t phase_of(int32_t tensor, int32_t copy) {
     return (104729 * (int64_t)(tensor + 1) + 15485863 * (int64_t)copy) % NOISE_VALUES;
 }
 
-double set_value(const bench_set *set, int32_t tensor, int64_t element) {
+/* ALiBi's slopes are no noise. */
+static bool is_slope(const bench_set *set, int32_t tensor) {
+    return set->is_attention && set->tensors[tensor].of->type == FTL_F32;
+}
+
+static bool is_shaped(const bench_set *set, int32_t tensor) {
+    return tensor == set->query || tensor == set->key;
+}
+
+/* N(0,1) becomes what scores.def says. What is added to the scores of a key comes from the first
+ * column, in which all queries have the square root of d, for scale divides by that.
+ */
+static void shape_values(const bench_set *set, int32_t tensor, int64_t first, int64_t count,
+                         double *values) {
     const set_tensor *t = &set->tensors[tensor];
-    if (set->is_attention && t->of->type == FTL_F32) { /* ALiBi's slopes */
-        return (double)(float)exp2(-8.0 * (double)(element + 1) / (double)t->elements);
+    convert_format format = FORMATS[kind_of(t->of->type)];
+    double number = set->what->scores.number;
+    bool is_query = tensor == set->query, is_rising = set->what->scores.kind == SCORES_RISING;
+    if (set->what->scores.kind == SCORES_PEAKED) {
+        for (int64_t i = 0; is_query && i < count; i++) values[i] *= number;
+        convert_round_all(format, values, (size_t)count);
+        return;
     }
+    int64_t columns = t->extents[3];
+    for (int64_t i = (columns - first % columns) % columns; i < count; i += columns) {
+        double key = (double)((first + i) / t->strides[2] % t->extents[2]);
+        double added = is_rising ? number * key : key == 0 ? number : 0;
+        values[i] = convert_round(format, is_query ? sqrt((double)columns) : added);
+    }
+}
+
+/* 'count' values of a copy, as its type has them. */
+static void make_values(const bench_set *set, int32_t tensor, int32_t copy, int64_t first,
+                        int64_t count, double *out) {
+    const set_tensor *t = &set->tensors[tensor];
+    for (int64_t i = 0; is_slope(set, tensor) && i < count; i++) {
+        out[i] = (double)(float)exp2(-8.0 * (double)(first + i + 1) / (double)t->elements);
+    }
+    if (is_slope(set, tensor)) return;
     const double *values = set->noise->values[kind_of(t->of->type)];
-    return values[(phase_of(tensor, 0) + element) % NOISE_VALUES];
+    int64_t at = (phase_of(tensor, copy) + first) % NOISE_VALUES;
+    for (int64_t done = 0; done < count;) {
+        int64_t some = count - done < NOISE_VALUES - at ? count - done : NOISE_VALUES - at;
+        memcpy(out + done, values + at, (size_t)some * sizeof *out);
+        done += some, at = 0;
+    }
+    if (is_shaped(set, tensor)) shape_values(set, tensor, first, count, out);
 }
 
 void set_values(const bench_set *set, int32_t tensor, int64_t first, int64_t count, double *out) {
-    ftl_type type = set->tensors[tensor].of->type;
-    if (set->is_attention && type == FTL_F32) {
-        for (int64_t i = 0; i < count; i++) out[i] = set_value(set, tensor, first + i);
-        return;
-    }
-    const double *values = set->noise->values[kind_of(type)];
-    int64_t at = (phase_of(tensor, 0) + first) % NOISE_VALUES;
-    while (count > 0) {
-        int64_t some = count < NOISE_VALUES - at ? count : NOISE_VALUES - at;
-        memcpy(out, values + at, (size_t)some * sizeof *out);
-        out += some, count -= some, at = 0;
-    }
+    make_values(set, tensor, 0, first, count, out);
+}
+
+double set_value(const bench_set *set, int32_t tensor, int64_t element) {
+    double value;
+    make_values(set, tensor, 0, element, 1, &value);
+    return value;
 }
 
 int32_t set_find(const bench_set *set, const char *name) {
@@ -152,15 +189,25 @@ static void point_at(bench_set *s) {
 
 /* --- contents --------------------------------------------------------------------------------- */
 
-static ftl_status fill_slopes(ftl_context *context, ftl_runtime *runtime, const bench_set *s,
-                              int32_t tensor, uint64_t address) {
-    int64_t count = s->tensors[tensor].elements;
-    float *values = malloc((size_t)count * sizeof *values);
-    if (!values) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    for (int64_t i = 0; i < count; i++) values[i] = (float)set_value(s, tensor, i);
+/* What is not noise alone is made piece by piece. */
+static ftl_status fill_made(ftl_context *context, ftl_runtime *runtime, const bench_set *s,
+                            int32_t tensor, int32_t copy, uint64_t address) {
+    const set_tensor *t = &s->tensors[tensor];
+    convert_format format = FORMATS[kind_of(t->of->type)];
+    double *values = malloc(PIECE_VALUES * sizeof *values);
+    void *bits = malloc(PIECE_VALUES * convert_bytes(format));
     ftl_status status =
-        ftl_device_write(context, runtime, address, values, (size_t)count * sizeof *values);
+        values && bits ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    for (int64_t first = 0; !status && first < t->elements; first += PIECE_VALUES) {
+        int64_t left = t->elements - first, count = left < PIECE_VALUES ? left : PIECE_VALUES;
+        make_values(s, tensor, copy, first, count, values);
+        convert_store(format, values, (size_t)count, bits, 1);
+        status =
+            ftl_device_write(context, runtime, address + (uint64_t)first * convert_bytes(format),
+                             bits, (size_t)count * convert_bytes(format));
+    }
     free(values);
+    free(bits);
     return status;
 }
 
@@ -188,9 +235,9 @@ static ftl_status fill_inputs(ftl_context *context, ftl_runtime *runtime, const 
             const set_tensor *t = &s->tensors[i];
             if (t->of->role != FTL_INPUT) continue;
             uint64_t address = s->arguments[copy][i].address;
-            bool is_slope = s->is_attention && t->of->type == FTL_F32;
-            ftl_status status = is_slope ? fill_slopes(context, runtime, s, i, address)
-                                         : fill_noise(context, runtime, s, i, copy, address);
+            bool is_made = is_slope(s, i) || is_shaped(s, i);
+            ftl_status status = is_made ? fill_made(context, runtime, s, i, copy, address)
+                                        : fill_noise(context, runtime, s, i, copy, address);
             if (status) return status;
         }
     }
@@ -210,11 +257,33 @@ ftl_status set_poison(ftl_context *context, ftl_runtime *runtime, const bench_se
     return FTL_OK;
 }
 
+/* Which tensors make the scores, and whether they can hold them. */
+static ftl_status find_shaped(ftl_context *context, bench_set *s) {
+    bench_scores scores = s->what->scores;
+    s->query = s->key = -1;
+    if (scores.kind == SCORES_NORMAL) return FTL_OK;
+    s->query = s->is_attention ? set_find(s, "Q") : -1;
+    s->key = s->is_attention ? set_find(s, "K") : -1;
+    char text[SCORES_TEXT_BYTES];
+    scores_print(scores, text);
+    if (s->query < 0 || s->key < 0) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "scores are those of attention: there is no %s in kernel '%s'",
+                                text, s->plan->kernel);
+    }
+    double most = scores.kind == SCORES_RISING ? scores.number * (double)s->attention.kv_len : 0;
+    if (most < F16_MOST || s->plan->tensors[s->key].type != FTL_F16) return FTL_OK;
+    return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                            "%s over %lld keys is more than f16 holds", text,
+                            (long long)s->attention.kv_len);
+}
+
 ftl_status set_open(ftl_context *context, ftl_runtime *runtime, const bench_case *what,
                     const set_noise *noise, int64_t l2_bytes, bench_set *out) {
     *out = (bench_set){.what = what, .plan = what->program->text.plan, .noise = noise};
     out->is_attention = bench_read_attention(what, &out->attention);
-    ftl_status status = lay_out(context, out);
+    ftl_status status = find_shaped(context, out);
+    if (!status) status = lay_out(context, out);
     if (status) return status;
     int64_t wanted = 1 + 2 * l2_bytes / (int64_t)(out->copy_bytes + 1);
     out->copies = (int32_t)(wanted < SET_COPIES_MAX ? wanted : SET_COPIES_MAX);

@@ -30,6 +30,7 @@ typedef struct bench_set {
     const set_noise *noise;
     bench_attention attention;
     bool is_attention;
+    int32_t query, key; /* the tensors that make scores other than N(0,1); -1: none does */
     set_tensor tensors[SET_TENSORS_MAX];
     ftl_scalar scalars[SET_TENSORS_MAX];
     double scalar_values[SET_TENSORS_MAX];
@@ -42,7 +43,7 @@ typedef struct bench_set {
 
 /* Lays the tensors out, allocates and fills; more than one copy where one would fit twice into the
  * L2 cache. Free with set_close, also after a failure. OK, INVALID_ARGUMENT (an input that cannot
- * be made up), NO_MEMORY and what the driver says.
+ * be made up, scores that its type cannot hold), NO_MEMORY and what the driver says.
  */
 ftl_status set_open(ftl_context *context, ftl_runtime *runtime, const bench_case *what,
                     const set_noise *noise, int64_t l2_bytes, bench_set *out);

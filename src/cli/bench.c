@@ -24,6 +24,8 @@ typedef struct benching {
     bench_case cases[TIMED_CASES_MAX];
     bench_result results[TIMED_CASES_MAX];
     int count;
+    bench_scores scores[CLI_LIST_MAX];
+    int scores_count; /* at least 1 */
     cudnn *rival;
     char rival_name[48];
     os_watch *watch;
@@ -56,12 +58,30 @@ static int read_grid(benching *b) {
     return b->cell_count < 0 ? cli_say(EXIT_USAGE, "%s", reason) : EXIT_DONE;
 }
 
+static int read_scores(benching *b) {
+    const cli_list *list = &b->c->options.scores;
+    b->scores_count = list->count ? list->count : 1;
+    for (int i = 0; i < list->count; i++) {
+        if (scores_read(str_trim(str_from(list->items[i])), &b->scores[i])) continue;
+        text_buffer kinds;
+        text_init(&kinds, 1 << 10);
+        scores_list(&kinds);
+        int exit_status = cli_say(EXIT_USAGE,
+                                  "'--scores' takes %s, with a NUMBER above 0 and below %d; found "
+                                  "'%s'",
+                                  kinds.data, SCORES_LIMIT, list->items[i]);
+        text_done(&kinds);
+        return exit_status;
+    }
+    return EXIT_DONE;
+}
+
 static int read_command(benching *b) {
     const cli_options *o = &b->c->options;
     if (o->rival && strcmp(o->rival, "cudnn") != 0) {
         return cli_say(EXIT_USAGE, "'--against' is cudnn; found '%s'", o->rival);
     }
-    if (cli_refuse_many_gpus(b->c) || timed_check(b->c)) return EXIT_USAGE;
+    if (cli_refuse_many_gpus(b->c) || timed_check(b->c) || read_scores(b)) return EXIT_USAGE;
     b->has_request = o->op || o->file_count;
     if (!b->has_request) {
         bool is_stray = o->causal || o->window || o->softcap || o->alibi || o->lse ||
@@ -111,6 +131,36 @@ static int make_cases(benching *b) {
         }
         if (exit_status) return exit_status;
     }
+    return EXIT_DONE;
+}
+
+/* Each case once for each distribution of scores. */
+static int spread_scores(benching *b) {
+    int times = b->scores_count;
+    if (b->count * times > TIMED_CASES_MAX) {
+        return cli_say(EXIT_USAGE, "at most %d cases are timed", TIMED_CASES_MAX);
+    }
+    for (int i = b->count - 1; i >= 0; i--) {
+        bench_case one = b->cases[i];
+        bench_attention attention;
+        for (int k = times - 1; k >= 0; k--) {
+            bench_case *c = &b->cases[i * times + k];
+            *c = one;
+            c->scores = b->scores[k];
+            if (c->scores.kind == SCORES_NORMAL) continue;
+            if (!bench_read_attention(&one, &attention)) {
+                return cli_say(EXIT_USAGE,
+                               "'--scores' is for attention as FlashTL ships it; '%s' "
+                               "is timed with inputs of N(0,1)",
+                               one.name);
+            }
+            char text[SCORES_TEXT_BYTES];
+            size_t used = strlen(c->row);
+            scores_print(c->scores, text);
+            snprintf(c->row + used, sizeof c->row - used, ", %s", text);
+        }
+    }
+    b->count *= times;
     return EXIT_DONE;
 }
 
@@ -251,6 +301,7 @@ static int run_in_child(void *user, os_watch *watch) {
     int exit_status = cli_finish(b->c, timed_open(b->c, b->request.options.gpu, &b->machine));
     if (!exit_status) exit_status = open_rival(b);
     if (!exit_status) exit_status = make_cases(b);
+    if (!exit_status) exit_status = spread_scores(b);
     watch->beats++;
     if (!exit_status) exit_status = verify_small(b);
     watch->beats++;

@@ -48,11 +48,16 @@ class Suites(unittest.TestCase):
         for text, wanted in (("normal", ("normal", None)), ("peaked", ("peaked", 4)),
                              ("rising:0.5", ("rising", 0.5)), ("sink:20", ("sink", 20))):
             self.assertEqual(cells.read_scores(text), wanted)
-        for text in ("", "flat", "normal:2", "peaked:x", "peaked:0", "peaked:nan", "sink:1e9"):
+        for text in ("", "flat", "normal:2", "peaked:", "peaked:x", "peaked:0", "peaked:nan", "sink:1e9"):
             self.assertRaises(ValueError, cells.read_scores, text)
         for suite in cells.SUITES:
             for cell in cells.cells(suite):
                 cells.read_scores(cell.scores)
+
+    def test_scores_are_those_of_the_command(self):
+        text = (BENCH.parent / "src" / "bench" / "scores.def").read_text()
+        rows = re.findall(r'^SCORES\(\w+, "(\w+)", ([0-9.]+),', text, re.M)
+        self.assertEqual({name: float(usual) or None for name, usual in rows}, cells.SCORES)
 
     def test_real_scores(self):
         grid = list(cells.cells("real"))

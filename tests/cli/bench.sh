@@ -9,6 +9,13 @@ flashtl bench --grid grid --against cudnn; echo "-> $?"
 flashtl bench --op gqa --causal --head-dim 64 --window 32 --heads 8:2 --batch 1 --lengths 64,96
 echo "-> $?"
 flashtl bench --op gemm_bias_gelu --lengths 128; echo "-> $?"
+flashtl bench --op mha --head-dim 64 --heads 2 --batch 1 --lengths 64,96 --scores normal,peaked:2,rising,sink
+echo "-> $?"
+flashtl bench --op mha --head-dim 64 --heads 2 --batch 1 --lengths 64 --scores sink --json 2> /dev/null |
+    sed 's/"error_[a-z]*":[^,]*/E/g'
+flashtl bench --op gemm_bias_gelu --lengths 128 --scores sink; echo "-> $?"
+flashtl bench --scores peaked:0; echo "-> $?"
+flashtl bench --grid paper --scores normal,peaked:2,peaked:3,peaked:4,peaked:8,rising,sink,sink:3; echo "-> $?"
 echo 'mine 0 64 4 2 64 causal' > grid
 flashtl bench --grid grid; echo "-> $?"
 flashtl bench --grid none; echo "-> $?"

@@ -33,9 +33,10 @@ static ftl_runtime *runtime;
 
 typedef struct pretence {
     const ftl_plan *plan;
-    bool drops_last_key; /* computes something else */
-    int wrong_after;     /* > 0: from this launch on */
-    int flips_after;     /* > 0: from this launch on one bit differs */
+    bool drops_last_key;      /* computes something else */
+    bool keeps_first_maximum; /* of eight keys; weights overflow f16 behind it */
+    int wrong_after;          /* > 0: from this launch on */
+    int flips_after;          /* > 0: from this launch on one bit differs */
     double ours_ms, theirs_ms;
     double jitter; /* every other burst takes so much longer, while 'jitter_launches' last */
     int jitter_launches;
@@ -51,6 +52,25 @@ static pretence world;
 static void load_head(const uint16_t *from, int64_t heads, int64_t head, double *to) {
     for (int i = 0; i < LENGTH; i++) {
         convert_load(CONVERT_F16, from + (i * heads + head) * D, 1, D, to + i * D);
+    }
+}
+
+/* Softmax by the maximum of the first eight keys, with weights of f16. */
+static void attend_by_first_maximum(const reference_attention *p, double *out) {
+    for (int64_t i = 0; i < p->q_len; i++) {
+        double scores[LENGTH], most = -INFINITY, sum = 0, *row = out + i * D;
+        for (int64_t j = 0; j <= i; j++) {
+            scores[j] = 0;
+            for (int e = 0; e < D; e++) scores[j] += p->q[i * D + e] * p->k[j * D + e] * p->scale;
+            if (j < 8) most = fmax(most, scores[j]);
+        }
+        for (int e = 0; e < D; e++) row[e] = 0;
+        for (int64_t j = 0; j <= i; j++) {
+            double weight = convert_round(CONVERT_F16, exp(scores[j] - most));
+            sum += weight;
+            for (int e = 0; e < D; e++) row[e] += weight * p->v[j * D + e];
+        }
+        for (int e = 0; e < D; e++) row[e] /= sum;
     }
 }
 
@@ -77,7 +97,8 @@ static const uint16_t *attention_of(const uint16_t *q, const uint16_t *k, const 
                                      .dv = D,
                                      .scale = 1 / sqrt(D),
                                      .is_causal = true};
-            reference_attention_rows(&p, 0, LENGTH, CONVERT_F64, out, NULL, &scratch);
+            if (world.keeps_first_maximum) attend_by_first_maximum(&p, out);
+            else reference_attention_rows(&p, 0, LENGTH, CONVERT_F64, out, NULL, &scratch);
             for (int i = 0; i < LENGTH; i++) {
                 convert_store(CONVERT_F16, out + i * D, D,
                               made + ((b * LENGTH + i) * Q_HEADS + h) * D, 1);
@@ -344,6 +365,168 @@ static void fault_ends_the_run(void **state) {
     driver->launch_result = 0;
 }
 
+/* --- scores ----------------------------------------------------------------------------------- */
+
+/* scores.def, written out: N(0,1) and what it becomes. */
+static double defined(bench_scores scores, bool is_query, double normal, int64_t key, int column) {
+    double shared = is_query ? 4 : 0; /* sqrt(16) */
+    switch (scores.kind) {
+    case SCORES_PEAKED: return is_query ? scores.number * normal : normal;
+    case SCORES_RISING: return column ? normal : is_query ? shared : scores.number * (double)key;
+    case SCORES_SINK: return column ? normal : is_query ? shared : key ? 0 : scores.number;
+    default: return normal;
+    }
+}
+
+/* What the kernel is given, and what it is judged by, are both as scores.def defines. */
+static void check_inputs(bench_scores scores, ftl_type type) {
+    set_noise noise;
+    static bench_set normal, shaped;
+    bench_case plain = one, drawn = one;
+    drawn.scores = scores;
+    assert_true(set_noise_make(&noise));
+    assert_int_equal(set_open(context, runtime, &plain, &noise, 100000, &normal), FTL_OK);
+    assert_int_equal(set_open(context, runtime, &drawn, &noise, 100000, &shaped), FTL_OK);
+    assert_true(shaped.copies > 1);
+    convert_format format = type == FTL_BF16 ? CONVERT_BF16 : CONVERT_F16;
+    for (int32_t t = 0; t < shaped.plan->tensor_count; t++) {
+        const set_tensor *tensor = &shaped.tensors[t];
+        char name = tensor->of->name[0];
+        if (tensor->of->role != FTL_INPUT) continue;
+        assert_int_equal(tensor->of->type, type);
+        int64_t heads = name == 'Q' ? Q_HEADS : KV_HEADS;
+        for (int64_t i = 0; i < tensor->elements; i++) {
+            for (int copy = 0; copy < 2; copy++) {
+                double values[2];
+                for (int s = 0; s < 2; s++) {
+                    const bench_set *set = s ? &shaped : &normal;
+                    const void *at = (const void *)set->arguments[copy][t].address;
+                    convert_load(format, (const char *)at + 2 * i, 1, 1, &values[s]);
+                    if (copy == 0) assert_true(set_value(set, t, i) == values[s]);
+                }
+                double wanted = name == 'V' ? values[0]
+                                            : defined(scores, name == 'Q', values[0],
+                                                      i / (heads * D) % LENGTH, (int)(i % D));
+                assert_true(values[1] == convert_round(format, wanted));
+            }
+        }
+        static double all[BATCH * LENGTH * Q_HEADS * D];
+        set_values(&shaped, t, 3, tensor->elements - 3, all);
+        for (int64_t i = 3; i < tensor->elements; i++)
+            assert_true(all[i - 3] == set_value(&shaped, t, i));
+    }
+    set_close(runtime, &normal);
+    set_close(runtime, &shaped);
+    set_noise_free(&noise);
+}
+
+static const bench_scores DRAWN[] = {
+    {SCORES_NORMAL, 0}, {SCORES_PEAKED, 3}, {SCORES_RISING, 0.7}, {SCORES_SINK, 12}};
+
+static void inputs_are_as_defined(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof DRAWN / sizeof *DRAWN; i++) check_inputs(DRAWN[i], FTL_F16);
+}
+
+/* By their effect: standard deviation, slope and height of the scores that the reference sees. */
+static void scores_have_their_moments(void **state) {
+    (void)state;
+    for (size_t kind = 0; kind < sizeof DRAWN / sizeof *DRAWN; kind++) {
+        set_noise noise;
+        static bench_set set;
+        bench_case drawn = one;
+        drawn.scores = DRAWN[kind];
+        assert_true(set_noise_make(&noise));
+        assert_int_equal(set_open(context, runtime, &drawn, &noise, 0, &set), FTL_OK);
+        int32_t q = set_find(&set, "Q"), k = set_find(&set, "K");
+        double mean[LENGTH] = {0}, squares = 0, rest = 0;
+        int64_t count = 0;
+        for (int b = 0; b < BATCH; b++) {
+            for (int at = 0; at < LENGTH * LENGTH * Q_HEADS; at++) {
+                int i = at / Q_HEADS % LENGTH, j = at / Q_HEADS / LENGTH, h = at % Q_HEADS;
+                double query[D], key[D], score = 0;
+                set_values(&set, q, ((b * LENGTH + i) * Q_HEADS + h) * D, D, query);
+                set_values(&set, k, ((b * LENGTH + j) * KV_HEADS + h / 2) * D, D, key);
+                for (int e = 0; e < D; e++) score += query[e] * key[e] / sqrt(D);
+                mean[j] += score / (BATCH * LENGTH * Q_HEADS);
+                if (j > 0) squares += score * score, count++;
+            }
+        }
+        for (int j = 1; j < LENGTH; j++) rest += mean[j] / (LENGTH - 1);
+        double deviation = sqrt(squares / (double)count), number = DRAWN[kind].number;
+        bool is_rising = DRAWN[kind].kind == SCORES_RISING;
+        double wanted = DRAWN[kind].kind == SCORES_PEAKED ? number : 1;
+        if (is_rising)
+            assert_true(fabs((mean[LENGTH - 1] - mean[0]) / (LENGTH - 1) - number) < 0.05);
+        else assert_true(fabs(deviation - wanted) < 0.15 * wanted && fabs(rest) < 0.2 * wanted);
+        double above = DRAWN[kind].kind == SCORES_SINK ? number : 0;
+        if (!is_rising) assert_true(fabs(mean[0] - rest - above) < 0.6 * wanted);
+        set_close(runtime, &set);
+        set_noise_free(&noise);
+    }
+}
+
+static void forget_outputs(void) {
+    for (int i = 0; i < world.known_count; i++) free(world.outputs[i]);
+    world.known_count = 0;
+}
+
+/* A kernel that N(0,1) lets pass is caught where scores grow, and a right one passes all. */
+static void scores_decide_who_is_wrong(void **state) {
+    (void)state;
+    static const struct {
+        bench_scores scores;
+        bool overflows;
+    } drawn[] = {{{SCORES_NORMAL, 0}, false},
+                 {{SCORES_PEAKED, 3}, false},
+                 {{SCORES_SINK, 12}, false},
+                 {{SCORES_PEAKED, 30}, true},
+                 {{SCORES_RISING, 0.7}, true}};
+    for (int is_planted = 0; is_planted < 2; is_planted++) {
+        for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
+            bench_result r;
+            forget_outputs();
+            world.keeps_first_maximum = is_planted;
+            one.scores = drawn[i].scores;
+            assert_int_equal(time_it((bench_options){.rounds = 1}, false, &r), FTL_OK);
+            bool is_caught = is_planted && drawn[i].overflows;
+            assert_int_equal(r.figures[0].verdict, is_caught ? BENCH_WRONG : BENCH_FINE);
+        }
+    }
+}
+
+static void scores_beyond_a_type_are_refused(void **state) {
+    (void)state;
+    bench_result r;
+    one.scores = (bench_scores){SCORES_RISING, 999};
+    assert_int_equal(time_it((bench_options){.rounds = 1}, false, &r), FTL_OK); /* 39 x 999 */
+    const ftl_scalar sizes[] = {{"batch", 1},    {"q_len", 8}, {"kv_len", 70}, {"q_heads", 2},
+                                {"kv_heads", 2}, {"d", D},     {"dv", D}};
+    assert_int_equal(bench_case_set(context, &one, &program, sizes, 7, 1), FTL_OK);
+    assert_int_equal(time_it((bench_options){.rounds = 1}, false, &r), FTL_INVALID_ARGUMENT);
+    assert_non_null(strstr(ftl_context_error(context), "rising:999 over 70 keys is more than f16"));
+}
+
+static void scores_are_read(void **state) {
+    (void)state;
+    static const char *const good[][2] = {{"normal", "normal"},
+                                          {"peaked", "peaked:4"},
+                                          {"rising:0.5", "rising:0.5"},
+                                          {"sink", "sink:12"},
+                                          {"rising", "rising:0.05"}};
+    static const char *const bad[] = {"",         "flat",        "normal:1", "peaked:", "peaked:0",
+                                      "peaked:x", "peaked:1000", "sink:-1",  "sink:nan"};
+    bench_scores scores;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char text[SCORES_TEXT_BYTES];
+        assert_true(scores_read(str_from(good[i][0]), &scores));
+        scores_print(scores, text);
+        assert_string_equal(text, good[i][1]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(scores_read(str_from(bad[i]), &scores));
+}
+
 /* --- cuDNN ------------------------------------------------------------------------------------ */
 
 static void graph_has_the_known_form(void **state) {
@@ -476,6 +659,11 @@ int main(void) {
                                        WORLD_TEST(noise_is_measured_anew),
                                        WORLD_TEST(stopping_frees_everything),
                                        WORLD_TEST(fault_ends_the_run),
+                                       WORLD_TEST(inputs_are_as_defined),
+                                       WORLD_TEST(scores_have_their_moments),
+                                       WORLD_TEST(scores_decide_who_is_wrong),
+                                       WORLD_TEST(scores_beyond_a_type_are_refused),
+                                       cmocka_unit_test(scores_are_read),
                                        WORLD_TEST(graph_has_the_known_form),
                                        WORLD_TEST(second_engine_takes_over),
                                        WORLD_TEST(rivals_trouble_is_its_own),
