@@ -264,7 +264,7 @@ typedef struct ftl_launch {
 
 /* Whether a plan is whole: texts, lists and counts, indices, offsets inside the parameters, known
  * types and operations; false with one sentence in 'why'. Plans that the library made are;
- * functions that take a plan ask first.
+ * functions that take a plan ask first (a module once, when it is loaded: it keeps its own copy).
  */
 FTL_API bool ftl_plan_check(const ftl_plan *plan, char why[FTL_WHY_BYTES]);
 

@@ -1,6 +1,6 @@
 #include "compile/compile.h"
 #include "base/needs.h"
-#include "compile/plan_check.h"
+#include "plan/plan.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The parameters of a program that no kernel was made of: a plan without entry and grid. */
 #include "base/needs.h"
 #include "compile/compile.h"
-#include "compile/plan_words.h"
 #include "flashtl/execute.h"
+#include "plan/plan.h"
 #include "translate/translate.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  * acquire and release keep them in order, which costs nothing on x86 and little elsewhere.
  */
 #include "runtime/maps.h"
+#include "plan/plan.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -110,25 +111,7 @@ static void keep(map_store *store, const map_key *key, const unsigned char map[F
     atomic_store_explicit(&place->version, version + 2, memory_order_release);
 }
 
-/* Numbers of the driver's enumerations. */
-enum {
-    MAP_F16 = 6,
-    MAP_F32 = 7,
-    MAP_BF16 = 9,
-    MAP_BYTE = 0,
-    MAP_I32 = 3,
-    MAP_PROMOTE_256 = 3, /* L2 fetches 256 bytes at once */
-};
-
-static int map_type(ftl_type type) {
-    switch (type) {
-    case FTL_F16: return MAP_F16;
-    case FTL_BF16: return MAP_BF16;
-    case FTL_F32: return MAP_F32;
-    case FTL_I32: return MAP_I32;
-    default: return MAP_BYTE;
-    }
-}
+enum { MAP_PROMOTE_256 = 3 }; /* CUtensorMapL2promotion: L2 fetches 256 bytes at once */
 
 static int map_swizzle(int bytes) {
     return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
@@ -138,7 +121,7 @@ static ftl_status encode(ftl_context *context, const cuda_driver *cuda, const ft
                          const ftl_tensor_map *m, uint64_t address,
                          unsigned char out[FTL_MAP_BYTES]) {
     static const uint32_t steps[FTL_MAP_RANK_MAX] = {1, 1, 1, 1, 1};
-    int result = cuda->map_encode(out, map_type(m->type), (uint32_t)m->rank,
+    int result = cuda->map_encode(out, plan_map_type(m->type), (uint32_t)m->rank,
                                   (void *)(uintptr_t)address, m->extents, m->stride_bytes, m->box,
                                   steps, 0, map_swizzle(m->swizzle_bytes), MAP_PROMOTE_256, 0);
     if (!result) return FTL_OK;

@@ -1,6 +1,7 @@
 /* Modules: a loaded kernel, its plan, and launches of it. */
 #include "runtime/module.h"
 #include "base/needs.h"
+#include "plan/plan.h"
 #include "runtime/counters.h"
 #include "runtime/maps.h"
 
@@ -330,7 +331,7 @@ ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
     ftl_launch launch;
     char why[FTL_WHY_BYTES];
     const ftl_plan *plan = module->plan;
-    if (!ftl_plan_resolve(plan, arguments, &launch, why)) {
+    if (!plan_resolve_checked(plan, arguments, &launch, why)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     }
     if (launch.grid == 0) return FTL_OK;

@@ -359,15 +359,21 @@ static void maps_have_limits(void **state) {
 static void json_is_checked(void **state) {
     (void)state;
     static const char *const edits[][3] = {
-        {"\"threads\":128", "\"threads\":4096", "the plan's 'threads' is missing or out of range"},
-        {"\"offset\":148", "\"offset\":150", "the plan's 'offset' is missing or out of range"},
-        {"\"offset\":148", "\"offset\":146", "the plan's 'offset' is not aligned"},
-        {"[\"size\",4]", "[\"size\",5]", "the plan's 'steps' has a wrong step"},
-        {"[\"scalar\",0]", "[\"scalar\",1]", "the plan's 'steps' has a wrong step"},
-        {"\"size\":0", "\"size\":5", "the plan's 'size' is missing or out of range"},
-        {"\"format\":1", "\"format\":2", "the plan's 'format' is missing or out of range"},
+        {"\"threads\":128", "\"threads\":4096", "the plan's 'threads' is out of range"},
+        {"\"offset\":148", "\"offset\":152",
+         "the plan's 'scalars[0].offset' lies outside the parameters"},
+        {"\"offset\":148", "\"offset\":146", "the plan's 'scalars[0].offset' is not aligned"},
+        {"[\"size\",4]", "[\"size\",5]",
+         "the plan's 'tensors[1].axes[2].extent' has a step that is none, or pushes what is not "
+         "there"},
+        {"[\"scalar\",0]", "[\"scalar\",1]",
+         "the plan's 'conditions[1].formula' has a step that is none, or pushes what is not there"},
+        {"[\"size\",4]", "[\"length\",4]", "the plan's 'steps' has a wrong step"},
+        {"[\"size\",4]", "[\"size\"]", "the plan's 'steps' has a wrong step"},
+        {"\"size\":0", "\"size\":5", "the plan's 'tensors[0].axes[0].size' is not there"},
+        {"\"format\":1", "\"format\":2", "the plan's 'format' is missing or not known"},
         {"\"role\":\"output\"", "\"role\":\"out\"", "the plan's 'role' is missing or not known"},
-        {"\"walks\":[", "\"walks\":[7,", "the plan's 'text' is missing or no text"},
+        {"\"walks\":[", "\"walks\":[7,", "the plan's 'steps' is missing, no list, or too long"},
     };
     char *text = ftl_plan_write(&sample_plan);
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {

@@ -3,7 +3,8 @@
  * anything unless it fails.
  */
 #include "base/number.h"
-#include "compile/plan_check.h"
+#include "plan/fields.h"
+#include "plan/plan.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,10 +35,6 @@ __attribute__((format(printf, 2, 3))) static bool fail(resolution *r, const char
     number_print_list(r->why, FTL_WHY_BYTES, format, arguments);
     va_end(arguments);
     return false;
-}
-
-static const char *said(const ftl_formula *formula) {
-    return formula->text ? formula->text : "(no text)";
 }
 
 static void put(resolution *r, int32_t offset, const void *bytes, size_t count) {
@@ -180,9 +177,9 @@ static bool check_extents(resolution *r, const ftl_plan_tensor *tensor, const ft
         const ftl_plan_axis *axis = &tensor->axes[i];
         if (axis->size >= 0) continue;
         double extent;
-        if (!plan_formula_value(r->plan, &axis->extent, r->launch->sizes, r->scalars, &extent)) {
+        if (!ftl_formula_evaluate(&axis->extent, r->launch->sizes, r->scalars, &extent)) {
             return fail(r, "the length '%s' of axis %s of '%s' cannot be computed",
-                        said(&axis->extent), axis->name, tensor->name);
+                        axis->extent.text, axis->name, tensor->name);
         }
         if ((double)given->extents[i] != extent) {
             return fail(r, "axis %s of '%s' must have the length %s = %.0f, not %" PRId64,
@@ -298,8 +295,8 @@ static bool count_blocks(resolution *r, int64_t *blocks) {
     for (int32_t i = 0; i < r->plan->walk_count; i++) {
         const ftl_formula *walk = &r->plan->walks[i];
         double tiles;
-        if (!plan_formula_value(r->plan, walk, r->launch->sizes, r->scalars, &tiles) || tiles < 0) {
-            return fail(r, "the walk '%s' of the grid cannot be computed", said(walk));
+        if (!ftl_formula_evaluate(walk, r->launch->sizes, r->scalars, &tiles) || tiles < 0) {
+            return fail(r, "the walk '%s' of the grid cannot be computed", walk->text);
         }
         int64_t most = r->plan->grid_kind == FTL_GRID_DYNAMIC ? COUNTED_MAX : GRID_MAX;
         if (tiles * (double)*blocks > (double)most) {
@@ -325,9 +322,9 @@ static bool derive(resolution *r) {
         const ftl_plan_derived *d = &r->plan->derived[i];
         double value = r->launch->tiles;
         if (d->kind != FTL_DERIVED_TILES &&
-            (!plan_formula_value(r->plan, &d->formula, r->launch->sizes, r->scalars, &value) ||
+            (!ftl_formula_evaluate(&d->formula, r->launch->sizes, r->scalars, &value) ||
              fabs(value) > INT32_MAX || (d->kind == FTL_DERIVED_DIVISOR && value < 1))) {
-            return fail(r, "kernel '%s' cannot work with %s", r->plan->kernel, said(&d->formula));
+            return fail(r, "kernel '%s' cannot work with %s", r->plan->kernel, d->formula.text);
         }
         int32_t integer = (int32_t)value;
         if (d->kind == FTL_DERIVED_DIVISOR) put_divisor(r, d->offset, (uint64_t)value);
@@ -422,11 +419,8 @@ static bool check_conditions(resolution *r) {
     for (int32_t i = 0; i < r->plan->condition_count; i++) {
         const ftl_formula *condition = &r->plan->conditions[i];
         double holds;
-        bool is_known =
-            plan_formula_value(r->plan, condition, r->launch->sizes, r->scalars, &holds);
+        bool is_known = ftl_formula_evaluate(condition, r->launch->sizes, r->scalars, &holds);
         if (is_known && holds != 0) continue;
-        if (!plan_formula_is_whole(r->plan, condition))
-            return fail(r, "a condition of kernel '%s' is no formula", r->plan->kernel);
         char operands[FTL_WHY_BYTES / 2];
         describe_operands(r, condition, operands, sizeof operands);
         return fail(r, "kernel '%s' demands %s; %s%s", r->plan->kernel, condition->text,
@@ -442,17 +436,14 @@ static void put_sizes(resolution *r) {
     }
 }
 
-bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
-                      char why[FTL_WHY_BYTES]) {
-    char unread[FTL_WHY_BYTES];
-    if (!why) why = unread;
+bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
+                          char why[FTL_WHY_BYTES]) {
     resolution r = {.plan = plan, .arguments = arguments, .launch = launch, .why = why};
     why[0] = 0;
-    if (!plan || !arguments || !launch) return fail(&r, "plan, arguments or launch is null");
+    if (!arguments) return fail(&r, "the arguments are null");
     bool is_null = (arguments->tensor_count > 0 && !arguments->tensors) ||
                    (arguments->scalar_count > 0 && !arguments->scalars);
     if (is_null) return fail(&r, "the list of tensors or scalars is null");
-    if (!plan_parts_are_whole(plan, why)) return false;
     launch->grid = launch->tiles = 0;
     launch->map_count = 0;
     launch->parameter_bytes = plan->parameter_bytes;
@@ -473,4 +464,14 @@ bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_
     if (plan->grid_kind != FTL_GRID_PLAIN && plan->resident_blocks < blocks)
         launch->grid = (uint32_t)plan->resident_blocks;
     return blocks == 0 || (derive(&r) && make_maps(&r));
+}
+
+bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
+                      char why[FTL_WHY_BYTES]) {
+    char unread[FTL_WHY_BYTES];
+    if (!why) why = unread;
+    if (!ftl_plan_check(plan, why)) return false;
+    if (launch) return plan_resolve_checked(plan, arguments, launch, why);
+    snprintf(why, FTL_WHY_BYTES, "the launch is null");
+    return false;
 }

@@ -2,7 +2,8 @@
  * the parameter struct, the conditions, the grid. It is made of the plan alone.
  */
 #include "base/text.h"
-#include "compile/plan_check.h"
+#include "plan/fields.h"
+#include "plan/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,33 +13,6 @@
 enum { HEADER_BYTES_MAX = 1 << 20, STACK_MAX = 64, ENTRIES_MAX = 1024 };
 
 /* --- formulas as C ---------------------------------------------------------------------------- */
-
-/* How an operator is written: "%s" stands for its operands, first to last. */
-static const char *c_form(ftl_formula_op op) {
-    switch ((int)op) {
-    case FTL_ADD: return "(%s + %s)";
-    case FTL_SUBTRACT: return "(%s - %s)";
-    case FTL_MULTIPLY: return "(%s * %s)";
-    case FTL_DIVIDE_UP: return "ftl_quotient_up(%s, %s)";
-    case FTL_DIVIDE_DOWN: return "ftl_quotient_down(%s, %s)";
-    case FTL_DIVIDE_REAL: return "((double)%s / (double)%s)";
-    case FTL_MODULO: return "ftl_remainder(%s, %s)";
-    case FTL_MIN: return "ftl_smaller(%s, %s)";
-    case FTL_MAX: return "ftl_larger(%s, %s)";
-    case FTL_LESS: return "(%s < %s)";
-    case FTL_LESS_EQUAL: return "(%s <= %s)";
-    case FTL_GREATER: return "(%s > %s)";
-    case FTL_GREATER_EQUAL: return "(%s >= %s)";
-    case FTL_EQUAL: return "(%s == %s)";
-    case FTL_NOT_EQUAL: return "(%s != %s)";
-    case FTL_AND: return "(%s && %s)";
-    case FTL_OR: return "(%s || %s)";
-    case FTL_NEGATE: return "(-%s)";
-    case FTL_ABS: return "ftl_larger(%s, -%s)";
-    case FTL_NOT: return "(!%s)";
-    default: return NULL;
-    }
-}
 
 static str operand(arena *memory, const ftl_plan *plan, const ftl_formula_step *step) {
     switch ((int)step->op) {
@@ -77,12 +51,11 @@ static str formula_text(arena *memory, const ftl_plan *plan, const ftl_formula *
             stack[depth++] = operand(memory, plan, step);
             continue;
         }
-        bool is_unary = step->op == FTL_NEGATE || step->op == FTL_ABS || step->op == FTL_NOT;
-        int count = is_unary ? 1 : 2;
-        const char *form = c_form(step->op);
-        if (depth < count || !form) return STR("0");
+        const plan_operator *known = plan_operator_of(step->op);
+        int count = known ? known->operands : 0;
+        if (!count || depth < count) return STR("0");
         depth -= count;
-        stack[depth] = fill(memory, form, &stack[depth], count);
+        stack[depth] = fill(memory, known->c_form, &stack[depth], count);
         depth++;
     }
     return depth == 1 ? stack[0] : STR("0");
@@ -254,16 +227,6 @@ static void add_derive(arena *memory, const ftl_plan *plan, const char *name, te
     text_add_z(out, "}\n");
 }
 
-static int driver_type(ftl_type type) {
-    switch (type) { /* CUtensorMapDataType */
-    case FTL_F16: return 6;
-    case FTL_F32: return 7;
-    case FTL_BF16: return 9;
-    case FTL_I32: return 3;
-    default: return 0;
-    }
-}
-
 static void add_map(arena *memory, const ftl_plan *plan, const ftl_plan_map *map,
                     text_buffer *out) {
     const ftl_plan_tensor *tensor = &plan->tensors[map->tensor];
@@ -298,7 +261,7 @@ static void add_map(arena *memory, const ftl_plan *plan, const ftl_plan_map *map
                 "        int error = encode(p->%s, %d, %d, (void *)(uintptr_t)p->%s, extents, "
                 "strides, box, steps, 0, %d, 3, 0);\n"
                 "        if (error) return error;\n    }\n",
-                extents.data, strides.data, box.data, map->name, driver_type(tensor->type),
+                extents.data, strides.data, box.data, map->name, plan_map_type(tensor->type),
                 map->rank, tensor->name, swizzle);
     text_done(&extents);
     text_done(&strides);

@@ -1,0 +1,23 @@
+/* What the library's other rooms ask of plans beyond flashtl/plan.h. */
+#ifndef FLASHTL_PLAN_PLAN_H
+#define FLASHTL_PLAN_PLAN_H
+
+#include "flashtl/context.h"
+#include "flashtl/plan.h"
+
+/* Of C: what may be the name of a header's functions and of an entry. */
+bool plan_is_identifier(const char *name);
+
+/* ftl_plan_resolve for a plan that ftl_plan_check has taken and that has not changed since: what
+ * every launch of a loaded module needs, without looking at the whole plan again.
+ */
+bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
+                          char why[FTL_WHY_BYTES]);
+
+/* ftl_plan_read with its status: OK, INVALID_ARGUMENT, NO_MEMORY. */
+ftl_status plan_read_json(const char *json, size_t length, char why[FTL_WHY_BYTES], ftl_plan **out);
+
+/* The driver's CUtensorMapDataType of elements: bytes where it has no such type. */
+int plan_map_type(ftl_type type);
+
+#endif
