@@ -52,6 +52,7 @@ extern "C" {
     X(KERNEL_FAULT, 26, "the kernel faulted on the GPU")                                           \
     X(TIMEOUT, 27, "the work did not end in time")                                                 \
     X(STOPPED, 28, "the work was stopped")                                                         \
+    X(COMPILER_BROKEN, 29, "the CUDA compiler that is there cannot work")                          \
     X(NO_NETWORK, 30, "a model's server cannot be reached")                                        \
     X(REFUSED, 31, "a model's server refused the request")                                         \
     X(QUOTA, 32, "a budget of tokens or money is spent")                                           \

@@ -97,8 +97,11 @@ typedef struct ftl_image {
 
 /* Compiles CUDA text for 'target': "sm_80" gives a cubin, "compute_80" PTX. NVRTC is used where it
  * can be opened, else nvcc, else (PTX only) clang, as child processes. 'name' stands in messages
- * and line information. The caller frees the result with ftl_image_done. OK, NO_COMPILER,
- * COMPILER_FAILED (the sentence holds the compiler's first error), NO_MEMORY.
+ * and line information. The caller frees the result with ftl_image_done. OK, INVALID_ARGUMENT (a
+ * target of another form), COMPILER_FAILED (the text is wrong; the sentence holds the compiler's
+ * first error), NO_COMPILER (none can be started), COMPILER_BROKEN (one can, but it does not know
+ * the target, lacks a part of itself, or was killed), TIMEOUT (a child took too long), NO_FILE (of
+ * a child, in the folder for temporary files), NO_MEMORY.
  */
 FTL_API ftl_status ftl_compile_cuda(ftl_context *context, ftl_runtime *runtime, const char *cuda,
                                     const char *name, const char *target, ftl_image *out);
@@ -118,8 +121,8 @@ typedef struct ftl_module ftl_module;
 /* Loads a kernel into the current CUDA context: from the cache where it holds this text for this
  * device, else compiled and stored. 'plan' is copied. A cubin for the device's own generation is
  * preferred; a kernel of an older one goes through PTX and the driver's compiler.
- * OK, NO_DRIVER, NO_COMPILER, COMPILER_FAILED, DRIVER_TOO_OLD, DRIVER_FAILED, NO_MEMORY,
- * INVALID_ARGUMENT.
+ * OK, NO_DRIVER, NO_DEVICE, DRIVER_TOO_OLD, DRIVER_FAILED, KERNEL_FAULT (of an earlier launch),
+ * INVALID_ARGUMENT, and the statuses of ftl_compile_cuda.
  */
 FTL_API ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl_plan *plan,
                                    const char *cuda, ftl_module **out);

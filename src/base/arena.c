@@ -43,6 +43,10 @@ static _Noreturn void exhausted(arena *a, bool is_over_limit) {
     longjmp(*a->on_exhausted, 1);
 }
 
+void arena_give_up(arena *a) {
+    exhausted(a, false);
+}
+
 /* Under the address sanitizer every object gets a malloc of its own, so that it sees each bound. */
 static arena_block *block_for(arena *a, size_t bytes) {
     arena_block *block = a->blocks;

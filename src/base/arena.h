@@ -38,6 +38,9 @@ void *arena_alloc(arena *a, size_t bytes, size_t alignment);
 /* Returns room for count objects of size bytes each; jumps to on_exhausted on overflow. */
 void *arena_alloc_array(arena *a, size_t count, size_t bytes, size_t alignment);
 
+/* For an owner whose work ran out of memory elsewhere: as an allocation that cannot be served. */
+_Noreturn void arena_give_up(arena *a);
+
 /* A place to return to: what was allocated after arena_here is freed by arena_reset. */
 arena_mark arena_here(const arena *a);
 void arena_reset(arena *a, arena_mark mark);

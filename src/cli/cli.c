@@ -67,6 +67,7 @@ static int exit_status_of(ftl_status status) {
     case FTL_NO_DEVICE:
     case FTL_DRIVER_TOO_OLD:
     case FTL_NO_COMPILER:
+    case FTL_COMPILER_BROKEN:
     case FTL_DRIVER_FAILED:
     case FTL_KERNEL_FAULT:
     case FTL_TIMEOUT:

@@ -326,7 +326,8 @@ ftl_status compile_explain_sketch(ftl_context *context, const ftl_source *source
 /* Takes the texts out of the pipeline. */
 static ftl_status hand_over(ftl_context *context, pipeline *p, ftl_product *product) {
     ftl_status status = FTL_OK;
-    if (p->sketch.length) status = compile_hand_over(context, &p->sketch, &product->sketch);
+    bool was_sketch = p->sketch.length || p->sketch.failed;
+    if (was_sketch) status = compile_hand_over(context, &p->sketch, &product->sketch);
     if (!status) status = compile_hand_over(context, &p->code, &product->code);
     if (!status) status = compile_hand_over(context, &p->reasons, &product->reasons);
     p->sketch = p->code = p->reasons = (text_buffer){0};

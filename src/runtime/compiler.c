@@ -31,17 +31,44 @@ static void read_figures(ftl_image *image) {
     image->spill_bytes = stores < 0 || loads < 0 ? -1 : stores + loads;
 }
 
+static bool holds(str line, const char *word) {
+    size_t length = strlen(word);
+    for (size_t i = 0; i + length <= line.length; i++)
+        if (memcmp(line.data + i, word, length) == 0) return true;
+    return false;
+}
+
 /* The first line of a log that speaks of an error; else the first line. */
 static str first_error(str log) {
     str rest = log;
     while (rest.length) {
         str line = str_cut(&rest, '\n');
-        for (size_t i = 0; i + 5 <= line.length; i++) {
-            if (memcmp(line.data + i, "error", 5) == 0) return str_trim(line);
-        }
+        if (holds(line, "error")) return str_trim(line);
     }
     rest = log;
     return str_trim(str_cut(&rest, '\n'));
+}
+
+/* Whether a child that failed found fault with the text: it crashed on it, or told an error that is
+ * not of the program that drives the compiler's parts. "nvcc fatal   : Unsupported gpu
+ * architecture", "sh: cicc: not found" and a part that was killed say nothing of the text.
+ */
+static bool rejects_text(str log, int code) {
+    static const int crashes[] = {4, 6, 7, 8, 11};
+    static const char *const drivers[] = {"nvcc", "clang",    "gcc", "g++",
+                                          "cc1",  "collect2", "sh:", "/bin/sh:"};
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        if (code == 128 + crashes[i]) return true;
+    while (log.length) {
+        str line = str_trim(str_cut(&log, '\n'));
+        bool is_error = holds(line, "error") || holds(line, "fatal");
+        bool has_crashed =
+            holds(line, "died due to signal 11") || holds(line, "died due to signal 6");
+        for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
+            is_error &= has_crashed || !str_starts(line, str_from(drivers[i]));
+        if (is_error) return true;
+    }
+    return false;
 }
 
 static char *new_text(str s) {
@@ -54,6 +81,15 @@ static char *new_text(str s) {
 
 static bool is_cubin_target(const char *target) {
     return strncmp(target, "sm_", 3) == 0;
+}
+
+/* "sm_90a", "compute_80": it becomes a word of a command line. */
+static bool is_target(const char *target) {
+    const char *digits = strchr(target, '_');
+    bool has_kind = is_cubin_target(target) || strncmp(target, "compute_", 8) == 0;
+    size_t count = has_kind ? strspn(digits + 1, "0123456789") : 0;
+    const char *end = has_kind ? digits + 1 + count : target;
+    return count >= 2 && count <= 3 && (!*end || (strchr("af", *end) && !end[1]));
 }
 
 enum { NVRTC_WITH_CACHE = 129 }; /* 12.9, as 10 * major + minor */
@@ -76,6 +112,24 @@ static char *nvrtc_text(nvrtc_library *nvrtc, void *program, int (*bytes)(void *
     return text;
 }
 
+/* NVRTC's results that are told apart; all others are of NVRTC itself. */
+enum { NVRTC_NO_MEMORY = 1, NVRTC_REJECTED = 6, NVRTC_CRASHED = 11 };
+
+static ftl_status nvrtc_failed(ftl_context *context, const nvrtc_library *nvrtc, int result,
+                               const char *name, const char *target, str log) {
+    str error = first_error(log);
+    if (result == NVRTC_NO_MEMORY)
+        return ftl_context_fail(context, FTL_NO_MEMORY, "NVRTC is out of memory");
+    bool is_rejected = result == NVRTC_REJECTED || result == NVRTC_CRASHED;
+    char number[32];
+    snprintf(number, sizeof number, "error %d", result);
+    if (!error.length) error = str_from(number);
+    return ftl_context_fail(context, is_rejected ? FTL_COMPILER_FAILED : FTL_COMPILER_BROKEN,
+                            "NVRTC %d.%d %s %s for %s: %.*s", nvrtc->major, nvrtc->minor,
+                            is_rejected ? "rejects" : "cannot compile", name, target,
+                            STR_ARGS(error));
+}
+
 static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, const char *cuda,
                                    const char *name, const char *target, ftl_image *out) {
     nvrtc_library *nvrtc = &runtime->nvrtc;
@@ -87,9 +141,8 @@ static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, c
     if (10 * nvrtc->major + nvrtc->minor >= NVRTC_WITH_CACHE) options[count++] = "--no-cache";
     if (is_cubin_target(target)) options[count++] = "-Xptxas", options[count++] = "-v";
     void *program = NULL;
-    if (nvrtc->create(&program, cuda, name, 0, NULL, NULL) != 0) {
-        return ftl_context_fail(context, FTL_NO_MEMORY, "NVRTC cannot create a program");
-    }
+    int created = nvrtc->create(&program, cuda, name, 0, NULL, NULL);
+    if (created) return nvrtc_failed(context, nvrtc, created, name, target, STR(""));
     int result = nvrtc->compile(program, count, options);
     size_t length = 0;
     out->log = nvrtc_text(nvrtc, program, nvrtc->log_bytes, nvrtc->log, &length);
@@ -108,9 +161,7 @@ static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, c
     snprintf(out->compiler, sizeof out->compiler, "NVRTC %d.%d", nvrtc->major, nvrtc->minor);
     if (out->bytes && out->log) return FTL_OK;
     if (!result) return ftl_context_fail(context, FTL_NO_MEMORY, "NVRTC gave no result");
-    str error = first_error(str_from(out->log ? out->log : ""));
-    return ftl_context_fail(context, FTL_COMPILER_FAILED, "NVRTC %d.%d rejects %s for %s: %.*s",
-                            nvrtc->major, nvrtc->minor, name, target, STR_ARGS(error));
+    return nvrtc_failed(context, nvrtc, result, name, target, str_from(out->log ? out->log : ""));
 }
 
 /* --- child processes -------------------------------------------------------------------------- */
@@ -185,6 +236,19 @@ static const child_compiler children[] = {
     {"clang", false, true, add_clang_words},
 };
 
+static ftl_status child_failed(ftl_context *context, const child_compiler *child,
+                               const char *target, int code, str log) {
+    str error = first_error(log);
+    char how[48];
+    snprintf(how, sizeof how, code > 128 ? "it ended with signal %d" : "it ended with status %d",
+             code > 128 ? code - 128 : code);
+    if (!error.length) error = str_from(how);
+    bool is_rejected = rejects_text(log, code);
+    return ftl_context_fail(
+        context, is_rejected ? FTL_COMPILER_FAILED : FTL_COMPILER_BROKEN, "%s %s for %s: %.*s",
+        child->name, is_rejected ? "rejects the text" : "cannot compile", target, STR_ARGS(error));
+}
+
 /* Runs a compiler on 'input' in 'folder'; its result is read from 'output'. */
 static ftl_status run_child(ftl_context *context, const child_compiler *child,
                             const child_input *text, const char *folder, const char *input,
@@ -207,13 +271,13 @@ static ftl_status run_child(ftl_context *context, const child_compiler *child,
     int code = 0;
     ftl_status status = FTL_OK;
     if (!os_run_in(folder, c.argv, CHILD_TIMEOUT_S, &words, &errors, &code, &why)) {
-        status = ftl_context_fail(context, FTL_NO_COMPILER, "%s", why.text);
+        bool was_stopped = code > 128;
+        status =
+            ftl_context_fail(context, was_stopped ? FTL_TIMEOUT : FTL_NO_COMPILER, "%s", why.text);
     } else if (code != 0) {
-        str error = first_error(text_str(&errors));
-        status = ftl_context_fail(context, FTL_COMPILER_FAILED, "%s rejects the text for %s: %.*s",
-                                  child->name, target, STR_ARGS(error));
+        status = child_failed(context, child, target, code, text_str(&errors));
     } else if (!os_read_file(output, OUTPUT_BYTES_MAX, &result, &why)) {
-        status = ftl_context_fail(context, FTL_COMPILER_FAILED, "%s", why.text);
+        status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
     }
     out->log = new_text(text_str(&errors));
     if (!status) {
@@ -245,7 +309,9 @@ static ftl_status compile_by_child(ftl_context *context, const child_compiler *c
     if (child->needs_prelude) text_add_z(&text, embedded_runtime[0].data);
     text_add_z(&text, from->cuda);
     ftl_status status;
-    if (os_write_file(input, text_str(&text), &why)) {
+    if (text.failed) {
+        status = ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    } else if (os_write_file(input, text_str(&text), &why)) {
         status = run_child(context, child, from, folder, input, output, out);
     } else {
         status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
@@ -255,20 +321,26 @@ static ftl_status compile_by_child(ftl_context *context, const child_compiler *c
     return status;
 }
 
-/* NVRTC, or else the first child that is there; what was asked for is not replaced. */
+/* NVRTC, or else the first child that is there and can; what was asked for is not replaced. */
 static ftl_status compile_by_any(ftl_context *context, ftl_runtime *runtime,
                                  const child_input *from, const char *name, ftl_image *out) {
     bool is_cubin = is_cubin_target(from->target);
+    char broken[FTL_WHY_BYTES] = "";
     ftl_status status = runtime_need_nvrtc(context, runtime);
     if (status == FTL_OK)
-        return compile_by_nvrtc(context, runtime, from->cuda, name, from->target, out);
+        status = compile_by_nvrtc(context, runtime, from->cuda, name, from->target, out);
     if (runtime->nvrtc_name && *runtime->nvrtc_name) return status;
-    for (size_t i = 0; status == FTL_NO_COMPILER && i < sizeof children / sizeof *children; i++) {
+    for (size_t i = 0; i < sizeof children / sizeof *children; i++) {
+        if (status != FTL_NO_COMPILER && status != FTL_COMPILER_BROKEN) break;
         if (is_cubin && !children[i].makes_cubins) continue;
+        if (status == FTL_COMPILER_BROKEN && !*broken)
+            snprintf(broken, sizeof broken, "%s", ftl_context_error(context));
         ftl_image_done(out);
         status = compile_by_child(context, &children[i], from, out);
     }
-    if (status == FTL_NO_COMPILER) {
+    if (status == FTL_NO_COMPILER && *broken) {
+        status = ftl_context_fail(context, FTL_COMPILER_BROKEN, "%s", broken);
+    } else if (status == FTL_NO_COMPILER) {
         ftl_context_fail(context, status, "no CUDA compiler: neither NVRTC (%s) nor nvcc%s",
                          runtime->nvrtc_why.text, is_cubin ? "" : " nor clang");
     }
@@ -284,6 +356,10 @@ ftl_status ftl_compile_cuda_with(ftl_context *context, ftl_runtime *runtime, con
     NEEDS(cuda);
     NEEDS(name);
     NEEDS(target);
+    if (!is_target(target)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "'%s' is no target: expected sm_80 or compute_80, say", target);
+    }
     const child_input from = {cuda, include_folder, target};
     ftl_status status = include_folder ? compile_by_child(context, &children[0], &from, out)
                                        : compile_by_any(context, runtime, &from, name, out);

@@ -27,12 +27,12 @@ static int run(void *user, os_watch *watch) {
     return is_written ? 0 : 1;
 }
 
-bool isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
-                 const isolate_limits *limits, json_t **result, os_error *why) {
+isolate_end isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
+                        const isolate_limits *limits, json_t **result, os_error *why) {
     isolation i = {.work = work, .user = user, .limits = limits};
     int exit_code = 0;
     *result = NULL;
-    if (!os_temporary_folder(i.folder, why)) return false;
+    if (!os_temporary_folder(i.folder, why)) return ISOLATE_NO_RESULT;
     snprintf(i.path, sizeof i.path, "%s/result", i.folder);
     const os_guard guard = {limits->silence_s, limits->stop, limits->on_tick, limits->user};
     bool has_ended = os_run_guarded(run, &i, &guard, &exit_code, why);
@@ -41,8 +41,14 @@ bool isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
     bool is_read =
         has_ended && exit_code == 0 && os_read_file(i.path, RESULT_BYTES_MAX - 1, &text, why);
     if (is_read) *result = json_loadb(text.data ? text.data : "", text.length, 0, NULL);
-    if (has_ended && !*result) snprintf(why->text, sizeof why->text, "the child gave no result");
+    if (has_ended && !*result) {
+        snprintf(
+            why->text, sizeof why->text,
+            "what ran in a process of its own gave no result: is there memory, and room in '%s'?",
+            i.folder);
+    }
     text_done(&text);
     os_remove_folder(i.folder);
-    return *result != NULL;
+    if (*result) return ISOLATE_DONE;
+    return has_ended ? ISOLATE_NO_RESULT : ISOLATE_STOPPED;
 }

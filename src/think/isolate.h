@@ -15,10 +15,17 @@ typedef struct isolate_limits {
     void *user;
 } isolate_limits;
 
-/* Runs 'work' in a child; what it returns comes back as *result (a new reference). False, with a
- * sentence, when the child was stopped, crashed, or its result cannot be read.
+typedef enum isolate_end {
+    ISOLATE_DONE,
+    ISOLATE_STOPPED,  /* or crashed: the doing of what ran there */
+    ISOLATE_NO_RESULT /* it could not start, or ended by itself without a result: no memory, no room
+                       */
+} isolate_end;
+
+/* Runs 'work' in a child; what it returns comes back as *result (a new reference). With a sentence
+ * where it did not.
  */
-bool isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
-                 const isolate_limits *limits, json_t **result, os_error *why);
+isolate_end isolate_run(json_t *(*work)(void *user, os_watch *watch), void *user,
+                        const isolate_limits *limits, json_t **result, os_error *why);
 
 #endif

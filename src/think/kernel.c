@@ -8,6 +8,7 @@
 #include "think/record.h"
 
 #include "base/embedded.h"
+#include "base/json.h"
 #include "flashtl/execute.h"
 
 #include <stdio.h>
@@ -397,13 +398,15 @@ static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
 static json_t *report(kernel_work *w, ftl_status status, think_rung rung, bool passed) {
     climb *c = w->c;
     climb_take_own(c);
-    return json_pack("{s:i,s:s,s:i,s:b,s:O,s:O,s:f,s:f,s:f}", "status", (int)status, "error",
-                     ftl_context_error(c->context), "rung", (int)rung, "passed", passed, "findings",
-                     c->verdict->findings, "facts", c->verdict->facts, "cost", c->verdict->cost,
-                     "tflops", c->verdict->tflops, "relative", c->verdict->relative);
+    return json_pack("{s:i,s:o,s:i,s:b,s:O,s:O,s:f,s:f,s:f}", "status", (int)status, "error",
+                     json_from(str_from(ftl_context_error(c->context))), "rung", (int)rung,
+                     "passed", passed, "findings", c->verdict->findings, "facts", c->verdict->facts,
+                     "cost", c->verdict->cost, "tflops", c->verdict->tflops, "relative",
+                     c->verdict->relative);
 }
 
-static json_t *climb_all(kernel_work *w) {
+/* Not inlined: its variables are not those of the function that setjmp returns to. */
+__attribute__((noinline)) static json_t *climb_all(kernel_work *w) {
     const judge_task *t = w->c->task;
     bool is_right = true;
     ftl_status status = compile(w);
@@ -426,7 +429,15 @@ static json_t *climb_all(kernel_work *w) {
 static json_t *climb_in_child(void *user, os_watch *watch) {
     kernel_work *w = user;
     w->watch = watch;
-    json_t *result = climb_all(w);
+    json_t *result;
+    jmp_buf exhausted; /* the parent's own is of another process */
+    if (setjmp(exhausted)) {
+        ftl_context_fail(w->c->context, FTL_NO_MEMORY, "out of memory");
+        result = report(w, FTL_NO_MEMORY, THINK_RUNG_COMPILE, false);
+    } else {
+        w->c->memory.on_exhausted = &exhausted;
+        result = climb_all(w);
+    }
     ftl_emulator_close(w->emulator);
     ftl_image_done(&w->image);
     return result;
@@ -470,8 +481,10 @@ ftl_status climb_kernel(climb *c, const verify_program *program) {
                              .user = (void *)(uintptr_t)t};
     json_t *result = NULL;
     os_error why;
-    bool is_done = isolate_run(climb_in_child, &w, &limits, &result, &why);
-    if (is_done) {
+    isolate_end end = isolate_run(climb_in_child, &w, &limits, &result, &why);
+    if (end == ISOLATE_NO_RESULT)
+        return ftl_context_fail(c->context, FTL_NO_MEMORY, "%s", why.text);
+    if (end == ISOLATE_DONE) {
         ftl_status status = take_report(c, result);
         json_decref(result);
         return status;

@@ -177,12 +177,10 @@ static ftl_status check_itself(meaning *m) {
     small.pins = m->small_blocks, small.pin_count = m->open_count;
     double **whole_values, **small_values;
     ftl_status status = trial_run(c->context, &t, &all, &c->memory, &whole_values);
-    if (status == FTL_NO_MEMORY || run_failed(c, status))
-        return status == FTL_NO_MEMORY ? status : FTL_OK;
+    if (run_failed(c, status)) return FTL_OK;
     find_odd_values(c, &t, whole_values);
     status = trial_run(c->context, &t, &small, &c->memory, &small_values);
-    if (status == FTL_NO_MEMORY || run_failed(c, status))
-        return status == FTL_NO_MEMORY ? status : FTL_OK;
+    if (run_failed(c, status)) return FTL_OK;
     if (m->open_count) find_block_dependence(m, &t, whole_values, small_values);
     if (!diag_has_errors(&c->diags)) find_unused(m, &t, &all);
     return FTL_OK;

@@ -192,30 +192,30 @@ static ftl_status launch(ftl_context *context, trial *t, const trial_machine *m,
     return ftl_interpret(context, m->source, m->arithmetic, &arguments);
 }
 
-ftl_status trial_run(ftl_context *context, trial *t, const trial_machine *machine, arena *memory,
-                     double ***values) {
-    text_buffer detail;
-    text_init(&detail, 1 << 16);
-    ftl_status status = trial_run_telling(context, t, machine, memory, values, &detail);
-    text_done(&detail);
-    return status;
-}
-
 ftl_status trial_run_telling(ftl_context *context, trial *t, const trial_machine *machine,
                              arena *memory, double ***values, text_buffer *detail) {
+    text_buffer unheard;
     int32_t tensors = t->program.plan->tensor_count;
     *values = arena_array(memory, double *, tensors + 1);
     for (int32_t i = 0; i < tensors; i++) {
         if (t->data.tensors[i].of->role != FTL_INPUT)
             buffer_poison(&t->data.tensors[i], BUFFER_POISON);
     }
-    ftl_status status = launch(context, t, machine, detail);
+    text_init(&unheard, 1 << 16);
+    ftl_status status = launch(context, t, machine, detail ? detail : &unheard);
+    text_done(&unheard);
+    if (status == FTL_NO_MEMORY) arena_give_up(memory);
     if (status) return status;
     for (int32_t i = 0; i < tensors; i++) {
         buffer *b = &t->data.tensors[i];
         if (b->of->role != FTL_INPUT) (*values)[i] = buffer_load(b, memory);
     }
     return FTL_OK;
+}
+
+ftl_status trial_run(ftl_context *context, trial *t, const trial_machine *machine, arena *memory,
+                     double ***values) {
+    return trial_run_telling(context, t, machine, memory, values, NULL);
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */

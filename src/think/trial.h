@@ -42,11 +42,12 @@ typedef struct trial_machine {
 } trial_machine;
 
 /* Poisons the outputs, runs, and loads output t to values[t], dense (NULL for inputs). Elements
- * that were not written are NAN. OK, and what the machine says.
+ * that were not written are NAN. OK, and what the machine says; but want of memory says nothing of
+ * a program, so NO_MEMORY is the arena's, and does not return.
  */
 ftl_status trial_run(ftl_context *context, trial *t, const trial_machine *machine, arena *memory,
                      double ***values);
-/* The same, with a runner's words about what went wrong. */
+/* The same, with a runner's words about what went wrong; NULL: nobody asks for them. */
 ftl_status trial_run_telling(ftl_context *context, trial *t, const trial_machine *machine,
                              arena *memory, double ***values, text_buffer *detail);
 

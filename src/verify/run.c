@@ -24,6 +24,7 @@ typedef struct run {
     int32_t case_count;
     double reference_flops; /* most for a reference of one case */
     bool must_end;          /* after a launch that the process cannot go on from */
+    bool ran_out;           /* of memory, in a launch: that says nothing of the kernel */
 } run;
 
 /* --- one case --------------------------------------------------------------------------------- */
@@ -54,12 +55,12 @@ static bool launch(run *w, case_data *data, verify_result *r) {
     text_init(&detail, 1 << 16);
     ftl_status status =
         w->runner->launch(w->runner->user, w->context, &data->arguments, &milliseconds, &detail);
-    if (status) {
+    w->ran_out |= status == FTL_NO_MEMORY;
+    if (status && status != FTL_NO_MEMORY) {
         bool has_detail = detail.length > 0;
         fail(r, ftl_status_name(status), "%s%s%.*s", ftl_context_error(w->context),
              has_detail ? ": " : "", (int)detail.length, has_detail ? detail.data : "");
-        w->must_end =
-            status == FTL_KERNEL_FAULT || status == FTL_TIMEOUT || status == FTL_NO_MEMORY;
+        w->must_end = status == FTL_KERNEL_FAULT || status == FTL_TIMEOUT;
     }
     text_done(&detail);
     r->milliseconds = milliseconds;
@@ -257,6 +258,7 @@ static ftl_status run_case(run *w, const verify_case *c, verify_result *r) {
     }
     if (status) return status;
     run_launches(w, &data, wanted, r);
+    if (w->ran_out) return FTL_NO_MEMORY; /* with the sentence of who did */
     write_repro(w, c, r);
     return FTL_OK;
 }
@@ -269,6 +271,8 @@ static ftl_status run_case_guarded(run *w, const verify_case *c, verify_result *
     if (setjmp(exhausted)) {
         r->verdict = VERIFY_SKIPPED;
         snprintf(r->what, sizeof r->what, "it needs more than %zu MiB", MEMORY_MOST >> 20);
+        if (!w->memory.is_over_limit)
+            status = ftl_context_fail(w->context, FTL_NO_MEMORY, "out of memory");
     } else {
         w->memory.on_exhausted = &exhausted;
         status = run_case(w, c, r);
@@ -378,6 +382,8 @@ static double rms_bound(const ftl_plan *plan) {
 static ftl_status run_guarded(run *w) {
     jmp_buf exhausted;
     if (setjmp(exhausted)) {
+        if (!w->memory.is_over_limit)
+            return ftl_context_fail(w->context, FTL_NO_MEMORY, "out of memory");
         return ftl_context_fail(w->context, FTL_NO_MEMORY, "a case needs more than %zu MiB",
                                 MEMORY_MOST >> 20);
     }

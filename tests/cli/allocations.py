@@ -29,6 +29,8 @@ COMMANDS = (
     ("translate", "code.tl"),
     ("translate", "--plan", "code.tl"),
     ("build", "my.tl", "--gpu", "t4,h200", "--head-dim", "64", "-o", "kernels"),
+    ("verify", "plain.tl", "--shapes", "3x5", "--gpu", "t4", "--on", "interpreter"),
+    ("verify", "plain.tl", "--shapes", "3x5,4x0", "--json"),
     ("run", "plain.tl", "--in", "X=x.npy", "--out", "Y=y.npy"),
     ("sketch", "gqa", "--causal"),
     ("fmt", "my.tl"),

@@ -56,6 +56,10 @@ EXPORT int nvrtcCompileProgram(void *handle, int count, const char *const *optio
         size_t used = strlen(fake_nvrtc.options);
         snprintf(fake_nvrtc.options + used, sizeof fake_nvrtc.options - used, "%s ", options[i]);
     }
+    if (fake_nvrtc.compile_result && fake_nvrtc.compile_result != 6) {
+        snprintf(made->log, sizeof made->log, "nvrtc: error: a planted failure of its own\n");
+        return fake_nvrtc.compile_result;
+    }
     if (strstr(made->text, "PLANTED ERROR") || fake_nvrtc.compile_result) {
         snprintf(made->log, sizeof made->log,
                  "warning: no matter\nkernel.cu(1): error: a planted one\n");

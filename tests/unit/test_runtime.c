@@ -219,6 +219,52 @@ static void compiler_speaks(void **state) {
                         "NVRTC 13.0 rejects k.cu for sm_80: kernel.cu(1): error: a planted one");
 }
 
+/* What NVRTC says of itself is no verdict on the text. */
+static void compiler_fails_by_itself(void **state) {
+    (void)state;
+    static const struct {
+        int result;
+        ftl_status status;
+    } cases[] = {
+        {1, FTL_NO_MEMORY},
+        {2, FTL_COMPILER_BROKEN},
+        {5, FTL_COMPILER_BROKEN},
+        {6, FTL_COMPILER_FAILED},
+        {7, FTL_COMPILER_BROKEN},
+        {11, FTL_COMPILER_FAILED},
+        {0, FTL_OK},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ftl_image image;
+        compiler->compile_result = cases[i].result;
+        ftl_status status = ftl_compile_cuda(context, runtime, "text", "k.cu", "sm_80", &image);
+        assert_int_equal(status, cases[i].status);
+        ftl_image_done(&image);
+    }
+    compiler->compile_result = 5;
+    ftl_module *module;
+    assert_int_equal(ftl_module_load(context, runtime, &sample_plan, "text", &module),
+                     FTL_COMPILER_BROKEN);
+    assert_string_equal(
+        ftl_context_error(context),
+        "NVRTC 13.0 cannot compile attention_a100.cu for sm_80: nvrtc: error: a planted "
+        "failure of its own");
+    compiler->compile_result = 0;
+}
+
+static void targets_have_one_form(void **state) {
+    (void)state;
+    static const char *const none[] = {"",        "80",         "sm_",        "sm_8",   "sm_80x",
+                                       "sm_9000", "compute-80", "sm_80 -I /", "sm_90af"};
+    ftl_image image;
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_int_equal(ftl_compile_cuda(context, runtime, "text", "k.cu", none[i], &image),
+                         FTL_INVALID_ARGUMENT);
+    }
+    assert_int_equal(ftl_compile_cuda(context, runtime, "text", "k.cu", "sm_90a", &image), FTL_OK);
+    ftl_image_done(&image);
+}
+
 static void devices(void **state) {
     (void)state;
     ftl_device device;
@@ -266,6 +312,8 @@ int main(void) {
         TEST(driver_failures_are_told),
         TEST(driver_that_does_not_start),
         TEST(compiler_speaks),
+        TEST(compiler_fails_by_itself),
+        TEST(targets_have_one_form),
         TEST(devices),
         TEST(launch_overhead),
     };
