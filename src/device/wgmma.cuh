@@ -34,6 +34,14 @@ __device__ __forceinline__ void ftl_keep_pairs(unsigned (&tile)[COUNT][ELEMENTS]
     for (int i = 0; i < COUNT * ELEMENTS; i++) asm volatile("" : "+r"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
 }
 
+// Has no instruction: what the tile held is nothing from here on. A product that begins its sums has them as
+// operands all the same, and what is known of them, a constant say, would be written after the fence.
+template <int COUNT, int ELEMENTS>
+__device__ __forceinline__ void ftl_forget(float (&tile)[COUNT][ELEMENTS]) {
+#pragma unroll
+    for (int i = 0; i < COUNT * ELEMENTS; i++) asm volatile("" : "=f"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
+}
+
 // A branch that is not taken for any sum: what leads to the values stays before it, where a wait that nothing
 // depends on would be drawn forward.
 __device__ __forceinline__ void ftl_pin(float a, float b) {

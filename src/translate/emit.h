@@ -48,7 +48,10 @@ typedef enum emit_holding { EMIT_HOLDS, EMIT_EMPTY, EMIT_MAY_HOLD } emit_holding
 typedef struct emit_state {
     int newest; /* of a ring: which array */
     bool is_operand;
-    bool is_touched; /* by other than products, since the text last kept it in its place */
+    bool is_touched;  /* by other than products, since the text last kept it in its place */
+    bool is_known;    /* the CUDA compiler may know a value of it, see loose.c */
+    bool is_unused;   /* nothing has needed its values yet */
+    uint64_t made_of; /* tiles: who needs this one needs them */
     emit_holding holds;
 } emit_state;
 
@@ -438,6 +441,10 @@ void emit_note_product(emit *t, const tl_statement *s);
 /* Its registers are (not) written by something that the compiler may move past a fence. */
 void emit_note_touched(emit *t, const tl_expr *name, bool is_touched);
 bool emit_is_touched(emit *t, const tl_expr *name);
+/* The text is behind these statements of one block. */
+void emit_note_passed(emit *t, const tl_statement *from, const tl_statement *to);
+/* Could the compiler write what it held anywhere, see loose.c? */
+bool emit_is_loose(emit *t, const tl_expr *name);
 const tl_statement *emit_branch(emit *t, const tl_statement *s); /* the one behind it */
 void emit_tracked_loop(emit *t, const tl_block *body, str name, str to);
 void emit_tracked_walk(emit *t, const tl_block *body);
@@ -447,6 +454,9 @@ void emit_settle(emit *t, const emit_tile *tile, bool is_overwritten);
 /* When a product into the tile adds: text, with `k16`. */
 str emit_holds(emit *t, const emit_tile *target);
 void emit_find_lazy(emit *t);
+
+/* loose.c: the states behind the statement */
+void emit_note_loose(const emit *t, const tl_statement *s, emit_state *states);
 
 /* Is the condition a vote, or does it depend on one that a let keeps? */
 bool emit_is_vote(const tl_expr *condition);

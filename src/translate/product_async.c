@@ -209,12 +209,17 @@ static void keep(emit *t, const emit_tile *tile) {
 
 /* The fence orders what was written to registers before it. The compiler may move arithmetic past
  * it, so what the product adds to, or takes as its left operand, has to be there by then. What a
- * sum that begins anew held before was last read by other statements, which nothing keeps back.
+ * sum that begins anew held before may be anything, but has to be somewhere by then, too.
  */
 static void keep_touched(product *p) {
     const tl_compute *c = &p->s->compute;
     const tl_expr *target = tl_written_name(p->s);
-    if (c->target_kind == TL_ACCUMULATE && emit_is_touched(p->t, target)) keep(p->t, p->target);
+    bool is_loose = emit_is_loose(p->t, target);
+    if (c->target_kind == TL_ACCUMULATE && p->target->state.holds != EMIT_EMPTY) {
+        if (is_loose || emit_is_touched(p->t, target)) keep(p->t, p->target);
+    } else if (is_loose) {
+        emit_text(p->t, "ftl_forget(%.*s[0]);", STR_ARGS(p->target->name));
+    }
     if (p->a.in_registers && emit_is_touched(p->t, c->operands[0].value)) keep(p->t, p->a.tile);
 }
 

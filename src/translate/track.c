@@ -15,6 +15,9 @@ static int find_tile(const emit *t, const tl_expr *name) {
     return -1;
 }
 
+static emit_state *save(emit *t);
+static void restore(emit *t, const emit_state *states);
+
 static bool is_product(const tl_statement *s) {
     return s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM;
 }
@@ -35,6 +38,17 @@ static void open_next(const emit_tile *tile, emit_state *state) {
     if (!tile->generations || !state->is_operand) return;
     state->newest = (state->newest + 1) % tile->stages;
     state->is_operand = false;
+}
+
+void emit_note_passed(emit *t, const tl_statement *from, const tl_statement *to) {
+    emit_state *states = save(t);
+    for (const tl_statement *s = from; s != to; s = s->next) emit_note_loose(t, s, states);
+    restore(t, states);
+}
+
+bool emit_is_loose(emit *t, const tl_expr *name) {
+    int i = find_tile(t, name);
+    return i >= 0 && (t->tiles.items[i]->state.is_known || t->tiles.items[i]->state.is_unused);
 }
 
 void emit_note_touched(emit *t, const tl_expr *name, bool is_touched) {
@@ -104,6 +118,9 @@ static emit_state joined(emit_state a, emit_state b) {
     if (a.holds != b.holds) a.holds = EMIT_MAY_HOLD;
     a.is_operand |= b.is_operand;
     a.is_touched |= b.is_touched;
+    a.is_known |= b.is_known;
+    a.is_unused |= b.is_unused;
+    a.made_of &= b.made_of;
     return a;
 }
 
@@ -113,7 +130,7 @@ static void move_to(emit *t, const emit_state *wanted, bool rarely) {
         emit_tile *tile = t->tiles.items[i];
         if (!tile->generations || tile->state.newest == wanted[i].newest) continue;
         move_ring(t, tile, tile->state.newest, wanted[i].newest, rarely);
-        tile->state.is_touched = true;
+        tile->state.is_touched = tile->state.is_known = true;
     }
 }
 
@@ -154,14 +171,25 @@ static void join_states(const emit *t, emit_state *a, const emit_state *b, bool 
     }
 }
 
-/* What a loop's body meets: the states before it, or behind itself. */
+/* What a loop's body meets: the states before it, or behind itself. What is known of a tile follows
+ * from what is known of others, so that one round through the body may not be enough.
+ */
 static void enter_loop(emit *t, const tl_block *body, emit_state *states) {
     for (int i = 0; i < t->tiles.count; i++) states[i].is_operand = false;
-    emit_state *behind = copy_of(t, states);
-    look(t, body, behind);
-    for (int i = 0; i < t->tiles.count; i++) {
-        if (states[i].holds != behind[i].holds) states[i].holds = EMIT_MAY_HOLD;
-        states[i].is_touched |= behind[i].is_touched;
+    for (bool changes = true; changes;) {
+        emit_state *behind = copy_of(t, states);
+        look(t, body, behind);
+        changes = false;
+        for (int i = 0; i < t->tiles.count; i++) {
+            emit_state was = states[i];
+            if (was.holds != behind[i].holds) states[i].holds = EMIT_MAY_HOLD;
+            states[i].is_touched |= behind[i].is_touched;
+            states[i].is_known |= behind[i].is_known;
+            states[i].is_unused |= behind[i].is_unused;
+            states[i].made_of &= behind[i].made_of;
+            changes |= states[i].is_known != was.is_known || states[i].is_unused != was.is_unused ||
+                       states[i].made_of != was.made_of;
+        }
     }
 }
 
@@ -190,6 +218,7 @@ static void look_at(emit *t, const tl_statement *s, emit_state *states) {
     }
     int waited = s->kind == TL_WAIT ? find_tile(t, s->sync.what) : -1;
     if (waited >= 0) states[waited].is_touched = false;
+    emit_note_loose(t, s, states);
     int i = find_tile(t, tl_written_name(s));
     if (i < 0) return;
     if (tl_writes_afresh(s, t->tiles.items[i]->symbol)) open_next(t->tiles.items[i], &states[i]);
@@ -400,7 +429,7 @@ static void fill_now(emit *t, emit_tile *tile) {
     if (tile->state.holds == EMIT_MAY_HOLD) emit_close(t);
     emit_text(t, "%s_holds = true;", name);
     tile->state.holds = EMIT_HOLDS;
-    tile->state.is_touched = true;
+    tile->state.is_touched = tile->state.is_known = true;
 }
 
 /* Before anything but a product touches the tile. */

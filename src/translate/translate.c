@@ -255,7 +255,9 @@ static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
 void emit_block(emit *t, const tl_block *block) {
     for (const tl_statement *s = block->first; s;) {
         if (t->is_async) emit_walk_before(t, s);
-        s = emit_statement(t, s);
+        const tl_statement *next = emit_statement(t, s);
+        if (t->is_async) emit_note_passed(t, s, next);
+        s = next;
     }
 }
 

@@ -13,6 +13,15 @@ foreach(cap 60 12 2)
     set_tests_properties(near_softcap_${cap} PROPERTIES LABELS exec)
 endforeach()
 
+# Products into tiles whose values the compiler knows, or knows to be another tile's: it would write
+# them behind the fence.
+foreach(fence clamped filled masked copied added)
+    add_test(NAME fence_${fence}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/fences/${fence}.tl --gpu h200 --let d=32
+                     --on emulator --case 0..2)
+    set_tests_properties(fence_${fence} PROPERTIES LABELS exec)
+endforeach()
+
 # Rows that one weight dominates, or many equal ones, in bf16: what a denominator adds unrounded and
 # a product takes rounded. Each of these is beyond the bound where the maximum moves only when it
 # must (near_maximum=0), or where saturated scores are guarded, too.

@@ -744,8 +744,82 @@ static void warps_store_their_rows(void **state) {
     done(&x, &source);
 }
 
+/* What a tile held is kept, or forgotten, before the fence of a product into it where the compiler
+ * could write it behind: it may know the value, it is another tile's, or nothing needs it. Else
+ * there is no more text.
+ */
+static void fences_hold_known_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *between, *verb;
+        int forgotten, kept;
+    } rows[] = {
+        {"Compute Exp2 S and get S", "get", 0, 0},
+        {"Compute Multiply S, scale and get S", "get", 0, 0},
+        {"Compute Mask S in coordinate [L = 0, L = 0] where kv >= kv_len", "get", 0, 0},
+        {"Compute Mask S in coordinate [L = 0, L = 0] where kv > q and kv >= limit", "get", 0, 0},
+        {"Compute Max S, scale and get S", "get", 0, 0},
+        {"Compute Mask S, 0 in coordinate [L = 0, L = 0] where kv >= 0", "get", 1, 0},
+        {"Compute Mask S, 0 in coordinate [L = 0, L = 0] where kv >= kv_len or kv < 100", "get", 1,
+         0},
+        {"Compute Mask S, 0 in coordinate [L = 0, L = 0] where kv_len - kv_len <= kv", "get", 1, 0},
+        {"Compute Max S, 0 and get S", "get", 1, 0},
+        {"Compute Max S, 0 and get S\nCompute Exp2 S and get S", "get", 0, 0},
+        {"Compute Max S, 0 and get S\nCompute Multiply S, scale and get S", "get", 0, 0},
+        {"Compute Max S, 0 and get S\nCompute Multiply S, 2 and get S", "get", 1, 0},
+        {"Compute Fill 2 and get S", "get", 1, 0},
+        {"Compute Fill scale and get S", "get", 1, 0},
+        {"Compute Cast S and get T\nCompute Exp S and get S", "get", 0, 0},
+        {"Compute Cast S and get T", "get", 1, 0},
+        {"Compute Cast S and get T", "accumulate", 0, 1},
+        {"Compute Multiply S, scale and get T", "accumulate", 0, 0},
+        {"Compute Multiply S, scale and get S", "accumulate", 0, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[4096];
+        snprintf(
+            text, sizeof text,
+            "kernel fences for h200\nlet d = 64, BM = 64, BN = 64\n"
+            "Input Q f16 (b in batch; q in q_len, d)\nInput K f16 (b in batch; kv in kv_len, d)\n"
+            "Input scale f32\nInput limit i32\nOutput O f32 (b in batch; q in q_len, kv in "
+            "kv_len)\n"
+            "grid b in batch\n"
+            "Allocate Q in shared f16 (BM, d) swizzled 128\n"
+            "Allocate K in shared f16 (BN, d) swizzled 128\n"
+            "role load with 1 warp\n"
+            "    Copy Q (BM, d) in coordinate [b, L = 0] from global to shared by tma async\n"
+            "    Copy K (BN, d) in coordinate [b, L = 0] from global to shared by tma async\nend\n"
+            "role math with 1 warpgroup\n"
+            "    Allocate S in register f32 (BM, BN) as mma_C\n"
+            "    Allocate T in register f32 (BM, BN) as mma_C\n"
+            "    Wait Q_shared\n    Wait K_shared\n    Compute Fill 0 and get T\n"
+            "    Compute GEMM Q_shared, K_shared.T and get S by m64n64k16 async\n    Wait S\n"
+            "    %s\n"
+            "    Copy S (BM, BN) in coordinate [b, L = 0, L = 0] from register to global and get "
+            "O\n"
+            "    Compute GEMM Q_shared, K_shared.T and %s S by m64n64k16 async\n    Wait S\n"
+            "    Release Q_shared\n    Release K_shared\n    Compute Add S, T and get S\n"
+            "    Copy S (BM, BN) in coordinate [b, L = 0, L = 0] from register to global and get "
+            "O\n"
+            "end\n",
+            rows[i].between, rows[i].verb);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("fences"), str_from(text), "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        int forgotten = count(&x.cuda, "ftl_forget(S[0]);\n"),
+            kept = count(&x.cuda, "ftl_keep(S[0]);\n");
+        if (forgotten != rows[i].forgotten || kept != rows[i].kept + 2)
+            fail_msg("%s: %d forgotten, %d kept", rows[i].between, forgotten, kept);
+        done(&x, &none);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fences_hold_known_values),
         cmocka_unit_test(constant_tests_of_columns),
         cmocka_unit_test(masks_by_parts),
         cmocka_unit_test(indices_are_handed_on),

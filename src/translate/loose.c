@@ -1,0 +1,200 @@
+/* Which register tiles of asynchronous products the CUDA compiler need not have in place. A product
+ * that begins a sum has what the tile held before as an operand all the same. Where the compiler
+ * knows that value (a constant, another tile's), or nothing has needed it yet, it may write the
+ * registers where it pleases, after the product's fence too. Such a tile is loose: the text says
+ * that what it held is forgotten. What an approximation gives comes from assembly, and is known to
+ * nobody.
+ */
+#include "translate/emit.h"
+
+/* Assembly all the way to the result, so that a known operand makes no known result. */
+static bool is_opaque(tl_operation operation) {
+    switch (operation) {
+    case TL_EXP:
+    case TL_EXP2:
+    case TL_LOG:
+    case TL_LOG2:
+    case TL_ERFC:
+    case TL_SQRT:
+    case TL_RSQRT:
+    case TL_RECIPROCAL: return true;
+    default: return false;
+    }
+}
+
+static bool is_matrix(const emit_tile *tile) {
+    return tile->space == TL_REGISTER && !tile->is_vector;
+}
+
+enum { TILES_MAX = 64 }; /* whose uses are followed */
+
+static uint64_t bit_of(const emit_state *states, const emit_state *state) {
+    return state - states < TILES_MAX ? (uint64_t)1 << (state - states) : 0;
+}
+
+static emit_state *state_of(const emit *t, emit_state *states, const tl_symbol *symbol) {
+    for (int i = 0; symbol && i < t->tiles.count; i++) {
+        if (is_matrix(t->tiles.items[i]) && t->tiles.items[i]->symbol == symbol) return &states[i];
+    }
+    return NULL;
+}
+
+/* The tile's value is a fresh one. */
+static void put(const emit *t, emit_state *states, emit_state *state, bool is_known,
+                uint64_t made_of) {
+    const emit_tile *tile = t->tiles.items[state - states];
+    for (int i = 0; i < t->tiles.count; i++) states[i].made_of &= ~bit_of(states, state);
+    /* Of a ring's arrays one is written; what is known of the others stands. */
+    state->is_known = is_known || (tile->generations && state->is_known);
+    state->is_unused = true;
+    state->made_of = made_of & ~bit_of(states, state);
+}
+
+/* Something needs the value, and so those that it is made of. */
+static void use(const emit *t, emit_state *states, emit_state *state) {
+    if (!state) return;
+    uint64_t all = state->made_of;
+    state->is_unused = false, state->made_of = 0;
+    for (int i = 0; i < t->tiles.count && i < TILES_MAX; i++) {
+        if (all >> i & 1) use(t, states, &states[i]);
+    }
+}
+
+static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {
+    if (!e || depth > TL_NESTING_MAX) return e != NULL;
+    if (e->kind == TL_NAME && e->symbol == symbol) return true;
+    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
+        return mentions(e->symbol->value, symbol, depth + 1);
+    if (mentions(e->left, symbol, depth) || mentions(e->right, symbol, depth)) return true;
+    for (int i = 0; i < e->item_count; i++) {
+        if (mentions(e->items[i], symbol, depth)) return true;
+    }
+    return false;
+}
+
+/* 'a' times what the symbol stands for, plus what is free of it; false: of another form. */
+static bool coefficient(const tl_expr *e, const tl_symbol *symbol, int64_t *a) {
+    *a = 0;
+    if (!mentions(e, symbol, 0)) return true;
+    if (e->kind == TL_NAME && e->symbol != symbol) return coefficient(e->symbol->value, symbol, a);
+    if (e->kind == TL_NAME) return *a = 1, true;
+    if (e->kind != TL_BINARY) return false;
+    int64_t left, right, factor;
+    if (!coefficient(e->left, symbol, &left) || !coefficient(e->right, symbol, &right))
+        return false;
+    switch (e->operator) {
+    case TL_PLUS: return !__builtin_add_overflow(left, right, a);
+    case TL_MINUS: return !__builtin_sub_overflow(left, right, a);
+    case TL_TIMES:
+        if (left == 0 && tl_known_integer(e->left, &factor))
+            return !__builtin_mul_overflow(factor, right, a);
+        return right == 0 && tl_known_integer(e->right, &factor) &&
+               !__builtin_mul_overflow(factor, left, a);
+    default: return false;
+    }
+}
+
+/* Is it a number that only the launch knows? */
+static bool is_late(const tl_symbol *symbol) {
+    bool is_let = symbol->kind == TL_SYMBOL_CONSTANT && symbol->value;
+    return symbol->kind == TL_SYMBOL_SIZE || symbol->kind == TL_SYMBOL_SCALAR ||
+           (is_let && symbol->value->kind == TL_ELEMENT);
+}
+
+/* Does the comparison move with a number that only the launch knows? */
+static bool waits_for_launch(const emit *t, const tl_expr *comparison) {
+    for (int i = 0; i < t->kernel->symbol_count; i++) {
+        const tl_symbol *symbol = t->kernel->symbols[i];
+        int64_t left, right;
+        if (is_late(symbol) && coefficient(comparison->left, symbol, &left) &&
+            coefficient(comparison->right, symbol, &right) && left != right)
+            return true;
+    }
+    return false;
+}
+
+/* Might the compiler find that the condition holds, whatever the launch? */
+static bool may_hold_always(const emit *t, const tl_expr *e) {
+    if (e->kind != TL_BINARY) return true;
+    if (e->operator== TL_AND) return may_hold_always(t, e->left) && may_hold_always(t, e->right);
+    if (e->operator== TL_OR) return may_hold_always(t, e->left) || may_hold_always(t, e->right);
+    return !waits_for_launch(t, e);
+}
+
+/* The operands of an elementwise statement: what the compiler can make of them. */
+typedef struct operands {
+    int unknown;      /* values that it does not know */
+    emit_state *tile; /* one of these, if a matrix */
+    uint64_t tiles;   /* all matrices */
+    bool is_nested;   /* a matrix within an expression: nothing is said of that */
+} operands;
+
+static void add_operand(const emit *t, emit_state *states, const tl_expr *e, operands *found) {
+    if (!e || e->kind == TL_INTEGER || e->kind == TL_NUMBER) return;
+    emit_state *state = e->kind == TL_NAME ? state_of(t, states, e->symbol) : NULL;
+    if (!state || !state->is_known) found->unknown++;
+    if (state && !state->is_known) found->tile = state;
+    if (state) found->tiles |= bit_of(states, state) | state->made_of;
+    for (int i = 0; !state && i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        if (!is_matrix(tile) || !tl_expr_mentions(e, tile->symbol)) continue;
+        states[i].is_known = found->is_nested = true;
+    }
+}
+
+/* Of one unknown operand and known others the result may be that operand itself (times 1), or be
+ * known (the larger of it and 0, then the smaller of that and 0).
+ */
+static void note_elements(const emit *t, const tl_compute *c, emit_state *states,
+                          emit_state *target) {
+    bool bounds = c->operation == TL_MAX || c->operation == TL_MIN;
+    operands found = {0};
+    for (int i = 0; i < c->operand_count; i++) add_operand(t, states, c->operands[i].value, &found);
+    if (c->target_kind == TL_ACCUMULATE) add_operand(t, states, c->target, &found);
+    bool is_same = found.unknown == 1 && found.tile && found.tile != target;
+    bool is_known = found.unknown == 0 || found.is_nested || is_same ||
+                    (bounds && found.unknown == 1) || c->operation == TL_FILL ||
+                    (c->operation == TL_MASK && may_hold_always(t, c->condition));
+    if (is_opaque(c->operation)) is_known = false;
+    else if (is_same && !t->tiles.items[target - states]->is_packed) found.tile->is_known = true;
+    put(t, states, target, is_known, found.tiles);
+}
+
+static void note_product(const emit *t, emit_state *states, emit_state *target) {
+    bool is_ring = t->tiles.items[target - states]->generations != NULL;
+    put(t, states, target, is_ring && target->is_known, 0);
+    target->is_unused = false;
+}
+
+static void note_compute(const emit *t, const tl_statement *s, emit_state *states) {
+    const tl_compute *c = &s->compute;
+    const tl_expr *name = tl_written_name(s);
+    emit_state *target = state_of(t, states, name ? name->symbol : NULL);
+    bool is_product = c->operation == TL_GEMM;
+    bool is_conversion = target && t->tiles.items[target - states]->is_packed;
+    for (int i = 0; i < c->operand_count; i++) {
+        const tl_expr *e = c->operands[i].value;
+        emit_state *state = e->kind == TL_NAME ? state_of(t, states, e->symbol) : NULL;
+        if (!state) continue;
+        /* Zeros that no text has written yet. */
+        if (!is_product && state->holds != EMIT_HOLDS) state->is_known = true;
+        if (is_product || is_conversion) use(t, states, state);
+    }
+    if (!target) return;
+    bool is_lazy = t->tiles.items[target - states]->is_lazy;
+    if (is_product) note_product(t, states, target);
+    else if (!is_lazy || !emit_is_zero_fill(s)) note_elements(t, c, states, target);
+}
+
+void emit_note_loose(const emit *t, const tl_statement *s, emit_state *states) {
+    if (s->kind == TL_COMPUTE) {
+        note_compute(t, s, states);
+    } else if (s->kind == TL_RESHAPE) {
+        use(t, states, state_of(t, states, s->reshape.what->symbol));
+    } else if (s->kind == TL_COPY) {
+        tl_end source = tl_copy_source(s), target = tl_copy_target(s);
+        if (s->copy.from == TL_REGISTER) use(t, states, state_of(t, states, source.symbol));
+        emit_state *to = s->copy.to == TL_REGISTER ? state_of(t, states, target.symbol) : NULL;
+        if (to) put(t, states, to, false, 0);
+    }
+}
