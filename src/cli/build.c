@@ -24,6 +24,15 @@ static int write_file(const building *b, const char *name, const char *ending, s
     return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
 }
 
+static void add_fact(text_buffer *out, const char *name, const char *value) {
+    json_t *text = json_from(str_from(value));
+    char *quoted = json_write(NULL, text, JSON_ENCODE_ANY);
+    json_decref(text);
+    if (quoted) text_format(out, "  \"%s\": %s,\n", name, quoted);
+    else out->failed = true;
+    free(quoted);
+}
+
 /* What is known of a kernel, for machines. */
 static int write_facts(const building *b, const char *name, const ftl_kernel *kernel,
                        const ftl_image *image, double predicted_tflops) {
@@ -32,18 +41,20 @@ static int write_facts(const building *b, const char *name, const ftl_kernel *ke
     if (!plan_text) return cli_say(EXIT_ENVIRONMENT, "out of memory");
     text_buffer out;
     text_init(&out, 4 << 20);
+    text_add_z(&out, "{\n");
+    add_fact(&out, "kernel", plan->kernel);
+    add_fact(&out, "entry", plan->entry);
+    add_fact(&out, "gpu", plan->gpu);
+    add_fact(&out, "target", plan->target);
+    text_format(&out, "  \"threads\": %d,\n  \"shared_bytes\": %d,\n  \"blocks_per_sm\": %d,\n",
+                plan->threads, plan->shared_bytes, plan->blocks_per_sm);
+    add_fact(&out, "compiler", image->compiler);
     text_format(&out,
-                "{\n  \"kernel\": \"%s\",\n  \"entry\": \"%s\",\n  \"gpu\": \"%s\",\n"
-                "  \"target\": \"%s\",\n  \"threads\": %d,\n  \"shared_bytes\": %d,\n"
-                "  \"blocks_per_sm\": %d,\n",
-                plan->kernel, plan->entry, plan->gpu, plan->target, plan->threads,
-                plan->shared_bytes, plan->blocks_per_sm);
-    text_format(&out,
-                "  \"compiler\": \"%s\",\n  \"registers\": %d,\n  \"spill_bytes\": %d,\n"
-                "  \"stack_bytes\": %d,\n  \"predicted_tflops\": %.1f,\n  \"plan\": %s\n}\n",
-                image->compiler, image->registers, image->spill_bytes, image->stack_bytes,
-                predicted_tflops, plan_text);
-    free(plan_text);
+                "  \"registers\": %d,\n  \"spill_bytes\": %d,\n  \"stack_bytes\": %d,\n"
+                "  \"predicted_tflops\": %.1f,\n  \"plan\": %s\n}\n",
+                image->registers, image->spill_bytes, image->stack_bytes, predicted_tflops,
+                plan_text);
+    ftl_free(plan_text);
     int exit_status = out.failed ? cli_say(EXIT_ENVIRONMENT, "out of memory")
                                  : write_file(b, name, ".json", text_str(&out));
     text_done(&out);
@@ -156,11 +167,10 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
     }
     if (!exit_status) exit_status = write_facts(b, name, kernel, &image, predicted_tflops);
     if (!exit_status && b->c->options.json) {
-        number_write(stdout,
-                     "{\"name\":\"%s\",\"gpu\":\"%s\",\"registers\":%d,\"spill_bytes\":%d,"
-                     "\"shared_bytes\":%d,\"predicted_tflops\":%.1f}\n",
-                     name, plan->gpu, image.registers, image.spill_bytes, plan->shared_bytes,
-                     predicted_tflops);
+        exit_status = cli_print_json(json_pack(
+            "{s:s,s:o,s:i,s:i,s:i,s:f}", "name", name, "gpu", json_from(str_from(plan->gpu)),
+            "registers", (int)image.registers, "spill_bytes", (int)image.spill_bytes,
+            "shared_bytes", (int)plan->shared_bytes, "predicted_tflops", predicted_tflops));
     } else if (!exit_status) {
         char compiled[64] = "not compiled";
         if (image.registers >= 0) {

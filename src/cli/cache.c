@@ -18,10 +18,11 @@ static void print_entry(void *user, const ftl_cache_entry *entry) {
     if (!all->prints) return;
     const char *kernel = entry->is_damaged ? "(damaged)" : entry->kernel;
     if (all->is_json) {
-        printf("{\"key\":\"%s\",\"kernel\":\"%s\",\"gpu\":\"%s\",\"target\":\"%s\",\"bytes\":%lld,"
-               "\"modified\":%lld,\"damaged\":%s}\n",
-               entry->key, entry->kernel, entry->gpu, entry->target, (long long)entry->bytes,
-               (long long)entry->modified_s, entry->is_damaged ? "true" : "false");
+        cli_print_json(json_pack(
+            "{s:o,s:o,s:o,s:o,s:I,s:I,s:b}", "key", json_from(str_from(entry->key)), "kernel",
+            json_from(str_from(entry->kernel)), "gpu", json_from(str_from(entry->gpu)), "target",
+            json_from(str_from(entry->target)), "bytes", (json_int_t)entry->bytes, "modified",
+            (json_int_t)entry->modified_s, "damaged", entry->is_damaged));
     } else {
         number_write(stdout, "%s  %-20s %-12s %-12s %8.1f KiB  %6.1f h old\n", entry->key, kernel,
                      entry->gpu, entry->target, (double)entry->bytes / 1024,
@@ -44,6 +45,11 @@ int cli_run_CACHE(cli *c) {
         ftl_status status = ftl_cache_list(c->context, folder, print_entry, &all);
         if (status) return cli_finish(c, status);
         if (lists && all.is_json) return EXIT_DONE;
+        if (all.is_json) {
+            return cli_print_json(json_pack("{s:I,s:I,s:I}", "kernels", (json_int_t)all.entries,
+                                            "damaged", (json_int_t)all.damaged, "bytes",
+                                            (json_int_t)all.bytes));
+        }
         number_write(stdout, "%lld kernels (%lld damaged), %.1f MiB in %s\n",
                      (long long)all.entries, (long long)all.damaged, (double)all.bytes / (1 << 20),
                      folder);
@@ -52,6 +58,7 @@ int cli_run_CACHE(cli *c) {
     int64_t removed;
     ftl_status status = ftl_cache_clear(c->context, folder, &removed);
     if (status) return cli_finish(c, status);
+    if (c->options.json) return cli_print_json(json_pack("{s:I}", "removed", (json_int_t)removed));
     printf("%lld kernels removed from %s\n", (long long)removed, folder);
     return EXIT_DONE;
 }

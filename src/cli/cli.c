@@ -145,6 +145,34 @@ int cli_put(cli *c, char *text) {
     return exit_status;
 }
 
+int cli_put_text(cli *c, json_t *about, char *text) {
+    if (!c->options.json) {
+        json_decref(about);
+        return cli_put(c, text);
+    }
+    json_writer w = {0};
+    json_t *object = about ? about : json_object();
+    text_buffer line;
+    text_init(&line, 512 << 20);
+    json_put(&w, object, "text", json_from(str_from(text)));
+    json_write_line(&w, object, JSON_COMPACT | JSON_REAL_PRECISION(9), &line);
+    json_decref(object);
+    ftl_free(text);
+    if (line.failed) {
+        text_done(&line);
+        return cli_say(EXIT_ENVIRONMENT, "out of memory");
+    }
+    return cli_put(c, line.data);
+}
+
+int cli_print_json(json_t *object) {
+    text_buffer line;
+    text_init(&line, 64 << 20);
+    json_write_line(NULL, object, JSON_COMPACT | JSON_REAL_PRECISION(9), &line);
+    json_decref(object);
+    return cli_print(&line);
+}
+
 int cli_print(text_buffer *text) {
     int exit_status = EXIT_DONE;
     bool is_whole = !text->failed;

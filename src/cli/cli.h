@@ -4,6 +4,7 @@
 #ifndef FLASHTL_CLI_CLI_H
 #define FLASHTL_CLI_CLI_H
 
+#include "base/json.h"
 #include "base/os.h"
 #include "cli/options.h"
 #include "flashtl/flashtl.h"
@@ -51,6 +52,12 @@ int cli_read_number(const char *name, const char *text, double least, double *ou
 int cli_read_seed(const cli *c, uint64_t *seed);
 /* Writes to --output or standard output, and frees the text. */
 int cli_put(cli *c, char *text);
+/* The same of a text that is a result: with --json as a line, an object whose member "text" it is,
+ * beside those of 'about' (NULL: none), which is taken over.
+ */
+int cli_put_text(cli *c, json_t *about, char *text);
+/* A line of standard output; the object is taken over, NULL is one that there was no memory for. */
+int cli_print_json(json_t *object);
 /* Writes to standard output, and frees the text; what is not whole is not written. The end of the
  * command says where standard output could not be written.
  */

@@ -11,7 +11,7 @@ static int format_file(cli *c, const char *path) {
     bool is_same = !status && str_is(text_str(&text), formatted);
     text_done(&text);
     if (status) return exit_status;
-    if (!c->options.in_place) return cli_put(c, formatted);
+    if (!c->options.in_place) return cli_put_text(c, NULL, formatted);
     os_error why;
     if (!is_same && !os_write_file(path, str_from(formatted), &why)) {
         exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);

@@ -6,12 +6,12 @@
 
 static void print_row(const cli *c, const ftl_gpu *g) {
     if (c->options.json) {
-        number_write(stdout,
-                     "{\"name\":\"%s\",\"title\":\"%s\",\"target\":\"%s\",\"multiprocessors\":%d,"
-                     "\"shared_bytes\":%lld,\"memory_gb_per_s\":%.0f,\"mma_tflops\":%.1f,"
-                     "\"tensor_tflops\":%.1f}\n",
-                     g->name, g->title, g->target, g->multiprocessors, (long long)g->shared_bytes,
-                     g->memory_gb_per_s, g->mma_tflops, g->tensor_tflops);
+        cli_print_json(json_pack(
+            "{s:o,s:o,s:o,s:i,s:I,s:f,s:f,s:f}", "name", json_from(str_from(g->name)), "title",
+            json_from(str_from(g->title)), "target", json_from(str_from(g->target)),
+            "multiprocessors", (int)g->multiprocessors, "shared_bytes", (json_int_t)g->shared_bytes,
+            "memory_gb_per_s", g->memory_gb_per_s, "mma_tflops", g->mma_tflops, "tensor_tflops",
+            g->tensor_tflops));
         return;
     }
     number_write(stdout, "%-12s %-28s %-8s %4d  %4lld KiB  %6.0f GB/s  %7.1f  %7.1f\n", g->name,
@@ -42,7 +42,13 @@ int cli_run_GPUS(cli *c) {
     if (c->options.file_count > 0) {
         const char *name = cli_one_file(c);
         char *text = NULL;
+        ftl_gpu known = FTL_GPU_INIT;
         if (!name) return EXIT_USAGE;
+        if (c->options.json) {
+            ftl_status described = ftl_gpu_describe(c->context, name, &known);
+            if (!described) print_row(c, &known);
+            return cli_finish(c, described);
+        }
         ftl_status status = ftl_gpu_text(c->context, name, &text);
         return status ? cli_finish(c, status) : cli_put(c, text);
     }

@@ -16,6 +16,10 @@ int cli_run_REASON(cli *c) {
         ftl_status status = ftl_reason(c->context, &r.source, &r.options, &code);
         exit_status = cli_finish(c, status);
     }
+    json_t *about = json_object();
+    if (!exit_status) json_object_set_new(about, "gpu", json_from(str_from(r.options.gpu)));
     request_done(&r);
-    return exit_status ? exit_status : cli_put(c, code);
+    if (!exit_status) return cli_put_text(c, about, code);
+    json_decref(about);
+    return exit_status;
 }

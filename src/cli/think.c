@@ -389,9 +389,7 @@ static int step_by_model(thinking *t, think_step step) {
     agents_prepare(&t->agents, &t->run);
     agents_watch(&t->agents, &t->task);
     ftl_status status = think_step_alone(c->context, &t->run, step, &text);
-    if (!status) return cli_put(c, text);
-    exit_status = cli_finish(c, status);
-    return exit_status;
+    return status ? cli_finish(c, status) : cli_put_text(c, NULL, text);
 }
 
 int sketch_by_model(cli *c) {

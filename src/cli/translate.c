@@ -5,17 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Several kernels of a program stand one behind the other. */
+static void add_plan(const ftl_kernel *kernel, text_buffer *out) {
+    char *plan = ftl_plan_write(kernel->plan);
+    if (plan) text_format(out, "%s\n", plan);
+    else out->failed = true;
+    ftl_free(plan);
+}
+
+static void add_object(const ftl_kernel *kernel, text_buffer *out) {
+    const ftl_plan *plan = kernel->plan;
+    json_writer w = {0};
+    json_t *object = json_object();
+    json_put(&w, object, "kernel", json_from(str_from(plan->kernel)));
+    json_put(&w, object, "entry", json_from(str_from(plan->entry)));
+    json_put(&w, object, "gpu", json_from(str_from(plan->gpu)));
+    json_put(&w, object, "target", json_from(str_from(plan->target)));
+    json_put(&w, object, "text", json_from(str_from(kernel->cuda)));
+    json_write_line(&w, object, JSON_COMPACT, out);
+    json_decref(object);
+}
+
+/* Several kernels of a program stand one after the other. */
 static int put_kernels(cli *c, const ftl_product *product) {
     text_buffer text;
     text_init(&text, 64 << 20);
     for (int32_t i = 0; i < product->kernel_count; i++) {
-        text_add_z(&text, c->options.plan_only ? "" : product->kernels[i].cuda);
-        if (!c->options.plan_only) continue;
-        char *plan = ftl_plan_write(product->kernels[i].plan);
-        if (plan) text_format(&text, "%s\n", plan);
-        else text.failed = true;
-        ftl_free(plan);
+        const ftl_kernel *kernel = &product->kernels[i];
+        if (c->options.plan_only) add_plan(kernel, &text);
+        else if (c->options.json) add_object(kernel, &text);
+        else text_add_z(&text, kernel->cuda);
     }
     if (text.failed) {
         text_done(&text);

@@ -25,6 +25,7 @@ typedef struct tuning_command {
     tune_request tune;
     char database[PATH_BYTES], title[TUNE_TITLE_BYTES], cases[TUNE_TITLE_BYTES];
     bool shows_progress;
+    int exit_status; /* of what was written at the end */
 } tuning_command;
 
 /* --- talk ------------------------------------------------------------------------------------- */
@@ -100,23 +101,19 @@ static int read_command(tuning_command *t) {
 /* --- the end ---------------------------------------------------------------------------------- */
 
 /* The measured text: to --output, else to standard output. */
-static ftl_status write_text(tuning_command *t, const char *gpu) {
+static int write_text(tuning_command *t, const char *gpu) {
     cli *c = t->c;
     text_buffer text;
-    os_error why;
     text_init(&text, 16 << 20);
     ftl_status status = tune_export(c->context, t->database, gpu, &text);
-    if (!status && text.failed)
+    text_add_z(&text, "");
+    if (!status && (text.failed || !text.data))
         status = ftl_context_fail(c->context, FTL_NO_MEMORY, "out of memory");
-    if (!status && c->options.output && strcmp(c->options.output, "-") != 0) {
-        if (!os_write_file(c->options.output, text_str(&text), &why)) {
-            status = ftl_context_fail(c->context, FTL_NO_FILE, "%s", why.text);
-        }
-    } else if (!status) {
-        fwrite(text.data ? text.data : "", 1, text.length, stdout);
+    if (status) {
+        text_done(&text);
+        return cli_finish(c, status);
     }
-    text_done(&text);
-    return status;
+    return c->options.output ? cli_put(c, text.data) : cli_put_text(c, NULL, text.data);
 }
 
 static void on_done(void *user, ftl_context *context, const char *gpu, const char *problem) {
@@ -130,8 +127,9 @@ static void on_done(void *user, ftl_context *context, const char *gpu, const cha
     if (!status && text.failed) status = ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     if (!status && text.data) fwrite(text.data, 1, text.length, stdout);
     text_done(&text);
-    if (!status && t->c->options.output) status = write_text(t, gpu);
-    if (status) cli_finish(t->c, status);
+    int exit_status = cli_finish(t->c, status);
+    if (!status && t->c->options.output) exit_status = write_text(t, gpu);
+    if (exit_status) t->exit_status = exit_status;
 }
 
 static int tune(tuning_command *t) {
@@ -162,7 +160,7 @@ static int tune(tuning_command *t) {
     t->tune.user = t;
     cli_catch_interrupts();
     ftl_status status = tune_run(c->context, &t->tune);
-    if (!status) return EXIT_DONE;
+    if (!status) return t->exit_status;
     return status == FTL_REJECTED || status == FTL_CHECK_FAILED ? EXIT_REJECTED
            : status == FTL_INVALID_ARGUMENT                     ? EXIT_USAGE
                                                                 : EXIT_ENVIRONMENT;
@@ -178,8 +176,7 @@ static int write_known(tuning_command *t) {
     }
     ftl_gpu known = FTL_GPU_INIT;
     ftl_status status = ftl_gpu_describe(c->context, c->options.gpu.items[0], &known);
-    if (!status) status = write_text(t, c->options.gpu.items[0]);
-    return cli_finish(c, status);
+    return status ? cli_finish(c, status) : write_text(t, c->options.gpu.items[0]);
 }
 
 int cli_run_TUNE(cli *c) {

@@ -61,7 +61,7 @@ static json_t *content_of(str text) {
 /* Whole lines of a text: those that were asked for, as many as fit, at least one. */
 typedef struct page {
     str text;
-    int64_t end, total; /* lines: behind the last one of the page; of the text */
+    int64_t end, total; /* lines: after the last one of the page; of the text */
 } page;
 
 static page page_of(str text, int64_t offset, int64_t limit) {
@@ -86,13 +86,29 @@ static void add_lines(text_buffer *out, const json_t *objects) {
     }
 }
 
+/* The texts of the objects, one after the other; what else the objects hold goes to 'results'. */
+static void take_texts(const json_t *objects, json_t *results, text_buffer *out) {
+    for (size_t i = 0; i < json_array_size(objects); i++) {
+        json_t *object = json_array_get(objects, i);
+        const json_t *text = json_object_get(object, "text");
+        text_add(out, (str){json_string_value(text), json_string_length(text)});
+        json_object_del(object, "text");
+        if (json_object_size(object)) json_array_append(results, object);
+    }
+}
+
 /* A text as it is, a page of it; where it goes on, and what was found, stand beside it. */
 static json_t *paged_result(const mcp_call *call, str output, json_t *findings) {
-    page p = page_of(output, call->offset, call->limit);
+    text_buffer text;
+    text_init(&text, 64 << 20);
+    json_t *objects = objects_of(output, &text), *results = json_array();
+    take_texts(objects, results, &text);
+    json_decref(objects);
+    page p = page_of(text_str(&text), call->offset, call->limit);
     bool has_more = p.end < p.total;
     json_t *data =
-        json_pack("{s:i, s:O, s:[], s:I, s:I}", "exit_status", 0, "findings", findings, "results",
-                  "offset", (json_int_t)call->offset, "lines", (json_int_t)p.total);
+        json_pack("{s:i, s:O, s:o, s:I, s:I}", "exit_status", 0, "findings", findings, "results",
+                  results, "offset", (json_int_t)call->offset, "lines", (json_int_t)p.total);
     if (has_more) json_object_set_new(data, "next_offset", json_integer(p.end));
     text_buffer beside;
     text_init(&beside, 1 << 20);
@@ -105,6 +121,7 @@ static json_t *paged_result(const mcp_call *call, str output, json_t *findings) 
     if (has_more)
         text_format(&beside, "the text goes on: ask again with offset %lld\n", (long long)p.end);
     json_t *contents = json_pack("[o]", content_of(p.text));
+    text_done(&text);
     if (beside.length) json_array_append_new(contents, content_of(text_str(&beside)));
     text_done(&beside);
     return json_pack("{s:o, s:o, s:b}", "content", contents, "structuredContent", data, "isError",

@@ -137,6 +137,11 @@ def test_pages():
     data = whole["structuredContent"]
     assert text_of(whole) == command and len(whole["content"]) == 1 and "next_offset" not in data
     assert data["lines"] == command.count("\n") > 500
+    assert data["results"] == [{"kernel": "attention", "entry": "attention", "gpu": "h200", "target": data["results"][0]["target"]}]
+    sketch = text_of(c.call("sketch", operator="gqa"))
+    explained = c.call("explain", text=sketch, gpu="t4", head_dim="64")
+    decisions = explained["structuredContent"]["results"][0]["decisions"]
+    assert text_of(explained).startswith("kernel attention") and "BM" in [d["name"] for d in decisions]
     text, offset, pages = "", 0, 0
     while offset is not None:
         page = c.call("translate", text=code, offset=offset, limit=400)
