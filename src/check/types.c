@@ -1,4 +1,5 @@
 /* Which space, element type and instruction fits where. */
+#include "atom/atom.h"
 #include "check/rules.h"
 
 typedef struct types {
@@ -7,41 +8,6 @@ typedef struct types {
     diag_list *diags;
     bool failed;
 } types;
-
-typedef struct copy_atom {
-    const char *name;
-    tl_space from, to;
-    int asynchronous;
-    gpu_feature feature;
-} copy_atom;
-
-typedef struct product_atom {
-    const char *name;
-    int operand_bytes, depth, asynchronous;
-    gpu_feature feature;
-} product_atom;
-
-static const copy_atom copy_atoms[] = {
-#define COPY_ATOM(name, from, to, asynchronous, feature) {name, from, to, asynchronous, feature},
-#include "check/atoms.def"
-};
-
-static const char *const mask_atoms[] = {
-#define MASK_ATOM(name, parts) name,
-#include "check/atoms.def"
-};
-
-static const product_atom product_atoms[] = {
-#define PRODUCT_ATOM(name, operand_bytes, depth, asynchronous, feature)                            \
-    {name, operand_bytes, depth, asynchronous, feature},
-#include "check/atoms.def"
-};
-
-enum {
-    COPY_ATOM_COUNT = sizeof copy_atoms / sizeof *copy_atoms,
-    PRODUCT_ATOM_COUNT = sizeof product_atoms / sizeof *product_atoms,
-    NAME_DISTANCE_MOST = 2,
-};
 
 static diag *fail(types *t, diag_id id, diag_range range, str a, str b, str c) {
     t->failed = true;
@@ -78,46 +44,34 @@ static void check_not_byte(types *t, tl_type type, str name, diag_range range) {
 
 /* --- Copy ------------------------------------------------------------------------------------- */
 
-static bool know_copy_atom(str name) {
-    for (int i = 0; i < COPY_ATOM_COUNT; i++) {
-        if (str_is(name, copy_atoms[i].name)) return true;
-    }
-    return false;
-}
-
 static void report_unknown(types *t, const tl_statement *s, str name, bool of_copy) {
     fail(t, DIAG_ATOM_UNKNOWN, s->range, name, STR(""), STR(""));
-    for (int i = 0; i < (of_copy ? COPY_ATOM_COUNT : PRODUCT_ATOM_COUNT); i++) {
-        str known = str_from(of_copy ? copy_atoms[i].name : product_atoms[i].name);
-        if (str_distance(known, name) > NAME_DISTANCE_MOST || str_is(known, "m64n")) continue;
-        diag_report(t->diags, DIAG_DID_YOU_MEAN, s->range, known);
-        return;
-    }
+    str known = atom_nearest(name, of_copy);
+    if (known.length) diag_report(t->diags, DIAG_DID_YOU_MEAN, s->range, known);
 }
 
 static void check_copy_atom(types *t, const tl_statement *s) {
     const tl_copy *copy = &s->copy;
     if (!copy->atom.length) return;
-    if (!know_copy_atom(copy->atom)) {
+    if (!atom_named_mover(copy->atom)) {
         report_unknown(t, s, copy->atom, true);
         return;
     }
-    for (int i = 0; i < COPY_ATOM_COUNT; i++) {
-        const copy_atom *a = &copy_atoms[i];
-        if (!str_is(copy->atom, a->name) || a->from != copy->from || a->to != copy->to) continue;
-        if (a->asynchronous == 1 && !copy->is_async) {
-            fail(t, DIAG_ATOM_IS_ASYNC, s->range, copy->atom, STR(""), STR(""));
-        } else if (a->asynchronous == 0 && copy->is_async) {
-            fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, copy->atom, STR(""), STR(""));
-        }
-        /* None that is in the table adds. */
-        if (copy->to == TL_GLOBAL && copy->target_kind == TL_ACCUMULATE)
-            fail(t, DIAG_ATOM_ADDS, s->range, copy->atom, STR(""), STR(""));
-        need_feature(t, a->feature, s->range, copy->atom);
+    const atom_mover *atom = atom_find_mover(copy->atom, copy->from, copy->to);
+    if (!atom) {
+        fail(t, DIAG_ATOM_PLACES, s->range, copy->atom, str_from(tl_space_name(copy->from)),
+             str_from(tl_space_name(copy->to)));
         return;
     }
-    fail(t, DIAG_ATOM_PLACES, s->range, copy->atom, str_from(tl_space_name(copy->from)),
-         str_from(tl_space_name(copy->to)));
+    if (atom->way == ATOM_ASYNC && !copy->is_async) {
+        fail(t, DIAG_ATOM_IS_ASYNC, s->range, copy->atom, STR(""), STR(""));
+    } else if (atom->way == ATOM_SYNC && copy->is_async) {
+        fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, copy->atom, STR(""), STR(""));
+    }
+    /* None that is in the table adds. */
+    if (copy->to == TL_GLOBAL && copy->target_kind == TL_ACCUMULATE)
+        fail(t, DIAG_ATOM_ADDS, s->range, copy->atom, STR(""), STR(""));
+    need_feature(t, atom->feature, s->range, copy->atom);
 }
 
 static tl_type type_of_end(const tl_end *end) {
@@ -157,48 +111,30 @@ static const model_use *operand_of(const model_step *step, int number) {
     return NULL;
 }
 
-static bool width_of(str atom, int64_t *width, int64_t *depth) {
-    str rest = atom;
-    if (!str_starts(rest, STR("m64n"))) return false;
-    rest.data += 4, rest.length -= 4;
-    str number = str_cut(&rest, 'k');
-    return str_to_integer(number, width) && str_to_integer(rest, depth);
-}
-
-static void check_product_atom(types *t, const model_step *step, int operand_bytes) {
+static void check_product_atom(types *t, const model_step *step, tl_type type) {
     const tl_statement *s = step->statement;
     str atom = s->compute.atom;
-    int64_t width = 0, depth = 0;
-    bool is_wide = width_of(atom, &width, &depth);
-    const product_atom *found = NULL, *named = NULL;
-    for (int i = 0; i < PRODUCT_ATOM_COUNT; i++) {
-        const product_atom *a = &product_atoms[i];
-        bool same =
-            is_wide ? str_is(STR("m64n"), a->name) && depth == a->depth : str_is(atom, a->name);
-        if (!same) continue;
-        named = a;
-        if (a->operand_bytes == operand_bytes) found = a;
-    }
-    if (!named) {
-        report_unknown(t, s, atom, false);
-        return;
-    }
+    int width;
+    const atom_product *found = atom_find_product(atom, type, &width);
     if (!found) {
-        fail(t, DIAG_ATOM_OPERANDS, s->range, atom,
-             str_format(t->model->memory, "%d", named->operand_bytes * 8),
-             str_format(t->model->memory, "%d", operand_bytes * 8));
+        const atom_product *named = atom_find_product(atom, TL_OPEN, NULL);
+        if (!named) report_unknown(t, s, atom, false);
+        else
+            fail(t, DIAG_ATOM_OPERANDS, s->range, atom,
+                 str_format(t->model->memory, "%d", tl_type_bytes(named->type) * 8),
+                 str_format(t->model->memory, "%d", tl_type_bytes(type) * 8));
         return;
     }
     need_feature(t, found->feature, s->range, atom);
-    if (found->asynchronous && !s->compute.is_async) {
+    if (found->is_async && !s->compute.is_async) {
         fail(t, DIAG_ATOM_IS_ASYNC, s->range, atom, STR(""), STR(""));
-    } else if (!found->asynchronous && s->compute.is_async) {
+    } else if (!found->is_async && s->compute.is_async) {
         fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, atom, STR(""), STR(""));
     }
-    if (!is_wide || !step->has_target) return;
+    if (found->n || !step->has_target) return;
     const model_tile *result = &t->model->tiles[step->target.tile];
     int64_t columns = result->axis_count == 2 ? result->axes[1].extent : 0;
-    if (width < 8 || width > 256 || width % 8 || (columns && columns % width)) {
+    if (!atom_has_width(found, width) || (columns && columns % width)) {
         fail(t, DIAG_ATOM_WIDTH, s->range, atom,
              str_format(t->model->memory, "%lld", (long long)columns), STR(""));
     }
@@ -207,10 +143,8 @@ static void check_product_atom(types *t, const model_step *step, int operand_byt
 /* Of other operations a Mask alone has forms to choose from. */
 static void check_mask_atom(types *t, const tl_statement *s) {
     str atom = s->compute.atom;
-    bool is_known = atom.length == 0, is_mask = s->compute.operation == TL_MASK;
-    for (size_t i = 0; is_mask && i < sizeof mask_atoms / sizeof *mask_atoms; i++)
-        is_known |= str_is(atom, mask_atoms[i]);
-    if (!is_known) report_unknown(t, s, atom, false);
+    bool is_known = s->compute.operation == TL_MASK && atom_mask_parts(atom);
+    if (atom.length && !is_known) report_unknown(t, s, atom, false);
 }
 
 static void check_product(types *t, const model_step *step) {
@@ -233,7 +167,7 @@ static void check_product(types *t, const model_step *step) {
                            type_name(t->model->tiles[step->target.tile].type), STR("")),
                       STR("f32"), type_name(t->model->tiles[step->target.tile].type));
     }
-    if (s->compute.atom.length) check_product_atom(t, step, tl_type_bytes(left->type));
+    if (s->compute.atom.length) check_product_atom(t, step, left->type);
 }
 
 static void check_compute(types *t, const model_step *step) {

@@ -5,6 +5,7 @@
  * product to the next, which its neighbours cannot shorten. docs/decisions/006-reasoning.md says
  * where the constants come from.
  */
+#include "atom/atom.h"
 #include "reason/cost_model.h"
 
 #include "reason/panels.h"
@@ -51,8 +52,8 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
-        if (rows != WARPGROUP_ROWS * c->warpgroups || columns % WARPGROUP_COLUMNS != 0 ||
-            columns > WARPGROUP_COLUMNS_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
+        if (rows != WARPGROUP_ROWS * c->warpgroups || columns % ATOM_WIDTH_UNIT != 0 ||
+            columns > ATOM_WIDTH_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
             (int64_t)cost_value(c, it->c) % WARPGROUP_STEP != 0)
             return false;
     }

@@ -5,6 +5,7 @@
  * those that its rows do not see. It pays where the blocks that are cut are a good part of all:
  * every block asks whether there is something to leave out.
  */
+#include "atom/atom.h"
 #include "reason/linear.h"
 #include "reason/warpgroups.h"
 
@@ -49,21 +50,13 @@ static bool is_diagonal(reason *r, const tiles_list *tiles, const tl_statement *
            columns % (COLUMNS_UNIT * parts) == 0;
 }
 
-/* What a Mask says that tells so many parts apart; empty where nothing does. */
-static str word_of(int64_t parts) {
-#define MASK_ATOM(name, count)                                                                     \
-    if (parts == (count)) return STR(name);
-#include "check/atoms.def"
-    return (str){0};
-}
-
 static int tell_apart(reason *r, tl_statement *math, int64_t parts) {
     const tiles_list *tiles = tiles_read(r);
     int masks = 0;
     for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math)) {
         bool is_open = edit_is_compute(s, TL_MASK) && s->compute.atom.length == 0;
         if (!is_open || !is_diagonal(r, tiles, s, parts)) continue;
-        s->compute.atom = word_of(parts);
+        s->compute.atom = atom_mask_word(parts);
         masks++;
     }
     return masks;
@@ -75,7 +68,7 @@ bool reason_parts(reason *r) {
     int64_t parts = 1;
     reason_let_integer(r, "mask_parts", &parts);
     edit_remove_let(r->kernel, STR("mask_parts"));
-    if (parts != 1 && word_of(parts).length == 0)
+    if (parts != 1 && atom_mask_word(parts).length == 0)
         return reason_stuck(r, NULL, "mask_parts is 1, 2 or 4, not %lld", (long long)parts);
     if (!math) return true;
     int masks = parts > 1 ? tell_apart(r, math, parts) : 0;

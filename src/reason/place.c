@@ -1,5 +1,6 @@
 /* Pass place: spaces, types, layouts and instructions; casts between products; one role. */
 #include "reason/place.h"
+#include "atom/atom.h"
 
 #include "reason/panels.h"
 #include "reason/scalar.h"
@@ -174,31 +175,29 @@ static void complete_sums(reason *r, place_plan *plan) {
 
 /* --- instructions ----------------------------------------------------------------------------- */
 
-/* Warpgroups: an atom per width, m64n128k16. */
-static bool choose_wide_atom(reason *r, const place_plan *plan, tl_statement *s) {
+/* The columns of a product of warpgroups: an atom per width, m64n128k16. 0: none fits. */
+static int product_width(reason *r, const place_plan *plan, const tl_statement *s) {
     str row, column;
     int64_t columns = 0;
     bool is_known = tiles_operand_axes(plan->tiles, &s->compute.operands[1], &row, &column) &&
                     reason_known(r, tiles_extent(plan->tiles, column)->extent, &columns);
-    if (!is_known || columns % WARPGROUP_COLUMNS != 0 || columns > WARPGROUP_COLUMNS_MAX)
-        return reason_stuck(r, s, "a product of warpgroups has a multiple of %d columns, up to %d",
-                            WARPGROUP_COLUMNS, WARPGROUP_COLUMNS_MAX);
-    s->compute.atom = str_format(r->memory, "m64n%lldk16", (long long)columns);
-    return true;
+    bool fits = is_known && columns > 0 && columns <= ATOM_WIDTH_MAX;
+    return fits && columns % ATOM_WIDTH_UNIT == 0 ? (int)columns : 0;
 }
 
-static bool choose_atoms(reason *r, const place_plan *plan, int64_t warpgroups) {
-    const char *atom = gpu_has(r->target, GPU_FEATURE_mma_m16n8k16)  ? "m16n8k16"
-                       : gpu_has(r->target, GPU_FEATURE_mma_m16n8k8) ? "m16n8k8"
-                                                                     : NULL;
+static bool choose_atoms(reason *r, const place_plan *plan, bool is_async) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_compute(s, TL_GEMM) || s->compute.atom.length > 0) continue;
-        if (warpgroups > 0 && !choose_wide_atom(r, plan, s)) return false;
-        if (warpgroups > 0) continue;
+        const atom_product *atom = atom_best_product(r->target, operand_type(plan, s), is_async);
         if (!atom)
-            return reason_stuck(r, s, "%.*s has no product instruction",
-                                STR_ARGS(r->target->title));
-        s->compute.atom = str_from(atom);
+            return reason_stuck(r, s, "%.*s has no product instruction for %s operands",
+                                STR_ARGS(r->target->title), tl_type_name(operand_type(plan, s)));
+        int width = is_async ? product_width(r, plan, s) : atom->n;
+        if (!width)
+            return reason_stuck(r, s,
+                                "a product of warpgroups has a multiple of %d columns, up to %d",
+                                ATOM_WIDTH_UNIT, ATOM_WIDTH_MAX);
+        s->compute.atom = atom_product_word(r->memory, atom, width);
     }
     return true;
 }
@@ -371,7 +370,7 @@ bool reason_place(reason *r) {
     cast_tiles casts = {0};
     complete_sums(r, &plan);
     if (!cast_operands(r, &plan, &casts) || !hold_operands(r, &plan) ||
-        !choose_atoms(r, &plan, warpgroups))
+        !choose_atoms(r, &plan, warpgroups > 0))
         return false;
     place_copies(r, &plan);
     tl_block shared = shared_allocations(r, &plan);

@@ -11,10 +11,8 @@
 
 enum {
     WARPGROUP_WARPS = 4,
-    WARPGROUP_ROWS = 64,   /* of one product */
-    WARPGROUP_COLUMNS = 8, /* of a product: a multiple of it */
-    WARPGROUP_STEP = 16,   /* a contracted length: a multiple of it */
-    WARPGROUP_COLUMNS_MAX = 256,
+    WARPGROUP_ROWS = 64, /* of one product */
+    WARPGROUP_STEP = 16, /* a contracted length: a multiple of it */
     WARPGROUPS_MAX = 3,
 };
 

@@ -56,7 +56,7 @@ void copy_declare_rest(emit *t, const emit_address *a) {
 static bool atom_fits(emit *t, const tl_statement *s) {
     const tl_copy *c = &s->copy;
     if (c->atom.length) {
-        const atom_mover *atom = atom_find_mover(c->atom);
+        const atom_mover *atom = atom_find_mover(c->atom, c->from, c->to);
         if (!atom) {
             emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
                              "it is not in the table of atoms");

@@ -6,11 +6,11 @@
 #ifndef FLASHTL_TRANSLATE_EMIT_H
 #define FLASHTL_TRANSLATE_EMIT_H
 
+#include "atom/atom.h"
 #include "layout/access.h"
 #include "layout/layout.h"
 #include "layout/shared.h"
 #include "tl/tl.h"
-#include "translate/atoms.h"
 #include "translate/translate.h"
 
 #include <assert.h>

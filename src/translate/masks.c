@@ -10,22 +10,9 @@
 
 enum { COLUMNS = 8, ROWS = 16, HALF_ROWS = 8, PAIR = 2 };
 
-static int parts_of_word(str word) {
-    static const struct {
-        const char *word;
-        int parts;
-    } words[] = {
-#define MASK_ATOM(name, parts) {name, parts},
-#include "check/atoms.def"
-    };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (str_is(word, words[i].word)) return words[i].parts;
-    return 0;
-}
-
 static int parts_of_mask(const tl_statement *s) {
     bool is_mask = s->kind == TL_COMPUTE && s->compute.operation == TL_MASK;
-    return is_mask ? parts_of_word(s->compute.atom) : 0;
+    return is_mask ? atom_mask_parts(s->compute.atom) : 0;
 }
 
 static str flag(emit *t, const emit_tile *tile, int part) {

@@ -71,8 +71,8 @@ static bool make_product(product *p) {
     }
     if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
         return false;
-    const atom_product *atom = atom_find_product(c->atom, p->a.tile->type);
-    if (!atom || p->a.tile->type != p->b.tile->type) {
+    const atom_product *atom = atom_find_product(c->atom, p->a.tile->type, NULL);
+    if (!atom || !atom->wrapper || p->a.tile->type != p->b.tile->type) {
         refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
                "there is no such product of these types");
         return false;
@@ -193,8 +193,9 @@ static void emit_mma(product *p, const step *at, const atom_product *atom, int f
                         STR_ARGS(left_register(p, at, 1, 1)));
     }
     str b = atom->k == 16 ? emit_format(t, "%s, %s", b0, b1) : str_from(b0);
-    emit_text(t, "%s%s(%.*s[m16][%.*s], %.*s, %.*s);", atom->wrapper, start ? "_start" : "",
-              STR_ARGS(p->target->name), STR_ARGS(column), STR_ARGS(a), STR_ARGS(b));
+    emit_text(t, "%s_%s_%s%s(%.*s[m16][%.*s], %.*s, %.*s);", atom->wrapper, atom->word,
+              emit_type_word(atom->type), start ? "_start" : "", STR_ARGS(p->target->name),
+              STR_ARGS(column), STR_ARGS(a), STR_ARGS(b));
 }
 
 static void column_products(product *p, const step *at, str column, const char *b0,

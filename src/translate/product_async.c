@@ -5,7 +5,7 @@
 #include "layout/descriptor.h"
 #include "translate/emit.h"
 
-enum { ROWS = 64, WIDTH_UNIT = 8, WIDTH_MAX = 256, WARPGROUP = 4 };
+enum { ROWS = 64, WARPGROUP = 4 };
 
 typedef struct side {
     const emit_tile *tile;
@@ -19,6 +19,7 @@ typedef struct product {
     const tl_statement *s;
     const emit_tile *target;
     side a, b;
+    const atom_product *atom;
     int width, steps, pieces; /* columns of an instruction; k16 steps; instructions across */
     int across; /* executors on the columns of the result; else they are on its rows */
 } product;
@@ -26,21 +27,6 @@ typedef struct product {
 static bool refuse(product *p, str what, const char *why) {
     emit_unsupported(p->t, p->s->range, what, "%s", why);
     return false;
-}
-
-/* --- the atom m64nNk16 ------------------------------------------------------------------------ */
-
-static bool read_width(str atom, int *width) {
-    str rest = atom;
-    if (!str_starts(rest, STR("m64n"))) return false;
-    rest.data += 4, rest.length -= 4;
-    int n = 0;
-    while (rest.length && *rest.data >= '0' && *rest.data <= '9' && n <= WIDTH_MAX) {
-        n = 10 * n + (*rest.data - '0');
-        rest.data++, rest.length--;
-    }
-    *width = n;
-    return str_is(rest, "k16") && n >= WIDTH_UNIT && n <= WIDTH_MAX && n % WIDTH_UNIT == 0;
 }
 
 /* --- operands --------------------------------------------------------------------------------- */
@@ -84,14 +70,6 @@ static bool make_product(product *p) {
     emit *t = p->t;
     const emit_role *r = t->now;
     p->target = emit_target_of(t, p->s);
-    if (!gpu_has(t->gpu, GPU_FEATURE_wgmma)) {
-        return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
-                      "this GPU has no such instruction");
-    }
-    if (!read_width(c->atom, &p->width)) {
-        return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
-                      "asynchronous products are m64nNk16, N a multiple of 8 up to 256");
-    }
     bool fits = p->target && p->target->space == TL_REGISTER && p->target->type == TL_F32 &&
                 !p->target->is_vector && !p->target->shape.is_lines;
     if (!fits) return refuse(p, STR("this GEMM"), "the result is an f32 tile as mma_C");
@@ -103,11 +81,17 @@ static bool make_product(product *p) {
     }
     if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
         return false;
-    tl_type type = p->a.tile->type;
-    if (type != p->b.tile->type || (type != TL_F16 && type != TL_BF16)) {
+    const atom_product *atom = atom_find_product(c->atom, p->a.tile->type, &p->width);
+    if (!atom || !atom->wrapper || !atom->is_async || !atom_has_width(atom, p->width) ||
+        p->a.tile->type != p->b.tile->type) {
         return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
-                      "there is no such product of these types");
+                      "there is no such asynchronous product of these types");
     }
+    if (!gpu_has(t->gpu, atom->feature)) {
+        return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                      "this GPU has no such instruction");
+    }
+    p->atom = atom;
     int deep = p->a.in_registers ? p->a.tile->columns : p->a.d.k;
     int high = p->a.in_registers ? p->a.tile->rows : p->a.d.mn;
     int columns = p->target->columns / p->across;
@@ -179,24 +163,24 @@ static str descriptor_text(emit *t, const side *x, int mn) {
 
 static void one_piece(product *p, int piece) {
     emit *t = p->t;
-    const char *type = emit_type_word(p->a.tile->type);
+    str call = emit_format(t, "%s_%.*s_%s", p->atom->wrapper, STR_ARGS(p->s->compute.atom),
+                           emit_type_word(p->atom->type));
     str d = emit_format(t, "%.*s[0]", STR_ARGS(p->target->name));
     if (p->pieces > 1) {
-        d = emit_format(t, "*(float(*)[%d][4])&%.*s[0][%d]", p->width / WIDTH_UNIT,
-                        STR_ARGS(p->target->name), piece * p->width / WIDTH_UNIT);
+        d = emit_format(t, "*(float(*)[%d][4])&%.*s[0][%d]", p->width / ATOM_WIDTH_UNIT,
+                        STR_ARGS(p->target->name), piece * p->width / ATOM_WIDTH_UNIT);
     }
     str adds = p->s->compute.target_kind == TL_GET ? STR("k16 != 0") : emit_holds(t, p->target);
     str b = descriptor_text(t, &p->b, piece * p->width);
     if (p->a.in_registers) {
         str a = p->a.tile->name;
-        emit_text(t,
-                  "ftl_wgmma_m64n%dk16_%s_left<%d>(%.*s, %.*s[0][2 * k16][0], %.*s[0][2 * k16][1],",
-                  p->width, type, p->b.d.transposed, STR_ARGS(d), STR_ARGS(a), STR_ARGS(a));
+        emit_text(t, "%.*s_left<%d>(%.*s, %.*s[0][2 * k16][0], %.*s[0][2 * k16][1],",
+                  STR_ARGS(call), p->b.d.transposed, STR_ARGS(d), STR_ARGS(a), STR_ARGS(a));
         emit_text(t, "    %.*s[0][2 * k16 + 1][0], %.*s[0][2 * k16 + 1][1],", STR_ARGS(a),
                   STR_ARGS(a));
     } else {
-        emit_text(t, "ftl_wgmma_m64n%dk16_%s<%d, %d>(%.*s,", p->width, type, p->a.d.transposed,
-                  p->b.d.transposed, STR_ARGS(d));
+        emit_text(t, "%.*s<%d, %d>(%.*s,", STR_ARGS(call), p->a.d.transposed, p->b.d.transposed,
+                  STR_ARGS(d));
         emit_text(t, "    %.*s,", STR_ARGS(descriptor_text(t, &p->a, 0)));
     }
     emit_text(t, "    %.*s, %.*s);", STR_ARGS(b), STR_ARGS(adds));
