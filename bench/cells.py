@@ -22,6 +22,7 @@ class Cell:
     mask: str  # "causal", "full"
     length: int
     scores: str = "normal"  # how its scores are distributed: a kind of SCORES, "peaked:8"
+    softcap: float = 0  # scores become softcap * tanh(score / softcap); 0: they stay
 
     @property
     def batch(self):
@@ -30,7 +31,8 @@ class Cell:
     @property
     def row(self):
         dims = str(self.d) if self.d == self.dv else f"{self.d}/{self.dv}"
-        drawn = "" if self.scores == "normal" else f", {self.scores}"
+        drawn = f", softcap {self.softcap:g}" if self.softcap else ""
+        drawn += "" if self.scores == "normal" else f", {self.scores}"
         return f"{self.q_heads}/{self.kv_heads} heads, d {dims}, {self.mask}, {self.dtype}{drawn}"
 
     def flops(self):
@@ -84,6 +86,9 @@ SUITES = {
     # softmax whose maximum moves only when it must.
     "worst": [("mha", HIDDEN // d, HIDDEN // d, d, d, "f16", mask)
               for d in (64, 128) for mask in ("causal", "full")],
+    # Scores that end at a cap: tanh and exp2 for each.
+    "softcap": [("mha", HIDDEN // d, HIDDEN // d, d, d, "f16", mask)
+                for d in (64, 128, 256) for mask in ("causal", "full")],
     # Kernels reasoned for an A100, against the others of that class of instructions.
     "ampere": list(paper(heads=("mha",))),
 }
@@ -92,7 +97,8 @@ SUITES = {
 SUITE_SCORES = {"worst": ["rising:0.5"],
                 "real": ["normal", "peaked:2", "peaked:4", "peaked:8", "rising:0.01",
                          "rising", "sink"]}
-SUITE_LENGTHS = {"real": [2048, 8192]}
+SUITE_LENGTHS = {"real": [2048, 8192], "softcap": LENGTHS[1:]}
+SUITE_SOFTCAP = {"softcap": 30.0}
 
 # suite: what ours is divided by, and the least geometric mean and cell (None: no bar).
 BARS = {
@@ -104,6 +110,7 @@ BARS = {
     "heads": ("best", None, 1.00),
     "real": ("best", 1.08, 0.97),
     "worst": ("ours on N(0,1)", None, 0.60),
+    "softcap": ("best", None, 1.00),
     "ampere": ("fa2", 1.28, 1.10),
 }
 
@@ -115,12 +122,13 @@ def cells(suite, lengths=None, masks=None, dims=None, names=None, dtype=None, sc
             continue
         for length in lengths or SUITE_LENGTHS.get(suite, LENGTHS):
             for drawn in scores or SUITE_SCORES.get(suite, ["normal"]):
-                yield Cell(suite, name, q, kv, d, dv, dtype or own, mask, length, drawn)
+                yield Cell(suite, name, q, kv, d, dv, dtype or own, mask, length, drawn,
+                           SUITE_SOFTCAP.get(suite, 0))
 
 
 class Stored:
-    """Ratios to cuDNN of peers that were measured once, side by side with it: FlashAttention-3 is not
-    installed everywhere. A cell without a row of its own takes that of multi-head attention with the
+    """Ratios to cuDNN, or with a softcap to FlexAttention, of peers that were measured once, side by side
+    with it: FlashAttention-3 is not installed everywhere. A cell without a row of its own takes that of multi-head attention with the
     same d, mask and length, of another type, of N(0,1), in this order: peers gain alike where scores
     are peaked.
     """
@@ -133,18 +141,24 @@ class Stored:
                            if k in ("cudnn", "fa3", "fa2", "flex") and v}
                 shape = (int(row["d"]), int(row["dv"]), row["mask"], int(row["length"]))
                 heads = (int(row["q_heads"]), int(row["kv_heads"]))
-                drawn = read_scores(row["scores"])
+                drawn = (*read_scores(row["scores"]), float(row["softcap"] or 0))
                 whose = [heads, None] if row["name"] in ("mha", "mla") else [heads]
                 for owner in whose:
                     for dtype in (row["dtype"], None):
                         self.rows.setdefault((owner, shape, dtype, drawn), figures)
 
     def ratio(self, peer, cell):
-        """That peer's TFLOPS over cuDNN's; None when they are not known."""
+        """That peer's TFLOPS over those of base(cell); None when they are not known."""
         shape = (cell.d, cell.dv, cell.mask, cell.length)
-        heads, drawn = (cell.q_heads, cell.kv_heads), read_scores(cell.scores)
-        for key in itertools.product((drawn, read_scores("normal")), (cell.dtype, None), (heads, None)):
+        heads, base = (cell.q_heads, cell.kv_heads), self.base(cell)
+        drawn = [(*read_scores(scores), cell.softcap) for scores in (cell.scores, "normal")]
+        for key in itertools.product(drawn, (cell.dtype, None), (heads, None)):
             figures = self.rows.get((key[2], shape, key[1], key[0]))
-            if figures and peer in figures and "cudnn" in figures:
-                return figures[peer] / figures["cudnn"]
+            if figures and peer in figures and base in figures:
+                return figures[peer] / figures[base]
         return None
+
+    @staticmethod
+    def base(cell):
+        """The peer that others' stored figures are ratios of; PyTorch's cuDNN has no softcap."""
+        return "flex" if cell.softcap else "cudnn"

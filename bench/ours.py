@@ -165,14 +165,16 @@ def attention(library, gpu, code=None, image=None, pins=(), measured=None):
 
     def make(p):
         is_short = p.length <= SHORT_LENGTH and not image and not code
-        key = (p.d, p.dv, p.causal, p.q.dtype, is_short)
+        key = (p.d, p.dv, p.causal, p.q.dtype, is_short, p.cell.softcap)
         if key not in modules:
             if image:
                 modules[key] = library.load_image(*image(p))
             elif code:
                 modules[key] = library.build(pathlib.Path(code).read_text(), gpu, p.q.dtype)
             else:
-                text = library.sketch("attention", ["causal"] if p.causal else [])
+                settings = ["causal"] if p.causal else []
+                settings += [f"softcap={p.cell.softcap:g}"] if p.cell.softcap else []
+                text = library.sketch("attention", settings)
                 hint = [("nominal_length", SHORT_LENGTH)] if is_short else []
                 modules[key] = library.build(text, gpu, p.q.dtype,
                                              [("d", p.d), ("dv", p.dv), *hint, *pins], measured)

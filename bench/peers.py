@@ -11,6 +11,7 @@ counts by its stored ratio to cuDNN.
     bench/peers.py --suite paper,llm,mla,wide,worst --json peers.jsonl --table peers.md --plot peers.svg
     bench/peers.py --names mha --dims 128 --masks causal --lengths 512,4096 --let BN=128
     bench/peers.py --suite real                       scores as trained models have them
+    bench/peers.py --suite softcap                    scores that end at a cap, beside FlexAttention
     bench/peers.py --scores peaked:4,rising,sink --lengths 2048
     bench/peers.py --prototype DIR                    beside a hand-written kernel: DIR/libproto.so
     bench/peers.py --code old=old.tl --measured none  columns of other TL Code; without tuned decisions
@@ -37,6 +38,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import cells
+import flex
 import ours
 import results as reports
 
@@ -90,6 +92,8 @@ class Problem:
         q, k, v = (t.double() for t in (self.q[b, start:start + count, h],
                                         self.k[b, :, h // group], self.v[b, :, h // group]))
         s = q @ k.T * self.scale
+        if self.cell.softcap:
+            s = self.cell.softcap * torch.tanh(s / self.cell.softcap)
         if self.causal:
             at = torch.arange(start, start + count, device="cuda")[:, None]
             s.masked_fill_(torch.arange(self.length, device="cuda")[None] > at, -math.inf)
@@ -122,21 +126,6 @@ def sdpa(backend):
     return make
 
 
-def flex(p):
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-    q, k, v = transposed(p)
-    mask = None
-    if p.causal:
-        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, p.length, p.length)
-    torch._dynamo.reset()  # each case is a program of its own: no fallback after a few recompilations
-    compiled = torch.compile(flex_attention, dynamic=False)
-
-    def call():
-        return compiled(q, k, v, block_mask=mask, scale=p.scale,
-                        enable_gqa=p.kv_heads != p.q_heads)
-    return call, lambda out: out.transpose(1, 2)
-
-
 class Prototype:
     """A hand-written kernel's library: proto_count, proto_name, proto_ok, proto_make, proto_run. Of
     the variants that fit a cell, the fastest right one runs.
@@ -166,7 +155,7 @@ class Prototype:
         return call
 
     def __call__(self, p):
-        if p.cell.dtype != "f16" or p.d != p.dv:
+        if p.cell.dtype != "f16" or p.d != p.dv or p.cell.softcap:
             raise RuntimeError("the prototype has no such kernel")
         key = (p.d, p.causal, p.length, p.q_heads, p.kv_heads)
         if key not in self.chosen:
@@ -333,7 +322,7 @@ def make_peers(options, library):
     elif measured == "none":
         measured = ""
     makers = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "fa2": sdpa(SDPBackend.FLASH_ATTENTION),
-              "flex": flex,
+              "flex": flex.attention,
               "ours": ours.attention(library, options.gpu, pins=pins, measured=measured)}
     peers = {name: makers[name] for name in options.peers}
     for code in options.code:
@@ -356,6 +345,9 @@ def peers_of(cell, peers, a100):
                 **{f"{n}-normal": (m, "normal") for n, m in ours_only.items()}}
     if cell.suite == "ampere":
         peers = {"fa2": sdpa(SDPBackend.FLASH_ATTENTION), "ours": a100}
+    if cell.softcap:  # of PyTorch's, FlexAttention alone has it
+        ours_only = {n: m for n, m in peers.items() if n not in reports.OTHERS}
+        peers = {"flex": flex.attention, **ours_only}
     return {name: (make, cell.scores) for name, make in peers.items()}
 
 

@@ -22,7 +22,7 @@ SPARE_COLOURS = ["#66a61e", "#a6761d", "#1b9e77", "#666666"]
 def cell_of(record):
     return cells.Cell(**{f: record[f] for f in ("suite", "name", "q_heads", "kv_heads", "d", "dv",
                                                 "dtype", "mask", "length")},
-                      scores=record.get("scores", "normal"))
+                      scores=record.get("scores", "normal"), softcap=record.get("softcap", 0))
 
 
 def read(path):
@@ -49,16 +49,17 @@ def rivals_of(results):
 
 def add_stored(table, stored):
     """FlashAttention-3's figures, and FlexAttention's and FlashAttention-2's where they were not run,
-    from their ratios to cuDNN. They are marked, and count as rivals of suites that name none.
+    from their ratios to cuDNN (with a softcap, to FlexAttention). They are marked, and count as rivals of
+    suites that name none.
     """
     for cell, results in table.items():
         if cells.BARS.get(cell.suite, ("best",))[0] != "best":
             continue
-        cudnn = figure(results.get("cudnn"))
+        base = figure(results.get(stored.base(cell)))
         for peer in ("fa3", "flex", "fa2"):
             ratio = stored.ratio(peer, cell)
-            if cudnn and ratio and not is_fine(results.get(peer)):
-                results[peer] = {"verdict": "fine", "tflops": cudnn * ratio, "is_stored": True}
+            if base and ratio and not is_fine(results.get(peer)):
+                results[peer] = {"verdict": "fine", "tflops": base * ratio, "is_stored": True}
 
 
 def divisor(cell, results):
@@ -109,7 +110,8 @@ def markdown(table, mine="ours"):
                                        [text_of(results.get(n)) for n in names] + [ratio]) + " |")
     notes = []
     if any(r.get("is_stored") for results in table.values() for r in results.values()):
-        notes.append("*: by its ratio to cuDNN as measured once (bench/peers_h200.csv).")
+        notes.append("*: by its ratio to cuDNN (with a softcap, to FlexAttention) as measured once "
+                     "(bench/peers_h200.csv).")
     if any(r.get("noisy") for results in table.values() for r in results.values()):
         notes.append("~: rounds spread by more than a tenth, also when taken anew.")
     return "\n".join(lines + [""] + notes) if notes else "\n".join(lines)

@@ -2,6 +2,7 @@
 """Tables, bars and plots of bench/peers.py, from made-up results."""
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -15,6 +16,7 @@ BENCH = pathlib.Path(sys.argv.pop(1))
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(BENCH))
 import cells  # noqa: E402
+import flex  # noqa: E402
 import results  # noqa: E402
 
 
@@ -81,6 +83,64 @@ class Suites(unittest.TestCase):
             cell = next(cells.cells("real", lengths=[length], dtype="bf16", scores=[scores], **shape))
             plain = stored.ratio("fa3", dataclasses.replace(cell, scores="normal"))
             self.assertAlmostEqual(stored.ratio("fa3", cell), fa3 / cudnn if fa3 else plain)
+
+
+    def test_softcap(self):
+        grid = list(cells.cells("softcap"))
+        self.assertEqual({(c.d, c.mask, c.length) for c in grid},
+                         {(d, m, n) for d in (64, 128, 256) for m in ("causal", "full")
+                          for n in (1024, 2048, 4096, 8192, 16384)})
+        self.assertTrue(all(c.softcap == 30 and ", softcap 30" in c.row for c in grid))
+        stored = cells.Stored()
+        known = {(c.d, c.mask, c.length): stored.ratio("fa3", c) for c in grid if stored.ratio("fa3", c)}
+        self.assertEqual(known, {(128, "causal", 4096): 544 / 167, (128, "full", 8192): 595 / 199})
+        plain = dataclasses.replace(grid[0], d=128, dv=128, q_heads=16, kv_heads=16, softcap=0)
+        self.assertEqual(stored.base(plain), "cudnn")
+        self.assertAlmostEqual(stored.ratio("fa3", plain), 439 / 368)
+
+
+class Flex(unittest.TestCase):
+    """What bench/flex.py does where PyTorch cannot compile: no PyTorch is needed to see it."""
+
+    def test_score_function(self):
+        capped = flex.softcap_of(30.0, math.tanh)
+        for score in (-90.0, -1.0, 0.0, 0.25, 25.0):
+            self.assertEqual(capped(score, 0, 1, 2, 3), 30 * math.tanh(score / 30))
+        self.assertIsNone(flex.softcap_of(0, math.tanh))
+
+    def attempt(self, *outcomes):
+        """What each attempt does: an exception of its making, of its call, or a result."""
+        made = []
+
+        def maker(outcome):
+            def make():
+                made.append(outcome)
+                if isinstance(outcome, SyntaxError):
+                    raise outcome
+
+                def call():
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                    return outcome
+                return call
+            return make
+        return made, lambda: flex.first_that_runs([maker(o) for o in outcomes])
+
+    def test_first_that_runs_counts(self):
+        made, run = self.attempt("own choice", "small blocks")
+        self.assertEqual(run()(), "own choice")
+        self.assertEqual(made, ["own choice"])
+        _, run = self.attempt(SyntaxError("while it was made"), RuntimeError("while it ran"), "small blocks")
+        self.assertEqual(run()(), "small blocks")
+
+    def test_failures_are_said(self):
+        boilerplate = "backend='inductor' raised:\nNoValidChoicesError: out of shared memory\n\nSet TORCHDYNAMO"
+        _, run = self.attempt(RuntimeError(boilerplate), RuntimeError(boilerplate), SyntaxError("bad"))
+        with self.assertRaises(RuntimeError) as caught:
+            run()
+        self.assertEqual(str(caught.exception), "torch.compile makes no kernel of it: "
+                         "NoValidChoicesError: out of shared memory; bad")
+        self.assertEqual(flex.reason_of(RuntimeError("")), "RuntimeError('')")
 
 
 class Structures(unittest.TestCase):
@@ -161,6 +221,13 @@ class Reports(unittest.TestCase):
         self.assertEqual(len(titles), 2)
         self.assertIn("400~", out)
         self.assertIn("*: by its ratio", out)
+
+    def test_stored_figures_of_a_softcap(self):
+        grid = [c for c in cells.cells("softcap", lengths=[4096, 8192]) if c.d == 128]
+        out, _ = self.report([r for c in grid for r in (record(c, "flex", 167), record(c, "ours", 500))])
+        self.assertIn("| 544* | 167 | 500 | **0.919** fa3 |", out)
+        self.assertIn("| – | 167 | 500 | **2.994** flex |", out.replace("|  |", "| – |"))
+        self.assertIn("softcap: ours / best: geometric mean", out)
 
     def test_scores_are_read_back(self):
         cell = next(cells.cells("real", scores=["sink"]))
