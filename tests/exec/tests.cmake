@@ -40,6 +40,10 @@ foreach(peaked IN LISTS peaked_cases)
     set_tests_properties(${name} PROPERTIES LABELS exec)
 endforeach()
 
+# A maximum that moves by 2^1 to 2^300, and by what a GPU makes 0 of.
+add_test(NAME maximum_moves COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/moves.py $<TARGET_FILE:flashtl>)
+set_tests_properties(maximum_moves PROPERTIES LABELS exec TIMEOUT 600 SKIP_RETURN_CODE 77)
+
 # Launches at once on a GPU, by hand: `ninja launches`, then `launches` where the GPU is.
 add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c)
 target_link_libraries(launches PRIVATE flashtl_all)
