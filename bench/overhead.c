@@ -284,7 +284,7 @@ static void open_driver(driver *d) {
 /* From the start of the process to the first launch. */
 static void start(bench *b, const char *folder, double start_us) {
     must(ftl_context_new(&b->context), b->context, "context");
-    ftl_runtime_options options = {.cache_folder = folder};
+    ftl_runtime_options options = {.struct_bytes = sizeof options, .cache_folder = folder};
     must(ftl_runtime_open(b->context, &options, &b->runtime), b->context, "runtime");
     double before_context = now_us();
     must(ftl_device_use(b->context, b->runtime, 0), b->context, "device");

@@ -31,7 +31,8 @@ class Attention(c.Structure):  # ftl_attention
 
 
 class RuntimeOptions(c.Structure):  # ftl_runtime_options
-    _fields_ = [("cuda_library", c.c_char_p), ("nvrtc_library", c.c_char_p), ("cache_folder", c.c_char_p)]
+    _fields_ = [("struct_bytes", c.c_size_t), ("cuda_library", c.c_char_p), ("nvrtc_library", c.c_char_p),
+                ("cache_folder", c.c_char_p), ("is_unverified", c.c_bool)]
 
 
 class Source(c.Structure):  # ftl_source
@@ -106,16 +107,18 @@ def matrix(tensor):
 
 
 class Library:
-    """One runtime: kernels that were made once are kept, and may be used from several threads."""
+    """One runtime: kernels that were made once are kept, and may be used from several threads. A kernel is verified
+    on the CPU before it is first used, unless 'verify' is False."""
 
-    def __init__(self, path="libflashtl.so", cache_folder=None, cuda_library=None, nvrtc_library=None):
+    def __init__(self, path="libflashtl.so", cache_folder=None, cuda_library=None, nvrtc_library=None, verify=True):
         self.c = c.CDLL(path)
         self.c.ftl_context_error.restype = c.c_char_p
         self.c.ftl_context_diagnostics.restype = c.c_void_p
         self.thread = threading.local()
         names = (name and os.fsencode(name) for name in (cuda_library, nvrtc_library, cache_folder))
         self.runtime = c.c_void_p()
-        self.call("ftl_runtime_open", c.byref(RuntimeOptions(*names)), c.byref(self.runtime))
+        self.call("ftl_runtime_open", c.byref(RuntimeOptions(c.sizeof(RuntimeOptions), *names, not verify)),
+                  c.byref(self.runtime))
 
     def context(self):
         """A context holds what went wrong, for one thread."""
@@ -195,8 +198,7 @@ class Kernel:
             if made.kernel_count != 1:
                 raise ValueError(f"the program has {made.kernel_count} kernels; this class launches one")
             self.code = made.code.decode()
-            library.call("ftl_module_load", library.runtime, c.c_void_p(made.kernels[0].plan),
-                         c.c_char_p(made.kernels[0].cuda), c.byref(self.module))
+            library.call("ftl_product_load", library.runtime, product, c.byref(self.module))
         finally:
             library.c.ftl_product_free(product)
 

@@ -47,8 +47,8 @@ typedef struct ftl_attention {
  * query) is OK and launches nothing; no keys give zeros and a log-sum-exp of minus infinity.
  * 'window' and 'softcap' are constants of the kernel: each new value makes another one.
  * OK, INVALID_ARGUMENT (with what is wrong), REJECTED (no kernel for this GPU: the diagnostics say
- * why), and the statuses of ftl_module_load and ftl_module_launch. Safe from several threads. A
- * runtime serves one CUDA context per device.
+ * why), and the statuses of ftl_product_load, which verifies, and ftl_module_launch. Safe from
+ * several threads. A runtime serves one CUDA context per device.
  */
 FTL_API ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime,
                                          const ftl_attention *attention, void *stream);

@@ -12,6 +12,7 @@
 #define FLASHTL_RUNTIME_H
 
 #include "flashtl/context.h"
+#include "flashtl/flashtl.h"
 #include "flashtl/plan.h"
 
 #ifdef __cplusplus
@@ -20,17 +21,22 @@ extern "C" {
 
 /* --- the runtime ------------------------------------------------------------------------------ */
 
-/* All may be 0 or NULL. */
+/* Start from FTL_RUNTIME_OPTIONS_INIT; all else may be 0 or NULL. */
 typedef struct ftl_runtime_options {
+    size_t struct_bytes;       /* sizeof(ftl_runtime_options) */
     const char *cuda_library;  /* NULL: libcuda.so.1 */
     const char *nvrtc_library; /* NULL: the usual names, newest first; "": none */
     const char *cache_folder;  /* NULL or "": no cache on disk; created when first written */
+    bool is_unverified;        /* kernels are loaded and cached without being verified first */
 } ftl_runtime_options;
+
+#define FTL_RUNTIME_OPTIONS_INIT FTL_STRUCT_INIT(ftl_runtime_options)
 
 typedef struct ftl_runtime ftl_runtime;
 
-/* Makes a runtime; opens nothing yet. Free with ftl_runtime_close, after its modules. OK,
- * NO_MEMORY. */
+/* Makes a runtime; opens nothing yet. 'options' may be NULL. Free with ftl_runtime_close, after its
+ * modules. OK, INVALID_ARGUMENT, NO_MEMORY.
+ */
 FTL_API ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *options,
                                     ftl_runtime **out);
 FTL_API void ftl_runtime_close(ftl_runtime *runtime);
@@ -120,13 +126,25 @@ typedef struct ftl_module ftl_module;
 
 /* Loads a kernel into the current CUDA context: from the cache where it holds this text for this
  * device, else compiled and stored. 'plan' is copied. A cubin for the device's own generation is
- * preferred; a kernel of an older one goes through PTX and the driver's compiler.
+ * preferred; a kernel of an older one goes through PTX and the driver's compiler. Nothing says what
+ * such a text should compute, so nothing verifies it: ftl_product_load does.
  * OK, NO_DRIVER, NO_DEVICE, DRIVER_TOO_OLD, DRIVER_FAILED, KERNEL_FAULT (of an earlier launch),
  * INVALID_ARGUMENT, and the statuses of ftl_compile_cuda.
  */
 FTL_API ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, const ftl_plan *plan,
                                    const char *cuda, ftl_module **out);
-/* The same from an image that is already there (a cubin or PTX built before). */
+/* Loads the kernels that ftl_build or ftl_translate made: 'modules' has room for
+ * product->kernel_count, in their order; after a failure all are NULL. Unless the runtime's options
+ * say otherwise, the kernels are verified before they are first cached: on the emulator, with small
+ * inputs, against what the program means, on a thread of its own while the compiler works. The
+ * verdict is kept with the cache's entries; a wrong kernel is neither loaded nor cached.
+ * Statuses as above, and CHECK_FAILED: a kernel computes what its program does not say, the
+ * sentence names the first wrong results. A program that no inputs could be made up for is loaded,
+ * with a warning (ftl_context_take_warning).
+ */
+FTL_API ftl_status ftl_product_load(ftl_context *context, ftl_runtime *runtime,
+                                    const ftl_product *product, ftl_module **modules);
+/* The same as ftl_module_load from an image that is already there (a cubin or PTX built before). */
 FTL_API ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runtime,
                                          const ftl_plan *plan, const void *image, size_t length,
                                          ftl_module **out);
@@ -162,6 +180,7 @@ typedef struct ftl_cache_entry {
     int64_t bytes;
     int64_t modified_s; /* seconds since 1970 */
     bool is_damaged;
+    bool is_verified; /* what ftl_product_load and ftl_attention_forward found */
 } ftl_cache_entry;
 
 /* Visits every entry of a folder; the entry is valid during the call. A folder that is not there is

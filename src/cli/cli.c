@@ -227,7 +227,8 @@ int cli_find_data_file(const char *wanted, const char *variable, const char *nam
 }
 
 ftl_runtime_options cli_runtime_options(cli *c, char buffer[CLI_PATH_BYTES]) {
-    return (ftl_runtime_options){.cuda_library = getenv("FLASHTL_CUDA"),
+    return (ftl_runtime_options){.struct_bytes = sizeof(ftl_runtime_options),
+                                 .cuda_library = getenv("FLASHTL_CUDA"),
                                  .nvrtc_library = getenv("FLASHTL_NVRTC"),
                                  .cache_folder = cli_cache_folder(c, buffer)};
 }

@@ -148,15 +148,13 @@ static void write_request(const recipe *r, bool is_short, request *q) {
     q->source = (ftl_source){"<attention>", r->sketch, strlen(r->sketch)};
 }
 
-static ftl_status build(ftl_context *context, void *user, const ftl_plan **plan,
-                        const char **cuda) {
+static ftl_status build(ftl_context *context, void *user, const ftl_product **product) {
     recipe *r = user;
     request q;
     write_request(r, r->key->is_short, &q);
     ftl_status status = ftl_build(context, &q.source, &q.options, &r->product);
     if (status) return status;
-    *plan = r->product->kernels[0].plan;
-    *cuda = r->product->kernels[0].cuda;
+    *product = r->product;
     return FTL_OK;
 }
 
@@ -236,7 +234,7 @@ static ftl_status find_module(ftl_context *context, ftl_runtime *runtime,
             if (kernel->key.is_short) status = is_one_kernel(context, &r, &is_one);
             if (!status && is_one) status = borrow(context, runtime, &r, source, kernel);
             else if (!status)
-                status = module_load_source(context, runtime, source, build, &r, &kernel->module);
+                status = module_make_source(context, runtime, source, build, &r, &kernel->module);
         }
         text_done(&text);
     }

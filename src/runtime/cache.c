@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char magic[] = "FLASHTL CACHE 1\n";
+static const char magic[] = "FLASHTL CACHE 2\n";
 static const char suffix[] = ".kernel";
 enum { DIGITS = 32, HEADER_BYTES = sizeof magic - 1 + DIGITS + 1, ENTRY_BYTES_MAX = 64 << 20 };
 
@@ -57,15 +57,17 @@ static bool is_whole(str text) {
 }
 
 static bool take_apart(cache_entry *entry, const char *digits) {
-    str rest = text_str(&entry->storage), key, kind;
+    str rest = text_str(&entry->storage), key, kind, verdict;
     if (!is_whole(rest)) return false;
     rest.data += HEADER_BYTES;
     rest.length -= HEADER_BYTES;
     bool is_right = take_section(&rest, "key", &key) && take_section(&rest, "plan", &entry->plan) &&
                     take_section(&rest, "cuda", &entry->cuda) &&
                     take_section(&rest, "kind", &kind) &&
+                    take_section(&rest, "verdict", &verdict) &&
                     take_section(&rest, "image", &entry->image) && rest.length == 0;
     entry->kind = is_right && str_is(kind, "ptx") ? FTL_PTX : FTL_CUBIN;
+    entry->is_verified = is_right && str_is(verdict, "verified");
     return is_right && str_is(key, digits);
 }
 
@@ -112,6 +114,7 @@ bool cache_write(const char *folder, const char digits[33], const cache_entry *e
     add_section(&text, "plan", entry->plan);
     add_section(&text, "cuda", entry->cuda);
     add_section(&text, "kind", entry->kind == FTL_PTX ? STR("ptx") : STR("cubin"));
+    add_section(&text, "verdict", entry->is_verified ? STR("verified") : STR("unverified"));
     add_section(&text, "image", entry->image);
     bool is_written = false;
     if (text.failed) {
@@ -167,6 +170,7 @@ static void visit_entry(const char *folder, const char *name,
     ftl_plan *plan = NULL;
     if (cache_read(folder, digits, &entry) == CACHE_FOUND) {
         plan = ftl_plan_read(entry.plan.data, entry.plan.length, why);
+        shown.is_verified = entry.is_verified;
     }
     shown.is_damaged = !plan;
     if (plan) shown.kernel = plan->kernel, shown.gpu = plan->gpu, shown.target = plan->target;

@@ -1,11 +1,12 @@
 /* The cache on disk: one file per kernel.
  *
- *   FLASHTL CACHE 1          format; another one is another cache
+ *   FLASHTL CACHE 2          format; another one is another cache
  *   <32 digits>              hash of everything behind this line
  *   <name> <bytes>           then for each section: its bytes and a newline
  *
  * An entry is written to a temporary name and renamed, so it is whole or not there; the hash finds
- * what a disk did to it later. Nothing is locked: two writers of one key write the same bytes.
+ * what a disk did to it later. Nothing is locked: two writers of one key write the same bytes, but
+ * for the verdict, which only grows.
  */
 #ifndef FLASHTL_RUNTIME_CACHE_H
 #define FLASHTL_RUNTIME_CACHE_H
@@ -26,6 +27,7 @@ void cache_key_end(cache_key *key); /* frees what begin took */
 typedef struct cache_entry {
     str plan, cuda, image;
     ftl_image_kind kind;
+    bool is_verified;    /* its kernel computes what its program says */
     text_buffer storage; /* of the slices above, when read */
 } cache_entry;
 

@@ -64,9 +64,13 @@ static char *copy_text(const char *text) {
 ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *options,
                             ftl_runtime **out) {
     NEEDS(out);
-    static const ftl_runtime_options none;
+    static const ftl_runtime_options none = FTL_RUNTIME_OPTIONS_INIT;
     if (!options) options = &none;
     *out = NULL;
+    if (options->struct_bytes < sizeof *options) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the options were not begun with FTL_RUNTIME_OPTIONS_INIT");
+    }
     ftl_runtime *runtime = calloc(1, sizeof *runtime);
     if (!runtime) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     runtime->attention = attention_table_new();
@@ -75,6 +79,7 @@ ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *opt
         free(runtime);
         return ftl_context_fail(context, FTL_NO_MEMORY, "cannot create a lock");
     }
+    runtime->is_unverified = options->is_unverified;
     runtime->cuda_name = copy_text(options->cuda_library);
     runtime->nvrtc_name = copy_text(options->nvrtc_library);
     bool has_cache = options->cache_folder && *options->cache_folder;

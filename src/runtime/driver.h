@@ -31,7 +31,8 @@ enum { RUNTIME_DEVICES_MAX = 64 };
 typedef struct attention_table attention_table; /* attention.c: kernels by what they compute */
 
 struct ftl_runtime {
-    mtx_t lock; /* guards everything below; not taken by launches */
+    mtx_t lock;         /* guards everything below; not taken by launches */
+    bool is_unverified; /* as in the options */
     char *cuda_name, *nvrtc_name, *cache_folder; /* as in the options; NULL when not given */
     _Atomic library_state cuda_state;            /* once it is open, nobody takes the lock for it */
     library_state nvrtc_state;

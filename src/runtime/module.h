@@ -1,13 +1,19 @@
-/* What attention.c shares with module.c: modules by the source that decides them. */
+/* What the files that make, keep and launch kernels share: modules by the source that decides them.
+ */
 #ifndef FLASHTL_RUNTIME_MODULE_H
 #define FLASHTL_RUNTIME_MODULE_H
 
 #include "runtime/cache.h"
 #include "runtime/driver.h"
 
-/* Makes the CUDA text when the cache has no kernel; plan and text stay the callee's. */
-typedef ftl_status module_build(ftl_context *context, void *user, const ftl_plan **plan,
-                                const char **cuda);
+/* module.c: loads an image into the current CUDA context; takes the plan over, also on failure. */
+ftl_status module_load(ftl_context *context, ftl_runtime *runtime, ftl_plan *plan,
+                       const char *image, ftl_module **out);
+ftl_plan *module_copy_plan(const ftl_plan *plan); /* NULL without memory */
+
+/* kernels.c, from here on. A kernel that a product has a meaning for counts as cached only with a
+ * verdict, unless the runtime's options say otherwise.
+ */
 
 /* From the cache alone; false when it has nothing usable. */
 bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, ftl_module **out);
@@ -16,10 +22,13 @@ bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, 
  */
 void module_cache_also(ftl_context *context, ftl_runtime *runtime, str source, str other);
 
-/* Loads the kernel that 'source' (everything that decides its text) names, for the current device,
- * from the cache where there is one, else by 'build' and the compiler.
+/* Makes the product when the cache has no kernel; it stays the callee's. */
+typedef ftl_status module_build(ftl_context *context, void *user, const ftl_product **product);
+
+/* Makes the one kernel that 'source' (everything that decides its text) names, and that the cache
+ * lacks, for the current device: by 'build', the compiler and a verification.
  */
-ftl_status module_load_source(ftl_context *context, ftl_runtime *runtime, str source,
+ftl_status module_make_source(ftl_context *context, ftl_runtime *runtime, str source,
                               module_build *build, void *user, ftl_module **out);
 
 #endif

@@ -105,7 +105,7 @@ static int judge(const char *what, int count) {
 
 static void set_up(const char *cache) {
     must(ftl_context_new(&context), "context");
-    ftl_runtime_options options = {.cache_folder = cache};
+    ftl_runtime_options options = {.struct_bytes = sizeof options, .cache_folder = cache};
     must(ftl_runtime_open(context, &options, &runtime), "runtime");
     must(ftl_device_use(context, runtime, 0), "device");
     alone = malloc((size_t)ELEMENTS * 2), found = malloc((size_t)ELEMENTS * 2);

@@ -1,5 +1,6 @@
 #include "fake_cuda.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,15 +48,19 @@ EXPORT int nvrtcCreateProgram(void **out, const char *text, const char *name, in
     return 0;
 }
 
+static atomic_flag is_busy = ATOMIC_FLAG_INIT;
+
 EXPORT int nvrtcCompileProgram(void *handle, int count, const char *const *options);
 EXPORT int nvrtcCompileProgram(void *handle, int count, const char *const *options) {
     program *made = handle;
+    while (atomic_flag_test_and_set(&is_busy)) continue; /* several threads may compile */
     fake_nvrtc.compiles++;
     fake_nvrtc.options[0] = 0;
     for (int i = 0; i < count; i++) {
         size_t used = strlen(fake_nvrtc.options);
         snprintf(fake_nvrtc.options + used, sizeof fake_nvrtc.options - used, "%s ", options[i]);
     }
+    atomic_flag_clear(&is_busy);
     if (fake_nvrtc.compile_result && fake_nvrtc.compile_result != 6) {
         snprintf(made->log, sizeof made->log, "nvrtc: error: a planted failure of its own\n");
         return fake_nvrtc.compile_result;

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* A size by its name; 1 when the kernel does not take it. */
-static int64_t fake_size(const ftl_plan *plan, const unsigned char *parameters, const char *name) {
+static inline int64_t fake_size(const ftl_plan *plan, const unsigned char *parameters,
+                                const char *name) {
     int32_t value = 1;
     for (int32_t i = 0; i < plan->size_count; i++) {
         if (strcmp(plan->sizes[i].name, name) != 0 || plan->sizes[i].offset < 0) continue;

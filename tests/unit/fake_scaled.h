@@ -26,7 +26,8 @@ static const ftl_options scaled_options = {
 /* PTX of the kernel, malloc'd, for the compiler that is none; NULL where nothing compiles CUDA. */
 static char *scaled_ptx(ftl_context *context, const ftl_product *product) {
     const ftl_kernel *kernel = &product->kernels[0];
-    ftl_runtime_options own = {.cuda_library = FAKE_CUDA, .nvrtc_library = ""};
+    ftl_runtime_options own = {
+        .struct_bytes = sizeof own, .cuda_library = FAKE_CUDA, .nvrtc_library = ""};
     ftl_runtime *runtime;
     ftl_image image;
     assert_int_equal(ftl_runtime_open(context, &own, &runtime), FTL_OK);
@@ -43,10 +44,10 @@ static char *scaled_ptx(ftl_context *context, const ftl_product *product) {
 }
 
 /* A GPU on which every launch is one of 'on_launch'. */
-static void scaled_set_up(fake_record *driver, fake_compiler *compiler, const ftl_product *product,
-                          const char *ptx,
-                          void (*on_launch)(void *user, const unsigned char *parameters),
-                          void *user) {
+static inline void scaled_set_up(fake_record *driver, fake_compiler *compiler,
+                                 const ftl_product *product, const char *ptx,
+                                 void (*on_launch)(void *user, const unsigned char *parameters),
+                                 void *user) {
     *driver = (fake_record){.capability = 80,
                             .device_count = 1,
                             .driver_version = 13000,
@@ -57,14 +58,14 @@ static void scaled_set_up(fake_record *driver, fake_compiler *compiler, const ft
     *compiler = (fake_compiler){.major = 13, .ptx = ptx};
 }
 
-static float scaled_factor(const ftl_plan *plan, const unsigned char *parameters) {
+static inline float scaled_factor(const ftl_plan *plan, const unsigned char *parameters) {
     float factor;
     memcpy(&factor, parameters + plan->scalars[0].offset, sizeof factor);
     return factor;
 }
 
-static int64_t scaled_number_at(const unsigned char *parameters, int32_t offset,
-                                int64_t otherwise) {
+static inline int64_t scaled_number_at(const unsigned char *parameters, int32_t offset,
+                                       int64_t otherwise) {
     int64_t value;
     if (offset < 0) return otherwise;
     memcpy(&value, parameters + offset, sizeof value);
@@ -72,8 +73,9 @@ static int64_t scaled_number_at(const unsigned char *parameters, int32_t offset,
 }
 
 /* An element of A (0) or B (1). */
-static uint16_t *scaled_element(const ftl_plan *plan, int tensor, const unsigned char *parameters,
-                                int64_t row, int64_t column) {
+static inline uint16_t *scaled_element(const ftl_plan *plan, int tensor,
+                                       const unsigned char *parameters, int64_t row,
+                                       int64_t column) {
     const ftl_plan_tensor *t = &plan->tensors[tensor];
     uint16_t *base = (uint16_t *)(uintptr_t)scaled_number_at(parameters, t->pointer_offset, 0);
     return base + row * scaled_number_at(parameters, t->axes[0].stride_offset, 1) +
@@ -81,14 +83,14 @@ static uint16_t *scaled_element(const ftl_plan *plan, int tensor, const unsigned
 }
 
 /* Element (row, column) of B, as it should be. */
-static double scaled_value(const ftl_plan *plan, const unsigned char *parameters, int64_t row,
-                           int64_t column) {
+static inline double scaled_value(const ftl_plan *plan, const unsigned char *parameters,
+                                  int64_t row, int64_t column) {
     return convert_from_bits(CONVERT_F16, *scaled_element(plan, 0, parameters, row, column)) *
            (double)scaled_factor(plan, parameters);
 }
 
-static void scaled_put(const ftl_plan *plan, const unsigned char *parameters, int64_t row,
-                       int64_t column, double value) {
+static inline void scaled_put(const ftl_plan *plan, const unsigned char *parameters, int64_t row,
+                              int64_t column, double value) {
     *scaled_element(plan, 1, parameters, row, column) =
         (uint16_t)convert_to_bits(CONVERT_F16, (double)(float)value);
 }

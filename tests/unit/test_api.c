@@ -29,7 +29,9 @@ static ftl_options options = {.struct_bytes = sizeof(ftl_options), .gpu = "a100"
 
 static int open_all(void **state) {
     (void)state;
-    ftl_runtime_options none = {"/no/such/libcuda.so.1", "/no/such/libnvrtc.so", NULL};
+    ftl_runtime_options none = {.struct_bytes = sizeof none,
+                                .cuda_library = "/no/such/libcuda.so.1",
+                                .nvrtc_library = "/no/such/libnvrtc.so"};
     if (ftl_context_new(&c) || ftl_runtime_open(c, &none, &runtime)) return 1;
     return ftl_parameters(c, &good, FTL_F16, &plan) != FTL_OK;
 }
@@ -208,6 +210,11 @@ static void running(void **state) {
     INVALID(ftl_module_load(c, runtime, NULL, "x", &module));
     INVALID(ftl_module_load(c, runtime, plan, NULL, &module));
     INVALID(ftl_module_load(c, runtime, plan, "x", NULL));
+    ftl_product empty = {0};
+    INVALID(ftl_product_load(c, runtime, NULL, &module));
+    INVALID(ftl_product_load(c, runtime, &empty, &module));
+    INVALID(ftl_product_load(c, runtime, &empty, NULL));
+    INVALID(ftl_product_load(c, NULL, &empty, &module));
     INVALID(ftl_module_load_image(c, NULL, plan, "x", 1, &module));
     INVALID(ftl_module_load_image(c, runtime, plan, NULL, 1, &module));
     INVALID(ftl_module_load_image(c, runtime, plan, "x", 0, &module));

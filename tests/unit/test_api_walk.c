@@ -62,7 +62,8 @@ static int open_all(void **state) {
     (void)state;
     fake_record *driver = record_of(FAKE_CUDA, "fake_cuda");
     *driver = (fake_record){.capability = 80, .device_count = 1, .driver_version = 13000};
-    ftl_runtime_options options = {.cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
+    ftl_runtime_options options = {
+        .struct_bytes = sizeof options, .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
     return CALL(ftl_context_new, &c) || CALL(ftl_runtime_open, c, &options, &runtime);
 }
 
@@ -182,6 +183,11 @@ static void refuse_plan(const ftl_plan *plan, const char *what) {
     assert_null(CALL(ftl_plan_write, plan));
     assert_null(CALL(ftl_plan_header, plan, "it"));
     BAD(ftl_module_load, c, runtime, plan, "text", &module);
+    ftl_kernel kernels[] = {{(char *)(uintptr_t) "text", (ftl_plan *)(uintptr_t)plan}};
+    ftl_product product = {.sketch = (char *)(uintptr_t) "kernel a", .kernels = kernels};
+    BAD(ftl_product_load, c, runtime, &product, &module);
+    product.kernel_count = 1;
+    BAD(ftl_product_load, c, runtime, &product, &module);
     BAD(ftl_module_load_image, c, runtime, plan, "image", 5, &module);
     BAD(ftl_emulator_open, c, plan, "ptx", 3, "it", &emulator);
     sample_call call = sample_arguments(1, 2, 2, 64, 64);
@@ -337,6 +343,8 @@ static void runtimes(void **state) {
     uint64_t address;
     int32_t count;
     double milliseconds;
+    ftl_runtime_options zeros = {0};
+    BAD(ftl_runtime_open, c, &zeros, &unopened);
     assert_int_equal(ftl_runtime_open(c, NULL, &unopened), FTL_OK);
     BAD(ftl_device_count, c, NULL, &count);
     BAD(ftl_device_describe, c, NULL, 0, &device);
@@ -378,8 +386,10 @@ static void caches(void **state) {
     BAD(ftl_cache_clear, c, "", &removed);
     BAD(ftl_cache_clear, c, "/tmp", NULL);
     /* "": no cache, not the root of the file system */
-    ftl_runtime_options options = {
-        .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC, .cache_folder = ""};
+    ftl_runtime_options options = {.struct_bytes = sizeof options,
+                                   .cuda_library = FAKE_CUDA,
+                                   .nvrtc_library = FAKE_NVRTC,
+                                   .cache_folder = ""};
     assert_int_equal(ftl_runtime_open(c, &options, &cacheless), FTL_OK);
     assert_int_equal(ftl_module_load(c, cacheless, &sample_plan, "text", &module), FTL_OK);
     assert_string_equal(ftl_context_take_warning(c), "");

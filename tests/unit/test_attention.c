@@ -25,7 +25,10 @@ static int setup(void **state) {
     *driver = (fake_record){
         .capability = 80, .device_count = 1, .driver_version = 13000, .parameter_bytes = 8};
     *compiler = (fake_compiler){.major = 13};
-    ftl_runtime_options options = {FAKE_CUDA, FAKE_NVRTC, NULL};
+    ftl_runtime_options options = {.struct_bytes = sizeof options,
+                                   .cuda_library = FAKE_CUDA,
+                                   .nvrtc_library = FAKE_NVRTC,
+                                   .is_unverified = true};
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     return ftl_runtime_open(context, &options, &runtime) != FTL_OK;
 }
@@ -126,7 +129,11 @@ static void short_sequences_are_cached(void **state) {
     a.head_dim = 128;
     for (int start = 0; start < 2; start++) {
         ftl_runtime *other;
-        ftl_runtime_options options = {FAKE_CUDA, FAKE_NVRTC, folder};
+        ftl_runtime_options options = {.struct_bytes = sizeof options,
+                                       .cuda_library = FAKE_CUDA,
+                                       .nvrtc_library = FAKE_NVRTC,
+                                       .cache_folder = folder,
+                                       .is_unverified = true};
         assert_int_equal(ftl_runtime_open(context, &options, &other), FTL_OK);
         assert_int_equal(ftl_attention_prepare(context, other, &a), FTL_OK);
         ftl_runtime_close(other);

@@ -166,7 +166,8 @@ static int setup(void **state) {
     *fake = (fake_cudnn_record){
         .version = 91900, .configs = 2, .workspace = 16, .on_execute = on_execute};
     assert_int_equal(ftl_context_new(&context), FTL_OK);
-    ftl_runtime_options options = {FAKE_CUDA, FAKE_NVRTC, NULL};
+    ftl_runtime_options options = {
+        .struct_bytes = sizeof options, .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
     assert_int_equal(ftl_runtime_open(context, &options, &runtime), FTL_OK);
     assert_int_equal(ftl_device_use(context, runtime, 0), FTL_OK);
     const ftl_pin pins[] = {{"d", "16"}, {"dv", "16"}};

@@ -46,7 +46,10 @@ static int teardown(void **state) {
 /* Loads the sample from a runtime of its own, as a new process would. */
 static ftl_status load_in(const char *cache, const char *text) {
     ftl_runtime *runtime;
-    ftl_runtime_options options = {FAKE_CUDA, FAKE_NVRTC, cache};
+    ftl_runtime_options options = {.struct_bytes = sizeof options,
+                                   .cuda_library = FAKE_CUDA,
+                                   .nvrtc_library = FAKE_NVRTC,
+                                   .cache_folder = cache};
     ftl_module *module = NULL;
     ftl_status status = ftl_runtime_open(context, &options, &runtime);
     if (!status) status = ftl_module_load(context, runtime, &sample_plan, text, &module);
@@ -200,7 +203,8 @@ static _Noreturn void write_forever(void) {
         char digits[33];
         snprintf(digits, sizeof digits, "%032u", i);
         memset(image, 'a' + (int)i, sizeof image); /* equal keys hold equal bytes */
-        cache_entry entry = {STR("plan"), STR("cuda"), {image, sizeof image - i}, FTL_CUBIN, {0}};
+        cache_entry entry = {STR("plan"), STR("cuda"), {image, sizeof image - i},
+                             FTL_CUBIN,   false,       {0}};
         os_error why;
         cache_write(folder, digits, &entry, &why);
     }

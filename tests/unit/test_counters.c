@@ -46,7 +46,8 @@ static int setup(void **state) {
     plan.counters_offset = COUNTERS, plan.parameter_bytes = PARAMETER_BYTES;
     plan.derived = tiles, plan.derived_count = 1;
     assert_int_equal(ftl_context_new(&context), FTL_OK);
-    ftl_runtime_options options = {.cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
+    ftl_runtime_options options = {
+        .struct_bytes = sizeof options, .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
     assert_int_equal(ftl_runtime_open(context, &options, &runtime), FTL_OK);
     assert_int_equal(ftl_module_load_image(context, runtime, &plan, "image", 5, &module), FTL_OK);
     device_open(driver, (device_layout){COUNTERS, TILES_OFFSET, plan.tensors[3].pointer_offset},

@@ -24,7 +24,8 @@ static ftl_runtime *runtime;
 
 static int open_all(void **state) {
     (void)state;
-    ftl_runtime_options options = {.nvrtc_library = getenv("FLASHTL_NVRTC")};
+    ftl_runtime_options options = {.struct_bytes = sizeof options,
+                                   .nvrtc_library = getenv("FLASHTL_NVRTC")};
     assert_int_equal(ftl_context_new(&context), FTL_OK);
     assert_int_equal(ftl_runtime_open(context, &options, &runtime), FTL_OK);
     return 0;

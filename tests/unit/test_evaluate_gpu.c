@@ -89,7 +89,9 @@ static evaluate_request make_request(uint64_t seed) {
                               .seed = seed,
                               .highest = THINK_RUNG_GPU,
                               .device = "a GPU",
-                              .runtime = {.cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC},
+                              .runtime = {.struct_bytes = sizeof(ftl_runtime_options),
+                                          .cuda_library = FAKE_CUDA,
+                                          .nvrtc_library = FAKE_NVRTC},
                               .provider = {.total_timeout_s = 60}};
 }
 

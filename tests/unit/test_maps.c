@@ -42,7 +42,8 @@ static int setup(void **state) {
     ftl_plan plan = sample_plan;
     plan.maps = sample_maps, plan.map_count = 2, plan.parameter_bytes = PARAMETER_BYTES;
     assert_int_equal(ftl_context_new(&context), FTL_OK);
-    ftl_runtime_options options = {.cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
+    ftl_runtime_options options = {
+        .struct_bytes = sizeof options, .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
     assert_int_equal(ftl_runtime_open(context, &options, &runtime), FTL_OK);
     assert_int_equal(ftl_module_load_image(context, runtime, &plan, "image", 5, &module), FTL_OK);
     return 0;

@@ -27,7 +27,8 @@ static int setup(void **state) {
         .capability = 80, .device_count = 1, .driver_version = 13000, .parameter_bytes = 152};
     *compiler = (fake_compiler){.major = 13};
     assert_int_equal(ftl_context_new(&context), FTL_OK);
-    ftl_runtime_options options = {.cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
+    ftl_runtime_options options = {
+        .struct_bytes = sizeof options, .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
     assert_int_equal(ftl_runtime_open(context, &options, &runtime), FTL_OK);
     return 0;
 }
@@ -150,7 +151,8 @@ static void code_fits_the_device(void **state) {
 static void missing_libraries_are_one_sentence(void **state) {
     (void)state;
     ftl_runtime *without;
-    ftl_runtime_options options = {.cuda_library = "/no/libcuda.so",
+    ftl_runtime_options options = {.struct_bytes = sizeof options,
+                                   .cuda_library = "/no/libcuda.so",
                                    .nvrtc_library = "/no/nvrtc.so"};
     assert_int_equal(ftl_runtime_open(context, &options, &without), FTL_OK);
     int32_t count;

@@ -86,7 +86,8 @@ static int setup(void **state) {
     assert_int_equal(ftl_build(context, &source, &scaled_options, &product), FTL_OK);
     ptx = scaled_ptx(context, product);
     if (!ptx) return 0; /* the tests are skipped */
-    ftl_runtime_options fake = {.cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
+    ftl_runtime_options fake = {
+        .struct_bytes = sizeof fake, .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
     assert_int_equal(ftl_runtime_open(context, &fake, &runtime), FTL_OK);
     return 0;
 }
