@@ -162,10 +162,9 @@ int cli_run_HELP(cli *c) {
     } else if (form && !cli_print_completion(form, &text)) {
         exit_status = cli_say(EXIT_USAGE, "'--form' is man, bash, zsh or fish; found '%s'", form);
     } else if (!form && c->options.file_count && command < 0) {
-        const char *nearest = cli_nearest_command(c->options.files[0]);
-        exit_status = cli_say(EXIT_USAGE, "there is no command '%s'%s%s%s", c->options.files[0],
-                              nearest ? "; did you mean '" : "; 'flashtl help' lists them",
-                              nearest ? nearest : "", nearest ? "'?" : "");
+        char words[NEAREST_BYTES];
+        exit_status = cli_say(EXIT_USAGE, "there is no command '%s'%s", c->options.files[0],
+                              cli_nearest_commands(c->options.files[0], words));
     } else if (!form && command >= 0) {
         cli_print_help(command, &text);
     } else if (!form) {

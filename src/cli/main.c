@@ -24,10 +24,9 @@ static int print_overview(FILE *to, int exit_status) {
 }
 
 static int unknown_command(const char *name) {
-    const char *nearest = cli_nearest_command(name);
-    return cli_say(EXIT_USAGE, "there is no command '%s'%s%s%s", name,
-                   nearest ? "; did you mean '" : "; 'flashtl help' lists them",
-                   nearest ? nearest : "", nearest ? "'?" : "");
+    char words[NEAREST_BYTES];
+    return cli_say(EXIT_USAGE, "there is no command '%s'%s", name,
+                   cli_nearest_commands(name, words));
 }
 
 static int run(int command, cli *c) {

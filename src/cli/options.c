@@ -36,14 +36,12 @@ int cli_find_command(const char *name) {
     return -1;
 }
 
-const char *cli_nearest_command(const char *name) {
-    const char *nearest = NULL;
-    int least = str_distance_limit(str_from(name));
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        int distance = str_distance(str_from(name), str_from(cli_commands[i].name));
-        if (distance < least) least = distance, nearest = cli_commands[i].name;
-    }
-    return nearest;
+const char *cli_nearest_commands(const char *name, char words[NEAREST_BYTES]) {
+    nearest near = {.wanted = str_from(name)};
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++)
+        nearest_offer(&near, str_from(cli_commands[i].name));
+    if (!near.count) snprintf(words, NEAREST_BYTES, "; 'flashtl help' lists them");
+    return near.count ? nearest_words(&near, "", words) : words;
 }
 
 static const cli_option *find_option(int command, str name) {
@@ -59,17 +57,16 @@ const cli_option *cli_find_option(int command, const char *name) {
 }
 
 static bool unknown_option(int command, str name, char why[512]) {
-    const cli_option *nearest = NULL;
-    int least = str_distance_limit(name);
+    enum { SHOWN = 100 };
+    char words[NEAREST_BYTES];
+    nearest near = {.wanted = name};
     for (int i = 0; i < cli_option_count; i++) {
         const cli_option *option = &cli_option_list[i];
-        if (!(option->commands >> command & 1)) continue;
-        int distance = str_distance(name, str_from(option->name));
-        if (distance < least) least = distance, nearest = option;
+        if (option->commands >> command & 1) nearest_offer(&near, str_from(option->name));
     }
-    snprintf(why, 512, "'%s' has no option '--%.*s'%s%s%s", cli_commands[command].name,
-             STR_ARGS(name), nearest ? "; did you mean '--" : "", nearest ? nearest->name : "",
-             nearest ? "'?" : "");
+    snprintf(why, 512, "'%s' has no option '--%.*s'%s", cli_commands[command].name,
+             name.length < SHOWN ? (int)name.length : SHOWN, name.data,
+             nearest_words(&near, "--", words));
     return false;
 }
 

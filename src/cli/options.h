@@ -2,6 +2,8 @@
 #ifndef FLASHTL_CLI_OPTIONS_H
 #define FLASHTL_CLI_OPTIONS_H
 
+#include "base/nearest.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,8 +59,8 @@ extern const int cli_option_count;
 int cli_find_command(const char *name);
 /* The option of a command by its name, without dashes before it; NULL: it has none. */
 const cli_option *cli_find_option(int command, const char *name);
-/* The command nearest to a wrong name; NULL when none is near. */
-const char *cli_nearest_command(const char *name);
+/* Which commands a wrong name may have meant, after a sentence: "; did you mean 'fmt'?" */
+const char *cli_nearest_commands(const char *name, char words[NEAREST_BYTES]);
 
 /* Reads argv[2...] for a command: "--name value", "--name=value", "-o value", "--" ends the
  * options. False with one sentence in 'why'.

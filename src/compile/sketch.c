@@ -2,6 +2,7 @@
  * file, a new option a few lines of it; nothing here knows their names.
  */
 #include "base/embedded.h"
+#include "base/nearest.h"
 #include "base/needs.h"
 #include "compile/compile.h"
 #include "tl/variant.h"
@@ -48,24 +49,17 @@ static bool find_family(ftl_context *context, str name, family *out, str *choice
 }
 
 static ftl_status no_operator(ftl_context *context, str name) {
-    str nearest = STR("");
-    int least = str_distance_limit(name);
+    char words[NEAREST_BYTES];
+    nearest near = {.wanted = name};
     for (const embedded_file *file = embedded_sketches; file->name; file++) {
         family f = open_family(context, file);
-        int distance = str_distance(name, str_from(file->name));
-        if (distance < least) least = distance, nearest = str_from(file->name);
-        for (int i = 0; i < f.option_count; i++) {
-            distance = str_distance(name, f.options[i].name);
-            if (!f.options[i].is_operator || distance >= least) continue;
-            least = distance;
-            nearest = f.options[i].name;
-        }
+        nearest_offer(&near, str_from(file->name));
+        for (int i = 0; i < f.option_count; i++)
+            if (f.options[i].is_operator) nearest_offer(&near, f.options[i].name);
     }
-    bool has_hint = nearest.length > 0;
-    return ftl_context_fail(context, FTL_NOT_FOUND, "no operator is called '%.*s'%s%.*s%s",
-                            STR_ARGS(name),
-                            has_hint ? "; did you mean '" : "; 'flashtl sketch' lists them",
-                            STR_ARGS(nearest), has_hint ? "'?" : "");
+    return ftl_context_fail(
+        context, FTL_NOT_FOUND, "no operator is called '%.*s'%s", STR_ARGS(name),
+        near.count ? nearest_words(&near, "", words) : "; 'flashtl sketch' lists them");
 }
 
 static ftl_status choose(ftl_context *context, const family *f, str setting,
@@ -78,8 +72,8 @@ static ftl_status choose(ftl_context *context, const family *f, str setting,
     bool is_positive =
         !has_value || (str_to_number(setting, &number) && number > 0 && number <= INT32_MAX);
     bool is_whole = !has_value || str_to_integer(setting, &whole);
-    str nearest = STR("");
-    int least = str_distance_limit(choice->name);
+    char words[NEAREST_BYTES];
+    nearest near = {.wanted = choice->name};
     for (int i = 0; i < f->option_count; i++) {
         if (str_equal(f->options[i].name, choice->name)) {
             bool is_count = str_is(f->options[i].value, "N"); /* as the file's help calls it */
@@ -89,14 +83,10 @@ static ftl_status choose(ftl_context *context, const family *f, str setting,
                                     STR_ARGS(choice->name), is_count ? "whole " : "",
                                     STR_ARGS(setting));
         }
-        int distance = str_distance(choice->name, f->options[i].name);
-        if (distance < least) least = distance, nearest = f->options[i].name;
+        nearest_offer(&near, f->options[i].name);
     }
-    bool has_hint = nearest.length > 0;
-    return ftl_context_fail(context, FTL_NOT_FOUND, "operator '%s' has no option '%.*s'%s%.*s%s",
-                            f->file->name, STR_ARGS(choice->name),
-                            has_hint ? "; did you mean '" : "", STR_ARGS(nearest),
-                            has_hint ? "'?" : "");
+    return ftl_context_fail(context, FTL_NOT_FOUND, "operator '%s' has no option '%.*s'%s",
+                            f->file->name, STR_ARGS(choice->name), nearest_words(&near, "", words));
 }
 
 static ftl_status write_sketch(ftl_context *context, void *arguments) {

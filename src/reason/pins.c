@@ -4,14 +4,13 @@
  * open. A pin that no kernel has a use for is a slip, and told with the names that there are.
  */
 #include "reason/pins.h"
+#include "base/nearest.h"
 #include "reason/pass.h"
 #include "reason/tiles.h"
 #include "tl/names.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { FARTHEST = 3 /* edits up to which another name is meant */ };
 
 /* --- into a kernel and out of it -------------------------------------------------------------- */
 
@@ -156,30 +155,24 @@ static void join(text_buffer *out, const name_list *names) {
         text_format(out, "%s%.*s", i ? ", " : "", STR_ARGS(names->items[i]));
 }
 
-static str nearest(str name, const name_list *names, str best, int *least) {
-    for (int i = 0; i < names->count; i++) {
-        int distance = str_distance(name, names->items[i]);
-        if (distance < *least) *least = distance, best = names->items[i];
-    }
-    return best;
-}
-
 /* 'program' is bound. In TL Code ('is_code') there are no decisions left. */
 static str unknown_pin(const tl_program *program, str name, bool is_code, arena *memory) {
     name_list values = names_of(program, is_code ? is_known_at_launch : is_value, memory);
     name_list decisions = {0};
     for (const reason_pass_entry *e = reason_pin_list(); !is_code && e->name; e++)
         list_push(memory, &decisions, str_from(e->name));
-    int least = FARTHEST;
-    str meant = nearest(name, &decisions, nearest(name, &values, STR(""), &least), &least);
+    char words[NEAREST_BYTES];
+    nearest near = {.wanted = name};
+    for (int i = 0; i < values.count; i++) nearest_offer(&near, values.items[i]);
+    for (int i = 0; i < decisions.count; i++) nearest_offer(&near, decisions.items[i]);
     text_buffer text;
     text_init_in(&text, memory);
     text_format(&text, "kernel '%.*s' %s '%.*s'", STR_ARGS(program->first->name),
                 is_code ? "is TL Code and leaves open no length or scalar"
                         : "has no length, scalar, tile size or decision",
                 STR_ARGS(name));
-    if (meant.length) text_format(&text, "; did you mean '%.*s'?", STR_ARGS(meant));
-    text_format(&text, "%s %s ", meant.length ? " It" : "; it", is_code ? "leaves open" : "has");
+    text_add_z(&text, nearest_words(&near, "", words));
+    text_format(&text, "%s %s ", near.count ? " It" : "; it", is_code ? "leaves open" : "has");
     join(&text, &values);
     if (decisions.count) {
         text_add_z(&text, ", and the decisions ");
@@ -253,6 +246,29 @@ static str wrong_in_code(const tl_program *program, reason_pin pin, arena *memor
                       STR_ARGS(pin.name));
 }
 
+/* Whether a `let` could give the name a value: a word that the language leaves free. */
+static bool is_bindable(str name, arena *memory) {
+    diag_list unheard;
+    str text = str_format(memory, "kernel k\nlet %.*s = 1\n", STR_ARGS(name));
+    diag_init(&unheard, memory, STR(""), text);
+    const tl_program *program = tl_parse(memory, STR(""), text, &unheard);
+    const tl_kernel *kernel = program && !diag_has_errors(&unheard) ? program->first : NULL;
+    const tl_statement *let = kernel && !kernel->next ? kernel->body.first : NULL;
+    return let && !let->next && let->kind == TL_LET && let->let.count == 1 &&
+           str_equal(let->let.items[0].name, name);
+}
+
+/* The name of something that no number can be: a tensor, a tile, a loop, a role. */
+static bool is_taken(const tl_program *program, str name) {
+    for (const tl_kernel *k = program->first; k; k = k->next)
+        for (int i = 0; i < k->symbol_count; i++) {
+            const tl_symbol *s = k->symbols[i];
+            if (!is_value(s) && s->kind != TL_SYMBOL_INDEX && str_equal(s->name, name))
+                return find_value(program, name) == NULL;
+        }
+    return false;
+}
+
 /* The first that the pass bind finds no use for, in a copy. */
 static str unknown_in_sketch(const tl_program *sketch, const reason_options *options,
                              arena *memory) {
@@ -277,6 +293,8 @@ str reason_check_pins(const tl_program *program, const reason_options *options, 
     for (int i = 0; i < options->pin_count; i++) {
         reason_pin pin = options->pins[i];
         str why = said_twice(options->pins, i, memory);
+        bool is_free = is_bindable(pin.name, memory) && !is_taken(program, pin.name);
+        if (!why.length && !is_free) why = unknown_pin(program, pin.name, is_code, memory);
         if (!why.length && is_code) why = wrong_in_code(program, pin, memory);
         if (!why.length) why = wrong_value(program, pin, memory);
         if (why.length) return why;

@@ -4,7 +4,7 @@ try() {
     echo "\$ flashtl $*"
     flashtl "$@" > output 2> said
     status=$?
-    sed 's/\(the decisions warps\), .*/\1, .../' said
+    sed -e 's/\(the decisions warps\), .*/\1, .../' said
     echo "-> $status"
     if test -s output; then echo "something was printed"; fi
 }
@@ -24,6 +24,18 @@ try verify gqa.tl --head-dim 64 --let d=128
 try verify gqa.tl --head-dim 64 --let BN=1e300
 try reason gqa.tl --gpu t4 --head-dim 64 --let BN=-16
 try reason gqa.tl --gpu t4 --head-dim 64 --let warps=1.5
+echo '# names that no length can have: words of the language, tiles, loops, no names at all'
+for name in for end kernel L f16 Q S j q exp attention BN/2 'B N' 1 x.y; do
+    for command in "reason gqa.tl --gpu t4" "verify gqa.tl --shapes 1x1" "build gqa.tl --gpu t4 -o k" "run gqa.tl --let scale=1"; do
+        flashtl $command --head-dim 64 --let "$name=2" > output 2> said
+        status=$?
+        if ! grep -q "has no length.* '$name'" said || test $status -ne 2; then
+            echo "$command --let $name=2: $status"; cat said
+        fi
+    done
+done
+try reason gqa.tl --gpu t4 --head-dim 64 --let wraps=4
+try reason gqa.tl --gpu t4 --head-dim 64 --let kv_heds=4
 echo '# of TL Code, in which all is decided but lengths'
 try verify gqa_t4.tl --let BN=32
 try verify gqa_t4.tl --head-dim 128

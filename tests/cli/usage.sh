@@ -3,6 +3,8 @@ run() { echo "\$ flashtl $*"; flashtl "$@"; echo "-> $?"; }
 run fnt
 run frobnicate
 run fmt --jsn x.tl
+run reason --head 64
+run emulate --plans
 run fmt --in-place
 run fmt a.tl b.tl
 run fmt --json=yes

@@ -1,0 +1,24 @@
+/* Who writes a name wrong is told the nearest ones that there are, up to three. */
+#ifndef FLASHTL_BASE_NEAREST_H
+#define FLASHTL_BASE_NEAREST_H
+
+#include "base/text.h"
+
+enum { NEAREST_MOST = 3, NEAREST_BYTES = 320 };
+
+typedef struct nearest {
+    str wanted;
+    str names[NEAREST_MOST]; /* all as near, as they came */
+    int count, distance;
+} nearest;
+
+/* Offers a name that there is; it is kept where few letters differ, or where the wanted one is its
+ * beginning, until a nearer one comes. Names live as long as 'n'.
+ */
+void nearest_offer(nearest *n, str name);
+/* "; did you mean '--gpu', '--on' or '--op'?" with 'mark' before each name, "" without any. Returns
+ * 'words'.
+ */
+const char *nearest_words(const nearest *n, const char *mark, char words[NEAREST_BYTES]);
+
+#endif
