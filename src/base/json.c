@@ -36,10 +36,25 @@ char *json_write(const json_writer *w, const json_t *root, size_t flags) {
     return text;
 }
 
+/* jansson writes U+007F and U+0080 to U+009F as they are, which a terminal obeys. */
+static void add_escaped(text_buffer *out, const char *text) {
+    const char *from = text;
+    for (const char *at = text; *at; at++) {
+        unsigned char c = (unsigned char)at[0], next = (unsigned char)at[1];
+        bool is_delete = c == 0x7f, is_control = c == 0xc2 && next >= 0x80 && next <= 0x9f;
+        if (!is_delete && !is_control) continue;
+        text_add(out, (str){from, (size_t)(at - from)});
+        text_format(out, "\\u%04x", is_delete ? 0x7fu : (unsigned)next);
+        at += is_control;
+        from = at + 1;
+    }
+    text_add_z(out, from);
+}
+
 void json_write_line(const json_writer *w, const json_t *root, size_t flags, text_buffer *out) {
     char *text = json_write(w, root, flags);
     if (text) {
-        text_add_z(out, text);
+        add_escaped(out, text);
         text_add_z(out, "\n");
     } else {
         out->failed = true;

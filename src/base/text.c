@@ -114,6 +114,21 @@ bool str_to_number(str s, double *value) {
     return number_read(copy, value);
 }
 
+size_t str_utf8_bytes(str s) {
+    const unsigned char *at = (const unsigned char *)s.data;
+    if (!s.length) return 0;
+    if (at[0] < 0x80) return 1;
+    size_t count = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+    if (at[0] < 0xc2 || at[0] > 0xf4 || s.length < count) return 0;
+    for (size_t i = 1; i < count; i++) {
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    }
+    bool is_overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool is_surrogate = at[0] == 0xed && at[1] > 0x9f;
+    bool is_beyond = at[0] == 0xf4 && at[1] > 0x8f;
+    return is_overlong || is_surrogate || is_beyond ? 0 : count;
+}
+
 int str_distance(str a, str b) {
     enum { LONGEST = 63 };
     if (a.length > LONGEST || b.length > LONGEST) return INT_MAX;
@@ -186,6 +201,55 @@ void text_add(text_buffer *buffer, str s) {
     if (s.length) memcpy(buffer->data + buffer->length, s.data, s.length);
     buffer->length += s.length;
     buffer->data[buffer->length] = 0;
+}
+
+static unsigned code_point(const unsigned char *at, size_t bytes) {
+    if (bytes == 2) return (at[0] & 0x1fu) << 6 | (at[1] & 0x3fu);
+    if (bytes == 3) return (at[0] & 0x0fu) << 12 | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
+    return *at; /* of four bytes none has to be hidden */
+}
+
+size_t str_plain_bytes(str s) {
+    size_t bytes = str_utf8_bytes(s);
+    if (!bytes || bytes == 4) return bytes;
+    unsigned point = code_point((const unsigned char *)s.data, bytes);
+    bool is_control = point < 32 || (point >= 127 && point <= 0x9f);
+    bool is_mark = point == 0x200e || point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+                   (point >= 0x2066 && point <= 0x2069);
+    return is_control || is_mark ? 0 : bytes;
+}
+
+/* What is not plain; returns its bytes. */
+static size_t add_hidden(text_buffer *buffer, str s) {
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *at = (const unsigned char *)s.data;
+    size_t bytes = str_utf8_bytes(s);
+    if (bytes > 1) {
+        text_format(buffer, "\\u%04x", code_point(at, bytes));
+        return bytes;
+    }
+    const char escape[] = {'\\', 'x', digits[*at >> 4], digits[*at & 15]};
+    if (*at == '\n') text_add_z(buffer, "\\n");
+    else if (*at == '\t') text_add_z(buffer, "\\t");
+    else text_add(buffer, (str){escape, sizeof escape});
+    return 1;
+}
+
+void text_add_shown(text_buffer *buffer, str s, const char *kept) {
+    size_t from = 0, i = 0;
+    while (i < s.length) {
+        str rest = {s.data + i, s.length - i};
+        size_t bytes = str_plain_bytes(rest);
+        if (!bytes && *rest.data && strchr(kept, *rest.data)) bytes = 1;
+        if (bytes) {
+            i += bytes;
+            continue;
+        }
+        text_add(buffer, (str){s.data + from, i - from});
+        i += add_hidden(buffer, rest);
+        from = i;
+    }
+    text_add(buffer, (str){s.data + from, i - from});
 }
 
 void text_add_z(text_buffer *buffer, const char *c_string) {

@@ -43,6 +43,12 @@ str str_format_list(arena *a, const char *format, va_list arguments);
 /* Parses all of 's'; false when it is not a number or does not fit. */
 bool str_to_integer(str s, int64_t *value);
 bool str_to_number(str s, double *value);
+/* Bytes of the UTF-8 sequence that begins here; 0 when it is none. */
+size_t str_utf8_bytes(str s);
+/* The same of what a terminal may have: 0 also for control characters, for marks that turn the
+ * direction of writing, and for those that end a line.
+ */
+size_t str_plain_bytes(str s);
 /* The least number of insertions, removals, changes and swaps of neighbours from a to b. */
 int str_distance(str a, str b);
 /* The distance below which another name may be what 'name' was meant to be: never half its letters.
@@ -65,6 +71,10 @@ void text_add_z(text_buffer *buffer, const char *c_string);
 void text_format(text_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void text_repeat(text_buffer *buffer, char c, size_t count);
+/* Text that is not ours, for a terminal or a log: what is not plain is added as \n, \x1b, \u202e.
+ * 'kept' are those control characters that stay as they are.
+ */
+void text_add_shown(text_buffer *buffer, str s, const char *kept);
 str text_str(const text_buffer *buffer);
 
 #endif

@@ -45,17 +45,20 @@ int agents_read_highest(const cli *c, think_rung *highest) {
 }
 
 static int read_limits(agents *a) {
+    static const int64_t TOKENS_MOST = 1000000000000;
     const cli_options *o = &a->c->options;
     think_limits *l = &a->limits;
-    double rounds = 0, improve = 0, tokens = 0, retries = -1;
+    int64_t rounds = 0, improve = 0, retries = -1;
     double *const prices[] = {&l->prompt_price, &l->answer_price};
     double *const timeouts[] = {&a->options.total_timeout_s, &a->options.idle_timeout_s,
                                 &a->options.connect_timeout_s};
-    int exit_status = cli_read_number("answers", o->answers, 1, &rounds);
-    if (!exit_status) exit_status = cli_read_number("improve", o->improve, 0, &improve);
-    if (!exit_status) exit_status = cli_read_number("max-tokens", o->max_tokens, 1, &tokens);
+    int exit_status = cli_read_integer("answers", o->answers, 1, 60, &rounds);
+    if (!exit_status) exit_status = cli_read_integer("improve", o->improve, 0, 1000, &improve);
+    if (!exit_status)
+        exit_status =
+            cli_read_integer("max-tokens", o->max_tokens, 1, TOKENS_MOST, &l->tokens_most);
     if (!exit_status) exit_status = cli_read_number("max-cost", o->max_cost, 0, &l->cost_most);
-    if (!exit_status) exit_status = cli_read_number("retries", o->retries, 0, &retries);
+    if (!exit_status) exit_status = cli_read_integer("retries", o->retries, 0, 100, &retries);
     if (!exit_status) exit_status = read_parts(o->price, "price", prices, 2, 2);
     if (!exit_status) exit_status = read_parts(o->timeout, "timeout", timeouts, 3, 1);
     if (!exit_status && o->max_cost && !o->price) {
@@ -63,11 +66,9 @@ static int read_limits(agents *a) {
             cli_say(EXIT_USAGE, "'--max-cost' needs '--price IN:OUT', what a million tokens of "
                                 "prompt and of answer cost");
     }
-    if (rounds > 60) rounds = 60;
     l->rounds = (int32_t)rounds;
-    l->improvements = improve > 1000 ? 1000 : (int32_t)improve;
-    l->tokens_most = (int64_t)tokens;
-    a->options.retries = retries > 100 ? 100 : (int32_t)retries;
+    l->improvements = (int32_t)improve;
+    a->options.retries = (int32_t)retries;
     return exit_status;
 }
 
@@ -149,7 +150,7 @@ static void on_progress(void *user, const char *event, size_t bytes, const char 
     bool is_retry = strcmp(event, "retry") == 0;
     if (is_retry) {
         clear_line(a);
-        fprintf(stderr, "  %s\n", text);
+        cli_tell(stderr, "  %s\n", text);
         return;
     }
     if (!a->shows_progress) return;
@@ -165,7 +166,8 @@ static void on_doing(void *user, const char *what, double seconds_left) {
     int64_t now_ns = os_time_ns();
     if (!a->shows_progress || now_ns - a->shown_ns < 200000000) return;
     a->shown_ns = now_ns;
-    number_write(stderr, "\r\033[K  %.0f s, %s", (double)(now_ns - a->begun_ns) / 1e9, what);
+    number_write(stderr, "\r\033[K  %.0f s, ", (double)(now_ns - a->begun_ns) / 1e9);
+    cli_tell(stderr, "%s", what);
     if (seconds_left >= 1) number_write(stderr, ", about %.0f s left", seconds_left);
     a->has_progress_line = true;
 }
@@ -180,7 +182,7 @@ static void show_skipped(const judge_verdict *v) {
     const char *rung;
     json_t *why;
     json_object_foreach(json_object_get(v->facts, "skipped"), rung, why) {
-        fprintf(stderr, "  not judged by '%s': %s\n", rung, json_string_value(why));
+        cli_tell(stderr, "  not judged by '%s': %s\n", rung, json_string_value(why));
     }
 }
 
@@ -199,10 +201,10 @@ static void show_verdict(const agents *a, const think_news *n) {
         int line = (int)json_number(f, "line");
         if (line) fprintf(stderr, "    line %d: ", line);
         else fputs("    ", stderr);
-        fprintf(stderr, "%s\n", json_text(f, "message"));
+        cli_tell(stderr, "%s\n", json_text(f, "message"));
         const json_t *notes = json_object_get(f, "notes");
         for (size_t k = 0; k < json_array_size(notes) && k < 2; k++) {
-            fprintf(stderr, "      %s\n", json_text(json_array_get(notes, k), "message"));
+            cli_tell(stderr, "      %s\n", json_text(json_array_get(notes, k), "message"));
         }
     }
 }
@@ -213,16 +215,16 @@ static void on_news(void *user, const think_news *n) {
     a->begun_ns = os_time_ns();
     switch (n->kind) {
     case THINK_NEWS_ASK:
-        fprintf(stderr, "%s, %s %d: asking %s, about %lld tokens\n", think_step_name(n->step),
-                n->round > 100 ? "proposal" : "round",
-                (int)(n->round > 100 ? n->round - 100 : n->round), n->model, (long long)n->tokens);
+        cli_tell(stderr, "%s, %s %d: asking %s, about %lld tokens\n", think_step_name(n->step),
+                 n->round > 100 ? "proposal" : "round",
+                 (int)(n->round > 100 ? n->round - 100 : n->round), n->model, (long long)n->tokens);
         break;
     case THINK_NEWS_ANSWER:
         number_write(stderr, "  answered in %.1f s, %lld tokens\n", n->ms / 1000,
                      (long long)n->tokens);
         break;
     case THINK_NEWS_VERDICT: show_verdict(a, n); break;
-    case THINK_NEWS_KEPT: fprintf(stderr, "  kept: %s\n", n->text); break;
+    case THINK_NEWS_KEPT: cli_tell(stderr, "  kept: %s\n", n->text); break;
     }
 }
 

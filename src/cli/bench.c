@@ -283,8 +283,8 @@ static int time_all(benching *b) {
     options.stop = cli_interrupted();
     options.on_result = on_result;
     options.user = b;
-    number_write(stderr, "%s, description %s: at most %.0f TFLOPS\n", b->machine.device.name,
-                 b->machine.gpu.name, options.roofline_tflops);
+    cli_tell(stderr, "%s, description %s: at most %.0f TFLOPS\n", b->machine.device.name,
+             b->machine.gpu.name, options.roofline_tflops);
     ftl_status status =
         bench_run(b->c->context, b->machine.runtime, b->cases, b->count, &options, b->results);
     if (status && b->shows_progress) fputs("\r\033[K", stderr);

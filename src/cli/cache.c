@@ -24,9 +24,9 @@ static void print_entry(void *user, const ftl_cache_entry *entry) {
             json_from(str_from(entry->target)), "bytes", (json_int_t)entry->bytes, "modified",
             (json_int_t)entry->modified_s, "damaged", entry->is_damaged));
     } else {
-        number_write(stdout, "%s  %-20s %-12s %-12s %8.1f KiB  %6.1f h old\n", entry->key, kernel,
-                     entry->gpu, entry->target, (double)entry->bytes / 1024,
-                     (double)(all->now_s - entry->modified_s) / 3600);
+        cli_tell(stdout, "%s  %-20s %-12s %-12s %8.1f KiB  %6.1f h old\n", entry->key, kernel,
+                 entry->gpu, entry->target, (double)entry->bytes / 1024,
+                 (double)(all->now_s - entry->modified_s) / 3600);
     }
 }
 
@@ -50,15 +50,14 @@ int cli_run_CACHE(cli *c) {
                                             "damaged", (json_int_t)all.damaged, "bytes",
                                             (json_int_t)all.bytes));
         }
-        number_write(stdout, "%lld kernels (%lld damaged), %.1f MiB in %s\n",
-                     (long long)all.entries, (long long)all.damaged, (double)all.bytes / (1 << 20),
-                     folder);
+        cli_tell(stdout, "%lld kernels (%lld damaged), %.1f MiB in %s\n", (long long)all.entries,
+                 (long long)all.damaged, (double)all.bytes / (1 << 20), folder);
         return EXIT_DONE;
     }
     int64_t removed;
     ftl_status status = ftl_cache_clear(c->context, folder, &removed);
     if (status) return cli_finish(c, status);
     if (c->options.json) return cli_print_json(json_pack("{s:I}", "removed", (json_int_t)removed));
-    printf("%lld kernels removed from %s\n", (long long)removed, folder);
+    cli_tell(stdout, "%lld kernels removed from %s\n", (long long)removed, folder);
     return EXIT_DONE;
 }

@@ -9,11 +9,33 @@
 
 enum { SOURCE_BYTES_MAX = 16 << 20 };
 
+static void write_shown(FILE *to, const char *format, va_list arguments) {
+    enum { LONGEST = 8192 };
+    char said[LONGEST];
+    text_buffer shown;
+    text_init(&shown, 6 * LONGEST);
+    number_print_list(said, sizeof said, format, arguments);
+    size_t length = strlen(said);
+    bool ends_line = length && said[length - 1] == '\n';
+    text_add_shown(&shown, (str){said, length - ends_line}, "");
+    if (ends_line) text_add_z(&shown, "\n");
+    if (!shown.failed) fwrite(shown.data ? shown.data : "", 1, shown.length, to);
+    else fputs("(out of memory)", to);
+    text_done(&shown);
+}
+
+void cli_tell(FILE *to, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_shown(to, format, arguments);
+    va_end(arguments);
+}
+
 int cli_say(int exit_status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fputs("flashtl: ", stderr);
-    number_write_list(stderr, format, arguments);
+    write_shown(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
     return exit_status;
@@ -175,8 +197,12 @@ int cli_print_json(json_t *object) {
 
 int cli_print(text_buffer *text) {
     int exit_status = EXIT_DONE;
-    bool is_whole = !text->failed;
-    if (is_whole && text->length) fwrite(text->data, 1, text->length, stdout);
+    text_buffer shown;
+    text_init(&shown, SIZE_MAX);
+    text_add_shown(&shown, text_str(text), "\n\t");
+    bool is_whole = !text->failed && !shown.failed;
+    if (is_whole && shown.length) fwrite(shown.data, 1, shown.length, stdout);
+    text_done(&shown);
     text_done(text);
     if (!is_whole) exit_status = cli_say(EXIT_ENVIRONMENT, "out of memory");
     fflush(stdout);

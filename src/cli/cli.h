@@ -11,6 +11,7 @@
 #include "flashtl/runtime.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 enum { EXIT_DONE = 0, EXIT_REJECTED = 1, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3 };
 
@@ -33,6 +34,10 @@ typedef struct cli {
 int cli_finish(cli *c, ftl_status status);
 /* "flashtl: ..." on standard error; returns 'exit_status'. */
 int cli_say(int exit_status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line, or a part of one, with texts that are not ours (a model's, a server's, names of files):
+ * control characters are shown, but the newline at the end.
+ */
+void cli_tell(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The one FILE of a command, "-" when none was given. NULL after saying that there are too many. */
 const char *cli_one_file(cli *c);

@@ -129,9 +129,11 @@ static void print_row(const row *r) {
 
 static void print_speed(const timed_machine *machine, const bench_result *r, const cudnn *rival) {
     const bench_figure *ours = &r->figures[0], *theirs = &r->figures[1];
-    printf("\nOn this %s, %s, %d tokens: ", machine->device.name, r->what.row, (int)r->what.length);
+    printf("\n");
+    cli_tell(stdout, "On this %s, %s, %d tokens: ", machine->device.name, r->what.row,
+             (int)r->what.length);
     if (ours->verdict != BENCH_FINE) {
-        printf("no figure (%s: %s).\n", bench_verdict_name(ours->verdict), ours->why);
+        cli_tell(stdout, "no figure (%s: %s).\n", bench_verdict_name(ours->verdict), ours->why);
         return;
     }
     number_write(stdout, "%.0f TFLOPS", ours->tflops);

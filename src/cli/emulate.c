@@ -163,12 +163,16 @@ static ftl_status make_ptx(emulation *e, const char *path, str *ptx) {
 }
 
 static void print_report(const emulation *e, const ftl_emulation *report) {
+    text_buffer text;
+    text_init(&text, SIZE_MAX);
     if (e->c->options.json) {
-        printf("%s\n", report->json ? report->json : "{}");
+        text_format(&text, "%s\n", report->json ? report->json : "{}");
+        cli_print(&text);
         return;
     }
-    fputs(report->findings ? report->findings : "", stdout);
-    fputs(report->statistics ? report->statistics : "", stdout);
+    text_add_z(&text, report->findings ? report->findings : "");
+    text_add_z(&text, report->statistics ? report->statistics : "");
+    cli_print(&text);
     printf(
         "%d findings; %llu instructions of warps in %llu blocks; shared memory: %llu wavefronts, "
         "%llu at best\n",

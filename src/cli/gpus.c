@@ -14,9 +14,9 @@ static void print_row(const cli *c, const ftl_gpu *g) {
             g->tensor_tflops));
         return;
     }
-    number_write(stdout, "%-12s %-28s %-8s %4d  %4lld KiB  %6.0f GB/s  %7.1f  %7.1f\n", g->name,
-                 g->title, g->target, g->multiprocessors, (long long)g->shared_bytes / 1024,
-                 g->memory_gb_per_s, g->mma_tflops, g->tensor_tflops);
+    cli_tell(stdout, "%-12s %-28s %-8s %4d  %4lld KiB  %6.0f GB/s  %7.1f  %7.1f\n", g->name,
+             g->title, g->target, g->multiprocessors, (long long)g->shared_bytes / 1024,
+             g->memory_gb_per_s, g->mma_tflops, g->tensor_tflops);
 }
 
 static void print_devices(cli *c) {
@@ -24,7 +24,7 @@ static void print_devices(cli *c) {
     int32_t count;
     if (cli_open_runtime(c, &runtime) != FTL_OK) return;
     ftl_status status = ftl_device_count(c->context, runtime, &count);
-    if (status) fprintf(stderr, "this machine: %s\n", ftl_context_error(c->context));
+    if (status) cli_tell(stderr, "this machine: %s\n", ftl_context_error(c->context));
     for (int32_t i = 0; !status && i < count; i++) {
         ftl_device device;
         ftl_gpu fit = FTL_GPU_INIT;
@@ -32,8 +32,8 @@ static void print_devices(cli *c) {
         int32_t capability = 10 * device.major + device.minor;
         bool is_known = ftl_gpu_for_device(c->context, device.name, capability,
                                            device.multiprocessors, &fit) == FTL_OK;
-        fprintf(stderr, "this machine: GPU %d is %s, capability %d.%d; description: %s\n", i,
-                device.name, device.major, device.minor, is_known ? fit.name : "none fits");
+        cli_tell(stderr, "this machine: GPU %d is %s, capability %d.%d; description: %s\n", i,
+                 device.name, device.major, device.minor, is_known ? fit.name : "none fits");
     }
     ftl_runtime_close(runtime);
 }

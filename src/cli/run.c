@@ -131,7 +131,10 @@ static ftl_status emulate_kernel(running *r, ftl_runtime *runtime, const ftl_ker
         ftl_arguments arguments =
             arrays_arguments(&r->arrays, kernel->plan, tensors, scalars, false);
         status = ftl_emulate(context, emulator, &arguments, NULL, &report);
-        if (report.findings) fputs(report.findings, stderr);
+        for (str rest = str_from(report.findings ? report.findings : ""); rest.length;) {
+            str line = str_cut(&rest, '\n');
+            cli_tell(stderr, "%.*s\n", STR_ARGS(line));
+        }
         ftl_emulation_done(&report);
     }
     ftl_emulator_close(emulator);

@@ -270,18 +270,18 @@ static void print_result(const thinking *t, const think_result *r, const char *n
         printf("%.*s\n", STR_ARGS(line));
         return;
     }
-    printf("%s: verified up to '%s' (%s), by %s", name, think_rung_name(r->rung),
-           think_rung_meaning(r->rung), r->by);
+    cli_tell(stdout, "%s: verified up to '%s' (%s), by %s", name, think_rung_name(r->rung),
+             think_rung_meaning(r->rung), r->by);
     if (r->tflops > 0) number_write(stdout, ", %.1f TFLOPS", r->tflops);
     printf("\n%d answers, %lld tokens; record %.12s\n", (int)r->questions, (long long)r->tokens,
            r->id);
     for (size_t i = 0; i < json_array_size(r->facts); i++) {
-        printf("- %s\n", json_string_value(json_array_get(r->facts, i)));
+        cli_tell(stdout, "- %s\n", json_string_value(json_array_get(r->facts, i)));
     }
     const char *rung;
     json_t *why;
     json_object_foreach(r->skipped, rung, why) {
-        printf("not judged by '%s': %s\n", rung, json_string_value(why));
+        cli_tell(stdout, "not judged by '%s': %s\n", rung, json_string_value(why));
     }
     bool vouched = t->task.reference.text || t->run.sketch.text;
     if (!vouched) {

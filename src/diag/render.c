@@ -14,6 +14,17 @@ static str line_of(str source, uint32_t offset, uint32_t *line_begin) {
     return (str){source.data + begin, end - begin};
 }
 
+/* The line as a terminal may have it, each byte in its column: what cannot be shown is '?'. */
+static void render_line(str line, text_buffer *out) {
+    for (size_t i = 0; i < line.length;) {
+        str rest = {line.data + i, line.length - i};
+        size_t bytes = str_plain_bytes(rest);
+        if (bytes) text_add(out, (str){rest.data, bytes});
+        else text_add_z(out, *rest.data == '\t' ? " " : "?");
+        i += bytes ? bytes : 1;
+    }
+}
+
 /* The source line and under it the range: '^' first, '~' behind. Long lines show a window. */
 static void render_caret(const diag_list *list, diag_range range, bool colour, text_buffer *out) {
     enum { WIDEST = 200, BEFORE = 60 };
@@ -25,10 +36,7 @@ static void render_caret(const diag_list *list, diag_range range, bool colour, t
     str shown = {line.data + skipped, line.length - skipped};
     if (shown.length > WIDEST) shown.length = WIDEST;
     text_add_z(out, "    ");
-    for (size_t i = 0; i < shown.length; i++) {
-        char c = shown.data[i];
-        text_add(out, c == '\t' ? STR(" ") : (unsigned char)c < 32 ? STR("?") : (str){&c, 1});
-    }
+    render_line(shown, out);
     text_add_z(out, "\n    ");
     text_repeat(out, ' ', column - skipped);
     if (colour) text_add_z(out, "\033[1;32m");
@@ -44,7 +52,8 @@ static void render_caret(const diag_list *list, diag_range range, bool colour, t
 
 static void render_one(const diag_list *list, const diag *d, bool colour, text_buffer *out) {
     bool has_place = d->range.end > 0 || d->range.begin > 0;
-    text_format(out, "%.*s:", STR_ARGS(list->source_name));
+    text_add_shown(out, list->source_name, "");
+    text_add_z(out, ":");
     if (has_place) {
         int line, column;
         diag_position(list->source, d->range.begin, &line, &column);
@@ -52,10 +61,14 @@ static void render_one(const diag_list *list, const diag *d, bool colour, text_b
     }
     text_format(out, " %s%s:%s ", colour ? severity_colours[d->severity] : "",
                 severity_names[d->severity], colour ? "\033[0m" : "");
-    text_add(out, d->message);
+    text_add_shown(out, d->message, "");
     text_add_z(out, "\n");
     if (has_place) render_caret(list, d->range, colour, out);
-    if (d->replacement.length) text_format(out, "    %.*s\n", STR_ARGS(d->replacement));
+    if (d->replacement.length) {
+        text_add_z(out, "    ");
+        text_add_shown(out, d->replacement, "");
+        text_add_z(out, "\n");
+    }
     for (const diag *note = d->attached; note; note = note->next) {
         render_one(list, note, colour, out);
     }

@@ -301,7 +301,8 @@ bool results_spent(results *r, int64_t experiment, int64_t *tokens, double *pric
     sqlite3_bind_int64(sum, 1, experiment);
     bool found = false, is_read = step_once(r, sum, &found);
     if (found) {
-        *tokens = (int64_t)sqlite3_column_double(sum, 0);
+        double spent = sqlite3_column_double(sum, 0); /* a database may hold anything */
+        *tokens = spent > 0 && spent < 1e18 ? (int64_t)spent : spent > 0 ? INT64_MAX / 2 : 0;
         *price = sqlite3_column_double(sum, 1);
     }
     sqlite3_finalize(sum);

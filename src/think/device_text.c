@@ -281,8 +281,24 @@ bool device_ptx_check(str ptx, diag_list *diags) {
     return is_good;
 }
 
+/* Characters that a reader does not see, wherever they stand: a terminal obeys them. */
+static void refuse_hidden(reader *r) {
+    for (size_t i = 0; i < r->text.length;) {
+        str rest = {r->text.data + i, r->text.length - i};
+        size_t bytes = str_plain_bytes(rest);
+        bool is_space = !bytes && *rest.data && strchr("\t\n\r\f\v", *rest.data);
+        if (!bytes && !is_space) {
+            diag_add(r->diags, DIAG_DEVICE_ODD, here(i, i + 1), NULL);
+            r->is_good = false;
+            return;
+        }
+        i += bytes ? bytes : 1;
+    }
+}
+
 bool device_text_check(str text, const char *entry, ftl_text_form form, diag_list *diags) {
     reader r = {.text = text, .form = form, .diags = diags, .is_good = true};
+    refuse_hidden(&r);
     read_text(&r);
     if (has_entry(text, entry)) return r.is_good;
     diag_report(diags, DIAG_DEVICE_ENTRY, ((diag_range){0, 0}), str_from(entry));

@@ -267,6 +267,13 @@ static ftl_status no_such_ask(ftl_context *context, provider *p, const provider_
                             STR_ARGS(shortened(was_line)));
 }
 
+int64_t provider_tokens(const json_t *reported) {
+    static const double MOST = 1e8;
+    double count = json_number_value(reported); /* 0 for what is no number */
+    bool is_count = count >= 1 && count <= MOST && count == (double)(int64_t)count;
+    return is_count ? (int64_t)count : 0;
+}
+
 ftl_status replay_ask(ftl_context *context, provider *p, const provider_request *request,
                       provider_answer *answer) {
     char key[33];
@@ -275,9 +282,9 @@ ftl_status replay_ask(ftl_context *context, provider *p, const provider_request 
     if (!ask) return no_such_ask(context, p, request);
     text_add_z(&answer->text, json_text(ask, "answer"));
     answer->is_cut_off = json_is_true(json_object_get(ask, "cut_off"));
-    answer->prompt_tokens = json_integer_value(json_object_get(ask, "prompt_tokens"));
-    answer->answer_tokens = json_integer_value(json_object_get(ask, "answer_tokens"));
-    answer->cached_tokens = json_integer_value(json_object_get(ask, "cached_tokens"));
+    answer->prompt_tokens = provider_tokens(json_object_get(ask, "prompt_tokens"));
+    answer->answer_tokens = provider_tokens(json_object_get(ask, "answer_tokens"));
+    answer->cached_tokens = provider_tokens(json_object_get(ask, "cached_tokens"));
     answer->retries = (int32_t)json_integer_value(json_object_get(ask, "retries"));
     answer->ms = json_number(ask, "ms");
     return FTL_OK;

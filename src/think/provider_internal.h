@@ -55,6 +55,11 @@ extern const wire wire_openai, wire_anthropic;
 /* The sentence of a server's error object, "" when there is none. */
 void wire_read_error(json_t *body, wire_state *state);
 
+/* A number of tokens that a server or a record reports; 0, unknown, for what can be none: a
+ * negative or broken number, a text, more than any context has.
+ */
+int64_t provider_tokens(const json_t *reported);
+
 const char *provider_key_for(const provider *p, const char *url);
 
 #endif

@@ -26,7 +26,7 @@ static bool read_date(const char *text, int64_t *seconds) {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     int day, year, hour, minute, second;
     char month[4], zone[4];
-    int count = sscanf(text, "%*3[A-Za-z], %d %3s %d %d:%d:%d %3s", &day, month, &year, &hour,
+    int count = sscanf(text, "%*3[A-Za-z], %2d %3s %4d %2d:%2d:%2d %3s", &day, month, &year, &hour,
                        &minute, &second, zone);
     const char *at = count == 7 ? strstr(months, month) : NULL;
     bool is_date =

@@ -8,20 +8,6 @@ enum { ANSWER_TOKENS = 16000 };
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-/* Bytes of the UTF-8 sequence that begins here; 0 when it is none. */
-static size_t utf8_bytes(const unsigned char *at, size_t left) {
-    if (at[0] < 0x80) return 1;
-    size_t count = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    if (at[0] < 0xc2 || at[0] > 0xf4 || left < count) return 0;
-    for (size_t i = 1; i < count; i++) {
-        if ((at[i] & 0xc0) != 0x80) return 0;
-    }
-    bool is_overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool is_surrogate = at[0] == 0xed && at[1] > 0x9f;
-    bool is_beyond = at[0] == 0xf4 && at[1] > 0x8f;
-    return is_overlong || is_surrogate || is_beyond ? 0 : count;
-}
-
 /* A text as JSON takes it: what is no UTF-8 becomes U+FFFD. */
 static json_t *wire_string(str text) {
     json_t *whole = json_stringn(text.data ? text.data : "", text.length);
@@ -29,7 +15,7 @@ static json_t *wire_string(str text) {
     text_buffer clean;
     text_init(&clean, 3 * text.length + 1);
     for (size_t i = 0; i < text.length;) {
-        size_t count = utf8_bytes((const unsigned char *)text.data + i, text.length - i);
+        size_t count = str_utf8_bytes((str){text.data + i, text.length - i});
         if (count) text_add(&clean, (str){text.data + i, count});
         else text_add_z(&clean, "\xef\xbf\xbd");
         i += count ? count : 1;
@@ -106,10 +92,10 @@ static void openai_usage(const json_t *body, wire_state *state) {
     const json_t *usage = json_object_get(body, "usage");
     if (!json_is_object(usage)) return;
     provider_answer *a = state->answer;
-    a->prompt_tokens = json_integer_value(json_object_get(usage, "prompt_tokens"));
-    a->answer_tokens = json_integer_value(json_object_get(usage, "completion_tokens"));
+    a->prompt_tokens = provider_tokens(json_object_get(usage, "prompt_tokens"));
+    a->answer_tokens = provider_tokens(json_object_get(usage, "completion_tokens"));
     const json_t *details = json_object_get(usage, "prompt_tokens_details");
-    a->cached_tokens = json_integer_value(json_object_get(details, "cached_tokens"));
+    a->cached_tokens = provider_tokens(json_object_get(details, "cached_tokens"));
 }
 
 static void openai_part(json_t *body, const char *name, wire_state *state) {
@@ -158,10 +144,10 @@ static json_t *anthropic_body(const provider *p, const provider_request *request
 
 static void anthropic_usage(const json_t *usage, wire_state *state) {
     provider_answer *a = state->answer;
-    int64_t fresh = json_integer_value(json_object_get(usage, "input_tokens"));
-    int64_t cached = json_integer_value(json_object_get(usage, "cache_read_input_tokens"));
-    int64_t written = json_integer_value(json_object_get(usage, "cache_creation_input_tokens"));
-    int64_t out = json_integer_value(json_object_get(usage, "output_tokens"));
+    int64_t fresh = provider_tokens(json_object_get(usage, "input_tokens"));
+    int64_t cached = provider_tokens(json_object_get(usage, "cache_read_input_tokens"));
+    int64_t written = provider_tokens(json_object_get(usage, "cache_creation_input_tokens"));
+    int64_t out = provider_tokens(json_object_get(usage, "output_tokens"));
     if (fresh + cached + written) a->prompt_tokens = fresh + cached + written;
     if (cached) a->cached_tokens = cached;
     if (out) a->answer_tokens = out;

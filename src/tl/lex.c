@@ -119,12 +119,25 @@ static void read_line_break(lexer *l) {
     l->at++;
 }
 
+/* Where a comment ends: with its line, or before a control character, which no text has: comments
+ * go into every text that is made of this one.
+ */
+static uint32_t end_of_comment(const lexer *l) {
+    uint32_t at = l->at;
+    while (at < l->source.length && l->source.data[at] != '\n') {
+        str rest = {l->source.data + at, l->source.length - at};
+        unsigned char c = (unsigned char)*rest.data;
+        bool is_control = c < 32 || c == 127 || (c == 0xc2 && !str_plain_bytes(rest));
+        if (is_control && c != '\t' && c != '\r') break;
+        at++;
+    }
+    return at;
+}
+
 static void read_comment(lexer *l) {
     uint32_t begin = l->at;
-    const char *from = l->source.data + begin;
-    const char *line_end = memchr(from, '\n', l->source.length - begin);
-    l->at = line_end ? (uint32_t)(line_end - l->source.data) : (uint32_t)l->source.length;
-    str text = str_trim((str){from + 2, l->at - begin - 2});
+    l->at = end_of_comment(l);
+    str text = str_trim((str){l->source.data + begin + 2, l->at - begin - 2});
     l->line_has_anything = true;
     if (!in_statement(l)) {
         list_push(l->memory, &l->comments, text);

@@ -114,6 +114,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def fault_good(self):
         self.good()
 
+    def fault_odd_counts(self):  # each request has other numbers that are none
+        odd = (-5, 1e300, 2**63 - 1, -2**63, 1.5, "many", None, True, [7], {"a": 1}, 10**12)
+        value = odd[self.count("odd counts") % len(odd)]
+        usage = {"prompt_tokens": value, "completion_tokens": value, "prompt_tokens_details": {"cached_tokens": value}}
+        self.reply(200, dict(self.whole(self.next_answer()), usage=usage))
+
+    def fault_terminal_words(self):  # an error that would paint the terminal
+        self.error(400, "\x1b[2J\x1b]0;title\x07\x9b31m\x7f no\nflashtl: verified \u202e!", code="bad")
+
+    def fault_terminal_page(self):
+        self.reply(500, b"\x1b[2Jan error\x9b31m \xff\xfe", [("Content-Type", "text/html"), ("retry-after", "0")])
+
+    def fault_terminal_kind(self):
+        self.reply(200, b"\x1b[2J", [("Content-Type", "text/\x1b[31mhtml")])
+
     def fault_odd_portions(self):  # events and UTF-8 characters are split over reads
         self.good(portion=3)
 

@@ -363,9 +363,46 @@ def mended_over_http(run):
     expect("K.T" in second[-1]["content"] and second[-2]["role"] == "assistant", run, "findings behind the answer")
 
 
+def odd_token_counts(run):
+    """What can be no count is unknown, and estimated: a budget neither wraps round nor is spent at once."""
+    (run.path / "000.md").write_text(BAD)
+    for _ in range(6):
+        run.think("odd-counts", "--no-stream", "--answers", "2", "--max-tokens", "60000")
+        expect(run.status == 1 and "negative" not in run.err, run, "two answers, both wrong")
+        for ask in run.events("ask"):
+            expect(ask["prompt_tokens"] == ask["answer_tokens"] == ask["cached_tokens"] == 0, run, f"unknown counts: {ask}")
+        for result in run.events("result"):
+            expect(1000 < result["tokens"] < 60000, run, f"an estimate: {result['tokens']}")
+        (run.path / "record.jsonl").unlink()
+
+
+def is_plain(run, what):
+    said = run.out + run.err
+    hidden = [c for c in said if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or 0x202a <= ord(c) <= 0x202e]
+    expect(not hidden, run, f"no control characters of {what}: {hidden}")
+
+
+def words_for_the_terminal(run):
+    fails(run.think("terminal-words"), 3, "\\x1b[2J\\x1b]0;title\\x07\\u009b31m\\x7f no\\nflashtl: verified \\u202e!")
+    is_plain(run, "a server's error")
+    fails(run.think("terminal-page", "--retries", "1"), 3, "\\x1b[2Jan error\\x9b31m")
+    is_plain(run, "a page of errors")
+    fails(run.think("terminal-kind", "--retries", "0"), 3, "text/")
+    is_plain(run, "a content type")
+
+
+def answers_for_the_terminal(run):
+    (run.path / "000.md").write_text(BAD.replace("Compute GEMM", "Compute \x1b[31mGEMM").replace("kernel ", "\x9bkernel "))
+    (run.path / "001.md").write_text(GOOD.replace("```tl\n", "```tl\n// a remark \x1b[2J\n"))
+    (run.path / "002.md").write_text(GOOD)
+    is_good(run.think("good"))
+    is_plain(run, "an answer")
+    expect(len(run.requests()) == 3, run, "a comment with an escape is refused")
+
+
 CASES = {name: value for name, value in list(globals().items())
          if callable(value) and getattr(value, "__code__", None) and value.__code__.co_varnames[:1] == ("run",)
-         and value.__code__.co_argcount == 1 and name not in ("is_good",)}
+         and value.__code__.co_argcount == 1 and name != "is_good"}
 
 if sys.argv[1] == "--list":
     print("\n".join(CASES))

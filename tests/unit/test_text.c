@@ -37,8 +37,50 @@ static void buffer_stops_at_its_limit(void **state) {
     text_done(&buffer);
 }
 
+static void foreign_text_is_shown(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *kept, *shown;
+    } cases[] = {
+        {"plain, gr\xc3\xb6\xc3\x9f"
+         "er \xe2\x82\xac \xf0\x9f\x99\x82",
+         "",
+         "plain, gr\xc3\xb6\xc3\x9f"
+         "er \xe2\x82\xac \xf0\x9f\x99\x82"},
+        {"\033[31mred\007", "", "\\x1b[31mred\\x07"},
+        {"a\nb\tc\rd", "", "a\\nb\\tc\\x0dd"},
+        {"a\nb\tc\rd", "\n\t", "a\nb\tc\\x0dd"},
+        {"\x7f\xc2\x9b"
+         "31m",
+         "", "\\x7f\\u009b31m"}, /* DEL, the C1 form of ESC [ */
+        {"\x9b"
+         "31m \xc3",
+         "", "\\x9b31m \\xc3"}, /* no UTF-8 */
+        {"\xe2\x80\xae"
+         "txt.exe\xe2\x81\xa9",
+         "", "\\u202etxt.exe\\u2069"},
+        {"\xc0\x8a\xed\xa0\x80\xf4\x90\x80\x80", "",
+         "\\xc0\\x8a\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80"}, /* overlong, half a pair, too far */
+        {"", "\n", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        text_buffer shown;
+        text_init(&shown, 1000);
+        text_add_shown(&shown, str_from(cases[i].text), cases[i].kept);
+        text_add_z(&shown, "");
+        assert_string_equal(shown.data, cases[i].shown);
+        text_done(&shown);
+    }
+    text_buffer nul;
+    text_init(&nul, 1000);
+    text_add_shown(&nul, (str){"a\0b", 3}, "\n");
+    assert_string_equal(nul.data, "a\\x00b");
+    text_done(&nul);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(foreign_text_is_shown),
         cmocka_unit_test(distances),
         cmocka_unit_test(numbers),
         cmocka_unit_test(buffer_stops_at_its_limit),
