@@ -13,7 +13,7 @@ _flashtl() {
         build) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --name --no-verify --output --json --help" ;;
         explain) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" ;;
         verify) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" ;;
-        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --json --help" ;;
+        run) words=" --op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --then --json --help" ;;
         emulate) words=" --let --plan --in --out --json --help" ;;
         demo) words=" --help" ;;
         check) words=" --gpu --json --help" ;;

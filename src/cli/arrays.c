@@ -325,6 +325,7 @@ void arrays_done(arrays *all) {
     for (int i = 0; i < all->count; i++) {
         free(all->items[i].memory);
         if (all->items[i].file.data) npy_done(&all->items[i].file);
+        all->items[i] = (array){0};
     }
     all->count = 0;
 }

@@ -9,12 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct opened {
+    ftl_emulator *emulator;
+    ftl_module *module;
+} opened;
+
 typedef struct running {
     cli *c;
     cli_request request;
     machine_program made;
     verify_on on;
     arrays arrays;
+    text_buffer then[CLI_LIST_MAX]; /* texts of these files */
+    ftl_runtime *runtime;
+    opened *kernels; /* of the product */
+    bool is_hung;    /* a kernel still runs: whatever is asked of the device would wait for it */
 } running;
 
 static int fail(int exit_status, const os_error *why) {
@@ -114,31 +123,34 @@ static int interpret(running *r) {
     return finish(r, status);
 }
 
-static ftl_status emulate_kernel(running *r, ftl_runtime *runtime, const ftl_kernel *kernel) {
+/* What is made once for a kernel, for all arrays that it runs on. */
+static ftl_status open_kernel(running *r, const ftl_kernel *kernel, opened *out) {
     ftl_context *context = r->c->context;
-    ftl_tensor tensors[ARRAYS_MAX];
-    ftl_scalar scalars[ARRAYS_MAX];
+    if (r->on == VERIFY_GPU)
+        return ftl_module_load(context, r->runtime, kernel->plan, kernel->cuda, &out->module);
     char file[256];
     ftl_image image;
-    ftl_emulator *emulator = NULL;
-    ftl_emulation report = {0};
     snprintf(file, sizeof file, "%s.cu", kernel->plan->entry);
     ftl_status status =
-        ftl_compile_cuda(context, runtime, kernel->cuda, file, kernel->plan->target, &image);
+        ftl_compile_cuda(context, r->runtime, kernel->cuda, file, kernel->plan->target, &image);
     if (status) return status;
-    status = ftl_emulator_open(context, kernel->plan, image.bytes, image.length, file, &emulator);
-    if (!status) {
-        ftl_arguments arguments =
-            arrays_arguments(&r->arrays, kernel->plan, tensors, scalars, false);
-        status = ftl_emulate(context, emulator, &arguments, NULL, &report);
-        for (str rest = str_from(report.findings ? report.findings : ""); rest.length;) {
-            str line = str_cut(&rest, '\n');
-            cli_tell(stderr, "%.*s\n", STR_ARGS(line));
-        }
-        ftl_emulation_done(&report);
-    }
-    ftl_emulator_close(emulator);
+    status =
+        ftl_emulator_open(context, kernel->plan, image.bytes, image.length, file, &out->emulator);
     ftl_image_done(&image);
+    return status;
+}
+
+static ftl_status emulate_kernel(running *r, const ftl_kernel *kernel, ftl_emulator *emulator) {
+    ftl_tensor tensors[ARRAYS_MAX];
+    ftl_scalar scalars[ARRAYS_MAX];
+    ftl_emulation report = {0};
+    ftl_arguments arguments = arrays_arguments(&r->arrays, kernel->plan, tensors, scalars, false);
+    ftl_status status = ftl_emulate(r->c->context, emulator, &arguments, NULL, &report);
+    for (str rest = str_from(report.findings ? report.findings : ""); rest.length;) {
+        str line = str_cut(&rest, '\n');
+        cli_tell(stderr, "%.*s\n", STR_ARGS(line));
+    }
+    ftl_emulation_done(&report);
     return status;
 }
 
@@ -156,54 +168,149 @@ static ftl_status upload(running *r, ftl_runtime *runtime) {
     return FTL_OK;
 }
 
-static ftl_status launch_kernel(running *r, ftl_runtime *runtime, const ftl_kernel *kernel) {
+static ftl_status launch_kernel(running *r, const ftl_kernel *kernel, ftl_module *module) {
     enum { LIMIT_MS = 60000 };
     ftl_context *context = r->c->context;
     ftl_tensor tensors[ARRAYS_MAX];
     ftl_scalar scalars[ARRAYS_MAX];
-    ftl_module *module = NULL;
-    ftl_status status = upload(r, runtime);
-    if (!status) status = ftl_module_load(context, runtime, kernel->plan, kernel->cuda, &module);
+    ftl_status status = upload(r, r->runtime);
     if (!status) {
         ftl_arguments arguments =
             arrays_arguments(&r->arrays, kernel->plan, tensors, scalars, true);
         status = ftl_module_launch(context, module, &arguments, NULL);
     }
-    if (!status) status = ftl_stream_wait(context, runtime, NULL, LIMIT_MS);
+    if (!status) status = ftl_stream_wait(context, r->runtime, NULL, LIMIT_MS);
     for (int i = 0; !status && i < r->arrays.count; i++) {
         array *item = &r->arrays.items[i];
         if (!item->device) continue;
-        status = ftl_device_read(context, runtime, item->memory, item->device, item->bytes);
+        status = ftl_device_read(context, r->runtime, item->memory, item->device, item->bytes);
     }
-    if (status != FTL_TIMEOUT && status != FTL_KERNEL_FAULT) ftl_module_free(module);
     return status;
 }
 
 static int run_kernels(running *r) {
-    ftl_runtime *runtime = NULL;
     os_error why;
     int exit_status = EXIT_DONE;
-    ftl_status status = cli_open_runtime(r->c, &runtime);
-    if (!status && r->on == VERIFY_GPU) status = ftl_device_use(r->c->context, runtime, 0);
+    ftl_status status = FTL_OK;
     for (int32_t i = 0; !status && !exit_status && i < r->made.product->kernel_count; i++) {
         const ftl_kernel *kernel = &r->made.product->kernels[i];
+        opened *own = &r->kernels[i];
         exit_status = fail(arrays_place(&r->arrays, kernel->plan, &why), &why);
         if (exit_status) break;
-        status = r->on == VERIFY_GPU ? launch_kernel(r, runtime, kernel)
-                                     : emulate_kernel(r, runtime, kernel);
+        if (!own->emulator && !own->module) status = open_kernel(r, kernel, own);
+        if (status) break;
+        status = own->module ? launch_kernel(r, kernel, own->module)
+                             : emulate_kernel(r, kernel, own->emulator);
     }
-    if (!exit_status) exit_status = finish(r, status);
-    if (status != FTL_TIMEOUT && status != FTL_KERNEL_FAULT) ftl_runtime_close(runtime);
+    for (int i = 0; !status && i < r->arrays.count; i++) {
+        array *item = &r->arrays.items[i];
+        if (item->device) ftl_device_free(r->runtime, item->device);
+        item->device = 0;
+    }
+    r->is_hung = status == FTL_TIMEOUT || status == FTL_KERNEL_FAULT;
+    return exit_status ? exit_status : finish(r, status);
+}
+
+/* --- arrays after arrays ---------------------------------------------------------------------- */
+
+static int run_once(running *r) {
+    os_error why;
+    int exit_status = r->on == VERIFY_INTERPRETER ? interpret(r) : run_kernels(r);
+    return exit_status ? exit_status : fail(arrays_write(&r->arrays, &why), &why);
+}
+
+/* A number for the launch alone: the kernel is made. */
+static bool set_scalar(arrays *all, const char *name, double value) {
+    int i = 0;
+    while (i < all->scalar_count && strcmp(all->scalars[i].name, name) != 0) i++;
+    if (i == ARRAYS_MAX) return false;
+    all->scalars[i] = (ftl_scalar){name, value};
+    if (i == all->scalar_count) all->scalar_count++;
+    return true;
+}
+
+/* A line of --then's file, ended by a NUL: --in NAME=FILE, --out NAME=FILE or --let NAME=VALUE. */
+static int read_line(running *r, const char *path, char *line, os_error *why) {
+    const char *const blank = strchr(line, ' '), *const text = blank ? blank + 1 : "";
+    if (strncmp(line, "--in ", 5) == 0) return arrays_read(&r->arrays, &text, 1, NULL, 0, why);
+    if (strncmp(line, "--out ", 6) == 0) return arrays_read(&r->arrays, NULL, 0, &text, 1, why);
+    char *equals = strchr(line, '=');
+    double number;
+    if (strncmp(line, "--let ", 6) == 0 && equals && str_to_number(str_from(equals + 1), &number)) {
+        *equals = 0;
+        if (set_scalar(&r->arrays, text, number)) return EXIT_DONE;
+        *equals = '=';
+    }
+    snprintf(why->text, sizeof why->text,
+             "'%s' has lines '--in NAME=FILE', '--out NAME=FILE' and '--let NAME=VALUE'; found "
+             "'%.200s'",
+             path, line);
+    return EXIT_REJECTED;
+}
+
+static int read_then(running *r, const char *path, text_buffer *text, os_error *why) {
+    enum { FILE_BYTES_MAX = 1 << 20 };
+    text_init(text, FILE_BYTES_MAX);
+    if (!os_read_file(path, FILE_BYTES_MAX - 1, text, why)) return EXIT_ENVIRONMENT;
+    arrays_done(&r->arrays);
+    int exit_status = EXIT_DONE;
+    for (str rest = text_str(text); !exit_status && rest.length;) {
+        str line = str_trim(str_cut(&rest, '\n'));
+        if (!line.length) continue;
+        char *begin = text->data + (line.data - text->data);
+        begin[line.length] = 0; /* a blank, the end of the line, or that of the text */
+        exit_status = read_line(r, path, begin, why);
+    }
+    return exit_status;
+}
+
+static int run_then(running *r, const char *path, text_buffer *text) {
+    os_error why;
+    int exit_status = read_then(r, path, text, &why);
+    if (exit_status) return fail(exit_status, &why);
+    exit_status = check_names(r, r->made.plan);
+    return exit_status ? exit_status : run_once(r);
+}
+
+static int run_all(running *r) {
+    int exit_status = run_once(r);
+    const cli_list *then = &r->c->options.then;
+    for (int i = 0; !exit_status && i < then->count; i++)
+        exit_status = run_then(r, then->items[i], &r->then[i]);
+    return exit_status;
+}
+
+static int open_machine(running *r) {
+    ftl_context *context = r->c->context;
+    int32_t count = r->made.product ? r->made.product->kernel_count : 0;
+    r->kernels = calloc((size_t)count + 1, sizeof *r->kernels);
+    if (!r->kernels) return cli_say(EXIT_ENVIRONMENT, "out of memory");
+    ftl_status status = r->on == VERIFY_INTERPRETER ? FTL_OK : cli_open_runtime(r->c, &r->runtime);
+    if (!status && r->on == VERIFY_GPU) status = ftl_device_use(context, r->runtime, 0);
+    return finish(r, status);
+}
+
+static void close_machine(running *r) {
+    int32_t count = r->kernels && r->made.product ? r->made.product->kernel_count : 0;
+    for (int32_t i = 0; i < count; i++) {
+        ftl_emulator_close(r->kernels[i].emulator);
+        if (!r->is_hung) ftl_module_free(r->kernels[i].module);
+    }
+    if (!r->is_hung) ftl_runtime_close(r->runtime);
+    free(r->kernels);
+}
+
+static int run_on_machine(running *r) {
+    int exit_status = open_machine(r);
+    if (!exit_status) exit_status = run_all(r);
+    close_machine(r);
     return exit_status;
 }
 
 static int run_in_child(void *user, os_watch *watch) {
     running *r = user;
-    os_error why;
     snprintf(watch->doing, sizeof watch->doing, "kernel '%s'", r->made.plan->kernel);
-    int exit_status = run_kernels(r);
-    if (!exit_status) exit_status = fail(arrays_write(&r->arrays, &why), &why);
-    return exit_status;
+    return run_on_machine(r);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -240,12 +347,12 @@ int cli_run_RUN(cli *c) {
             exit_status = cli_say(EXIT_REJECTED, "%s", why.text);
         }
     } else if (!exit_status) {
-        exit_status = r.on == VERIFY_EMULATOR ? run_kernels(&r) : interpret(&r);
-        if (!exit_status) exit_status = fail(arrays_write(&r.arrays, &why), &why);
+        exit_status = run_on_machine(&r);
     }
     if (!exit_status && !c->options.out.count)
         cli_say(EXIT_DONE, "it ran, and its results are nowhere: '--out NAME=FILE' keeps them");
     arrays_done(&r.arrays);
+    for (int i = 0; i < c->options.then.count; i++) text_done(&r.then[i]);
     machine_done(&r.made);
     request_done(&r.request);
     return exit_status;

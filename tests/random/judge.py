@@ -74,24 +74,50 @@ class Judge:
             return Outcome("bad refusal", f"{inside[0][0]} {inside[0][2]}")
         return Outcome("refused", f"{found[0][0]} {found[0][2]}")
 
-    def run(self, path, program, case, expected, errors, gpu, machine, folder, pins=True):
+    def run(self, path, program, cases, folders, gpu, machine, pins=True):
+        """Runs cases by one command, which compiles once, and compares each; the first that is not right ends it."""
         command = ["run", str(path), "--on", machine, "--json"]
         command += ["--dtype", program.dtype] + self.pins(program) if pins else []
         command += ["--gpu", gpu] if gpu else []
-        command += self.arguments(program, case, folder)
+        command += self.arguments(program, cases[0][1], folders[0])
+        for (_, case, *_), folder in zip(cases[1:], folders[1:]):
+            words = self.arguments(program, case, folder)
+            then = pathlib.Path(folder, "then.txt")
+            then.write_text("".join(f"{option} {value}\n" for option, value in zip(words[::2], words[1::2])))
+            command += ["--then", str(then)]
+        for folder in folders:
+            for out in pathlib.Path(folder).glob("out_*.npy"):
+                out.unlink()
         done = self.call(command)
+        elements = 0
+        for (seed, _, expected, errors), folder in zip(cases, folders):
+            outcome = self.compare(program, expected, errors, folder) or self.ended(done, gpu, machine)
+            if outcome.kind != "right":
+                outcome.case = seed
+                return outcome
+            elements += outcome.elements
+        if done is None or done.returncode != 0:
+            return self.ended(done, gpu, machine)
+        return Outcome("right", elements=elements)
+
+    def ended(self, done, gpu, machine):
+        """What a command says that left no results."""
         if done is None or done.returncode not in (0, 1):
             return self.failed(done, machine)
-        if done.returncode == 1:
-            found = self.refusal(done)
-            kind = "refused" if not gpu else "fault" if found[0][0].startswith(("INTERPRET", "EMULATE", "PLAIN")) else "bad refusal"
-            return Outcome(kind, f"{found[0][0]} {found[0][2]}"[:600])
-        compared = 0
+        if done.returncode == 0:
+            return Outcome("crash", f"{machine}: no results, and status 0")
+        found = self.refusal(done)
+        kind = "refused" if not gpu else "fault" if found[0][0].startswith(("INTERPRET", "EMULATE", "PLAIN")) else "bad refusal"
+        return Outcome(kind, f"{found[0][0]} {found[0][2]}"[:600])
+
+    def compare(self, program, expected, errors, folder):
+        """Whether a case's results are right; None: they are not there."""
+        compared, paths = 0, {name: pathlib.Path(folder, f"out_{name}.npy") for name in expected}
+        if not all(p.exists() for p in paths.values()):
+            return None
         for name in expected:
-            path_out = pathlib.Path(folder, f"out_{name}.npy")
             type = self.types(program)[name]
-            got = data.from_file(type, np.load(path_out))
-            wrong, n = differs(got, expected[name], errors[name], type)
+            wrong, n = differs(data.from_file(type, np.load(paths[name])), expected[name], errors[name], type)
             compared += n
             if wrong:
                 return Outcome("wrong", f"{name}: {wrong}")
@@ -100,6 +126,14 @@ class Judge:
     @staticmethod
     def types(program):
         return {d.name: d.type or program.dtype for d in program.tensors()}
+
+    @staticmethod
+    def told_lengths(program, case):
+        """The lengths that no array has, and no let."""
+        given = {a.length.name for d in program.tensors() if not d.output and d.matrix for a in d.axes if isinstance(a.length, t.Name)}
+        given |= {d.name for d in program.declarations if isinstance(d, t.Let)} | set(program.pins)
+        text = program.text()
+        return {name: value for name, value in case.lengths.items() if name not in given and name in text}
 
     def arguments(self, program, case, folder):
         types, command = self.types(program), []
@@ -110,11 +144,8 @@ class Judge:
             if not path.exists():
                 np.save(path, data.as_file(types[name], values))
             command += ["--in", f"{name}={path}"]
-        given = {a.length.name for d in program.tensors() if not d.output and d.matrix for a in d.axes if isinstance(a.length, t.Name)}
-        given |= {d.name for d in program.declarations if isinstance(d, t.Let)}
-        for name, value in case.lengths.items():
-            if name not in given and name not in program.pins and name in program.text():
-                command += ["--let", f"{name}={value}"]
+        for name, value in self.told_lengths(program, case).items():
+            command += ["--let", f"{name}={value}"]
         for d in program.tensors():
             if d.output:
                 command += ["--out", f"{d.name}={pathlib.Path(folder, f'out_{d.name}.npy')}"]
@@ -158,10 +189,12 @@ class Judge:
 
     def all_cases(self, path, program, cases, folders, gpu, machine):
         elements = 0
-        for (seed, case, expected, errors), folder in zip(cases, folders):
-            outcome = self.run(path, program, case, expected, errors, gpu, machine, folder)
+        # A length that no array has is pinned, and so the kernel is made for it alone.
+        together = not any(self.told_lengths(program, case) for _, case, *_ in cases)
+        for k in [slice(None)] if together else [slice(i, i + 1) for i in range(len(cases))]:
+            outcome = self.run(path, program, cases[k], folders[k], gpu, machine)
             if outcome.kind != "right":
-                outcome.case, outcome.machine = seed, machine
+                outcome.machine = machine
                 return outcome
             elements += outcome.elements
         return Outcome("right" if elements else "undecided", "" if elements else "no element could be compared", elements)

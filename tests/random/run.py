@@ -22,6 +22,9 @@ import sys
 import tempfile
 import time
 
+for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")                 # --jobs says how many cores there are
+
 try:
     import numpy as np
 except ImportError:
