@@ -19,6 +19,8 @@ typedef struct cost_item {
     cost_extent a, b, c; /* PRODUCT: rows, columns, contracted. ELEMENTS, COPY: rows, columns */
     int tile;            /* PRODUCT: the left operand. COPY: the tile */
     double fp32, exp2, conversions; /* ELEMENTS: per element */
+    double
+        near_fp32; /* ELEMENTS: instead, where warpgroups work a polynomial out; 0: they do not */
     bool is_vector, to_shared, is_load;
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */

@@ -8,7 +8,9 @@
 
 enum {
     NOMINAL_LENGTH = 4096, /* of axes that are known at launch only */
-    SECTOR_BYTES = 32,     /* what memory moves at once */
+    TANH_FP32 = 9,         /* operations of tanh beside its special functions: ftl_tanh */
+    NEAR_FP32 = 5,     /* of its polynomial, and of the vote on the arguments: translate/near.c */
+    SECTOR_BYTES = 32, /* what memory moves at once */
 };
 
 static cost_extent extent_of(cost_model *m, const tl_expr *e) {
@@ -121,6 +123,25 @@ static void note_triangle(cost_model *m, const tl_statement *s) {
     m->triangle_rows = m->extents[tile][0];
 }
 
+static bool is_elementwise_of(const tl_statement *s, str tile) {
+    return s && s->kind == TL_COMPUTE &&
+           tl_operation_shape(s->compute.operation) == TL_SHAPE_ELEMENTWISE && edit_writes(s, tile);
+}
+
+/* Operations of a Tanh that warpgroups work out as a polynomial near 0, as translate/near.c does:
+ * of a tile into itself, alone, or past a factor of the tile, which goes into the coefficients. 0:
+ * each element is worked out.
+ */
+static double near_operations(const cost_model *m, const tl_statement *s) {
+    str name = edit_target_name(s);
+    const tl_statement *p = s->previous;
+    if (!edit_operand_is(s, 0, name) || is_elementwise_of(s->next, name)) return 0;
+    if (!is_elementwise_of(p, name)) return NEAR_FP32;
+    bool is_factor = edit_is_compute(p, TL_MULTIPLY) && edit_operand_is(p, 0, name) &&
+                     tile_index(m, edit_operand_name(p, 1)) < 0;
+    return is_factor && !is_elementwise_of(p->previous, name) ? NEAR_FP32 - 1 : 0;
+}
+
 static void read_elements(cost_model *m, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     str widest =
@@ -156,9 +177,10 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         it->exp2 = 1;
         it->fp32 = 2;
         break;
-    case TL_TANH: /* in hardware, or from one exponential and one reciprocal */
-        it->exp2 = gpu_has(m->r->target, GPU_FEATURE_tanh) ? 1 : 2;
-        it->fp32 = gpu_has(m->r->target, GPU_FEATURE_tanh) ? 0 : 4;
+    case TL_TANH: /* one exponential and one reciprocal; or a polynomial near 0 */
+        it->exp2 = 2;
+        it->fp32 = TANH_FP32;
+        it->near_fp32 = near_operations(m, s);
         break;
     case TL_ERF:
         it->fp32 = 20;

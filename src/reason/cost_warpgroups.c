@@ -233,7 +233,9 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             if (m->plan.roles[it->tile].in_shared) all.first += clocks;
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
             bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
-            double clocks = fp32_of(m, it) * FP32_CLOCKS + it->exp2 * EXP2_CLOCKS +
+            bool is_near = it->near_fp32 > 0; /* few arguments are far out */
+            double clocks = (is_near ? it->near_fp32 : fp32_of(m, it)) * FP32_CLOCKS +
+                            (is_near ? 0 : it->exp2) * EXP2_CLOCKS +
                             it->conversions * CONVERT_CLOCKS;
             all.issued += a * b / WARP_LANES / (double)g->schedulers *
                           (is_cut ? cut_blocks(m, c, it) * MASK_CLOCKS : runs * clocks);
