@@ -13,6 +13,11 @@ foreach(cap 60 12 2)
     set_tests_properties(near_softcap_${cap} PROPERTIES LABELS exec)
 endforeach()
 
+# The functions of kernels, within their bounds; 77: NumPy or a CUDA compiler is not here.
+add_test(NAME functions
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/functions.py $<TARGET_FILE:flashtl>)
+set_tests_properties(functions PROPERTIES LABELS exec TIMEOUT 120 SKIP_RETURN_CODE 77)
+
 # Products into tiles whose values the compiler knows, or knows to be another tile's: it would write
 # them behind the fence.
 foreach(fence clamped filled masked copied added)

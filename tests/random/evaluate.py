@@ -84,9 +84,12 @@ def unary(op, v, e):
         low = np.where(e < v, np.abs(r - f(np.maximum(v - e, 1e-300))), np.where(e == 0, 0, np.inf))
         return settle(r, low + finite(r) * 2 * ONE + 2 * ONE)
     if op == "Tanh":
-        return settle(np.tanh(v), e * (1 - np.tanh(np.maximum(np.abs(v) - e, 0)) ** 2) + np.minimum(4e-7, np.abs(v) * 1e-6))
-    if op == "Erf":
-        return settle(erf(v), e * 1.13 + np.minimum(5e-7, np.abs(v) * 2e-6))
+        # A kernel's own error is relative where it sums a series, up to 0.05, and absolute from there on, where it takes
+        # 1 - 2/(e^2v + 1): tests/exec/functions.py holds these bounds.
+        own = np.where(np.abs(v) + e < 0.05, np.abs(v) * 1e-6, 4e-7)
+        return settle(np.tanh(v), e * (1 - np.tanh(np.maximum(np.abs(v) - e, 0)) ** 2) + own)
+    if op == "Erf":                                     # a polynomial up to 1, 1 - erfc from there on
+        return settle(erf(v), e * 1.13 + np.minimum(5e-7, np.abs(v) * 1e-6))
     if op == "Erfc":
         r = erfc(v)
         return settle(r, np.abs(erfc(v - e) - r) + 1e-5 * r * (1 + v * v * 0.1) + TINY)
@@ -110,16 +113,20 @@ def binary(op, a, ea, b, eb):
         return rounded(a - b, ea + eb)
     if op in ("Multiply", "*"):
         r = a * b
-        return rounded(r, finite(a) * eb + finite(b) * ea + ea * eb)
+        e = finite(a) * eb + finite(b) * ea + ea * eb
+        # The other factor's sign is that of an infinite product: one that may be 0, or of either sign, leaves it open.
+        unknown = (np.isinf(b) & (np.abs(a) <= ea) & (ea > 0)) | (np.isinf(a) & (np.abs(b) <= eb) & (eb > 0))
+        return rounded(r, np.where(unknown, np.inf, e))
     if op in ("Divide", "/"):
         r = a / b
         room = np.abs(b) - eb
         e = np.where(eb == 0, ea / np.abs(b), np.where(room > 0, (ea + finite(r) * eb) / np.where(room > 0, room, 1), np.inf))
         return rounded(r, e, 4 * ONE)
     if op in ("Max", "max"):
-        return settle(np.maximum(a, b), np.maximum(np.where(a + ea >= b - eb, ea, 0), np.where(b + eb >= a - ea, eb, 0)))
+        # The error of one that lies below the other for certain is not seen (of −inf within inf nothing is certain).
+        return settle(np.maximum(a, b), np.maximum(np.where(a + ea < b - eb, 0, ea), np.where(b + eb < a - ea, 0, eb)))
     if op in ("Min", "min"):
-        return settle(np.minimum(a, b), np.maximum(np.where(a - ea <= b + eb, ea, 0), np.where(b - eb <= a + ea, eb, 0)))
+        return settle(np.minimum(a, b), np.maximum(np.where(a - ea > b + eb, 0, ea), np.where(b - eb > a + ea, 0, eb)))
     raise Meaningless(op)
 
 
@@ -369,6 +376,10 @@ class Evaluation:
         np.put_along_axis(rivals, best[..., None], False, -1)
         return Held(axes[:-1], best.astype(float), np.where(rivals.any(-1), np.inf, 0.0))
 
+    def is_multiplied(self, tile):
+        return any(isinstance(s, t.Compute) and s.op == "GEMM" and any(o.name == tile for o in s.operands)
+                   for s in statements(self.program.body))
+
     def softmax(self, s):
         x = self.tiles[s.tile]
         along = next((a for a in self.walked if a in x.axes), x.axes[-1])
@@ -392,6 +403,10 @@ class Evaluation:
         p = np.where(good[..., None], weight / np.where(good, total, 1)[..., None], 0)
         relative = np.where(good, loose / np.where(good, total, 1), 0)
         ep = p * (grow + relative[..., None] + 8 * ONE) * (1 + np.minimum(relative[..., None], 1)) + np.where(p > 0, 1e-37, 0)
+        if s.maximum in self.tiles and self.is_multiplied(s.tile):
+            # A product takes exp(v - M) in 16 bits, which is divided by L afterwards. Without a given maximum the largest
+            # weight is 1; below a given one all may lie where the type has few digits or none, half a step of its own.
+            ep = ep + np.where(p > 0, SMALLEST[self.program.dtype] / np.where(good, total, 1)[..., None], 0)
         ep = np.where(np.isnan(v), np.inf, ep)
         ep = np.where(np.isnan(ep), np.inf, ep)
         unknown = (~np.isfinite(e)).any(-1)

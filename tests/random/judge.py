@@ -216,6 +216,8 @@ def differs(got, v, e, type):
     n = int(known.sum())
     if not bad.any():
         return None, n
-    place = np.unravel_index(np.argmax(np.where(bad, np.nan_to_num(np.abs(got - v) / np.maximum(room, 1e-300), nan=1e30, posinf=1e30), -1)), v.shape)
+    with np.errstate(all="ignore"):
+        times = np.nan_to_num(np.abs(got - v) / np.maximum(room, 1e-300), nan=1e30, posinf=1e30)
+    place = np.unravel_index(np.argmax(np.where(bad, times, -1)), v.shape)
     return (f"{int(bad.sum())} of {n} elements differ; at {[int(i) for i in place]} it is {got[place]:.7g}, and should be "
             f"{v[place]:.7g} within {room[place]:.2g}"), n
