@@ -159,7 +159,7 @@ int cli_run_HELP(cli *c) {
     int command = c->options.file_count ? cli_find_command(c->options.files[0]) : -1;
     if (form && strcmp(form, "man") == 0) {
         print_manual(&text);
-    } else if (form && !cli_print_completion(form, &text)) {
+    } else if (form && !cli_print_completion(c->context, form, &text)) {
         exit_status = cli_say(EXIT_USAGE, "'--form' is man, bash, zsh or fish; found '%s'", form);
     } else if (!form && c->options.file_count && command < 0) {
         char words[NEAREST_BYTES];
