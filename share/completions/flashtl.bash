@@ -28,6 +28,7 @@ _flashtl() {
         'emulate --plan') words="" files=-f ;;
         'run --in'|'emulate --in') words="" files=-f ;;
         'run --out'|'emulate --out') words="" files=-f ;;
+        'run --then') words="" files=-f ;;
         'bench --grid') words="paper llm" files=-f ;;
         'bench --scores') words="normal peaked rising sink" ;;
         'bench --lengths'|'tune --lengths') words="" ;;
@@ -79,7 +80,7 @@ _flashtl() {
         build) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --name --no-verify --output --json --help" files=-f ;;
         explain) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" files=-f ;;
         verify) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" files=-f ;;
-        run) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --json --help" files=-f ;;
+        run) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --then --json --help" files=-f ;;
         emulate) words="--let --plan --in --out --json --help" files=-f ;;
         demo) words="--help" ;;
         check) words="--gpu --json --help" files=-f ;;

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/number.h"
 #include "cli/build_verify.h"
+#include "cli/progress.h"
 #include "cli/request.h"
 
 #include <stdio.h>
@@ -14,7 +15,22 @@ typedef struct building {
     cli *c;
     ftl_runtime *runtime;
     const char *folder;
+    const char *gpu_option; /* the one at hand; NULL: the text names its GPU */
+    ftl_gpu described;      /* by that option */
+    progress progress;
+    int done, total; /* GPUs */
 } building;
+
+/* How far it is; 'part' of the GPU at hand is done. */
+static void tell(building *b, double part, const char *doing) {
+    char left[48] = "";
+    if (!progress_is_due(&b->progress)) return;
+    double seconds = progress_left(&b->progress, b->done + part, b->total);
+    if (seconds >= 0) number_print(left, sizeof left, ", about %.0f s left", seconds);
+    progress_show(&b->progress, "%d of %d %s built, %s: %s%s", b->done, b->total,
+                  b->total == 1 ? "GPU" : "GPUs",
+                  b->gpu_option ? b->described.name : "the text's own GPU", doing, left);
+}
 
 static int write_file(const building *b, const char *name, const char *ending, str content) {
     char path[4096];
@@ -139,7 +155,7 @@ static bool name_kernels(const building *b, const cli_request *r, const char *gp
     return fits;
 }
 
-static int build_kernel(const building *b, const ftl_kernel *kernel, double predicted_tflops) {
+static int build_kernel(building *b, const ftl_kernel *kernel, double predicted_tflops) {
     const ftl_plan *plan = kernel->plan;
     const char *name = plan->entry;
     char file[NAME_BYTES + 4];
@@ -151,11 +167,12 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
     if (!exit_status) exit_status = write_file(b, name, ".cu", str_from(kernel->cuda));
     snprintf(file, sizeof file, "%s.cu", name);
     ftl_gpu gpu = FTL_GPU_INIT;
-    ftl_status status = ftl_gpu_describe(b->c->context, plan->gpu, &gpu);
-    const char *target = status ? plan->target : gpu.target;
-    status = exit_status
-                 ? FTL_OK
-                 : ftl_compile_cuda(b->c->context, b->runtime, kernel->cuda, file, target, &image);
+    ftl_status status = b->gpu_option ? FTL_OK : ftl_gpu_describe(b->c->context, plan->gpu, &gpu);
+    if (!status && !exit_status) {
+        status = ftl_compile_cuda(b->c->context, b->runtime, kernel->cuda, file,
+                                  b->gpu_option ? b->described.target : gpu.target, &image);
+    }
+    progress_clear(&b->progress);
     if (status == FTL_NO_COMPILER) {
         cli_say(0, "%s: no cubin: %s", name, ftl_context_error(b->c->context));
         snprintf(image.compiler, sizeof image.compiler, "none");
@@ -187,20 +204,24 @@ static int build_kernel(const building *b, const ftl_kernel *kernel, double pred
     return exit_status;
 }
 
-static int build_for(const building *b, const cli_request *r, const char *gpu) {
+static int build_for(building *b, const cli_request *r, const char *gpu) {
     ftl_options options = r->options;
     char name[NAME_BYTES];
-    ftl_gpu described = FTL_GPU_INIT;
     ftl_product *product = NULL;
-    options.gpu = gpu;
-    ftl_status known = gpu ? ftl_gpu_describe(b->c->context, gpu, &described) : FTL_OK;
+    options.gpu = b->gpu_option = gpu;
+    b->described = (ftl_gpu)FTL_GPU_INIT;
+    ftl_status known = gpu ? ftl_gpu_describe(b->c->context, gpu, &b->described) : FTL_OK;
     if (known) return cli_finish(b->c, known);
-    if (!name_kernels(b, r, described.name, name))
+    tell(b, 0, "deciding");
+    if (!name_kernels(b, r, b->described.name, name))
         return cli_say(EXIT_USAGE, "'--name' is longer than names may be");
     options.entry = name;
     ftl_status status = ftl_build(b->c->context, &r->source, &options, &product);
+    progress_clear(&b->progress);
     int exit_status = cli_finish(b->c, status);
+    tell(b, 0, "verifying");
     if (!exit_status) exit_status = build_verify(b->c, r, b->runtime, product);
+    if (!exit_status) tell(b, 0.6, "compiling");
     for (int32_t i = 0; !exit_status && i < product->kernel_count; i++) {
         double tflops = i == 0 ? product->predicted_tflops : 0;
         exit_status = build_kernel(b, &product->kernels[i], tflops);
@@ -209,20 +230,26 @@ static int build_for(const building *b, const cli_request *r, const char *gpu) {
         exit_status = write_file(b, name, ".tl", str_from(product->code));
     }
     ftl_product_free(product);
+    b->done++;
     return exit_status;
 }
 
 /* All of them, before the first is built. */
 static int check_gpus(cli *c) {
     const cli_list *names = &c->options.gpu;
-    ftl_gpu known = FTL_GPU_INIT;
+    ftl_gpu known = FTL_GPU_INIT, other = FTL_GPU_INIT;
     for (int i = 0; i < names->count; i++) {
-        for (int k = 0; k < i; k++) {
-            if (strcmp(names->items[i], names->items[k]) != 0) continue;
-            return cli_say(EXIT_USAGE, "'--gpu' names '%s' twice", names->items[i]);
-        }
         ftl_status status = ftl_gpu_describe(c->context, names->items[i], &known);
         if (status) return cli_finish(c, status);
+        for (int k = 0; k < i; k++) {
+            if (strcmp(names->items[i], names->items[k]) == 0)
+                return cli_say(EXIT_USAGE, "'--gpu' names '%s' twice", names->items[i]);
+            status = ftl_gpu_describe(c->context, names->items[k], &other);
+            if (!status && strcmp(known.name, other.name) == 0)
+                return cli_say(EXIT_USAGE,
+                               "'%s' and '%s' are both called '%s', and so would their files be",
+                               names->items[k], names->items[i], known.name);
+        }
     }
     return EXIT_DONE;
 }
@@ -237,10 +264,12 @@ int cli_run_BUILD(cli *c) {
         exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
     }
     if (!exit_status) exit_status = cli_finish(c, cli_open_runtime(c, &b.runtime));
-    int count = c->options.gpu.count ? c->options.gpu.count : 1;
-    for (int i = 0; !exit_status && i < count; i++) {
+    b.total = c->options.gpu.count ? c->options.gpu.count : 1;
+    b.progress = progress_begin(c->options.json);
+    for (int i = 0; !exit_status && i < b.total; i++) {
         exit_status = build_for(&b, &r, c->options.gpu.count ? c->options.gpu.items[i] : NULL);
     }
+    progress_clear(&b.progress);
     ftl_runtime_close(b.runtime);
     request_done(&r);
     return exit_status;

@@ -21,7 +21,9 @@ static void write_shown(FILE *to, const char *format, va_list arguments) {
     if (ends_line) text_add_z(&shown, "\n");
     if (!shown.failed) fwrite(shown.data ? shown.data : "", 1, shown.length, to);
     else fputs("(out of memory)", to);
+    bool is_lost = shown.failed && to == stdout; /* a part of a result */
     text_done(&shown);
+    if (is_lost) cli_no_memory();
 }
 
 void cli_tell(FILE *to, const char *format, ...) {
@@ -196,7 +198,6 @@ int cli_print_json(json_t *object) {
 }
 
 int cli_print(text_buffer *text) {
-    int exit_status = EXIT_DONE;
     text_buffer shown;
     text_init(&shown, SIZE_MAX);
     text_add_shown(&shown, text_str(text), "\n\t");
@@ -204,9 +205,9 @@ int cli_print(text_buffer *text) {
     if (is_whole && shown.length) fwrite(shown.data, 1, shown.length, stdout);
     text_done(&shown);
     text_done(text);
-    if (!is_whole) exit_status = cli_say(EXIT_ENVIRONMENT, "out of memory");
+    if (!is_whole) cli_no_memory();
     fflush(stdout);
-    return exit_status;
+    return EXIT_DONE;
 }
 
 int cli_write(const char *path, text_buffer *text) {

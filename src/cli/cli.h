@@ -63,8 +63,8 @@ int cli_put(cli *c, char *text);
 int cli_put_text(cli *c, json_t *about, char *text);
 /* A line of standard output; the object is taken over, NULL is one that there was no memory for. */
 int cli_print_json(json_t *object);
-/* Writes to standard output, and frees the text; what is not whole is not written. The end of the
- * command says where standard output could not be written.
+/* Writes to standard output, and frees the text; what is not whole is not written, and ends the
+ * process. The end of the command says where standard output could not be written.
  */
 int cli_print(text_buffer *text);
 /* The same, into a file. */

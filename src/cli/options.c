@@ -94,10 +94,43 @@ static bool add_items(const cli_option *option, cli_list *list, char *text, char
     return true;
 }
 
+const char *cli_next_choice(const cli_option *option, const char *before, size_t *length) {
+    static const char choice_letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    const char *all = option->value;
+    if (!*all || strspn(all, "abcdefghijklmnopqrstuvwxyz0123456789|") != strlen(all)) return NULL;
+    const char *at = before ? before + strspn(before, choice_letters) : all;
+    if (before && !*at++) return NULL;
+    *length = strspn(at, choice_letters);
+    return at;
+}
+
+/* Where the option's table lists the values that it takes, it takes no other. */
+static bool is_choice(const cli_option *option, const char *value, char why[512]) {
+    size_t length, used = 0;
+    char words[256] = "";
+    const char *at = cli_next_choice(option, NULL, &length);
+    if (!at) return true;
+    for (; at; at = cli_next_choice(option, at, &length)) {
+        bool is_it = strlen(value) == length && memcmp(at, value, length) == 0;
+        if (is_it) return true;
+        bool is_last = !at[length];
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%.*s",
+                                 !used     ? ""
+                                 : is_last ? " or "
+                                           : ", ",
+                                 (int)length, at);
+    }
+    snprintf(why, 512, "'--%s' is %s; found '%.100s'", option->name, words, value);
+    return false;
+}
+
 static bool set_option(const cli_option *option, char *value, cli_options *out, char why[512]) {
     void *field = (char *)out + option->slot;
     if (option->kind == CLI_FLAG) *(bool *)field = true;
-    if (option->kind == CLI_TEXT) *(const char **)field = value;
+    if (option->kind == CLI_TEXT) {
+        *(const char **)field = value;
+        return is_choice(option, value, why);
+    }
     if (option->kind == CLI_EACH) return add_item(option, field, value, why);
     return option->kind != CLI_LIST || add_items(option, field, value, why);
 }

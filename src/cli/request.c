@@ -137,7 +137,9 @@ static int read_measured(cli *c, cli_request *r) {
     }
     text_init(&r->measured, 16 << 20);
     if (!os_read_file(path, (16 << 20) - 1, &r->measured, &why)) {
-        return cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+        return cli_say(EXIT_ENVIRONMENT,
+                       "%s; '--measured' takes a file that 'flashtl tune --output' wrote, or none",
+                       why.text);
     }
     r->options.measured = r->measured.data ? r->measured.data : "";
     return EXIT_DONE;

@@ -40,6 +40,12 @@ ftl_status ask_open(ftl_context *context, const ftl_options *o, bool wants_decis
     r->has_measured =
         measured_find(memory, text, r->identity, dtype, meant, meant_count, &r->measured);
     r->uses_measured = r->has_measured && !r->measured.blocked.length;
+    if (o->measured && *o->measured && !r->has_measured) {
+        ftl_context_warn(context,
+                         "the measured decisions that were given have none for kernel '%.*s' in "
+                         "%.*s at these lengths, so they change nothing",
+                         STR_ARGS(r->sketch->first->name), STR_ARGS(dtype));
+    }
     return FTL_OK;
 }
 

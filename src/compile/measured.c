@@ -103,6 +103,40 @@ static str find_block(const reason_pin *pins, int count, const words *lengths) {
     return STR("");
 }
 
+static bool is_pair(str word) {
+    str value = word, name = str_cut(&value, '=');
+    double number;
+    return name.length && str_to_number(value, &number);
+}
+
+static bool are_pairs(const words *line, int from, int least) {
+    for (int i = from; i < line->count && *line->items[i].data != '#'; i++)
+        if (!is_pair(line->items[i])) return false;
+    return line->count >= from + least;
+}
+
+str measured_check(arena *memory, str text) {
+    enum { SHOWN = 60 };
+    bool has_problem = false;
+    for (int number = 1; text.length; number++) {
+        str line = str_trim(str_cut(&text, '\n'));
+        words parts = split(line);
+        if (parts.count == 0 || *line.data == '#') continue;
+        bool is_problem = str_is(parts.items[0], "problem") && are_pairs(&parts, 4, 0);
+        bool is_pins = str_is(parts.items[0], "pins") && are_pairs(&parts, 1, 1);
+        bool is_how = str_is(parts.items[0], "measured");
+        has_problem = has_problem || is_problem;
+        if (is_problem || (has_problem && (is_pins || is_how))) continue;
+        if (line.length > SHOWN) line.length = SHOWN;
+        return str_format(memory,
+                          "line %d of the measured decisions is '%.*s': expected 'problem KERNEL "
+                          "HASH TYPE NAME=VALUE...', then 'pins NAME=VALUE...' and 'measured ...', "
+                          "as 'flashtl tune --output' writes them",
+                          number, STR_ARGS(line));
+    }
+    return STR("");
+}
+
 bool measured_find(arena *memory, str text, str sketch, str dtype, const reason_pin *pins,
                    int pin_count, measured_entry *out) {
     *out = (measured_entry){0};

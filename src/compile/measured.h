@@ -23,6 +23,9 @@ str measured_sketch(arena *memory, const tl_program *sketch);
 /* The text shipped for a GPU that was named, not given as a file; empty when there is none. */
 str measured_shipped(const char *gpu_name, const gpu *target);
 
+/* Says what is wrong with a text that a user gives as one of measured decisions; empty: nothing. */
+str measured_check(arena *memory, str text);
+
 /* Finds the entry of a sketch at these lengths: those that the entry names must be pinned to its
  * values; any other pin blocks it. False when there is none.
  */

@@ -1,6 +1,7 @@
 /* Pins as the API has them: checked before anything is made of them. */
 #include "base/needs.h"
 #include "compile/compile.h"
+#include "compile/measured.h"
 #include "reason/reason.h"
 
 static bool has_whole_pins(const ftl_options *o) {
@@ -26,6 +27,7 @@ ftl_status compile_check_pins(ftl_context *context, const tl_program *program,
     }
     const reason_options o = {.pins = pins, .pin_count = options->pin_count};
     str why = reason_check_pins(program, &o, memory);
+    if (!why.length && options->measured) why = measured_check(memory, str_from(options->measured));
     if (!why.length) return FTL_OK;
     return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%.*s", STR_ARGS(why));
 }

@@ -55,6 +55,21 @@ try translate gqa_t4.tl --gpu t4,a100
 try build gqa.tl --head-dim 64 --gpu t4,t4
 try build gqa.tl --head-dim 64 --gpu t4,t5
 try reason gqa.tl --head-dim 64 --gpu t4,,a100
+echo '# measured decisions, and values of a list'
+printf 'hello\n' > junk.tuned
+printf 'problem attention 0123456789abcdef f16 d=64 dv=64\n  pins BN=much\n' > pins.tuned
+printf '  pins BN=64\n' > order.tuned
+printf '# nothing\nproblem attention 0123456789abcdef f16 d=64 dv=64 # --op mha\n  pins BN=64\n  measured 1.0 TFLOPS\n' > other.tuned
+for file in junk.tuned pins.tuned order.tuned gqa.tl nome; do
+    try reason gqa.tl --gpu t4 --head-dim 64 --measured $file
+    try verify gqa.tl --head-dim 64 --shapes 1x1 --measured $file
+done
+flashtl reason gqa.tl --gpu t4 --head-dim 64 --measured other.tuned > output; cmp output gqa_t4.tl
+for command in reason verify build run bench tune think evaluate; do try $command --dtype f8; done
+try evaluate --list --dtype f8
+try translate --to ptx gqa_t4.tl
+try verify --on cpu gqa.tl
+try bench --against nvidia
 echo '# what is timed'
 try bench --op gqa --head-dim 64 --lengths 0
 try bench --op gqa --head-dim 64 --heads 3:2

@@ -8,6 +8,12 @@ flashtl check --gpu ./a6000.gpu code.tl && flashtl translate --gpu ./a6000.gpu c
 flashtl translate code.tl > output; echo "-> $?"
 flashtl verify --op gqa --causal --gpu ./a6000.gpu --head-dim 32 --on emulator --shapes 5x3 |
     sed -e 's/ *[0-9.e+-]* ms$//' -e 's/; [0-9.]* s$//' | tail -1
+# It is compiled for that card, and two cards of one name are not built into the same files.
+FLASHTL_NVRTC=$FAKE_NVRTC_LIBRARY flashtl build --op gqa --gpu ./a6000.gpu --head-dim 32 --no-verify -o k; echo "-> $?"
+ls k
+grep -o '"target": "[a-z_0-9]*"' k/*.json
+mkdir other; cp a6000.gpu other/
+flashtl build --op gqa --gpu ./a6000.gpu,other/a6000.gpu --head-dim 32 -o k; echo "-> $?"
 # Without a figure, or with one that cannot be, it is refused by line.
 grep -v '^sms' a6000.gpu > without.gpu
 flashtl reason --op gqa --gpu ./without.gpu --head-dim 32; echo "-> $?"

@@ -21,7 +21,10 @@ export PATH
 mkdir "$work/empty"
 cd "$work/empty" || exit 1
 sh "$test" > "$work/actual" 2>&1
-echo "exit status $?" >> "$work/actual"
+status=$?
+# How far a build is depends on how busy the machine is.
+sed -i '/^flashtl: [0-9]* of [0-9]* GPUs\{0,1\} built, /d' "$work/actual"
+echo "exit status $status" >> "$work/actual"
 if [ -f "$work/skipped" ]; then
     echo "skipped: $(cat "$work/skipped")"
     exit 77

@@ -144,7 +144,7 @@ static void stale_record_is_passed_over(void **state) {
     (void)state;
     sketch s = open_sketch("mha");
     ftl_decisions *model = decide(&s, "", 2);
-    static const char *const bad[] = {"BN=7", "no_such_decision=1", "BN=word", "BM=256 BN=256"};
+    static const char *const bad[] = {"BN=7", "no_such_decision=1", "BM=256 BN=256"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[1024];
         snprintf(text, sizeof text, "problem %s\npins %s\nmeasured x\n", model->problem, bad[i]);
@@ -153,14 +153,40 @@ static void stale_record_is_passed_over(void **state) {
         assert_int_equal(ftl_context_error_count(s.context), 0);
         ftl_free(why);
     }
-    static const char *const noise[] = {"problem", "problem attention", "pins BN=1",
+    ftl_decisions_free(model);
+    close_sketch(&s);
+}
+
+/* A text that no tuner wrote is refused with the line, not passed over. */
+static void other_texts_are_no_records(void **state) {
+    (void)state;
+    sketch s = open_sketch("mha");
+    static const char *const noise[] = {"problem",
+                                        "problem attention",
+                                        "problem attention 0 f16 d\n",
+                                        "pins BN=1",
+                                        "measured 640 TFLOPS",
+                                        "# a comment\nproblem attention 0 f16\npins BN=word",
+                                        "problem attention 0 f16\npins",
+                                        "problem attention 0 f16\nBN=1",
                                         "\x01\xff\n\n"};
     for (size_t i = 0; i < sizeof noise / sizeof *noise; i++) {
-        char *why = explain(&s, noise[i], 2);
+        ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                               .gpu = "h200",
+                               .pins = lengths,
+                               .pin_count = 2,
+                               .measured = noise[i]};
+        char *out;
+        assert_int_equal(ftl_reason(s.context, &s.source, &options, &out), FTL_INVALID_ARGUMENT);
+        assert_null(out);
+        assert_non_null(strstr(ftl_context_error(s.context), "of the measured decisions is '"));
+    }
+    static const char *const empty[] = {"", "\n", "# nothing\n\n"};
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
+        char *why = explain(&s, empty[i], 2);
         assert_null(strstr(why, "(tuning)"));
         ftl_free(why);
     }
-    ftl_decisions_free(model);
     close_sketch(&s);
 }
 
@@ -238,6 +264,7 @@ int main(void) {
                                        cmocka_unit_test(problem_is_what_is_computed),
                                        cmocka_unit_test(measured_decisions_overrule),
                                        cmocka_unit_test(stale_record_is_passed_over),
+                                       cmocka_unit_test(other_texts_are_no_records),
                                        cmocka_unit_test(products_are_counted_once),
                                        cmocka_unit_test(shipped_records_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
