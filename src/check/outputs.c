@@ -43,21 +43,71 @@ static bool place_depends(const model *m, const tl_statement *copy, const tl_sym
     return false;
 }
 
+static bool is_said(const model *m, const tl_expr *e, const tl_symbol *wanted) {
+    return e && !model_visit_lets(m, e, true, is_other, (void *)wanted);
+}
+
+/* Does the symbol stand in a statement, or decide whether it runs? */
+static bool statement_depends(const model *m, const model_step *step, const tl_symbol *wanted) {
+    const tl_statement *s = step->statement;
+    if (s->kind == TL_COPY && place_depends(m, s, step->loads, wanted)) return true;
+    if (s->kind == TL_COMPUTE) {
+        for (int i = 0; i < s->compute.operand_count; i++)
+            if (is_said(m, s->compute.operands[i].value, wanted)) return true;
+        for (int i = 0; i < s->compute.place.count; i++)
+            if (is_said(m, s->compute.place.items[i].at, wanted)) return true;
+        if (is_said(m, s->compute.condition, wanted)) return true;
+    }
+    for (const tl_statement *around = s->parent; around; around = around->parent) {
+        if (around->kind == TL_IF && is_said(m, around->branch.condition, wanted)) return true;
+        if (around->kind == TL_FOR && !around->loop.is_grid_walk &&
+            (is_said(m, around->loop.from, wanted) || is_said(m, around->loop.to, wanted)))
+            return true;
+    }
+    return false;
+}
+
+/* Does what a Copy adds to memory depend on the symbol? Followed back through all tiles. */
+static bool value_depends(const model *m, const model_step *store, const tl_symbol *wanted) {
+    bool *made = arena_array(m->memory, bool, m->tile_count + 1);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int r = 0; r < m->role_count; r++) {
+            for (int i = 0; i < m->roles[r].step_count; i++) {
+                const model_step *step = &m->roles[r].steps[i];
+                if (!step->has_target || step->target.tile < 0 || made[step->target.tile]) continue;
+                bool depends = statement_depends(m, step, wanted);
+                for (int k = 0; k < step->read_count; k++)
+                    depends |= step->reads[k].tile >= 0 && made[step->reads[k].tile];
+                if (!depends) continue;
+                made[step->target.tile] = changed = true;
+            }
+        }
+    }
+    bool depends = statement_depends(m, store, wanted);
+    for (int k = 0; k < store->read_count; k++)
+        depends |= store->reads[k].tile >= 0 && made[store->reads[k].tile];
+    return depends;
+}
+
 static void check_store(outputs *o, const model_step *step, const tl_symbol *output) {
     const tl_statement *s = step->statement;
-    if (s->copy.target_kind == TL_ACCUMULATE) return;
     const model *m = o->model;
+    bool accumulates = s->copy.target_kind == TL_ACCUMULATE;
     for (int i = 0; m->grid && i < m->grid->grid.count; i++) {
         const tl_walk *walk = &m->grid->grid.items[i];
         int64_t count;
         if (!walk->symbol || (tl_known_integer(walk->extent, &count) && count <= 1)) continue;
         if (place_depends(m, s, step->stores, walk->symbol)) continue;
-        diag_report(o->diags, DIAG_OUTPUT_BY_ALL, s->range, output->name, walk->name);
+        if (accumulates && value_depends(m, step, walk->symbol)) continue;
+        diag_report(o->diags, accumulates ? DIAG_OUTPUT_ADDED : DIAG_OUTPUT_BY_ALL, s->range,
+                    output->name, walk->name);
         diag_report(o->diags, DIAG_OUTPUT_WALK, walk->range.end ? walk->range : m->grid->range,
                     walk->name);
         o->failed = true;
         return;
     }
+    if (accumulates) return;
     for (const tl_statement *around = s->parent; around; around = around->parent) {
         if (around->kind != TL_FOR || around->loop.is_grid_walk || !around->loop.symbol) continue;
         if (place_depends(m, s, step->stores, around->loop.symbol)) continue;

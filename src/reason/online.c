@@ -87,19 +87,22 @@ static bool find_axis(reason *r, const tiles_list *tiles, online *o) {
     if (!tile || tile->axis_count < 1)
         return reason_stuck(r, o->softmax, "the axes of %s are not known here", o->scores);
     int position = -1;
-    for (int i = 0; i < tile->axis_count; i++) {
-        tl_statement *loop = tiles_walk(r, o->softmax, tile->axes[i], NULL);
-        if (loop && (!o->loop || edit_is_within(o->loop, loop))) {
-            o->loop = loop;
-            position = i;
-        }
+    /* the outermost loop wins: it is the last one on the way up */
+    for (tl_statement *loop = edit_loop_of(o->softmax); loop; loop = edit_loop_of(loop)) {
+        int walked = -1;
+        for (int i = 0; i < tile->axis_count; i++)
+            if (tiles_walk(r, o->softmax, tile->axes[i], NULL) == loop) walked = i;
+        if (walked < 0 && !depends_singly(o->softmax, loop, str_from(o->scores))) continue;
+        o->loop = loop;
+        o->is_single = walked < 0;
+        position = walked;
     }
-    for (tl_statement *loop = edit_loop_of(o->softmax); loop && !o->loop; loop = edit_loop_of(loop))
-        if (depends_singly(o->softmax, loop, str_from(o->scores))) {
-            o->loop = loop;
-            o->is_single = true;
-            return true;
-        }
+    if (o->is_single && o->softmax->parent != o->loop)
+        return reason_stuck(r, o->softmax,
+                            "Softmax goes over %.*s, the outermost loop on which %s depends, and "
+                            "must stand directly in it",
+                            STR_ARGS(o->loop->loop.name), o->scores);
+    if (o->is_single) return true;
     if (position < 0) position = tile->axis_count - 1;
     o->axis = tile->axes[position];
     if (position != tile->axis_count - 1 || tile->axis_count < 2)

@@ -4,7 +4,7 @@ cat > add.tl <<'P'
 kernel add for a100
 let BM = 32, BN = 64
 Input  W f32 (row in row_len, column in column_len)
-Input  v f32 (column in column_len)
+Input  v f32 (part in parts; column in column_len)
 Output A f32 (row in row_len, column in column_len)
 Output B f32 (row in row_len, column in column_len)
 Output C f32 (row in row_len, column in column_len)
@@ -25,7 +25,7 @@ role move with 2 warps
     Copy W from shared to register and get B
     Compute Cast A_register and get D_register
     Compute RowSum A_register and get m_register
-    Copy v (BN) in coordinate [L = column_block] from global to register
+    Copy v (BN) in coordinate [row_block, L = column_block] from global to register
     Copy A (BM, BN) in coordinate [L = row_block, L = column_block] from register to global and accumulate A
     Copy B (BM, BN) in coordinate [L = row_block, L = column_block] from register to global and accumulate B
     Copy W (BM, BN) in coordinate [L = row_block, L = column_block] from shared to global and accumulate C
@@ -47,7 +47,7 @@ sums = {"m": [3 + sum(at(r, c) for c in range(columns)) for r in range(rows)],
 shapes = {"m": (rows,), "n": (columns,)}
 if sys.argv[1] == "make":
     npy.write("W.npy", (rows, columns), w)
-    npy.write("v.npy", (columns,), [c - 9 for c in range(columns)])
+    npy.write("v.npy", (-(-rows // 32), columns), -(-rows // 32) * [c - 9 for c in range(columns)])
 for name in "ABCDmn":
     shape, want = shapes.get(name, (rows, columns)), sums.get(name, whole)
     if sys.argv[1] == "make":
@@ -63,9 +63,10 @@ for shape in '64 128' '70 130' '33 67'; do
         echo "$shape $on:$(python3 judge.py judge $shape)"
     done
 done
-# What can only store is refused, and so is a place that is not global memory.
+# What can only store is refused, and so is a place that is not global memory, and what several tiles would add alike.
 sed 's/for a100/for h200/; s/\(from shared to global and accumulate C\)/\1 by tma async/' add.tl | flashtl check - 2>&1
 sed 's/from shared to register and get B/from shared to register and accumulate B/' add.tl | flashtl check - 2>&1
+sed 's/\[row_block, L = column_block\] from global to register/[0, L = column_block] from global to register/' add.tl | flashtl check - 2>&1
 # An Output that is only added to begins at 0, so that there is something to judge.
 cat > experts.tl <<'P'
 kernel experts

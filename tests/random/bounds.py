@@ -47,7 +47,7 @@ for score, given, most in ((-20.0, 3, INF), (-2.0, 3, 1e-2), (-20.0, None, 1e-2)
         t.Compute("GEMM", [t.Tile("S"), t.Tile("K")], "O", True)]), t.Copy("O", "register", "global", "R")]
     tensors = [t.Tensor("Q", "f16", [], [q, d]), t.Tensor("K", "f16", [], [kv, d]), t.Tensor("R", "f32", [], [q, d], output=True)]
     arrays = {"Q": np.full((1, 16), score / 16), "K": np.ones((4, 16))}
-    program = t.Program("given", tensors, body, {"d": 16}, "f16", {})
+    program = t.Program("given", [t.Kernel("given", tensors, body)], {"d": 16}, "f16", {})
     v, e = Evaluation(program, arrays, {}, {"q_len": 1, "kv_len": 4, "d": 16}).evaluate()
     bound = e["R"].max()
     if abs(v["R"][0, 0] - 1) > 1e-9 or not (bound <= most if np.isfinite(most) else bound >= 1):

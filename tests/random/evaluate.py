@@ -134,17 +134,42 @@ class Evaluation:
     """One program on one set of arrays."""
 
     def __init__(self, program, arrays, scalars, lengths):
-        self.program, self.arrays, self.scalars, self.lengths = program, arrays, scalars, lengths
-        self.tensors = {d.name: d for d in program.declarations if isinstance(d, (t.Tensor, t.View))}
-        self.lets = {d.name: d.value for d in program.declarations if isinstance(d, t.Let)}
-        self.types = {d.name: d.type or program.dtype for d in program.tensors()}
+        self.program, self.arrays, self.scalars, self.lengths = program, dict(arrays), scalars, lengths
+        self.doubts = {}                            # error bounds of arrays that an earlier kernel gave out
         self.outputs, self.errors = {}, {}
-        for d in program.tensors():
-            if d.output:
+
+    def enter(self, kernel):
+        """What the names of one kernel mean."""
+        self.body = kernel.body
+        self.tensors = {d.name: d for d in kernel.declarations if isinstance(d, (t.Tensor, t.View))}
+        self.lets = {d.name: d.value for d in kernel.declarations if isinstance(d, t.Let)}
+        self.types = {d.name: d.type or self.program.dtype for d in kernel.declarations if isinstance(d, t.Tensor)}
+        self.starts = zero_starts(kernel.body)
+        self.mass, self.additions = {}, {}          # of Outputs that are accumulated: sums of sizes, how many terms
+        added = {self.base(s.target).name for s in statements(kernel.body) if isinstance(s, t.Copy) and s.accumulate}
+        for d in kernel.declarations:
+            if isinstance(d, t.Tensor) and d.output:
                 shape = tuple(int(self.expression(a.length, {}).v) for a in d.axes)
-                self.outputs[d.name] = np.full(shape, np.nan)
-                self.errors[d.name] = np.full(shape, np.inf)
-        self.starts = zero_starts(program.body)
+                self.outputs[d.name] = np.full(shape, 0.0 if d.name in added else np.nan)
+                self.errors[d.name] = np.full(shape, 0.0 if d.name in added else np.inf)
+                if d.name in added:
+                    self.mass[d.name], self.additions[d.name] = np.zeros(shape), np.zeros(shape)
+
+    def leave(self):
+        """Outputs become what they are in memory; those that a later kernel takes, arrays."""
+        for name, mass in self.mass.items():
+            self.errors[name] = self.errors[name] + mass * ONE * (2 + np.sqrt(self.additions[name]))
+        for name in set(self.types) & set(self.outputs) & self.program.workspace:
+            type, v, e = self.types[name], self.outputs[name], self.errors[name]
+            e = e + finite(v) * EPSILON[type] + np.where((v != 0) | (e > 0), SMALLEST[type], 0)
+            e = np.where(finite(v) + e > LARGEST[type] * 0.98, np.inf, e)
+            self.arrays[name], self.doubts[name] = v, e
+
+    def base(self, name):
+        d = self.tensors[name]
+        while isinstance(d, t.View):
+            d = self.tensors[d.base]
+        return d
 
     # Expressions. `near` gives what index names mean: whole numbers, or arrays that broadcast.
     def expression(self, e, near):
@@ -233,7 +258,7 @@ class Evaluation:
                 at = [Value(np.where(hidden, 0, i.v), 0.0, "index") for i in at]
             found = self.element(d.base, at, inner)
             if hidden is not None:
-                return Value(np.where(hidden, d.other, found.v), 0.0, found.kind)
+                return Value(np.where(hidden, d.other, found.v), np.where(hidden, 0.0, found.e), found.kind)
             return found
         array = self.arrays[name] if not d.output else None
         at = [np.asarray(i.v) for i in indices]
@@ -243,7 +268,8 @@ class Evaluation:
                 raise Meaningless(f"an index of {name} lies outside")
         if int(np.prod(shape)) == 0:
             return Value(np.zeros(shape), 0.0, "index" if self.types[name] == "i32" else "real")
-        return Value(array[tuple(at)], 0.0, "index" if self.types[name] == "i32" else "real")
+        doubts = self.doubts[name][tuple(at)] if name in self.doubts else 0.0
+        return Value(array[tuple(at)], doubts, "index" if self.types[name] == "i32" else "real")
 
     # Tiles.
     def extent(self, name, length):
@@ -257,13 +283,11 @@ class Evaluation:
             raise Meaningless("a negative length")
         grids = np.ix_(*[np.arange(n) for n in lengths])
         at = [Value(self.expression(a.index, self.near).v, 0.0, "index") for a in d.batch] + [Value(g, 0.0, "index") for g in grids]
-        v = np.array(np.broadcast_to(np.asarray(self.element(name, at, self.near).v, float), lengths))
-        base = d
-        while isinstance(base, t.View):
-            base = self.tensors[base.base]
+        found = self.element(name, at, self.near)
+        v, e = (np.array(np.broadcast_to(np.asarray(x, float), lengths)) for x in (found.v, found.e))
         for a, n in zip(d.matrix, lengths):
             self.sizes[a.name] = n
-        return Held([a.name for a in d.matrix], v, np.zeros_like(v), self.types[base.name])
+        return Held([a.name for a in d.matrix], v, e, self.types[self.base(name).name])
 
     def size(self, name):
         """The length of an axis; of a tile that nothing was copied into yet, as the tensors have it."""
@@ -378,13 +402,46 @@ class Evaluation:
 
     def is_multiplied(self, tile):
         return any(isinstance(s, t.Compute) and s.op == "GEMM" and any(o.name == tile for o in s.operands)
-                   for s in statements(self.program.body))
+                   for s in statements(self.body))
 
     def softmax(self, s):
         x = self.tiles[s.tile]
-        along = next((a for a in self.walked if a in x.axes), x.axes[-1])
-        k = x.axes.index(along)
-        v, e = np.moveaxis(x.v, k, -1), np.moveaxis(x.e, k, -1)
+        if id(s) in self.gathered:                  # the first pass of a loop one by one: the scores of all its rounds
+            self.gathered[id(s)].append((x.v, x.e))
+            return
+        whole = self.wholes.get(id(s))
+        along = None if whole else next((a for a in self.walked if a in x.axes), x.axes[-1])
+        k = x.axes.index(along) if along else -1
+        v, e = (p[..., None] if along is None else np.moveaxis(p, k, -1) for p in (x.v, x.e))
+        whole = whole or self.whole_rows(s, v, e)
+        top, total, loose, es, unknown = whole
+        safe = np.where(np.isfinite(top), top, 0)
+        weight = np.where(v == -np.inf, 0, np.exp(v - safe[..., None]))
+        grow = self.growth(v, e, safe, weight)
+        good = total > 0
+        p = np.where(good[..., None], weight / np.where(good, total, 1)[..., None], 0)
+        relative = np.where(good, loose / np.where(good, total, 1), 0)
+        ep = p * (grow + relative[..., None] + 8 * ONE) * (1 + np.minimum(relative[..., None], 1)) + np.where(p > 0, 1e-37, 0)
+        if s.maximum in self.tiles and self.is_multiplied(s.tile):
+            # A product takes exp(v - M) in 16 bits, which is divided by L afterwards. Without a given maximum the largest
+            # weight is 1; below a given one all may lie where the type has few digits or none, half a step of its own.
+            ep = ep + np.where(p > 0, SMALLEST[self.program.dtype] / np.where(good, total, 1)[..., None], 0)
+        ep = np.where(np.isnan(v) | np.isnan(ep) | unknown[..., None], np.inf, ep)
+        self.tiles[s.tile] = Held(x.axes, *(q[..., 0] if along is None else np.moveaxis(q, -1, k) for q in (p, ep)))
+        if s.maximum:
+            axes = tuple(a for a in x.axes if a != along)
+            # m and l belong together: whoever uses one of them alone sees the error of both.
+            self.later[s.maximum] = Held(axes, top, es)
+            self.later[s.total] = Held(axes, total, np.where(unknown, np.inf, loose + total * np.expm1(np.minimum(es, 700))))
+
+    @staticmethod
+    def growth(v, e, safe, weight):
+        """By which part of itself a weight may be off."""
+        scale = (finite(v) + np.abs(safe)[..., None]) * 2 * ONE
+        return np.where(weight > 0, np.expm1(np.minimum(e + scale, 700)), 0)
+
+    def whole_rows(self, s, v, e):
+        """The maximum and the sum of all weights of each row, and how far off they may be."""
         rows = v.shape[:-1]
         m0, l0 = np.full(rows, -np.inf), np.zeros(rows)
         if s.maximum in self.tiles:
@@ -396,29 +453,10 @@ class Evaluation:
         weight = np.where(v == -np.inf, 0, np.exp(v - safe[..., None]))
         first = np.where(l0 == 0, 0, l0 * np.exp(np.where(np.isfinite(m0), m0 - safe, -np.inf)))
         total = first + weight.sum(-1)
-        scale = (finite(v) + np.abs(safe)[..., None]) * 2 * ONE
-        grow = np.where(weight > 0, np.expm1(np.minimum(e + scale, 700)), 0)
-        loose = (weight * grow).sum(-1) + first * (np.abs(safe) + finite(m0)) * 2 * ONE + total * ONE * (8 + math.sqrt(v.shape[-1]))
-        good = total > 0
-        p = np.where(good[..., None], weight / np.where(good, total, 1)[..., None], 0)
-        relative = np.where(good, loose / np.where(good, total, 1), 0)
-        ep = p * (grow + relative[..., None] + 8 * ONE) * (1 + np.minimum(relative[..., None], 1)) + np.where(p > 0, 1e-37, 0)
-        if s.maximum in self.tiles and self.is_multiplied(s.tile):
-            # A product takes exp(v - M) in 16 bits, which is divided by L afterwards. Without a given maximum the largest
-            # weight is 1; below a given one all may lie where the type has few digits or none, half a step of its own.
-            ep = ep + np.where(p > 0, SMALLEST[self.program.dtype] / np.where(good, total, 1)[..., None], 0)
-        ep = np.where(np.isnan(v), np.inf, ep)
-        ep = np.where(np.isnan(ep), np.inf, ep)
+        loose = (weight * self.growth(v, e, safe, weight)).sum(-1) + first * (np.abs(safe) + finite(m0)) * 2 * ONE + total * ONE * (8 + math.sqrt(v.shape[-1]))
         unknown = (~np.isfinite(e)).any(-1)
-        ep = np.where(unknown[..., None], np.inf, ep)
-        self.tiles[s.tile] = Held(x.axes, np.moveaxis(p, -1, k), np.moveaxis(ep, -1, k))
-        if s.maximum:
-            axes = tuple(a for a in x.axes if a != along)
-            es = np.where(np.isfinite(top), (np.where(v + e >= top[..., None] - e, e, 0)).max(-1, initial=0) + np.abs(safe) * 4 * ONE, 0)
-            es = np.where(unknown, np.inf, es)
-            # m and l belong together: whoever uses one of them alone sees the error of both.
-            self.later[s.maximum] = Held(axes, top, es)
-            self.later[s.total] = Held(axes, total, np.where(unknown, np.inf, loose + total * np.expm1(np.minimum(es, 700))))
+        es = np.where(np.isfinite(top), (np.where(v + e >= top[..., None] - e, e, 0)).max(-1, initial=0) + np.abs(safe) * 4 * ONE, 0)
+        return top, total, loose, np.where(unknown, np.inf, es), unknown
 
     # Statements.
     def run(self, body):
@@ -451,26 +489,88 @@ class Evaluation:
     def loop(self, s):
         for name in self.starts.get(id(s), ()):
             self.tiles.pop(name, None)
-        count = int(self.expression(s.length, self.near).v)
+        self.depth += 1
         if s.block:
             # A pass over the whole axis: all axes of this length are walked together.
             before, self.walked = self.walked, self.walked + [a for a in walked_axes(self, s)]
             self.run(s.body)
             self.walked = before
         else:
-            if count == 0:
-                self.blank(s.body)
-            for n in range(count):
-                self.near[s.index] = Value(np.int64(n), 0.0, "index")
-                self.run(s.body)
-            self.near.pop(s.index, None)
-        if not self.walked:
+            self.steps(s)
+        self.depth -= 1
+        if not self.depth:
             self.tiles.update(self.later)
             self.later = {}
 
+    def steps(self, s):
+        """One by one. A Softmax whose scores depend on the index goes over all rounds: these run twice, and first for that."""
+        count = int(self.expression(s.length, self.near).v)
+        over = [x for x in statements(s.body) if isinstance(x, t.Softmax) and id(x) not in self.gathered | self.wholes and self.depends(s, x)]
+        if over:
+            tiles, self.gathered = dict(self.tiles), self.gathered | {id(x): [] for x in over}
+            self.rounds(s, count)
+            self.tiles = tiles
+            for x in over:
+                scores = self.gathered.pop(id(x))
+                if scores:
+                    self.wholes[id(x)] = self.whole_rows(x, *(np.stack(p, -1) for p in zip(*scores)))
+        self.rounds(s, count)
+        for x in over:
+            self.wholes.pop(id(x), None)
+
+    def depends(self, loop, softmax):
+        """Whether the scores are made, in the loop, from what its index chooses."""
+        names, made = self.stepped(loop), set()
+        for s in statements(loop.body):
+            if s is softmax:
+                return s.tile in made
+            if isinstance(s, t.Copy) and s.end != "global":
+                if any(a.name in names for a in self.tensors[s.source].batch):
+                    made.add(s.target or s.source)
+            elif isinstance(s, t.Compute) and any(o.name in made for o in s.operands if isinstance(o, t.Tile)):
+                made.add(s.target)
+        return False
+
+    def rounds(self, s, count):
+        names = self.stepped(s)
+        if count == 0:
+            self.blank(s.body)
+        for n in range(count):
+            self.near |= {name: Value(np.int64(n), 0.0, "index") for name in names}
+            self.run(s.body)
+        for name in names:
+            self.near.pop(name, None)
+
+    def stepped(self, s):
+        """The indices that a loop one by one gives: of its name, else of the axes before a matrix that have its length."""
+        copied = [self.tensors[c.source if c.end != "global" else c.target or c.source] for c in statements(s.body) if isinstance(c, t.Copy)]
+        before = [a for d in copied for a in d.batch if a.name]
+        if any(a.name == s.index for a in before):
+            return {s.index}
+        return {s.index} | {a.name for a in before if t.show(a.length) == t.show(s.length)}
+
     def blank(self, body):
-        """A loop that never runs leaves its accumulators at zero."""
-        raise Meaningless("a loop that never runs")
+        """A loop that never runs leaves its accumulators at zero, and a softmax that saw nothing its m and l."""
+        axes = {name: x.axes for name, x in self.tiles.items()}
+        for s in statements(body):
+            if isinstance(s, t.Copy) and s.end != "global":
+                axes[s.target or s.source] = tuple(a.name for a in self.tensors[s.source].matrix)
+            elif isinstance(s, t.Softmax) and s.maximum and id(s) not in self.gathered:
+                left = axes[s.tile]                 # its index chooses the scores: it would have gone over its rounds
+                rows = np.zeros([self.size(a) for a in left])
+                for name, empty in ((s.maximum, -np.inf), (s.total, 0.0)):
+                    self.later[name] = self.tiles.get(name) or Held(left, rows + empty, rows)
+            elif isinstance(s, t.Compute):
+                operands = [axes[o.name][::-1] if o.turned else axes[o.name] for o in s.operands if isinstance(o, t.Tile)]
+                if s.op == "GEMM":
+                    axes[s.target] = (operands[0][0], operands[1][1])
+                elif s.op.startswith("Row"):
+                    axes[s.target] = operands[0][:-1]
+                else:
+                    axes[s.target] = max(operands, key=len) if operands else s.axes
+                if s.accumulate and s.target not in self.tiles:
+                    v = np.zeros([self.size(a) for a in axes[s.target]])
+                    self.tiles[s.target] = Held(axes[s.target], v, v)
 
     def copy(self, s):
         if s.end != "global":
@@ -490,27 +590,37 @@ class Evaluation:
             at = [self.expression(i, near) for i in d.indices]
             d = self.tensors[d.base]
         place = tuple(np.broadcast_arrays(*[np.asarray(i.v) for i in at]))
-        if v.size:
-            place = tuple(np.broadcast_to(p, v.shape) for p in place)
+        if not v.size or self.gathered:
+            return
+        place = tuple(np.broadcast_to(p, v.shape) for p in place)
+        if s.accumulate:
+            for array, more in ((self.outputs, v), (self.errors, e), (self.mass, finite(v)), (self.additions, np.ones_like(v))):
+                np.add.at(array[d.name], place, more)
+        else:
             self.outputs[d.name][place] = v
             self.errors[d.name][place] = e
 
     def evaluate(self):
         """Values and error bounds of all Outputs."""
-        stored = {s.target or s.source for s in statements(self.program.body) if isinstance(s, t.Copy) and s.end == "global"}
-        parallel = {}
-        for name in stored:
-            for a in self.tensors[name].batch:
-                if a.name and a.name not in loop_indices(self.program.body):
-                    parallel[a.name] = a.length
-        names = list(parallel)
         with np.errstate(all="ignore"):
-            counts = [int(self.expression(parallel[n], {}).v) for n in names]
-            for place in itertools.product(*[range(n) for n in counts]):
-                self.near = {n: Value(np.int64(i), 0.0, "index") for n, i in zip(names, place)}
-                self.tiles, self.sizes, self.walked, self.later = {}, {}, [], {}
-                self.run(self.program.body)
-        return self.outputs, self.errors
+            for kernel in self.program.kernels:
+                self.enter(kernel)
+                self.kernel()
+                self.leave()
+        wanted = {d.name for d in self.program.tensors() if d.output}
+        return tuple({k: v for k, v in x.items() if k in wanted} for x in (self.outputs, self.errors))
+
+    def kernel(self):
+        stored = {s.target or s.source for s in statements(self.body) if isinstance(s, t.Copy) and s.end == "global"}
+        walks = set().union(*[self.stepped(s) for s in statements(self.body) if isinstance(s, t.Loop) and not s.block])
+        parallel = {a.name: a.length for name in stored for a in self.tensors[name].batch if a.name and a.name not in walks}
+        names = list(parallel)
+        counts = [int(self.expression(parallel[n], {}).v) for n in names]
+        for place in itertools.product(*[range(n) for n in counts]):
+            self.near = {n: Value(np.int64(i), 0.0, "index") for n, i in zip(names, place)}
+            self.tiles, self.sizes, self.walked, self.later = {}, {}, [], {}
+            self.depth, self.gathered, self.wholes = 0, {}, {}
+            self.run(self.body)
 
 
 def walked_axes(evaluation, loop):
@@ -530,10 +640,6 @@ def statements(body):
         yield s
         if isinstance(s, t.Loop):
             yield from statements(s.body)
-
-
-def loop_indices(body):
-    return {s.index for s in statements(body) if isinstance(s, t.Loop)}
 
 
 def zero_starts(body):

@@ -13,7 +13,7 @@ NAMES = {
     "vector": ("w", "gain", "bias", "vec"), "number": ("scale", "alpha", "eps0", "shift0"), "whole": ("win", "off", "cut", "lim"),
     "table": ("lens", "lo", "hi", "ids", "tab"), "place": ("x", "y", "c"), "out": ("Out", "Res", "Z0", "G"), "feature": ("d", "e", "dv", "f", "h"),
 }
-FEATURES = (64,) * 8 + (32,) * 6 + (16, 128) * 3 + (40, 24, 80, 48, 96, 8) * 2 + (33, 7, 192, 256, 512)
+FEATURES = (64,) * 16 + (32,) * 12 + (16, 128) * 6 + (40, 24, 80, 48, 96, 8) * 4 + (33, 7, 192, 192, 256, 256, 512, 512)
 SHORT, MIDDLE, LONG = (0, 1, 2, 3, 5, 8), (15, 16, 17, 31, 33, 64, 65, 70, 96, 113), (127, 128, 129, 150, 203, 257, 300, 333, 400)
 
 
@@ -32,11 +32,11 @@ class Space:
 class Builder:
     def __init__(self, seed):
         self.r = random.Random(seed)
-        self.declarations, self.body, self.pins, self.lengths, self.used = [], [], {}, {}, {"L"}
+        self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
         self.size = self.r.choice(("short", "middle", "middle", "long"))
         self.dtype = self.weighted({"f16": 72, "bf16": 28})
         self.magnitude = {}
-        self.outputs = 0
+        self.outputs, self.stored, self.lets = 0, [], []
 
     # Choices.
     def chance(self, p):
@@ -58,7 +58,7 @@ class Builder:
         """A number of any size, most of them moderate."""
         x = self.r.choice((0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 0.3, 0.0625, 1.4426950408889634, 3.0))
         if self.chance(0.08):
-            x *= 10.0 ** self.r.randint(-6, 2)
+            x *= 10.0 ** self.r.randint(-9, 5)
         return x if positive or self.chance(0.6) else -x
 
     # Lengths.
@@ -85,7 +85,7 @@ class Builder:
         return self.lengths[a.length.name][1]
 
     def few(self, name, high=3):
-        self.lengths[name] = ("pick", list(range(1, high + 1)))
+        self.lengths[name] = ("pick", list(range(0 if self.chance(0.04) else 1, high + 1)))
         self.used.add(name)
         return name
 
@@ -176,6 +176,7 @@ class Builder:
             if "starts" not in self.used:
                 self.used.add("starts")
                 self.lengths["starts"] = ("plus", "batch", 1)
+                self.lengths["batch"] = ("pick", [n for n in self.lengths["batch"][1] if n])    # all rows are somebody's
                 self.declarations.append(Let("batch", Name("starts") - Number(1)))
             table = self.input("table", [], [axis(self.fresh("walk"), "starts")], ("starts", Name(tokens)), "i32", flat=True)
             self.declarations.append(Let(length, element(table, Name("b") + Number(1)) - element(table, "b")))
@@ -213,6 +214,9 @@ class Builder:
     def along(self, space, kind, matrix, batch, fill, type=None):
         """A tensor whose axis `space.index` is stored as the space says; `matrix` are the axes of the tile."""
         if space.mode == "plain":
+            known = [k for k, a in enumerate(matrix) if self.lengths.get(t.show(a.length), "?")[0] == "fixed" and self.width(a) % 8 == 0]
+            if known and self.chance(0.05):
+                return self.part(kind, batch, matrix, fill, type, self.r.choice(known))
             return self.input(kind, batch, matrix, fill, type)
         base = self.fresh(kind)
         others = [a for a in matrix if a.name != space.index]
@@ -266,6 +270,26 @@ class Builder:
         self.declarations.append(View(name, batch_of_view, list(matrix), base, before + inside, where, 0.0))
         return name
 
+    def part(self, kind, batch, matrix, fill, type, k):
+        """A part of a wider tensor: along axis k its elements begin at a number."""
+        a, base = matrix[k], self.fresh(kind)
+        start = self.r.choice((0, 8, 64, self.width(a)))
+        wide = self.fresh("feature")
+        self.lengths[wide] = ("fixed", self.width(a) + start + self.r.choice((0, 0, 8)))
+        whole = [axis(x.name if i != k else self.fresh("place"), x.length if i != k else wide) for i, x in enumerate(matrix)]
+        where = compare(">=", Name(wide), a.length + Number(start))
+        for length in (a.length.name, wide):        # both are known from the text
+            if not any(d.name == length for d in self.declarations):
+                self.declarations.append(Let(length, Number(self.lengths[length][1])))
+            self.pins.pop(length, None)
+        if self.chance(0.6):
+            where = None
+        self.declarations.append(Tensor(base, type, list(batch), whole, fill=fill, where=where))
+        name = self.fresh(kind)
+        inside = [Name(x.name) + Number(start) if i == k and start else Name(x.name) for i, x in enumerate(matrix)]
+        self.declarations.append(View(name, list(batch), list(matrix), base, [x.index for x in batch] + inside))
+        return name
+
     def index_of(self, a):
         """What stands in a view for an axis before the matrix: its index, which may be head/group."""
         return a.index
@@ -281,7 +305,8 @@ class Builder:
     # Expressions.
     def scalar(self, size=1.0, positive=False):
         """A number that is the same for a whole tile: written out, an Input, or made of both."""
-        kind = self.weighted({"literal": 4, "input": 4, "quotient": 1, "table": 1 if self.parallels else 0})
+        kind = self.weighted({"literal": 4, "input": 4, "quotient": 1, "let": 1, "again": 1 if self.lets and not positive else 0,
+                              "table": 1 if self.parallels else 0})
         if kind == "literal":
             return Number(round(self.real(positive) * size, 6) or size)
         if kind == "table":
@@ -289,23 +314,36 @@ class Builder:
             low, high = (0.2, 1.0) if positive else (-1.0, 1.0)
             vector = self.input("vector", [], [a], ("uniform", low * size, high * size), "f32", flat=True)
             return element(vector, a.index)
-        where = None
-        if positive:
-            values = [x * size for x in (0.1, 0.5, 1.0, 2.0, 0.01)]
-        else:
-            values = [x * size for x in (0.1, 0.5, 1.0, -1.0, -0.3, 2.0, 0.01, 0.0)]
+        if kind == "again":
+            return Name(self.r.choice(self.lets))
+        values = [x * size for x in ((0.1, 0.5, 1.0, 2.0, 0.01) if positive else (0.1, 0.5, 1.0, -1.0, -0.3, 2.0, 0.01, 0.0))]
+        if self.chance(0.12):                       # of every magnitude
+            values += [x * 10.0 ** self.r.randint(-9, 5) for x in values[:3]]
         name = self.fresh("number")
-        if positive or self.chance(0.0):
-            where = compare(">", Name(name), Number(0))
+        where = compare(">", Name(name), Number(0)) if positive else None
+        if not positive and self.chance(0.12):      # of one sign alone, or none but one number
+            where, keep = self.r.choice(((compare("<", Name(name), Number(0)), lambda x: x < 0), (compare("!=", Name(name), Number(0)), bool),
+                                         (compare(">=", Name(name), Number(0)), lambda x: x >= 0), (compare("<=", call("abs", name), Number(2)), lambda x: abs(x) <= 2)))
+            values = [x for x in values if keep(x)] or [-0.5 if keep(-0.5) else 0.5]
         self.declarations.append(Tensor(name, "f32", fill=("choice", values), where=where))
+        number = Name(name)
         if kind == "quotient":
-            return Name(name) / Number(self.r.choice((2.0, 3.0, 8.0)))
-        return Name(name)
+            number = number / Number(self.r.choice((2.0, 3.0, 8.0)))
+        if kind == "let":
+            name = self.fresh("number")
+            self.declarations.append(Let(name, self.r.choice((number * Number(0.5), number * number if positive else number, call("max", number, Number(0.125) * Number(size))))))
+            if not positive:
+                self.lets.append(name)
+            return Name(name)
+        return number
 
     def whole_number(self, low=-20, high=60):
         if self.chance(0.5):
             return Number(self.r.randint(low, high)) if low >= 0 else Number(self.r.randint(0, high))
         name = self.fresh("whole")
+        if low < 0 and self.chance(0.1):            # far beyond all lengths
+            high = self.r.choice((1000, 10 ** 6, 10 ** 9))
+            low = -high
         self.declarations.append(Tensor(name, "i32", fill=("integers", low, high)))
         return Name(name)
 
@@ -383,7 +421,7 @@ class Builder:
     def elements(self, axes):
         """An expression over index names: values by place."""
         s = self.r.choice(axes)
-        kinds = {"select": 2, "vector": 4, "distance": 2 if len(axes) == 2 else 0, "place": 1}
+        kinds = {"select": 2, "vector": 4, "distance": 2 if len(axes) == 2 else 0, "lookup": 1 if len(axes) == 2 else 0, "function": 1, "place": 1}
         kind = self.weighted(kinds)
         i = Name(s.index)
         if kind == "select":
@@ -400,6 +438,19 @@ class Builder:
             if self.chance(0.3):
                 return call("exp", Number(-0.05) * call("abs", difference)), 1.0
             return slope * difference, 2.0
+        if kind == "lookup":                        # a bias by distance, as far as there is one
+            n, difference = self.r.choice((4, 16, 33)), Name(axes[0].index) - Name(axes[1].index)
+            length = self.fresh("walk") + "_far"
+            self.used.add(length)
+            self.lengths[length] = ("fixed", n)
+            batch = [a for a in self.parallels if self.chance(0.5)]
+            vector = self.input("vector", batch, [axis(self.fresh("place"), length)], ("normal", 1.0, 0.0), "f32", flat=True)
+            far = call("min", call("abs", difference), Number(n - 1)) if self.chance(0.6) else call("max", Number(0), call("min", difference + Number(n // 2), Number(n - 1)))
+            return element(vector, *[a.index for a in batch], far), 1.0
+        if kind == "function":
+            near = Number(0.03125) * i
+            return self.r.choice((call("exp2", -near), call("log", near + Number(1.5)), call("log2", near + Number(1.5)), call("min", near, Number(1.5)),
+                                  call("exp", Number(0.5) - near), call("max", Number(0.25), near))), 1.0
         return Number(0.01) * i, 1.0
 
     def tile_along(self, axes):
@@ -485,10 +536,13 @@ class Builder:
         """Copies a tile of registers out: `axes` are Spaces or axes of known length."""
         plain = all(not isinstance(a, Space) or a.mode == "plain" for a in axes)
         matrix = [a.axis if isinstance(a, Space) else a for a in axes]
-        type = type or self.weighted({None: 60, "f32": 30, "f16": 10, "bf16": 10, "e4m3": 1, "e5m2": 1})
+        if self.accumulates(x, axes, matrix, plain, type):
+            return
+        type = type or self.weighted({None: 60, "f32": 30, "f16": 10, "bf16": 10, "e4m3": 3, "e5m2": 3})
         name = self.fresh("out")
         if plain:
             self.declarations.append(Tensor(name, type, self.parallels, matrix, output=True))
+            self.stored.append((self.declarations[-1], axes))
         else:
             space = next(a for a in axes if isinstance(a, Space) and a.mode != "plain")
             stored, i = axis(self.fresh("walk"), space.room), Name(space.index)
@@ -507,6 +561,31 @@ class Builder:
             self.declarations.append(View(name, self.parallels, matrix, base, before + inside))
         self.add(Copy(x, "register", "global", name))
         self.outputs += 1
+
+    def accumulates(self, x, axes, matrix, plain, type):
+        """Whether x is added to what is in memory instead: over an axis before the matrix, or to rows that a table names."""
+        if not plain or type not in (None, "f32") or not self.chance(self.share_of_sums):
+            return False
+        base, name = self.fresh("out"), self.fresh("out")
+        batch, stored, place = list(self.parallels), list(matrix), [Name(a.name) for a in self.parallels + matrix]
+        kind = self.weighted({"less": 5 if batch else 0, "rows": 2 if isinstance(axes[0], Space) and axes[0].mode == "plain" else 0, "same": 1})
+        if kind == "less":
+            gone = self.r.randrange(len(batch))
+            del batch[gone], place[gone]
+        elif kind == "rows":
+            room, rows = self.length(f"{base}_rows"), axes[0]
+            self.lengths[room] = ("pick", [n for n in self.lengths[room][1] if n])
+            heads = [a for a in self.parallels if self.chance(0.5)]
+            table = self.input("table", heads, [rows.axis], ("below", Name(room)), "i32", flat=True)
+            stored[0], place[len(batch)] = axis(self.fresh("walk"), room), element(table, *[a.index for a in heads], Name(rows.index))
+        else:
+            self.declarations.append(Tensor(name, "f32", batch, matrix, output=True))
+            self.stored.append((self.declarations[-1], axes))
+        if kind != "same":
+            self.declarations += [Tensor(base, "f32", batch, stored, output=True), View(name, self.parallels, matrix, base, place)]
+        self.add(Copy(x, "register", "global", name, accumulate=True))
+        self.outputs += 1
+        return True
 
     # Kinds of programs.
     def attend(self):
@@ -530,8 +609,26 @@ class Builder:
             else:
                 space = self.space("walk", walked=True)
             spaces.append(space)
-            sums += self.attend_loop(left, rows, d, space)
+            sums += self.nested_loop(left, rows, d, space) if self.chance(0.07) else self.attend_loop(left, rows, d, space)
         self.finish(sums, rows)
+
+    def nested_loop(self, left, rows, d, space):
+        """A loop over keys inside one over an axis before the matrix: pages, lists, groups of keys."""
+        step, count = self.fresh("walk"), f"{rows.index}_rounds{len(self.lengths)}"
+        self.lengths[count] = ("pick", [1, 2, 3] if self.chance(0.7) else [0, 1, 4])
+        self.used.add(count)
+        outer, self.body = self.body, []
+        results = self.attend_loop(left, rows, d, space, [axis(step, count)], outer)
+        inner = [r for r in results if len(r[1]) == 2]
+        if inner and self.chance(0.3):              # what a round sums up is changed before it is added
+            x, axes = self.r.choice(inner)
+            self.changes(x, [rows, Space(axes[1].name, axes[1].length.name)], 1, 2)
+            total = self.fresh("sum")
+            self.compute("Cast", [Tile(x)], total, 3.0, accumulate=True)
+            results = [(total, axes) if r[0] == x else r for r in results]
+        body, self.body = self.body, outer
+        self.add(Loop(step if self.chance(0.7) else self.fresh("loop"), Name(count), None, body))
+        return results
 
     def prepare(self, x, rows, d):
         """The left operand is calculated: scaled, or normalised by its rows."""
@@ -546,10 +643,12 @@ class Builder:
             self.compute("Multiply", [Tile(x), self.scalar()], x, 1.0)
         self.calculated = True
 
-    def attend_loop(self, left, rows, d, space):
+    def attend_loop(self, left, rows, d, space, rounds=(), before=None):
+        """`rounds` are axes that a loop outside walks; `before` is the body outside of all loops."""
         r = self.r
         outer, self.body = self.body, []
-        batch = self.some_parallels(keys=True)
+        before = outer if before is None else before
+        batch = self.some_parallels(keys=True) + list(rounds)
         width = self.width(d)
         scale = r.choice((1.0, 0.5, 0.2))
         keys = self.along(space, "right", [space.axis, d], batch, self.fill(scale))
@@ -568,23 +667,35 @@ class Builder:
             self.add(Copy(again, "global", "shared"))
             pair = [Tile(again), Tile(left, True)] if turned else [Tile(left), Tile(again, True)]
             self.compute("GEMM", pair, s, size * 1.4, accumulate=True)
+        shared_values = None
+        if not turned and not rounds and self.chance(0.05):     # values take part in the scores, too
+            e = self.width_of_values(d)
+            more = self.along(rows, "left", [rows.axis, e], self.some_parallels(), self.fill())
+            before.append(Copy(more, "global", "shared"))
+            values = self.along(space, "value", [space.axis, e], batch, self.fill(scale))
+            self.add(Copy(values, "global", "shared"))
+            self.compute("GEMM", [Tile(more), Tile(values, True)], s, size * 1.4, accumulate=True)
+            shared_values = (values, e)
         if size > 3 and self.chance(0.7):
             self.compute("Multiply", [Tile(s), self.scalar(r.choice((1, 2)) / size)], s, 2.0)
         self.changes(s, axes, 0, 2)
         inside, results = self.body, []
         kind = self.weighted({"softmax": 50, "weights": 25, "rows": 15, "scores": 5, "exp": 12})
-        if turned and kind == "scores":
+        if turned and kind == "scores" or (turned or rounds) and kind == "softmax" and self.chance(0.8):
             kind = "weights"
-        statistics = None
+        statistics, kept = None, None
+        if kind == "softmax" and self.chance(0.07):             # scores are used beside their weights
+            kept = self.fresh("score")
+            self.compute("Cast", [Tile(s)], kept, self.magnitude[s])
         if kind in ("softmax", "exp"):
             for _ in range(r.choice((0, 1, 1, 2))):
                 self.add(Mask(s, None, self.condition(axes)))
             if kind == "softmax":
-                if self.chance(0.25):
+                if self.chance(0.25) and not rounds:
                     statistics = (self.fresh("stat"), self.fresh("stat"))
                     if self.chance(0.15):
-                        outer.append(Compute("Fill", [Number(r.choice((0, -2, 3)))], statistics[0], False, (rows.index,)))
-                        outer.append(Compute("Fill", [Number(r.choice((0, 1, 2)))], statistics[1], False, (rows.index,)))
+                        before.append(Compute("Fill", [Number(r.choice((0, -2, 3)))], statistics[0], False, (rows.index,)))
+                        before.append(Compute("Fill", [Number(r.choice((0, 1, 2)))], statistics[1], False, (rows.index,)))
                     self.add(Softmax(s, *statistics))
                 else:
                     self.add(Softmax(s))
@@ -595,7 +706,7 @@ class Builder:
                 if self.magnitude[s] > 2:
                     self.compute("Multiply", [Tile(s), Number(0.1)], s, 1.0)
                 self.compute("Exp", [Tile(s)], s, 2.0)
-        if kind == "scores" and space.mode != "plain":
+        if kind == "scores" and (space.mode != "plain" or rounds):
             kind = "rows"
         if kind == "scores":
             self.store(s, axes)
@@ -604,17 +715,24 @@ class Builder:
             if self.chance(0.7) or turned:
                 self.compute("RowSum", [Tile(s, turned)], target, 5.0, accumulate=True)
             else:
-                outer.append(Compute("Fill", [Number(-1e30)], target, False, (rows.index,)))
+                before.append(Compute("Fill", [Number(-1e30)], target, False, (rows.index,)))
                 self.compute("RowMax", [Tile(s)], target, 5.0, accumulate=True)
+            results.append((target, (rows,)))
+        if kept:
+            target = self.fresh("stat")
+            self.compute("Multiply", [Tile(kept), Tile(s)], kept, 0.1)
+            self.compute("RowSum", [Tile(kept, turned)], target, 2.0, accumulate=True)
             results.append((target, (rows,)))
         if kind in ("softmax", "weights", "exp") and not turned:
             for _ in range(2 if self.chance(0.08) else 1):
                 reuse = self.chance(0.12)
-                if reuse:
+                if shared_values and self.chance(0.8):
+                    values, e = shared_values
+                elif reuse:
                     values, e = keys, d
                 else:
                     e = self.width_of_values(d)
-                    values = self.along(space, "value", [space.axis, e], self.some_parallels(keys=True), self.fill(r.choice((1.0, 1.0, 0.3))))
+                    values = self.along(space, "value", [space.axis, e], self.some_parallels(keys=True) + list(rounds), self.fill(r.choice((1.0, 1.0, 0.3))))
                     self.add(Copy(values, "global", "shared"))
                 target = self.fresh("sum")
                 self.compute("GEMM", [Tile(s), Tile(values)], target, 3.0, accumulate=True)
@@ -656,7 +774,8 @@ class Builder:
                 self.compute(self.r.choice(("Add", "Subtract", "Multiply")), [Tile(x), Tile(partner[0])], x, 5.0)
             vector = next((y for y in left if len(y[1]) == 1 and len(axes) == 2), None)
             if vector and self.chance(0.3):
-                left.remove(vector)
+                if self.chance(0.8):
+                    left.remove(vector)
                 self.compute("Abs", [Tile(vector[0])], vector[0], 3.0)
                 self.compute("Add", [Tile(vector[0]), Number(0.5)], vector[0], 3.0)
                 self.compute(self.r.choice(("Divide", "Multiply")), [Tile(x), Tile(vector[0])], x, 5.0)
@@ -672,6 +791,9 @@ class Builder:
                 if self.chance(0.4):
                     continue
             self.store(x, axes)
+            if self.chance(0.05):                   # stored, and used again
+                self.changes(x, spaces, 1, 2)
+                self.store(x, axes)
 
     def contract(self):
         """Matrix products over a long axis, with what may stand beside and behind them."""
@@ -766,13 +888,40 @@ class Builder:
         """Tiles of one or two tensors, without a loop."""
         self.parallel()
         rows, columns = self.space("row", walked=False), Space(self.fresh("walk"), None)
-        columns.length = self.length(f"{columns.index}_len")
-        x = self.along(rows, "left", [rows.axis, columns.axis], self.some_parallels(), self.fill())
+        whole = self.chance(0.35)
+        if whole:
+            e = self.feature()
+            columns = Space(e.name, e.length.name)
+        else:
+            columns.length = self.length(f"{columns.index}_len")
+        x = self.along(rows, "left", [rows.axis, columns.axis], self.some_parallels(), self.fill(), self.r.choice((None, None, None, "f32")))
         s = self.fresh("score")
         self.add(Copy(x, "global", "register", s))
         self.magnitude[s] = 1.0
-        self.changes(s, [rows, columns], 1, 5)
+        self.changes(s, [rows, columns], 0 if whole else 1, 3 if whole else 5)
+        if whole:
+            self.whole_rows(s, rows, columns)
         self.store(s, [rows, columns])
+
+    def whole_rows(self, s, rows, columns):
+        """Statistics of rows that a tile has whole, and what is made with them."""
+        if self.chance(0.3):
+            self.add(Mask(s, None, self.condition([rows, columns])))
+            self.add(Softmax(s))
+            self.magnitude[s] = 0.2
+            self.changes(s, [rows, columns], 0, 1, ("scale", "elements", "square"))
+            return
+        for _ in range(self.r.choice((1, 1, 2))):
+            y, v = self.fresh("score"), self.fresh("stat")
+            self.compute("Cast", [Tile(s)], y, self.magnitude[s])
+            self.changes(y, [rows, columns], 0, 1, ("square", "abs", "scale", "elements"))
+            self.compute(self.r.choice(("RowSum", "RowSum", "RowMax")), [Tile(y)], v, 5.0)
+            self.changes(v, [rows], 0, 1, ("scale", "shift", "abs"))
+            if self.chance(0.3):
+                self.store(v, [rows])
+            self.compute("Abs", [Tile(v)], v, 5.0)
+            self.compute("Add", [Tile(v), Number(1)], v, 5.0)
+            self.compute(self.r.choice(("Divide", "Multiply")), [Tile(s), Tile(v)], s, 2.0)
 
     def whole_program(self):
         """A product without a loop, and rows of its result."""
@@ -788,7 +937,17 @@ class Builder:
         self.compute("GEMM", [Tile(x), Tile(w, turned)], target, 2.0)
         spaces = [rows, Space(e.name, e.length.name)]
         self.changes(target, spaces, 0, 3)
-        if self.chance(0.3):
+        if self.chance(0.1):
+            self.whole_rows(target, rows, spaces[1])
+        elif self.chance(0.15):                     # a second product takes all of the first, which may be given out, too
+            f = self.feature()
+            if self.chance(0.5):
+                self.store(target, (rows, e))
+            more = self.input("value", self.some_parallels(keys=True), [e, f], self.fill(0.2))
+            self.add(Copy(more, "global", "shared"))
+            x, target, e = target, self.fresh("sum"), f
+            self.compute("GEMM", [Tile(x), Tile(more)], target, 2.0)
+        elif self.chance(0.3):
             v = self.fresh("stat")
             self.compute(self.r.choice(("RowSum", "RowMax")), [Tile(target)], v, 5.0)
             self.changes(v, [rows], 0, 1)
@@ -810,7 +969,7 @@ class Builder:
         rows, columns = (Space(self.fresh(k), None) for k in ("row", "walk"))
         rows.length = self.length(f"{rows.index}_len")
         step, count = self.fresh("walk"), f"{rows.index}_steps"
-        self.lengths[count] = ("pick", [1, 2, 3, 5])
+        self.lengths[count] = ("pick", [1, 2, 3, 5] if self.chance(0.7) else [0, 1, 4])
         outer, self.body = self.body, []
         batch = self.some_parallels() + [axis(step, count)]
         target = self.fresh("sum")
@@ -825,6 +984,10 @@ class Builder:
                 s = self.fresh("score")
                 self.compute("GEMM", [Tile(a), Tile(b)], s, 2.0)
                 self.changes(s, [rows, columns], 1, 2)
+                if self.chance(0.3):
+                    self.add(Softmax(s))
+                    self.magnitude[s] = 0.3
+                    self.changes(s, [rows, columns], 0, 1)
                 self.compute("Cast", [Tile(s)], target, 3.0, accumulate=True)
             else:
                 self.compute("GEMM", [Tile(a), Tile(b)], target, 2.0, accumulate=True)
@@ -839,8 +1002,89 @@ class Builder:
                 self.compute("Multiply", [Tile(x), element(weight, step)], x, 1.0)
             self.compute("Cast", [Tile(x)], target, 3.0, accumulate=True)
         body, self.body = self.body, outer
-        self.add(Loop(step, Name(count), None, body))
+        self.add(Loop(step if self.chance(0.7) else self.fresh("loop"), Name(count), None, body))
         self.finish([(target, (rows, columns))], rows)
+
+    # Programs of several kernels, and types that not all may have.
+    def next_kernel(self, name):
+        """A kernel that takes what the one before gave out: workspace, if it has the same name."""
+        tensor, axes = self.r.choice(self.stored)
+        self.kernels.append(t.Kernel(name, self.declarations, self.body))
+        self.declarations, self.body, self.stored, self.lets = [Let("group", Name("q_heads") / Name("kv_heads"))] if self.group else [], [], [], []
+        x = Tensor(tensor.name, tensor.type, list(tensor.batch), list(tensor.matrix), fill=("normal", 1.0, 0.0))
+        self.declarations.append(x)
+        rows = axes[0] if isinstance(axes[0], Space) else Space(axes[0].name, axes[0].length.name)
+        if len(axes) == 1:
+            columns, whole = None, True
+        else:
+            columns = axes[1] if isinstance(axes[1], Space) else Space(axes[1].name, axes[1].length.name)
+            whole = self.lengths[columns.length][0] == "fixed"
+        ways = {"elements": 4, "fold": 3 if self.parallels else 0, "right": 2 if columns else 0, "rows": 4 if columns else 0, "left": 3 if columns else 0}
+        way = self.weighted(ways)
+        s = self.fresh("score")
+        spaces = [rows] + [columns] * bool(columns)
+        if way == "fold":                           # all parts of a sum, one after the other
+            a = self.r.choice(self.parallels)
+            self.parallels = [x for x in self.parallels if x is not a]
+            self.has_b = any(x.name == "b" for x in self.parallels)
+            outer, self.body = self.body, []
+            self.add(Copy(x.name, "global", "register", s))
+            self.magnitude[s] = 1.0
+            self.changes(s, spaces, 0, 2)
+            total = self.fresh("sum")
+            self.compute("Cast", [Tile(s)], total, 3.0, accumulate=True)
+            body, self.body = self.body, outer
+            self.add(Loop(a.name, a.length, None, body))
+            s = total
+        elif way == "right" or way == "left":       # an operand of a product
+            other, inner = Space(self.fresh("row"), None), rows if way == "right" else columns
+            other.length = self.length(f"{other.index}_len")
+            outer, self.body = self.body, []
+            turned = way == "left" and self.chance(0.5)
+            pair = [other.axis, inner.axis] if turned or way == "right" else [inner.axis, other.axis]
+            y = self.input("right", self.some_parallels(), pair, self.fill(0.3))
+            self.add(Copy(y, "global", "shared"))
+            self.add(Copy(x.name, "global", "shared" if self.chance(0.8) else "register"))
+            target = self.fresh("sum")
+            self.compute("GEMM", [Tile(y), Tile(x.name)] if way == "right" else [Tile(x.name), Tile(y, turned)], target, 3.0, accumulate=True)
+            body, self.body = self.body, outer
+            if inner is columns and whole:
+                self.body = body
+                body[-1].accumulate = False
+            else:
+                self.add(Loop(self.fresh("loop"), Name(inner.length), self.r.choice(("BK", "BN")), body))
+            s, spaces = target, [other, columns] if way == "right" else [rows, other]
+        else:
+            walked = way == "rows" and not whole
+            outer, self.body = self.body, []
+            self.add(Copy(x.name, "global", "register", s))
+            self.magnitude[s] = 1.0
+            self.changes(s, spaces, 0, 3)
+            if way == "rows" and self.chance(0.5):
+                self.add(Softmax(s))
+                self.magnitude[s] = 0.2
+            elif way == "rows":
+                v = self.fresh("stat")
+                self.compute("RowSum", [Tile(s)], v, 10.0, accumulate=walked)
+                if walked:
+                    body, self.body = self.body, outer
+                    self.add(Loop(self.fresh("loop"), Name(columns.length), "BN", body))
+                    walked = False
+                s, spaces = v, [rows]
+            if walked:
+                self.store(s, spaces)
+                body, self.body = self.body, outer
+                self.add(Loop(self.fresh("loop"), Name(columns.length), "BN", body))
+                return
+            self.body = outer + self.body if self.body is not outer else outer
+        self.changes(s, spaces, 0, 2)
+        self.store(s, spaces)
+
+    def types(self):
+        """An Input of a type of its own: 8 bits, f32, or the other one of 16."""
+        tensors = [d for d in self.declarations if isinstance(d, Tensor) and not d.output and d.matrix and d.type is None]
+        if tensors:
+            self.r.choice(tensors).type = self.weighted({"e4m3": 1, "e5m2": 1, "f32": 2, "f16": 2, "bf16": 2})
 
     def pin(self):
         """Decisions that a user may pin."""
@@ -858,12 +1102,18 @@ class Builder:
 def program(seed):
     b = Builder(seed)
     kind = b.weighted({"attend": 55, "contract": 15, "rows_program": 14, "elementwise_program": 6, "whole_program": 6, "steps_program": 4})
+    b.share_of_sums = 0.6 if b.chance(0.08) else 0.0
     getattr(b, kind)()
     b.has_block_rows = kind not in ("elementwise_program",)
     b.pin()
-    text = "".join(line for d in b.declarations if d.name != "group" for line in d.lines(""))
-    if "kv_heads" not in text:
-        b.declarations = [d for d in b.declarations if d.name != "group"]
-    made = t.Program(f"random{seed}", b.declarations, b.body, b.pins, b.dtype, b.lengths)
+    if b.chance(0.03):
+        b.types()
+    names = [f"random{seed}", "after", "last"]
+    while len(b.kernels) < 2 and b.stored and b.chance(0.1 if not b.kernels else 0.2):
+        b.next_kernel(names[len(b.kernels)])
+    made = t.Program(f"random{seed}", b.kernels + [t.Kernel(names[len(b.kernels)], b.declarations, b.body)], b.pins, b.dtype, b.lengths)
+    for k in made.kernels:                          # a let that nothing uses
+        if not any("group" in line for d in k.declarations if d.name != "group" for line in d.lines("")):
+            k.declarations = [d for d in k.declarations if d.name != "group"]
     made.kind = kind
     return made

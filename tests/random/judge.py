@@ -131,7 +131,10 @@ class Judge:
     def told_lengths(program, case):
         """The lengths that no array has, and no let."""
         given = {a.length.name for d in program.tensors() if not d.output and d.matrix for a in d.axes if isinstance(a.length, t.Name)}
-        given |= {d.name for d in program.declarations if isinstance(d, t.Let)} | set(program.pins)
+        lets = [{d.name for d in k.declarations if isinstance(d, t.Let)} for k in program.kernels]
+        given |= set.intersection(*lets)
+        given -= set.union(*lets) - set.intersection(*lets)     # one kernel calculates it, another is told
+        given |= set(program.pins)
         text = program.text()
         return {name: value for name, value in case.lengths.items() if name not in given and name in text}
 

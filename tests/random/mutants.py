@@ -11,6 +11,7 @@ below. What is left has survived, and is listed. Exit status 0: no survivor; 77:
 """
 import argparse
 import collections
+import copy
 import json
 import multiprocessing
 import os
@@ -256,7 +257,7 @@ def outputs(subject, path, folder, seeds):
         return results_of(subject, path, folder, seeds), None
     tester = judge.Judge(subject.flashtl, subject.timeout)
     program, results = subject.program, []
-    bare = generate.t.Program(program.name, program.declarations, program.body, {}, program.dtype, program.lengths)
+    bare = copy.copy(program)
     bare.pins = {k: v for k, v in program.pins.items() if k in program.lengths}
     for seed in seeds:
         case = judge.data.Case(program, seed)

@@ -24,14 +24,14 @@ def names_in(e):
             yield from names_in(i)
 
 
-def used(program):
+def used(kernel):
     names = set()
 
     def axes(d):
         for a in d.axes:
             names.update(names_in(a.index))
             names.update(names_in(a.length))
-    for s in evaluate.statements(program.body):
+    for s in evaluate.statements(kernel.body):
         if isinstance(s, t.Loop):
             names.update(names_in(s.length))
         elif isinstance(s, t.Copy):
@@ -42,7 +42,7 @@ def used(program):
         elif isinstance(s, t.Mask):
             names.update(names_in(s.where))
             names.update(names_in(s.value) if s.value is not None else ())
-    for d in reversed(program.declarations):
+    for d in reversed(kernel.declarations):
         if d.name not in names:
             continue
         if isinstance(d, t.Let):
@@ -58,13 +58,15 @@ def used(program):
 
 
 def clean(program):
-    """Declarations that nothing uses go, and loops without a body."""
+    """Declarations that nothing uses go, loops without a body, and kernels without a statement."""
     def without_empty(body):
         return [s for s in body if not isinstance(s, t.Loop) or without_empty(s.body)]
-    program.body = without_empty(program.body)
-    for _ in range(3):
-        names = used(program)
-        program.declarations = [d for d in program.declarations if d.name in names or d.name == "group" and "group" in names]
+    for kernel in program.kernels:
+        kernel.body = without_empty(kernel.body)
+        for _ in range(3):
+            names = used(kernel)
+            kernel.declarations = [d for d in kernel.declarations if d.name in names]
+    program.kernels = [k for k in program.kernels if k.body]
     text = program.text()
     program.pins = {k: v for k, v in program.pins.items() if k in text or k not in program.lengths}
     return program
@@ -85,20 +87,25 @@ def at(body, path):
 
 def smaller(program):
     """Programs with one thing less."""
-    for path in sorted(places(program.body), key=lambda p: (len(p), [-i for i in p])):
+    for k in range(len(program.kernels) if len(program.kernels) > 1 else 0):
         p = copy.deepcopy(program)
-        body, i = at(p.body, path)
-        del body[i]
+        del p.kernels[k]
         yield clean(p)
-    for path in places(program.body):
-        body, i = at(program.body, path)
-        s = body[i]
-        if isinstance(s, t.Mask) and isinstance(s.where, t.Binary) and s.where.op in ("and", "or"):
-            for side in "ab":
-                p = copy.deepcopy(program)
-                body, i = at(p.body, path)
-                body[i].where = getattr(body[i].where, side)
-                yield clean(p)
+    for k, kernel in enumerate(program.kernels):
+        for path in sorted(places(kernel.body), key=lambda p: (len(p), [-i for i in p])):
+            p = copy.deepcopy(program)
+            body, i = at(p.kernels[k].body, path)
+            del body[i]
+            yield clean(p)
+        for path in places(kernel.body):
+            body, i = at(kernel.body, path)
+            s = body[i]
+            if isinstance(s, t.Mask) and isinstance(s.where, t.Binary) and s.where.op in ("and", "or"):
+                for side in "ab":
+                    p = copy.deepcopy(program)
+                    body, i = at(p.kernels[k].body, path)
+                    body[i].where = getattr(body[i].where, side)
+                    yield clean(p)
     for name in list(program.pins):
         if name not in program.lengths:
             p = copy.deepcopy(program)

@@ -200,10 +200,11 @@ class Copy:
     start: str
     end: str
     target: str | None = None
+    accumulate: bool = False    # adds to what is in global memory
 
     def lines(self, indent):
         text = f"{indent}Copy {self.source} from {self.start} to {self.end}"
-        return [text + (f" and get {self.target}" if self.target else "")]
+        return [text + (f" and {'accumulate' if self.accumulate else 'get'} {self.target}" if self.target else "")]
 
 
 @dataclass
@@ -250,19 +251,41 @@ class Softmax:
 
 
 @dataclass
-class Program:
+class Kernel:
     name: str
     declarations: list
     body: list
+
+    def lines(self):
+        return [f"kernel {self.name}"] + [line for s in self.declarations + self.body for line in s.lines("")]
+
+
+@dataclass
+class Program:
+    """Kernels that run one after the other: what one gives out and a later one takes under the same name is workspace."""
+    name: str
+    kernels: list
     pins: dict                  # --let NAME=VALUE
     dtype: str                  # of what is left open
     lengths: dict               # name of a length -> how it is drawn (data.py)
 
     def text(self):
-        lines = [f"kernel {self.name}"]
-        for s in self.declarations + self.body:
-            lines += s.lines("")
-        return "\n".join(lines) + "\n"
+        return "\n".join(line for k in self.kernels for line in k.lines()) + "\n"
+
+    @property
+    def declarations(self):
+        return [d for k in self.kernels for d in k.declarations]
+
+    @property
+    def body(self):
+        return [s for k in self.kernels for s in k.body]
+
+    @property
+    def workspace(self):
+        tensors = [d for d in self.declarations if isinstance(d, Tensor)]
+        return {d.name for d in tensors if d.output} & {d.name for d in tensors if not d.output}
 
     def tensors(self):
-        return [d for d in self.declarations if isinstance(d, Tensor)]
+        """The parameters."""
+        hidden = self.workspace
+        return list({d.name: d for d in self.declarations if isinstance(d, Tensor) and d.name not in hidden}.values())
