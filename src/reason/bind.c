@@ -489,6 +489,7 @@ bool reason_bind(reason *r) {
         return reason_stuck(r, NULL, "kernel %.*s does nothing", STR_ARGS(r->kernel->name));
     if (!pins_apply(r) || !choose_types(r)) return false;
     reason_copy_parts(r);
+    reason_name_versions(r);
     meant_name_indices(r);
     bind_axes grid = {0};
     tl_statement *given = find_grid(r->kernel);

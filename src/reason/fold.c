@@ -2,7 +2,7 @@
  *
  *   - a positive scale before a row maximum sinks below it: the maximum is kept in unscaled units;
  *   - exponentials go to base 2, the factor joins other factors of the same tile;
- *   - (S - m)*c becomes one fused multiply-add with -m*c, computed once a row;
+ *   - in an exponent, (S - m)*c becomes one fused multiply-add with -m*c, computed once a row;
  *   - what is the same for a whole tile (slope[head]) is computed once, by a let;
  *   - Multiply, then Add, becomes one fused multiply-add; masks of one tile become one.
  */
@@ -242,14 +242,28 @@ static void merge_scalings(reason *r) {
     }
 }
 
-/* Subtract X, v · Multiply by c, where v is a vector: one fused multiply-add with -v*c. */
+/* Is the next use of what s writes an exponential of it? */
+static bool is_exponent(const tl_statement *s) {
+    str y = edit_target_name(s);
+    for (tl_statement *t = s->next; t; t = t->next) {
+        if (!edit_reads_within(t, y) && !edit_writes_within(t, y)) continue;
+        bool is_power = edit_is_compute(t, TL_EXP2) || edit_is_compute(t, TL_EXP);
+        return is_power && edit_operand_is(t, 0, y);
+    }
+    return false;
+}
+
+/* Subtract X, v · Multiply by c, where v is a vector: one fused multiply-add with -v*c. That errs
+ * by a share of v*c, not of the difference: nothing to an exponent, whose own X errs by as much,
+ * but all digits of a small difference that is itself a result.
+ */
 static void fuse_differences(reason *r) {
     const tiles_list *tiles = tiles_read(r);
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
         if (!edit_is_compute(s, TL_SUBTRACT) || !s->next || !is_scaling(r, tiles, s->next) ||
             s->compute.target_kind != TL_GET || !edit_operand_is(s->next, 0, edit_target_name(s)) ||
-            !edit_writes(s->next, edit_target_name(s)))
+            !edit_writes(s->next, edit_target_name(s)) || !is_exponent(s->next))
             continue;
         const tiles_tile *x = tiles_find(tiles, edit_operand_name(s, 0));
         const tiles_tile *v = tiles_find(tiles, edit_operand_name(s, 1));

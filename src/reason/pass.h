@@ -52,6 +52,9 @@ const char *reason_say(reason *r, const char *format, ...) __attribute__((format
 /* Gives views that are used without a Copy one beside that of their base. views.c */
 void reason_copy_parts(reason *r);
 
+/* Gives a tile that is changed before products take it a name of its own. versions.c */
+void reason_name_versions(reason *r);
+
 /* Takes out the lets that said how many slots tiles have and how far copies run ahead, once that is
  * written in the text. stage.c
  */

@@ -61,6 +61,14 @@ def q_norm(a):
     return {"O": attention(q @ wide(a["K"]).swapaxes(-1, -2) * 3, wide(a["V"]), causal(77, 131))}
 
 
+def q_norm_in_place(a):
+    return q_norm(a)
+
+
+def centred_rows(a):
+    return {"Y": (wide(a["X"]) - wide(a["centre"])[:, None]) * -0.3}
+
+
 def two_statistics(a):
     return {"A": np.exp(wide(a["X"])).sum(-1), "Z": wide(a["X"]).sum(-1)}
 
@@ -117,6 +125,8 @@ heads = {"Q": normal(1, 2, 77, 64), "K": normal(1, 2, 131, 64), "V": normal(1, 2
 CASES = [
     (gemm_transposed_left, {"A": normal(203, 101), "B": normal(203, 67, scale=0.07)}, {}),
     (q_norm, heads, {"scale": 3, "d": 64, "dv": 64}),
+    (q_norm_in_place, heads, {"scale": 3, "d": 64, "dv": 64}),
+    (centred_rows, {"X": 4096 + normal(77, 301, scale=0.001, dtype=F32), "centre": np.full(77, 4096, F32)}, {"scale": -0.3}),
     (two_statistics, {"X": normal(77, 300)}, {}),
     (nested_loops, {"Q": normal(33, 64), "K": normal(3, 150, 64, scale=0.1), "V": normal(3, 150, 64)}, {"d": 64, "dv": 64}),
     (softmax_over_pages, {"Q": normal(33, 64), "K": normal(3, 64, 64, scale=0.2), "V": normal(3, 64, 64)},

@@ -392,7 +392,7 @@ class Evaluation:
         if op == "RowMax":
             r = v.max(-1)
             with np.errstate(all="ignore"):
-                far = np.where(np.isinf(r), 0, np.maximum((v + e).max(-1) - r, r - (v - e).max(-1)))
+                far = np.where(np.isinf(r), np.where(np.isinf(e).any(-1), np.inf, 0), np.maximum((v + e).max(-1) - r, r - (v - e).max(-1)))
             return Held(axes[:-1], *settle(r, far))
         best = v.argmax(-1)
         top = np.take_along_axis(v, best[..., None], -1)
