@@ -1,5 +1,6 @@
 /* flashtl evaluate: how well do models write kernels? */
 #include "cli/agents.h"
+#include "cli/progress.h"
 
 #ifndef FLASHTL_HAS_SQLITE
 
@@ -34,36 +35,29 @@ typedef struct evaluating {
     evaluate_request what;
     char cache[CLI_PATH_BYTES], database[CLI_PATH_BYTES], device[256];
     results *results;
-    int64_t shown_ns;
-    bool has_line; /* of progress, to be cleared */
+    progress progress;
 } evaluating;
 
 /* --- talk ------------------------------------------------------------------------------------- */
 
-static void clear_line(evaluating *e) {
-    if (e->has_line) fputs("\r\033[K", stderr);
-    e->has_line = false;
-}
-
 static void on_progress(void *user, const evaluate_progress *p) {
-    enum { PAUSE_MS = 100 };
     evaluating *e = user;
-    int64_t now_ns = os_time_ns();
-    if (!e->agents.shows_progress || now_ns - e->shown_ns < PAUSE_MS * 1000000) return;
-    e->shown_ns = now_ns;
-    fprintf(stderr, "\r\033[K%d of %d %s, %d passed; ", (int)p->done, (int)p->total,
-            p->is_of_references ? "references" : "trials", (int)p->passed);
-    if (!p->is_of_references) fprintf(stderr, "%lld tokens, ", (long long)p->tokens);
-    if (p->price > 0) number_write(stderr, "%.4g, ", p->price);
-    if (p->seconds_left < 0) fputs("...", stderr);
-    else if (p->seconds_left < 120) number_write(stderr, "%.0f s left", p->seconds_left);
-    else number_write(stderr, "%.0f min left", p->seconds_left / 60);
-    e->has_line = true;
+    char tokens[48] = "", price[48] = "", left[48] = "...";
+    if (!progress_is_due(&e->progress)) return;
+    if (!p->is_of_references)
+        snprintf(tokens, sizeof tokens, "%lld tokens, ", (long long)p->tokens);
+    if (p->price > 0) number_print(price, sizeof price, "%.4g, ", p->price);
+    if (p->seconds_left >= 120)
+        number_print(left, sizeof left, "%.0f min left", p->seconds_left / 60);
+    else if (p->seconds_left >= 0) number_print(left, sizeof left, "%.0f s left", p->seconds_left);
+    progress_show(&e->progress, "%d of %d %s, %d passed; %s%s%s", (int)p->done, (int)p->total,
+                  p->is_of_references ? "references" : "trials", (int)p->passed, tokens, price,
+                  left);
 }
 
 static void on_notice(void *user, const char *sentence) {
     evaluating *e = user;
-    clear_line(e);
+    progress_clear(&e->progress);
     cli_say(0, "%s", sentence);
 }
 
@@ -383,11 +377,51 @@ static int work(evaluating *e, int64_t experiment, const char *what) {
     e->what.on_progress = on_progress;
     e->what.on_notice = on_notice;
     e->what.user = e;
+    e->progress = progress_begin(false);
     ftl_status status = evaluate_run(e->c->context, &e->what, e->results, experiment);
-    clear_line(e);
+    progress_clear(&e->progress);
     int exit_status = finish(e, status);
     int shown = status == FTL_NO_FILE ? EXIT_DONE : show(e, experiment, what);
     return exit_status ? exit_status : shown;
+}
+
+/* --- what is stored --------------------------------------------------------------------------- */
+
+/* Models and settings that the command line does not name are those that there are results of. */
+static void take_stored(void *user, const results_trial *trial, const results_row *row) {
+    evaluating *e = user;
+    evaluate_request *w = &e->what;
+    bool is_known = e->c->options.models.count > 0;
+    (void)row;
+    for (int32_t i = 0; i < w->model_count; i++)
+        is_known |= strcmp(w->models[i].name, trial->model) == 0;
+    if (!is_known && w->model_count < CLI_LIST_MAX) {
+        char *name = e->names[w->model_count];
+        snprintf(name, PROVIDER_NAME_BYTES, "%s", trial->model);
+        e->models[w->model_count++] = (evaluate_model){.spec = name, .name = name};
+    }
+    is_known = e->c->options.settings.count > 0;
+    for (int32_t i = 0; i < w->setting_count; i++)
+        is_known |= strcmp(w->settings[i].name, trial->setting) == 0;
+    if (!is_known && w->setting_count < CLI_LIST_MAX &&
+        setting_read(str_from(trial->setting), &e->settings[w->setting_count]))
+        w->setting_count++;
+    if (!e->c->options.samples && trial->sample >= w->samples) w->samples = trial->sample + 1;
+}
+
+static int show_stored(evaluating *e, const char *key, const char *what) {
+    int64_t experiment = 0;
+    bool is_read = results_find_experiment(e->results, key, &experiment);
+    if (is_read && !experiment) {
+        return cli_say(EXIT_ENVIRONMENT,
+                       "'%s' has no results for these options: GPU, element type, answers, seed, "
+                       "grammar, where kernels run and the prompts decide which they are (%s)",
+                       e->database, what);
+    }
+    if (!e->c->options.settings.count) e->what.setting_count = 0;
+    if (is_read) is_read = results_each(e->results, experiment, take_stored, e);
+    if (!is_read) return cli_say(EXIT_ENVIRONMENT, "%s", results_error(e->results));
+    return show(e, experiment, what);
 }
 
 static int evaluate(evaluating *e) {
@@ -396,14 +430,24 @@ static int evaluate(evaluating *e) {
     char key[33];
     text_buffer what;
     text_init(&what, 1 << 20);
+    bool is_stored = c->options.stored;
     int exit_status = cli_finish(c, evaluate_key(c->context, &e->what, key, &what));
     if (!exit_status) {
         exit_status = cli_find_data_file(c->options.evaluations, "FLASHTL_EVALUATION",
                                          "evaluation.sqlite", e->database);
     }
-    if (!exit_status) exit_status = make_records(e);
+    if (!exit_status && is_stored && !os_file_exists(e->database)) {
+        exit_status =
+            cli_say(EXIT_ENVIRONMENT, "there are no results: '%s' is not there", e->database);
+    }
+    if (!exit_status && !is_stored) exit_status = make_records(e);
     if (!exit_status && !results_open(e->database, &e->results, &why)) {
         exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
+    }
+    if (!exit_status && is_stored) {
+        exit_status = show_stored(e, key, what.data);
+        text_done(&what);
+        return exit_status;
     }
     int64_t experiment = exit_status ? 0 : results_experiment(e->results, key, what.data);
     if (!exit_status && !experiment) {

@@ -61,8 +61,8 @@ static void add_figures(const figures_table *t, const figures *f, text_buffer *o
     if (f->judged < f->wanted) text_format(out, " %d of %d |", (int)f->judged, (int)f->wanted);
     else text_format(out, " %d |", (int)f->judged);
     if (!f->judged) {
-        text_add_z(out, has_prices(t->request) ? " – | – | – | – | – | – | – | – | – | – |\n"
-                                               : " – | – | – | – | – | – | – | – | – |\n");
+        text_add_z(out, has_prices(t->request) ? " – | – | – | – | – | – | – | – | – | – | – |\n"
+                                               : " – | – | – | – | – | – | – | – | – | – |\n");
         return;
     }
     add_percent(out, f->read_rate);
@@ -73,7 +73,8 @@ static void add_figures(const figures_table *t, const figures *f, text_buffer *o
     add_number(out, "%.2f", f->answers);
     add_number(out, "%.0f", f->tokens);
     if (has_prices(t->request)) add_number(out, "%.4g", f->price);
-    add_number(out, "%.1f s", f->model_s + f->judge_s);
+    add_number(out, "%.1f s", f->model_s);
+    add_number(out, "%.1f s", f->judge_s);
     add_speed(out, f);
     text_add_z(out, "\n");
 }
@@ -83,7 +84,8 @@ void report_table(const figures_table *t, text_buffer *out) {
     bool costs = has_prices(r);
     text_format(out,
                 "| model | setting | trials | parse | check | first | pass@1 | pass@5 | answers | "
-                "tokens |%s time | speed |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|%s--:|--:|\n",
+                "tokens |%s asking | judging | speed |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|%s"
+                "--:|--:|--:|\n",
                 costs ? " cost |" : "", costs ? "--:|" : "");
     for (int32_t model = 0; model < r->model_count; model++) {
         for (int32_t setting = 0; setting < r->setting_count; setting++) {
@@ -211,9 +213,9 @@ static void add_columns(const figures_table *t, text_buffer *out) {
                 "* pass@k: the chance that one of k trials passes, estimated without bias from the "
                 "n trials of "
                 "each task, and averaged over tasks.\n"
-                "* answers, tokens%s and time are means over trials; tokens count questions and "
-                "answers, time "
-                "is the model's and the judge's.\n",
+                "* answers, tokens%s, asking and judging are means over trials; tokens count "
+                "questions and answers, asking is the time that the model took, judging that of "
+                "the judge.\n",
                 (int)r->answers, has_prices(r) ? ", cost" : "");
     if (f.speed > 0) {
         text_format(

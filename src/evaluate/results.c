@@ -109,14 +109,20 @@ bool results_commit(results *r) {
 int64_t results_experiment(results *r, const char *key, const char *what) {
     sqlite3_stmt *insert = prepare(r, "INSERT OR IGNORE INTO experiment(key, what) VALUES(?1, ?2)");
     if (insert) database_bind_text(insert, 1, key), database_bind_text(insert, 2, what);
+    int64_t id = 0;
     if (!run(r, insert, "write an experiment")) return 0;
+    return results_find_experiment(r, key, &id) ? id : 0;
+}
+
+bool results_find_experiment(results *r, const char *key, int64_t *id) {
     sqlite3_stmt *find = prepare(r, "SELECT id FROM experiment WHERE key = ?1");
-    if (!find) return 0;
+    *id = 0;
+    if (!find) return false;
     database_bind_text(find, 1, key);
-    bool found = false;
-    int64_t id = step_once(r, find, &found) && found ? sqlite3_column_int64(find, 0) : 0;
+    bool found = false, is_read = step_once(r, find, &found);
+    if (is_read && found) *id = sqlite3_column_int64(find, 0);
     sqlite3_finalize(find);
-    return id;
+    return is_read;
 }
 
 /* --- references ------------------------------------------------------------------------------- */

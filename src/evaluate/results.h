@@ -70,6 +70,9 @@ const char *results_error(const results *r);
  */
 int64_t results_experiment(results *r, const char *key, const char *what);
 
+/* The same of one that is there; *id is 0 where it is not. False on failure. */
+bool results_find_experiment(results *r, const char *key, int64_t *id);
+
 /* Changes between these become one. */
 bool results_begin(results *r);
 bool results_commit(results *r);

@@ -205,6 +205,7 @@ static ftl_status work_off(evaluation *e) {
         int32_t before = run_busy_slots(e);
         for (int32_t i = 0; !status && i < e->jobs; i++) status = run_attend(e, &e->slots[i]);
         if (run_busy_slots(e) < before) again_ns = 0;
+        run_tell(e); /* also while nothing ends: time goes on */
         os_sleep_ns(PAUSE_NS);
     }
     drop_all(e);

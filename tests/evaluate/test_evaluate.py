@@ -120,6 +120,7 @@ def rates(world):
     insist(status == 0 and re.search(
         r"^\| model \| sketch \| 15 \| 86\.7 % \| 60\.0 % \| 33\.3 % \| 46\.7 % \| 66\.7 % \| 2\.20 \|", out, re.M), out, err)
     insist(len(list((world.folder / "talk").iterdir())) == asked, "a trial was run again")
+    insist("| asking | judging |" in out, out)
     page = (world.folder / "page.md").read_text()
     for line in ("| model | sketch | 70.0 % | 0.0 % | – |", "| row_softmax | easy | 2/5 |", "| softcap | medium | 0/5 |",
                  "| model | sketch | 1 | 5 | 2 | 0 | 0 | 0 | 0 |", "| meaning | `MEANING_WRONG` | 2 |"):
@@ -376,6 +377,38 @@ def memory(world):
     insist(late <= early + 512, early, late)
 
 
+def stored(world):
+    """What was judged is shown without a model, without a judge and without a change of the database."""
+    world.plan(**KNOWN)
+    status, out, err = world.run("--stored", *ONLY)
+    insist(status == 3 and "is not there" in err and not world.database.exists(), err)
+    rows = world.rows(*ONLY)
+    (world.folder / "plan.json").unlink()  # the model can answer no more
+    before = world.query("SELECT count(*), sum(model_ms), sum(judge_ms) FROM trial"), world.query("SELECT count(*) FROM experiment")
+    for more in (("--only", "multi_head,row_softmax,softcap", "--answers", "3"), ONLY):  # all that is there; what is named
+        for by in ("model", None):
+            insist(world.rows("--stored", *more, by=by) == rows, more, by)
+    status, out, err = world.run("--stored", *ONLY, "--report", world.folder / "page.md", by=None)
+    insist(status == 0 and "| model | sketch | 15 |" in out and "| model | sketch | 70.0 % |" in (world.folder / "page.md").read_text(), out, err)
+    status, out, err = world.run("--stored", *ONLY, "--seed", "7", by=None)
+    insist(status == 3 and "no results for these options" in err, err)
+    row = world.rows("--stored", *ONLY, by=None)["model", "sketch", None]
+    insist(near(row["model_s"] * 15e3, before[0][0][1]) and near(row["judge_s"] * 15e3, before[0][0][2]), row, before)
+    insist(before == (world.query("SELECT count(*), sum(model_ms), sum(judge_ms) FROM trial"), world.query("SELECT count(*) FROM experiment")))
+
+
+def told_without_a_terminal(world):
+    """A run that lasts says how far it is, in lines without carriage returns."""
+    world.plan(multi_head=[["slow"]])
+    running = world.start("--only", "multi_head", "--settings", "sketch", "--samples", "1")
+    line = running.stderr.readline()
+    while "references" in line:
+        line = running.stderr.readline()
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    insist(re.fullmatch(r"flashtl: 0 of 1 trials, 0 passed; 0 tokens, (\.\.\.|.* left)\n", line), line)
+
+
 def records(world):
     """With a folder, every trial leaves its record, which replays the trial."""
     world.plan(multi_head=[["wrong", "right"]])
@@ -403,7 +436,8 @@ def references(world, level):
 
 
 CASES = {f.__name__: f for f in (rates, levels_and_samples, muted, stages, code_takes_what_was_asked, two_stages_pass, killed, interrupted, two_at_once,
-                                 bad_tasks, command_line, dry_run, budget, broken_model, grammar, full_disk, memory, records)}
+                                 bad_tasks, command_line, dry_run, budget, broken_model, grammar, full_disk, memory, stored, told_without_a_terminal,
+                                 records)}
 CASES |= {f"references_for_{gpu}": lambda world, gpu=gpu: references_build(world, gpu) for gpu in ("t4", "a100", "h200")}
 CASES |= {f"references_{level}": lambda world, level=level: references(world, level) for level in ("easy", "medium", "hard")}
 
