@@ -1,12 +1,13 @@
 # make         build the command           make demo   build it and show what it does
 # make test    every check this machine can run        make install PREFIX=/usr/local
+# make test-all   the same, and under sanitizers all of it, not a sample (half an hour and more)
 #
 # CMake and Ninja do the work; what they need is installed by tools/setup.sh where it is missing.
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 BUILD ?= build
 
-.PHONY: all setup demo test install clean
+.PHONY: all setup demo test test-all install clean
 
 all: setup
 	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DFLASHTL_TESTS=OFF
@@ -21,6 +22,10 @@ demo: all
 test:
 	@tools/setup.sh --tests
 	@tools/test.sh
+
+test-all:
+	@tools/setup.sh --tests
+	@tools/test.sh --all
 
 install: all
 	cmake --install $(BUILD)

@@ -14,14 +14,12 @@ if ! clang -fsanitize=fuzzer "$probe/probe.c" -o "$probe/probe" > /dev/null 2>&1
 fi
 [ -e "$build/build.ninja" ] || cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang \
     -DFLASHTL_FUZZ=ON -DFLASHTL_SANITIZE=address,undefined > /dev/null
-for source in tests/fuzz/fuzz_*.c; do
-    name=$(basename "$source" .c)
-    fuzzer=fuzzer_${name#fuzz_}
-    ninja -C "$build" --quiet "$fuzzer"
-    mkdir -p "$probe/$name"
-    corpus=tests/fuzz/corpus/${name#fuzz_}
-    [ -d "$corpus" ] || corpus=tests/fuzz/corpus/tl # a target without texts of its own reads programs
-    "$build/tests/$fuzzer" -max_total_time="$seconds" -max_len=4096 -timeout=20 -verbosity=0 \
-        -artifact_prefix="$name-" "$probe/$name" $corpus tests/golden/tl examples || { echo "fuzz: $name found something"; exit 1; }
-    echo "fuzz: $name, $seconds s, nothing found"
-done
+targets=$(for source in tests/fuzz/fuzz_*.c; do basename "$source" .c | sed 's/^fuzz_//'; done)
+ninja -C "$build" --quiet $(printf 'fuzzer_%s ' $targets)
+# A limit for one input ends what hangs: on a loaded machine the wall's clock says nothing of slowness.
+one='mkdir "$0/$1" && corpus=tests/fuzz/corpus/$1
+[ -d "$corpus" ] || corpus=tests/fuzz/corpus/tl # a target without texts of its own reads programs
+"$3/tests/fuzzer_$1" -max_total_time="$2" -max_len=4096 -timeout=1200 -verbosity=0 -artifact_prefix="fuzz_$1-" \
+    "$0/$1" "$corpus" tests/golden/tl examples || { echo "fuzz: $1 found something"; exit 1; }
+echo "fuzz: $1, $2 s, nothing found"'
+printf '%s\n' $targets | xargs -P "${JOBS:-$(nproc 2> /dev/null || echo 2)}" -I TARGET sh -c "$one" "$probe" TARGET "$seconds" "$build"

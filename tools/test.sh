@@ -1,9 +1,14 @@
 #!/bin/sh
 # Every check this machine can run: layers, links of the documents, format, two compilers with all warnings as errors, clang-tidy
-# over what differs, the tests under sanitizers, a minute of fuzzing, and all tests: CTest's summary is last.
+# over what differs, fuzzing, the tests under sanitizers, and all tests: CTest's summary is last.
+#   tools/test.sh [--all]
+# gcc's build runs all tests, whole. Sanitizers make tests five to ten times slower and look at code, which tests share: they are
+# shown a sample (see `sampled` below), or with --all (`make test-all`) everything, and fuzzers run three minutes each.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
+is_all=false
+[ "${1:-}" != --all ] || is_all=true
 
 step() { printf '\n== %s\n' "$1"; }
 
@@ -16,6 +21,27 @@ build() { # FOLDER OPTION...
     }
     rm -f "$folder.log"
     ninja -C "$folder" -j "$jobs" --quiet
+}
+
+total() { # FOLDER OPTION...: so many tests
+    folder=$1
+    shift
+    ctest --test-dir "$folder" -N "$@" | sed -n 's/^Total Tests: //p'
+}
+
+sampled() { # FOLDER: the rule, and what comes of it
+    folder=$1
+    if $is_all; then
+        ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error
+        return
+    fi
+    every=$(sed -n 's/^set(FLASHTL_SAMPLE \([0-9]*\))$/\1/p' tests/CMakeLists.txt)
+    echo "of $(total "$folder") tests: without the $(total "$folder" -L slow) labelled slow (minutes here);" \
+        "of lists of like cases each ${every}th test (without $(total "$folder" -L rest -LE slow), labelled rest);" \
+        "in tests that go over many programs each ${every}th of them. gcc's build runs them all; make test-all: here, too."
+    FLASHTL_SAMPLE=$every ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error -LE 'slow|rest'
+    sed -n 's/^sample: \([0-9]*\) of \([0-9]*\) cases$/\1 \2/p' "$folder/Testing/Temporary/LastTest.log" |
+        awk '{ taken += $1; seen += $2 } END { print "of many programs: " taken + 0 " of " seen + 0 " cases" }'
 }
 
 step 'layers and links'
@@ -33,13 +59,14 @@ step 'clang, address and undefined-behaviour sanitizers'
 python=$(tools/python.sh)
 build build-asan -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DFLASHTL_FUZZ=ON \
     -DCMAKE_BUILD_TYPE=RelWithDebInfo
-ctest --test-dir build-asan -j "$jobs" --output-on-failure --no-tests=error -LE slow
+sampled build-asan
 
 step 'clang-tidy over what differs'
 JOBS=$jobs tools/tidy.sh build-asan
 
 step 'fuzzing'
-tools/fuzz.sh 20 build-asan
+if $is_all; then seconds=180; else seconds=10; fi
+JOBS=$jobs tools/fuzz.sh $seconds build-asan
 
 step 'gcc'
 build build-test -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=gcc

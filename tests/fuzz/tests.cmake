@@ -20,5 +20,5 @@ foreach(source ${fuzz_targets})
   file(GLOB corpus CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/corpus/${short}/*
        ${CMAKE_SOURCE_DIR}/tests/golden/tl/* ${CMAKE_SOURCE_DIR}/examples/*.tl ${CMAKE_SOURCE_DIR}/tasks/*)
   add_test(NAME ${name} COMMAND ${name} ${corpus})
-  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS fuzz)
 endforeach()

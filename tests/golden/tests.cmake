@@ -10,7 +10,7 @@ foreach(text ${golden_texts})
     set(expected ${text})
   endif()
   add_test(NAME golden_tl_${name} COMMAND golden_tl ${text} ${expected})
-  set_tests_properties(golden_tl_${name} PROPERTIES LABELS golden TIMEOUT 60)
+  set_tests_properties(golden_tl_${name} PROPERTIES LABELS golden)
 endforeach()
 
 # The reasoner: the first line of tests/golden/reason/NAME.tl says for what it is reasoned.
@@ -21,5 +21,5 @@ foreach(text ${golden_sketches})
   get_filename_component(name ${text} NAME_WE)
   add_test(NAME golden_reason_${name}
            COMMAND golden_reason ${text} ${CMAKE_CURRENT_LIST_DIR}/reason/${name}.out)
-  set_tests_properties(golden_reason_${name} PROPERTIES LABELS golden TIMEOUT 60)
+  set_tests_properties(golden_reason_${name} PROPERTIES LABELS golden)
 endforeach()

@@ -4,10 +4,10 @@ string(REPLACE ";" "," random_seeds "${random_seeds}")
 add_test(NAME random_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/run.py --flashtl $<TARGET_FILE:flashtl> --only ${random_seeds}
                  --cases 2 --jobs 2 --failures ${CMAKE_CURRENT_BINARY_DIR}/random-failures)
-set_tests_properties(random_programs PROPERTIES LABELS "random;slow" TIMEOUT 900 SKIP_RETURN_CODE 77)
+set_tests_properties(random_programs PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
 add_test(NAME random_bounds COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bounds.py)
 set_tests_properties(random_bounds PROPERTIES LABELS random SKIP_RETURN_CODE 77)
 # TL Code that is broken in one place: `check` or `verify` notices each mutant of a few programs; any number by `mutants.py`.
 add_test(NAME random_mutants
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/mutants.py --flashtl $<TARGET_FILE:flashtl> --only 3,15 --each 6 --jobs 2)
-set_tests_properties(random_mutants PROPERTIES LABELS "random;slow" TIMEOUT 900 SKIP_RETURN_CODE 77)
+set_tests_properties(random_mutants PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)

@@ -3,4 +3,4 @@
 add_executable(shipped ${CMAKE_CURRENT_LIST_DIR}/shipped.c)
 target_link_libraries(shipped PRIVATE flashtl_all)
 add_test(NAME shipped COMMAND shipped)
-set_tests_properties(shipped PROPERTIES LABELS "golden;slow" TIMEOUT 600)
+set_tests_properties(shipped PROPERTIES LABELS "golden;slow")

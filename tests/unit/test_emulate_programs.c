@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "flashtl/execute.h"
 #include "flashtl/runtime.h"
+#include "sample.h"
 #include "verify/verify.h"
 
 #include <math.h>
@@ -69,6 +70,7 @@ static void show(void *user, const verify_result *result) {
 
 static void verify_pinned(const char *path, const char *gpu, ftl_type dtype, const ftl_pin *pins,
                           int pin_count, const char *shapes) {
+    if (!sample_takes()) return;
     text_buffer text;
     ftl_source source = read_source(path, &text);
     ftl_options options = {.struct_bytes = sizeof(ftl_options),

@@ -1,5 +1,6 @@
 /* Swizzled tiles, bank conflicts, and ldmatrix executed by the PTX manual's rules. */
 #include "layout/access.h"
+#include "sample.h"
 
 #include <cmocka.h>
 #include <setjmp.h>
@@ -261,6 +262,7 @@ static void operands_over_rows_and_columns(void **state) {
 /* --- copies ----------------------------------------------------------------------------------- */
 
 static void check_copy(const layout *l, const shared_layout *tile, int bytes, bool no_conflict) {
+    if (!sample_takes()) return;
     access_copy copy;
     layout_fit fit = access_copy_make(l, tile, 16, &copy);
     if (fit.status) {

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* fork */
+#define _DEFAULT_SOURCE /* fork, mmap */
 /* The tuner against a driver that pretends: the walk, and its database. */
 #include "tune_world.h"
 

@@ -2,6 +2,7 @@
  * GPUs and run by the interpreter against their references.
  */
 #include "base/os.h"
+#include "sample.h"
 #include "verify/verify.h"
 
 #include <setjmp.h>
@@ -22,6 +23,7 @@ static void show(void *user, const verify_result *result) {
 /* Builds 'source' and verifies the TL Code that came of it. */
 static void verify(const char *operator_name, const char *const *settings, int count,
                    const ftl_source *source, const char *gpu, ftl_type dtype, const char *shapes) {
+    if (!sample_takes()) return;
     ftl_context *context;
     ftl_product *product;
     assert_int_equal(ftl_context_new(&context), FTL_OK);

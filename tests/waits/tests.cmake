@@ -1,9 +1,9 @@
 # Waits that no run of the checks came to. mutants.py --all takes out every one, of all programs, for all GPUs.
 add_test(NAME waits_mutants
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/mutants.py $<TARGET_FILE:flashtl>)
-set_tests_properties(waits_mutants PROPERTIES LABELS cli TIMEOUT 120)
+set_tests_properties(waits_mutants PROPERTIES LABELS cli)
 # What the kernels come to, on the emulator; 77: NumPy or a CUDA compiler is not here.
 add_test(NAME waits_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/programs.py $<TARGET_FILE:flashtl>
                  ${CMAKE_CURRENT_LIST_DIR})
-set_tests_properties(waits_programs PROPERTIES LABELS "cli;slow" TIMEOUT 600 SKIP_RETURN_CODE 77)
+set_tests_properties(waits_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77)
