@@ -275,7 +275,7 @@ int check_element_registers(const check_elements *e) {
 }
 
 static bool names_index(const tl_expr *e, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return false;
+    if (!e || depth > TL_HEIGHT_MAX) return false;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX) return true;
     if (names_index(e->left, depth + 1) || names_index(e->right, depth + 1)) return true;
     for (int i = 0; i < e->item_count; i++) {

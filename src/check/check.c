@@ -32,10 +32,23 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     return right;
 }
 
+/* The reasoner looks from each statement at all others, many times over. */
+static bool fits_in_length(tl_kernel *kernel, diag_list *diags) {
+    enum { STATEMENTS_MAX = 1000 };
+    int count = 0;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (++count > STATEMENTS_MAX) {
+            diag_report(diags, DIAG_SKETCH_TOO_LONG, s->range,
+                        str_format(diags->memory, "%d", STATEMENTS_MAX));
+            return false;
+        }
+    return true;
+}
+
 bool check_sketch(tl_program *program, diag_list *diags) {
     bool right = true;
     for (tl_kernel *k = program->first; k; k = k->next) {
-        bool fits = rules_sketch_shapes(k, program->memory, diags);
+        bool fits = fits_in_length(k, diags) && rules_sketch_shapes(k, program->memory, diags);
         fits &= tl_infer_axes(k, program->memory, diags);
         if (fits) fits = rules_views(k, program->memory, diags);
         if (fits) fits = rules_sketch_layouts(k, program->memory, diags);

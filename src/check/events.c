@@ -163,10 +163,25 @@ static bool vote(machine *mc, machine_process *p) {
     }
 }
 
+/* An element that a loop walks has no value here: whether one stands for it would hang on how the
+ * condition is written.
+ */
+static bool finds_chosen(void *context, const tl_expr *e) {
+    const extents *x = context;
+    bool is_chosen = e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED;
+    for (int i = 0; i < x->variable_count && !is_chosen; i++)
+        is_chosen = x->variables[i].element && tl_expr_equal(x->variables[i].element, e);
+    return is_chosen;
+}
+
 /* A vote that a let keeps has decided already, alone or with other conditions. */
 static bool way_of(machine *mc, machine_process *p, const model_step *step) {
     int64_t value = 0;
-    bool is_known = extents_integer(&p->values, step->statement->branch.condition, &value);
+    void *chosen = (void *)(uintptr_t)mc->extents;
+    bool is_open = step->depends_on_data &&
+                   !model_visit(step->statement->branch.condition, finds_chosen, chosen);
+    bool is_known =
+        !is_open && extents_integer(&p->values, step->statement->branch.condition, &value);
     return is_known ? value != 0 : vote(mc, p);
 }
 

@@ -1,9 +1,9 @@
 /* The values of names in one run. */
 #include "check/extents.h"
+#include "tl/tl.h"
 
 #include <string.h>
 
-enum { LET_DEPTH_MAX = 48 };
 enum { VALUE_KNOWN = 1, VALUE_NONE = 2 }; /* 0: not asked for yet */
 
 extents_values extents_values_new(arena *memory, const extents *x) {
@@ -90,7 +90,7 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     case TL_SYMBOL_CONSTANT: break;
     default: return false;
     }
-    if (!s->value || v->depth >= LET_DEPTH_MAX) return false;
+    if (!s->value || v->depth >= TL_HEIGHT_MAX) return false;
     v->depth++;
     bool has_value = tl_evaluate(s->value, lookup, v, out);
     v->depth--;

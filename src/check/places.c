@@ -15,7 +15,7 @@ enum {
     VARIABLES_MAX = 6,
     GUARDS_MAX = 8,
     ASSIGNMENTS_MAX = 4000, /* of one E */
-    LETS_DEEP = 48,
+    LETS_DEEP = TL_HEIGHT_MAX,
 };
 
 enum { STATE_OPEN, STATE_KNOWN, STATE_NONE };
@@ -168,7 +168,7 @@ static bool try_value(places *p, const tl_symbol *s, int64_t value) {
 /* What the index is divided by: kv % page_len is largest at one less. */
 static int64_t period_of(const tl_expr *e, int depth) {
     int64_t period = 0;
-    if (!e || depth > TL_NESTING_MAX) return 0;
+    if (!e || depth > TL_HEIGHT_MAX) return 0;
     bool divides = e->kind == TL_BINARY && (e->operator== TL_MODULO || e->operator== TL_OVER);
     if (divides && tl_known_integer(e->right, &period)) return period;
     for (int i = 0; i < e->item_count && !period; i++) period = period_of(e->items[i], depth + 1);
@@ -235,7 +235,7 @@ static bool check_guarded(places *p, const tl_expr *e, const tl_expr *condition,
 
 /* The elements of tensors and views in the value of a view. */
 static bool check_value(places *p, const tl_expr *e, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return true;
+    if (!e || depth > TL_HEIGHT_MAX) return true;
     if (e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT && e->item_count == 3) {
         return check_value(p, e->items[0], depth + 1) &&
                check_guarded(p, e->items[1], e->items[0], true, depth + 1) &&

@@ -17,8 +17,6 @@ typedef struct check_arguments {
     const char *gpu;
 } check_arguments;
 
-enum { TEXT_BYTES_MAX = 16 << 20 };
-
 /* What is right for a GPU can be translated for it: what the translator has no form for is a
  * finding, too. */
 static void check_translation(ftl_context *context, tl_kernel *kernel, const gpu *target,
@@ -26,9 +24,8 @@ static void check_translation(ftl_context *context, tl_kernel *kernel, const gpu
     text_buffer cuda;
     ftl_plan *plan;
     translate_request what = {.kernel = kernel, .target = target, .facts = facts};
-    text_init(&cuda, TEXT_BYTES_MAX);
+    text_init_in(&cuda, &context->memory); /* where the memory ends, this function does not */
     translate_kernel(&what, &context->memory, &context->diags, &cuda, &plan);
-    text_done(&cuda);
 }
 
 static ftl_status check_kernel(ftl_context *context, tl_kernel *kernel, const char *gpu_name) {

@@ -166,7 +166,12 @@ ftl_status ftl_parameters(ftl_context *context, const ftl_source *source, ftl_ty
     parameters_arguments a = {.source = source, .dtype = dtype};
     ftl_status status = compile_guarded(context, collect, &a);
     if (status) return status;
-    char *json = ftl_plan_write(a.plan), why[FTL_WHY_BYTES]; /* a copy with a life of its own */
+    char why[FTL_WHY_BYTES];
+    if (!ftl_plan_check(a.plan, why)) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the program is more than a launch takes: %s", why);
+    }
+    char *json = ftl_plan_write(a.plan); /* a copy with a life of its own */
     if (!json) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     status = plan_read_json(json, strlen(json), why, out);
     free(json);

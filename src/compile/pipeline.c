@@ -74,6 +74,12 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
     if (!translate_kernel(&what, memory, &context->diags, cuda, &plan)) {
         return cuda->failed ? out_of_memory(context) : compile_verdict(context);
     }
+    char why[FTL_WHY_BYTES];
+    if (!ftl_plan_check(plan, why)) { /* more lists, or longer ones, than launches have */
+        diag_report(&context->diags, DIAG_TRANSLATE_UNSUPPORTED, kernel->range, kernel->name,
+                    str_from(plan->target), str_copy(memory, str_from(why)));
+        return compile_verdict(context);
+    }
     *json = ftl_plan_write(plan);
     return *json ? FTL_OK : out_of_memory(context);
 }

@@ -253,7 +253,7 @@ static void store_through_shared(reason *r, tl_statement *store) {
 
 /* How the number of iterations moves with a walk: 1 up, -1 down, 0 not known or not at all. */
 static int direction(reason *r, const tl_expr *e, str walk, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return 0;
+    if (!e || depth > TL_HEIGHT_MAX) return 0;
     switch (e->kind) {
     case TL_NAME: {
         if (str_equal(e->text, walk)) return 1;

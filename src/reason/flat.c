@@ -138,7 +138,7 @@ static bool is_of_tile(reason *r, str name, int depth) {
         if (str_equal(grid->grid.items[i].name, name)) return true;
     tl_statement *at = NULL;
     const tl_binding *let = edit_find_let(r->kernel, name, &at);
-    if (!let || let->axes.count > 0 || at->parent || depth > TL_NESTING_MAX) return false;
+    if (!let || let->axes.count > 0 || at->parent || depth > TL_HEIGHT_MAX) return false;
     for (int i = 0; grid && i < grid->grid.count; i++)
         if (edit_expr_mentions(let->value, grid->grid.items[i].name)) return true;
     for (const tl_statement *s = r->kernel->body.first; s; s = s->next)

@@ -20,6 +20,8 @@ typedef struct search {
     reason *r;
     cost_model *model;
     int64_t pinned_warps, pinned_resident, pinned_warpgroups;
+    /* Asked for by each of many thousand candidates: read once. 0: open, but -1 for the last. */
+    int64_t *pinned_stages, pinned_casts, pinned_panels, pinned_ahead; /* the first by tile */
     ways_list ways;
     int way; /* of the cuts into tiles, which one is to be chosen: those before it were refused */
     ways_candidate nearest; /* the one that misses the budget by least, for the message */
@@ -42,7 +44,7 @@ static void try_choice(search *s, const cost_choice *choice) {
 
 /* --- stages ----------------------------------------------------------------------------------- */
 
-static int64_t pinned_stages(search *s, int tile) {
+static int64_t read_stages(search *s, int tile) {
     int64_t stages = 0;
     str name = cost_plan(s->model)->roles[tile].tile->name;
     reason_let_integer(s->r, "stages", &stages);
@@ -50,6 +52,20 @@ static int64_t pinned_stages(search *s, int tile) {
         s->r, edit_z(s->r->memory, str_format(s->r->memory, "%.*s_stages", STR_ARGS(name))),
         &stages);
     return stages;
+}
+
+/* The kernel as it is now, and what is pinned for its tiles. False: reported. */
+static bool read_model(search *s) {
+    s->model = cost_read(s->r);
+    if (!s->model) return false;
+    int count = cost_plan(s->model)->count;
+    s->pinned_stages = arena_array(s->r->memory, int64_t, count + 1);
+    for (int i = 0; i < count; i++) s->pinned_stages[i] = read_stages(s, i);
+    s->pinned_casts = s->pinned_panels = 0, s->pinned_ahead = -1;
+    reason_let_integer(s->r, "casts", &s->pinned_casts);
+    reason_let_integer(s->r, "panel_bytes", &s->pinned_panels);
+    reason_let_integer(s->r, "copies_ahead", &s->pinned_ahead);
+    return true;
 }
 
 /* All two; all three (loops whose tiles meet in one product); first two, others one; all one. */
@@ -63,7 +79,7 @@ static void try_stages(search *s, cost_choice *choice) {
             continue;
         for (int i = 0; i < count; i++) {
             int tile = cost_channel_tile(s->model, i);
-            int64_t stages = pinned_stages(s, tile);
+            int64_t stages = s->pinned_stages[tile];
             if (stages == 0)
                 stages = form == 0   ? 2
                          : form == 1 ? 3
@@ -71,8 +87,7 @@ static void try_stages(search *s, cost_choice *choice) {
                                      : 1;
             choice->stages[tile] = stages;
         }
-        int64_t ahead = -1;
-        reason_let_integer(s->r, "copies_ahead", &ahead);
+        int64_t ahead = s->pinned_ahead;
         for (int plain = 0; plain < (is_async || count == 0 ? 1 : 2); plain++) {
             choice->is_plain = plain;
             if (ahead < 0 || (ahead == 0) == (plain == 1)) try_choice(s, choice);
@@ -113,7 +128,7 @@ static void try_rings(search *s, cost_choice *choice) {
         for (int64_t standing = 2; standing >= 1; standing--) {
             for (int i = 0; i < plan->count; i++) {
                 if (!plan->roles[i].in_shared) continue;
-                int64_t pinned = pinned_stages(s, i);
+                int64_t pinned = s->pinned_stages[i];
                 bool is_ring = plan->roles[i].is_loaded_in_loop;
                 choice->stages[i] = pinned > 0 ? pinned : is_ring ? ring : standing;
             }
@@ -122,8 +137,7 @@ static void try_rings(search *s, cost_choice *choice) {
 }
 
 static void try_casts(search *s, cost_choice *choice) {
-    int64_t pinned = 0;
-    reason_let_integer(s->r, "casts", &pinned);
+    int64_t pinned = s->pinned_casts;
     for (choice->casts = 2; choice->casts > 0; choice->casts--) {
         if (pinned > 0) choice->casts = pinned;
         try_rings(s, choice);
@@ -144,8 +158,7 @@ static int list_wide_sizes(const cost_model *model, int open, const int64_t **va
 
 /* How wide panels are whose last one may be open. */
 static void try_panels(search *s, cost_choice *choice) {
-    int64_t pinned = 0;
-    reason_let_integer(s->r, "panel_bytes", &pinned);
+    int64_t pinned = s->pinned_panels;
     for (int64_t bytes = PANELS_MOST_BYTES; bytes >= PANELS_LEAST_BYTES; bytes /= 2) {
         choice->panel_bytes = pinned > 0 ? pinned : bytes;
         try_casts(s, choice);
@@ -177,14 +190,14 @@ static void try_warpgroups(search *s, cost_choice *choice, int open) {
 static bool try_padded(search *s) {
     cost_choice choice = {0};
     warpgroups_padding padding = warpgroups_pad(s->r, cost_plan(s->model));
-    if (padding.axes.count > 0 && !(s->model = cost_read(s->r))) return false;
+    if (padding.axes.count > 0 && !read_model(s)) return false;
     try_warpgroups(s, &choice, 0);
     if (s->ways.kept_count > 0) {
         warpgroups_explain_padding(s->r, &padding);
         return true;
     }
     warpgroups_unpad(s->r, &padding);
-    return padding.axes.count == 0 || (s->model = cost_read(s->r)) != NULL;
+    return padding.axes.count == 0 || read_model(s);
 }
 
 static bool panel_bytes_are_known(reason *r) {
@@ -500,8 +513,8 @@ static void choose_plain_form(reason *r) {
 
 bool reason_tile(reason *r) {
     if (r->is_plain) choose_plain_form(r);
-    search s = {.r = r, .model = cost_read(r), .way = r->way, .ways = {.wants_cuts = r->way > 0}};
-    if (!s.model) return false;
+    search s = {.r = r, .way = r->way, .ways = {.wants_cuts = r->way > 0}};
+    if (!read_model(&s)) return false;
     reason_let_integer(r, "warps", &s.pinned_warps);
     reason_let_integer(r, "resident", &s.pinned_resident);
     if (!choose_class(&s)) return false;

@@ -64,7 +64,8 @@ struct tl_symbol {
 
     /* CONSTANT */
     tl_expr *value;
-    bool is_known; /* a number at compile time: 'integer' or 'number' */
+    int terms, height; /* of the value with all definitions behind it written out: below */
+    bool is_known;     /* a number at compile time: 'integer' or 'number' */
     bool is_integer;
     int64_t integer;
     double number;

@@ -61,7 +61,7 @@ static void declare_parameter(names_binder *b, tl_statement *s) {
  * a `select` decides by.
  */
 static const tl_expr *base_element(const tl_expr *e, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return NULL;
+    if (!e || depth > TL_HEIGHT_MAX) return NULL;
     if (e->kind == TL_ELEMENT) return e;
     const tl_expr *found = NULL;
     bool selects = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT;

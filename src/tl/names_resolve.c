@@ -352,7 +352,8 @@ static void check_divisor(names_binder *b, const tl_expr *e) {
 static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
     if (!e) return;
     if (b->depth >= NAMES_DEPTH_MAX) {
-        diag_add(b->diags, DIAG_LET_TOO_DEEP, e->range, NULL);
+        diag_report(b->diags, DIAG_LET_TOO_DEEP, e->range,
+                    str_format(b->memory, "%d", NAMES_DEPTH_MAX));
         return;
     }
     b->depth++;
@@ -378,8 +379,47 @@ static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
     b->depth--;
 }
 
+/* How large an expression is with all definitions behind it written out. */
+typedef struct extent_of {
+    int terms, height;
+} extent_of;
+
+static void add_part(extent_of *whole, extent_of part) {
+    int more = whole->terms + part.terms;
+    whole->terms = more > TL_TERMS_MAX ? TL_TERMS_MAX + 1 : more;
+    if (part.height + 1 > whole->height) whole->height = part.height + 1;
+}
+
+static extent_of written_out(const tl_expr *e) {
+    extent_of whole = {.terms = 1, .height = 1};
+    const tl_symbol *s = e->symbol;
+    if (s && s->terms) add_part(&whole, (extent_of){s->terms, s->height});
+    if (e->left) add_part(&whole, written_out(e->left));
+    if (e->right) add_part(&whole, written_out(e->right));
+    for (int i = 0; i < e->item_count; i++) add_part(&whole, written_out(e->items[i]));
+    return whole;
+}
+
+static bool is_too_large(names_binder *b, const tl_expr *e, extent_of whole) {
+    bool is_high = whole.height > TL_HEIGHT_MAX;
+    if (!is_high && whole.terms <= TL_TERMS_MAX) return false;
+    int most = is_high ? TL_HEIGHT_MAX : TL_TERMS_MAX;
+    diag_report(b->diags, is_high ? DIAG_LET_TOO_DEEP : DIAG_LET_TOO_LARGE, e->range,
+                str_format(b->memory, "%d", most));
+    return true;
+}
+
 void names_resolve(names_binder *b, tl_expr *e) {
     resolve_in(b, e, NULL);
+    if (e && b->depth == 0) is_too_large(b, e, written_out(e));
+}
+
+/* A let or a view: what it stands for. One that is too large is told once. */
+static void measure(names_binder *b, tl_symbol *symbol, const tl_expr *value) {
+    extent_of whole = value ? written_out(value) : (extent_of){0};
+    if (value && b->depth > 0 && is_too_large(b, value, whole)) whole = (extent_of){0};
+    if (whole.terms > TL_TERMS_MAX || whole.height > TL_HEIGHT_MAX) whole = (extent_of){0};
+    symbol->terms = whole.terms, symbol->height = whole.height;
 }
 
 /* --- lets, views, parameters ------------------------------------------------------------------ */
@@ -387,6 +427,7 @@ void names_resolve(names_binder *b, tl_expr *e) {
 void names_settle(names_binder *b, tl_symbol *symbol, tl_binding *binding) {
     symbol->value = binding->value;
     names_resolve(b, binding->value);
+    measure(b, symbol, binding->value);
     symbol->is_real = tl_expr_is_real(binding->value) && !symbol->is_extent;
     symbol->is_index_like = tl_expr_is_index_like(binding->value) && !symbol->is_extent;
     tl_value value;
@@ -442,6 +483,7 @@ static void settle_view(names_binder *b, tl_binding *binding) {
     b->own_axes = NULL;
     tl_symbol *view = binding->symbol;
     if (!view) return;
+    measure(b, view, binding->value);
     view->is_real = tl_expr_is_real(binding->value);
     int depth = 0;
     for (const tl_symbol *v = view; v && v->view; v = v->view_base) {

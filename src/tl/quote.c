@@ -1,14 +1,17 @@
 /* Quotation: passes write TL as text. */
 #include "tl/parse.h"
 
-#include <assert.h>
-
-static tl_program *read_quotation(arena *memory, str text) {
+/* What a pass quotes is made of what was read before, and right. Were it not, nothing of it may get
+ * through: a name that nobody knows is refused when the reasoner's text is read back.
+ */
+static tl_program *read_quotation(arena *memory, str text, const char *otherwise) {
     diag_list diags;
     diag_init(&diags, memory, STR("quotation"), text);
     tl_program *program = parse_quotation(memory, text, &diags);
-    assert(!diag_has_errors(&diags) && "a quotation must be right");
-    return program;
+    if (!diag_has_errors(&diags)) return program;
+    text = str_from(otherwise);
+    diag_init(&diags, memory, STR("quotation"), text);
+    return parse_quotation(memory, text, &diags);
 }
 
 tl_block tl_quote(arena *memory, const char *format, ...) {
@@ -16,7 +19,7 @@ tl_block tl_quote(arena *memory, const char *format, ...) {
     va_start(arguments, format);
     str text = str_format_list(memory, format, arguments);
     va_end(arguments);
-    tl_program *program = read_quotation(memory, text);
+    tl_program *program = read_quotation(memory, text, "Wait quotation_that_cannot_be_read\n");
     return program->first ? program->first->body : (tl_block){0};
 }
 
@@ -27,6 +30,7 @@ tl_expr *tl_quote_expr(arena *memory, const char *format, ...) {
     va_end(arguments);
     /* A condition is an expression, too; the brackets let both through. */
     tl_program *program =
-        read_quotation(memory, str_format(memory, "let quoted = (%.*s)", STR_ARGS(text)));
+        read_quotation(memory, str_format(memory, "let quoted = (%.*s)", STR_ARGS(text)),
+                       "let quoted = quotation_that_cannot_be_read\n");
     return program->first->body.first->let.items[0].value;
 }

@@ -13,6 +13,11 @@
 enum {
     TL_SOURCE_BYTES_MAX = 1 << 20,
     TL_NESTING_MAX = 64, /* of blocks and of expressions */
+    /* Of an expression with the definitions behind it written out: whoever goes through lets, to
+     * the end and without remembering where it was, ends after as many steps.
+     */
+    TL_HEIGHT_MAX = 256,
+    TL_TERMS_MAX = 4096,
     TL_STATEMENTS_MAX = 20000,
     TL_AXES_MAX = 8,
     TL_OPERANDS_MAX = 4,

@@ -66,7 +66,7 @@ typedef struct meanings {
 /* What divides an index expression, as far as is known before launch; 0: it is 0. */
 static int64_t multiple_of(const tl_expr *e, const meanings *m, int depth) {
     int64_t value;
-    if (depth > TL_NESTING_MAX) return 1;
+    if (depth > TL_HEIGHT_MAX) return 1;
     if (tl_known_integer(e, &value)) return value == INT64_MIN ? 1 : value < 0 ? -value : value;
     if (e->kind == TL_NEGATE) return multiple_of(e->left, m, depth + 1);
     if (e->kind == TL_NAME) {
@@ -93,7 +93,7 @@ static int64_t multiple_of(const tl_expr *e, const meanings *m, int depth) {
 static bool folded_gain(const route *r, const tl_expr *e, const meanings *m, int index,
                         int64_t *gain, int depth) {
     int64_t a, b;
-    if (depth > TL_NESTING_MAX) return false;
+    if (depth > TL_HEIGHT_MAX) return false;
     if (emit_coefficient(e, m->indices[index].name, gain)) return true;
     bool is_floor = e->kind == TL_CALL && e->function == TL_FUNCTION_FLOOR;
     if (is_floor) return folded_gain(r, e->items[0], m, index, gain, depth + 1);

@@ -61,7 +61,7 @@ static void use(const emit *t, emit_state *states, emit_state *state) {
 }
 
 static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return e != NULL;
+    if (!e || depth > TL_HEIGHT_MAX) return e != NULL;
     if (e->kind == TL_NAME && e->symbol == symbol) return true;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
         return mentions(e->symbol->value, symbol, depth + 1);

@@ -6,7 +6,7 @@
 /* Does the condition say that e is a multiple of n? It is, where each part of an `and` holds. */
 static bool says_multiple(const tl_expr *condition, const tl_expr *e, int64_t n, int depth) {
     int64_t divisor, rest;
-    if (!condition || condition->kind != TL_BINARY || depth > TL_NESTING_MAX) return false;
+    if (!condition || condition->kind != TL_BINARY || depth > TL_HEIGHT_MAX) return false;
     if (condition->operator== TL_AND)
         return says_multiple(condition->left, e, n, depth + 1) ||
                says_multiple(condition->right, e, n, depth + 1);
@@ -27,7 +27,7 @@ static bool launch_says(const emit *t, const tl_expr *e, int64_t n) {
 
 bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth) {
     int64_t value;
-    if (depth > TL_NESTING_MAX || n < 1) return false;
+    if (depth > TL_HEIGHT_MAX || n < 1) return false;
     if (n == 1) return true;
     if (tl_known_integer(e, &value)) return value % n == 0;
     if (e->kind == TL_BINARY && e->operator== TL_TIMES)
@@ -47,7 +47,7 @@ bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth) {
 
 /* Is e, a value known at launch or later, at most the length, or surely the length itself? */
 static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
-    if (depth > TL_NESTING_MAX) return false;
+    if (depth > TL_HEIGHT_MAX) return false;
     if (tl_expr_equal(e, length)) return true;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
         return e->symbol->value && is_at_most(e->symbol->value, length, depth + 1);
@@ -62,7 +62,7 @@ static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
 static bool ends_within(const tl_expr *e, int64_t more, int64_t size, const tl_expr *length,
                         int depth) {
     int64_t known;
-    if (depth > TL_NESTING_MAX) return false;
+    if (depth > TL_HEIGHT_MAX) return false;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
         const tl_statement *loop = e->symbol->statement;
         bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;

@@ -391,7 +391,7 @@ static void emit_binding(emit *t, const tl_binding *b) {
 
 /* A let may stand before the grid whose indices it uses. */
 static bool depends_on_grid(const tl_expr *e, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return false;
+    if (!e || depth > TL_HEIGHT_MAX) return false;
     if (e->kind == TL_NAME && e->symbol) {
         if (e->symbol->kind == TL_SYMBOL_GRID) return true;
         if (e->symbol->kind == TL_SYMBOL_CONSTANT)
@@ -425,7 +425,7 @@ void emit_let(emit *t, const tl_statement *s) {
 
 /* The lets that an expression names and that are not there yet, those that they need before. */
 static void bind_named(emit *t, const tl_expr *e, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return;
+    if (!e || depth > TL_HEIGHT_MAX) return;
     const tl_symbol *symbol = e->kind == TL_NAME ? e->symbol : NULL;
     bool is_let = symbol && symbol->kind == TL_SYMBOL_CONSTANT && !emit_name_find(t, symbol);
     if (is_let) bind_named(t, symbol->value, depth + 1);

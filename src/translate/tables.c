@@ -7,7 +7,7 @@
 #include "tl/tl.h"
 #include "translate/translate.h"
 
-enum { DEPTH_MAX = 2 * TL_NESTING_MAX };
+enum { DEPTH_MAX = TL_HEIGHT_MAX };
 
 typedef struct tables {
     const tl_symbol *table;

@@ -4,7 +4,7 @@
  */
 #include "translate/emit.h"
 
-enum { DEPTH_MAX = 2 * TL_NESTING_MAX };
+enum { DEPTH_MAX = TL_HEIGHT_MAX };
 
 typedef struct most {
     emit *t;

@@ -247,7 +247,7 @@ static void look(emit *t, const tl_block *block, emit_state *states) {
 /* --- control ---------------------------------------------------------------------------------- */
 
 static bool has_vote(const tl_expr *e, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return false;
+    if (!e || depth > TL_HEIGHT_MAX) return false;
     if (e->kind == TL_CALL && e->function == TL_FUNCTION_ANY) return true;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
         return has_vote(e->symbol->value, depth + 1);

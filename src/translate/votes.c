@@ -14,7 +14,7 @@ static bool is_of_registers(const tl_expr *e) {
 /* Does the expression name the tile that the statement writes? */
 static bool names_written(const tl_expr *e, const tl_statement *s, int depth) {
     const tl_expr *written = tl_written_name(s);
-    if (!e || !written || depth > TL_NESTING_MAX) return false;
+    if (!e || !written || depth > TL_HEIGHT_MAX) return false;
     if (e->symbol == written->symbol && is_of_registers(e) && is_of_registers(written)) return true;
     if (names_written(e->left, s, depth + 1) || names_written(e->right, s, depth + 1)) return true;
     for (int i = 0; i < e->item_count; i++)

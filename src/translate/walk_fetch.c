@@ -185,7 +185,7 @@ void walk_read_number(emit *t, const char *target) {
 }
 
 static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {
-    if (!e || depth > TL_NESTING_MAX) return false;
+    if (!e || depth > TL_HEIGHT_MAX) return false;
     if (e->kind == TL_NAME && e->symbol == symbol) return true;
     if (mentions(e->left, symbol, depth + 1) || mentions(e->right, symbol, depth + 1)) return true;
     for (int i = 0; i < e->item_count; i++)

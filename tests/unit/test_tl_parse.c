@@ -258,6 +258,23 @@ static void quotation(void **state) {
     arena_done(&memory);
 }
 
+/* What a pass quotes is right. Were it not, what comes back is refused wherever it is read. */
+static void quotations_that_cannot_be_read(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"for j = 0:", "Compute", "Wait S and\n", "end"};
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        tl_block block = tl_quote(&memory, "%s", wrong[i]);
+        assert_int_equal(block.first->kind, TL_WAIT);
+        assert_string_equal(tl_expr_text(&memory, block.first->sync.what).data,
+                            "quotation_that_cannot_be_read");
+        tl_expr *e = tl_quote_expr(&memory, "1 + (%s", wrong[i]);
+        assert_string_equal(tl_expr_text(&memory, e).data, "quotation_that_cannot_be_read");
+    }
+    arena_done(&memory);
+}
+
 static void editing(void **state) {
     (void)state;
     reading *r = read_bytes("kernel k\nWait A\nWait C\n", 23);
@@ -290,11 +307,17 @@ static void editing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenient_spellings),  cmocka_unit_test(names_with_prefixes),
-        cmocka_unit_test(bytes_of_all_kinds), cmocka_unit_test(comments_stay),
-        cmocka_unit_test(limits_hold),        cmocka_unit_test(noise_ends),
-        cmocka_unit_test(names_of_gpus),      cmocka_unit_test(ranges),
-        cmocka_unit_test(quotation),          cmocka_unit_test(editing),
+        cmocka_unit_test(lenient_spellings),
+        cmocka_unit_test(names_with_prefixes),
+        cmocka_unit_test(bytes_of_all_kinds),
+        cmocka_unit_test(comments_stay),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(noise_ends),
+        cmocka_unit_test(names_of_gpus),
+        cmocka_unit_test(ranges),
+        cmocka_unit_test(quotation),
+        cmocka_unit_test(quotations_that_cannot_be_read),
+        cmocka_unit_test(editing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
