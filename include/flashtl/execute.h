@@ -58,12 +58,18 @@ FTL_API ftl_status ftl_emulator_open(ftl_context *context, const ftl_plan *plan,
                                      size_t length, const char *name, ftl_emulator **out);
 FTL_API void ftl_emulator_close(ftl_emulator *emulator); /* NULL is fine */
 
+/* Start from FTL_EMULATION_OPTIONS_INIT: fields that are added later mean "not used" when they are
+ * 0.
+ */
 typedef struct ftl_emulation_options {
+    size_t struct_bytes;         /* sizeof(ftl_emulation_options) */
     uint64_t seed;               /* order of warps and landing copies; 0: in order */
     uint64_t instruction_budget; /* warp instructions; 0: 2^32 */
     bool go_on;                  /* run all blocks, also after one with findings */
     bool wants_statistics;
 } ftl_emulation_options;
+
+#define FTL_EMULATION_OPTIONS_INIT FTL_STRUCT_INIT(ftl_emulation_options)
 
 /* Texts are the caller's: ftl_emulation_done frees them. */
 typedef struct ftl_emulation {
@@ -77,7 +83,8 @@ typedef struct ftl_emulation {
 
 /* Runs one launch. 'options' may be NULL. A launch with nothing to do is OK and runs nothing.
  * OK, CHECK_FAILED (findings; outputs hold what was computed), INVALID_ARGUMENT (the arguments do
- * not fit the plan), NO_MEMORY. One call per emulator at a time.
+ * not fit the plan; the options were not begun with FTL_EMULATION_OPTIONS_INIT), NO_MEMORY. One
+ * call per emulator at a time.
  */
 FTL_API ftl_status ftl_emulate(ftl_context *context, ftl_emulator *emulator,
                                const ftl_arguments *arguments, const ftl_emulation_options *options,

@@ -186,7 +186,8 @@ static int emulate(emulation *e, const char *path) {
     ftl_scalar scalars[ARRAYS_MAX];
     ftl_emulator *emulator = NULL;
     ftl_emulation report = {0};
-    ftl_emulation_options options = {.wants_statistics = true, .go_on = true};
+    ftl_emulation_options options = {
+        .struct_bytes = sizeof options, .wants_statistics = true, .go_on = true};
     str ptx;
     ftl_status status = make_ptx(e, path, &ptx);
     if (!status) {

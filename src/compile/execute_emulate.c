@@ -270,6 +270,10 @@ ftl_status ftl_emulate(ftl_context *context, ftl_emulator *emulator, const ftl_a
     *out = (ftl_emulation){0};
     NEEDS(emulator);
     NEEDS(arguments);
+    if (options && options->struct_bytes < sizeof *options) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the options were not begun with FTL_EMULATION_OPTIONS_INIT");
+    }
     emulate_arguments *a = calloc(1, sizeof *a);
     if (!a) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     *a = (emulate_arguments){

@@ -185,7 +185,8 @@ static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments 
     ftl_emulation result;
     *milliseconds = 0;
     w->watch->beats++;
-    ftl_emulation_options options = {.wants_statistics = w->wants_counts,
+    ftl_emulation_options options = {.struct_bytes = sizeof options,
+                                     .wants_statistics = w->wants_counts,
                                      .instruction_budget = INSTRUCTIONS_MOST};
     ftl_status status = ftl_emulate(context, w->emulator, arguments, &options, &result);
     if (status == FTL_CHECK_FAILED && result.findings) {

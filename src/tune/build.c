@@ -69,7 +69,9 @@ static void compile_one(pool *p, ftl_context *context, build_candidate *c) {
     ftl_status status = ftl_compile_cuda(context, p->runtime, c->product->kernels[0].cuda,
                                          "candidate.cu", p->target, &c->image);
     if (status) {
-        keep_words(&c->row, STORE_FAILED, ftl_context_error(context));
+        bool is_rejected = status == FTL_COMPILER_FAILED;
+        keep_words(&c->row, is_rejected ? STORE_FAILED : STORE_OPEN, ftl_context_error(context));
+        c->world = is_rejected ? FTL_OK : status;
         return;
     }
     c->has_image = true;

@@ -11,6 +11,7 @@ typedef struct build_candidate {
     ftl_product *product;
     ftl_image image;
     bool has_image;
+    ftl_status world; /* not OK: what kept it from being compiled says nothing of it; then OPEN */
 } build_candidate;
 
 /* Reasons and translates every candidate; row.state is OPEN, or REJECTED with the first diagnostic.
@@ -18,7 +19,7 @@ typedef struct build_candidate {
  */
 void build_all(const tune_request *request, const search_space *space, build_candidate *candidates,
                int count);
-/* Compiles those whose state is OPEN: then BUILT, FAILED, or SPILLS. */
+/* Compiles those whose state is OPEN: then BUILT, FAILED, or SPILLS; or OPEN still, and 'world'. */
 void build_compile(const tune_request *request, ftl_runtime *runtime, const char *target,
                    build_candidate *candidates, int count);
 void build_free(build_candidate *candidates, int count);

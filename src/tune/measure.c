@@ -182,7 +182,8 @@ ftl_status measure_candidate(tuning *t, build_candidate *c, int32_t rounds) {
     if (!status && c->row.state != STORE_WRONG)
         status = time_candidate(t, &program, rounds, &c->row);
     store_leave_device(t->database, t->device.name, t->owner);
-    if (status == FTL_STOPPED) c->row = before;
+    bool says_nothing = status == FTL_STOPPED || status == FTL_NO_MEMORY;
+    if (says_nothing) c->row = before;
     else if (status) {
         c->row.state = status == FTL_TIMEOUT        ? STORE_HANG
                        : status == FTL_KERNEL_FAULT ? STORE_FAULT
@@ -191,7 +192,7 @@ ftl_status measure_candidate(tuning *t, build_candidate *c, int32_t rounds) {
     }
     if (c->row.state == STORE_MEASURED && !rounds) write_decided(t, c);
     if (!store_finish(t->database, &c->row)) return tuning_database_failure(t);
-    return tuning_is_lost(status) || status == FTL_STOPPED ? status : FTL_OK;
+    return tuning_is_lost(status) || says_nothing ? status : FTL_OK;
 }
 
 ftl_status measure_model(tuning *t) {

@@ -79,6 +79,7 @@ static ftl_status open_model(tuning *t) {
     if (t->model.row.state == STORE_OPEN) {
         build_compile(t->request, t->runtime, t->target, &t->model, 1);
     }
+    if (t->model.world) return ftl_context_fail(t->context, t->model.world, "%s", t->model.row.why);
     if (!t->model.has_image) {
         return ftl_context_fail(t->context, FTL_COMPILER_FAILED, "the model's own choice: %s",
                                 t->model.row.why);
@@ -190,12 +191,15 @@ static ftl_status run_round(tuning *t, int round, bool *moved) {
         tuning_tell(t, round, first, compiled, "compiling");
         build_compile(t->request, t->runtime, t->target, candidates + first, some);
         for (int i = first; i < first + some; i++) {
+            if (candidates[i].world && !status)
+                status =
+                    ftl_context_fail(t->context, candidates[i].world, "%s", candidates[i].row.why);
             if (candidates[i].row.state == STORE_FAILED ||
                 candidates[i].row.state == STORE_SPILLS) {
                 store_put(t->database, t->problem, &candidates[i].row);
             }
         }
-        status = measure_all(t, round, candidates + first, some);
+        if (!status) status = measure_all(t, round, candidates + first, some);
     }
     build_free(candidates, count);
     free(candidates);
@@ -219,6 +223,11 @@ static ftl_status confirm_row(tuning *t, const store_row *row) {
     if (search_read(&t->space, row->pins, &c.choice)) {
         build_all(t->request, &t->space, &c, 1);
         build_compile(t->request, t->runtime, t->target, &c, 1);
+    }
+    if (c.world) {
+        status = ftl_context_fail(t->context, c.world, "%s", c.row.why);
+        build_free(&c, 1);
+        return status;
     }
     bool is_same = c.has_image && strcmp(c.row.kernel, row->kernel) == 0;
     c.row = *row;

@@ -170,7 +170,7 @@ static uint64_t order_of(const ftl_arguments *arguments) {
 static ftl_status emulate_one(ftl_context *context, ftl_emulator *emulator,
                               const ftl_arguments *arguments, text_buffer *detail) {
     ftl_emulation result;
-    ftl_emulation_options options = {.seed = order_of(arguments)};
+    ftl_emulation_options options = {.struct_bytes = sizeof options, .seed = order_of(arguments)};
     ftl_status status = ftl_emulate(context, emulator, arguments, &options, &result);
     if (status == FTL_CHECK_FAILED && result.findings) {
         str rest = str_from(result.findings);

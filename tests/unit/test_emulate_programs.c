@@ -269,7 +269,10 @@ static ftl_status launch(const ftl_kernel *kernel, const ftl_arguments *all) {
     ftl_image_done(&image);
     if (status) return status;
     ftl_emulation result;
-    status = ftl_emulate(context, emulator, &own, NULL, &result);
+    ftl_emulation_options zeros = {0}, options = FTL_EMULATION_OPTIONS_INIT;
+    assert_int_equal(ftl_emulate(context, emulator, &own, &zeros, &result), FTL_INVALID_ARGUMENT);
+    options.struct_bytes += 64; /* of a program that knows more fields */
+    status = ftl_emulate(context, emulator, &own, &options, &result);
     if (result.findings && *result.findings) print_message("%s", result.findings);
     ftl_emulation_done(&result);
     ftl_emulator_close(emulator);

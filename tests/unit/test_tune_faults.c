@@ -51,6 +51,23 @@ static void death_is_blamed_once(void **state) {
     nothing_is_tried_again(STORE_FAULT);
 }
 
+/* What the compiler or the machine lacks is no failure of a candidate, and nothing of it is kept.
+ */
+static void want_of_the_world_is_blamed_on_none(void **state) {
+    (void)state;
+    compiler->compile_result = 5; /* an option of its own that it does not know */
+    assert_int_equal(tune_run(context, &request), FTL_COMPILER_BROKEN);
+    compiler->compile_result = 0;
+    driver->allocate_result = 2; /* out of memory */
+    assert_int_equal(tune_run(context, &request), FTL_NO_MEMORY);
+    driver->allocate_result = 0;
+    assert_int_equal(look().counts[STORE_FAILED], 0);
+    assert_int_equal(tune_run(context, &request), FTL_OK);
+    census c = look();
+    assert_true(c.counts[STORE_MEASURED] > 1);
+    assert_int_equal(c.counts[STORE_FAILED], 0);
+}
+
 typedef struct sought {
     const char *pins;
     int attempts;
@@ -176,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {WORLD_TEST(wrong_kernels_are_found),
                                        WORLD_TEST(faults_are_blamed_once),
                                        WORLD_TEST(death_is_blamed_once),
+                                       WORLD_TEST(want_of_the_world_is_blamed_on_none),
                                        WORLD_TEST(hangs_are_blamed_once),
                                        WORLD_TEST(tuner_may_be_killed_at_any_moment),
                                        WORLD_TEST(two_tuners_divide_the_work),
