@@ -344,6 +344,7 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
         s->machine->scratch_used = used;
     }
     unbind_rows(s, target);
+    if (is_done) tile_round(s->machine, target, share, target->format);
     return is_done;
 }
 

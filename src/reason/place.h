@@ -10,7 +10,7 @@ typedef struct place_role {
     bool is_left, is_right; /* operand of products */
     bool is_product;        /* target of products */
     bool is_computed;       /* written by Compute */
-    bool is_changed;        /* written by Compute, other than products and Masks */
+    bool is_changed;        /* given values that its tensor's type need not hold */
     bool is_elementwise;    /* read by Compute other than as an operand of products, or stored */
     bool is_loaded_in_loop;
     bool has_cast; /* a 16-bit copy of a computed tile is the left operand */

@@ -3,6 +3,8 @@
 
 #include "reason/scalar.h"
 
+#include <math.h>
+
 place_role *place_find(const place_plan *plan, str name) {
     tiles_tile *tile = tiles_find(plan->tiles, name);
     return tile ? &plan->roles[tile - plan->tiles->tiles.items] : NULL;
@@ -14,7 +16,21 @@ static bool place_is_product_operand(const tl_statement *s, str name, int operan
 
 /* --- uses ------------------------------------------------------------------------------------- */
 
-static void note_compute(place_plan *plan, const tl_statement *s) {
+enum { WHOLE_MOST = 256 }; /* up to here every 16-bit type has all whole numbers */
+
+/* Does the statement leave values that the type of the tile's tensor need not hold? What a Mask
+ * leaves or takes away does not; what it puts there may.
+ */
+static bool makes_values(reason *r, const tl_statement *s) {
+    if (s->compute.operation == TL_GEMM) return false;
+    if (s->compute.operation != TL_MASK) return true;
+    double value;
+    if (s->compute.operand_count < 2) return false; /* minus infinity */
+    if (!scalar_number(r, s->compute.operands[1].value, &value)) return true;
+    return !isinf(value) && (value != trunc(value) || fabs(value) > WHOLE_MOST);
+}
+
+static void note_compute(reason *r, place_plan *plan, const tl_statement *s) {
     bool is_product = s->compute.operation == TL_GEMM;
     for (int i = 0; i < plan->count; i++) {
         place_role *role = &plan->roles[i];
@@ -22,7 +38,7 @@ static void note_compute(place_plan *plan, const tl_statement *s) {
         if (edit_writes(s, name)) {
             role->is_computed = true;
             role->is_product = role->is_product || is_product;
-            role->is_changed = role->is_changed || (!is_product && s->compute.operation != TL_MASK);
+            role->is_changed = role->is_changed || makes_values(r, s);
         }
         if (is_product) {
             role->is_left = role->is_left || edit_operand_is(s, 0, name);
@@ -329,7 +345,7 @@ bool place_plan_read(reason *r, place_plan *plan) {
     plan->roles = arena_array(r->memory, place_role, plan->count > 0 ? plan->count : 1);
     for (int i = 0; i < plan->count; i++) plan->roles[i].tile = &plan->tiles->tiles.items[i];
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_COMPUTE) note_compute(plan, s);
+        if (s->kind == TL_COMPUTE) note_compute(r, plan, s);
         if (s->kind == TL_COPY && s->copy.from != TL_GLOBAL && s->copy.to != TL_GLOBAL)
             return reason_stuck(r, s,
                                 "copies between shared memory and registers are for TL Code; a "

@@ -7,19 +7,26 @@
  */
 #include "translate/emit.h"
 
-/* Assembly all the way to the result, so that a known operand makes no known result. */
+/* The result comes from assembly, so that a known operand makes no known result (Log and Erfc end
+ * in arithmetic, see src/device/arithmetic.cuh).
+ */
 static bool is_opaque(tl_operation operation) {
     switch (operation) {
     case TL_EXP:
     case TL_EXP2:
-    case TL_LOG:
     case TL_LOG2:
-    case TL_ERFC:
     case TL_SQRT:
     case TL_RSQRT:
     case TL_RECIPROCAL: return true;
     default: return false;
     }
+}
+
+/* The wrapper chooses between two values at its end: the compiler may hold the result where it
+ * pleases until a use needs both in one place.
+ */
+static bool is_choice(tl_operation operation) {
+    return operation == TL_TANH || operation == TL_ERF || operation == TL_ERFC;
 }
 
 static bool is_matrix(const emit_tile *tile) {
@@ -152,7 +159,7 @@ static void note_elements(const emit *t, const tl_compute *c, emit_state *states
     for (int i = 0; i < c->operand_count; i++) add_operand(t, states, c->operands[i].value, &found);
     if (c->target_kind == TL_ACCUMULATE) add_operand(t, states, c->target, &found);
     bool is_same = found.unknown == 1 && found.tile && found.tile != target;
-    bool is_known = found.unknown == 0 || found.is_nested || is_same ||
+    bool is_known = found.unknown == 0 || found.is_nested || is_same || is_choice(c->operation) ||
                     (bounds && found.unknown == 1) || c->operation == TL_FILL ||
                     (c->operation == TL_MASK && may_hold_always(t, c->condition));
     if (is_opaque(c->operation)) is_known = false;
@@ -184,6 +191,7 @@ static void note_compute(const emit *t, const tl_statement *s, emit_state *state
     bool is_lazy = t->tiles.items[target - states]->is_lazy;
     if (is_product) note_product(t, states, target);
     else if (!is_lazy || !emit_is_zero_fill(s)) note_elements(t, c, states, target);
+    else target->is_known = false; /* the text forgets it there */
 }
 
 void emit_note_loose(const emit *t, const tl_statement *s, emit_state *states) {

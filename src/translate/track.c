@@ -414,6 +414,8 @@ void emit_note_fill(emit *t, const tl_statement *s) {
     emit_tile *tile = t->tiles.items[i];
     tile->state.holds = EMIT_EMPTY;
     tile->state.is_touched = false; /* what it held is not added to */
+    if (tile->state.is_known) emit_text(t, "ftl_forget(%.*s[0]);", STR_ARGS(tile->name));
+    tile->state.is_known = false;
     emit_text(t, "%.*s_holds = false; // no zeros: its first product does not add",
               STR_ARGS(tile->name));
 }

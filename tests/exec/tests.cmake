@@ -26,6 +26,10 @@ foreach(fence clamped filled masked copied added)
                      --on emulator --case 0..2)
     set_tests_properties(fence_${fence} PROPERTIES LABELS exec)
 endforeach()
+add_test(NAME fence_chosen
+         COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/fences/chosen.tl --gpu h200 --let d=128 --let dv=24
+                 --on emulator --case 0..2)
+set_tests_properties(fence_chosen PROPERTIES LABELS exec)
 
 # Rows that one weight dominates, or many equal ones, in bf16: what a denominator adds unrounded and
 # a product takes rounded. Each of these is beyond the bound where the maximum moves only when it

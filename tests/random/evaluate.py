@@ -45,8 +45,8 @@ def finite(v):
 
 
 def settle(v, e):
-    """Bounds become infinite where a number is none, or lies beyond what f32 holds."""
-    e = np.where(np.isnan(v) | np.isnan(e) | ((np.abs(v) > 1e38) & np.isfinite(v)), np.inf, e)
+    """Bounds become infinite where a number is none, or it or what it may be lies beyond what f32 holds."""
+    e = np.where(np.isnan(v) | np.isnan(e) | ((np.abs(v) > 1e38) & np.isfinite(v)) | (e > 1e38), np.inf, e)
     return v, e
 
 
@@ -70,6 +70,12 @@ def exponential(v, e, base=np.e):
 
 
 def unary(op, v, e):
+    """An operand that may be anything may be NaN, too: then so may the result, of bounded functions as well."""
+    r, bound = of_operand(op, v, e)
+    return r, np.where(np.isinf(e), np.inf, bound)
+
+
+def of_operand(op, v, e):
     if op == "Cast":
         return v, e
     if op in ("Abs", "abs"):
@@ -92,7 +98,8 @@ def unary(op, v, e):
         return settle(erf(v), e * 1.13 + np.minimum(5e-7, np.abs(v) * 1e-6))
     if op == "Erfc":
         r = erfc(v)
-        return settle(r, np.abs(erfc(v - e) - r) + 1e-5 * r * (1 + v * v * 0.1) + TINY)
+        far = np.maximum(np.abs(erfc(v - e) - r), np.abs(erfc(v + e) - r))
+        return settle(r, far + 1e-5 * r * (1 + v * v * 0.1) + TINY)
     if op == "Sqrt":
         r = np.sqrt(v)
         far = np.maximum(np.abs(r - np.sqrt(np.maximum(v - e, 0))), np.sqrt(np.maximum(v + e, 0)) - r)
@@ -454,7 +461,8 @@ class Evaluation:
         first = np.where(l0 == 0, 0, l0 * np.exp(np.where(np.isfinite(m0), m0 - safe, -np.inf)))
         total = first + weight.sum(-1)
         loose = (weight * self.growth(v, e, safe, weight)).sum(-1) + first * (np.abs(safe) + finite(m0)) * 2 * ONE + total * ONE * (8 + math.sqrt(v.shape[-1]))
-        unknown = (~np.isfinite(e)).any(-1)
+        # Beside an infinite element the weights are inf - inf or 0 / NaN: nothing is promised of such a row.
+        unknown = (~np.isfinite(e)).any(-1) | np.isposinf(v).any(-1) | np.isposinf(m0)
         es = np.where(np.isfinite(top), (np.where(v + e >= top[..., None] - e, e, 0)).max(-1, initial=0) + np.abs(safe) * 4 * ONE, 0)
         return top, total, loose, np.where(unknown, np.inf, es), unknown
 

@@ -172,6 +172,27 @@ static void bind_places_tiles(void **state) {
     after(sketch, "bind", "Input  Q f16", true);
 }
 
+/* A loaded tile keeps its 16 bits as long as nothing is put there that they do not hold. */
+static void mask_values_have_room(void **state) {
+    (void)state;
+    static const struct {
+        const char *value;
+        bool fits;
+    } rows[] = {{"", true},          {", 0", true},    {", 7", true}, {", 1.442695", false},
+                {", 100000", false}, {", fill", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char sketch[512];
+        snprintf(sketch, sizeof sketch,
+                 "kernel rows\nInput X f16 (row in row_len, column in column_len)\nInput fill f32\n"
+                 "Output r f32 (row in row_len)\nfor i = 0:column_len/BN\n"
+                 "Copy X from global to register and get S\n"
+                 "Compute Mask S%s where column > row\nCompute RowSum S and accumulate r\nend\n"
+                 "Copy r from register to global\n",
+                 rows[i].value);
+        after(sketch, "place", "in register f32 (BM, BN)", !rows[i].fits);
+    }
+}
+
 static void softmax_is_online_where_allowed(void **state) {
     (void)state;
     after(ATTENTION("Compute Softmax S\n"), "online", "Compute Multiply O, alpha and get O", true);
@@ -558,6 +579,7 @@ static void pins_divide_by_something(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bind_places_tiles),
+        cmocka_unit_test(mask_values_have_room),
         cmocka_unit_test(softmax_is_online_where_allowed),
         cmocka_unit_test(scales_sink_where_positive),
         cmocka_unit_test(ends_are_masked_where_it_matters),
