@@ -462,7 +462,8 @@ class Evaluation:
         total = first + weight.sum(-1)
         loose = (weight * self.growth(v, e, safe, weight)).sum(-1) + first * (np.abs(safe) + finite(m0)) * 2 * ONE + total * ONE * (8 + math.sqrt(v.shape[-1]))
         # Beside an infinite element the weights are inf - inf or 0 / NaN: nothing is promised of such a row.
-        unknown = (~np.isfinite(e)).any(-1) | np.isposinf(v).any(-1) | np.isposinf(m0)
+        # So it is where an exponent may be off by so much that its weight overflows.
+        unknown = (~np.isfinite(e)).any(-1) | np.isposinf(v).any(-1) | np.isposinf(m0) | (loose > 1e38)
         es = np.where(np.isfinite(top), (np.where(v + e >= top[..., None] - e, e, 0)).max(-1, initial=0) + np.abs(safe) * 4 * ONE, 0)
         return top, total, loose, np.where(unknown, np.inf, es), unknown
 
