@@ -25,7 +25,8 @@ extern "C" {
 typedef struct ftl_runtime_options {
     size_t struct_bytes;       /* sizeof(ftl_runtime_options) */
     const char *cuda_library;  /* NULL: libcuda.so.1 */
-    const char *nvrtc_library; /* NULL: the usual names, newest first; "": none */
+    const char *nvrtc_library; /* NULL: the usual names, newest first, then in Python's packages (of
+                                  VIRTUAL_ENV, each python3 on PATH, the user); "": none */
     const char *cache_folder;  /* NULL or "": no cache on disk; created when first written */
     bool is_unverified;        /* kernels are loaded and cached without being verified first */
 } ftl_runtime_options;

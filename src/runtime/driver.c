@@ -1,5 +1,6 @@
 #include "runtime/driver.h"
 #include "base/needs.h"
+#include "runtime/wheels.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -176,6 +177,11 @@ static bool open_nvrtc(ftl_runtime *runtime, os_error *why) {
         return false;
     }
     nvrtc->library = os_library_open(runtime->nvrtc_name ? given : usual, why);
+    char wheel[1024];
+    if (!nvrtc->library && !runtime->nvrtc_name && wheels_find_nvrtc(wheel, sizeof wheel)) {
+        const char *const found[] = {wheel, NULL};
+        nvrtc->library = os_library_open(found, why);
+    }
     if (!nvrtc->library) return false;
     size_t count = sizeof nvrtc_symbols / sizeof *nvrtc_symbols;
     return load_symbols(nvrtc->library, nvrtc_symbols, count, nvrtc, "NVRTC", why) &&
