@@ -303,22 +303,37 @@ static bool is_tied(const double *from, const double *errors, int64_t step, int6
     return false;
 }
 
-/* What the elements of a row err by may come of one scalar, as scores' errors do: it adds up. */
+/* What lies below the largest for certain is not seen: a start of -1e30 errs by 3e22. */
+static double off_of_maximum(const double *from, const double *errors, int64_t step, int64_t count,
+                             double before, double before_off) {
+    double least = before - before_off, most = 0; /* the largest is not below 'least' */
+    for (int64_t k = 0; k < count; k++)
+        if (from[k * step] - errors[k * step] > least) least = from[k * step] - errors[k * step];
+    if (isfinite(before) && !(before + before_off < least)) most = before_off;
+    for (int64_t k = 0; k < count; k++) {
+        double off = errors[k * step];
+        if (isfinite(from[k * step]) && !(from[k * step] + off < least) && !(off <= most))
+            most = off;
+    }
+    return most;
+}
+
+/* What the elements of a row err by may come of one scalar, as scores' errors do: it adds up.
+ * 'before' is what the target held, where the reduction accumulates. */
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
-                         bool is_turned, bool accumulates) {
+                         bool is_turned, const double *before) {
+    bool accumulates = before != NULL;
     int64_t count = is_turned ? from->count[0] : from->count[1];
     int64_t step = is_turned ? from->count[1] : 1, line = is_turned ? 1 : from->count[1];
     double *errors = tile_errors(m, target);
     for (int64_t i = 0; i < tile_size(target); i++) {
         const double *x = from->data + i * line, *off = tile_errors(m, from) + i * line;
-        double sum = 0, most = 0, old = accumulates ? errors[i] : 0;
-        for (int64_t k = 0; k < count; k++) {
-            if (!isfinite(x[k * step])) continue;
-            if (!(off[k * step] <= most)) most = off[k * step];
-            sum += off[k * step] + ROUNDED * fabs(x[k * step]);
-        }
+        double sum = 0, old = accumulates ? errors[i] : 0;
+        for (int64_t k = 0; operation == TL_ROW_SUM && k < count; k++)
+            if (isfinite(x[k * step])) sum += off[k * step] + ROUNDED * fabs(x[k * step]);
         if (operation == TL_ROW_SUM) errors[i] = sum + old;
-        else if (operation == TL_ROW_MAX) errors[i] = most > old || isnan(most) ? most : old;
+        else if (operation == TL_ROW_MAX)
+            errors[i] = off_of_maximum(x, off, step, count, before ? before[i] : -INFINITY, old);
         else errors[i] = is_tied(x, off, step, count) ? (double)INFINITY : 0;
     }
 }

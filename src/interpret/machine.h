@@ -198,7 +198,7 @@ bool errors_are_stored(const machine *m, const tl_symbol *tensor);
 void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
                        bool b_turned, bool accumulates);
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
-                         bool is_turned, bool accumulates);
+                         bool is_turned, const double *before);
 
 /* An elementwise row is computed twice more for each tile that it reads, with that tile off by its
  * errors, up and down: 'begin' before the first time, 'next' until there is none. Whoever reads a

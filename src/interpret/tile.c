@@ -374,6 +374,9 @@ bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_shar
                  const tile *from, bool is_turned, bool accumulates) {
     int64_t count = is_turned ? from->count[0] : from->count[1];
     int64_t step = is_turned ? from->count[1] : 1, line = is_turned ? 1 : from->count[1];
+    if (s->machine->has_errors)
+        errors_of_reduction(s->machine, operation, target, from, is_turned,
+                            accumulates ? target->data : NULL);
     for (int64_t i = share->first[0]; i < share->end[0]; i++) {
         double value = reduce_line(operation, from->data + i * line, step, count);
         /* The index counts along the whole axis, not in this tile. */
@@ -388,7 +391,5 @@ bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_shar
         target->data[i] = value;
     }
     tile_round(s->machine, target, share, target->format);
-    if (s->machine->has_errors)
-        errors_of_reduction(s->machine, operation, target, from, is_turned, accumulates);
     return true;
 }

@@ -90,10 +90,13 @@ static double count_ragged_flops(const ftl_plan *plan, const verify_case *c) {
     return 4 * written * longest;
 }
 
-/* Whether two axes of different names are so long: queries against keys of one sequence, say. */
+/* Whether two axes of different names are so long: queries against keys of one sequence, say. What
+ * a table of integers has is looked up, not multiplied.
+ */
 static bool is_length_of_two(const ftl_plan *plan, int32_t size) {
     const char *first = NULL;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (plan->tensors[t].type == FTL_I32) continue;
         for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
             const ftl_plan_axis *axis = &plan->tensors[t].axes[i];
             const ftl_formula_step *step = axis->extent.steps;

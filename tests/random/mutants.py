@@ -376,6 +376,18 @@ def work(job):
     return lines
 
 
+def table(lines):
+    """Mutations by verdicts."""
+    counts = collections.defaultdict(collections.Counter)
+    for x in lines:
+        counts[x["mutation"]][x["verdict"]] += 1
+    verdicts = sorted({x["verdict"] for x in lines})
+    print(f"{'':18}" + "".join(f"{v:>20}" for v in verdicts))
+    for kind in sorted(counts):
+        print(f"{kind:18}" + "".join(f"{counts[kind][v]:20}" for v in verdicts))
+    print(f"{'all':18}" + "".join(f"{sum(counts[k][v] for k in counts):20}" for v in verdicts))
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--flashtl", default="build/flashtl")
@@ -407,14 +419,7 @@ def main():
             if len(lines) >= a.count:
                 pool.terminate()
                 break
-    table = collections.defaultdict(collections.Counter)
-    for x in lines:
-        table[x["mutation"]][x["verdict"]] += 1
-    verdicts = sorted({x["verdict"] for x in lines})
-    print(f"{'':18}" + "".join(f"{v:>20}" for v in verdicts))
-    for kind in sorted(table):
-        print(f"{kind:18}" + "".join(f"{table[kind][v]:20}" for v in verdicts))
-    print(f"{'all':18}" + "".join(f"{sum(table[k][v] for k in table):20}" for v in verdicts))
+    table(lines)
     if any(x["verdict"] == "missing" for x in lines):
         return 77
     return any(x["verdict"] in ("survived", "same results", "NumPy alone", "crash", "timeout") for x in lines)

@@ -1,0 +1,31 @@
+# Kernels that are wrong in one place, where verify's bounds or its choice of cases might have hidden it: a maximum that
+# starts at -1e30, which errs by 3e22 there, and a mask by a table of two axes of one length, whose cases are cheap.
+cat > largest.tl <<'T'
+kernel largest
+Input  X f32 (b in batch; q in q_len, kv in kv_len)
+Output Z f32 (b in batch; q in q_len)
+Compute Fill -1e30 and get m
+for j = 0:kv_len/BN
+    Copy X from global to register and get S
+    Compute Mask S, 0 where kv > q + kv_len - q_len
+    Compute RowMax S and accumulate m
+end
+Compute Multiply m, 0.5 and get m
+Copy m from register to global and get Z
+T
+judge() {
+    if flashtl verify "$1" --against "$2" --on interpreter ${3:+--let d=64 --let dv=64} > said 2>&1; then echo "$1: right$(grep -o '[0-9]* longer cases were left out' said)"
+    elif grep -q '^FAIL' said; then echo "$1: noticed"
+    else cat said; fi
+}
+flashtl reason largest.tl --gpu a100 > largest_right.tl
+sed 's/where kv > q + offset/where kv < q + offset/' largest_right.tl > largest_wrong.tl
+cmp -s largest_right.tl largest_wrong.tl && echo 'nothing was changed'
+judge largest_right.tl largest.tl
+judge largest_wrong.tl largest.tl
+tree=$TESTS/../../examples/tree_mask.tl
+flashtl reason "$tree" --gpu a100 --let d=64 --let dv=64 > tree_right.tl
+sed '0,/max(0, kv - (kv_len/s//min(0, kv - (kv_len/' tree_right.tl > tree_wrong.tl
+cmp -s tree_right.tl tree_wrong.tl && echo 'nothing was changed'
+judge tree_right.tl "$tree" sizes
+judge tree_wrong.tl "$tree" sizes
