@@ -9,6 +9,8 @@
 #include "reason/linear.h"
 #include "reason/scalar.h"
 
+#include <math.h>
+
 static const char LOG2E[] = "1.44269504";
 
 /* --- scales sink below the maximum ------------------------------------------------------------ */
@@ -114,6 +116,19 @@ static bool scores_are_private(sink *k) {
     return true;
 }
 
+/* About -1e30 stands for minus infinity where differences from m are all that matters; a maximum
+ * alone may end as the number it began with.
+ */
+static bool starts_are_scaled(reason *r, sink *k) {
+    double value;
+    for (int i = 0; i < k->start_count && k->difference_count == 0; i++) {
+        const tl_expr *e = k->starts[i]->compute.operands[0].value;
+        if (scalar_number(r, e, &value) && value <= -1e30 && isfinite(value))
+            return refuse(k, "it starts at a number that may be its result");
+    }
+    return true;
+}
+
 static bool collect(reason *r, const tiles_list *tiles, sink *k) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if ((edit_reads(s, k->m) || edit_writes(s, k->m)) && !sort_use(r, tiles, k, s))
@@ -121,7 +136,7 @@ static bool collect(reason *r, const tiles_list *tiles, sink *k) {
         if (k->m_old.length > 0 && edit_reads(s, k->m_old) && !edit_is_compute(s, TL_SUBTRACT))
             return refuse(k, "the old maximum is used elsewhere, too");
     }
-    return k->multiply_count > 0 && scores_are_private(k);
+    return k->multiply_count > 0 && scores_are_private(k) && starts_are_scaled(r, k);
 }
 
 static void scale_start(reason *r, const sink *k, tl_statement *s) {

@@ -69,6 +69,11 @@ def centred_rows(a):
     return {"Y": (wide(a["X"]) - wide(a["centre"])[:, None]) * -0.3}
 
 
+def maximum_of_none(a):
+    s = np.where(np.arange(131)[None] < np.arange(77)[:, None], wide(a["Q"]) @ wide(a["K"]).T * 1.5, -np.inf)
+    return {"M": np.maximum(s.max(-1), -1e30)}
+
+
 def two_statistics(a):
     return {"A": np.exp(wide(a["X"])).sum(-1), "Z": wide(a["X"]).sum(-1)}
 
@@ -127,6 +132,7 @@ CASES = [
     (q_norm, heads, {"scale": 3, "d": 64, "dv": 64}),
     (q_norm_in_place, heads, {"scale": 3, "d": 64, "dv": 64}),
     (centred_rows, {"X": 4096 + normal(77, 301, scale=0.001, dtype=F32), "centre": np.full(77, 4096, F32)}, {"scale": -0.3}),
+    (maximum_of_none, {"Q": normal(77, 64), "K": normal(131, 64)}, {"d": 64}),
     (two_statistics, {"X": normal(77, 300)}, {}),
     (nested_loops, {"Q": normal(33, 64), "K": normal(3, 150, 64, scale=0.1), "V": normal(3, 150, 64)}, {"d": 64, "dv": 64}),
     (softmax_over_pages, {"Q": normal(33, 64), "K": normal(3, 64, 64, scale=0.2), "V": normal(3, 64, 64)},

@@ -10,6 +10,7 @@ import numpy as np
 import data
 import evaluate
 import tree as t
+from shrink import names_in
 
 SAFETY = 2.0                    # the error bounds are to first order
 
@@ -129,12 +130,21 @@ class Judge:
 
     @staticmethod
     def told_lengths(program, case):
-        """The lengths that no array has, and no let."""
-        given = {a.length.name for d in program.tensors() if not d.output and d.matrix for a in d.axes if isinstance(a.length, t.Name)}
-        lets = [{d.name for d in k.declarations if isinstance(d, t.Let)} for k in program.kernels]
-        given |= set.intersection(*lets)
-        given -= set.union(*lets) - set.intersection(*lets)     # one kernel calculates it, another is told
-        given |= set(program.pins)
+        """The lengths that no array has, and no let. One that a kernel's let calculates is told where another kernel has
+        it of no array of its own; then the lengths that it is calculated from are told, too."""
+        arrays, told, calculated = set(), set(), {}
+        written = {d.name for k in program.kernels for d in k.declarations if isinstance(d, t.Tensor) and d.output}
+        for k in program.kernels:
+            lets = {d.name: d.value for d in k.declarations if isinstance(d, t.Let)}
+            calculated.update(lets)
+            arrays |= {a.length.name for d in k.declarations if isinstance(d, t.Tensor) and d.matrix and d.name not in written
+                       for a in d.axes if isinstance(a.length, t.Name) and a.length.name not in lets}
+        for k in program.kernels:
+            lets = {d.name for d in k.declarations if isinstance(d, t.Let)}
+            told |= {a.length.name for d in k.declarations if isinstance(d, t.Tensor) for a in d.axes if isinstance(a.length, t.Name)
+                     and a.length.name in calculated and a.length.name not in lets | arrays}
+        told |= {n for name in told for n in names_in(calculated[name])}
+        given = (arrays | set(calculated)) - told | set(program.pins)
         text = program.text()
         return {name: value for name, value in case.lengths.items() if name not in given and name in text}
 
