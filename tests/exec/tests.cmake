@@ -50,7 +50,7 @@ foreach(peaked IN LISTS peaked_cases)
 endforeach()
 
 # A maximum that moves by 2^1 to 2^300, and by what a GPU makes 0 of.
-add_test(NAME maximum_moves COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/moves.py $<TARGET_FILE:flashtl>)
+add_test(NAME maximum_moves COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/moves.py $<TARGET_FILE:flashtl>)
 set_tests_properties(maximum_moves PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
 
 # Launches at once on a GPU, by hand: `ninja launches`, then `launches` where the GPU is.
