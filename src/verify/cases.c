@@ -90,20 +90,31 @@ static double count_ragged_flops(const ftl_plan *plan, const verify_case *c) {
     return 4 * written * longest;
 }
 
-/* Whether two axes of different names are so long: queries against keys of one sequence, say. What
- * a table of integers has is looked up, not multiplied.
+/* The name of an axis of a tensor that is so long; NULL: none. 'but' is another one. */
+static const char *axis_of_length(const ftl_plan_tensor *tensor, int32_t size, const char *but) {
+    for (int32_t i = 0; i < tensor->axis_count; i++) {
+        const ftl_plan_axis *axis = &tensor->axes[i];
+        const ftl_formula_step *step = axis->extent.steps;
+        bool is_so_long =
+            axis->extent.step_count == 1 && step->op == FTL_PUSH_SIZE && step->index == size;
+        if (is_so_long && !(but && strcmp(but, axis->name) == 0)) return axis->name;
+    }
+    return NULL;
+}
+
+/* Whether two axes of different names meet that are so long: those of one tensor, or one that is
+ * written with one that is read, as queries and keys of one sequence. What a table of integers has
+ * is looked up, not multiplied.
  */
 static bool is_length_of_two(const ftl_plan *plan, int32_t size) {
-    const char *first = NULL;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (plan->tensors[t].type == FTL_I32) continue;
-        for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
-            const ftl_plan_axis *axis = &plan->tensors[t].axes[i];
-            const ftl_formula_step *step = axis->extent.steps;
-            if (axis->extent.step_count != 1 || step->op != FTL_PUSH_SIZE || step->index != size)
-                continue;
-            if (first && strcmp(first, axis->name) != 0) return true;
-            first = axis->name;
+        const ftl_plan_tensor *one = &plan->tensors[t];
+        const char *first = one->type == FTL_I32 ? NULL : axis_of_length(one, size, NULL);
+        if (!first) continue;
+        if (axis_of_length(one, size, first)) return true;
+        for (int32_t o = 0; one->role == FTL_OUTPUT && o < plan->tensor_count; o++) {
+            const ftl_plan_tensor *other = &plan->tensors[o];
+            if (other->type != FTL_I32 && axis_of_length(other, size, first)) return true;
         }
     }
     return false;

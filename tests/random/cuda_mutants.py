@@ -92,6 +92,9 @@ MUTATIONS = {
 # Why a mutant may pass that is not equal: mutation, what the changed line has in it, the reason.
 REASONS = (
     ("", r"prefetch|ftl_registers_|evict|policy|#pragma|unroll|__launch_bounds__", "a hint: speed alone"),
+    ("operands", r"ftl_(multiply|add|maximum|minimum|max_\w+|min_\w+)\(", "the operation commutes"),
+    ("round", r"args\.q_heads, args\.kv_heads", "a launch condition lets one divide the other"),
+    ("if never", r"columns_left >= ", "whole blocks by another way than cut ones, which does for both"),
 )
 
 

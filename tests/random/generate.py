@@ -1109,7 +1109,8 @@ def program(seed):
     if b.chance(0.03):
         b.types()
     names = [f"random{seed}", "after", "last"]
-    while len(b.kernels) < 2 and b.stored and b.chance(0.1 if not b.kernels else 0.2):
+    # Where `batch` is calculated, a kernel that has no table cannot know it.
+    while len(b.kernels) < 2 and b.stored and not (b.has_b and "starts" in b.used) and b.chance(0.1 if not b.kernels else 0.2):
         b.next_kernel(names[len(b.kernels)])
     made = t.Program(f"random{seed}", b.kernels + [t.Kernel(names[len(b.kernels)], b.declarations, b.body)], b.pins, b.dtype, b.lengths)
     for k in made.kernels:                          # a let that nothing uses

@@ -11,8 +11,7 @@ set_tests_properties(random_bounds PROPERTIES LABELS random SKIP_RETURN_CODE 77)
 add_test(NAME random_mutants
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/mutants.py --flashtl $<TARGET_FILE:flashtl> --only 3,15 --each 6 --jobs 2)
 set_tests_properties(random_mutants PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
-set_tests_properties(random_mutants PROPERTIES LABELS "random;slow" TIMEOUT 900 SKIP_RETURN_CODE 77)
 # The same for CUDA text, judged as an answer of a model.
 add_test(NAME random_cuda_mutants
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/cuda_mutants.py --flashtl $<TARGET_FILE:flashtl> --only 15 --each 5)
-set_tests_properties(random_cuda_mutants PROPERTIES LABELS "random;slow" TIMEOUT 900 SKIP_RETURN_CODE 77)
+set_tests_properties(random_cuda_mutants PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
