@@ -45,6 +45,10 @@ need_file libc6-dev '/usr/include/stdio.h'
 need python3 python3
 need_file libjansson-dev '/usr/include/jansson.h' '/usr/local/include/jansson.h'
 need_file libxxhash-dev '/usr/include/xxhash.h' '/usr/local/include/xxhash.h'
+# What compiles kernels where neither NVRTC nor nvcc is there.
+if ! command -v nvcc > /dev/null 2>&1 && ! /sbin/ldconfig -p 2> /dev/null | grep -q 'libnvrtc\.so' && [ ! -d /usr/local/cuda ]; then
+    want clang clang
+fi
 want_file libsqlite3-dev '/usr/include/sqlite3.h' '/usr/local/include/sqlite3.h'
 if [ "${1:-}" = --tests ]; then
     need clang clang

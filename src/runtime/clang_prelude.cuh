@@ -39,7 +39,15 @@ __device__ __forceinline__ float __int_as_float(int a) { return __builtin_bit_ca
 __device__ __forceinline__ int __float_as_int(float a) { return __builtin_bit_cast(int, a); }
 __device__ __forceinline__ float __uint_as_float(unsigned a) { return __builtin_bit_cast(float, a); }
 __device__ __forceinline__ unsigned __float_as_uint(float a) { return __builtin_bit_cast(unsigned, a); }
+__device__ __forceinline__ unsigned __umulhi(unsigned a, unsigned b) {
+    return (unsigned)((unsigned long)a * b >> 32);
+}
 __device__ __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { __nvvm_bar_warp_sync(mask); }
+__device__ __forceinline__ unsigned atomicAdd(unsigned *at, unsigned a) { return __nvvm_atom_add_gen_i((int *)at, (int)a); }
+__device__ __forceinline__ int atomicAdd(int *at, int a) { return __nvvm_atom_add_gen_i(at, a); }
+__device__ __forceinline__ float atomicAdd(float *at, float a) { return __nvvm_atom_add_gen_f(at, a); }
+__device__ __forceinline__ void __threadfence() { __nvvm_membar_gl(); }
+__device__ __forceinline__ int __all_sync(unsigned mask, int a) { return __nvvm_vote_all_sync(mask, a); }
 __device__ __forceinline__ int __any_sync(unsigned mask, int a) { return __nvvm_vote_any_sync(mask, a); }
 __device__ __forceinline__ int __shfl_sync(unsigned mask, int a, int lane) {
     return __nvvm_shfl_sync_idx_i32(mask, a, lane, 31);

@@ -56,3 +56,8 @@ set_tests_properties(maximum_moves PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
 # Launches at once on a GPU, by hand: `ninja launches`, then `launches` where the GPU is.
 add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c)
 target_link_libraries(launches PRIVATE flashtl_all)
+
+# Where clang is the only compiler; 77: it is not here, or does not know GPUs.
+add_test(NAME by_clang
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/by_clang.py $<TARGET_FILE:flashtl>)
+set_tests_properties(by_clang PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
