@@ -53,7 +53,7 @@ Copy Y from register to global
 def run(command, fail_at=0):
     environment = dict(os.environ, LD_PRELOAD=library, **({"FAIL_AT": str(fail_at)} if fail_at else {"FAIL_COUNT": "1"}))
     done = subprocess.run([flashtl, *command], env=environment, input=MESSAGES, capture_output=True, text=True,
-                          errors="replace", timeout=120)
+                          errors="replace", timeout=1800)
     # Where NVRTC cannot be opened the next compiler is asked, which says other figures.
     seconds = re.compile(r"[0-9.]+ (s|ms)\b|\"(seconds|[a-z_]*ms)\":[0-9.e-]+| *\d+ registers +\d+ bytes spilled")
     return done.returncode, seconds.sub("", done.stdout), done.stderr

@@ -158,7 +158,7 @@ CASES = [
 
 
 def call(*arguments, text=None):
-    done = subprocess.run([flashtl, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([flashtl, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=1800)
     if done.returncode:
         raise SystemExit(f"flashtl {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}-> {done.returncode}")
     return done.stdout

@@ -97,7 +97,7 @@ def run(program, values, shapes, arrays, output, way, order):
     command = [flashtl, "run", *map(str, program), *way, *pins, *values, "--out", f"{output}=out.npy"]
     for name in arrays:
         command += ["--in", f"{name}={name}.npy"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     if done.returncode == 3 and "emulator" in way:
         return None
     if done.returncode:

@@ -43,7 +43,7 @@ kind = kinds[min(answer, len(kinds) - 1)]
 if kind == "broken":
     sys.exit("the model is broken")
 if kind == "slow":
-    time.sleep(60)
+    time.sleep(3600)
 text = {"right": sketch, "slow": sketch, "garbled": "kernel x\nCompute Compute Compute\n"}.get(kind, "")
 if kind == "wrong":
     products = re.sub(r"Compute GEMM (\w+), (\w+(?:\.T)?) and get S\n", r"\g<0>    Compute Multiply S, 1.5 and get S\n", sketch)

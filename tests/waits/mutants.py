@@ -46,7 +46,7 @@ def codes(options):
         return [(str(path), path.read_text()) for path in options.files]
     found = []
     for name, words in programs(options.all):
-        done = subprocess.run([options.flashtl, "reason", *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([options.flashtl, "reason", *words], capture_output=True, text=True, timeout=1800)
         if done.returncode:
             raise SystemExit(f"{name} for {words[-1]}: {done.stderr.splitlines()[0]}")
         found.append((f"{name} for {words[-1]}", done.stdout))
@@ -54,7 +54,7 @@ def codes(options):
 
 
 def accepts(flashtl, lines):
-    done = subprocess.run([flashtl, "check", "-"], input="\n".join(lines), capture_output=True, text=True, timeout=60)
+    done = subprocess.run([flashtl, "check", "-"], input="\n".join(lines), capture_output=True, text=True, timeout=1800)
     if done.returncode not in (0, 1):
         raise SystemExit(f"check: status {done.returncode}: {done.stderr}")
     return done.returncode == 0

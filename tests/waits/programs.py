@@ -157,7 +157,7 @@ def run(flashtl, path, gpu, case):
             command += ["--let", option]
         for name in expected:
             command += ["--out", f"{name}={work}/out_{name}.npy"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
         if done.returncode == 3:
             print("programs.py:", done.stderr.strip().splitlines()[-1])
             sys.exit(77)
