@@ -135,9 +135,11 @@ static str stored_tensor(const tl_statement *s) {
 }
 
 /* A sum along an axis of the Output has to see all of it: no tile of the grid may have a part. */
-static bool stays_whole(reason *r, str index) {
-    const tl_statement *by = index.length ? meant_whole_by(r, index) : NULL;
-    if (!by) return false;
+static bool stays_whole(reason *r, str index, bool *is_whole) {
+    const tl_statement *by = NULL;
+    if (index.length && !meant_whole_by(r, index, &by)) return false;
+    *is_whole = by != NULL;
+    if (!by) return true;
     str header = edit_header(r->memory, by);
     reason_decide(r, "grid", "%.*s is not cut into tiles: '%.*s' takes all of it together",
                   STR_ARGS(index), STR_ARGS(header));
@@ -175,8 +177,10 @@ static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool
         bool is_short = !(is_row && count > 1) && reason_known(r, axes->items[i].extent, &length) &&
                         length <= WHOLE_AXIS_MAX;
         if (is_short || loop_over(r, store, &axes->items[i], &walk)) continue;
-        if (!find_grid_axis(grid, index) && !stays_whole(r, index))
-            add_block_axis(r, grid, index, axes->items[i].extent, is_row);
+        if (find_grid_axis(grid, index)) continue;
+        bool is_whole;
+        if (!stays_whole(r, index, &is_whole)) return false;
+        if (!is_whole) add_block_axis(r, grid, index, axes->items[i].extent, is_row);
     }
     return true;
 }
@@ -490,7 +494,7 @@ bool reason_bind(reason *r) {
     if (!pins_apply(r) || !choose_types(r)) return false;
     reason_copy_parts(r);
     reason_name_versions(r);
-    meant_name_indices(r);
+    if (!meant_name_indices(r)) return false;
     bind_axes grid = {0};
     tl_statement *given = find_grid(r->kernel);
     if (given) {

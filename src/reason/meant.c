@@ -5,11 +5,22 @@
 
 enum { BARE_MAX = 16 };
 
-/* Binds the program as it stands and infers the axes of this kernel's tiles. */
+/* Binds the kernel as it stands and infers the axes of its tiles. Alone: of a program the kernels
+ * before it are TL Code and those after it still open, so that they need not agree yet.
+ */
 static bool read_meaning(reason *r) {
     diag_list scratch;
     diag_init(&scratch, r->memory, STR(""), STR(""));
-    return tl_bind(r->program, &scratch) && tl_infer_axes(r->kernel, r->memory, &scratch);
+    tl_kernel *next = r->kernel->next;
+    tl_program alone = *r->program;
+    alone.first = r->kernel, alone.kernel_count = 1;
+    r->kernel->next = NULL;
+    bool is_read = tl_bind(&alone, &scratch) && tl_infer_axes(r->kernel, r->memory, &scratch);
+    r->kernel->next = next;
+    if (is_read) return true;
+    const diag *first = scratch.first;
+    str why = first ? first->message : STR("nothing says why");
+    return reason_stuck(r, NULL, "what its axes mean could not be read: %.*s", STR_ARGS(why));
 }
 
 /* --- bare axes -------------------------------------------------------------------------------- */
@@ -93,13 +104,14 @@ static bool uses_some(const bare_axes *b, const tl_statement *s) {
     return found;
 }
 
-void meant_name_indices(reason *r) {
+bool meant_name_indices(reason *r) {
     bare_axes b = {.r = r};
     visit_axes(&b, note_bare);
     bool is_used = false;
     for (tl_statement *s = r->kernel->body.first; s && !is_used; s = tl_next(s, NULL))
         is_used = uses_some(&b, s);
-    if (!is_used || !read_meaning(r)) return;
+    if (!is_used) return true;
+    if (!read_meaning(r)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE) continue;
         name_in(&b, s->compute.condition);
@@ -107,6 +119,7 @@ void meant_name_indices(reason *r) {
             name_in(&b, s->compute.operands[i].value);
     }
     visit_axes(&b, name_axis);
+    return true;
 }
 
 /* --- whole axes ------------------------------------------------------------------------------- */
@@ -139,11 +152,12 @@ static bool is_walked(const tl_kernel *kernel, const tl_statement *s, str index)
     return false;
 }
 
-const tl_statement *meant_whole_by(reason *r, str index) {
-    if (!read_meaning(r)) return NULL;
+bool meant_whole_by(reason *r, str index, const tl_statement **by) {
+    *by = NULL;
+    if (!read_meaning(r)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COMPUTE && str_equal(taken_along(r->kernel, s), index) &&
-            !is_walked(r->kernel, s, index))
-            return s;
-    return NULL;
+            !is_walked(r->kernel, s, index) && !*by)
+            *by = s;
+    return true;
 }

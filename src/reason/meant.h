@@ -5,13 +5,14 @@
 #include "reason/pass.h"
 
 /* A bare axis `e` is an index and a length of one name. Where a Compute uses the index, the axis
- * gets one of its own, `e_index in e`, so that all passes tell the two apart.
+ * gets one of its own, `e_index in e`, so that all passes tell the two apart. False: stuck.
  */
-void meant_name_indices(reason *r);
+bool meant_name_indices(reason *r);
 
 /* The statement that adds up, or looks for a largest element, along all of the axis at once, with
  * no loop around it that walks the axis: a tile has to have all of it. NULL: none does.
+ * False: stuck.
  */
-const tl_statement *meant_whole_by(reason *r, str index);
+bool meant_whole_by(reason *r, str index, const tl_statement **by);
 
 #endif

@@ -69,6 +69,15 @@ def centred_rows(a):
     return {"Y": (wide(a["X"]) - wide(a["centre"])[:, None]) * -0.3}
 
 
+def bare_axis_then(a):
+    return {"r": (2 * wide(a["Q"]) @ wide(a["W"]) * np.exp2(-0.125 * np.arange(24))).sum(-1)}
+
+
+def whole_rows_then(a):
+    t = wide(a["Q"]) @ wide(a["W"])
+    return {"r": (2 * t / np.sqrt((t * t).sum(-1, keepdims=True) + 1)).sum(-1)}
+
+
 def maximum_of_none(a):
     s = np.where(np.arange(131)[None] < np.arange(77)[:, None], wide(a["Q"]) @ wide(a["K"]).T * 1.5, -np.inf)
     return {"M": np.maximum(s.max(-1), -1e30)}
@@ -143,6 +152,8 @@ CASES = [
     (used_queries, {"Q_all": normal(200, 4, 64), "K_all": normal(400, 2, 64), "V_all": normal(400, 2, 64),
                     "q_start": table(0, 70, 70, 200), "q_used": table(70, 9, 211), "kv_start": table(0, 200, 250, 400),
                     "kv_used": table(131, 20, 150)}, {"scale": 0.25, "right": 5, "d": 64, "dv": 64}),
+    (bare_axis_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 24, scale=0.1)}, {"d": 40, "e": 24}),
+    (whole_rows_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 200, scale=0.1)}, {"d": 40, "e": 200}),
     (moe_scatter, {"X": normal(3, 33, 200), "W": normal(3, 67, 200, scale=0.07), "w": normal(3, 33, dtype=F32),
                    "tok": random.integers(0, 50, (3, 33)).astype(np.int32)}, {"tokens": 50}),
     (given_maximum, {**heads, "m_before": normal(1, 2, 77, dtype=F32),
@@ -160,13 +171,13 @@ def errors(name, gpu, arrays, values, wanted):
     files = [part for n in arrays for part in ("--in", f"{n}={n}.npy")]
     files += [part for n in wanted for part in ("--out", f"{n}=to_{n}.npy")]
     lets = [part for n, value in values.items() for part in ("--let", f"{n}={value}")]
-    lengths = [part for n, value in values.items() if n in ("d", "dv") for part in ("--let", f"{n}={value}")]
+    lengths = [part for n, value in values.items() if n in ("d", "dv", "e") for part in ("--let", f"{n}={value}")]
     path = folder / f"{name}.tl"
     if emulates:
         call("run", path, "--gpu", gpu, "--on", "emulator", *lets, *files)
     else:
         call("reason", path, "--gpu", gpu, *lengths, "-o", "code.tl")
-        scalars = [part for n, value in values.items() if n not in ("d", "dv") for part in ("--let", f"{n}={value}")]
+        scalars = [part for n, value in values.items() if n not in ("d", "dv", "e") for part in ("--let", f"{n}={value}")]
         call("run", "code.tl", "--on", "interpreter", *scalars, *files)
     for n, want in wanted.items():
         got = np.load(f"to_{n}.npy").astype(np.float64)

@@ -522,7 +522,7 @@ static void warpgroups_compute_where_they_may(void **state) {
     /* Rows of a table are no box. */
     const char *paged =
         "kernel k\nInput Q (q in q_len, d)\nInput table i32 (n in pages)\n"
-        "Input P (page in all_pages; slot in 64, d)\n"
+        "Input P (page in all_pages; slot in 64, d)\nlet kv_len = 64*pages\n"
         "let K (kv in kv_len, d) = P[table[kv/64], kv % 64, d]\n"
         "Output O (q in q_len, d)\nCopy Q from global to shared\nfor j = 0:kv_len/BN\n"
         "Copy K from global to shared\nCompute GEMM Q, K.T and get S\nCompute Softmax S\n"
