@@ -124,7 +124,8 @@ bool scope_value(scope *s, const tl_expr *e, tl_value *value) {
 bool scope_integer(scope *s, const tl_expr *e, int64_t *value) {
     tl_value v;
     if (!scope_value(s, e, &v)) return false;
-    if (v.is_real && v.real != floor(v.real)) {
+    bool is_whole = !v.is_real || (v.real == floor(v.real) && fabs(v.real) < 0x1p63);
+    if (!is_whole) {
         machine_stop(s->machine, DIAG_INTERPRET_NO_INTEGER, e->range,
                      tl_expr_text(s->machine->memory, e));
         return false;
