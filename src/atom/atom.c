@@ -9,7 +9,8 @@ static const atom_product products[] = {
 };
 
 static const atom_mover movers[] = {
-#define MOVER(word, feature, from, to, way, use) {word, GPU_FEATURE_##feature, from, to, way, use},
+#define MOVER(word, feature, from, to, is_async, use)                                              \
+    {word, GPU_FEATURE_##feature, from, to, is_async, use},
 #include "atom/atom.def"
 };
 

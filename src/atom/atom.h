@@ -16,13 +16,11 @@ typedef struct atom_product {
     const char *wrapper; /* NULL: there is no text for it yet */
 } atom_product;
 
-typedef enum atom_way { ATOM_EITHER_WAY, ATOM_ASYNC, ATOM_SYNC } atom_way;
-
 typedef struct atom_mover {
     const char *word;
     gpu_feature feature;
     tl_space from, to;
-    atom_way way;
+    bool is_async;
     const char *use;
 } atom_mover;
 

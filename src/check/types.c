@@ -50,6 +50,12 @@ static void report_unknown(types *t, const tl_statement *s, str name, bool of_co
     if (known.length) diag_report(t->diags, DIAG_DID_YOU_MEAN, s->range, known);
 }
 
+static void check_way(types *t, const tl_statement *s, str atom, bool is_async, bool is_said) {
+    if (is_async == is_said) return;
+    fail(t, is_async ? DIAG_ATOM_IS_ASYNC : DIAG_ATOM_IS_NOT_ASYNC, s->range, atom, STR(""),
+         STR(""));
+}
+
 static void check_copy_atom(types *t, const tl_statement *s) {
     const tl_copy *copy = &s->copy;
     if (!copy->atom.length) return;
@@ -63,11 +69,7 @@ static void check_copy_atom(types *t, const tl_statement *s) {
              str_from(tl_space_name(copy->to)));
         return;
     }
-    if (atom->way == ATOM_ASYNC && !copy->is_async) {
-        fail(t, DIAG_ATOM_IS_ASYNC, s->range, copy->atom, STR(""), STR(""));
-    } else if (atom->way == ATOM_SYNC && copy->is_async) {
-        fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, copy->atom, STR(""), STR(""));
-    }
+    check_way(t, s, copy->atom, atom->is_async, copy->is_async);
     /* None that is in the table adds. */
     if (copy->to == TL_GLOBAL && copy->target_kind == TL_ACCUMULATE)
         fail(t, DIAG_ATOM_ADDS, s->range, copy->atom, STR(""), STR(""));
@@ -126,11 +128,7 @@ static void check_product_atom(types *t, const model_step *step, tl_type type) {
         return;
     }
     need_feature(t, found->feature, s->range, atom);
-    if (found->is_async && !s->compute.is_async) {
-        fail(t, DIAG_ATOM_IS_ASYNC, s->range, atom, STR(""), STR(""));
-    } else if (!found->is_async && s->compute.is_async) {
-        fail(t, DIAG_ATOM_IS_NOT_ASYNC, s->range, atom, STR(""), STR(""));
-    }
+    check_way(t, s, atom, found->is_async, s->compute.is_async);
     if (found->n || !step->has_target) return;
     const model_tile *result = &t->model->tiles[step->target.tile];
     int64_t columns = result->axis_count == 2 ? result->axes[1].extent : 0;

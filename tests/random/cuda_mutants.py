@@ -9,12 +9,9 @@ an answer of a model that was asked for CUDA. Most are refused, or caught by the
 original is equal, and so is one of REASONS below. What is left has survived, and is listed. Exit status 0: no survivor;
 77: NumPy, NVRTC or a CUDA compiler is not here.
 """
-import argparse
-import collections
 import ctypes
 import glob
 import json
-import multiprocessing
 import os
 import pathlib
 import random
@@ -176,10 +173,6 @@ def verdicts(subject, texts, folder):
     return found
 
 
-def reason_for(kind, changed):
-    return next((why for kinds, pattern, why in REASONS if (not kinds or kind in kinds.split("|")) and any(re.search(pattern, x) for x in changed)), None)
-
-
 def work(job):
     seed, a = job
     with tempfile.TemporaryDirectory() as top:
@@ -221,7 +214,7 @@ def work(job):
         if texts and verdicts(subject, [head + "\n".join(lines) + "\n"], folder)[0][0] != "survived":
             return []                               # the program itself is not judged as right: run.py's business
         for row, text, (verdict, detail) in zip(asked, texts, verdicts(subject, texts, folder)):
-            why = reason_for(row["mutation"], row["change"]) if verdict == "survived" else None
+            why = mutants.reason_for(row["mutation"], row["change"], REASONS) if verdict == "survived" else None
             row |= {"verdict": "equal" if why else verdict, "detail": why or detail, "seconds": round((time.time() - started) / len(texts), 2)}
             if row["verdict"] in BESIDE and a.survivors:
                 place = pathlib.Path(a.survivors, f"{row['verdict']}-{seed}-{row['mutation'].replace(' ', '-').replace(',', '')}-{len(os.listdir(a.survivors)) if os.path.isdir(a.survivors) else 0}")
@@ -234,40 +227,11 @@ def work(job):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--flashtl", default="build/flashtl")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--count", type=int, default=100, help="how many mutants, about")
-    p.add_argument("--only", default="", help="mutants of the programs of these seeds alone: 3,17")
-    p.add_argument("--each", type=int, default=12, help="mutants of each program")
-    p.add_argument("--jobs", type=int, default=1)
-    p.add_argument("--timeout", type=float, default=600)
-    p.add_argument("--results", help="a line of JSON for each mutant; programs that stand there are not run again")
-    p.add_argument("--survivors", help="a folder for those that nobody noticed")
-    a = p.parse_args()
+    a = mutants.options(__doc__, 100)
     if Nvrtc().library is None:
         print("cuda_mutants.py: NVRTC is not here")
         return 77
-    lines = [json.loads(x) for x in open(a.results)] if a.results and os.path.exists(a.results) else []
-    known = {x["seed"] for x in lines}
-    wanted = [int(s) for s in a.only.split(",") if s] or range(a.seed, a.seed + 10 * a.count)
-    started = time.time()
-    with multiprocessing.Pool(a.jobs) as pool:
-        for rows in pool.imap_unordered(work, ((s, a) for s in wanted if s not in known)):
-            lines += rows
-            for x in rows:
-                if a.results:
-                    with open(a.results, "a") as out:
-                        out.write(json.dumps(x) + "\n")
-                if x["verdict"] in BESIDE:
-                    print(f"{x['verdict']}: seed {x['seed']} ({x['subject']}, {x['gpu']}), {x['mutation']}: {x['change']} {x['detail']}", flush=True)
-            if rows:
-                print(f"{len(lines)} mutants, {(time.time() - started) / 60:.1f} minutes", flush=True)
-            if len(lines) >= a.count and not a.only:
-                pool.terminate()
-                break
-    mutants.table(lines)
-    return any(x["verdict"] in BESIDE for x in lines)
+    return any(x["verdict"] in BESIDE for x in mutants.run(a, work, BESIDE))
 
 
 if __name__ == "__main__":

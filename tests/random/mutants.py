@@ -35,6 +35,8 @@ import generate
 import judge
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BESIDE = ("survived", "same results", "NumPy alone", "crash", "timeout")  # verdicts that fail
+KEPT = BESIDE + ("translate",)                                            # and those that are worth a look
 SHIPPED = (("--op", "mha", "--causal", "--head-dim", "64"), ("--op", "gqa", "--head-dim", "128", "--causal", "--lse"),
            ("--op", "mqa", "--window", "100", "--causal", "--head-dim", "64"), ("--op", "mha", "--softcap", "20", "--head-dim", "64"),
            ("--op", "mha", "--alibi", "--head-dim", "64"), ("--op", "mla", "--causal", "--head-dim", "128"))
@@ -288,9 +290,10 @@ REASONS = (
 )
 
 
-def reason_for(kind, changed):
-    for kinds, pattern, why in REASONS:
-        if kind in kinds.split("|") and any(re.search(pattern, x) for x in changed):
+def reason_for(kind, changed, reasons=REASONS):
+    """Why such a change of such a line (any kind, where a row names none) says the same; None: nothing known."""
+    for kinds, pattern, why in reasons:
+        if (not kinds or kind in kinds.split("|")) and any(re.search(pattern, x) for x in changed):
             return why
     return None
 
@@ -369,7 +372,7 @@ def work(job):
             changed = [x.strip() for x in mutant if x not in subject.code][:1] + [x.strip() for x in subject.code if x not in mutant][:1]
             lines.append({"seed": seed, "subject": subject.name, "gpu": subject.gpu, "mutation": kind, "verdict": verdict, "detail": detail,
                           "change": changed, "seconds": round(time.time() - started, 2)})
-            if verdict in ("survived", "same results", "NumPy alone", "translate", "crash", "timeout") and a.survivors:
+            if verdict in KEPT and a.survivors:
                 place = pathlib.Path(a.survivors, f"{verdict.replace(' ', '-')}-{seed}-{kind.replace(' ', '-').replace(',', '')}")
                 place.mkdir(parents=True, exist_ok=True)
                 (place / "sketch.tl").write_text(subject.sketch.read_text())
@@ -391,41 +394,49 @@ def table(lines):
     print(f"{'all':18}" + "".join(f"{sum(counts[k][v] for k in counts):20}" for v in verdicts))
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(description, count):
+    p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--flashtl", default="build/flashtl")
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--count", type=int, default=300, help="how many mutants, about")
+    p.add_argument("--count", type=int, default=count, help="how many mutants, about")
     p.add_argument("--only", default="", help="mutants of the programs of these seeds alone: 3,17")
     p.add_argument("--each", type=int, default=12, help="mutants of each program")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--timeout", type=float, default=600)
     p.add_argument("--results", help="a line of JSON for each mutant; programs that stand there are not run again")
     p.add_argument("--survivors", help="a folder for those that nobody noticed")
-    a = p.parse_args()
+    return p.parse_args()
+
+
+def run(a, work, shown):
+    """The mutants of all programs, work((seed, options)) for each; those with a verdict of 'shown' are printed."""
     lines = [json.loads(x) for x in open(a.results)] if a.results and os.path.exists(a.results) else []
     known = {x["seed"] for x in lines}
     wanted = [int(s) for s in a.only.split(",") if s] or range(a.seed, a.seed + 10 * a.count)
-    seeds = [s for s in wanted if s not in known]
     started = time.time()
     with multiprocessing.Pool(a.jobs) as pool:
-        for rows in pool.imap_unordered(work, ((s, a) for s in seeds)):
+        for rows in pool.imap_unordered(work, ((s, a) for s in wanted if s not in known)):
             lines += rows
             for x in rows:
                 if a.results:
                     with open(a.results, "a") as out:
                         out.write(json.dumps(x) + "\n")
-                if x["verdict"] in ("survived", "same results", "NumPy alone", "translate", "crash", "timeout"):
+                if x["verdict"] in shown:
                     print(f"{x['verdict']}: seed {x['seed']} ({x['subject']}, {x['gpu']}), {x['mutation']}: {x['change']} {x['detail']}", flush=True)
             if rows and len(lines) % 10 < len(rows):
                 print(f"{len(lines)} mutants, {(time.time() - started) / 60:.1f} minutes", flush=True)
-            if len(lines) >= a.count:
+            if len(lines) >= a.count and not a.only:
                 pool.terminate()
                 break
     table(lines)
+    return lines
+
+
+def main():
+    lines = run(options(__doc__, 300), work, KEPT)
     if any(x["verdict"] == "missing" for x in lines):
         return 77
-    return any(x["verdict"] in ("survived", "same results", "NumPy alone", "crash", "timeout") for x in lines)
+    return any(x["verdict"] in BESIDE for x in lines)
 
 
 if __name__ == "__main__":
