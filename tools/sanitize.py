@@ -4,8 +4,10 @@
     tools/sanitize.py --jobs 8                   memcheck, racecheck, initcheck and synccheck
     tools/sanitize.py --tools racecheck --only a100
     tools/sanitize.py --sample 12                every twelfth program, for a quick look
+    tools/sanitize.py --shapes 4300x300 --most-flops 1e10 --sample 9
+                                                 three and more tiles for each block of an H200
 
-The programs are those of tools/matrix.py; of each, --cases cases of its sample of shapes run, the
+The programs are those of tools/matrix.py; of each, --cases cases of --shapes run, the
 largest with at most --most-flops operations (a tool takes a thousand times as long as the kernel).
 Each finding is printed with the command that repeats it alone. Needs an NVIDIA GPU and the built
 `flashtl`. Exit status 0 when every tool found every program clean, else 1.
@@ -37,7 +39,7 @@ def choose(cases, count, most_flops):
 
 
 def list_program(options, words):
-    command = [options.binary, "verify", *words, "--on", "gpu", "--shapes", "small", "--list", "--json"]
+    command = [options.binary, "verify", *words, "--on", "gpu", "--shapes", options.shapes, "--list", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         return words, None, (done.stderr or done.stdout).strip()
@@ -60,7 +62,7 @@ def judge(done):
 
 def run_tool(options, job):
     number, words, cases, tool = job
-    program = [options.binary, "verify", *words, "--on", "gpu", "--shapes", "small", "--case", ",".join(map(str, cases))]
+    program = [options.binary, "verify", *words, "--on", "gpu", "--shapes", options.shapes, "--case", ",".join(map(str, cases))]
     command = [options.sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), *program]
     environment = matrix.turn(number)
     try:
@@ -86,6 +88,7 @@ def main():
     parser.add_argument("--gpus", default=",".join(matrix.GPUS), help="whose texts")
     parser.add_argument("--only", default="", help="programs with this text in their name")
     parser.add_argument("--sample", type=int, default=1, help="take every Nth program")
+    parser.add_argument("--shapes", default="small", help="as of flashtl verify: sizes as 4300x300")
     parser.add_argument("--cases", type=int, default=2, help="of each program")
     parser.add_argument("--most-flops", type=float, default=2e8, help="of a case")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a tool may take")
