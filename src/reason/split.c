@@ -164,10 +164,13 @@ static void append_settled(const split_plan *p, tl_block *to, tl_statement *pare
     }
 }
 
+static str filled(const tl_statement *copy) {
+    return edit_bare(copy->copy.target ? copy->copy.target->text : copy->copy.what->text);
+}
+
 static const tl_statement *ring_of(const split_plan *p, const tl_statement *copy) {
-    str name = copy->copy.target ? copy->copy.target->text : copy->copy.what->text;
     const tl_statement *ring =
-        edit_find_allocation(p->r->kernel->body.first, edit_bare(name), TL_SHARED);
+        edit_find_allocation(p->r->kernel->body.first, filled(copy), TL_SHARED);
     return ring && ring->allocate.channel.length ? ring : NULL;
 }
 
@@ -200,8 +203,25 @@ static bool may_rise(const split_plan *p, const tl_statement *s, const tl_statem
     return *ring && count <= free_slots(p, *ring);
 }
 
-/* The loop's own statements. What a test lets happen in all of these iterations, before the first
- * product, are copies for later ones.
+/* Copies that fill slots for later iterations, in a test that is settled. They may be put off until
+ * after the product: nothing between uses them, or fills the same tile in their stead. (What else
+ * a test lets happen, a Mask or a step of one's own, may change what the product takes.)
+ */
+static bool may_wait(const split_plan *p, const tl_statement *s, const tl_statement *product) {
+    bool holds = false;
+    if (!is_settled(p, s, &holds) || !holds) return false;
+    for (const tl_statement *copy = s->branch.body.first; copy; copy = copy->next) {
+        if (copy->kind != TL_COPY || copy->copy.from != TL_GLOBAL || copy->copy.to != TL_SHARED)
+            return false;
+        for (const tl_statement *t = s->next; t != product; t = t->next)
+            if (t->kind == TL_COPY && t->copy.to == TL_SHARED && str_equal(filled(t), filled(copy)))
+                return false;
+    }
+    return true;
+}
+
+/* The loop's own statements. Copies for later iterations that stand before the first product follow
+ * it.
  */
 static void append_body(const split_plan *p, tl_statement *to) {
     const tl_statement *first = p->loop->loop.body.first, *product = NULL;
@@ -214,7 +234,7 @@ static void append_body(const split_plan *p, tl_statement *to) {
         if (may_rise(p, s, &ring)) risen = s;
     bool is_before = moves;
     for (const tl_statement *s = first; s; s = s->next) {
-        bool holds, is_later = is_before && is_settled(p, s, &holds);
+        bool is_later = is_before && may_wait(p, s, product);
         if (s != risen) append_settled(p, is_later ? &later : &to->loop.body, to, s, true);
         if (s != product) continue;
         is_before = false;

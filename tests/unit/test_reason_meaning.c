@@ -141,6 +141,36 @@ static void sums_and_vectors(void **state) {
                    .sizes = {{"q_len", 21}, {"heads", 2}, {"splits", 3}}});
 }
 
+/* Iterations without tests make of an operand what the others make of it: what a Mask takes from
+ * the first blocks of a contraction is gone before the product, not after it.
+ */
+static void masked_operands(void **state) {
+    (void)state;
+    static const char form[] = "kernel masked_operands\nInput X (row in row_len, t in t_len)\n"
+                               "Input W (col in col_len, t in t_len)\nInput n i32\nInput f f32\n"
+                               "Output Out (row in row_len, col in col_len)\nfor j = 0:t_len/BK\n"
+                               "Copy X from global to register\n%sCopy W from global to shared\n"
+                               "Compute GEMM X, W.T and accumulate O\nend\n"
+                               "Copy O from register to global and get Out\n";
+    static const char *const steps[] = {
+        "Compute Mask X, 0 where row > t\n",
+        "Compute Mask X, 0 where t < n\nCompute Multiply X, f and get X\n",
+        "Compute Multiply X, f and get X\nCompute Mask X, 0 where t <= row + n or t > row + 130\n",
+        "Compute Mask X, 2 where row > t\nCompute Add X, 1 and get X\n",
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char sketch[1024];
+        snprintf(sketch, sizeof sketch, form, steps[i]);
+        trial t = {.q = {.sketch = sketch, .pins = {"BM=64", "BN=32", "BK=16"}},
+                   .sizes = {{"row_len", 70}, {"col_len", 45}, {"t_len", 200}},
+                   .scalars = {{"n", 37}, {"f", -1.5}}};
+        t.q.gpu = "a100", t.q.dtype = TL_F16;
+        keeps_its_meaning(t);
+        t.q.gpu = "l40s", t.q.dtype = TL_BF16;
+        keeps_its_meaning(t);
+    }
+}
+
 /* K and V in one ring of three slots, and of four. */
 static void one_ring(void **state) {
     (void)state;
@@ -428,6 +458,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_attention),
         cmocka_unit_test(causal_attention),
+        cmocka_unit_test(masked_operands),
         cmocka_unit_test(one_ring),
         cmocka_unit_test(windows),
         cmocka_unit_test(transformed_scores),
