@@ -231,7 +231,7 @@ static void run_test(machine *m, machine_warp *w, const ptx_instruction *i, uint
 }
 
 static void run_logic(machine_warp *w, const ptx_instruction *i, uint32_t mask) {
-    uint32_t a = i->q >= 0 ? w->predicates[i->q] : (uint32_t)i->immediate, b = 0;
+    uint32_t a = w->predicates[i->q], b = 0;
     if (i->flags & PTX_SIGNED) a = ~a;
     if (i->r >= 0) b = w->predicates[i->r] ^ (i->second_negated ? ~0u : 0u);
     set_predicate(w, i->p, combine((ptx_boolean)i->operation, a, b), mask);

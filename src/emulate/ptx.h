@@ -236,6 +236,7 @@ typedef struct ptx_function {
     int32_t specials[PTX_SPECIAL_COUNT]; /* row, or PTX_NONE when unused */
     int32_t sink;                        /* rows that take what nobody reads */
     int32_t carry, next_carry;           /* rows of the carry flag, or PTX_NONE when unused */
+    int32_t never; /* a predicate that nothing sets, or PTX_NONE when unused */
     uint32_t parameter_bytes, local_bytes, static_shared_bytes;
     uint32_t threads_required, threads_most;
     uint32_t registers_most; /* .maxnreg; 0 when unsaid */

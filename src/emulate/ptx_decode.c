@@ -277,18 +277,12 @@ bool ptx_decode_logic(ptx_reader *r, const ptx_statement *s) {
                    : str_is(head, "xor") ? PTX_XOR
                    : str_is(head, "not") ? PTX_NOT
                                          : PTX_COPY;
-    i->flags |= s->operands[1].negated ? PTX_SIGNED : 0;
-    i->second_negated = !single && s->operands[2].negated;
-    if (!ptx_decode_predicate(r, s->operands[0].name, &i->p)) return false;
-    if (i->operation == PTX_COPY && s->operands[1].kind == PTX_OPERAND_NUMBER) {
-        i->immediate = s->operands[1].bits ? -1 : 0;
-        return i->p >= 0;
-    }
-    if (!ptx_decode_predicate(r, s->operands[1].name, &i->q)) return false;
-    if (!single && !ptx_decode_predicate(r, s->operands[2].name, &i->r)) return false;
-    return i->p >= 0 && i->q >= 0 && (single || i->r >= 0)
-               ? true
-               : ptx_decode_fail(r, s, "expected predicates");
+    bool is_negated;
+    if (!ptx_decode_predicate(r, s->operands[0].name, &i->p) ||
+        !ptx_decode_truth(r, &s->operands[1], &i->q, &is_negated))
+        return false;
+    i->flags |= is_negated ? PTX_SIGNED : 0;
+    return single || ptx_decode_truth(r, &s->operands[2], &i->r, &i->second_negated);
 }
 
 static bool decode_clock(ptx_reader *r, const ptx_statement *s, int bytes) {
@@ -372,10 +366,7 @@ static bool decode_test_inputs(ptx_reader *r, const ptx_statement *s, int entry,
         if (!ptx_decode_row(r, &s->operands[n + 1], e->input_bytes[n], e->input_float, &i->in[n]))
             return false;
     if (!combined) return true;
-    const ptx_operand *third = &s->operands[1 + e->input_count];
-    i->second_negated = third->negated;
-    return ptx_decode_predicate(r, third->name, &i->r) &&
-           (i->r >= 0 || ptx_decode_fail(r, s, "expected a predicate"));
+    return ptx_decode_truth(r, &s->operands[1 + e->input_count], &i->r, &i->second_negated);
 }
 
 bool ptx_decode_setp(ptx_reader *r, const ptx_statement *s) {
@@ -420,12 +411,10 @@ bool ptx_decode_selp(ptx_reader *r, const ptx_statement *s) {
     ptx_instruction *i = ptx_decode_emit(r, s, PTX_SELECT);
     i->bytes = bytes == 8 ? 8 : 4;
     bool is_float = number == PTX_F32 || number == PTX_F64;
-    i->second_negated = s->operands[3].negated;
     return ptx_decode_result(r, &s->operands[0], i->bytes, &i->d) &&
            ptx_decode_row(r, &s->operands[1], i->bytes, is_float, &i->in[0]) &&
            ptx_decode_row(r, &s->operands[2], i->bytes, is_float, &i->in[1]) &&
-           ptx_decode_predicate(r, s->operands[3].name, &i->p) &&
-           (i->p >= 0 || ptx_decode_fail(r, s, "expected a predicate"));
+           ptx_decode_truth(r, &s->operands[3], &i->p, &i->second_negated);
 }
 
 void ptx_decode(ptx_reader *r, const ptx_statement *s) {

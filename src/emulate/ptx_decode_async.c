@@ -158,11 +158,7 @@ static bool decode_modifiers(ptx_reader *r, const ptx_statement *s, ptx_wgmma *f
     form->negates_b = numbers[1] != 1;
     form->transposes_a = half && form->a_list < 0 && numbers[2];
     form->transposes_b = half && numbers[count - 1];
-    const ptx_operand *scale = &s->operands[3];
-    i->second_negated = scale->negated;
-    if (scale->kind == PTX_OPERAND_NAME)
-        return ptx_decode_predicate(r, scale->name, &i->p) && i->p >= 0;
-    return ptx_decode_fail(r, s, "a predicate was expected for scale-d");
+    return ptx_decode_truth(r, &s->operands[3], &i->p, &i->second_negated);
 }
 
 static bool decode_mma_async(ptx_reader *r, const ptx_statement *s) {

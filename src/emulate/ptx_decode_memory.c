@@ -132,8 +132,7 @@ static bool decode_copy(ptx_reader *r, const ptx_statement *s) {
         fourth->kind == PTX_OPERAND_NAME ? ptx_read_find(r, fourth->name, &index) : NULL;
     if (ptx_decode_has(s, "L2::cache_hint") && s->operand_count == 4) return true;
     if (symbol && symbol->kind == PTX_SYMBOL_PREDICATE) {
-        i->second_negated = fourth->negated;
-        return ptx_decode_predicate(r, fourth->name, &i->r);
+        return ptx_decode_truth(r, fourth, &i->r, &i->second_negated);
     }
     return ptx_decode_row(r, fourth, 4, false, &i->in[2]);
 }

@@ -59,8 +59,7 @@ static bool decode_barrier_reduce(ptx_reader *r, const ptx_statement *s, ptx_ins
               : !ptx_decode_predicate(r, s->operands[0].name, &i->p))
         return false;
     const ptx_operand *last = &s->operands[s->operand_count - 1];
-    i->second_negated = last->negated;
-    if (!ptx_decode_predicate(r, last->name, &i->r) || i->r < 0) return false;
+    if (!ptx_decode_truth(r, last, &i->r, &i->second_negated)) return false;
     if (s->operand_count == 4 && !ptx_decode_row(r, &s->operands[2], 4, false, &i->in[1]))
         return false;
     return ptx_decode_row(r, &s->operands[1], 4, false, &i->in[0]);
@@ -107,11 +106,10 @@ bool ptx_decode_vote(ptx_reader *r, const ptx_statement *s) {
                    : ptx_decode_has(s, "all") ? PTX_ALL
                    : ptx_decode_has(s, "any") ? PTX_ANY
                                               : PTX_UNIFORM;
-    i->second_negated = s->operands[1].negated;
     if (ballot ? !ptx_decode_result(r, &s->operands[0], 4, &i->d)
                : !ptx_decode_predicate(r, s->operands[0].name, &i->p))
         return false;
-    return ptx_decode_predicate(r, s->operands[1].name, &i->r) && i->r >= 0 &&
+    return ptx_decode_truth(r, &s->operands[1], &i->r, &i->second_negated) &&
            ptx_decode_row(r, &s->operands[2], 4, false, &i->in[3]);
 }
 

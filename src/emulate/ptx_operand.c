@@ -136,6 +136,25 @@ bool ptx_decode_predicate(ptx_reader *r, str name, int32_t *predicate) {
     return true;
 }
 
+/* PTX ISA, "Predicate Constants": numbers are truths as in C. All are one predicate that nothing
+ * sets, negated or not.
+ */
+bool ptx_decode_truth(ptx_reader *r, const ptx_operand *o, int32_t *predicate, bool *is_negated) {
+    *is_negated = o->negated;
+    if (o->kind != PTX_OPERAND_NUMBER) {
+        if (!ptx_decode_predicate(r, o->name, predicate)) return false;
+        if (*predicate >= 0) return true;
+        ptx_read_error(r, DIAG_PTX_EXPECTED, (diag_range){o->at, o->at + 1}, STR("a predicate"),
+                       STR("'_'"));
+        return false;
+    }
+    ptx_function *f = r->function;
+    if (f->never == PTX_NONE) f->never = f->predicate_count++;
+    *predicate = f->never;
+    *is_negated = o->negated != (o->bits != 0);
+    return true;
+}
+
 /* A register's bytes by its declaration; 0 for other names. */
 int ptx_decode_declared_bytes(ptx_reader *r, const ptx_operand *o) {
     int32_t index;

@@ -125,7 +125,8 @@ static void place_dynamic_shared(ptx_reader *r, ptx_function *f) {
 }
 
 static void entry(ptx_reader *r) {
-    ptx_function function = {.sink = 0, .carry = PTX_NONE, .next_carry = PTX_NONE};
+    ptx_function function = {
+        .sink = 0, .carry = PTX_NONE, .next_carry = PTX_NONE, .never = PTX_NONE};
     function.name = ptx_scan_word(r, false);
     if (!function.name.length) {
         ptx_scan_stop(r, "a kernel's name");

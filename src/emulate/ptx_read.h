@@ -200,6 +200,8 @@ bool ptx_decode_fail(ptx_reader *r, const ptx_statement *s, const char *what); /
 bool ptx_decode_row(ptx_reader *r, const ptx_operand *o, int bytes, bool is_float, int32_t *row);
 bool ptx_decode_result(ptx_reader *r, const ptx_operand *o, int bytes, int32_t *row);
 bool ptx_decode_predicate(ptx_reader *r, str name, int32_t *predicate);
+/* A predicate that is read: a register, or a number, `!` before it or not. */
+bool ptx_decode_truth(ptx_reader *r, const ptx_operand *o, int32_t *predicate, bool *is_negated);
 bool ptx_decode_address(ptx_reader *r, const ptx_statement *s, const ptx_operand *o,
                         ptx_instruction *i);
 bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o, int bytes,

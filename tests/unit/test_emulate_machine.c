@@ -116,6 +116,16 @@ static uint32_t yes(uint32_t t) {
     (void)t;
     return 1;
 }
+static uint32_t no(uint32_t t) {
+    (void)t;
+    return 0;
+}
+static uint32_t below_40(uint32_t t) {
+    return t < 40;
+}
+static uint32_t from_40(uint32_t t) {
+    return t >= 40;
+}
 static uint32_t same_third(uint32_t t) {
     uint32_t mask = 0;
     for (uint32_t l = 0; l < 32; l++) mask |= (uint32_t)(l % 3 == t % 3) << l;
@@ -161,6 +171,63 @@ static void shuffles_and_votes(void **state) {
     check("rem.u32 %r2, %r0, 3; match.any.sync.b32 %r9, %r2, -1;", 32, same_third);
     check("redux.sync.add.u32 %r9, %r0, -1;", 32, sum_of_lanes);
     check("redux.sync.max.s32 %r9, %r0, -1;", 32, thirty_one);
+}
+
+static uint32_t warps_threads(uint32_t t) {
+    (void)t;
+    return 64;
+}
+
+/* Wherever an instruction reads a predicate a number may stand: 0 is false, all else is true. */
+static void predicates_as_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *code;
+        expected *value;
+    } cases[] = {
+        {"and.pred %p1, %p0, 1;", below_40},
+        {"and.pred %p1, -1, %p0;", below_40},
+        {"and.pred %p1, %p0, 0;", no},
+        {"and.pred %p1, 7, !%p0;", from_40},
+        {"or.pred %p1, %p0, 0;", below_40},
+        {"or.pred %p1, !%p0, 0;", from_40},
+        {"or.pred %p1, 0, -1;", yes},
+        {"or.pred %p1, 0, 0;", no},
+        {"xor.pred %p1, %p0, -1;", from_40},
+        {"xor.pred %p1, 1, %p0;", from_40},
+        {"xor.pred %p1, %p0, 0;", below_40},
+        {"xor.pred %p1, 2, 1;", no},
+        {"not.pred %p1, 0;", yes},
+        {"not.pred %p1, -1;", no},
+        {"mov.pred %p1, 0;", no},
+        {"mov.pred %p1, 0x10;", yes},
+        {"mov.pred %p1, %p0;", below_40},
+        {"setp.lt.and.u32 %p1, %r0, 40, -1;", below_40},
+        {"setp.lt.and.u32 %p1, %r0, 40, 0;", no},
+        {"setp.lt.or.u32 %p1, %r0, 40, 1;", yes},
+        {"setp.lt.xor.u32 %p1, %r0, 40, -1;", from_40},
+        {"setp.lt.xor.u32 %p2|%p1, %r0, 40, 0;", from_40},
+        {"set.lt.and.u32.u32 %r2, %r0, 40, -1; setp.ne.u32 %p1, %r2, 0;", below_40},
+        {"set.lt.or.u32.u32 %r2, %r0, 40, 0; setp.ne.u32 %p1, %r2, 0;", below_40},
+        {"selp.u32 %r2, 1, 0, -1; setp.ne.u32 %p1, %r2, 0;", yes},
+        {"selp.u32 %r2, 1, 0, 0; setp.ne.u32 %p1, %r2, 0;", no},
+        {"vote.sync.all.pred %p1, 1, -1;", yes},
+        {"vote.sync.any.pred %p1, 0, -1;", no},
+        {"vote.sync.uni.pred %p1, 0, -1;", yes},
+        {"vote.sync.ballot.b32 %r2, -1, -1; setp.eq.u32 %p1, %r2, -1;", yes},
+        {"bar.red.and.pred %p1, 0, 1;", yes},
+        {"bar.red.or.pred %p1, 0, 0;", no},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "setp.lt.u32 %%p0, %%r0, 40; %s selp.u32 %%r9, 1, 0, %%p1;",
+                 cases[i].code);
+        check(body, 64, cases[i].value);
+    }
+    check("bar.red.popc.u32 %r9, 0, -1;", 64, warps_threads);
+    check("and.pred %p1, 0, 0; @!%p1 mov.u32 %r9, 1;", 64, yes);
+    check_refused("and.pred %p1, _, 1; mov.u32 %r9, 1;", "expected a predicate");
+    check_refused("and.pred %p1, %r0, 1; mov.u32 %r9, 1;", "expected a predicate");
 }
 
 static void lanes_part_and_meet(void **state) {
@@ -498,6 +565,7 @@ static void unknown_text_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shuffles_and_votes),
+        cmocka_unit_test(predicates_as_numbers),
         cmocka_unit_test(lanes_part_and_meet),
         cmocka_unit_test(atomics),
         cmocka_unit_test(mbarriers),
