@@ -23,6 +23,12 @@ static str vector_place(emit *t, const emit_tile *v) {
     return emit_format(t, "%.*s + %d * down", STR_ARGS(v->own_row), s->row_step);
 }
 
+/* The element lies in the tile: rows of `lines` may be fewer than the places of all warps. */
+static str vector_inside(emit *t, const emit_tile *v) {
+    if (layout_is_full(&v->layout)) return (str){0};
+    return emit_format(t, "%.*s < %d", STR_ARGS(vector_place(t, v)), v->rows);
+}
+
 static str vector_element(emit *t, const emit_tile *v) {
     return emit_element(t, v, &v->shape, 0);
 }
@@ -84,9 +90,10 @@ void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool
     if (a.row_affine)
         emit_text(t, "%.*svector = %.*s;", STR_ARGS(a.pointer_type), STR_ARGS(a.base));
     int opened = open_vector(t, v);
-    str guard = {0}, pointer = vector_pointer(t, v, &a);
-    if (!a.rows_complete) guard = emit_format(t, "%.*s < rows_left", STR_ARGS(vector_place(t, v)));
-    guard = copy_both(t, guard, emit_selected(t, &a, vector_place(t, v)));
+    str guard = vector_inside(t, v), pointer = vector_pointer(t, v, &a), place = vector_place(t, v);
+    if (!a.rows_complete)
+        guard = copy_both(t, guard, emit_format(t, "%.*s < rows_left", STR_ARGS(place)));
+    guard = copy_both(t, guard, emit_selected(t, &a, place));
     if (loads) load_element(t, v, a.type, pointer, guard);
     else store_element(t, s, v, a.type, pointer, guard);
     for (int i = 0; i < opened; i++) emit_close(t);
@@ -103,7 +110,8 @@ void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, cons
     emit_open(t, "{");
     emit_fresh_place(t, s);
     emit_declare_own(t, v);
-    str guard = loads ? (str){0} : single_holder(t, v);
+    str guard = vector_inside(t, v);
+    if (!loads) guard = copy_both(t, single_holder(t, v), guard);
     int opened = open_vector(t, v);
     str slot = loads ? emit_held(t, shared) : copy_slot(t, s, shared);
     str address =
