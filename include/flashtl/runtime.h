@@ -145,7 +145,11 @@ FTL_API ftl_status ftl_module_load(ftl_context *context, ftl_runtime *runtime, c
  */
 FTL_API ftl_status ftl_product_load(ftl_context *context, ftl_runtime *runtime,
                                     const ftl_product *product, ftl_module **modules);
-/* The same as ftl_module_load from an image that is already there (a cubin or PTX built before). */
+/* The same as ftl_module_load from an image that is already there (a cubin or PTX built before).
+ * Neither of the two can know whether text, image and plan belong together, or whether they are
+ * those that were verified: an image runs with all the rights of the process, as a shared library
+ * does. Load what `flashtl build` or this library wrote, from a folder that only you can write.
+ */
 FTL_API ftl_status ftl_module_load_image(ftl_context *context, ftl_runtime *runtime,
                                          const ftl_plan *plan, const void *image, size_t length,
                                          ftl_module **out);

@@ -77,7 +77,7 @@ _flashtl() {
         translate) words="--gpu --to --plan --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" files=-f ;;
         think) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
         evaluate) words="--gpu --dtype --on --shapes --seed --list --answers --max-tokens --max-cost --key-file --send-grammar --timeout --retries --no-stream --by --price --settings --samples --level --only --jobs --database --output --stored --dry-run --report --plot --json --help" ;;
-        build) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --name --no-verify --output --json --help" files=-f ;;
+        build) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --name --no-verify --no-compile --output --json --help" files=-f ;;
         explain) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" files=-f ;;
         verify) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" files=-f ;;
         run) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --then --json --help" files=-f ;;

@@ -18,7 +18,9 @@ typedef struct building {
     const char *gpu_option; /* the one at hand; NULL: the text names its GPU */
     ftl_gpu described;      /* by that option */
     progress progress;
-    int done, total; /* GPUs */
+    int done, total;   /* GPUs */
+    int uncompiled;    /* kernels that no compiler was found for, and */
+    char why_not[512]; /* what the library said */
 } building;
 
 /* How far it is; 'part' of the GPU at hand is done. */
@@ -155,33 +157,39 @@ static bool name_kernels(const building *b, const cli_request *r, const char *gp
     return fits;
 }
 
+/* Without a compiler the image stays as it is, and the end of the command says so. */
+static int compile(building *b, const ftl_kernel *kernel, ftl_image *image) {
+    ftl_gpu gpu = FTL_GPU_INIT;
+    ftl_image made = {0};
+    char file[NAME_BYTES + 4];
+    snprintf(file, sizeof file, "%s.cu", kernel->plan->entry);
+    ftl_status status =
+        b->gpu_option ? FTL_OK : ftl_gpu_describe(b->c->context, kernel->plan->gpu, &gpu);
+    if (!status) {
+        status = ftl_compile_cuda(b->c->context, b->runtime, kernel->cuda, file,
+                                  b->gpu_option ? b->described.target : gpu.target, &made);
+    }
+    if (status == FTL_NO_COMPILER) {
+        b->uncompiled++;
+        snprintf(b->why_not, sizeof b->why_not, "%s", ftl_context_error(b->c->context));
+        return EXIT_DONE;
+    }
+    if (!status) *image = made;
+    return cli_finish(b->c, status);
+}
+
 static int build_kernel(building *b, const ftl_kernel *kernel, double predicted_tflops) {
     const ftl_plan *plan = kernel->plan;
     const char *name = plan->entry;
-    char file[NAME_BYTES + 4];
-    ftl_image image = {0};
+    ftl_image image = {.compiler = "none", .registers = -1, .spill_bytes = -1, .stack_bytes = -1};
     char *header = ftl_plan_header(plan, name);
     if (!header) return cli_say(EXIT_ENVIRONMENT, "out of memory");
     int exit_status = write_file(b, name, ".h", str_from(header));
     free(header);
     if (!exit_status) exit_status = write_file(b, name, ".cu", str_from(kernel->cuda));
-    snprintf(file, sizeof file, "%s.cu", name);
-    ftl_gpu gpu = FTL_GPU_INIT;
-    ftl_status status = b->gpu_option ? FTL_OK : ftl_gpu_describe(b->c->context, plan->gpu, &gpu);
-    if (!status && !exit_status) {
-        status = ftl_compile_cuda(b->c->context, b->runtime, kernel->cuda, file,
-                                  b->gpu_option ? b->described.target : gpu.target, &image);
-    }
+    if (!exit_status && !b->c->options.no_compile) exit_status = compile(b, kernel, &image);
     progress_clear(&b->progress);
-    if (status == FTL_NO_COMPILER) {
-        cli_say(0, "%s: no cubin: %s", name, ftl_context_error(b->c->context));
-        snprintf(image.compiler, sizeof image.compiler, "none");
-        image.registers = image.spill_bytes = image.stack_bytes = -1;
-    } else if (status) {
-        exit_status = cli_finish(b->c, status);
-    } else if (!exit_status) {
-        exit_status = write_image(b, name, &image);
-    }
+    if (!exit_status && image.bytes) exit_status = write_image(b, name, &image);
     if (!exit_status) exit_status = write_facts(b, name, kernel, &image, predicted_tflops);
     if (!exit_status && b->c->options.json) {
         exit_status = cli_print_json(json_pack(
@@ -200,7 +208,7 @@ static int build_kernel(building *b, const ftl_kernel *kernel, double predicted_
             number_write(stdout, "  %6.0f TFLOPS predicted", predicted_tflops);
         printf("\n");
     }
-    if (status != FTL_NO_COMPILER) ftl_image_done(&image);
+    ftl_image_done(&image);
     return exit_status;
 }
 
@@ -270,6 +278,14 @@ int cli_run_BUILD(cli *c) {
         exit_status = build_for(&b, &r, c->options.gpu.count ? c->options.gpu.items[i] : NULL);
     }
     progress_clear(&b.progress);
+    if (b.uncompiled) {
+        int said =
+            cli_say(EXIT_ENVIRONMENT,
+                    "%d %s not compiled: .tl, .cu, .h and .json are written, .cubin is "
+                    "not ('--no-compile' asks for these alone): %s",
+                    b.uncompiled, b.uncompiled == 1 ? "kernel is" : "kernels are", b.why_not);
+        if (!exit_status) exit_status = said;
+    }
     ftl_runtime_close(b.runtime);
     request_done(&r);
     return exit_status;
