@@ -18,15 +18,19 @@ static void print_entry(void *user, const ftl_cache_entry *entry) {
     if (!all->prints) return;
     const char *kernel = entry->is_damaged ? "(damaged)" : entry->kernel;
     if (all->is_json) {
-        cli_print_json(json_pack(
-            "{s:o,s:o,s:o,s:o,s:I,s:I,s:b}", "key", json_from(str_from(entry->key)), "kernel",
-            json_from(str_from(entry->kernel)), "gpu", json_from(str_from(entry->gpu)), "target",
-            json_from(str_from(entry->target)), "bytes", (json_int_t)entry->bytes, "modified",
-            (json_int_t)entry->modified_s, "damaged", entry->is_damaged));
+        cli_print_json(
+            json_pack("{s:o,s:o,s:o,s:o,s:I,s:I,s:b,s:b}", "key", json_from(str_from(entry->key)),
+                      "kernel", json_from(str_from(entry->kernel)), "gpu",
+                      json_from(str_from(entry->gpu)), "target", json_from(str_from(entry->target)),
+                      "bytes", (json_int_t)entry->bytes, "modified", (json_int_t)entry->modified_s,
+                      "damaged", entry->is_damaged, "verified", entry->is_verified));
     } else {
-        cli_tell(stdout, "%s  %-20s %-12s %-12s %8.1f KiB  %6.1f h old\n", entry->key, kernel,
+        cli_tell(stdout, "%s  %-20s %-12s %-12s %8.1f KiB  %6.1f h old  %s\n", entry->key, kernel,
                  entry->gpu, entry->target, (double)entry->bytes / 1024,
-                 (double)(all->now_s - entry->modified_s) / 3600);
+                 (double)(all->now_s - entry->modified_s) / 3600,
+                 entry->is_damaged    ? ""
+                 : entry->is_verified ? "verified"
+                                      : "not verified");
     }
 }
 

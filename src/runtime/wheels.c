@@ -52,6 +52,29 @@ static bool search_prefix(const char *prefix, found *f) {
     return f->version > 0;
 }
 
+/* What stands in ROOT/shims is a script that starts one of several Pythons: pyenv's are below
+ * ROOT/versions, those of asdf and mise below ROOT/installs/python. Which one it would start, a
+ * file in any folder may say; a compiler is as good from each. */
+static bool search_shims(const char *python, found *f) {
+    static const char *const homes[] = {"versions/*", "installs/python/*"};
+    static const char shim[] = "/shims/python3";
+    size_t length = strlen(python);
+    char root[PLACE_BYTES], quoted[2 * PLACE_BYTES], pattern[PATTERN_BYTES];
+    if (length < sizeof shim || strcmp(python + length - (sizeof shim - 1), shim) != 0)
+        return false;
+    snprintf(root, sizeof root, "%.*s", (int)(length - (sizeof shim - 1)), python);
+    if (!quote(root, quoted)) return false;
+    for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
+        glob_t files;
+        snprintf(pattern, sizeof pattern, "%s/%s", quoted, homes[i]);
+        if (glob(pattern, 0, NULL, &files) == 0) {
+            for (size_t k = 0; k < files.gl_pathc; k++) search_prefix(files.gl_pathv[k], f);
+        }
+        globfree(&files);
+    }
+    return f->version > 0;
+}
+
 /* From PREFIX/bin/python3 to PREFIX, as the name stands and as its links lead. */
 static bool search_python(const char *python, found *f) {
     char prefix[PLACE_BYTES];
@@ -67,6 +90,7 @@ static bool search_python(const char *python, found *f) {
         }
         is_found = search_prefix(prefix, f);
     }
+    if (real && !is_found) is_found = search_shims(python, f);
     free(real);
     return is_found;
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """examples/torch_tensors.py on a driver without a GPU: what the launches are given.
-torch_tensors.py EXAMPLES LIBRARY FAKE_CUDA FAKE_NVRTC; exit status 77 without NumPy."""
+torch_tensors.py EXAMPLES LIBRARY FAKE_CUDA FAKE_NVRTC FLASHTL; exit status 77 without NumPy."""
 import ctypes as c
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import types
 
 try:
@@ -13,7 +15,7 @@ except ImportError:
     print("torch_tensors.py: NumPy is not here")
     sys.exit(77)
 
-examples, library_path, cuda, nvrtc = sys.argv[1:]
+examples, library_path, cuda, nvrtc, flashtl = sys.argv[1:]
 os.environ["FAKE_CUDA"] = "capability=80 device_count=1 driver_version=13000 parameter_bytes=4096"
 sys.path.insert(0, examples)
 sys.dont_write_bytecode = True
@@ -180,4 +182,16 @@ fails(ValueError, "one GPU", kernel, Q=q, K=k, V=Tensor(2, 2, 200, 64, device=1)
 fails(RuntimeError, "not finite", kernel, Q=q, K=k, V=v, O=o, scale=float("nan"), stream=0)
 fails(ValueError, "at most 8 axes", kernel, Q=Tensor(*[1] * 9), K=k, V=v, O=o, scale=0.125, stream=0)
 assert driver.launches == before + 1
+
+# What the cache keeps of a kernel: whether it was verified. A form that ships was, before it shipped.
+with tempfile.TemporaryDirectory() as folder:
+    for verify in (True, False):
+        caching = torch_tensors.Library(library_path, cache_folder=folder, cuda_library=cuda, nvrtc_library=nvrtc, verify=verify)
+        if verify:
+            caching.attention(q, k, v, causal=True, align="last", stream=0)
+        else:
+            caching.kernel(sketch, gpu="a100", name="window_sinks.tl", d=64, dv=64)(Q=q, K=k, V=v, O=o, scale=0.125, stream=0)
+    listed = subprocess.run([flashtl, "cache", "--cache", folder], capture_output=True, text=True, check=True).stdout
+    words = {(line.split()[1], line.split("old  ")[1]) for line in listed.splitlines() if " old " in line}
+    assert words == {("attention", "verified"), ("window_sinks", "not verified")}, listed
 print("attention and a kernel of one's own were launched as told")

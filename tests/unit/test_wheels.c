@@ -95,6 +95,25 @@ static void python_on_the_path(void **state) {
     finds("linked/lib/python3.13/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
 }
 
+/* Folders of shims: no Python is where the name is. */
+static void shims_of_managers(void **state) {
+    (void)state;
+    char path[900];
+    put("pyenv [1]/shims", "python3");
+    put("pyenv [1]/versions/3.11.2/bin", "python3");
+    put("asdf/shims", "python3");
+    snprintf(path, sizeof path, "%s/pyenv [1]/shims:%s/asdf/shims", folder, folder);
+    setenv("PATH", path, 1);
+    finds(NULL);
+    put("asdf/installs/python/3.12.1/lib/python3.12/site-packages/nvidia/cu13/lib",
+        "libnvrtc.so.13");
+    finds(
+        "asdf/installs/python/3.12.1/lib/python3.12/site-packages/nvidia/cu13/lib/libnvrtc.so.13");
+    put("pyenv [1]/versions/3.11.2/lib/python3.11/site-packages/nvidia/cu12/lib", "libnvrtc.so.12");
+    put("pyenv [1]/versions/3.9.1/lib/python3.9/site-packages/nvidia/cu11/lib", "libnvrtc.so.11");
+    finds("pyenv [1]/versions/3.11.2/lib/python3.11/site-packages/nvidia/cu12/lib/libnvrtc.so.12");
+}
+
 static void base_of_the_user(void **state) {
     (void)state;
     char base[400];
@@ -111,6 +130,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(nothing_is_there, setup, teardown),
         cmocka_unit_test_setup_teardown(newest_of_an_environment, setup, teardown),
         cmocka_unit_test_setup_teardown(python_on_the_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(shims_of_managers, setup, teardown),
         cmocka_unit_test_setup_teardown(base_of_the_user, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
