@@ -200,10 +200,13 @@ static void add_zsh_text(text_buffer *out, const char *text) {
     }
 }
 
-static void add_zsh_action(const place *p, text_buffer *out) {
+/* Of a list the last value is completed. */
+static void add_zsh_action(const place *p, bool is_list, text_buffer *out) {
     const char *files = p->has_files ? "_files" : p->has_folders ? "_files -/" : "";
     const char *words = p->words.length ? p->words.data + 1 : "";
-    if (*words && *files) text_format(out, "{compadd -- %s; %s}", words, files);
+    const char *start = is_list ? "compset -P \"*,\"; " : "";
+    if (*words && (*files || is_list))
+        text_format(out, "{%scompadd -- %s; %s}", start, words, files);
     else if (*words) text_format(out, "(%s)", words);
     else text_format(out, "%s", *files ? files : " ");
 }
@@ -218,7 +221,7 @@ static void print_zsh_option(const completion *k, const cli_option *option) {
         text_add_z(out, ":");
         add_zsh_text(out, option->value);
         text_add_z(out, ":");
-        add_zsh_action(&p, out);
+        add_zsh_action(&p, option->kind == CLI_LIST, out);
         text_done(&p.words);
     }
     text_add_z(out, "'");
@@ -243,16 +246,18 @@ static void print_zsh(const completion *k) {
         for (int o = 0; o < cli_option_count; o++)
             if (cli_option_list[o].commands >> i & 1) print_zsh_option(k, &cli_option_list[o]);
         text_add_z(out, " \\\n            '*:argument:");
-        add_zsh_action(&p, out);
+        add_zsh_action(&p, false, out);
         text_add_z(out, "' ;;\n");
         text_done(&p.words);
     }
     text_add_z(out, "    esac\n}\n_flashtl \"$@\"\n");
 }
 
-static void add_fish_place(const place *p, text_buffer *out) {
+static void add_fish_place(const place *p, bool is_list, text_buffer *out) {
+    const char *form =
+        is_list ? "-a '(__fish_complete_list , \"string join \\n %s\")' " : "-a '%s' ";
     text_add_z(out, p->has_files || p->has_folders ? "-F " : "-f ");
-    if (p->words.length) text_format(out, "-a '%s' ", p->words.data + 1);
+    if (p->words.length) text_format(out, form, p->words.data + 1);
 }
 
 static void print_fish(const completion *k) {
@@ -265,7 +270,7 @@ static void print_fish(const completion *k) {
         add_quoted(out, cli_commands[i].summary);
         text_format(out, "'\ncomplete -c flashtl -n '__fish_seen_subcommand_from %s' ",
                     cli_commands[i].name);
-        add_fish_place(&p, out);
+        add_fish_place(&p, false, out);
         text_add_z(out, "\n");
         text_done(&p.words);
     }
@@ -279,7 +284,7 @@ static void print_fish(const completion *k) {
         text_format(out, "' -l %s ", option->name);
         if (*option->value) {
             text_add_z(out, "-r ");
-            add_fish_place(&p, out);
+            add_fish_place(&p, option->kind == CLI_LIST, out);
         }
         text_add_z(out, "-d '");
         add_quoted(out, option->help);

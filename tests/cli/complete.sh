@@ -35,8 +35,3 @@ ask flashtl reason --op mha k
 ask flashtl build --head-dim ''
 P
 bash ask.bash
-for shell in zsh fish; do
-    flashtl help --form $shell > script
-    if command -v $shell > /dev/null; then $shell -n script; fi
-    grep -c 'rtx-4090' script
-done

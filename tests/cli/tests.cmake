@@ -25,6 +25,11 @@ if(NOT FLASHTL_SANITIZE)
                    $<TARGET_FILE:fail_allocation> $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
   set_tests_properties(allocations PROPERTIES LABELS cli)
 endif()
+foreach(shell zsh fish)
+  add_test(NAME completions_${shell}
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/completions.py $<TARGET_FILE:flashtl> ${shell})
+  set_tests_properties(completions_${shell} PROPERTIES LABELS cli SKIP_RETURN_CODE 77)
+endforeach()
 add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
 add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/layers.py)
@@ -54,6 +59,7 @@ set_tests_properties(example_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_C
 if(NOT FLASHTL_SANITIZE)
   add_test(NAME torch_tensors
            COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/torch_tensors.py ${CMAKE_SOURCE_DIR}/examples
-                   $<TARGET_FILE:flashtl_shared> $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
+                   $<TARGET_FILE:flashtl_shared> $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>
+                   $<TARGET_FILE:flashtl>)
   set_tests_properties(torch_tensors PROPERTIES LABELS cli SKIP_RETURN_CODE 77)
 endif()
