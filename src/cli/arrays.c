@@ -120,6 +120,23 @@ static int bind_sizes(const arrays *all, const ftl_plan *plan, sizes *out, os_er
     return EXIT_DONE;
 }
 
+/* Lengths that no array of a kernel has, from those of the program's other kernels. */
+static int bind_others(const arrays *all, const ftl_plan *plan, const ftl_plan *program, sizes *out,
+                       os_error *why) {
+    sizes others;
+    bool is_known = true;
+    for (int32_t i = 0; i < plan->size_count && i < 64; i++) is_known &= out->from[i] != NULL;
+    if (is_known || plan == program) return EXIT_DONE;
+    int exit_status = bind_sizes(all, program, &others, why);
+    for (int32_t i = 0; !exit_status && i < plan->size_count && i < 64; i++) {
+        int32_t other = plan_find_size(program, plan->sizes[i].name);
+        if (out->from[i] || other < 0 || other >= 64) continue;
+        out->values[i] = others.values[other];
+        out->from[i] = others.from[other];
+    }
+    return exit_status;
+}
+
 static int extent_of(const ftl_plan *plan, const ftl_plan_tensor *tensor, int32_t axis,
                      const sizes *known, int64_t *extent, os_error *why) {
     static const double no_scalars[64];
@@ -229,21 +246,23 @@ static int place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor
     return EXIT_DONE;
 }
 
-static int place_all(arrays *all, const ftl_plan *plan, bool invents, os_error *why) {
+static int place_all(arrays *all, const ftl_plan *plan, const ftl_plan *program, bool invents,
+                     os_error *why) {
     sizes known;
     int exit_status = bind_sizes(all, plan, &known, why);
+    if (!exit_status && program != plan) exit_status = bind_others(all, plan, program, &known, why);
     for (int32_t t = 0; t < plan->tensor_count && !exit_status; t++) {
         exit_status = place_tensor(all, plan, &plan->tensors[t], &known, invents, why);
     }
     return exit_status;
 }
 
-int arrays_place(arrays *all, const ftl_plan *plan, os_error *why) {
-    return place_all(all, plan, false, why);
+int arrays_place(arrays *all, const ftl_plan *plan, const ftl_plan *program, os_error *why) {
+    return place_all(all, plan, program, false, why);
 }
 
 int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why) {
-    return place_all(all, plan, true, why);
+    return place_all(all, plan, plan, true, why);
 }
 
 /* --- arguments and results -------------------------------------------------------------------- */

@@ -34,10 +34,11 @@ int arrays_read(arrays *all, const char *const *in, int in_count, const char *co
 array *arrays_find(arrays *all, const char *name);
 
 /* Makes room for every tensor of a plan that has none yet: inputs take their file's extents and
- * values, the others get extents from the sizes that are known by then, and poison. Fails when
- * extents disagree or are not known, or an input is missing.
+ * values, the others get extents from the sizes that are known by then, and poison. 'program' is
+ * the plan of all kernels: an array of any of them tells a length by its name. Fails when extents
+ * disagree or are not known, or an input is missing.
  */
-int arrays_place(arrays *all, const ftl_plan *plan, os_error *why);
+int arrays_place(arrays *all, const ftl_plan *plan, const ftl_plan *program, os_error *why);
 
 /* The same, but inputs without a file are drawn from N(0,1), lengths for them from the scalars. */
 int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why);

@@ -115,7 +115,7 @@ static int interpret(running *r) {
     ftl_tensor tensors[ARRAYS_MAX];
     ftl_scalar scalars[ARRAYS_MAX];
     os_error why;
-    int exit_status = fail(arrays_place(&r->arrays, r->made.plan, &why), &why);
+    int exit_status = fail(arrays_place(&r->arrays, r->made.plan, r->made.plan, &why), &why);
     if (exit_status) return exit_status;
     ftl_arguments arguments = arrays_arguments(&r->arrays, r->made.plan, tensors, scalars, false);
     ftl_arithmetic arithmetic = r->made.product ? FTL_ROUNDED : FTL_EXACT;
@@ -195,7 +195,7 @@ static int run_kernels(running *r) {
     for (int32_t i = 0; !status && !exit_status && i < r->made.product->kernel_count; i++) {
         const ftl_kernel *kernel = &r->made.product->kernels[i];
         opened *own = &r->kernels[i];
-        exit_status = fail(arrays_place(&r->arrays, kernel->plan, &why), &why);
+        exit_status = fail(arrays_place(&r->arrays, kernel->plan, r->made.plan, &why), &why);
         if (exit_status) break;
         if (!own->emulator && !own->module) status = open_kernel(r, kernel, own);
         if (status) break;

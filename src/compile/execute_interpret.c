@@ -92,6 +92,7 @@ static ftl_status take_arguments(ftl_context *context, interpret_arguments *a) {
 
 /* The value of a size or scalar, as the arguments of a kernel show it. */
 typedef struct lookup {
+    const tl_program *program;
     const tl_kernel *kernel;
     const interpret_arguments *arguments;
 } lookup;
@@ -101,6 +102,29 @@ static const interpret_tensor *find_tensor(const interpret_arguments *a, str nam
         if (str_equal(a->tensors.items[i].name, name)) return &a->tensors.items[i];
     }
     return NULL;
+}
+
+/* A length of one name is the same in all kernels. */
+static bool is_length(const tl_expr *extent, const tl_symbol *symbol) {
+    if (extent->kind != TL_NAME || !extent->symbol) return false;
+    if (extent->symbol == symbol) return true;
+    return extent->symbol->kind == TL_SYMBOL_SIZE && symbol->kind == TL_SYMBOL_SIZE &&
+           str_equal(extent->symbol->name, symbol->name);
+}
+
+/* A length that an array of a kernel shows. */
+static bool find_length(const tl_kernel *kernel, const interpret_arguments *a,
+                        const tl_symbol *symbol, tl_value *value) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
+        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        const interpret_tensor *t = is_parameter ? find_tensor(a, s->parameter.name) : NULL;
+        for (int i = 0; t && i < s->parameter.axes.count && i < t->axis_count; i++) {
+            if (!is_length(s->parameter.axes.items[i].extent, symbol)) continue;
+            *value = (tl_value){.integer = t->extents[i]};
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool look_up(void *context, const tl_expr *e, tl_value *value) {
@@ -113,24 +137,19 @@ static bool look_up(void *context, const tl_expr *e, tl_value *value) {
         *value = (tl_value){.is_real = symbol->is_real, .real = real, .integer = (int64_t)real};
         return true;
     }
-    for (const tl_statement *s = l->kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        const interpret_tensor *t =
-            is_parameter ? find_tensor(l->arguments, s->parameter.name) : NULL;
-        for (int i = 0; t && i < s->parameter.axes.count && i < t->axis_count; i++) {
-            const tl_expr *extent = s->parameter.axes.items[i].extent;
-            if (extent->kind != TL_NAME || extent->symbol != symbol) continue;
-            *value = (tl_value){.integer = t->extents[i]};
-            return true;
-        }
+    if (find_length(l->kernel, l->arguments, symbol, value)) return true;
+    /* An array of another kernel may be the only one that shows it. */
+    for (const tl_kernel *k = l->program->first; k; k = k->next) {
+        if (find_length(k, l->arguments, symbol, value)) return true;
     }
     return false;
 }
 
 /* A tensor that kernels hand on to one another: dense, in its declared type, or in fp64. */
-static ftl_status make_workspace(ftl_context *context, interpret_arguments *a, tl_kernel *kernel,
+static ftl_status make_workspace(ftl_context *context, interpret_arguments *a,
+                                 const tl_program *program, const tl_kernel *kernel,
                                  const tl_parameter *p) {
-    lookup l = {kernel, a};
+    lookup l = {program, kernel, a};
     bool is_exact = a->arithmetic != FTL_ROUNDED;
     interpret_tensor t = {.name = p->name,
                           .axis_count = p->axes.count,
@@ -153,12 +172,13 @@ static ftl_status make_workspace(ftl_context *context, interpret_arguments *a, t
     return FTL_OK;
 }
 
-static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a, tl_kernel *kernel) {
+static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a,
+                                  const tl_program *program, const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         bool is_workspace =
             s->kind == TL_OUTPUT && s->parameter.symbol && s->parameter.symbol->is_workspace;
         if (!is_workspace || find_tensor(a, s->parameter.name)) continue;
-        ftl_status status = make_workspace(context, a, kernel, &s->parameter);
+        ftl_status status = make_workspace(context, a, program, kernel, &s->parameter);
         if (status) return status;
     }
     return FTL_OK;
@@ -187,8 +207,8 @@ static void describe(const tl_expr *e, lookup *l, text_buffer *out) {
  * computed is left to the run.
  */
 static ftl_status check_conditions(ftl_context *context, const interpret_arguments *a,
-                                   const tl_kernel *kernel) {
-    lookup l = {kernel, a};
+                                   const tl_program *program, const tl_kernel *kernel) {
+    lookup l = {program, kernel, a};
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
         const tl_expr *condition = is_parameter ? s->parameter.condition : NULL;
@@ -225,8 +245,8 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
                                     "errors are known of sketches; kernel '%.*s' is TL Code",
                                     STR_ARGS(k->name));
         }
-        status = check_conditions(context, a, k);
-        if (!status) status = make_workspaces(context, a, k);
+        status = check_conditions(context, a, program, k);
+        if (!status) status = make_workspaces(context, a, program, k);
         if (status) break;
         interpret_request request = {.tensors = a->tensors.items,
                                      .tensor_count = a->tensors.count,

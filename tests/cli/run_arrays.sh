@@ -29,3 +29,34 @@ for on in '--on interpreter' '--gpu t4 --on interpreter' '--gpu t4 --on emulator
     flashtl run --op gqa $on --in Q=q0.npy --in K=k2.npy --in V=k2.npy --let scale=1 --out O=o.npy; echo "-> $?"
     flashtl run --op gqa $on --in Q=k2.npy --in K=k0.npy --in V=k0.npy --let scale=1 --out O=o.npy; echo "-> $?"
 done
+# A length of the first kernel that only an array of the second has; one that no array has.
+cat > spread.tl <<'TL'
+kernel spread
+Input  X f32 (row in rows, column in columns)
+Output Y f32 (head in heads; row in rows, column in columns)
+Copy X from global to register and get T
+Compute Multiply T, 2 and get T
+Copy T from register to global and get Y
+kernel weigh
+Input  Y f32 (head in heads; row in rows, column in columns)
+Input  w f32 (head in heads)
+Output Z f32 (head in heads; row in rows, column in columns)
+Copy Y from global to register and get T
+Compute Multiply T, w[head] and get T
+Copy T from register to global and get Z
+TL
+grep -v 'Input  w' spread.tl | sed 's/, w\[head\]/, 3/' > untold.tl
+python3 - <<'P'
+import npy
+npy.write("x.npy", (5, 8), [k / 4 for k in range(40)], "f4")
+npy.write("w.npy", (3,), [1, -2, 4], "f4")
+P
+for on in '--on interpreter' '--gpu t4 --on interpreter' '--gpu t4 --on emulator'; do
+    flashtl run spread.tl $on --in X=x.npy --in w=w.npy --out Z=z.npy; echo "-> $?"
+    python3 -c '
+import npy
+shape, values = npy.read("z.npy")
+print(shape, list(values) == [2 * k / 4 * w for w in (1, -2, 4) for k in range(40)])'
+    flashtl run untold.tl $on --in X=x.npy --out Z=z.npy; echo "-> $?"
+    flashtl run untold.tl $on --in X=x.npy --out Z=z.npy --let heads=2; echo "-> $?"
+done
