@@ -343,6 +343,18 @@ static void write_staged(reason *r, stage_loop *l) {
     else edit_after(r->kernel, loaded, next);
 }
 
+/* Does the loop take a tile's fragments to registers, under the name that blocks on their way would
+ * have there?
+ */
+static bool has_fragments(const stage_loop *l) {
+    for (const tl_statement *s = l->loop->loop.body.first; s; s = s->next)
+        for (int i = 0; i < l->count; i++)
+            if (s->kind == TL_COPY && s->copy.from == TL_SHARED && s->copy.to == TL_REGISTER &&
+                str_is(edit_target_name(s), l->channels[i].name))
+                return true;
+    return false;
+}
+
 /* Copies in place: each right before its Wait. Fewest registers, nothing overlaps within a block.
  */
 static void write_plain(reason *r, stage_loop *l) {
@@ -434,7 +446,7 @@ static bool stage_one(reason *r, tl_statement *loop) {
     int64_t ahead = 1;
     reason_let_integer(r, "copies_ahead", &ahead);
     if (is_async(r)) write_async(r, &l);
-    else if (ahead == 0) write_plain(r, &l);
+    else if (ahead == 0 || has_fragments(&l)) write_plain(r, &l);
     else write_staged(r, &l);
     return true;
 }
