@@ -2,6 +2,7 @@
 #include "verify/cases.h"
 
 #include "verify/plan_find.h"
+#include "verify/planted.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -245,14 +246,23 @@ static void add_all_long(listing *l, verify_input input) {
 }
 
 static void add_drawn(listing *l) {
-    enum { CASES = 3, FIRST = 500 };
-    for (int32_t n = 0; n < CASES; n++) {
+    enum { CASES = 5, WITHOUT_VALUES = 3, FIRST = 500 };
+    static const verify_input inputs[CASES] = {VERIFY_ENDS, VERIFY_NORMAL, VERIFY_NORMAL,
+                                               VERIFY_CLIMBING, VERIFY_LOW};
+    for (int32_t n = 0; n < (l->has_values ? CASES : WITHOUT_VALUES); n++) {
         verify_case c = cases_blank(l);
         draw_sizes(l, FIRST + n, &c);
         c.layout = (verify_layout)(l->next % 4);
-        c.input = n ? VERIFY_NORMAL : VERIFY_ENDS;
+        c.input = inputs[n];
         cases_add(l, c);
     }
+}
+
+/* Is it the length that weights run along? */
+static bool is_of_keys(const listing *l, int32_t size) {
+    planted p = planted_find(l->plan);
+    if (!planted_has_values(&p)) return false;
+    return l->plan->tensors[p.right.tensor].axes[p.right.row].size == size;
 }
 
 void cases_add_decisive(listing *l) {
@@ -262,7 +272,9 @@ void cases_add_decisive(listing *l) {
     }
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
-        if (is_length(l->plan, s) && !is_fixed(l, s) && !is_counted) add_long(l, s, VERIFY_NORMAL);
+        if (!is_length(l->plan, s) || is_fixed(l, s) || is_counted) continue;
+        add_long(l, s, VERIFY_NORMAL);
+        if (is_of_keys(l, s)) add_long(l, s, VERIFY_CLIMBING);
     }
     add_all_long(l, l->has_values ? VERIFY_CLIMBING : VERIFY_ENDS);
     if (l->has_values) add_all_long(l, VERIFY_LOW);

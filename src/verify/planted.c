@@ -1,5 +1,6 @@
 #include "verify/planted.h"
 
+#include "verify/cases.h"
 #include "verify/expected.h"
 #include "verify/random.h"
 
@@ -152,20 +153,43 @@ static int64_t dominant_key(const case_data *data, const planted *p, int64_t mat
 
 /* --- scores ----------------------------------------------------------------------------------- */
 
-/* What a key's score is: by head it rises from key to key, falls, or is 0 but for ever higher
- * jumps.
+/* CLIMBING: queries by turns of 16 rows see scores that rise from key to key, fall, rise by a few
+ * steps, or are 0 but for two keys that are just high enough for a maximum to move where it may
+ * stay behind by 2^15: what came before then still weighs something.
  */
-static double climbing_score(int64_t at, int64_t keys, int64_t matrix, double highest) {
-    enum { APART = 37 };
-    static const double STEP = 0.5, JUMP = 14;
-    double step = STEP < highest / (double)keys ? STEP : highest / (double)keys;
-    int64_t jumps = keys / APART + 1;
-    double jump = JUMP < highest / (double)jumps ? JUMP : highest / (double)jumps;
-    switch (matrix % 3) {
-    case 0: return step * (double)at;
-    case 1: return step * (double)(keys - at);
-    default: return at % APART == APART / 2 ? jump * (double)(at / APART + 1) : 0;
+enum { WAYS = 4, ROWS_A_WAY = 16 };
+
+static double climbing_score(int64_t at, int64_t keys, int64_t way, double highest) {
+    enum { LEVELS = 5 };
+    static const double STEP = 0.5, JUST = 10.6;
+    double step = STEP < 2 * highest / (double)keys ? STEP : 2 * highest / (double)keys;
+    double middle = (double)(keys - 1) / 2;
+    switch (way) {
+    case 0: return step * ((double)at - middle);
+    case 1: return step * (middle - (double)at);
+    case 2: return highest * (double)(at * LEVELS / keys - LEVELS / 2) / (LEVELS / 2);
+    default: return at == keys * 2 / 3 ? JUST : at == keys - 2 ? 2 * JUST : 0;
     }
+}
+
+/* Each way has elements of its own along what is summed; of too few there is one way a matrix. */
+static int64_t way_of_element(int64_t contracted, int64_t summed, int64_t matrix) {
+    return (summed < 2 * WAYS ? matrix : contracted) % WAYS;
+}
+
+/* What the elements of a way stand for those of the others, too. */
+static double weight_of_way(int64_t way, int64_t summed) {
+    if (summed < 2 * WAYS) return 1;
+    return (double)summed / (double)((summed - way + WAYS - 1) / WAYS);
+}
+
+/* A query's own way, and a little more than what is planted, so that a jump is just high enough for
+ * some of them whatever is done to scores.
+ */
+static double climbing_share(int64_t query, int64_t contracted, int64_t summed, int64_t matrix) {
+    int64_t own = (query / ROWS_A_WAY + matrix) % WAYS;
+    if (way_of_element(contracted, summed, matrix) != own && summed >= 2 * WAYS) return 0;
+    return 1 + (double)(query % ROWS_A_WAY) / (3 * ROWS_A_WAY);
 }
 
 /* The score of all keys, by query: rows without a score near 0, and rows between. */
@@ -191,13 +215,19 @@ static double code_of(int64_t row, int64_t matrix, int64_t column) {
 /* An element, and what is the same for a row of them. */
 typedef struct spot {
     int64_t row, contracted, matrix;
-    int64_t rows, dominant; /* of the matrix; the key that dominates, or -1 */
-    double scale, highest;  /* planted_scale; of climbing scores */
+    int64_t rows, summed, dominant; /* of the matrix; the key that dominates, or -1 */
+    double scale, highest;          /* planted_scale; of climbing scores */
+    bool is_page;                   /* matrices may be parts of one sequence, found by a table */
 } spot;
 
 static double query(const case_data *data, const spot *at, double noise) {
-    double share = data->of->input == VERIFY_LOW ? low_share(at->row) : 1;
-    return share * sign_of(data->seed, at->contracted) + noise / 32;
+    double share = 1, least = 32;
+    if (data->of->input == VERIFY_LOW) share = low_share(at->row);
+    if (data->of->input == VERIFY_CLIMBING) {
+        share = climbing_share(at->row, at->contracted, at->summed, at->matrix);
+        least = 128; /* of the other ways' scores */
+    }
+    return share * sign_of(data->seed, at->contracted) + noise / least;
 }
 
 /* A score of its own, and what is left of the noise. */
@@ -206,14 +236,18 @@ static double key(const case_data *data, const spot *at, double noise) {
     double sign = sign_of(data->seed, at->contracted) * at->scale, score = 0;
     if (at->row == at->dominant) return sign * DOMINANT;
     if (data->of->input == VERIFY_LOW) score = LOW;
-    if (data->of->input == VERIFY_CLIMBING)
-        score = climbing_score(at->row, at->rows, at->matrix, at->highest);
+    if (data->of->input == VERIFY_CLIMBING) {
+        int64_t way = way_of_element(at->contracted, at->summed, at->matrix);
+        score = climbing_score(at->row, at->rows, way, at->highest);
+        if (at->is_page) score += at->highest / 4 * (double)(at->matrix % 5 - 2);
+        score *= weight_of_way(way, at->summed);
+    }
     return sign * score + noise / 4;
 }
 
 static double value(const case_data *data, const spot *at, double noise) {
     if (data->of->input == VERIFY_DOMINANT) return code_of(at->row, at->matrix, at->contracted);
-    return data->of->input == VERIFY_LOW ? noise + 1 : noise; /* a mean does not average out */
+    return noise + 1; /* a mean does not average out */
 }
 
 void planted_row(const case_data *data, const planted *p, int32_t position, int64_t row,
@@ -230,8 +264,10 @@ void planted_row(const case_data *data, const planted *p, int32_t position, int6
     /* A softmax takes what f32 can add; of a program that is not known scores may be results. */
     spot at = {.matrix = row / b->argument.extents[last - 1],
                .rows = b->argument.extents[m->row],
+               .summed = b->argument.extents[m->contracted],
                .dominant = -1,
                .scale = planted_scale(data, p),
+               .is_page = cases_have_tables(data->program->plan),
                .highest = expected_choose(data->program) == EXPECTED_ATTENTION ? 256 : 32};
     if (data->of->input == VERIFY_DOMINANT && m == &p->right)
         at.dominant = dominant_key(data, p, at.matrix);

@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 try:
@@ -195,8 +196,26 @@ class Subject:
         except subprocess.TimeoutExpired:
             return None
 
-    def verify(self, path, on, cases=None):
-        return self.call(["verify", str(path), "--against", str(self.sketch), "--gpu", self.gpu, "--on", on] + self.options + (["--case", cases] if cases else []))
+    def verify(self, path, on, shapes):
+        """The exit status of `verify` and what it says, up to the first case that fails; None: it took too long."""
+        command = [self.flashtl, "verify", str(path), "--against", str(self.sketch), "--gpu", self.gpu, "--on", on, "--shapes", shapes] + self.options
+        said, late = [], threading.Event()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment) as process:
+            def end():
+                late.set()
+                process.kill()
+            timer = threading.Timer(self.timeout, end)
+            timer.start()
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("FAIL"):
+                    said.append(process.stdout.readline())
+                    process.terminate()
+                    break
+            process.wait()
+            timer.cancel()
+        failed = any(x.startswith("FAIL") for x in said)
+        return None if late.is_set() else (1 if failed else process.returncode, "".join(said))
 
     def text(self, path):
         done = self.call(["translate", str(path)])
@@ -217,13 +236,13 @@ def arrays_of(subject, seed, folder):
     if "--head-dim" in subject.options:
         width = subject.options[subject.options.index("--head-dim") + 1]
         known |= {"d": width, "dv": width, "d_rotary": 64}
-    command = ["--let", "d_rotary=64"] if "d_rotary" in subject.text_of_sketch else []
+    words = []
     for way, name, type, axes in re.findall(r"^(Input|Output) +(\w+) *(\w+)? *(?:\(([^)]*)\))?", subject.text_of_sketch, re.M):
         if way == "Output":
-            command += ["--out", f"{name}={folder / f'out_{name}.npy'}"]
+            words += ["--out", f"{name}={folder / f'out_{name}.npy'}"]
             continue
         if not axes:
-            command += ["--let", f"{name}=0.125"]
+            words += ["--let", f"{name}=0.125"]
             continue
         shape = []
         for a in re.split("[,;] *", axes):
@@ -234,23 +253,29 @@ def arrays_of(subject, seed, folder):
         path = folder / f"{name}.npy"
         v = r.integers(0, 2, shape) if type == "i32" else r.standard_normal(shape)
         np.save(path, v.astype(np.int32 if type == "i32" else np.float32 if type == "f32" else np.float16))
-        command += ["--in", f"{name}={path}"]
-    return command
+        words += ["--in", f"{name}={path}"]
+    return words
 
 
 def results_of(subject, path, folder, seeds):
-    """What the emulator makes of some arrays, bit for bit; None where it finds a fault."""
-    results = []
-    for seed in seeds:
-        place = folder / str(seed)
+    """What the emulator makes of some arrays, bit for bit, by one command; None where it finds a fault."""
+    command = ["run", str(path), "--on", "emulator", "--gpu", subject.gpu]
+    command += ["--let", "d_rotary=64"] if "d_rotary" in subject.text_of_sketch else []
+    places = [folder / str(seed) for seed in seeds]
+    for seed, place in zip(seeds, places):
         place.mkdir(exist_ok=True)
         for old in place.glob("out_*.npy"):
             old.unlink()
-        done = subject.call(["run", str(path), "--on", "emulator", "--gpu", subject.gpu] + [x for x in arrays_of(subject, seed, place)])
-        if done is None or done.returncode:
-            return None
-        results.append([np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))])
-    return results
+        words = arrays_of(subject, seed, place)
+        if place == places[0]:
+            command += words
+            continue
+        (place / "then.txt").write_text("".join(f"{option} {value}\n" for option, value in zip(words[::2], words[1::2])))
+        command += ["--then", str(place / "then.txt")]
+    done = subject.call(command)
+    if done is None or done.returncode:
+        return None
+    return [[np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))] for place in places]
 
 
 def outputs(subject, path, folder, seeds):
@@ -258,19 +283,24 @@ def outputs(subject, path, folder, seeds):
     if subject.program is None:
         return results_of(subject, path, folder, seeds), None
     tester = judge.Judge(subject.flashtl, subject.timeout)
-    program, results = subject.program, []
+    program = subject.program
     bare = copy.copy(program)
     bare.pins = {k: v for k, v in program.pins.items() if k in program.lengths}
-    for seed in seeds:
-        case = judge.data.Case(program, seed)
-        expected, errors = evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths).evaluate()
-        place = folder / str(seed)
+    if subject.cases is None:
+        subject.cases = []
+        for seed in seeds:
+            case = judge.data.Case(program, seed)
+            subject.cases.append((seed, case, *evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths).evaluate()))
+    cases, places = subject.cases, [folder / str(seed) for seed in seeds]
+    for place in places:
         place.mkdir(exist_ok=True)
-        outcome = tester.run(path, bare, [(seed, case, expected, errors)], [place], subject.gpu, "emulator", pins=False)
+    # A length that no array has is pinned, and so the kernel is made for it alone.
+    together = not any(tester.told_lengths(bare, case) for _, case, *_ in cases)
+    for k in [slice(None)] if together else [slice(i, i + 1) for i in range(len(cases))]:
+        outcome = tester.run(path, bare, cases[k], places[k], subject.gpu, "emulator", pins=False)
         if outcome.kind != "right":
             return None, outcome
-        results.append([np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))])
-    return results, None
+    return [[np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))] for place in places], None
 
 
 # Why a mutant may give the same results: mutation, what the changed line has in it, the reason.
@@ -316,20 +346,21 @@ def judge_mutant(subject, kind, mutant, folder):
     conditions = [[x for x in lines if re.match(r"(Input|Output) .* where ", x)] for lines in (mutant, subject.code)]
     if text == subject.original_text and conditions[0] == conditions[1]:
         return "equal", "the same CUDA text"
-    # A few cases first: most mutants fail the first, and `verify` runs all that it is asked for.
-    for on, cases in (("interpreter", "0..3"), ("emulator", "0..3"), ("interpreter", None), ("emulator", None)):
-        done = subject.verify(path, on, cases)
+    # What decides first, where nothing has to be compiled: most mutants fail there.
+    for on, shapes in (("interpreter", "decisive"), ("emulator", "small")):
+        done = subject.verify(path, on, shapes)
         if done is None:
             return "timeout", f"verify on the {on}"
-        if done.returncode not in (0, 1, 2, 3):
-            return "crash", f"verify on the {on}: status {done.returncode} {done.stderr[-300:]}"
-        if done.returncode == 3 and done.stderr.startswith("flashtl: no "):
-            return "missing", done.stderr
-        if done.returncode == 2 and cases:
-            continue                                # it has fewer cases
-        if done.returncode:
-            found = [x for x in (done.stdout + done.stderr).splitlines() if "FAIL" in x or "error" in x]
-            return f"verify {on}", (found or [done.stderr[:200]])[0][:200]
+        status, said = done
+        if status not in (0, 1, 2, 3):
+            return "crash", f"verify on the {on}: status {status} {said[-300:]}"
+        if status == 3 and said.startswith("flashtl: no "):
+            return "missing", said
+        if status == 2 and shapes == "decisive":
+            continue                                # it has no such cases
+        if status:
+            found = [x for x in said.splitlines() if "FAIL" in x or "error" in x]
+            return f"verify {on}", (found or [said[:200]])[0][:200]
     seeds = [subject.seed * 100 + k for k in range(6 if subject.program else 3)]
     if subject.results is None:
         subject.results, wrong = outputs(subject, subject.path, folder, seeds)
@@ -353,14 +384,14 @@ def work(job):
         subject = Subject(os.path.abspath(a.flashtl), seed, folder, a.timeout)
         if subject.code is None:
             return []
-        subject.path, subject.results = folder / "original.tl", None
+        subject.path, subject.results, subject.cases = folder / "original.tl", None, None
         subject.path.write_text("\n".join(subject.code) + "\n")
         checked = subject.call(["check", str(subject.path)])
         subject.original_text = subject.text(subject.path)
         if checked is None or checked.returncode or subject.original_text is None:
             return []
-        whole = subject.verify(subject.path, "interpreter")
-        if whole is None or whole.returncode:
+        whole = subject.verify(subject.path, "interpreter", "decisive")
+        if whole is None or whole[0] not in (0, 2):
             return []                               # the program itself is wrong: run.py's business
         r = random.Random(seed)
         for kind in r.sample(list(MUTATIONS), min(a.each, len(MUTATIONS))):
@@ -403,6 +434,7 @@ def options(description, count):
     p.add_argument("--each", type=int, default=12, help="mutants of each program")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--timeout", type=float, default=600)
+    p.add_argument("--seconds", type=float, default=1e9, help="ends after so long with what there is")
     p.add_argument("--results", help="a line of JSON for each mutant; programs that stand there are not run again")
     p.add_argument("--survivors", help="a folder for those that nobody noticed")
     return p.parse_args()
@@ -415,7 +447,15 @@ def run(a, work, shown):
     wanted = [int(s) for s in a.only.split(",") if s] or range(a.seed, a.seed + 10 * a.count)
     started = time.time()
     with multiprocessing.Pool(a.jobs) as pool:
-        for rows in pool.imap_unordered(work, ((s, a) for s in wanted if s not in known)):
+        done = pool.imap_unordered(work, ((s, a) for s in wanted if s not in known))
+        while True:
+            try:
+                rows = done.next(timeout=max(0.1, started + a.seconds - time.time()))
+            except StopIteration:
+                break
+            except multiprocessing.TimeoutError:
+                print(f"ended after {a.seconds:.0f} seconds")
+                break
             lines += rows
             for x in rows:
                 if a.results:
@@ -426,8 +466,8 @@ def run(a, work, shown):
             if rows and len(lines) % 10 < len(rows):
                 print(f"{len(lines)} mutants, {(time.time() - started) / 60:.1f} minutes", flush=True)
             if len(lines) >= a.count and not a.only:
-                pool.terminate()
                 break
+        pool.terminate()
     table(lines)
     return lines
 

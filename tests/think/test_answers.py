@@ -52,7 +52,7 @@ def change(text, old, new, count=1):
 class Talk:
     """The command asked with answers given in turn; 'verdicts' are the record's."""
 
-    def __init__(self, step, answers, *options, on="interpreter", sketch=None):
+    def __init__(self, step, answers, *options, on="interpreter", sketch=None, gpu="t4"):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             for i, answer in enumerate(answers):
@@ -63,7 +63,7 @@ class Talk:
             (folder / "sketch.tl").write_text(sketch or SKETCH)
             given = ["causal attention"] if step == "sketch" else ["--sketch", f"{name}/sketch.tl"]
             self.status, self.out, self.err = run(
-                "think", *given, "--gpu", "t4", "--head-dim", "64", "--on", on, f"--{step}-by", f"exec:sh {agent}",
+                "think", *given, "--gpu", gpu, "--head-dim", "64", "--on", on, f"--{step}-by", f"exec:sh {agent}",
                 "--answers", str(len(answers)), "--record", f"{name}/record.jsonl", "-o", f"{name}/out", *options)
             record = folder / "record.jsonl"
             events = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
@@ -580,7 +580,7 @@ def one_block_of_many():
 
 
 def maximum_from_zero():
-    is_refused("reason", "causal_maximum_from_zero.code.tl", "meaning", "KERNEL_WRONG", "low scores", sketch="mha_causal.sketch.tl")
+    is_refused("reason", "causal_maximum_from_zero.code.tl", "meaning", "KERNEL_WRONG", "scores", sketch="mha_causal.sketch.tl")
 
 
 def epilogue_in_the_loop():
@@ -607,6 +607,22 @@ def cuda_that_is_idle_where_it_is_counted():
 
 def cuda_with_a_race():
     is_refused("translate", "linear_silu_race.cu", "emulate", "race", "kernel.cu:", sketch=LINEAR, on="emulator")
+
+
+def cuda_with_half_a_rescale():
+    """Where a maximum moves after many blocks, half of what was summed stays as it was; scores of a soft cap climb little."""
+    sketch = run("sketch", "attention", "--softcap", "20")[1]
+    code = run("reason", "-", "--gpu", "l40s", "--head-dim", "64", input=sketch)[1]
+    lines = run("translate", "-", input=code)[1].splitlines()
+    rescales = [i for i, line in enumerate(lines) if re.search(r"O_register.*\+ 1\] = ftl_multiply\(.*alpha", line)]
+    if len(rescales) != 2:
+        sys.exit("expected a loop and its last blocks, each with a maximum that moves")
+    for i in rescales:
+        wrong = "\n".join(lines[:i] + lines[i + 1:])
+        talk = Talk("translate", [fenced(wrong, "cuda")], on="emulator", sketch=sketch, gpu="l40s")
+        if talk.verdicts and "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]):
+            sys.exit(77)
+        talk.fails_first("emulate", "KERNEL_WRONG", "climbing scores")
 
 
 def gelu_by_tanh():

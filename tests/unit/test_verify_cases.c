@@ -218,6 +218,43 @@ static void scores_are_as_low_as_planted(void **state) {
     ftl_plan_free(plan);
 }
 
+/* Whatever a maximum that moves by 2^15 alone can meet: by turns of 16 rows scores rise, fall, rise
+ * by steps, or two keys stand out so little that what came before still weighs something.
+ */
+static void scores_climb_in_every_way(void **state) {
+    enum { ROWS = 64, KEYS = 549, BITS = 15 };
+    (void)state;
+    ftl_plan *plan = plan_of(window);
+    verify_program program = {.plan = plan};
+    verify_case c = {.input = VERIFY_CLIMBING, .sizes = {0}};
+    for (int32_t s = 0; s < plan->size_count; s++) c.sizes[s] = 64;
+    c.sizes[size_named(plan, "columns")] = KEYS;
+    c.sizes[size_named(plan, "heads")] = c.sizes[size_named(plan, "batch")] = 1;
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    case_data data = drawn(&program, &c, &memory);
+    int moves[4] = {0}, late = 0;
+    for (int64_t i = 0; i < ROWS; i++) {
+        double a[64], b[64], maximum = -1e9, top = -1e9;
+        buffer_load_row(&data.tensors[0], i, a);
+        for (int64_t key = 0; key < KEYS; key++) {
+            double score = 0;
+            buffer_load_row(&data.tensors[1], key, b);
+            for (int e = 0; e < 64; e++) score += a[e] * b[e];
+            score *= data.scalars[0].value / log(2);
+            if (key == KEYS - 2) late += score - top > BITS && score - top < BITS + 3;
+            top = fmax(top, score);
+            if (score < maximum + BITS) continue;
+            moves[i / 16] += maximum > -1e9;
+            maximum = score;
+        }
+    }
+    assert_true(moves[0] >= 16 && moves[1] == 0 && moves[2] == 4 * 16 && moves[3] >= 20);
+    assert_true(late >= 4);
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
 /* --- tables ----------------------------------------------------------------------------------- */
 
 static void count_passed(void *user, const verify_result *r) {
@@ -296,6 +333,7 @@ int main(void) {
         cmocka_unit_test(cases_are_cheap_and_there),
         cmocka_unit_test(scores_are_found_by_axes),
         cmocka_unit_test(scores_are_as_low_as_planted),
+        cmocka_unit_test(scores_climb_in_every_way),
         cmocka_unit_test(tables_of_involved_uses_are_filled),
         cmocka_unit_test(scalars_have_every_sign_and_magnitude),
     };
