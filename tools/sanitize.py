@@ -9,7 +9,8 @@
 
 The programs are those of tools/matrix.py; of each, --cases cases of --shapes run, the
 largest with at most --most-flops operations (a tool takes a thousand times as long as the kernel).
-Each finding is printed with the command that repeats it alone. Needs an NVIDIA GPU and the built
+Each finding is printed with the command that repeats it alone. --results FILE keeps a line of JSON for
+each run: a run that was stopped goes on where it was when the same command is given again. Needs an NVIDIA GPU and the built
 `flashtl`. Exit status 0 when every tool found every program clean, else 1.
 """
 import argparse
@@ -73,11 +74,22 @@ def run_tool(options, job):
     return tool, words, verdict, what, shlex.join(command)
 
 
-def print_result(result, counts):
+def note(options, result, counts):
     tool, words, verdict, what, command = result
-    counts[(tool, verdict)] += 1
+    counts[tool, verdict] += 1
+    if options.results:
+        with open(options.results, "a") as out:
+            out.write(json.dumps(dict(tool=tool, program=matrix.show(words), verdict=verdict, what=what)) + "\n")
     if verdict in ("found", "broken"):
         print(f"{verdict.upper():6} {tool}  {matrix.show(words)}: {what}\n       again: {command}", flush=True)
+
+
+def earlier(options, counts):
+    """What a run that was stopped has settled: {(tool, program)}. What was broken is run again."""
+    lines = open(options.results).read().splitlines() if options.results and os.path.exists(options.results) else []
+    settled = [line for line in map(json.loads, lines) if line["verdict"] != "broken"]
+    counts.update((line["tool"], line["verdict"]) for line in settled)
+    return {(line["tool"], line["program"]) for line in settled}
 
 
 def main():
@@ -91,6 +103,7 @@ def main():
     parser.add_argument("--shapes", default="small", help="as of flashtl verify: sizes as 4300x300")
     parser.add_argument("--cases", type=int, default=2, help="of each program")
     parser.add_argument("--most-flops", type=float, default=2e8, help="of a case")
+    parser.add_argument("--results", default="", help="keep results here, and go on from them")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a tool may take")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
@@ -111,10 +124,12 @@ def main():
         for words, cases, why in known:
             if not cases:
                 print(f"left out: {matrix.show(words)}: {why.splitlines()[0] if why else 'no case'}")
+        settled = earlier(options, counts)
         kept = [(words, cases, tool) for words, cases, _ in known if cases for tool in tools]
+        kept = [job for job in kept if (job[2], matrix.show(job[0])) not in settled]
         jobs = [pool.submit(run_tool, options, (number, *job)) for number, job in enumerate(kept)]
         for done, job in enumerate(concurrent.futures.as_completed(jobs)):
-            print_result(job.result(), counts)
+            note(options, job.result(), counts)
             if sys.stderr.isatty():
                 left = (time.time() - started) / (done + 1) * (len(jobs) - done - 1)
                 print(f"\r[{done + 1}/{len(jobs)}, about {left:.0f} s left] ", end="", file=sys.stderr)
@@ -122,8 +137,8 @@ def main():
     for tool in tools:
         print(f"{tool:10} {counts[tool, 'clean']:6} {counts[tool, 'found']:6} {counts[tool, 'broken']:7} "
               f"{counts[tool, 'skipped']:8}")
-    print(f"{len({matrix.show(words) for words, *_ in kept})} programs; {time.time() - started:.0f} s, {options.jobs} jobs")
-    return 0 if jobs and not any(counts[tool, v] for tool in tools for v in ("found", "broken")) else 1
+    print(f"{sum(1 for _, cases, _ in known if cases)} programs; {time.time() - started:.0f} s, {options.jobs} jobs")
+    return 0 if counts and not any(counts[tool, v] for tool in tools for v in ("found", "broken")) else 1
 
 
 if __name__ == "__main__":
