@@ -86,7 +86,7 @@ static bool is_masked(machine *mc, int axis_id, int64_t begin, int64_t end) {
 }
 
 /* The first element at or behind 'from' that no generation holds, and how far that gap goes. */
-static int64_t next_gap(const machine_channel *channel, int axis, int64_t extent, int64_t length,
+static int64_t next_gap(const machine_contents *channel, int axis, int64_t extent, int64_t length,
                         int64_t from, int64_t *end) {
     bool moved = true;
     while (moved && from < length) {
@@ -127,7 +127,7 @@ static bool is_empty(machine *mc, machine_process *p, int tile, const model_step
 static void judge_axis(machine *mc, int tile, int axis) {
     enum { GENERATIONS_MAX = 256 };
     const model_tile *t = &mc->model->tiles[tile];
-    machine_channel *channel = &mc->channels[tile];
+    machine_contents *channel = &mc->contents[tile];
     machine_process *p = &mc->processes[0];
     int64_t length, end = 0;
     const model_step *loader = mc->loaders[tile];
@@ -140,7 +140,7 @@ static void judge_axis(machine *mc, int tile, int axis) {
     for (int64_t at = 0; at < length; at = end) {
         at = next_gap(channel, axis, t->axes[axis].extent, length, at, &end);
         if (at >= length || is_masked(mc, t->axes[axis].id, at, end)) continue;
-        events_finding *f = machine_report(mc, FAULT_NOT_COVERED, loader, -1, t->name);
+        events_finding *f = machine_report(mc, FAULT_NOT_COVERED, loader->statement, -1, t->name);
         if (!f) return;
         f->axis = t->axes[axis].name;
         f->found = at;

@@ -4,61 +4,11 @@
 
 /* --- channels --------------------------------------------------------------------------------- */
 
-/* How many generations of a channel have been filled by all executors of its filler. */
-static int machine_landed(const machine *mc, int tile) {
-    int filler = mc->model->tiles[tile].role;
-    if (filler < 0) return 0;
-    const model_role *role = &mc->model->roles[filler];
-    int landed = mc->processes[role->first_process].fills[tile];
-    for (int i = 1; i < role->processes; i++) {
-        int fills = mc->processes[role->first_process + i].fills[tile];
-        if (fills < landed) landed = fills;
-    }
-    return landed;
-}
-
-/* Have all readers released the first 'wanted' generations of the channel? */
-static bool all_released(const machine *mc, int tile, int wanted) {
-    const model_tile *t = &mc->model->tiles[tile];
-    for (int k = 0; k < t->cursor_count; k++) {
-        int c = t->cursors[k];
-        const model_role *role = &mc->model->roles[mc->model->cursors[c].role];
-        for (int i = 0; i < role->processes; i++) {
-            if (mc->processes[role->first_process + i].releases[c] < wanted) return false;
-        }
-    }
-    return true;
-}
-
-static bool has_reader(const machine *mc, int tile) {
-    return mc->model->tiles[tile].cursor_count > 0;
-}
-
-bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile, int *holder) {
-    const model_tile *t = &mc->model->tiles[tile];
-    *holder = tile;
-    if (!has_reader(mc, tile)) return true; /* reported as never waited for */
-    if (!all_released(mc, tile, p->fills[tile] - t->stages + 1)) return false;
-    for (int k = 0; k < t->partner_count; k++) {
-        int u = t->partners[k];
-        const model_tile *partner = &mc->model->tiles[u];
-        if (!has_reader(mc, u)) continue;
-        int wanted = mc->channels[u].generations.count;
-        if (partner->role >= 0 && partner->role != t->role) {
-            /* Other roles fill the bytes in strict turns, in order of declaration. */
-            wanted = p->fills[tile] + (u < tile ? 1 : 0);
-        }
-        *holder = u;
-        if (!all_released(mc, u, wanted)) return false;
-    }
-    return true;
-}
-
 static void trace(machine *mc, machine_process *p, const model_step *step, events_kind kind,
-                  int tile, int cursor, int generation) {
+                  int tile, int cursor, int64_t generation) {
     if (p->executor) return;
     events_record record = {kind, (int)(step - mc->model->roles[p->role].steps), tile, cursor,
-                            generation};
+                            (int)generation};
     list_push(mc->memory, &p->trace, record);
 }
 
@@ -66,12 +16,12 @@ static machine_outcome fill(machine *mc, machine_process *p, const model_step *s
                             const machine_origin *origin) {
     int tile = step->target.tile, holder;
     if (mc->model->tiles[tile].role != p->role) {
-        machine_report(mc, FAULT_TWO_FILLERS, step, tile, mc->model->tiles[tile].name);
+        machine_report(mc, FAULT_TWO_FILLERS, step->statement, tile, mc->model->tiles[tile].name);
         return MACHINE_MOVED;
     }
-    if (!machine_slot_is_free(mc, p, tile, &holder)) return MACHINE_BLOCKED;
-    machine_channel *channel = &mc->channels[tile];
-    int generation = p->fills[tile]++;
+    if (!channels_may_fill(mc->sync, p->sync, tile, &holder)) return MACHINE_BLOCKED;
+    machine_contents *channel = &mc->contents[tile];
+    int64_t generation = p->sync->fills[tile]++;
     if (generation == channel->generations.count) {
         machine_generation made = {.by = step->statement, .origin = *origin};
         list_push(mc->memory, &channel->generations, made);
@@ -82,109 +32,72 @@ static machine_outcome fill(machine *mc, machine_process *p, const model_step *s
 
 /* --- reading and writing ---------------------------------------------------------------------- */
 
-static const machine_flight *flight_into(const machine_process *p, int tile, int generation) {
-    for (int i = 0; i < p->flight_count; i++) {
-        const machine_flight *f = &p->flights[i];
-        if (f->tile == tile && (generation < 0 || f->generation == generation)) return f;
+/* Which rule an answer of the machine of channels breaks when it is asked for a read or a write. */
+static events_fault fault_of(channels_answer answer, bool writes) {
+    switch (answer.fault) {
+    case CHANNELS_NOT_WAITED: return FAULT_NOT_WAITED;
+    case CHANNELS_WRITTEN_IN_FLIGHT: return writes ? FAULT_WRITE_IN_FLIGHT : FAULT_READ_IN_FLIGHT;
+    default: return FAULT_OPERAND_WRITTEN;
     }
-    return NULL;
 }
 
-static const machine_flight *flight_reading(const machine_process *p, int tile, int generation) {
-    for (int i = 0; i < p->flight_count; i++) {
-        const machine_flight *f = &p->flights[i];
-        for (int k = 0; k < f->source_count; k++) {
-            bool same = generation < 0 || f->source_generations[k] == generation;
-            if (f->sources[k] == tile && same) return f;
-        }
-    }
-    return NULL;
-}
-
-/* A ring that products open, and that is waited for. */
-static bool is_ring(const machine *mc, int tile) {
-    const model_tile *t = &mc->model->tiles[tile];
-    return t->space == TL_REGISTER && t->stages > 1 && !t->is_value_ring;
-}
-
-/* The generation of a register tile that names mean; -1 when there is but one. */
-static int meant(const machine *mc, const machine_process *p, int tile) {
-    const machine_register *r = &p->registers[tile];
-    if (mc->model->tiles[tile].is_value_ring) return r->opened - 1;
-    return is_ring(mc, tile) ? r->waited - 1 : -1;
-}
-
-/* A statement that writes a ring of values opens a generation once the newest has been used. Its
- * slot is that of the generation 'stages' before, which nothing may read any more.
- */
-static void open_value(machine *mc, machine_process *p, const model_step *step, int tile) {
-    const model_tile *t = &mc->model->tiles[tile];
-    machine_register *r = &p->registers[tile];
-    if (!t->is_value_ring || !tl_writes_afresh(step->statement, t->symbol)) return;
-    if (r->opened && !r->is_used) return;
-    const machine_flight *flight = flight_reading(p, tile, r->opened - t->stages);
-    if (flight && r->opened >= t->stages) {
-        events_finding *f = machine_report(mc, FAULT_OPERAND_WRITTEN, step, tile, t->name);
-        if (f) f->other = flight->step->statement, f->range = step->target.range;
-    }
-    r->opened++;
-    r->is_used = false;
+/* Reports what 'answer' says of a use; false when it says nothing. */
+static bool report_use(machine *mc, const model_step *step, const model_use *use,
+                       channels_answer answer, bool writes) {
+    if (answer.fault == CHANNELS_OK) return false;
+    str name = writes ? mc->model->tiles[use->tile].name : use->name;
+    events_finding *f =
+        machine_report(mc, fault_of(answer, writes), step->statement, use->tile, name);
+    if (!f) return true;
+    f->range = use->range;
+    f->by_view = mc->model->tiles[use->tile].space == TL_SHARED && use->cursor < 0;
+    if (answer.flight) f->other = answer.flight->statement;
+    return true;
 }
 
 /* Where the data of a use came from; NULL when it must not be read now (reported). */
 static const machine_origin *read_use(machine *mc, machine_process *p, const model_step *step,
                                       const model_use *use, bool joins_queue) {
-    const model_tile *tile = &mc->model->tiles[use->tile];
-    events_finding *finding;
-    if (tile->space == TL_SHARED) {
-        bool held = use->cursor >= 0 && p->waits[use->cursor] > p->releases[use->cursor];
-        if (held) {
-            int generation = p->waits[use->cursor] - 1;
-            return &mc->channels[use->tile].generations.items[generation].origin;
-        }
-        finding = machine_report(mc, FAULT_NOT_WAITED, step, use->tile, use->name);
-        if (finding) finding->range = use->range, finding->by_view = use->cursor < 0;
-        return NULL;
-    }
+    channels_answer answer = channels_read(mc->sync, p->sync, use->tile, use->cursor, joins_queue);
+    if (report_use(mc, step, use, answer, false)) return NULL;
+    if (mc->model->tiles[use->tile].space == TL_SHARED)
+        return &mc->contents[use->tile].generations.items[answer.generation].origin;
     machine_register *r = &p->registers[use->tile];
-    int held = meant(mc, p, use->tile);
-    const machine_flight *flight = flight_into(p, use->tile, held);
-    if (is_ring(mc, use->tile) && r->waited <= r->released) {
-        finding = machine_report(mc, FAULT_NOT_WAITED, step, use->tile, use->name);
-        if (finding) finding->range = use->range;
-        return NULL;
-    }
-    if (flight && !joins_queue) {
-        finding = machine_report(mc, FAULT_READ_IN_FLIGHT, step, use->tile, use->name);
-        if (finding) finding->range = use->range, finding->other = flight->step->statement;
-        return NULL;
-    }
-    if (!r->is_defined) {
-        finding = machine_report(mc, FAULT_UNDEFINED, step, use->tile, use->name);
-        if (finding) finding->range = use->range;
-        return NULL;
-    }
-    return &r->origin;
+    if (r->is_defined) return &r->origin;
+    events_finding *f = machine_report(mc, FAULT_UNDEFINED, step->statement, use->tile, use->name);
+    if (f) f->range = use->range;
+    return NULL;
+}
+
+/* Does the step open a generation of a ring? */
+static bool opens_ring(const machine *mc, const model_step *step) {
+    return step->kind == STEP_COMPUTE && step->has_target && step->is_async && !step->accumulates &&
+           channels_is_ring(&mc->model->tiles[step->target.tile]);
 }
 
 /* May the register tile be written now? */
-static void check_write(machine *mc, machine_process *p, const model_step *step, int tile) {
-    const model_tile *t = &mc->model->tiles[tile];
+static void check_write(machine *mc, machine_process *p, const model_step *step) {
+    const model_use *use = &step->target;
+    const model_tile *t = &mc->model->tiles[use->tile];
     bool joins_queue = step->is_async && step->kind == STEP_COMPUTE && step->accumulates;
-    bool opens = is_ring(mc, tile) && step->is_async && !step->accumulates;
-    open_value(mc, p, step, tile);
-    const machine_flight *flight = flight_into(p, tile, meant(mc, p, tile));
-    events_finding *finding;
-    if (flight && !joins_queue && !opens) {
-        finding = machine_report(mc, FAULT_WRITE_IN_FLIGHT, step, tile, t->name);
-        if (finding) finding->other = flight->step->statement, finding->range = step->target.range;
-        return;
+    if (t->is_value_ring && tl_writes_afresh(step->statement, t->symbol))
+        report_use(mc, step, use, channels_open_value(mc->sync, p->sync, use->tile), true);
+    if (opens_ring(mc, step)) return;
+    report_use(mc, step, use, channels_write(mc->sync, p->sync, use->tile, joins_queue), true);
+}
+
+/* A product or store is under way from here on; a product into 'tile'. */
+static void launch(machine *mc, machine_process *p, const model_step *step, int tile,
+                   int64_t generation) {
+    channels_flight f = {.statement = step->statement, .tile = tile, .generation = generation};
+    if (tile < 0) f.stores = step->stores;
+    for (int i = 0; i < step->read_count; i++) {
+        const model_use *use = &step->reads[i];
+        int64_t read = use->cursor >= 0 ? p->sync->waits[use->cursor] - 1
+                                        : channels_meant(mc->sync, p->sync, use->tile);
+        f.sources[f.source_count++] = (channels_source){use->tile, read};
     }
-    flight = opens ? NULL : flight_reading(p, tile, meant(mc, p, tile));
-    if (flight) {
-        finding = machine_report(mc, FAULT_OPERAND_WRITTEN, step, tile, t->name);
-        if (finding) finding->other = flight->step->statement, finding->range = step->target.range;
-    }
+    channels_launch(mc->sync, p->sync, f);
 }
 
 static void merge_origin(const machine *mc, int to, machine_origin *into, int from,
@@ -226,7 +139,7 @@ static void check_beginning(machine *mc, machine_process *p, const model_step *s
         if (place->items[k].is_all || !extents_integer(&p->values, place->items[k].at, &at))
             continue;
         if (at >= 0) continue;
-        events_finding *f = machine_report(mc, FAULT_BEFORE, step, -1, tensor->name);
+        events_finding *f = machine_report(mc, FAULT_BEFORE, step->statement, -1, tensor->name);
         if (!f) return;
         f->range = place->range;
         f->axis = tl_axis_index(tensor->axes, k);
@@ -241,7 +154,7 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
     int holder;
     bool to_channel = step->has_target && mc->model->tiles[step->target.tile].space == TL_SHARED;
     if (to_channel && mc->model->tiles[step->target.tile].role == p->role &&
-        !machine_slot_is_free(mc, p, step->target.tile, &holder)) {
+        !channels_may_fill(mc->sync, p->sync, step->target.tile, &holder)) {
         return MACHINE_BLOCKED;
     }
     for (int i = 0; i < step->read_count; i++) {
@@ -255,21 +168,12 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
     if (step->loads && step->has_target) origin = origin_of_load(p, mc->model, step);
     if (to_channel) return fill(mc, p, step, &origin);
     if (step->has_target) {
-        check_write(mc, p, step, step->target.tile);
+        check_write(mc, p, step);
         machine_register *r = &p->registers[step->target.tile];
         r->is_defined = true;
         r->origin = origin;
     }
-    if (step->stores && step->is_async && p->flight_count < MACHINE_QUEUE_MAX) {
-        machine_flight *f = &p->flights[p->flight_count++];
-        *f = (machine_flight){.step = step, .tile = -1, .stores = step->stores};
-        for (int i = 0; i < step->read_count; i++) {
-            const model_use *use = &step->reads[i];
-            f->sources[f->source_count] = use->tile;
-            f->source_generations[f->source_count++] =
-                use->cursor >= 0 ? p->waits[use->cursor] - 1 : -1;
-        }
-    }
+    if (step->stores && step->is_async) launch(mc, p, step, -1, 0);
     return MACHINE_MOVED;
 }
 
@@ -281,7 +185,8 @@ static void check_contraction(machine *mc, const model_step *step,
     int i = model_axis_of(a, step->contracted), k = model_axis_of(b, step->contracted);
     if (i < 0 || k < 0 || !origins[0]->known[i] || !origins[1]->known[k]) return;
     if (origins[0]->at[i] == origins[1]->at[k]) return;
-    events_finding *f = machine_report(mc, FAULT_CONTRACTED, step, -1, step->reads[0].name);
+    events_finding *f =
+        machine_report(mc, FAULT_CONTRACTED, step->statement, -1, step->reads[0].name);
     if (!f) return;
     f->other_name = step->reads[1].name;
     f->axis = a->axes[i].name;
@@ -305,7 +210,8 @@ static void check_meeting(machine *mc, const model_step *step,
             if (other < 0 || !origins[0]->known[k] || !origins[i]->known[other] ||
                 origins[0]->at[k] == origins[i]->at[other])
                 continue;
-            events_finding *f = machine_report(mc, FAULT_MEETING, step, -1, step->reads[0].name);
+            events_finding *f =
+                machine_report(mc, FAULT_MEETING, step->statement, -1, step->reads[0].name);
             if (!f) return;
             f->other_name = step->reads[i].name;
             f->axis = a->axes[k].name;
@@ -328,7 +234,8 @@ static void check_place(machine *mc, machine_process *p, const model_step *step,
         if (!origin->known[k] || (spot && !extents_integer(&p->values, spot->at, &at))) continue;
         if (spot && spot->is_block) at *= tile->axes[k].extent;
         if (at == origin->at[k]) continue;
-        events_finding *f = machine_report(mc, FAULT_PLACE, step, -1, step->reads[0].name);
+        events_finding *f =
+            machine_report(mc, FAULT_PLACE, step->statement, -1, step->reads[0].name);
         if (!f) return;
         f->range = place->range;
         f->axis = tile->axes[k].name;
@@ -341,11 +248,8 @@ static void check_place(machine *mc, machine_process *p, const model_step *step,
 static machine_outcome act_compute(machine *mc, machine_process *p, const model_step *step) {
     const machine_origin *origins[MODEL_READS_MAX] = {0};
     int tile = step->target.tile;
-    bool opens = step->has_target && is_ring(mc, tile) && step->is_async && !step->accumulates;
-    if (opens &&
-        p->registers[tile].opened - p->registers[tile].released >= mc->model->tiles[tile].stages) {
-        return MACHINE_BLOCKED;
-    }
+    bool opens = opens_ring(mc, step);
+    if (opens && !channels_may_open(mc->sync, p->sync, tile)) return MACHINE_BLOCKED;
     for (int i = 0; i < step->read_count; i++) {
         origins[i] = read_use(mc, p, step, &step->reads[i], false);
     }
@@ -354,14 +258,14 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     }
     if (step->statement->compute.operation == TL_GEMM) {
         for (int i = 0; i < step->read_count; i++) {
-            if (step->reads[i].tile >= 0) p->registers[step->reads[i].tile].is_used = true;
+            channels_use(p->sync, step->reads[i].tile);
         }
     }
     check_contraction(mc, step, origins);
     check_meeting(mc, step, origins);
     check_place(mc, p, step, origins[0]);
     if (!step->has_target) return MACHINE_MOVED;
-    check_write(mc, p, step, tile);
+    check_write(mc, p, step);
     machine_register *r = &p->registers[tile];
     machine_origin origin = {0};
     for (int i = 0; i < step->read_count; i++) {
@@ -377,112 +281,66 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     }
     ends_compute(mc, p, step, origins, &before, &r->origin);
     r->is_defined = true;
-    if (!step->is_async || p->flight_count == MACHINE_QUEUE_MAX) return MACHINE_MOVED;
-    if (opens) r->opened++;
-    machine_flight *f = &p->flights[p->flight_count++];
-    *f = (machine_flight){
-        .step = step, .tile = tile, .generation = is_ring(mc, tile) ? r->opened - 1 : -1};
-    for (int i = 0; i < step->read_count; i++) {
-        const model_use *use = &step->reads[i];
-        int at = f->source_count++;
-        f->sources[at] = use->tile;
-        f->source_generations[at] =
-            use->cursor >= 0 ? p->waits[use->cursor] - 1 : meant(mc, p, use->tile);
-    }
+    if (!step->is_async) return MACHINE_MOVED;
+    int64_t generation =
+        opens ? p->sync->rings[tile].opened++ : channels_meant(mc->sync, p->sync, tile);
+    launch(mc, p, step, tile, generation);
     return MACHINE_MOVED;
 }
 
-/* Products of an executor land in order: everything up to the last one into the tile. */
-static bool land_products(machine_process *p, int tile, int generation) {
-    int last = -1;
-    for (int i = 0; i < p->flight_count; i++) {
-        const machine_flight *f = &p->flights[i];
-        if (f->tile == tile && (generation < 0 || f->generation == generation)) last = i;
+/* What a Wait or Release came to, reported where it broke a rule. */
+static machine_outcome synced(machine *mc, const model_step *step, channels_answer answer, int tile,
+                              str name) {
+    bool is_turn = step->subject == SUBJECT_TURN;
+    events_fault fault;
+    switch (answer.fault) {
+    case CHANNELS_OK: return MACHINE_MOVED;
+    case CHANNELS_BLOCKED: return MACHINE_BLOCKED;
+    case CHANNELS_HELD_ALREADY: fault = FAULT_TURN_HELD; break;
+    case CHANNELS_NOT_HELD: fault = is_turn ? FAULT_TURN_NOT_HELD : FAULT_NOT_HELD; break;
+    case CHANNELS_READ_IN_FLIGHT: fault = FAULT_RELEASE_READ; break;
+    default: fault = FAULT_NOTHING_IN_FLIGHT; break;
     }
-    if (last < 0) return false;
-    int kept = 0;
-    for (int i = 0; i < p->flight_count; i++) {
-        bool lands = i <= last && p->flights[i].tile >= 0;
-        if (!lands) p->flights[kept++] = p->flights[i];
-    }
-    p->flight_count = kept;
-    return true;
+    events_finding *f = machine_report(mc, fault, step->statement, tile, name);
+    if (f && answer.flight) f->other = answer.flight->statement;
+    return MACHINE_MOVED;
 }
 
 static machine_outcome act_wait(machine *mc, machine_process *p, const model_step *step) {
-    int cursor = step->what.cursor;
+    int cursor = step->what.cursor, tile = step->what.tile;
+    channels_answer answer;
     switch (step->subject) {
     case SUBJECT_CHANNEL:
         if (cursor < 0) return MACHINE_MOVED;
-        if (machine_landed(mc, step->what.tile) <= p->waits[cursor]) return MACHINE_BLOCKED;
-        trace(mc, p, step, EVENT_WAIT, step->what.tile, cursor, p->waits[cursor]);
-        p->waits[cursor]++;
+        answer = channels_wait(mc->sync, p->sync, tile, cursor);
+        if (answer.fault == CHANNELS_BLOCKED) return MACHINE_BLOCKED;
+        trace(mc, p, step, EVENT_WAIT, tile, cursor, answer.generation);
         p->waited_at[cursor] = step->statement;
         return MACHINE_MOVED;
-    case SUBJECT_REGISTER: {
-        int tile = step->what.tile;
-        machine_register *r = &p->registers[tile];
-        bool ring = is_ring(mc, tile);
-        bool landed = land_products(p, tile, ring ? r->waited : -1);
-        if (ring && r->opened > r->waited) r->waited++;
-        else if (!landed) {
-            machine_report(mc, FAULT_NOTHING_IN_FLIGHT, step, tile, step->what.name);
-        }
-        return MACHINE_MOVED;
-    }
-    case SUBJECT_STORES: {
-        int kept = 0, before = p->flight_count;
-        for (int i = 0; i < p->flight_count; i++) {
-            bool ends = p->flights[i].stores == step->stores;
-            if (!ends) p->flights[kept++] = p->flights[i];
-        }
-        p->flight_count = kept;
-        if (kept == before) {
-            machine_report(mc, FAULT_NOTHING_IN_FLIGHT, step, -1, step->stores->name);
-        }
-        return MACHINE_MOVED;
-    }
+    case SUBJECT_REGISTER:
+        return synced(mc, step, channels_wait(mc->sync, p->sync, tile, cursor), tile,
+                      step->what.name);
+    case SUBJECT_STORES:
+        return synced(mc, step, channels_wait_stores(p->sync, step->stores), -1,
+                      step->stores->name);
     case SUBJECT_TURN:
-        if (p->has_turn[step->turn]) {
-            machine_report(mc, FAULT_TURN_HELD, step, -1, mc->model->turns[step->turn].name);
-            return MACHINE_MOVED;
-        }
-        if (mc->turn_holder[step->turn] != p->executor) return MACHINE_BLOCKED;
-        p->has_turn[step->turn] = true;
-        return MACHINE_MOVED;
+        return synced(mc, step, channels_wait_turn(mc->sync, p->sync, step->turn), -1,
+                      mc->model->turns[step->turn].name);
     default: return MACHINE_MOVED;
     }
 }
 
-static void release_channel(machine *mc, machine_process *p, const model_step *step) {
-    int cursor = step->what.cursor, tile = step->what.tile;
-    if (cursor < 0 || p->waits[cursor] <= p->releases[cursor]) {
-        machine_report(mc, FAULT_NOT_HELD, step, tile, step->what.name);
-        return;
-    }
-    const machine_flight *flight = flight_reading(p, tile, p->releases[cursor]);
-    if (flight) {
-        events_finding *f = machine_report(mc, FAULT_RELEASE_READ, step, tile, step->what.name);
-        if (f) f->other = flight->step->statement;
-    }
-    trace(mc, p, step, EVENT_RELEASE, tile, cursor, p->releases[cursor]);
-    p->releases[cursor]++;
-}
-
 static void act_release(machine *mc, machine_process *p, const model_step *step) {
-    if (step->subject == SUBJECT_CHANNEL) {
-        release_channel(mc, p, step);
-    } else if (step->subject == SUBJECT_REGISTER) {
-        machine_register *r = &p->registers[step->what.tile];
-        if (r->waited > r->released) r->released++;
-        else machine_report(mc, FAULT_NOT_HELD, step, step->what.tile, step->what.name);
+    int cursor = step->what.cursor, tile = step->what.tile;
+    if (step->subject == SUBJECT_CHANNEL || step->subject == SUBJECT_REGISTER) {
+        channels_answer answer = channels_release(mc->sync, p->sync, tile, cursor);
+        bool is_gone = answer.fault == CHANNELS_OK || answer.fault == CHANNELS_READ_IN_FLIGHT;
+        synced(mc, step, answer, tile, step->what.name);
+        if (is_gone && step->subject == SUBJECT_CHANNEL)
+            trace(mc, p, step, EVENT_RELEASE, tile, cursor, answer.generation);
     } else if (step->subject == SUBJECT_TURN) {
-        if (!p->has_turn[step->turn]) {
-            machine_report(mc, FAULT_TURN_NOT_HELD, step, -1, mc->model->turns[step->turn].name);
-            return;
-        }
-        p->has_turn[step->turn] = false;
-        mc->turn_holder[step->turn] = (p->executor + 1) % mc->model->roles[p->role].processes;
+        synced(mc, step, channels_release_turn(mc->sync, p->sync, step->turn), -1,
+               mc->model->turns[step->turn].name);
     }
 }
 
@@ -493,7 +351,7 @@ machine_outcome machine_act(machine *mc, machine_process *p, const model_step *s
     case STEP_RESHAPE:
         if (step->has_target) {
             read_use(mc, p, step, &step->target, false);
-            check_write(mc, p, step, step->target.tile);
+            check_write(mc, p, step);
         }
         return MACHINE_MOVED;
     case STEP_WAIT: return act_wait(mc, p, step);

@@ -148,7 +148,7 @@ static const char *name_of(holds_value h) {
 
 static void report(judged *j, const model_use *use, int axis, holds_value held,
                    const char *wanted) {
-    events_finding *f = machine_report(j->mc, FAULT_END, j->step, -1, use->name);
+    events_finding *f = machine_report(j->mc, FAULT_END, j->step->statement, -1, use->name);
     if (!f) return;
     const model_axis *a = &j->mc->model->tiles[use->tile].axes[axis];
     if (use->range.end) f->range = use->range;

@@ -4,13 +4,13 @@
 
 enum { EVENTS_IN_RUN_MAX = 20000, EVENTS_MAX = 800000, FINDINGS_MAX = 64 };
 
-events_finding *machine_report(machine *mc, events_fault fault, const model_step *step, int tile,
+events_finding *machine_report(machine *mc, events_fault fault, const tl_statement *at, int tile,
                                str name) {
     bool was_tainted = mc->is_tainted;
     mc->is_tainted = true;
     for (int i = 0; i < mc->findings.count; i++) {
         const events_finding *f = &mc->findings.items[i];
-        bool same = tile >= 0 ? str_equal(f->name, name) : f->at == (step ? step->statement : NULL);
+        bool same = tile >= 0 ? str_equal(f->name, name) : f->at == at;
         if (f->fault == fault && same) return NULL;
     }
     /* One mistake often makes several rules fail in a run; the first one names it. */
@@ -20,12 +20,10 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
                    fault == FAULT_UNFINISHED_AT_END || fault == FAULT_TURN_AT_END ||
                    fault == FAULT_HELD_AT_END || fault == FAULT_END || fault == FAULT_NOT_COVERED;
     if ((follows && was_tainted) || mc->findings.count == FINDINGS_MAX) return NULL;
-    events_finding finding = {.fault = fault, .name = name, .at = step ? step->statement : NULL};
-    if (step) {
-        finding.range = step->statement->range;
-        bool names_tile = step->kind == STEP_WAIT || step->kind == STEP_RELEASE;
-        if (names_tile && step->statement->sync.what)
-            finding.range = step->statement->sync.what->range;
+    events_finding finding = {.fault = fault, .name = name, .at = at};
+    if (at) {
+        bool names_tile = (at->kind == TL_WAIT || at->kind == TL_RELEASE) && at->sync.what;
+        finding.range = names_tile ? at->sync.what->range : at->range;
     }
     list_push(mc->memory, &mc->findings, finding);
     return &mc->findings.items[mc->findings.count - 1];
@@ -35,7 +33,8 @@ events_finding *machine_report(machine *mc, events_fault fault, const model_step
 
 static void make_processes(machine *mc) {
     const model *m = mc->model;
-    mc->channels = arena_array(mc->memory, machine_channel, m->tile_count + 1);
+    mc->sync = channels_new(mc->memory, m, false);
+    mc->contents = arena_array(mc->memory, machine_contents, m->tile_count + 1);
     mc->is_reached = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->is_repeated = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->processes = arena_array(mc->memory, machine_process, m->process_count + 1);
@@ -45,12 +44,10 @@ static void make_processes(machine *mc) {
         for (int i = 0; i < m->roles[r].processes; i++) {
             machine_process *p = &mc->processes[m->roles[r].first_process + i];
             p->role = r, p->executor = i;
+            p->sync = &mc->sync->processes[m->roles[r].first_process + i];
             p->values = extents_values_new(mc->memory, mc->extents);
             p->values.following = arena_new(mc->memory, extents_values);
             *p->values.following = extents_values_new(mc->memory, mc->extents);
-            p->fills = arena_array(mc->memory, int, m->tile_count + 1);
-            p->waits = arena_array(mc->memory, int, m->cursor_count + 1);
-            p->releases = arena_array(mc->memory, int, m->cursor_count + 1);
             p->waited_at = arena_array(mc->memory, const tl_statement *, m->cursor_count + 1);
             p->registers = arena_array(mc->memory, machine_register, m->tile_count + 1);
         }
@@ -62,16 +59,12 @@ static void start_run(machine *mc, const extents_run *run) {
     mc->run = run;
     mc->is_tainted = mc->is_stopped = false;
     mc->events_in_run = 0;
-    memset(mc->turn_holder, 0, sizeof mc->turn_holder);
-    for (int t = 0; t < m->tile_count; t++) mc->channels[t].generations.count = 0;
+    channels_reset(mc->sync);
+    for (int t = 0; t < m->tile_count; t++) mc->contents[t].generations.count = 0;
     for (int i = 0; i < m->process_count; i++) {
         machine_process *p = &mc->processes[i];
-        p->at = p->flight_count = p->nest_count = p->tile_number = p->data_branches = 0;
+        p->at = p->nest_count = p->tile_number = p->data_branches = 0;
         p->is_done = p->is_blocked = false;
-        memset(p->has_turn, 0, sizeof p->has_turn);
-        memset(p->fills, 0, sizeof(int) * (size_t)m->tile_count);
-        memset(p->waits, 0, sizeof(int) * (size_t)m->cursor_count);
-        memset(p->releases, 0, sizeof(int) * (size_t)m->cursor_count);
         memset(p->registers, 0, sizeof(machine_register) * (size_t)m->tile_count);
         p->trace.items = NULL;
         p->trace.count = p->trace.capacity = 0;
@@ -83,28 +76,28 @@ static void start_run(machine *mc, const extents_run *run) {
 /* --- the ends --------------------------------------------------------------------------------- */
 
 /* H7: what an executor must have given back when its tile ends. */
-static void check_tile_end(machine *mc, machine_process *p, const model_step *step) {
+static void check_tile_end(machine *mc, machine_process *p, const tl_statement *at) {
     const model *m = mc->model;
-    if (p->flight_count) {
-        const machine_flight *flight = &p->flights[0];
+    const channels_process *sync = p->sync;
+    if (sync->flights.count) {
+        const channels_flight *flight = &sync->flights.items[0];
         str name = flight->tile >= 0 ? m->tiles[flight->tile].name : flight->stores->name;
-        machine_report(mc, FAULT_UNFINISHED_AT_END, flight->step, flight->tile, name);
-        p->flight_count = 0;
+        machine_report(mc, FAULT_UNFINISHED_AT_END, flight->statement, flight->tile, name);
+        p->sync->flights.count = 0;
     }
     for (int c = 0; c < m->cursor_count; c++) {
-        if (m->cursors[c].role != p->role || p->waits[c] == p->releases[c]) continue;
+        if (m->cursors[c].role != p->role || sync->waits[c] == sync->releases[c]) continue;
         events_finding *f =
-            machine_report(mc, FAULT_HELD_AT_END, step, m->cursors[c].tile, m->cursors[c].name);
+            machine_report(mc, FAULT_HELD_AT_END, at, m->cursors[c].tile, m->cursors[c].name);
         if (f) f->at = p->waited_at[c], f->range = p->waited_at[c]->range;
     }
     for (int t = 0; t < m->turn_count; t++) {
-        if (p->has_turn[t]) machine_report(mc, FAULT_TURN_AT_END, step, -1, m->turns[t].name);
+        if (sync->has_turn[t]) machine_report(mc, FAULT_TURN_AT_END, at, -1, m->turns[t].name);
     }
     for (int t = 0; t < m->tile_count; t++) {
-        machine_register *r = &p->registers[t];
-        if (m->tiles[t].space != TL_REGISTER || m->tiles[t].is_value_ring) continue;
-        if (r->opened == r->released) continue;
-        machine_report(mc, FAULT_HELD_AT_END, step, t, m->tiles[t].name);
+        bool is_open = sync->rings[t].opened != sync->rings[t].released;
+        if (!channels_is_ring(&m->tiles[t]) || !is_open) continue;
+        machine_report(mc, FAULT_HELD_AT_END, at, t, m->tiles[t].name);
     }
 }
 
@@ -112,20 +105,20 @@ static void check_tile_end(machine *mc, machine_process *p, const model_step *st
 static void check_run_end(machine *mc) {
     const model *m = mc->model;
     for (int t = 0; t < m->tile_count; t++) {
-        int filled = mc->channels[t].generations.count, waited = filled, readers = 0;
+        int64_t filled = mc->contents[t].generations.count, waited = filled, readers = 0;
         if (m->tiles[t].space != TL_SHARED || !filled) continue;
         str name = m->tiles[t].name;
         for (int c = 0; c < m->cursor_count; c++) {
             if (m->cursors[c].tile != t) continue;
             const model_role *role = &m->roles[m->cursors[c].role];
             for (int i = 0; i < role->processes; i++) {
-                int waits = mc->processes[role->first_process + i].waits[c];
+                int64_t waits = mc->processes[role->first_process + i].sync->waits[c];
                 readers++;
                 if (waits < waited) waited = waits, name = m->cursors[c].name;
             }
         }
         if (readers && waited == filled) continue;
-        const machine_generation *left = &mc->channels[t].generations.items[readers ? waited : 0];
+        const machine_generation *left = &mc->contents[t].generations.items[readers ? waited : 0];
         events_finding *f = machine_report(mc, FAULT_NEVER_WAITED, NULL, t, name);
         if (!f) continue;
         f->at = left->by;
@@ -136,8 +129,8 @@ static void check_run_end(machine *mc) {
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-static int sum(const int *counts, int count) {
-    int total = 0;
+static int64_t sum(const int64_t *counts, int count) {
+    int64_t total = 0;
     for (int i = 0; i < count; i++) total += counts[i];
     return total;
 }
@@ -145,10 +138,10 @@ static int sum(const int *counts, int count) {
 static machine_loop here(const machine *mc, const machine_process *p) {
     const model *m = mc->model;
     return (machine_loop){.step = p->at,
-                          .waits = sum(p->waits, m->cursor_count),
-                          .releases = sum(p->releases, m->cursor_count),
-                          .fills = sum(p->fills, m->tile_count),
-                          .flights = p->flight_count};
+                          .waits = sum(p->sync->waits, m->cursor_count),
+                          .releases = sum(p->sync->releases, m->cursor_count),
+                          .fills = sum(p->sync->fills, m->tile_count),
+                          .flights = p->sync->flights.count};
 }
 
 /* What a vote decides, by the run's pattern. */
@@ -208,7 +201,7 @@ static void leave_if(machine *mc, machine_process *p, const model_step *step) {
         machine_loop now = here(mc, p);
         bool same = now.waits == before.waits && now.releases == before.releases &&
                     now.fills == before.fills && now.flights == before.flights;
-        if (!same) machine_report(mc, FAULT_BRANCH_DIFFERS, begin, -1, (str){0});
+        if (!same) machine_report(mc, FAULT_BRANCH_DIFFERS, begin->statement, -1, (str){0});
     }
     p->at++;
 }
@@ -249,7 +242,7 @@ static bool is_whole_body(const model_step *step) {
 static void end_tile(machine *mc, machine_process *p, const model_step *step) {
     const model *m = mc->model;
     if (is_whole_body(step)) {
-        check_tile_end(mc, p, step);
+        check_tile_end(mc, p, step->statement);
         for (int t = 0; t < m->tile_count; t++) {
             p->registers[t].is_defined = false;
             p->registers[t].origin = (machine_origin){0};
@@ -282,7 +275,7 @@ static int advance(machine *mc, machine_process *p) {
     while (!p->is_done && !p->is_blocked && !mc->is_stopped) {
         const model_step *step = &role->steps[p->at];
         if (++mc->events_in_run > EVENTS_IN_RUN_MAX || ++mc->events > EVENTS_MAX) {
-            events_finding *f = machine_report(mc, FAULT_TOO_LONG, step, -1, (str){0});
+            events_finding *f = machine_report(mc, FAULT_TOO_LONG, step->statement, -1, (str){0});
             if (f) f->found = EVENTS_IN_RUN_MAX;
             mc->is_stopped = true;
             break;
@@ -298,7 +291,7 @@ static int advance(machine *mc, machine_process *p) {
         case STEP_END_TILES: end_tile(mc, p, step); break;
         case STEP_END:
             p->is_done = true;
-            if (!is_whole_body(&role->steps[0])) check_tile_end(mc, p, step);
+            if (!is_whole_body(&role->steps[0])) check_tile_end(mc, p, step->statement);
             break;
         default:
             if (machine_act(mc, p, step) == MACHINE_BLOCKED) p->is_blocked = true;
@@ -318,7 +311,7 @@ static const tl_statement *holder_of(const machine *mc, int tile) {
         const model_role *role = &mc->model->roles[mc->model->cursors[c].role];
         for (int i = 0; i < role->processes; i++) {
             const machine_process *p = &mc->processes[role->first_process + i];
-            if (p->waits[c] > p->releases[c]) return p->waited_at[c];
+            if (p->sync->waits[c] > p->sync->releases[c]) return p->waited_at[c];
         }
     }
     return NULL;
@@ -351,25 +344,25 @@ static void report_stuck(machine *mc) {
     int tile = copies ? step->target.tile : step->what.tile;
     if (copies || step->kind == STEP_COMPUTE) {
         int holder = step->target.tile;
-        if (copies) machine_slot_is_free(mc, first, tile, &holder);
-        f = machine_report(mc, FAULT_SLOT_HELD, step, step->target.tile,
+        if (copies) channels_may_fill(mc->sync, first->sync, tile, &holder);
+        f = machine_report(mc, FAULT_SLOT_HELD, step->statement, step->target.tile,
                            mc->model->tiles[step->target.tile].name);
         if (!f) return;
         f->range = step->target.range.end ? step->target.range : f->range;
         f->other = copies ? holder_of(mc, holder) : NULL;
         f->other_name = mc->model->tiles[holder].name;
-        if (!f->other && mc->channels[holder].generations.count) {
-            int last = mc->channels[holder].generations.count - 1;
-            f->other = mc->channels[holder].generations.items[last].by;
+        if (!f->other && mc->contents[holder].generations.count) {
+            int last = mc->contents[holder].generations.count - 1;
+            f->other = mc->contents[holder].generations.items[last].by;
             f->by_view = true; /* filled, and not waited for yet */
         }
         return;
     }
     if (step->subject == SUBJECT_CHANNEL && filler_is_done(mc, tile, first)) {
-        machine_report(mc, FAULT_NOTHING_COMES, step, tile, step->what.name);
+        machine_report(mc, FAULT_NOTHING_COMES, step->statement, tile, step->what.name);
         return;
     }
-    f = machine_report(mc, FAULT_DEADLOCK, step, -1,
+    f = machine_report(mc, FAULT_DEADLOCK, step->statement, -1,
                        step->subject == SUBJECT_TURN ? mc->model->turns[step->turn].name
                                                      : step->what.name);
     if (!f) return;

@@ -9,7 +9,8 @@
 #ifndef FLASHTL_CHECK_EXTENTS_H
 #define FLASHTL_CHECK_EXTENTS_H
 
-#include "check/model.h"
+#include "check/check.h"
+#include "model/model.h"
 
 enum { EXTENTS_VARIABLES_MAX = 24 };
 

@@ -2,7 +2,8 @@
 #ifndef FLASHTL_CHECK_LAYOUTS_H
 #define FLASHTL_CHECK_LAYOUTS_H
 
-#include "check/model.h"
+#include "check/check.h"
+#include "model/model.h"
 
 /* Follows the layout of every register tile (language, section Layouts), reports what does not fit,
  * and fills in facts->layouts. False when an error was reported.

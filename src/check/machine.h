@@ -6,9 +6,10 @@
 
 #include "check/events.h"
 #include "check/holds.h"
+#include "model/channels.h"
 #include "tl/tl.h"
 
-enum { MACHINE_QUEUE_MAX = 64, MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
+enum { MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
 
 /* Where a tile's data came from: its first element on each axis, what lies behind the end, and what
  * the elements that exist are.
@@ -26,30 +27,20 @@ typedef struct machine_generation {
     machine_origin origin;
 } machine_generation;
 
-typedef struct machine_channel {
+typedef struct machine_contents {
     LIST(machine_generation) generations;
-} machine_channel;
+} machine_contents;
 
 /* A register tile of one executor. */
 typedef struct machine_register {
     bool is_defined;
-    int opened, waited, released; /* of a ring */
-    bool is_used; /* of a ring of values: the newest generation has been a product's operand */
     machine_origin origin;
 } machine_register;
-
-/* A product or store that has not ended. */
-typedef struct machine_flight {
-    const model_step *step;
-    int tile, generation;    /* product: its target (ring: which); store: -1 */
-    const tl_symbol *stores; /* store */
-    int sources[MODEL_READS_MAX], source_generations[MODEL_READS_MAX], source_count;
-} machine_flight;
 
 typedef struct machine_loop {
     int step;
     int64_t value, end;
-    int waits, releases, fills, flights; /* `if` on data: the state before it */
+    int64_t waits, releases, fills, flights; /* `if` on data: the state before it */
 } machine_loop;
 
 typedef struct machine_process {
@@ -58,15 +49,11 @@ typedef struct machine_process {
     bool is_done, is_blocked;
     int tile_number, data_branches;
     extents_values values;
-    int *fills;                                /* by tile */
-    int *waits, *releases;                     /* by cursor */
-    const tl_statement **waited_at;            /* by cursor: the latest Wait */
-    machine_register *registers;               /* by tile */
-    machine_flight flights[MACHINE_QUEUE_MAX]; /* in order of issue */
-    int flight_count;
+    channels_process *sync;
+    const tl_statement **waited_at; /* by cursor: the latest Wait */
+    machine_register *registers;    /* by tile */
     machine_loop nest[MACHINE_NESTING_MAX];
     int nest_count;
-    bool has_turn[MODEL_ROLES_MAX];
     LIST(events_record) trace;
 } machine_process;
 
@@ -80,9 +67,9 @@ typedef struct machine {
     const model *model;
     const extents *extents;
     const extents_run *run;
-    machine_channel *channels; /* by tile */
-    machine_process *processes;
-    int turn_holder[MODEL_ROLES_MAX];
+    channels *sync;
+    machine_contents *contents; /* by tile */
+    machine_process *processes; /* as those of sync */
     int tiles_to_walk;
     bool **is_reached;  /* by role and step: some run has come to it */
     bool **is_repeated; /* the same, of loops: some run has gone round it more than once */
@@ -104,7 +91,7 @@ machine_outcome machine_act(machine *mc, machine_process *p, const model_step *s
 /* Adds a finding: one of a kind for each tile, or, when 'tile' is -1, for each statement. NULL when
  * there is one already, or when it only follows from another one of this run.
  */
-events_finding *machine_report(machine *mc, events_fault fault, const model_step *step, int tile,
+events_finding *machine_report(machine *mc, events_fault fault, const tl_statement *at, int tile,
                                str name);
 
 /* The length of a tile's axis in this run; false when it is not known. */
@@ -129,8 +116,5 @@ void coverage_judge(machine *mc);
 bool reach_is_whole(const machine *mc);
 /* Reports what no run has come to. */
 void reach_judge(machine *mc);
-
-/* May this process take the next slot? Else *holder is the tile that holds it. */
-bool machine_slot_is_free(const machine *mc, const machine_process *p, int tile, int *holder);
 
 #endif

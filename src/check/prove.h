@@ -5,7 +5,8 @@
 #ifndef FLASHTL_CHECK_PROVE_H
 #define FLASHTL_CHECK_PROVE_H
 
-#include "check/model.h"
+#include "check/check.h"
+#include "model/model.h"
 
 /* From least to most; INT64_MIN and INT64_MAX stand for what is beyond all numbers. */
 typedef struct prove_span {

@@ -42,5 +42,5 @@ void reach_judge(machine *mc) {
     }
     mc->is_tainted = false;
     const model_step *missed = first_missed(mc);
-    if (missed) machine_report(mc, FAULT_UNREACHED, missed, -1, (str){0});
+    if (missed) machine_report(mc, FAULT_UNREACHED, missed->statement, -1, (str){0});
 }

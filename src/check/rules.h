@@ -4,7 +4,8 @@
 #ifndef FLASHTL_CHECK_RULES_H
 #define FLASHTL_CHECK_RULES_H
 
-#include "check/model.h"
+#include "check/check.h"
+#include "model/model.h"
 
 /* What a sketch leaves open and TL Code must say. */
 bool rules_complete(tl_kernel *kernel, arena *memory, diag_list *diags);

@@ -59,19 +59,31 @@ static void add_role(code *k, const tl_statement *s) {
     list_push(k->m->memory, &k->roles, r);
 }
 
+/* The machine of the channels, with a process for each executor. */
+static bool make_sync(code *k) {
+    int executors = 0;
+    for (int r = 0; r < k->roles.count; r++) {
+        const code_role *role = &k->roles.items[r];
+        bool fits =
+            role->executor_count >= 1 && role->executor_count <= CODE_EXECUTORS_MAX - executors;
+        if (!fits || r == MODEL_ROLES_MAX) {
+            machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, role->statement->range,
+                         fits ? STR("that many roles") : STR("that many executors"));
+            return false;
+        }
+        executors += role->executor_count;
+    }
+    k->model = model_build(k->m->memory, k->m->kernel);
+    k->sync = channels_new(k->m->memory, k->model, true);
+    return true;
+}
+
 static bool add_executors(code *k) {
     machine *m = k->m;
     int count = m->kernel->symbol_count;
     for (int r = 0; r < k->roles.count; r++) {
         code_role *role = &k->roles.items[r];
         role->first_executor = k->executors.count;
-        bool fits = role->executor_count >= 1 &&
-                    k->executors.count + role->executor_count <= CODE_EXECUTORS_MAX;
-        if (!fits) {
-            machine_stop(m, DIAG_INTERPRET_UNSUPPORTED, role->statement->range,
-                         STR("that many executors"));
-            return false;
-        }
         for (int n = 0; n < role->executor_count; n++) {
             code_executor *e = arena_new(m->memory, code_executor);
             *e = (code_executor){.code = k, .role = r, .number = n};
@@ -83,7 +95,7 @@ static bool add_executors(code *k) {
             e->ends = arena_array(m->memory, int64_t, role->code.count);
             e->registers = arena_array(m->memory, code_register *, count);
             e->parts = arena_array(m->memory, tile *, count);
-            e->holds_turn = arena_array(m->memory, bool, count);
+            e->sync = &k->sync->processes[k->sync->first[r] + n];
             list_push(m->memory, &k->executors, e);
             if (!code_make_registers(e)) return false;
         }
@@ -222,15 +234,10 @@ static void report_deadlock(code *k) {
 static void reset_executor(code_executor *e) {
     e->at = 0;
     e->is_done = false;
-    e->flights.count = 0;
     e->next_tile = e->code->block;
     for (int i = 0; i < e->code->m->kernel->symbol_count; i++) {
         code_register *r = e->registers[i];
-        e->holds_turn[i] = false;
-        if (!r) continue;
-        r->opened = r->waited = r->released = 0;
-        r->is_used = false;
-        for (int n = 0; n < r->stages; n++) r->slots[n].is_defined = false;
+        for (int n = 0; r && n < r->stages; n++) r->slots[n].is_defined = false;
     }
 }
 
@@ -238,8 +245,7 @@ static void reset_executor(code_executor *e) {
  * so every order gives the same result.
  */
 static bool run_block(code *k) {
-    code_reset_channels(k);
-    for (int i = 0; i < k->m->kernel->symbol_count; i++) k->turn_holders[i] = 0;
+    channels_reset(k->sync);
     for (int i = 0; i < k->executors.count; i++) reset_executor(k->executors.items[i]);
     for (;;) {
         bool has_moved = false, is_done = true;
@@ -280,11 +286,11 @@ static bool measure_grid(code *k) {
 bool code_run(machine *m) {
     code *k = arena_new(m->memory, code);
     k->m = m;
-    k->turn_holders = arena_array(m->memory, int, m->kernel->symbol_count);
     for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
         if (s->kind == TL_ROLE) add_role(k, s);
     }
-    if (!measure_grid(k) || !machine_tiles_exist(m) || !code_find_channels(k) || !add_executors(k))
+    if (!measure_grid(k) || !machine_tiles_exist(m) || !make_sync(k) || !code_find_channels(k) ||
+        !add_executors(k))
         return false;
     int64_t tiles = tile_count(k);
     int resident = m->request->resident_blocks > 0 ? m->request->resident_blocks : 2;

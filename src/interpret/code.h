@@ -9,13 +9,9 @@
 
 #include "interpret/grid.h"
 #include "interpret/machine.h"
+#include "model/channels.h"
 
-enum {
-    CODE_STAGES_MAX = 64,
-    CODE_OPERANDS_MAX = 4,
-    CODE_PARTNERS_MAX = 8,
-    CODE_EXECUTORS_MAX = 64
-};
+enum { CODE_STAGES_MAX = 64, CODE_EXECUTORS_MAX = 64 };
 
 typedef enum code_kind {
     CODE_ACT,       /* a statement without a body */
@@ -42,24 +38,12 @@ typedef struct code_role {
 
 /* --- channels --------------------------------------------------------------------------------- */
 
-/* The readers of one role by one name: a cursor for each executor. */
-typedef struct code_cursor {
-    int role;
-    const tl_symbol *name; /* the channel's variable, or a view of it */
-    int64_t *waits, *releases;
-} code_cursor;
-
+/* What the slots of a shared tile hold. */
 typedef struct code_channel {
-    tl_symbol *symbol;
+    const tl_symbol *symbol; /* NULL: the tile of that number is a register tile */
     int stages;
     tile *slots;
-    int filler_role; /* -1: nobody fills it */
-    int64_t *filled; /* generations begun, by executor of that role */
     const tl_statement *filler;
-    LIST(code_cursor) cursors;
-    int partners[CODE_PARTNERS_MAX];
-    bool is_second[CODE_PARTNERS_MAX]; /* in strict turns the partner comes first */
-    int partner_count;
 } code_channel;
 
 /* --- executors -------------------------------------------------------------------------------- */
@@ -67,30 +51,13 @@ typedef struct code_channel {
 /* A register tile of one executor: 'stages' slots; one that is no ring uses slot 0. */
 typedef struct code_register {
     const tl_symbol *symbol;
+    int number; /* of the model's tile */
     int stages;
     tile *slots;
-    int64_t opened, waited, released; /* ring */
-    bool is_value_ring, is_used;      /* tl_is_value_ring; the newest has been an operand */
     tl_layout layout;
     const tl_statement *layout_since;
     bool stores_alone; /* of executors that hold the same rows, the one that stores them */
 } code_register;
-
-typedef struct code_operand {
-    const tl_symbol *symbol;
-    int channel;        /* -1: a register tile */
-    int64_t generation; /* of the channel or ring */
-} code_operand;
-
-/* A product, or a store from shared memory, that is not waited for yet. */
-typedef struct code_flight {
-    const tl_statement *statement;
-    const tl_symbol *target;
-    int64_t generation; /* of a ring */
-    bool is_store;
-    code_operand operands[CODE_OPERANDS_MAX];
-    int operand_count;
-} code_flight;
 
 typedef struct code code;
 
@@ -104,18 +71,17 @@ typedef struct code_executor {
     int64_t *ends;             /* of loops, by instruction */
     code_register **registers; /* by symbol position */
     tile **parts;              /* views of shared tiles, by symbol position */
-    LIST(code_flight) flights;
-    bool *holds_turn; /* by symbol position */
-    int running;      /* of the queue: see code_wait */
+    channels_process *sync;
 } code_executor;
 
 struct code {
     machine *m;
+    const model *model;
+    channels *sync;
     LIST(code_role) roles;
-    LIST(code_channel) channels;
-    int *channel_of; /* by symbol position; -1 */
+    code_channel *channels; /* by number of the model's tile */
+    int *channel_of;        /* by symbol position; -1 */
     LIST(code_executor *) executors;
-    int *turn_holders; /* by symbol position */
     grid_tiles grid;
     bool is_plain;             /* a block has one tile */
     int64_t block, block_step; /* this block takes tiles block, block + step, ... */
@@ -126,13 +92,12 @@ typedef enum code_outcome { CODE_DONE, CODE_BLOCKED, CODE_FAILED } code_outcome;
 /* --- code_channel.c --------------------------------------------------------------------------- */
 
 bool code_find_channels(code *k);
-void code_reset_channels(code *k);
+bool code_too_many_tiles(code *k, const tl_statement *at);   /* false, with a report */
 int code_channel_of(const code *k, const tl_symbol *symbol); /* through views; -1 */
-bool code_may_fill(const code *k, const code_executor *e, int channel);
 code_outcome code_wait(code_executor *e, const tl_statement *s);
 code_outcome code_release(code_executor *e, const tl_statement *s);
 /* The slot that a name of a shared tile means now, for reading; NULL is reported. */
-tile *code_slot(code_executor *e, const tl_expr *name, int64_t *generation);
+tile *code_slot(code_executor *e, const tl_expr *name, channels_source *source);
 void code_check_end(code_executor *e, const tl_statement *s, const char *of_what);
 void code_check_block(code *k);
 
@@ -143,14 +108,11 @@ bool code_make_registers(code_executor *e);
 void code_split(int64_t count, int part, int parts, int64_t *first, int64_t *end);
 bool code_is_vector_layout(const tl_layout *layout);
 code_register *code_register_of(code_executor *e, const tl_expr *name);
-/* The generation that a name of a register tile means: of a ring the one held; else reported. */
-bool code_held_generation(code_executor *e, const tl_expr *name, const code_register *r,
-                          int64_t *generation);
 tile *code_slot_of(const code_register *r, int64_t generation);
 /* A register tile to read, or to write; NULL is reported (in flight, poison, still read). An
  * asynchronous product may follow another into the same tile: 'is_product'.
  */
-tile *code_read_register(code_executor *e, const tl_expr *name, int64_t *generation);
+tile *code_read_register(code_executor *e, const tl_expr *name, channels_source *source);
 tile *code_write_register(code_executor *e, const tl_expr *name, bool is_product);
 /* Before a statement writes a ring of values: opens the generation that it is to write. */
 void code_open_value(code_executor *e, const tl_expr *name, const tl_statement *s);
@@ -176,7 +138,7 @@ str code_number_text(machine *m, int64_t value);
 /* --- code_copy.c, code_compute.c, code_act.c -------------------------------------------------- */
 
 /* An operand, wherever it is, with what it is for the queue of products; NULL is reported. */
-tile *code_read_operand(code_executor *e, const tl_expr *name, code_operand *operand);
+tile *code_read_operand(code_executor *e, const tl_expr *name, channels_source *source);
 const tile *code_tile(scope *s, const tl_expr *name, const tl_statement *at);
 code_outcome code_copy(code_executor *e, const tl_statement *s);
 code_outcome code_compute(code_executor *e, const tl_statement *s);

@@ -4,8 +4,8 @@
 static code_outcome reshape(code_executor *e, const tl_statement *s) {
     const tl_expr *name = s->reshape.what;
     code_register *r = code_register_of(e, name);
-    int64_t generation;
-    if (!r || !code_read_register(e, name, &generation) || !code_write_register(e, name, false)) {
+    channels_source unused;
+    if (!r || !code_read_register(e, name, &unused) || !code_write_register(e, name, false)) {
         return CODE_FAILED;
     }
     const tl_layout *from = &s->reshape.from, *to = &s->reshape.to;
@@ -47,8 +47,7 @@ static code_outcome allocate(code_executor *e, const tl_statement *s) {
             r->slots[n].is_defined = false;
             code_forget_origin(&r->slots[n]);
         }
-        r->opened = r->waited = r->released = 0;
-        r->is_used = false;
+        e->sync->rings[r->number] = (channels_ring){0};
     }
     return CODE_DONE;
 }

@@ -11,7 +11,7 @@ int code_channel_of(const code *k, const tl_symbol *symbol) {
     return k->channel_of[root->position];
 }
 
-static bool shape_slots(code *k, code_channel *c, scope *s) {
+static bool shape_slots(code *k, const model_tile *of, code_channel *c, scope *s) {
     const tl_tile *known = &c->symbol->shared;
     const tl_exprs *shape = &known->allocation->allocate.shape;
     /* A tile that nothing is ever copied to has no axes; its Wait will say so. */
@@ -30,7 +30,7 @@ static bool shape_slots(code *k, code_channel *c, scope *s) {
     }
     const tl_expr *said = known->allocation->allocate.stages;
     if (said && !scope_integer(s, said, &stages)) return false;
-    if (stages < 1 || stages > CODE_STAGES_MAX) {
+    if (stages != of->stages) {
         machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, known->allocation->range,
                      STR("that many stages"));
         return false;
@@ -44,66 +44,23 @@ static bool shape_slots(code *k, code_channel *c, scope *s) {
     return !k->m->has_failed;
 }
 
-static int role_number(const code *k, const tl_statement *s) {
-    const tl_statement *role = tl_role_of(s);
-    for (int i = 0; i < k->roles.count; i++) {
-        if (k->roles.items[i].statement == role) return i;
-    }
-    return -1;
-}
-
-static bool add_filler(code *k, const tl_statement *s) {
+/* Each channel has one filler. */
+static bool note_filler(code *k, const tl_statement *s) {
     tl_end end = tl_copy_target(s);
     int at = end.space == TL_SHARED && end.symbol ? code_channel_of(k, end.symbol) : -1;
     if (at < 0) return true;
-    code_channel *c = &k->channels.items[at];
-    int role = role_number(k, s);
-    if (c->filler_role >= 0 && c->filler_role != role) {
-        machine_stop(k->m, DIAG_INTERPRET_TWO_FILLERS, s->range, c->symbol->name);
-        diag_add(k->m->diags, DIAG_INTERPRET_MADE_HERE, c->filler->range, NULL);
-        return false;
-    }
-    if (c->filler_role >= 0 || role < 0) return true;
-    c->filler_role = role;
-    c->filler = s;
-    c->filled = arena_array(k->m->memory, int64_t, k->roles.items[role].executor_count);
-    return true;
+    code_channel *c = &k->channels[at];
+    int filler = k->model->tiles[at].role;
+    if (!c->filler) c->filler = s;
+    if (filler < 0 || k->model->roles[filler].statement == tl_role_of(s)) return true;
+    machine_stop(k->m, DIAG_INTERPRET_TWO_FILLERS, s->range, c->symbol->name);
+    diag_add(k->m->diags, DIAG_INTERPRET_MADE_HERE, c->filler->range, NULL);
+    return false;
 }
 
-static void add_cursor(code *k, const tl_statement *s) {
-    const tl_expr *what = s->sync.what;
-    bool is_shared =
-        what->symbol && what->symbol->kind == TL_SYMBOL_VARIABLE && what->space == TL_SHARED;
-    int at = is_shared ? code_channel_of(k, what->symbol) : -1;
-    int role = role_number(k, s);
-    if (at < 0 || role < 0) return;
-    code_channel *c = &k->channels.items[at];
-    for (int i = 0; i < c->cursors.count; i++) {
-        if (c->cursors.items[i].role == role && c->cursors.items[i].name == what->symbol) return;
-    }
-    int count = k->roles.items[role].executor_count;
-    code_cursor cursor = {.role = role, .name = what->symbol};
-    cursor.waits = arena_array(k->m->memory, int64_t, count);
-    cursor.releases = arena_array(k->m->memory, int64_t, count);
-    list_push(k->m->memory, &c->cursors, cursor);
-}
-
-static void add_partner(code *k, int a, int b, bool is_second) {
-    code_channel *c = &k->channels.items[a];
-    if (c->partner_count == CODE_PARTNERS_MAX) return;
-    c->partners[c->partner_count] = b;
-    c->is_second[c->partner_count++] = is_second;
-}
-
-static void find_partners(code *k) {
-    for (int i = 0; i < k->channels.count; i++) {
-        const tl_statement *s = k->channels.items[i].symbol->shared.allocation;
-        const tl_symbol *other = tl_in_place_of(k->m->kernel, s);
-        int partner = other ? code_channel_of(k, other) : -1;
-        if (partner < 0 || partner == i) continue;
-        add_partner(k, i, partner, true);
-        add_partner(k, partner, i, false);
-    }
+bool code_too_many_tiles(code *k, const tl_statement *at) {
+    machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, at->range, STR("that many tiles"));
+    return false;
 }
 
 bool code_find_channels(code *k) {
@@ -111,247 +68,94 @@ bool code_find_channels(code *k) {
     scope s;
     scope_init(&s, m);
     k->channel_of = arena_array(m->memory, int, m->kernel->symbol_count);
+    k->channels = arena_array(m->memory, code_channel, k->model->tile_count + 1);
     for (int i = 0; i < m->kernel->symbol_count; i++) {
-        tl_symbol *symbol = m->kernel->symbols[i];
+        const tl_symbol *symbol = m->kernel->symbols[i];
         k->channel_of[i] = -1;
         bool is_channel = symbol->kind == TL_SYMBOL_VARIABLE && symbol->shared.exists &&
                           symbol->shared.allocation && !symbol->shared.part_of;
         if (!is_channel) continue;
-        k->channel_of[i] = k->channels.count;
-        code_channel c = {.symbol = symbol, .filler_role = -1};
-        if (!shape_slots(k, &c, &s)) return false;
-        list_push(m->memory, &k->channels, c);
+        int number = model_find_tile(k->model, symbol, TL_SHARED);
+        if (number < 0) return code_too_many_tiles(k, symbol->shared.allocation);
+        k->channel_of[i] = number;
+        k->channels[number].symbol = symbol;
+        if (!shape_slots(k, &k->model->tiles[number], &k->channels[number], &s)) return false;
     }
     for (int i = 0; i < m->statement_count; i++) {
-        const tl_statement *at = m->statements[i];
-        if (at->kind == TL_COPY && !add_filler(k, at)) return false;
-        if (at->kind == TL_WAIT) add_cursor(k, at);
-    }
-    find_partners(k);
-    return true;
-}
-
-void code_reset_channels(code *k) {
-    for (int i = 0; i < k->channels.count; i++) {
-        code_channel *c = &k->channels.items[i];
-        int fillers = c->filler_role >= 0 ? k->roles.items[c->filler_role].executor_count : 0;
-        for (int e = 0; e < fillers; e++) c->filled[e] = 0;
-        for (int n = 0; n < c->cursors.count; n++) {
-            code_cursor *cursor = &c->cursors.items[n];
-            int readers = k->roles.items[cursor->role].executor_count;
-            for (int e = 0; e < readers; e++) cursor->waits[e] = cursor->releases[e] = 0;
-        }
-    }
-}
-
-/* --- counting --------------------------------------------------------------------------------- */
-
-static int64_t least_filled(const code *k, const code_channel *c) {
-    if (c->filler_role < 0) return 0;
-    int64_t least = INT64_MAX;
-    for (int e = 0; e < k->roles.items[c->filler_role].executor_count; e++) {
-        if (c->filled[e] < least) least = c->filled[e];
-    }
-    return least;
-}
-
-static int64_t most_filled(const code *k, const code_channel *c) {
-    int64_t most = 0;
-    for (int e = 0; c->filler_role >= 0 && e < k->roles.items[c->filler_role].executor_count; e++) {
-        if (c->filled[e] > most) most = c->filled[e];
-    }
-    return most;
-}
-
-/* Generations that every reader has released; all that were begun when there is no reader. */
-static int64_t least_released(const code *k, const code_channel *c) {
-    int64_t least = c->cursors.count ? INT64_MAX : most_filled(k, c);
-    for (int n = 0; n < c->cursors.count; n++) {
-        const code_cursor *cursor = &c->cursors.items[n];
-        for (int e = 0; e < k->roles.items[cursor->role].executor_count; e++) {
-            if (cursor->releases[e] < least) least = cursor->releases[e];
-        }
-    }
-    return least;
-}
-
-/* One role that fills both partners takes them in the order of its text; two roles, in strict
- * turns. */
-static bool partner_is_free(const code *k, const code_channel *c, int which, int64_t generation) {
-    const code_channel *p = &k->channels.items[c->partners[which]];
-    int64_t released = least_released(k, p);
-    if (p->filler_role == c->filler_role) return released >= most_filled(k, p);
-    int64_t wanted = c->is_second[which] ? generation + 1 : generation;
-    return least_filled(k, p) >= wanted && released >= wanted;
-}
-
-bool code_may_fill(const code *k, const code_executor *e, int channel) {
-    const code_channel *c = &k->channels.items[channel];
-    int64_t generation = c->filled[e->number];
-    if (c->cursors.count && generation - least_released(k, c) >= c->stages) return false;
-    for (int i = 0; i < c->partner_count; i++) {
-        if (!partner_is_free(k, c, i, generation)) return false;
+        if (m->statements[i]->kind == TL_COPY && !note_filler(k, m->statements[i])) return false;
     }
     return true;
 }
 
-/* The cursor by which this executor reads that name, or NULL. */
-static code_cursor *code_cursor_of(code *k, const code_executor *e, const tl_symbol *name) {
-    int at = code_channel_of(k, name);
-    if (at < 0) return NULL;
-    code_channel *c = &k->channels.items[at];
-    code_cursor *of_base = NULL;
-    for (int i = 0; i < c->cursors.count; i++) {
-        code_cursor *cursor = &c->cursors.items[i];
-        if (cursor->role != e->role) continue;
-        if (cursor->name == name) return cursor;
-        if (cursor->name == c->symbol) of_base = cursor;
-    }
-    return of_base;
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* The cursor by which this executor reads that name; -1: none. */
+static int cursor_of(const code_executor *e, int channel, const tl_symbol *name) {
+    return channel < 0 ? -1 : model_find_cursor(e->code->model, e->role, channel, name);
 }
 
-tile *code_slot(code_executor *e, const tl_expr *name, int64_t *generation) {
+tile *code_slot(code_executor *e, const tl_expr *name, channels_source *source) {
     code *k = e->code;
-    code_cursor *cursor = code_cursor_of(k, e, name->symbol);
-    bool is_held = cursor && cursor->waits[e->number] > cursor->releases[e->number];
-    if (!is_held) {
+    int at = code_channel_of(k, name->symbol), cursor = cursor_of(e, at, name->symbol);
+    channels_answer answer = {.fault = CHANNELS_NOT_WAITED};
+    if (at >= 0) answer = channels_read(k->sync, e->sync, at, cursor, false);
+    if (answer.fault) {
         machine_stop(k->m, DIAG_INTERPRET_READ_EARLY, name->range, name->text);
         return NULL;
     }
-    code_channel *c = &k->channels.items[code_channel_of(k, name->symbol)];
-    *generation = cursor->waits[e->number] - 1;
-    return &c->slots[*generation % c->stages];
+    *source = (channels_source){at, answer.generation};
+    return &k->channels[at].slots[answer.generation % k->channels[at].stages];
 }
 
-/* --- Wait ------------------------------------------------------------------------------------- */
+/* --- Wait and Release ------------------------------------------------------------------------- */
 
-static code_outcome wait_shared(code_executor *e, const tl_statement *s) {
-    code *k = e->code;
-    code_cursor *cursor = code_cursor_of(k, e, s->sync.what->symbol);
-    if (!cursor) return CODE_FAILED;
-    const code_channel *c = &k->channels.items[code_channel_of(k, s->sync.what->symbol)];
-    if (least_filled(k, c) <= cursor->waits[e->number]) return CODE_BLOCKED;
-    cursor->waits[e->number]++;
-    return CODE_DONE;
-}
-
-static void land(code_executor *e, int count) {
-    /* Products land in order; stores are their own queue and stay. */
-    int kept = 0;
-    for (int i = 0; i < e->flights.count; i++) {
-        bool has_landed = i < count && !e->flights.items[i].is_store;
-        if (!has_landed) e->flights.items[kept++] = e->flights.items[i];
+/* What a Wait or Release came to, reported where it broke a rule. */
+static code_outcome synced(code_executor *e, const tl_statement *s, channels_answer answer) {
+    machine *m = e->code->m;
+    diag_id id;
+    switch (answer.fault) {
+    case CHANNELS_OK: return CODE_DONE;
+    case CHANNELS_BLOCKED: return CODE_BLOCKED;
+    case CHANNELS_HELD_ALREADY: id = DIAG_INTERPRET_HELD_ALREADY; break;
+    case CHANNELS_NOT_HELD: id = DIAG_INTERPRET_NOT_HELD; break;
+    case CHANNELS_READ_IN_FLIGHT: id = DIAG_INTERPRET_STILL_READ; break;
+    default: id = DIAG_INTERPRET_NOTHING_TO_WAIT; break;
     }
-    e->flights.count = kept;
-}
-
-static code_outcome nothing_to_wait(code_executor *e, const tl_statement *s) {
-    machine_stop(e->code->m, DIAG_INTERPRET_NOTHING_TO_WAIT, s->range, s->sync.what->text);
+    machine_stop(m, id, s->range, s->sync.what->text);
+    if (answer.flight)
+        diag_add(m->diags, DIAG_INTERPRET_MADE_HERE, answer.flight->statement->range, NULL);
     return CODE_FAILED;
-}
-
-static code_outcome wait_register(code_executor *e, const tl_statement *s) {
-    code_register *r = e->registers[s->sync.what->symbol->position];
-    if (!r) return nothing_to_wait(e, s);
-    bool is_ring = r->stages > 1;
-    int last = -1;
-    for (int i = 0; i < e->flights.count; i++) {
-        const code_flight *f = &e->flights.items[i];
-        bool is_it =
-            !f->is_store && f->target == r->symbol && (!is_ring || f->generation == r->waited);
-        if (is_it) last = i;
-    }
-    if (is_ring ? r->opened <= r->waited : last < 0) return nothing_to_wait(e, s);
-    if (is_ring) r->waited++;
-    land(e, last + 1);
-    return CODE_DONE;
-}
-
-static code_outcome wait_global(code_executor *e, const tl_statement *s) {
-    int kept = 0;
-    bool is_found = false;
-    for (int i = 0; i < e->flights.count; i++) {
-        const code_flight *f = &e->flights.items[i];
-        bool is_it = f->is_store && f->target == s->sync.what->symbol;
-        is_found |= is_it;
-        if (!is_it) e->flights.items[kept++] = *f;
-    }
-    e->flights.count = kept;
-    return is_found ? CODE_DONE : nothing_to_wait(e, s);
 }
 
 code_outcome code_wait(code_executor *e, const tl_statement *s) {
+    code *k = e->code;
     const tl_symbol *symbol = s->sync.what->symbol;
-    if (symbol->kind == TL_SYMBOL_TURN) {
-        if (e->holds_turn[symbol->position]) {
-            machine_stop(e->code->m, DIAG_INTERPRET_HELD_ALREADY, s->range, s->sync.what->text);
-            return CODE_FAILED;
-        }
-        if (e->code->turn_holders[symbol->position] != e->number) return CODE_BLOCKED;
-        e->holds_turn[symbol->position] = true;
-        return CODE_DONE;
+    if (symbol->kind == TL_SYMBOL_TURN)
+        return synced(e, s,
+                      channels_wait_turn(k->sync, e->sync, model_find_turn(k->model, symbol)));
+    if (s->sync.what->space == TL_SHARED) {
+        int at = code_channel_of(k, symbol), cursor = cursor_of(e, at, symbol);
+        return cursor < 0 ? CODE_FAILED : synced(e, s, channels_wait(k->sync, e->sync, at, cursor));
     }
-    switch (s->sync.what->space) {
-    case TL_SHARED: return wait_shared(e, s);
-    case TL_REGISTER: return wait_register(e, s);
-    default: return wait_global(e, s);
-    }
-}
-
-/* --- Release ---------------------------------------------------------------------------------- */
-
-static code_outcome not_held(code_executor *e, const tl_statement *s) {
-    machine_stop(e->code->m, DIAG_INTERPRET_NOT_HELD, s->range, s->sync.what->text);
-    return CODE_FAILED;
-}
-
-static code_outcome still_read(code_executor *e, const tl_statement *s, const tl_statement *by) {
-    machine_stop(e->code->m, DIAG_INTERPRET_STILL_READ, s->range, s->sync.what->text);
-    diag_add(e->code->m->diags, DIAG_INTERPRET_MADE_HERE, by->range, NULL);
-    return CODE_FAILED;
-}
-
-static const tl_statement *reader_in_flight(const code_executor *e, const tl_symbol *symbol,
-                                            int channel, int64_t generation) {
-    for (int i = 0; i < e->flights.count; i++) {
-        const code_flight *f = &e->flights.items[i];
-        for (int o = 0; o < f->operand_count; o++) {
-            const code_operand *operand = &f->operands[o];
-            bool is_same = channel >= 0 ? operand->channel == channel
-                                        : operand->channel < 0 && operand->symbol == symbol;
-            if (is_same && operand->generation == generation) return f->statement;
-        }
-    }
-    return NULL;
-}
-
-static code_outcome release_ring(code_executor *e, const tl_statement *s) {
-    code_register *r = e->registers[s->sync.what->symbol->position];
-    if (!r || r->stages < 2 || r->waited <= r->released) return not_held(e, s);
-    const tl_statement *by = reader_in_flight(e, r->symbol, -1, r->released);
-    if (by) return still_read(e, s, by);
-    r->released++;
-    return CODE_DONE;
+    if (s->sync.what->space != TL_REGISTER)
+        return synced(e, s, channels_wait_stores(e->sync, symbol));
+    const code_register *r = e->registers[symbol->position];
+    channels_answer answer = {.fault = CHANNELS_NOTHING_IN_FLIGHT};
+    return synced(e, s, r ? channels_wait(k->sync, e->sync, r->number, -1) : answer);
 }
 
 code_outcome code_release(code_executor *e, const tl_statement *s) {
     code *k = e->code;
     const tl_symbol *symbol = s->sync.what->symbol;
-    if (symbol->kind == TL_SYMBOL_TURN) {
-        if (!e->holds_turn[symbol->position]) return not_held(e, s);
-        e->holds_turn[symbol->position] = false;
-        int *holder = &k->turn_holders[symbol->position];
-        *holder = (*holder + 1) % k->roles.items[e->role].executor_count;
-        return CODE_DONE;
-    }
-    if (s->sync.what->space == TL_REGISTER) return release_ring(e, s);
-    code_cursor *cursor = code_cursor_of(k, e, symbol);
-    if (!cursor || cursor->waits[e->number] <= cursor->releases[e->number]) return not_held(e, s);
-    int64_t generation = cursor->releases[e->number];
-    const tl_statement *by = reader_in_flight(e, symbol, code_channel_of(k, symbol), generation);
-    if (by) return still_read(e, s, by);
-    cursor->releases[e->number]++;
-    return CODE_DONE;
+    if (symbol->kind == TL_SYMBOL_TURN)
+        return synced(e, s,
+                      channels_release_turn(k->sync, e->sync, model_find_turn(k->model, symbol)));
+    bool is_register = s->sync.what->space == TL_REGISTER;
+    const code_register *r = is_register ? e->registers[symbol->position] : NULL;
+    int at = r ? r->number : is_register ? -1 : code_channel_of(k, symbol);
+    int cursor = is_register ? -1 : cursor_of(e, at, symbol);
+    channels_answer answer = {.fault = CHANNELS_NOT_HELD};
+    return synced(e, s, at < 0 ? answer : channels_release(k->sync, e->sync, at, cursor));
 }
 
 /* --- ends ------------------------------------------------------------------------------------- */
@@ -364,63 +168,59 @@ static void left_over(code_executor *e, diag_range range, str what, const char *
 }
 
 void code_check_end(code_executor *e, const tl_statement *s, const char *of_what) {
-    code *k = e->code;
-    machine *m = k->m;
-    if (e->flights.count) {
-        const code_flight *f = &e->flights.items[0];
+    const model *all = e->code->model;
+    arena *memory = e->code->m->memory;
+    const channels_process *sync = e->sync;
+    if (sync->flights.count) {
+        const channels_flight *f = &sync->flights.items[0];
         left_over(e, f->statement->range,
-                  f->is_store ? STR("this store is not waited for")
+                  f->tile < 0 ? STR("this store is not waited for")
                               : STR("this product is not waited for"),
                   of_what);
     }
-    for (int i = 0; i < k->channels.count; i++) {
-        const code_channel *c = &k->channels.items[i];
-        for (int n = 0; n < c->cursors.count; n++) {
-            const code_cursor *cursor = &c->cursors.items[n];
-            bool is_held =
-                cursor->role == e->role && cursor->waits[e->number] > cursor->releases[e->number];
-            if (!is_held) continue;
-            left_over(
-                e, s->range,
-                str_format(m->memory, "'%.*s_shared' is still held", STR_ARGS(cursor->name->name)),
-                of_what);
-        }
+    for (int c = 0; c < all->cursor_count; c++) {
+        const model_cursor *cursor = &all->cursors[c];
+        if (cursor->role != e->role || sync->waits[c] <= sync->releases[c]) continue;
+        left_over(e, s->range,
+                  str_format(memory, "'%.*s_shared' is still held", STR_ARGS(cursor->symbol->name)),
+                  of_what);
     }
-    for (int i = 0; i < m->kernel->symbol_count; i++) {
-        const code_register *r = e->registers[i];
-        if (e->holds_turn[i]) {
-            left_over(e, s->range,
-                      str_format(m->memory, "the turn '%.*s' is still held",
-                                 STR_ARGS(m->kernel->symbols[i]->name)),
-                      of_what);
-        }
-        if (r && r->stages > 1 && !r->is_value_ring && r->opened != r->released) {
-            left_over(e, s->range,
-                      str_format(m->memory, "a stage of '%.*s' is not released",
-                                 STR_ARGS(r->symbol->name)),
-                      of_what);
-        }
+    for (int i = 0; i < all->turn_count; i++) {
+        if (!sync->has_turn[i]) continue;
+        left_over(e, s->range,
+                  str_format(memory, "the turn '%.*s' is still held", STR_ARGS(all->turns[i].name)),
+                  of_what);
+    }
+    for (int t = 0; t < all->tile_count; t++) {
+        bool is_open = sync->rings[t].opened != sync->rings[t].released;
+        if (!channels_is_ring(&all->tiles[t]) || !is_open) continue;
+        left_over(e, s->range,
+                  str_format(memory, "a stage of '%.*s' is not released",
+                             STR_ARGS(all->tiles[t].symbol->name)),
+                  of_what);
     }
 }
 
 void code_check_block(code *k) {
-    for (int i = 0; i < k->channels.count && !k->m->has_failed; i++) {
-        const code_channel *c = &k->channels.items[i];
-        if (c->filler_role < 0) continue;
-        if (!c->cursors.count && most_filled(k, c)) {
-            machine_stop(k->m, DIAG_INTERPRET_LEFT_OVER, c->filler->range,
+    const model *all = k->model;
+    for (int t = 0; t < all->tile_count && !k->m->has_failed; t++) {
+        const model_tile *channel = &all->tiles[t];
+        int64_t begun = channel->space == TL_SHARED ? channels_begun(k->sync, t) : 0;
+        if (begun && !channel->cursor_count) {
+            machine_stop(k->m, DIAG_INTERPRET_LEFT_OVER, k->channels[t].filler->range,
                          str_format(k->m->memory, "'%.*s_shared' is never waited for",
-                                    STR_ARGS(c->symbol->name)),
+                                    STR_ARGS(channel->symbol->name)),
                          STR("the block"));
             return;
         }
-        for (int n = 0; n < c->cursors.count; n++) {
-            const code_cursor *cursor = &c->cursors.items[n];
-            if (cursor->waits[0] >= most_filled(k, c)) continue;
-            machine_stop(k->m, DIAG_INTERPRET_LEFT_OVER, c->filler->range,
+        for (int n = 0; n < channel->cursor_count; n++) {
+            const model_cursor *cursor = &all->cursors[channel->cursors[n]];
+            const channels_process *reader = &k->sync->processes[k->sync->first[cursor->role]];
+            if (reader->waits[channel->cursors[n]] >= begun) continue;
+            machine_stop(k->m, DIAG_INTERPRET_LEFT_OVER, k->channels[t].filler->range,
                          str_format(k->m->memory,
                                     "a generation of '%.*s_shared' is never waited for",
-                                    STR_ARGS(cursor->name->name)),
+                                    STR_ARGS(cursor->symbol->name)),
                          STR("the block"));
             return;
         }

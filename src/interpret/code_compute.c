@@ -9,18 +9,18 @@ static tile *product_target(code_executor *e, const tl_statement *s, int64_t *ge
     code_register *r = code_register_of(e, c->target);
     *generation = 0;
     if (!r) return NULL;
-    bool opens = r->stages > 1 && c->target_kind == TL_GET && !r->is_value_ring;
+    bool opens = c->target_kind == TL_GET && channels_is_ring(&e->code->model->tiles[r->number]);
     if (!opens) {
         code_open_value(e, c->target, s);
-        if (!code_held_generation(e, c->target, r, generation)) return NULL;
+        *generation = channels_meant(e->code->sync, e->sync, r->number);
         bool follows = c->is_async && c->target_kind == TL_ACCUMULATE;
         return code_write_register(e, c->target, follows);
     }
-    if (r->opened - r->released >= r->stages) {
+    if (!channels_may_open(e->code->sync, e->sync, r->number)) {
         machine_stop(e->code->m, DIAG_INTERPRET_RING_FULL, c->target->range, c->target->text);
         return NULL;
     }
-    *generation = r->opened++;
+    *generation = e->sync->rings[r->number].opened++;
     return code_slot_of(r, *generation);
 }
 
@@ -101,15 +101,11 @@ static bool check_product(code_executor *e, const tl_compute *c, const tile *a, 
 
 static code_outcome product(code_executor *e, const tl_statement *s) {
     const tl_compute *c = &s->compute;
-    code_flight f = {.statement = s, .target = c->target->symbol, .operand_count = 2};
-    tile *a = code_read_operand(e, c->operands[0].value, &f.operands[0]);
-    tile *b = a ? code_read_operand(e, c->operands[1].value, &f.operands[1]) : NULL;
+    channels_flight f = {.statement = s, .source_count = 2};
+    tile *a = code_read_operand(e, c->operands[0].value, &f.sources[0]);
+    tile *b = a ? code_read_operand(e, c->operands[1].value, &f.sources[1]) : NULL;
     if (!a || !b || !check_product_layouts(e, c)) return CODE_FAILED;
-    for (int i = 0; i < 2; i++) {
-        code_register *r =
-            f.operands[i].channel < 0 ? code_register_of(e, c->operands[i].value) : NULL;
-        if (r) r->is_used = true;
-    }
+    for (int i = 0; i < 2; i++) channels_use(e->sync, f.sources[i].tile);
     tile *t = product_target(e, s, &f.generation);
     if (!t || !check_product_target(e, c, t) || !check_product(e, c, a, b, t)) return CODE_FAILED;
     bool adds = c->target_kind == TL_ACCUMULATE;
@@ -122,7 +118,8 @@ static code_outcome product(code_executor *e, const tl_statement *s) {
     code_take_origin(t, 1, b, !c->operands[1].is_transposed);
     if (!adds) code_set_fresh_layout(code_register_of(e, c->target), s);
     code_set_written(t, s);
-    if (c->is_async) list_push(e->code->m->memory, &e->flights, f);
+    f.tile = code_register_of(e, c->target)->number;
+    if (c->is_async) channels_launch(e->code->sync, e->sync, f);
     return CODE_DONE;
 }
 
@@ -175,7 +172,7 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
     for (int i = 0; i < c->operand_count; i++) {
         const tl_expr *name = c->operands[i].value;
         if (name->kind != TL_NAME || !tl_tile_of(name)) continue;
-        code_operand operand;
+        channels_source operand;
         const tile *t = code_read_operand(e, name, &operand);
         if (!t || !code_check_share(e, name, t, target)) return false;
         code_register *r = name->space == TL_REGISTER ? code_register_of(e, name) : NULL;
@@ -250,7 +247,7 @@ static code_outcome elementwise(code_executor *e, const tl_statement *s) {
 static code_outcome reduce(code_executor *e, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     const tl_operand *operand = &c->operands[0];
-    code_operand unused;
+    channels_source unused;
     const tile *from = code_read_operand(e, operand->value, &unused);
     code_open_value(e, c->target, s);
     tile *t = from ? code_write_register(e, c->target, false) : NULL;
@@ -292,13 +289,13 @@ static code_outcome reduce(code_executor *e, const tl_statement *s) {
 static code_outcome mask(code_executor *e, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     const tl_expr *name = c->operands[0].value;
-    int64_t generation;
+    channels_source unused;
     if (c->target && c->target->symbol != name->symbol) {
         machine_stop(e->code->m, DIAG_INTERPRET_UNSUPPORTED, s->range,
                      STR("Mask into another tile"));
         return CODE_FAILED;
     }
-    tile *t = code_read_register(e, name, &generation);
+    tile *t = code_read_register(e, name, &unused);
     if (!t || !code_write_register(e, name, false) || !place_compute(e, s, name, t))
         return CODE_FAILED;
     if (!code_check_whole(e, name, code_register_of(e, name))) return CODE_FAILED;

@@ -97,18 +97,16 @@ static tile *read_part(code_executor *e, const tl_expr *name, const tile *base) 
 }
 
 /* An operand, wherever it is; with what it is for the queue of products. */
-tile *code_read_operand(code_executor *e, const tl_expr *name, code_operand *operand) {
-    *operand = (code_operand){.symbol = name->symbol, .channel = -1};
-    if (name->space == TL_REGISTER) return code_read_register(e, name, &operand->generation);
+tile *code_read_operand(code_executor *e, const tl_expr *name, channels_source *source) {
+    if (name->space == TL_REGISTER) return code_read_register(e, name, source);
     if (name->space != TL_SHARED) return NULL;
-    operand->channel = code_channel_of(e->code, name->symbol);
-    tile *slot = code_slot(e, name, &operand->generation);
+    tile *slot = code_slot(e, name, source);
     return slot && name->symbol->shared.part_of ? read_part(e, name, slot) : slot;
 }
 
 const tile *code_tile(scope *s, const tl_expr *name, const tl_statement *at) {
     (void)at;
-    code_operand unused;
+    channels_source unused;
     return code_read_operand(s->owner, name, &unused);
 }
 
@@ -190,10 +188,11 @@ static code_outcome copy_to_shared(code_executor *e, const tl_statement *s, tl_e
                                    tl_end target) {
     code *k = e->code;
     int at = code_channel_of(k, target.symbol);
+    int holder;
     if (at < 0) return CODE_FAILED;
-    if (!code_may_fill(k, e, at)) return CODE_BLOCKED;
-    code_channel *c = &k->channels.items[at];
-    tile *slot = &c->slots[c->filled[e->number] % c->stages];
+    if (!channels_may_fill(k->sync, e->sync, at, &holder)) return CODE_BLOCKED;
+    code_channel *c = &k->channels[at];
+    tile *slot = &c->slots[e->sync->fills[at] % c->stages];
     tile_share share;
     if (source.space == TL_GLOBAL) {
         tile_view view;
@@ -202,7 +201,7 @@ static code_outcome copy_to_shared(code_executor *e, const tl_statement *s, tl_e
         if (!tile_load(&e->scope, slot, &share, &view, s->range)) return CODE_FAILED;
     } else {
         tl_expr name = source_name(s, source);
-        code_operand unused;
+        channels_source unused;
         const tile *from = code_read_operand(e, &name, &unused);
         code_register *r = e->registers[source.symbol->position];
         if (!from || (r && source.space == TL_REGISTER && !code_check_whole(e, &name, r))) {
@@ -213,7 +212,7 @@ static code_outcome copy_to_shared(code_executor *e, const tl_statement *s, tl_e
     }
     slot->is_defined = true;
     slot->writer = s;
-    c->filled[e->number]++;
+    e->sync->fills[at]++;
     return CODE_DONE;
 }
 
@@ -233,7 +232,7 @@ static code_outcome copy_to_register(code_executor *e, const tl_statement *s, tl
         code_set_fresh_layout(r, s);
     } else {
         tl_expr name = source_name(s, source);
-        code_operand unused;
+        channels_source unused;
         const tile *from = code_read_operand(e, &name, &unused);
         if (!from || !move(e, s, from, to, &to->share)) return CODE_FAILED;
         const code_register *other =
@@ -249,7 +248,7 @@ static code_outcome copy_to_register(code_executor *e, const tl_statement *s, tl
 static code_outcome copy_to_global(code_executor *e, const tl_statement *s, tl_end source,
                                    tl_end target) {
     tl_expr name = source_name(s, source);
-    code_operand operand;
+    channels_source operand;
     tile *from = code_read_operand(e, &name, &operand);
     if (!from) return CODE_FAILED;
     const code_register *r = source.space == TL_REGISTER ? code_register_of(e, &name) : NULL;
@@ -268,12 +267,12 @@ static code_outcome copy_to_global(code_executor *e, const tl_statement *s, tl_e
     if (stores && !tile_store(&e->scope, &placed, &share, &view, accumulates, s))
         return CODE_FAILED;
     if (s->copy.is_async) {
-        code_flight f = {.statement = s,
-                         .target = target.symbol,
-                         .is_store = true,
-                         .operands = {operand},
-                         .operand_count = 1};
-        list_push(e->code->m->memory, &e->flights, f);
+        channels_flight f = {.statement = s,
+                             .tile = -1,
+                             .stores = target.symbol,
+                             .sources = {operand},
+                             .source_count = 1};
+        channels_launch(e->code->sync, e->sync, f);
     }
     return CODE_DONE;
 }

@@ -61,19 +61,18 @@ static bool make_register(code_executor *e, const tl_symbol *symbol) {
                      STR("tiles of more than two axes"));
         return false;
     }
-    int64_t count[MACHINE_AXES_MAX], stages = 1;
+    int64_t count[MACHINE_AXES_MAX];
     str index[MACHINE_AXES_MAX];
     for (int i = 0; i < a->shape.count; i++) {
         if (!scope_integer(&e->scope, a->shape.items[i], &count[i])) return false;
         index[i] = i < known->axis_count ? known->axes[i].index : (str){NULL, 0};
     }
-    if (a->stages && !scope_integer(&e->scope, a->stages, &stages)) return false;
-    if (stages < 1 || stages > CODE_STAGES_MAX) stages = 1;
     code_register *r = arena_new(m->memory, code_register);
     r->symbol = symbol;
-    r->stages = (int)stages;
+    r->number = model_find_tile(e->code->model, symbol, TL_REGISTER);
+    if (r->number < 0) return code_too_many_tiles(e->code, known->allocation);
+    r->stages = e->code->model->tiles[r->number].stages;
     r->slots = arena_array(m->memory, tile, r->stages);
-    r->is_value_ring = tl_is_value_ring(m->kernel, symbol);
     r->layout = a->layout;
     r->layout_since = known->allocation;
     for (int i = 0; i < r->stages; i++) {
@@ -115,103 +114,48 @@ code_register *code_register_of(code_executor *e, const tl_expr *name) {
     return name && name->symbol ? e->registers[name->symbol->position] : NULL;
 }
 
-/* The generation that a name of a register tile means: of a ring the one held. */
-bool code_held_generation(code_executor *e, const tl_expr *name, const code_register *r,
-                          int64_t *generation) {
-    *generation = 0;
-    if (r->stages == 1) return true;
-    if (r->is_value_ring) {
-        *generation = r->opened > 0 ? r->opened - 1 : 0;
-        return true;
-    }
-    *generation = r->waited - 1;
-    if (r->waited > r->released) return true;
-    machine_stop(e->code->m, DIAG_INTERPRET_READ_EARLY, name->range, name->text);
-    return false;
-}
-
 tile *code_slot_of(const code_register *r, int64_t generation) {
     return &r->slots[generation % r->stages];
 }
 
-static const code_flight *product_into(const code_executor *e, const tl_symbol *symbol,
-                                       int64_t generation) {
-    for (int i = 0; i < e->flights.count; i++) {
-        const code_flight *f = &e->flights.items[i];
-        if (!f->is_store && f->target == symbol && f->generation == generation) return f;
+/* Reports why a register tile must not be read, or written, now; false: it may. */
+static bool stop_use(code_executor *e, const tl_expr *name, channels_answer answer) {
+    diag_id id;
+    switch (answer.fault) {
+    case CHANNELS_OK: return false;
+    case CHANNELS_NOT_WAITED: id = DIAG_INTERPRET_READ_EARLY; break;
+    case CHANNELS_WRITTEN_IN_FLIGHT: id = DIAG_INTERPRET_IN_FLIGHT; break;
+    default: id = DIAG_INTERPRET_OPERAND_WRITTEN; break;
     }
-    return NULL;
-}
-
-static const code_flight *product_reading(const code_executor *e, const tl_symbol *symbol,
-                                          int64_t generation) {
-    for (int i = 0; i < e->flights.count; i++) {
-        const code_flight *f = &e->flights.items[i];
-        for (int o = 0; o < f->operand_count; o++) {
-            const code_operand *operand = &f->operands[o];
-            bool is_it = operand->channel < 0 && operand->symbol == symbol &&
-                         operand->generation == generation;
-            if (is_it) return f;
-        }
-    }
-    return NULL;
-}
-
-static bool stop_in_flight(code_executor *e, const tl_expr *name, const code_flight *f,
-                           diag_id id) {
     machine_stop(e->code->m, id, name->range, name->text);
-    code_note(e, f->statement);
-    return false;
+    if (answer.flight) code_note(e, answer.flight->statement);
+    return true;
 }
 
-tile *code_read_register(code_executor *e, const tl_expr *name, int64_t *generation) {
+tile *code_read_register(code_executor *e, const tl_expr *name, channels_source *source) {
     code_register *r = code_register_of(e, name);
-    if (!r || !code_held_generation(e, name, r, generation)) return NULL;
-    const code_flight *f = product_into(e, r->symbol, *generation);
-    if (f) {
-        stop_in_flight(e, name, f, DIAG_INTERPRET_IN_FLIGHT);
-        return NULL;
-    }
-    tile *t = code_slot_of(r, *generation);
+    if (!r) return NULL;
+    channels_answer answer = channels_read(e->code->sync, e->sync, r->number, -1, false);
+    if (stop_use(e, name, answer)) return NULL;
+    *source = (channels_source){r->number, answer.generation};
+    tile *t = code_slot_of(r, answer.generation);
     if (t->is_defined) return t;
     machine_stop(e->code->m, DIAG_INTERPRET_POISON, name->range, name->text);
     return NULL;
 }
 
 void code_open_value(code_executor *e, const tl_expr *name, const tl_statement *s) {
-    code_register *r = code_register_of(e, name);
-    if (!r || !r->is_value_ring || !tl_writes_afresh(s, r->symbol)) return;
-    if (r->opened && !r->is_used) return;
-    r->opened++;
-    r->is_used = false;
-    for (int i = 0; i < e->flights.count; i++) {
-        const code_flight *f = &e->flights.items[i];
-        for (int o = 0; o < f->operand_count; o++) {
-            const code_operand *operand = &f->operands[o];
-            bool is_slot = operand->channel < 0 && operand->symbol == r->symbol &&
-                           operand->generation == r->opened - 1 - r->stages;
-            if (is_slot) stop_in_flight(e, name, f, DIAG_INTERPRET_OPERAND_WRITTEN);
-        }
-    }
+    const code_register *r = code_register_of(e, name);
+    if (!r || !e->code->model->tiles[r->number].is_value_ring || !tl_writes_afresh(s, r->symbol))
+        return;
+    stop_use(e, name, channels_open_value(e->code->sync, e->sync, r->number));
 }
 
-/* The tile to write; 'is_product' lets an asynchronous product follow another into the same tile.
- */
 tile *code_write_register(code_executor *e, const tl_expr *name, bool is_product) {
     code_register *r = code_register_of(e, name);
-    int64_t generation;
-    if (!r || !code_held_generation(e, name, r, &generation)) return NULL;
-    const code_flight *into = product_into(e, r->symbol, generation);
-    const code_flight *reading = product_reading(e, r->symbol, generation);
-    if (into && !is_product) {
-        stop_in_flight(e, name, into, DIAG_INTERPRET_IN_FLIGHT);
-        return NULL;
-    }
-    if (reading) {
-        stop_in_flight(e, name, reading, DIAG_INTERPRET_OPERAND_WRITTEN);
-        return NULL;
-    }
-    return code_slot_of(r, generation);
+    if (!r) return NULL;
+    channels_answer answer = channels_write(e->code->sync, e->sync, r->number, is_product);
+    return stop_use(e, name, answer) ? NULL : code_slot_of(r, answer.generation);
 }
 
 void code_set_written(tile *t, const tl_statement *s) {

@@ -51,6 +51,23 @@ typedef struct row {
     "    Copy S (BM, BN) in coordinate [L = i, L = j] from register to global\n"                   \
     "end\n"
 
+/* More turns than roles, by far. */
+#define TURNS                                                                                      \
+    "kernel turns for h200\n"                                                                      \
+    "let n = 128\n"                                                                                \
+    "Output A f32 (i in rows, n)\n"                                                                \
+    "grid t in rows/n\n"                                                                           \
+    "role one with 2 warps, turns a, turns b, turns c, turns d, turns e, turns f, turns g\n"       \
+    "end\n"                                                                                        \
+    "role two with 2 warps, turns h, turns k, turns l, turns m, turns o, turns p, turns q\n"       \
+    "end\n"                                                                                        \
+    "role three with 2 warpgroups, turns r, turns s, turns u, turns v, turns w, turns z\n"         \
+    "    Allocate A in register f32 (n, n) as mma_C\n"                                             \
+    "    Compute Fill 0 and get A_register\n"                                                      \
+    "    Wait z\n"                                                                                 \
+    "    Copy A (n, n) in coordinate [L = t, :] from register to global\n"                         \
+    "end\n"
+
 /* Two roles that hand tiles to one another. */
 #define EXCHANGE                                                                                   \
     "kernel exchange for h200\n"                                                                   \
@@ -303,6 +320,12 @@ static const row rows[] = {
      DIAG_HAZARD_NOT_WAITED,
      "K_shared is read before its Wait",
      {{"    Compute GEMM Q_shared", "    Release K_shared\n    Compute GEMM Q_shared"}}},
+    {PRODUCT,
+     DIAG_HAZARD_NOT_WAITED,
+     "S_register is",
+     {ASYNC_PRODUCT,
+      {"as mma_C", "as mma_C stages 2"},
+      {HERE, "Wait S_register\nRelease S_register\nCompute Fill 0 and get S_register\n"}}},
     {A100, DIAG_HAZARD_NO_WAIT, "never waits", {{"    Wait Q_shared", ""}}},
     {A100, DIAG_HAZARD_UNDEFINED, "m_old is read before", {{"Compute Cast m and get m_old", ""}}},
     {A100,
@@ -368,6 +391,7 @@ static const row rows[] = {
      "tensor is still held",
      {{"Wait O_global", "Wait O_global\nWait tensor //"}}},
     {H200, DIAG_HAZARD_TURN_NOT_HELD, "released, but not held", {{"Wait tensor", "//"}}},
+    {TURNS, DIAG_HAZARD_TURN_AT_END, "z is still held", {{NULL, NULL}}},
     {H200, DIAG_HAZARD_TURN_HELD, "its Release is missing", {{"Release tensor", "//"}}},
     {H200,
      DIAG_HAZARD_TWO_FILLERS,

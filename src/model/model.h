@@ -3,10 +3,10 @@
  * read it. Lives in the arena it was built in and points into the tree, which must not change
  * meanwhile.
  */
-#ifndef FLASHTL_CHECK_MODEL_H
-#define FLASHTL_CHECK_MODEL_H
+#ifndef FLASHTL_MODEL_MODEL_H
+#define FLASHTL_MODEL_MODEL_H
 
-#include "check/check.h"
+#include "tl/names.h"
 
 enum {
     MODEL_READS_MAX = 12,
@@ -150,6 +150,11 @@ typedef struct model {
 model *model_build(arena *memory, tl_kernel *kernel);
 
 int model_slot(const model *m, const tl_symbol *symbol); /* -1: none */
+/* The tile of a variable, or of what it is a view of, in a space; -1: there is none. */
+int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space);
+/* By which cursor a role reads a channel under this name: a view's own, or the channel's; -1. */
+int model_find_cursor(const model *m, int role, int tile, const tl_symbol *symbol);
+int model_find_turn(const model *m, const tl_symbol *symbol); /* -1: none */
 /* Number of the axis of that name in the tile; -1 when it has none. */
 int model_axis_of(const model_tile *tile, int axis_id);
 

@@ -1,4 +1,4 @@
-#include "check/model_build.h"
+#include "model/build.h"
 
 bool model_visit(const tl_expr *e, model_visitor *visit, void *context) {
     if (!e) return true;
@@ -111,6 +111,38 @@ int model_build_find(const model_tile *tiles, int count, const tl_symbol *symbol
         }
         if (space != TL_SHARED) return -1;
         symbol = symbol->view_base;
+    }
+    return -1;
+}
+
+static int find_cursor(const model_cursor *cursors, int count, int role, int tile,
+                       const tl_symbol *base, const tl_symbol *symbol) {
+    int of_base = -1;
+    for (int i = 0; i < count; i++) {
+        const model_cursor *c = &cursors[i];
+        if (c->role != role || c->tile != tile) continue;
+        if (c->symbol == symbol) return i;
+        if (of_base < 0 || c->symbol == base) of_base = i;
+    }
+    return of_base;
+}
+
+int model_build_cursor(const model_builder *b, int role, int tile, const tl_symbol *symbol) {
+    return find_cursor(b->cursors.items, b->cursors.count, role, tile, b->tiles.items[tile].symbol,
+                       symbol);
+}
+
+int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space) {
+    return model_build_find(m->tiles, m->tile_count, symbol, space);
+}
+
+int model_find_cursor(const model *m, int role, int tile, const tl_symbol *symbol) {
+    return find_cursor(m->cursors, m->cursor_count, role, tile, m->tiles[tile].symbol, symbol);
+}
+
+int model_find_turn(const model *m, const tl_symbol *symbol) {
+    for (int i = 0; i < m->turn_count; i++) {
+        if (m->turns[i].symbol == symbol) return i;
     }
     return -1;
 }

@@ -1,8 +1,8 @@
-/* A model while it is made: model.c has its tiles and roles, model_steps.c the steps of a role. */
-#ifndef FLASHTL_CHECK_MODEL_BUILD_H
-#define FLASHTL_CHECK_MODEL_BUILD_H
+/* A model while it is made: model.c has its tiles and roles, steps.c the steps of a role. */
+#ifndef FLASHTL_MODEL_BUILD_H
+#define FLASHTL_MODEL_BUILD_H
 
-#include "check/model.h"
+#include "model/model.h"
 
 typedef struct model_builder {
     model *model;
@@ -16,10 +16,11 @@ typedef struct model_builder {
 
 /* The number of an axis's name; -1 for none. */
 int model_build_axis(model_builder *b, str name);
-/* The tile of a variable in a space; -1: there is none. */
+/* As model_find_tile and model_find_cursor, of what has been found so far. */
 int model_build_find(const model_tile *tiles, int count, const tl_symbol *symbol, tl_space space);
+int model_build_cursor(const model_builder *b, int role, int tile, const tl_symbol *symbol);
 
-/* model_steps.c: behind the role's other steps */
+/* steps.c: after the role's other steps */
 void model_build_step(model_builder *b, model_step step);
 void model_build_block(model_builder *b, const tl_block *block);
 

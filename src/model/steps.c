@@ -1,16 +1,5 @@
 /* The steps of a role: statements with every operand resolved. */
-#include "check/model_build.h"
-
-static int find_cursor(const model_builder *b, int tile, const tl_symbol *symbol) {
-    int base = -1;
-    for (int i = 0; i < b->cursors.count; i++) {
-        const model_cursor *c = &b->cursors.items[i];
-        if (c->role != b->role || c->tile != tile) continue;
-        if (c->symbol == symbol) return i;
-        if (base < 0 || c->symbol == b->tiles.items[tile].symbol) base = i;
-    }
-    return base;
-}
+#include "model/build.h"
 
 static model_use use_of(model_builder *b, const tl_symbol *symbol, tl_space space,
                         diag_range range) {
@@ -26,7 +15,7 @@ static model_use use_of(model_builder *b, const tl_symbol *symbol, tl_space spac
     bool is_view = b->tiles.items[use.tile].symbol != symbol;
     use.name = is_view ? str_format(b->model->memory, "%.*s_shared", STR_ARGS(symbol->name))
                        : b->tiles.items[use.tile].name;
-    if (space == TL_SHARED) use.cursor = find_cursor(b, use.tile, symbol);
+    if (space == TL_SHARED) use.cursor = model_build_cursor(b, b->role, use.tile, symbol);
     return use;
 }
 
