@@ -30,6 +30,9 @@ foreach(shell zsh fish)
            COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/completions.py $<TARGET_FILE:flashtl> ${shell})
   set_tests_properties(completions_${shell} PROPERTIES LABELS cli SKIP_RETURN_CODE 77)
 endforeach()
+add_test(NAME documented
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/documented.py $<TARGET_FILE:flashtl> ${CMAKE_SOURCE_DIR})
+set_tests_properties(documented PROPERTIES LABELS "cli;slow")
 add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
 add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/layers.py)
