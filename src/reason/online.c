@@ -4,6 +4,7 @@
  * loop only, one walk suffices: sums are rescaled as the maximum grows, and divided at the end.
  * Otherwise the loop is split in two: one for maximum and sum, one that computes the scores again.
  */
+#include "reason/carry.h"
 #include "reason/tiles.h"
 
 #include <string.h>
@@ -221,12 +222,19 @@ static bool reads_any(const tl_statement *s, const names *n) {
     return false;
 }
 
-/* The sums must not be used in the loop but by their accumulations. */
-static bool sums_are_free(reason *r, online *o) {
+/* The sums hold what the scores give and nothing else, and are not used in the loop: what else were
+ * in them would be rescaled, too.
+ */
+static bool sums_are_free(reason *r, online *o, const names *derived) {
+    for (int i = 0; i < o->sums.count; i++)
+        if (!carry_starts_at_zero(o->loop, o->sums.items[i]))
+            return reject(r, o, o->loop, "does not begin with sums of 0");
     for (tl_statement *s = tl_next(o->loop, o->loop); s; s = tl_next(s, o->loop))
         for (int i = 0; i < o->sums.count; i++) {
             bool is_own = s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE &&
                           edit_writes(s, o->sums.items[i]);
+            if (is_own && !reads_any(s, derived))
+                return reject(r, o, s, "adds something else to a sum");
             bool is_operand = false;
             for (int k = 0; s->kind == TL_COMPUTE && k < s->compute.operand_count; k++)
                 is_operand = is_operand || edit_operand_is(s, k, o->sums.items[i]);
@@ -247,12 +255,14 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
             if (c->maximum && (edit_reads(s, c->maximum->text) || edit_reads(s, c->sum->text)))
                 return reject(r, o, s, "needs maximum or sum inside the loop");
         }
-    for (tl_statement *s = o->loop->next; s; s = s->next)
-        for (int i = 0; i < derived.count; i++)
-            if (edit_reads_within(s, derived.items[i]))
-                return reject(r, o, s, "uses the scores after the loop");
+    for (int i = 0; i < derived.count; i++) {
+        if (carry_between(o->loop, derived.items[i]))
+            return reject(r, o, o->loop, "uses the scores of the block before");
+        if (carry_out(o->loop, derived.items[i]))
+            return reject(r, o, o->loop, "leaves scores that are used after it");
+    }
     if (derived.is_full || o->sums.is_full) return reject(r, o, NULL, "has too many names");
-    return sums_are_free(r, o);
+    return sums_are_free(r, o, &derived);
 }
 
 /* --- the forms -------------------------------------------------------------------------------- */
@@ -376,10 +386,35 @@ static tl_block inverse_text(reason *r, const online *o, const char *inverse) {
                     o->l, inverse, inverse, inverse);
 }
 
+/* What leads to the scores runs twice: that must leave nothing for a later block, or for anybody
+ * else.
+ */
+static bool may_run_twice(reason *r, const online *o, tl_statement *const *marked, int count) {
+    for (int i = 0; i < count; i++)
+        for (tl_statement *s = marked[i]; s; s = tl_next(s, marked[i])) {
+            edit_uses uses = edit_uses_of(s);
+            str left = carry_between(o->loop, uses.writes) ? uses.writes : (str){"", 0};
+            for (int k = 0; k < uses.read_count && !left.length; k++)
+                if (carry_between(o->loop, uses.reads[k])) left = uses.reads[k];
+            bool is_store = s->kind == TL_COPY && s->copy.to == TL_GLOBAL;
+            if (is_store) left = s->copy.what->text;
+            if (!left.length) continue;
+            return reason_stuck(
+                r, s,
+                "Softmax %s has to go through the loop over %.*s twice, since `%.*s` %s, but %.*s "
+                "%s",
+                o->scores, STR_ARGS(o->loop->loop.name), STR_ARGS(o->why_header), o->why,
+                STR_ARGS(left),
+                is_store ? "would be stored twice" : "goes on from one block to the next");
+        }
+    return true;
+}
+
 static bool write_two_passes(reason *r, online *o) {
     tl_statement *marked[128];
     int count = slice(o->softmax, str_from(o->scores), marked, 128);
     if (count < 0) return reason_stuck(r, o->softmax, "too many statements lead to %s", o->scores);
+    if (!may_run_twice(r, o, marked, count)) return false;
     tl_statement *first = tl_statement_copy(r->memory, o->loop);
     first->loop.body = (tl_block){NULL, NULL};
     for (int i = count - 1; i >= 0; i--) {

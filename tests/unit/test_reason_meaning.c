@@ -167,6 +167,36 @@ static void masked_operands(void **state) {
     }
 }
 
+/* Sums that hold more than weights times values: what they begin with, or what else the loop adds,
+ * is not rescaled as the maximum moves.
+ */
+static void sums_with_more(void **state) {
+    (void)state;
+    static const char form[] =
+        "kernel sums_with_more\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\n"
+        "Input V (kv in kv_len, dv)\nInput X (q in q_len, dv)\nInput W (q in q_len, kv in kv_len)\n"
+        "Output O (q in q_len, dv)\nOutput r f32 (q in q_len)\n"
+        "Copy Q from global to shared\n%sfor j = 0:kv_len/BN\nCopy K from global to shared\n"
+        "Compute GEMM Q, K.T and get S\nCompute Softmax S\nCopy V from global to shared\n"
+        "Compute GEMM S, V and accumulate O\nCompute RowSum S and accumulate r\n%send\n%s"
+        "Copy O from register to global\nCopy r from register to global\n";
+    static const char *const parts[][3] = {
+        {"Compute Fill 5 and get O\n", "", ""},
+        {"Copy X from global to register and get O\n", "", ""},
+        {"Compute Fill 0 and get O\nCompute Add O, 2 and get O\n", "", ""},
+        {"Compute Fill -3 and get r\n", "", "Compute Multiply O, r and get O\n"},
+        {"", "Copy W from global to shared\nCompute GEMM W, V and accumulate O\n", ""},
+        {"", "Copy W from global to register and get T\nCompute RowSum T and accumulate r\n", ""},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char sketch[1024];
+        snprintf(sketch, sizeof sketch, form, parts[i][0], parts[i][1], parts[i][2]);
+        on_all((trial){.q = {.sketch = sketch, .pins = {"d=16", "dv=16", "BM=64", "BN=16"}},
+                       .sizes = {{"q_len", 70}, {"kv_len", 150}},
+                       .factor = 4});
+    }
+}
+
 /* K and V in one ring of three slots, and of four. */
 static void one_ring(void **state) {
     (void)state;
@@ -455,6 +485,7 @@ int main(void) {
         cmocka_unit_test(plain_attention),
         cmocka_unit_test(causal_attention),
         cmocka_unit_test(masked_operands),
+        cmocka_unit_test(sums_with_more),
         cmocka_unit_test(one_ring),
         cmocka_unit_test(windows),
         cmocka_unit_test(transformed_scores),
