@@ -81,12 +81,12 @@ static bool check_shared(machine *m, machine_warp *w, const machine_bulk *b) {
         return false;
     }
     uint32_t bytes = tensor_shared_bytes(&b->what);
-    if ((uint64_t)b->shared + bytes <= m->shared_bytes) return true;
+    if (machine_is_shared(m, b->shared, bytes)) return true;
     emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, b->pc, -1, b->lane);
     if (f)
-        f->detail = str_format(m->memory, "%.*s: %u bytes at byte %u of %u",
-                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), bytes, b->shared,
-                               m->shared_bytes);
+        f->detail = str_format(m->memory, "%.*s: %u bytes at byte %d of %u",
+                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), bytes,
+                               (int)b->shared - PTX_SHARED_BEGIN, m->shared_end - PTX_SHARED_BEGIN);
     return false;
 }
 

@@ -94,7 +94,7 @@ str machine_shared_name(const machine *m, uint32_t offset) {
         if (offset >= v->offset && offset - v->offset < v->bytes)
             return str_format(m->memory, "%.*s[byte %u]", STR_ARGS(v->name), offset - v->offset);
     }
-    uint32_t base = f->static_shared_bytes;
+    uint32_t base = f->dynamic_shared;
     for (int i = 0; i < m->launch->tile_count && offset >= base; i++) {
         const emulate_tile *t = &m->launch->tiles[i];
         uint32_t stages = t->stages ? t->stages : 1, at = offset - base;

@@ -65,9 +65,10 @@ static str refuse(arena *memory, const emulate_module *module, const emulate_lau
     if (f->threads_most && threads > f->threads_most)
         return str_format(memory, "the kernel allows %u threads a block, not %llu", f->threads_most,
                           (unsigned long long)threads);
-    if ((uint64_t)f->static_shared_bytes + launch->dynamic_shared_bytes > EMULATE_SHARED_MAX)
-        return str_format(memory, "%u + %u bytes of shared memory; at most %d",
-                          f->static_shared_bytes, launch->dynamic_shared_bytes, EMULATE_SHARED_MAX);
+    uint32_t static_bytes = f->dynamic_shared - PTX_SHARED_BEGIN;
+    if ((uint64_t)static_bytes + launch->dynamic_shared_bytes > EMULATE_SHARED_MAX)
+        return str_format(memory, "%u + %u bytes of shared memory; at most %d", static_bytes,
+                          launch->dynamic_shared_bytes, EMULATE_SHARED_MAX);
     if (launch->parameter_bytes != f->parameter_bytes)
         return str_format(memory, "%u bytes of parameters; the kernel takes %u",
                           launch->parameter_bytes, f->parameter_bytes);
@@ -150,8 +151,8 @@ static void make_memory(machine *m, const emulate_launch *launch) {
     uint8_t *constants = arena_alloc(m->memory, constant_bytes + PTX_ROW_BYTES, 64);
     if (constant_bytes) memcpy(constants, f->constants.items, constant_bytes);
     m->constants = constants;
-    m->shared_bytes = f->static_shared_bytes + launch->dynamic_shared_bytes;
-    m->cell_count = m->shared_bytes / 4u + 1u;
+    m->shared_end = f->dynamic_shared + launch->dynamic_shared_bytes;
+    m->cell_count = m->shared_end / 4u + 1u;
     m->shared = arena_alloc(m->memory, (size_t)m->cell_count * 4u + 64u, 64);
     m->cell_state = arena_array(m->memory, uint8_t, m->cell_count);
     m->write_stamp = arena_array(m->memory, uint32_t, m->cell_count);
@@ -208,7 +209,7 @@ static uint32_t special_value(const machine *m, const machine_warp *w, ptx_speci
     case PTX_SPECIAL_LANEMASK_GT: return ~(bit | (bit - 1u));
     case PTX_SPECIAL_LANEMASK_GE: return ~(bit - 1u);
     case PTX_SPECIAL_DYNAMIC_SMEM_SIZE: return m->launch->dynamic_shared_bytes;
-    case PTX_SPECIAL_TOTAL_SMEM_SIZE: return m->shared_bytes;
+    case PTX_SPECIAL_TOTAL_SMEM_SIZE: return m->shared_end - PTX_SHARED_BEGIN;
     case PTX_SPECIAL_COUNT: break;
     }
     return 0;

@@ -285,8 +285,8 @@ typedef struct machine {
     int64_t free_registers;                        /* setmaxnreg */
 
     uint8_t *shared;
-    uint32_t shared_bytes, cell_count;
-    uint8_t *cell_state; /* CELL_... ; low 4 bits: bytes written */
+    uint32_t shared_end, cell_count; /* from PTX_SHARED_BEGIN on; cells from 0 on */
+    uint8_t *cell_state;             /* CELL_... ; low 4 bits: bytes written */
     uint32_t *write_stamp;
     int32_t *write_pc;
     uint32_t *read_stamp; /* [warp, then reader][cell] */
@@ -331,6 +331,11 @@ static inline uint32_t *machine_words(const machine *m, const machine_warp *w, i
 
 static inline int machine_first_lane(uint32_t mask) {
     return mask ? __builtin_ctz(mask) : 0;
+}
+
+static inline bool machine_is_shared(const machine *m, uint64_t address, uint32_t bytes) {
+    return address >= PTX_SHARED_BEGIN && address < m->shared_end &&
+           bytes <= m->shared_end - address;
 }
 
 static inline uint32_t machine_stamp(const machine_warp *w, int lane) {

@@ -69,7 +69,10 @@ static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lan
     uint8_t *base = NULL;
     uint64_t limit = 0;
     switch (space) {
-    case PTX_SHARED: base = m->shared, limit = m->shared_bytes, kind = EMULATE_SHARED_BOUNDS; break;
+    case PTX_SHARED:
+        base = m->shared + PTX_SHARED_BEGIN, limit = m->shared_end - PTX_SHARED_BEGIN;
+        address -= PTX_SHARED_BEGIN, kind = EMULATE_SHARED_BOUNDS;
+        break;
     case PTX_LOCAL:
         limit = m->function->local_bytes, kind = EMULATE_LOCAL_BOUNDS;
         base = m->local + (size_t)(w->index * LANES + lane) * limit;
@@ -79,7 +82,7 @@ static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lan
     default: return global_bytes(m, w, lane, address, bytes, access, pc);
     }
     bool read_only = space == PTX_PARAM || space == PTX_CONST;
-    if (address >= limit || address + bytes > limit || (access != GLOBAL_READ && read_only)) {
+    if (address >= limit || bytes > limit - address || (access != GLOBAL_READ && read_only)) {
         report_bounds(m, w, kind, lane, address, bytes, limit, pc);
         return NULL;
     }
@@ -294,8 +297,9 @@ uint32_t memory_shared_offsets(machine *m, machine_warp *w, const ptx_instructio
         offsets[l] = (uint32_t)address;
         if (!(mask >> l & 1u)) continue;
         if (misaligned(m, w, l, address, bytes, PTX_SHARED, pc)) continue;
-        if (address >= m->shared_bytes || address + bytes > m->shared_bytes) {
-            report_bounds(m, w, EMULATE_SHARED_BOUNDS, l, address, bytes, m->shared_bytes, pc);
+        if (!machine_is_shared(m, address, bytes)) {
+            report_bounds(m, w, EMULATE_SHARED_BOUNDS, l, address - PTX_SHARED_BEGIN, bytes,
+                          m->shared_end - PTX_SHARED_BEGIN, pc);
             continue;
         }
         good |= 1u << l;

@@ -26,6 +26,10 @@ enum {
  */
 #define PTX_WINDOW_SHIFT 36
 #define PTX_BUFFER(i) ((((uint64_t)(i) + 1u) << PTX_WINDOW_SHIFT) + (1ull << 35))
+/* Where a block's shared memory begins in its own space, as on GPUs from 8.0 on, where that is the
+ * system's: an address that lacks the begin, or has it twice, is another one.
+ */
+enum { PTX_SHARED_BEGIN = 1024 };
 #define PTX_SHARED_WINDOW (0x700ull << PTX_WINDOW_SHIFT)
 #define PTX_LOCAL_WINDOW (0x701ull << PTX_WINDOW_SHIFT)
 #define PTX_PARAM_WINDOW (0x702ull << PTX_WINDOW_SHIFT)
@@ -237,7 +241,8 @@ typedef struct ptx_function {
     int32_t sink;                        /* rows that take what nobody reads */
     int32_t carry, next_carry;           /* rows of the carry flag, or PTX_NONE when unused */
     int32_t never; /* a predicate that nothing sets, or PTX_NONE when unused */
-    uint32_t parameter_bytes, local_bytes, static_shared_bytes;
+    uint32_t parameter_bytes, local_bytes;
+    uint32_t dynamic_shared; /* where the dynamic block begins, behind static variables */
     uint32_t threads_required, threads_most;
     uint32_t registers_most; /* .maxnreg; 0 when unsaid */
     uint32_t blocks_least;   /* .minnctapersm; 0 when unsaid */

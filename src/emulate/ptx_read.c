@@ -112,8 +112,8 @@ static void entry_directives(ptx_reader *r) {
 
 /* Where the dynamic block begins is known once all static variables are: behind the body. */
 static void place_dynamic_shared(ptx_reader *r, ptx_function *f) {
-    uint32_t base = (uint32_t)ptx_read_align(f->static_shared_bytes, r->dynamic_alignment);
-    f->static_shared_bytes = base;
+    uint32_t base = (uint32_t)ptx_read_align(f->dynamic_shared, r->dynamic_alignment);
+    f->dynamic_shared = base;
     for (int i = 0; i < r->later.count; i++) {
         uint32_t *words = f->constants.items + r->later.items[i].row * LANES;
         uint64_t address = base + (uint64_t)r->later.items[i].offset;
@@ -134,7 +134,7 @@ static void entry(ptx_reader *r) {
     }
     for (int i = 0; i < PTX_SPECIAL_COUNT; i++) function.specials[i] = PTX_NONE;
     function.row_count = 2; /* the sink */
-    function.static_shared_bytes = r->module_shared_bytes;
+    function.dynamic_shared = r->module_shared_end;
     r->function = &function;
     r->labels.count = r->uses.count = r->scopes.count = r->constant_next.count = 0;
     r->later.count = r->doubles.count = 0;
@@ -242,6 +242,7 @@ emulate_module *emulate_read(arena *memory, str ptx, diag_list *diagnostics) {
     r->line = 1;
     r->place = -1;
     r->dynamic_alignment = 16;
+    r->module_shared_end = PTX_SHARED_BEGIN;
     if (ptx.length > 256u << 20) ptx_scan_limit(r, "bytes of text", 256 << 20);
     for (int i = 0; i < PTX_BUCKETS; i++) r->buckets[i] = r->string_buckets[i] = -1;
     r->place_buckets = arena_array(memory, int32_t, PTX_BUCKETS);
@@ -265,9 +266,10 @@ int emulate_entry_count(const emulate_module *module) {
 
 emulate_entry emulate_entry_at(const emulate_module *module, int index) {
     const ptx_function *f = &module->entries.items[index];
-    return (emulate_entry){f->name,        f->parameter_bytes,  f->static_shared_bytes,
-                           f->local_bytes, f->threads_required, f->threads_most,
-                           f->code.count};
+    return (emulate_entry){
+        f->name,        f->parameter_bytes,  f->dynamic_shared - PTX_SHARED_BEGIN,
+        f->local_bytes, f->threads_required, f->threads_most,
+        f->code.count};
 }
 
 bool emulate_parameter_at(const emulate_module *module, int entry_index, int index,

@@ -121,9 +121,9 @@ typedef struct ptx_reader {
     LIST(ptx_string) strings;
     int32_t string_buckets[PTX_BUCKETS];
     LIST(uint8_t) globals, constants;
-    ptx_function *function;       /* being read */
-    int32_t place;                /* of the next instruction */
-    uint32_t module_shared_bytes; /* of shared variables outside functions: first in each entry */
+    ptx_function *function;     /* being read */
+    int32_t place;              /* of the next instruction */
+    uint32_t module_shared_end; /* of shared variables outside functions: first in each entry */
     LIST(ptx_variable) module_shared;
     uint32_t dynamic_alignment; /* of the dynamic block, from .extern .shared */
     LIST(ptx_later) later;

@@ -225,9 +225,9 @@ static void shared_variable(ptx_reader *r, const ptx_shape *shape) {
     ptx_function *f = r->function;
     uint64_t value = PTX_SHARED_LATER;
     if (!shape->unsized) {
-        uint32_t *used = f ? &f->static_shared_bytes : &r->module_shared_bytes;
+        uint32_t *used = f ? &f->dynamic_shared : &r->module_shared_end;
         value = ptx_read_align(*used, shape->alignment);
-        if (value + shape->bytes > EMULATE_SHARED_MAX) {
+        if (value + shape->bytes > PTX_SHARED_BEGIN + EMULATE_SHARED_MAX) {
             ptx_scan_limit(r, "bytes of shared variables", EMULATE_SHARED_MAX);
             return;
         }

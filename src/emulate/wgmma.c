@@ -161,12 +161,12 @@ static void read_operand(machine *m, machine_warp *w, const ptx_instruction *i, 
     int member = w->index % MACHINE_GROUP_WARPS;
     int count = wgmma_pieces(form, is_a ? p->a : p->b, is_a, member, offsets);
     for (int n = 0; n < count; n++) {
-        if (offsets[n] + 16u <= m->shared_bytes) continue;
+        if (machine_is_shared(m, offsets[n], 16)) continue;
         emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, pc, -1, -1);
         if (f)
-            f->detail =
-                str_format(m->memory, "%.*s: 16 bytes at byte %u of %u",
-                           STR_ARGS(machine_who(m, w, pc, -1)), offsets[n], m->shared_bytes);
+            f->detail = str_format(
+                m->memory, "%.*s: 16 bytes at byte %d of %u", STR_ARGS(machine_who(m, w, pc, -1)),
+                (int)offsets[n] - PTX_SHARED_BEGIN, m->shared_end - PTX_SHARED_BEGIN);
         machine_stop(m);
         return;
     }

@@ -351,7 +351,7 @@ static void wrong_copies_are_found(void **state) {
     "mov.u32 %r2, 0;\nZ: mad.lo.u32 %r3, %r2, 128, %r0; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, "   \
     "%r1; st.shared.u32 [%r3], 0; add.u32 %r2, %r2, 1; setp.lt.u32 %p3, %r2, 16; @%p3 bra Z;\n"    \
     "fence.proxy.async; bar.sync 0; setp.eq.u32 %p4, %r0, %r0;\n"                                  \
-    "mov.b64 %d5, 0x800000080000; mov.b64 %d6, 0x800000080100;\n"
+    "mov.b64 %d5, 0x800000080040; mov.b64 %d6, 0x800000080140;\n"
 #define PRODUCT(a, b)                                                                              \
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, " a ", " b            \
     ", %p5, 1, 1, 0, 0;\n"
@@ -395,7 +395,7 @@ static void wgmma_and_its_misuse(void **state) {
                 EMULATE_DEADLOCK, "other warps of its warpgroup to commit");
     check_found(NULL,
                 FENCED
-                "mov.b64 %d5, 0x800000080fff;\nwgmma.fence.sync.aligned;\n" PRODUCT("%d6", "%d5")
+                "mov.b64 %d5, 0x80000008103f;\nwgmma.fence.sync.aligned;\n" PRODUCT("%d6", "%d5")
                     DONE,
                 EMULATE_SHARED_BOUNDS, "of 65536");
     check_found(NULL,

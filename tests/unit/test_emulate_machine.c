@@ -341,6 +341,25 @@ static void arrivals_within_a_warp(void **state) {
     check(WITHIN("1", "bar.warp.sync -1; @%p0", AWAIT), 32, neighbour);
 }
 
+static uint32_t seven(uint32_t thread) {
+    (void)thread;
+    return 7;
+}
+
+/* Shared memory does not begin at 0: who forgets where it begins, or adds it twice, is elsewhere.
+ */
+static void shared_memory_begins_somewhere(void **state) {
+    (void)state;
+    check("setp.eq.u32 %p0, %r0, 0; mov.u32 %r2, 7; @%p0 st.shared.u32 [%r1], %r2; bar.sync 0;\n"
+          "ld.shared.u32 %r9, [%r1];",
+          64, seven);
+    check_found("sub.u32 %r2, %r1, %r1; st.shared.u32 [%r2], 0;", 1, EMULATE_SHARED_BOUNDS,
+                "4 bytes at byte -1024 of 4096");
+    check_found("add.u32 %r2, %r1, %r1; st.shared.u32 [%r2+3072], 0;", 1, EMULATE_SHARED_BOUNDS,
+                "4 bytes at byte 4096 of 4096");
+    check_found("cvta.shared.u64 %d2, 0; st.u32 [%d2], 0;", 1, EMULATE_SHARED_BOUNDS, "-1024");
+}
+
 /* Copies that arrive on an mbarrier. */
 #define COPIES(wait)                                                                               \
     "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [raw+1024], 64; bar.sync 0;\n"         \
@@ -572,6 +591,7 @@ int main(void) {
         cmocka_unit_test(elected_arrivals),
         cmocka_unit_test(arrivals_within_a_warp),
         cmocka_unit_test(copies_arrive),
+        cmocka_unit_test(shared_memory_begins_somewhere),
         cmocka_unit_test(zero_fill),
         cmocka_unit_test(named_barriers),
         cmocka_unit_test(parts_of_words),
