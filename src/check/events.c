@@ -21,6 +21,7 @@ events_finding *machine_report(machine *mc, events_fault fault, const tl_stateme
                    fault == FAULT_HELD_AT_END || fault == FAULT_END || fault == FAULT_NOT_COVERED;
     if ((follows && was_tainted) || mc->findings.count == FINDINGS_MAX) return NULL;
     events_finding finding = {.fault = fault, .name = name, .at = at};
+    if (tile >= 0) finding.left_out = mc->left_out[tile];
     if (at) {
         bool names_tile = (at->kind == TL_WAIT || at->kind == TL_RELEASE) && at->sync.what;
         finding.range = names_tile ? at->sync.what->range : at->range;
@@ -35,6 +36,7 @@ static void make_processes(machine *mc) {
     const model *m = mc->model;
     mc->sync = channels_new(mc->memory, m, false);
     mc->contents = arena_array(mc->memory, machine_contents, m->tile_count + 1);
+    mc->left_out = arena_array(mc->memory, const tl_statement *, m->tile_count + 1);
     mc->is_reached = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->is_repeated = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->processes = arena_array(mc->memory, machine_process, m->process_count + 1);
@@ -57,10 +59,11 @@ static void make_processes(machine *mc) {
 static void start_run(machine *mc, const extents_run *run) {
     const model *m = mc->model;
     mc->run = run;
-    mc->is_tainted = mc->is_stopped = false;
+    mc->is_tainted = mc->is_stopped = mc->is_left_out = false;
     mc->events_in_run = 0;
     channels_reset(mc->sync);
     for (int t = 0; t < m->tile_count; t++) mc->contents[t].generations.count = 0;
+    memset(mc->left_out, 0, sizeof *mc->left_out * (size_t)m->tile_count);
     for (int i = 0; i < m->process_count; i++) {
         machine_process *p = &mc->processes[i];
         p->at = p->nest_count = p->tile_number = p->data_branches = 0;
@@ -141,7 +144,8 @@ static machine_loop here(const machine *mc, const machine_process *p) {
                           .waits = sum(p->sync->waits, m->cursor_count),
                           .releases = sum(p->sync->releases, m->cursor_count),
                           .fills = sum(p->sync->fills, m->tile_count),
-                          .flights = p->sync->flights.count};
+                          .flights = p->sync->flights.count,
+                          .is_voted = true};
 }
 
 /* What a vote decides, by the run's pattern. */
@@ -156,30 +160,46 @@ static bool vote(machine *mc, machine_process *p) {
     }
 }
 
-/* An element that a loop walks has no value here: whether one stands for it would hang on how the
- * condition is written.
+/* Of a condition that holds a vote, elements may have no value here: whether one stands for them
+ * would hang on how the condition is written.
  */
 static bool finds_chosen(void *context, const tl_expr *e) {
     const extents *x = context;
-    bool is_chosen = e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED;
+    bool is_chosen = e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED ||
+                     extents_table_of(x, e);
     for (int i = 0; i < x->variable_count && !is_chosen; i++)
         is_chosen = x->variables[i].element && tl_expr_equal(x->variables[i].element, e);
     return is_chosen;
 }
 
 /* A vote that a let keeps has decided already, alone or with other conditions. */
-static bool way_of(machine *mc, machine_process *p, const model_step *step) {
+static bool way_of(machine *mc, machine_process *p, const model_step *step, bool *is_voted) {
     int64_t value = 0;
     void *chosen = (void *)(uintptr_t)mc->extents;
     bool is_open = step->depends_on_data &&
                    !model_visit(step->statement->branch.condition, finds_chosen, chosen);
     bool is_known =
         !is_open && extents_integer(&p->values, step->statement->branch.condition, &value);
+    *is_voted = step->depends_on_data || !is_known;
     return is_known ? value != 0 : vote(mc, p);
 }
 
+/* What a table leaves out: of which tiles, and whether it is Copies that would bring them. */
+static void leave_out(machine *mc, const machine_process *p, const model_step *step) {
+    if (!extents_asks_table(mc->extents, step->statement->branch.condition)) return;
+    const model_step *steps = mc->model->roles[p->role].steps;
+    for (int i = p->at; i < step->other; i++) {
+        const model_step *s = &steps[i];
+        bool syncs = s->kind == STEP_WAIT || s->kind == STEP_RELEASE;
+        int tile = s->kind == STEP_COPY ? s->target.tile : syncs ? s->what.tile : -1;
+        if (tile >= 0) mc->left_out[tile] = step->statement;
+        mc->is_left_out |= s->kind == STEP_COPY;
+    }
+}
+
 static void enter_if(machine *mc, machine_process *p, const model_step *step) {
-    bool taken = way_of(mc, p, step);
+    bool is_voted, taken = way_of(mc, p, step, &is_voted);
+    if (!taken) leave_out(mc, p, step);
     if (!taken) {
         if (step->commits && !p->executor) {
             events_record record = {EVENT_SKIP, p->at, -1, -1, step->commits};
@@ -189,7 +209,7 @@ static void enter_if(machine *mc, machine_process *p, const model_step *step) {
         return;
     }
     machine_loop before = {.step = p->at};
-    if (step->depends_on_data) before = here(mc, p);
+    if (is_voted) before = here(mc, p);
     p->nest[p->nest_count++] = before;
     p->at++;
 }
@@ -197,7 +217,7 @@ static void enter_if(machine *mc, machine_process *p, const model_step *step) {
 static void leave_if(machine *mc, machine_process *p, const model_step *step) {
     const model_step *begin = &mc->model->roles[p->role].steps[step->other];
     machine_loop before = p->nest[--p->nest_count];
-    if (begin->depends_on_data) {
+    if (before.is_voted) {
         machine_loop now = here(mc, p);
         bool same = now.waits == before.waits && now.releases == before.releases &&
                     now.fills == before.fills && now.flights == before.flights;
@@ -387,7 +407,7 @@ static void run_once(machine *mc) {
     for (int i = 0; i < mc->model->process_count; i++) all_done &= mc->processes[i].is_done;
     if (!all_done) report_stuck(mc);
     else check_run_end(mc);
-    if (all_done && !mc->is_tainted) coverage_judge(mc);
+    if (all_done && !mc->is_tainted && !mc->is_left_out) coverage_judge(mc);
 }
 
 typedef LIST(events_trace) trace_list;

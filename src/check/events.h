@@ -45,7 +45,8 @@ typedef struct events_finding {
     events_fault fault;
     const tl_statement *at;
     diag_range range;
-    const tl_statement *other; /* the other place; NULL when there is none */
+    const tl_statement *other;    /* the other place; NULL when there is none */
+    const tl_statement *left_out; /* the `if` on a table that left the tile out last; or NULL */
     str name, other_name;
     str axis;
     int64_t found, expected;   /* FAULT_CONTRACTED, FAULT_PLACE: elements from the start;

@@ -6,6 +6,7 @@
 enum {
     CANDIDATES_MAX = 40,
     LOOK_AHEAD_MAX = 8,
+    NEIGHBOURS_MAX = 6,
 };
 
 /* --- what control depends on ------------------------------------------------------------------ */
@@ -61,7 +62,7 @@ static bool varies(const tl_expr *e) {
            (s->kind == TL_SYMBOL_SCALAR && !s->is_real);
 }
 
-static bool is_in_memory(const tl_expr *e) {
+bool search_is_in_memory(const tl_expr *e) {
     return e->kind == TL_ELEMENT && e->space != TL_REGISTER && e->space != TL_SHARED;
 }
 
@@ -73,7 +74,8 @@ static bool note_indexing(void *context, const tl_expr *e) {
 }
 
 static void follow_element(search *s, const tl_expr *e) {
-    extents_variable *v = need_variable(s, NULL, e);
+    bool has_own = extents_table_of(s->x, e);
+    extents_variable *v = has_own ? NULL : need_variable(s, NULL, e);
     if (v) v->uses++;
     for (int i = 0; i < e->item_count; i++) model_visit(e->items[i], note_indexing, s);
 }
@@ -85,13 +87,14 @@ static bool follow(void *context, const tl_expr *e) {
         if (divides) add_divisor(s, e->right);
         if (divides || e->operator== TL_TIMES) add_granule(s, e->right);
         if (e->operator== TL_TIMES) add_granule(s, e->left);
-        bool is_stretch = e->operator== TL_MINUS && is_in_memory(e->left) &&
-                          is_in_memory(e->right) && e->left->symbol == e->right->symbol;
+        bool is_stretch = e->operator== TL_MINUS && search_is_in_memory(e->left) &&
+                          search_is_in_memory(e->right) && e->left->symbol == e->right->symbol;
+        is_stretch = is_stretch && !extents_table_of(s->x, e->right);
         extents_variable *start = is_stretch ? need_variable(s, NULL, e->right) : NULL;
         if (start) start->starting++;
         return true;
     }
-    if (is_in_memory(e)) follow_element(s, e);
+    if (search_is_in_memory(e)) follow_element(s, e);
     extents_variable *v = varies(e) ? need_variable(s, e->symbol, NULL) : NULL;
     if (v) v->uses++;
     return true;
@@ -318,6 +321,7 @@ extents *extents_choose(arena *memory, const model *m) {
     extents *x = arena_new(memory, extents);
     *x = (extents){.model = m};
     search s = {.x = x, .memory = memory};
+    search_find_tables(&s);
     collect(&s);
     collect_lengths(&s);
     follow_walks(&s);
@@ -326,6 +330,7 @@ extents *extents_choose(arena *memory, const model *m) {
         if (condition) follow_all(&s, condition);
     }
     x->steps = m->stages_most + x->look_ahead + 2;
+    x->neighbours = x->steps < NEIGHBOURS_MAX ? x->steps : NEIGHBOURS_MAX;
     s.values = extents_values_new(memory, x);
     for (int i = 0; i < x->variable_count; i++) find_candidates(&s, i);
     choose_lengths(&s);

@@ -12,7 +12,13 @@
 #include "check/check.h"
 #include "model/model.h"
 
-enum { EXTENTS_VARIABLES_MAX = 24 };
+enum {
+    EXTENTS_VARIABLES_MAX = 24,
+    EXTENTS_TABLES_MAX = 8,
+    EXTENTS_TABLE_VALUES_MAX = 12,
+    EXTENTS_PATTERNS_ALL = 16, /* the first of those that go through all ways */
+    EXTENTS_FAR = 1 << 20,     /* larger than what a table's element is compared with here */
+};
 
 /* Something control depends on: a symbol (length, scalar, grid index), or a table element. */
 typedef struct extents_variable {
@@ -28,21 +34,38 @@ typedef struct extents_variable {
     int candidate_count, combined_count; /* of the latter, all combinations are tried */
 } extents_variable;
 
+/* A table of which a loop walks elements that decide (extents_tables.c). */
+typedef struct extents_table {
+    const tl_symbol *symbol;
+    int64_t values[EXTENTS_TABLE_VALUES_MAX]; /* that its elements may have, rising */
+    int value_count, uses, compared;          /* the latter: with a number alone */
+    bool is_open;                             /* compared with more than numbers */
+} extents_table;
+
 typedef struct extents_run {
     int64_t values[EXTENTS_VARIABLES_MAX];
-    int pattern; /* which way an `if` on data goes: 0 never, 1 always, 2 and 3 in turns */
+    int pattern; /* which way an `if` on data goes: 0 never, 1 always, 2 and 3 in turns; and which
+                    values the elements of tables have */
 } extents_run;
 
 typedef struct extents {
     const model *model;
     extents_variable variables[EXTENTS_VARIABLES_MAX];
     int variable_count;
+    extents_table tables[EXTENTS_TABLES_MAX];
+    int table_count;
+    int neighbours; /* elements of a table that a pipeline looks at together */
     extents_run *runs;
     int run_count;
     int look_ahead; /* largest constant by which a guard or coordinate looks ahead */
     int steps;      /* most iterations of a loop whose bounds are not constants, where few do */
     bool is_cut;    /* control depends on more than was followed */
 } extents;
+
+/* NULL: it is no element of one. */
+const extents_table *extents_table_of(const extents *x, const tl_expr *e);
+/* Does the expression, with the lets it mentions, ask for such an element? */
+bool extents_asks_table(const extents *x, const tl_expr *e);
 
 extents *extents_choose(arena *memory, const model *m);
 
@@ -67,5 +90,8 @@ void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t valu
 void extents_values_forget(extents_values *v, const tl_symbol *symbol);
 /* False when the value is not known or no integer. */
 bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value);
+/* The value of a table's element; false when its indices are not known. */
+bool extents_table_value(extents_values *v, const extents_table *t, const tl_expr *e,
+                         int64_t *value);
 
 #endif

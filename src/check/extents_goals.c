@@ -58,11 +58,16 @@ static void add_step(search *s, const model_step *step, int parent) {
         const tl_for *loop = &step->statement->loop;
         note_choices(s, step, parent, loop->from);
         note_choices(s, step, parent, loop->to);
-        add_point(s, (search_point){.step = step, .parent = parent, .count = s->x->steps + 1});
+        bool asks = extents_asks_table(s->x, loop->from) || extents_asks_table(s->x, loop->to);
+        add_point(s, (search_point){.step = step,
+                                    .parent = parent,
+                                    .count = s->x->steps + 1,
+                                    .asks_table = asks,
+                                    .is_free = asks});
     } else if (step->kind == STEP_IF) {
         const tl_expr *condition = step->statement->branch.condition;
         bool asks = !model_visit_lets(s->x->model, condition, false, finds_no_question, NULL);
-        bool is_free = step->depends_on_data || asks;
+        bool is_free = step->depends_on_data || asks || extents_asks_table(s->x, condition);
         if (!is_free) note_choices(s, step, parent, condition);
         add_point(s,
                   (search_point){.step = step, .parent = parent, .count = 2, .is_free = is_free});
@@ -146,7 +151,7 @@ static void walk_loop(search *s, int role, int at, search_point *p, int point) {
     const model_step *step = p->step;
     const tl_for *loop = &step->statement->loop;
     int64_t from, to, count;
-    bool is_known = extents_integer(&s->values, loop->from, &from) &&
+    bool is_known = !p->asks_table && extents_integer(&s->values, loop->from, &from) &&
                     extents_integer(&s->values, loop->to, &to) &&
                     !__builtin_sub_overflow(to, from, &count);
     if (!is_known) {

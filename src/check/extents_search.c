@@ -331,14 +331,18 @@ typedef struct selection {
     search_met met, in_pairs; /* the latter: the outcomes whose pairs count */
     search_met *pairs;        /* by outcome: what was met beside it */
     bool *is_chosen;
+    search_met all_ways; /* the outcomes beside which tables went through all ways */
     int patterns, sets;
     LIST(extents_run) runs;
 } selection;
 
-static int patterns_of(const model *m) {
+static int patterns_of(const extents *x) {
+    enum { OF_VOTES = 4, OF_TABLES = 8 };
+    const model *m = x->model;
+    if (x->table_count) return OF_TABLES;
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
-            if (m->roles[r].steps[i].depends_on_data) return 4;
+            if (m->roles[r].steps[i].depends_on_data) return OF_VOTES;
         }
     }
     return 1;
@@ -378,24 +382,63 @@ static bool adds_pair(selection *c, const search_met *met, bool notes) {
     return adds;
 }
 
+static void add_runs(selection *c, const candidate *chosen, int from, int to) {
+    extents_run run = chosen->run;
+    for (run.pattern = from; run.pattern < to; run.pattern++)
+        list_push(c->e->s->memory, &c->runs, run);
+}
+
 static void choose(selection *c, int number) {
     const candidate *chosen = &c->e->pool.items[number];
     int ways = c->sets++ < MIXED_SETS ? c->patterns : c->patterns > 2 ? 2 : c->patterns;
-    extents_run run = chosen->run;
-    for (run.pattern = 0; run.pattern < ways; run.pattern++) {
-        list_push(c->e->s->memory, &c->runs, run);
-    }
+    add_runs(c, chosen, 0, ways);
     c->is_chosen[number] = true;
     for (int w = 0; w < SEARCH_WORDS; w++) c->met.words[w] |= chosen->met.words[w];
     adds_pair(c, &chosen->met, true);
 }
 
+/* Does a loop that asks a table run its longest here, as in no set before? */
+static bool adds_long_walk(selection *c, const search_met *met) {
+    const explorer *e = c->e;
+    const search_goals *g = &e->s->goals;
+    bool adds = false;
+    for (int i = 0; i < g->points.count; i++) {
+        const search_point *p = &g->points.items[i];
+        if (p->choice || p->step->kind != STEP_IF ||
+            !extents_asks_table(e->s->x, p->step->statement->branch.condition))
+            continue;
+        for (int at = p->parent; at >= 0; at = g->points.items[at].parent) {
+            const search_point *loop = &g->points.items[at];
+            int longest = loop->first + loop->count - 1;
+            if (loop->step->kind != STEP_FOR || !loop->count || !has(met, longest)) continue;
+            adds |= !has(&c->all_ways, longest);
+            c->all_ways.words[longest / 64] |= UINT64_C(1) << longest % 64;
+        }
+    }
+    return adds;
+}
+
+/* Where tables decide from one iteration to the next, pipelines meet all ways of neighbours. */
+static void choose_all_ways(selection *c) {
+    const explorer *e = c->e;
+    for (int i = 0; i < e->pool.count && e->s->x->table_count; i++) {
+        const candidate *set = &e->pool.items[i];
+        if (!adds_long_walk(c, &set->met)) continue;
+        choose(c, i);
+        add_runs(c, set, EXTENTS_PATTERNS_ALL, EXTENTS_PATTERNS_ALL + (1 << e->s->x->neighbours));
+    }
+}
+
 static void choose_runs(explorer *e) {
-    selection c = {.e = e, .patterns = patterns_of(e->s->x->model)};
+    selection c = {.e = e, .patterns = patterns_of(e->s->x)};
     int added = 0;
     c.is_chosen = arena_array(e->s->memory, bool, e->pool.count + 1);
     find_pairs(&c);
-    for (int i = 0; i < e->pool.count && c.runs.count + c.patterns <= RUNS_MAX; i++) choose(&c, i);
+    choose_all_ways(&c);
+    int most = c.runs.count + RUNS_MAX;
+    for (int i = 0; i < e->pool.count && c.runs.count + c.patterns <= most; i++) {
+        if (!c.is_chosen[i]) choose(&c, i);
+    }
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < e->pool.count && added < ADDED_SETS_MAX; i++) {
             const search_met *met = &e->pool.items[i].met;

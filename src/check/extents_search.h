@@ -33,7 +33,8 @@ typedef struct search_point {
     const tl_expr *choice;
     int parent; /* the loop or `if` around it; -1: none */
     int first, count;
-    bool is_free; /* what decides is no length: both ways are gone, and no outcome is noted */
+    bool asks_table; /* FOR: an element of a table that loops walk bounds it */
+    bool is_free;    /* what decides is no length: both ways are gone, and no outcome is noted */
 } search_point;
 
 typedef struct search_goals {
@@ -68,9 +69,13 @@ typedef struct search {
 
 /* extents.c */
 bool search_is_fixed(const extents_variable *v); /* does one value serve for it? */
+bool search_is_in_memory(const tl_expr *e);
 bool search_follows_loop(const search *s, const tl_expr *e);
 /* The launch condition of an Input or Output, when it speaks of the chosen variables alone. */
 const tl_expr *search_condition(const search *s, const tl_statement *statement);
+
+/* extents_tables.c */
+void search_find_tables(search *s);
 
 /* extents_goals.c */
 void search_find_goals(search *s);

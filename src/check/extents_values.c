@@ -77,6 +77,9 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
             const tl_expr *element = v->extents->variables[i].element;
             if (element && tl_expr_equal(element, e)) return give(out, v->run->values[i]);
         }
+        const extents_table *table = extents_table_of(v->extents, e);
+        int64_t value;
+        if (table) return extents_table_value(v, table, e, &value) && give(out, value);
         return give(out, 0);
     }
     if (s->is_known && s->is_integer) return give(out, s->integer);

@@ -180,14 +180,8 @@ static void report_data(reporter *r) {
     }
 }
 
-static void report_one(reporter *r) {
+static void report_other(reporter *r) {
     const events_finding *f = r->f;
-    diag_id plain = plain_id(f);
-    if (plain != DIAG_ID_COUNT) {
-        diag_report(r->diags, plain, f->range, f->name);
-        explain(r);
-        return;
-    }
     switch (f->fault) {
     case FAULT_NOT_WAITED: report_not_waited(r); break;
     case FAULT_UNDEFINED: report_undefined(r); break;
@@ -201,6 +195,20 @@ static void report_one(reporter *r) {
         break;
     default: report_data(r);
     }
+}
+
+static void report_one(reporter *r) {
+    const events_finding *f = r->f;
+    diag_id plain = plain_id(f);
+    if (plain != DIAG_ID_COUNT) {
+        diag_report(r->diags, plain, f->range, f->name);
+        explain(r);
+    } else {
+        report_other(r);
+    }
+    if (f->left_out)
+        diag_report(r->diags, DIAG_HAZARD_LEFT_OUT, f->left_out->branch.condition->range, f->name,
+                    tl_expr_text(r->memory, f->left_out->branch.condition));
 }
 
 /* How near to the mistake a fault is: what a nearer one explains is left out. */

@@ -40,7 +40,8 @@ typedef struct machine_register {
 typedef struct machine_loop {
     int step;
     int64_t value, end;
-    int64_t waits, releases, fills, flights; /* `if` on data: the state before it */
+    bool is_voted;
+    int64_t waits, releases, fills, flights; /* `if` that is voted on: the state before it */
 } machine_loop;
 
 typedef struct machine_process {
@@ -73,7 +74,9 @@ typedef struct machine {
     int tiles_to_walk;
     bool **is_reached;  /* by role and step: some run has come to it */
     bool **is_repeated; /* the same, of loops: some run has gone round it more than once */
-    bool is_tainted;    /* this run broke a rule: what follows from it is not reported */
+    bool is_left_out;   /* a table has left out Copies of this run: they cover no axis */
+    const tl_statement **left_out; /* by tile: the `if` on a table that left it out last */
+    bool is_tainted;               /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
     bool (*is_walked)[MODEL_AXES_MAX];      /* by tile and axis: by a loop */
     bool (*is_shared_walk)[MODEL_AXES_MAX]; /* each block of the grid walks a part of it */

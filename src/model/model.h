@@ -105,7 +105,7 @@ typedef struct model_step {
     model_subject subject; /* WAIT, RELEASE */
     model_use what;
     int turn;
-    bool depends_on_data; /* IF: a register tile or a table element decides */
+    bool depends_on_data; /* IF: a register tile decides */
     int commits;          /* COPY: 1 when it is a cp.async group; IF: of its whole body */
 } model_step;
 

@@ -151,20 +151,13 @@ bool model_is_vote(const tl_expr *e) {
     return !model_visit(e, finds_no_vote, &(bool){false});
 }
 
-static bool finds_no_loop(void *context, const tl_expr *e) {
-    (void)context;
-    return !(e->symbol && e->symbol->kind == TL_SYMBOL_LOOP);
-}
-
-/* What only the data decide: a vote over a register tile, or a table element that a loop walks. An
- * element that stays the same over the tile is a number like any other length.
+/* What only the data decide: a vote over a register tile. An element of a table is a number like
+ * any other.
  */
 static bool finds_no_data(void *context, const tl_expr *e) {
     (void)context;
     if (e->kind == TL_CALL && e->function == TL_FUNCTION_ANY) return false;
-    if (e->kind != TL_ELEMENT) return true;
-    if (e->space == TL_REGISTER || e->space == TL_SHARED) return false;
-    return model_visit(e, finds_no_loop, NULL);
+    return e->kind != TL_ELEMENT || (e->space != TL_REGISTER && e->space != TL_SHARED);
 }
 
 void model_build_step(model_builder *b, model_step step) {

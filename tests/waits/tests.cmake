@@ -7,3 +7,10 @@ add_test(NAME waits_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/programs.py $<TARGET_FILE:flashtl>
                  ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(waits_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77)
+# Loops that leave out whole blocks by a table, right and broken; and what they come to.
+add_test(NAME waits_skips
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/skips.py $<TARGET_FILE:flashtl>)
+set_tests_properties(waits_skips PROPERTIES LABELS cli)
+add_test(NAME waits_skips_programs
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/skips.py $<TARGET_FILE:flashtl> --programs)
+set_tests_properties(waits_skips_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77)
