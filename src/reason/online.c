@@ -250,7 +250,12 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
     names_add(&derived, str_from(o->result));
     for (tl_statement *top = o->softmax->next; top; top = top->next)
         for (tl_statement *s = top; s; s = tl_next(s, top)) {
-            if (reads_any(s, &derived) && !allow_use(r, tiles, o, &derived, s)) return false;
+            if (!reads_any(s, &derived)) {
+                if (names_have(&derived, edit_target_name(s)))
+                    return reject(r, o, s, "writes over the scores");
+            } else if (!allow_use(r, tiles, o, &derived, s)) {
+                return false;
+            }
             const tl_compute *c = &o->softmax->compute;
             if (c->maximum && (edit_reads(s, c->maximum->text) || edit_reads(s, c->sum->text)))
                 return reject(r, o, s, "needs maximum or sum inside the loop");

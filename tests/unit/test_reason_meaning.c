@@ -187,6 +187,7 @@ static void sums_with_more(void **state) {
         {"Compute Fill -3 and get r\n", "", "Compute Multiply O, r and get O\n"},
         {"", "Copy W from global to shared\nCompute GEMM W, V and accumulate O\n", ""},
         {"", "Copy W from global to register and get T\nCompute RowSum T and accumulate r\n", ""},
+        {"", "Copy W from global to register and get S\nCompute RowSum S and accumulate r\n", ""},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char sketch[1024];
