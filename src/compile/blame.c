@@ -152,6 +152,10 @@ static const char apart[] =
     "of its own";
 
 static const family families[] = {
+    /* A passage of its own that the reasoner cannot read has the name of nothing (tl/quote.c). */
+    {DIAG_NAME_UNDEFINED, DIAG_NAME_UNDEFINED,
+     "an expression in it would be longer or deeper than one may be",
+     "take fewer terms together in one expression, or divide the kernel"},
     {DIAG_OPEN_ROLE, DIAG_STAGES, "it leaves open what a kernel has to know",
      "say more: types, lengths, names of tiles"},
     {DIAG_SHAPE_RANGE, DIAG_SHAPE_CONTRACTED, "a tile would get a length that tiles cannot have",

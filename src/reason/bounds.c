@@ -20,6 +20,7 @@ typedef struct bound_tests {
     bound_test items[BOUNDS_TESTS_MAX];
     int count;
     bool is_solved; /* all of them are */
+    bool is_cut;    /* there are more */
 } bound_tests;
 
 /* One loop over blocks of an axis. */
@@ -66,7 +67,7 @@ static void split(reason *r, str axis, const tl_expr *e, bound_tests *tests) {
     bound_test test = solve(r, axis, e);
     tests->is_solved = tests->is_solved && test.is_solved;
     if (tests->count < BOUNDS_TESTS_MAX) tests->items[tests->count++] = test;
-    else tests->is_solved = false;
+    else tests->is_solved = false, tests->is_cut = true;
 }
 
 static bound_tests tests_of(reason *r, str axis, const tl_expr *condition) {
@@ -95,12 +96,15 @@ static bool test_covers_end(const bound_loop *b, const bound_test *test) {
     return !rest.is_broken && rest.count == 0 && rest.constant < 0;
 }
 
+static bool condition_covers_end(const bound_loop *b, const tl_expr *e) {
+    if (e->kind == TL_BINARY && e->operator== TL_OR)
+        return condition_covers_end(b, e->left) || condition_covers_end(b, e->right);
+    bound_test test = solve(b->r, b->axis, e);
+    return test_covers_end(b, &test);
+}
+
 static bool mask_covers_end(void *context, const tl_statement *mask) {
-    const bound_loop *b = context;
-    bound_tests tests = tests_of(b->r, b->axis, mask->compute.condition);
-    for (int i = 0; i < tests.count; i++)
-        if (test_covers_end(b, &tests.items[i])) return true;
-    return false;
+    return mask->compute.condition && condition_covers_end(context, mask->compute.condition);
 }
 
 /* --- masks for ragged ends -------------------------------------------------------------------- */
@@ -309,10 +313,16 @@ typedef struct bound_edges {
     bool meets_end; /* a test is the axis's own end, or covers it */
 } bound_edges;
 
-static str join(reason *r, str list, const linear *one) {
+/* A function takes eight arguments, of which the axis's length is one: more stand in a call within
+ * the call.
+ */
+static str join(reason *r, const char *function, str list, int count, const linear *one) {
+    enum { TOGETHER = 6 };
     linear next = *one;
     next.constant += 1;
     const char *text = edit_text(r->memory, linear_expr(r, &next));
+    if (count > 0 && count % TOGETHER == 0)
+        list = str_format(r->memory, "%s(%.*s)", function, STR_ARGS(list));
     return list.length > 0 ? str_format(r->memory, "%.*s, %s", STR_ARGS(list), text)
                            : str_from(text);
 }
@@ -331,12 +341,12 @@ static bool find_edges(const bound_loop *b, const bound_tests *tests, bound_edge
         edges->meets_end = edges->meets_end || t->is_upper;
         if (t->is_upper && difference.count == 0 && difference.constant == -1) continue;
         if (t->is_upper) {
-            edges->last = join(b->r, edges->last, &largest);
-            edges->full = join(b->r, edges->full, &smallest);
+            edges->last = join(b->r, "min", edges->last, edges->upper_count, &largest);
+            edges->full = join(b->r, "min", edges->full, edges->upper_count, &smallest);
             edges->upper_count++;
         } else {
-            edges->first = join(b->r, edges->first, &smallest);
-            edges->clear = join(b->r, edges->clear, &largest);
+            edges->first = join(b->r, "max", edges->first, edges->lower_count, &smallest);
+            edges->clear = join(b->r, "max", edges->clear, edges->lower_count, &largest);
             edges->lower_count++;
         }
     }
@@ -369,6 +379,7 @@ static void guard_mask(const bound_loop *b, tl_statement *mask) {
     reason *r = b->r;
     const char *j = edit_z(r->memory, b->loop->loop.name);
     bound_tests tests = tests_of(r, b->axis, mask->compute.condition);
+    if (tests.is_cut) return;
     rewrite_condition(b, mask, &tests);
     tests = tests_of(r, b->axis, mask->compute.condition);
     bound_edges edges = {0};
@@ -433,6 +444,7 @@ static void bound_loop_itself(const bound_loop *b, const bound_edges *edges, boo
 }
 
 static bool bound_one(bound_loop *b) {
+    enum { EDGES_MAX = 48 };
     if (!mask_ends(b)) return false;
     bound_edges all = {0};
     tl_statement *masks[16];
@@ -450,7 +462,8 @@ static bool bound_one(bound_loop *b) {
             if (tests.items[k].is_solved) name_offset(b, &tests.items[k].edge);
         bound_edges edges = all;
         bound_tests one = {.count = 1};
-        for (int k = 0; k < tests.count; k++) { /* each test alone empties blocks */
+        /* Each test alone empties blocks; beyond that they only mask. */
+        for (int k = 0; k < tests.count && all.upper_count + all.lower_count < EDGES_MAX; k++) {
             one.items[0] = tests.items[k];
             if (find_edges(b, &one, &edges)) all = edges;
             else edges = all;

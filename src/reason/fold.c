@@ -338,14 +338,24 @@ static void fuse_sums(reason *r) {
     }
 }
 
-/* Masks of one tile with one value, next to each other, become one. */
+static int terms_in(const tl_expr *e) {
+    if (!e) return 0;
+    int count = 1 + terms_in(e->left) + terms_in(e->right);
+    for (int i = 0; i < e->item_count; i++) count += terms_in(e->items[i]);
+    return count;
+}
+
+/* Masks of one tile with one value, next to each other, become one, as long as it can be read. */
 static void merge_masks(reason *r) {
+    enum { MERGED_TERMS = 400 }; /* an expression has at most 1,000, and some are still to come */
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         while (edit_is_compute(s, TL_MASK) && edit_is_compute(s->next, TL_MASK) &&
                edit_operand_is(s->next, 0, edit_target_name(s)) &&
                s->compute.operand_count == s->next->compute.operand_count &&
                (s->compute.operand_count < 2 ||
-                tl_expr_equal(s->compute.operands[1].value, s->next->compute.operands[1].value))) {
+                tl_expr_equal(s->compute.operands[1].value, s->next->compute.operands[1].value)) &&
+               terms_in(s->compute.condition) + terms_in(s->next->compute.condition) <
+                   MERGED_TERMS) {
             if (!s->compute.place.is_given) s->compute.place = s->next->compute.place;
             s->compute.condition =
                 tl_quote_expr(r->memory, "%s or %s", edit_text(r->memory, s->compute.condition),

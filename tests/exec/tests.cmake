@@ -61,3 +61,18 @@ target_link_libraries(launches PRIVATE flashtl_all)
 add_test(NAME by_clang
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/by_clang.py $<TARGET_FILE:flashtl>)
 set_tests_properties(by_clang PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
+
+# Masks of many conditions: none gets lost on the way, and the bounds of the loop can still be read.
+foreach(conditions conditions conditions_apart)
+    foreach(gpu t4 h200)
+        add_test(NAME many_${conditions}_${gpu}
+                 COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/${conditions}.tl --gpu ${gpu} --head-dim 64
+                         --on interpreter --case 3..8)
+        set_tests_properties(many_${conditions}_${gpu} PROPERTIES LABELS exec)
+    endforeach()
+endforeach()
+# Where no end is ragged, nothing else would miss a condition.
+add_test(NAME many_conditions_whole
+         COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/conditions.tl --gpu h200 --head-dim 64 --let kv_len=256
+                 --on interpreter --case 12)
+set_tests_properties(many_conditions_whole PROPERTIES LABELS exec)

@@ -201,6 +201,39 @@ static void choices_are_bounded(void **state) {
     works_within(64);
 }
 
+/* --- masks ------------------------------------------------------------------------------------ */
+
+/* Ends that differ all, so that the bounds of the loop are the least and the largest of many. */
+static void add_masked(int count, const char *condition) {
+    text_done(&text);
+    text_add_z(&text,
+               "kernel masked\nInput Q (b in batch; q in q_len, d)\n"
+               "Input K (b in batch; kv in kv_len, d)\nInput V (b in batch; kv in kv_len, d)\n"
+               "Output O (b in batch; q in q_len, d)\nCopy Q from global to shared\n"
+               "for j = 0:kv_len/BN\nCopy K from global to shared\n"
+               "Compute GEMM Q, K.T and get S\n");
+    for (int i = 0; i < count; i++)
+        text_format(&text, "Compute Mask S where kv %s %d\n", condition, i);
+    text_add_z(&text, "Compute Softmax S\nCopy V from global to shared\n"
+                      "Compute GEMM S, V and accumulate O\nend\nCopy O from register to global\n");
+}
+
+static void many_masks_of_a_tile(void **state) {
+    (void)state;
+    static const char *const conditions[] = {"> q + kv_len - q_len +", "<= q -"};
+    static const char *const gpus[] = {"t4", "h200"};
+    static const int counts[] = {1, 6, 7, 8, 9, 12, 13, 14, 17, 50, 100, 300, 980};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int k = 0; k < 4; k++) {
+            add_masked(counts[i], conditions[k & 1]);
+            if (reason(gpus[k >> 1]) != FTL_OK) {
+                char *said = ftl_context_diagnostics(context, FTL_DIAGNOSTICS_TEXT);
+                fail_msg("%d masks for %s: %s", counts[i], gpus[k >> 1], said);
+            }
+            works_within(256);
+        }
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -210,6 +243,7 @@ int main(void) {
         TEST(launches_have_a_room),
         TEST(brackets_have_a_depth),
         TEST(choices_are_bounded),
+        TEST(many_masks_of_a_tile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
