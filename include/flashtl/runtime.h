@@ -189,12 +189,12 @@ typedef struct ftl_cache_entry {
 } ftl_cache_entry;
 
 /* Visits every entry of a folder; the entry is valid during the call. A folder that is not there is
- * empty. OK, NO_FILE.
+ * empty. OK, NO_FILE, NO_MEMORY.
  */
 FTL_API ftl_status ftl_cache_list(ftl_context *context, const char *folder,
                                   void (*visit)(void *user, const ftl_cache_entry *entry),
                                   void *user);
-/* Removes all entries and what interrupted writers left. OK, NO_FILE. */
+/* Removes all entries and what interrupted writers left. OK, NO_FILE, NO_MEMORY. */
 FTL_API ftl_status ftl_cache_clear(ftl_context *context, const char *folder, int64_t *removed);
 
 #ifdef __cplusplus

@@ -23,7 +23,9 @@ static ftl_status prompt_tokens(ftl_context *context, const evaluate_request *r,
                         .parameters = parameters.data,
                         .sketch = step == THINK_REASON && !is_direct ? t->sketch : NULL,
                         .is_direct = is_direct};
-    ftl_status status = prompt_system(context, &task, &text);
+    ftl_status status = FTL_OK;
+    if (parameters.failed) status = ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    if (!status) status = prompt_system(context, &task, &text);
     if (!status) status = prompt_question(context, &task, &text);
     *tokens = provider_estimate_tokens(text_str(&text));
     text_done(&text);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARGUMENT_BYTES_MAX = 1 << 20, LIST_ITEMS_MAX = 32 };
+enum { ARGUMENT_BYTES_MAX = 1 << 20, CALL_BYTES_MAX = 4 << 20, LIST_ITEMS_MAX = 32 };
 
 const mcp_tool mcp_tools[MCP_TOOL_COUNT] = {
 #define TOOL(name, command, title, description) {#name, command, title, description},
@@ -214,10 +214,8 @@ static bool knows_all(const mcp_tool *tool, const json_t *arguments, char why[51
     return true;
 }
 
-bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const mcp_tool *tool,
-                      const json_t *arguments, char why[512]) {
-    *call = (mcp_call){.tool = tool};
-    arena_init(&call->memory, (size_t)4 << 20);
+static bool prepare(mcp_call *call, const mcp_options *options, const json_t *arguments,
+                    char why[512]) {
     add(call, options->program);
     str command = str_copy(&call->memory, str_from(call->tool->command));
     while (command.length) add(call, str_copy_z(&call->memory, str_cut(&command, ' ')));
@@ -242,6 +240,25 @@ bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const mcp_tool
     if (call->input.data) add(call, "-");
     call->argv[call->argument_count] = NULL;
     return true;
+}
+
+bool mcp_call_prepare(mcp_call *call, const mcp_options *options, const mcp_tool *tool,
+                      const json_t *arguments, char why[512]) {
+    jmp_buf exhausted;
+    *call = (mcp_call){.tool = tool};
+    arena_init(&call->memory, CALL_BYTES_MAX);
+    if (setjmp(exhausted)) {
+        snprintf(why, 512,
+                 call->memory.is_over_limit
+                     ? "the arguments of a call are at most %d bytes together"
+                     : "out of memory",
+                 CALL_BYTES_MAX);
+        return false;
+    }
+    call->memory.on_exhausted = &exhausted;
+    bool is_ready = prepare(call, options, arguments, why);
+    call->memory.on_exhausted = NULL;
+    return is_ready;
 }
 
 void mcp_call_done(mcp_call *call) {

@@ -229,6 +229,10 @@ ftl_status plan_read_json(const char *json, size_t length, char why[FTL_WHY_BYTE
     why[0] = 0;
     json_error_t error;
     json_t *root = json_loadb(json ? json : "", json ? length : 0, 0, &error);
+    if (!root && json_error_code(&error) == json_error_out_of_memory) {
+        snprintf(why, FTL_WHY_BYTES, "out of memory");
+        return FTL_NO_MEMORY;
+    }
     if (!root) {
         snprintf(why, FTL_WHY_BYTES, "the plan is no JSON: %s (line %d)", error.text, error.line);
         return FTL_INVALID_ARGUMENT;

@@ -1,5 +1,6 @@
 #include "runtime/cache.h"
 #include "base/needs.h"
+#include "plan/plan.h"
 
 #include "base/hash.h"
 
@@ -81,8 +82,11 @@ cache_result cache_read(const char *folder, const char digits[33], cache_entry *
         return CACHE_ABSENT;
     bool is_read = os_read_own_file(path, ENTRY_BYTES_MAX, &out->storage, &ignored);
     if (is_read && take_apart(out, digits)) return CACHE_FOUND;
+    int64_t bytes = 0, modified_s;
+    bool is_too_large = os_file_info(path, &bytes, &modified_s) && bytes > ENTRY_BYTES_MAX;
+    bool lacks_memory = out->storage.failed && !is_too_large;
     cache_done(out);
-    return CACHE_DAMAGED;
+    return lacks_memory ? CACHE_NO_MEMORY : CACHE_DAMAGED;
 }
 
 void cache_done(cache_entry *entry) {
@@ -131,53 +135,8 @@ bool cache_write(const char *folder, const char digits[33], const cache_entry *e
 
 /* --- listing and clearing --------------------------------------------------------------------- */
 
-typedef struct names {
-    arena memory;
-    LIST(char *) list;
-} names;
-
-static void collect(void *context, const char *name) {
-    names *all = context;
-    list_push(&all->memory, &all->list, str_copy_z(&all->memory, str_from(name)));
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Names in the folder, sorted; none when it is not there. */
-static ftl_status list_folder(ftl_context *context, const char *folder, names *out) {
-    arena_init(&out->memory, 256 << 20);
-    os_error why;
-    if (!os_file_exists(folder)) return FTL_OK;
-    if (!os_list_folder(folder, collect, out, &why)) {
-        return ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
-    }
-    if (out->list.count) {
-        qsort(out->list.items, (size_t)out->list.count, sizeof *out->list.items, by_name);
-    }
-    return FTL_OK;
-}
-
-static void visit_entry(const char *folder, const char *name,
-                        void (*visit)(void *user, const ftl_cache_entry *entry), void *user) {
-    char path[4096], digits[33] = {0}, why[FTL_WHY_BYTES];
-    if (!path_of(folder, name, "", path)) return;
-    memcpy(digits, name, DIGITS);
-    ftl_cache_entry shown = {.key = digits, .kernel = "", .gpu = "", .target = ""};
-    os_file_info(path, &shown.bytes, &shown.modified_s);
-    cache_entry entry;
-    ftl_plan *plan = NULL;
-    if (cache_read(folder, digits, &entry) == CACHE_FOUND) {
-        plan = ftl_plan_read(entry.plan.data, entry.plan.length, why);
-        shown.is_verified = entry.is_verified;
-    }
-    shown.is_damaged = !plan;
-    if (plan) shown.kernel = plan->kernel, shown.gpu = plan->gpu, shown.target = plan->target;
-    visit(user, &shown);
-    ftl_plan_free(plan);
-    cache_done(&entry);
-}
+/* Names of what is ours, each with zeros up to NAME_BYTES. */
+enum { NAME_BYTES = 64, NAMES_BYTES_MAX = 256 << 20 };
 
 static bool is_entry(str name) {
     return name.length == DIGITS + sizeof suffix - 1 && str_ends(name, str_from(suffix));
@@ -188,6 +147,54 @@ static bool is_leftover(str name) {
     const size_t ending = sizeof ".tmpXXXXXX" - 1;
     return name.length == DIGITS + sizeof suffix - 1 + ending &&
            is_entry((str){name.data, name.length - ending});
+}
+
+static void collect(void *names, const char *name) {
+    char place[NAME_BYTES] = {0};
+    str found = str_from(name);
+    if (!is_entry(found) && !is_leftover(found) && !str_is(found, "nvrtc")) return;
+    memcpy(place, found.data, found.length);
+    text_add(names, (str){place, NAME_BYTES});
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(a, b);
+}
+
+/* What is ours in the folder, sorted; nothing when it is not there. */
+static ftl_status list_folder(ftl_context *context, const char *folder, text_buffer *out) {
+    text_init(out, NAMES_BYTES_MAX);
+    os_error why;
+    if (!os_file_exists(folder)) return FTL_OK;
+    if (!os_list_folder(folder, collect, out, &why))
+        return ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
+    if (out->failed) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+    if (out->length) qsort(out->data, out->length / NAME_BYTES, NAME_BYTES, by_name);
+    return FTL_OK;
+}
+
+static ftl_status visit_entry(ftl_context *context, const char *folder, const char *name,
+                              void (*visit)(void *user, const ftl_cache_entry *entry), void *user) {
+    char path[4096], digits[33] = {0}, why[FTL_WHY_BYTES];
+    if (!path_of(folder, name, "", path)) return FTL_OK;
+    memcpy(digits, name, DIGITS);
+    ftl_cache_entry shown = {.key = digits, .kernel = "", .gpu = "", .target = ""};
+    os_file_info(path, &shown.bytes, &shown.modified_s);
+    cache_entry entry;
+    ftl_plan *plan = NULL;
+    cache_result result = cache_read(folder, digits, &entry);
+    ftl_status status = result == CACHE_NO_MEMORY ? FTL_NO_MEMORY : FTL_OK;
+    if (result == CACHE_FOUND) {
+        status = plan_read_json(entry.plan.data, entry.plan.length, why, &plan);
+        shown.is_verified = entry.is_verified;
+    }
+    shown.is_damaged = !plan;
+    if (plan) shown.kernel = plan->kernel, shown.gpu = plan->gpu, shown.target = plan->target;
+    bool is_known = status != FTL_NO_MEMORY;
+    if (is_known) visit(user, &shown);
+    ftl_plan_free(plan);
+    cache_done(&entry);
+    return is_known ? FTL_OK : ftl_context_fail(context, status, "out of memory");
 }
 
 static bool is_named(const char *folder) {
@@ -205,14 +212,13 @@ ftl_status ftl_cache_list(ftl_context *context, const char *folder,
     os_error why;
     if (!os_folder_is_ours(folder, &why))
         return ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
-    names all = {0};
-    ftl_status status = list_folder(context, folder, &all);
-    for (int i = 0; !status && i < all.list.count; i++) {
-        if (is_entry(str_from(all.list.items[i]))) {
-            visit_entry(folder, all.list.items[i], visit, user);
-        }
+    text_buffer names;
+    ftl_status status = list_folder(context, folder, &names);
+    for (size_t at = 0; !status && at < names.length; at += NAME_BYTES) {
+        const char *name = names.data + at;
+        if (is_entry(str_from(name))) status = visit_entry(context, folder, name, visit, user);
     }
-    arena_done(&all.memory);
+    text_done(&names);
     return status;
 }
 
@@ -220,19 +226,17 @@ ftl_status ftl_cache_clear(ftl_context *context, const char *folder, int64_t *re
     NEEDS(removed);
     *removed = 0;
     if (!is_named(folder)) return no_folder(context);
-    names all = {0};
-    ftl_status status = list_folder(context, folder, &all);
-    for (int i = 0; !status && i < all.list.count; i++) {
-        str name = str_from(all.list.items[i]);
+    text_buffer names;
+    ftl_status status = list_folder(context, folder, &names);
+    for (size_t at = 0; !status && at < names.length; at += NAME_BYTES) {
+        const char *name = names.data + at;
         char path[4096];
         os_error why;
-        bool is_ours = is_entry(name) || is_leftover(name) || str_is(name, "nvrtc");
-        if (!is_ours || !path_of(folder, all.list.items[i], "", path)) continue;
-        if (!os_remove_file(path, &why)) {
+        if (!path_of(folder, name, "", path)) continue;
+        if (!os_remove_file(path, &why))
             status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
-        }
-        *removed += is_entry(name);
+        *removed += is_entry(str_from(name));
     }
-    arena_done(&all.memory);
+    text_done(&names);
     return status;
 }

@@ -31,7 +31,12 @@ typedef struct cache_entry {
     text_buffer storage; /* of the slices above, when read */
 } cache_entry;
 
-typedef enum cache_result { CACHE_FOUND, CACHE_ABSENT, CACHE_DAMAGED } cache_result;
+typedef enum cache_result {
+    CACHE_FOUND,
+    CACHE_ABSENT,
+    CACHE_DAMAGED,
+    CACHE_NO_MEMORY, /* nothing is known of it */
+} cache_result;
 
 /* Reads an entry; cache_done frees it. */
 cache_result cache_read(const char *folder, const char digits[33], cache_entry *out);

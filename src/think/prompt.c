@@ -263,6 +263,7 @@ ftl_status prompt_question(ftl_context *context, const prompt_task *task, text_b
         add_block(out, "The TL Code to translate", "tl", task->product->code);
         char *header = ftl_plan_header(task->product->kernels[0].plan, "plan");
         if (header) add_block(out, "Its parameters and launch rule, as a C header", "c", header);
+        else out->failed = true;
         free(header);
     }
     bool is_cute = task->step == THINK_TRANSLATE && task->form == FTL_CUTE;

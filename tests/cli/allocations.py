@@ -6,13 +6,17 @@ Never a signal, never another text with status 0, never a rejection (1) or a wro
 with many allocations the first 60 and a sample of the others are tried; --all tries each.
 """
 import os
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 flashtl, library, fake_cuda, fake_nvrtc = (os.path.abspath(path) for path in sys.argv[1:5])
 FIRST, SAMPLE = 60, 25
+TUNES = " tune " in subprocess.run([flashtl, "help"], capture_output=True, text=True, check=True).stdout
+SOURCES = pathlib.Path(__file__).resolve().parent.parent.parent
 MESSAGES = "\n".join(
     '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}' % message
     for message in (
@@ -41,7 +45,16 @@ COMMANDS = (
     ("evaluate", "--list"),
     ("think", "--op", "gqa", "--show-prompts", "--gpu", "t4", "--head-dim", "64"),
     ("mcp",),
+    ("help", "build"),
+    ("emulate", "share.ptx", "--plan", "share.json", "--let", "n=300"),
+    ("run", "plain.tl", "--gpu", "t4", "--on", "gpu", "--in", "X=wide.npy", "--let", "d=64"),
+    ("cache", "--cache", "kept"),
+    ("cache", "size", "--cache", "kept", "--json"),
+    ("bench", "--grid", "grid"),
+    ("sketch", "--by", "exec:./model.sh", "--no-stream", "grouped heads"),
 )
+if TUNES:
+    COMMANDS += (("tune", "--gpu", "h200", "--database", "results"), ("evaluate", "--gpu", "t4", "--by", "exec:none", "--dry-run"))
 PLAIN = """kernel plain
 Input X f32 (row in row_len, d)
 Output Y f32 (row in row_len, d)
@@ -75,12 +88,24 @@ def main():
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         import npy
         npy.write("x.npy", (2, 2), [1.0, 2.5, -3.0, 4.0])
+        npy.write("wide.npy", (2, 64), [0.5] * 128)
         for name, text in (("plain.tl", PLAIN), ("wrong.tl", PLAIN.replace("get Y", "get Z"))):
             with open(name, "w") as file:
                 file.write(text)
         for name, command in (("my.tl", ("sketch", "gqa", "--causal")), ("code.tl", ("reason", "my.tl", "--gpu", "h200"))):
             with open(name, "w") as file:
                 file.write(run(command)[1])
+        # The emulator's example of docs/emulator.md, a cache with a kernel in it, a grid, and a model that is a script.
+        with open("share.json", "w") as file:
+            file.write(re.search(r"^```json\n(.*?)^```", (SOURCES / "docs/emulator.md").read_text(), re.M | re.S)[1])
+        shutil.copy(SOURCES / "tests/fuzz/corpus/ptx/share.ptx", "share.ptx")
+        subprocess.run([flashtl, "run", "plain.tl", "--gpu", "t4", "--on", "gpu", "--in", "X=wide.npy", "--let", "d=64"], check=True,
+                       env=dict(os.environ, FLASHTL_CACHE="kept"), capture_output=True)
+        with open("grid", "w") as file:
+            file.write("mine 1 64 4 2 64 causal\n")
+        with open("model.sh", "w") as file:
+            file.write(f"#!/bin/sh\necho '```tl'\ncat '{folder}/my.tl'\necho '```'\n")
+        os.chmod("model.sh", 0o755)
         for command in COMMANDS:
             status, text, said = run(command)
             found = re.search(r"(\d+) allocations\n\Z", said)

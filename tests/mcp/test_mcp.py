@@ -327,6 +327,10 @@ def test_too_much():
     assert [r["id"] for r in refused] == sent[256:]
     c.notify("notifications/cancelled", {"requestId": first})
     assert [answer(c)["id"] for _ in range(256)] == sent[:256]
+    # a call whose arguments are many and long is one that failed
+    told = c.call("reason", text=sketch, gpu="t4", let=["BN=" + "1" * (900 << 10)] * 8)
+    assert told["isError"] and "at most 4194304 bytes" in text_of(told), text_of(told)[:300]
+    assert c.ask("ping")["result"] == {}
     # by bytes, too: few, but large
     first = start_long(c, sketch)
     large = [c.send("tools/list", {"x": "y" * (15 << 20)}) for _ in range(6)]
