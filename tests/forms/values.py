@@ -19,6 +19,7 @@ folder = pathlib.Path(__file__).resolve().parent
 random = np.random.default_rng(3)
 F32 = np.float32
 GPUS = ["t4", "a100", "h200"]
+LENGTHS = ("d", "dv", "e", "n_len")
 
 
 def normal(*shape, scale=1.0, dtype=np.float16):
@@ -135,6 +136,57 @@ def moe_scatter(a):
     return {"Y": out}
 
 
+def encoder_bias(a):
+    return {"O": attention(wide(a["Q"]) @ wide(a["K"]).T + wide(a["bias"]), wide(a["V"]))}
+
+
+def encoder_row_scale(a):
+    return {"O": wide(a["Q"]) @ wide(a["K"]).T * wide(a["w"])[:, None] @ wide(a["V"])}
+
+
+def loop_index_mask(a):
+    return {"P": np.cumsum(wide(a["H"]), 0) - wide(a["H"])}
+
+
+def talking_heads(a):
+    scores = np.einsum("gqd,gkd->gqk", wide(a["Q"]), wide(a["K"]))
+    return {"A": np.einsum("hg,gqk->hqk", wide(a["W"]), scores)}
+
+
+def bare_axis_element(a):
+    return {"Y": wide(a["Q"]) @ wide(a["W"]) - wide(a["w"])}
+
+
+def bare_axis_select(a):
+    return {"Y": wide(a["Q"]) @ wide(a["W"]) * np.where(np.arange(24) < 7, 1, 0.5)}
+
+
+def gemm_rmsnorm_whole(a):
+    c = wide(a["A"]) @ wide(a["B"]).T
+    return {"C": c / np.sqrt((c * c).mean(-1, keepdims=True) + 1e-5) * wide(a["gamma"])}
+
+
+def index_y(a):
+    return {"C": wide(a["A"]) @ wide(a["B"]).T}
+
+
+def ring_step(a):
+    visible = np.arange(131)[None] <= np.arange(77)[:, None] + a["start"][:, None, None]
+    k, v = (np.repeat(wide(a[n]), 2, 1) for n in "KV")
+    scores = np.einsum("bchqd,bhkd->bchqk", wide(a["Q"]), k) * 0.25
+    p, m, l = weights(scores, visible[None, :, None])
+    lse, old = (np.log(l) + m)[..., 0], wide(a["lse_old"])
+    together = np.logaddexp(lse, old)
+    out = np.einsum("bchqk,bhkd->bchqd", p / l, v) * np.exp(lse - together)[..., None]
+    return {"O": out + wide(a["O_old"]) * np.exp(old - together)[..., None], "lse": together}
+
+
+def block_sparse_where_equal(a):
+    allowed = np.kron(a["allow"], np.ones((128, 128))) != 0
+    scores = wide(a["Q"]) @ wide(a["K"]).swapaxes(-1, -2) * 0.25
+    return {"O": attention(scores, wide(a["V"]), causal(256, 384) & allowed)}
+
+
 heads = {"Q": normal(1, 2, 77, 64), "K": normal(1, 2, 131, 64), "V": normal(1, 2, 131, 64)}
 CASES = [
     (gemm_transposed_left, {"A": normal(203, 101), "B": normal(203, 67, scale=0.07)}, {}),
@@ -154,6 +206,22 @@ CASES = [
                     "kv_used": table(131, 20, 150)}, {"scale": 0.25, "right": 5, "d": 64, "dv": 64}),
     (bare_axis_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 24, scale=0.1)}, {"d": 40, "e": 24}),
     (whole_rows_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 200, scale=0.1)}, {"d": 40, "e": 200}),
+    (encoder_bias, {"Q": normal(150, 64), "K": normal(150, 64, scale=0.2), "V": normal(150, 64),
+                    "bias": normal(150, 150, dtype=F32)}, {"d": 64, "dv": 64}),
+    (encoder_row_scale, {"Q": normal(150, 64), "K": normal(150, 64), "V": normal(150, 64), "w": normal(150, dtype=F32)},
+     {"d": 64, "dv": 64}),
+    (loop_index_mask, {"H": normal(4, 33, 70, dtype=F32)}, {}),
+    (talking_heads, {"Q": normal(3, 33, 64), "K": normal(3, 67, 64), "W": normal(3, 3, dtype=F32)}, {"d": 64}),
+    (bare_axis_element, {"Q": normal(70, 40), "W": normal(40, 24), "w": normal(24, dtype=F32)}, {"d": 40, "e": 24}),
+    (bare_axis_select, {"Q": normal(70, 40), "W": normal(40, 24)}, {"d": 40, "e": 24}),
+    (gemm_rmsnorm_whole, {"A": normal(101, 203), "B": normal(128, 203, scale=0.07), "gamma": normal(128)},
+     {"eps": 1e-5, "n_len": 128}),
+    (index_y, {"A": normal(70, 130), "B": normal(67, 130, scale=0.1)}, {}),
+    (ring_step, {"Q": normal(2, 2, 4, 77, 64), "K": normal(2, 2, 131, 64), "V": normal(2, 2, 131, 64), "start": table(131, 40),
+                 "O_old": normal(2, 2, 4, 77, 64, dtype=F32), "lse_old": normal(2, 2, 4, 77, dtype=F32)},
+     {"scale": 0.25, "d": 64, "dv": 64}),
+    (block_sparse_where_equal, {"Q": normal(2, 2, 256, 64), "K": normal(2, 2, 384, 64), "V": normal(2, 2, 384, 64),
+                                "allow": table((1, 0, 1), (0, 1, 1))}, {"scale": 0.25, "d": 64}),
     (moe_scatter, {"X": normal(3, 33, 200), "W": normal(3, 67, 200, scale=0.07), "w": normal(3, 33, dtype=F32),
                    "tok": random.integers(0, 50, (3, 33)).astype(np.int32)}, {"tokens": 50}),
     (given_maximum, {**heads, "m_before": normal(1, 2, 77, dtype=F32),
@@ -171,13 +239,13 @@ def errors(name, gpu, arrays, values, wanted):
     files = [part for n in arrays for part in ("--in", f"{n}={n}.npy")]
     files += [part for n in wanted for part in ("--out", f"{n}=to_{n}.npy")]
     lets = [part for n, value in values.items() for part in ("--let", f"{n}={value}")]
-    lengths = [part for n, value in values.items() if n in ("d", "dv", "e") for part in ("--let", f"{n}={value}")]
+    lengths = [part for n, value in values.items() if n in LENGTHS for part in ("--let", f"{n}={value}")]
     path = folder / f"{name}.tl"
     if emulates:
         call("run", path, "--gpu", gpu, "--on", "emulator", *lets, *files)
     else:
         call("reason", path, "--gpu", gpu, *lengths, "-o", "code.tl")
-        scalars = [part for n, value in values.items() if n not in ("d", "dv", "e") for part in ("--let", f"{n}={value}")]
+        scalars = [part for n, value in values.items() if n not in LENGTHS for part in ("--let", f"{n}={value}")]
         call("run", "code.tl", "--on", "interpreter", *scalars, *files)
     for n, want in wanted.items():
         got = np.load(f"to_{n}.npy").astype(np.float64)
@@ -188,6 +256,10 @@ def errors(name, gpu, arrays, values, wanted):
 
 def main():
     wrong = 0
+    for path in sorted(folder.glob("*.tl")):
+        if path.read_text().startswith("// builds") and path.stem not in {case[0].__name__ for case in CASES}:
+            wrong += 1
+            print(f"WRONG {path.stem}: it builds, and nothing here says what it should give")
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for reference, arrays, values in CASES:
