@@ -55,10 +55,12 @@ static bool is_shown(const ftl_plan *plan, int32_t size) {
 /* --- what a case costs ------------------------------------------------------------------------ */
 
 static bool is_cheap(const listing *l, const verify_case *c, bool is_all) {
-    static const double FLOPS_MOST = 6e7, ELEMENTS_MOST = 1 << 21, ELEMENTS_MOST_OF_ALL = 1 << 24;
+    static const double FLOPS_MOST = 6e7, CLIMBING_MOST = 2e8;
+    static const double ELEMENTS_MOST = 1 << 21, ELEMENTS_MOST_OF_ALL = 1 << 24;
+    double most = c->input == VERIFY_CLIMBING ? CLIMBING_MOST : FLOPS_MOST;
     double elements = cases_elements(l->plan, c);
     return elements <= (is_all ? ELEMENTS_MOST_OF_ALL : ELEMENTS_MOST) &&
-           (is_all || cases_flops(l, c) <= FLOPS_MOST);
+           (is_all || cases_flops(l, c) <= most);
 }
 
 /* What goes first where a case is too dear: counts of matrices, lengths of columns alone, rows. */
@@ -220,28 +222,43 @@ static bool is_fixed(const listing *l, int32_t size) {
     return false;
 }
 
-/* One size so long, others short: the sizes that conditions tie to it follow. */
-static void add_long(listing *l, int32_t size, verify_input input) {
+/* One size 'times' so long, others short: the sizes that conditions tie to it follow. */
+static bool add_long(listing *l, int32_t size, int times, verify_input input) {
     verify_case c = cases_blank(l);
+    c.input = input;
     for (int32_t s = 0; s < l->plan->size_count; s++)
         c.sizes[s] = is_length(l->plan, s) ? 33 + 8 * s : 1 + s % 2;
-    c.sizes[size] = decisive_length(l, size);
-    if (!settle(l, (uint64_t)size, size, false, &c)) return;
+    c.sizes[size] = times * decisive_length(l, size);
+    if (!settle(l, (uint64_t)size, size, false, &c)) return false;
     c.layout = (verify_layout)(l->next % 4);
-    c.input = input;
     cases_add(l, c);
+    return true;
 }
 
-/* All lengths past two blocks of their own tiles, and different from one another. */
+/* What many keys weigh together shows where they are scaled a little wrong, so as many as are
+ * cheap. */
+static void add_long_climbing(listing *l, int32_t size) {
+    enum { MOST = 3 };
+    for (int times = MOST; times > 0 && !add_long(l, size, times, VERIFY_CLIMBING);) times--;
+}
+
+/* All lengths past two blocks of their own tiles, and different from one another; but equal where
+ * scores climb, so that masks leave the last queries all keys, wherever they begin to count.
+ */
 static void add_all_long(listing *l, verify_input input) {
     verify_case c = cases_blank(l);
+    int64_t longest = 0;
+    c.input = input;
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         c.sizes[s] = is_length(l->plan, s) ? 2 * longest_tile(l, s) + 5 + 32 * (s % 3) : 1 + s % 2;
+        if (c.sizes[s] > longest) longest = c.sizes[s];
+    }
+    for (int32_t s = 0; input == VERIFY_CLIMBING && s < l->plan->size_count; s++) {
+        if (is_length(l->plan, s)) c.sizes[s] = longest;
     }
     if (l->q_heads >= 0) c.sizes[l->q_heads] = 2;
     if (!settle(l, (uint64_t)input, -1, false, &c)) return;
     c.layout = (verify_layout)(l->next % 4);
-    c.input = input;
     cases_add(l, c);
 }
 
@@ -273,8 +290,8 @@ void cases_add_decisive(listing *l) {
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
         if (!is_length(l->plan, s) || is_fixed(l, s) || is_counted) continue;
-        add_long(l, s, VERIFY_NORMAL);
-        if (is_of_keys(l, s)) add_long(l, s, VERIFY_CLIMBING);
+        add_long(l, s, 1, VERIFY_NORMAL);
+        if (is_of_keys(l, s)) add_long_climbing(l, s);
     }
     add_all_long(l, l->has_values ? VERIFY_CLIMBING : VERIFY_ENDS);
     if (l->has_values) add_all_long(l, VERIFY_LOW);

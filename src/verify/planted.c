@@ -40,11 +40,24 @@ static int other_axis(const ftl_plan *plan, int32_t t, int axis) {
     return axis == last ? last - 1 : last;
 }
 
+/* The last axis is as long, whatever it is called: views give axes other names. */
+static bool is_as_long(const ftl_plan *plan, int32_t a, int32_t b) {
+    const ftl_plan_tensor *one = &plan->tensors[a], *other = &plan->tensors[b];
+    const ftl_formula *first = &one->axes[one->axis_count - 1].extent;
+    const ftl_formula *second = &other->axes[other->axis_count - 1].extent;
+    if (first->step_count != 1 || second->step_count != 1) return false;
+    const ftl_formula_step *left = first->steps, *right = second->steps;
+    if (left->op != right->op) return false;
+    return left->op == FTL_PUSH_INTEGER ? left->integer == right->integer
+                                        : left->op == FTL_PUSH_SIZE && left->index == right->index;
+}
+
 /* Do rows of a and of b meet along an axis that no Output has? */
-static bool meet(const ftl_plan *plan, int32_t a, int32_t b, planted *p) {
-    int last = plan->tensors[a].axis_count - 1;
+static bool meet(const ftl_plan *plan, int32_t a, int32_t b, bool by_length, planted *p) {
+    int last = plan->tensors[a].axis_count - 1, last_of_b = plan->tensors[b].axis_count - 1;
     for (int i = last; i >= last - 1; i--) {
         int k = find_axis(plan, b, name_of(plan, a, i));
+        if (by_length && k < 0 && i == last && is_as_long(plan, a, b)) k = last_of_b;
         if (k < 0 || is_stored(plan, name_of(plan, a, i))) continue;
         p->left = (planted_matrix){a, other_axis(plan, a, i), i};
         p->right = (planted_matrix){b, other_axis(plan, b, k), k};
@@ -83,17 +96,22 @@ static int merit(const ftl_plan *plan, const planted *p) {
     return is_row_of_output(plan, name_of(plan, p->left.tensor, p->left.row)) ? 3 : 2;
 }
 
-planted planted_find(const ftl_plan *plan) {
-    planted found = {{.tensor = -1}, {.tensor = -1}, {.tensor = -1}};
+static void find(const ftl_plan *plan, bool by_length, planted *found) {
     for (int32_t a = 0; a < plan->tensor_count; a++) {
         for (int32_t b = 0; b < plan->tensor_count; b++) {
             planted p;
-            if (a == b || !is_matrix(plan, a) || !is_matrix(plan, b) || !meet(plan, a, b, &p))
-                continue;
+            if (a == b || !is_matrix(plan, a) || !is_matrix(plan, b)) continue;
+            if (!meet(plan, a, b, by_length, &p)) continue;
             p.values = find_values(plan, &p);
-            if (merit(plan, &p) > merit(plan, &found)) found = p;
+            if (merit(plan, &p) > merit(plan, found)) *found = p;
         }
     }
+}
+
+planted planted_find(const ftl_plan *plan) {
+    planted found = {{.tensor = -1}, {.tensor = -1}, {.tensor = -1}};
+    find(plan, false, &found);
+    if (!planted_has_values(&found)) find(plan, true, &found);
     return found;
 }
 
@@ -153,22 +171,24 @@ static int64_t dominant_key(const case_data *data, const planted *p, int64_t mat
 
 /* --- scores ----------------------------------------------------------------------------------- */
 
-/* CLIMBING: queries by turns of 16 rows see scores that rise from key to key, fall, rise by a few
- * steps, or are 0 but for two keys that are just high enough for a maximum to move where it may
- * stay behind by 2^15: what came before then still weighs something.
+/* CLIMBING: queries by turns of 16 rows see scores that rise from key to key, rise by a few steps,
+ * fall, or are 0 but for one key, far on or near the end, that is just high enough for a maximum to
+ * move where it may stay behind by 2^15: what came before then still weighs something.
  */
-enum { WAYS = 4, ROWS_A_WAY = 16 };
+enum { WAYS = 5, ROWS_A_WAY = 16 };
 
-static double climbing_score(int64_t at, int64_t keys, int64_t way, double highest) {
+static double climbing_score(int64_t at, int64_t keys, int64_t way, int64_t matrix,
+                             double highest) {
     enum { LEVELS = 5 };
     static const double STEP = 0.5, JUST = 10.6;
     double step = STEP < 2 * highest / (double)keys ? STEP : 2 * highest / (double)keys;
     double middle = (double)(keys - 1) / 2;
     switch (way) {
-    case 0: return step * ((double)at - middle);
-    case 1: return step * (middle - (double)at);
-    case 2: return highest * (double)(at * LEVELS / keys - LEVELS / 2) / (LEVELS / 2);
-    default: return at == keys * 2 / 3 ? JUST : at == keys - 2 ? 2 * JUST : 0;
+    case 0: return at == keys - (matrix % 2 && keys > 64 ? 40 : 2) ? JUST : 0;
+    case 1: return step * ((double)at - middle);
+    case 2: return at == keys * 2 / 3 ? JUST : 0;
+    case 3: return highest * (double)(at * LEVELS / keys - LEVELS / 2) / (LEVELS / 2);
+    default: return step * (middle - (double)at);
     }
 }
 
@@ -238,7 +258,7 @@ static double key(const case_data *data, const spot *at, double noise) {
     if (data->of->input == VERIFY_LOW) score = LOW;
     if (data->of->input == VERIFY_CLIMBING) {
         int64_t way = way_of_element(at->contracted, at->summed, at->matrix);
-        score = climbing_score(at->row, at->rows, way, at->highest);
+        score = climbing_score(at->row, at->rows, way, at->matrix, at->highest);
         if (at->is_page) score += at->highest / 4 * (double)(at->matrix % 5 - 2);
         score *= weight_of_way(way, at->summed);
     }
