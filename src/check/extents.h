@@ -40,6 +40,7 @@ typedef struct extents_table {
     int64_t values[EXTENTS_TABLE_VALUES_MAX]; /* that its elements may have, rising */
     int value_count, uses, compared;          /* the latter: with a number alone */
     bool is_open;                             /* compared with more than numbers */
+    bool is_bound;                            /* of a loop */
 } extents_table;
 
 typedef struct extents_run {

@@ -397,16 +397,17 @@ static void choose(selection *c, int number) {
     adds_pair(c, &chosen->met, true);
 }
 
-/* Does a loop that asks a table run its longest here, as in no set before? */
+/* Does a loop in which a table is asked run its longest here, as in no set before? */
 static bool adds_long_walk(selection *c, const search_met *met) {
     const explorer *e = c->e;
     const search_goals *g = &e->s->goals;
     bool adds = false;
     for (int i = 0; i < g->points.count; i++) {
         const search_point *p = &g->points.items[i];
-        if (p->choice || p->step->kind != STEP_IF ||
-            !extents_asks_table(e->s->x, p->step->statement->branch.condition))
-            continue;
+        bool asks =
+            p->asks_table || (!p->choice && p->step->kind == STEP_IF &&
+                              extents_asks_table(e->s->x, p->step->statement->branch.condition));
+        if (!asks) continue;
         for (int at = p->parent; at >= 0; at = g->points.items[at].parent) {
             const search_point *loop = &g->points.items[at];
             int longest = loop->first + loop->count - 1;

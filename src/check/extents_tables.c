@@ -1,4 +1,5 @@
-/* Tables that loops walk, and that decide: which blocks a loop leaves out, say.
+/* Tables that loops walk, and that decide: which blocks a loop leaves out, say, or how often a loop
+ * inside it runs.
  *
  * An `if` on an element that a loop walks goes one way in this iteration and another way in the
  * next, and what one iteration copies ahead the next one waits for. So each element of such a table
@@ -11,7 +12,7 @@
 
 typedef struct found_elements {
     search *s;
-    LIST(const tl_expr *) elements, comparisons;
+    LIST(const tl_expr *) elements, comparisons, bounds;
 } found_elements;
 
 static bool is_comparison(tl_operator o) {
@@ -109,25 +110,74 @@ static tl_operator turned(tl_operator comparison) {
     }
 }
 
-/* What is compared with more than a number, or calculated with, has small values and a large one.
+/* What is compared with more than a number, or calculated with, has small values and a large one,
+ * if no loop runs so often.
  */
 static void add_open_values(extents_table *t) {
     enum { SMALL = 4 };
     for (int i = 0; i < SMALL; i++) add_value(t, i);
-    add_value(t, EXTENTS_FAR);
+    if (!t->is_bound) add_value(t, EXTENTS_FAR);
+}
+
+/* --- tables that bound loops ------------------------------------------------------------------ */
+
+typedef struct bounding {
+    extents *x;
+    const tl_expr *bound;
+} bounding;
+
+/* What a bound is divided by, which is how many elements one iteration more needs. */
+static bool add_values_of_blocks(void *context, const tl_expr *e) {
+    enum { BLOCKS = 3 };
+    const bounding *b = context;
+    int64_t divisor;
+    bool divides = e->kind == TL_BINARY && e->operator== TL_OVER;
+    if (!divides || !tl_known_integer(e->right, &divisor) || divisor < 2 || divisor > EXTENTS_FAR)
+        return true;
+    for (int i = 0; i < b->x->table_count; i++) {
+        extents_table *t = &b->x->tables[i];
+        if (!t->is_bound) continue;
+        for (int k = 1; k <= BLOCKS; k++) add_value(t, k * divisor + k % 2);
+    }
+    return true;
+}
+
+/* A loop runs as often as an element says, another number of times each time it is come to. */
+static void add_values_of_bounds(const found_elements *f) {
+    extents *x = f->s->x;
+    for (int i = 0; i < f->bounds.count; i++) {
+        bounding b = {x, f->bounds.items[i]};
+        if (extents_asks_table(x, b.bound))
+            model_visit_lets(x->model, b.bound, false, add_values_of_blocks, &b);
+    }
+}
+
+static bool note_bound(void *context, const tl_expr *e) {
+    extents_table *t = (extents_table *)(uintptr_t)extents_table_of(context, e);
+    if (t) t->is_bound = t->is_open = true;
+    return true;
+}
+
+static void find_elements(found_elements *f) {
+    const model *m = f->s->x->model;
+    for (int r = 0; r < m->role_count; r++) {
+        for (int i = 0; i < m->roles[r].step_count; i++) {
+            const model_step *step = &m->roles[r].steps[i];
+            if (step->kind == STEP_IF)
+                model_visit_lets(m, step->statement->branch.condition, false, note_element, f);
+            if (step->kind != STEP_FOR) continue;
+            list_push(f->s->memory, &f->bounds, step->statement->loop.from);
+            list_push(f->s->memory, &f->bounds, step->statement->loop.to);
+        }
+    }
+    for (int i = 0; i < f->bounds.count; i++)
+        model_visit_lets(m, f->bounds.items[i], false, note_element, f);
 }
 
 void search_find_tables(search *s) {
     found_elements f = {.s = s};
     extents *x = s->x;
-    const model *m = x->model;
-    for (int r = 0; r < m->role_count; r++) {
-        for (int i = 0; i < m->roles[r].step_count; i++) {
-            const model_step *step = &m->roles[r].steps[i];
-            if (step->kind == STEP_IF)
-                model_visit_lets(m, step->statement->branch.condition, false, note_element, &f);
-        }
-    }
+    find_elements(&f);
     for (int i = 0; i < f.elements.count; i++) add_table(s, f.elements.items[i]);
     for (int i = 0; i < f.elements.count; i++) {
         extents_table *t = (extents_table *)(uintptr_t)extents_table_of(x, f.elements.items[i]);
@@ -138,6 +188,9 @@ void search_find_tables(search *s) {
         add_values_around(x, e->left, e->operator, e->right);
         add_values_around(x, e->right, turned(e->operator), e->left);
     }
+    for (int i = 0; i < f.bounds.count; i++)
+        model_visit_lets(x->model, f.bounds.items[i], false, note_bound, x);
+    add_values_of_bounds(&f);
     for (int i = 0; i < x->table_count; i++) {
         extents_table *t = &x->tables[i];
         if (t->is_open || t->compared < t->uses || t->value_count < 2) add_open_values(t);
