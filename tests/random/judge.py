@@ -185,7 +185,15 @@ class Judge:
                 if meaning.bad:
                     meaning.machine = "meaning"
                     return {gpu: meaning for gpu in gpus[:1]}
-            return {gpu: self.on_gpu(path, program, cases, folders, gpu, machines) for gpu in gpus}
+            outcomes = {gpu: self.on_gpu(path, program, cases, folders, gpu, machines) for gpu in gpus}
+            return {gpu: self.beside(meaning, outcome) for gpu, outcome in outcomes.items()}
+
+    @staticmethod
+    def beside(meaning, outcome):
+        """What has a kernel has a meaning."""
+        if meaning is None or meaning.kind != "refused" or outcome.kind != "right":
+            return outcome
+        return Outcome("bad refusal", meaning.detail, machine="meaning")
 
     def on_gpu(self, path, program, cases, folders, gpu, machines):
         ended = self.reason(path, program, gpu)
