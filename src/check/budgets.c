@@ -256,17 +256,6 @@ static void flow_back(pressure *p, bool measures) {
 
 /* --- arithmetic with places ------------------------------------------------------------------- */
 
-bool check_is_chain(tl_operation operation) {
-    switch (operation) {
-    case TL_TANH:
-    case TL_ERF:
-    case TL_ERFC:
-    case TL_RECIPROCAL:
-    case TL_DIVIDE: return true;
-    default: return false;
-    }
-}
-
 int check_element_registers(const check_elements *e) {
     enum { PLACE_VALUES = 33, LANES_OF_A_ROW = 4, CHAIN_VALUES = 9, CHAIN_VALUES_BESIDE = 20 };
     if (!e->uses_indices) return e->is_curved ? CHAIN_VALUES : 0;
@@ -289,7 +278,7 @@ static void note_elements(const model *m, const model_step *step, check_elements
     const model_tile *tile = &m->tiles[step->target.tile];
     const tl_compute *c = &step->statement->compute;
     if (tile->axis_count < 2) return;
-    if (check_is_chain(c->operation)) elements->is_curved = true;
+    if (tl_facts(c->operation)->is_chain) elements->is_curved = true;
     if (c->operation == TL_MASK || c->operation == TL_GEMM) return;
     for (int i = 0; i < c->operand_count; i++) {
         if (!names_index(c->operands[i].value, 0)) continue;

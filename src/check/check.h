@@ -72,12 +72,9 @@ enum { CHECK_SHARED_ALIGNMENT_BYTES = 128, CHECK_MBARRIER_BYTES = 8 };
 /* What is computed on the elements of a matrix in registers, other than sums and maxima of it. */
 typedef struct check_elements {
     bool uses_indices; /* operands name places: slope*(kv - q) */
-    bool is_curved;  /* an operation is a chain (check_is_chain), many of which run side by side */
-    int64_t columns; /* of the widest such matrix */
+    bool is_curved;    /* an operation is a chain (tl_facts), many of which run side by side */
+    int64_t columns;   /* of the widest such matrix */
 } check_elements;
-
-/* Operations on an element that take several instructions, each waiting for the one before. */
-bool check_is_chain(tl_operation operation);
 
 /* Registers of a thread that this takes beside tiles: fitted to compiled kernels,
  * docs/registers.md. */

@@ -1,8 +1,6 @@
 /* Ragged ends: what a tile's elements behind an end hold, and who may take them in. */
 #include "check/machine.h"
 
-#include <math.h>
-
 /* --- where the end is ------------------------------------------------------------------------- */
 
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length) {
@@ -142,8 +140,10 @@ static bool is_finite(holds_value h) {
 static const char *name_of(holds_value h) {
     if (holds_only(h, HOLDS_ZERO)) return "0";
     if (holds_only(h, HOLDS_LOW)) return "-inf";
+    if (holds_only(h, HOLDS_HIGH)) return "+inf";
     if (is_finite(h)) return "finite values";
-    return holds_only(h, HOLDS_FINITE | HOLDS_LOW) ? "finite values or -inf" : "anything";
+    if (holds_only(h, HOLDS_FINITE | HOLDS_LOW)) return "finite values or -inf";
+    return holds_only(h, HOLDS_FINITE | HOLDS_HIGH) ? "finite values or +inf" : "anything";
 }
 
 static void report(judged *j, const model_use *use, int axis, holds_value held,
@@ -181,10 +181,10 @@ static void judge_reduction(judged *j) {
     bool transposed = use->operand && use->operand->is_transposed;
     int axis = transposed ? 0 : tile->axis_count - 1;
     holds_value held = operand_end(j, 0, tile->axes[axis].id);
-    unsigned wanted = c->operation == TL_ROW_SUM ? HOLDS_ZERO : HOLDS_LOW;
-    if (holds_only(held, wanted) || !ends_reach(j->mc, j->p, use->tile, axis, j->origins[0]))
+    holds_value wanted = holds_neutral(c->operation);
+    if (holds_only(held, wanted.may) || !ends_reach(j->mc, j->p, use->tile, axis, j->origins[0]))
         return;
-    report(j, use, axis, held, wanted == HOLDS_ZERO ? "0" : "-inf");
+    report(j, use, axis, held, name_of(wanted));
 }
 
 static void judge_product(judged *j) {
@@ -237,11 +237,7 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
     case TL_SHAPE_PRODUCT:
         made = k < 0 ? holds_these(HOLDS_FINITE) : product_end(j, axis_id, e);
         break;
-    case TL_SHAPE_REDUCTION:
-        made = c->operation == TL_ROW_SUM       ? holds_sum(e[0])
-               : c->operation == TL_ROW_ARG_MAX ? holds_these(HOLDS_ZERO | HOLDS_ABOVE)
-                                                : holds_these(e[0].may);
-        break;
+    case TL_SHAPE_REDUCTION: made = holds_reduced(c->operation, e[0]); break;
     case TL_SHAPE_FILL: made = e[0]; break;
     case TL_SHAPE_MASK:
         made = k < 0 ? holds_either(e[0], mask_value(c)) : masked_end(j, k, e[0]);
@@ -250,7 +246,7 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
     }
     if (j->step->accumulates) {
         holds_value both[] = {before->may ? *before : holds_these(HOLDS_FINITE), made};
-        made = holds_apply(c->operation == TL_ROW_MAX ? TL_MAX : TL_ADD, both, 2);
+        made = holds_apply(tl_combining(c->operation), both, 2);
     }
     return made;
 }
@@ -258,7 +254,7 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
 void ends_compute(machine *mc, machine_process *p, const model_step *step,
                   const machine_origin *const *origins, const machine_origin *before,
                   machine_origin *result) {
-    judged j = {mc, p, step, origins};
+    judged j = {.mc = mc, .p = p, .step = step, .origins = origins};
     const tl_compute *c = &step->statement->compute;
     const model_tile *target = &mc->model->tiles[step->target.tile];
     if (tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION) judge_reduction(&j);

@@ -10,14 +10,8 @@ static bool is_vector(const model *m, const model_use *use) {
 /* Does the statement go element by element: may it share its loop with its neighbours? */
 static bool is_fused(const model *m, const model_step *step) {
     if (step->kind != STEP_COMPUTE || !step->has_target || step->target.tile < 0) return false;
-    switch (tl_operation_shape(step->statement->compute.operation)) {
-    case TL_SHAPE_ELEMENTWISE:
-    case TL_SHAPE_MASK: return !is_vector(m, &step->target);
-    case TL_SHAPE_REDUCTION: /* parts of a sum, by lane */
-        return step->statement->compute.operation == TL_ROW_SUM &&
-               m->tiles[step->target.tile].allocation->allocate.layout.is_partial;
-    default: return false;
-    }
+    return tl_is_fused(step->statement->compute.operation, !is_vector(m, &step->target),
+                       m->tiles[step->target.tile].allocation->allocate.layout.is_partial);
 }
 
 static bool reads(const model_step *step, int tile) {
@@ -29,7 +23,7 @@ static bool reads(const model_step *step, int tile) {
 /* What it gives out is known behind the run only, so nothing of the run goes on with it. */
 static bool ends_run(const model *m, const model_step *step) {
     return step->kind == STEP_COMPUTE && step->has_target && step->target.tile >= 0 &&
-           is_vector(m, &step->target) && step->statement->compute.operation == TL_ROW_MAX;
+           is_vector(m, &step->target) && tl_reduces_by_choice(step->statement->compute.operation);
 }
 
 bool rules_is_fused_away(const model *m, const model_role *role, int tile) {

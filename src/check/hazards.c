@@ -50,8 +50,11 @@ static void report_undefined(reporter *r) {
         return;
     }
     diag_report(r->diags, DIAG_HAZARD_NO_START, f->range, f->name);
-    bool is_maximum = f->at->compute.operation == TL_ROW_MAX || f->at->compute.operation == TL_MAX;
-    str text = str_format(r->memory, "Compute Fill %s and get %.*s", is_maximum ? "-1e30" : "0",
+    double start = tl_start(f->at->compute.operation); /* finite, so that no inf - inf occurs */
+    str text = str_format(r->memory, "Compute Fill %s and get %.*s",
+                          start < 0   ? "-1e30"
+                          : start > 0 ? "1e30"
+                                      : "0",
                           STR_ARGS(f->name));
     const tl_statement *outermost = f->at;
     while (outermost->parent && outermost->parent->kind == TL_FOR) outermost = outermost->parent;

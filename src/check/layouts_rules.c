@@ -123,7 +123,7 @@ static const tl_layout *allocated(const layouts_flow *f, int tile) {
     return &f->model->tiles[tile].allocation->allocate.layout;
 }
 
-/* Partial sums: only RowSum into them, Multiply, Add of two, and the Reshape that adds them up. */
+/* Partial sums: only RowSum into them, what is linear, and the Reshape that adds them up. */
 static bool refuse_partial(layouts_flow *f, const model_step *step, const model_use *use) {
     const layouts_point *p = &f->tiles[use->tile];
     if (p->state != LAYOUTS_KNOWN || !p->layout.is_partial) return false;
@@ -222,23 +222,26 @@ static const model_use *widest(const layouts_flow *f, const model_step *step) {
     return wide;
 }
 
-/* Two tiles of parts add up part by part. */
-static bool adds_parts(const layouts_flow *f, const model_step *step) {
+/* The operands, a bit each, that are parts of sums. */
+static unsigned partial_operands(const layouts_flow *f, const model_step *step) {
     const tl_compute *c = &step->statement->compute;
-    if (c->operation != TL_ADD || step->accumulates || step->read_count != 2) return false;
-    for (int i = 0; i < 2; i++) {
+    unsigned operands = 0;
+    for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
-        if (!is_register(f, use) || !f->tiles[use->tile].layout.is_partial) return false;
+        if (use->operand && is_register(f, use) && f->tiles[use->tile].layout.is_partial)
+            operands |= 1u << (use->operand - c->operands);
     }
-    return true;
+    return operands;
 }
 
 static void check_elementwise(layouts_flow *f, const model_step *step) {
     const tl_compute *c = &step->statement->compute;
     const model_use *wide = widest(f, step);
-    bool keeps = c->operation == TL_CAST && step->has_target &&
-                 f->model->tiles[step->target.tile].type == TL_F32;
-    bool is_linear = c->operation == TL_MULTIPLY || keeps || adds_parts(f, step), known = true;
+    unsigned partial = partial_operands(f, step);
+    bool is_rounded = step->has_target && f->model->tiles[step->target.tile].type != TL_F32;
+    bool is_linear = tl_is_linear(c->operation, partial) && !step->accumulates &&
+                     !(is_rounded && tl_facts(c->operation)->is_identity);
+    bool known = true;
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
         if (!is_register(f, use)) continue;
@@ -309,7 +312,7 @@ static void check_reduction(layouts_flow *f, const model_step *step) {
     }
     bool transposed = from->operand && from->operand->is_transposed;
     layout whole, wanted, found;
-    if (to->is_partial && c->operation != TL_ROW_SUM && layouts_may_report(f, tile)) {
+    if (to->is_partial && !tl_reduces_by_sum(c->operation) && layouts_may_report(f, tile)) {
         diag_report(f->diags, DIAG_LAYOUT_PARTIAL_MAX, step->target.range, step->target.name,
                     str_from(tl_operation_name(c->operation)));
     } else if (geometry(f, from->tile, &f->tiles[from->tile].layout, &whole)) {

@@ -5,8 +5,8 @@
 #define FLASHTL_CHECK_MACHINE_H
 
 #include "check/events.h"
-#include "check/holds.h"
 #include "model/channels.h"
+#include "tl/holds.h"
 #include "tl/tl.h"
 
 enum { MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };

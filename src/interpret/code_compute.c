@@ -155,20 +155,23 @@ typedef struct elementwise_operands {
     bool has_partial;
 } elementwise_operands;
 
-/* Two tiles of parts add up part by part. */
-static bool adds_parts(code_executor *e, const tl_compute *c) {
-    if (c->operation != TL_ADD || c->target_kind == TL_ACCUMULATE) return false;
+/* The operands, a bit each, that are parts of sums. */
+static unsigned partial_operands(code_executor *e, const tl_compute *c) {
+    unsigned operands = 0;
     for (int i = 0; i < c->operand_count; i++) {
         const tl_expr *name = c->operands[i].value;
         bool is_tile = name->kind == TL_NAME && tl_tile_of(name) && name->space == TL_REGISTER;
-        if (!is_tile || !code_register_of(e, name)->layout.is_partial) return false;
+        if (is_tile && code_register_of(e, name)->layout.is_partial) operands |= 1u << i;
     }
-    return true;
+    return operands;
 }
 
 static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *target,
                              elementwise_operands *found) {
     *found = (elementwise_operands){0};
+    bool is_narrow = target->format == CONVERT_F16 || target->format == CONVERT_BF16;
+    bool is_linear = tl_is_linear(c->operation, partial_operands(e, c)) &&
+                     !(is_narrow && tl_facts(c->operation)->is_identity);
     for (int i = 0; i < c->operand_count; i++) {
         const tl_expr *name = c->operands[i].value;
         if (name->kind != TL_NAME || !tl_tile_of(name)) continue;
@@ -177,10 +180,6 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
         if (!t || !code_check_share(e, name, t, target)) return false;
         code_register *r = name->space == TL_REGISTER ? code_register_of(e, name) : NULL;
         if (r && r->layout.is_partial) {
-            bool keeps = c->operation == TL_CAST && target->format != CONVERT_F16 &&
-                         target->format != CONVERT_BF16;
-            bool is_linear =
-                keeps || (c->operation == TL_MULTIPLY && !found->has_partial) || adds_parts(e, c);
             if (!is_linear && !code_check_whole(e, name, r)) return false;
             found->has_partial = true;
             found->layout_from = r;
@@ -268,7 +267,7 @@ static code_outcome reduce(code_executor *e, const tl_statement *s) {
     }
     const tl_layout *fresh = &r->symbol->in_register.allocation->allocate.layout;
     bool is_partial = adds ? r->layout.is_partial : fresh->is_partial;
-    if (is_partial && c->operation != TL_ROW_SUM) {
+    if (is_partial && !tl_reduces_by_sum(c->operation)) {
         machine_stop(e->code->m, DIAG_INTERPRET_PARTIAL, c->target->range, c->target->text);
         return CODE_FAILED;
     }

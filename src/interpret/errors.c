@@ -13,14 +13,9 @@
 
 enum { TILES_MOST = 6, ROOMS = 3 };
 
-enum { STEP = 8 }; /* terms that a product adds at a time, at least */
-/* Of f32 operations, relative: half a step where they round correctly, a few where they are made of
- * several.
- */
-static const double ROUNDED = 0x1p-24, COMPUTED = 0x1p-22;
+enum { STEP = 8 };                     /* terms that a product adds at a time, at least */
+static const double ROUNDED = 0x1p-24; /* half a step of f32, relative */
 static const double F32_MOST = 0x1.fffffep127, F32_LEAST = 0x1p-126;
-/* Of what functions err by, absolute (src/device/arithmetic.cuh). */
-static const double TANH = 3e-7, ERF = 4e-7;
 /* A uniform error's standard deviation, in steps. */
 static const double OF_STEP = 0.29;
 
@@ -102,27 +97,11 @@ static double rounded(const machine *m, double value) {
 }
 
 double errors_own(tl_operation operation, double result, double operand) {
-    double size = fabs(result), error = ROUNDED * size;
+    double size = fabs(result);
     if (isfinite(result) && size > F32_MOST) return (double)INFINITY;
     if (!isfinite(result)) return 0;
-    switch (operation) {
-    case TL_ADD:
-    case TL_SUBTRACT:
-    case TL_MULTIPLY_ADD: error += ROUNDED * fabs(operand); break;
-    case TL_EXP:
-    case TL_EXP2: error = size * (COMPUTED + 2 * ROUNDED * fabs(operand)); break;
-    case TL_LOG:
-    case TL_LOG2: error = COMPUTED * (1 + size); break;
-    case TL_TANH: error = fmin(TANH, COMPUTED * 8 * size); break;
-    case TL_ERF: error = ERF; break;
-    case TL_ERFC: error = size * 8 * COMPUTED; break;
-    case TL_DIVIDE: error = COMPUTED * size + 4 * F32_LEAST * fabs(operand); break; /* by 1/b */
-    case TL_SQRT:
-    case TL_RSQRT:
-    case TL_RECIPROCAL: error = COMPUTED * size; break;
-    default: break;
-    }
-    return error + (result != 0 && size < F32_LEAST ? F32_LEAST : 0);
+    return tl_facts(operation)->error(size, fabs(operand)) +
+           (result != 0 && size < F32_LEAST ? F32_LEAST : 0);
 }
 
 /* --- rows of elements ------------------------------------------------------------------------- */
@@ -303,16 +282,19 @@ static bool is_tied(const double *from, const double *errors, int64_t step, int6
     return false;
 }
 
-/* What lies below the largest for certain is not seen: a start of -1e30 errs by 3e22. */
-static double off_of_maximum(const double *from, const double *errors, int64_t step, int64_t count,
-                             double before, double before_off) {
-    double least = before - before_off, most = 0; /* the largest is not below 'least' */
+/* What lies below the largest for certain is not seen: a start of -1e30 errs by 3e22. 'sign': 1, or
+ * -1 for the smallest.
+ */
+static double off_of_extreme(const double *from, const double *errors, int64_t step, int64_t count,
+                             double sign, double before, double before_off) {
+    double least = sign * before - before_off, most = 0; /* the largest is not below 'least' */
     for (int64_t k = 0; k < count; k++)
-        if (from[k * step] - errors[k * step] > least) least = from[k * step] - errors[k * step];
-    if (isfinite(before) && !(before + before_off < least)) most = before_off;
+        if (sign * from[k * step] - errors[k * step] > least)
+            least = sign * from[k * step] - errors[k * step];
+    if (isfinite(before) && !(sign * before + before_off < least)) most = before_off;
     for (int64_t k = 0; k < count; k++) {
         double off = errors[k * step];
-        if (isfinite(from[k * step]) && !(from[k * step] + off < least) && !(off <= most))
+        if (isfinite(from[k * step]) && !(sign * from[k * step] + off < least) && !(off <= most))
             most = off;
     }
     return most;
@@ -325,15 +307,17 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
     bool accumulates = before != NULL;
     int64_t count = is_turned ? from->count[0] : from->count[1];
     int64_t step = is_turned ? from->count[1] : 1, line = is_turned ? 1 : from->count[1];
-    double *errors = tile_errors(m, target);
+    double *errors = tile_errors(m, target), neutral = tl_neutral(operation);
+    bool is_sum = tl_reduces_by_sum(operation), is_place = tl_facts(operation)->gives_place;
     for (int64_t i = 0; i < tile_size(target); i++) {
         const double *x = from->data + i * line, *off = tile_errors(m, from) + i * line;
         double sum = 0, old = accumulates ? errors[i] : 0;
-        for (int64_t k = 0; operation == TL_ROW_SUM && k < count; k++)
+        for (int64_t k = 0; is_sum && k < count; k++)
             if (isfinite(x[k * step])) sum += off[k * step] + ROUNDED * fabs(x[k * step]);
-        if (operation == TL_ROW_SUM) errors[i] = sum + old;
-        else if (operation == TL_ROW_MAX)
-            errors[i] = off_of_maximum(x, off, step, count, before ? before[i] : -INFINITY, old);
-        else errors[i] = is_tied(x, off, step, count) ? (double)INFINITY : 0;
+        if (is_sum) errors[i] = sum + old;
+        else if (is_place) errors[i] = is_tied(x, off, step, count) ? (double)INFINITY : 0;
+        else
+            errors[i] = off_of_extreme(x, off, step, count, neutral < 0 ? 1 : -1,
+                                       before ? before[i] : neutral, old);
     }
 }

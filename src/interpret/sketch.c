@@ -82,8 +82,7 @@ static void start_accumulator(const machine *m, const tl_compute *c, tile *fresh
         tile_copy_errors(m, fresh, old);
         return;
     }
-    double start = c->operation == TL_ROW_MAX ? -INFINITY : 0;
-    for (size_t i = 0; i < count; i++) fresh->data[i] = start;
+    for (size_t i = 0; i < count; i++) fresh->data[i] = tl_start(c->operation);
 }
 
 static bool same_shape(sketch *k, const tile *fresh, const tile *old, const tl_expr *name) {
@@ -182,7 +181,7 @@ static bool leave_loop(sketch *k, const tl_statement *s) {
         if (k->zero_loops[i] != s || t->is_defined) continue;
         const tl_symbol *symbol = k->m->kernel->symbols[i];
         if (!sketch_shape(k, t, &symbol->in_register, s->range)) return false;
-        double start = k->starts_low[i] ? -INFINITY : 0;
+        double start = k->starts[i];
         for (int64_t e = 0; e < tile_size(t); e++) t->data[e] = start;
         t->is_defined = true;
         t->writer = s;
@@ -323,11 +322,11 @@ bool sketch_run(machine *m) {
     int count = m->kernel->symbol_count;
     k->tiles = arena_array(m->memory, tile, count + 1);
     k->zero_loops = arena_array(m->memory, const tl_statement *, count + 1);
-    k->starts_low = arena_array(m->memory, bool, count + 1);
+    k->starts = arena_array(m->memory, double, count + 1);
     for (int i = 0; i < count; i++) {
         const tl_symbol *symbol = m->kernel->symbols[i];
         bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE && !sketch_is_given_value(m, symbol);
-        if (is_tile) k->zero_loops[i] = sketch_zero_loop(m, symbol, &k->starts_low[i]);
+        if (is_tile) k->zero_loops[i] = sketch_zero_loop(m, symbol, &k->starts[i]);
     }
     sketch_find_softmaxes(k);
     grid_tiles *w = arena_new(m->memory, grid_tiles);

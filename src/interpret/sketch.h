@@ -40,7 +40,7 @@ typedef struct sketch {
     int gathering;  /* the softmax that this pass gathers for; -1: the pass that counts */
     bool is_silent; /* a gathering pass: nothing is stored */
     const tl_statement **zero_loops; /* by symbol position: entering it empties the accumulator */
-    bool *starts_low;                /* by symbol position: that accumulator is a maximum */
+    double *starts;                  /* by symbol position: from what that accumulator starts */
 } sketch;
 
 bool sketch_block(sketch *k, tl_block *block);
@@ -59,9 +59,9 @@ tile *sketch_own_tile(sketch *k, const tl_expr *name);
 convert_format sketch_format(const sketch *k, const tl_expr *name, tl_type otherwise);
 
 /* The outermost loop that holds all accumulates of a tile and no other use of it: entering it
- * empties the tile. 'starts_low': it is a maximum. NULL when there is none.
+ * empties the tile. 'start': from what it starts. NULL when there is none.
  */
-const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, bool *starts_low);
+const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, double *start);
 /* Whether the tile is given a value somewhere, with which it starts then. */
 bool sketch_is_given_value(const machine *m, const tl_symbol *symbol);
 

@@ -29,12 +29,12 @@ static bool is_inside(const tl_statement *s, const tl_statement *loop) {
 }
 
 /* The outermost loop that holds all accumulates of a tile and no other use of it. */
-const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, bool *starts_low) {
+const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, double *start) {
     const tl_statement *first = NULL, *found = NULL;
     for (int i = 0; i < m->statement_count && !first; i++) {
         if (use_of(m->statements[i], symbol) == USE_ACCUMULATE) first = m->statements[i];
     }
-    *starts_low = first && first->compute.operation == TL_ROW_MAX;
+    *start = first ? tl_start(first->compute.operation) : 0;
     for (const tl_statement *loop = first; loop; loop = loop->parent) {
         if (loop->kind != TL_FOR) continue;
         bool fits = true;

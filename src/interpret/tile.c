@@ -212,37 +212,6 @@ static void unbind_rows(scope *s, const tile *t) {
     for (int i = 0; i < t->axis_count; i++) scope_unbind_axis(s, t->index[i]);
 }
 
-#define EACH(expression)                                                                           \
-    for (int i = 0; i < width; i++) out[i] = (expression)
-
-static bool apply(tl_operation operation, const double *a, const double *b, const double *c,
-                  int width, double *out) {
-    switch (operation) {
-    case TL_ADD: EACH(a[i] + b[i]); break;
-    case TL_SUBTRACT: EACH(a[i] - b[i]); break;
-    case TL_MULTIPLY: EACH(a[i] * b[i]); break;
-    case TL_DIVIDE: EACH(a[i] / b[i]); break;
-    case TL_MAX: EACH(a[i] > b[i] || isnan(a[i]) ? a[i] : b[i]); break;
-    case TL_MIN: EACH(a[i] < b[i] || isnan(a[i]) ? a[i] : b[i]); break;
-    case TL_MULTIPLY_ADD: EACH(a[i] * b[i] + c[i]); break;
-    case TL_EXP: EACH(exp(a[i])); break;
-    case TL_EXP2: EACH(exp2(a[i])); break;
-    case TL_LOG: EACH(log(a[i])); break;
-    case TL_LOG2: EACH(log2(a[i])); break;
-    case TL_TANH: EACH(tanh(a[i])); break;
-    case TL_ERF: EACH(erf(a[i])); break;
-    case TL_ERFC: EACH(erfc(a[i])); break;
-    case TL_SQRT: EACH(sqrt(a[i])); break;
-    case TL_RSQRT: EACH(1 / sqrt(a[i])); break;
-    case TL_RECIPROCAL: EACH(1 / a[i]); break;
-    case TL_ABS: EACH(fabs(a[i])); break;
-    case TL_FILL:
-    case TL_CAST: EACH(a[i]); break;
-    default: return false;
-    }
-    return true;
-}
-
 /* 'first': the first operand's items. */
 static bool compute_row(scope *s, const tl_compute *c, const tile *target, const row_range *r,
                         int64_t row, double *result, const double **first) {
@@ -259,7 +228,10 @@ static bool compute_row(scope *s, const tl_compute *c, const tile *target, const
         if (!operands[i]) return false;
     }
     *first = operands[0];
-    return apply(c->operation, operands[0], operands[1], operands[2], r->width, result);
+    for (int i = c->operand_count; i < TL_OPERANDS_MAX; i++) operands[i] = operands[0];
+    const tl_operation_facts *f = tl_facts(c->operation);
+    if (f->row) f->row(operands[0], operands[1], operands[2], r->width, result);
+    return f->row != NULL;
 }
 
 /* The same row again, with each tile that it reads off by its errors. */
@@ -351,22 +323,22 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
 /* --- reductions ------------------------------------------------------------------------------- */
 
 static double reduce_line(tl_operation operation, const double *from, int64_t step, int64_t count) {
-    double result = operation == TL_ROW_SUM ? 0 : -INFINITY;
+    double result = tl_neutral(operation);
     int64_t best = 0;
-    bool has_nan = false;
-    if (operation == TL_ROW_SUM) {
+    bool has_nan = false, rises = result < 0; /* the largest is looked for */
+    if (tl_reduces_by_sum(operation)) {
         for (int64_t i = 0; i < count; i++) result += from[i * step];
         return result;
     }
     for (int64_t i = 0; i < count; i++) {
         double x = from[i * step];
         has_nan |= x != x;
-        if (x > result) {
+        if (rises ? x > result : x < result) {
             result = x;
             best = i;
         }
     }
-    if (operation == TL_ROW_ARG_MAX) return (double)best;
+    if (tl_facts(operation)->gives_place) return (double)best;
     return has_nan ? (double)NAN : result;
 }
 
@@ -381,13 +353,9 @@ bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_shar
         double value = reduce_line(operation, from->data + i * line, step, count);
         /* The index counts along the whole axis, not in this tile. */
         int axis = is_turned ? 0 : 1;
-        if (operation == TL_ROW_ARG_MAX && from->has_start[axis])
+        if (tl_facts(operation)->gives_place && from->has_start[axis])
             value += (double)from->start[axis];
-        if (accumulates) {
-            double old = target->data[i];
-            if (operation == TL_ROW_SUM) value += old;
-            else value = old > value || isnan(old) ? old : value;
-        }
+        if (accumulates) value = tl_facts(tl_combining(operation))->of(target->data[i], value, 0);
         target->data[i] = value;
     }
     tile_round(s->machine, target, share, target->format);

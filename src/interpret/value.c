@@ -309,13 +309,10 @@ static double call_one(tl_function function, double x) {
     switch (function) {
     case TL_FUNCTION_CEIL: return ceil(x);
     case TL_FUNCTION_FLOOR: return floor(x);
-    case TL_FUNCTION_ABS: return fabs(x);
-    case TL_FUNCTION_EXP: return exp(x);
-    case TL_FUNCTION_EXP2: return exp2(x);
-    case TL_FUNCTION_LOG: return log(x);
-    case TL_FUNCTION_LOG2: return log2(x);
-    default: return x;
+    default: break;
     }
+    const tl_operation_facts *f = tl_facts(tl_function_operation(function));
+    return f->of ? f->of(x, 0, 0) : x;
 }
 
 static bool row_least_or_most(row_context *c, const tl_expr *e, lanes *out) {

@@ -364,7 +364,8 @@ static void name_single_steps(reason *r, tl_statement *s) {
 
 static void place_compute(reason *r, const tiles_list *tiles, const bind_axes *grid,
                           tl_statement *s) {
-    bool finds_places = edit_is_compute(s, TL_ROW_ARG_MAX); /* along the whole axis */
+    bool finds_places = s->kind == TL_COMPUTE &&
+                        tl_facts(s->compute.operation)->gives_place; /* along the whole axis */
     const tiles_tile *tile =
         tiles_find(tiles, finds_places ? edit_operand_name(s, 0) : edit_target_name(s));
     if (!tile || tile->axis_count < 1 || s->compute.place.is_given) return;
@@ -465,12 +466,13 @@ static void start_sums(reason *r) {
         for (tl_statement *t = r->kernel->body.first; t != s; t = tl_next(t, NULL))
             is_started = is_started || edit_writes(t, name);
         if (is_started) continue;
-        bool is_maximum = s->compute.operation == TL_ROW_MAX;
-        edit_before(
-            r->kernel, start_point(r, s, name),
-            tl_quote(r->memory, "Compute Fill %s and get %.*s // %s", is_maximum ? "log(0)" : "0",
-                     STR_ARGS(name),
-                     is_maximum ? "minus infinity: the maximum of nothing" : "the sum starts"));
+        double start = tl_start(s->compute.operation);
+        edit_before(r->kernel, start_point(r, s, name),
+                    tl_quote(r->memory, "Compute Fill %s and get %.*s // %s",
+                             tl_neutral_text(start), STR_ARGS(name),
+                             start < 0   ? "minus infinity: the maximum of nothing"
+                             : start > 0 ? "infinity: the minimum of nothing"
+                                         : "the sum starts"));
     }
 }
 

@@ -161,7 +161,10 @@ static bool mask_end(const bound_loop *b, const ends_answer *answer) {
         return true;
     }
     const tiles_tile *about = tiles_find(b->tiles, answer->tile);
-    const char *value = answer->neutral == 0 ? ", 0" : "";
+    const char *value =
+        answer->neutral == -INFINITY
+            ? ""
+            : edit_z(r->memory, str_format(r->memory, ", %s", tl_neutral_text(answer->neutral)));
     tl_block text = tl_quote(r->memory, "Compute Mask %s%s where %s >= %s // behind the end", tile,
                              value, axis, length);
     text.first->compute.place = place_of(b, about, answer->hurt);

@@ -8,7 +8,6 @@
 
 enum {
     NOMINAL_LENGTH = 4096, /* of axes that are known at launch only */
-    TANH_FP32 = 9,         /* operations of tanh beside its special functions: ftl_tanh */
     NEAR_FP32 = 5,     /* of its polynomial, and of the vote on the arguments: translate/near.c */
     SECTOR_BYTES = 32, /* what memory moves at once */
 };
@@ -144,10 +143,8 @@ static double near_operations(const cost_model *m, const tl_statement *s) {
 
 static void read_elements(cost_model *m, const tl_statement *s) {
     const tl_compute *c = &s->compute;
-    str widest =
-        c->operation == TL_ROW_MAX || c->operation == TL_ROW_SUM || c->operation == TL_ROW_ARG_MAX
-            ? edit_operand_name(s, 0)
-            : edit_target_name(s);
+    str widest = tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION ? edit_operand_name(s, 0)
+                                                                        : edit_target_name(s);
     int tile = tile_index(m, widest);
     cost_item *it = tile >= 0 ? add_item(m, COST_ELEMENTS, s) : NULL;
     if (!it) return;
@@ -160,44 +157,19 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         m->uses_indices = true;
         m->index_columns = it->b;
     }
-    m->is_curved = m->is_curved || (check_is_chain(c->operation) && !it->is_vector);
+    m->is_curved = m->is_curved || (tl_facts(c->operation)->is_chain && !it->is_vector);
     bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product &&
                       tile_index(m, edit_operand_name(s, 1)) >= 0;
-    it->is_of_maximum = edit_loop_of(s) && (c->operation == TL_ROW_MAX || is_rescale);
-    switch (c->operation) {
-    case TL_FILL: it->fp32 = 0; break;
-    case TL_EXP:
-    case TL_EXP2:
-    case TL_LOG:
-    case TL_LOG2:
-    case TL_SQRT:
-    case TL_RSQRT:
-    case TL_RECIPROCAL: it->exp2 = 1; break;
-    case TL_DIVIDE:
-        it->exp2 = 1;
-        it->fp32 = 2;
-        break;
-    case TL_TANH: /* one exponential and one reciprocal; or a polynomial near 0 */
-        it->exp2 = 2;
-        it->fp32 = TANH_FP32;
-        it->near_fp32 = near_operations(m, s);
-        break;
-    case TL_ERF:
-        it->fp32 = 20;
-        it->exp2 = 1;
-        break;
-    case TL_ERFC:
-        it->fp32 = 15;
-        it->exp2 = 2;
-        break;
-    case TL_MASK:
+    it->is_of_maximum = edit_loop_of(s) && (tl_reduces_by_choice(c->operation) || is_rescale);
+    const tl_operation_facts *f = tl_facts(c->operation);
+    it->fp32 = f->fp32;
+    it->exp2 = f->exp2;
+    it->conversions = it->is_vector ? 0 : f->conversions;
+    if (c->operation == TL_TANH) it->near_fp32 = near_operations(m, s);
+    if (c->operation == TL_MASK) {
         note_triangle(m, s);
         it->is_mask = true;
         m->mask_tests += count_tests(c->condition);
-        it->fp32 = 0.2; /* at the edges only */
-        break;
-    case TL_CAST: it->conversions = it->is_vector ? 0 : 1; break;
-    default: it->fp32 = 1;
     }
 }
 

@@ -100,10 +100,8 @@ static bool passes_through(const cost_model *m, const place_role *role) {
         bool is_read = edit_reads(s, name) || (is_made && s->compute.target_kind == TL_ACCUMULATE);
         const place_role *target = place_find(&m->plan, edit_target_name(s));
         bool is_matrix = target && target->tile->axis_count == 2;
-        tl_shape_rule shape = tl_operation_shape(s->compute.operation);
-        bool goes_on = ((shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_MASK) && is_matrix) ||
-                       (edit_is_compute(s, TL_ROW_SUM) && target && target->is_partial);
-        bool ends = edit_is_compute(s, TL_ROW_MAX);
+        bool goes_on = tl_is_fused(s->compute.operation, is_matrix, target && target->is_partial);
+        bool ends = tl_reduces_by_choice(s->compute.operation);
         if ((is_made || is_read) && !goes_on && !ends) return false;
         if (is_read && !is_in_run) return false;
         is_in_run = goes_on && (is_in_run || is_made);

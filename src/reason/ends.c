@@ -1,6 +1,5 @@
 #include "reason/ends.h"
 
-#include "check/holds.h"
 #include "reason/scalar.h"
 #include "tl/tl.h"
 
@@ -32,16 +31,8 @@ static bool is_zero(ends_value v) {
     return holds_only(v.may, HOLDS_ZERO);
 }
 
-static bool is_low(ends_value v) {
-    return holds_only(v.may, HOLDS_LOW);
-}
-
 static bool is_finite(ends_value v) {
     return holds_only(v.may, HOLDS_FINITE);
-}
-
-static bool is_one(ends_value v) {
-    return v.may.is_number && v.may.number == 1;
 }
 
 static int tile_number(const ends_state *state, str name) {
@@ -66,18 +57,10 @@ static ends_value operand_value(const ends_state *state, const tl_statement *s, 
 
 /* What leaves a value as it was at the beginning of the iteration. */
 static int same_as(tl_operation operation, ends_value a, ends_value b) {
-    switch (operation) {
-    case TL_CAST: return a.same_as;
-    case TL_ADD: return is_zero(b) ? a.same_as : is_zero(a) ? b.same_as : 0;
-    case TL_SUBTRACT: return is_zero(b) ? a.same_as : 0;
-    case TL_MULTIPLY: return is_one(b) ? a.same_as : is_one(a) ? b.same_as : 0;
-    case TL_DIVIDE: return is_one(b) ? a.same_as : 0;
-    case TL_MAX:
-        if (a.same_as == b.same_as || is_low(b)) return a.same_as;
-        return is_low(a) ? b.same_as : 0;
-    case TL_MIN: return a.same_as == b.same_as ? a.same_as : 0;
-    default: return 0;
-    }
+    const tl_operation_facts *f = tl_facts(operation);
+    if (f->is_identity || (f->chooses && a.same_as == b.same_as)) return a.same_as;
+    if (holds_leaves(operation, 1, b.may)) return a.same_as;
+    return holds_leaves(operation, 0, a.may) ? b.same_as : 0;
 }
 
 static ends_value apply(tl_operation operation, const ends_value *e, int count) {
@@ -140,8 +123,8 @@ static void run_reduction(ends_state *state, tl_statement *s) {
     const tl_compute *c = &s->compute;
     str from = edit_operand_name(s, 0), target = edit_target_name(s);
     ends_value a = operand_value(state, s, 0);
-    bool is_sum = c->operation == TL_ROW_SUM;
-    bool is_neutral = is_sum ? is_zero(a) : is_low(a);
+    holds_value neutral = holds_neutral(c->operation);
+    bool is_neutral = holds_only(a.may, neutral.may);
     bool reduces = has_axis(state, from) && !has_axis(state, target);
     if (reduces && is_neutral) {
         if (c->target_kind != TL_ACCUMULATE)
@@ -150,14 +133,13 @@ static void run_reduction(ends_state *state, tl_statement *s) {
         return;
     }
     if (reduces) {
-        hurt(state, s, from, is_sum ? 0 : -INFINITY);
+        hurt(state, s, from, neutral.number);
         return;
     }
-    ends_value made = value_of(is_sum ? holds_sum(a.may) : holds_these(a.may.may));
-    if (c->operation == TL_ROW_ARG_MAX) made = only(HOLDS_ZERO | HOLDS_ABOVE);
+    ends_value made = value_of(holds_reduced(c->operation, a.may));
     int number = tile_number(state, target);
     if (c->target_kind == TL_ACCUMULATE && number >= 0)
-        made = two(is_sum ? TL_ADD : TL_MAX, state->values[number], made);
+        made = two(tl_combining(c->operation), state->values[number], made);
     set(state, target, made);
 }
 

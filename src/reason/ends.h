@@ -27,7 +27,7 @@ typedef struct ends_question {
 typedef struct ends_answer {
     tl_statement *hurt; /* the first statement whose result would change; NULL: none, all is well */
     str tile;           /* the tile along whose axis it reduces; empty: none */
-    double neutral;     /* what the elements of 'tile' had to be: 0 or minus infinity */
+    double neutral;     /* what the elements of 'tile' had to be: 0 or an infinity */
 } ends_answer;
 
 ends_answer ends_ask(reason *r, const tiles_list *tiles, const ends_question *question);

@@ -250,7 +250,7 @@ static bool is_coarse(reason *r, const guard_form *g) {
  */
 static bool is_saturating(const guard_form *g) {
     for (tl_statement *s = g->product; s != g->maximum; s = s->next)
-        if (edit_is_compute(s, TL_TANH) || edit_is_compute(s, TL_ERF)) return true;
+        if (s->kind == TL_COMPUTE && tl_facts(s->compute.operation)->levels_off) return true;
     return false;
 }
 

@@ -184,21 +184,15 @@ static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *deri
     bool right = c->operand_count > 1 && names_have(derived, edit_operand_name(s, 1));
     str target = edit_target_name(s);
     bool is_sum = c->target_kind == TL_ACCUMULATE;
-    switch (c->operation) {
-    case TL_GEMM:
-        if (!left || right || c->operands[0].is_transposed)
-            return reject(r, o, s, "has the scores elsewhere than on the left");
-        break;
-    case TL_ROW_SUM:
-        if (c->operands[0].is_transposed) return reject(r, o, s, "sums over rows");
-        break;
-    case TL_CAST: break;
-    case TL_MULTIPLY:
-        if (left && right) return reject(r, o, s, "is not linear in the scores");
-        break;
-    default: return reject(r, o, s, "is not linear in the scores");
-    }
-    if (!is_sum && (c->operation == TL_CAST || c->operation == TL_MULTIPLY)) {
+    tl_shape_rule shape = tl_operation_shape(c->operation);
+    bool is_elementwise = shape == TL_SHAPE_ELEMENTWISE;
+    if (shape == TL_SHAPE_PRODUCT && (!left || right || c->operands[0].is_transposed))
+        return reject(r, o, s, "has the scores elsewhere than on the left");
+    if (shape != TL_SHAPE_PRODUCT && !tl_is_linear(c->operation, left | (unsigned)right << 1))
+        return reject(r, o, s, "is not linear in the scores");
+    if (shape == TL_SHAPE_REDUCTION && c->operands[0].is_transposed)
+        return reject(r, o, s, "sums over rows");
+    if (!is_sum && is_elementwise) {
         names_add(derived, target);
         return true;
     }

@@ -2,8 +2,8 @@
 #ifndef FLASHTL_REASON_SCALAR_H
 #define FLASHTL_REASON_SCALAR_H
 
-#include "check/holds.h"
 #include "reason/tiles.h"
+#include "tl/holds.h"
 
 /* The same for all elements of a tile: no tile and no index of a tile's axis takes part. */
 bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e);

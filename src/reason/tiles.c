@@ -197,7 +197,7 @@ static void infer_product(tiles_list *t, const tl_compute *c, tiles_tile *target
 static void infer_reduction(tiles_list *t, const tl_compute *c, tiles_tile *target) {
     const tl_operand *o = &c->operands[0];
     tiles_tile *from = o->value->kind == TL_NAME ? tiles_find(t, o->value->text) : NULL;
-    if (c->operation == TL_ROW_ARG_MAX && target->storage == TL_OPEN) target->storage = TL_I32;
+    if (tl_facts(c->operation)->gives_place && target->storage == TL_OPEN) target->storage = TL_I32;
     if (!from || from->axis_count < 1) return;
     if (from->axis_count == 2 && o->is_transposed) give_axes(target, &from->axes[1], 1);
     else give_axes(target, from->axes, from->axis_count - 1);

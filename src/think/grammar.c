@@ -89,7 +89,7 @@ static bool is_language(str word) {
 #define STATEMENT(id, spelling, doc) spelling,
 #include "tl/statements.def"
 #undef STATEMENT
-#define OPERATION(id, spelling, operands, shape, doc) spelling,
+#define OPERATION(id, spelling, operands, shape, doc, ...) spelling,
 #include "tl/operations.def"
 #undef OPERATION
 #define TYPE(id, spelling, bytes, doc) spelling,

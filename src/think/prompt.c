@@ -32,7 +32,7 @@ static void add_functions(assembly *a) {
     static const struct {
         const char *name, *id;
     } rows[] = {
-#define FUNCTION(id, spelling, fewest, most, doc) {spelling, #id},
+#define FUNCTION(id, spelling, fewest, most, operation, doc) {spelling, #id},
 #include "tl/functions.def"
 #undef FUNCTION
     };
@@ -56,7 +56,7 @@ static void add_operations(assembly *a) {
         const char *name, *doc;
         int operands, shape;
     } rows[] = {
-#define OPERATION(id, spelling, operands, shape, doc) {spelling, doc, operands, shape},
+#define OPERATION(id, spelling, operands, shape, doc, ...) {spelling, doc, operands, shape},
 #include "tl/operations.def"
 #undef OPERATION
     };

@@ -206,12 +206,11 @@ static bool call(evaluation *ev, const tl_expr *e, tl_value *out) {
         *out =
             x.is_real ? of_real(fabs(x.real)) : of_integer(x.integer < 0 ? -x.integer : x.integer);
         return true;
-    case TL_FUNCTION_EXP: *out = of_real(exp(real_of(x))); return true;
-    case TL_FUNCTION_EXP2: *out = of_real(exp2(real_of(x))); return true;
-    case TL_FUNCTION_LOG: *out = of_real(log(real_of(x))); return true;
-    case TL_FUNCTION_LOG2: *out = of_real(log2(real_of(x))); return true;
-    default: return false;
+    default: break;
     }
+    const tl_operation_facts *f = tl_facts(tl_function_operation(e->function));
+    if (f->of) *out = of_real(f->of(real_of(x), 0, 0));
+    return f->of != NULL;
 }
 
 static bool binary(evaluation *ev, const tl_expr *e, tl_value *out) {

@@ -28,17 +28,17 @@ static const char type_words[] =
 
 /* Functions by how many arguments they take at least; those that take two take more. */
 static const char unary_functions[] = ""
-#define FUNCTION(id, spelling, fewest, most, doc) KEEP_1(fewest, spelling)
+#define FUNCTION(id, spelling, fewest, most, operation, doc) KEEP_1(fewest, spelling)
 #include "tl/functions.def"
 #undef FUNCTION
     ;
 static const char list_functions[] = ""
-#define FUNCTION(id, spelling, fewest, most, doc) KEEP_2(fewest, spelling)
+#define FUNCTION(id, spelling, fewest, most, operation, doc) KEEP_2(fewest, spelling)
 #include "tl/functions.def"
 #undef FUNCTION
     ;
 static const char ternary_functions[] = ""
-#define FUNCTION(id, spelling, fewest, most, doc) KEEP_3(fewest, spelling)
+#define FUNCTION(id, spelling, fewest, most, operation, doc) KEEP_3(fewest, spelling)
 #include "tl/functions.def"
 #undef FUNCTION
     ;
@@ -52,17 +52,17 @@ static const char ternary_functions[] = ""
 #define KEEP_SOFTMAX(wanted, count, spelling)
 
 static const char unary_operations[] = ""
-#define OPERATION(id, spelling, operands, shape, doc) KEEP_##shape(1, operands, spelling)
+#define OPERATION(id, spelling, operands, shape, doc, ...) KEEP_##shape(1, operands, spelling)
 #include "tl/operations.def"
 #undef OPERATION
     ;
 static const char binary_operations[] = ""
-#define OPERATION(id, spelling, operands, shape, doc) KEEP_##shape(2, operands, spelling)
+#define OPERATION(id, spelling, operands, shape, doc, ...) KEEP_##shape(2, operands, spelling)
 #include "tl/operations.def"
 #undef OPERATION
     ;
 static const char ternary_operations[] = ""
-#define OPERATION(id, spelling, operands, shape, doc) KEEP_##shape(3, operands, spelling)
+#define OPERATION(id, spelling, operands, shape, doc, ...) KEEP_##shape(3, operands, spelling)
 #include "tl/operations.def"
 #undef OPERATION
     ;

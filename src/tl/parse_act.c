@@ -64,7 +64,7 @@ static void parse_copy(parser *p, tl_statement *s) {
 
 static tl_operation parse_operation(parser *p, tl_compute *c) {
     static const char *const words[] = {
-#define OPERATION(id, spelling, operands, shape, doc) spelling,
+#define OPERATION(id, spelling, operands, shape, doc, ...) spelling,
 #include "tl/operations.def"
 #undef OPERATION
         NULL};

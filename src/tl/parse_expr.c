@@ -35,7 +35,7 @@ static tl_expr *binary(parser *p, tl_operator operator, tl_expr * left, tl_expr 
 
 static tl_function function_named(str name) {
     static const char *const spellings[] = {
-#define FUNCTION(id, spelling, fewest, most, doc) spelling,
+#define FUNCTION(id, spelling, fewest, most, operation, doc) spelling,
 #include "tl/functions.def"
 #undef FUNCTION
     };
@@ -47,14 +47,14 @@ static tl_function function_named(str name) {
 
 static void check_function(parser *p, str name, const tl_expr *call, diag_range name_range) {
     static const char *const spellings[] = {
-#define FUNCTION(id, spelling, fewest, most, doc) spelling,
+#define FUNCTION(id, spelling, fewest, most, operation, doc) spelling,
 #include "tl/functions.def"
 #undef FUNCTION
         NULL};
     static const struct {
         int fewest, most;
     } arguments[] = {
-#define FUNCTION(id, spelling, fewest, most, doc) {fewest, most},
+#define FUNCTION(id, spelling, fewest, most, operation, doc) {fewest, most},
 #include "tl/functions.def"
 #undef FUNCTION
     };

@@ -395,38 +395,34 @@ const char *tl_space_name(tl_space space) {
     return names[space];
 }
 
-typedef struct operation_row {
-    const char *name;
-    int operands;
-    tl_shape_rule shape;
-} operation_row;
-
-static const operation_row operations[] = {
-#define OPERATION(id, spelling, operands, shape, doc) {spelling, operands, TL_SHAPE_##shape},
-#include "tl/operations.def"
-#undef OPERATION
-    {"", 0, TL_SHAPE_ELEMENTWISE},
-};
-
 const char *tl_operation_name(tl_operation operation) {
-    return operations[operation].name;
+    return tl_facts(operation)->name;
 }
 
 int tl_operation_operands(tl_operation operation) {
-    return operations[operation].operands;
+    return tl_facts(operation)->operands;
 }
 
 tl_shape_rule tl_operation_shape(tl_operation operation) {
-    return operations[operation].shape;
+    return tl_facts(operation)->shape;
 }
 
 const char *tl_function_name(tl_function function) {
     static const char *const names[] = {
-#define FUNCTION(id, spelling, fewest, most, doc) spelling,
+#define FUNCTION(id, spelling, fewest, most, operation, doc) spelling,
 #include "tl/functions.def"
 #undef FUNCTION
         ""};
     return names[function];
+}
+
+tl_operation tl_function_operation(tl_function function) {
+    static const tl_operation operations[] = {
+#define FUNCTION(id, spelling, fewest, most, operation, doc) TL_##operation,
+#include "tl/functions.def"
+#undef FUNCTION
+        TL_OPERATION_UNKNOWN};
+    return operations[function];
 }
 
 bool tl_function_is_asked(tl_function function) {

@@ -8,6 +8,7 @@
 #define FLASHTL_TL_TREE_H
 
 #include "diag/diag.h"
+#include "tl/operation.h"
 
 typedef struct tl_expr tl_expr;
 typedef struct tl_statement tl_statement;
@@ -22,25 +23,8 @@ typedef enum tl_type {
 
 typedef enum tl_space { TL_NOWHERE, TL_GLOBAL, TL_SHARED, TL_REGISTER } tl_space;
 
-typedef enum tl_operation {
-#define OPERATION(id, spelling, operands, shape, doc) TL_##id,
-#include "tl/operations.def"
-#undef OPERATION
-    TL_OPERATION_UNKNOWN
-} tl_operation;
-
-/* How the axes of a result follow from the operands': see docs/language.md. */
-typedef enum tl_shape_rule {
-    TL_SHAPE_PRODUCT,     /* (i, k) x (k, j) -> (i, j) */
-    TL_SHAPE_ELEMENTWISE, /* the widest operand's */
-    TL_SHAPE_REDUCTION,   /* the operand's without its last */
-    TL_SHAPE_FILL,        /* the target's own */
-    TL_SHAPE_MASK,        /* the first operand's, which is also the target */
-    TL_SHAPE_SOFTMAX
-} tl_shape_rule;
-
 typedef enum tl_function {
-#define FUNCTION(id, spelling, fewest, most, doc) TL_FUNCTION_##id,
+#define FUNCTION(id, spelling, fewest, most, operation, doc) TL_FUNCTION_##id,
 #include "tl/functions.def"
 #undef FUNCTION
     TL_FUNCTION_UNKNOWN
@@ -376,6 +360,8 @@ const char *tl_operation_name(tl_operation operation);
 int tl_operation_operands(tl_operation operation);
 tl_shape_rule tl_operation_shape(tl_operation operation);
 const char *tl_function_name(tl_function function);
+/* What it is of numbers; TL_OPERATION_UNKNOWN: no operation of Compute. */
+tl_operation tl_function_operation(tl_function function);
 /* A function whose value is no matter of its argument's value alone, but of where and when it is
  * asked: any, first, more, next.
  */

@@ -59,7 +59,7 @@ void elements_index_names(const elements_item *x, str names[2]) {
 
 bool elements_use_places(const elements_item *x) {
     str names[2];
-    if (x->s->compute.operation == TL_ROW_ARG_MAX) return true;
+    if (tl_facts(x->s->compute.operation)->gives_place) return true;
     elements_index_names(x, names);
     return elements_use(x->s, names[0]) || elements_use(x->s, names[1]);
 }
@@ -126,25 +126,14 @@ static emit_value operand_value(emit *t, const elements_item *x, int operand, in
 
 static str operation_text(emit *t, const elements_item *x, const emit_value *v, int count) {
     const tl_compute *c = &x->s->compute;
-    static const char *const wrappers[] = {
-        [TL_EXP] = "ftl_exp",           [TL_EXP2] = "ftl_exp2",
-        [TL_LOG] = "ftl_log",           [TL_LOG2] = "ftl_log2",
-        [TL_TANH] = "ftl_tanh",         [TL_ERF] = "ftl_erf",
-        [TL_ERFC] = "ftl_erfc",         [TL_SQRT] = "ftl_sqrt",
-        [TL_RSQRT] = "ftl_rsqrt",       [TL_RECIPROCAL] = "ftl_reciprocal",
-        [TL_ABS] = "ftl_abs",           [TL_ADD] = "ftl_add",
-        [TL_SUBTRACT] = "ftl_subtract", [TL_MULTIPLY] = "ftl_multiply",
-        [TL_DIVIDE] = "ftl_divide",     [TL_MAX] = "ftl_max",
-        [TL_MIN] = "ftl_min",           [TL_MULTIPLY_ADD] = "ftl_multiply_add",
-        [TL_OPERATION_UNKNOWN] = NULL};
-    const char *wrapper = wrappers[c->operation];
+    const char *wrapper = tl_facts(c->operation)->wrapper;
     str text[3];
     for (int i = 0; i < count; i++) text[i] = emit_real(t, v[i]);
-    if (c->operation == TL_FILL || c->operation == TL_CAST) return text[0];
     if (!wrapper) {
         elements_refuse(t, x->s, "there is no form for it");
         return STR("0.0f");
     }
+    if (!*wrapper) return text[0];
     if (count == 1) return emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(text[0]));
     if (count == 2)
         return emit_format(t, "%s(%.*s, %.*s)", wrapper, STR_ARGS(text[0]), STR_ARGS(text[1]));
@@ -344,7 +333,7 @@ static void take_larger(emit *t, const elements_item *x) {
 }
 
 static void reduce_pair(emit *t, const elements_item *x) {
-    if (x->s->compute.operation == TL_ROW_ARG_MAX) {
+    if (tl_facts(x->s->compute.operation)->gives_place) {
         take_larger(t, x);
         return;
     }
@@ -352,13 +341,14 @@ static void reduce_pair(emit *t, const elements_item *x) {
      * registers. */
     str a = emit_real(t, operand_value(t, x, 0, 0)), b = emit_real(t, operand_value(t, x, 0, 1));
     str to = emit_element(t, x->target, &x->frame->shape, 0);
-    if (x->s->compute.operation == TL_ROW_MAX) {
-        emit_text(t, "%.*s = ftl_max(%.*s, ftl_max(%.*s, %.*s));", STR_ARGS(to), STR_ARGS(to),
-                  STR_ARGS(a), STR_ARGS(b));
+    const char *wrapper = tl_facts(tl_combining(x->s->compute.operation))->wrapper;
+    if (tl_reduces_by_choice(x->s->compute.operation)) {
+        emit_text(t, "%.*s = %s(%.*s, %s(%.*s, %.*s));", STR_ARGS(to), wrapper, STR_ARGS(to),
+                  wrapper, STR_ARGS(a), STR_ARGS(b));
         return;
     }
     if (!x->partial) to = emit_format(t, "sum_of_%.*s", STR_ARGS(to));
-    emit_text(t, "%.*s = ftl_add(ftl_add(%.*s, %.*s), %.*s);", STR_ARGS(to), STR_ARGS(to),
+    emit_text(t, "%.*s = %s(%s(%.*s, %.*s), %.*s);", STR_ARGS(to), wrapper, wrapper, STR_ARGS(to),
               STR_ARGS(a), STR_ARGS(b));
 }
 

@@ -94,7 +94,7 @@ static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
                                    "only matrices are reduced, along their rows; for the other "
                                    "axis the tile has to be copied the other way round");
         }
-        if (c->operation == TL_ROW_ARG_MAX && !fits_places(t, x)) return false;
+        if (tl_facts(c->operation)->gives_place && !fits_places(t, x)) return false;
         if (!x->partial && layout_warp_copies(&x->target->layout) > 1) {
             return elements_refuse(t, s, "a row lies in more than one warp");
         }
@@ -212,13 +212,13 @@ static void finish_places(emit *t, const elements_item *x) {
 
 /* What a reduction starts from. */
 static void start_reduction(emit *t, const elements_item *x) {
-    if (x->s->compute.operation == TL_ROW_ARG_MAX) {
+    if (tl_facts(x->s->compute.operation)->gives_place) {
         start_places(t, x);
         return;
     }
-    bool gets = x->s->compute.target_kind != TL_ACCUMULATE,
-         max = x->s->compute.operation == TL_ROW_MAX;
-    bool whole_sum = !max && !x->partial;
+    tl_operation operation = x->s->compute.operation;
+    bool gets = x->s->compute.target_kind != TL_ACCUMULATE;
+    bool whole_sum = tl_reduces_by_sum(operation) && !x->partial;
     if (whole_sum) {
         const emit_shape *s = &x->target->shape;
         emit_text(t, "float sum_of_%.*s[%d]%s;", STR_ARGS(x->target->name), s->down,
@@ -228,33 +228,34 @@ static void start_reduction(emit *t, const elements_item *x) {
     emit_shape rows = rows_of(&x->frame->shape);
     int opened = open_frame(t, &rows);
     str to = emit_element(t, x->target, &rows, 0);
-    emit_text(t, "%s%.*s = %s;", whole_sum ? "sum_of_" : "", STR_ARGS(to),
-              max ? "-ftl_infinity()" : "0.0f");
+    emit_text(t, "%s%.*s = %.*s;", whole_sum ? "sum_of_" : "", STR_ARGS(to),
+              STR_ARGS(emit_float(t, tl_neutral(operation))));
     close_frame(t, opened);
 }
 
 /* Puts the lanes' parts together: shuffles among the lanes that share a row. */
-static void combine_lanes(emit *t, const emit_tile *vector, const char *prefix, bool max,
+static void combine_lanes(emit *t, const emit_tile *vector, const char *prefix, tl_operation by,
                           const emit_shape *rows) {
     int masks[LAYOUT_LANE_BITS], count = layout_lane_copies(&vector->layout, masks);
     str to = emit_format(t, "%s%.*s", prefix, STR_ARGS(emit_element(t, vector, rows, 0)));
     for (int i = 0; i < count; i++) {
         emit_text(t, "%.*s = %s(%.*s, ftl_exchange(%.*s, %d));", STR_ARGS(to),
-                  max ? "ftl_max" : "ftl_add", STR_ARGS(to), STR_ARGS(to), masks[i]);
+                  tl_facts(by)->wrapper, STR_ARGS(to), STR_ARGS(to), masks[i]);
     }
 }
 
 static void finish_reduction(emit *t, const elements_item *x) {
     if (x->partial) return;
-    if (x->s->compute.operation == TL_ROW_ARG_MAX) {
+    if (tl_facts(x->s->compute.operation)->gives_place) {
         finish_places(t, x);
         return;
     }
     emit_shape rows = rows_of(&x->frame->shape);
-    bool max = x->s->compute.operation == TL_ROW_MAX;
+    tl_operation operation = x->s->compute.operation;
+    bool is_sum = tl_reduces_by_sum(operation);
     int opened = open_frame(t, &rows);
-    combine_lanes(t, x->target, max ? "" : "sum_of_", max, &rows);
-    if (!max) {
+    combine_lanes(t, x->target, is_sum ? "sum_of_" : "", tl_combining(operation), &rows);
+    if (is_sum) {
         str to = emit_element(t, x->target, &rows, 0);
         bool gets = x->s->compute.target_kind != TL_ACCUMULATE;
         if (gets) emit_text(t, "%.*s = sum_of_%.*s;", STR_ARGS(to), STR_ARGS(to));
@@ -309,7 +310,7 @@ static void emit_group(run *r, const int *group, int count) {
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
         places |= elements_use_places(x);
-        scoped |= x->reduces && !x->partial && x->s->compute.operation == TL_ROW_SUM;
+        scoped |= !x->partial && tl_reduces_by_sum(x->s->compute.operation);
     }
     if (count == 1) emit_header(t, r->items[group[0]].s);
     scoped |= places;
@@ -410,7 +411,7 @@ void emit_reshape(emit *t, const tl_statement *s) {
     if (from->is_partial && !to->is_partial && from->kind == to->kind &&
         tile->shape.part == PART_ROWS) {
         int opened = open_frame(t, &tile->shape);
-        combine_lanes(t, tile, "", false, &tile->shape);
+        combine_lanes(t, tile, "", TL_ADD, &tile->shape);
         close_frame(t, opened);
         return;
     }

@@ -56,12 +56,8 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
         }
         return a;
     case TL_FUNCTION_ABS:
-        if (a.is_real) return real_call(t, "ftl_abs", a);
+        if (a.is_real) break;
         return values_extreme(t, a, emit_difference(t, emit_constant(t, 0), a), true);
-    case TL_FUNCTION_EXP: return real_call(t, "ftl_exp", a);
-    case TL_FUNCTION_EXP2: return real_call(t, "ftl_exp2", a);
-    case TL_FUNCTION_LOG: return real_call(t, "ftl_log", a);
-    case TL_FUNCTION_LOG2: return real_call(t, "ftl_log2", a);
     case TL_FUNCTION_SELECT: {
         emit_value x = emit_expression(t, e->items[1], scope),
                    y = emit_expression(t, e->items[2], scope);
@@ -76,6 +72,8 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     }
     default: break;
     }
+    const char *wrapper = tl_facts(tl_function_operation(e->function))->wrapper;
+    if (wrapper) return real_call(t, wrapper, a);
     emit_unsupported(t, e->range, tl_expr_text(t->memory, e),
                      "this function has no form in the text");
     return emit_constant(t, 0);

@@ -7,28 +7,6 @@
  */
 #include "translate/emit.h"
 
-/* The result comes from assembly, so that a known operand makes no known result (Log and Erfc end
- * in arithmetic, see src/device/arithmetic.cuh).
- */
-static bool is_opaque(tl_operation operation) {
-    switch (operation) {
-    case TL_EXP:
-    case TL_EXP2:
-    case TL_LOG2:
-    case TL_SQRT:
-    case TL_RSQRT:
-    case TL_RECIPROCAL: return true;
-    default: return false;
-    }
-}
-
-/* The wrapper chooses between two values at its end: the compiler may hold the result where it
- * pleases until a use needs both in one place.
- */
-static bool is_choice(tl_operation operation) {
-    return operation == TL_TANH || operation == TL_ERF || operation == TL_ERFC;
-}
-
 static bool is_matrix(const emit_tile *tile) {
     return tile->space == TL_REGISTER && !tile->is_vector;
 }
@@ -154,15 +132,15 @@ static void add_operand(const emit *t, emit_state *states, const tl_expr *e, ope
  */
 static void note_elements(const emit *t, const tl_compute *c, emit_state *states,
                           emit_state *target) {
-    bool bounds = c->operation == TL_MAX || c->operation == TL_MIN;
+    const tl_operation_facts *f = tl_facts(c->operation);
     operands found = {0};
     for (int i = 0; i < c->operand_count; i++) add_operand(t, states, c->operands[i].value, &found);
     if (c->target_kind == TL_ACCUMULATE) add_operand(t, states, c->target, &found);
     bool is_same = found.unknown == 1 && found.tile && found.tile != target;
-    bool is_known = found.unknown == 0 || found.is_nested || is_same || is_choice(c->operation) ||
-                    (bounds && found.unknown == 1) || c->operation == TL_FILL ||
+    bool is_known = found.unknown == 0 || found.is_nested || is_same || f->ends_in == TL_CHOICE ||
+                    (f->chooses && found.unknown == 1) || f->shape == TL_SHAPE_FILL ||
                     (c->operation == TL_MASK && may_hold_always(t, c->condition));
-    if (is_opaque(c->operation)) is_known = false;
+    if (f->ends_in == TL_ASSEMBLY) is_known = false;
     else if (is_same && !t->tiles.items[target - states]->is_packed) found.tile->is_known = true;
     put(t, states, target, is_known, found.tiles);
 }

@@ -119,7 +119,7 @@ static bool is_alike(const elements_item *const *items, int at, const emit_tile 
     const elements_item *x = items[at];
     tl_operation operation = x->s->compute.operation;
     if (elements_use_places(x) || operation == TL_MASK || x->target == tile) return false;
-    if (x->reduces && operation != TL_ROW_SUM && operation != TL_ROW_MAX) return false;
+    if (tl_facts(operation)->gives_place) return false;
     for (int i = 0; i < x->read_count; i++) {
         const emit_tile *read = x->reads[i];
         bool is_known = read == tile || read->shape.part == PART_ROWS || is_made(items, at, read);
@@ -156,7 +156,7 @@ static void one_for_all(emit *t, const elements_item *const *items, int count, i
     all_statements(t, items, count);
     for (int i = 0; i < count; i++) {
         const elements_item *x = items[i];
-        if (!x->reduces || x->s->compute.operation != TL_ROW_SUM) continue;
+        if (!tl_reduces_by_sum(x->s->compute.operation)) continue;
         elements_add_alike(t, x, PAIR * (to - from - 1));
     }
     close_all(t, opened);

@@ -70,6 +70,10 @@ def centred_rows(a):
     return {"Y": (wide(a["X"]) - wide(a["centre"])[:, None]) * -0.3}
 
 
+def linear_weights(a):
+    return {"O": attention(wide(a["Q"]) @ wide(a["K"]).T, wide(a["V"])) * (2 - 1 / 0.75)}
+
+
 def bare_axis_then(a):
     return {"r": (2 * wide(a["Q"]) @ wide(a["W"]) * np.exp2(-0.125 * np.arange(24))).sum(-1)}
 
@@ -204,6 +208,7 @@ CASES = [
     (used_queries, {"Q_all": normal(200, 4, 64), "K_all": normal(400, 2, 64), "V_all": normal(400, 2, 64),
                     "q_start": table(0, 70, 70, 200), "q_used": table(70, 9, 211), "kv_start": table(0, 200, 250, 400),
                     "kv_used": table(131, 20, 150)}, {"scale": 0.25, "right": 5, "d": 64, "dv": 64}),
+    (linear_weights, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.2), "V": normal(131, 64)}, {"keep": 0.75, "d": 64, "dv": 64}),
     (bare_axis_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 24, scale=0.1)}, {"d": 40, "e": 24}),
     (whole_rows_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 200, scale=0.1)}, {"d": 40, "e": 200}),
     (encoder_bias, {"Q": normal(150, 64), "K": normal(150, 64, scale=0.2), "V": normal(150, 64),

@@ -51,10 +51,10 @@ static void examples_are_read(void **state) {
 static void nothing_is_missing(void **state) {
     (void)state;
     static const char *const wanted[] = {
-#define OPERATION(id, spelling, operands, shape, doc) "`" spelling "`",
+#define OPERATION(id, spelling, operands, shape, doc, ...) "`" spelling "`",
 #include "tl/operations.def"
 #undef OPERATION
-#define FUNCTION(id, spelling, fewest, most, doc) "`" spelling "(",
+#define FUNCTION(id, spelling, fewest, most, operation, doc) "`" spelling "(",
 #include "tl/functions.def"
 #undef FUNCTION
 #define TYPE(id, spelling, bytes, doc) "`" spelling "`",

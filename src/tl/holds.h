@@ -1,12 +1,13 @@
 /* What a number may be, as far as it matters past the end of an axis: its sign, 0, an infinity,
- * NaN; or which number it is. The one algebra of the checks (ends.c) and of the passes
- * (reason/ends.c), so that what a pass leaves out no check asks for.
+ * NaN; or which number it is. The one algebra of the checks (check/ends.c) and of the
+ * passes (reason/ends.c), so that what a pass leaves out no check asks for. It follows from the
+ * results that the table of operations gives.
  *
  * Finite numbers are taken to stay so in sums and products, and products of small ones to stay off
  * 0.
  */
-#ifndef FLASHTL_CHECK_HOLDS_H
-#define FLASHTL_CHECK_HOLDS_H
+#ifndef FLASHTL_TL_HOLDS_H
+#define FLASHTL_TL_HOLDS_H
 
 #include "tl/tree.h"
 
@@ -34,7 +35,10 @@ bool holds_equal(holds_value a, holds_value b);
 holds_value holds_either(holds_value a, holds_value b);
 /* Of an elementwise operation; 'count' operands, all that it takes. */
 holds_value holds_apply(tl_operation operation, const holds_value *operands, int count);
-holds_value holds_sum(holds_value term);       /* of any number of such terms, one at least */
+holds_value holds_neutral(tl_operation reduction); /* what leaves it as it is */
+/* Of any number of such elements, one at least. */
+holds_value holds_reduced(tl_operation reduction, holds_value element);
+bool holds_leaves(tl_operation operation, int operand, holds_value value); /* the other as it is */
 holds_value holds_existing(holds_value value); /* of elements that exist: taken to be finite */
 
 /* --- scalar expressions ----------------------------------------------------------------------- */

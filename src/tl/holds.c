@@ -1,11 +1,11 @@
-#include "check/holds.h"
+#include "tl/holds.h"
 
 #include "tl/tl.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { ATOMS = 6 };
+enum { KINDS = 6 };
 static const unsigned signs = HOLDS_BELOW | HOLDS_ABOVE;
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -15,7 +15,7 @@ holds_value holds_these(unsigned may) {
     return (holds_value){.may = may ? may : HOLDS_ANY};
 }
 
-static unsigned atom_of(double x) {
+static unsigned kind_of(double x) {
     if (isnan(x)) return HOLDS_NAN;
     if (isinf(x)) return x < 0 ? HOLDS_LOW : HOLDS_HIGH;
     return x < 0 ? HOLDS_BELOW : x > 0 ? HOLDS_ABOVE : HOLDS_ZERO;
@@ -31,7 +31,7 @@ static bool is_exact(double x) {
 }
 
 holds_value holds_number(double number) {
-    return (holds_value){.may = atom_of(number), .is_number = is_exact(number), .number = number};
+    return (holds_value){.may = kind_of(number), .is_number = is_exact(number), .number = number};
 }
 
 bool holds_only(holds_value h, unsigned may) {
@@ -54,131 +54,102 @@ holds_value holds_existing(holds_value value) {
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-static const struct function {
-    tl_operation operation;
-    unsigned results[ATOMS]; /* in the order of their bits */
-} functions[] = {
-#define HOLDS_FUNCTION(operation, ...) {TL_##operation, {__VA_ARGS__}},
-#include "check/holds.def"
-};
+/* Numbers of each kind that are furthest apart, as far as functions care: e to FAR overflows, but
+ * no product of three does.
+ */
+#define NEAR 0x1p-4
+#define FAR 0x1p17
 
-static unsigned negated(unsigned may) {
-    static const unsigned pairs[][2] = {{HOLDS_LOW, HOLDS_HIGH}, {HOLDS_BELOW, HOLDS_ABOVE}};
-    unsigned out = may & (HOLDS_NAN | HOLDS_ZERO);
-    for (int i = 0; i < 2; i++) {
-        if (may & pairs[i][0]) out |= pairs[i][1];
-        if (may & pairs[i][1]) out |= pairs[i][0];
-    }
+/* Both are the same of a point; a zero has a sign that nobody follows. */
+static const double numbers[KINDS][2] = {{(double)NAN, (double)NAN},
+                                         {-(double)INFINITY, -(double)INFINITY},
+                                         {-FAR, -NEAR},
+                                         {-0.0, 0.0},
+                                         {NEAR, FAR},
+                                         {(double)INFINITY, (double)INFINITY}};
+
+static int count_of(unsigned kind) {
+    return kind & (signs | HOLDS_ZERO) ? 2 : 1;
+}
+
+/* What a result passes through on its way from the least of these to the largest. */
+static unsigned between(unsigned kinds) {
+    unsigned known = kinds & ~(unsigned)HOLDS_NAN, filled = known;
+    for (unsigned kind = HOLDS_LOW; kind <= HOLDS_HIGH; kind *= 2)
+        if (known & (kind - 1) && known & ~(2 * kind - 1)) filled |= kind;
+    return filled | (kinds & HOLDS_NAN);
+}
+
+/* Of a first operand of one kind and a second that is one number. A result that rises or falls all
+ * along is between those at the ends; nothing is between those of both zeros.
+ */
+static unsigned along(const tl_operation_facts *f, unsigned kind, double b) {
+    const double *a = numbers[__builtin_ctz(kind)];
+    unsigned found = kind_of(f->of(a[0], b, 0));
+    if (count_of(kind) == 1) return found;
+    unsigned other = kind_of(f->of(a[1], b, 0));
+    return found == other || kind == HOLDS_ZERO ? found | other : between(found | other);
+}
+
+static unsigned of_kinds(const tl_operation_facts *f, unsigned a, unsigned b) {
+    if (f->waves && a & signs) return f->waves;
+    /* NaN is left out, by the instructions; which of both is one, nobody relies on. */
+    if (f->chooses && (a | b) & HOLDS_NAN) return a | b;
+    const double *x = numbers[__builtin_ctz(b)];
+    unsigned found = along(f, a, x[0]);
+    if (f->operands < 2 || count_of(b) == 1) return found;
+    unsigned other = along(f, a, x[1]);
+    return found == other || b == HOLDS_ZERO ? found | other : between(found | other);
+}
+
+/* Of all kinds that the operands may be of; an operation of one operand takes any second. */
+static unsigned of_sets(const tl_operation_facts *f, unsigned a, unsigned b) {
+    unsigned out = 0;
+    for (unsigned left = a; left; left &= left - 1)
+        for (unsigned right = b; right && out != HOLDS_ANY; right &= right - 1)
+            out |= of_kinds(f, left & -left, right & -right);
     return out;
 }
 
-static const unsigned infinite = HOLDS_LOW | HOLDS_HIGH;
-
-/* Of one atom each. */
-static unsigned add(unsigned a, unsigned b) {
-    if ((a | b) & HOLDS_NAN) return HOLDS_NAN;
-    if (a & infinite) return b & infinite && a != b ? HOLDS_NAN : a;
-    if (b & infinite) return b;
-    if (a == HOLDS_ZERO) return b;
-    return b == HOLDS_ZERO || a == b ? a : HOLDS_FINITE;
-}
-
-static bool is_negative(unsigned a) {
-    return a & (HOLDS_LOW | HOLDS_BELOW);
-}
-
-static unsigned multiply(unsigned a, unsigned b) {
-    if ((a | b) & HOLDS_NAN) return HOLDS_NAN;
-    bool is_infinite = (a | b) & infinite;
-    if ((a | b) & HOLDS_ZERO) return is_infinite ? HOLDS_NAN : HOLDS_ZERO;
-    bool is_below = is_negative(a) != is_negative(b);
-    if (is_infinite) return is_below ? HOLDS_LOW : HOLDS_HIGH;
-    return is_below ? HOLDS_BELOW : HOLDS_ABOVE;
-}
-
-static unsigned divide(unsigned a, unsigned b) {
-    if ((a | b) & HOLDS_NAN) return HOLDS_NAN;
-    if (b & infinite) return a & infinite ? HOLDS_NAN : HOLDS_ZERO;
-    if (b == HOLDS_ZERO) return a == HOLDS_ZERO ? HOLDS_NAN : infinite;
-    return multiply(a, b);
-}
-
-/* NaN is left out, by the instructions; which of both is one, nobody relies on. */
-static unsigned larger(unsigned a, unsigned b) {
-    if ((a | b) & HOLDS_NAN) return a | b;
-    return a > b ? a : b; /* bits rise with the numbers */
-}
-
-static unsigned smaller(unsigned a, unsigned b) {
-    if ((a | b) & HOLDS_NAN) return a | b;
-    return a < b ? a : b;
-}
-
-static unsigned combine(unsigned (*of)(unsigned, unsigned), unsigned a, unsigned b) {
-    unsigned out = 0;
-    for (unsigned i = 1; i <= HOLDS_HIGH; i *= 2)
-        for (unsigned k = 1; k <= HOLDS_HIGH; k *= 2)
-            if (a & i && b & k) out |= of(i, k);
-    return out;
-}
-
-static unsigned function_of(tl_operation operation, unsigned a) {
-    unsigned out = 0;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        for (int atom = 0; functions[i].operation == operation && atom < ATOMS; atom++)
-            if (a >> atom & 1) out |= functions[i].results[atom];
-    return out ? out : HOLDS_ANY;
-}
-
-static unsigned set_of(tl_operation operation, const holds_value *e) {
-    switch (operation) {
-    case TL_ADD: return combine(add, e[0].may, e[1].may);
-    case TL_SUBTRACT: return combine(add, e[0].may, negated(e[1].may));
-    case TL_MULTIPLY: return combine(multiply, e[0].may, e[1].may);
-    case TL_DIVIDE: return combine(divide, e[0].may, e[1].may);
-    case TL_MAX: return combine(larger, e[0].may, e[1].may);
-    case TL_MIN: return combine(smaller, e[0].may, e[1].may);
-    case TL_MULTIPLY_ADD: return combine(add, combine(multiply, e[0].may, e[1].may), e[2].may);
-    default: return function_of(operation, e[0].may);
-    }
-}
-
-/* Those that are exact where the result is; false for the others. */
-static bool number_of(tl_operation operation, const holds_value *e, double *out) {
-    double a = e[0].number, b = e[1].number;
-    switch (operation) {
-    case TL_ADD: *out = a + b; return true;
-    case TL_SUBTRACT: *out = a - b; return true;
-    case TL_MULTIPLY: *out = a * b; return true;
-    case TL_DIVIDE: *out = a / b; return b != 0 && floor(*out) == *out; /* else integers round */
-    case TL_MAX: *out = fmax(a, b); return true;
-    case TL_MIN: *out = fmin(a, b); return true;
-    case TL_MULTIPLY_ADD: *out = a * b + e[2].number; return true;
-    case TL_CAST: *out = a; return true;
-    case TL_ABS: *out = fabs(a); return true;
-    case TL_RECIPROCAL: *out = 1 / a; return fabs(a) == 1;
-    case TL_EXP:
-    case TL_EXP2: *out = 1; return a == 0;
-    default: return false;
-    }
+static unsigned set_of(const tl_operation_facts *f, const holds_value *e) {
+    if (f->operands < 3) return of_sets(f, e[0].may, f->operands > 1 ? e[1].may : HOLDS_ZERO);
+    unsigned first = of_sets(tl_facts(f->first), e[0].may, e[1].may);
+    return of_sets(tl_facts(f->then), first, e[2].may);
 }
 
 holds_value holds_apply(tl_operation operation, const holds_value *operands, int count) {
-    holds_value e[TL_OPERANDS_MAX] = {{0}};
-    bool are_numbers = count > 0;
-    double number;
-    for (int i = 0; i < TL_OPERANDS_MAX; i++) {
-        e[i] = i < count ? operands[i] : holds_number(0);
-        are_numbers = are_numbers && e[i].is_number;
+    const tl_operation_facts *f = tl_facts(operation);
+    double x[TL_OPERANDS_MAX] = {0};
+    bool are_numbers = true;
+    if (!f->of || count < f->operands) return holds_these(HOLDS_ANY);
+    for (int i = 0; i < f->operands; i++) {
+        x[i] = operands[i].number;
+        are_numbers = are_numbers && operands[i].is_number;
     }
-    if (are_numbers && number_of(operation, e, &number) && is_exact(number))
-        return holds_number(number);
-    return holds_these(set_of(operation, e));
+    double result = are_numbers ? f->of(x[0], x[1], x[2]) : 0;
+    if (are_numbers && f->is_exact(x[0], x[1], result) && is_exact(result))
+        return holds_number(result);
+    return holds_these(set_of(f, operands));
 }
 
-holds_value holds_sum(holds_value term) {
-    if (holds_only(term, HOLDS_ZERO)) return term;
-    return holds_these(term.may | combine(add, term.may, term.may));
+holds_value holds_neutral(tl_operation reduction) {
+    return holds_number(tl_neutral(reduction));
+}
+
+holds_value holds_reduced(tl_operation reduction, holds_value element) {
+    if (tl_facts(reduction)->gives_place) return holds_these(HOLDS_ZERO | HOLDS_ABOVE);
+    if (tl_reduces_by_choice(reduction) || holds_only(element, HOLDS_ZERO))
+        return holds_these(element.may);
+    holds_value both[] = {element, element};
+    return holds_these(element.may | holds_apply(tl_combining(reduction), both, 2).may);
+}
+
+bool holds_leaves(tl_operation operation, int operand, holds_value value) {
+    const tl_operation_facts *f = tl_facts(operation);
+    bool is_there = f->neutral_side == TL_EITHER || (f->neutral_side == TL_RIGHT && operand == 1);
+    holds_value neutral = holds_number(f->neutral);
+    return is_there && value.may == neutral.may &&
+           (!neutral.is_number || (value.is_number && value.number == neutral.number));
 }
 
 /* --- scalar expressions ----------------------------------------------------------------------- */
@@ -264,20 +235,18 @@ static holds_value call(walk *w, const tl_expr *e) {
     case TL_FUNCTION_MAX:
         for (int i = 1; i < e->item_count; i++) {
             holds_value operands[] = {x, value_of(w, e->items[i])};
-            x = holds_apply(e->function == TL_FUNCTION_MAX ? TL_MAX : TL_MIN, operands, 2);
+            x = holds_apply(tl_function_operation(e->function), operands, 2);
         }
         return x;
     case TL_FUNCTION_CEIL: return rounded(x, HOLDS_BELOW);
     case TL_FUNCTION_FLOOR: return rounded(x, HOLDS_ABOVE);
-    case TL_FUNCTION_ABS: return holds_apply(TL_ABS, &x, 1);
-    case TL_FUNCTION_EXP: return holds_apply(TL_EXP, &x, 1);
-    case TL_FUNCTION_EXP2: return holds_apply(TL_EXP2, &x, 1);
-    case TL_FUNCTION_LOG: return holds_apply(TL_LOG, &x, 1);
-    case TL_FUNCTION_LOG2: return holds_apply(TL_LOG2, &x, 1);
     case TL_FUNCTION_SELECT: return holds_either(x, value_of(w, e->items[2]));
     case TL_FUNCTION_NEXT: return x;
-    default: return holds_these(HOLDS_ZERO | HOLDS_ABOVE);
+    default: break;
     }
+    tl_operation operation = tl_function_operation(e->function);
+    return operation == TL_OPERATION_UNKNOWN ? holds_these(HOLDS_ZERO | HOLDS_ABOVE)
+                                             : holds_apply(operation, &x, 1);
 }
 
 static holds_value value_of(walk *w, const tl_expr *e) {

@@ -1,0 +1,81 @@
+/* The table of operations. */
+#include "tl/operation.h"
+
+#include "tl/holds.h"
+
+#include <math.h>
+
+#define OPERATION(id, spelling, operands, shape, doc, made, exact, deviation, ...)                 \
+    static double of_##id(double a, double b, double c) {                                          \
+        (void)a, (void)b, (void)c;                                                                 \
+        return made;                                                                               \
+    }                                                                                              \
+    static void row_##id(const double *a, const double *b, const double *c, int count,             \
+                         double *out) {                                                            \
+        for (int i = 0; i < count; i++) out[i] = of_##id(a[i], b[i], c[i]);                        \
+    }                                                                                              \
+    static bool exact_##id(double a, double b, double result) {                                    \
+        (void)a, (void)b, (void)result;                                                            \
+        return exact;                                                                              \
+    }                                                                                              \
+    static double error_##id(double size, double operand) {                                        \
+        (void)size, (void)operand;                                                                 \
+        return deviation;                                                                          \
+    }
+#include "tl/operations.def"
+
+#define PER_ELEMENT(shape) ((shape) == TL_SHAPE_ELEMENTWISE || (shape) == TL_SHAPE_FILL)
+
+static const tl_operation_facts rows[] = {
+#define OPERATION(id, spelling, count, rule, doc, made, exact, deviation, ...)                     \
+    {.name = spelling,                                                                             \
+     .operands = count,                                                                            \
+     .shape = TL_SHAPE_##rule,                                                                     \
+     .of = PER_ELEMENT(TL_SHAPE_##rule) ? of_##id : NULL,                                          \
+     .row = PER_ELEMENT(TL_SHAPE_##rule) ? row_##id : NULL,                                        \
+     .is_exact = exact_##id,                                                                       \
+     .error = error_##id,                                                                          \
+     __VA_ARGS__},
+#include "tl/operations.def"
+    {.name = "", .shape = TL_SHAPE_ELEMENTWISE, .is_exact = exact_GEMM, .error = error_GEMM},
+};
+
+const tl_operation_facts *tl_facts(tl_operation operation) {
+    return &rows[operation];
+}
+
+tl_operation tl_combining(tl_operation operation) {
+    return rows[operation].shape == TL_SHAPE_REDUCTION ? rows[operation].combines_by : TL_ADD;
+}
+
+double tl_neutral(tl_operation operation) {
+    return rows[tl_combining(operation)].neutral;
+}
+
+double tl_start(tl_operation operation) {
+    return rows[operation].gives_place ? 0 : tl_neutral(operation);
+}
+
+const char *tl_neutral_text(double neutral) {
+    return neutral == 0 ? "0" : neutral < 0 ? "log(0)" : "-log(0)";
+}
+
+bool tl_reduces_by_sum(tl_operation operation) {
+    return rows[operation].shape == TL_SHAPE_REDUCTION &&
+           rows[tl_combining(operation)].linear & TL_IN_BOTH;
+}
+
+bool tl_reduces_by_choice(tl_operation operation) {
+    return rows[operation].shape == TL_SHAPE_REDUCTION && !rows[operation].gives_place &&
+           rows[tl_combining(operation)].chooses;
+}
+
+bool tl_is_linear(tl_operation operation, unsigned operands) {
+    return rows[operation].linear >> operands & 1;
+}
+
+bool tl_is_fused(tl_operation operation, bool has_matrix, bool has_partial_target) {
+    tl_shape_rule shape = rows[operation].shape;
+    if (shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_MASK) return has_matrix;
+    return tl_reduces_by_sum(operation) && has_partial_target;
+}
