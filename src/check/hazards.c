@@ -91,9 +91,9 @@ static void report_end(reporter *r) {
     diag_expected(
         diag_report(r->diags, DIAG_END_HOLDS, f->range, f->name, f->axis, extent, held, wanted),
         wanted, held);
-    bool is_low = str_is(wanted, "-inf");
-    str mask = str_format(r->memory, "Mask %.*s%s where %.*s >= %.*s", STR_ARGS(f->name),
-                          is_low ? "" : ", 0", STR_ARGS(f->axis), STR_ARGS(extent));
+    const char *value = str_is(wanted, "-inf") ? "" : str_is(wanted, "0") ? ", 0" : ", -log(0)";
+    str mask = str_format(r->memory, "Mask %.*s%s where %.*s >= %.*s", STR_ARGS(f->name), value,
+                          STR_ARGS(f->axis), STR_ARGS(extent));
     diag_report(r->diags, DIAG_END_MASK, f->at->range, mask);
 }
 

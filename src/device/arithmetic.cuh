@@ -131,6 +131,39 @@ __device__ __forceinline__ float ftl_erf(float a) {
     return square < 1.0f ? __fmul_rn(a, sum) : far;
 }
 
+// sin a: relative error below 2.5e-7 for every finite a; of an infinity NaN. |a| is a whole number of 24 bits times a power
+// of 2, and 2/pi has as many bits as it takes: of the 96 that begin where whole turns end, the product has the quarter
+// turns in its two top bits and the rest of the angle in those below, exact to 2^-60 of a quarter turn.
+__device__ __forceinline__ float ftl_sin(float a) {
+    unsigned words[8] = {0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
+    const unsigned bits = __float_as_uint(a);
+    const int exponent = (int)(bits >> 23 & 255u), first = exponent < 120 ? 0 : exponent - 120, shift = first & 31;
+#pragma unroll
+    for (int i = 0; i < 5; i++) words[i] = first & 64 ? words[i + 2] : words[i];
+#pragma unroll
+    for (int i = 0; i < 4; i++) words[i] = first & 32 ? words[i + 1] : words[i];
+#pragma unroll
+    for (int i = 0; i < 4; i++) words[i] = first & 128 ? words[i + 4] : words[i];
+#pragma unroll
+    for (int i = 0; i < 3; i++)
+        words[i] = (unsigned)((((unsigned long long)words[i] << 32 | words[i + 1]) << shift) >> 32);
+    const unsigned long long whole = (bits & 0x7fffffu) | 0x800000u;
+    const unsigned long long turns = (whole * words[0] << 32) + whole * words[1] + (whole * words[2] >> 32);
+    const bool is_near = fabsf(a) < 0.785f;
+    const unsigned quarter = is_near ? 0u : (unsigned)((turns + (1ull << 61)) >> 62);
+    const float rest = __fmul_rn((float)(long long)(turns << 2), 8.51530395e-20f);  // pi/2 / 2^64
+    const float angle = is_near ? fabsf(a) : rest, square = __fmul_rn(angle, angle);
+    float sine = __fmaf_rn(square, -1.95152959e-4f, 8.33216087e-3f);
+    sine = __fmaf_rn(square, sine, -0.166666546f);
+    sine = __fmaf_rn(__fmul_rn(square, sine), angle, angle);
+    float cosine = __fmaf_rn(square, 2.44331571e-5f, -1.38873163e-3f);
+    cosine = __fmaf_rn(square, cosine, 4.16666457e-2f);
+    cosine = __fmaf_rn(__fmul_rn(square, square), cosine, __fmaf_rn(square, -0.5f, 1.0f));
+    const unsigned sign = (bits ^ quarter << 30) & 0x80000000u;
+    const float result = __uint_as_float(__float_as_uint(quarter & 1u ? cosine : sine) ^ sign);
+    return exponent == 255 ? __fadd_rn(a, -a) : result;
+}
+
 // Integer quotients rounded down and up, for any signs.
 __device__ __forceinline__ int ftl_divide_down(int a, int b) {
     const int quotient = a / b, rest = a - quotient * b;

@@ -35,6 +35,7 @@ FUNCTIONS = (
     ("Exp", np.exp, 1e-4, 87, True, lambda x, y: (2 * ULP + np.abs(x) * 1.5 * 2.0 ** -24) * y),
     ("Log2", np.log2, 1e-30, 1e30, False, lambda x, y: 2.0 ** -22 + ULP * np.abs(y)),
     ("Log", np.log, 1e-30, 1e30, False, lambda x, y: 2.0 ** -22 + 2 * ULP * np.abs(y)),
+    ("Sin", both(math.sin), 1e-38, 3.4e38, True, lambda x, y: 2.5e-7 * np.abs(y)),
     ("Sqrt", np.sqrt, 1e-30, 1e30, False, lambda x, y: ULP * y),
     ("Rsqrt", lambda x: 1 / np.sqrt(x), 1e-30, 1e30, False, lambda x, y: 2 * ULP * y),
     ("Reciprocal", lambda x: 1 / x, 1e-30, 1e30, True, lambda x, y: ULP * np.abs(y)),
@@ -48,6 +49,8 @@ with tempfile.TemporaryDirectory() as place:
     folder = pathlib.Path(place)
     for name, function, low, high, signs, bound in FUNCTIONS:
         x = np.concatenate((np.geomspace(low, high, 32768), random.uniform(low, high, 32768))).astype(np.float32)
+        x[:4097] = np.append(np.arange(1, 4097) * (math.pi / 2), 16367173 * 2.0 ** 72)    # hard for what turns
+        x = np.clip(x, low, high)
         x *= random.choice((-1, 1), x.shape) if signs else 1
         x = x.astype(np.float32).reshape(512, 128)
         np.save(folder / "x.npy", x)

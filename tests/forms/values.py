@@ -70,6 +70,16 @@ def centred_rows(a):
     return {"Y": (wide(a["X"]) - wide(a["centre"])[:, None]) * -0.3}
 
 
+def row_min(a):
+    scores = wide(a["size"]) - 2 * wide(a["Q"]) @ wide(a["K"]).T
+    seen = np.arange(131)[None] <= np.arange(77)[:, None] + 40
+    return {"near": np.where(seen, scores, np.inf).min(-1), "whole": wide(a["X"]).min(-1)}
+
+
+def sines(a):
+    return {"O": np.sin(wide(a["Q"]) @ wide(a["K"]).T * 30) @ wide(a["V"])}
+
+
 def linear_weights(a):
     return {"O": attention(wide(a["Q"]) @ wide(a["K"]).T, wide(a["V"])) * (2 - 1 / 0.75)}
 
@@ -208,6 +218,8 @@ CASES = [
     (used_queries, {"Q_all": normal(200, 4, 64), "K_all": normal(400, 2, 64), "V_all": normal(400, 2, 64),
                     "q_start": table(0, 70, 70, 200), "q_used": table(70, 9, 211), "kv_start": table(0, 200, 250, 400),
                     "kv_used": table(131, 20, 150)}, {"scale": 0.25, "right": 5, "d": 64, "dv": 64}),
+    (row_min, {"Q": normal(77, 64), "K": normal(131, 64), "X": normal(77, 64, dtype=F32), "size": normal(131, scale=9, dtype=F32)}, {"d": 64}),
+    (sines, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.2), "V": normal(131, 64)}, {"speed": 30, "d": 64, "dv": 64}),
     (linear_weights, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.2), "V": normal(131, 64)}, {"keep": 0.75, "d": 64, "dv": 64}),
     (bare_axis_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 24, scale=0.1)}, {"d": 40, "e": 24}),
     (whole_rows_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 200, scale=0.1)}, {"d": 40, "e": 200}),

@@ -33,7 +33,8 @@ with np.errstate(all="ignore"):
             print(f"{op} of {a} within {ea} and {b} within {eb} is {v[0]} within {e[0]}: {'not ' if compared else ''}compared")
     for op, v, e, most in (("Tanh", 0.01, 0, 2e-8), ("Tanh", 0.1, 0, 5e-7), ("Tanh", 0.049, 0.002, 2.5e-3), ("Erf", 0.1, 0, 2e-7), ("Erf", 2, 0, 6e-7),
                            ("Sqrt", 0, 1e-4, 0.0101), ("Log", 0.01, 0.02, INF), ("Reciprocal", 0.01, 0.02, INF),
-                           ("Erfc", -9, INF, INF), ("Erfc", -1, 4, 2), ("Tanh", 1, INF, INF)):
+                           ("Erfc", -9, INF, INF), ("Erfc", -1, 4, 2), ("Tanh", 1, INF, INF),
+                           ("Sin", 1, 0, 5e-7), ("Sin", 1, 0.01, 0.0101), ("Sin", 1, 100, 2.01), ("Sin", 1, INF, INF)):
         bound = unary(op, np.array([float(v)]), np.array([float(e)]))[1][0]
         if not most / 3 <= bound <= most:
             failures += 1

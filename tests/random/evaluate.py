@@ -94,6 +94,9 @@ def of_operand(op, v, e):
         # 1 - 2/(e^2v + 1): tests/exec/functions.py holds these bounds.
         own = np.where(np.abs(v) + e < 0.05, np.abs(v) * 1e-6, 4e-7)
         return settle(np.tanh(v), e * (1 - np.tanh(np.maximum(np.abs(v) - e, 0)) ** 2) + own)
+    if op == "Sin":
+        r = np.sin(v)
+        return settle(r, np.minimum(e, 2) + np.abs(r) * 2 * ONE)
     if op == "Erf":                                     # a polynomial up to 1, 1 - erfc from there on
         return settle(erf(v), e * 1.13 + np.minimum(5e-7, np.abs(v) * 1e-6))
     if op == "Erfc":
@@ -331,18 +334,18 @@ class Evaluation:
     def compute(self, s):
         if s.op == "GEMM":
             result = self.product(s.operands)
-        elif s.op in ("RowMax", "RowSum", "RowArgMax"):
+        elif s.op in ("RowMax", "RowMin", "RowSum", "RowArgMax"):
             result = self.reduction(s.op, s.operands[0])
         else:
             result = self.elementwise(s)
         if s.accumulate:
             old = self.tiles.get(s.target)
             if old is None:
-                if s.op == "RowMax":
+                if s.op in ("RowMax", "RowMin"):
                     raise Meaningless("a maximum without a start")
                 old = Held(result.axes, np.zeros_like(result.v), np.zeros_like(result.e))
             v, e = (self.spread(p, old.axes, result.axes) for p in (old.v, old.e))
-            v, e = binary("Max" if s.op == "RowMax" else "Add", v, e, result.v, result.e)
+            v, e = binary({"RowMax": "Max", "RowMin": "Min"}.get(s.op, "Add"), v, e, result.v, result.e)
             result = Held(result.axes, v, e)
         self.tiles[s.target] = result
 
@@ -395,7 +398,12 @@ class Evaluation:
         if v.shape[-1] == 0:
             if op == "RowArgMax":
                 return Held(axes[:-1], np.zeros(v.shape[:-1]), np.full(v.shape[:-1], np.inf))
-            return Held(axes[:-1], np.full(v.shape[:-1], -np.inf), np.zeros(v.shape[:-1]))
+            return Held(axes[:-1], np.full(v.shape[:-1], np.inf if op == "RowMin" else -np.inf), np.zeros(v.shape[:-1]))
+        if op == "RowMin":
+            r = v.min(-1)
+            with np.errstate(all="ignore"):
+                far = np.where(np.isinf(r), np.where(np.isinf(e).any(-1), np.inf, 0), np.maximum((v + e).min(-1) - r, r - (v - e).min(-1)))
+            return Held(axes[:-1], *settle(r, far))
         if op == "RowMax":
             r = v.max(-1)
             with np.errstate(all="ignore"):

@@ -32,6 +32,7 @@ class Space:
 class Builder:
     def __init__(self, seed):
         self.r = random.Random(seed)
+        self.others = random.Random(f"{seed}: the same program with other operations")
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
         self.size = self.r.choice(("short", "middle", "middle", "long"))
         self.dtype = self.weighted({"f16": 72, "bf16": 28})
@@ -53,6 +54,13 @@ class Builder:
             name, k = f"{first}{k}", k + 1
         self.used.add(name)
         return name
+
+    def bounded(self):
+        return self.others.choice(("Tanh", "Tanh", "Sin"))
+
+    def extreme(self):
+        """A reduction to one element, and what an accumulator of it starts from."""
+        return self.others.choice((("RowMax", -1e30), ("RowMax", -1e30), ("RowMin", 1e30)))
 
     def real(self, positive=False):
         """A number of any size, most of them moderate."""
@@ -487,7 +495,7 @@ class Builder:
                 op = self.r.choice(("Add", "Subtract", "Multiply", "Max", "Min"))
                 self.compute(op, [Tile(x), Tile(name)], x, m + 1)
         elif kind == "tanh":
-            self.compute("Tanh", [Tile(x)], x, min(m, 1))
+            self.compute(self.bounded(), [Tile(x)], x, min(m, 1))
         elif kind == "abs":
             self.compute("Abs", [Tile(x)], x, m)
         elif kind == "relu":
@@ -522,7 +530,7 @@ class Builder:
             self.compute(self.r.choice(("Erf", "Erfc")), [Tile(x)], x, 1.0)
         elif kind == "two":
             y = self.fresh("score")
-            self.compute(self.r.choice(("Cast", "Tanh", "Abs")), [Tile(x)], y, m)
+            self.compute(self.r.choice(("Cast", self.bounded(), "Abs")), [Tile(x)], y, m)
             self.compute("Multiply", [Tile(y), self.scalar()], y, m)
             self.compute(self.r.choice(("Add", "Subtract", "Multiply")), [Tile(x), Tile(y)], x, 2 * m)
         elif kind == "mask":
@@ -715,8 +723,9 @@ class Builder:
             if self.chance(0.7) or turned:
                 self.compute("RowSum", [Tile(s, turned)], target, 5.0, accumulate=True)
             else:
-                before.append(Compute("Fill", [Number(-1e30)], target, False, (rows.index,)))
-                self.compute("RowMax", [Tile(s)], target, 5.0, accumulate=True)
+                op, start = self.extreme()
+                before.append(Compute("Fill", [Number(start)], target, False, (rows.index,)))
+                self.compute(op, [Tile(s)], target, 5.0, accumulate=True)
             results.append((target, (rows,)))
         if kept:
             target = self.fresh("stat")
@@ -786,7 +795,7 @@ class Builder:
             whole = len(axes) == 2 and not isinstance(axes[1], Space)
             if whole and self.chance(0.1) or len(axes) == 2 and self.chance(0.01):
                 v = self.fresh("stat")
-                self.compute(self.r.choice(("RowSum", "RowMax")), [Tile(x)], v, 5.0)
+                self.compute(self.r.choice(("RowSum", self.extreme()[0])), [Tile(x)], v, 5.0)
                 left.append((v, axes[:1]))
                 if self.chance(0.4):
                     continue
@@ -862,8 +871,9 @@ class Builder:
                 known.append(v)
             elif kind == "max":
                 v = self.fresh("stat")
-                outer.append(Compute("Fill", [Number(-1e30)], v, False, (rows.index,)))
-                self.compute("RowMax", [Tile(s)], v, 3.0, accumulate=True)
+                op, start = self.extreme()
+                outer.append(Compute("Fill", [Number(start)], v, False, (rows.index,)))
+                self.compute(op, [Tile(s)], v, 3.0, accumulate=True)
                 known.append(v)
             else:
                 if kind == "softmax":
@@ -915,7 +925,7 @@ class Builder:
             y, v = self.fresh("score"), self.fresh("stat")
             self.compute("Cast", [Tile(s)], y, self.magnitude[s])
             self.changes(y, [rows, columns], 0, 1, ("square", "abs", "scale", "elements"))
-            self.compute(self.r.choice(("RowSum", "RowSum", "RowMax")), [Tile(y)], v, 5.0)
+            self.compute(self.r.choice(("RowSum", "RowSum", self.extreme()[0])), [Tile(y)], v, 5.0)
             self.changes(v, [rows], 0, 1, ("scale", "shift", "abs"))
             if self.chance(0.3):
                 self.store(v, [rows])
@@ -949,7 +959,7 @@ class Builder:
             self.compute("GEMM", [Tile(x), Tile(more)], target, 2.0)
         elif self.chance(0.3):
             v = self.fresh("stat")
-            self.compute(self.r.choice(("RowSum", "RowMax")), [Tile(target)], v, 5.0)
+            self.compute(self.r.choice(("RowSum", self.extreme()[0])), [Tile(target)], v, 5.0)
             self.changes(v, [rows], 0, 1)
             if self.chance(0.15):
                 best = self.fresh("stat")

@@ -254,6 +254,10 @@ static const row rows[] = {
      "may disagree",
      {{"    Wait V_shared",
        "    if any(m > 0)\n    Wait V_shared\n    Release V_shared\n    end\n    Wait V_shared"}}},
+    {A100,
+     DIAG_END_HOLDS,
+     "+inf",
+     {{"Compute RowMax S and accumulate m", "Compute RowMin S and accumulate m"}}},
     /* layouts */
     {A100,
      DIAG_LAYOUT_OPERAND,

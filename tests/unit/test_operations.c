@@ -51,6 +51,7 @@ OF(of_log2, log2(a))
 OF(of_tanh, tanh(a))
 OF(of_erf, erf(a))
 OF(of_erfc, erfc(a))
+OF(of_sin, sin(a))
 OF(of_sqrt, sqrt(a))
 OF(of_rsqrt, 1 / sqrt(a))
 OF(of_reciprocal, 1 / a)
@@ -71,6 +72,7 @@ static const operation operations[] = {
     {TL_TANH, 1, of_tanh},
     {TL_ERF, 1, of_erf},
     {TL_ERFC, 1, of_erfc},
+    {TL_SIN, 1, of_sin},
     {TL_SQRT, 1, of_sqrt},
     {TL_RSQRT, 1, of_rsqrt},
     {TL_RECIPROCAL, 1, of_reciprocal},
