@@ -17,7 +17,7 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     const model *m = model_build(memory, kernel);
     if (!rules_shapes(m, diags)) return false;
     bool types_fit = rules_types(m, target, diags), right = types_fit;
-    right &= rules_views(kernel, memory, diags);
+    right &= rules_views(kernel, NULL, memory, diags);
     right &= layouts_check(memory, m, diags, facts);
     right &= rules_budgets(memory, m, target, diags, facts);
     if (!types_fit) return false; /* who does what, where and when is not clear then */
@@ -45,12 +45,12 @@ static bool fits_in_length(tl_kernel *kernel, diag_list *diags) {
     return true;
 }
 
-bool check_sketch(tl_program *program, diag_list *diags) {
+bool check_sketch(tl_program *program, const check_lengths *given, diag_list *diags) {
     bool right = true;
     for (tl_kernel *k = program->first; k; k = k->next) {
         bool fits = fits_in_length(k, diags) && rules_sketch_shapes(k, program->memory, diags);
         fits &= tl_infer_axes(k, program->memory, diags);
-        if (fits) fits = rules_views(k, program->memory, diags);
+        if (fits) fits = rules_views(k, given, program->memory, diags);
         if (fits) fits = rules_sketch_layouts(k, program->memory, diags);
         if (fits && tl_is_sketch(k)) fits = rules_sketch_loops(k, program->memory, diags);
         if (fits) fits = rules_sketch_softmax(k, diags);

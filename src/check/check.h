@@ -80,8 +80,19 @@ typedef struct check_elements {
  * docs/registers.md. */
 int check_element_registers(const check_elements *elements);
 
-/* All expect a program that tl_bind has bound without an error. */
-bool check_sketch(tl_program *program, diag_list *diags);
+/* Lengths that a request gives. */
+typedef struct check_length {
+    str name;
+    int64_t value;
+} check_length;
+
+typedef struct check_lengths {
+    const check_length *items;
+    int count;
+} check_lengths;
+
+/* All expect a program that tl_bind has bound without an error. 'given' may be NULL. */
+bool check_sketch(tl_program *program, const check_lengths *given, diag_list *diags);
 /* Can kernels for that GPU have Inputs and Outputs of these types? */
 bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *diags);
 

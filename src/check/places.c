@@ -28,6 +28,7 @@ typedef struct guard {
 
 typedef struct places {
     tl_kernel *kernel;
+    const check_lengths *given; /* NULL: none */
     arena *memory;
     diag_list *diags;
     const tl_symbol *view;
@@ -179,6 +180,9 @@ static int64_t period_of(const tl_expr *e, int depth) {
 /* Lengths: one element, a few, more than a block, many; indices: both ends and what is next to
  * them. */
 static bool try_values(places *p, const tl_symbol *s, const tl_expr *limit, int64_t below) {
+    for (int i = 0; !limit && p->given && i < p->given->count; i++)
+        if (str_equal(p->given->items[i].name, s->name))
+            return try_value(p, s, p->given->items[i].value);
     if (!limit) {
         return try_value(p, s, 1) && try_value(p, s, 3) && try_value(p, s, 8) &&
                try_value(p, s, 65) && try_value(p, s, 1000);
@@ -252,8 +256,8 @@ static bool check_value(places *p, const tl_expr *e, int depth) {
     return check_value(p, e->left, depth + 1) && check_value(p, e->right, depth + 1);
 }
 
-bool rules_views(tl_kernel *kernel, arena *memory, diag_list *diags) {
-    places p = {.kernel = kernel, .memory = memory, .diags = diags};
+bool rules_views(tl_kernel *kernel, const check_lengths *given, arena *memory, diag_list *diags) {
+    places p = {.kernel = kernel, .given = given, .memory = memory, .diags = diags};
     p.values = arena_array(memory, int64_t, kernel->symbol_count + 1);
     p.states = arena_array(memory, unsigned char, kernel->symbol_count + 1);
     bool is_right = true;

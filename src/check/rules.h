@@ -30,7 +30,7 @@ bool rules_sketch_softmax(tl_kernel *kernel, diag_list *diags);
 bool rules_types(const model *m, const gpu *target, diag_list *diags);
 
 /* Elements that views name lie in what they are views of. Sketches and TL Code. */
-bool rules_views(tl_kernel *kernel, arena *memory, diag_list *diags);
+bool rules_views(tl_kernel *kernel, const check_lengths *given, arena *memory, diag_list *diags);
 
 /* Products and row reductions take all of their axis, at once or by a loop. */
 bool rules_whole(const model *m, arena *memory, diag_list *diags);

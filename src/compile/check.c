@@ -50,7 +50,7 @@ static ftl_status check(ftl_context *context, void *arguments) {
         gpu named;
         ftl_status status = a->gpu ? compile_find_gpu(context, a->gpu, &named) : FTL_OK;
         if (status) return status;
-        check_sketch(program, &context->diags);
+        check_sketch(program, NULL, &context->diags);
         for (const tl_kernel *k = a->gpu ? program->first : NULL; k; k = k->next)
             check_parameters(k, &named, &context->diags);
     }

@@ -83,6 +83,10 @@ static bool depends_singly(tl_statement *softmax, const tl_statement *loop, str 
     return false;
 }
 
+static const char mask_advice[] =
+    "leave the `if` out and say by a Mask what it leaves out, `Compute Mask S where "
+    "allow[q/64, kv/64] == 0`; TL Code may leave out whole blocks by an `if`";
+
 static bool find_axis(reason *r, const tiles_list *tiles, online *o) {
     const tiles_tile *tile = tiles_find(tiles, str_from(o->scores));
     if (!tile || tile->axis_count < 1)
@@ -110,9 +114,11 @@ static bool find_axis(reason *r, const tiles_list *tiles, online *o) {
         return reason_stuck(r, o->softmax,
                             "Softmax over %.*s needs it as the last of two axes of %s",
                             STR_ARGS(o->axis), o->scores);
-    if (o->loop && o->softmax->parent != o->loop)
-        return reason_stuck(r, o->softmax, "Softmax must stand directly in the loop over %.*s",
-                            STR_ARGS(o->axis));
+    if (o->loop && o->softmax->parent != o->loop) {
+        reason_stuck(r, o->softmax, "Softmax must stand directly in the loop over %.*s",
+                     STR_ARGS(o->axis));
+        return o->softmax->parent->kind == TL_IF && reason_advise(r, mask_advice);
+    }
     return true;
 }
 

@@ -45,6 +45,8 @@ bool reason_parts(reason *r);   /* what a mask leaves of a block is told apart *
 /* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Says, after that, what may help. False. */
+bool reason_advise(reason *r, const char *advice);
 
 /* A formatted text, ending in NUL. */
 const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -298,6 +298,17 @@ bool place_may_be_held(reason *r, const place_role *role) {
     return true;
 }
 
+static const char changed_advice[] =
+    "change the left operand or what the product gives instead, as a factor allows, or let a "
+    "kernel of its own store what is changed";
+static const char computed_advice[] =
+    "let it stand on the left (the product of A and B, turned, is that of B.T and A.T), or let a "
+    "kernel of its own store it";
+
+static const char guarded_advice[] =
+    "leave the `if` out and set to 0, or mask, what is not meant (`Compute Mask S, 0 where "
+    "allow[q/64, kv/64] == 0`); TL Code may leave out whole blocks by an `if`";
+
 static bool place_one(reason *r, place_role *role) {
     const tiles_tile *tile = role->tile;
     const char *name = edit_z(r->memory, tile->name);
@@ -308,11 +319,13 @@ static bool place_one(reason *r, place_role *role) {
     if (is_operand && tile->axis_count != 2)
         return reason_stuck(r, tile->first, "%s is an operand of a product and has %d axis", name,
                             tile->axis_count);
-    if (role->is_right && (role->is_computed || !tile->from_global))
-        return reason_stuck(r, tile->first,
-                            "the right operand of a product must come from global "
-                            "memory as it is; %s is computed",
-                            name);
+    if (role->is_right && (role->is_computed || !tile->from_global)) {
+        reason_stuck(r, tile->first,
+                     "the right operand of a product must come from global memory as it is; %s is "
+                     "computed",
+                     name);
+        return reason_advise(r, tile->from_global ? changed_advice : computed_advice);
+    }
     if (is_operand && tile->from_global && !is_16_bit(tile->storage))
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
@@ -322,6 +335,12 @@ static bool place_one(reason *r, place_role *role) {
                             "copy it twice, `and get` another name",
                             name);
     role->in_shared = is_operand && tile->from_global;
+    if (role->in_shared && tile->first->parent && tile->first->parent->kind == TL_IF) {
+        reason_stuck(r, tile->first,
+                     "%s is an operand of a product, and an `if` decides whether it is copied",
+                     name);
+        return reason_advise(r, guarded_advice);
+    }
     str pin = str_format(r->memory, "%s_in_registers", name);
     int64_t is_held = 0;
     reason_let_integer(r, edit_z(r->memory, pin), &is_held);

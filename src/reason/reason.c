@@ -92,6 +92,12 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...) {
     return false;
 }
 
+bool reason_advise(reason *r, const char *advice) {
+    diag_range nowhere = {0, 0};
+    diag_report(r->diags, DIAG_REASON_ADVICE, nowhere, str_from(advice));
+    return false;
+}
+
 const char *reason_say(reason *r, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

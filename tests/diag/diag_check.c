@@ -14,7 +14,7 @@ static void check(tl_program *program, arena *memory, diag_list *diags) {
     for (tl_kernel *k = program->first; k; k = k->next)
         is_code |= k->gpu.length || !tl_is_sketch(k);
     if (!is_code) {
-        check_sketch(program, diags);
+        check_sketch(program, NULL, diags);
         return;
     }
     for (tl_kernel *k = program->first; k; k = k->next) {

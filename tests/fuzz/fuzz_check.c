@@ -26,7 +26,7 @@ static void check(arena *memory, str source) {
     diag_init(&sketch_diags, memory, STR("fuzz"), source);
     tl_program *program = tl_parse(memory, STR("fuzz"), source, &diags);
     if (diag_has_errors(&diags) || !tl_bind(program, &diags)) return;
-    check_sketch(program, &sketch_diags);
+    check_sketch(program, NULL, &sketch_diags);
     for (tl_kernel *k = program->first; k; k = k->next) {
         check_facts facts;
         size_t errors = (size_t)diags.error_count;

@@ -22,7 +22,7 @@ static bool sketch_gives(arena *memory, str source, diag_id id, const char *mess
     diag_list diags;
     diag_init(&diags, memory, STR("sketch"), source);
     tl_program *program = tl_parse(memory, STR("sketch"), source, &diags);
-    if (!diags.error_count && tl_bind(program, &diags)) check_sketch(program, &diags);
+    if (!diags.error_count && tl_bind(program, &diags)) check_sketch(program, NULL, &diags);
     bool right = diags.error_count == (message != NULL);
     if (right && message) {
         right = diags.first->id == id && strstr(str_copy_z(memory, diags.first->message), message);
