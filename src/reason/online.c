@@ -233,8 +233,8 @@ static bool sums_are_free(reason *r, online *o, const names *derived) {
         for (int i = 0; i < o->sums.count; i++) {
             bool is_own = s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE &&
                           edit_writes(s, o->sums.items[i]);
-            if (is_own && !reads_any(s, derived))
-                return reject(r, o, s, "adds something else to a sum");
+            bool is_weighted = reads_any(s, derived) && !edit_is_before(r->kernel, s, o->softmax);
+            if (is_own && !is_weighted) return reject(r, o, s, "adds something else to a sum");
             bool is_operand = false;
             for (int k = 0; s->kind == TL_COMPUTE && k < s->compute.operand_count; k++)
                 is_operand = is_operand || edit_operand_is(s, k, o->sums.items[i]);

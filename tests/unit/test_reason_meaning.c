@@ -198,6 +198,19 @@ static void sums_with_more(void **state) {
     }
 }
 
+/* A product of the scores before they become weights is part of a sum, not of what is rescaled. */
+static void scores_and_weights(void **state) {
+    (void)state;
+    static const char sketch[] =
+        "kernel scores_and_weights\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\n"
+        "Input V (kv in kv_len, dv)\nOutput O (q in q_len, dv)\nCopy Q from global to shared\n"
+        "for j = 0:kv_len/BN\nCopy K from global to shared\nCompute GEMM Q, K.T and get S\n"
+        "Copy V from global to shared\nCompute GEMM S, V and accumulate O\nCompute Softmax S\n"
+        "Compute GEMM S, V and accumulate O\nend\nCopy O from register to global\n";
+    on_all((trial){.q = {.sketch = sketch, .pins = {"d=16", "dv=16", "BM=64", "BN=16"}},
+                   .sizes = {{"q_len", 70}, {"kv_len", 150}}});
+}
+
 /* K and V in one ring of three slots, and of four. */
 static void one_ring(void **state) {
     (void)state;
@@ -487,6 +500,7 @@ int main(void) {
         cmocka_unit_test(causal_attention),
         cmocka_unit_test(masked_operands),
         cmocka_unit_test(sums_with_more),
+        cmocka_unit_test(scores_and_weights),
         cmocka_unit_test(one_ring),
         cmocka_unit_test(windows),
         cmocka_unit_test(transformed_scores),
