@@ -121,17 +121,46 @@ static bool is_length_of_two(const ftl_plan *plan, int32_t size) {
 }
 
 /* Kernels work on whole tiles: a single query costs as much as a block of them. */
+static double tiled(const listing *l, const verify_case *c, int32_t size) {
+    int64_t tile = 1;
+    if (cases_have_pair(l) && size == l->kv_heads) return 1; /* q_heads counts */
+    inputs_known_tiles(l->plan, size, &tile, 1);
+    double whole = (double)((c->sizes[size] + tile - 1) / tile * tile);
+    return whole * (is_length_of_two(l->plan, size) ? whole : 1);
+}
+
+static bool has_size(const ftl_plan_tensor *tensor, int32_t size) {
+    return axis_of_length(tensor, size, NULL) != NULL;
+}
+
+static bool do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other) {
+    for (int32_t a = 0; a < one->axis_count; a++)
+        for (int32_t b = 0; b < other->axis_count; b++)
+            if (!strcmp(one->axes[a].name, other->axes[b].name)) return true;
+    return false;
+}
+
+/* Tensors are multiplied two by two, over the axes that the two have. */
+static double count_by_pairs(const listing *l, const verify_case *c) {
+    double sum = 0;
+    for (int32_t i = 0; i < l->plan->tensor_count; i++)
+        for (int32_t k = 0; k < i; k++) {
+            const ftl_plan_tensor *one = &l->plan->tensors[i], *other = &l->plan->tensors[k];
+            double product = 2;
+            for (int32_t s = 0; s < l->plan->size_count; s++)
+                if (has_size(one, s) || has_size(other, s)) product *= tiled(l, c, s);
+            if (do_meet(one, other)) sum += product;
+        }
+    return sum;
+}
+
+/* At most: all lengths meet. Where a program has several loops, its lengths do not. */
 double cases_flops(const listing *l, const verify_case *c) {
     double product = 2;
     if (cases_have_tables(l->plan)) return count_ragged_flops(l->plan, c);
-    for (int32_t i = 0; i < l->plan->size_count; i++) {
-        if (cases_have_pair(l) && i == l->kv_heads) continue; /* q_heads counts */
-        int64_t tile = 1;
-        inputs_known_tiles(l->plan, i, &tile, 1);
-        int64_t whole = (c->sizes[i] + tile - 1) / tile * tile;
-        product *= (double)whole * (is_length_of_two(l->plan, i) ? (double)whole : 1);
-    }
-    return product * fixed_lengths(l->plan);
+    for (int32_t i = 0; i < l->plan->size_count; i++) product *= tiled(l, c, i);
+    double pairs = count_by_pairs(l, c);
+    return (pairs > 0 && pairs < product ? pairs : product) * fixed_lengths(l->plan);
 }
 
 /* --- programs with lengths of queries and keys ------------------------------------------------ */

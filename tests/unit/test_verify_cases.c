@@ -137,6 +137,47 @@ static void lengths_pass_blocks_and_constants(void **state) {
     ftl_plan_free(plan);
 }
 
+/* Lengths of several loops do not multiply: each is long in some case, and all are long in one. */
+static void loops_have_lengths_of_their_own(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel k\nInput  A (i in rows, e)\nInput  B (j in first, e)\nInput  C (k in second, e)\n"
+        "Input  D (l in third, e)\nInput  E (n in fourth, e)\nOutput F (i in rows)\n"
+        "Copy A from global to shared\nfor s = 0:first/BN\n    Copy B from global to shared\n"
+        "    Compute GEMM A, B.T and get S\n    Compute RowSum S and accumulate r\nend\n"
+        "for s = 0:second/BN\n    Copy C from global to shared\n    Compute GEMM A, C.T and get T\n"
+        "    Compute RowSum T and accumulate r\nend\nfor s = 0:third/BN\n"
+        "    Copy D from global to shared\n    Compute GEMM A, D.T and get U\n"
+        "    Compute RowSum U and accumulate r\nend\nfor s = 0:fourth/BN\n"
+        "    Copy E from global to shared\n    Compute GEMM A, E.T and get V\n"
+        "    Compute RowSum V and accumulate r\nend\nCopy r from register to global and get F\n";
+    static const char *const lengths[] = {"rows", "first", "second", "third", "fourth"};
+    ftl_plan *plan = plan_of(text);
+    verify_program program = {.plan = plan, .sketch = {"k", text, sizeof text - 1}};
+    const verify_case *cases;
+    int32_t count;
+    char why[FTL_WHY_BYTES];
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    assert_true(verify_cases(&program, "decisive", 0, &memory, &cases, &count, why));
+    bool has_all = false;
+    for (int32_t i = 0; i < count; i++) {
+        bool is_long = true;
+        for (int s = 0; s < 5; s++) is_long &= cases[i].sizes[size_named(plan, lengths[s])] > 128;
+        has_all |= is_long;
+    }
+    assert_true(has_all);
+    for (int s = 0; s < 5; s++) {
+        int64_t longest = 0;
+        for (int32_t i = 0; i < count; i++)
+            if (cases[i].sizes[size_named(plan, lengths[s])] > longest)
+                longest = cases[i].sizes[size_named(plan, lengths[s])];
+        assert_true(longest > 512);
+    }
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
 /* Many heads of long sequences, and matrices for each: the cases become cheap, not none. */
 static void cases_are_cheap_and_there(void **state) {
     (void)state;
@@ -344,6 +385,7 @@ int main(void) {
         cmocka_unit_test(conditions_are_solved),
         cmocka_unit_test(what_is_pinned_stays),
         cmocka_unit_test(lengths_pass_blocks_and_constants),
+        cmocka_unit_test(loops_have_lengths_of_their_own),
         cmocka_unit_test(cases_are_cheap_and_there),
         cmocka_unit_test(scores_are_found_by_axes),
         cmocka_unit_test(scores_are_as_low_as_planted),
