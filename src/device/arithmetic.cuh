@@ -1,37 +1,21 @@
 // Arithmetic, each operation rounded once: the explicit forms keep the compiler from fusing a product
 // with a sum that the program keeps apart.
 
-__device__ __forceinline__ float ftl_add(float a, float b) {
-    return __fadd_rn(a, b);
-}
+__device__ __forceinline__ float ftl_add(float a, float b) { return __fadd_rn(a, b); }
 
-__device__ __forceinline__ float ftl_subtract(float a, float b) {
-    return __fadd_rn(a, -b);
-}
+__device__ __forceinline__ float ftl_subtract(float a, float b) { return __fadd_rn(a, -b); }
 
-__device__ __forceinline__ float ftl_multiply(float a, float b) {
-    return __fmul_rn(a, b);
-}
+__device__ __forceinline__ float ftl_multiply(float a, float b) { return __fmul_rn(a, b); }
 
-__device__ __forceinline__ float ftl_multiply_add(float a, float b, float c) {
-    return __fmaf_rn(a, b, c);
-}
+__device__ __forceinline__ float ftl_multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
-__device__ __forceinline__ float ftl_max(float a, float b) {
-    return fmaxf(a, b);
-}
+__device__ __forceinline__ float ftl_max(float a, float b) { return fmaxf(a, b); }
 
-__device__ __forceinline__ float ftl_min(float a, float b) {
-    return fminf(a, b);
-}
+__device__ __forceinline__ float ftl_min(float a, float b) { return fminf(a, b); }
 
-__device__ __forceinline__ float ftl_abs(float a) {
-    return fabsf(a);
-}
+__device__ __forceinline__ float ftl_abs(float a) { return fabsf(a); }
 
-__device__ __forceinline__ float ftl_infinity() {
-    return __int_as_float(0x7f800000);
-}
+__device__ __forceinline__ float ftl_infinity() { return __int_as_float(0x7f800000); }
 
 // 1/a within 1 ulp; denormal results become 0.
 __device__ __forceinline__ float ftl_reciprocal(float a) {
@@ -41,9 +25,7 @@ __device__ __forceinline__ float ftl_reciprocal(float a) {
 }
 
 // a/b as a * (1/b): within 2 ulp where 1/b is normal.
-__device__ __forceinline__ float ftl_divide(float a, float b) {
-    return __fmul_rn(a, ftl_reciprocal(b));
-}
+__device__ __forceinline__ float ftl_divide(float a, float b) { return __fmul_rn(a, ftl_reciprocal(b)); }
 
 // 2 to the a, within 2 ulp; of minus infinity 0; denormals are 0.
 __device__ __forceinline__ float ftl_exp2(float a) {
@@ -53,9 +35,7 @@ __device__ __forceinline__ float ftl_exp2(float a) {
 }
 
 // e to the a: relative error grows with |a|, below 6e-6 up to |a| = 87.
-__device__ __forceinline__ float ftl_exp(float a) {
-    return ftl_exp2(__fmul_rn(a, 1.44269504f));
-}
+__device__ __forceinline__ float ftl_exp(float a) { return ftl_exp2(__fmul_rn(a, 1.44269504f)); }
 
 // Logarithm to base 2: absolute error below 2^-22 near 1, 1 ulp elsewhere; of 0 minus infinity.
 __device__ __forceinline__ float ftl_log2(float a) {
@@ -64,9 +44,7 @@ __device__ __forceinline__ float ftl_log2(float a) {
     return result;
 }
 
-__device__ __forceinline__ float ftl_log(float a) {
-    return __fmul_rn(ftl_log2(a), 0.693147181f);
-}
+__device__ __forceinline__ float ftl_log(float a) { return __fmul_rn(ftl_log2(a), 0.693147181f); }
 
 // Square root within 1 ulp.
 __device__ __forceinline__ float ftl_sqrt(float a) {
@@ -176,9 +154,7 @@ __device__ __forceinline__ int ftl_divide_up(int a, int b) {
 }
 
 // What ftl_divide_down leaves: 0 <= rest < b for positive b.
-__device__ __forceinline__ int ftl_modulo(int a, int b) {
-    return a - ftl_divide_down(a, b) * b;
-}
+__device__ __forceinline__ int ftl_modulo(int a, int b) { return a - ftl_divide_down(a, b) * b; }
 
 __device__ __forceinline__ long long ftl_divide_down_wide(long long a, long long b) {
     const long long quotient = a / b, rest = a - quotient * b;
@@ -194,18 +170,10 @@ __device__ __forceinline__ long long ftl_modulo_wide(long long a, long long b) {
     return a - ftl_divide_down_wide(a, b) * b;
 }
 
-__device__ __forceinline__ int ftl_min_integer(int a, int b) {
-    return a < b ? a : b;
-}
+__device__ __forceinline__ int ftl_min_integer(int a, int b) { return a < b ? a : b; }
 
-__device__ __forceinline__ int ftl_max_integer(int a, int b) {
-    return a > b ? a : b;
-}
+__device__ __forceinline__ int ftl_max_integer(int a, int b) { return a > b ? a : b; }
 
-__device__ __forceinline__ long long ftl_min_wide(long long a, long long b) {
-    return a < b ? a : b;
-}
+__device__ __forceinline__ long long ftl_min_wide(long long a, long long b) { return a < b ? a : b; }
 
-__device__ __forceinline__ long long ftl_max_wide(long long a, long long b) {
-    return a > b ? a : b;
-}
+__device__ __forceinline__ long long ftl_max_wide(long long a, long long b) { return a > b ? a : b; }

@@ -7,9 +7,7 @@ __device__ __forceinline__ unsigned ftl_pack_f16(float low, float high) {
     asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(result) : "f"(low), "f"(high));
 #else
     asm("{\n\t.reg .b16 l, h;\n\tcvt.rn.f16.f32 l, %1;\n\tcvt.rn.f16.f32 h, %2;\n\t"
-        "mov.b32 %0, {l, h};\n\t}"
-        : "=r"(result)
-        : "f"(low), "f"(high));
+        "mov.b32 %0, {l, h};\n\t}" : "=r"(result) : "f"(low), "f"(high));
 #endif
     return result;
 }
@@ -26,9 +24,7 @@ __device__ __forceinline__ float ftl_high_f16(unsigned pair) {
     return result;
 }
 
-__device__ __forceinline__ float ftl_round_f16(float value) {
-    return ftl_low_f16(ftl_pack_f16(value, 0.0f));
-}
+__device__ __forceinline__ float ftl_round_f16(float value) { return ftl_low_f16(ftl_pack_f16(value, 0.0f)); }
 
 __device__ __forceinline__ unsigned ftl_pack_bf16(float low, float high) {
     unsigned result;
@@ -36,17 +32,11 @@ __device__ __forceinline__ unsigned ftl_pack_bf16(float low, float high) {
     return result;
 }
 
-__device__ __forceinline__ float ftl_low_bf16(unsigned pair) {
-    return __int_as_float((int)(pair << 16));
-}
+__device__ __forceinline__ float ftl_low_bf16(unsigned pair) { return __int_as_float((int)(pair << 16)); }
 
-__device__ __forceinline__ float ftl_high_bf16(unsigned pair) {
-    return __int_as_float((int)(pair & 0xffff0000u));
-}
+__device__ __forceinline__ float ftl_high_bf16(unsigned pair) { return __int_as_float((int)(pair & 0xffff0000u)); }
 
-__device__ __forceinline__ float ftl_round_bf16(float value) {
-    return ftl_low_bf16(ftl_pack_bf16(value, 0.0f));
-}
+__device__ __forceinline__ float ftl_round_bf16(float value) { return ftl_low_bf16(ftl_pack_bf16(value, 0.0f)); }
 
 __device__ __forceinline__ void ftl_store_global_8_f16(void *target, const float (&unit)[4]) {
     const unsigned low = ftl_pack_f16(unit[0], unit[1]), high = ftl_pack_f16(unit[2], unit[3]);

@@ -20,12 +20,9 @@ __device__ __forceinline__ void ftl_cp_async_16_part(unsigned target, const void
 }
 
 // Closes the group of the copies issued since the last one.
-__device__ __forceinline__ void ftl_cp_async_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
+__device__ __forceinline__ void ftl_cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Waits until at most GROUPS of this thread's groups are in flight.
-template <int GROUPS>
-__device__ __forceinline__ void ftl_cp_async_wait() {
+template <int GROUPS> __device__ __forceinline__ void ftl_cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }

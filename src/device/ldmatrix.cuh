@@ -42,8 +42,7 @@ __device__ __forceinline__ void ftl_ldmatrix_x1_trans(unsigned &m0, unsigned sou
 // stmatrix: the way back, with the same lanes and rows.
 __device__ __forceinline__ void ftl_stmatrix_x4(unsigned target, unsigned m0, unsigned m1, unsigned m2, unsigned m3) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(target), "r"(m0), "r"(m1),
-                 "r"(m2), "r"(m3)
-                 : "memory");
+                 "r"(m2), "r"(m3) : "memory");
 }
 
 __device__ __forceinline__ void ftl_stmatrix_x2(unsigned target, unsigned m0, unsigned m1) {

@@ -4,6 +4,11 @@ __device__ __forceinline__ void ftl_mbarrier_init(unsigned barrier, unsigned arr
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
+// The barriers of a tile's slots.
+template <int SLOTS> __device__ __forceinline__ void ftl_mbarriers_init(unsigned barriers, unsigned arrivals) {
+    FTL_UNROLL for (int slot = 0; slot < SLOTS; slot++) ftl_mbarrier_init(barriers + 8 * slot, arrivals);
+}
+
 __device__ __forceinline__ void ftl_mbarrier_arrive(unsigned barrier) {
     asm volatile("{\n\t.reg .b64 state;\n\tmbarrier.arrive.shared.b64 state, [%0];\n\t}" ::"r"(barrier) : "memory");
 }
@@ -17,9 +22,7 @@ __device__ __forceinline__ void ftl_mbarrier_arrive_after_copies(unsigned barrie
 __device__ __forceinline__ void ftl_mbarrier_wait(unsigned barrier, unsigned parity) {
     asm volatile("{\n\t.reg .pred done;\n"
                  "wait_%=:\n\tmbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n\t"
-                 "@!done bra wait_%=;\n\t}" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
+                 "@!done bra wait_%=;\n\t}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
 // The barriers are seen by other threads and by asynchronous units.
@@ -40,7 +43,29 @@ __device__ __forceinline__ void ftl_mbarrier_signal(unsigned barrier) {
 __device__ __forceinline__ void ftl_mbarrier_try_wait(unsigned barrier, unsigned parity) {
     asm volatile("{\n\t.reg .pred done;\n"
                  "wait_%=:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
-                 "@!done bra wait_%=;\n\t}" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
+                 "@!done bra wait_%=;\n\t}" ::"r"(barrier), "r"(parity) : "memory");
 }
+
+// A role's place among the slots of a tile, one after the other: a slot, and the parity of its barrier's next
+// phase. Slots are counted, not toggled: what is toggled the compiler keeps as a truth value of each thread.
+template <int SLOTS>
+struct ftl_ring {
+    unsigned slot, parity;
+    __device__ __forceinline__ unsigned of(unsigned barriers) const { return barriers + 8 * slot; }
+    // On to the next slot, once it is full.
+    __device__ __forceinline__ void wait(unsigned full) {
+        slot = slot == SLOTS - 1 ? 0 : slot + 1;
+        ftl_mbarrier_try_wait(of(full), parity);
+        parity ^= slot == SLOTS - 1;
+    }
+    // Until this slot is free; next() once it is filled. With bytes to come by asynchronous copies: announced.
+    __device__ __forceinline__ void acquire(unsigned empty) const { ftl_mbarrier_try_wait(of(empty), parity); }
+    __device__ __forceinline__ void acquire(unsigned empty, unsigned full, unsigned bytes) const {
+        acquire(empty);
+        ftl_mbarrier_expect(of(full), bytes);
+    }
+    __device__ __forceinline__ void next() {
+        parity ^= slot == SLOTS - 1;
+        slot = slot == SLOTS - 1 ? 0 : slot + 1;
+    }
+};

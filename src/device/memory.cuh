@@ -203,8 +203,7 @@ __device__ __forceinline__ void ftl_store_shared_16_i32(unsigned target, const i
 
 // Each of the four elements atomically.
 __device__ __forceinline__ void ftl_add_global_16_f32(float *target, const float (&unit)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) ftl_add_global_f32(target + i, unit[i]);
+    FTL_UNROLL for (int i = 0; i < 4; i++) ftl_add_global_f32(target + i, unit[i]);
 }
 
 // The lowest byte of a word.

@@ -4,8 +4,7 @@
 // COUNT elements, 8 of 16 bits or 4 of 32; zeros from `left` on.
 template <int COUNT>
 __device__ __forceinline__ void ftl_load_global_16_part(unsigned (&unit)[4], const void *source, int left) {
-#pragma unroll
-    for (int word = 0; word < 4; word++) {
+    FTL_UNROLL for (int word = 0; word < 4; word++) {
         const int last = (word + 1) * (COUNT / 4) - 1;
         const char *place = (const char *)source + 4 * word;
         unit[word] = 0;
@@ -17,8 +16,7 @@ __device__ __forceinline__ void ftl_load_global_16_part(unsigned (&unit)[4], con
 // The first `left` of COUNT elements: 8 of 16 bits, or 4 of 32.
 template <int COUNT>
 __device__ __forceinline__ void ftl_store_global_16_part(void *target, const unsigned (&unit)[4], int left) {
-#pragma unroll
-    for (int word = 0; word < 4; word++) {
+    FTL_UNROLL for (int word = 0; word < 4; word++) {
         const int last = (word + 1) * (COUNT / 4) - 1;
         char *place = (char *)target + 4 * word;
         if (last < left) ftl_store_global_4(place, unit[word]);
@@ -28,28 +26,24 @@ __device__ __forceinline__ void ftl_store_global_16_part(void *target, const uns
 
 // Four elements; zeros from `left` on.
 __device__ __forceinline__ void ftl_load_global_16_f32_part(float (&unit)[4], const float *source, int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_f32(source + i) : 0;
+    FTL_UNROLL for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_f32(source + i) : 0;
 }
 
 // The first `left` of four elements.
 __device__ __forceinline__ void ftl_store_global_16_f32_part(float *target, const float (&unit)[4], int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
         if (i < left) ftl_store_global_f32(target + i, unit[i]);
     }
 }
 
 // Four elements; zeros from `left` on.
 __device__ __forceinline__ void ftl_load_global_16_i32_part(int (&unit)[4], const int *source, int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_i32(source + i) : 0;
+    FTL_UNROLL for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_i32(source + i) : 0;
 }
 
 // The first `left` of four elements.
 __device__ __forceinline__ void ftl_store_global_16_i32_part(int *target, const int (&unit)[4], int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
         if (i < left) ftl_store_global_i32(target + i, unit[i]);
     }
 }
@@ -57,8 +51,7 @@ __device__ __forceinline__ void ftl_store_global_16_i32_part(int *target, const 
 // The first `left` of four elements, f32 in registers and f16 in memory.
 __device__ __forceinline__ void ftl_store_global_8_f16_part(unsigned short *target, const float (&unit)[4],
                                                             int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
         if (i < left) ftl_store_global_f16(target + i, unit[i]);
     }
 }
@@ -66,16 +59,14 @@ __device__ __forceinline__ void ftl_store_global_8_f16_part(unsigned short *targ
 // The first `left` of four elements, f32 in registers and bf16 in memory.
 __device__ __forceinline__ void ftl_store_global_8_bf16_part(unsigned short *target, const float (&unit)[4],
                                                              int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
         if (i < left) ftl_store_global_bf16(target + i, unit[i]);
     }
 }
 
 // The first `left` of four elements, each atomically.
 __device__ __forceinline__ void ftl_add_global_16_f32_part(float *target, const float (&unit)[4], int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
         if (i < left) ftl_add_global_f32(target + i, unit[i]);
     }
 }
@@ -83,8 +74,7 @@ __device__ __forceinline__ void ftl_add_global_16_f32_part(float *target, const 
 // The first `left` of four elements, f32 in registers and e4m3 in memory.
 __device__ __forceinline__ void ftl_store_global_4_e4m3_part(unsigned char *target, const float (&unit)[4],
                                                              int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
         if (i < left) ftl_store_global_e4m3(target + i, unit[i]);
     }
 }
@@ -92,8 +82,7 @@ __device__ __forceinline__ void ftl_store_global_4_e4m3_part(unsigned char *targ
 // The first `left` of four elements, f32 in registers and e5m2 in memory.
 __device__ __forceinline__ void ftl_store_global_4_e5m2_part(unsigned char *target, const float (&unit)[4],
                                                              int left) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
         if (i < left) ftl_store_global_e5m2(target + i, unit[i]);
     }
 }

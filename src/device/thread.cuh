@@ -1,10 +1,12 @@
 // Who am I, and meeting points. A paragraph (text between blank lines) is one wrapper; the translator
 // puts those into a file that the kernel's text names, and those that they name.
 
+#define FTL_UNROLL _Pragma("unroll")
+
+#define FTL_INLINE __attribute__((always_inline))
+
 // The number of this thread's warp in its block, the same register in all lanes.
-__device__ __forceinline__ int ftl_warp_index() {
-    return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
-}
+__device__ __forceinline__ int ftl_warp_index() { return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0); }
 
 // The number of this thread in its block, read anew each time.
 __device__ __forceinline__ int ftl_thread() {
@@ -22,23 +24,23 @@ __device__ __forceinline__ unsigned ftl_block() {
 
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
-__device__ __forceinline__ unsigned ftl_shared_base() {
-    return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared);
-}
+__device__ __forceinline__ unsigned ftl_shared_base() { return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared); }
 
 // All threads of the block: everything they wrote before is visible behind it.
-__device__ __forceinline__ void ftl_block_barrier() {
-    __syncthreads();
-}
+__device__ __forceinline__ void ftl_block_barrier() { __syncthreads(); }
 
 // All threads of the warp, likewise.
-__device__ __forceinline__ void ftl_warp_barrier() {
-    __syncwarp();
-}
+__device__ __forceinline__ void ftl_warp_barrier() { __syncwarp(); }
 
 // The value of the lane whose number differs by 'mask'.
 __device__ __forceinline__ float ftl_exchange(float value, int mask) {
     return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+
+// What the four lanes that share a row of a fragment come to together.
+template <float COMBINE(float, float)> __device__ __forceinline__ float ftl_of_row(float value) {
+    value = COMBINE(value, ftl_exchange(value, 1));
+    return COMBINE(value, ftl_exchange(value, 2));
 }
 
 // The larger of two values and its place; of equal ones, the first place.
@@ -55,11 +57,7 @@ __device__ __forceinline__ void ftl_exchange_larger(float &most, int &place, int
 }
 
 // Does the condition hold in all lanes of the warp?
-__device__ __forceinline__ bool ftl_all(bool condition) {
-    return __all_sync(0xffffffffu, condition) != 0;
-}
+__device__ __forceinline__ bool ftl_all(bool condition) { return __all_sync(0xffffffffu, condition) != 0; }
 
 // Does the condition hold in any lane of the warp?
-__device__ __forceinline__ bool ftl_any(bool condition) {
-    return __any_sync(0xffffffffu, condition) != 0;
-}
+__device__ __forceinline__ bool ftl_any(bool condition) { return __any_sync(0xffffffffu, condition) != 0; }

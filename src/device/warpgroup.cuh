@@ -1,14 +1,12 @@
 // Roles of a block: registers move between warpgroups, and numbered barriers bring some of the threads together.
 
 // Each thread of this warpgroup goes on with fewer registers.
-template <int REGISTERS>
-__device__ __forceinline__ void ftl_registers_shrink() {
+template <int REGISTERS> __device__ __forceinline__ void ftl_registers_shrink() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
 // Each thread of this warpgroup goes on with more registers, once others have given them up.
-template <int REGISTERS>
-__device__ __forceinline__ void ftl_registers_grow() {
+template <int REGISTERS> __device__ __forceinline__ void ftl_registers_grow() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
@@ -28,14 +26,10 @@ __device__ __forceinline__ int ftl_quotient(int n, unsigned multiplier, unsigned
 }
 
 // A value that is the same in all lanes of the warp, known to be.
-__device__ __forceinline__ int ftl_uniform(int value) {
-    return __shfl_sync(0xffffffffu, value, 0);
-}
+__device__ __forceinline__ int ftl_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 // The number of a tile that no block has taken. The first gridDim.x are taken by who starts.
-__device__ __forceinline__ int ftl_fetch_tile(unsigned *counters) {
-    return (int)(atomicAdd(counters, 1u) + gridDim.x);
-}
+__device__ __forceinline__ int ftl_fetch_tile(unsigned *counters) { return (int)(atomicAdd(counters, 1u) + gridDim.x); }
 
 // This block takes no more; the last one sets the counters back for the next launch.
 __device__ __forceinline__ void ftl_end_tiles(unsigned *counters) {

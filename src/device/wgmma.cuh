@@ -5,41 +5,33 @@
 // @0, @1 ... number the operands behind them.
 
 // What was written to registers before is seen by the products behind it.
-__device__ __forceinline__ void ftl_wgmma_fence() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
+__device__ __forceinline__ void ftl_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 // Ends a group: the products since the last one.
-__device__ __forceinline__ void ftl_wgmma_commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
+__device__ __forceinline__ void ftl_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // Waits until at most PENDING groups are in flight.
-template <int PENDING>
-__device__ __forceinline__ void ftl_wgmma_wait() {
+template <int PENDING> __device__ __forceinline__ void ftl_wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
 // Has no instruction: the compiler may not use what a product holds before this place, nor move it.
-template <int COUNT, int ELEMENTS>
-__device__ __forceinline__ void ftl_keep(float (&tile)[COUNT][ELEMENTS]) {
-#pragma unroll
-    for (int i = 0; i < COUNT * ELEMENTS; i++) asm volatile("" : "+f"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
+template <int COUNT, int ELEMENTS> __device__ __forceinline__ void ftl_keep(float (&tile)[COUNT][ELEMENTS]) {
+    FTL_UNROLL for (int i = 0; i < COUNT * ELEMENTS; i++)
+        asm volatile("" : "+f"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
 }
 
 // The same for packed pairs.
-template <int COUNT, int ELEMENTS>
-__device__ __forceinline__ void ftl_keep_pairs(unsigned (&tile)[COUNT][ELEMENTS]) {
-#pragma unroll
-    for (int i = 0; i < COUNT * ELEMENTS; i++) asm volatile("" : "+r"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
+template <int COUNT, int ELEMENTS> __device__ __forceinline__ void ftl_keep_pairs(unsigned (&tile)[COUNT][ELEMENTS]) {
+    FTL_UNROLL for (int i = 0; i < COUNT * ELEMENTS; i++)
+        asm volatile("" : "+r"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
 }
 
 // Has no instruction: what the tile held is nothing from here on. A product that begins its sums has them as
 // operands all the same, and what is known of them, a constant say, would be written after the fence.
-template <int COUNT, int ELEMENTS>
-__device__ __forceinline__ void ftl_forget(float (&tile)[COUNT][ELEMENTS]) {
-#pragma unroll
-    for (int i = 0; i < COUNT * ELEMENTS; i++) asm volatile("" : "=f"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
+template <int COUNT, int ELEMENTS> __device__ __forceinline__ void ftl_forget(float (&tile)[COUNT][ELEMENTS]) {
+    FTL_UNROLL for (int i = 0; i < COUNT * ELEMENTS; i++)
+        asm volatile("" : "=f"(tile[i / ELEMENTS][i % ELEMENTS])::"memory");
 }
 
 // A branch that is not taken for any sum: what leads to the values stays before it, where a wait that nothing
@@ -63,11 +55,15 @@ __device__ __forceinline__ unsigned long long ftl_descriptor(unsigned low, unsig
     return words;
 }
 
+#define FTL_SUMS(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+
 template <int TRANSPOSED_A, int TRANSPOSED_B>
 __device__ __forceinline__ void ftl_wgmma_m64n@Nk16_f16(float (&d)[@EIGHTHS][4], unsigned long long a,
                                                         unsigned long long b, bool adds) {
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@2, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.f16.f16 {@SUMS}, %@0, %@1, adds, 1, 1, %@3, %@4;\n\t}"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.f16.f16 "
+                 "{@SUMS}, "
+                 "%@0, %@1, adds, 1, 1, %@3, %@4;\n\t}"
                  : @OUTPUTS
                  : "l"(a), "l"(b), "r"((int)adds), "n"(TRANSPOSED_A), "n"(TRANSPOSED_B));
 }
@@ -76,7 +72,9 @@ template <int TRANSPOSED_A, int TRANSPOSED_B>
 __device__ __forceinline__ void ftl_wgmma_m64n@Nk16_bf16(float (&d)[@EIGHTHS][4], unsigned long long a,
                                                          unsigned long long b, bool adds) {
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@2, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.bf16.bf16 {@SUMS}, %@0, %@1, adds, 1, 1, %@3, %@4;\n\t}"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.bf16.bf16 "
+                 "{@SUMS}, "
+                 "%@0, %@1, adds, 1, 1, %@3, %@4;\n\t}"
                  : @OUTPUTS
                  : "l"(a), "l"(b), "r"((int)adds), "n"(TRANSPOSED_A), "n"(TRANSPOSED_B));
 }
@@ -87,8 +85,9 @@ __device__ __forceinline__ void ftl_wgmma_m64n@Nk16_f16_left(float (&d)[@EIGHTHS
                                                              unsigned a2, unsigned a3, unsigned long long b,
                                                              bool adds) {
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@5, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.f16.f16 {@SUMS}, {%@0, %@1, %@2, %@3}, %@4, adds, 1, 1, "
-                 "%@6;\n\t}"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.f16.f16 "
+                 "{@SUMS}, "
+                 "{%@0, %@1, %@2, %@3}, %@4, adds, 1, 1, %@6;\n\t}"
                  : @OUTPUTS
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)adds), "n"(TRANSPOSED_B));
 }
@@ -98,8 +97,9 @@ __device__ __forceinline__ void ftl_wgmma_m64n@Nk16_bf16_left(float (&d)[@EIGHTH
                                                               unsigned a2, unsigned a3, unsigned long long b,
                                                               bool adds) {
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@5, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.bf16.bf16 {@SUMS}, {%@0, %@1, %@2, %@3}, %@4, adds, 1, "
-                 "1, %@6;\n\t}"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk16.f32.bf16.bf16 "
+                 "{@SUMS}, "
+                 "{%@0, %@1, %@2, %@3}, %@4, adds, 1, 1, %@6;\n\t}"
                  : @OUTPUTS
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)adds), "n"(TRANSPOSED_B));
 }

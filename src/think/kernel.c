@@ -78,17 +78,26 @@ static uint32_t offset_of_line(str text, int line, uint32_t *end) {
     return (uint32_t)(at.data - text.data);
 }
 
-/* The TL statement that a block of emitted text is headed by: a comment line above. */
-static str statement_above(str text, uint32_t offset) {
-    str found = STR("");
+/* The TL statement that a block of emitted text is headed by: a comment above, whose further lines
+ * are indented.
+ */
+static str statement_above(arena *memory, str text, uint32_t offset) {
+    str found = STR(""), more = STR("//     ");
+    bool goes_on = false;
     for (str rest = {text.data, offset}; rest.length;) {
         str line = str_trim(str_cut(&rest, '\n'));
+        if (goes_on && str_starts(line, more)) {
+            line = (str){line.data + more.length, line.length - more.length};
+            found = str_format(memory, "%.*s %.*s", STR_ARGS(found), STR_ARGS(line));
+            continue;
+        }
+        goes_on = false;
         if (!str_starts(line, STR("// "))) continue;
         str words = {line.data + 3, line.length - 3};
         static const char *const heads[] = {"Copy ", "Compute ", "Reshape ", "Wait ",    "Release ",
                                             "for ",  "if ",      "role ",    "Allocate "};
         for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-            if (str_starts(words, str_from(heads[i]))) found = words;
+            if (str_starts(words, str_from(heads[i]))) found = words, goes_on = true;
         }
     }
     return found;
@@ -124,7 +133,7 @@ static void take_compiler_errors(kernel_work *w, const char *log) {
         diag_range range = is_own ? (diag_range){begin, end} : (diag_range){0, 0};
         diag_report(&c->diags, DIAG_KERNEL_COMPILE, range,
                     str_copy(&c->memory, without_folder(line)));
-        str statement = statement_above(cuda, begin);
+        str statement = statement_above(&c->memory, cuda, begin);
         if (statement.length) {
             diag_report(&c->diags, DIAG_KERNEL_STATEMENT, ((diag_range){0, 0}), statement);
         }

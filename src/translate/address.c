@@ -271,10 +271,10 @@ static const tl_axes *axes_of(const tl_symbol *s) {
     return s->view ? &s->view->axes : s->axes;
 }
 
-static emit_value spot_value(emit *t, const tl_place *at, int axis, int tile_extent) {
+static emit_value spot_value(emit *t, const tl_place *at, int axis, emit_value extent) {
     if (axis >= at->count || at->items[axis].is_all) return emit_constant(t, 0);
     emit_value v = emit_integer(t, at->items[axis].at, NULL);
-    return at->items[axis].is_block ? emit_product(t, v, emit_constant(t, tile_extent)) : v;
+    return at->items[axis].is_block ? emit_product(t, v, extent) : v;
 }
 
 static int64_t spot_multiple(const tl_place *at, int axis, int tile_extent) {
@@ -304,7 +304,10 @@ static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *sym
         int extent = 1;
         if (i == c->tile_axes[0]) extent = tile->rows;
         if (c->count == 2 && i == c->tile_axes[1]) extent = tile->columns;
-        c->origin[i] = spot_value(t, &s->copy.place, i, extent);
+        emit_value named = emit_constant(t, 1);
+        if (i == c->tile_axes[0]) named = emit_extent(t, tile, 0);
+        if (c->count == 2 && i == c->tile_axes[1]) named = emit_extent(t, tile, 1);
+        c->origin[i] = spot_value(t, &s->copy.place, i, named);
         c->multiple[i] = spot_multiple(&s->copy.place, i, extent);
     }
     return true;

@@ -5,6 +5,8 @@
  */
 #include "translate/emit.h"
 
+#include <string.h>
+
 static const tl_statement *role_of(const tl_statement *s) {
     return tl_role_of(s);
 }
@@ -208,11 +210,9 @@ void emit_plan_channels(emit *t) {
 
 /* --- declarations ----------------------------------------------------------------------------- */
 
-static void init(emit *t, long long offset, int slots, int arrivals, const emit_tile *tile,
-                 const char *what) {
-    for (int slot = 0; slot < slots; slot++)
-        emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s %s", offset + 8 * slot,
-                  arrivals, STR_ARGS(tile->symbol->name), what);
+static void init(emit *t, const emit_tile *tile, emit_fact which, int arrivals, const char *what) {
+    emit_text(t, "ftl_mbarriers_init<%d>(shared + %.*s, %d); // %.*s %s", tile->stages,
+              STR_ARGS(emit_fact_of(t, tile, which)), arrivals, STR_ARGS(tile->symbol->name), what);
 }
 
 void emit_init_channels(emit *t) {
@@ -220,12 +220,11 @@ void emit_init_channels(emit *t) {
     for (int i = 0; i < t->tiles.count; i++) any |= t->tiles.items[i]->frees;
     if (!any) return;
     emit_open(t, "if (threadIdx.x == 0) {");
+    emit_init_walk(t);
     for (int i = 0; i < t->tiles.count; i++) {
         const emit_tile *tile = t->tiles.items[i];
-        if (tile->crosses)
-            init(t, tile->full_offset, tile->stages, tile->full_arrivals, tile, "has landed");
-        if (tile->frees)
-            init(t, tile->empty_offset, tile->stages, tile->empty_arrivals, tile, "is free again");
+        if (tile->crosses) init(t, tile, FACT_FULL, tile->full_arrivals, "has landed");
+        if (tile->frees) init(t, tile, FACT_EMPTY, tile->empty_arrivals, "is free again");
     }
     emit_text(t, "ftl_mbarrier_init_fence();");
     emit_close(t);
@@ -233,7 +232,7 @@ void emit_init_channels(emit *t) {
 }
 
 static str part(emit *t, const emit_tile *tile, const char *what) {
-    return emit_format(t, "%.*s_%s", STR_ARGS(tile->name), what);
+    return emit_format(t, "%.*s_%s", STR_ARGS(tile->symbol->name), what);
 }
 
 static void declare(emit *t, const emit_tile *tile, const char *what, int value,
@@ -242,11 +241,18 @@ static void declare(emit *t, const emit_tile *tile, const char *what, int value,
     emit_declare(t, name, "unsigned %.*s = %d; // %s", STR_ARGS(name), value, comment);
 }
 
+static void declare_ring(emit *t, const emit_tile *tile, const char *what, int slot, int parity,
+                         const char *comment) {
+    str name = part(t, tile, what);
+    emit_declare(t, name, "ftl_ring<%d> %.*s = {%d, %d}; // %s", tile->stages, STR_ARGS(name), slot,
+                 parity, comment);
+}
+
 static void declare_cursor(emit *t, const emit_tile *tile) {
     bool rings = tile->stages > 1;
     if (!emit_waits_for(t, t->now, tile)) return;
-    if (rings) declare(t, tile, "slot", tile->stages - 1, "of the generation held");
-    if (tile->crosses) declare(t, tile, "parity", 0, "of the next one's barrier");
+    if (tile->crosses) declare_ring(t, tile, "held", tile->stages - 1, 0, "the generation held");
+    else if (rings) declare(t, tile, "slot", tile->stages - 1, "of the generation held");
     if (rings && tile->holds_several) declare(t, tile, "oldest", 0, "slot of the oldest one held");
 }
 
@@ -258,45 +264,54 @@ void emit_declare_channels(emit *t) {
         bool rings = tile->stages > 1;
         declare_cursor(t, tile);
         if (tile->filler != t->now) continue;
-        if (rings) declare(t, tile, "fill", 0, "slot of the next copy");
-        if (tile->crosses) declare(t, tile, "fill_parity", 1, "of its barrier");
+        if (tile->crosses) declare_ring(t, tile, "fill", 0, 1, "the next copy");
+        else if (rings) declare(t, tile, "fill", 0, "slot of the next copy");
         if (tile->partner)
             declare(t, tile, "place_parity", tile->is_first_partner, "of the other's barrier");
     }
 }
 
+/* Slots of a tile with full barriers are held and filled by an ftl_ring each; others have numbers.
+ */
+static bool is_in_ring(const emit_tile *tile, const char *which) {
+    return tile->crosses && strcmp(which, "oldest") != 0;
+}
+
+static str ring_name(emit *t, const emit_tile *tile, const char *which) {
+    const char *word = strcmp(which, "slot") == 0 ? "held" : which;
+    return part(t, emit_cursor(t, tile), word);
+}
+
 /* The number of a slot. */
 static str slot_text(emit *t, const emit_tile *tile, const char *which) {
-    return emit_format(t, "%.*s_%s", STR_ARGS(emit_cursor(t, tile)->name), which);
+    if (is_in_ring(tile, which))
+        return emit_format(t, "%.*s.slot", STR_ARGS(ring_name(t, tile, which)));
+    return part(t, emit_cursor(t, tile), which);
 }
 
 str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor) {
     if (tile->stages == 1) return (str){0};
-    return emit_format(t, "%.*s * %lld", STR_ARGS(slot_text(t, tile, which)),
-                       (long long)tile->slot_bytes / divisor);
+    return emit_format(t, "%.*s * %.*s", STR_ARGS(slot_text(t, tile, which)),
+                       STR_ARGS(emit_slot_step(t, tile, divisor)));
 }
 
-static str barrier_of(emit *t, const emit_tile *tile, long long offset, const char *which) {
-    if (tile->stages == 1) return emit_format(t, "shared + %lld", offset);
-    return emit_format(t, "shared + %lld + 8 * %.*s", offset, STR_ARGS(slot_text(t, tile, which)));
+str emit_barrier_of(emit *t, const emit_tile *tile, emit_fact barriers, const char *which) {
+    str first = emit_fact_of(t, tile, barriers);
+    if (tile->stages == 1) return emit_format(t, "shared + %.*s", STR_ARGS(first));
+    if (is_in_ring(tile, which))
+        return emit_format(t, "%.*s.of(shared + %.*s)", STR_ARGS(ring_name(t, tile, which)),
+                           STR_ARGS(first));
+    return emit_format(t, "shared + %.*s + 8 * %.*s", STR_ARGS(first),
+                       STR_ARGS(slot_text(t, tile, which)));
 }
 
 /* Numbers of slots are counted, not toggled: the compiler takes what is toggled for a truth value,
  * and keeps those in registers of their own for each thread.
  */
 static void advance(emit *t, const emit_tile *tile, const char *which) {
-    const char *name = str_copy_z(t->memory, tile->name);
+    const char *name = str_copy_z(t->memory, part(t, tile, which));
     if (tile->stages == 1) return;
-    emit_text(t, "%s_%s = %s_%s == %d ? 0 : %s_%s + 1;", name, which, name, which, tile->stages - 1,
-              name, which);
-}
-
-/* Behind the use of a barrier: its parity at the next one, which turns where the slots begin anew.
- */
-static void turn(emit *t, const emit_tile *tile, const char *which, const char *parity) {
-    const char *name = str_copy_z(t->memory, tile->name);
-    if (tile->stages == 1) emit_text(t, "%s_%s ^= 1;", name, parity);
-    else emit_text(t, "%s_%s ^= %s_%s == %d;", name, parity, name, which, tile->stages - 1);
+    emit_text(t, "%s = %s == %d ? 0 : %s + 1;", name, name, tile->stages - 1, name);
 }
 
 /* --- statements ------------------------------------------------------------------------------- */
@@ -326,10 +341,8 @@ str emit_issuer(emit *t, const emit_tile *stored) {
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
     if (tile->crosses) {
-        advance(t, tile, "slot");
-        emit_text(t, "ftl_mbarrier_try_wait(%.*s, %.*s_parity);",
-                  STR_ARGS(barrier_of(t, tile, tile->full_offset, "slot")), STR_ARGS(tile->name));
-        turn(t, tile, "slot", "parity");
+        emit_text(t, "%.*s.wait(shared + %.*s);", STR_ARGS(part(t, tile, "held")),
+                  STR_ARGS(emit_fact_of(t, tile, FACT_FULL)));
     } else {
         advance(t, tile, "slot");
         if (sync && sync->groups_pending >= 0)
@@ -338,8 +351,9 @@ void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
     }
     if (tile->goes_async && tile->lands_late) emit_text(t, "ftl_fence_async();");
     if (tile->stages > 1 && tile->is_loaded) {
-        emit_text(t, "%.*s = shared + %lld + %.*s;", STR_ARGS(tile->name),
-                  (long long)tile->offset_bytes, STR_ARGS(emit_slot_bytes(t, tile, "slot", 1)));
+        emit_text(t, "%.*s = shared + %.*s + %.*s;", STR_ARGS(tile->name),
+                  STR_ARGS(emit_slot_place(t, tile, 0)),
+                  STR_ARGS(emit_slot_bytes(t, tile, "slot", 1)));
     }
 }
 
@@ -353,7 +367,7 @@ void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile)
          */
         str issuer = stores_only ? emit_issuer(t, tile) : STR("lane == 0");
         if (t->now->is_single || tile->is_loaded) issuer = (str){0};
-        str barrier = barrier_of(t, tile, tile->empty_offset, which);
+        str barrier = emit_barrier_of(t, tile, FACT_EMPTY, which);
         if (issuer.length)
             emit_text(t, "if (%.*s) ftl_mbarrier_signal(%.*s);", STR_ARGS(issuer),
                       STR_ARGS(barrier));
@@ -367,15 +381,20 @@ static void wait_stores(emit *t, const emit_tile *tile);
 /* Before a Copy fills the next slot: until it is free, and its bytes are not the other tile's. */
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
-    const char *name = str_copy_z(t->memory, tile->name);
     if (tile->partner) {
-        emit_text(t, "ftl_mbarrier_try_wait(shared + %lld, %s_place_parity);",
-                  (long long)tile->partner->empty_offset, name);
-        emit_text(t, "%s_place_parity ^= 1;", name);
+        str parity = part(t, tile, "place_parity");
+        emit_text(t, "ftl_mbarrier_try_wait(shared + %.*s, %.*s);",
+                  STR_ARGS(emit_fact_of(t, tile->partner, FACT_EMPTY)), STR_ARGS(parity));
+        emit_text(t, "%.*s ^= 1;", STR_ARGS(parity));
     }
     if (tile->crosses) {
-        emit_text(t, "ftl_mbarrier_try_wait(%.*s, %s_fill_parity);",
-                  STR_ARGS(barrier_of(t, tile, tile->empty_offset, "fill")), name);
+        str empty = emit_fact_of(t, tile, FACT_EMPTY), announced = {0};
+        if (str_is(s->copy.atom, "tma") && !tile->by_threads)
+            announced =
+                emit_format(t, ", shared + %.*s, %.*s", STR_ARGS(emit_fact_of(t, tile, FACT_FULL)),
+                            STR_ARGS(emit_fact_of(t, tile, FACT_BYTES)));
+        emit_text(t, "%.*s.acquire(shared + %.*s%.*s);", STR_ARGS(part(t, tile, "fill")),
+                  STR_ARGS(empty), STR_ARGS(announced));
     } else if (tile->waits_late) {
         wait_stores(t, tile);
         emit_meet(t, tile);
@@ -433,11 +452,11 @@ void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
         if (tile->crosses) {
             emit_text(t, "%s(%.*s);",
                       s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : "ftl_mbarrier_signal",
-                      STR_ARGS(barrier_of(t, tile, tile->full_offset, "fill")));
+                      STR_ARGS(emit_barrier_of(t, tile, FACT_FULL, "fill")));
         } else if (s->copy.is_async && sync && sync->commits) {
             emit_text(t, "ftl_cp_async_commit();");
         }
     }
-    if (tile->crosses) turn(t, tile, "fill", "fill_parity");
-    advance(t, tile, "fill");
+    if (tile->crosses) emit_text(t, "%.*s.next();", STR_ARGS(part(t, tile, "fill")));
+    else advance(t, tile, "fill");
 }

@@ -10,21 +10,21 @@ void copy_refuse(emit *t, const tl_statement *s, const char *why) {
 str copy_slot(emit *t, const tl_statement *s, const emit_tile *tile) {
     if (tile->stages == 1) return tile->name;
     if (t->is_async) {
-        return emit_format(t, "(shared + %lld + %.*s)", (long long)tile->offset_bytes,
+        return emit_format(t, "(shared + %.*s + %.*s)", STR_ARGS(emit_slot_place(t, tile, 0)),
                            STR_ARGS(emit_slot_bytes(t, tile, "fill", 1)));
     }
     if (tile->is_counted) return emit_ring_target(t, s, tile);
     if (tile->has_fill_slot) return emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
     int ahead = (check_sync_of(t->facts, s)->slots_ahead + 1) % tile->stages;
-    long long first = tile->offset_bytes, step = tile->slot_bytes;
     if (ahead == 0) return tile->name;
     if (tile->stages == 2) {
-        return emit_format(t, "2 * shared + %lld - %.*s", 2 * first + step, STR_ARGS(tile->name));
+        return emit_other_slot(t, tile, tile->name);
     }
-    return emit_format(t, "(%.*s >= shared + %lld ? %.*s - %lld : %.*s + %lld)",
-                       STR_ARGS(tile->name), first + step * (tile->stages - ahead),
-                       STR_ARGS(tile->name), step * (tile->stages - ahead), STR_ARGS(tile->name),
-                       step * ahead);
+    int back = tile->stages - ahead;
+    str step = emit_fact_of(t, tile, FACT_SLOT), name = tile->name;
+    return emit_format(t, "(%.*s >= shared + %.*s ? %.*s - %d * %.*s : %.*s + %d * %.*s)",
+                       STR_ARGS(name), STR_ARGS(emit_slot_place(t, tile, back)), STR_ARGS(name),
+                       back, STR_ARGS(step), STR_ARGS(name), ahead, STR_ARGS(step));
 }
 
 str copy_both(emit *t, str a, str b) {

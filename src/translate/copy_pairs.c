@@ -35,7 +35,8 @@ void pairs_unpack(emit *t, const emit_tile *to, tl_type type, str word) {
 /* --- the global side -------------------------------------------------------------------------- */
 
 static str pair_row(emit *t, const emit_tile *tile) {
-    return emit_format(t, "%.*s + 16 * m16 + 8 * half", STR_ARGS(tile->own_row));
+    return emit_format(t, "%.*s + %.*s", STR_ARGS(tile->own_row),
+                       STR_ARGS(emit_fragment_row(&tile->shape)));
 }
 
 static str pair_column(emit *t, const emit_tile *tile) {
@@ -44,7 +45,8 @@ static str pair_column(emit *t, const emit_tile *tile) {
 
 static str pair_pointer(emit *t, const emit_tile *tile, const emit_address *a) {
     if (!a->row_affine) return emit_pointer(t, a, pair_row(t, tile), pair_column(t, tile));
-    return emit_format(t, "matrix + (16 * m16 + 8 * half) * %.*s + 8 * n8",
+    return emit_format(t, "matrix + (%.*s) * %.*s + 8 * n8",
+                       STR_ARGS(emit_fragment_row(&tile->shape)),
                        STR_ARGS(copy_factor(t, a->row_stride)));
 }
 

@@ -65,8 +65,9 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
     } else {
         text = emit_format(t, "place + %d * n8", step);
     }
-    *address = emit_format(t, "%.*s + %d * m16 + %d * half", STR_ARGS(text),
-                           16 * access.threads.pitch_bytes, 8 * access.threads.pitch_bytes);
+    if (registers->shape.down > 1)
+        text = emit_format(t, "%.*s + %d * m16", STR_ARGS(text), 16 * access.threads.pitch_bytes);
+    *address = emit_format(t, "%.*s + %d * half", STR_ARGS(text), 8 * access.threads.pitch_bytes);
     return true;
 }
 
@@ -144,12 +145,14 @@ static void store_matrices(emit *t, const emit_tile *from, const emit_tile *to, 
     str at = matrices_address(t, &to->store, n16);
     if (from->shape.down > 1)
         at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * to->store.pitch_bytes);
-    emit_text(t, "ftl_stmatrix_x%d(%.*s,", 2 * tiles, STR_ARGS(at));
+    str words = {0};
     for (int i = 0; i < tiles; i++) {
         str n8 = emit_format(t, i ? "2 * %s + 1" : "2 * %s", n16);
-        emit_text(t, "    %.*s, %.*s%s", STR_ARGS(packed_pair(t, from, to->type, n8, 0)),
-                  STR_ARGS(packed_pair(t, from, to->type, n8, 1)), i + 1 < tiles ? "," : ");");
+        words = emit_format(t, "%.*s, %.*s, %.*s", STR_ARGS(words),
+                            STR_ARGS(packed_pair(t, from, to->type, n8, 0)),
+                            STR_ARGS(packed_pair(t, from, to->type, n8, 1)));
     }
+    emit_text(t, "ftl_stmatrix_x%d(%.*s%.*s);", 2 * tiles, STR_ARGS(at), STR_ARGS(words));
 }
 
 void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
@@ -200,16 +203,16 @@ static void ldmatrix_step(emit *t, const emit_tile *to, const access_operand *o,
                  ? emit_format(t, "(source ^ (%.*s & %d)) + %.*s", STR_ARGS(along), swizzle - 1,
                                STR_ARGS(emit_beyond(t, &o->threads, along)))
                  : emit_format(t, "source + %.*s", STR_ARGS(along));
-    at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * o->threads.pitch_bytes);
+    if (to->shape.down > 1)
+        at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * o->threads.pitch_bytes);
     str first = emit_format(t, "%.*s[m16][%.*s]", STR_ARGS(name), STR_ARGS(k));
     if (is_tail) {
         emit_text(t, "ftl_ldmatrix_x2(%.*s[0], %.*s[1], %.*s);", STR_ARGS(first), STR_ARGS(first),
                   STR_ARGS(at));
     } else {
         str second = emit_format(t, "%.*s[m16][2 * k16 + 1]", STR_ARGS(name));
-        emit_text(t, "ftl_ldmatrix_x4(%.*s[0], %.*s[1], %.*s[0],", STR_ARGS(first), STR_ARGS(first),
-                  STR_ARGS(second));
-        emit_text(t, "                %.*s[1], %.*s);", STR_ARGS(second), STR_ARGS(at));
+        emit_text(t, "ftl_ldmatrix_x4(%.*s[0], %.*s[1], %.*s[0], %.*s[1], %.*s);", STR_ARGS(first),
+                  STR_ARGS(first), STR_ARGS(second), STR_ARGS(second), STR_ARGS(at));
     }
     emit_close(t);
     emit_close(t);

@@ -155,9 +155,7 @@ static str corner_text(box *x, int dimension, int panel) {
 }
 
 static str full_barrier(emit *t, const emit_tile *tile) {
-    str full = emit_format(t, "shared + %lld", (long long)tile->full_offset);
-    if (tile->stages == 1) return full;
-    return emit_format(t, "%.*s + 8 * %.*s_fill", STR_ARGS(full), STR_ARGS(tile->name));
+    return emit_barrier_of(t, tile, FACT_FULL, "fill");
 }
 
 static void one_copy(box *x, bool loads, int panel) {
@@ -166,9 +164,11 @@ static void one_copy(box *x, bool loads, int panel) {
     str map = map_of(t, &x->map), at = {0};
     for (int i = 0; i < x->map.rank; i++)
         at = emit_format(t, "%.*s, %.*s", STR_ARGS(at), STR_ARGS(corner_text(x, i, panel)));
-    long long offset =
-        (long long)tile->offset_bytes + (long long)panel * shared_panel_bytes(&tile->store);
-    str place = emit_format(t, "shared + %lld", offset);
+    str place = emit_format(t, "shared + %.*s", STR_ARGS(emit_slot_place(t, tile, 0)));
+    if (panel) {
+        place = emit_format(t, "shared + (%.*s + %d)", STR_ARGS(emit_slot_place(t, tile, 0)),
+                            panel * (int)shared_panel_bytes(&tile->store));
+    }
     str slot = emit_slot_bytes(t, tile, loads ? "fill" : "slot", 1);
     if (slot.length) place = emit_format(t, "%.*s + %.*s", STR_ARGS(place), STR_ARGS(slot));
     if (x->rows < tile->rows)
@@ -180,9 +180,9 @@ static void one_copy(box *x, bool loads, int panel) {
         return;
     }
     str full = full_barrier(t, tile);
-    if (!panel) {
-        emit_text(t, "ftl_mbarrier_expect(%.*s, %lld);", STR_ARGS(full),
-                  (long long)shared_bytes(&tile->store));
+    if (!panel && tile->by_threads) {
+        emit_text(t, "ftl_mbarrier_expect(%.*s, %.*s);", STR_ARGS(full),
+                  STR_ARGS(emit_fact_of(t, tile, FACT_BYTES)));
     }
     emit_text(t, "ftl_tma_load_%d(%.*s, args.%.*s, %.*s%.*s);", x->map.rank, STR_ARGS(place),
               STR_ARGS(map), STR_ARGS(full), STR_ARGS(at));

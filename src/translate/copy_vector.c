@@ -18,7 +18,8 @@ static str vector_place(emit *t, const emit_tile *v) {
                                          s->column_step)
                            : emit_format(t, "%.*s + 8 * n8 + element", STR_ARGS(v->own_column));
     }
-    if (!s->is_lines) return emit_format(t, "%.*s + 16 * m16 + 8 * half", STR_ARGS(v->own_row));
+    if (!s->is_lines)
+        return emit_format(t, "%.*s + %.*s", STR_ARGS(v->own_row), STR_ARGS(emit_fragment_row(s)));
     if (s->down == 1 || !s->row_step) return v->own_row;
     return emit_format(t, "%.*s + %d * down", STR_ARGS(v->own_row), s->row_step);
 }

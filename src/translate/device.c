@@ -17,11 +17,22 @@ typedef struct paragraph {
 
 typedef LIST(paragraph) paragraphs;
 
-enum { WIDTH_MAX = 256, WIDTH_UNIT = 8 };
+enum { WIDTH_MAX = 256, WIDTH_UNIT = 8, SUMS_A_LINE = 18, OUTPUTS_A_LINE = 6 };
 static const str width_mark = {"@N", 2};
 
-/* The first word that starts with "ftl_" and is followed by '(': what the wrapper is called. */
+/* The first word that starts with "ftl_" and is followed by '(', or by " {" (a struct): what the
+ * wrapper is called; of a macro its name.
+ */
 static str defined_name(str text) {
+    const char *macro = emit_find_word(text, STR("define"));
+    if (macro && text.data[0] == '#') {
+        str rest = {macro + 7, text.length - (size_t)(macro + 7 - text.data)};
+        size_t length = 0;
+        while (length < rest.length &&
+               (isalnum((unsigned char)rest.data[length]) || rest.data[length] == '_'))
+            length++;
+        return (str){rest.data, length};
+    }
     for (size_t i = 0; i + 4 < text.length; i++) {
         if (memcmp(text.data + i, "ftl_", 4) != 0) continue;
         size_t end = i;
@@ -33,7 +44,9 @@ static str defined_name(str text) {
             if (!is_mark && !is_name) break;
             end += is_mark ? width_mark.length : 1;
         }
-        if (end < text.length && text.data[end] == '(') return (str){text.data + i, end - i};
+        str rest = {text.data + end, text.length - end};
+        if (str_starts(rest, STR("(")) || str_starts(rest, STR(" {")))
+            return (str){text.data + i, end - i};
         i = end;
     }
     return (str){0};
@@ -85,16 +98,20 @@ static void add_mark(text_buffer *out, str at, int width, size_t *used) {
         text_format(out, "%d", width / WIDTH_UNIT);
         *used = 8;
     } else if (str_starts(at, STR("@SUMS"))) {
-        for (int i = 0; i < width / 2; i++) text_format(out, "%s%%%d", i ? ", " : "", i);
+        for (int i = 0; i < width / 2; i++)
+            text_format(out, "%s%%%d",
+                        !i                ? ""
+                        : i % SUMS_A_LINE ? ", "
+                                          : ", \"\n                 \"",
+                        i);
         *used = 5;
     } else if (str_starts(at, STR("@OUTPUTS"))) {
-        for (int i = 0; i < width / 2; i++) {
-            text_format(out, "%s\"+f\"(d[%d][%d])",
-                        !i      ? ""
-                        : i % 4 ? ", "
-                                : ",\n                   ",
-                        i / 4, i % 4);
-        }
+        for (int i = 0; i < width / WIDTH_UNIT; i++)
+            text_format(out, "%sFTL_SUMS(%d)",
+                        !i                   ? ""
+                        : i % OUTPUTS_A_LINE ? ", "
+                                             : ",\n                   ",
+                        i);
         *used = 8;
     } else if (str_starts(at, width_mark)) {
         text_format(out, "%d", width);
@@ -169,6 +186,7 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
         }
     }
     /* A wrapper stands behind what it uses: the files' own order, needs first. */
+    bool was_line = false;
     bool *written = arena_array(t->memory, bool, all.count + 1);
     for (int left = all.count; left > 0; left--) {
         for (int i = 0; i < all.count; i++) {
@@ -181,8 +199,13 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
             if (waits) continue;
             written[i] = true;
             if (is_there(out, all.items[i].text)) continue;
+            bool is_line =
+                memchr(all.items[i].text.data, '\n', all.items[i].text.length - 1) == NULL;
+            if (!is_line && was_line) text_add_z(out, "\n");
             text_add(out, all.items[i].text);
-            text_add_z(out, "\n");
+            if (!is_line) text_add_z(out, "\n");
+            was_line = is_line;
         }
     }
+    if (was_line) text_add_z(out, "\n");
 }

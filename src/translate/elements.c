@@ -19,12 +19,11 @@ static emit_value origin_of(emit *t, const tl_statement *s, const emit_tile *fra
     const tl_place *place = &s->compute.place;
     if (axis >= place->count || place->items[axis].is_all) return emit_constant(t, 0);
     emit_value v = emit_integer(t, place->items[axis].at, NULL);
-    int extent = axis ? frame->columns : frame->rows;
-    return place->items[axis].is_block ? emit_product(t, v, emit_constant(t, extent)) : v;
+    return place->items[axis].is_block ? emit_product(t, v, emit_extent(t, frame, axis)) : v;
 }
 
 static str row_offset(emit *t, const emit_shape *s) {
-    if (!s->is_lines) return STR("16 * m16 + 8 * half");
+    if (!s->is_lines) return emit_fragment_row(s);
     return s->down > 1 ? emit_format(t, "%d * down", s->row_step) : STR("0");
 }
 
@@ -259,7 +258,7 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
         emit_text(t, "const int %.*s = %.*s;", STR_ARGS(l->name), STR_ARGS(v.text));
         return;
     }
-    emit_text(t, "int %.*s[%d]%s;", STR_ARGS(l->name), s->down, s->is_lines ? "" : "[2]");
+    emit_text(t, "int %.*s%.*s;", STR_ARGS(l->name), STR_ARGS(emit_row_dimensions(t, s)));
     emit_loop(t, s->is_lines ? "down" : "m16", s->down);
     if (!s->is_lines) emit_loop(t, "half", 2);
     emit_text(t, "%.*s%s = %.*s;", STR_ARGS(l->name), s->is_lines ? "[down]" : "[m16][half]",
@@ -278,9 +277,11 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
         if (l->test != e) continue;
         const char *at = !l->by_row ? "" : s->is_lines ? "[down]" : "[m16][half]";
         str column = column_offset(t, s, element);
-        if (l->slant)
-            column = emit_format(t, "%.*s - %lld * (16 * m16 + 8 * half)", STR_ARGS(column),
-                                 (long long)l->slant);
+        if (l->slant == 1 && s->down == 1)
+            column = emit_format(t, "%.*s - 8 * half", STR_ARGS(column));
+        else if (l->slant)
+            column = emit_format(t, "%.*s - %lld * (%.*s)", STR_ARGS(column), (long long)l->slant,
+                                 STR_ARGS(emit_fragment_row(s)));
         return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column), signs[l->operator],
                            STR_ARGS(l->name), at);
     }

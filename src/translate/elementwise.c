@@ -190,7 +190,7 @@ static void start_places(emit *t, const elements_item *x) {
     emit_value first = emit_sum(t, elements_first_column(t, x), own);
     emit_text(t, "const int first_of_%s = %s%.*s;", name, emit_is_wide(first) ? "(int)" : "",
               STR_ARGS(emit_within(t, first, 15)));
-    emit_text(t, "float most_of_%s[%d]%s;", name, s->down, s->is_lines ? "" : "[2]");
+    emit_text(t, "float most_of_%s%.*s;", name, STR_ARGS(emit_row_dimensions(t, s)));
     emit_shape rows = rows_of(&x->frame->shape);
     int opened = open_frame(t, &rows);
     str to = emit_element(t, x->target, &rows, 0);
@@ -221,8 +221,8 @@ static void start_reduction(emit *t, const elements_item *x) {
     bool whole_sum = tl_reduces_by_sum(operation) && !x->partial;
     if (whole_sum) {
         const emit_shape *s = &x->target->shape;
-        emit_text(t, "float sum_of_%.*s[%d]%s;", STR_ARGS(x->target->name), s->down,
-                  s->is_lines ? "" : "[2]");
+        emit_text(t, "float sum_of_%.*s%.*s;", STR_ARGS(x->target->name),
+                  STR_ARGS(emit_row_dimensions(t, s)));
     }
     if (!gets && !whole_sum) return;
     emit_shape rows = rows_of(&x->frame->shape);
@@ -238,6 +238,11 @@ static void combine_lanes(emit *t, const emit_tile *vector, const char *prefix, 
                           const emit_shape *rows) {
     int masks[LAYOUT_LANE_BITS], count = layout_lane_copies(&vector->layout, masks);
     str to = emit_format(t, "%s%.*s", prefix, STR_ARGS(emit_element(t, vector, rows, 0)));
+    if (t->is_async && count == 2 && masks[0] == 1 && masks[1] == 2) {
+        emit_text(t, "%.*s = ftl_of_row<%s>(%.*s);", STR_ARGS(to), tl_facts(by)->wrapper,
+                  STR_ARGS(to));
+        return;
+    }
     for (int i = 0; i < count; i++) {
         emit_text(t, "%.*s = %s(%.*s, ftl_exchange(%.*s, %d));", STR_ARGS(to),
                   tl_facts(by)->wrapper, STR_ARGS(to), STR_ARGS(to), masks[i]);
@@ -314,6 +319,10 @@ static void emit_group(run *r, const int *group, int count) {
     }
     if (count == 1) emit_header(t, r->items[group[0]].s);
     scoped |= places;
+    const tl_statement *only = r->items[group[0]].s;
+    if (!only->previous && !only->next && only->parent && only->parent->kind == TL_IF &&
+        t->is_async)
+        scoped = false; /* the branch's braces serve */
     if (scoped) emit_open(t, "{");
     if (places) emit_fresh_thread(t);
     for (int i = 0; i < count; i++) {
@@ -421,7 +430,7 @@ void emit_reshape(emit *t, const tl_statement *s) {
         !to->is_permuted) {
         /* What is in flight meanwhile may not hide behind it: it is ready here, not at its use. */
         if (t->is_async && tile->shape.down == 1) {
-            emit_text(t, "ftl_keep_pairs(%.*s[0]); // (the same registers)", STR_ARGS(tile->name));
+            emit_text(t, "ftl_keep_pairs(%.*s); // (the same registers)", STR_ARGS(tile->name));
             emit_note_touched(t, s->reshape.what, false);
         } else {
             emit_text(t, "// (the same registers)");
@@ -440,6 +449,15 @@ static const emit_tile *first_tile(emit *t, const tl_expr *e) {
     return found;
 }
 
+/* A thread has two rows: the condition on both. */
+static str any_of_two(emit *t, const tl_expr *condition, const emit_shape *frame) {
+    emit_scope scope = {.frame = frame};
+    str each = emit_with(t, emit_expression(t, condition, &scope).text, STR("m16"), STR("0"));
+    return emit_format(t, "ftl_any((%.*s) | (%.*s))",
+                       STR_ARGS(emit_with(t, each, STR("half"), STR("0"))),
+                       STR_ARGS(emit_with(t, each, STR("half"), STR("1"))));
+}
+
 str emit_any(emit *t, const tl_expr *call) {
     const tl_expr *condition = call->items[0];
     const emit_tile *frame = first_tile(t, condition);
@@ -448,6 +466,9 @@ str emit_any(emit *t, const tl_expr *call) {
         emit_unsupported(t, call->range, STR("any(...)"), "its condition needs a register tile");
         return STR("false");
     }
+    const emit_shape *shape = &frame->shape;
+    if (t->is_async && shape->part == PART_ROWS && !shape->is_lines && shape->down == 1)
+        return any_of_two(t, condition, shape);
     emit_text(t, "bool %.*s = false;", STR_ARGS(name));
     int opened = open_frame(t, &frame->shape);
     int elements = frame->shape.part == PART_WHOLE ? 2 : 1;

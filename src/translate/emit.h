@@ -28,9 +28,10 @@ enum {
 typedef enum emit_part { PART_WHOLE, PART_ROWS, PART_COLUMNS } emit_part;
 
 /* How a thread's elements are arrayed: the dimensions of the emitted array and the places they step
- * over. Fragments: [down][across][4], element 2*half + e at row 16*down + 8*half and column
- * 8*across + e; 16-bit ones [down][across][2] pairs. Lines: [down][across][elements], 16-bit ones
- * pairs. Row vectors: [down][2] and [down]; column vectors: [across][2] and [across][elements].
+ * over. The first dimension of fragments goes where it is 1. Fragments: [down][across][4], element
+ * 2*half + e at row 16*down + 8*half and column 8*across + e; 16-bit ones [down][across][2] pairs.
+ * Lines: [down][across][elements], 16-bit ones pairs. Row vectors: [down][2] and [down]; column
+ * vectors: [across][2] and [across][elements].
  */
 typedef struct emit_shape {
     bool is_lines;
@@ -152,6 +153,12 @@ typedef struct emit_line {
     str declares; /* empty: kept whatever comes */
 } emit_line;
 
+/* A loop of one round, which the text leaves out. */
+typedef struct emit_round {
+    str variable;
+    int indent; /* of what stands in it */
+} emit_round;
+
 typedef struct emit_name {
     const void *of; /* symbol, or binding */
     str name;
@@ -168,10 +175,8 @@ typedef struct emit_walk {
     const tl_statement *shadow_of_first, *shadow_of_loop, *shadow_of_more; /* Waits behind it */
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
     LIST(emit_name) own_names;  /* and for this one */
-    bool rotates;               /* this tile's are variables, now being declared */
     bool is_pending;            /* the next tile is known, its indices are not worked out yet */
-    int first_line, next_line, assign_line; /* of the loop's body, declarations, assignments */
-    int64_t offset_bytes; /* dynamic: barriers and tile numbers in shared memory */
+    int64_t offset_bytes;       /* dynamic: barriers and tile numbers in shared memory */
 } emit_walk;
 
 /* The array that an asynchronous product reads. */
@@ -197,6 +202,7 @@ typedef struct emit {
 
     LIST(emit_line) lines;
     int indent;
+    LIST(emit_round) single_rounds; /* around what is written */
     LIST(emit_tile *) tiles;
     LIST(emit_tile *) parts; /* of shared tiles */
     LIST(emit_name) names;
@@ -217,7 +223,6 @@ typedef struct emit {
     LIST(emit_flight) flights;
     LIST(emit_vote) votes; /* kept by the loops around */
     const emit_tile *pin;  /* sums over what was computed since the last product was issued */
-    const char *suffix;    /* of the names of lets that are being written */
     emit_walk walk;
     int64_t shared_bytes;
     int blocks_per_sm;
@@ -238,13 +243,21 @@ void emit_declare(emit *t, str declares, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void emit_open(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void emit_close(emit *t);
+void emit_close_branch(emit *t);                          /* of an `if` without else */
 void emit_header(emit *t, const tl_statement *s);         /* the statement as a comment */
 void emit_loop(emit *t, const char *variable, int count); /* unrolled; opens a block */
-void emit_write(emit *t, text_buffer *out);               /* the kept lines */
-bool emit_mentions(str text, str name);                   /* as a whole word */
+void emit_loop_from(emit *t, const char *variable, int from, int to, int step);
+void emit_write(emit *t, text_buffer *out);     /* the kept lines */
+bool emit_mentions(str text, str name);         /* as a whole word */
+const char *emit_find_word(str text, str name); /* where; NULL: nowhere */
+/* The text with a value for a variable; [m16], the subscript of the only row tile, goes. */
+str emit_with(emit *t, str text, str variable, str value);
 void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* wrap.c: the text with no line longer than 120 characters, where it can be broken */
+void emit_wrapped(str text, text_buffer *out);
 
 /* device.c: the wrappers that the text names, with what they need */
 void emit_device(emit *t, str kernel_text, text_buffer *out);
@@ -283,6 +296,8 @@ void emit_make_tiles(emit *t);
 emit_tile *emit_tile_of(emit *t, const tl_expr *name); /* NULL when it is none */
 emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
 emit_tile *emit_target_of(emit *t, const tl_statement *compute);
+/* How long the tile is along an axis: by the name that the program gives the number. */
+emit_value emit_extent(emit *t, const emit_tile *tile, int axis);
 /* Reports a tile that its layout does not fit. */
 bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit fit);
 
@@ -290,6 +305,23 @@ bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit f
 void emit_make_store(emit *t, const tl_statement *allocate, emit_tile *tile);
 void emit_place_shared(emit *t); /* all of them, and their barriers */
 void emit_declare_shared(emit *t);
+/* A number of a shared tile by its name: "at::K_shared_full". */
+typedef enum emit_fact {
+    FACT_TILE,  /* where its first slot begins, in bytes */
+    FACT_SLOT,  /* bytes from one slot to the next */
+    FACT_BYTES, /* that a copy by TMA brings */
+    FACT_FULL,  /* its barriers, a slot each */
+    FACT_EMPTY,
+} emit_fact;
+str emit_fact_of(emit *t, const emit_tile *tile, emit_fact fact);
+/* Where a slot begins. */
+str emit_slot_place(emit *t, const emit_tile *tile, int slot);
+/* Bytes from one slot to the next, in units of 'divisor' bytes. */
+str emit_slot_step(emit *t, const emit_tile *tile, int divisor);
+/* Of two slots, the one that the variable does not hold. */
+str emit_other_slot(emit *t, const emit_tile *tile, str variable);
+/* The facts that the kernel's text names. */
+void emit_shared_facts(emit *t, str kernel_text, text_buffer *out);
 
 /* tiles_text.c */
 void emit_declare_register(emit *t, const tl_statement *s);
@@ -299,6 +331,13 @@ void emit_declare_register(emit *t, const tl_statement *s);
 void emit_fresh_thread(emit *t);
 void emit_declare_place(emit *t, const layout *l, str row, str column);
 void emit_declare_own(emit *t, const emit_tile *tile);
+/* Dimensions of an array with a value for each of the thread's rows; and where in its tile the row
+ * lies that the loops of a frame of fragments are at, counted from the thread's first one.
+ */
+str emit_row_dimensions(emit *t, const emit_shape *s);
+str emit_fragment_row(const emit_shape *s);
+/* A reference to such an array as the tile's. */
+str emit_array_parameter(emit *t, const emit_tile *tile, str name);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);
 const char *emit_type_word(tl_type type); /* f16, bf16, f32, i32: suffix of wrappers */
 bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile);
@@ -329,10 +368,13 @@ void emit_let(emit *t, const tl_statement *s);
 void emit_finish_plan(emit *t);
 /* a / b by multiplication, where b is known at launch; false where it is not. */
 bool emit_divisor(emit *t, const tl_expr *b, str *multiplier, str *shift);
-void emit_divide(emit *t, ftl_formula formula, str *multiplier, str *shift);
-/* The name of a parameter that the launch derives; equal formulas are one. */
-str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula);
-void emit_tile_lets(emit *t, const char *suffix);
+void emit_divide(emit *t, ftl_formula formula, const char *called, str *multiplier, str *shift);
+const char *emit_divisor_name(emit *t, const tl_expr *b); /* for it; NULL: none of its own */
+/* The name of a parameter that the launch derives; equal formulas are one. 'called': what it should
+ * be called if nothing else is; NULL: by a number.
+ */
+str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula, const char *called);
+void emit_tile_lets(emit *t); /* of a tile whose indices have names */
 /* The lets that an expression names and that are not there yet. */
 void emit_lets_of(emit *t, const tl_expr *e);
 
@@ -408,7 +450,9 @@ void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile);
-/* What a slot's number adds to the tile's first byte: "K_shared_slot * 32768", or empty. */
+/* The barrier of the slot held ("slot"), of the next copy ("fill"), or of the oldest one held. */
+str emit_barrier_of(emit *t, const emit_tile *tile, emit_fact barriers, const char *which);
+/* What a slot's number adds to the tile's first byte: "K_held.slot * at::K_slot", or empty. */
 str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor);
 void emit_wait_stores(emit *t, const tl_statement *s);
 void emit_end_stores(emit *t); /* at the end of a role */
@@ -421,8 +465,9 @@ void emit_declare_descriptors(emit *t); /* of the role that begins */
 void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile);
 
 /* walk*.c: resident blocks walk the grid */
-void emit_plan_walk(emit *t, int64_t *offset_bytes); /* its place in shared memory */
-void emit_init_walk(emit *t);
+void emit_plan_walk(emit *t, int64_t *offset_bytes);              /* its place in shared memory */
+void emit_walk_facts(emit *t, str kernel_text, text_buffer *out); /* as emit_shared_facts */
+void emit_init_walk(emit *t);  /* one thread, beside the channels */
 void emit_start_walk(emit *t); /* declarations of the role that begins */
 /* Opens the loop over this block's tiles, up to their lets. */
 void emit_open_walk(emit *t, const tl_block *body);
@@ -446,7 +491,7 @@ void emit_note_passed(emit *t, const tl_statement *from, const tl_statement *to)
 /* Could the compiler write what it held anywhere, see loose.c? */
 bool emit_is_loose(emit *t, const tl_expr *name);
 const tl_statement *emit_branch(emit *t, const tl_statement *s); /* the one behind it */
-void emit_tracked_loop(emit *t, const tl_block *body, str name, str to);
+void emit_tracked_loop(emit *t, const tl_block *body, str name, str from, str to);
 void emit_tracked_walk(emit *t, const tl_block *body);
 bool emit_is_zero_fill(const tl_statement *s);
 void emit_note_fill(emit *t, const tl_statement *s);

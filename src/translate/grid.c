@@ -44,7 +44,7 @@ emit_value emit_walk_extent(emit *t, const tl_walk *walk) {
 static str numbers_of(emit *t, int index) {
     const tl_walk *walk = &t->grid->grid.items[index];
     if (is_known(t, walk)) return emit_within(t, emit_walk_extent(t, walk), 15);
-    str name = emit_derived(t, FTL_DERIVED_VALUE, t->plan->walks[index]);
+    str name = emit_derived(t, FTL_DERIVED_VALUE, t->plan->walks[index], NULL);
     return emit_format(t, "args.%.*s", STR_ARGS(name));
 }
 

@@ -1,11 +1,59 @@
-/* Lines of the emitted text, gathered in the arena. */
+/* Lines of the emitted text, gathered in the arena.
+ *
+ * Unrolled loops are written as a person would: one of a single round is none, its variable is 0
+ * and the subscript of a row tile goes, since arrays of one row tile do not have it; and one
+ * statement needs no braces.
+ */
 #include "translate/emit.h"
 
 #include <ctype.h>
 #include <string.h>
 
+static bool is_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Where 'name' stands as a whole word; NULL: nowhere. */
+const char *emit_find_word(str text, str name) {
+    for (size_t at = 0; at + name.length <= text.length; at++) {
+        const char *found = memchr(text.data + at, name.data[0], text.length - at);
+        if (!found) return NULL;
+        at = (size_t)(found - text.data);
+        if (at + name.length > text.length) return NULL;
+        if (memcmp(found, name.data, name.length) != 0) continue;
+        bool starts = at == 0 || !is_word(found[-1]);
+        bool ends = at + name.length == text.length || !is_word(found[name.length]);
+        if (starts && ends) return found;
+    }
+    return NULL;
+}
+
+bool emit_mentions(str text, str name) {
+    return emit_find_word(text, name) != NULL;
+}
+
+str emit_with(emit *t, str text, str variable, str value) {
+    text_buffer out;
+    const char *found = emit_find_word(text, variable);
+    if (!found) return text;
+    text_init_in(&out, t->memory);
+    for (; found; found = emit_find_word(text, variable)) {
+        size_t before = (size_t)(found - text.data), length = variable.length;
+        bool goes = str_is(variable, "m16") && before && found[-1] == '[' && found[length] == ']';
+        text_add(&out, (str){text.data, before - goes});
+        text_add(&out, goes ? (str){0} : value);
+        size_t used = before + length + goes;
+        text = (str){text.data + used, text.length - used};
+    }
+    text_add(&out, text);
+    return text_str(&out);
+}
+
 static str indented(emit *t, const char *format, va_list arguments) {
     str text = str_format_list(t->memory, format, arguments);
+    bool is_comment = str_starts(text, STR("//"));
+    for (int i = 0; i < t->single_rounds.count && !is_comment; i++)
+        text = emit_with(t, text, t->single_rounds.items[i].variable, STR("0"));
     if (!text.length || text.data[0] == '#') return text;
     return str_format(t->memory, "%*s%.*s", t->indent * EMIT_INDENT, "", STR_ARGS(text));
 }
@@ -41,9 +89,84 @@ void emit_open(emit *t, const char *format, ...) {
     t->indent++;
 }
 
-void emit_close(emit *t) {
+static bool is_comment(str text) {
+    return str_starts(str_trim(text), STR("//"));
+}
+
+static size_t indentation(str text) {
+    return (size_t)(str_trim(text).data - text.data);
+}
+
+static bool is_unrolled(str text) {
+    return str_starts(str_trim(text), STR("FTL_UNROLL for ("));
+}
+
+/* A branch with nothing but comments in it: these stand alone. */
+void emit_close_branch(emit *t) {
+    int head = t->lines.count - 1;
+    while (head >= 0 && is_comment(t->lines.items[head].text)) head--;
+    bool is_empty = head >= 0 && str_ends(t->lines.items[head].text, STR(") {"));
+    size_t indent = (size_t)(t->indent - 1) * EMIT_INDENT;
+    if (!is_empty || indentation(t->lines.items[head].text) != indent) {
+        emit_close(t);
+        return;
+    }
+    for (int i = head; i + 1 < t->lines.count; i++) t->lines.items[i] = t->lines.items[i + 1];
+    t->lines.count--;
     t->indent--;
-    emit_text(t, "}");
+}
+
+enum { SHORT_LOOP = 100 };
+
+/* The same where the statement is a loop with braces of its own, which has just been closed. */
+static bool drop_outer_braces(emit *t) {
+    size_t indent = (size_t)t->indent * EMIT_INDENT, inner = indent + EMIT_INDENT;
+    int head = t->lines.count - 2;
+    for (; head >= 0; head--) {
+        str text = t->lines.items[head].text;
+        if (text.length && text.data[0] != '#' && indentation(text) <= inner) break;
+    }
+    str *text = head > 0 ? &t->lines.items[head - 1].text : NULL;
+    if (!text || !is_unrolled(t->lines.items[head].text) || indentation(*text) != indent ||
+        !is_unrolled(*text) || !str_ends(*text, STR(" {")))
+        return false;
+    text->length -= 2;
+    return true;
+}
+
+/* Drops the braces of an unrolled loop over one statement, whose text is a line or such a loop. A
+ * short loop is one line.
+ */
+static bool drop_braces(emit *t) {
+    int last = t->lines.count - 1, head = last - 1;
+    if (last < 1 || t->lines.items[last].declares.length) return false;
+    str body = str_trim(t->lines.items[last].text);
+    if (str_is(body, "}")) return drop_outer_braces(t);
+    if (!str_ends(body, STR(";"))) return false;
+    size_t indent = (size_t)t->indent * EMIT_INDENT;
+    while (head > 0 && is_unrolled(t->lines.items[head].text) &&
+           !str_ends(t->lines.items[head].text, STR("{")))
+        head--;
+    str *text = &t->lines.items[head].text;
+    if (!is_unrolled(*text) || indentation(*text) != indent || !str_ends(*text, STR(" {")))
+        return false;
+    text->length -= 2;
+    if (head == last - 1 && !is_unrolled(body) &&
+        text->length - indent + 1 + body.length <= SHORT_LOOP) {
+        *text = emit_format(t, "%.*s %.*s", STR_ARGS(*text), STR_ARGS(body));
+        t->lines.count--;
+    }
+    return true;
+}
+
+void emit_close(emit *t) {
+    int rounds = t->single_rounds.count;
+    if (rounds && t->single_rounds.items[rounds - 1].indent == t->indent) {
+        t->single_rounds.count--;
+        return;
+    }
+    t->indent--;
+    if (!drop_braces(t)) emit_text(t, "}");
 }
 
 void emit_header(emit *t, const tl_statement *s) {
@@ -53,35 +176,20 @@ void emit_header(emit *t, const tl_statement *s) {
     emit_text(t, "// %.*s", STR_ARGS(text_str(&text)));
 }
 
-void emit_loop(emit *t, const char *variable, int count) {
-    emit_text(t, "#pragma unroll");
-    emit_open(t, "for (int %s = 0; %s < %d; %s++) {", variable, variable, count, variable);
-}
-
-static bool is_word(char c) {
-    return isalnum((unsigned char)c) || c == '_';
-}
-
-bool emit_mentions(str text, str name) {
-    for (size_t at = 0; at + name.length <= text.length; at++) {
-        const char *found = memchr(text.data + at, name.data[0], text.length - at);
-        if (!found) return false;
-        at = (size_t)(found - text.data);
-        if (at + name.length > text.length) return false;
-        if (memcmp(found, name.data, name.length) != 0) continue;
-        bool starts = at == 0 || !is_word(found[-1]);
-        bool ends = at + name.length == text.length || !is_word(found[name.length]);
-        if (starts && ends) return true;
+void emit_loop_from(emit *t, const char *variable, int from, int to, int step) {
+    if (from == 0 && to <= step) {
+        emit_round round = {str_from(variable), t->indent};
+        list_push(t->memory, &t->single_rounds, round);
+        return;
     }
-    return false;
+    str next =
+        step == 1 ? emit_format(t, "%s++", variable) : emit_format(t, "%s += %d", variable, step);
+    emit_open(t, "FTL_UNROLL for (int %s = %d; %s < %d; %.*s) {", variable, from, variable, to,
+              STR_ARGS(next));
 }
 
-static bool is_comment(str text) {
-    return str_starts(str_trim(text), STR("//"));
-}
-
-static size_t indentation(str text) {
-    return (size_t)(str_trim(text).data - text.data);
+void emit_loop(emit *t, const char *variable, int count) {
+    emit_loop_from(t, variable, 0, count, 1);
 }
 
 static bool leaves_block(str text, size_t indent) {
@@ -105,11 +213,36 @@ static bool is_used_behind(const emit *t, const bool *kept, int at) {
     return false;
 }
 
+enum { SHORT_DECLARATION = 100 };
+
+/* Declarations of integers that follow one another share a line while it is short. */
+static void join_declarations(emit *t, bool *kept) {
+    emit_line *first = NULL;
+    str type = STR("const int ");
+    for (int i = 0; i < t->lines.count; i++) {
+        emit_line *line = &t->lines.items[i];
+        str text = str_trim(line->text);
+        bool is_one = line->declares.length && str_starts(text, type) && str_ends(text, STR(";"));
+        if (!kept[i]) continue;
+        str more = {text.data + type.length, text.length - type.length};
+        bool joins = is_one && first && indentation(first->text) == indentation(line->text) &&
+                     first->text.length + more.length < SHORT_DECLARATION;
+        if (joins) {
+            first->text.length--;
+            first->text = emit_format(t, "%.*s, %.*s", STR_ARGS(first->text), STR_ARGS(more));
+            kept[i] = false;
+        } else {
+            first = is_one ? line : NULL;
+        }
+    }
+}
+
 void emit_write(emit *t, text_buffer *out) {
     bool *kept = arena_array(t->memory, bool, t->lines.count + 1);
     for (int i = t->lines.count - 1; i >= 0; i--) {
         kept[i] = !t->lines.items[i].declares.length || is_used_behind(t, kept, i);
     }
+    join_declarations(t, kept);
     for (int i = 0; i < t->lines.count; i++) {
         if (!kept[i]) continue;
         text_add(out, t->lines.items[i].text);

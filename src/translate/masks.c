@@ -61,8 +61,7 @@ static bool fits(const elements_mask *m) {
 /* In the frame's columns [from, to), in units of 8. */
 static int open_columns(emit *t, const emit_shape *s, int from, int to) {
     emit_loop(t, "m16", s->down);
-    emit_text(t, "#pragma unroll");
-    emit_open(t, "for (int n8 = %d; n8 < %d; n8++) {", from, to);
+    emit_loop_from(t, "n8", from, to, 1);
     emit_loop(t, "half", 2);
     return 3;
 }

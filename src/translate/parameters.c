@@ -1,5 +1,5 @@
 /* What comes in: the plan, the struct of parameters, and the lines that open the kernel. */
-#include "translate/emit.h"
+#include "translate/walk.h"
 
 #include <limits.h>
 #include <string.h>
@@ -193,11 +193,27 @@ bool emit_divisor(emit *t, const tl_expr *b, str *multiplier, str *shift) {
         ftl_formula_op op = formula.steps[i].op;
         if (op == FTL_PUSH_NUMBER || op == FTL_PUSH_SCALAR) return false;
     }
-    emit_divide(t, formula, multiplier, shift);
+    emit_divide(t, formula, emit_divisor_name(t, b), multiplier, shift);
     return true;
 }
 
-str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula) {
+const char *emit_divisor_name(emit *t, const tl_expr *b) {
+    if (b->kind != TL_NAME) return NULL;
+    return str_copy_z(t->memory, emit_format(t, "by_%.*s", STR_ARGS(b->text)));
+}
+
+/* Has the struct of parameters a member of that name? */
+static bool is_member(const emit *t, const char *name) {
+    const ftl_plan *plan = t->plan;
+    bool found = false;
+    for (int i = 0; i < plan->tensor_count; i++) found |= !strcmp(plan->tensors[i].name, name);
+    for (int i = 0; i < plan->size_count; i++) found |= !strcmp(plan->sizes[i].name, name);
+    for (int i = 0; i < plan->scalar_count; i++) found |= !strcmp(plan->scalars[i].name, name);
+    for (int i = 0; i < t->derived.count; i++) found |= !strcmp(t->derived.items[i].name, name);
+    return found;
+}
+
+str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula, const char *called) {
     int count = 0;
     for (int i = 0; i < t->derived.count; i++) {
         const ftl_plan_derived *other = &t->derived.items[i];
@@ -206,13 +222,14 @@ str emit_derived(emit *t, ftl_derived_kind kind, ftl_formula formula) {
         count++;
     }
     str name = emit_format(t, kind == FTL_DERIVED_DIVISOR ? "divisor_%d" : "value_%d", count);
+    if (called && !is_member(t, called)) name = str_from(called);
     ftl_plan_derived d = {.name = str_copy_z(t->memory, name), .kind = kind, .formula = formula};
     list_push(t->memory, &t->derived, d);
     return name;
 }
 
-void emit_divide(emit *t, ftl_formula formula, str *multiplier, str *shift) {
-    str name = emit_derived(t, FTL_DERIVED_DIVISOR, formula);
+void emit_divide(emit *t, ftl_formula formula, const char *called, str *multiplier, str *shift) {
+    str name = emit_derived(t, FTL_DERIVED_DIVISOR, formula, called);
     *multiplier = emit_format(t, "args.%.*s_multiplier", STR_ARGS(name));
     *shift = emit_format(t, "args.%.*s_shift", STR_ARGS(name));
 }
@@ -305,13 +322,21 @@ static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out)
     text_format(out, "    %s%.*s;", pointer_type(tensor->type, tensor->role != FTL_INPUT),
                 STR_ARGS(name));
     add_parameter_comment(t, tensor->name, out);
+    bool has_long = false;
     for (int i = 0; i < tensor->axis_count; i++) {
         const ftl_plan_axis *axis = &tensor->axes[i];
         if (axis->stride_offset < 0) continue;
         if (axis->is_stride_short)
             text_format(out, "    int %.*s_stride_%s, %.*s_stride_%s_sign;\n", STR_ARGS(name),
                         axis->name, STR_ARGS(name), axis->name);
-        else text_format(out, "    long long %.*s_stride_%s;\n", STR_ARGS(name), axis->name);
+        else
+            text_format(out, "%s%.*s_stride_%s", has_long ? ", " : "    long long ", STR_ARGS(name),
+                        axis->name);
+        bool goes_on = !axis->is_stride_short && i + 1 < tensor->axis_count &&
+                       tensor->axes[i + 1].stride_offset >= 0 &&
+                       !tensor->axes[i + 1].is_stride_short;
+        if (!axis->is_stride_short && !goes_on) text_add_z(out, ";\n");
+        has_long = goes_on;
     }
 }
 
@@ -359,8 +384,8 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
     if (plan->counters_offset >= 0)
         text_add_z(out, "    unsigned *tile_counters; // two, zero before and after each launch\n");
     for (int i = 0; i < plan->map_count; i++) {
-        text_format(out, "    alignas(64) unsigned long long %s[16]; // boxes of %s\n",
-                    plan->maps[i].name, plan->tensors[plan->maps[i].tensor].name);
+        text_format(out, "%s%s[16]%s", i ? ", " : "    alignas(64) unsigned long long ",
+                    plan->maps[i].name, i + 1 < plan->map_count ? "" : "; // boxes of tensors\n");
     }
     text_add_z(out, "};\n\n");
 }
@@ -369,7 +394,6 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
 
 static void emit_binding(emit *t, const tl_binding *b) {
     str name = emit_clean(t, b->name);
-    if (t->suffix && *t->suffix) name = emit_format(t, "%.*s%s", STR_ARGS(name), t->suffix);
     if (b->symbol->is_known && b->symbol->is_integer) {
         emit_name_set(t, b->symbol, name, b->symbol->integer, b->symbol->integer);
         emit_declare(t, name, "const int %.*s = %lld;", STR_ARGS(name),
@@ -377,16 +401,15 @@ static void emit_binding(emit *t, const tl_binding *b) {
         return;
     }
     emit_value v = emit_expression(t, b->value, NULL);
-    const char *constant = t->walk.rotates ? "" : "const ";
     if (v.is_real || b->symbol->is_real) {
         emit_name_set(t, b->symbol, name, 0, 0);
-        emit_declare(t, name, "%sfloat %.*s = %.*s;", constant, STR_ARGS(name),
+        emit_declare(t, name, "const float %.*s = %.*s;", STR_ARGS(name),
                      STR_ARGS(emit_real(t, v)));
         return;
     }
     emit_name_set(t, b->symbol, name, v.low, v.high);
     const char *type = v.is_condition ? "bool" : emit_is_wide(v) ? "long long" : "int";
-    emit_declare(t, name, "%s%s %.*s = %.*s;", constant, type, STR_ARGS(name), STR_ARGS(v.text));
+    emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
 }
 
 /* A let may stand before the grid whose indices it uses. */
@@ -445,16 +468,13 @@ void emit_lets_of(emit *t, const tl_expr *e) {
     bind_named(t, e, 0);
 }
 
-/* The lets of a tile, with a suffix behind their names. */
-void emit_tile_lets(emit *t, const char *suffix) {
-    t->suffix = suffix;
+void emit_tile_lets(emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             const tl_binding *b = &s->let.items[i];
             if (!b->axes.count && b->symbol && depends_on_grid(b->value, 0)) emit_binding(t, b);
         }
     }
-    t->suffix = "";
 }
 
 void emit_prologue(emit *t) {
@@ -470,6 +490,7 @@ void emit_prologue(emit *t) {
             if (s->kind == TL_LET) emit_bindings(t, s, true);
         }
         emit_declare_shared(t);
+        walk_define_tiles(t);
         return;
     }
     for (const tl_statement *s = t->kernel->body.first; s && s != t->grid; s = s->next) {

@@ -166,12 +166,14 @@ typedef struct step {
 static void load_left(product *p, const step *at) {
     emit *t = p->t;
     if (p->a.in_registers) return;
-    emit_text(t, "unsigned fragment_a[%d][%d];", p->down, at->k_count * 2);
+    if (p->down == 1) emit_text(t, "unsigned fragment_a[%d];", at->k_count * 2);
+    else emit_text(t, "unsigned fragment_a[%d][%d];", p->down, at->k_count * 2);
     emit_loop(t, "m16", p->down);
     static const char *const names[] = {"fragment_a[m16][0]", "fragment_a[m16][1]",
                                         "fragment_a[m16][2]", "fragment_a[m16][3]"};
-    emit_load(t, &p->a.operand, names, at->k_count * 2,
-              step_text(t, &p->a.operand, p->a.address, STR("2 * m16"), at->k));
+    emit_load(
+        t, &p->a.operand, names, at->k_count * 2,
+        step_text(t, &p->a.operand, p->a.address, p->down > 1 ? STR("2 * m16") : STR("0"), at->k));
     emit_close(t);
 }
 
@@ -180,6 +182,7 @@ static str left_register(product *p, const step *at, int k, int half) {
     if (!p->a.in_registers) return emit_format(t, "fragment_a[m16][%d]", 2 * k + half);
     str name = p->a.tile->name;
     if (k == 0) return emit_format(t, "%.*s[m16][%.*s][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
+    if (str_is(at->k, "0")) return emit_format(t, "%.*s[m16][1][%d]", STR_ARGS(name), half);
     return emit_format(t, "%.*s[m16][%.*s + 1][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
 }
 
@@ -247,7 +250,10 @@ static void column_group(product *p, const step *at, str column, int count) {
     }
     /* b[at->k_count*n + k] holds column tile n, k step k. */
     for (int n = 0; n < count; n++) {
-        str name = n ? emit_format(t, "%.*s + 1", STR_ARGS(column)) : column;
+        bool is_number = str_is(column, "0");
+        str name = !n          ? column
+                   : is_number ? STR("1")
+                               : emit_format(t, "%.*s + 1", STR_ARGS(column));
         const char *b0 = str_copy_z(t->memory, emit_format(t, "fragment_b[%d]", at->k_count * n));
         const char *b1 =
             str_copy_z(t->memory, emit_format(t, "fragment_b[%d]", at->k_count * n + 1));
@@ -259,9 +265,8 @@ static void contraction_step(product *p, const step *at) {
     emit *t = p->t;
     load_left(p, at);
     if (p->across >= 2) {
-        emit_text(t, "#pragma unroll");
-        emit_open(t, "for (int n8 = 0; n8 < %d; n8 += 2) {", p->across / 2 * 2);
-        column_group(p, at, STR("n8"), 2);
+        emit_loop_from(t, "n8", 0, p->across / 2 * 2, 2);
+        column_group(p, at, p->across > 3 ? STR("n8") : STR("0"), 2);
         emit_close(t);
     }
     if (p->across % 2) {
@@ -296,9 +301,10 @@ void emit_product_statement(emit *t, const tl_statement *s) {
     own_addresses(&p, &p.b, "right");
     if (p.k8 >= 2) {
         emit_loop(t, "k16", p.k8 / 2);
-        contraction_step(
-            &p,
-            &(step){.k = STR("2 * k16"), .k_count = 2, .is_first = p.k8 < 4, .may_be_first = true});
+        contraction_step(&p, &(step){.k = p.k8 > 3 ? STR("2 * k16") : STR("0"),
+                                     .k_count = 2,
+                                     .is_first = p.k8 < 4,
+                                     .may_be_first = true});
         emit_close(t);
     }
     if (p.k8 % 2) {

@@ -33,10 +33,11 @@ static bool refuse(product *p, str what, const char *why) {
 
 static str low_name(emit *t, const emit_tile *tile, bool right, const descriptor *d, int across) {
     const char *turned = d->transposed ? "_transposed" : "";
+    str name = tile->symbol->name;
     if (across > 1)
-        return emit_format(t, "%.*s_%s%s_over_%d", STR_ARGS(tile->name), right ? "right" : "left",
-                           turned, across);
-    return emit_format(t, "%.*s_%s%s", STR_ARGS(tile->name), right ? "right" : "left", turned);
+        return emit_format(t, "%.*s_%s%s_over_%d", STR_ARGS(name), right ? "right" : "left", turned,
+                           across);
+    return emit_format(t, "%.*s_%s%s", STR_ARGS(name), right ? "right" : "left", turned);
 }
 
 static bool make_side(product *p, const tl_operand *operand, side *x, bool right) {
@@ -108,6 +109,12 @@ static bool make_product(product *p) {
 
 /* --- low words -------------------------------------------------------------------------------- */
 
+/* The high word: how wide lines are, and how far eight of them are from the next. */
+static str high_name(emit *t, const side *x) {
+    return emit_format(t, "lines_%d_by_%d", x->tile->store.swizzle_bytes,
+                       (int)(x->d.high & 0x3fff) * DESCRIPTOR_UNIT_BYTES);
+}
+
 static void declare_low(product *p, const side *x, bool right) {
     emit *t = p->t;
     if (x->in_registers) return;
@@ -119,11 +126,15 @@ static void declare_low(product *p, const side *x, bool right) {
     else if (right) share = descriptor_low_step(&x->d, p->target->columns / p->across, 0);
     str own = share && t->now->executors > 1 ? emit_format(t, " + executor * %d", share) : (str){0};
     /* A sum throughout: constants of tile and step become one. */
-    int64_t low = x->tile->offset_bytes / DESCRIPTOR_UNIT_BYTES +
-                  ((int64_t)x->d.leading_bytes / DESCRIPTOR_UNIT_BYTES << 16);
-    emit_declare(t, x->low,
-                 "const unsigned %.*s = (shared >> 4) + %lld%.*s; // descriptor, low word",
-                 STR_ARGS(x->low), (long long)low, STR_ARGS(own));
+    str tile = emit_slot_place(t, x->tile, 0);
+    emit_declare(t, x->low, "const unsigned %.*s = (shared >> 4) + (%.*s / %d + (%du << 16))%.*s;",
+                 STR_ARGS(x->low), STR_ARGS(tile), DESCRIPTOR_UNIT_BYTES,
+                 (int)x->d.leading_bytes / DESCRIPTOR_UNIT_BYTES, STR_ARGS(own));
+    str high = high_name(t, x);
+    for (int i = t->role_line; i < t->lines.count; i++)
+        if (str_equal(t->lines.items[i].declares, high)) return;
+    emit_declare(t, high, "constexpr unsigned %.*s = 0x%08xu; // descriptors: the high word",
+                 STR_ARGS(high), x->d.high);
 }
 
 void emit_declare_descriptors(emit *t) {
@@ -154,9 +165,9 @@ static str step_text(emit *t, const descriptor *d, int mn) {
 
 static str descriptor_text(emit *t, const side *x, int mn) {
     str slot = emit_slot_bytes(t, x->tile, "slot", DESCRIPTOR_UNIT_BYTES);
-    return emit_format(t, "ftl_descriptor(%.*s%s%.*s%.*s, 0x%08xu)", STR_ARGS(x->low),
+    return emit_format(t, "ftl_descriptor(%.*s%s%.*s%.*s, %.*s)", STR_ARGS(x->low),
                        slot.length ? " + " : "", STR_ARGS(slot), STR_ARGS(step_text(t, &x->d, mn)),
-                       x->d.high);
+                       STR_ARGS(high_name(t, x)));
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
@@ -165,29 +176,29 @@ static void one_piece(product *p, int piece) {
     emit *t = p->t;
     str call = emit_format(t, "%s_%.*s_%s", p->atom->wrapper, STR_ARGS(p->s->compute.atom),
                            emit_type_word(p->atom->type));
-    str d = emit_format(t, "%.*s[0]", STR_ARGS(p->target->name));
+    str d = p->target->name;
     if (p->pieces > 1) {
-        d = emit_format(t, "*(float(*)[%d][4])&%.*s[0][%d]", p->width / ATOM_WIDTH_UNIT,
+        d = emit_format(t, "*(float(*)[%d][4])&%.*s[%d]", p->width / ATOM_WIDTH_UNIT,
                         STR_ARGS(p->target->name), piece * p->width / ATOM_WIDTH_UNIT);
     }
     str adds = p->s->compute.target_kind == TL_GET ? STR("k16 != 0") : emit_holds(t, p->target);
     str b = descriptor_text(t, &p->b, piece * p->width);
     if (p->a.in_registers) {
         str a = p->a.tile->name;
-        emit_text(t, "%.*s_left<%d>(%.*s, %.*s[0][2 * k16][0], %.*s[0][2 * k16][1],",
-                  STR_ARGS(call), p->b.d.transposed, STR_ARGS(d), STR_ARGS(a), STR_ARGS(a));
-        emit_text(t, "    %.*s[0][2 * k16 + 1][0], %.*s[0][2 * k16 + 1][1],", STR_ARGS(a),
-                  STR_ARGS(a));
+        emit_text(t,
+                  "%.*s_left<%d>(%.*s, %.*s[2 * k16][0], %.*s[2 * k16][1], %.*s[2 * k16 + 1][0], "
+                  "%.*s[2 * k16 + 1][1], %.*s, %.*s);",
+                  STR_ARGS(call), p->b.d.transposed, STR_ARGS(d), STR_ARGS(a), STR_ARGS(a),
+                  STR_ARGS(a), STR_ARGS(a), STR_ARGS(b), STR_ARGS(adds));
     } else {
-        emit_text(t, "%.*s<%d, %d>(%.*s,", STR_ARGS(call), p->a.d.transposed, p->b.d.transposed,
-                  STR_ARGS(d));
-        emit_text(t, "    %.*s,", STR_ARGS(descriptor_text(t, &p->a, 0)));
+        emit_text(t, "%.*s<%d, %d>(%.*s, %.*s, %.*s, %.*s);", STR_ARGS(call), p->a.d.transposed,
+                  p->b.d.transposed, STR_ARGS(d), STR_ARGS(descriptor_text(t, &p->a, 0)),
+                  STR_ARGS(b), STR_ARGS(adds));
     }
-    emit_text(t, "    %.*s, %.*s);", STR_ARGS(b), STR_ARGS(adds));
 }
 
 static void keep(emit *t, const emit_tile *tile) {
-    emit_text(t, "%s(%.*s[0]);", tile->is_packed ? "ftl_keep_pairs" : "ftl_keep",
+    emit_text(t, "%s(%.*s);", tile->is_packed ? "ftl_keep_pairs" : "ftl_keep",
               STR_ARGS(tile->name));
 }
 
@@ -202,7 +213,7 @@ static void keep_touched(product *p) {
     if (c->target_kind == TL_ACCUMULATE && p->target->state.holds != EMIT_EMPTY) {
         if (is_loose || emit_is_touched(p->t, target)) keep(p->t, p->target);
     } else if (is_loose) {
-        emit_text(p->t, "ftl_forget(%.*s[0]);", STR_ARGS(p->target->name));
+        emit_text(p->t, "ftl_forget(%.*s);", STR_ARGS(p->target->name));
     }
     if (p->a.in_registers && emit_is_touched(p->t, c->operands[0].value)) keep(p->t, p->a.tile);
 }
@@ -261,7 +272,9 @@ void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
     }
     if (t->pin) {
         const char *pin = str_copy_z(t->memory, t->pin->name);
-        emit_text(t, "ftl_pin(%s[0][0], %s[0][1]); // before the wait, not behind it", pin, pin);
+        const char *first = t->pin->shape.down > 1 ? "[0]" : "";
+        emit_text(t, "ftl_pin(%s%s[0], %s%s[1]); // before the wait, not after it", pin, first, pin,
+                  first);
         t->pin = NULL;
     }
     emit_text(t, "ftl_wgmma_wait<%d>();", last ? later : 0);

@@ -60,12 +60,15 @@ static int steps_ahead(emit *t, const tl_statement *copy) {
 
 /* The place some generations ahead of the one held. */
 static str place_ahead(emit *t, const emit_tile *tile, int steps) {
-    long long step = tile->slot_bytes, back = tile->stages - steps;
+    int back = tile->stages - steps;
     const char *name = name_of(t, tile);
+    str step = emit_fact_of(t, tile, FACT_SLOT);
     if (back == 0) return emit_format(t, "%s ^ 1", name);
-    return emit_format(t, "%s < shared + %lld ? %s + %lld : (%s ^ 1) - %lld", name,
-                       (long long)tile->offset_bytes + back * step, name, steps * step, name,
-                       back * step);
+    str on = steps == 1 ? step : emit_format(t, "%d * %.*s", steps, STR_ARGS(step));
+    str off = back == 1 ? step : emit_format(t, "%d * %.*s", back, STR_ARGS(step));
+    return emit_format(t, "%s < shared + %.*s ? %s + %.*s : (%s ^ 1) - %.*s", name,
+                       STR_ARGS(emit_slot_place(t, tile, back)), name, STR_ARGS(on), name,
+                       STR_ARGS(off));
 }
 
 static str place_of_copy(emit *t, const tl_statement *copy, const emit_tile *tile) {
@@ -82,11 +85,12 @@ str emit_ring_target(emit *t, const tl_statement *copy, const emit_tile *tile) {
 }
 
 /* The barrier of a slot, 8 bytes each, by the slot's place. */
-static str barrier_of(emit *t, const emit_tile *tile, str place, int64_t offset) {
-    if (tile->stages == 1) return emit_format(t, "shared + %lld", (long long)offset);
-    return emit_format(t, "shared + %lld + (%.*s - shared - %lld) / %lldu", (long long)offset,
-                       STR_ARGS(place), (long long)tile->offset_bytes,
-                       (long long)tile->slot_bytes / 8);
+static str barrier_of(emit *t, const emit_tile *tile, str place, emit_fact which) {
+    str first = emit_fact_of(t, tile, which);
+    if (tile->stages == 1) return emit_format(t, "shared + %.*s", STR_ARGS(first));
+    return emit_format(t, "shared + %.*s + (%.*s - shared - %.*s) / %.*s", STR_ARGS(first),
+                       STR_ARGS(place), STR_ARGS(emit_slot_place(t, tile, 0)),
+                       STR_ARGS(emit_slot_step(t, tile, 8)));
 }
 
 /* --- statements ------------------------------------------------------------------------------- */
@@ -96,31 +100,31 @@ void emit_ring_wait(emit *t, const emit_tile *tile) {
     if (!tile->is_counted) {
         advance(t, str_copy_z(t->memory, emit_format(t, "%s_landed", name)), tile->stages);
         emit_text(t, "%s_landed_parity ^= %s_landed == 0;", name, name);
-        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %s_landed, %s_landed_parity);",
-                  (long long)tile->full_offset, name, name);
+        emit_text(t, "ftl_mbarrier_wait(shared + %.*s + %s_landed, %s_landed_parity);",
+                  STR_ARGS(emit_fact_of(t, tile, FACT_FULL)), name, name);
         return;
     }
     if (tile->stages == 1) {
         /* Counted, not toggled, which the compiler takes for a truth value of each thread. */
         emit_text(t, "%s_parity = %s_parity == 1 ? 0 : %s_parity + 1;", name, name, name);
-        emit_text(t, "ftl_mbarrier_wait(shared + %lld, %s_parity);", (long long)tile->full_offset,
-                  name);
+        emit_text(t, "ftl_mbarrier_wait(shared + %.*s, %s_parity);",
+                  STR_ARGS(emit_fact_of(t, tile, FACT_FULL)), name);
         return;
     }
     emit_text(t, "%s = %.*s;", name, STR_ARGS(place_ahead(t, tile, 1)));
     emit_text(t, "ftl_mbarrier_wait(%.*s, %s & 1);",
-              STR_ARGS(barrier_of(t, tile, tile->name, tile->full_offset)), name);
+              STR_ARGS(barrier_of(t, tile, tile->name, FACT_FULL)), name);
 }
 
 void emit_ring_release(emit *t, const emit_tile *tile) {
     const char *name = name_of(t, tile);
     if (tile->is_counted) {
         emit_text(t, "ftl_mbarrier_arrive(%.*s);",
-                  STR_ARGS(barrier_of(t, tile, tile->name, tile->empty_offset)));
+                  STR_ARGS(barrier_of(t, tile, tile->name, FACT_EMPTY)));
         return;
     }
-    emit_text(t, "ftl_mbarrier_arrive(shared + %lld + %s_oldest);", (long long)tile->empty_offset,
-              name);
+    emit_text(t, "ftl_mbarrier_arrive(shared + %.*s + %s_oldest);",
+              STR_ARGS(emit_fact_of(t, tile, FACT_EMPTY)), name);
     advance(t, str_copy_z(t->memory, emit_format(t, "%s_oldest", name)), tile->stages);
 }
 
@@ -142,12 +146,12 @@ void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
     const char *name = name_of(t, tile);
     if (is_fresh(t, s, tile)) return;
     if (!tile->is_counted) {
-        emit_text(t, "ftl_mbarrier_wait(shared + %lld + %s_free, %s_free_parity);",
-                  (long long)tile->empty_offset, name, name);
+        emit_text(t, "ftl_mbarrier_wait(shared + %.*s + %s_free, %s_free_parity);",
+                  STR_ARGS(emit_fact_of(t, tile, FACT_EMPTY)), name, name);
         return;
     }
     str place = place_of_copy(t, s, tile);
-    str barrier = barrier_of(t, tile, place, tile->empty_offset);
+    str barrier = barrier_of(t, tile, place, FACT_EMPTY);
     if (tile->stages == 1)
         emit_text(t, "ftl_mbarrier_wait(%.*s, %s_parity);", STR_ARGS(barrier), name);
     else emit_text(t, "ftl_mbarrier_wait(%.*s, ~%.*s & 1);", STR_ARGS(barrier), STR_ARGS(place));
@@ -159,10 +163,11 @@ void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile) {
     const char *name = name_of(t, tile);
     if (tile->is_counted) {
         str place = place_of_copy(t, s, tile);
-        emit_text(t, "%s(%.*s);", arrive, STR_ARGS(barrier_of(t, tile, place, tile->full_offset)));
+        emit_text(t, "%s(%.*s);", arrive, STR_ARGS(barrier_of(t, tile, place, FACT_FULL)));
         return;
     }
-    emit_text(t, "%s(shared + %lld + %s_free);", arrive, (long long)tile->full_offset, name);
+    emit_text(t, "%s(shared + %.*s + %s_free);", arrive, STR_ARGS(emit_fact_of(t, tile, FACT_FULL)),
+              name);
     advance(t, str_copy_z(t->memory, emit_format(t, "%s_free", name)), tile->stages);
     emit_text(t, "%s_free_parity ^= %s_free == 0;", name, name);
 }
@@ -176,12 +181,10 @@ void emit_init_rings(emit *t) {
     for (int i = 0; i < t->tiles.count; i++) {
         const emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED || !tile->by_mbarrier) continue;
-        for (int slot = 0; slot < tile->stages; slot++) {
-            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // %.*s has landed",
-                      (long long)tile->full_offset + 8 * slot, t->threads, STR_ARGS(tile->name));
-            emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and is free again",
-                      (long long)tile->empty_offset + 8 * slot, t->threads);
-        }
+        emit_text(t, "ftl_mbarriers_init<%d>(shared + %.*s, %d); // %.*s has landed", tile->stages,
+                  STR_ARGS(emit_fact_of(t, tile, FACT_FULL)), t->threads, STR_ARGS(tile->name));
+        emit_text(t, "ftl_mbarriers_init<%d>(shared + %.*s, %d); // and is free again",
+                  tile->stages, STR_ARGS(emit_fact_of(t, tile, FACT_EMPTY)), t->threads);
     }
     emit_close(t);
     emit_text(t, "ftl_block_barrier();");

@@ -145,9 +145,9 @@ void emit_release_turn(emit *t, const tl_statement *s) {
 
 static void start_turns(emit *t) {
     for (int i = 0; i < t->role->role.turn_count && t->now->executors > 1; i++) {
-        emit_text(t, "// the first turn is executor 0's");
-        emit_text(t, "if (executor == %d) ftl_meet_later(%d, %d);", t->now->executors - 1,
-                  turn_barrier(t, i), 2 * emit_executor_threads(t));
+        emit_text(t,
+                  "if (executor == %d) ftl_meet_later(%d, %d); // the first turn is executor 0's",
+                  t->now->executors - 1, turn_barrier(t, i), 2 * emit_executor_threads(t));
     }
 }
 

@@ -36,6 +36,16 @@ emit_tile *emit_tile_of(emit *t, const tl_expr *name) {
 emit_tile *emit_target_of(emit *t, const tl_statement *compute) {
     return emit_tile_of(t, tl_written_name(compute));
 }
+
+emit_value emit_extent(emit *t, const emit_tile *tile, int axis) {
+    int extent = axis ? tile->columns : tile->rows;
+    const tl_exprs *shape = &tile->tile->allocation->allocate.shape;
+    const tl_expr *said = axis < shape->count ? shape->items[axis] : NULL;
+    const emit_name *name = said && said->kind == TL_NAME ? emit_name_find(t, said->symbol) : NULL;
+    bool is_it = name && name->low == extent && name->high == extent;
+    return is_it ? emit_named(name->name, extent, extent) : emit_constant(t, extent);
+}
+
 /* --- registers -------------------------------------------------------------------------------- */
 
 static void set_shape(emit_tile *tile, const tl_layout *l, const layout_request *r) {

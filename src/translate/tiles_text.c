@@ -1,6 +1,8 @@
 /* Register tiles in the text: their arrays, a thread's place in them, their elements. */
 #include "translate/emit.h"
 
+enum { WIDTH = 100 };
+
 const char *emit_type_word(tl_type type) {
     return tl_type_name(type);
 }
@@ -11,11 +13,22 @@ static int array_length(const emit_tile *tile) {
     return s->down * s->across * s->elements / (tile->is_packed ? 2 : 1);
 }
 
+str emit_row_dimensions(emit *t, const emit_shape *s) {
+    if (s->is_lines) return emit_format(t, "[%d]", s->down);
+    return s->down == 1 ? STR("[2]") : emit_format(t, "[%d][2]", s->down);
+}
+
+str emit_fragment_row(const emit_shape *s) {
+    return s->down == 1 ? STR("8 * half") : STR("16 * m16 + 8 * half");
+}
+
 static str dimensions(emit *t, const emit_tile *tile) {
     const emit_shape *s = &tile->shape;
-    if (s->part == PART_ROWS) return emit_format(t, s->is_lines ? "[%d]" : "[%d][2]", s->down);
+    if (s->part == PART_ROWS) return emit_row_dimensions(t, s);
     if (s->part == PART_COLUMNS)
         return emit_format(t, "[%d][%d]", s->across, s->is_lines ? s->elements : 2);
+    if (!s->is_lines && s->down == 1)
+        return emit_format(t, "[%d][%d]", s->across, s->elements / (tile->is_packed ? 2 : 1));
     return emit_format(t, "[%d][%d][%d]", s->down, s->across,
                        s->elements / (tile->is_packed ? 2 : 1));
 }
@@ -108,6 +121,11 @@ str emit_beyond(emit *t, const access_threads *threads, str byte) {
     return emit_format(t, "(%.*s & ~%d)", STR_ARGS(byte), threads->swizzle_bytes - 1);
 }
 
+str emit_array_parameter(emit *t, const emit_tile *tile, str name) {
+    return emit_format(t, "%.*s (&%.*s)%.*s", STR_ARGS(emit_array_type(tile)), STR_ARGS(name),
+                       STR_ARGS(dimensions(t, tile)));
+}
+
 static emit_tile **ring_of(const emit *t, const tl_symbol *symbol) {
     for (int i = 0; i < t->tiles.count; i++) {
         const emit_tile *tile = t->tiles.items[i];
@@ -116,15 +134,31 @@ static emit_tile **ring_of(const emit *t, const tl_symbol *symbol) {
     return NULL;
 }
 
+/* Arrays of one Allocate and type share a line while it is short: the last one of 'line'. */
+static void declare_array(emit *t, const emit_tile *tile, int *line) {
+    str type = emit_array_type(tile);
+    str array = emit_format(t, "%.*s%.*s", STR_ARGS(tile->name), STR_ARGS(dimensions(t, tile)));
+    str *text = *line >= 0 ? &t->lines.items[*line].text : NULL;
+    bool joins = text && *line == t->lines.count - 1 && str_starts(str_trim(*text), type) &&
+                 text->length + array.length < WIDTH;
+    if (!joins) {
+        *line = t->lines.count;
+        emit_text(t, "%.*s %.*s;", STR_ARGS(type), STR_ARGS(array));
+        return;
+    }
+    text->length--;
+    *text = emit_format(t, "%.*s, %.*s;", STR_ARGS(*text), STR_ARGS(array));
+}
+
 void emit_declare_register(emit *t, const tl_statement *s) {
+    int line = -1;
     for (int i = 0; i < s->allocate.name_count; i++) {
         emit_tile *tile = emit_tile_in(t, s->allocate.symbols[i], TL_REGISTER);
         if (!tile) continue;
         emit_tile **generations = ring_of(t, tile->symbol);
         for (int k = 0; k < (generations ? tile->stages : 1); k++) {
             const emit_tile *one = generations ? generations[k] : tile;
-            emit_text(t, "%.*s %.*s%.*s;", STR_ARGS(emit_array_type(one)), STR_ARGS(one->name),
-                      STR_ARGS(dimensions(t, one)));
+            declare_array(t, one, &line);
             t->array_registers += array_length(one);
         }
         if (tile->is_lazy) {

@@ -1,9 +1,12 @@
 /* What is known, place by place in the text, of register tiles in kernels of asynchronous units:
  * which array holds the newest generation of a ring of values, and whether an accumulator holds a
- * sum yet. Arrays are named statically, so a loop whose body moves a ring on is written out as
- * often as it takes to come round; ways that meet with different arrays move registers.
+ * sum yet. Arrays are named statically, so the body of a loop that moves a ring on is a function of
+ * them, called as often as it takes to come round; ways that meet with different arrays move
+ * registers.
  */
 #include "translate/emit.h"
+
+#include <ctype.h>
 
 static int find_tile(const emit *t, const tl_expr *name) {
     if (!name || name->kind != TL_NAME || name->space == TL_SHARED || name->space == TL_GLOBAL)
@@ -283,7 +286,7 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     if (!both) {
         move_to(t, before, false);
         join(t, before);
-        emit_close(t);
+        emit_close_branch(t);
         return s->next;
     }
     emit_state *first = save(t);
@@ -313,6 +316,84 @@ static int copies_of(emit *t, const tl_block *body) {
     return copies;
 }
 
+/* What a body calls the arrays of a ring, by how far on they are from the one that is the newest
+ * where it begins.
+ */
+static str ahead_name(emit *t, const emit_tile *tile, int ahead) {
+    if (ahead == 0) return emit_format(t, "%.*s_held", STR_ARGS(tile->name));
+    if (tile->stages == 2) return emit_format(t, "%.*s_next", STR_ARGS(tile->name));
+    return emit_format(t, "%.*s_next_%d", STR_ARGS(tile->name), ahead);
+}
+
+static int array_ahead(const emit_tile *tile, int newest, int ahead) {
+    return (newest + ahead) % tile->stages;
+}
+
+/* The arrays of rings by the names of a body's parameters, or by their own. */
+static void name_arrays(emit *t, const emit_state *head, bool as_parameters) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        emit_tile *tile = t->tiles.items[i];
+        for (int k = 0; tile->generations && k < tile->stages; k++) {
+            int array = array_ahead(tile, head[i].newest, k);
+            tile->generations[array]->name =
+                as_parameters ? ahead_name(t, tile, k)
+                              : emit_format(t, "%.*s_%d", STR_ARGS(tile->name), array);
+        }
+    }
+}
+
+static str parameters_of(emit *t) {
+    str text = {0};
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        for (int k = 0; tile->generations && k < tile->stages; k++)
+            text = emit_format(t, "%.*s%s%.*s", STR_ARGS(text), text.length ? ", " : "",
+                               STR_ARGS(emit_array_parameter(t, tile, ahead_name(t, tile, k))));
+    }
+    return text;
+}
+
+static str arguments_of(emit *t) {
+    str text = {0};
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        for (int k = 0; tile->generations && k < tile->stages; k++) {
+            int array = array_ahead(tile, tile->state.newest, k);
+            text = emit_format(t, "%.*s%s%.*s", STR_ARGS(text), text.length ? ", " : "",
+                               STR_ARGS(tile->generations[array]->name));
+        }
+    }
+    return text;
+}
+
+/* The body of a loop as a function of its rings' arrays, which change places from one iteration to
+ * the next: written once, from what holds at the head of every iteration.
+ */
+static void define_body(emit *t, const tl_block *body, const char *name) {
+    emit_state *head = save(t);
+    emit_text(t, "// an iteration; its arrays change places from one to the next");
+    emit_open(t, "const auto %s = [&](%.*s) FTL_INLINE {", name, STR_ARGS(parameters_of(t)));
+    name_arrays(t, head, true);
+    scoped_block(t, body);
+    name_arrays(t, head, false);
+    t->indent--;
+    emit_text(t, "};");
+}
+
+/* Past a call of the body: what holds past it wherever it began, and the rings as far on as it
+ * moves them.
+ */
+static void move_on(emit *t, const emit_state *head, const emit_state *after) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        int newest = tile->state.newest + after[i].newest - head[i].newest;
+        t->tiles.items[i]->state = after[i];
+        t->tiles.items[i]->state.is_operand = false;
+        if (tile->generations)
+            t->tiles.items[i]->state.newest = (newest + tile->stages) % tile->stages;
+    }
+}
+
 static void leave_from(emit *t, const char *name, const char *to, const emit_state *wanted) {
     emit_state *here = save(t);
     emit_open(t, "if (%s >= %s) {", name, to);
@@ -322,23 +403,47 @@ static void leave_from(emit *t, const char *name, const char *to, const emit_sta
     restore(t, here);
 }
 
-/* The loop's header is open; 'name' counts to 'to'. */
-void emit_tracked_loop(emit *t, const tl_block *body, str name, str to) {
+/* A number that stays what it is, by a name. */
+static bool is_name(str text) {
+    bool is_it = text.length > 0;
+    for (size_t i = 0; i < text.length; i++)
+        is_it &= isalnum((unsigned char)text.data[i]) || text.data[i] == '_' || text.data[i] == '.';
+    return is_it;
+}
+
+static void counting_loop(emit *t, const tl_block *body, const char *name, str from,
+                          const char *to) {
+    emit_text(t, "#pragma unroll 1");
+    emit_open(t, "for (int %s = %.*s; %s < %s; %s++) {", name, STR_ARGS(from), name, to, name);
+    scoped_block(t, body);
+    emit_close(t);
+}
+
+/* 'name' counts from 'from' to 'to'. */
+void emit_tracked_loop(emit *t, const tl_block *body, str name, str from, str to) {
     emit_state *before = save(t), *head = save(t);
+    const char *i = str_copy_z(t->memory, name), *end = str_copy_z(t->memory, to);
+    emit_open(t, "{");
     int votes = emit_open_votes(t, body);
     enter_loop(t, body, head);
     restore(t, head);
     int copies = copies_of(t, body);
-    emit_text(t, "#pragma unroll 1");
-    const char *i = str_copy_z(t->memory, name), *end = str_copy_z(t->memory, to);
+    if (copies == 1 && t->votes.count == votes && is_name(to) && !t->walk.reads_early) {
+        t->lines.count--, t->indent--; /* nothing is declared */
+        counting_loop(t, body, i, from, end);
+        join(t, before);
+        return;
+    }
+    emit_text(t, "const int %s_end = %s;", i, end);
+    end = str_copy_z(t->memory, emit_format(t, "%s_end", i));
     if (copies == 1) {
-        emit_open(t, "for (; %s < %s; %s++) {", i, end, i);
-        scoped_block(t, body);
+        counting_loop(t, body, i, from, end);
         emit_close(t);
         emit_close_votes(t, votes);
         join(t, before);
         return;
     }
+    emit_text(t, "int %s = %.*s;", i, STR_ARGS(from));
     emit_state *wanted = copy_of(t, before), *behind = copy_of(t, before);
     look(t, body, behind);
     for (int k = 0; k < t->tiles.count; k++) {
@@ -347,15 +452,19 @@ void emit_tracked_loop(emit *t, const tl_block *body, str name, str to) {
         if (tile->generations) wanted[k].newest = exit_of(t, tile, before[k].newest, gain);
         wanted[k].is_touched |= gain != 0;
     }
+    const char *call = str_copy_z(t->memory, emit_format(t, "iteration_of_%s", i));
+    define_body(t, body, call);
+    emit_state *after = save(t);
+    emit_text(t, "#pragma unroll 1");
     emit_open(t, "for (;;) {");
+    restore(t, head);
     for (int copy = 0; copy < copies; copy++) {
         leave_from(t, i, end, wanted);
-        emit_open(t, "{");
-        scoped_block(t, body);
-        emit_close(t);
+        emit_text(t, "%s(%.*s);", call, STR_ARGS(arguments_of(t)));
         emit_text(t, "%s++;", i);
-        for (int k = 0; k < t->tiles.count; k++) t->tiles.items[k]->state.is_operand = false;
+        move_on(t, head, after);
     }
+    emit_close(t);
     emit_close(t);
     emit_close_votes(t, votes);
     join(t, wanted);
@@ -414,7 +523,7 @@ void emit_note_fill(emit *t, const tl_statement *s) {
     emit_tile *tile = t->tiles.items[i];
     tile->state.holds = EMIT_EMPTY;
     tile->state.is_touched = false; /* what it held is not added to */
-    if (tile->state.is_known) emit_text(t, "ftl_forget(%.*s[0]);", STR_ARGS(tile->name));
+    if (tile->state.is_known) emit_text(t, "ftl_forget(%.*s);", STR_ARGS(tile->name));
     tile->state.is_known = false;
     emit_text(t, "%.*s_holds = false; // no zeros: its first product does not add",
               STR_ARGS(tile->name));

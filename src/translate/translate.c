@@ -21,12 +21,16 @@ static emit_tile *shared_of(emit *t, const tl_expr *name) {
     return tile && tile->space == TL_SHARED ? tile : NULL;
 }
 
-static void advance(emit *t, const char *variable, long long first, long long step, int count) {
-    long long last = first + step * (count - 1);
-    if (count == 2) emit_text(t, "%s = 2 * shared + %lld - %s;", variable, first + last, variable);
-    else
-        emit_text(t, "%s = %s == shared + %lld ? shared + %lld : %s + %lld;", variable, variable,
-                  last, first, variable, step);
+static void advance(emit *t, const emit_tile *tile, str variable) {
+    if (tile->stages == 2) {
+        emit_text(t, "%.*s = %.*s;", STR_ARGS(variable),
+                  STR_ARGS(emit_other_slot(t, tile, variable)));
+        return;
+    }
+    emit_text(t, "%.*s = %.*s == shared + %.*s ? shared + %.*s : %.*s + %.*s;", STR_ARGS(variable),
+              STR_ARGS(variable), STR_ARGS(emit_slot_place(t, tile, tile->stages - 1)),
+              STR_ARGS(emit_slot_place(t, tile, 0)), STR_ARGS(variable),
+              STR_ARGS(emit_fact_of(t, tile, FACT_SLOT)));
 }
 
 static bool is_inside(const tl_statement *s, const tl_statement *loop) {
@@ -66,14 +70,14 @@ static void take_slot(emit *t, const tl_statement *wait, const emit_tile *tile) 
     const char *name = str_copy_z(t->memory, tile->name);
     bool is_power = (tile->stages & (tile->stages - 1)) == 0;
     if (!is_power || !count_generations(t, wait, tile, &passed)) {
-        advance(t, name, tile->offset_bytes, tile->slot_bytes, tile->stages);
+        advance(t, tile, tile->name);
     } else if (passed.low == passed.high) {
-        emit_text(t, "%s = shared + %lld;", name,
-                  (long long)tile->offset_bytes + passed.low % tile->stages * tile->slot_bytes);
+        int slot = (int)(passed.low % tile->stages);
+        emit_text(t, "%s = shared + %.*s;", name, STR_ARGS(emit_slot_place(t, tile, slot)));
     } else {
-        emit_text(t, "%s = shared + %lld + (unsigned)(%.*s & %d) * %lld;", name,
-                  (long long)tile->offset_bytes, STR_ARGS(emit_within(t, passed, 15)),
-                  tile->stages - 1, (long long)tile->slot_bytes);
+        emit_text(t, "%s = shared + %.*s + (unsigned)(%.*s & %d) * %.*s;", name,
+                  STR_ARGS(emit_slot_place(t, tile, 0)), STR_ARGS(emit_within(t, passed, 15)),
+                  tile->stages - 1, STR_ARGS(emit_fact_of(t, tile, FACT_SLOT)));
     }
 }
 
@@ -162,8 +166,7 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
         emit_text(t, "ftl_cp_async_commit();");
     }
     if (tile->has_fill_slot) {
-        advance(t, str_copy_z(t->memory, emit_format(t, "%s_fill", name)), tile->offset_bytes,
-                tile->slot_bytes, tile->stages);
+        advance(t, tile, emit_format(t, "%s_fill", name));
     }
 }
 
@@ -182,13 +185,9 @@ static void emit_for(emit *t, const tl_statement *s) {
     emit_header(t, s);
     emit_name_set(t, s->loop.symbol, name, from.low, high > from.low ? high - 1 : from.low);
     if (t->is_async) {
-        emit_open(t, "{");
-        emit_text(t, "int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(from.text));
-        str end = emit_format(t, "%.*s_end", STR_ARGS(name));
-        emit_text(t, "const int %.*s = %s%.*s;", STR_ARGS(end), emit_is_wide(to) ? "(int)" : "",
-                  STR_ARGS(emit_within(t, to, 15)));
-        emit_tracked_loop(t, &s->loop.body, name, end);
-        emit_close(t);
+        const char *cast = emit_is_wide(to) ? "(int)" : "";
+        str end = emit_format(t, "%s%.*s", cast, STR_ARGS(emit_within(t, to, 15)));
+        emit_tracked_loop(t, &s->loop.body, name, from.text, end);
         return;
     }
     emit_text(t, "#pragma unroll 1");
@@ -305,8 +304,12 @@ static void write_file(emit *t, text_buffer *cuda) {
     if (t->as_cute) emit_cute_headers(cuda);
     emit_device(t, kernel, cuda);
     if (t->as_cute) emit_cute_layouts(t, cuda);
-    emit_parameter_struct(t, cuda);
-    text_add(cuda, kernel);
+    text_buffer rest;
+    text_init_in(&rest, t->memory);
+    emit_shared_facts(t, kernel, &rest);
+    emit_parameter_struct(t, &rest);
+    text_add(&rest, kernel);
+    emit_wrapped(text_str(&rest), cuda);
 }
 
 static void open_kernel(emit *t, int blocks) {
@@ -339,7 +342,6 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
     int opening = t->lines.count - 2;
     emit_prologue(t);
     if (t->is_async) {
-        emit_init_walk(t);
         emit_init_channels(t);
         emit_roles(t);
     } else {

@@ -11,53 +11,17 @@ static bool is_resident(const emit *t) {
 
 /* --- the next tile's indices and lets: variables, worked out where products are in flight ----- */
 
-/* The type of a variable, from its declaration: "int ". */
-static str type_of(emit *t, str name) {
-    for (int i = t->lines.count - 1; i >= 0; i--) {
-        const emit_line *line = &t->lines.items[i];
-        if (!str_equal(line->declares, name)) continue;
-        str text = str_trim(line->text);
-        size_t length = 0;
-        while (length < text.length && text.data[length] != ' ') length++;
-        return str_copy(t->memory, (str){text.data, length});
-    }
-    return STR("int");
-}
-
 static void declare_next(emit *t) {
-    emit_walk *w = &t->walk;
-    w->next_names.count = 0;
-    w->next_line = t->lines.count;
-    for (int i = 0; i < w->own_names.count; i++) {
-        emit_name next = w->own_names.items[i];
-        str own = next.name;
-        next.name = emit_format(t, "%.*s_next", STR_ARGS(own));
-        emit_declare(t, next.name, "%.*s %.*s = %.*s;", STR_ARGS(type_of(t, own)),
-                     STR_ARGS(next.name), STR_ARGS(own));
-        list_push(t->memory, &w->next_names, next);
-    }
-    w->is_pending = true;
+    emit_text(t, "tile_place next = tile;");
+    t->walk.is_pending = true;
 }
 
-static void decode_next(emit *t) {
+static void find_indices(emit *t) {
     emit_walk *w = &t->walk;
-    int names = t->names.count;
     w->is_pending = false;
-    emit_open(t, "{");
-    if (w->reads_early && walk_units(t)) walk_take_indices(t, "_then");
-    else walk_decode(t, "tile_next", "_then");
-    w->assign_line = t->lines.count;
-    for (int i = 0; i < w->next_names.count; i++) {
-        const emit_name *next = &w->next_names.items[i];
-        const emit_name *then = NULL;
-        for (int k = names; k < t->names.count; k++) {
-            if (t->names.items[k].of == next->of) then = &t->names.items[k];
-        }
-        emit_text(t, "%.*s = %.*s;", STR_ARGS(next->name),
-                  STR_ARGS(then ? then->name : next->name));
-    }
-    emit_close(t);
-    t->names.count = names;
+    if (w->reads_early && walk_units(t))
+        emit_text(t, "next = tile_of(%.*s);", STR_ARGS(walk_taken_indices(t)));
+    else emit_text(t, "next = tile_at(tile_next);");
 }
 
 /* The block's next tile, as `tile_next`. */
@@ -74,7 +38,7 @@ static void find_next(emit *t) {
     if (t->walk.asks_next) declare_next(t);
     if (!walk_hands_indices(t)) return;
     emit_open(t, "if (tile_next < args.tiles) {");
-    decode_next(t);
+    find_indices(t);
     emit_close(t);
     walk_hand_on(t);
 }
@@ -108,54 +72,9 @@ bool walk_asks(const tl_block *body, tl_function function) {
     return false;
 }
 
-/* Where the next tile is worked out anyway, it becomes this one at the end: indices and lets are
- * variables, worked out once before the loop.
- */
-static void open_rotation(emit *t) {
-    int names = t->names.count;
-    t->walk.rotates = true;
-    walk_decode(t, "tile_number", "");
-    t->walk.rotates = false;
-    t->walk.own_names.count = 0;
-    for (int i = names; i < t->names.count; i++)
-        list_push(t->memory, &t->walk.own_names, t->names.items[i]);
-}
-
-/* In statements: neither a declaration nor an assignment of decode_next. */
-static bool is_named_in_walk(const emit *t, str name) {
-    const emit_walk *w = &t->walk;
-    for (int i = w->first_line; i < t->lines.count; i++) {
-        const emit_line *line = &t->lines.items[i];
-        bool assigns = i >= w->assign_line && i < w->assign_line + w->next_names.count;
-        bool counts = !assigns && !(i >= w->next_line && line->declares.length);
-        if (i < w->next_line) counts = true;
-        bool is_comment = str_starts(str_trim(line->text), STR("//"));
-        if (counts && !is_comment && emit_mentions(line->text, name)) return true;
-    }
-    return false;
-}
-
-/* A line that nothing needs: as if it declared what nobody names. */
-static void drop_line(emit *t, int line) {
-    t->lines.items[line].declares = STR("@");
-}
-
-/* The next tile becomes this one; what nobody named goes. */
-static void rotate(emit *t) {
-    const emit_walk *w = &t->walk;
-    bool *is_own = arena_array(t->memory, bool, w->next_names.count + 1);
-    bool *is_next = arena_array(t->memory, bool, w->next_names.count + 1);
-    for (int i = 0; i < w->next_names.count; i++) {
-        is_own[i] = is_named_in_walk(t, w->own_names.items[i].name);
-        is_next[i] = is_named_in_walk(t, w->next_names.items[i].name);
-    }
-    for (int i = 0; i < w->next_names.count; i++) {
-        str own = w->own_names.items[i].name, next = w->next_names.items[i].name;
-        if (is_own[i]) emit_text(t, "%.*s = %.*s;", STR_ARGS(own), STR_ARGS(next));
-        if (is_own[i] || is_next[i]) continue;
-        drop_line(t, w->next_line + i);
-        drop_line(t, w->assign_line + i);
-    }
+static void name_indices(emit *t) {
+    for (int i = 0; i < t->walk.own_names.count; i++)
+        list_push(t->memory, &t->names, t->walk.own_names.items[i]);
 }
 
 static bool is_if(const tl_statement *s, tl_function function) {
@@ -230,16 +149,15 @@ void emit_open_walk(emit *t, const tl_block *body) {
     w->asks_first = walk_asks(body, TL_FUNCTION_FIRST);
     w->asks_more = walk_asks(body, TL_FUNCTION_MORE);
     w->asks_next = walk_asks(body, TL_FUNCTION_NEXT);
-    w->rotates = w->is_pending = w->reads_early = false;
+    w->is_pending = w->reads_early = false;
     w->shadow_of_first = w->shadow_of_loop = w->shadow_of_more = w->loop = NULL;
     if (!t->grid) {
-        emit_tile_lets(t, "");
+        emit_tile_lets(t);
         return;
     }
-    emit_header(t, t->grid);
+    name_indices(t);
     if (!is_resident(t)) {
-        emit_text(t, "const int tile_number = (int)blockIdx.x;");
-        walk_decode(t, "tile_number", "");
+        emit_declare(t, STR("tile"), "const tile_place tile = tile_at((int)blockIdx.x);");
         return;
     }
     emit_text(t, "int tile_number = (int)blockIdx.x;");
@@ -253,11 +171,12 @@ void emit_open_walk(emit *t, const tl_block *body) {
         emit_text(t, "int tile_known = tile_number; // the next one, towards the end of this one");
     }
     if (w->asks_first) emit_text(t, "bool is_first = true;");
-    if (w->asks_next) open_rotation(t);
+    /* Where the next tile is worked out anyway, it becomes this one at the end. */
+    if (w->asks_next) emit_text(t, "tile_place tile = tile_at(tile_number);");
     emit_text(t, "#pragma unroll 1");
     emit_open(t, "while (tile_number < args.tiles) {");
-    if (!w->asks_next) walk_decode(t, "tile_number", "");
-    w->first_line = t->lines.count;
+    if (!w->asks_next)
+        emit_declare(t, STR("tile"), "const tile_place tile = tile_at(tile_number);");
 }
 
 void emit_walk_before(emit *t, const tl_statement *s) {
@@ -270,13 +189,13 @@ void emit_walk_before(emit *t, const tl_statement *s) {
     if (w->is_pending && !is_more(s) &&
         (statement_asks(s, TL_FUNCTION_NEXT) ||
          (is_more(s->parent) && waits_for(t, s, TL_REGISTER))))
-        decode_next(t);
+        find_indices(t);
     if (w->reads_early) read_in_shadow(t, s);
 }
 
 /* Behind the last statement of `if more(...)`. */
 void emit_walk_behind(emit *t, const tl_statement *s) {
-    if (t->walk.is_pending && is_more(s)) decode_next(t);
+    if (t->walk.is_pending && is_more(s)) find_indices(t);
 }
 
 void emit_close_walk(emit *t) {
@@ -284,8 +203,8 @@ void emit_close_walk(emit *t) {
     if (!is_resident(t)) return;
     if (!t->walk.found_next) find_next(t);
     emit_text(t, "tile_number = tile_next;");
-    if (t->walk.is_pending) decode_next(t);
-    if (t->walk.asks_next) rotate(t);
+    if (t->walk.is_pending) find_indices(t);
+    if (t->walk.asks_next) emit_text(t, "tile = next;");
     if (t->walk.asks_first) emit_text(t, "is_first = false;");
     emit_close(t);
     walk_end_fetching(t);

@@ -4,10 +4,11 @@
 
 #include "translate/emit.h"
 
-/* walk_decode.c: declares the grid's indices, and the lets that need nothing else, of the tile
- * whose number the variable 'number' holds, with the suffix behind their names.
+/* walk_decode.c: functions in the text that find a tile's place, its indices and the lets that need
+ * nothing else: tile_at by its number, tile_of by its indices. A role has this tile's in the
+ * variable `tile` and the next one's in `next`.
  */
-void walk_decode(emit *t, const char *number, const char *suffix);
+void walk_define_tiles(emit *t);
 
 /* walk_fetch.c: do blocks fetch the numbers of their tiles? Does the role that is being written? */
 bool walk_is_dynamic(const emit *t);
@@ -21,8 +22,8 @@ bool walk_hands_indices(emit *t);
 void walk_hand_on(emit *t);
 /* 16 bytes each of what is handed on where indices are; 0: the number goes alone. */
 int walk_units(emit *t);
-/* Declares the indices that were read with the number, and the lets, as walk_decode does. */
-void walk_take_indices(emit *t, const char *suffix);
+/* The indices that were read with the number: arguments of tile_of. */
+str walk_taken_indices(emit *t);
 /* Reads the next number that was handed on into 'target'. Where it is read early, the value is made
  * one for the warp where it is used, so that the compiler knows branches on it to be the same for
  * all lanes.

@@ -44,31 +44,31 @@ static ftl_formula product_of(emit *t, int from, int to) {
 
 /* --- from a number to indices ----------------------------------------------------------------- */
 
-static str divided(emit *t, str number, ftl_formula by) {
+static str divided(emit *t, str number, ftl_formula by, const char *called) {
     str multiplier, shift;
-    emit_divide(t, by, &multiplier, &shift);
+    emit_divide(t, by, called, &multiplier, &shift);
     return emit_format(t, "ftl_quotient(%.*s, %.*s, %.*s)", STR_ARGS(number), STR_ARGS(multiplier),
                        STR_ARGS(shift));
 }
 
 /* The walks [from, to) of 'number', a variable. */
-static void decode_walks(emit *t, str number, int from, int to, const char *suffix) {
+static void decode_walks(emit *t, str number, int from, int to) {
     for (int i = from; i < to; i++) {
         const tl_walk *walk = &t->grid->grid.items[i];
         emit_value extent = emit_walk_extent(t, walk);
-        str name = emit_format(t, "%.*s%s", STR_ARGS(emit_clean(t, walk->name)), suffix);
+        str name = emit_clean(t, walk->name);
         str at = number, rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
         if (i + 1 < to) {
-            emit_declare(t, rest, "const int %.*s = %.*s;", STR_ARGS(rest),
-                         STR_ARGS(divided(t, number, formula_of(t, walk->extent))));
+            str by =
+                divided(t, number, formula_of(t, walk->extent), emit_divisor_name(t, walk->extent));
+            emit_declare(t, rest, "const int %.*s = %.*s;", STR_ARGS(rest), STR_ARGS(by));
             at = emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(number), STR_ARGS(rest),
                              STR_ARGS(emit_within(t, extent, 15)));
         }
         if (walk->is_reversed)
             at = emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)),
                              STR_ARGS(at));
-        emit_declare(t, name, "%sint %.*s = %.*s;", t->walk.rotates ? "" : "const ", STR_ARGS(name),
-                     STR_ARGS(at));
+        emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
         emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
         number = rest;
     }
@@ -81,35 +81,36 @@ static int section_of(const emit *t) {
     return -1;
 }
 
-static str value_of(emit *t, ftl_formula f) {
-    return emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, f)));
+/* A number that the launch works out. Nested formulas say nothing: it is put into words. */
+static ftl_formula in_words(ftl_formula f, const char *words) {
+    f.text = words;
+    return f;
 }
 
-/* An int of the decoding: "tile_NAME", with the suffix. */
-static str decoded(emit *t, const char *name, const char *suffix, str value) {
-    str full = emit_format(t, "tile_%s%s", name, suffix);
-    emit_declare(t, full, "const int %.*s = %.*s;", STR_ARGS(full), STR_ARGS(value));
-    return full;
-}
-
-static str chosen(emit *t, str condition, str a, str b) {
-    return emit_format(t, "(%.*s ? %.*s : %.*s)", STR_ARGS(condition), STR_ARGS(a), STR_ARGS(b));
+static str value_of(emit *t, ftl_formula f, const char *called) {
+    return emit_format(t, "args.%.*s", STR_ARGS(emit_derived(t, FTL_DERIVED_VALUE, f, called)));
 }
 
 /* n / a or n / b. */
-static str divided_by_either(emit *t, str n, str condition, ftl_formula a, ftl_formula b) {
+static str divided_by_either(emit *t, const char *n, ftl_formula a, const char *a_called,
+                             ftl_formula b, const char *b_called) {
     str by[2][2];
-    emit_divide(t, a, &by[0][0], &by[0][1]);
-    emit_divide(t, b, &by[1][0], &by[1][1]);
-    return emit_format(t, "ftl_quotient(%.*s, %.*s, %.*s)", STR_ARGS(n),
-                       STR_ARGS(chosen(t, condition, by[0][0], by[1][0])),
-                       STR_ARGS(chosen(t, condition, by[0][1], by[1][1])));
+    emit_divide(t, a, a_called, &by[0][0], &by[0][1]);
+    emit_divide(t, b, b_called, &by[1][0], &by[1][1]);
+    return emit_format(t, "ftl_quotient(%s, is_wide ? %.*s : %.*s, is_wide ? %.*s : %.*s)", n,
+                       STR_ARGS(by[0][0]), STR_ARGS(by[1][0]), STR_ARGS(by[0][1]),
+                       STR_ARGS(by[1][1]));
+}
+
+static void either(emit *t, const char *name, str wide, str other) {
+    emit_declare(t, str_from(name), "const int %s = is_wide ? %.*s : %.*s;", name, STR_ARGS(wide),
+                 STR_ARGS(other));
 }
 
 /* Tuples of the first walks in sections, as few as hold at most so many and as even as can be: the
  * first ones are one tuple wider. Inside a section the number is (tuple, then the later walks).
  */
-static void decode_sections(emit *t, str number, int last, const char *suffix) {
+static void decode_sections(emit *t, int last) {
     int count = t->grid->grid.count;
     ftl_formula one = integer(t, 1), tuples = product_of(t, 0, last + 1);
     ftl_formula later = product_of(t, last + 1, count);
@@ -118,40 +119,106 @@ static void decode_sections(emit *t, str number, int last, const char *suffix) {
     ftl_formula sections =
         both(t, both(t, tuples, most, FTL_DIVIDE_UP, "ceil"), one, FTL_MAX, "max");
     ftl_formula width = both(t, tuples, sections, FTL_DIVIDE_DOWN, "floor");
-    width = both(t, width, one, FTL_MAX, "max");
-    ftl_formula wide = both(t, width, one, FTL_ADD, "sum");
+    width = in_words(both(t, width, one, FTL_MAX, "max"), "tuples of a section");
+    ftl_formula wide = in_words(both(t, width, one, FTL_ADD, "sum"), "tuples of a wide section");
     ftl_formula wide_tuples =
-        both(t, both(t, tuples, sections, FTL_MODULO, "rest"), wide, FTL_MULTIPLY, "product");
-    ftl_formula wide_tiles = both(t, wide_tuples, later, FTL_MULTIPLY, "product");
-    ftl_formula each[2] = {both(t, wide, later, FTL_MULTIPLY, "product"),
-                           both(t, width, later, FTL_MULTIPLY, "product")};
-    str is_wide = emit_format(t, "tile_wide%s", suffix), edge = value_of(t, wide_tiles);
-    emit_declare(t, is_wide, "const bool %.*s = %.*s < %.*s;", STR_ARGS(is_wide), STR_ARGS(number),
-                 STR_ARGS(edge));
-    str w = decoded(t, "width", suffix, chosen(t, is_wide, value_of(t, wide), value_of(t, width)));
-    str from = decoded(t, "from", suffix,
-                       emit_format(t, "%.*s - %.*s", STR_ARGS(number),
-                                   STR_ARGS(chosen(t, is_wide, STR("0"), edge))));
-    str section =
-        decoded(t, "section", suffix, divided_by_either(t, from, is_wide, each[0], each[1]));
-    str inside = decoded(
-        t, "inside", suffix,
-        emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(from), STR_ARGS(section),
-                    STR_ARGS(chosen(t, is_wide, value_of(t, each[0]), value_of(t, each[1])))));
-    str outer = decoded(t, "later", suffix, divided_by_either(t, inside, is_wide, wide, width));
-    str tuple =
-        decoded(t, "tuple", suffix,
-                emit_format(t, "%.*s + (%.*s - %.*s) * %.*s + %.*s",
-                            STR_ARGS(chosen(t, is_wide, STR("0"), value_of(t, wide_tuples))),
-                            STR_ARGS(section), STR_ARGS(outer), STR_ARGS(w), STR_ARGS(inside)));
-    decode_walks(t, tuple, 0, last + 1, suffix);
-    decode_walks(t, outer, last + 1, count, suffix);
+        in_words(both(t, both(t, tuples, sections, FTL_MODULO, "rest"), wide, FTL_MULTIPLY, ""),
+                 "tuples of all wide sections");
+    ftl_formula wide_tiles =
+        in_words(both(t, wide_tuples, later, FTL_MULTIPLY, ""), "tiles of all wide sections");
+    ftl_formula each_wide =
+        in_words(both(t, wide, later, FTL_MULTIPLY, ""), "tiles of a wide section");
+    ftl_formula each = in_words(both(t, width, later, FTL_MULTIPLY, ""), "tiles of a section");
+    str edge = value_of(t, wide_tiles, "wide_tiles");
+    emit_text(t, "const bool is_wide = number < %.*s;", STR_ARGS(edge));
+    either(t, "width", value_of(t, wide, "wide_width"), value_of(t, width, "width"));
+    either(t, "tiles", value_of(t, each_wide, "wide_section"), value_of(t, each, "section"));
+    emit_declare(t, STR("from"), "const int from = number - (is_wide ? 0 : %.*s);", STR_ARGS(edge));
+    str section = divided_by_either(t, "from", each_wide, "by_wide_section", each, "by_section");
+    emit_declare(t, STR("section"), "const int section = %.*s;", STR_ARGS(section));
+    emit_declare(t, STR("inside"), "const int inside = from - section * tiles;");
+    str outer = divided_by_either(t, "inside", wide, "by_wide_width", width, "by_width");
+    emit_declare(t, STR("later"), "const int later = %.*s;", STR_ARGS(outer));
+    emit_declare(t, STR("skipped"), "const int skipped = is_wide ? 0 : %.*s;",
+                 STR_ARGS(value_of(t, wide_tuples, "wide_tuples")));
+    emit_declare(t, STR("tuple"),
+                 "const int tuple = skipped + (section - later) * width + inside;");
+    decode_walks(t, STR("tuple"), 0, last + 1);
+    decode_walks(t, STR("later"), last + 1, count);
 }
 
-void walk_decode(emit *t, const char *number, const char *suffix) {
-    int section = section_of(t);
-    if (section >= 0 && section + 1 < t->grid->grid.count)
-        decode_sections(t, str_from(number), section, suffix);
-    else decode_walks(t, str_from(number), 0, t->grid->grid.count, suffix);
-    emit_tile_lets(t, suffix);
+/* --- a tile's place in the text --------------------------------------------------------------- */
+
+/* The type of a constant, from its declaration: "int". */
+static str type_of(emit *t, str name) {
+    for (int i = t->lines.count - 1; i >= 0; i--) {
+        const emit_line *line = &t->lines.items[i];
+        if (!str_equal(line->declares, name)) continue;
+        str text = str_trim(line->text), before = STR("const ");
+        if (str_starts(text, before))
+            text = (str){text.data + before.length, text.length - before.length};
+        const char *end = emit_find_word(text, name);
+        return str_copy(t->memory, (str){text.data, (size_t)(end - text.data - 1)});
+    }
+    return STR("int");
+}
+
+static str walk_names(emit *t, const char *type) {
+    str list = {0};
+    for (int i = 0; i < t->grid->grid.count; i++)
+        list = emit_format(t, "%.*s%s%s%.*s", STR_ARGS(list), i ? ", " : "", type,
+                           STR_ARGS(emit_clean(t, t->grid->grid.items[i].name)));
+    return list;
+}
+
+static void close_function(emit *t) {
+    t->indent--;
+    emit_text(t, "};");
+}
+
+/* What indices and lets of a tile are called where it is the variable 'tile'. */
+static void note_members(emit *t, int from, int members_line) {
+    emit_walk *w = &t->walk;
+    str members = {0};
+    w->own_names.count = w->next_names.count = 0;
+    for (int i = from; i < t->names.count; i++) {
+        emit_name own = t->names.items[i], next = own;
+        members = emit_format(t, "%.*s%.*s %.*s; ", STR_ARGS(members),
+                              STR_ARGS(type_of(t, own.name)), STR_ARGS(own.name));
+        own.name = emit_format(t, "tile.%.*s", STR_ARGS(next.name));
+        next.name = emit_format(t, "next.%.*s", STR_ARGS(next.name));
+        list_push(t->memory, &w->own_names, own);
+        list_push(t->memory, &w->next_names, next);
+    }
+    t->lines.items[members_line].text = emit_format(t, "%*sstruct tile_place { %.*s};",
+                                                    t->indent * EMIT_INDENT, "", STR_ARGS(members));
+}
+
+void walk_define_tiles(emit *t) {
+    int names = t->names.count, members = t->lines.count, section = section_of(t);
+    if (!t->grid) return;
+    emit_text(t, "struct tile_place {};");
+    emit_open(t, "const auto tile_of = [&](%.*s) FTL_INLINE {", STR_ARGS(walk_names(t, "int ")));
+    for (int i = 0; i < t->grid->grid.count; i++) {
+        const tl_walk *walk = &t->grid->grid.items[i];
+        emit_value extent = emit_walk_extent(t, walk);
+        emit_name_set(t, walk->symbol, emit_clean(t, walk->name), 0,
+                      extent.high > 0 ? extent.high - 1 : 0);
+    }
+    emit_tile_lets(t);
+    str all = {0};
+    for (int i = names; i < t->names.count; i++)
+        all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i > names ? ", " : "",
+                          STR_ARGS(t->names.items[i].name));
+    emit_text(t, "return tile_place{%.*s};", STR_ARGS(all));
+    close_function(t);
+    note_members(t, names, members);
+    t->names.count = names;
+    emit_header(t, t->grid);
+    emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
+    if (section >= 0 && section + 1 < t->grid->grid.count) decode_sections(t, section);
+    else decode_walks(t, STR("number"), 0, t->grid->grid.count);
+    emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
+    close_function(t);
+    t->names.count = names;
 }

@@ -89,16 +89,14 @@ void emit_plan_walk(emit *t, int64_t *offset_bytes) {
     *offset_bytes = t->walk.offset_bytes + SLOTS * (2 * BARRIER_BYTES + slot_bytes(t));
 }
 
-static long long full_at(const emit *t) {
-    return (long long)t->walk.offset_bytes;
-}
-
-static long long empty_at(const emit *t) {
-    return full_at(t) + SLOTS * BARRIER_BYTES;
-}
-
-static long long number_at(const emit *t) {
-    return empty_at(t) + SLOTS * BARRIER_BYTES;
+/* Named so that no tile's fact is (emit_fact_of). */
+void emit_walk_facts(emit *t, str kernel_text, text_buffer *out) {
+    if (!emit_mentions(kernel_text, STR("at::numbers"))) return;
+    long long full = t->walk.offset_bytes, empty = full + SLOTS * BARRIER_BYTES;
+    text_format(out,
+                "    numbers_there = %lld, numbers_read = %lld, numbers = %lld, // "
+                "of the next tiles, %d slots of %d\n",
+                full, empty, empty + SLOTS * BARRIER_BYTES, SLOTS, slot_bytes(t));
 }
 
 void emit_init_walk(emit *t) {
@@ -109,15 +107,10 @@ void emit_init_walk(emit *t) {
         bool alone = r == fetcher(t) && r->is_single;
         if (!alone) readers += r->is_single ? 1 : r->threads;
     }
-    emit_open(t, "if (threadIdx.x == 0) {");
-    for (int slot = 0; slot < SLOTS; slot++) {
-        emit_text(t, "ftl_mbarrier_init(shared + %lld, 1); // the next tile's number is there",
-                  full_at(t) + BARRIER_BYTES * slot);
-        emit_text(t, "ftl_mbarrier_init(shared + %lld, %d); // and was read",
-                  empty_at(t) + BARRIER_BYTES * slot, readers ? readers : 1);
-    }
-    emit_text(t, "ftl_mbarrier_init_fence();");
-    emit_close(t);
+    emit_text(t, "ftl_mbarriers_init<%d>(shared + at::numbers_there, 1); // the next tile's number",
+              SLOTS);
+    emit_text(t, "ftl_mbarriers_init<%d>(shared + at::numbers_read, %d); // and was read", SLOTS,
+              readers ? readers : 1);
 }
 
 static bool hands_on(const emit *t) {
@@ -127,12 +120,10 @@ static bool hands_on(const emit *t) {
 void emit_start_walk(emit *t) {
     if (!walk_is_dynamic(t) || !hands_on(t)) return;
     if (walk_fetches(t)) {
-        emit_declare(t, STR("tile_fill"), "unsigned tile_fill = 0;");
-        emit_declare(t, STR("tile_fill_parity"), "unsigned tile_fill_parity = 1;");
+        emit_declare(t, STR("number_fill"), "ftl_ring<%d> number_fill = {0, 1};", SLOTS);
     }
     if (fetches_alone(t)) return;
-    emit_declare(t, STR("tile_slot"), "unsigned tile_slot = 1;");
-    emit_declare(t, STR("tile_parity"), "unsigned tile_parity = 1;");
+    emit_declare(t, STR("number_held"), "ftl_ring<%d> number_held = {%d, 0};", SLOTS, SLOTS - 1);
 }
 
 /* What the next tile's index is called. */
@@ -145,43 +136,43 @@ static str next_name_of(const emit *t, const tl_walk *walk) {
 
 static void hand_on(emit *t, const char *number) {
     if (!hands_on(t)) return;
-    emit_text(t, "ftl_mbarrier_try_wait(shared + %lld + 8 * tile_fill, tile_fill_parity);",
-              empty_at(t));
-    emit_text(t, "ftl_store_shared_i32(shared + %lld + %d * tile_fill, %s);", number_at(t),
+    emit_text(t, "number_fill.acquire(shared + at::numbers_read);");
+    emit_text(t, "ftl_store_shared_i32(shared + at::numbers + %d * number_fill.slot, %s);",
               slot_bytes(t), number);
     for (int i = 0; walk_hands_indices(t) && i < t->grid->grid.count; i++) {
-        emit_text(t, "ftl_store_shared_i32(shared + %lld + %d * tile_fill, %.*s);",
-                  number_at(t) + NUMBER_BYTES * (1 + i), slot_bytes(t),
-                  STR_ARGS(next_name_of(t, &t->grid->grid.items[i])));
+        emit_text(
+            t, "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, %.*s);",
+            NUMBER_BYTES * (1 + i), slot_bytes(t),
+            STR_ARGS(next_name_of(t, &t->grid->grid.items[i])));
     }
     /* Units are read whole. */
     for (int i = 1 + t->grid->grid.count; walk_hands_indices(t) && i % UNIT_NUMBERS; i++) {
-        emit_text(t, "ftl_store_shared_i32(shared + %lld + %d * tile_fill, 0);",
-                  number_at(t) + NUMBER_BYTES * i, slot_bytes(t));
+        emit_text(t,
+                  "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, 0);",
+                  NUMBER_BYTES * i, slot_bytes(t));
     }
-    emit_text(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_fill);", full_at(t));
+    emit_text(t, "ftl_mbarrier_signal(number_fill.of(shared + at::numbers_there));");
 }
 
 static void turn_fill(emit *t) {
-    emit_text(t, "tile_fill ^= 1;");
-    emit_text(t, "tile_fill_parity ^= tile_fill == 0;");
+    emit_text(t, "number_fill.next();");
 }
 
 void walk_read_number(emit *t, const char *target) {
     bool early = t->walk.reads_early;
-    emit_text(t, "tile_slot = tile_slot == 1 ? 0 : tile_slot + 1;");
-    emit_text(t, "tile_parity ^= tile_slot == 0;");
-    emit_text(t, "ftl_mbarrier_try_wait(shared + %lld + 8 * tile_slot, tile_parity);", full_at(t));
+    emit_text(t, "number_held.wait(shared + at::numbers_there);");
     for (int i = 0; early && i < walk_units(t); i++) {
-        emit_text(t, "ftl_load_shared_16_i32(%s[%d], shared + %lld + %d * tile_slot);", target, i,
-                  number_at(t) + UNIT_BYTES * i, slot_bytes(t));
+        emit_text(
+            t,
+            "ftl_load_shared_16_i32(%s[%d], shared + (at::numbers + %d) + %d * number_held.slot);",
+            target, i, UNIT_BYTES * i, slot_bytes(t));
     }
     if (!early || !walk_units(t)) {
-        emit_text(t, "%s = %sftl_load_shared_i32(shared + %lld + %d * tile_slot)%s;", target,
-                  early ? "" : "ftl_uniform(", number_at(t), slot_bytes(t), early ? "" : ")");
+        emit_text(t, "%s = %sftl_load_shared_i32(shared + at::numbers + %d * number_held.slot)%s;",
+                  target, early ? "" : "ftl_uniform(", slot_bytes(t), early ? "" : ")");
     }
     /* Each thread says that it has read, as for tiles that threads load (emit_channel_release). */
-    emit_text(t, "ftl_mbarrier_signal(shared + %lld + 8 * tile_slot);", empty_at(t));
+    emit_text(t, "ftl_mbarrier_signal(number_held.of(shared + at::numbers_read));");
 }
 
 static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {
@@ -203,18 +194,16 @@ static bool lets_mention(const emit *t, const tl_walk *walk) {
 /* What bounds of loops are made of is made one for the warp, as the number is: the compiler knows
  * then that branches on it are the same for all lanes.
  */
-void walk_take_indices(emit *t, const char *suffix) {
+str walk_taken_indices(emit *t) {
+    str all = {0};
     for (int i = 0; i < t->grid->grid.count; i++) {
-        const tl_walk *walk = &t->grid->grid.items[i];
-        emit_value extent = emit_walk_extent(t, walk);
-        str name = emit_format(t, "%.*s%s", STR_ARGS(emit_clean(t, walk->name)), suffix);
-        bool is_bound = lets_mention(t, walk);
-        emit_declare(t, name, "const int %.*s = %stile_known[%d][%d]%s;", STR_ARGS(name),
-                     is_bound ? "ftl_uniform(" : "", (1 + i) / UNIT_NUMBERS, (1 + i) % UNIT_NUMBERS,
-                     is_bound ? ")" : "");
-        emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
+        bool is_bound = lets_mention(t, &t->grid->grid.items[i]);
+        str index =
+            emit_format(t, "tile_known[%d][%d]", (1 + i) / UNIT_NUMBERS, (1 + i) % UNIT_NUMBERS);
+        if (is_bound) index = emit_format(t, "ftl_uniform(%.*s)", STR_ARGS(index));
+        all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i ? ", " : "", STR_ARGS(index));
     }
-    emit_tile_lets(t, suffix);
+    return all;
 }
 
 void walk_hand_on(emit *t) {

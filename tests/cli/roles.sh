@@ -121,7 +121,7 @@ run() {
     echo "-> $?"
 }
 run three.cu
-sed '/ftl_mbarrier_try_wait(.*P_shared_fill_parity)/d' three.cu > racy.cu
+sed '/P_fill.acquire(/d' three.cu > racy.cu
 run racy.cu
 grep -o 'race: [a-z ]*' report | sort -u | head -1
 # V is the last columns of C: a part of its tile, with a cursor of its own, or read behind the Wait for C.

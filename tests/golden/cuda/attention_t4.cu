@@ -6,29 +6,12 @@
 #error "this kernel was made for compute_75 and later GPUs"
 #endif
 
-__device__ __forceinline__ float ftl_add(float a, float b) {
-    return __fadd_rn(a, b);
-}
-
-__device__ __forceinline__ float ftl_subtract(float a, float b) {
-    return __fadd_rn(a, -b);
-}
-
-__device__ __forceinline__ float ftl_multiply(float a, float b) {
-    return __fmul_rn(a, b);
-}
-
-__device__ __forceinline__ float ftl_multiply_add(float a, float b, float c) {
-    return __fmaf_rn(a, b, c);
-}
-
-__device__ __forceinline__ float ftl_max(float a, float b) {
-    return fmaxf(a, b);
-}
-
-__device__ __forceinline__ float ftl_infinity() {
-    return __int_as_float(0x7f800000);
-}
+__device__ __forceinline__ float ftl_add(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ float ftl_subtract(float a, float b) { return __fadd_rn(a, -b); }
+__device__ __forceinline__ float ftl_multiply(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ float ftl_multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ float ftl_max(float a, float b) { return fmaxf(a, b); }
+__device__ __forceinline__ float ftl_infinity() { return __int_as_float(0x7f800000); }
 
 // 1/a within 1 ulp; denormal results become 0.
 __device__ __forceinline__ float ftl_reciprocal(float a) {
@@ -38,9 +21,7 @@ __device__ __forceinline__ float ftl_reciprocal(float a) {
 }
 
 // a/b as a * (1/b): within 2 ulp where 1/b is normal.
-__device__ __forceinline__ float ftl_divide(float a, float b) {
-    return __fmul_rn(a, ftl_reciprocal(b));
-}
+__device__ __forceinline__ float ftl_divide(float a, float b) { return __fmul_rn(a, ftl_reciprocal(b)); }
 
 // 2 to the a, within 2 ulp; of minus infinity 0; denormals are 0.
 __device__ __forceinline__ float ftl_exp2(float a) {
@@ -60,13 +41,8 @@ __device__ __forceinline__ int ftl_divide_up(int a, int b) {
     return quotient + (rest != 0 && (rest < 0) == (b < 0));
 }
 
-__device__ __forceinline__ int ftl_min_integer(int a, int b) {
-    return a < b ? a : b;
-}
-
-__device__ __forceinline__ int ftl_max_integer(int a, int b) {
-    return a > b ? a : b;
-}
+__device__ __forceinline__ int ftl_min_integer(int a, int b) { return a < b ? a : b; }
+__device__ __forceinline__ int ftl_max_integer(int a, int b) { return a > b ? a : b; }
 
 __device__ __forceinline__ unsigned ftl_pack_f16(float low, float high) {
     unsigned result;
@@ -74,9 +50,7 @@ __device__ __forceinline__ unsigned ftl_pack_f16(float low, float high) {
     asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(result) : "f"(low), "f"(high));
 #else
     asm("{\n\t.reg .b16 l, h;\n\tcvt.rn.f16.f32 l, %1;\n\tcvt.rn.f16.f32 h, %2;\n\t"
-        "mov.b32 %0, {l, h};\n\t}"
-        : "=r"(result)
-        : "f"(low), "f"(high));
+        "mov.b32 %0, {l, h};\n\t}" : "=r"(result) : "f"(low), "f"(high));
 #endif
     return result;
 }
@@ -141,6 +115,8 @@ __device__ __forceinline__ void ftl_mma_m16n8k8_f16_start(float (&d)[4], unsigne
           "f"(0.0f), "f"(0.0f), "f"(0.0f), "f"(0.0f));
 }
 
+#define FTL_UNROLL _Pragma("unroll")
+
 // The number of this thread in its block, read anew each time.
 __device__ __forceinline__ int ftl_thread() {
     int thread;
@@ -157,43 +133,42 @@ __device__ __forceinline__ unsigned ftl_block() {
 
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
-__device__ __forceinline__ unsigned ftl_shared_base() {
-    return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared);
-}
+__device__ __forceinline__ unsigned ftl_shared_base() { return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared); }
 
 // All threads of the block: everything they wrote before is visible behind it.
-__device__ __forceinline__ void ftl_block_barrier() {
-    __syncthreads();
-}
+__device__ __forceinline__ void ftl_block_barrier() { __syncthreads(); }
 
 // All threads of the warp, likewise.
-__device__ __forceinline__ void ftl_warp_barrier() {
-    __syncwarp();
-}
+__device__ __forceinline__ void ftl_warp_barrier() { __syncwarp(); }
 
 // The value of the lane whose number differs by 'mask'.
 __device__ __forceinline__ float ftl_exchange(float value, int mask) {
     return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
+// Shared memory, in bytes from its beginning: tiles, their slots, and the barriers of slots, 8 bytes each.
+namespace attention_shared { enum : unsigned {
+    K_tile = 0,
+    V_tile = 16384,
+    Q_tile = 16384,
+    O_tile = 0,
+}; } // namespace attention_shared
+
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
 // One with a sign behind it is of 64 bits, too, and known to fit 32.
 struct attention_parameters {
     const unsigned short *Q; // Input  Q f16 (b in batch, head in q_heads; q in q_len, d)
-    long long Q_stride_b;
-    long long Q_stride_head;
+    long long Q_stride_b, Q_stride_head;
     int Q_stride_q, Q_stride_q_sign;
-    const unsigned short *K; // Input  K f16 (b in batch, head/group in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0
-    long long K_stride_b;
-    long long K_stride_kv_heads;
+    // Input  K f16 (b in batch, head/group in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0
+    const unsigned short *K;
+    long long K_stride_b, K_stride_kv_heads;
     int K_stride_kv, K_stride_kv_sign;
     const unsigned short *V; // Input  V f16 (b in batch, head/group in kv_heads; kv in kv_len, dv)
-    long long V_stride_b;
-    long long V_stride_kv_heads;
+    long long V_stride_b, V_stride_kv_heads;
     int V_stride_kv, V_stride_kv_sign;
     unsigned short *O; // Output O f16 (b in batch, head in q_heads; q in q_len, dv)
-    long long O_stride_b;
-    long long O_stride_head;
+    long long O_stride_b, O_stride_head;
     int O_stride_q, O_stride_q_sign;
     int batch, q_heads, q_len, kv_heads, kv_len;
     float scale; // Input  scale f32 where scale > 0
@@ -203,11 +178,9 @@ extern "C" __global__ void __launch_bounds__(128, 2)
 attention(const __grid_constant__ attention_parameters args) {
     const int lane = (int)threadIdx.x & 31;
     // let d = 128, dv = 128, BM = 64, BN = 64
-    const int BM = 64;
-    const int BN = 64;
+    const int BM = 64, BN = 64;
     // let group = q_heads/kv_heads, offset = kv_len - q_len, c = scale*1.44269504
-    const int group = ftl_divide_up(args.q_heads, args.kv_heads);
-    const int offset = args.kv_len - args.q_len;
+    const int group = ftl_divide_up(args.q_heads, args.kv_heads), offset = args.kv_len - args.q_len;
     const float c = ftl_multiply(args.scale, 1.44269504f);
     // grid head in q_heads, b in batch, q_block in q_len/BM reversed
     unsigned tile = blockIdx.x;
@@ -220,131 +193,101 @@ attention(const __grid_constant__ attention_parameters args) {
     const int blocks = ftl_max_integer(1, ftl_divide_up(ftl_min_integer(args.kv_len, (q_block + 1) * BM + offset), BN));
     // let full = floor(min(kv_len, q_block*BM + offset + 1)/BN)
     const int full = ftl_divide_down(ftl_min_integer(args.kv_len, q_block * BM + offset + 1), BN);
+    namespace at = attention_shared;
     const unsigned shared = ftl_shared_base();
-    const unsigned K_shared = shared + 0;
-    const unsigned V_shared = shared + 16384;
-    const unsigned Q_shared = shared + 16384;
-    const unsigned O_shared = shared + 0;
+    const unsigned K_shared = shared + at::K_tile;
+    const unsigned V_shared = shared + at::V_tile;
+    const unsigned Q_shared = shared + at::Q_tile;
+    const unsigned O_shared = shared + at::O_tile;
     // role math with 4 warps
     // Allocate Q in register f16 (BM, d) as mma_A
-    unsigned Q_register[1][16][2];
+    unsigned Q_register[16][2];
     // Allocate K in register f16 (BN, d) as lines
     unsigned K_register[8][1][4];
     // Allocate V in register f16 (BN, dv) as lines
     unsigned V_register[8][1][4];
     // Allocate S in register f32 (BM, BN) as mma_C
-    float S[1][8][4];
+    float S[8][4];
     // Allocate P in register f16 (BM, BN) as mma_C
-    unsigned P[1][8][2];
+    unsigned P[8][2];
     // Allocate O in register f32 (BM, dv) as mma_C
-    float O_register[1][16][4];
+    float O_register[16][4];
     // Allocate m, m_old, alpha, shift in register f32 (BM) as rows of S
-    float m[1][2];
-    float m_old[1][2];
-    float alpha[1][2];
-    float shift[1][2];
+    float m[2], m_old[2], alpha[2], shift[2];
     // Allocate l in register f32 (BM) as partial rows of S
-    float l[1][2];
+    float l[2];
     // Copy Q (BM, d) in coordinate [b, head, L = q_block] from global to shared
     {
-        const int thread = ftl_thread();
-        const int lane = thread & 31;
-        const int warp = thread >> 5;
-        const int row = warp * 2 + (lane >> 4);
-        const int column = (lane & 15) * 8;
-        const int rows_left = args.q_len - q_block * 64;
+        const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
+        const int row = warp * 2 + (lane >> 4), column = (lane & 15) * 8;
+        const int rows_left = args.q_len - q_block * BM;
         unsigned target = Q_shared;
         {
             const int line = warp * 2 + (lane >> 4), byte = (lane & 15) * 16;
             target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        const unsigned short *source = args.Q + (unsigned)b * args.Q_stride_b + (unsigned)head * args.Q_stride_head + (q_block * 64 + row) * (long long)args.Q_stride_q + column;
+        const unsigned short *source = args.Q + (unsigned)b * args.Q_stride_b + (unsigned)head * args.Q_stride_head
+            + (q_block * BM + row) * (long long)args.Q_stride_q + column;
         unsigned units[8][4];
         if (rows_left >= 64) {
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++)
                 ftl_load_global_16(units[down], source + 8 * down * (long long)args.Q_stride_q);
-            }
         } else {
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++) {
                 if (row + 8 * down < rows_left)
                     ftl_load_global_16(units[down], source + 8 * down * (long long)args.Q_stride_q);
                 else
                     units[down][0] = units[down][1] = units[down][2] = units[down][3] = 0;
             }
         }
-#pragma unroll
-        for (int down = 0; down < 8; down++) {
+        FTL_UNROLL for (int down = 0; down < 8; down++)
             ftl_store_shared_16(target + 2048 * down, units[down]);
-        }
     }
     // Copy K (BN, d) in coordinate [b, head/group, L = 0] from global to register
     {
-        const int thread = ftl_thread();
-        const int lane = thread & 31;
-        const int warp = thread >> 5;
-        const int row = warp * 16 + (lane >> 4);
-        const int column = (lane & 15) * 8;
+        const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
+        const int row = warp * 16 + (lane >> 4), column = (lane & 15) * 8;
         const int rows_left = args.kv_len;
-        const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + (row) * (long long)args.K_stride_kv + column;
+        const unsigned short *source = args.K + (unsigned)b * args.K_stride_b
+            + (unsigned)(head / group) * args.K_stride_kv_heads + (row) * (long long)args.K_stride_kv + column;
         if (rows_left >= 64) {
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++)
                 ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
-            }
         } else {
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++) {
                 if (row + 2 * down < rows_left)
                     ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
                 else
-                    K_register[down][0][0] = K_register[down][0][1] = K_register[down][0][2] = K_register[down][0][3] = 0;
+                    K_register[down][0][0] = K_register[down][0][1] = K_register[down][0][2] = K_register[down][0][3]
+                        = 0;
             }
         }
     }
     // Compute Fill 0 and get O_register
-#pragma unroll
-    for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-        for (int n8 = 0; n8 < 16; n8++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                O_register[m16][n8][2 * half] = 0.0f;
-                O_register[m16][n8][2 * half + 1] = 0.0f;
-            }
+    FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            O_register[n8][2 * half] = 0.0f;
+            O_register[n8][2 * half + 1] = 0.0f;
         }
-    }
-#pragma unroll
-    for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            // Compute Fill -1e30 and get m
-            m[m16][half] = -1e+30f;
-            // Compute Fill 0 and get l
-            l[m16][half] = 0.0f;
-        }
+    FTL_UNROLL for (int half = 0; half < 2; half++) {
+        // Compute Fill -1e30 and get m
+        m[half] = -1e+30f;
+        // Compute Fill 0 and get l
+        l[half] = 0.0f;
     }
     // Wait Q_shared
     ftl_block_barrier();
     // Copy Q from shared to register by ldmatrix
     {
-        const int thread = ftl_thread();
-        const int lane = thread & 31;
-        const int warp = thread >> 5;
+        const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
         unsigned source = Q_shared;
         {
             const int line = warp * 16 + (lane & 15), byte = (lane >> 4) * 16;
             source += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-#pragma unroll
-        for (int k16 = 0; k16 < 8; k16++) {
-#pragma unroll
-            for (int m16 = 0; m16 < 1; m16++) {
-                ftl_ldmatrix_x4(Q_register[m16][2 * k16][0], Q_register[m16][2 * k16][1], Q_register[m16][2 * k16 + 1][0],
-                                Q_register[m16][2 * k16 + 1][1], (source ^ (2 * k16 * 16 & 127)) + (2 * k16 * 16 & ~127) + 4096 * m16);
-            }
-        }
+        FTL_UNROLL for (int k16 = 0; k16 < 8; k16++)
+            ftl_ldmatrix_x4(Q_register[2 * k16][0], Q_register[2 * k16][1], Q_register[2 * k16 + 1][0],
+                Q_register[2 * k16 + 1][1], (source ^ (2 * k16 * 16 & 127)) + (2 * k16 * 16 & ~127));
     }
     // Release Q_shared
     // for j = 0:blocks
@@ -352,40 +295,33 @@ attention(const __grid_constant__ attention_parameters args) {
     for (int j = 0; j < blocks; j++) {
         // Copy K from register to shared
         {
-            const int thread = ftl_thread();
-            const int lane = thread & 31;
-            const int warp = thread >> 5;
+            const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
             unsigned target = K_shared;
             {
                 const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
                 target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
             }
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++)
                 ftl_store_shared_16((target ^ (2 * down & 7) << 4) + 512 * down, K_register[down][0]);
-            }
         }
         // Copy V (BN, dv) in coordinate [b, head/group, L = j] from global to register
         {
-            const int thread = ftl_thread();
-            const int lane = thread & 31;
-            const int warp = thread >> 5;
-            const int row = warp * 16 + (lane >> 4);
-            const int column = (lane & 15) * 8;
-            const int rows_left = args.kv_len - j * 64;
-            const unsigned short *source = args.V + (unsigned)b * args.V_stride_b + (unsigned)(head / group) * args.V_stride_kv_heads + (j * 64 + row) * (long long)args.V_stride_kv + column;
+            const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
+            const int row = warp * 16 + (lane >> 4), column = (lane & 15) * 8;
+            const int rows_left = args.kv_len - j * BN;
+            const unsigned short *source = args.V + (unsigned)b * args.V_stride_b
+                + (unsigned)(head / group) * args.V_stride_kv_heads + (j * BN + row) * (long long)args.V_stride_kv
+                + column;
             if (rows_left >= 64) {
-#pragma unroll
-                for (int down = 0; down < 8; down++) {
+                FTL_UNROLL for (int down = 0; down < 8; down++)
                     ftl_load_global_16(V_register[down][0], source + 2 * down * (long long)args.V_stride_kv);
-                }
             } else {
-#pragma unroll
-                for (int down = 0; down < 8; down++) {
+                FTL_UNROLL for (int down = 0; down < 8; down++) {
                     if (row + 2 * down < rows_left)
                         ftl_load_global_16(V_register[down][0], source + 2 * down * (long long)args.V_stride_kv);
                     else
-                        V_register[down][0][0] = V_register[down][0][1] = V_register[down][0][2] = V_register[down][0][3] = 0;
+                        V_register[down][0][0] = V_register[down][0][1] = V_register[down][0][2]
+                            = V_register[down][0][3] = 0;
                 }
             }
         }
@@ -398,55 +334,46 @@ attention(const __grid_constant__ attention_parameters args) {
                 const int line = (lane & 7) + (lane >> 4) * 8, byte = ((lane >> 3) & 1) * 16;
                 right += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
             }
-#pragma unroll
-            for (int k16 = 0; k16 < 8; k16++) {
-#pragma unroll
-                for (int n8 = 0; n8 < 8; n8 += 2) {
+            FTL_UNROLL for (int k16 = 0; k16 < 8; k16++)
+                FTL_UNROLL for (int n8 = 0; n8 < 8; n8 += 2) {
                     unsigned fragment_b[4];
-                    ftl_ldmatrix_x4(fragment_b[0], fragment_b[1], fragment_b[2], fragment_b[3], (right ^ (2 * k16 * 16 & 127)) + (2 * k16 * 16 & ~127) + n8 * 2048);
-#pragma unroll
-                    for (int m16 = 0; m16 < 1; m16++) {
-                        if (k16 == 0)
-                            ftl_mma_m16n8k8_f16_start(S[m16][n8], Q_register[m16][2 * k16][0], Q_register[m16][2 * k16][1], fragment_b[0]);
-                        else
-                            ftl_mma_m16n8k8_f16(S[m16][n8], Q_register[m16][2 * k16][0], Q_register[m16][2 * k16][1], fragment_b[0]);
-                        ftl_mma_m16n8k8_f16(S[m16][n8], Q_register[m16][2 * k16 + 1][0], Q_register[m16][2 * k16 + 1][1], fragment_b[1]);
-                    }
-#pragma unroll
-                    for (int m16 = 0; m16 < 1; m16++) {
-                        if (k16 == 0)
-                            ftl_mma_m16n8k8_f16_start(S[m16][n8 + 1], Q_register[m16][2 * k16][0], Q_register[m16][2 * k16][1], fragment_b[2]);
-                        else
-                            ftl_mma_m16n8k8_f16(S[m16][n8 + 1], Q_register[m16][2 * k16][0], Q_register[m16][2 * k16][1], fragment_b[2]);
-                        ftl_mma_m16n8k8_f16(S[m16][n8 + 1], Q_register[m16][2 * k16 + 1][0], Q_register[m16][2 * k16 + 1][1], fragment_b[3]);
-                    }
+                    ftl_ldmatrix_x4(fragment_b[0], fragment_b[1], fragment_b[2], fragment_b[3],
+                        (right ^ (2 * k16 * 16 & 127)) + (2 * k16 * 16 & ~127) + n8 * 2048);
+                    if (k16 == 0)
+                        ftl_mma_m16n8k8_f16_start(S[n8], Q_register[2 * k16][0], Q_register[2 * k16][1], fragment_b[0]);
+                    else
+                        ftl_mma_m16n8k8_f16(S[n8], Q_register[2 * k16][0], Q_register[2 * k16][1], fragment_b[0]);
+                    ftl_mma_m16n8k8_f16(S[n8], Q_register[2 * k16 + 1][0], Q_register[2 * k16 + 1][1], fragment_b[1]);
+                    if (k16 == 0)
+                        ftl_mma_m16n8k8_f16_start(S[n8 + 1], Q_register[2 * k16][0], Q_register[2 * k16][1],
+                            fragment_b[2]);
+                    else
+                        ftl_mma_m16n8k8_f16(S[n8 + 1], Q_register[2 * k16][0], Q_register[2 * k16][1], fragment_b[2]);
+                    ftl_mma_m16n8k8_f16(S[n8 + 1], Q_register[2 * k16 + 1][0], Q_register[2 * k16 + 1][1],
+                        fragment_b[3]);
                 }
-            }
         }
         // Release K_shared
         // if j + 1 < blocks
         if (j + 1 < blocks) {
             // Copy K (BN, d) in coordinate [b, head/group, L = j + 1] from global to register
             {
-                const int thread = ftl_thread();
-                const int lane = thread & 31;
-                const int warp = thread >> 5;
-                const int row = warp * 16 + (lane >> 4);
-                const int column = (lane & 15) * 8;
-                const int rows_left = args.kv_len - (j + 1) * 64;
-                const unsigned short *source = args.K + (unsigned)b * args.K_stride_b + (unsigned)(head / group) * args.K_stride_kv_heads + ((j + 1) * 64 + row) * (long long)args.K_stride_kv + column;
+                const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
+                const int row = warp * 16 + (lane >> 4), column = (lane & 15) * 8;
+                const int rows_left = args.kv_len - (j + 1) * BN;
+                const unsigned short *source = args.K + (unsigned)b * args.K_stride_b
+                    + (unsigned)(head / group) * args.K_stride_kv_heads
+                    + ((j + 1) * BN + row) * (long long)args.K_stride_kv + column;
                 if (rows_left >= 64) {
-#pragma unroll
-                    for (int down = 0; down < 8; down++) {
+                    FTL_UNROLL for (int down = 0; down < 8; down++)
                         ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
-                    }
                 } else {
-#pragma unroll
-                    for (int down = 0; down < 8; down++) {
+                    FTL_UNROLL for (int down = 0; down < 8; down++) {
                         if (row + 2 * down < rows_left)
                             ftl_load_global_16(K_register[down][0], source + 2 * down * (long long)args.K_stride_kv);
                         else
-                            K_register[down][0][0] = K_register[down][0][1] = K_register[down][0][2] = K_register[down][0][3] = 0;
+                            K_register[down][0][0] = K_register[down][0][1] = K_register[down][0][2]
+                                = K_register[down][0][3] = 0;
                     }
                 }
             }
@@ -455,124 +382,73 @@ attention(const __grid_constant__ attention_parameters args) {
         if (j >= full) {
             // Compute Mask S in coordinate [L = q_block, L = j] where kv > q + offset
             {
-                const int thread = ftl_thread();
-                const int lane = thread & 31;
-                const int warp = thread >> 5;
-                const int S_row = warp * 16 + (lane >> 2);
-                const int S_column = (lane & 3) * 2;
-                const int q_first = q_block * 64 + S_row;
-                const int kv_first = j * 64 + S_column;
-                int limit_1[1][2];
-#pragma unroll
-                for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-                    for (int half = 0; half < 2; half++) {
-                        limit_1[m16][half] = (q_first + 16 * m16 + 8 * half) + offset - kv_first;
+                const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
+                const int S_row = warp * 16 + (lane >> 2), S_column = (lane & 3) * 2;
+                const int q_first = q_block * BM + S_row;
+                const int kv_first = j * BN + S_column;
+                int limit_1[2];
+                FTL_UNROLL for (int half = 0; half < 2; half++)
+                    limit_1[half] = (q_first + 8 * half) + offset - kv_first;
+                FTL_UNROLL for (int n8 = 0; n8 < 8; n8++)
+                    FTL_UNROLL for (int half = 0; half < 2; half++) {
+                        S[n8][2 * half] = 8 * n8 > limit_1[half] ? -ftl_infinity() : S[n8][2 * half];
+                        S[n8][2 * half + 1] = 8 * n8 + 1 > limit_1[half] ? -ftl_infinity() : S[n8][2 * half + 1];
                     }
-                }
-#pragma unroll
-                for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-                    for (int n8 = 0; n8 < 8; n8++) {
-#pragma unroll
-                        for (int half = 0; half < 2; half++) {
-                            S[m16][n8][2 * half] = 8 * n8 > limit_1[m16][half] ? -ftl_infinity() : S[m16][n8][2 * half];
-                            S[m16][n8][2 * half + 1] = 8 * n8 + 1 > limit_1[m16][half] ? -ftl_infinity() : S[m16][n8][2 * half + 1];
-                        }
-                    }
-                }
             }
         }
         // Compute Cast m and get m_old
-#pragma unroll
-        for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                m_old[m16][half] = m[m16][half];
-            }
-        }
+        FTL_UNROLL for (int half = 0; half < 2; half++) m_old[half] = m[half];
         // Compute RowMax S and accumulate m
-#pragma unroll
-        for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-            for (int n8 = 0; n8 < 8; n8++) {
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    m[m16][half] = ftl_max(m[m16][half], ftl_max(S[m16][n8][2 * half], S[m16][n8][2 * half + 1]));
-                }
-            }
+        FTL_UNROLL for (int n8 = 0; n8 < 8; n8++)
+            FTL_UNROLL for (int half = 0; half < 2; half++)
+                m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            m[half] = ftl_max(m[half], ftl_exchange(m[half], 1));
+            m[half] = ftl_max(m[half], ftl_exchange(m[half], 2));
         }
-#pragma unroll
-        for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                m[m16][half] = ftl_max(m[m16][half], ftl_exchange(m[m16][half], 1));
-                m[m16][half] = ftl_max(m[m16][half], ftl_exchange(m[m16][half], 2));
-            }
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            // Compute Subtract m_old, m and get alpha
+            alpha[half] = ftl_subtract(m_old[half], m[half]);
+            // Compute Multiply alpha, c and get alpha
+            alpha[half] = ftl_multiply(alpha[half], c);
+            // Compute Exp2 alpha and get alpha
+            alpha[half] = ftl_exp2(alpha[half]);
+            // Compute Multiply m, -c and get shift
+            shift[half] = ftl_multiply(m[half], -c);
+            // Compute Multiply l, alpha and get l
+            l[half] = ftl_multiply(l[half], alpha[half]);
         }
-#pragma unroll
-        for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                // Compute Subtract m_old, m and get alpha
-                alpha[m16][half] = ftl_subtract(m_old[m16][half], m[m16][half]);
-                // Compute Multiply alpha, c and get alpha
-                alpha[m16][half] = ftl_multiply(alpha[m16][half], c);
-                // Compute Exp2 alpha and get alpha
-                alpha[m16][half] = ftl_exp2(alpha[m16][half]);
-                // Compute Multiply m, -c and get shift
-                shift[m16][half] = ftl_multiply(m[m16][half], -c);
-                // Compute Multiply l, alpha and get l
-                l[m16][half] = ftl_multiply(l[m16][half], alpha[m16][half]);
+        FTL_UNROLL for (int n8 = 0; n8 < 8; n8++)
+            FTL_UNROLL for (int half = 0; half < 2; half++) {
+                // Compute MultiplyAdd S, c, shift and get S
+                S[n8][2 * half] = ftl_multiply_add(S[n8][2 * half], c, shift[half]);
+                S[n8][2 * half + 1] = ftl_multiply_add(S[n8][2 * half + 1], c, shift[half]);
+                // Compute Exp2 S and get S
+                S[n8][2 * half] = ftl_exp2(S[n8][2 * half]);
+                S[n8][2 * half + 1] = ftl_exp2(S[n8][2 * half + 1]);
+                // Compute RowSum S and accumulate l
+                l[half] = ftl_add(ftl_add(l[half], S[n8][2 * half]), S[n8][2 * half + 1]);
+                // Compute Cast S and get P
+                P[n8][half] = ftl_pack_f16(S[n8][2 * half], S[n8][2 * half + 1]);
             }
-        }
-#pragma unroll
-        for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-            for (int n8 = 0; n8 < 8; n8++) {
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    // Compute MultiplyAdd S, c, shift and get S
-                    S[m16][n8][2 * half] = ftl_multiply_add(S[m16][n8][2 * half], c, shift[m16][half]);
-                    S[m16][n8][2 * half + 1] = ftl_multiply_add(S[m16][n8][2 * half + 1], c, shift[m16][half]);
-                    // Compute Exp2 S and get S
-                    S[m16][n8][2 * half] = ftl_exp2(S[m16][n8][2 * half]);
-                    S[m16][n8][2 * half + 1] = ftl_exp2(S[m16][n8][2 * half + 1]);
-                    // Compute RowSum S and accumulate l
-                    l[m16][half] = ftl_add(ftl_add(l[m16][half], S[m16][n8][2 * half]), S[m16][n8][2 * half + 1]);
-                    // Compute Cast S and get P
-                    P[m16][n8][half] = ftl_pack_f16(S[m16][n8][2 * half], S[m16][n8][2 * half + 1]);
-                }
-            }
-        }
         // Compute Multiply O_register, alpha and get O_register
-#pragma unroll
-        for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-            for (int n8 = 0; n8 < 16; n8++) {
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    O_register[m16][n8][2 * half] = ftl_multiply(O_register[m16][n8][2 * half], alpha[m16][half]);
-                    O_register[m16][n8][2 * half + 1] = ftl_multiply(O_register[m16][n8][2 * half + 1], alpha[m16][half]);
-                }
+        FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
+            FTL_UNROLL for (int half = 0; half < 2; half++) {
+                O_register[n8][2 * half] = ftl_multiply(O_register[n8][2 * half], alpha[half]);
+                O_register[n8][2 * half + 1] = ftl_multiply(O_register[n8][2 * half + 1], alpha[half]);
             }
-        }
         // Reshape P from mma_C to mma_A
         // (the same registers)
         // Copy V from register to shared
         {
-            const int thread = ftl_thread();
-            const int lane = thread & 31;
-            const int warp = thread >> 5;
+            const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
             unsigned target = V_shared;
             {
                 const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
                 target += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
             }
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++)
                 ftl_store_shared_16((target ^ (2 * down & 7) << 4) + 512 * down, V_register[down][0]);
-            }
         }
         // Wait V_shared
         ftl_block_barrier();
@@ -583,109 +459,73 @@ attention(const __grid_constant__ attention_parameters args) {
                 const int line = (lane & 15), byte = (lane >> 4) * 16;
                 right += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
             }
-#pragma unroll
-            for (int k16 = 0; k16 < 4; k16++) {
-#pragma unroll
-                for (int n8 = 0; n8 < 16; n8 += 2) {
+            FTL_UNROLL for (int k16 = 0; k16 < 4; k16++)
+                FTL_UNROLL for (int n8 = 0; n8 < 16; n8 += 2) {
                     unsigned fragment_b[4];
-                    ftl_ldmatrix_x4_trans(fragment_b[0], fragment_b[1], fragment_b[2], fragment_b[3], (right ^ (n8 * 16 & 127)) + (n8 * 16 & ~127) + 2 * k16 * 2048);
-#pragma unroll
-                    for (int m16 = 0; m16 < 1; m16++) {
-                        ftl_mma_m16n8k8_f16(O_register[m16][n8], P[m16][2 * k16][0], P[m16][2 * k16][1], fragment_b[0]);
-                        ftl_mma_m16n8k8_f16(O_register[m16][n8], P[m16][2 * k16 + 1][0], P[m16][2 * k16 + 1][1], fragment_b[1]);
-                    }
-#pragma unroll
-                    for (int m16 = 0; m16 < 1; m16++) {
-                        ftl_mma_m16n8k8_f16(O_register[m16][n8 + 1], P[m16][2 * k16][0], P[m16][2 * k16][1], fragment_b[2]);
-                        ftl_mma_m16n8k8_f16(O_register[m16][n8 + 1], P[m16][2 * k16 + 1][0], P[m16][2 * k16 + 1][1], fragment_b[3]);
-                    }
+                    ftl_ldmatrix_x4_trans(fragment_b[0], fragment_b[1], fragment_b[2], fragment_b[3],
+                        (right ^ (n8 * 16 & 127)) + (n8 * 16 & ~127) + 2 * k16 * 2048);
+                    ftl_mma_m16n8k8_f16(O_register[n8], P[2 * k16][0], P[2 * k16][1], fragment_b[0]);
+                    ftl_mma_m16n8k8_f16(O_register[n8], P[2 * k16 + 1][0], P[2 * k16 + 1][1], fragment_b[1]);
+                    ftl_mma_m16n8k8_f16(O_register[n8 + 1], P[2 * k16][0], P[2 * k16][1], fragment_b[2]);
+                    ftl_mma_m16n8k8_f16(O_register[n8 + 1], P[2 * k16 + 1][0], P[2 * k16 + 1][1], fragment_b[3]);
                 }
-            }
         }
         // Release V_shared
     }
     // Reshape l from partial rows to rows
-#pragma unroll
-    for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            l[m16][half] = ftl_add(l[m16][half], ftl_exchange(l[m16][half], 1));
-            l[m16][half] = ftl_add(l[m16][half], ftl_exchange(l[m16][half], 2));
-        }
+    FTL_UNROLL for (int half = 0; half < 2; half++) {
+        l[half] = ftl_add(l[half], ftl_exchange(l[half], 1));
+        l[half] = ftl_add(l[half], ftl_exchange(l[half], 2));
     }
     // Compute Max l, 1e-30 and get l
-#pragma unroll
-    for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            l[m16][half] = ftl_max(l[m16][half], 1e-30f);
-        }
-    }
+    FTL_UNROLL for (int half = 0; half < 2; half++) l[half] = ftl_max(l[half], 1e-30f);
     // Compute Divide O_register, l and get O_register
-#pragma unroll
-    for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-        for (int n8 = 0; n8 < 16; n8++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                O_register[m16][n8][2 * half] = ftl_divide(O_register[m16][n8][2 * half], l[m16][half]);
-                O_register[m16][n8][2 * half + 1] = ftl_divide(O_register[m16][n8][2 * half + 1], l[m16][half]);
-            }
+    FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            O_register[n8][2 * half] = ftl_divide(O_register[n8][2 * half], l[half]);
+            O_register[n8][2 * half + 1] = ftl_divide(O_register[n8][2 * half + 1], l[half]);
         }
-    }
     // Copy O from register to shared
     {
-        const int thread = ftl_thread();
-        const int lane = thread & 31;
-        const int warp = thread >> 5;
+        const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
         unsigned place = O_shared;
         {
             const int line = warp * 16 + (lane >> 2), byte = (lane & 3) * 4;
             place += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-#pragma unroll
-        for (int m16 = 0; m16 < 1; m16++) {
-#pragma unroll
-            for (int n8 = 0; n8 < 16; n8++) {
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    ftl_store_shared_4((place ^ (16 * n8 & 127)) + (16 * n8 & ~127) + 4096 * m16 + 2048 * half, ftl_pack_f16(O_register[m16][n8][2 * half], O_register[m16][n8][2 * half + 1]));
-                }
-            }
-        }
+        FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
+            FTL_UNROLL for (int half = 0; half < 2; half++)
+                ftl_store_shared_4((place ^ (16 * n8 & 127)) + (16 * n8 & ~127) + 2048 * half,
+                    ftl_pack_f16(O_register[n8][2 * half], O_register[n8][2 * half + 1]));
     }
     // Wait O_shared
     ftl_warp_barrier();
     // Copy O (BM, dv) in coordinate [b, head, L = q_block] from shared to global
     {
-        const int thread = ftl_thread();
-        const int lane = thread & 31;
-        const int warp = thread >> 5;
+        const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
         unsigned tile = ftl_block();
         const int head = (int)(tile % (unsigned)args.q_heads);
         tile /= (unsigned)args.q_heads;
         const int b = (int)(tile % (unsigned)args.batch);
         tile /= (unsigned)args.batch;
         const int q_block = ftl_divide_up(args.q_len, BM) - 1 - (int)tile;
-        const int row = warp * 16 + (lane >> 4);
-        const int column = (lane & 15) * 8;
-        const int rows_left = args.q_len - q_block * 64;
+        const int row = warp * 16 + (lane >> 4), column = (lane & 15) * 8;
+        const int rows_left = args.q_len - q_block * BM;
         unsigned source = O_shared;
         {
             const int line = warp * 16 + (lane >> 4), byte = (lane & 15) * 16;
             source += (unsigned)(line * 256 + (byte ^ (line & 7) << 4));
         }
-        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (q_block * 64 + row) * (long long)args.O_stride_q + column;
+        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head
+            + (q_block * BM + row) * (long long)args.O_stride_q + column;
         if (rows_left >= 64) {
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++) {
                 unsigned unit[4];
                 ftl_load_shared_16(unit, (source ^ (2 * down & 7) << 4) + 512 * down);
                 ftl_store_global_16(target + 2 * down * (long long)args.O_stride_q, unit);
             }
         } else {
-#pragma unroll
-            for (int down = 0; down < 8; down++) {
+            FTL_UNROLL for (int down = 0; down < 8; down++) {
                 if (row + 2 * down < rows_left) {
                     unsigned unit[4];
                     ftl_load_shared_16(unit, (source ^ (2 * down & 7) << 4) + 512 * down);

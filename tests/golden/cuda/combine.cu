@@ -6,21 +6,10 @@
 #error "this kernel was made for compute_80 and later GPUs"
 #endif
 
-__device__ __forceinline__ float ftl_add(float a, float b) {
-    return __fadd_rn(a, b);
-}
-
-__device__ __forceinline__ float ftl_subtract(float a, float b) {
-    return __fadd_rn(a, -b);
-}
-
-__device__ __forceinline__ float ftl_multiply(float a, float b) {
-    return __fmul_rn(a, b);
-}
-
-__device__ __forceinline__ float ftl_max(float a, float b) {
-    return fmaxf(a, b);
-}
+__device__ __forceinline__ float ftl_add(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ float ftl_subtract(float a, float b) { return __fadd_rn(a, -b); }
+__device__ __forceinline__ float ftl_multiply(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ float ftl_max(float a, float b) { return fmaxf(a, b); }
 
 // 1/a within 1 ulp; denormal results become 0.
 __device__ __forceinline__ float ftl_reciprocal(float a) {
@@ -30,9 +19,7 @@ __device__ __forceinline__ float ftl_reciprocal(float a) {
 }
 
 // a/b as a * (1/b): within 2 ulp where 1/b is normal.
-__device__ __forceinline__ float ftl_divide(float a, float b) {
-    return __fmul_rn(a, ftl_reciprocal(b));
-}
+__device__ __forceinline__ float ftl_divide(float a, float b) { return __fmul_rn(a, ftl_reciprocal(b)); }
 
 // 2 to the a, within 2 ulp; of minus infinity 0; denormals are 0.
 __device__ __forceinline__ float ftl_exp2(float a) {
@@ -42,9 +29,7 @@ __device__ __forceinline__ float ftl_exp2(float a) {
 }
 
 // e to the a: relative error grows with |a|, below 6e-6 up to |a| = 87.
-__device__ __forceinline__ float ftl_exp(float a) {
-    return ftl_exp2(__fmul_rn(a, 1.44269504f));
-}
+__device__ __forceinline__ float ftl_exp(float a) { return ftl_exp2(__fmul_rn(a, 1.44269504f)); }
 
 __device__ __forceinline__ int ftl_divide_up(int a, int b) {
     const int quotient = a / b, rest = a - quotient * b;
@@ -57,9 +42,7 @@ __device__ __forceinline__ unsigned ftl_pack_f16(float low, float high) {
     asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(result) : "f"(low), "f"(high));
 #else
     asm("{\n\t.reg .b16 l, h;\n\tcvt.rn.f16.f32 l, %1;\n\tcvt.rn.f16.f32 h, %2;\n\t"
-        "mov.b32 %0, {l, h};\n\t}"
-        : "=r"(result)
-        : "f"(low), "f"(high));
+        "mov.b32 %0, {l, h};\n\t}" : "=r"(result) : "f"(low), "f"(high));
 #endif
     return result;
 }
@@ -82,6 +65,8 @@ __device__ __forceinline__ void ftl_load_global_16_f32(float (&unit)[4], const v
                  : "memory");
 }
 
+#define FTL_UNROLL _Pragma("unroll")
+
 // The number of this thread in its block, read anew each time.
 __device__ __forceinline__ int ftl_thread() {
     int thread;
@@ -100,18 +85,12 @@ __device__ __forceinline__ unsigned ftl_block() {
 // One with a sign behind it is of 64 bits, too, and known to fit 32.
 struct combine_parameters {
     const float *O_part; // Input  O_part f32 (split in splits, b in batch, head in q_heads; q in q_len, dv)
-    long long O_part_stride_split;
-    long long O_part_stride_b;
-    long long O_part_stride_head;
+    long long O_part_stride_split, O_part_stride_b, O_part_stride_head;
     int O_part_stride_q, O_part_stride_q_sign;
     const float *lse_part; // Input  lse_part f32 (split in splits, b in batch, head in q_heads; q in q_len)
-    long long lse_part_stride_split;
-    long long lse_part_stride_b;
-    long long lse_part_stride_head;
-    long long lse_part_stride_q;
+    long long lse_part_stride_split, lse_part_stride_b, lse_part_stride_head, lse_part_stride_q;
     unsigned short *O; // Output O f16 (b in batch, head in q_heads; q in q_len, dv)
-    long long O_stride_b;
-    long long O_stride_head;
+    long long O_stride_b, O_stride_head;
     int O_stride_q, O_stride_q_sign;
     int splits, batch, q_heads, q_len;
 };
@@ -129,28 +108,16 @@ combine(const __grid_constant__ combine_parameters args) {
     const int b = (int)tile;
     // role math with 4 warps
     // Allocate O_part, O in register f32 (BM, dv) as lines
-    float O_part_register[2][1][4];
-    float O_register[2][1][4];
+    float O_part_register[2][1][4], O_register[2][1][4];
     // Allocate w, m, m_old, alpha, l in register f32 (BM) as rows of O
-    float w[2];
-    float m[2];
-    float m_old[2];
-    float alpha[2];
-    float l[2];
+    float w[2], m[2], m_old[2], alpha[2], l[2];
     // Compute Fill 0 and get O_register
-#pragma unroll
-    for (int down = 0; down < 2; down++) {
-#pragma unroll
-        for (int across = 0; across < 1; across++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                O_register[down][across][2 * half] = 0.0f;
-                O_register[down][across][2 * half + 1] = 0.0f;
-            }
+    FTL_UNROLL for (int down = 0; down < 2; down++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            O_register[down][0][2 * half] = 0.0f;
+            O_register[down][0][2 * half + 1] = 0.0f;
         }
-    }
-#pragma unroll
-    for (int down = 0; down < 2; down++) {
+    FTL_UNROLL for (int down = 0; down < 2; down++) {
         // Compute Fill -1e30 and get m
         m[down] = -1e+30f;
         // Compute Fill 0 and get l
@@ -161,42 +128,39 @@ combine(const __grid_constant__ combine_parameters args) {
     for (int s = 0; s < args.splits; s++) {
         // Copy lse_part (BM) in coordinate [s, b, head, L = q_block] from global to register and get w
         {
-            const int thread = ftl_thread();
-            const int warp = thread >> 5;
-            const int w_row = warp * 1;
-            const int rows_left = args.q_len - q_block * 8;
-            const float *vector = args.lse_part + (unsigned)s * args.lse_part_stride_split + (unsigned)b * args.lse_part_stride_b + (unsigned)head * args.lse_part_stride_head + (unsigned)(q_block * 8) * args.lse_part_stride_q;
-#pragma unroll
-            for (int down = 0; down < 2; down++) {
-                w[down] = w_row + 4 * down < rows_left ? ftl_load_global_f32(vector + (w_row + 4 * down) * args.lse_part_stride_q) : 0.0f;
-            }
+            const int thread = ftl_thread(), warp = thread >> 5, w_row = warp * 1;
+            const int rows_left = args.q_len - q_block * BM;
+            const float *vector = args.lse_part + (unsigned)s * args.lse_part_stride_split
+                + (unsigned)b * args.lse_part_stride_b + (unsigned)head * args.lse_part_stride_head
+                + (unsigned)(q_block * BM) * args.lse_part_stride_q;
+            FTL_UNROLL for (int down = 0; down < 2; down++)
+                w[down] = w_row + 4 * down < rows_left
+                    ? ftl_load_global_f32(vector + (w_row + 4 * down) * args.lse_part_stride_q) : 0.0f;
         }
         // Copy O_part (BM, dv) in coordinate [s, b, head, L = q_block] from global to register
         {
-            const int thread = ftl_thread();
-            const int lane = thread & 31;
-            const int warp = thread >> 5;
-            const int row = warp * 1;
+            const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5, row = warp * 1;
             const int column = lane * 4;
-            const int rows_left = args.q_len - q_block * 8;
-            const float *source = args.O_part + (unsigned)s * args.O_part_stride_split + (unsigned)b * args.O_part_stride_b + (unsigned)head * args.O_part_stride_head + (q_block * 8 + row) * (long long)args.O_part_stride_q + column;
+            const int rows_left = args.q_len - q_block * BM;
+            const float *source = args.O_part + (unsigned)s * args.O_part_stride_split
+                + (unsigned)b * args.O_part_stride_b + (unsigned)head * args.O_part_stride_head
+                + (q_block * BM + row) * (long long)args.O_part_stride_q + column;
             if (rows_left >= 8) {
-#pragma unroll
-                for (int down = 0; down < 2; down++) {
-                    ftl_load_global_16_f32(O_part_register[down][0], source + 4 * down * (long long)args.O_part_stride_q);
-                }
+                FTL_UNROLL for (int down = 0; down < 2; down++)
+                    ftl_load_global_16_f32(O_part_register[down][0], source
+                        + 4 * down * (long long)args.O_part_stride_q);
             } else {
-#pragma unroll
-                for (int down = 0; down < 2; down++) {
+                FTL_UNROLL for (int down = 0; down < 2; down++) {
                     if (row + 4 * down < rows_left)
-                        ftl_load_global_16_f32(O_part_register[down][0], source + 4 * down * (long long)args.O_part_stride_q);
+                        ftl_load_global_16_f32(O_part_register[down][0], source
+                            + 4 * down * (long long)args.O_part_stride_q);
                     else
-                        O_part_register[down][0][0] = O_part_register[down][0][1] = O_part_register[down][0][2] = O_part_register[down][0][3] = 0;
+                        O_part_register[down][0][0] = O_part_register[down][0][1] = O_part_register[down][0][2]
+                            = O_part_register[down][0][3] = 0;
                 }
             }
         }
-#pragma unroll
-        for (int down = 0; down < 2; down++) {
+        FTL_UNROLL for (int down = 0; down < 2; down++) {
             // Compute Cast m and get m_old
             m_old[down] = m[down];
             // Compute Max m, w and get m
@@ -214,62 +178,44 @@ combine(const __grid_constant__ combine_parameters args) {
             // Compute Add l, w and get l
             l[down] = ftl_add(l[down], w[down]);
         }
-#pragma unroll
-        for (int down = 0; down < 2; down++) {
-#pragma unroll
-            for (int across = 0; across < 1; across++) {
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    // Compute Multiply O_register, alpha and get O_register
-                    O_register[down][across][2 * half] = ftl_multiply(O_register[down][across][2 * half], alpha[down]);
-                    O_register[down][across][2 * half + 1] = ftl_multiply(O_register[down][across][2 * half + 1], alpha[down]);
-                    // Compute Multiply O_part_register, w and accumulate O_register
-                    O_register[down][across][2 * half] = ftl_add(O_register[down][across][2 * half], ftl_multiply(O_part_register[down][across][2 * half], w[down]));
-                    O_register[down][across][2 * half + 1] = ftl_add(O_register[down][across][2 * half + 1], ftl_multiply(O_part_register[down][across][2 * half + 1], w[down]));
-                }
+        FTL_UNROLL for (int down = 0; down < 2; down++)
+            FTL_UNROLL for (int half = 0; half < 2; half++) {
+                // Compute Multiply O_register, alpha and get O_register
+                O_register[down][0][2 * half] = ftl_multiply(O_register[down][0][2 * half], alpha[down]);
+                O_register[down][0][2 * half + 1] = ftl_multiply(O_register[down][0][2 * half + 1], alpha[down]);
+                // Compute Multiply O_part_register, w and accumulate O_register
+                O_register[down][0][2 * half]
+                    = ftl_add(O_register[down][0][2 * half], ftl_multiply(O_part_register[down][0][2 * half], w[down]));
+                O_register[down][0][2 * half + 1]
+                    = ftl_add(O_register[down][0][2 * half + 1],
+                    ftl_multiply(O_part_register[down][0][2 * half + 1], w[down]));
             }
-        }
     }
     // Compute Max l, 1e-30 and get l
-#pragma unroll
-    for (int down = 0; down < 2; down++) {
-        l[down] = ftl_max(l[down], 1e-30f);
-    }
+    FTL_UNROLL for (int down = 0; down < 2; down++) l[down] = ftl_max(l[down], 1e-30f);
     // Compute Divide O_register, l and get O_register
-#pragma unroll
-    for (int down = 0; down < 2; down++) {
-#pragma unroll
-        for (int across = 0; across < 1; across++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                O_register[down][across][2 * half] = ftl_divide(O_register[down][across][2 * half], l[down]);
-                O_register[down][across][2 * half + 1] = ftl_divide(O_register[down][across][2 * half + 1], l[down]);
-            }
+    FTL_UNROLL for (int down = 0; down < 2; down++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            O_register[down][0][2 * half] = ftl_divide(O_register[down][0][2 * half], l[down]);
+            O_register[down][0][2 * half + 1] = ftl_divide(O_register[down][0][2 * half + 1], l[down]);
         }
-    }
     // Copy O (BM, dv) in coordinate [b, head, L = q_block] from register to global
     {
-        const int thread = ftl_thread();
-        const int lane = thread & 31;
-        const int warp = thread >> 5;
+        const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5;
         unsigned tile = ftl_block();
         const int q_block = (int)(tile % (unsigned)ftl_divide_up(args.q_len, BM));
         tile /= (unsigned)ftl_divide_up(args.q_len, BM);
         const int head = (int)(tile % (unsigned)args.q_heads);
         tile /= (unsigned)args.q_heads;
-        const int b = (int)tile;
-        const int row = warp * 1;
-        const int column = lane * 4;
-        const int rows_left = args.q_len - q_block * 8;
-        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head + (q_block * 8 + row) * (long long)args.O_stride_q + column;
+        const int b = (int)tile, row = warp * 1, column = lane * 4;
+        const int rows_left = args.q_len - q_block * BM;
+        unsigned short *target = args.O + (unsigned)b * args.O_stride_b + (unsigned)head * args.O_stride_head
+            + (q_block * BM + row) * (long long)args.O_stride_q + column;
         if (rows_left >= 8) {
-#pragma unroll
-            for (int down = 0; down < 2; down++) {
+            FTL_UNROLL for (int down = 0; down < 2; down++)
                 ftl_store_global_8_f16(target + 4 * down * (long long)args.O_stride_q, O_register[down][0]);
-            }
         } else {
-#pragma unroll
-            for (int down = 0; down < 2; down++) {
+            FTL_UNROLL for (int down = 0; down < 2; down++) {
                 if (row + 4 * down < rows_left) {
                     ftl_store_global_8_f16(target + 4 * down * (long long)args.O_stride_q, O_register[down][0]);
                 }

@@ -1,0 +1,98 @@
+/* Long lines of the finished text, broken as a person would: a comment between words, code where
+ * its parentheses are the fewest.
+ */
+#include "translate/emit.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { WIDTH = 120, CONTINUED = 4 };
+
+static const str comment_mark = {"// ", 3};
+
+/* Where a comment may be broken: the last space that leaves a line of 'most' characters. */
+static size_t space_before(str words, size_t most) {
+    for (size_t i = most; i > 0; i--)
+        if (words.data[i] == ' ') return i;
+    return 0;
+}
+
+static void put_comment(str words, size_t indent, text_buffer *out) {
+    const char *mark = "// ";
+    for (;;) {
+        size_t most = WIDTH - indent - strlen(mark);
+        size_t end = words.length > most ? space_before(words, most) : 0;
+        text_format(out, "%*s%s%.*s\n", (int)indent, "", mark, (int)(end ? end : words.length),
+                    words.data);
+        if (!end) return;
+        words = (str){words.data + end + 1, words.length - end - 1};
+        mark = "//     ";
+    }
+}
+
+/* May a line end before this character, or before the space that it is? */
+static bool is_joint(str code, size_t at) {
+    static const char *const signs[] = {" ? ", " : ", " + ", " && ", " || ", " | ", " = "};
+    str rest = {code.data + at, code.length - at};
+    if (code.data[at] != ' ') return false;
+    if (code.data[at - 1] == ',') return true;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (str_starts(rest, str_from(signs[i]))) return true;
+    return false;
+}
+
+/* The last place among those inside the fewest parentheses; 0: there is none. */
+static size_t joint_before(str code, size_t most) {
+    size_t best = 0;
+    int depth = 0, fewest = INT_MAX;
+    for (size_t i = 0; i < code.length && i <= most; i++) {
+        char c = code.data[i];
+        if (c == '(' || c == '[' || c == '{') depth++;
+        if (c == ')' || c == ']' || c == '}') depth--;
+        if (i && is_joint(code, i) && depth <= fewest) best = i, fewest = depth;
+    }
+    return best;
+}
+
+static void put_code(str code, size_t indent, text_buffer *out) {
+    for (size_t most = WIDTH - indent;; most = WIDTH - indent - CONTINUED) {
+        size_t end = code.length > most ? joint_before(code, most) : 0;
+        size_t here = most == WIDTH - indent ? indent : indent + CONTINUED;
+        text_format(out, "%*s%.*s\n", (int)here, "", (int)(end ? end : code.length), code.data);
+        if (!end) return;
+        code = (str){code.data + end + 1, code.length - end - 1};
+    }
+}
+
+/* A comment behind code goes before it. */
+static str without_comment(str code, str *comment) {
+    for (size_t i = 1; i + comment_mark.length <= code.length; i++) {
+        str rest = {code.data + i, code.length - i};
+        if (code.data[i - 1] != ' ' || !str_starts(rest, comment_mark)) continue;
+        *comment = (str){rest.data + comment_mark.length, rest.length - comment_mark.length};
+        return str_trim((str){code.data, i});
+    }
+    *comment = (str){0};
+    return code;
+}
+
+static void put_line(str line, text_buffer *out) {
+    str text = str_trim(line), comment;
+    if (line.length <= WIDTH || text.data[0] == '#') {
+        text_format(out, "%.*s\n", STR_ARGS(line));
+        return;
+    }
+    size_t indent = (size_t)(text.data - line.data);
+    if (str_starts(text, comment_mark)) {
+        str words = {text.data + comment_mark.length, text.length - comment_mark.length};
+        put_comment(words, indent, out);
+        return;
+    }
+    text = without_comment(text, &comment);
+    if (comment.length) put_comment(comment, indent, out);
+    put_code(text, indent, out);
+}
+
+void emit_wrapped(str text, text_buffer *out) {
+    while (text.length) put_line(str_cut(&text, '\n'), out);
+}
