@@ -2,6 +2,7 @@
 
 #include "flashtl/execute.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +279,14 @@ static ftl_status find_errors(ftl_context *context, const case_data *data, arena
     return status;
 }
 
+/* Types of 8 bits hold their largest number where a result lies beyond it. */
+static void saturate(expected *e) {
+    double most = convert_round(e->of->format, DBL_MAX);
+    if (!isfinite(most)) return;
+    for (int64_t i = 0; i < e->of->rows * e->of->columns; i++)
+        if (isfinite(e->values[i])) e->values[i] = fmax(-most, fmin(most, e->values[i]));
+}
+
 ftl_status expected_make(ftl_context *context, const case_data *data, double flops_most,
                          arena *memory, expected **outputs) {
     const ftl_plan *plan = data->program->plan;
@@ -299,5 +308,8 @@ ftl_status expected_make(ftl_context *context, const case_data *data, double flo
     ftl_status status = FTL_OK;
     if (formula == EXPECTED_INTERPRETATION) status = interpretation(context, data, memory, all);
     else closed_formula(data, formula, memory, all);
-    return status ? status : find_errors(context, data, memory, all);
+    if (!status) status = find_errors(context, data, memory, all);
+    for (int32_t t = 0; !status && t < plan->tensor_count; t++)
+        if (plan->tensors[t].role == FTL_OUTPUT) saturate(&all[t]);
+    return status;
 }

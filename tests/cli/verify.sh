@@ -59,6 +59,16 @@ end
 Copy H from register to global
 TL
 flashtl verify sums.tl --gpu a100 --head-dim 64 --on interpreter | strip | tail -1 | cut -d';' -f 1
+# Numbers beyond what 8 bits hold are stored as their largest: that is right.
+cat > large.tl <<'TL'
+kernel large
+Input  X (m in m_len, n in n_len)
+Output Y e4m3 (m in m_len, n in n_len)
+Copy X from global to register and get T
+Compute Multiply T, 700 and get T
+Copy T from register to global and get Y
+TL
+flashtl verify large.tl --gpu l40s --on interpreter --shapes 40x70 | strip | tail -1 | cut -d';' -f 1
 # What is built is verified before it is given out: a program that leaves elements out passes `check`.
 sed 's|m_block in m_len/BM|m_block in min(1, m_len/BM)|; s|let blocks = 1|let blocks = ceil(k_len/BK)|' \
     "$TESTS/../think/judged/linear_silu_one_block.code.tl" > first.tl
