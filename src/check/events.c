@@ -39,10 +39,17 @@ static void make_processes(machine *mc) {
     mc->left_out = arena_array(mc->memory, const tl_statement *, m->tile_count + 1);
     mc->is_reached = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->is_repeated = arena_array(mc->memory, bool *, m->role_count + 1);
+    mc->chooses = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->processes = arena_array(mc->memory, machine_process, m->process_count + 1);
     for (int r = 0; r < m->role_count; r++) {
         mc->is_reached[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
         mc->is_repeated[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
+        mc->chooses[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
+        for (int i = 0; i < m->roles[r].step_count; i++) {
+            const model_step *step = &m->roles[r].steps[i];
+            mc->chooses[r][i] = step->kind == STEP_IF &&
+                                extents_chooses(mc->extents, step->statement->branch.condition);
+        }
         for (int i = 0; i < m->roles[r].processes; i++) {
             machine_process *p = &mc->processes[m->roles[r].first_process + i];
             p->role = r, p->executor = i;
@@ -186,7 +193,7 @@ static bool way_of(machine *mc, machine_process *p, const model_step *step, bool
 
 /* What a table leaves out: of which tiles, and whether it is Copies that would bring them. */
 static void leave_out(machine *mc, const machine_process *p, const model_step *step) {
-    if (!extents_asks_table(mc->extents, step->statement->branch.condition)) return;
+    if (!mc->chooses[p->role][p->at]) return;
     const model_step *steps = mc->model->roles[p->role].steps;
     for (int i = p->at; i < step->other; i++) {
         const model_step *s = &steps[i];

@@ -15,6 +15,7 @@
 enum {
     EXTENTS_VARIABLES_MAX = 24,
     EXTENTS_TABLES_MAX = 8,
+    EXTENTS_MEASURES_MAX = 32,
     EXTENTS_TABLE_VALUES_MAX = 12,
     EXTENTS_PATTERNS_ALL = 16, /* the first of those that go through all ways */
     EXTENTS_FAR = 1 << 20,     /* larger than what a table's element is compared with here */
@@ -55,6 +56,8 @@ typedef struct extents {
     int variable_count;
     extents_table tables[EXTENTS_TABLES_MAX];
     int table_count;
+    const tl_symbol *measures[EXTENTS_MEASURES_MAX]; /* tables that hold lengths and bounds */
+    int measure_count;
     int neighbours; /* elements of a table that a pipeline looks at together */
     extents_run *runs;
     int run_count;
@@ -67,6 +70,10 @@ typedef struct extents {
 const extents_table *extents_table_of(const extents *x, const tl_expr *e);
 /* Does the expression, with the lets it mentions, ask for such an element? */
 bool extents_asks_table(const extents *x, const tl_expr *e);
+/* ... or for one of another table, which holds no lengths: does what it leaves out follow from the
+ * data alone?
+ */
+bool extents_chooses(const extents *x, const tl_expr *e);
 
 extents *extents_choose(arena *memory, const model *m);
 

@@ -43,6 +43,22 @@ bool extents_asks_table(const extents *x, const tl_expr *e) {
            !model_visit_lets(x->model, e, false, finds_no_table, (void *)(uintptr_t)x);
 }
 
+static bool is_measure(const extents *x, const tl_symbol *symbol) {
+    for (int i = 0; i < x->measure_count; i++)
+        if (x->measures[i] == symbol) return true;
+    return false;
+}
+
+static bool finds_no_choice(void *context, const tl_expr *e) {
+    const extents *x = context;
+    return !search_is_in_memory(e) || is_measure(x, e->symbol);
+}
+
+bool extents_chooses(const extents *x, const tl_expr *e) {
+    return extents_asks_table(x, e) ||
+           !model_visit_lets(x->model, e, false, finds_no_choice, (void *)(uintptr_t)x);
+}
+
 /* --- which tables ----------------------------------------------------------------------------- */
 
 static void add_table(search *s, const tl_expr *element) {
@@ -174,9 +190,36 @@ static void find_elements(found_elements *f) {
         model_visit_lets(m, f->bounds.items[i], false, note_element, f);
 }
 
+static bool note_measure(void *context, const tl_expr *e) {
+    extents *x = context;
+    bool is_room = x->measure_count < EXTENTS_MEASURES_MAX;
+    if (search_is_in_memory(e) && is_room && !is_measure(x, e->symbol))
+        x->measures[x->measure_count++] = e->symbol;
+    return true;
+}
+
+/* What says how long axes are, and how often loops run. */
+static void find_measures(extents *x) {
+    const model *m = x->model;
+    for (int i = 0; i < m->kernel->symbol_count; i++) {
+        const tl_axes *axes = m->kernel->symbols[i]->axes;
+        for (int k = 0; axes && k < axes->count; k++)
+            model_visit_lets(m, axes->items[k].extent, false, note_measure, x);
+    }
+    for (int r = 0; r < m->role_count; r++) {
+        for (int i = 0; i < m->roles[r].step_count; i++) {
+            const model_step *step = &m->roles[r].steps[i];
+            if (step->kind != STEP_FOR) continue;
+            model_visit_lets(m, step->statement->loop.from, false, note_measure, x);
+            model_visit_lets(m, step->statement->loop.to, false, note_measure, x);
+        }
+    }
+}
+
 void search_find_tables(search *s) {
     found_elements f = {.s = s};
     extents *x = s->x;
+    find_measures(x);
     find_elements(&f);
     for (int i = 0; i < f.elements.count; i++) add_table(s, f.elements.items[i]);
     for (int i = 0; i < f.elements.count; i++) {

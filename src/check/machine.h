@@ -73,6 +73,7 @@ typedef struct machine {
     machine_process *processes; /* as those of sync */
     int tiles_to_walk;
     bool **is_reached;  /* by role and step: some run has come to it */
+    bool **chooses;     /* the same, of `if`s: a table decides, and what it leaves out is meant */
     bool **is_repeated; /* the same, of loops: some run has gone round it more than once */
     bool is_left_out;   /* a table has left out Copies of this run: they cover no axis */
     const tl_statement **left_out; /* by tile: the `if` on a table that left it out last */
