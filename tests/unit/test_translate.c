@@ -820,8 +820,70 @@ static void fences_hold_known_values(void **state) {
     }
 }
 
+/* What a person would not write: long lines, loops of one round, bare places in shared memory. */
+static void written_as_by_hand(void **state) {
+    (void)state;
+    static const char *const programs[][2] = {{"attention_h200_d128.tl", "h200"},
+                                              {"attention_h200_d64.tl", "h200"},
+                                              {"attention_a100.tl", "a100"},
+                                              {"attention_mbarrier.tl", "a100"},
+                                              {"attention_t4.tl", "t4"},
+                                              {"combine.tl", "a100"},
+                                              {"decode_split.tl", "a100"},
+                                              {"../reason/roles_padded_h200.out", "h200"},
+                                              {"../reason/roles_one_slot_h200.out", "h200"}};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        translated x;
+        text_buffer source;
+        translate_file(&x, programs[i][0], programs[i][1], &source);
+        assert_true(x.ok);
+        int lines = 0;
+        for (str rest = text_str(&x.cuda); rest.length; lines++) {
+            str line = str_cut(&rest, '\n');
+            if (line.length > 120) fail_msg("%s: %.*s", programs[i][0], STR_ARGS(line));
+        }
+        assert_int_equal(count(&x.cuda, " < 1; "), 0);
+        for (char digit = '0'; digit <= '9'; digit++) {
+            char place[] = {'s', 'h', 'a', 'r', 'e', 'd', ' ', '+', ' ', digit, 0};
+            assert_int_equal(count(&x.cuda, place), 0);
+        }
+        if (i == 0) assert_true(lines <= 1000);
+        done(&x, &source);
+    }
+}
+
+/* A name that the text makes of one of the program's is never another of the program's: one would
+ * hide the other.
+ */
+static void made_names_are_free(void **state) {
+    (void)state;
+    static const char *const made[] = {"Q_held", "K_fill",  "Q_left", "P_0",     "P_next",
+                                       "S_row",  "q_first", "at",     "tile_at", "next"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        text_buffer text, edited;
+        translated x;
+        char declared[64];
+        read_text("attention_h200_d128.tl", &text);
+        text_init(&edited, 1 << 20);
+        for (str rest = text_str(&text); rest.length;) {
+            bool is_it = str_starts(rest, STR("offset"));
+            text_add(&edited, is_it ? str_from(made[i]) : (str){rest.data, 1});
+            rest.data += is_it ? 6 : 1, rest.length -= is_it ? 6 : 1;
+        }
+        translate_text(&x, STR("names"), text_str(&edited), "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        snprintf(declared, sizeof declared, "const int %s_ = args.kv_len - args.q_len;", made[i]);
+        if (count(&x.cuda, declared) != 1) fail_msg("%s is taken", made[i]);
+        done(&x, &edited);
+        text_done(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_as_by_hand),
+        cmocka_unit_test(made_names_are_free),
         cmocka_unit_test(fences_hold_known_values),
         cmocka_unit_test(constant_tests_of_columns),
         cmocka_unit_test(masks_by_parts),
