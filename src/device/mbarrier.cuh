@@ -39,6 +39,11 @@ __device__ __forceinline__ void ftl_mbarrier_signal(unsigned barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+__device__ __forceinline__ void ftl_mbarrier_signal_each(unsigned barrier, int lane) {
+    asm volatile("" : "+r"(lane)); // a test the compiler cannot decide: what was read stays in lanes' own registers
+    if (lane < 32) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 // Waits until the phase of this parity has ended; the hardware may put the thread to sleep meanwhile.
 __device__ __forceinline__ void ftl_mbarrier_try_wait(unsigned barrier, unsigned parity) {
     asm volatile("{\n\t.reg .pred done;\n"

@@ -172,7 +172,10 @@ void walk_read_number(emit *t, const char *target) {
                   target, early ? "" : "ftl_uniform(", slot_bytes(t), early ? "" : ")");
     }
     /* Each thread says that it has read, as for tiles that threads load (emit_channel_release). */
-    emit_text(t, "ftl_mbarrier_signal(number_held.of(shared + at::numbers_read));");
+    emit_text(t,
+              t->now->is_single
+                  ? "ftl_mbarrier_signal(number_held.of(shared + at::numbers_read));"
+                  : "ftl_mbarrier_signal_each(number_held.of(shared + at::numbers_read), lane);");
 }
 
 static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {

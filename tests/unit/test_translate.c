@@ -565,6 +565,7 @@ static void a_walk_that_looks_ahead(void **state) {
     assert_int_equal(count(&x.cuda, ", 256); // and was read"), 1);
     assert_null(
         strstr(x.cuda.data, "ftl_warp_barrier();\n                    if (lane == 0) ftl_m"));
+    assert_int_equal(count(&x.cuda, "ftl_mbarrier_signal_each(number_held.of("), 3);
     /* One thread of a warp stores; where is the same for all of them. */
     assert_int_equal(count(&x.cuda, "const int O_at_1 = ftl_uniform(tile.head);"), 1);
     assert_int_equal(count(&x.cuda, "} else {"), 2); /* roles; more tiles or not */

@@ -77,6 +77,11 @@ __device__ __forceinline__ void ftl_mbarrier_signal(unsigned barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+__device__ __forceinline__ void ftl_mbarrier_signal_each(unsigned barrier, int lane) {
+    asm volatile("" : "+r"(lane)); // a test the compiler cannot decide: what was read stays in lanes' own registers
+    if (lane < 32) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 // Waits until the phase of this parity has ended; the hardware may put the thread to sleep meanwhile.
 __device__ __forceinline__ void ftl_mbarrier_try_wait(unsigned barrier, unsigned parity) {
     asm volatile("{\n\t.reg .pred done;\n"
@@ -546,7 +551,7 @@ attention(const __grid_constant__ attention_parameters args) {
                 if (1 >= tile.blocks) {
                     number_held.wait(shared + at::numbers_there);
                     ftl_load_shared_16_i32(tile_known[0], shared + (at::numbers + 0) + 16 * number_held.slot);
-                    ftl_mbarrier_signal(number_held.of(shared + at::numbers_read));
+                    ftl_mbarrier_signal_each(number_held.of(shared + at::numbers_read), lane);
                 }
                 // Wait S
                 ftl_wgmma_wait<0>();
@@ -636,7 +641,7 @@ attention(const __grid_constant__ attention_parameters args) {
                     if (j + 1 == j_end) {
                         number_held.wait(shared + at::numbers_there);
                         ftl_load_shared_16_i32(tile_known[0], shared + (at::numbers + 0) + 16 * number_held.slot);
-                        ftl_mbarrier_signal(number_held.of(shared + at::numbers_read));
+                        ftl_mbarrier_signal_each(number_held.of(shared + at::numbers_read), lane);
                     }
                     // Wait S
                     ftl_wgmma_wait<1>();
@@ -823,7 +828,7 @@ attention(const __grid_constant__ attention_parameters args) {
                 if (1 >= next.blocks) {
                     number_held.wait(shared + at::numbers_there);
                     ftl_load_shared_16_i32(tile_known[0], shared + (at::numbers + 0) + 16 * number_held.slot);
-                    ftl_mbarrier_signal(number_held.of(shared + at::numbers_read));
+                    ftl_mbarrier_signal_each(number_held.of(shared + at::numbers_read), lane);
                 }
                 // Wait S
                 ftl_wgmma_wait<1>();
