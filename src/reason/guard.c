@@ -15,6 +15,8 @@
  * Scores that grow from block to block would make every block compute its powers twice. So the
  * factor of the last move is kept: where that was a far one, the next block moves the maximum at
  * once, before its powers, as the standard form does, until a maximum hardly moves any more.
+ * Kernels of warpgroups do not wait for the first such move: a block that reaches far up, but not
+ * too far, leaves 0 as that factor.
  */
 #include "reason/guard.h"
 #include "reason/scalar.h"
@@ -233,8 +235,9 @@ static bool is_seen_behind(reason *r, guard_form *g) {
  * left in their quotient. Then the maximum moves for the sake of the range alone, and bf16 has that
  * of f32. Rounded weights cost an operation each to add up: where products hide it they always are
  * (rounded_sums), elsewhere from the first block of a tile on that may outweigh all before. A
- * logarithm of the denominator wants the exact sum, and warps alone keep no scores: there the
- * maximum moves.
+ * logarithm of the denominator wants the exact sum: where the left operand has two places it has
+ * one to itself beside the rounded one. With one place three warpgroups leave no registers for
+ * both, and warps alone keep no scores: there the maximum moves.
  */
 
 static bool is_coarse(reason *r, const guard_form *g) {
@@ -263,6 +266,12 @@ static bool has_two_places(const reason *r, const guard_form *g) {
     return a && a->allocate.stages;
 }
 
+/* Are there registers for a second sum? Two warpgroups leave them, three do not. */
+static bool has_place_for_two_sums(const reason *r) {
+    tl_statement *role = warpgroups_role(r->kernel);
+    return role && role->role.executors <= 2;
+}
+
 /* Which weights the denominator adds up, and when; what range they have. With f32's exponents m
  * lies above the maximum, so that weights begin at 2^-32 and end at 2^63: sums of products with
  * values up to 2^49 stay finite, and values down to 2^-86 count. Two ways to the powers, which
@@ -276,19 +285,31 @@ static void choose_weights(reason *r, guard_form *g) {
     int64_t is_near = -1, is_rounded = -1;
     reason_let_integer(r, "near_maximum", &is_near);
     reason_let_integer(r, "rounded_sums", &is_rounded);
-    bool is_free = g->keeps && !g->has_logarithm;
-    bool has_two_ways = is_free && !g->is_apart && guard_first_is_apart(r, g) && !is_saturating(g);
     g->is_coarse = is_coarse(r, g);
+    bool is_free = g->keeps && (!g->has_logarithm ||
+                                (g->is_coarse && g->is_apart && has_place_for_two_sums(r)));
+    bool has_two_ways = is_free && !g->is_apart && guard_first_is_apart(r, g) && !is_saturating(g);
     if (is_near < 0) is_near = g->is_coarse;
     if (is_rounded < 0) is_rounded = !has_two_ways;
     g->is_rounded = is_free && is_near > 0 && is_rounded > 0;
     g->is_near = !g->is_rounded && is_near > 0;
     g->is_again = g->is_near && has_two_ways;
+    g->has_exact = g->has_logarithm && g->is_rounded;
+}
+
+/* How far up a part of a row may reach, and how far a move is expected to be followed by another.
+ * To foresee moves takes another vote: not where every weight is rounded, whose range is moved
+ * through seldom.
+ */
+static void choose_reach(guard_form *g) {
     bool is_wide = g->is_coarse && (g->is_rounded || g->is_again);
-    g->limit = is_wide ? "9e18" : "32768";
-    g->far = is_wide ? "1e-14" : "0.0625";
-    g->least = is_wide ? "2.3283064e-10" : "1";
-    g->lift = is_wide ? GUARD_LIFT : 0;
+    bool is_lifted = is_wide && !g->has_logarithm; /* which would have to come down again */
+    g->foresees = g->is_eager && g->keeps && !g->is_rounded && (!g->is_near || g->is_again);
+    g->limit = is_wide ? "9e18" : g->foresees ? "65000" : "32768";
+    g->high = !g->foresees ? g->limit : is_wide ? "1e9" : "1024";
+    g->far = g->foresees ? (is_wide ? "8e-25" : "3e-5") : is_wide ? "1e-14" : "0.0625";
+    g->least = is_lifted ? "2.3283064e-10" : "1";
+    g->lift = is_lifted ? GUARD_LIFT : 0;
 }
 
 /* --- reading the form ------------------------------------------------------------------------- */
@@ -363,7 +384,12 @@ static void say_guarded(reason *r, const guard_form *g, double saved) {
         "%s: saves %.1f operations a score; 16-bit %.*s holds %s%s%s%s",
         STR_ARGS(g->m), g->limit, saved, STR_ARGS(edit_target_name(g->cast)),
         g->is_coarse ? "what f32 holds" : "up to twice that",
-        g->is_eager ? "; past a far move the next block moves it at once" : "",
+        g->foresees   ? reason_say(r,
+                                   "; past a far move, or where a part reaches %s, the next block "
+                                     "moves it at once",
+                                   g->high)
+        : g->is_eager ? "; past a far move the next block moves it at once"
+                      : "",
         g->is_few ? "; few of the first block's columns set it" : "", weights_text(g));
 }
 
@@ -389,6 +415,7 @@ bool reason_guard(reason *r) {
             continue;
         }
         g.is_eager = eager < 0 ? g.keeps : eager > 0;
+        choose_reach(&g);
         g.is_few = guard_first_columns(r, &g) > 0;
         double saved = saved_operations(r, &g);
         next = g.loop->next; /* the loop's body is written anew */

@@ -42,11 +42,16 @@ typedef struct guard_form {
     bool is_again;      /* its weights are added up again, rounded, and so are later ones; else the
                            maximum moves */
     bool has_logarithm; /* of the denominator, past the loop */
+    bool has_exact;     /* which is of exact weights, added up beside the rounded ones */
+    bool foresees;      /* the next block moves the maximum at once where a part reaches far up */
     const char *limit;  /* what a part of a row stays below */
+    const char *high;   /* what it stays below for the next block to do nothing, else limit */
     const char *least;  /* the weight of the maximum, when it is set: 2^-lift */
     int lift;
     const char *far; /* a move by this factor is a far one: the next is expected to be, too */
     const char *part, *room, *eager; /* names: a block's part of l, what it may reach, the vote */
+    const char *slow, *hard;         /* the votes on the part: something is to do, and now */
+    const char *exact, *exact_part;  /* and, with has_exact, of exact weights what l and part are */
     str t;                           /* the tile of the powers: s, unless it is kept */
     const char *why;                 /* it is not that form */
 } guard_form;

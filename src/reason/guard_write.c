@@ -62,14 +62,25 @@ static tl_block move(reason *r, const guard_form *g) {
     append_copy(r, &body, g->factor);
     append_copy(r, &body, g->shift);
     append_copy(r, &body, g->rescale);
+    if (g->has_exact)
+        append_quote(&body, tl_quote(r->memory, "Compute Multiply %s, %.*s and get %s", g->exact,
+                                     STR_ARGS(g->alpha), g->exact));
     for (int i = 0; i < g->sum_count && !g->is_apart; i++) append_copy(r, &body, g->sums[i]);
     return body;
+}
+
+/* Where a block reaches far up, and not too far, nothing is done but for the next one, which moves
+ * the maximum before its powers: a move to come would cost that one's powers twice.
+ */
+static tl_block expect_move(reason *r, const guard_form *g) {
+    return tl_quote(r->memory, "Compute Fill 0 and get %.*s // the next block moves it at once",
+                    STR_ARGS(g->alpha));
 }
 
 /* From here on the range alone limits a block's part, and the denominator takes rounded weights. */
 static tl_block open_room(reason *r, const guard_form *g) {
     return tl_quote(r->memory, "Compute Max %s, %s and get %s // so are all sums from here on",
-                    g->room, g->limit, g->room);
+                    g->room, g->high, g->room);
 }
 
 /* Before the powers, which the maximum is then exact for: the vote behind them sets the room. */
@@ -86,6 +97,9 @@ static tl_block powers_as(reason *r, const guard_form *g, bool is_rounded, const
     tl_block body = {0};
     append_copy(r, &body, g->bias);
     append_copy(r, &body, g->power);
+    if (g->has_exact)
+        append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s // exact weights",
+                                     STR_ARGS(g->t), g->exact_part));
     if (is_rounded) append_copy(r, &body, g->cast);
     str weights = is_rounded ? edit_target_name(g->cast) : g->t;
     append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s%s", STR_ARGS(weights),
@@ -129,8 +143,32 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
     return branch;
 }
 
-static const char *reaches(reason *r, const guard_form *g) {
-    return reason_say(r, "any(not (%s < %s))", g->part, g->limit);
+static const char *reaches(reason *r, const guard_form *g, const char *limit) {
+    return reason_say(r, "any(not (%s < %s))", g->part, limit);
+}
+
+static tl_block if_high(reason *r, const guard_form *g) {
+    return under(r, reason_say(r, "any(%s >= %s)", g->part, g->high), "it reaches far up",
+                 expect_move(r, g));
+}
+
+/* Past a vote on what a part may reach before the next block has to act: the slow way where this
+ * one must. A product that still adds to the sums meets their factor later, 1 if nothing moved.
+ */
+static tl_block slow_or_next(reason *r, const guard_form *g) {
+    if (!g->foresees) return slow_way(r, g);
+    tl_block body = {0};
+    if (g->is_apart)
+        append_quote(&body,
+                     under(r, reason_say(r, "not %s", g->eager), "nor does it move now",
+                           tl_quote(r->memory, "Compute Fill 1 and get %.*s", STR_ARGS(g->alpha))));
+    append_quote(&body, tl_quote(r->memory, "let %s = %s // it must move now", g->hard,
+                                 reaches(r, g, g->limit)));
+    append_quote(&body, under(r, g->hard, "the scores are still there", slow_way(r, g)));
+    if (!g->is_apart)
+        append_quote(&body,
+                     under(r, reason_say(r, "not %s", g->hard), "not yet", expect_move(r, g)));
+    return body;
 }
 
 /* A lane's part may reach half as much again as the whole row has so far, which is at least 1, the
@@ -145,18 +183,25 @@ static tl_block set_room(reason *r, const guard_form *g) {
                     "Compute Multiply %s, 1.5 and get %s\n"
                     "Compute Min %s, %s and get %s",
                     STR_ARGS(g->l), g->part, room, room, room, g->least, room, room, room, room,
-                    g->limit, room);
+                    g->high, room);
 }
 
 /* A block that may outweigh all before: its weights as the product takes them, and from here on a
  * room that only the range limits. The maximum moves where it must.
  */
 static tl_block sum_again(reason *r, const guard_form *g) {
-    tl_block body = under(r, reaches(r, g), "the maximum must move", slow_way(r, g));
+    tl_block body = {0};
+    const char *must = reaches(r, g, g->limit);
+    if (g->foresees)
+        append_quote(&body, tl_quote(r->memory, "let %s = %s // it must move now", g->hard, must));
+    append_quote(&body,
+                 under(r, g->foresees ? g->hard : must, "the maximum must move", slow_way(r, g)));
     append_quote(&body, tl_quote(r->memory,
                                  "Compute RowSum %.*s and get %s // as rounded as the product's",
                                  STR_ARGS(edit_target_name(g->cast)), g->part));
     append_quote(&body, open_room(r, g));
+    if (g->foresees)
+        append_quote(&body, under(r, reason_say(r, "not %s", g->hard), "not yet", if_high(r, g)));
     return body;
 }
 
@@ -221,6 +266,8 @@ static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_blo
 static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
     tl_block body = {0};
     for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
+    if (g->foresees)
+        append_quote(&body, under(r, g->slow, "past their factor's last use", if_high(r, g)));
     return under_later(r, g, under(r, votes, "the sums so far follow", body));
 }
 
@@ -286,13 +333,41 @@ static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns
 static tl_block first_again(reason *r, const guard_form *g) {
     tl_block body = maximum_of_first(r, g, 0);
     append_quote(&body, powers(r, g, ""));
-    return under(r, reaches(r, g), "a column behind the first ones is far above", body);
+    return under(r, reaches(r, g, g->limit), "a column behind the first ones is far above", body);
 }
 
 static tl_block take_in(reason *r, const guard_form *g) {
-    return tl_quote(r->memory,
-                    "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
-                    STR_ARGS(g->l), g->part, STR_ARGS(g->l));
+    tl_block body = tl_quote(
+        r->memory, "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
+        STR_ARGS(g->l), g->part, STR_ARGS(g->l));
+    if (g->has_exact)
+        append_quote(&body, tl_quote(r->memory, "Compute Add %s, %s and get %s", g->exact,
+                                     g->exact_part, g->exact));
+    return body;
+}
+
+static bool starts_or_joins(const tl_statement *s, str l) {
+    return (edit_is_compute(s, TL_FILL) || s->kind == TL_RESHAPE) && edit_writes(s, l);
+}
+
+/* Logarithms of l are those of exact weights: a sum of their own, which starts and ends as l does.
+ */
+static void write_exact_sum(reason *r, guard_form *g) {
+    g->exact = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "l_exact"));
+    g->exact_part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part_exact"));
+    allocate_like_l(r, g, g->exact_part, "this block's part of it");
+    allocate_like_l(r, g, g->exact, "the sum of weights as they are, for its logarithm");
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        if (starts_or_joins(s, g->l)) {
+            tl_block copy = {0};
+            append_copy(r, &copy, s);
+            edit_rename(copy.first, g->l, str_from(g->exact));
+            edit_after(r->kernel, s, copy);
+        } else if (edit_is_compute(s, TL_LOG) || edit_is_compute(s, TL_LOG2)) {
+            edit_rename(s, g->l, str_from(g->exact));
+        }
+    }
 }
 
 /* Powers two ways: by the block's room their weights are added up rounded, or as they are. The left
@@ -305,7 +380,7 @@ static tl_block powers_by_room(reason *r, const guard_form *g) {
     tl_block body = tl_quote(r->memory,
                              "let %s = any(%s >= %s) // a block has outweighed all before it\n"
                              "Reshape %.*s from mma_A to mma_C // its product has landed",
-                             rough, g->room, g->limit, STR_ARGS(p));
+                             rough, g->room, g->high, STR_ARGS(p));
     append_quote(&body, under(r, rough, "the denominator takes weights as the product does",
                               powers_as(r, g, true, "")));
     append_quote(&body, under(r, reason_say(r, "not %s", rough), "exact ones",
@@ -319,16 +394,19 @@ void guard_write(reason *r, guard_form *g) {
     if (g->is_near) g->room = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "room"));
     const char *j = edit_z(r->memory, g->loop->loop.name);
     const char *from = edit_factor_text(r->memory, g->loop->loop.from);
-    const guard_vote slow = {
-        edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow")),
-        g->is_near ? reason_say(r, "any(not (%s < %s))", g->part, g->room) : reaches(r, g),
-        g->is_near ? "rarely: it may outweigh all before" : "rarely: the maximum must move",
-        "the scores are still there"};
+    g->slow = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow"));
+    g->hard = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "hard"));
+    const guard_vote slow = {g->slow, reaches(r, g, g->is_near ? g->room : g->high),
+                             g->is_near    ? "rarely: it may outweigh all before"
+                             : g->foresees ? "rarely: the maximum must move, now or next"
+                                           : "rarely: the maximum must move",
+                             "the scores are still there"};
     const guard_vote eager = {g->eager, reason_say(r, "any(%.*s < %s)", STR_ARGS(g->alpha), g->far),
                               "the maximum moved far, so it may again",
                               "at once, before the powers"};
     if (g->is_near) allocate_like_l(r, g, g->room, "what a part may reach");
     allocate_like_l(r, g, g->part, "this block's part of it");
+    if (g->has_exact) write_exact_sum(r, g);
     if (g->keeps) keep_scores(r, g);
     lift_shift(r, g);
     write_start(r, g);
@@ -349,7 +427,7 @@ void guard_write(reason *r, guard_form *g) {
         append_quote(&tail, under(r, at_first, "its later columns", first_again(r, g)));
     if (g->is_near && is_first_without_vote(r, g))
         append_quote(&tail, under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
-    append_quote(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_way(r, g)));
+    append_quote(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_or_next(r, g)));
     if (g->keeps) append_quote(&tail, take_in(r, g));
     else edit_append(&g->loop->loop.body, g->loop, take_in(r, g)); /* see docs/registers.md */
     if (g->is_apart && g->sum_count > 0)

@@ -2,9 +2,10 @@
 """Rows whose maximum moves by every power of two, on the emulator, against fp64.
 
 A guarded softmax rescales what it has by 2^-h when its maximum moves by h. Where h passes 126 a GPU makes 0 of
-that, while the interpreter keeps denormal numbers: no such move may lose what still counts in its row. Here each
-row has levels of its own, one for each group of keys, so that rows move by 1 to 300 powers of two, at once and in
-steps, just below and just above what a part of a row may reach, alone in their warp and beside others.
+that, while the interpreter keeps denormal numbers: no such move may lose what still counts in its row. A log-sum-exp is that of
+weights as they are, whatever the denominator adds up. Here each row has levels of its own, one for each group of
+keys, so that rows move by 1 to 300 powers of two, at once and in steps, just below and just above what a part of a
+row may reach, alone in their warp and beside others.
 
 moves.py FLASHTL; exit status 77 without NumPy or a CUDA compiler."""
 import os
@@ -24,8 +25,10 @@ FLASHTL = str(pathlib.Path(sys.argv[1]).resolve())
 GROUPS, KEYS, ROWS = 5, 128, 192  # groups of keys, one level each; keys of a group; rows of a head
 LONELY = 2  # the group of which one key alone has the level, the others 0
 LIMIT = {"bf16": 0.005, "f16": 0.001}  # relative rms of a row: its own weights and results are rounded
+LOGARITHM = 5e-6  # of a log-sum-exp, relative where that is above 1
 KERNELS = [("h200", "bf16", 64), ("h200", "bf16", 128), ("h200", "f16", 64), ("h200", "f16", 128),
            ("a100", "bf16", 64), ("t4", "f16", 64)]
+WITH_LOGARITHM = [("h200", "bf16", 64), ("h200", "bf16", 128), ("h200", "f16", 128), ("a100", "bf16", 64)]
 random = np.random.default_rng(7)
 
 
@@ -70,15 +73,17 @@ def problem(dtype, d):
     q, k, v = (rounded(x, dtype) for x in (q, k, v))
     s = q[0] @ np.swapaxes(k[0], 1, 2)
     p = np.exp2(s - s.max(-1, keepdims=True))
-    return q, k, v, levels, p / p.sum(-1, keepdims=True) @ v[0]
+    lse = (np.log2(p.sum(-1)) + s.max(-1)) * np.log(2)
+    return q, k, v, levels, p / p.sum(-1, keepdims=True) @ v[0], lse
 
 
-def run(program, arrays, dtype, on):
+def run(program, arrays, dtype, on, has_lse):
     for name, array in zip("QKV", arrays):
         np.save(f"{name}.npy", stored(array, dtype))
     inputs = [word for name in "QKV" for word in ("--in", f"{name}={name}.npy")]
+    outputs = [word for name in ("O", "lse")[:1 + has_lse] for word in ("--out", f"{name}={name}.npy")]
     done = subprocess.run([FLASHTL, "run", program, "--on", on, "--let", "scale=0.69314718", *inputs,
-                           "--out", "O=O.npy"], capture_output=True, text=True, timeout=1800)
+                           *outputs], capture_output=True, text=True, timeout=1800)
     if done.returncode == 3:
         print(done.stderr.strip())
         sys.exit(77)
@@ -86,7 +91,7 @@ def run(program, arrays, dtype, on):
         raise SystemExit(f"{program}: {done.stdout}{done.stderr}")
     out = np.load("O.npy")
     out = out.astype(np.float64) if dtype == "f16" else (out.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return out[0]
+    return out[0], np.load("lse.npy")[0].astype(np.float64) if has_lse else None
 
 
 def worst_row(got, want):
@@ -96,31 +101,47 @@ def worst_row(got, want):
     return errors.max(), *np.unravel_index(errors.argmax(), errors.shape)
 
 
-def reasoned(gpu, dtype, d):
-    done = subprocess.run([FLASHTL, "reason", "--op", "mha", "--gpu", gpu, "--dtype", dtype, "--head-dim", str(d)],
+def worst_logarithm(got, want):
+    errors = np.abs(got - want) / np.maximum(np.abs(want), 1)
+    return np.where(np.isfinite(got), errors, np.inf).max()
+
+
+def reasoned(gpu, dtype, d, has_lse):
+    done = subprocess.run([FLASHTL, "reason", "--op", "mha", "--gpu", gpu, "--dtype", dtype, "--head-dim", str(d),
+                           *["--lse"][:has_lse]],
                           capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def planted(text):
-    """Weights that begin at 2^-60: a row may then move by more than 126 while what it had still counts."""
-    changed, count = re.subn(r"MultiplyAdd m, -c, -32 and", "MultiplyAdd m, -c, -60 and", text)
-    return changed if count else None
+# Faults to plant: what they are called, which text they change, how, and in which kernels.
+# Weights that begin at 2^-60: a row may then move by more than 126 while what it had still counts.
+LOW = ("begins low", r"MultiplyAdd m, -c, -32 and", "MultiplyAdd m, -c, -60 and")
+# A logarithm of rounded weights: off by what a dominant one's rounding is.
+ROUNDED = ("rounded logarithm", r"Log l_exact_end and", "Log l_end and")
+FAULTS = {("h200", "bf16", 64, False): LOW, ("h200", "bf16", 128, False): LOW, ("h200", "bf16", 128, True): ROUNDED}
+
+
+def planted(text, fault):
+    name, pattern, by = fault
+    changed, count = re.subn(pattern, by, text)
+    assert count, "the reasoner's text has no place for the fault to plant"
+    return name, changed
 
 
 def main():
     failed = False
-    for gpu, dtype, d in KERNELS:
-        text, (q, k, v, levels, want) = reasoned(gpu, dtype, d), problem(dtype, d)
-        plants = [(planted(text), True)] if gpu == "h200" and dtype == "bf16" else []
-        assert all(t for t, _ in plants), "the reasoner's text has no place for the fault to plant"
-        for text, is_planted in [(text, False), *plants]:
+    for (gpu, dtype, d), has_lse in [*[(k, False) for k in KERNELS], *[(k, True) for k in WITH_LOGARITHM]]:
+        text, (q, k, v, levels, want, lse) = reasoned(gpu, dtype, d, has_lse), problem(dtype, d)
+        fault = FAULTS.get((gpu, dtype, d, has_lse))
+        for name, text in [(None, text), *([planted(text, fault)] if fault else [])]:
             pathlib.Path("kernel.tl").write_text(text)
-            error, head, row = worst_row(run("kernel.tl", (q, k, v), dtype, "emulator"), want)
-            is_right = error <= LIMIT[dtype]
-            failed |= is_right == is_planted
-            print(f"{gpu} {dtype} d {d}{', planted' if is_planted else ''}: worst row {error:.2g}, allowed "
-                  f"{LIMIT[dtype]}, levels {levels[head, row].astype(int)}")
+            out, logarithm = run("kernel.tl", (q, k, v), dtype, "emulator", has_lse)
+            error, head, row = worst_row(out, want)
+            off = worst_logarithm(logarithm, lse) if has_lse else 0
+            is_right = error <= LIMIT[dtype] and off <= LOGARITHM
+            failed |= is_right == bool(name)
+            print(f"{gpu} {dtype} d {d}{', ' + name if name else ''}: worst row {error:.2g}, allowed {LIMIT[dtype]}, "
+                  f"levels {levels[head, row].astype(int)}" + (f"; log-sum-exp {off:.2g}" if has_lse else ""))
     sys.exit(1 if failed else 0)
 
 

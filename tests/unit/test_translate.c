@@ -632,7 +632,7 @@ static void votes_are_kept(void **state) {
     translate_file(&x, "../reason/roles_guarded_h200.out", "h200", &source);
     assert_true(x.ok);
     assert_int_equal(count(&x.cuda, "int eager_kept = ftl_any("), 1);
-    assert_int_equal(count(&x.cuda, "                eager_kept = ftl_any("), 2);
+    assert_int_equal(count(&x.cuda, "                eager_kept = ftl_any("), 5);
     assert_int_equal(count(&x.cuda, "const bool eager = (eager_kept != 0);"), 1);
     assert_int_equal(count(&x.cuda, "const bool slow = ftl_any("), 1);
     assert_int_equal(count(&x.cuda, "if (__builtin_expect(j >= tile.full || eager, 0)) {"), 1);
