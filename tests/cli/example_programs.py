@@ -129,6 +129,17 @@ def maxsim(a):
     return np.einsum("bqd,btd->bqt", wide(a["Q"]), wide(a["D"])).max(-1)
 
 
+def gated_memory(a):
+    gate, memory = wide(a["gate"])[:, None, None], {"Q": a["Q"], "K": a["K_memory"], "V": a["V_memory"]}
+    return (1 - gate) * attention(a) + gate * attention(memory, True)
+
+
+def chosen_blocks(a):
+    places = (a["chosen"][..., None] * 64 + np.arange(64)).reshape(*a["chosen"].shape[:2], -1, 1)
+    k, v = (np.take_along_axis(a[name], places, 2) for name in ("K_all", "V_all"))
+    return attention({"Q": a["Q"], "K": k, "V": v}, True)
+
+
 EPS, ALPHA, F32 = 1e-5, 0.5, np.float32
 qkv = {"Q": normal(B, H, Q, D), "K": normal(B, KV_HEADS, KV, D), "V": normal(B, KV_HEADS, KV, D)}
 equal = {"Q": normal(B, H, Q, D), "K": normal(B, H, KV, D), "V": normal(B, H, KV, D)}
@@ -149,6 +160,11 @@ CASES = [
                       "gate": normal(B, H, Q, D)}, scale, d),
     (query_gradient, "dQ", {**equal, "dO": normal(B, H, Q, D), "lse": 5 + abs(normal(B, H, Q, dtype=F32)),
                             "delta": normal(B, H, Q, dtype=F32)}, scale, d),
+    (gated_memory, "O", {**equal, "K_memory": normal(B, H, 77, D), "V_memory": normal(B, H, 77, D),
+                         "gate": random.random(H).astype(F32)}, scale, d),
+    (chosen_blocks, "O", {"Q": normal(B, KV_HEADS, 7, D), "K_all": normal(B, KV_HEADS, 256, D),
+                          "V_all": normal(B, KV_HEADS, 256, D),
+                          "chosen": np.array([[[3, 0], [1, 2]], [[2, 2], [0, 3]]], np.int32)}, scale, d),
     (rmsnorm_gemm_silu, "C", {n: matrix[n] for n in "XW"}, eps, []),
     (layernorm, "Y", {"X": matrix["X"], "gamma": normal(48), "beta": normal(48)}, eps, []),
     (residual_gemm, "C", {"A": normal(67, 48), "B": normal(40, 48), "R": normal(67, 40, dtype=F32)}, {"alpha": ALPHA}, []),
