@@ -212,11 +212,21 @@ static void read_directive(reader *r) {
     r->is_good = false;
 }
 
+/* `_Pragma("unroll")`, spelled so, is #pragma unroll in a macro; any other operand may be anything.
+ */
+static bool is_unroll(reader *r, str name) {
+    str operand = STR("(\"unroll\")"), rest = {r->text.data + r->at, r->text.length - r->at};
+    if (!str_is(name, "_Pragma") || !str_starts(rest, operand)) return false;
+    r->at += operand.length;
+    return true;
+}
+
 /* A name right before a quote is the prefix of a raw string, in which nothing is what it seems. */
 static void read_name(reader *r) {
     char word[64];
     size_t begin = r->at;
     str name = read_word(r, word);
+    if (is_unroll(r, name)) return;
     if (!is_in(name, LIST_OF(words)) && peek(r) != '"') return;
     diag_report(r->diags, DIAG_DEVICE_WORD, here(begin, r->at), str_copy(r->diags->memory, name));
     r->is_good = false;

@@ -2,6 +2,7 @@
  * no GPU and cheat on it. Each must be found out, and the honest one must pass.
  */
 #include "fake_scaled.h"
+#include "think/device_text.h"
 #include "think/judge.h"
 #include "think/record.h"
 
@@ -188,8 +189,34 @@ static void faults_end_a_kernel_not_the_run(void **state) {
     judge_done(&verdict);
 }
 
+/* `_Pragma` unrolls and does nothing else. */
+static void pragmas_unroll(void **state) {
+    (void)state;
+    static const struct {
+        const char *word;
+        bool passes;
+    } rows[] = {
+        {"_Pragma(\"unroll\")", true},         {"#define U _Pragma(\"unroll\")\nU", true},
+        {"_Pragma(\"push_macro(x)\")", false}, {"#define U(x) _Pragma(x)\nU(\"unroll\")", false},
+        {"_Pragma (\"unroll\")", false},       {"_Pragma", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        arena memory;
+        diag_list diags;
+        snprintf(text, sizeof text,
+                 "extern \"C\" __global__ void k(int n) {\n%s\nfor (int i = 0; i < 4; i++);\n}\n",
+                 rows[i].word);
+        arena_init(&memory, 1 << 20);
+        diag_init(&diags, &memory, STR("k.cu"), str_from(text));
+        bool passes = device_text_check(str_from(text), "k", FTL_PLAIN_CUDA, &diags);
+        if (passes != rows[i].passes) fail_msg("%s", rows[i].word);
+        arena_done(&memory);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pragmas_unroll),
         cmocka_unit_test(honest_kernels_pass),
         cmocka_unit_test(cheats_are_found),
         cmocka_unit_test(no_speed_above_what_a_gpu_can_do),
