@@ -100,6 +100,7 @@ double errors_own(tl_operation operation, double result, double operand) {
     double size = fabs(result);
     if (isfinite(result) && size > F32_MOST) return (double)INFINITY;
     if (!isfinite(result)) return 0;
+    if (isinf(operand) && result == 0) return 0; /* the power of what is masked: not 0 times inf */
     return tl_facts(operation)->error(size, fabs(operand)) +
            (result != 0 && size < F32_LEAST ? F32_LEAST : 0);
 }

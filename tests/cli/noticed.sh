@@ -54,3 +54,10 @@ sed 's/if any(not part < [0-9.]*)/if any(not part < 1e38)/' stored_right.tl > st
 cmp -s stored_right.tl stored_wrong.tl && echo 'nothing was changed'
 judge stored_right.tl stored.tl sizes
 judge stored_wrong.tl stored.tl sizes
+# What is masked before a power is 0 exactly, not unknown: a mask that begins five keys late is noticed.
+gradient=$TESTS/../../examples/query_gradient.tl
+flashtl reason "$gradient" --gpu a100 --let d=64 --let dv=64 > gradient_right.tl
+sed 's/where kv > q + offset/where kv > q + offset + 5/' gradient_right.tl > gradient_wrong.tl
+cmp -s gradient_right.tl gradient_wrong.tl && echo 'nothing was changed'
+judge gradient_right.tl "$gradient" sizes
+judge gradient_wrong.tl "$gradient" sizes
