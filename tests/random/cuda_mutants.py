@@ -6,7 +6,7 @@
 
 The texts are what translate makes of the shipped sketches, the examples, and random programs (generate.py). Each mutant is
 an answer of a model that was asked for CUDA. Most are refused, or caught by the emulator; one whose PTX is that of the
-original is equal, and so is one of REASONS below. What is left has survived, and is listed. Exit status 0: no survivor;
+original is equal, and so is one of which equal.py proves it. What is left has survived, and is listed. Exit status 0: no survivor;
 77: NumPy, NVRTC or a CUDA compiler is not here.
 """
 import ctypes
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 
+import equal
 import mutants
 
 BESIDE = ("survived", "crash", "timeout")
@@ -79,21 +80,12 @@ MUTATIONS = {
     "and, or": mutants.replace(r" (&&|\|\|) ", lambda m, r: " || " if m.group(1) == "&&" else " && "),
     "sign": mutants.replace(r" ([+-]) ", lambda m, r: " - " if m.group(1) == "+" else " + "),
     "number": mutants.replace(r"(?<![\w.])\d+(?![\w.])", mutants.number),
-    "real number": mutants.replace(r"-?\d+\.\d+(e-?\d+)?f|-?\d+e-?\d+f", lambda m, r: repr(-float(m.group(0)[:-1]) or 1.0) + "f", lambda m, r: repr(float(m.group(0)[:-1]) * 1.01 + 1e-30) + "f"),
+    "real number": mutants.replace(r"-?\d+\.\d+(e-?\d+)?f|-?\d+e-?\d+f", lambda m, r: repr(-float(m.group(0)[:-1]) or 1.0) + "f", lambda m, r: repr(float(m.group(0)[:-1]) * 1.01 or 0.01) + "f"),
     "index": mutants.replace(r"\[(\w+)\]", r"[(\1) ^ 1]", r"[0]"),
     "min, max": mutants.replace(r"\b(ftl_\w*)(min|max)(_\w+|imum\w*)?\(", lambda m, r: m.group(1) + ("max" if m.group(2) == "min" else "min") + (m.group(3) or "") + "("),
     "round": mutants.replace(r"\bftl_divide_(up|down)\(", lambda m, r: "ftl_divide_down(" if m.group(1) == "up" else "ftl_divide_up("),
     "operands": mutants.replace(r"\((\w+(?:\[\w+\])*), (\w+(?:\[\w+\])*)\)", r"(\2, \1)"),
 }
-
-# Why a mutant may pass that is not equal: mutation, what the changed line has in it, the reason.
-REASONS = (
-    ("", r"prefetch|ftl_registers_|evict|policy|#pragma|unroll|__launch_bounds__", "a hint: speed alone"),
-    ("operands", r"ftl_(multiply|add|maximum|minimum|max_\w+|min_\w+)\(", "the operation commutes"),
-    ("round", r"args\.q_heads, args\.kv_heads", "a launch condition lets one divide the other"),
-    ("if never", r"columns_left >= ", "whole blocks by another way than cut ones, which does for both"),
-)
-
 
 class Nvrtc:
     """PTX of CUDA text, so that texts which compile to the same are told from others."""
@@ -214,7 +206,7 @@ def work(job):
         if texts and verdicts(subject, [head + "\n".join(lines) + "\n"], folder)[0][0] != "survived":
             return []                               # the program itself is not judged as right: run.py's business
         for row, text, (verdict, detail) in zip(asked, texts, verdicts(subject, texts, folder)):
-            why = mutants.reason_for(row["mutation"], row["change"], REASONS) if verdict == "survived" else None
+            why = equal.of_cuda(parts(text)[1], lines, subject.code) if verdict == "survived" else None
             row |= {"verdict": "equal" if why else verdict, "detail": why or detail, "seconds": round((time.time() - started) / len(texts), 2)}
             if row["verdict"] in BESIDE and a.survivors:
                 place = pathlib.Path(a.survivors, f"{row['verdict']}-{seed}-{row['mutation'].replace(' ', '-').replace(',', '')}-{len(os.listdir(a.survivors)) if os.path.isdir(a.survivors) else 0}")

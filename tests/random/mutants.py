@@ -6,8 +6,8 @@
 
 The programs are the shipped sketches, the examples, and random ones (generate.py). Each mutant is refused by `check`,
 caught by `verify` against its sketch (interpreter, then emulator), caught by NumPy (evaluate.py, of random programs), or
-equal: the CUDA text is the same, or all results on all arrays drawn are, bit for bit, with a reason from the table
-below. What is left has survived, and is listed. Exit status 0: no survivor; 77: NumPy or a CUDA compiler is not here.
+equal: the CUDA text is the same, or equal.py proves that the change says the same.
+What is left has survived, and is listed. Exit status 0: no survivor; 77: NumPy or a CUDA compiler is not here.
 """
 import argparse
 import collections
@@ -31,6 +31,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import equal
 import evaluate
 import generate
 import judge
@@ -303,31 +304,6 @@ def outputs(subject, path, folder, seeds):
     return [[np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))] for place in places], None
 
 
-# Why a mutant may give the same results: mutation, what the changed line has in it, the reason.
-REASONS = (
-    ("stages|number", r"stages \d", "slots of a ring: when a copy starts, not what it brings"),
-    ("number", r"registers", "registers that a role may have"),
-    ("swap statements", "", "statements that do not depend on each other"),
-    ("comparison|number|real number|drop if", r"^if any\(|^let slow", "a vote that may hold more often: the slow way gives the same"),
-    ("comparison|bound|number|sign|and, or|drop if|min, max", r"^if |^let (full|clear|steady|first|whole)|floor", "where a mask is applied, or a loop split: it stays right wherever more blocks are masked"),
-    ("operand", r"Compute (Add|Multiply|Max|Min) ", "the operation commutes"),
-    ("drop if and body", r"^if j == 0$", "the vote sets the first block's maximum, too, where it is not kept from that block"),
-    ("real number", r"^Compute Multiply m, .* and get shift$", "the maximum moves by 2^15 and more: what was summed before weighs too little for an error of 1 % of it"),
-    ("number|real number", r"Compute Max \w+, \d[\d.]*e-\d+ and", "what keeps a division from 0: any number far below all sums"),
-    ("async", r"", "a copy or product that is waited for earlier"),
-    ("last iteration", r"\+ 1$", "a block more, past the end, whose elements are neutral"),
-    ("in place of", "", "bytes of its own"),
-)
-
-
-def reason_for(kind, changed, reasons=REASONS):
-    """Why such a change of such a line (any kind, where a row names none) says the same; None: nothing known."""
-    for kinds, pattern, why in reasons:
-        if (not kinds or kind in kinds.split("|")) and any(re.search(pattern, x) for x in changed):
-            return why
-    return None
-
-
 def judge_mutant(subject, kind, mutant, folder):
     """Who notices: (verdict, detail)."""
     path = folder / "mutant.tl"
@@ -369,11 +345,10 @@ def judge_mutant(subject, kind, mutant, folder):
     results, wrong = outputs(subject, path, folder, seeds)
     if subject.results and wrong:
         return "NumPy alone", f"{wrong.kind} {wrong.detail}"[:300]
+    why = equal.of_tl(mutant, subject.code)
     if subject.results and results == subject.results:
-        changed = [x.strip() for x in mutant + subject.code if (x in mutant) != (x in subject.code)]
-        why = reason_for(kind, changed or [""])
         return ("equal", why) if why else ("same results", kind)
-    return "survived", kind
+    return ("equal", why) if why else ("survived", kind)
 
 
 def work(job):

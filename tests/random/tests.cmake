@@ -7,6 +7,9 @@ add_test(NAME random_programs
 set_tests_properties(random_programs PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
 add_test(NAME random_bounds COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bounds.py)
 set_tests_properties(random_bounds PROPERTIES LABELS random SKIP_RETURN_CODE 77)
+# What proves that a broken text says the same, and of which texts it must not.
+add_test(NAME random_equal COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/equal.py)
+set_tests_properties(random_equal PROPERTIES LABELS random)
 # TL Code that is broken in one place: `check` or `verify` notices each mutant of a few programs; any number by `mutants.py`.
 add_test(NAME random_mutants
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/mutants.py --flashtl $<TARGET_FILE:flashtl> --only 3,15 --each 6 --jobs 2)
