@@ -135,8 +135,8 @@ def gated_memory(a):
 
 
 def chosen_blocks(a):
-    places = (a["chosen"][..., None] * 64 + np.arange(64)).reshape(*a["chosen"].shape[:2], -1, 1)
-    k, v = (np.take_along_axis(a[name], places, 2) for name in ("K_all", "V_all"))
+    blocks = a["chosen"][..., None, None]
+    k, v = (np.take_along_axis(a[name], blocks, 2).reshape(B, KV_HEADS, -1, D) for name in ("K_all", "V_all"))
     return attention({"Q": a["Q"], "K": k, "V": v}, True)
 
 
@@ -162,8 +162,8 @@ CASES = [
                             "delta": normal(B, H, Q, dtype=F32)}, scale, d),
     (gated_memory, "O", {**equal, "K_memory": normal(B, H, 77, D), "V_memory": normal(B, H, 77, D),
                          "gate": random.random(H).astype(F32)}, scale, d),
-    (chosen_blocks, "O", {"Q": normal(B, KV_HEADS, 7, D), "K_all": normal(B, KV_HEADS, 256, D),
-                          "V_all": normal(B, KV_HEADS, 256, D),
+    (chosen_blocks, "O", {"Q": normal(B, KV_HEADS, 7, D), "K_all": normal(B, KV_HEADS, 4, 64, D),
+                          "V_all": normal(B, KV_HEADS, 4, 64, D),
                           "chosen": np.array([[[3, 0], [1, 2]], [[2, 2], [0, 3]]], np.int32)}, scale, d),
     (rmsnorm_gemm_silu, "C", {n: matrix[n] for n in "XW"}, eps, []),
     (layernorm, "Y", {"X": matrix["X"], "gamma": normal(48), "beta": normal(48)}, eps, []),

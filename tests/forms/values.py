@@ -117,6 +117,10 @@ def gemm_rmsnorm_two_passes(a):
     return {"Y": c / np.sqrt((c * c).mean(-1, keepdims=True) + 1e-5)}
 
 
+def view_of_pinned(a):
+    return {"O": 2 * wide(a["C"])}
+
+
 def value_view(a):
     c = wide(a["C"])[:, None]
     return {"O": attention(wide(a["Q"]) @ c.swapaxes(-1, -2) * 0.25, c[..., :32], causal(77, 131))}
@@ -214,6 +218,7 @@ CASES = [
      {"d": 64, "dv": 64}),
     (gemm_rmsnorm_two_passes, {"A": normal(45, 101), "B": normal(101, 300, scale=0.1), "residual": normal(45, 300)},
      {"eps": 1e-5}),
+    (view_of_pinned, {"C": normal(2, 77, 8)}, {"d": 8}),
     (value_view, {"Q": normal(2, 2, 77, 64), "C": normal(2, 131, 64)}, {"scale": 0.25, "d": 64, "dv": 32}),
     (used_queries, {"Q_all": normal(200, 4, 64), "K_all": normal(400, 2, 64), "V_all": normal(400, 2, 64),
                     "q_start": table(0, 70, 70, 200), "q_used": table(70, 9, 211), "kv_start": table(0, 200, 250, 400),

@@ -614,11 +614,12 @@ def cuda_with_half_a_rescale():
     sketch = run("sketch", "attention", "--softcap", "20")[1]
     code = run("reason", "-", "--gpu", "l40s", "--head-dim", "64", input=sketch)[1]
     lines = run("translate", "-", input=code)[1].splitlines()
-    rescales = [i for i, line in enumerate(lines) if re.search(r"O_register.*\+ 1\] = ftl_multiply\(.*alpha", line)]
+    rescales = [i for i, line in enumerate(lines) if re.search(r"= ftl_multiply\(O_register.*\+ 1\], alpha", line)]
     if len(rescales) != 2:
         sys.exit("expected a loop and its last blocks, each with a maximum that moves")
     for i in rescales:
-        wrong = "\n".join(lines[:i] + lines[i + 1:])
+        begin = i if "O_register" in lines[i].split("=")[0] else i - 1             # a long statement has two lines
+        wrong = "\n".join(lines[:begin] + lines[i + 1:])
         talk = Talk("translate", [fenced(wrong, "cuda")], on="emulator", sketch=sketch, gpu="l40s")
         if talk.verdicts and "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]):
             sys.exit(77)
