@@ -329,16 +329,31 @@ static int array_ahead(const emit_tile *tile, int newest, int ahead) {
     return (newest + ahead) % tile->stages;
 }
 
-/* The arrays of rings by the names of a body's parameters, or by their own. */
-static void name_arrays(emit *t, const emit_state *head, bool as_parameters) {
+/* What the arrays of rings are called here: a list, for restore_names. In a body they have the
+ * names of its parameters, and those again past a loop inside it.
+ */
+static str *name_as_parameters(emit *t) {
+    int count = 0, at = 0;
+    for (int i = 0; i < t->tiles.count; i++) count += t->tiles.items[i]->stages;
+    str *names = arena_array(t->memory, str, count + 1);
     for (int i = 0; i < t->tiles.count; i++) {
-        emit_tile *tile = t->tiles.items[i];
+        const emit_tile *tile = t->tiles.items[i];
         for (int k = 0; tile->generations && k < tile->stages; k++) {
-            int array = array_ahead(tile, head[i].newest, k);
-            tile->generations[array]->name =
-                as_parameters ? ahead_name(t, tile, k)
-                              : emit_format(t, "%.*s_%d", STR_ARGS(tile->name), array);
+            emit_tile *array = tile->generations[array_ahead(tile, tile->state.newest, k)];
+            names[at++] = array->name;
+            array->name = ahead_name(t, tile, k);
         }
+    }
+    return names;
+}
+
+/* 'head': what held when they were named as parameters. */
+static void restore_names(emit *t, const emit_state *head, const str *names) {
+    int at = 0;
+    for (int i = 0; i < t->tiles.count; i++) {
+        const emit_tile *tile = t->tiles.items[i];
+        for (int k = 0; tile->generations && k < tile->stages; k++)
+            tile->generations[array_ahead(tile, head[i].newest, k)]->name = names[at++];
     }
 }
 
@@ -373,9 +388,9 @@ static void define_body(emit *t, const tl_block *body, const char *name) {
     emit_state *head = save(t);
     emit_text(t, "// an iteration; its arrays change places from one to the next");
     emit_open(t, "const auto %s = [&](%.*s) FTL_INLINE {", name, STR_ARGS(parameters_of(t)));
-    name_arrays(t, head, true);
+    str *names = name_as_parameters(t);
     scoped_block(t, body);
-    name_arrays(t, head, false);
+    restore_names(t, head, names);
     t->indent--;
     emit_text(t, "};");
 }

@@ -84,6 +84,96 @@ flashtl reason --op mha --causal --gpu h200 --head-dim 16 --let BM=128 --let BN=
 awk -f split.awk one.tl > two.tl
 flashtl check two.tl && grep -c 'for j = ' two.tl
 flashtl verify two.tl --gpu h200 --on emulator --shapes 260x260 --case 0 | results
+# A ring of values in two loops, one inside the other, each of which moves it on: with and without a generation of
+# the outer one's own, and in loops of an even number of iterations.
+cat > chain.tl <<'TL'
+kernel nested
+let kv_len = 448
+Input Q (b in batch; q in q_len, d)
+Input K (b in batch; kv in kv_len, d)
+Input V (b in batch; kv in kv_len, d)
+Output O f32 (b in batch; q in q_len, d)
+Copy Q from global to shared
+for j = 0:kv_len/BN
+    Copy K from global to shared
+    Compute GEMM Q, K.T and get S
+    Copy V from global to shared
+    Compute GEMM S, V and accumulate O
+end
+Copy O from register to global
+TL
+cat > nested.tl <<'TL'
+kernel nested for h200
+let d = 64, BM = 64, BN = 64, kv_len = 448
+Input Q f16 (b in batch; q in q_len, d)
+Input K f16 (b in batch; kv in kv_len, d)
+Input V f16 (b in batch; kv in kv_len, d)
+Output O f32 (b in batch; q in q_len, d)
+grid b in batch, q_block in q_len/BM
+Allocate Q in shared f16 (BM, d) swizzled 128
+Allocate K in shared f16 (BN, d) swizzled 128 stages 2
+Allocate V in shared f16 (BN, d) swizzled 128 stages 2
+role load with 1 warp
+    Copy Q (BM, d) in coordinate [b, L = q_block] from global to shared by tma async
+    Copy K (BN, d) in coordinate [b, L = 0] from global to shared by tma async
+    for i = 0:2
+        Copy K (BN, d) in coordinate [b, L = i*3 + 1] from global to shared by tma async
+        Copy V (BN, d) in coordinate [b, L = i*3] from global to shared by tma async
+        for j = 0:2
+            Copy K (BN, d) in coordinate [b, L = i*3 + j + 2] from global to shared by tma async
+            Copy V (BN, d) in coordinate [b, L = i*3 + j + 1] from global to shared by tma async
+        end
+    end
+    Copy V (BN, d) in coordinate [b, L = 6] from global to shared by tma async
+end
+role math with 1 warpgroup
+    Allocate S in register f32 (BM, BN) as mma_C
+    Allocate P in register f16 (BM, BN) as mma_C stages 2
+    Allocate O in register f32 (BM, d) as mma_C
+    Compute Fill 0 and get O
+    Wait Q_shared
+    Wait K_shared
+    Compute GEMM Q_shared, K_shared.T and get S by m64n64k16 async
+    Wait S
+    Release K_shared
+    Compute Cast S and get P
+    Reshape P from mma_C to mma_A
+    for i = 0:2
+        Wait K_shared
+        Compute GEMM Q_shared, K_shared.T and get S by m64n64k16 async
+        Wait V_shared
+        Compute GEMM P, V_shared and accumulate O by m64n64k16 async
+        Wait S
+        Release K_shared
+        Compute Cast S and get P
+        Reshape P from mma_C to mma_A
+        Wait O
+        Release V_shared
+        for j = 0:2
+            Wait K_shared
+            Compute GEMM Q_shared, K_shared.T and get S by m64n64k16 async
+            Wait V_shared
+            Compute GEMM P, V_shared and accumulate O by m64n64k16 async
+            Wait S
+            Release K_shared
+            Compute Cast S and get P
+            Reshape P from mma_C to mma_A
+            Wait O
+            Release V_shared
+        end
+    end
+    Release Q_shared
+    Wait V_shared
+    Compute GEMM P, V_shared and accumulate O by m64n64k16 async
+    Wait O
+    Release V_shared
+    Copy O (BM, d) in coordinate [b, L = q_block] from register to global
+end
+TL
+flashtl verify nested.tl --against chain.tl --gpu h200 --on emulator | results
+sed -e 's/j = 0:2/j = 0:3/; s/i\*3/i*4/g; s/L = 6/L = 8/; s/448/576/' nested.tl > odd.tl
+sed 's/448/576/' chain.tl > longer.tl
+flashtl verify odd.tl --against longer.tl --gpu h200 --on emulator | results
 # What no instruction does is one message.
 sed 's/m64n32k16/m64n20k16/' across.tl > width.tl
 flashtl translate width.tl; echo "-> $?"
