@@ -461,8 +461,8 @@ ONE_WORD = (
     (r"registers (\d+)", anything, "registers that a role may have: the compiler's business"),
     (r"( in place of \w+)$", gone, "bytes of its own"),
     (r"^role math with (\d+) warps$", anything, "rows by more warps: the rules and the emulator count them anew"),
-    (r"^if any\(not part < (32768)\)$", above(-math.inf, 65504), VOTE),
-    (r"^if any\(not part < (9e18)\)$", above(-math.inf, 1e37), VOTE),
+    (r"^if any\(not part\w* < (32768)\)$", above(-math.inf, 65504), VOTE),
+    (r"^if any\(not part\w* < (9e18)\)$", above(-math.inf, 1e37), VOTE),
     (r"^if any\(not part (<) [\d.e+]+\)$", lambda old, new: new in (">", ">=", "<="), VOTE),
     (r"any_\d+ \|= !\(part\S* < (32768\.0f)\);$", above(-math.inf, 65504), VOTE),
     (r"any_\d+ \|= !\(part\S* < (9e\+?18f)\);$", above(-math.inf, 1e37), VOTE),
@@ -481,7 +481,7 @@ ONE_WORD = (
 def vote_dropped(mutant, code):
     """The body of a vote, done always."""
     new, old, _ = changes(mutant, code)
-    if old and re.match(r"\s*if any\(not part < ", old[0]) and [x.strip() for x in new] == [x.strip() for x in old[1:-1]]:
+    if old and re.match(r"\s*if any\(not part\w* < ", old[0]) and [x.strip() for x in new] == [x.strip() for x in old[1:-1]]:
         return VOTE
     return None
 
