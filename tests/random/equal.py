@@ -463,7 +463,7 @@ ONE_WORD = (
     (r"^role math with (\d+) warps$", anything, "rows by more warps: the rules and the emulator count them anew"),
     (r"^if any\(not part\w* < (32768)\)$", above(-math.inf, 65504), VOTE),
     (r"^if any\(not part\w* < (9e18)\)$", above(-math.inf, 1e37), VOTE),
-    (r"^if any\(not part (<) [\d.e+]+\)$", lambda old, new: new in (">", ">=", "<="), VOTE),
+    (r"^if any\(not part\w* (<) [\d.e+]+\)$", lambda old, new: new in (">", ">=", "<="), VOTE),
     (r"any_\d+ \|= !\(part\S* < (32768\.0f)\);$", above(-math.inf, 65504), VOTE),
     (r"any_\d+ \|= !\(part\S* < (9e\+?18f)\);$", above(-math.inf, 1e37), VOTE),
     (r"any_\d+ \|= !\(part\S* (<) [\d.e+]+f\);$", lambda old, new: new in (">", ">=", "<=", "!="), VOTE),
