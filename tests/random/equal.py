@@ -96,7 +96,7 @@ def order_of_sums(mutant, code):
     lanes = [re.match(r"\s*(\S+) = ftl_(max|min|add|maximum|minimum)\(\1, ftl_exchange\(\1, (\d+)\)\);$", x) for x in new]
     if all(lanes) and lanes[0].group(1, 2) == lanes[1].group(1, 2):
         return "the lanes of a row, two by two, in another order"
-    products = [re.match(r"\s*(ftl_mma_\w+)\((\S+?), (.*)\);$", x) for x in new]
+    products = [re.match(r"\s*(ftl_mma_\w+)\(([^,]+\]), (.*)\);$", x) for x in new]
     if all(products) and products[0].group(1, 2) == products[1].group(1, 2) and "start" not in products[0].group(1):
         return "products that are summed in another order"
     factors = [re.match(r"\s*Compute (Multiply|Divide) (\S+), \S+ and get \2$", x) for x in new]
@@ -200,6 +200,16 @@ def lets_of(lines):
                 twice.add(name)
             found.setdefault(name, text)
     return {n: t for n, t in found.items() if n not in twice}
+
+
+def lets_before(lines, at):
+    """The same, as they stand where a line is: of several of one name the last one before it."""
+    found = lets_of(lines)
+    for line in lines[:at]:
+        m = LET.match(line) if re.match(r"\s*(let|const int) ", line) else None
+        if m:
+            found[m.group(1)] = python_of(m.group(2))
+    return found
 
 
 class Drawn:
@@ -357,7 +367,7 @@ def conditions(mutant, code):
         return None
     body = body_of(code, at)
     masks = all(re.match(r"Compute Mask|end$|if ", x) for x in body if x) or any("-ftl_infinity()" in x for x in body) and not any("ftl_cp_async" in x or "mma" in x for x in body)
-    copies = all(re.match(r"Copy .* from global|end$|if ", x) for x in body if x)
+    copies = all(re.match(r"Copy .* from global|end$|if |\{|\}|for |const |unsigned |ftl_load_global_\w+\(|ftl_cp_async_16|\w+_register(\[\w+\])+ = ", x) for x in body if x)
     r, lets = random.Random(1), lets_of(code)
     index = next((n for n in re.findall(r"[a-z]\w*", before) if loop_around(code, at, n)), None)
     same, more = True, True
@@ -540,17 +550,39 @@ def enclosing(lines, at):
             yield i
 
 
+def condition_at(lines, at):
+    """The condition of a line that begins a block, also of what is done else."""
+    if lines[at].strip() != "} else {":
+        return condition_of(lines[at])
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    for line in reversed(lines[:at]):
+        if len(line) - len(line.lstrip()) == depth and not line.startswith("#"):
+            return condition_of(line) and f"not ({condition_of(line)})"
+    return None
+
+
+def names_of(text, lets):
+    """The names in an expression, and in what those are made of."""
+    found, left = set(), re.findall(r"[A-Za-z_]\w*", text)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += re.findall(r"[A-Za-z_]\w*", lets.get(name, ""))
+    return found
+
+
 def never(lines, at):
     """Whether the condition or the loop of a line never lets anything in."""
-    line, lets, r = lines[at], lets_of(lines), random.Random(1)
+    line, lets, r = lines[at], lets_before(lines, at), random.Random(1)
     loop = before_a_colon(line)
     m = re.match(r"\s*for \(int (\w+) = (.*?); \1 < (.*?); \1\+\+\) \{", line)
     if m:
         loop = m.group(1), python_of(m.group(2)), python_of(m.group(3))
-    condition = None if loop else condition_of(line)
+    condition = None if loop else condition_at(lines, at)
     if not loop and condition is None:
         return False
-    index = None if loop else next((n for n in re.findall(r"[a-z]\w*", condition) if loop_around(lines, at, n)), None)
+    index = None if loop else next((n for n in sorted(names_of(condition, lets)) if loop_around(lines, at, n)), None)
     try:
         for _ in range(DRAWN):
             d = Drawn(lets, r, {})
@@ -563,9 +595,8 @@ def never(lines, at):
                 low, high = [int(d.value(x)) for x in loop_around(lines, at, index)]
                 places = range(low, min(high, low + 40))
             for j in places:
-                if index:
-                    d.known[index] = fractions.Fraction(j)
-                if d.value(condition):
+                here = Drawn(lets, r, d.known | ({index: fractions.Fraction(j)} if index else {}))
+                if here.value(condition):
                     return False
     except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
         return False
