@@ -25,8 +25,8 @@ ftl_status compile_guarded(ftl_context *context, compile_work *work, void *argum
         context->is_compiling = false;
         if (!context->memory.is_over_limit)
             return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-        return ftl_context_fail(context, FTL_NO_MEMORY, "the program needs more than %d MiB",
-                                CONTEXT_ARENA_BYTES >> 20);
+        return ftl_context_fail(context, FTL_NO_MEMORY, "the program needs more than %zu MiB",
+                                context->memory.limit_bytes >> 20);
     }
     context->memory.on_exhausted = &exhausted;
     ftl_status status = work(context, arguments);

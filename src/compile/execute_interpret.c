@@ -229,12 +229,16 @@ static ftl_status check_conditions(ftl_context *context, const interpret_argumen
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+/* Whole matrices of scores, with their errors: a sketch's tiles are as long as its axes. */
+static const size_t INTERPRET_BYTES_MOST = (size_t)3 << 30;
+
 static ftl_status interpret(ftl_context *context, void *arguments) {
     static const interpret_mode modes[] = {[FTL_EXACT] = INTERPRET_EXACT,
                                            [FTL_ROUNDED] = INTERPRET_ROUNDED,
                                            [FTL_ERRORS] = INTERPRET_ERRORS};
     interpret_arguments *a = arguments;
     arena *memory = &context->memory;
+    memory->limit_bytes = INTERPRET_BYTES_MOST;
     tl_program *program = compile_bind(context, a->source);
     if (!program) return compile_verdict(context);
     ftl_status status = take_arguments(context, a);

@@ -131,8 +131,11 @@ static void decode_sections(emit *t, int last) {
     ftl_formula each = in_words(both(t, width, later, FTL_MULTIPLY, ""), "tiles of a section");
     str edge = value_of(t, wide_tiles, "wide_tiles");
     emit_text(t, "const bool is_wide = number < %.*s;", STR_ARGS(edge));
-    either(t, "width", value_of(t, wide, "wide_width"), value_of(t, width, "width"));
-    either(t, "tiles", value_of(t, each_wide, "wide_section"), value_of(t, each, "section"));
+    str of_width = value_of(t, width, "width"), of_wide = value_of(t, wide, "wide_width");
+    either(t, "width", of_wide, of_width);
+    str of_section = value_of(t, each, "section"),
+        wide_section = value_of(t, each_wide, "wide_section");
+    either(t, "tiles", wide_section, of_section);
     emit_declare(t, STR("from"), "const int from = number - (is_wide ? 0 : %.*s);", STR_ARGS(edge));
     str section = divided_by_either(t, "from", each_wide, "by_wide_section", each, "by_section");
     emit_declare(t, STR("section"), "const int section = %.*s;", STR_ARGS(section));

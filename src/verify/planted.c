@@ -237,6 +237,7 @@ typedef struct spot {
     int64_t row, contracted, matrix;
     int64_t rows, summed, dominant; /* of the matrix; the key that dominates, or -1 */
     double scale, highest;          /* planted_scale; of climbing scores */
+    bool is_normalised;             /* weights are those of a softmax, as far as is known */
     bool is_page;                   /* matrices may be parts of one sequence, found by a table */
 } spot;
 
@@ -267,7 +268,11 @@ static double key(const case_data *data, const spot *at, double noise) {
 
 static double value(const case_data *data, const spot *at, double noise) {
     if (data->of->input == VERIFY_DOMINANT) return code_of(at->row, at->matrix, at->contracted);
-    return noise + 1; /* a mean does not average out */
+    /* A mean does not average out. Nor do the roundings of weights that rise and level off, which
+     * have one sign for many keys: where weights are not divided by their sum, they add up.
+     */
+    bool adds_up = data->of->input == VERIFY_CLIMBING && !at->is_normalised;
+    return adds_up ? noise : noise + 1;
 }
 
 void planted_row(const case_data *data, const planted *p, int32_t position, int64_t row,
@@ -288,7 +293,8 @@ void planted_row(const case_data *data, const planted *p, int32_t position, int6
                .dominant = -1,
                .scale = planted_scale(data, p),
                .is_page = cases_have_tables(data->program->plan),
-               .highest = expected_choose(data->program) == EXPECTED_ATTENTION ? 256 : 32};
+               .is_normalised = expected_choose(data->program) == EXPECTED_ATTENTION};
+    at.highest = at.is_normalised ? 256 : 32;
     if (data->of->input == VERIFY_DOMINANT && m == &p->right)
         at.dominant = dominant_key(data, p, at.matrix);
     for (int64_t e = 0; e < b->columns; e++) {
