@@ -51,7 +51,7 @@ endforeach()
 
 # A maximum that moves by 2^1 to 2^300, and by what a GPU makes 0 of.
 add_test(NAME maximum_moves COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/moves.py $<TARGET_FILE:flashtl>)
-set_tests_properties(maximum_moves PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
+set_tests_properties(maximum_moves PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
 
 # Launches at once on a GPU, by hand: `ninja launches`, then `launches` where the GPU is.
 add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c)
@@ -68,7 +68,7 @@ foreach(conditions conditions conditions_apart)
         add_test(NAME many_${conditions}_${gpu}
                  COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/${conditions}.tl --gpu ${gpu} --head-dim 64
                          --on interpreter --case 3..8)
-        set_tests_properties(many_${conditions}_${gpu} PROPERTIES LABELS exec)
+        flashtl_case_labels(many_${conditions}_${gpu} exec)
     endforeach()
 endforeach()
 # Where no end is ragged, nothing else would miss a condition.
