@@ -2,9 +2,10 @@
  *
  * tanh takes two special functions an element, which a kernel whose products run beside its
  * elements has no time for. Where all arguments of a warp are small, as scores far below their cap
- * are, a polynomial is as good: the arguments' largest is found, a vote of the warp says how far
- * out the polynomial must reach, and only beyond 1 is the function itself worked out. A factor that
- * the statement before multiplies with goes into the coefficients.
+ * are, a polynomial is good enough for what is rounded to 16 bits in the end: the arguments'
+ * largest is found, a vote of the warp says how far out the polynomial must reach, and only beyond
+ * 1 is the function itself worked out. A factor that the statement before multiplies with goes into
+ * the coefficients.
  */
 #include "translate/elements.h"
 
@@ -44,6 +45,66 @@ static const tl_expr *factor_of(emit *t, const elements_item *x) {
     const tl_expr *factor = c->operands[1 - tile].value;
     return emit_tile_of(t, factor) ? NULL : factor;
 }
+
+/* --- who takes the results -------------------------------------------------------------------- */
+
+static bool names_tile(emit *t, const tl_expr *e, const emit_tile *tile) {
+    if (!e) return false;
+    if (emit_tile_of(t, e) == tile) return true;
+    if (names_tile(t, e->left, tile) || names_tile(t, e->right, tile)) return true;
+    for (int i = 0; i < e->item_count; i++)
+        if (names_tile(t, e->items[i], tile)) return true;
+    return false;
+}
+
+static bool reads_tile(emit *t, const tl_compute *c, const emit_tile *tile) {
+    for (int i = 0; i < c->operand_count; i++)
+        if (names_tile(t, c->operands[i].value, tile)) return true;
+    return false;
+}
+
+static bool is_16_bits(tl_type type) {
+    return type == TL_F16 || type == TL_BF16;
+}
+
+static bool is_copied(emit *t, const emit_tile *tile) {
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COPY) continue;
+        tl_end source = tl_copy_source(s);
+        if (source.symbol && emit_tile_in(t, source.symbol, source.space) == tile) return true;
+    }
+    return false;
+}
+
+typedef LIST(const emit_tile *) followed;
+
+/* Does all that the tile holds become 16-bit tiles, as the weights of a softmax do? What is made of
+ * it is followed. Its rows may be added up where they are powers by then: the sum is what such
+ * weights are divided by.
+ */
+static bool ends_in_16_bits(emit *t, const emit_tile *tile, followed *before) {
+    bool is_power = false, is_summed = false;
+    for (int i = 0; i < before->count; i++)
+        if (before->items[i] == tile) return true;
+    list_push(t->memory, before, tile);
+    if (is_copied(t, tile)) return false;
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        const tl_compute *c = &s->compute;
+        if (s->kind != TL_COMPUTE || !reads_tile(t, c, tile)) continue;
+        const emit_tile *target = emit_target_of(t, s);
+        if (target == tile) {
+            is_power |= c->operation == TL_EXP || c->operation == TL_EXP2;
+        } else if (tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION) {
+            is_summed |= tl_reduces_by_sum(c->operation);
+            if (target && is_copied(t, target)) return false;
+        } else if (!target || !(is_16_bits(target->type) || ends_in_16_bits(t, target, before))) {
+            return false;
+        }
+    }
+    return is_power || !is_summed;
+}
+
+/* --- the text --------------------------------------------------------------------------------- */
 
 static int open_all(emit *t, const emit_shape *s) {
     emit_loop(t, "m16", s->down);
@@ -97,7 +158,8 @@ static void work_out(emit *t, const elements_item *const *items, int count) {
 
 bool near_run(emit *t, const elements_item *const *items, int count) {
     const elements_item *last = items[count - 1];
-    bool is_it = t->is_async && count <= 2 && is_of_itself(last, TL_TANH) && fits(last->target);
+    bool is_it = t->is_async && count <= 2 && is_of_itself(last, TL_TANH) && fits(last->target) &&
+                 ends_in_16_bits(t, last->target, &(followed){0});
     const tl_expr *scale = is_it && count == 2 ? factor_of(t, items[0]) : NULL;
     if (!is_it || (count == 2 && (!scale || items[0]->target != last->target))) return false;
     const emit_tile *tile = last->target;
