@@ -1,104 +1,46 @@
-/* TL Code: instructions, the scheduler, blocks and tiles. */
+/* TL Code: executors over the steps of their roles, the scheduler, blocks and tiles. */
 #include "interpret/code.h"
 
-/* --- instructions ----------------------------------------------------------------------------- */
-
-static int emit(code *k, code_role *r, code_kind kind, const tl_statement *s) {
-    code_instruction one = {kind, s, 0};
-    list_push(k->m->memory, &r->code, one);
-    return r->code.count - 1;
-}
-
-static void flatten(code *k, code_role *r, const tl_block *block);
-
-static void flatten_loop(code *k, code_role *r, const tl_statement *s) {
-    bool is_walk = s->loop.is_grid_walk;
-    int head = emit(k, r, is_walk ? CODE_TILE : CODE_FOR, s);
-    flatten(k, r, &s->loop.body);
-    int next = emit(k, r, is_walk ? CODE_TILE_NEXT : CODE_NEXT, s);
-    r->code.items[next].jump = head;
-    r->code.items[head].jump = next + 1;
-    r->has_own_walk |= is_walk;
-}
-
-static void flatten(code *k, code_role *r, const tl_block *block) {
-    for (const tl_statement *s = block->first; s; s = s->next) {
-        if (s->kind == TL_FOR) {
-            flatten_loop(k, r, s);
-        } else if (s->kind == TL_IF) {
-            int head = emit(k, r, CODE_IF, s);
-            flatten(k, r, &s->branch.body);
-            r->code.items[head].jump = r->code.count;
-        } else {
-            emit(k, r, CODE_ACT, s);
-        }
-    }
-}
-
-static bool has_walk(const tl_statement *role) {
-    for (tl_statement *s = role->role.body.first; s; s = tl_next(s, role)) {
-        if (s->kind == TL_FOR && s->loop.is_grid_walk) return true;
-    }
-    return false;
-}
-
-/* A role without a walk of its own has it around its whole body. */
-static void add_role(code *k, const tl_statement *s) {
-    code_role r = {.statement = s};
-    bool is_wrapped = !has_walk(s);
-    int head = is_wrapped ? emit(k, &r, CODE_TILE, s) : 0;
-    flatten(k, &r, &s->role.body);
-    if (is_wrapped) {
-        int next = emit(k, &r, CODE_TILE_NEXT, s);
-        r.code.items[next].jump = head;
-        r.code.items[head].jump = next + 1;
-    }
-    emit(k, &r, CODE_END, s);
-    r.first_executor = k->executors.count;
-    r.executor_count = s->role.executors;
-    list_push(k->m->memory, &k->roles, r);
-}
+/* --- executors -------------------------------------------------------------------------------- */
 
 /* The machine of the channels, with a process for each executor. */
 static bool make_sync(code *k) {
-    int executors = 0;
-    for (int r = 0; r < k->roles.count; r++) {
-        const code_role *role = &k->roles.items[r];
-        bool fits =
-            role->executor_count >= 1 && role->executor_count <= CODE_EXECUTORS_MAX - executors;
-        if (!fits || r == MODEL_ROLES_MAX) {
-            machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, role->statement->range,
+    int roles = 0, executors = 0;
+    for (const tl_statement *s = k->m->kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_ROLE) continue;
+        bool fits = s->role.executors >= 1 && s->role.executors <= CODE_EXECUTORS_MAX - executors;
+        if (!fits || roles++ == MODEL_ROLES_MAX) {
+            machine_stop(k->m, DIAG_INTERPRET_UNSUPPORTED, s->range,
                          fits ? STR("that many roles") : STR("that many executors"));
             return false;
         }
-        executors += role->executor_count;
+        executors += s->role.executors;
     }
     k->model = model_build(k->m->memory, k->m->kernel);
     k->sync = channels_new(k->m->memory, k->model, true);
     return true;
 }
 
-static bool add_executors(code *k) {
+static bool add_executor(code *k, channels_process *sync) {
     machine *m = k->m;
-    int count = m->kernel->symbol_count;
-    for (int r = 0; r < k->roles.count; r++) {
-        code_role *role = &k->roles.items[r];
-        role->first_executor = k->executors.count;
-        for (int n = 0; n < role->executor_count; n++) {
-            code_executor *e = arena_new(m->memory, code_executor);
-            *e = (code_executor){.code = k, .role = r, .number = n};
-            scope_init(&e->scope, m);
-            scope_init(&e->following, m);
-            e->scope.following = &e->following;
-            e->scope.owner = e;
-            e->scope.tile_of = code_tile;
-            e->ends = arena_array(m->memory, int64_t, role->code.count);
-            e->registers = arena_array(m->memory, code_register *, count);
-            e->parts = arena_array(m->memory, tile *, count);
-            e->sync = &k->sync->processes[k->sync->first[r] + n];
-            list_push(m->memory, &k->executors, e);
-            if (!code_make_registers(e)) return false;
-        }
+    int symbols = m->kernel->symbol_count;
+    code_executor *e = arena_new(m->memory, code_executor);
+    *e = (code_executor){.code = k, .role = &k->model->roles[sync->role], .sync = sync};
+    scope_init(&e->scope, m);
+    scope_init(&e->following, m);
+    e->scope.following = &e->following;
+    e->scope.owner = e;
+    e->scope.tile_of = code_tile;
+    e->ends = arena_array(m->memory, int64_t, e->role->step_count);
+    e->registers = arena_array(m->memory, code_register *, symbols);
+    e->parts = arena_array(m->memory, tile *, symbols);
+    list_push(m->memory, &k->executors, e);
+    return code_make_registers(e);
+}
+
+static bool add_executors(code *k) {
+    for (int i = 0; i < k->sync->process_count; i++) {
+        if (!add_executor(k, &k->sync->processes[i])) return false;
     }
     return true;
 }
@@ -150,71 +92,74 @@ static bool take_tile(code_executor *e, const tl_statement *s) {
         set_lets(&e->following);
     }
     if (s->kind == TL_FOR) scope_set(&e->scope, s->loop.symbol, number);
-    if (e->role == 0 && e->number == 0) k->m->tiles_run++;
+    if (e->sync == k->sync->processes) k->m->tiles_run++;
     return true;
 }
 
 /* --- one executor ----------------------------------------------------------------------------- */
 
-static code_outcome step_for(code_executor *e, const code_instruction *now) {
+static code_outcome enter_for(code_executor *e, const model_step *step) {
+    const tl_for *loop = &step->statement->loop;
     int64_t from;
-    if (!scope_integer(&e->scope, now->statement->loop.from, &from)) return CODE_FAILED;
-    if (!scope_integer(&e->scope, now->statement->loop.to, &e->ends[e->at])) return CODE_FAILED;
-    scope_set(&e->scope, now->statement->loop.symbol, from);
-    e->at = from < e->ends[e->at] ? e->at + 1 : now->jump;
+    if (!scope_integer(&e->scope, loop->from, &from)) return CODE_FAILED;
+    if (!scope_integer(&e->scope, loop->to, &e->ends[e->at])) return CODE_FAILED;
+    scope_set(&e->scope, loop->symbol, from);
+    e->at = from < e->ends[e->at] ? e->at + 1 : step->other + 1;
     return CODE_DONE;
 }
 
-static code_outcome step_next(code_executor *e, const code_instruction *now) {
-    const tl_symbol *index = now->statement->loop.symbol;
+static code_outcome repeat_for(code_executor *e, const model_step *step) {
+    const tl_symbol *index = step->statement->loop.symbol;
     int64_t i = e->scope.values[index->position].integer + 1;
     scope_set(&e->scope, index, i);
-    int head = now->jump;
-    e->at = i < e->ends[head] ? head + 1 : e->at + 1;
+    e->at = i < e->ends[step->other] ? step->other + 1 : e->at + 1;
     return CODE_DONE;
 }
 
-static code_outcome step_if(code_executor *e, const code_instruction *now) {
+static code_outcome enter_if(code_executor *e, const model_step *step) {
     tl_value value;
-    e->scope.at = now->statement;
-    if (!scope_value(&e->scope, now->statement->branch.condition, &value)) return CODE_FAILED;
+    e->scope.at = step->statement;
+    if (!scope_value(&e->scope, step->statement->branch.condition, &value)) return CODE_FAILED;
     bool holds = value.is_real ? value.real != 0 : value.integer != 0;
-    e->at = holds ? e->at + 1 : now->jump;
+    e->at = holds ? e->at + 1 : step->other + 1;
     return CODE_DONE;
+}
+
+/* Without a walk of its own a role's body is that of a walk over this block's tiles. */
+static bool is_whole_body(const model_step *step) {
+    return step->statement->kind == TL_ROLE;
 }
 
 static code_outcome step(code_executor *e) {
-    code_role *role = &e->code->roles.items[e->role];
-    const code_instruction *now = &role->code.items[e->at];
+    const model_step *now = &e->role->steps[e->at];
     if (!machine_step(e->code->m, now->statement)) return CODE_FAILED;
     code_outcome outcome = CODE_DONE;
     switch (now->kind) {
-    case CODE_ACT:
-        outcome = code_act(e, now->statement);
-        if (outcome == CODE_DONE) e->at++;
+    case STEP_FOR: outcome = enter_for(e, now); break;
+    case STEP_END_FOR: outcome = repeat_for(e, now); break;
+    case STEP_IF: outcome = enter_if(e, now); break;
+    case STEP_END_IF: e->at++; break;
+    case STEP_TILES: e->at = take_tile(e, now->statement) ? e->at + 1 : now->other + 1; break;
+    case STEP_END_TILES:
+        if (is_whole_body(now)) code_check_end(e, now->statement, "a tile");
+        e->at = now->other;
         break;
-    case CODE_FOR: outcome = step_for(e, now); break;
-    case CODE_NEXT: outcome = step_next(e, now); break;
-    case CODE_IF: outcome = step_if(e, now); break;
-    case CODE_TILE: e->at = take_tile(e, now->statement) ? e->at + 1 : now->jump; break;
-    case CODE_TILE_NEXT:
-        if (!role->has_own_walk) code_check_end(e, now->statement, "a tile");
-        e->at = now->jump;
-        break;
-    case CODE_END:
+    case STEP_END:
         code_check_end(e, now->statement, "the role");
         e->is_done = true;
         break;
+    default:
+        outcome = code_act(e, now->statement);
+        if (outcome == CODE_DONE) e->at++;
     }
     e->code->m->scratch_used = 0;
     return e->code->m->has_failed ? CODE_FAILED : outcome;
 }
 
 str code_executor_text(const code_executor *e) {
-    const code_role *role = &e->code->roles.items[e->role];
     return str_format(e->code->m->memory, "%s %d of role '%.*s'",
-                      role->statement->role.is_warpgroups ? "warpgroup" : "warp", e->number,
-                      STR_ARGS(role->statement->role.name));
+                      e->role->statement->role.is_warpgroups ? "warpgroup" : "warp",
+                      e->sync->executor, STR_ARGS(e->role->name));
 }
 
 static void report_deadlock(code *k) {
@@ -222,7 +167,7 @@ static void report_deadlock(code *k) {
     for (int i = 0; i < k->executors.count; i++) {
         const code_executor *e = k->executors.items[i];
         if (e->is_done) continue;
-        const tl_statement *s = k->roles.items[e->role].code.items[e->at].statement;
+        const tl_statement *s = e->role->steps[e->at].statement;
         if (is_first) machine_stop(k->m, DIAG_INTERPRET_DEADLOCK, s->range, code_executor_text(e));
         else diag_report(k->m->diags, DIAG_INTERPRET_STANDS_HERE, s->range, code_executor_text(e));
         is_first = false;
@@ -286,9 +231,6 @@ static bool measure_grid(code *k) {
 bool code_run(machine *m) {
     code *k = arena_new(m->memory, code);
     k->m = m;
-    for (tl_statement *s = m->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_ROLE) add_role(k, s);
-    }
     if (!measure_grid(k) || !machine_tiles_exist(m) || !make_sync(k) || !code_find_channels(k) ||
         !add_executors(k))
         return false;

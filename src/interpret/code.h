@@ -13,29 +13,6 @@
 
 enum { CODE_STAGES_MAX = 64, CODE_EXECUTORS_MAX = 64 };
 
-typedef enum code_kind {
-    CODE_ACT,       /* a statement without a body */
-    CODE_FOR,       /* start; past the end: jump */
-    CODE_NEXT,      /* count up and jump back to behind the FOR */
-    CODE_IF,        /* jump when the condition fails */
-    CODE_TILE,      /* take this block's next tile; without one, jump */
-    CODE_TILE_NEXT, /* jump back to the TILE */
-    CODE_END
-} code_kind;
-
-typedef struct code_instruction {
-    code_kind kind;
-    const tl_statement *statement;
-    int jump;
-} code_instruction;
-
-typedef struct code_role {
-    const tl_statement *statement;
-    LIST(code_instruction) code;
-    bool has_own_walk; /* `for tile in grid` */
-    int first_executor, executor_count;
-} code_role;
-
 /* --- channels --------------------------------------------------------------------------------- */
 
 /* What the slots of a shared tile hold. */
@@ -63,22 +40,21 @@ typedef struct code code;
 
 typedef struct code_executor {
     code *code;
-    int role, number; /* in its role */
-    int at;           /* next instruction */
+    const model_role *role;
+    channels_process *sync;
+    int at; /* next step */
     bool is_done;
     scope scope, following;    /* what names mean now, and in this block's next tile */
     int64_t next_tile;         /* position in the list of tiles */
-    int64_t *ends;             /* of loops, by instruction */
+    int64_t *ends;             /* of loops, by step */
     code_register **registers; /* by symbol position */
     tile **parts;              /* views of shared tiles, by symbol position */
-    channels_process *sync;
 } code_executor;
 
 struct code {
     machine *m;
     const model *model;
     channels *sync;
-    LIST(code_role) roles;
     code_channel *channels; /* by number of the model's tile */
     int *channel_of;        /* by symbol position; -1 */
     LIST(code_executor *) executors;

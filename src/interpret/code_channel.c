@@ -91,7 +91,7 @@ bool code_find_channels(code *k) {
 
 /* The cursor by which this executor reads that name; -1: none. */
 static int cursor_of(const code_executor *e, int channel, const tl_symbol *name) {
-    return channel < 0 ? -1 : model_find_cursor(e->code->model, e->role, channel, name);
+    return channel < 0 ? -1 : model_find_cursor(e->code->model, e->sync->role, channel, name);
 }
 
 tile *code_slot(code_executor *e, const tl_expr *name, channels_source *source) {
@@ -180,7 +180,7 @@ void code_check_end(code_executor *e, const tl_statement *s, const char *of_what
     }
     for (int c = 0; c < all->cursor_count; c++) {
         const model_cursor *cursor = &all->cursors[c];
-        if (cursor->role != e->role || sync->waits[c] <= sync->releases[c]) continue;
+        if (cursor->role != sync->role || sync->waits[c] <= sync->releases[c]) continue;
         left_over(e, s->range,
                   str_format(memory, "'%.*s_shared' is still held", STR_ARGS(cursor->symbol->name)),
                   of_what);

@@ -147,8 +147,8 @@ static bool place_copy(code_executor *e, const tl_statement *s, const tl_symbol 
 /* An executor's part of work that belongs to no layout: rows in equal parts. */
 static tile_share even_share(const code_executor *e, const tile *t) {
     tile_share share = tile_whole(t);
-    int count = e->code->roles.items[e->role].executor_count;
-    code_split(t->count[0], e->number, count, &share.first[0], &share.end[0]);
+    int count = e->role->executors;
+    code_split(t->count[0], e->sync->executor, count, &share.first[0], &share.end[0]);
     return share;
 }
 

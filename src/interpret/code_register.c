@@ -10,7 +10,7 @@ void code_split(int64_t count, int part, int parts, int64_t *first, int64_t *end
 
 /* How a layout puts the executors on rows and columns. */
 static void groups_of(const code_executor *e, const tl_layout *layout, int *rows, int *columns) {
-    int count = e->code->roles.items[e->role].executor_count;
+    int count = e->role->executors;
     bool is_said = layout->over_rows > 0 && layout->over_columns > 0 &&
                    layout->over_rows * layout->over_columns == count;
     *rows = is_said ? layout->over_rows : count;
@@ -29,7 +29,7 @@ static void share_vector(code_executor *e, code_register *r, tile *t, const tl_l
     int rows, columns;
     groups_of(e, of ? &of->symbol->in_register.allocation->allocate.layout : layout, &rows,
               &columns);
-    int row = e->number / columns, column = e->number % columns;
+    int row = e->sync->executor / columns, column = e->sync->executor % columns;
     bool is_rows = layout->kind == TL_ROWS;
     code_split(t->count[0], is_rows ? row : column, is_rows ? rows : columns, &t->share.first[0],
                &t->share.end[0]);
@@ -40,13 +40,15 @@ static void share_matrix(code_executor *e, code_register *r, tile *t, const tl_l
     int rows, columns;
     r->stores_alone = true;
     if (layout->kind == TL_MMA_B) {
-        r->stores_alone = e->number == 0; /* every executor holds all of it */
+        r->stores_alone = e->sync->executor == 0; /* every executor holds all of it */
         return;
     }
     groups_of(e, layout, &rows, &columns);
-    code_split(t->count[0], e->number / columns, rows, &t->share.first[0], &t->share.end[0]);
+    code_split(t->count[0], e->sync->executor / columns, rows, &t->share.first[0],
+               &t->share.end[0]);
     if (t->axis_count < 2) return;
-    code_split(t->count[1], e->number % columns, columns, &t->share.first[1], &t->share.end[1]);
+    code_split(t->count[1], e->sync->executor % columns, columns, &t->share.first[1],
+               &t->share.end[1]);
 }
 
 static bool make_register(code_executor *e, const tl_symbol *symbol) {
@@ -88,7 +90,7 @@ static bool make_register(code_executor *e, const tl_symbol *symbol) {
 
 bool code_make_registers(code_executor *e) {
     code *k = e->code;
-    const tl_statement *role = k->roles.items[e->role].statement;
+    const tl_statement *role = e->role->statement;
     /* Matrices first: vectors lie as their matrices do. */
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < k->m->kernel->symbol_count; i++) {

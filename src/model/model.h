@@ -63,6 +63,7 @@ typedef struct model_use {
 } model_use;
 
 typedef enum model_step_kind {
+    STEP_ALLOCATE,
     STEP_COPY,
     STEP_COMPUTE,
     STEP_RESHAPE,

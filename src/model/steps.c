@@ -188,6 +188,7 @@ static void add_nested(model_builder *b, tl_statement *s, model_step_kind open,
 static void add_statement(model_builder *b, tl_statement *s) {
     model_step step = {.statement = s, .depth = b->depth, .target = {.tile = -1}, .turn = -1};
     switch (s->kind) {
+    case TL_ALLOCATE: step.kind = STEP_ALLOCATE; break;
     case TL_COPY:
         step.kind = STEP_COPY;
         resolve_copy(b, &step);
