@@ -14,12 +14,11 @@ static void trace(machine *mc, machine_process *p, const model_step *step, event
 
 static machine_outcome fill(machine *mc, machine_process *p, const model_step *step,
                             const machine_origin *origin) {
-    int tile = step->target.tile, holder;
+    int tile = step->target.tile;
     if (mc->model->tiles[tile].role != p->role) {
         machine_report(mc, FAULT_TWO_FILLERS, step->statement, tile, mc->model->tiles[tile].name);
         return MACHINE_MOVED;
     }
-    if (!channels_may_fill(mc->sync, p->sync, tile, &holder)) return MACHINE_BLOCKED;
     machine_contents *channel = &mc->contents[tile];
     int64_t generation = p->sync->fills[tile]++;
     if (generation == channel->generations.count) {

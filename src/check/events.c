@@ -262,13 +262,9 @@ static void repeat_for(machine *mc, machine_process *p, const model_step *step) 
     p->at++;
 }
 
-static bool is_whole_body(const model_step *step) {
-    return step->statement->kind == TL_ROLE;
-}
-
 static void end_tile(machine *mc, machine_process *p, const model_step *step) {
     const model *m = mc->model;
-    if (is_whole_body(step)) {
+    if (model_is_whole_body(step)) {
         check_tile_end(mc, p, step->statement);
         for (int t = 0; t < m->tile_count; t++) {
             p->registers[t].is_defined = false;
@@ -318,7 +314,7 @@ static int advance(machine *mc, machine_process *p) {
         case STEP_END_TILES: end_tile(mc, p, step); break;
         case STEP_END:
             p->is_done = true;
-            if (!is_whole_body(&role->steps[0])) check_tile_end(mc, p, step->statement);
+            if (!model_is_whole_body(&role->steps[0])) check_tile_end(mc, p, step->statement);
             break;
         default:
             if (machine_act(mc, p, step) == MACHINE_BLOCKED) p->is_blocked = true;

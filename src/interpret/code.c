@@ -125,11 +125,6 @@ static code_outcome enter_if(code_executor *e, const model_step *step) {
     return CODE_DONE;
 }
 
-/* Without a walk of its own a role's body is that of a walk over this block's tiles. */
-static bool is_whole_body(const model_step *step) {
-    return step->statement->kind == TL_ROLE;
-}
-
 static code_outcome step(code_executor *e) {
     const model_step *now = &e->role->steps[e->at];
     if (!machine_step(e->code->m, now->statement)) return CODE_FAILED;
@@ -141,7 +136,7 @@ static code_outcome step(code_executor *e) {
     case STEP_END_IF: e->at++; break;
     case STEP_TILES: e->at = take_tile(e, now->statement) ? e->at + 1 : now->other + 1; break;
     case STEP_END_TILES:
-        if (is_whole_body(now)) code_check_end(e, now->statement, "a tile");
+        if (model_is_whole_body(now)) code_check_end(e, now->statement, "a tile");
         e->at = now->other;
         break;
     case STEP_END:

@@ -40,6 +40,10 @@ bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visito
     return model_visit(e, visit_deep, &d);
 }
 
+bool model_is_whole_body(const model_step *step) {
+    return step->statement->kind == TL_ROLE;
+}
+
 tl_operator model_opposite(tl_operator comparison) {
     switch (comparison) {
     case TL_LESS: return TL_GREATER_EQUAL;

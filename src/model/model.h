@@ -159,6 +159,9 @@ int model_find_turn(const model *m, const tl_symbol *symbol); /* -1: none */
 /* Number of the axis of that name in the tile; -1 when it has none. */
 int model_axis_of(const model_tile *tile, int axis_id);
 
+/* Of TILES and END_TILES: is it the walk that a role without one of its own has around its body? */
+bool model_is_whole_body(const model_step *step);
+
 /* The comparison that holds where this one does not. */
 tl_operator model_opposite(tl_operator comparison);
 

@@ -63,10 +63,6 @@ static bool reads_tile(emit *t, const tl_compute *c, const emit_tile *tile) {
     return false;
 }
 
-static bool is_16_bits(tl_type type) {
-    return type == TL_F16 || type == TL_BF16;
-}
-
 static bool is_copied(emit *t, const emit_tile *tile) {
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COPY) continue;
@@ -97,7 +93,8 @@ static bool ends_in_16_bits(emit *t, const emit_tile *tile, followed *before) {
         } else if (tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION) {
             is_summed |= tl_reduces_by_sum(c->operation);
             if (target && is_copied(t, target)) return false;
-        } else if (!target || !(is_16_bits(target->type) || ends_in_16_bits(t, target, before))) {
+        } else if (!target ||
+                   !(tl_type_bytes(target->type) == 2 || ends_in_16_bits(t, target, before))) {
             return false;
         }
     }
