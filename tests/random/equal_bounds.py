@@ -1,0 +1,350 @@
+"""Proofs about bounds, conditions and loops, of TL Code and of CUDA text alike.
+
+What depends on lengths is decided by drawing many (LENGTHS): conditions and bounds are made of them, of blocks' sizes and of
+an index alone; where anything else stands in them, nothing is proved.
+"""
+import fractions
+import math
+import random
+import re
+
+from equal_text import changes
+
+DRAWN = 3000
+LENGTHS = tuple(range(0, 6)) + (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193, 255, 256, 257, 300, 383, 511, 549, 700, 1647)
+
+
+def python_of(text):
+    """An expression of TL or CUDA for Python; names of functions stay."""
+    text = re.sub(r"\((?:int|long long|unsigned|float)\)", "", text)
+    text = re.sub(r"\bargs\.", "", text)
+    text = re.sub(r"(\d)(?:LL|u)\b", r"\1", text)
+    text = text.replace("&&", " and ").replace("||", " or ")
+    text = re.sub(r"!(?!=)", " not ", text)
+    if "ceil(" not in text and "floor(" not in text:
+        text = re.sub(r" / ", " // ", text)             # of whole numbers in CUDA; TL says ceil or floor
+    return text.strip()
+
+
+FUNCTIONS = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "ftl_min_integer": min, "ftl_max_integer": max, "ftl_min_wide": min,
+             "ftl_max_wide": max, "ftl_divide_up": lambda a, b: math.ceil(a / b), "ftl_divide_up_wide": lambda a, b: math.ceil(a / b),
+             "ftl_divide_down": lambda a, b: math.floor(a / b), "ftl_divide_down_wide": lambda a, b: math.floor(a / b), "true": True, "false": False}
+LET = re.compile(r"\s*(?:let|const int|constexpr int|const long long|int) (\w+) = ([^;]*?);?\s*(?://.*)?$")
+
+
+def lets_of(lines):
+    """Names of whole numbers and their expressions, each once; a name that has two meanings is left out."""
+    found, twice = {}, set()
+    for line in lines:
+        for part in re.sub(r"//.*", "", line).split(", ") if line.strip().startswith("let ") and re.match(r"\s*let \w+ = \d+, ", line) else [line]:
+            m = LET.match(part if "let " in part or "int " in part or "long" in part else "let " + part)
+            if not m:
+                continue
+            name, text = m.group(1), python_of(m.group(2))
+            if name in found and found[name] != text:
+                twice.add(name)
+            found.setdefault(name, text)
+    return {n: t for n, t in found.items() if n not in twice}
+
+
+def lets_before(lines, at):
+    """The same, as they stand where a line is: of several of one name the last one before it."""
+    found = lets_of(lines)
+    for line in lines[:at]:
+        m = LET.match(line) if re.match(r"\s*(let|const int) ", line) else None
+        if m:
+            found[m.group(1)] = python_of(m.group(2))
+    return found
+
+
+class Drawn:
+    """Values of names for lengths drawn; an expression that needs more is not known."""
+
+    def __init__(self, lets, r, fixed):
+        self.lets, self.r, self.known = lets, r, dict(fixed)
+
+    def value(self, text):
+        tree = compile(text, "", "eval")
+        scope = {}
+        for name in tree.co_names:
+            if name in FUNCTIONS:
+                continue
+            scope[name] = self.name(name)
+        return eval(tree, {"__builtins__": {}} | FUNCTIONS, scope)
+
+    def name(self, name):
+        if name not in self.known:
+            if name.endswith("_block"):
+                self.known[name] = fractions.Fraction(self.r.randrange(9))
+            elif name.endswith("_len") and "[" in self.lets.get(name, ""):
+                self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))    # of a table
+            elif name in self.lets and re.search(r"[?\[]|any\(|blockIdx|threadIdx|ftl_(thread|quotient|load)|shared|select|%|scale|\.", self.lets[name]) is None:
+                self.known[name] = None                # no circle
+                self.known[name] = fractions.Fraction(self.value(self.lets[name]))
+            elif name in self.lets or not re.search(r"(_len|_steps|_block|_room|_number|^offset|^win|^lim|^cut|^room|^j\d?|^i|^first)$", name) and name not in ("batch",):
+                raise ValueError(name)
+            else:
+                self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))
+        if self.known[name] is None:
+            raise ValueError(name)
+        return self.known[name]
+
+
+def drawn(mutant, code, names, check):
+    """Whether check(new, old) holds of the values of names in both texts, for all lengths drawn; None: not known."""
+    r, new_lets, old_lets = random.Random(1), lets_of(mutant), lets_of(code)
+    try:
+        for _ in range(DRAWN):
+            old = Drawn(old_lets, r, {})
+            for n in names:
+                old.name(n)
+            free = {n: v for n, v in old.known.items() if n not in old_lets or n.endswith("_block") or "[" in old_lets[n]}
+            new = Drawn(new_lets, r, free)
+            for n in names:
+                new.name(n)
+            # What does not fit into a tensor is no launch: queries' blocks lie inside.
+            if not check(new, old):
+                return False
+    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+        return None
+    return True
+
+
+def before_a_colon(line):
+    m = re.match(r"\s*for (\w+) = (.*):(.*?)\s*(?://.*)?$", line)
+    return m and (m.group(1), python_of(m.group(2)), python_of(m.group(3)))
+
+
+def bounds(mutant, code):
+    """A let whose change moves blocks to where they are done as well, or nothing at all."""
+    new, old, _ = changes(mutant, code)
+    if len(new) != 1 or len(old) != 1:
+        return None
+    a, b = LET.match(new[0]), LET.match(old[0])
+    if not a or not b or a.group(1) != b.group(1):
+        return None
+    lets = lets_of(code)
+    name = b.group(1)
+    if name not in lets:
+        return None
+    affected = {name}
+    while True:
+        more = {n for n, t in lets.items() if affected & set(re.findall(r"\w+", t))} - affected
+        if not more:
+            break
+        affected |= more
+    used = " ".join(x for x in code if not LET.match(x))
+    told = [n for n in sorted(affected) if re.search(rf"\b{n}\b", used)]
+    if not told:
+        return None
+
+    def fits(new, old):
+        for n in told:
+            x, y = new.name(n), old.name(n)
+            if x == y:
+                continue
+            if n.startswith("steady"):
+                others = [m for m in re.findall(r"[a-z]\w*", lets[n]) if m in lets]
+                next = 1 if "- 1" in lets[n] else 0
+                if any(x > (old.name(m) - next if m.startswith("blocks") else old.name(m)) for m in others) or not others:
+                    return False
+            elif n.startswith("blocks"):
+                if x < y:
+                    return False
+            elif n.startswith(("full", "whole")):
+                if x > y or re.search(rf"(<|<=) {n}\b", used):
+                    return False
+            elif n.startswith("clear"):
+                if x < y or re.search(rf"(>|>=) {n}\b", used):
+                    return False
+            else:
+                return False
+        return True
+    if drawn(mutant, code, told, fits):
+        return "blocks go from a loop without tests to the one with them, are masked though they need not be, or lie past the end and are masked whole"
+    return None
+
+
+# --- conditions and loops -------------------------------------------------------------------------
+
+def loop_around(lines, at, index):
+    """The bounds of the loop over an index, by its line in front."""
+    for line in reversed(lines[:at]):
+        m = before_a_colon(line)
+        if m and m[0] == index:
+            return m[1], m[2]
+        m = re.match(rf"\s*for \((?:int|const int) {index} = (.*?); {index} < (.*?); {index}\+\+\) \{{", line)
+        if m:
+            return python_of(m.group(1)), python_of(m.group(2))
+    return None
+
+
+def condition_of(line):
+    m = re.match(r"\s*if \((.*)\) \{$", line) or re.match(r"\s*if (.*?)\s*(?://.*)?$", line)
+    return m and python_of(m.group(1))
+
+
+def body_of(lines, at):
+    """What stands under a condition, by its indentation."""
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    body = []
+    for line in lines[at + 1:]:
+        if line.startswith("#"):
+            continue
+        if len(line) - len(line.lstrip()) <= depth:
+            break
+        body.append(line.strip())
+    return body
+
+
+def conditions(mutant, code):
+    """A condition on a mask or a copy that holds for all blocks for which it held, and for others to which it does nothing."""
+    new, old, at = changes(mutant, code)
+    if not old or condition_of(old[0]) is None:
+        return None
+    before = condition_of(old[0])
+    now = condition_of(new[0]) if new and condition_of(new[0]) is not None and not new[0].strip().startswith(("Compute", "Copy")) else None
+    if now is None:
+        first = old[0]
+        if re.match(r"\s*if ", first) and [x.strip() for x in new] == [x.strip() for x in old[1:-1]]:
+            now = "true"                            # dropped, and its body is done always
+        else:
+            return None
+    elif len(new) != 1 or len(old) != 1:
+        return None
+    body = body_of(code, at)
+    masks = all(re.match(r"Compute Mask|end$|if ", x) for x in body if x) or any("-ftl_infinity()" in x for x in body) and not any("ftl_cp_async" in x or "mma" in x for x in body)
+    copies = all(re.match(r"Copy .* from global|end$|if |\{|\}|for |const |unsigned |ftl_load_global_\w+\(|ftl_cp_async_16|\w+_register(\[\w+\])+ = ", x) for x in body if x)
+    r, lets = random.Random(1), lets_of(code)
+    index = next((n for n in re.findall(r"[a-z]\w*", before) if loop_around(code, at, n)), None)
+    same, more = True, True
+    try:
+        for _ in range(DRAWN):
+            d = Drawn(lets, r, {})
+            places = [None]
+            if index:
+                low, high = loop_around(code, at, index)
+                low, high = int(d.value(low)), int(d.value(high))
+                if high <= low:
+                    continue
+                places = sorted({low, high - 1, r.randrange(low, high), r.randrange(low, high)})
+            for j in places:
+                if index:
+                    d.known[index] = fractions.Fraction(j)
+                x, y = bool(d.value(now)), bool(d.value(before))
+                same &= x == y
+                more &= x or not y
+    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+        return None
+    if same:
+        return "the condition is the same for every block"
+    if more and masks:
+        return "more blocks are masked, by a mask that leaves what exists"
+    if more and copies:
+        return "a block past the end is copied, as zeros that nobody reads"
+    return None
+
+
+def loops(mutant, code):
+    """A loop over the same blocks, or over one more past the end."""
+    new, old, at = changes(mutant, code)
+    if len(new) != 1 or len(old) != 1:
+        return None
+    a, b = before_a_colon(new[0]), before_a_colon(old[0])
+    if not a or not b:
+        m = [re.match(r"\s*for \(int (\w+) = (.*?); \1 (?:<|!=) (.*?); \1\+\+\) \{", x) for x in (new[0], old[0])]
+        if not all(m):
+            return None
+        a, b = [(x.group(1), python_of(x.group(2)), python_of(x.group(3))) for x in m]
+    r, lets = random.Random(1), lets_of(code)
+    same, longer = True, True
+    try:
+        for _ in range(DRAWN):
+            d = Drawn(lets, r, {})
+            x, y = [range(int(d.value(t[1])), int(d.value(t[2]))) for t in (a, b)]
+            same &= list(x) == list(y)
+            longer &= x.start == y.start and x.stop == y.stop + 1
+    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+        return None
+    if same:
+        return "the loop has the same steps for all lengths"
+    if longer and b[2].startswith("blocks"):
+        return "a block more, past the end, whose elements are masked or zeros"
+    return None
+
+
+# --- what is never reached ------------------------------------------------------------------------
+
+def enclosing(lines, at):
+    """The lines that a line stands under, by indentation, the innermost first."""
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    for i in range(at - 1, -1, -1):
+        line = lines[i]
+        own = len(line) - len(line.lstrip())
+        if line.strip() and not line.startswith("#") and own < depth:
+            depth = own
+            yield i
+
+
+def condition_at(lines, at):
+    """The condition of a line that begins a block, also of what is done else."""
+    if lines[at].strip() != "} else {":
+        return condition_of(lines[at])
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    for line in reversed(lines[:at]):
+        if len(line) - len(line.lstrip()) == depth and not line.startswith("#"):
+            return condition_of(line) and f"not ({condition_of(line)})"
+    return None
+
+
+def names_of(text, lets):
+    """The names in an expression, and in what those are made of."""
+    found, left = set(), re.findall(r"[A-Za-z_]\w*", text)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += re.findall(r"[A-Za-z_]\w*", lets.get(name, ""))
+    return found
+
+
+def never(lines, at):
+    """Whether the condition or the loop of a line never lets anything in."""
+    line, lets, r = lines[at], lets_before(lines, at), random.Random(1)
+    loop = before_a_colon(line)
+    m = re.match(r"\s*for \(int (\w+) = (.*?); \1 < (.*?); \1\+\+\) \{", line)
+    if m:
+        loop = m.group(1), python_of(m.group(2)), python_of(m.group(3))
+    condition = None if loop else condition_at(lines, at)
+    if not loop and condition is None:
+        return False
+    index = None if loop else next((n for n in sorted(names_of(condition, lets)) if loop_around(lines, at, n)), None)
+    try:
+        for _ in range(DRAWN):
+            d = Drawn(lets, r, {})
+            if loop:
+                if int(d.value(loop[2])) > int(d.value(loop[1])):
+                    return False
+                continue
+            places = [None]
+            if index:
+                low, high = [int(d.value(x)) for x in loop_around(lines, at, index)]
+                places = range(low, min(high, low + 40))
+            for j in places:
+                here = Drawn(lets, r, d.known | ({index: fractions.Fraction(j)} if index else {}))
+                if here.value(condition):
+                    return False
+    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+        return False
+    return True
+
+
+def unreached(mutant, code):
+    new, old, at = changes(mutant, code)
+    if not old:
+        return None
+    if re.match(r"\s*if ", old[0]) and never(code, at) and all(len(x) - len(x.lstrip()) > len(old[0]) - len(old[0].lstrip()) or x.strip() in ("end", "}") for x in old[1:]) and not new:
+        return "the condition never holds"
+    if any(never(code, i) for i in enclosing(code, at)):
+        return "it stands where no length leads"
+    return None
