@@ -1,4 +1,5 @@
 """Proofs that a mutant of CUDA text says the same."""
+import math
 import random
 import re
 
