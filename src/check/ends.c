@@ -119,11 +119,6 @@ static holds_name find_name(void *context, const tl_expr *e) {
     }
 }
 
-static holds_value value_of(const tl_expr *e) {
-    static const holds_scope scope = {find_name, NULL};
-    return e ? holds_expression(&scope, e) : holds_these(HOLDS_FINITE);
-}
-
 /* --- one statement ---------------------------------------------------------------------------- */
 
 typedef struct judged {
@@ -132,6 +127,17 @@ typedef struct judged {
     const model_step *step;
     const machine_origin *const *origins;
 } judged;
+
+/* What an operand that is no tile may be: the same in every run. */
+static holds_value scalar(judged *j, int number) {
+    machine *mc = j->mc;
+    long step = j->step - mc->model->roles[j->p->role].steps;
+    holds_value *known = &mc->scalars[j->p->role][step].operands[number];
+    const holds_scope scope = {find_name, NULL, &mc->memo};
+    const tl_expr *e = j->step->statement->compute.operands[number].value;
+    if (!known->may) *known = e ? holds_expression(&scope, e) : holds_these(HOLDS_FINITE);
+    return *known;
+}
 
 static bool is_finite(holds_value h) {
     return holds_only(h, HOLDS_FINITE);
@@ -170,7 +176,7 @@ static holds_value operand_end(judged *j, int number, int axis_id) {
         holds_value held = k >= 0 ? j->origins[i]->ends[k] : j->origins[i]->inside;
         return held.may ? held : holds_these(HOLDS_FINITE); /* what comes from memory is finite */
     }
-    return value_of(operand->value);
+    return scalar(j, number);
 }
 
 static void judge_reduction(judged *j) {
@@ -203,14 +209,15 @@ static void judge_product(judged *j) {
     report(j, left_is_wrong ? a : b, left_is_wrong ? i : k, left_is_wrong ? ea : eb, "0");
 }
 
-static holds_value mask_value(const tl_compute *c) {
-    return c->operand_count > 1 ? value_of(c->operands[1].value) : holds_these(HOLDS_LOW);
+static holds_value mask_value(judged *j) {
+    const tl_compute *c = &j->step->statement->compute;
+    return c->operand_count > 1 ? scalar(j, 1) : holds_these(HOLDS_LOW);
 }
 
 static holds_value masked_end(judged *j, int axis, holds_value before) {
     const machine_origin *origin = j->origins[0];
     if (!origin || !ends_reach(j->mc, j->p, j->step->reads[0].tile, axis, origin)) return before;
-    holds_value value = mask_value(&j->step->statement->compute);
+    holds_value value = mask_value(j);
     int64_t length = 0, extent = j->mc->model->tiles[j->step->reads[0].tile].axes[axis].extent;
     ends_length(j->mc, j->p, j->step->reads[0].tile, axis, &length);
     int64_t begin = length > origin->at[axis] ? length : origin->at[axis];
@@ -237,16 +244,16 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
     case TL_SHAPE_PRODUCT:
         made = k < 0 ? holds_these(HOLDS_FINITE) : product_end(j, axis_id, e);
         break;
-    case TL_SHAPE_REDUCTION: made = holds_reduced(c->operation, e[0]); break;
+    case TL_SHAPE_REDUCTION: made = holds_reduced(&j->mc->memo, c->operation, e[0]); break;
     case TL_SHAPE_FILL: made = e[0]; break;
     case TL_SHAPE_MASK:
-        made = k < 0 ? holds_either(e[0], mask_value(c)) : masked_end(j, k, e[0]);
+        made = k < 0 ? holds_either(e[0], mask_value(j)) : masked_end(j, k, e[0]);
         break;
-    default: made = holds_apply(c->operation, e, count);
+    default: made = holds_apply(&j->mc->memo, c->operation, e, count);
     }
     if (j->step->accumulates) {
         holds_value both[] = {before->may ? *before : holds_these(HOLDS_FINITE), made};
-        made = holds_apply(tl_combining(c->operation), both, 2);
+        made = holds_apply(&j->mc->memo, tl_combining(c->operation), both, 2);
     }
     return made;
 }

@@ -63,6 +63,11 @@ typedef struct machine_mask {
     int role;
 } machine_mask;
 
+/* What the operands of a Compute that are no tiles may be; nothing: not asked yet. */
+typedef struct machine_scalars {
+    holds_value operands[TL_OPERANDS_MAX];
+} machine_scalars;
+
 typedef struct machine {
     arena *memory;
     const model *model;
@@ -85,6 +90,8 @@ typedef struct machine {
     LIST(machine_mask) masks;
     int events, events_in_run;
     LIST(events_finding) findings;
+    holds_memo memo;
+    machine_scalars **scalars; /* by role and step */
 } machine;
 
 typedef enum machine_outcome { MACHINE_MOVED, MACHINE_BLOCKED } machine_outcome;

@@ -385,14 +385,15 @@ bool layout_equal(const layout *a, const layout *b) {
     if (layout_elements(a) != layout_elements(b) || layout_warps(a) != layout_warps(b)) {
         return false;
     }
-    /* Places are sums of an own part and a step, so the parts may be compared one by one. */
+    /* Places are sums of a step, a warp's part and a lane's, which may be compared one by one. */
     for (int element = 0; element < layout_elements(a); element++) {
         if (!same_point(layout_step(a, element), layout_step(b, element))) return false;
     }
     for (int warp = 0; warp < layout_warps(a); warp++) {
-        for (int lane = 0; lane < LAYOUT_LANES; lane++) {
-            if (!same_point(layout_own(a, warp, lane), layout_own(b, warp, lane))) return false;
-        }
+        if (!same_point(layout_own(a, warp, 0), layout_own(b, warp, 0))) return false;
+    }
+    for (int lane = 0; lane < LAYOUT_LANES; lane++) {
+        if (!same_point(layout_own(a, 0, lane), layout_own(b, 0, lane))) return false;
     }
     return true;
 }

@@ -69,7 +69,8 @@ static ends_value apply(tl_operation operation, const ends_value *e, int count) 
     if (operation == TL_SUBTRACT && e[0].same_as && e[0].same_as == e[1].same_as)
         return only(HOLDS_ZERO);
     ends_value second = count > 1 ? e[1] : only(HOLDS_ANY);
-    return (ends_value){holds_apply(operation, operands, count), same_as(operation, e[0], second)};
+    return (ends_value){holds_apply(NULL, operation, operands, count),
+                        same_as(operation, e[0], second)};
 }
 
 static ends_value two(tl_operation operation, ends_value a, ends_value b) {
@@ -136,7 +137,7 @@ static void run_reduction(ends_state *state, tl_statement *s) {
         hurt(state, s, from, neutral.number);
         return;
     }
-    ends_value made = value_of(holds_reduced(c->operation, a.may));
+    ends_value made = value_of(holds_reduced(NULL, c->operation, a.may));
     int number = tile_number(state, target);
     if (c->target_kind == TL_ACCUMULATE && number >= 0)
         made = two(tl_combining(c->operation), state->values[number], made);

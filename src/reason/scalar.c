@@ -71,7 +71,7 @@ static holds_name find_name(void *context, const tl_expr *e) {
 
 holds_value scalar_holds(reason *r, const tiles_tile *tile, const tl_expr *e) {
     names_of names = {r, tile};
-    const holds_scope scope = {find_name, &names};
+    const holds_scope scope = {find_name, &names, NULL};
     return holds_expression(&scope, e);
 }
 

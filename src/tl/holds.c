@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { KINDS = 6 };
+#define MEMO_STEP ((uint32_t)(0x100000000u / HOLDS_MEMO_SLOTS)) /* of hashes with one slot */
 static const unsigned signs = HOLDS_BELOW | HOLDS_ABOVE;
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -103,21 +104,28 @@ static unsigned of_kinds(const tl_operation_facts *f, unsigned a, unsigned b) {
 }
 
 /* Of all kinds that the operands may be of; an operation of one operand takes any second. */
-static unsigned of_sets(const tl_operation_facts *f, unsigned a, unsigned b) {
+static unsigned of_sets(holds_memo *memo, tl_operation operation, unsigned a, unsigned b) {
+    const tl_operation_facts *f = tl_facts(operation);
+    uint32_t question = ((uint32_t)operation << KINDS | a) << KINDS | b;
+    uint32_t *slot = memo ? &memo->slots[question * 0x9E3779B1u / MEMO_STEP] : NULL;
+    if (slot && *slot >> KINDS == question && *slot & HOLDS_ANY) return *slot & HOLDS_ANY;
     unsigned out = 0;
     for (unsigned left = a; left; left &= left - 1)
         for (unsigned right = b; right && out != HOLDS_ANY; right &= right - 1)
             out |= of_kinds(f, left & -left, right & -right);
+    if (slot) *slot = question << KINDS | out;
     return out;
 }
 
-static unsigned set_of(const tl_operation_facts *f, const holds_value *e) {
-    if (f->operands < 3) return of_sets(f, e[0].may, f->operands > 1 ? e[1].may : HOLDS_ZERO);
-    unsigned first = of_sets(tl_facts(f->first), e[0].may, e[1].may);
-    return of_sets(tl_facts(f->then), first, e[2].may);
+static unsigned set_of(holds_memo *memo, tl_operation operation, const holds_value *e) {
+    const tl_operation_facts *f = tl_facts(operation);
+    if (f->operands < 3)
+        return of_sets(memo, operation, e[0].may, f->operands > 1 ? e[1].may : HOLDS_ZERO);
+    return of_sets(memo, f->then, of_sets(memo, f->first, e[0].may, e[1].may), e[2].may);
 }
 
-holds_value holds_apply(tl_operation operation, const holds_value *operands, int count) {
+holds_value holds_apply(holds_memo *memo, tl_operation operation, const holds_value *operands,
+                        int count) {
     const tl_operation_facts *f = tl_facts(operation);
     double x[TL_OPERANDS_MAX] = {0};
     bool are_numbers = true;
@@ -129,19 +137,19 @@ holds_value holds_apply(tl_operation operation, const holds_value *operands, int
     double result = are_numbers ? f->of(x[0], x[1], x[2]) : 0;
     if (are_numbers && f->is_exact(x[0], x[1], result) && is_exact(result))
         return holds_number(result);
-    return holds_these(set_of(f, operands));
+    return holds_these(set_of(memo, operation, operands));
 }
 
 holds_value holds_neutral(tl_operation reduction) {
     return holds_number(tl_neutral(reduction));
 }
 
-holds_value holds_reduced(tl_operation reduction, holds_value element) {
+holds_value holds_reduced(holds_memo *memo, tl_operation reduction, holds_value element) {
     if (tl_facts(reduction)->gives_place) return holds_these(HOLDS_ZERO | HOLDS_ABOVE);
     if (tl_reduces_by_choice(reduction) || holds_only(element, HOLDS_ZERO))
         return holds_these(element.may);
     holds_value both[] = {element, element};
-    return holds_these(element.may | holds_apply(tl_combining(reduction), both, 2).may);
+    return holds_these(element.may | holds_apply(memo, tl_combining(reduction), both, 2).may);
 }
 
 bool holds_leaves(tl_operation operation, int operand, holds_value value) {
@@ -207,7 +215,7 @@ static holds_value name_of(walk *w, const tl_expr *e) {
 
 static holds_value two(walk *w, const tl_expr *e, tl_operation operation) {
     holds_value operands[] = {value_of(w, e->left), value_of(w, e->right)};
-    return holds_apply(operation, operands, 2);
+    return holds_apply(w->scope->memo, operation, operands, 2);
 }
 
 static holds_value binary(walk *w, const tl_expr *e) {
@@ -235,7 +243,7 @@ static holds_value call(walk *w, const tl_expr *e) {
     case TL_FUNCTION_MAX:
         for (int i = 1; i < e->item_count; i++) {
             holds_value operands[] = {x, value_of(w, e->items[i])};
-            x = holds_apply(tl_function_operation(e->function), operands, 2);
+            x = holds_apply(w->scope->memo, tl_function_operation(e->function), operands, 2);
         }
         return x;
     case TL_FUNCTION_CEIL: return rounded(x, HOLDS_BELOW);
@@ -246,7 +254,7 @@ static holds_value call(walk *w, const tl_expr *e) {
     }
     tl_operation operation = tl_function_operation(e->function);
     return operation == TL_OPERATION_UNKNOWN ? holds_these(HOLDS_ZERO | HOLDS_ABOVE)
-                                             : holds_apply(operation, &x, 1);
+                                             : holds_apply(w->scope->memo, operation, &x, 1);
 }
 
 static holds_value value_of(walk *w, const tl_expr *e) {
@@ -259,7 +267,7 @@ static holds_value value_of(walk *w, const tl_expr *e) {
     case TL_NEGATE: {
         holds_value operands[] = {holds_number(0), value_of(w, e->left)};
         out = operands[1].is_number ? holds_number(-operands[1].number)
-                                    : holds_apply(TL_SUBTRACT, operands, 2);
+                                    : holds_apply(w->scope->memo, TL_SUBTRACT, operands, 2);
         break;
     }
     case TL_NAME:

@@ -11,6 +11,8 @@
 
 #include "tl/tree.h"
 
+#include <stdint.h>
+
 enum {
     HOLDS_NAN = 1,
     HOLDS_LOW = 2, /* minus infinity */
@@ -33,11 +35,19 @@ holds_value holds_number(double number);
 bool holds_only(holds_value h, unsigned may); /* nothing but these */
 bool holds_equal(holds_value a, holds_value b);
 holds_value holds_either(holds_value a, holds_value b);
-/* Of an elementwise operation; 'count' operands, all that it takes. */
-holds_value holds_apply(tl_operation operation, const holds_value *operands, int count);
+
+/* What operations came to, so that none is worked out twice. All zero at first. */
+enum { HOLDS_MEMO_SLOTS = 1024 };
+typedef struct holds_memo {
+    uint32_t slots[HOLDS_MEMO_SLOTS]; /* by operation and kinds of operands: the kinds of results */
+} holds_memo;
+
+/* Of an elementwise operation; 'count' operands, all that it takes. 'memo' may be NULL. */
+holds_value holds_apply(holds_memo *memo, tl_operation operation, const holds_value *operands,
+                        int count);
 holds_value holds_neutral(tl_operation reduction); /* what leaves it as it is */
 /* Of any number of such elements, one at least. */
-holds_value holds_reduced(tl_operation reduction, holds_value element);
+holds_value holds_reduced(holds_memo *memo, tl_operation reduction, holds_value element);
 bool holds_leaves(tl_operation operation, int operand, holds_value value); /* the other as it is */
 holds_value holds_existing(holds_value value); /* of elements that exist: taken to be finite */
 
@@ -61,6 +71,7 @@ typedef struct holds_name {
 typedef struct holds_scope {
     holds_name (*find)(void *context, const tl_expr *name);
     void *context;
+    holds_memo *memo; /* may be NULL */
 } holds_scope;
 
 holds_value holds_expression(const holds_scope *scope, const tl_expr *e);

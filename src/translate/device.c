@@ -157,17 +157,16 @@ static void expand_used(emit *t, paragraphs *all, int which, str text) {
     }
 }
 
-/* Marks what 'text' names. A wrapper that has another's name as its beginning is told apart by
- * whole words.
+/* Marks what 'text' names, and what that needs. A wrapper that has another's name as its beginning
+ * is told apart by whole words.
  */
-static bool mark_used(paragraphs *all, str text) {
-    bool changed = false;
+static void mark_used(paragraphs *all, str text) {
     for (int i = 0; i < all->count; i++) {
         paragraph *p = &all->items[i];
         if (p->is_used || p->is_pattern || !emit_mentions(text, p->name)) continue;
-        p->is_used = changed = true;
+        p->is_used = true;
+        mark_used(all, p->text);
     }
-    return changed;
 }
 
 void emit_device(emit *t, str kernel_text, text_buffer *out) {
@@ -179,12 +178,6 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
         if (all.items[i].is_pattern) expand_used(t, &all, i, kernel_text);
     }
     mark_used(&all, kernel_text);
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int i = 0; i < all.count; i++) {
-            if (all.items[i].is_used) changed |= mark_used(&all, all.items[i].text);
-        }
-    }
     /* A wrapper stands behind what it uses: the files' own order, needs first. */
     bool was_line = false;
     bool *written = arena_array(t->memory, bool, all.count + 1);
@@ -192,9 +185,9 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
         for (int i = 0; i < all.count; i++) {
             if (!all.items[i].is_used || written[i]) continue;
             bool waits = false;
-            for (int j = 0; j < all.count; j++) {
-                waits |= j != i && all.items[j].is_used && !written[j] &&
-                         emit_mentions(all.items[i].text, all.items[j].name);
+            for (int j = 0; j < all.count && !waits; j++) {
+                waits = j != i && all.items[j].is_used && !written[j] &&
+                        emit_mentions(all.items[i].text, all.items[j].name);
             }
             if (waits) continue;
             written[i] = true;
