@@ -187,11 +187,12 @@ static void init(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t off
             m->mbarriers[n].agent = a;
 }
 
-/* fence.mbarrier_init: what the warp has initialised. */
-void barrier_fence_inits(machine *m, const machine_warp *w) {
+/* fence.mbarrier_init: what these lanes have initialised so far. */
+void barrier_fence_inits(machine *m, const machine_warp *w, uint32_t lanes) {
     for (int n = 0; n < m->mbarrier_count; n++) {
         uint32_t stamp = m->write_stamp[m->mbarriers[n].address >> 2];
-        if (m->mbarriers[n].valid && (stamp >> 6 & 31u) == (uint32_t)w->index)
+        if (m->mbarriers[n].valid && (stamp >> 6 & 31u) == (uint32_t)w->index &&
+            lanes >> (stamp & 31u) & 1u)
             m->mbarriers[n].fenced = true;
     }
 }
@@ -238,8 +239,28 @@ void barrier_count_arrival(machine *m, machine_warp *w, int32_t pc, int mbarrier
         return;
     }
     b->pending -= count;
+    b->arrive_pc = pc;
     shadow_merge(&b->arriving, seen);
     try_next_phase(m, b);
+}
+
+/* The block has ended. Where some of those who arrive have done so, and others never did, the count
+ * is not theirs: phases run ahead of the arrivals they are meant for, or fall back.
+ */
+void barrier_finish(machine *m) {
+    for (int n = 0; n < m->mbarrier_count; n++) {
+        const machine_mbarrier *b = &m->mbarriers[n];
+        if (!b->valid || b->pending == b->expected || !b->pending) continue;
+        emulate_finding *f =
+            machine_find(m, NULL, EMULATE_BARRIER_USE, b->init_pc, b->arrive_pc, -1);
+        if (!f) continue;
+        f->detail = str_format(m->memory,
+                               "the block ends in the midst of a phase of the mbarrier at %.*s: "
+                               "%u of %u arrivals came",
+                               STR_ARGS(machine_shared_name(m, b->address)),
+                               b->expected - b->pending, b->expected);
+        f->note = STR("the last one arrived here");
+    }
 }
 
 /* PTX ISA, "Tracking asynchronous operations by the mbarrier object": the range of tx-count. */
@@ -290,7 +311,7 @@ static bool test(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
     }
     if (truth != mask && !w->poll_fails) return false;
     w->poll_fails = false;
-    for (uint32_t rest = truth; rest;) {
+    for (uint32_t rest = i->flags & PTX_RELAXED ? 0u : truth; rest;) {
         int l = machine_first_lane(rest), n = find_mbarrier(m, offsets[l]);
         uint32_t same = 0;
         for (int k = l; k < LANES; k++)
@@ -340,7 +361,7 @@ bool barrier_mbarrier(machine *m, machine_warp *w, const ptx_instruction *i, uin
         return test(m, w, i, mask, offsets);
     machine_seen seen = {0};
     bool arrives = i->operation == PTX_MBARRIER_ARRIVE || i->operation == PTX_MBARRIER_ARRIVE_DROP;
-    if (arrives && mask) shadow_release(m, w, mask, &seen);
+    if (arrives && mask && !(i->flags & PTX_RELAXED)) shadow_release(m, w, mask, &seen);
     const uint32_t *operands = i->in[1] != PTX_NONE ? machine_words(m, w, i->in[1]) : NULL;
     for (uint32_t rest = mask; rest && !m->stopped; rest &= rest - 1u) {
         int l = machine_first_lane(rest);

@@ -409,7 +409,7 @@ static inline bool run_single(machine *m, machine_warp *w, const ptx_instruction
         if (mask) shadow_fence(m, w, mask);
         return true;
     case PTX_INIT_FENCE:
-        if (mask) barrier_fence_inits(m, w);
+        if (mask) barrier_fence_inits(m, w, mask);
         return true;
     case PTX_NOTHING: return true;
     case PTX_TRAP:
@@ -478,6 +478,7 @@ static void finish_block(machine *m) {
     bulk_finish(m);
     wgmma_finish(m);
     registers_finish(m);
+    barrier_finish(m);
 }
 
 void machine_run_block(machine *m) {

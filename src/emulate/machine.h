@@ -189,9 +189,9 @@ typedef struct machine_mbarrier {
     uint32_t expected, pending;
     int64_t transfer_bytes;
     uint64_t phase;
-    int32_t init_pc;
-    bool fenced; /* its initialisation, for the asynchronous proxy */
-    int agent;   /* or -1: no transfers yet */
+    int32_t init_pc, arrive_pc; /* who arrived last */
+    bool fenced;                /* its initialisation, for the asynchronous proxy */
+    int agent;                  /* or -1: no transfers yet */
     machine_seen arriving, done;
 } machine_mbarrier;
 
@@ -453,7 +453,8 @@ void barrier_count_arrival(machine *m, machine_warp *w, int32_t pc, int mbarrier
 
 /* " (the mbarrier at ..., parity 1)" for lanes that test one; else empty. */
 str barrier_awaited(const machine *m, const machine_warp *w, const machine_group *group);
-void barrier_fence_inits(machine *m, const machine_warp *w);
+void barrier_fence_inits(machine *m, const machine_warp *w, uint32_t lanes);
+void barrier_finish(machine *m);
 int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lane);
 /* Bytes that an mbarrier waits for, more or fewer; the phase may complete. */
 void barrier_transfer(machine *m, int mbarrier, int64_t bytes);

@@ -101,7 +101,8 @@ enum {
     PTX_GUARD_NEGATED = 2,
     PTX_SIGNED = 4,
     PTX_TRANSPOSED = 8,
-    PTX_TOUCHES = 16 /* uses registers of wgmma */
+    PTX_TOUCHES = 16, /* uses registers of wgmma */
+    PTX_RELAXED = 32  /* of an mbarrier: orders no other accesses */
 };
 
 /* PTX_LOGIC and the combination in PTX_TEST. */

@@ -184,6 +184,7 @@ bool ptx_decode_mbarrier(ptx_reader *r, const ptx_statement *s) {
     i->operation = (uint8_t)operation;
     i->waits = s->part_count > 1 && str_is(s->parts[1], "try_wait");
     i->flags |= ptx_decode_has(s, "expect_tx") ? PTX_SIGNED : 0; /* arrive.expect_tx */
+    i->flags |= ptx_decode_has(s, "relaxed") ? PTX_RELAXED : 0;
     i->space = (uint8_t)ptx_decode_space(s);
     i->d = r->function->sink;
     int at = 0;

@@ -346,6 +346,71 @@ static void wrong_copies_are_found(void **state) {
                 EMULATE_BARRIER_USE, "ended with copies in flight");
 }
 
+/* --- mbarriers -------------------------------------------------------------------------------- */
+
+/* %r20 names a second mbarrier; thread 0 initialises it after the fence. */
+#define SECOND(count)                                                                              \
+    "add.u32 %r20, %bar, 8;\n@%p1 mbarrier.init.shared::cta.b64 [%r20], " count ";\n"
+#define LOAD_BY_SECOND                                                                             \
+    "bar.sync 0;\n@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 256;\n@%p1 " LOAD_3D   \
+    "{0, 0, 0}], [%r20];\n{\nL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @%p2 "    \
+    "bra "                                                                                         \
+    "D; bra L;\nD:\n}\n"
+
+/* A copy is told to count at it only once fence.mbarrier_init, by the same thread, comes after its
+ * initialisation. For arrivals of the block's threads the block's barrier is enough.
+ */
+static void initialisations_need_a_fence_after_them(void **state) {
+    (void)state;
+    static program p;
+    run_clean(&p, &cube, SECOND("1") "@%p1 fence.mbarrier_init.release.cluster;\n" LOAD_BY_SECOND);
+    end(&p);
+    check_found(&cube, SECOND("1") LOAD_BY_SECOND, EMULATE_PROXY, "no fence.mbarrier_init behind");
+    check_found(&cube,
+                SECOND("1") "setp.eq.u32 %p3, %r0, 1;\n"
+                            "@%p3 fence.mbarrier_init.release.cluster;\n" LOAD_BY_SECOND,
+                EMULATE_PROXY, "no fence.mbarrier_init behind");
+    run_clean(&p, NULL, SECOND("128") "bar.sync 0;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n");
+    end(&p);
+}
+
+/* Thread 0 hands a number over by way of the mbarrier. */
+#define HAND_OVER(arrive, wait)                                                                    \
+    "@%p1 st.shared.u32 [%r1], 7;\n@%p1 mbarrier.arrive" arrive                                    \
+    ".shared::cta.b64 _, [%bar];\n{\nL: mbarrier.try_wait.parity" wait                             \
+    ".shared::cta.b64 %p2, [%bar], 0; @%p2 bra D; bra L;\nD:\n}\nld.shared.u32 %r9, [%r1];\n"
+
+static void relaxed_mbarriers_order_nothing(void **state) {
+    (void)state;
+    static program p;
+    run_clean(&p, NULL, HAND_OVER("", ""));
+    end(&p);
+    run_clean(&p, NULL, HAND_OVER(".release.cta", ".acquire.cta"));
+    end(&p);
+    check_found(NULL, HAND_OVER(".relaxed.cta", ""), EMULATE_RACE_READ, "written by warp 0 lane 0");
+    check_found(NULL, HAND_OVER("", ".relaxed.cta"), EMULATE_RACE_READ, "written by warp 0 lane 0");
+}
+
+/* A count that is not that of who arrives: nobody has waited yet for what comes too early or late.
+ */
+static void counts_that_nobody_fills_are_found(void **state) {
+    (void)state;
+    static program p;
+    check_found(NULL, SECOND("127") "bar.sync 0;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n",
+                EMULATE_BARRIER_USE, "1 of 127 arrivals came");
+    check_found(NULL, SECOND("129") "bar.sync 0;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n",
+                EMULATE_BARRIER_USE, "128 of 129 arrivals came");
+    run_clean(&p, NULL,
+              SECOND("129") "bar.sync 0;\n"
+                            "@%p1 mbarrier.arrive_drop.shared::cta.b64 _, [%r20];\n"
+                            "mbarrier.arrive.shared::cta.b64 _, [%r20];\n");
+    end(&p);
+    run_clean(&p, NULL,
+              SECOND("129") "bar.sync 0;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n"
+                            "bar.sync 0;\n@%p1 mbarrier.inval.shared::cta.b64 [%r20];\n");
+    end(&p);
+}
+
 /* Sums in %f0 to %f3, B at 0 and A at 4096 without swizzle; 128 threads wrote zeros there. */
 #define FENCED                                                                                     \
     "mov.u32 %r2, 0;\nZ: mad.lo.u32 %r3, %r2, 128, %r0; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, "   \
@@ -462,6 +527,9 @@ int main(void) {
         cmocka_unit_test(copies_of_threads_need_a_fence_behind_their_landing),
         cmocka_unit_test(plain_bulk_copies),
         cmocka_unit_test(wrong_copies_are_found),
+        cmocka_unit_test(initialisations_need_a_fence_after_them),
+        cmocka_unit_test(relaxed_mbarriers_order_nothing),
+        cmocka_unit_test(counts_that_nobody_fills_are_found),
         cmocka_unit_test(wgmma_and_its_misuse),
         cmocka_unit_test(wrong_text_is_refused),
         cmocka_unit_test(limits_of_tensor_maps),
