@@ -2,6 +2,7 @@
 
 #include "base/os.h"
 #include "flashtl/execute.h"
+#include "think/device_arrays.h"
 #include "think/device_text.h"
 #include "think/record.h"
 #include "think/trial.h"
@@ -333,7 +334,8 @@ typedef struct cuda_arguments {
 static ftl_status climb_cuda(climb *c, void *arguments) {
     const cuda_arguments *a = arguments;
     const ftl_plan *plan = a->base->kernels[0].plan;
-    if (!device_text_check(c->text, plan->entry, c->task->form, &c->diags)) {
+    bool is_allowed = device_text_check(c->text, plan->entry, c->task->form, &c->diags);
+    if (!is_allowed || !device_arrays_check(c->text, &c->diags)) {
         climb_take_own(c);
         return climb_fails(c, THINK_RUNG_CHECK);
     }

@@ -488,6 +488,13 @@ def cuda_digraph():
     cuda_mends("%:include </etc/passwd>\n" + cuda(), "check", "DEVICE_ODD")
 
 
+def cuda_past_an_array():
+    """Unrolled, the step past the end leaves no trace in what runs; the text has it."""
+    wrong = re.sub(r"(FTL_UNROLL for \(int half = 0; half < )2(; half\+\+\)\s+l\[)", r"\g<1>3\2", cuda(), count=1)
+    assert wrong != cuda()
+    cuda_mends(wrong, "check", "DEVICE_ARRAY", "'l' becomes 2")
+
+
 def cuda_raw_string():
     cuda_mends('const char *x = R"(" /*)";\n#include </etc/passwd>\n//*/ "\n' + cuda(), "check", "DEVICE")
 

@@ -2,6 +2,7 @@
  * no GPU and cheat on it. Each must be found out, and the honest one must pass.
  */
 #include "fake_scaled.h"
+#include "think/device_arrays.h"
 #include "think/device_text.h"
 #include "think/judge.h"
 #include "think/record.h"
@@ -214,8 +215,72 @@ static void pragmas_unroll(void **state) {
     }
 }
 
+/* A loop past its array is undefined, and unrolled it leaves no trace in what runs. */
+static void loops_stay_within_arrays(void **state) {
+    (void)state;
+    static const struct {
+        const char *body;
+        const char *said; /* NULL: it passes */
+    } rows[] = {
+        {"for (int i = 0; i < 4; i++) a[i] = 0;", NULL},
+        {"for (int i = 0; i < 5; i++) a[i] = 0;", "'a' becomes 4"},
+        {"for (int i = 0; i <= 4; i++) a[i] = 0;", "'a' becomes 4"},
+        {"for (int i = 0; i < 4; i++) { x += b[i]; }", "'b' becomes 2"},
+        {"U for (int i = 0; i < 2; i++)\nU for (int k = 0; k < 3; k++) b[i][2 * k] = 0;",
+         "'b' becomes 4"},
+        {"for (int i = 0; i < 2; i++) for (int k = 0; k < 2; k++) b[i][2 * k + 1] = 0;", NULL},
+        {"for (int i = 0; i < 2; i++) for (int k = 0; k < 2; k++) b[i][2 * k - 1] = 0;",
+         "'b' becomes -1"},
+        {"for (int i = 0; i < 2; i++) for (int k = 0; k < 2; k++) b[i ^ 1][(k << 1) + 1] = 0;",
+         NULL},
+        {"for (int i = 0; i < 4; i += 2) a[i + 1] = 0;", NULL},
+        {"for (int i = 0; i < 6; i += 2) a[i] = 0;", "'a' becomes 4"},
+        {"const int N = 5; for (int i = 0; i < N; i++) a[i] = 0;", "'a' becomes 4"},
+        {"for (int i = 0; i < n; i++) a[i] = 0;", NULL},
+        {"for (int i = 0; i < 5; i++) if (i < n) a[i] = 0;", NULL},
+        {"for (int i = 0; i < 5; i++) if (n) a[i] = 0; else a[i] = 1;", "'a' becomes 4"},
+        {"for (int i = 0; i < 5; i++) if (n) a[i] = 0; else x = 1;", NULL},
+        {"if (n) for (int i = 0; i < 5; i++) a[i] = 0;", "'a' becomes 4"},
+        {"while (n) for (int i = 0; i < 5; i++) a[i] = 0;", "'a' becomes 4"},
+        {"for (int i = 0; i < 5; i++) x += i < 4 ? a[i] : 0;", NULL},
+        {"for (int i = 0; i < 5; i++) a[i] = n ? 1 : 0;", "'a' becomes 4"},
+        {"for (int i = 0; i < 5; i++) n && a[i];", NULL},
+        {"for (int i = 0; i < 5; i++) { if (i == 4) break; a[i] = 0; }", NULL},
+        {"for (int i = 0; i < 5; i++) { a[i] = 0; i += n; }", NULL},
+        {"for (int i = 0; i < 5; i++) { float a[5]; a[i] = 0; }", NULL},
+        {"for (int i = 0; i < 5; i++) { float a[5]; a[i] = 0; } for (int i = 0; i < 5; i++) a[i] = "
+         "0;",
+         "'a' becomes 4"},
+        {"const auto f = [&](float *a) { for (int i = 0; i < 5; i++) a[i] = 0; }; f(c);", NULL},
+        {"const auto f = [&](int k) { for (int i = 0; i < 5; i++) a[i] = k; }; f(1);",
+         "'a' becomes 4"},
+        {"for (int i = 0; i < 1; i++) f(&a[4]);", NULL},
+        {"// for (int i = 0; i < 5; i++) a[i] = 0;", NULL},
+        {"a[3] = b[1][3];", NULL},
+        {"a[4] = 0;", "'a' becomes 4"},
+        {"for (int i = 0; i < 0; i++) a[4] = 0;", NULL},
+        {"switch (n) { case 1: a[4] = 0; }", NULL},
+        {"do { for (int i = 0; i < 5; i++) a[i]++; } while (n);", "'a' becomes 4"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        arena memory;
+        diag_list diags;
+        snprintf(text, sizeof text,
+                 "extern \"C\" __global__ void k(int n) {\nfloat x, a[4], b[2][4], c[8];\n%s\n}\n",
+                 rows[i].body);
+        arena_init(&memory, 1 << 20);
+        diag_init(&diags, &memory, STR("k.cu"), str_from(text));
+        bool passes = device_arrays_check(str_from(text), &diags);
+        const char *said = diags.first ? str_copy_z(&memory, diags.first->message) : "";
+        if (passes != !rows[i].said || (rows[i].said && !strstr(said, rows[i].said)))
+            fail_msg("%s: %s", rows[i].body, said);
+        arena_done(&memory);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_stay_within_arrays),
         cmocka_unit_test(pragmas_unroll),
         cmocka_unit_test(honest_kernels_pass),
         cmocka_unit_test(cheats_are_found),
