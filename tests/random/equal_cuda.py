@@ -8,6 +8,22 @@ from equal_text import VOTE, above, careful, changes, commutes, of_one_word, ord
 from equal_tl import nothing_comes_of_it
 
 
+def statements(lines):
+    """CUDA text with one statement, or the head of one, a line; numbers that are declared together, each by itself."""
+    found, begun = [], ""
+    for line in lines:
+        begun = f"{begun} {line.strip()}" if begun else line.rstrip()
+        whole = begun.count("(") == begun.count(")")
+        text = begun.strip()
+        head = re.match(r"(FTL_UNROLL )?(for|if|while) \(.*\)$", text) or text == "else" or text.startswith("#")
+        if not whole or not (head or text[-1:] in ";{}"):
+            continue
+        together = re.match(r"(\s*const int )(\w+ = \w+(?:, \w+ = \w+)+);$", begun)
+        found += [f"{together.group(1)}{part};" for part in together.group(2).split(", ")] if together else [begun]
+        begun = ""
+    return found + ([begun] if begun else [])
+
+
 def effects_of_cuda(line):
     """What a statement writes and all that it names; None: not known."""
     line = line.strip()
@@ -96,7 +112,8 @@ ONE_WORD = (
 
 @careful
 def of_cuda(mutant, code, tl):
-    """The same of CUDA text, of which 'tl' is the TL Code."""
+    """Why a mutant of CUDA text, of which 'tl' is the TL Code, says the same; None: nothing is known."""
+    mutant, code = statements(mutant), statements(code)
     return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or order(mutant, code, effects_of_cuda) or order_of_sums(mutant, code)
             or whole_blocks(mutant, code) or groups(mutant, code) or first_of_a_ring(mutant, code) or slot_of_two(mutant, code)
             or nothing_comes_of_it(mutant, code, tl, effects_of_cuda) or unreached(mutant, code) or bounds(mutant, code) or conditions(mutant, code) or loops(mutant, code))
