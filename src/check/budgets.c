@@ -9,7 +9,6 @@ enum {
     ESTIMATE_REGISTERS = 40,           /* the same, as kernels of this class have it */
     LIVE_WORDS = MODEL_TILES_MAX / 64,
     BARRIERS_PER_SLOT = 2, /* full and empty */
-    UNSWIZZLED_BYTES = 16,
 };
 
 static str number(arena *memory, int64_t value) {
@@ -22,10 +21,6 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-static bool has_panels(const model_tile *t) {
-    return t->in_panels && t->allocation->allocate.swizzle_bytes > UNSWIZZLED_BYTES;
-}
-
 static int64_t slot_bytes(const model_tile *t) {
     const tl_allocation *a = &t->allocation->allocate;
     int64_t line_bytes = tl_type_bytes(t->type), lines = 1;
@@ -34,15 +29,15 @@ static int64_t slot_bytes(const model_tile *t) {
         if (i == along) line_bytes *= t->axes[i].extent;
         else lines *= t->axes[i].extent;
     }
-    if (has_panels(t)) line_bytes = round_up(line_bytes, a->swizzle_bytes);
+    if (t->in_panels) line_bytes = round_up(line_bytes, a->swizzle_bytes);
     return round_up(line_bytes * lines, CHECK_SHARED_ALIGNMENT_BYTES);
 }
 
 static int64_t alignment_of(const model_tile *t) {
     /* TMA and wgmma repeat a swizzle of N bytes every 8*N. */
     enum { SWIZZLE_LINES = 8 };
-    return has_panels(t) ? t->allocation->allocate.swizzle_bytes * SWIZZLE_LINES
-                         : CHECK_SHARED_ALIGNMENT_BYTES;
+    return t->in_panels ? t->allocation->allocate.swizzle_bytes * SWIZZLE_LINES
+                        : CHECK_SHARED_ALIGNMENT_BYTES;
 }
 
 static void place_shared(arena *memory, const model *m, check_facts *facts) {
@@ -103,13 +98,10 @@ static bool check_threads(arena *memory, const model *m, const gpu *target, diag
     int64_t threads = 0, registers = 0;
     bool said = true;
     for (int r = 0; r < m->role_count; r++) {
-        const tl_role *role = &m->roles[r].statement->role;
-        threads += m->roles[r].threads;
-        said &= role->registers > 0;
-        /* A role that sets its registers has whole warpgroups. */
-        int64_t whole =
-            role->registers > 0 ? round_up(m->roles[r].threads, 128) : m->roles[r].threads;
-        registers += whole * role->registers;
+        int64_t own = 32 * m->roles[r].block_warps, each = m->roles[r].statement->role.registers;
+        threads += own;
+        registers += own * each;
+        said &= each > 0;
     }
     if (!target || !m->role_count) return true;
     diag_range at = m->roles[m->role_count - 1].statement->range;

@@ -15,6 +15,7 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     if (!rules_complete(kernel, memory, diags)) return false;
     if (!tl_infer_axes(kernel, memory, diags)) return false;
     const model *m = model_build(memory, kernel);
+    facts->model = m;
     if (!rules_shapes(m, diags)) return false;
     bool types_fit = rules_types(m, target, diags), right = types_fit;
     right &= rules_views(kernel, NULL, memory, diags);

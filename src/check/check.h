@@ -10,7 +10,7 @@
 
 #include "gpu/gpu.h"
 #include "layout/layout.h"
-#include "tl/names.h"
+#include "model/model.h"
 
 /* What the emitted code must do at a statement (decision 007).
  *
@@ -56,6 +56,7 @@ typedef struct check_shared {
 } check_shared;
 
 typedef struct check_facts {
+    const model *model;
     const check_sync *syncs;
     int sync_count;
     const check_layout_at *layouts;

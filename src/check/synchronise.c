@@ -315,9 +315,7 @@ static bool is_warp_local(const model *m, int tile) {
                 if (step->kind != STEP_COPY || !step->read_count) return false;
                 const model_tile *source = &m->tiles[step->reads[0].tile];
                 const tl_layout *said = &source->allocation->allocate.layout;
-                bool by_rows = said->kind == TL_MMA_C && said->over_columns <= 1;
-                if (source->space != TL_REGISTER || !by_rows || source->axis_count != 2)
-                    return false;
+                if (!model_is_by_rows(source) || said->kind != TL_MMA_C) return false;
                 fills++;
             }
             for (int k = 0; k < step->read_count; k++) {

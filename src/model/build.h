@@ -1,4 +1,5 @@
-/* A model while it is made: model.c has its tiles and roles, steps.c the steps of a role. */
+/* A model while it is made: model.c has its tiles and roles, steps.c the steps of a
+ * role, traffic.c how shared tiles' data move. */
 #ifndef FLASHTL_MODEL_BUILD_H
 #define FLASHTL_MODEL_BUILD_H
 
@@ -19,6 +20,10 @@ int model_build_axis(model_builder *b, str name);
 /* As model_find_tile and model_find_cursor, of what has been found so far. */
 int model_build_find(const model_tile *tiles, int count, const tl_symbol *symbol, tl_space space);
 int model_build_cursor(const model_builder *b, int role, int tile, const tl_symbol *symbol);
+
+/* traffic.c: of a model that is complete but for it; warps first. */
+void model_build_warps(model *m);
+void model_build_traffic(model *m);
 
 /* steps.c: after the role's other steps */
 void model_build_step(model_builder *b, model_step step);

@@ -1,5 +1,7 @@
 #include "model/build.h"
 
+enum { VIEWS_DEEP = 64 };
+
 bool model_visit(const tl_expr *e, model_visitor *visit, void *context) {
     if (!e) return true;
     if (!visit(context, e)) return false;
@@ -108,7 +110,6 @@ static void add_tile(model_builder *b, tl_statement *s, int index) {
 }
 
 int model_build_find(const model_tile *tiles, int count, const tl_symbol *symbol, tl_space space) {
-    enum { VIEWS_DEEP = 64 };
     for (int deep = 0; symbol && deep < VIEWS_DEEP; deep++) {
         for (int i = 0; i < count; i++) {
             if (tiles[i].symbol == symbol && tiles[i].space == space) return i;
@@ -119,21 +120,23 @@ int model_build_find(const model_tile *tiles, int count, const tl_symbol *symbol
     return -1;
 }
 
+/* The cursor of the name itself, or of what it is a part of; else the role's first on the tile. */
 static int find_cursor(const model_cursor *cursors, int count, int role, int tile,
-                       const tl_symbol *base, const tl_symbol *symbol) {
-    int of_base = -1;
-    for (int i = 0; i < count; i++) {
-        const model_cursor *c = &cursors[i];
-        if (c->role != role || c->tile != tile) continue;
-        if (c->symbol == symbol) return i;
-        if (of_base < 0 || c->symbol == base) of_base = i;
+                       const tl_symbol *symbol) {
+    int first = -1;
+    for (int deep = 0; symbol && deep < VIEWS_DEEP; deep++, symbol = symbol->view_base) {
+        for (int i = 0; i < count; i++) {
+            const model_cursor *c = &cursors[i];
+            if (c->role != role || c->tile != tile) continue;
+            if (c->symbol == symbol) return i;
+            if (first < 0) first = i;
+        }
     }
-    return of_base;
+    return first;
 }
 
 int model_build_cursor(const model_builder *b, int role, int tile, const tl_symbol *symbol) {
-    return find_cursor(b->cursors.items, b->cursors.count, role, tile, b->tiles.items[tile].symbol,
-                       symbol);
+    return find_cursor(b->cursors.items, b->cursors.count, role, tile, symbol);
 }
 
 int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space) {
@@ -141,7 +144,7 @@ int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space) {
 }
 
 int model_find_cursor(const model *m, int role, int tile, const tl_symbol *symbol) {
-    return find_cursor(m->cursors, m->cursor_count, role, tile, m->tiles[tile].symbol, symbol);
+    return find_cursor(m->cursors, m->cursor_count, role, tile, symbol);
 }
 
 int model_find_turn(const model *m, const tl_symbol *symbol) {
@@ -189,7 +192,8 @@ static void declare_cursors(model_builder *b, tl_statement *role) {
             known |= c->role == b->role && c->tile == tile && c->symbol == symbol;
         }
         if (known) continue;
-        model_cursor cursor = {tile, b->role, symbol, b->tiles.items[tile].name};
+        model_cursor cursor = {
+            .tile = tile, .role = b->role, .symbol = symbol, .name = b->tiles.items[tile].name};
         if (b->tiles.items[tile].symbol != symbol) {
             cursor.name = str_format(b->model->memory, "%.*s_shared", STR_ARGS(symbol->name));
         }
@@ -203,9 +207,11 @@ static model_role make_role(model_builder *b, tl_statement *s) {
     model_role role = {.statement = s,
                        .name = r->name,
                        .executors = executors,
-                       .threads = executors * (r->is_warpgroups ? 128 : 32),
+                       .executor_warps = r->is_warpgroups ? MODEL_WARPGROUP : 1,
                        .processes = 1,
                        .first_process = b->model->process_count};
+    role.warps = executors * role.executor_warps;
+    role.threads = 32 * role.warps;
     if (r->turn_count && executors <= MODEL_PROCESSES_MAX - b->model->process_count) {
         role.processes = executors;
     }
@@ -361,6 +367,8 @@ model *model_build(arena *memory, tl_kernel *kernel) {
     find_mbarriers(m);
     link_channels(m);
     for (int r = 0; r < m->role_count; r++) count_commits(m, &m->roles[r]);
+    model_build_warps(m);
+    model_build_traffic(m);
     build_slots(m);
     return m;
 }

@@ -15,6 +15,7 @@ enum {
     MODEL_TILES_MAX = 256,
     MODEL_ROLES_MAX = 16,
     MODEL_PROCESSES_MAX = 64,
+    MODEL_WARPGROUP = 4, /* warps */
 };
 
 typedef struct model_axis {
@@ -35,7 +36,8 @@ typedef struct model_tile {
     int role;  /* register: the role it belongs to; shared: the role that fills it; -1: none */
     int group; /* shared: tiles `in place of` one another have the same number */
     bool uses_mbarrier, by_tma;
-    bool in_panels; /* shared: tma or asynchronous products go by its swizzle (layout/shared.h) */
+    bool in_panels;     /* shared: swizzled, and TMA or asynchronous products go by that
+                           (layout/shared.h) */
     bool is_value_ring; /* register, stages > 1, not written by asynchronous products */
     model_axis axes[MODEL_AXES_MAX];
     int axis_count;
@@ -43,13 +45,37 @@ typedef struct model_tile {
     int cursor_count;
     const int *partners; /* shared: the other tiles of its group */
     int partner_count;
+    /* Shared, see traffic.c. Where it `uses_mbarrier`, each slot has a full and an empty barrier,
+     * which count so many arrivals.
+     */
+    int full_arrivals, empty_arrivals;
+    int turn_partner, turn_partner_count; /* partners that another role fills, in strict turns: the
+                                             tile declared first begins */
+    bool by_threads;    /* Copies other than by TMA fill it; beside by_tma: by turns */
+    bool lands_late;    /* cp.async fills it: after the Copy, by no thread's doing */
+    bool frees;         /* others wait until it is released: it has empty barriers */
+    bool goes_async;    /* an asynchronous unit reads what threads wrote */
+    bool is_loaded;     /* threads read it with loads of their own */
+    bool is_shared_out; /* each executor writes and reads or stores its own rows */
+    bool is_by_warps;   /* and so does each of its warps: nobody else wants the tile's bytes */
+    bool waits_late;    /* only its filler wants its bytes again: its stores are waited for there */
+    bool holds_several; /* a reader may hold more than one generation */
 } model_tile;
+
+/* Who arrives at a slot's empty barrier for a reader. */
+typedef enum model_releaser {
+    RELEASE_BY_THREADS, /* each for itself */
+    RELEASE_BY_WARPS,   /* a thread of each */
+    RELEASE_BY_EXECUTORS,
+    RELEASE_BY_ROLE
+} model_releaser;
 
 /* A role's place in a channel's ring. A view that a role waits for by name has its own. */
 typedef struct model_cursor {
     int tile, role;
     const tl_symbol *symbol;
     str name;
+    model_releaser released_by;
 } model_cursor;
 
 /* One operand of a step. */
@@ -113,7 +139,9 @@ typedef struct model_step {
 typedef struct model_role {
     const tl_statement *statement;
     str name;
-    int executors, threads;
+    int executors, executor_warps, warps, threads;
+    int first_warp, block_warps; /* in the block, with those that idle after its own */
+    bool is_single;              /* one thread does it all */
     int processes;     /* executors that have to be told apart: all when they take turns, else 1 */
     int first_process; /* number of its first process in the kernel */
     model_step *steps;
@@ -138,6 +166,8 @@ typedef struct model {
     model_turn *turns;
     int turn_count;
     const tl_statement *grid; /* NULL when there is none */
+    bool is_async;   /* several roles, tiles walked by resident blocks, or asynchronous units */
+    int block_warps; /* of all roles, with those that idle */
     str *axis_names;
     const tl_symbol **axis_symbols; /* index of that name; NULL when there is none */
     int axis_name_count;
@@ -161,6 +191,9 @@ int model_axis_of(const model_tile *tile, int axis_id);
 
 /* Of TILES and END_TILES: is it the walk that a role without one of its own has around its body? */
 bool model_is_whole_body(const model_step *step);
+
+/* Is the register tile divided over its role's warps by rows alone? */
+bool model_is_by_rows(const model_tile *tile);
 
 /* The comparison that holds where this one does not. */
 tl_operator model_opposite(tl_operator comparison);

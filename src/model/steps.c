@@ -64,12 +64,15 @@ static void find_origins(model_builder *b, model_step *step, const tl_copy *copy
     }
 }
 
+enum { UNSWIZZLED_BYTES = 16 };
+
 /* Of what the step touches in shared memory. */
 static void note_panels(model_builder *b, const model_step *step) {
     for (int i = 0; i <= step->read_count; i++) {
         int tile = i < step->read_count ? step->reads[i].tile : step->target.tile;
         if (tile >= 0 && b->tiles.items[tile].space == TL_SHARED)
-            b->tiles.items[tile].in_panels = true;
+            b->tiles.items[tile].in_panels =
+                b->tiles.items[tile].allocation->allocate.swizzle_bytes > UNSWIZZLED_BYTES;
     }
 }
 

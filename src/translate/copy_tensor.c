@@ -76,8 +76,8 @@ static bool make_box(box *x, bool loads) {
                          "contiguous axis");
     }
     int shares = 1;
-    if (!loads && tile->is_shared_out)
-        shares = tile->is_by_warps ? t->now->warps : t->now->executors;
+    if (!loads && tile->bound->is_shared_out)
+        shares = emit_is_by_warps(tile) ? t->now->warps : t->now->executors;
     x->rows = tile->rows / shares;
     x->panels = tile->store.panels > 1 ? tile->store.panels : 1;
     x->columns =
@@ -135,7 +135,7 @@ static str map_of(emit *t, const ftl_plan_map *map) {
 
 /* Who moves rows of its own: the name of its number. */
 static str sharer(const box *x) {
-    return x->tile->is_by_warps ? STR("warp") : STR("executor");
+    return emit_is_by_warps(x->tile) ? STR("warp") : STR("executor");
 }
 
 static str corner_text(box *x, int dimension, int panel) {
@@ -180,7 +180,7 @@ static void one_copy(box *x, bool loads, int panel) {
         return;
     }
     str full = full_barrier(t, tile);
-    if (!panel && tile->by_threads) {
+    if (!panel && tile->bound->by_threads) {
         emit_text(t, "ftl_mbarrier_expect(%.*s, %.*s);", STR_ARGS(full),
                   STR_ARGS(emit_fact_of(t, tile, FACT_BYTES)));
     }
@@ -220,7 +220,7 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
         make_corner_uniform(&x);
     }
     /* Where threads fill the tile too, all of them arrive, and so wait until it is free. */
-    bool all_arrive = loads && tile->by_threads;
+    bool all_arrive = loads && tile->bound->by_threads;
     if (all_arrive) emit_channel_acquire(t, s, tile);
     if (issuer.length) emit_open(t, "if (%.*s) {", STR_ARGS(issuer));
     if (loads && !all_arrive) emit_channel_acquire(t, s, tile);
@@ -240,15 +240,15 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
  * statement. */
 void emit_prefetch_maps(emit *t) {
     const tl_statement *role = t->role;
-    emit_role *now = t->now;
+    const model_role *now = t->now;
     int first = t->maps.count;
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COPY || !str_is(s->copy.atom, "tma")) continue;
         bool loads = s->copy.to == TL_SHARED;
         tl_end end = loads ? tl_copy_target(s) : tl_copy_source(s);
         box x = {.t = t, .s = s, .tile = emit_tile_in(t, end.symbol, TL_SHARED)};
-        for (int i = 0; i < t->roles.count; i++) {
-            if (t->roles.items[i].statement == tl_role_of(s)) t->now = &t->roles.items[i];
+        for (int i = 0; i < t->model->role_count; i++) {
+            if (t->model->roles[i].statement == tl_role_of(s)) t->now = &t->model->roles[i];
         }
         t->role = t->now->statement;
         if (x.tile && make_box(&x, loads)) map_of(t, &x.map);

@@ -56,11 +56,11 @@ typedef struct emit_state {
     emit_holding holds;
 } emit_state;
 
-typedef struct emit_role emit_role;
 typedef struct emit_tile emit_tile;
 struct emit_tile {
     const tl_symbol *symbol;
     const tl_tile *tile;
+    const model_tile *bound; /* of a part: the tile that it lies in */
     tl_space space;
     str name; /* in the text */
     tl_type type;
@@ -82,42 +82,18 @@ struct emit_tile {
     int stages;
     bool has_fill_slot; /* the slot of the next copy is a variable: it does not follow from the held
                            one */
-    bool by_mbarrier;
-    bool is_counted; /* by_mbarrier: all its slots and parities follow from those of the one held */
+    bool is_counted; /* with mbarriers: all its slots and parities follow from those of the one held
+                      */
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
     emit_tile *base;                   /* its place is that of this one (in place of) */
     emit_tile *part_of;                /* of a view's part: the tile it lies in, see parts.c */
     int first_column;                  /* a part's, in the tile that has the bytes */
-    /* shared, in kernels of asynchronous units: see channels.c */
-    const emit_role *filler;
-    bool crosses;        /* filled by another role than its readers, or by TMA: a full and an empty
-                            barrier per slot */
-    bool by_tma;         /* it fills it */
-    bool by_threads;     /* other copies fill it; beside by_tma: by turns */
-    bool lands_late;     /* cp.async fills it: after the Copy, by no thread's doing */
-    bool frees;          /* has empty barriers: others wait until it is released */
-    bool goes_async;     /* an asynchronous unit reads what threads wrote */
-    bool is_loaded;      /* threads read it with loads of their own */
-    bool is_multiplied;  /* it is an operand of products */
-    bool is_read_by_all; /* and of such as read the rows of all executors */
-    bool is_shared_out;  /* each executor writes and reads or stores its own rows */
-    bool is_by_warps;    /* and so does each of its warps: nobody else wants the tile's bytes */
-    bool waits_late;     /* only this role wants its bytes again: its stores are waited for there */
-    bool holds_several;  /* more than one generation may be held: the oldest has its own number */
-    int full_arrivals, empty_arrivals;
-    emit_tile *partner; /* in place of one another, filled by another role; in strict turns */
-    bool is_first_partner;
 };
 
-/* A role as the text has it. Its warps stand in a row from first_warp on. */
-struct emit_role {
-    const tl_statement *statement;
-    int executors, executor_warps;
-    int warps, threads;
-    int first_warp, block_warps; /* it occupies; whole warpgroups where it sets its registers */
-    bool is_single;              /* one thread does it all */
-    int turn_barrier, executor_barrier, role_barrier; /* first numbers; 0: not used yet */
-};
+/* First numbers of the barriers that a role uses; 0: none yet. */
+typedef struct emit_meetings {
+    int turns, executors, role;
+} emit_meetings;
 
 /* --- views: where the elements of a tensor or view lie ---------------------------------------- */
 
@@ -207,19 +183,19 @@ typedef struct emit {
     LIST(emit_tile *) parts; /* of shared tiles */
     LIST(emit_name) names;
 
-    const tl_statement *grid;
-    LIST(emit_role) roles;
-    const tl_statement *role; /* the one being translated */
-    emit_role *now;           /* the same */
-    int warps;                /* of the role */
-    int threads;              /* of the block */
-    bool as_cute;             /* instructions through CuTe's atoms */
-    str entry;                /* symbol; "": the kernel's name */
-    bool is_async;  /* several roles, tiles walked by resident blocks, or asynchronous units */
-    bool is_exact;  /* uses instructions of this architecture alone */
-    int barriers;   /* numbered barriers in use, from 1 on */
-    int role_line;  /* where the role's declarations begin */
-    int exit_shift; /* how many generations on loops leave their rings */
+    const model *model;
+    emit_meetings meetings[MODEL_ROLES_MAX]; /* by role */
+    const tl_statement *role;                /* the one being translated */
+    const model_role *now;                   /* the same */
+    int warps;                               /* of the role */
+    int threads;                             /* of the block */
+    bool as_cute;                            /* instructions through CuTe's atoms */
+    str entry;                               /* symbol; "": the kernel's name */
+    bool is_async;                           /* the model's */
+    bool is_exact;                           /* uses instructions of this architecture alone */
+    int barriers;                            /* numbered barriers in use, from 1 on */
+    int role_line;                           /* where the role's declarations begin */
+    int exit_shift;                          /* how many generations on loops leave their rings */
     LIST(emit_flight) flights;
     LIST(emit_vote) votes; /* kept by the loops around */
     const emit_tile *pin;  /* sums over what was computed since the last product was issued */
@@ -352,7 +328,7 @@ void emit_place_parts(emit *t); /* when the tiles they lie in have their place a
 /* Does the name mean the tile, or a part of it? */
 bool emit_is_in(const tl_symbol *s, const emit_tile *tile);
 emit_tile *emit_whole(emit_tile *tile); /* that has the bytes */
-/* The tile itself, or what it is a part of: what the role that is translated waits for. */
+/* The tile, or the part of one, by whose Wait the role that is translated reads it. */
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile);
 /* The address of a shared tile in the generation held: text. */
 str emit_held(emit *t, const emit_tile *tile);
@@ -439,13 +415,10 @@ void emit_release_turn(emit *t, const tl_statement *s);
 bool emit_is_turn(const emit *t, const tl_expr *name);
 
 /* channels.c: shared tiles in kernels of asynchronous units */
-void emit_plan_channels(emit *t);
 void emit_init_channels(emit *t);
 void emit_declare_channels(emit *t); /* of the role that begins */
-/* Does the role wait for the tile, or part, by its name? */
-bool emit_waits_for(emit *t, const emit_role *role, const emit_tile *tile);
-/* Does every Release in the role's body follow the Wait before it, in the order of the text? */
-bool emit_holds_one(emit *t, const tl_block *block, const emit_tile *tile);
+/* Does the role that is translated wait for the tile, or part, by its name? */
+bool emit_waits_for(const emit *t, const emit_tile *tile);
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
@@ -456,6 +429,8 @@ str emit_barrier_of(emit *t, const emit_tile *tile, emit_fact barriers, const ch
 str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor);
 void emit_wait_stores(emit *t, const tl_statement *s);
 void emit_end_stores(emit *t); /* at the end of a role */
+/* Does each warp store its own rows of the tile? */
+bool emit_is_by_warps(const emit_tile *tile);
 /* The thread that issues for its executor, or for the role; empty when there is but one. */
 str emit_issuer(emit *t, const emit_tile *stored);
 

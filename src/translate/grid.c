@@ -16,11 +16,11 @@ static bool is_known(emit *t, const tl_walk *walk) {
 }
 
 void emit_plan_grid(emit *t) {
-    int count = t->grid ? t->grid->grid.count : 0;
+    int count = t->model->grid ? t->model->grid->grid.count : 0;
     bool is_plain = t->plan->grid_kind == FTL_GRID_PLAIN && !t->is_async;
     ftl_formula *walks = arena_array(t->memory, ftl_formula, count + 1);
     for (int i = 0; i < count; i++) {
-        const tl_walk *walk = &t->grid->grid.items[i];
+        const tl_walk *walk = &t->model->grid->grid.items[i];
         if (emit_formula(t, walk->extent, &walks[i])) continue;
         if (is_plain && emit_most(t, walk->extent, &walks[i])) continue;
         emit_unsupported(t, walk->range, walk->name,
@@ -42,7 +42,7 @@ emit_value emit_walk_extent(emit *t, const tl_walk *walk) {
 /* How many numbers a walk takes: text. Of a walk whose length a table says, those of the longest.
  */
 static str numbers_of(emit *t, int index) {
-    const tl_walk *walk = &t->grid->grid.items[index];
+    const tl_walk *walk = &t->model->grid->grid.items[index];
     if (is_known(t, walk)) return emit_within(t, emit_walk_extent(t, walk), 15);
     str name = emit_derived(t, FTL_DERIVED_VALUE, t->plan->walks[index], NULL);
     return emit_format(t, "args.%.*s", STR_ARGS(name));
@@ -67,8 +67,8 @@ static str part_name(emit *t, const tl_walk *walk) {
 
 /* Walks whose length is known, and the parts of the others. */
 static void decode_number(emit *t, int index) {
-    const tl_walk *walk = &t->grid->grid.items[index];
-    bool last = index == t->grid->grid.count - 1;
+    const tl_walk *walk = &t->model->grid->grid.items[index];
+    bool last = index == t->model->grid->grid.count - 1;
     str part = STR("(int)tile");
     if (!last) {
         part = emit_format(t, "(int)(tile %% (unsigned)%.*s)", STR_ARGS(numbers_of(t, index)));
@@ -84,7 +84,7 @@ static void decode_number(emit *t, int index) {
 
 /* A walk whose length the others' indices decide; the block ends here if it has no tile. */
 static void decode_ragged(emit *t, int index, bool leaves) {
-    const tl_walk *walk = &t->grid->grid.items[index];
+    const tl_walk *walk = &t->model->grid->grid.items[index];
     if (is_known(t, walk)) return;
     emit_lets_of(t, walk->extent);
     str part = part_name(t, walk);
@@ -96,15 +96,15 @@ static void decode_ragged(emit *t, int index, bool leaves) {
 }
 
 static void decode_grid(emit *t, const char *block, bool leaves) {
-    int count = t->grid->grid.count;
+    int count = t->model->grid->grid.count;
     emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
     for (int i = 0; i < count; i++) decode_number(t, i);
     for (int i = 0; i < count; i++) decode_ragged(t, i, leaves);
 }
 
 void emit_grid(emit *t) {
-    if (!t->grid) return;
-    emit_header(t, t->grid);
+    if (!t->model->grid) return;
+    emit_header(t, t->model->grid);
     decode_grid(t, "blockIdx.x", true);
 }
 
@@ -121,5 +121,6 @@ static bool is_store_behind_loop(const tl_statement *s) {
 
 void emit_fresh_place(emit *t, const tl_statement *s) {
     emit_fresh_thread(t);
-    if (t->grid && !t->is_async && is_store_behind_loop(s)) decode_grid(t, "ftl_block()", false);
+    if (t->model->grid && !t->is_async && is_store_behind_loop(s))
+        decode_grid(t, "ftl_block()", false);
 }

@@ -181,7 +181,7 @@ static void plan_tiles(emit *t) {
 /* Resident blocks know how many tiles there are. */
 static void plan_resident(emit *t) {
     t->plan->grid_kind = FTL_GRID_PERSISTENT;
-    if (t->grid->grid.kind == TL_GRID_DYNAMIC) t->plan->grid_kind = FTL_GRID_DYNAMIC;
+    if (t->model->grid->grid.kind == TL_GRID_DYNAMIC) t->plan->grid_kind = FTL_GRID_DYNAMIC;
     ftl_plan_derived tiles = {.name = "tiles", .kind = FTL_DERIVED_TILES, .formula = {.text = ""}};
     list_push(t->memory, &t->derived, tiles);
 }
@@ -284,7 +284,7 @@ void emit_make_plan(emit *t) {
     plan_scalars(t);
     plan->grid_kind = FTL_GRID_PLAIN;
     plan->counters_offset = -1;
-    if (t->grid && t->grid->grid.kind != TL_GRID_PLAIN) plan_resident(t);
+    if (t->model->grid && t->model->grid->grid.kind != TL_GRID_PLAIN) plan_resident(t);
     emit_plan_grid(t);
     plan_conditions(t);
     plan->conditions = t->conditions.items, plan->condition_count = t->conditions.count;
@@ -493,7 +493,7 @@ void emit_prologue(emit *t) {
         walk_define_tiles(t);
         return;
     }
-    for (const tl_statement *s = t->kernel->body.first; s && s != t->grid; s = s->next) {
+    for (const tl_statement *s = t->kernel->body.first; s && s != t->model->grid; s = s->next) {
         if (s->kind == TL_LET) emit_bindings(t, s, true);
     }
     emit_grid(t);

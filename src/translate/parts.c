@@ -164,15 +164,13 @@ emit_tile *emit_whole(emit_tile *tile) {
     return tile;
 }
 
-/* Where a role waits for another part alone, that one's Wait serves. */
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile) {
-    while (tile->part_of && !emit_waits_for(t, t->now, tile)) tile = tile->part_of;
-    if (tile->space != TL_SHARED || emit_waits_for(t, t->now, tile)) return tile;
-    tl_statement *role = (tl_statement *)(uintptr_t)t->role;
-    for (tl_statement *s = t->role->role.body.first; s; s = tl_next(s, role)) {
-        emit_tile *other = s->kind == TL_WAIT ? emit_tile_of(t, s->sync.what) : NULL;
-        if (other && other->part_of && emit_whole(other) == tile) return other;
-    }
+    const model *m = t->model;
+    if (tile->space != TL_SHARED) return tile;
+    int cursor =
+        model_find_cursor(m, (int)(t->now - m->roles), (int)(tile->bound - m->tiles), tile->symbol);
+    if (cursor >= 0) return emit_tile_in(t, m->cursors[cursor].symbol, TL_SHARED);
+    while (tile->part_of) tile = tile->part_of;
     return tile;
 }
 

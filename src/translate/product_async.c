@@ -69,7 +69,7 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
 static bool make_product(product *p) {
     const tl_compute *c = &p->s->compute;
     emit *t = p->t;
-    const emit_role *r = t->now;
+    const model_role *r = t->now;
     p->target = emit_target_of(t, p->s);
     bool fits = p->target && p->target->space == TL_REGISTER && p->target->type == TL_F32 &&
                 !p->target->is_vector && !p->target->shape.is_lines;

@@ -32,7 +32,7 @@ bool emit_fills_vary(const emit *t, const emit_tile *tile) {
 /* --- variables -------------------------------------------------------------------------------- */
 
 bool emit_is_counted(emit *t, const emit_tile *tile) {
-    return !emit_fills_vary(t, tile) && emit_holds_one(t, &t->role->role.body, tile);
+    return !emit_fills_vary(t, tile) && !tile->bound->holds_several;
 }
 
 void emit_declare_ring(emit *t, const emit_tile *tile) {
@@ -175,12 +175,12 @@ void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile) {
 void emit_init_rings(emit *t) {
     bool any = false;
     for (int i = 0; i < t->tiles.count; i++)
-        any |= t->tiles.items[i]->space == TL_SHARED && t->tiles.items[i]->by_mbarrier;
+        any |= t->tiles.items[i]->space == TL_SHARED && t->tiles.items[i]->bound->uses_mbarrier;
     if (!any) return;
     emit_open(t, "if (threadIdx.x == 0) {");
     for (int i = 0; i < t->tiles.count; i++) {
         const emit_tile *tile = t->tiles.items[i];
-        if (tile->space != TL_SHARED || !tile->by_mbarrier) continue;
+        if (tile->space != TL_SHARED || !tile->bound->uses_mbarrier) continue;
         emit_text(t, "ftl_mbarriers_init<%d>(shared + %.*s, %d); // %.*s has landed", tile->stages,
                   STR_ARGS(emit_fact_of(t, tile, FACT_FULL)), t->threads, STR_ARGS(tile->name));
         emit_text(t, "ftl_mbarriers_init<%d>(shared + %.*s, %d); // and is free again",

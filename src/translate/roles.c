@@ -1,79 +1,31 @@
 /* Roles: which warps run them, with how many registers; the walk over tiles; turns. */
 #include "translate/emit.h"
 
-enum { WARPGROUP = 4, BARRIERS_MAX = 16, SETTING_MAX = 256, SETTING_UNIT = 8 };
+enum { BARRIERS_MAX = 16, SETTING_MAX = 256, SETTING_UNIT = 8 };
 
 /* --- who -------------------------------------------------------------------------------------- */
 
-static bool is_tma(const tl_statement *s) {
-    return s->kind == TL_COPY && str_is(s->copy.atom, "tma");
-}
-
-/* Does the role nothing but copies by TMA and waiting? Then a single thread does it all. */
-static bool is_single(const tl_statement *role) {
-    tl_statement *body = (tl_statement *)(uintptr_t)role;
-    for (tl_statement *s = role->role.body.first; s; s = tl_next(s, body)) {
-        if (s->kind == TL_COMPUTE || s->kind == TL_RESHAPE || s->kind == TL_ALLOCATE) return false;
-        if (s->kind == TL_COPY && !is_tma(s)) return false;
-    }
-    return true;
-}
-
-static bool uses_async_units(const emit *t) {
-    if (t->roles.count > 1 || (t->grid && t->grid->grid.kind != TL_GRID_PLAIN)) return true;
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (is_tma(s) || (s->kind == TL_COMPUTE && s->compute.is_async)) return true;
-        if (s->kind == TL_ROLE && s->role.turn_count) return true;
-    }
-    return false;
-}
-
-static void add_role(emit *t, const tl_statement *s) {
-    const tl_role *role = &s->role;
-    emit_role r = {.statement = s,
-                   .executors = role->executors,
-                   .executor_warps = role->is_warpgroups ? WARPGROUP : 1};
-    r.warps = r.executors * r.executor_warps;
-    r.threads = 32 * r.warps;
-    r.block_warps = r.warps;
-    if (role->registers) r.block_warps = (r.warps + WARPGROUP - 1) / WARPGROUP * WARPGROUP;
-    r.is_single = is_single(s);
-    /* A warpgroup begins at a multiple of four warps: those before it idle. */
-    for (int i = 0; role->is_warpgroups && i < t->roles.count; i++) {
-        emit_role *before = &t->roles.items[i];
-        before->block_warps = (before->block_warps + WARPGROUP - 1) / WARPGROUP * WARPGROUP;
-    }
-    for (int i = 0; i < t->roles.count; i++) r.first_warp += t->roles.items[i].block_warps;
-    list_push(t->memory, &t->roles, r);
+static void set_role(emit *t, int index) {
+    t->now = &t->model->roles[index];
+    t->role = t->now->statement, t->warps = t->now->warps;
 }
 
 bool emit_find_roles(emit *t) {
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_GRID) t->grid = s;
-        if (s->kind == TL_ROLE) add_role(t, s);
-    }
-    if (!t->roles.count) {
+    const model *m = t->model;
+    if (!m->role_count) {
         t->failed = true;
         diag_report(t->diags, DIAG_TRANSLATE_OPEN, t->kernel->range, t->kernel->name,
                     STR("without a role nothing runs"));
         return false;
     }
-    t->is_async = uses_async_units(t);
-    int warps = 0;
-    for (int i = 0; i < t->roles.count; i++) {
-        emit_role *r = &t->roles.items[i];
-        if (!t->is_async) r->block_warps = r->warps, r->is_single = false;
-        warps += r->block_warps;
-    }
-    t->threads = 32 * warps;
-    emit_role *last = &t->roles.items[t->roles.count - 1];
-    if (t->threads < 32 || t->threads > 1024 || t->threads > t->gpu->block_threads) {
-        emit_unsupported(t, last->statement->range, last->statement->role.name,
-                         "a block of %d threads is too large", t->threads);
-        return false;
-    }
-    t->role = last->statement, t->now = last, t->warps = last->warps;
+    t->is_async = m->is_async;
+    t->threads = 32 * m->block_warps;
+    set_role(t, m->role_count - 1);
     return true;
+}
+
+static emit_meetings *meetings(emit *t) {
+    return &t->meetings[t->now - t->model->roles];
 }
 
 /* --- barriers among some of the threads ------------------------------------------------------- */
@@ -93,9 +45,9 @@ static int emit_executor_threads(const emit *t) {
 }
 
 str emit_meeting(emit *t, bool of_executor) {
-    emit_role *r = t->now;
+    const model_role *r = t->now;
     if (r->executors == 1) of_executor = false;
-    int *first = of_executor ? &r->executor_barrier : &r->role_barrier;
+    int *first = of_executor ? &meetings(t)->executors : &meetings(t)->role;
     if (!*first) *first = take_barriers(t, of_executor ? r->executors : 1);
     if (of_executor)
         return emit_format(t, "ftl_meet(%d + executor, %d);", *first, emit_executor_threads(t));
@@ -116,10 +68,10 @@ bool emit_is_turn(const emit *t, const tl_expr *name) {
 }
 
 static int turn_barrier(emit *t, int turn) {
-    emit_role *r = t->now;
-    if (!r->turn_barrier)
-        r->turn_barrier = take_barriers(t, r->executors * r->statement->role.turn_count);
-    return r->turn_barrier + turn * r->executors;
+    const model_role *r = t->now;
+    int *first = &meetings(t)->turns;
+    if (!*first) *first = take_barriers(t, r->executors * r->statement->role.turn_count);
+    return *first + turn * r->executors;
 }
 
 static void wait_turn(emit *t, int turn) {
@@ -184,7 +136,7 @@ static bool walks_tiles(const tl_statement *role) {
 }
 
 static void role_body(emit *t) {
-    const emit_role *r = t->now;
+    const model_role *r = t->now;
     emit_declare(t, STR("warp"), "const int warp = block_warp - %d;", r->first_warp);
     emit_declare(t, STR("executor"), "const int executor = warp / %d;", r->executor_warps);
     emit_declare_channels(t);
@@ -206,12 +158,12 @@ static void role_body(emit *t) {
 }
 
 static void one_role(emit *t, int index) {
-    emit_role *r = &t->roles.items[index];
+    const model_role *r = &t->model->roles[index];
     int names = t->names.count, end = r->first_warp + r->block_warps;
-    bool is_last = index == t->roles.count - 1;
-    t->role = r->statement, t->now = r, t->warps = r->warps;
+    bool is_last = index == t->model->role_count - 1;
+    set_role(t, index);
     if (index) t->indent--;
-    if (t->roles.count == 1) emit_open(t, "{");
+    if (t->model->role_count == 1) emit_open(t, "{");
     else if (is_last) emit_open(t, "} else {");
     else emit_open(t, "%sif (block_warp < %d) {", index ? "} else " : "", end);
     emit_header(t, r->statement);
@@ -225,6 +177,6 @@ static void one_role(emit *t, int index) {
 }
 
 void emit_roles(emit *t) {
-    for (int i = 0; i < t->roles.count; i++) one_role(t, i);
+    for (int i = 0; i < t->model->role_count; i++) one_role(t, i);
     emit_close(t);
 }

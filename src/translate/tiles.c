@@ -154,6 +154,7 @@ static emit_tile *start_tile(emit *t, const tl_statement *s, tl_symbol *symbol) 
     const char *place = s->allocate.space == TL_SHARED ? "_shared" : "_register";
     bool bare = s->allocate.space == TL_REGISTER && !has_other_place(symbol, TL_REGISTER);
     *tile = (emit_tile){.symbol = symbol, .space = s->allocate.space, .stages = 1};
+    tile->bound = &t->model->tiles[model_find_tile(t->model, symbol, tile->space)];
     tile->tile = tile->space == TL_SHARED ? &symbol->shared : &symbol->in_register;
     tile->name = bare ? emit_clean(t, symbol->name)
                       : emit_format(t, "%.*s%s", STR_ARGS(symbol->name), place);
@@ -216,8 +217,8 @@ static void make_tiles_of(emit *t, const tl_statement *s, bool vectors) {
 /* A register tile is divided over the warps of its role. */
 static void set_role_of(emit *t, const tl_statement *s) {
     const tl_statement *role = tl_role_of(s);
-    for (int i = 0; role && i < t->roles.count; i++) {
-        if (t->roles.items[i].statement == role) t->warps = t->roles.items[i].warps;
+    for (int i = 0; role && i < t->model->role_count; i++) {
+        if (t->model->roles[i].statement == role) t->warps = t->model->roles[i].warps;
     }
 }
 
@@ -236,10 +237,7 @@ void emit_make_tiles(emit *t) {
         if (base) tile->base = emit_tile_in(t, base, TL_SHARED);
     }
     emit_make_parts(t);
-    if (t->is_async) {
-        emit_plan_channels(t);
-        emit_find_lazy(t);
-    }
+    if (t->is_async) emit_find_lazy(t);
     emit_place_shared(t);
     emit_place_parts(t);
 }

@@ -3,25 +3,6 @@
 
 enum { SHARED_ALIGNMENT = 128, MBARRIER_BYTES = 8 };
 
-/* TMA and asynchronous products know lines of at most the swizzle's bytes. */
-static bool is_in_panels(emit *t, const emit_tile *tile, int swizzle_bytes) {
-    if (swizzle_bytes <= SHARED_UNIT_BYTES) return false;
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_COPY && str_is(s->copy.atom, "tma")) {
-            tl_end from = tl_copy_source(s), to = tl_copy_target(s);
-            if (from.space == TL_SHARED && emit_is_in(from.symbol, tile)) return true;
-            if (to.space == TL_SHARED && emit_is_in(to.symbol, tile)) return true;
-        }
-        if (s->kind != TL_COMPUTE || !s->compute.is_async) continue;
-        for (int i = 0; i < s->compute.operand_count; i++) {
-            const tl_expr *e = s->compute.operands[i].value;
-            bool is_it = e->kind == TL_NAME && e->space != TL_REGISTER;
-            if (is_it && emit_is_in(e->symbol, tile)) return true;
-        }
-    }
-    return false;
-}
-
 void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
     int bytes = tl_type_bytes(tile->type);
     if (tile->is_vector) {
@@ -33,7 +14,7 @@ void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
         tile->slot_bytes = (int64_t)tile->rows * bytes;
     } else {
         layout_fit fit =
-            is_in_panels(t, tile, s->allocate.swizzle_bytes)
+            tile->bound->in_panels
                 ? shared_make_panels(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
                                      s->allocate.by_columns, &tile->store)
                 : shared_make(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
@@ -46,8 +27,7 @@ void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
     if (s->allocate.is_permuted) {
         emit_unsupported(t, s->range, tile->name, "8-bit and permuted tiles have no atoms yet");
     }
-    tile->by_mbarrier = s->allocate.channel.length > 0;
-    if (tile->by_mbarrier && !gpu_has(t->gpu, GPU_FEATURE_mbarrier)) {
+    if (tile->bound->uses_mbarrier && !gpu_has(t->gpu, GPU_FEATURE_mbarrier)) {
         emit_unsupported(t, s->range, tile->name, "this GPU has no mbarrier");
     }
 }
@@ -87,7 +67,7 @@ void emit_place_shared(emit *t) {
     }
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
-        if (tile->space != TL_SHARED || !(tile->by_mbarrier || tile->frees)) continue;
+        if (tile->space != TL_SHARED || !tile->bound->frees) continue;
         offset = round_up(offset, MBARRIER_BYTES);
         tile->full_offset = offset;
         tile->empty_offset = offset + tile->stages * MBARRIER_BYTES;
@@ -189,7 +169,7 @@ void emit_declare_shared(emit *t) {
             continue;
         }
         tile->has_fill_slot = tile->stages > 1 && emit_fills_vary(t, tile);
-        tile->is_counted = tile->by_mbarrier && emit_is_counted(t, tile);
+        tile->is_counted = tile->bound->uses_mbarrier && emit_is_counted(t, tile);
         str fill = emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
         if (tile->stages == 1) {
             emit_declare(t, tile->name, "const unsigned %.*s = shared + %.*s;",
@@ -204,6 +184,6 @@ void emit_declare_shared(emit *t) {
                 emit_declare(t, fill, "unsigned %.*s = shared + %.*s; // slot of the next copy",
                              STR_ARGS(fill), STR_ARGS(emit_slot_place(t, tile, 0)));
         }
-        if (tile->by_mbarrier) emit_declare_ring(t, tile);
+        if (tile->bound->uses_mbarrier) emit_declare_ring(t, tile);
     }
 }

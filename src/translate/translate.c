@@ -114,7 +114,7 @@ static void emit_wait(emit *t, const tl_statement *s) {
                          "whole of it");
         return;
     }
-    if (tile->by_mbarrier) {
+    if (tile->bound->uses_mbarrier) {
         emit_ring_wait(t, tile);
     } else if (!sync.joins_next_wait) {
         if (sync.groups_pending >= 0) emit_text(t, "ftl_cp_async_wait<%d>();", sync.groups_pending);
@@ -137,7 +137,7 @@ static void emit_release(emit *t, const tl_statement *s) {
         return;
     }
     emit_header(t, s);
-    if (tile->by_mbarrier) emit_ring_release(t, tile);
+    if (tile->bound->uses_mbarrier) emit_ring_release(t, tile);
 }
 
 void emit_barrier_before(emit *t, const tl_statement *s) {
@@ -146,7 +146,7 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
         s->copy.to == TL_SHARED ? emit_tile_in(t, tl_copy_target(s).symbol, TL_SHARED) : NULL;
     if (t->is_async) {
         if (to) emit_channel_acquire(t, s, to);
-    } else if (to && to->by_mbarrier) {
+    } else if (to && to->bound->uses_mbarrier) {
         emit_ring_acquire(t, s, to);
     } else if (sync.barrier_before) {
         barrier(t, &sync, to);
@@ -160,7 +160,7 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) 
     }
     check_sync sync = sync_of(t, s);
     const char *name = str_copy_z(t->memory, tile->name);
-    if (tile->by_mbarrier) {
+    if (tile->bound->uses_mbarrier) {
         emit_ring_filled(t, s, tile);
     } else if (s->copy.is_async && sync.commits) {
         emit_text(t, "ftl_cp_async_commit();");
@@ -295,7 +295,7 @@ static void write_file(emit *t, text_buffer *cuda) {
                 is_plain ? "one block for each tile of"
                          : "as many blocks as fit at once;\n// together they walk the tiles of");
     text_format(cuda, "// `");
-    if (t->grid) tl_print_header(t->grid, cuda);
+    if (t->model->grid) tl_print_header(t->model->grid, cuda);
     text_format(cuda, "`.\n\n");
     text_format(cuda, "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < %d\n",
                 (int)t->gpu->capability * 10);
@@ -326,6 +326,7 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
                 .kernel = request->kernel,
                 .gpu = request->target,
                 .facts = request->facts,
+                .model = request->facts->model,
                 .as_cute = request->as_cute,
                 .entry = request->entry};
     t->plan = arena_new(memory, ftl_plan);

@@ -151,7 +151,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
     w->asks_next = walk_asks(body, TL_FUNCTION_NEXT);
     w->is_pending = w->reads_early = false;
     w->shadow_of_first = w->shadow_of_loop = w->shadow_of_more = w->loop = NULL;
-    if (!t->grid) {
+    if (!t->model->grid) {
         emit_tile_lets(t);
         return;
     }

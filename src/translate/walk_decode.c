@@ -36,7 +36,7 @@ static ftl_formula integer(emit *t, int64_t value) {
 static ftl_formula product_of(emit *t, int from, int to) {
     ftl_formula f = integer(t, 1);
     for (int i = from; i < to; i++) {
-        ftl_formula extent = formula_of(t, t->grid->grid.items[i].extent);
+        ftl_formula extent = formula_of(t, t->model->grid->grid.items[i].extent);
         f = i == from ? extent : both(t, f, extent, FTL_MULTIPLY, "product");
     }
     return f;
@@ -54,7 +54,7 @@ static str divided(emit *t, str number, ftl_formula by, const char *called) {
 /* The walks [from, to) of 'number', a variable. */
 static void decode_walks(emit *t, str number, int from, int to) {
     for (int i = from; i < to; i++) {
-        const tl_walk *walk = &t->grid->grid.items[i];
+        const tl_walk *walk = &t->model->grid->grid.items[i];
         emit_value extent = emit_walk_extent(t, walk);
         str name = emit_clean(t, walk->name);
         str at = number, rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
@@ -75,8 +75,8 @@ static void decode_walks(emit *t, str number, int from, int to) {
 }
 
 static int section_of(const emit *t) {
-    for (int i = 0; i < t->grid->grid.count; i++) {
-        if (t->grid->grid.items[i].section) return i;
+    for (int i = 0; i < t->model->grid->grid.count; i++) {
+        if (t->model->grid->grid.items[i].section) return i;
     }
     return -1;
 }
@@ -111,10 +111,10 @@ static void either(emit *t, const char *name, str wide, str other) {
  * first ones are one tuple wider. Inside a section the number is (tuple, then the later walks).
  */
 static void decode_sections(emit *t, int last) {
-    int count = t->grid->grid.count;
+    int count = t->model->grid->grid.count;
     ftl_formula one = integer(t, 1), tuples = product_of(t, 0, last + 1);
     ftl_formula later = product_of(t, last + 1, count);
-    ftl_formula most = formula_of(t, t->grid->grid.items[last].section);
+    ftl_formula most = formula_of(t, t->model->grid->grid.items[last].section);
     most = both(t, both(t, most, tuples, FTL_MIN, "min"), one, FTL_MAX, "max");
     ftl_formula sections =
         both(t, both(t, tuples, most, FTL_DIVIDE_UP, "ceil"), one, FTL_MAX, "max");
@@ -168,9 +168,9 @@ static str type_of(emit *t, str name) {
 
 static str walk_names(emit *t, const char *type) {
     str list = {0};
-    for (int i = 0; i < t->grid->grid.count; i++)
+    for (int i = 0; i < t->model->grid->grid.count; i++)
         list = emit_format(t, "%.*s%s%s%.*s", STR_ARGS(list), i ? ", " : "", type,
-                           STR_ARGS(emit_clean(t, t->grid->grid.items[i].name)));
+                           STR_ARGS(emit_clean(t, t->model->grid->grid.items[i].name)));
     return list;
 }
 
@@ -199,11 +199,11 @@ static void note_members(emit *t, int from, int members_line) {
 
 void walk_define_tiles(emit *t) {
     int names = t->names.count, members = t->lines.count, section = section_of(t);
-    if (!t->grid) return;
+    if (!t->model->grid) return;
     emit_text(t, "struct tile_place {};");
     emit_open(t, "const auto tile_of = [&](%.*s) FTL_INLINE {", STR_ARGS(walk_names(t, "int ")));
-    for (int i = 0; i < t->grid->grid.count; i++) {
-        const tl_walk *walk = &t->grid->grid.items[i];
+    for (int i = 0; i < t->model->grid->grid.count; i++) {
+        const tl_walk *walk = &t->model->grid->grid.items[i];
         emit_value extent = emit_walk_extent(t, walk);
         emit_name_set(t, walk->symbol, emit_clean(t, walk->name), 0,
                       extent.high > 0 ? extent.high - 1 : 0);
@@ -217,10 +217,10 @@ void walk_define_tiles(emit *t) {
     close_function(t);
     note_members(t, names, members);
     t->names.count = names;
-    emit_header(t, t->grid);
+    emit_header(t, t->model->grid);
     emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
-    if (section >= 0 && section + 1 < t->grid->grid.count) decode_sections(t, section);
-    else decode_walks(t, STR("number"), 0, t->grid->grid.count);
+    if (section >= 0 && section + 1 < t->model->grid->grid.count) decode_sections(t, section);
+    else decode_walks(t, STR("number"), 0, t->model->grid->grid.count);
     emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
     close_function(t);
     t->names.count = names;

@@ -21,15 +21,15 @@ enum {
 };
 
 bool walk_is_dynamic(const emit *t) {
-    return t->grid && t->grid->grid.kind == TL_GRID_DYNAMIC;
+    return t->model->grid && t->model->grid->grid.kind == TL_GRID_DYNAMIC;
 }
 
 /* A role of one thread, or the first warp of the first role. */
-static const emit_role *fetcher(const emit *t) {
-    for (int i = 0; i < t->roles.count; i++) {
-        if (t->roles.items[i].is_single) return &t->roles.items[i];
+static const model_role *fetcher(const emit *t) {
+    for (int i = 0; i < t->model->role_count; i++) {
+        if (t->model->roles[i].is_single) return &t->model->roles[i];
     }
-    return &t->roles.items[0];
+    return &t->model->roles[0];
 }
 
 bool walk_fetches(const emit *t) {
@@ -47,7 +47,7 @@ static bool is_in_loop(const tl_statement *s) {
 }
 
 /* Multiplications that a role's loops make for each element of their first product. */
-static int64_t multiplications(emit *t, const emit_role *r) {
+static int64_t multiplications(emit *t, const model_role *r) {
     tl_statement *role = (tl_statement *)(uintptr_t)r->statement;
     int64_t all = 0, first = 0;
     for (tl_statement *s = role->role.body.first; s; s = tl_next(s, role)) {
@@ -62,15 +62,15 @@ static int64_t multiplications(emit *t, const emit_role *r) {
 }
 
 int walk_units(emit *t) {
-    const emit_role *r = fetcher(t);
-    if (!walk_is_dynamic(t) || !r->is_single || t->roles.count < 2) return 0;
+    const model_role *r = fetcher(t);
+    if (!walk_is_dynamic(t) || !r->is_single || t->model->role_count < 2) return 0;
     bool asks = false;
     for (const tl_statement *s = r->statement->role.body.first; s; s = s->next)
         asks |=
             s->kind == TL_FOR && s->loop.is_grid_walk && walk_asks(&s->loop.body, TL_FUNCTION_NEXT);
-    for (int i = 0; i < t->roles.count; i++)
-        asks = asks && multiplications(t, &t->roles.items[i]) < MULTIPLICATIONS_MOST;
-    return asks ? (1 + t->grid->grid.count + UNIT_NUMBERS - 1) / UNIT_NUMBERS : 0;
+    for (int i = 0; i < t->model->role_count; i++)
+        asks = asks && multiplications(t, &t->model->roles[i]) < MULTIPLICATIONS_MOST;
+    return asks ? (1 + t->model->grid->grid.count + UNIT_NUMBERS - 1) / UNIT_NUMBERS : 0;
 }
 
 bool walk_hands_indices(emit *t) {
@@ -102,8 +102,8 @@ void emit_walk_facts(emit *t, str kernel_text, text_buffer *out) {
 void emit_init_walk(emit *t) {
     if (!walk_is_dynamic(t)) return;
     int readers = 0;
-    for (int i = 0; i < t->roles.count; i++) {
-        const emit_role *r = &t->roles.items[i];
+    for (int i = 0; i < t->model->role_count; i++) {
+        const model_role *r = &t->model->roles[i];
         bool alone = r == fetcher(t) && r->is_single;
         if (!alone) readers += r->is_single ? 1 : r->threads;
     }
@@ -114,7 +114,7 @@ void emit_init_walk(emit *t) {
 }
 
 static bool hands_on(const emit *t) {
-    return t->roles.count > 1 || !fetcher(t)->is_single;
+    return t->model->role_count > 1 || !fetcher(t)->is_single;
 }
 
 void emit_start_walk(emit *t) {
@@ -139,14 +139,14 @@ static void hand_on(emit *t, const char *number) {
     emit_text(t, "number_fill.acquire(shared + at::numbers_read);");
     emit_text(t, "ftl_store_shared_i32(shared + at::numbers + %d * number_fill.slot, %s);",
               slot_bytes(t), number);
-    for (int i = 0; walk_hands_indices(t) && i < t->grid->grid.count; i++) {
+    for (int i = 0; walk_hands_indices(t) && i < t->model->grid->grid.count; i++) {
         emit_text(
             t, "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, %.*s);",
             NUMBER_BYTES * (1 + i), slot_bytes(t),
-            STR_ARGS(next_name_of(t, &t->grid->grid.items[i])));
+            STR_ARGS(next_name_of(t, &t->model->grid->grid.items[i])));
     }
     /* Units are read whole. */
-    for (int i = 1 + t->grid->grid.count; walk_hands_indices(t) && i % UNIT_NUMBERS; i++) {
+    for (int i = 1 + t->model->grid->grid.count; walk_hands_indices(t) && i % UNIT_NUMBERS; i++) {
         emit_text(t,
                   "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, 0);",
                   NUMBER_BYTES * i, slot_bytes(t));
@@ -199,8 +199,8 @@ static bool lets_mention(const emit *t, const tl_walk *walk) {
  */
 str walk_taken_indices(emit *t) {
     str all = {0};
-    for (int i = 0; i < t->grid->grid.count; i++) {
-        bool is_bound = lets_mention(t, &t->grid->grid.items[i]);
+    for (int i = 0; i < t->model->grid->grid.count; i++) {
+        bool is_bound = lets_mention(t, &t->model->grid->grid.items[i]);
         str index =
             emit_format(t, "tile_known[%d][%d]", (1 + i) / UNIT_NUMBERS, (1 + i) % UNIT_NUMBERS);
         if (is_bound) index = emit_format(t, "ftl_uniform(%.*s)", STR_ARGS(index));
