@@ -91,7 +91,7 @@ FTL_API ftl_status ftl_check_pins(ftl_context *context, const ftl_source *source
 FTL_API ftl_status ftl_reason(ftl_context *context, const ftl_source *source,
                               const ftl_options *options, char **code);
 
-/* Explains: for a sketch each decision, the numbers behind it and what lost; for TL Code (then only
+/* Explains: for a sketch each decision, its numbers and what lost; for TL Code (then only
  * options->gpu counts) its memory by tile, its registers and what each Wait does. Statuses as
  * above.
  */

@@ -40,7 +40,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from mcp' -f
 complete -c flashtl -n __fish_use_subcommand -f -a help -d 'explain a command'
 complete -c flashtl -n '__fish_seen_subcommand_from help' -f -a 'sketch reason translate think evaluate build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help' 
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l op -r -f -a 'attention mha gqa mqa chained_gemms gemm_bias_gelu mla row_softmax' -d 'the operator, instead of a file; '\''flashtl sketch'\'' lists them'
-complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l causal -d 'a query sees no key behind its own position'
+complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l causal -d 'a query attends only to keys up to its own position'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l window -r -f -d 'a query sees no key N or more places away'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l softcap -r -f -d 'scores become X tanh(score / X)'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l alibi -d 'add a linear bias by distance to the scores'

@@ -34,7 +34,7 @@ static const model_tile *tile_named(const model *m, str name) {
     return NULL;
 }
 
-/* The tile that the product which has not ended writes: waiting for it mends what it disturbs. */
+/* The tile that the product which has not ended writes: waiting for it repairs what it disturbs. */
 static str target_name(const tl_statement *product) {
     if (product->kind != TL_COMPUTE || !product->compute.target) return (str){0};
     return product->compute.target->text;

@@ -126,7 +126,7 @@ static bool report(const places *p, int64_t at, int64_t extent) {
     diag_report(p->diags, DIAG_VIEW_OUTSIDE, index->range, p->view->name, p->element->text,
                 str_format(p->memory, "%lld", (long long)at), assignment_text(p), name,
                 str_format(p->memory, "%lld", (long long)extent));
-    diag_add(p->diags, DIAG_VIEW_MEND, index->range, NULL);
+    diag_add(p->diags, DIAG_VIEW_FIX, index->range, NULL);
     return false;
 }
 

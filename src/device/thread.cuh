@@ -26,7 +26,7 @@ __device__ __forceinline__ unsigned ftl_block() {
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() { return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared); }
 
-// All threads of the block: everything they wrote before is visible behind it.
+// All threads of the block: what they wrote before it is visible after it.
 __device__ __forceinline__ void ftl_block_barrier() { __syncthreads(); }
 
 // All threads of the warp, likewise.

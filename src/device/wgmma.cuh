@@ -2,9 +2,9 @@
 // write d some time before the ftl_wgmma_wait that ends them. Operands in shared memory are named by
 // descriptors. In a paragraph whose name has @N, one is made for each width that a kernel's text names: @N is
 // the width, @EIGHTHS its eighth, @SUMS and @OUTPUTS the N/2 registers of d as names and as operands, and
-// @0, @1 ... number the operands behind them.
+// @0, @1 ... number the operands after them.
 
-// What was written to registers before is seen by the products behind it.
+// What was written to registers before it is seen by the products after it.
 __device__ __forceinline__ void ftl_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 // Ends a group: the products since the last one.

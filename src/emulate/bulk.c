@@ -123,7 +123,7 @@ static void check_initialised(machine *m, machine_warp *w, const machine_bulk *b
     str who = machine_who(m, w, b->pc, b->lane), name = machine_shared_name(m, barrier->address);
     f->detail =
         str_format(m->memory, "%.*s counts at the mbarrier at %.*s", STR_ARGS(who), STR_ARGS(name));
-    f->note = STR("initialised here, with no fence.mbarrier_init behind");
+    f->note = STR("initialised here, with no fence.mbarrier_init after it");
 }
 
 static void issue_load(machine *m, machine_warp *w, const ptx_bulk *form, machine_bulk *b) {
@@ -303,7 +303,7 @@ static uint32_t stored_bytes(machine *m, machine_warp *w, const machine_bulk *b,
     if (f)
         f->detail = str_format(m->memory,
                                "%.*s: stores are of whole 16 bytes, and the tensor ends between "
-                               "them: %u bytes behind its rows are overwritten",
+                               "them: %u bytes past its rows are overwritten",
                                STR_ARGS(machine_who(m, w, b->pc, b->lane)), behind);
     return bytes + behind;
 }

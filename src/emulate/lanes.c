@@ -301,9 +301,9 @@ NUMBER_INLINE float narrow_odd(double x) {
     uint32_t bits = number_f32_bits(near);
     bool exact = (double)near == x || x != x, odd = bits & 1u;
     bool too_far = fabs((double)near) > fabs(x);
-    uint32_t mended = too_far ? bits - 1u : bits + 1u;
+    uint32_t other = too_far ? bits - 1u : bits + 1u;
     bool keep = exact || odd || (bits & 0x7fffffffu) == 0x7f800000u;
-    return keep ? near : number_f32(mended);
+    return keep ? near : number_f32(other);
 }
 
 NUMBER_INLINE uint32_t fused_f16(float x, float y, float z) {

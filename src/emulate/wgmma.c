@@ -63,7 +63,7 @@ void wgmma_fence(machine *m, machine_warp *w) {
     w->fence_time = m->instructions;
 }
 
-static const char *const no_fence = "accessed here, with no wgmma.fence behind";
+static const char *const no_fence = "accessed here, with no wgmma.fence after it";
 
 /* Sums: any access before needs a fence; those of products of one shape follow each other. */
 static void take_sum(machine *m, machine_warp *w, const ptx_instruction *i, int number,

@@ -222,7 +222,7 @@ static bool read_all(reader *r) {
             goes_on = next_line(r, &line);
         } while (goes_on && !str_trim(line).length);
         if (goes_on && !is_heading(line)) {
-            return fail(r, r->line, "behind the reference of '%s' the next task is expected",
+            return fail(r, r->line, "after the reference of '%s' the next task is expected",
                         r->list->items[r->list->count - 1].name);
         }
     }

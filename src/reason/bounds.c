@@ -76,7 +76,7 @@ static bound_tests tests_of(reason *r, str axis, const tl_expr *condition) {
     return tests;
 }
 
-/* Does the test hold for every element behind the end, in rows that exist? kv >= length > E. */
+/* Does the test hold for every element past the end, in rows that exist? kv >= length > E. */
 static bool test_covers_end(const bound_loop *b, const bound_test *test) {
     if (!test->is_solved || !test->is_upper) return false;
     linear rest = test->proof;
@@ -165,14 +165,14 @@ static bool mask_end(const bound_loop *b, const ends_answer *answer) {
         answer->neutral == -INFINITY
             ? ""
             : edit_z(r->memory, str_format(r->memory, ", %s", tl_neutral_text(answer->neutral)));
-    tl_block text = tl_quote(r->memory, "Compute Mask %s%s where %s >= %s // behind the end", tile,
+    tl_block text = tl_quote(r->memory, "Compute Mask %s%s where %s >= %s // past the end", tile,
                              value, axis, length);
     text.first->compute.place = place_of(b, about, answer->hurt);
     edit_before(r->kernel, answer->hurt, text);
     return true;
 }
 
-/* Masks until nothing behind the end matters. */
+/* Masks until nothing past the end matters. */
 static bool mask_ends(bound_loop *b) {
     for (int round = 0; round < 16 && !b->is_divided; round++) {
         ends_question question = {b->loop, b->axis, ENDS_PART, NULL, mask_covers_end, b};
@@ -180,14 +180,14 @@ static bool mask_ends(bound_loop *b) {
         if (!answer.hurt) return true;
         if (answer.tile.length == 0)
             return reason_stuck(b->r, answer.hurt,
-                                "what lies behind the end of %.*s would be added "
+                                "elements past the end of %.*s would be added "
                                 "to global memory",
                                 STR_ARGS(b->axis));
         if (edit_ancestor_in(b->r->kernel, answer.hurt, &b->loop->loop.body) == NULL) break;
         mask_end(b, &answer);
     }
     return b->is_divided ||
-           reason_stuck(b->r, b->loop, "the elements behind the end of %.*s cannot be masked",
+           reason_stuck(b->r, b->loop, "the elements past the end of %.*s cannot be masked",
                         STR_ARGS(b->axis));
 }
 
@@ -404,7 +404,7 @@ static void guard_mask(const bound_loop *b, tl_statement *mask) {
     }
     if (condition.length == 0) return;
     tl_block branch =
-        tl_quote(r->memory, "if %.*s // the same for all; edges only\nend", STR_ARGS(condition));
+        tl_quote(r->memory, "if %.*s // uniform; at the edges only\nend", STR_ARGS(condition));
     tl_statement *branching = branch.first;
     edit_before(r->kernel, mask, branch);
     edit_remove(r->kernel, mask);

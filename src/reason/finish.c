@@ -144,10 +144,10 @@ static void store_in_room(reason *r, tl_statement *store, const tl_statement *ti
                 tl_quote(r->memory,
                          "Copy %.*s from register to shared // rounds; starts when all warps have "
                          "released %.*s\n"
-                         "Wait %.*s_shared // it is here\n",
+                         "Wait %.*s_shared // it has landed\n",
                          STR_ARGS(name), STR_ARGS(host), STR_ARGS(name)));
     store->copy.from = TL_SHARED;
-    store->comment = STR("lines of 16 bytes a lane; what lies behind the end is dropped");
+    store->comment = STR("lines of 16 bytes a lane; elements past the end are not stored");
     edit_after(r->kernel, store,
                tl_quote(r->memory, "Release %.*s_shared // bytes free", STR_ARGS(name)));
     reason_decide(r, "results",
@@ -213,7 +213,7 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
         store->copy.atom = STR("tma");
         store->copy.is_async = true;
     }
-    store->comment = STR("rows behind the end are dropped");
+    store->comment = STR("rows past the end are not stored");
     const char *wait = is_boxed ? reason_say(r,
                                              "Wait %.*s_global // the store has "
                                              "read its source\n",

@@ -299,7 +299,7 @@ static tl_block move_values(reason *r, flat_walk *f) {
         own->comment = STR("of the tile that ends while the next one begins");
         edit_after(r->kernel, like, (tl_block){own, own});
         edit_append(&copies, NULL,
-                    tl_quote(r->memory, "Compute Cast %.*s and get %.*s // this tile's, set aside",
+                    tl_quote(r->memory, "Compute Cast %.*s and get %.*s // this tile's, kept aside",
                              STR_ARGS(written_as(&f->beginning, name)), STR_ARGS(fresh)));
         rename_value(r, &f->end, name, fresh);
     }

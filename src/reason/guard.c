@@ -319,7 +319,7 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     g->s = edit_operand_name(maximum, 0);
     g->m = edit_target_name(maximum);
     if (!g->loop || g->loop->kind != TL_FOR || !find_product(g))
-        return g->why ? false : refuse(g, "the maximum stands in no loop");
+        return g->why ? false : refuse(g, "the maximum is in no loop");
     for (tl_statement *s = maximum->next; s; s = s->next)
         if (!sort_statement(g, s)) return false;
     take_denominator(g);
@@ -330,13 +330,14 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     for (int i = 0; i < g->sum_count; i++)
         if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
-    if (!is_private(g)) return refuse(g, "the loop looks at maximum, denominator or sums itself");
+    if (!is_private(g))
+        return refuse(g, "the loop itself reads the maximum, the denominator or the sums");
     if (is_seen_behind(r, g)) {
-        return refuse(g, "it, or the denominator, is used behind the loop for more than quotients");
+        return refuse(g, "it, or the denominator, is used after the loop for more than quotients");
     }
     g->keeps = warpgroups_role(r->kernel) != NULL;
     if (g->keeps && g->is_read_later)
-        return refuse(g, "the powers are used behind their 16-bit copy, too");
+        return refuse(g, "the powers are also used after their 16-bit copy");
     g->t = g->s;
     g->is_apart = has_two_places(r, g);
     choose_weights(r, g);

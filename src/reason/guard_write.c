@@ -34,7 +34,7 @@ static void keep_scores(reason *r, guard_form *g) {
             continue;
         tl_statement *copy = tl_statement_copy(r->memory, s);
         copy->allocate.names[0] = g->t;
-        copy->comment = STR("an element at a time: in no register for long");
+        copy->comment = STR("an element at a time: held in no register for long");
         edit_after(r->kernel, s, (tl_block){copy, copy});
         return;
     }
@@ -52,7 +52,7 @@ static void lift_shift(reason *r, guard_form *g) {
     g->shift = lifted.first;
 }
 
-/* The maximum takes in this block; what was summed up so far is rescaled. */
+/* The maximum moves with this block; what was summed up so far is rescaled. */
 static tl_block move(reason *r, const guard_form *g) {
     tl_block body = {0};
     append_copy(r, &body, g->save);
@@ -73,7 +73,8 @@ static tl_block move(reason *r, const guard_form *g) {
  * the maximum before its powers: a move to come would cost that one's powers twice.
  */
 static tl_block expect_move(reason *r, const guard_form *g) {
-    return tl_quote(r->memory, "Compute Fill 0 and get %.*s // the next block moves it at once",
+    return tl_quote(r->memory,
+                    "Compute Fill 0 and get %.*s // the next block moves it without a vote",
                     STR_ARGS(g->alpha));
 }
 
@@ -131,7 +132,7 @@ static tl_block slow_way(reason *r, const guard_form *g) {
     tl_block body = {0};
     for (tl_statement *s = g->loop->loop.body.first; s != g->maximum && !g->keeps; s = s->next)
         if (edit_writes_within(s, g->s) || loads_for_scores(r, g, s)) append_copy(r, &body, s);
-    if (body.first) body.first->comment = STR("the scores were overwritten: again");
+    if (body.first) body.first->comment = STR("the scores were overwritten: compute them again");
     append_quote(&body, move(r, g));
     append_quote(&body, powers(r, g, ""));
     return body;
@@ -148,7 +149,7 @@ static const char *reaches(reason *r, const guard_form *g, const char *limit) {
 }
 
 static tl_block if_high(reason *r, const guard_form *g) {
-    return under(r, reason_say(r, "any(%s >= %s)", g->part, g->high), "it reaches far up",
+    return under(r, reason_say(r, "any(%s >= %s)", g->part, g->high), "it comes close to the limit",
                  expect_move(r, g));
 }
 
@@ -196,9 +197,10 @@ static tl_block sum_again(reason *r, const guard_form *g) {
         append_quote(&body, tl_quote(r->memory, "let %s = %s // it must move now", g->hard, must));
     append_quote(&body,
                  under(r, g->foresees ? g->hard : must, "the maximum must move", slow_way(r, g)));
-    append_quote(&body, tl_quote(r->memory,
-                                 "Compute RowSum %.*s and get %s // as rounded as the product's",
-                                 STR_ARGS(edit_target_name(g->cast)), g->part));
+    append_quote(&body,
+                 tl_quote(r->memory,
+                          "Compute RowSum %.*s and get %s // rounded as the product's operand is",
+                          STR_ARGS(edit_target_name(g->cast)), g->part));
     append_quote(&body, open_room(r, g));
     if (g->foresees)
         append_quote(&body, under(r, reason_say(r, "not %s", g->hard), "not yet", if_high(r, g)));
@@ -333,12 +335,12 @@ static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns
 static tl_block first_again(reason *r, const guard_form *g) {
     tl_block body = maximum_of_first(r, g, 0);
     append_quote(&body, powers(r, g, ""));
-    return under(r, reaches(r, g, g->limit), "a column behind the first ones is far above", body);
+    return under(r, reaches(r, g, g->limit), "a column past the first ones is far above", body);
 }
 
 static tl_block take_in(reason *r, const guard_form *g) {
     tl_block body = tl_quote(
-        r->memory, "Compute Add %.*s, %s and get %.*s // the denominator takes in this block",
+        r->memory, "Compute Add %.*s, %s and get %.*s // add this block to the denominator",
         STR_ARGS(g->l), g->part, STR_ARGS(g->l));
     if (g->has_exact)
         append_quote(&body, tl_quote(r->memory, "Compute Add %s, %s and get %s", g->exact,
@@ -381,9 +383,9 @@ static tl_block powers_by_room(reason *r, const guard_form *g) {
                              "let %s = any(%s >= %s) // a block has outweighed all before it\n"
                              "Reshape %.*s from mma_A to mma_C // its product has landed",
                              rough, g->room, g->high, STR_ARGS(p));
-    append_quote(&body, under(r, rough, "the denominator takes weights as the product does",
+    append_quote(&body, under(r, rough, "the denominator adds weights as rounded as the product's",
                               powers_as(r, g, true, "")));
-    append_quote(&body, under(r, reason_say(r, "not %s", rough), "exact ones",
+    append_quote(&body, under(r, reason_say(r, "not %s", rough), "exact weights",
                               powers_as(r, g, false, " // inside the lane")));
     return body;
 }

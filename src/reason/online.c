@@ -301,7 +301,7 @@ static tl_block update_text(reason *r, const online *o) {
                     "Compute Subtract %s, %s and get %s\n"
                     "Compute Exp %s and get %s\n"
                     "Compute Multiply %s, %s and get %s\n"
-                    "Compute %.*s // the denominator takes in this block\n",
+                    "Compute %.*s // add this block to the denominator\n",
                     o->m, o->m_old, STR_ARGS(reduce), o->m_old, o->m, o->alpha, o->alpha, o->alpha,
                     o->scores, o->m, o->result, o->result, o->result, o->l, o->alpha, o->l,
                     STR_ARGS(add));
@@ -312,8 +312,8 @@ static void give_out_maximum(reason *r, const online *o, tl_statement *at) {
     if (!o->maximum) return;
     edit_after(r->kernel, at,
                tl_quote(r->memory,
-                        "Compute Cast %s and get %s // the maximum that is given out\n"
-                        "Compute Mask %s where %s <= 0 // a row that saw nothing has none",
+                        "Compute Cast %s and get %s // the maximum that leaves the kernel\n"
+                        "Compute Mask %s where %s <= 0 // a fully masked row has none",
                         o->m, o->maximum, o->maximum, o->l));
 }
 
@@ -331,11 +331,10 @@ static tl_statement *first_user(const online *o) {
 
 /* 1/max(l, 1e-30) into 'inverse'; then each sum times it. */
 static tl_block division_text(reason *r, const online *o, const char *inverse) {
-    tl_block text =
-        tl_quote(r->memory,
-                 "Compute Max %s, 1e-30 and get %s // a row that saw nothing ends as 0\n"
-                 "Compute Reciprocal %s and get %s\n",
-                 o->l, inverse, inverse, inverse);
+    tl_block text = tl_quote(r->memory,
+                             "Compute Max %s, 1e-30 and get %s // a fully masked row ends as 0\n"
+                             "Compute Reciprocal %s and get %s\n",
+                             o->l, inverse, inverse, inverse);
     for (int i = 0; i < o->sums.count; i++) {
         const char *sum = edit_z(r->memory, o->sums.items[i]);
         tl_block one = tl_quote(r->memory, "Compute Multiply %s, %s and get %s // normalise", sum,
@@ -386,7 +385,7 @@ static tl_block final_text(reason *r, const online *o, const char *inverse) {
 
 static tl_block inverse_text(reason *r, const online *o, const char *inverse) {
     return tl_quote(r->memory,
-                    "Compute Max %s, 1e-30 and get %s // a row that saw nothing ends as 0\n"
+                    "Compute Max %s, 1e-30 and get %s // a fully masked row ends as 0\n"
                     "Compute Reciprocal %s and get %s\n",
                     o->l, inverse, inverse, inverse);
 }

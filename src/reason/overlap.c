@@ -143,7 +143,7 @@ static void share_tests(reason *r, tl_kernel *whole) {
     for (tl_statement *s = whole->body.first; s; s = s->next) {
         tl_statement *vote = s->next;
         if (s->kind != TL_IF || is_kept_vote(r, s) || !is_kept_vote(r, vote)) continue;
-        tl_block both = tl_quote(r->memory, "if %s or %s // seldom: one test for both\nend",
+        tl_block both = tl_quote(r->memory, "if %s or %s // both are rare: one test\nend",
                                  edit_text(r->memory, s->branch.condition),
                                  edit_text(r->memory, vote->branch.condition));
         tl_statement *outer = both.first;
@@ -229,7 +229,7 @@ static void write_inside(reason *r, rotation *o) {
     tl_block head = part_of(r, o, first, o->middle, false);
     tl_block tail = part_of(r, o, o->tail, NULL, false);
     tl_block tail_landing = part_of(r, o, o->tail, NULL, true);
-    comment(tail, "of the block before");
+    comment(tail, "of the previous block");
     join(&body, head);
     join(&body, tail);
     tl_block middle = peel_iteration(r, o->loop, o->middle, o->tail, false);

@@ -83,7 +83,7 @@ void peel_advance(reason *r, tl_statement *loop) {
     replacement nothing = {STR(""), loop->loop.from};
     replace_name(&nothing, second);
     loop->loop.from = second;
-    if (loop->comment.length == 0) loop->comment = STR("the first one stands above");
+    if (loop->comment.length == 0) loop->comment = STR("the first iteration stands above");
 }
 
 static void peel(reason *r, tl_statement *loop) {

@@ -333,10 +333,9 @@ static tl_block role_header(reason *r, const place_plan *plan, int64_t warpgroup
                         "role math with %lld warpgroup%s, %d registers // %d rows each\nend",
                         (long long)warpgroups, warpgroups == 1 ? "" : "s",
                         warpgroups_math_registers(r->target, warpgroups), WARPGROUP_ROWS);
-    return tl_quote(
-        r->memory,
-        "role math with %lld warp%s // every statement inside is done by all of them together\nend",
-        (long long)plan->warps, plan->warps == 1 ? "" : "s");
+    return tl_quote(r->memory,
+                    "role math with %lld warp%s // all of them execute every statement\nend",
+                    (long long)plan->warps, plan->warps == 1 ? "" : "s");
 }
 
 static void wrap_in_role(reason *r, tl_block role, tl_block shared, tl_block registers) {

@@ -36,7 +36,8 @@ static const reason_pass_entry pin_names[] = {
     {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
     {"ring", "1: two tiles that a loop copies take turns in the slots of one ring; 0: never"},
     {"guard", "1: the maximum moves only when it must; 0: with every block"},
-    {"eager", "1: behind a far move of that maximum the next block moves it at once; 0: it votes"},
+    {"eager",
+     "1: after a large move of that maximum the next block moves it without a vote; 0: it votes"},
     {"first_columns",
      "warpgroups: columns of the first block that set that maximum, a quarter of it at most; the "
      "vote sees to the others; 0: all"},
@@ -49,7 +50,8 @@ static const reason_pass_entry pin_names[] = {
     {"casts", "warpgroups: places in registers of a left operand that is computed"},
     {"panel_bytes",
      "warpgroups: 32, 64 or 128: how wide panels of lines that they do not divide are"},
-    {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: every so manyth"},
+    {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: tiles i, i + gridDim, i + 2 "
+                "gridDim, ..."},
     {"sections", "warpgroups: 0: no sections of tiles whose operands fit the level-2 cache"},
     {"flat", "warpgroups: 0: a tile ends before the next one begins"},
     {"turns", "warpgroups: 0: they issue products when they come to them"},
@@ -64,7 +66,7 @@ static const reason_pass_entry pin_names[] = {
     {"peel", "1: a loop's first iteration stands before it where it differs; 0: never"},
     {"split", "1: iterations that need no `if` have a loop of their own; 0: never"},
     {"copies_behind",
-     "1: in that loop, copies for later iterations start behind the first product; 0: before it"},
+     "1: in that loop, copies for later iterations start after the first product; 0: before it"},
     {"nominal_length", "for the cost model: the length of axes that are known at launch only"},
     {"resident", "blocks that shall fit one multiprocessor"},
     {NULL, NULL},

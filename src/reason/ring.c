@@ -168,7 +168,7 @@ static void write_next(const ring *g, tl_statement *behind, tl_block copies) {
 static void write_waits(const ring *g, const stage_channel *c) {
     const char *name = edit_z(g->r->memory, g->name);
     edit_before(g->r->kernel, c->first_use,
-                tl_quote(g->r->memory, "Wait %s // this block's %s is here", name, c->name));
+                tl_quote(g->r->memory, "Wait %s // this block's %s has landed", name, c->name));
     edit_after(g->r->kernel, c->last_use,
                tl_quote(g->r->memory, "Release %s // the slot is free", name));
 }

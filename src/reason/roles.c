@@ -141,7 +141,7 @@ static tl_statement *landing_of(tl_statement *product) {
 }
 
 static void write_channel(reason *r, const channel *c) {
-    edit_before(r->kernel, c->first, tl_quote(r->memory, "Wait %s // it is here", c->shared));
+    edit_before(r->kernel, c->first, tl_quote(r->memory, "Wait %s // it has landed", c->shared));
     tl_statement *last = edit_is_compute(c->last, TL_GEMM) ? landing_of(c->last) : c->last;
     while (last->next && last->next->kind == TL_RELEASE) last = last->next;
     edit_after(r->kernel, last, tl_quote(r->memory, "Release %s // the slot is free", c->shared));

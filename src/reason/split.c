@@ -269,12 +269,12 @@ static void split(const split_plan *p) {
     const char *from = edit_text(r->memory, loop->loop.from);
     tl_expr *edge = tl_quote_expr(r->memory, "%s", edge_text(p));
     const char *steady = scalar_name(r, edge, "steady", "iterations before this one have no ends");
-    tl_block first =
-        tl_quote(r->memory, "for %s = %s:%s // no test in these\nend", name, from, steady);
+    tl_block first = tl_quote(r->memory, "for %s = %s:%s // no tests in these iterations\nend",
+                              name, from, steady);
     append_body(p, first.first);
     edit_before(r->kernel, loop, first);
     loop->loop.from = tl_quote_expr(r->memory, "max(%s, %s)", from, steady);
-    loop->comment = STR("those at the end");
+    loop->comment = STR("the iterations at the end");
     reason_decide(r, "iterations at the end",
                   "stand in a loop over %s of their own; those before `%s` are rid of %d branches",
                   name, steady, p->tests);

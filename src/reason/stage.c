@@ -62,7 +62,7 @@ static bool stage_standing(reason *r, tl_statement *copy) {
         return reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
     make_async(r, copy);
     insert_before(r, first,
-                  reason_say(r, "Wait %.*s // it is here, for all warps", STR_ARGS(shared)));
+                  reason_say(r, "Wait %.*s // it has landed, for all warps", STR_ARGS(shared)));
     insert_after(r, last,
                  reason_say(r, "Release %.*s // nothing reads it any more", STR_ARGS(shared)));
     return true;
@@ -187,7 +187,8 @@ static void write_prologue(reason *r, stage_loop *l) {
             if (ahead < distance(&l->channels[i]))
                 append(&copies, stage_copy_ahead(r, l, &l->channels[i], l->from, ahead));
         if (!copies.first) return;
-        copies.first->comment = ahead == 0 ? STR("the first block is under way") : STR("one more");
+        copies.first->comment =
+            ahead == 0 ? STR("the first block is in flight") : STR("one block further");
         bool is_sure = ahead == 0 && l->is_never_empty;
         edit_before(
             r->kernel, at,
@@ -249,7 +250,7 @@ static void write_waits(reason *r, stage_loop *l) {
         insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         if (!c->is_head)
             insert_before(r, c->first_use,
-                          reason_say(r, "Wait %s // this block's is here", c->shared));
+                          reason_say(r, "Wait %s // this block's tile has landed", c->shared));
     }
 }
 
@@ -261,7 +262,7 @@ static void write_async(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++)
         if (l->channels[i].is_head)
             insert_before(r, first,
-                          reason_say(r, "Wait %s // this block's is here, for all warps",
+                          reason_say(r, "Wait %s // this block's tile has landed, for all warps",
                                      l->channels[i].shared));
     edit_before(r->kernel, first, head_copies(r, l));
     refill_heads(r, l);
@@ -283,7 +284,7 @@ static void allocate_staging(reason *r, const stage_channel *c) {
     while (last->next && last->next->kind == TL_ALLOCATE) last = last->next;
     insert_after(
         r, last,
-        reason_say(r, "Allocate %s in register %s (%.*s) as lines // on its way, 16 bytes a lane",
+        reason_say(r, "Allocate %s in register %s (%.*s) as lines // in transit, 16 bytes a lane",
                    c->name, tl_type_name(shared->allocate.type), STR_ARGS(shape)));
 }
 
@@ -324,17 +325,19 @@ static void write_staged(reason *r, stage_loop *l) {
         tl_block load = {0};
         append(&load, load_ahead(r, l, c, l->variable, 0, "overlaps the products before its use"));
         edit_before(r->kernel, body, load);
-        insert_before(r, c->first_use,
-                      reason_say(r,
-                                 "Copy %s from register to shared\nWait %s // this block's is here",
-                                 c->name, c->shared));
+        insert_before(
+            r, c->first_use,
+            reason_say(r,
+                       "Copy %s from register to shared\nWait %s // this block's tile has landed",
+                       c->name, c->shared));
     }
     tl_block next = {0};
     for (int i = 0; i < l->count; i++) {
         const stage_channel *c = &l->channels[i];
         if (!c->is_head) continue;
-        insert_before(r, body,
-                      reason_say(r, "Wait %s // this block's is here, for all warps", c->shared));
+        insert_before(
+            r, body,
+            reason_say(r, "Wait %s // this block's tile has landed, for all warps", c->shared));
         append(&next, load_ahead(r, l, c, l->variable, 1, "of the next block"));
     }
     next = stage_under(r, stage_block_exists(r, l, l->variable, 1), next);
@@ -362,8 +365,9 @@ static void write_plain(reason *r, stage_loop *l) {
         const stage_channel *c = &l->channels[i];
         insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
         edit_move_before(r->kernel, c->first_use, c->copy);
-        insert_before(r, c->first_use,
-                      reason_say(r, "Wait %s // this block's is here, for all warps", c->shared));
+        insert_before(
+            r, c->first_use,
+            reason_say(r, "Wait %s // this block's tile has landed, for all warps", c->shared));
     }
 }
 

@@ -63,7 +63,7 @@ static void delay_stores(reason *r, tl_statement *walk) {
         edit_append(&again, NULL, (tl_block){tl_statement_copy(r->memory, s), NULL});
         edit_append(&again, NULL, (tl_block){tl_statement_copy(r->memory, release), NULL});
         edit_append(&early.first->branch.body, early.first, again);
-        early.first->comment = STR("the tile before has left its bytes");
+        early.first->comment = STR("the previous tile has left these bytes");
         edit_before(r->kernel, write, early);
         edit_move_after(r->kernel, walk, release);
         edit_move_after(r->kernel, walk, s);
@@ -137,8 +137,8 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     edit_before(
         r->kernel, grid,
         tl_quote(r->memory,
-                 "let %s = min(%lld, %lld/max(1, %.*s))%s // as many share the level-2 cache", near,
-                 most, share, STR_ARGS(bytes), times));
+                 "let %s = min(%lld, %lld/max(1, %.*s))%s // this many share the level-2 cache",
+                 near, most, share, STR_ARGS(bytes), times));
     grid->grid.items[last].section = tl_quote_expr(r->memory, "%s", near);
     reason_decide(
         r, "sections",

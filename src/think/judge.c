@@ -172,7 +172,7 @@ static void add_code_lines(climb *c) {
         json_t *finding = json_array_get(findings, i);
         bool is_budget = strncmp(json_text(finding, "id"), "BUDGET", 6) == 0;
         if (!is_budget) continue;
-        json_object_set_new(finding, "mend",
+        json_object_set_new(finding, "fix",
                             json_string("smaller tiles need less: `let BM = 64, BN = 32`, or keep "
                                         "fewer tiles alive at once"));
     }

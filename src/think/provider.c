@@ -35,7 +35,7 @@ static ftl_status read_url(ftl_context *context, provider *p, str spec, str base
     p->kind = PROVIDER_OPENAI;
     if (!rest.length || !url.length) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "'%.*s' does not say which model: put its name behind a '#'",
+                                "'%.*s' does not say which model: add its name after a '#'",
                                 STR_ARGS(spec));
     }
     if (memchr(url.data, '@', url.length)) {

@@ -244,9 +244,9 @@ str parse_name(parser *p, const char *what) {
     }
     parse_advance(p);
     if (text.data[0] != '0') return text;
-    char *mended = str_copy_z(p->memory, text);
-    mended[0] = 'O';
-    return (str){mended, text.length};
+    char *corrected = str_copy_z(p->memory, text);
+    corrected[0] = 'O';
+    return (str){corrected, text.length};
 }
 
 str parse_new_name(parser *p, const char *what, diag_range *range) {

@@ -358,7 +358,7 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
     const ftl_plan *plan = t->plan;
     text_format(out, "// Strides count elements. A pointer without a stride for an axis: that axis "
                      "is contiguous.\n"
-                     "// One with a sign behind it is of 64 bits, too, and known to fit 32.\n");
+                     "// One followed by its sign has 64 bits, too, and is known to fit 32.\n");
     text_format(out, "struct %s_parameters {\n", plan->entry);
     for (int i = 0; i < plan->tensor_count; i++) add_tensor(t, &plan->tensors[i], out);
     for (int i = 0; i < plan->size_count; i++) {

@@ -110,7 +110,7 @@ static void emit_wait(emit *t, const tl_statement *s) {
     }
     if (tile->part_of) {
         emit_unsupported(t, s->range, STR("this Wait"),
-                         "on this GPU's class a part of a tile is read behind the Wait for the "
+                         "on this GPU's class a part of a tile is read after the Wait for the "
                          "whole of it");
         return;
     }

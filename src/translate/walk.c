@@ -133,7 +133,7 @@ static void read_in_shadow(emit *t, const tl_statement *s) {
     emit_value from = emit_integer(t, loop->from, NULL), to = emit_integer(t, loop->to, NULL);
     t->names.count = names;
     str name = emit_clean(t, loop->name);
-    emit_text(t, "// the block's next tile, behind the last products of this one");
+    emit_text(t, "// the block's next tile, after the last products of this one");
     if (s == w->shadow_of_loop)
         emit_open(t, "if (%.*s + 1 == %.*s_end) {", STR_ARGS(name), STR_ARGS(name));
     else

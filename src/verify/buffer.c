@@ -202,7 +202,7 @@ bool buffer_is_intact(buffer *b, int poison, char why[FTL_WHY_BYTES]) {
                  b->of->name, -at);
     } else if (at >= inside) {
         snprintf(why, FTL_WHY_BYTES,
-                 "%zu bytes outside of '%s' were written, first %" PRId64 " bytes behind its end",
+                 "%zu bytes outside of '%s' were written, first %" PRId64 " bytes past its end",
                  count, b->of->name, at - inside);
     } else {
         snprintf(why, FTL_WHY_BYTES,

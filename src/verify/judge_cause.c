@@ -14,7 +14,7 @@ typedef struct mistake {
     int64_t window_shift;         /* the same at the far end of a window */
     int64_t drop_begin, drop_end; /* keys that are missing */
     int64_t stale_begin, stale_end, stale_by; /* keys whose V row is that of key - stale_by */
-    int64_t zero_keys;                        /* keys of score 0 and value 0 behind the end */
+    int64_t zero_keys;                        /* keys of score 0 and value 0 past the end */
     int64_t rescale_tile; /* block of keys after which accumulators are not rescaled */
     bool is_unscaled, is_unmasked;
 } mistake;
@@ -129,7 +129,7 @@ static void try_blocks(search *s, int64_t tile) {
     int64_t rest = p->kv_len % tile;
     if (rest) {
         try(s, &(mistake){.zero_keys = tile - rest},
-            "%" PRId64 " keys behind the end were counted with score 0", tile - rest);
+            "%" PRId64 " keys past the end were counted with score 0", tile - rest);
     }
     try(s, &(mistake){.rescale_tile = tile},
         "the output is not rescaled when the maximum moves "
@@ -151,7 +151,7 @@ static void try_blocks(search *s, int64_t tile) {
                 "keys %" PRId64 "..%" PRId64 " meet the values of the tile %" PRId64
                 " %s (a stale or "
                 "early V tile)",
-                begin, end - 1, (by < 0 ? -by : by) / tile, by > 0 ? "before" : "behind");
+                begin, end - 1, (by < 0 ? -by : by) / tile, by > 0 ? "before" : "after");
         }
     }
 }

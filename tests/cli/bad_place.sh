@@ -22,9 +22,9 @@ flashtl check table.tl; echo "-> $?"
 python3 - <<'P'
 import npy
 npy.write("x.npy", (4, 8), [float(i) for i in range(32)], "f2")
-for name, rows in (("right", [3, 1, 2, 0]), ("before", [3, -1, 2, 0]), ("behind", [3, 1, 4, 0])):
+for name, rows in (("right", [3, 1, 2, 0]), ("before", [3, -1, 2, 0]), ("past", [3, 1, 4, 0])):
     npy.write(name + ".npy", (4,), rows, "i4")
 P
-for order in right before behind; do
+for order in right before past; do
     flashtl run table.tl --on interpreter --in X=x.npy,order=$order.npy --out Y=y.npy 2>&1 | sed 's/^ .*//'
 done

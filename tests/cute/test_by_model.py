@@ -65,7 +65,7 @@ with tempfile.TemporaryDirectory() as name:
     done, verdicts, prompt = by_model(folder, code, right.replace(atom, "cute::SM80_16x8x16_TN"),
                                       right.replace("fma(d[0], d[1], d[2], d[3], a0, a1", "fma(d[0], d[1], d[2], d[3], a1, a0"), right)
     said = [(v["rung"], v["passed"]) for v in verdicts]
-    expect(said == [("compile", False), ("emulate", False), ("emulate", True)], "mended step by step", (said, done.stderr))
+    expect(said == [("compile", False), ("emulate", False), ("emulate", True)], "fixed step by step", (said, done.stderr))
     expect(done.returncode == 0 and done.stdout.strip().endswith(right.strip()), "the text that passed", done.stderr)
     expect("SM80_16x8x16_TN" in json.dumps(verdicts[0]["findings"]), "the compiler's words", verdicts[0]["findings"])
     expect("/tmp/" not in json.dumps(verdicts[0]["findings"]), "no path of this machine", verdicts[0]["findings"])

@@ -28,14 +28,14 @@ class World:
         self.tasks = self.folder / "tasks.md"
         self.tasks.write_text(tasks or SHIPPED.read_text())
         self.database = self.folder / "results.sqlite"
-        (self.folder / "talk").mkdir()
+        (self.folder / "dialogues").mkdir()
         self.plan(**plan)
 
     def plan(self, gpu="t4", **tasks):
-        (self.folder / "plan.json").write_text(json.dumps({"folder": str(self.folder / "talk"), "gpu": gpu, "tasks": tasks}))
+        (self.folder / "plan.json").write_text(json.dumps({"folder": str(self.folder / "dialogues"), "gpu": gpu, "tasks": tasks}))
 
     def prompts(self, task, number, answer):
-        return (self.folder / f"talk/{task}.{number}/prompt{answer}.txt").read_text()
+        return (self.folder / f"dialogues/{task}.{number}/prompt{answer}.txt").read_text()
 
     def words(self, *more, on="interpreter", by="model"):
         model = f"{by}=exec:python3 {here}/model.py {flashtl} {self.tasks} {self.folder}/plan.json"
@@ -115,11 +115,11 @@ def rates(world):
     insist(near(tokens[2], (tokens[0] + 10 * tokens[1]) / 1e6), tokens)
     insist(near(rows["model", "sketch", None]["cost"] * 15, tokens[2]), rows, tokens)
     insist(near(rows["model", "sketch", None]["tokens"] * 15, tokens[0] + tokens[1]), rows, tokens)
-    asked = len(list((world.folder / "talk").iterdir()))
+    asked = len(list((world.folder / "dialogues").iterdir()))
     status, out, err = world.run(*ONLY, "--report", world.folder / "page.md")
     insist(status == 0 and re.search(
         r"^\| model \| sketch \| 15 \| 86\.7 % \| 60\.0 % \| 33\.3 % \| 46\.7 % \| 66\.7 % \| 2\.20 \|", out, re.M), out, err)
-    insist(len(list((world.folder / "talk").iterdir())) == asked, "a trial was run again")
+    insist(len(list((world.folder / "dialogues").iterdir())) == asked, "a trial was run again")
     insist("| asking | judging |" in out, out)
     page = (world.folder / "page.md").read_text()
     for line in ("| model | sketch | 70.0 % | 0.0 % | – |", "| row_softmax | easy | 2/5 |", "| softcap | medium | 0/5 |",
@@ -173,7 +173,7 @@ def stages(world):
 
 
 def code_takes_what_was_asked(world):
-    """TL Code with other parameters than the reference's is told what differs; flags behind the end of a tile are nothing."""
+    """TL Code with other parameters than the reference's is told what differs; flags past the end of a tile are nothing."""
     kinds = {"narrow": "MEANING_PARAMETER_LENGTH", "bf16": "MEANING_PARAMETER_TYPE", "wrong": "OPEN_ROLE", "code": ""}
     world.plan("a100", key_padding=[[kind] for kind in kinds])
     more = ("--only", "key_padding", "--settings", "one", "--samples", "4", "--answers", "1", "--jobs", "1")
@@ -231,7 +231,7 @@ def two_at_once(world):
         out, err = one.communicate(timeout=1800)
         insist(one.returncode == 0, err)
         insist_known(json.loads(out.splitlines()[0]))
-    asked = collections.Counter(p.name.split(".")[0] for p in (world.folder / "talk").iterdir())
+    asked = collections.Counter(p.name.split(".")[0] for p in (world.folder / "dialogues").iterdir())
     insist(set(asked.values()) == {5} and len(asked) == 3, asked)
 
 
@@ -245,7 +245,7 @@ def bad_tasks(world):
     world.tasks.write_text(SHIPPED.read_text().replace("Compute Multiply S, scale and get S", "Compute Multiply S, scala and get S", 1))
     status, out, err = world.run("--only", "multi_head", "--samples", "1")
     insist(status == 1 and "the reference of task 'multi_head' (line 7) does not pass: 'check' fails: line 12: nothing is called 'scala'" in err, err)
-    insist(not list((world.folder / "talk").iterdir()) and world.query("SELECT count(*) FROM trial") == [(0,)], "asked")
+    insist(not list((world.folder / "dialogues").iterdir()) and world.query("SELECT count(*) FROM trial") == [(0,)], "asked")
     world.tasks.unlink()
     insist(world.run()[0] == 3)
 
@@ -277,7 +277,7 @@ def dry_run(world):
     insist(ten["trials"] == 10 and ten["least_tokens"] == 10 * one["least_tokens"], ten)
     five = estimate("--only", "multi_head", "--settings", "sketch", "--samples", "1", "--answers", "5")
     insist(five["least_tokens"] == one["least_tokens"] and five["most_tokens"] > 5 * one["least_tokens"], five)
-    insist(not world.database.exists() and not list((world.folder / "talk").iterdir()))
+    insist(not world.database.exists() and not list((world.folder / "dialogues").iterdir()))
     # a real trial takes about what was estimated
     world.plan(multi_head=[["right"]])
     rows = world.rows("--only", "multi_head", "--settings", "sketch", "--samples", "1", "--answers", "1")

@@ -41,7 +41,7 @@ class Grammar:
                 at += 1
         node, rest = self.choice(tokens)
         if rest:
-            raise ValueError(f"no GBNF behind {body[:60]}")
+            raise ValueError(f"no GBNF after {body[:60]}")
         return node
 
     def choice(self, tokens):

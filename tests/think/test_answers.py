@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Answers as models give them: each must end in the right finding, and in a verified kernel when the next
-answer mends it. test_answers.py FLASHTL CASE, or --list.
+answer fixes it. test_answers.py FLASHTL CASE, or --list.
 
 Wrong answers are made of right ones by one change, so they stay wrong in one way when the compiler's own
 texts change. Models are `exec:` commands that give the answers in turn.
@@ -49,7 +49,7 @@ def change(text, old, new, count=1):
     return text.replace(old, new, count)
 
 
-class Talk:
+class Dialogue:
     """The command asked with answers given in turn; 'verdicts' are the record's."""
 
     def __init__(self, step, answers, *options, on="interpreter", sketch=None, gpu="t4"):
@@ -87,15 +87,15 @@ class Talk:
                 self.explain(f"the words '{word}'")
         return self
 
-    def is_mended(self):
+    def is_fixed(self):
         if self.status != 0 or not self.verdicts[-1]["passed"] or not self.result["verified"]:
             self.explain("a verified kernel in the end")
         return self
 
 
-def mends(wrong, rung, *words, step="sketch", right=None, options=(), on="interpreter"):
+def is_fixed_after(wrong, rung, *words, step="sketch", right=None, options=(), on="interpreter"):
     right = right or GOOD
-    return Talk(step, [wrong, right], *options, on=on).fails_first(rung, *words).is_mended()
+    return Dialogue(step, [wrong, right], *options, on=on).fails_first(rung, *words).is_fixed()
 
 
 REFERENCE = ("--against", str(here / "answers/reference.tl"))
@@ -104,82 +104,82 @@ REFERENCE = ("--against", str(here / "answers/reference.tl"))
 
 
 def prose_around():
-    Talk("sketch", [GOOD]).is_mended()
+    Dialogue("sketch", [GOOD]).is_fixed()
 
 
 def no_fence():
-    Talk("sketch", ["I would do this.\n\n" + SKETCH + "\nThat is all, and for good reasons."]).is_mended()
+    Dialogue("sketch", ["I would do this.\n\n" + SKETCH + "\nThat is all, and for good reasons."]).is_fixed()
 
 
 def two_blocks():
     # a first attempt, then the better one: the last whole program counts
-    talk = Talk("sketch", [fenced(SKETCH.replace("K.T", "K")) + "No, wait:\n" + fenced(SKETCH)]).is_mended()
-    if len(talk.verdicts) != 1:
-        talk.explain("one answer")
+    dialogue = Dialogue("sketch", [fenced(SKETCH.replace("K.T", "K")) + "No, wait:\n" + fenced(SKETCH)]).is_fixed()
+    if len(dialogue.verdicts) != 1:
+        dialogue.explain("one answer")
 
 
 def other_language_beside():
-    Talk("sketch", [fenced(SKETCH) + "In PyTorch that is\n" + fenced("o = softmax(q @ k.T) @ v", "python")]).is_mended()
+    Dialogue("sketch", [fenced(SKETCH) + "In PyTorch that is\n" + fenced("o = softmax(q @ k.T) @ v", "python")]).is_fixed()
 
 
 def thinking_tags():
-    Talk("sketch", ["<think>\nFirst\n" + fenced(SKETCH.replace("K.T", "K")) + "hm\n</think>\n" + GOOD]).is_mended()
+    Dialogue("sketch", ["<think>\nFirst\n" + fenced(SKETCH.replace("K.T", "K")) + "hm\n</think>\n" + GOOD]).is_fixed()
 
 
 def thinking_without_end():
-    mends("<think>\nSo, the user wants " + SKETCH, "read", "ANSWER_CUT_OFF")
+    is_fixed_after("<think>\nSo, the user wants " + SKETCH, "read", "ANSWER_CUT_OFF")
 
 
 def nothing_but_prose():
-    mends("I cannot write kernels, but attention is a fine thing.", "read", "ANSWER_NOTHING")
+    is_fixed_after("I cannot write kernels, but attention is a fine thing.", "read", "ANSWER_NOTHING")
 
 
 def fence_without_end():
-    mends(GOOD[:GOOD.index("Copy V")], "read", "ANSWER_CUT_OFF")
+    is_fixed_after(GOOD[:GOOD.index("Copy V")], "read", "ANSWER_CUT_OFF")
 
 
 def empty():
-    mends("", "read", "ANSWER_NOTHING")
+    is_fixed_after("", "read", "ANSWER_NOTHING")
 
 
 def tilde_fences():
-    Talk("sketch", ["~~~tl\n" + SKETCH + "~~~\n"]).is_mended()
+    Dialogue("sketch", ["~~~tl\n" + SKETCH + "~~~\n"]).is_fixed()
 
 
 def binary_rubbish():
-    mends("\x00\x01\x02 ```tl\n\x7f\x03\n```", "read", "ANSWER_NOTHING")
+    is_fixed_after("\x00\x01\x02 ```tl\n\x7f\x03\n```", "read", "ANSWER_NOTHING")
 
 
 # --- sketches -----------------------------------------------------------------------------------------
 
 
 def missing_transpose():
-    talk = mends(GOOD.replace("K.T", "K"), "check", "PRODUCT_CONTRACTS", "K.T", "Compute GEMM Q, K and get S")
-    if '"replacement":"K.T"' not in talk.prompt:
-        talk.explain("the mend in the prompt")
+    dialogue = is_fixed_after(GOOD.replace("K.T", "K"), "check", "PRODUCT_CONTRACTS", "K.T", "Compute GEMM Q, K and get S")
+    if '"replacement":"K.T"' not in dialogue.prompt:
+        dialogue.explain("the fix in the prompt")
 
 
 def undefined_name():
-    mends(GOOD.replace("GEMM S, V", "GEMM S, W"), "check", "W")
+    is_fixed_after(GOOD.replace("GEMM S, V", "GEMM S, W"), "check", "W")
 
 
 def invented_statement():
-    mends(GOOD.replace("    Compute Softmax S", "    Synchronize threads\n    Compute Softmax S"), "check",
+    is_fixed_after(GOOD.replace("    Compute Softmax S", "    Synchronize threads\n    Compute Softmax S"), "check",
           "UNKNOWN_STATEMENT", "Synchronize")
 
 
 def invented_operation():
-    mends(GOOD.replace("Compute Softmax S", "Compute Normalize S and get S"), "check", "UNKNOWN_OPERATION", "Normalize")
+    is_fixed_after(GOOD.replace("Compute Softmax S", "Compute Normalize S and get S"), "check", "UNKNOWN_OPERATION", "Normalize")
 
 
 def several_errors_at_once():
-    talk = mends(GOOD.replace("GEMM S, V", "GEMM S, W").replace("Multiply S, scale", "Multiply S, skale"), "check", "skale", "'W'")
-    if len(talk.verdicts[0]["findings"]) < 2:
-        talk.explain("both errors at once")
+    dialogue = is_fixed_after(GOOD.replace("GEMM S, V", "GEMM S, W").replace("Multiply S, scale", "Multiply S, skale"), "check", "skale", "'W'")
+    if len(dialogue.verdicts[0]["findings"]) < 2:
+        dialogue.explain("both errors at once")
 
 
 def output_never_stored():
-    mends(GOOD.replace("Copy O from register to global", ""), "meaning", "never written")
+    is_fixed_after(GOOD.replace("Copy O from register to global", ""), "meaning", "never written")
 
 
 def missing_rescale():
@@ -189,7 +189,7 @@ def missing_rescale():
     wrong = GOOD.replace("    Compute Softmax S", by_hand)
     wrong = wrong.replace("Copy O from register", "Compute Divide O, l and get O\nCopy O from register")
     wrong = wrong.replace("for j =", "Compute Fill -1e30 and get m\nfor j =")
-    mends(wrong, "meaning", "MEANING_BLOCKS", "block size")
+    is_fixed_after(wrong, "meaning", "MEANING_BLOCKS", "block size")
 
 
 def block_softmax_unmasked_rows():
@@ -197,125 +197,125 @@ def block_softmax_unmasked_rows():
     wrong = GOOD.replace("Compute Softmax S", "Compute Mask S, 0 where kv > q + kv_len - q_len\n    Compute RowSum S and accumulate l")
     wrong = wrong.replace("    Compute Mask S where kv > q + kv_len - q_len\n", "")
     wrong = wrong.replace("Copy O from register", "Compute Divide O, l and get O\nCopy O from register")
-    mends(wrong, "meaning", "MEANING_NOT_FINITE")
+    is_fixed_after(wrong, "meaning", "MEANING_NOT_FINITE")
 
 
 def unused_input():
     wrong = GOOD.replace("Input  scale", "Input  bias f32 (b in batch; kv in kv_len)\nInput  scale")
-    mends(wrong, "meaning", "MEANING_UNUSED", "bias")
+    is_fixed_after(wrong, "meaning", "MEANING_UNUSED", "bias")
 
 
 def causal_off_by_one():
-    mends(GOOD.replace("kv > q +", "kv >= q +"), "meaning", "MEANING_WRONG", "boundary", "q of O and kv of K is off by 1", options=REFERENCE)
+    is_fixed_after(GOOD.replace("kv > q +", "kv >= q +"), "meaning", "MEANING_WRONG", "boundary", "q of O and kv of K is off by 1", options=REFERENCE)
 
 
 def causal_top_left():
-    mends(GOOD.replace("kv > q + kv_len - q_len", "kv > q"), "meaning", "MEANING_WRONG", "boundary", options=REFERENCE)
+    is_fixed_after(GOOD.replace("kv > q + kv_len - q_len", "kv > q"), "meaning", "MEANING_WRONG", "boundary", options=REFERENCE)
 
 
 def no_mask():
-    mends(GOOD.replace("    Compute Mask S where kv > q + kv_len - q_len\n", ""), "meaning", "MEANING_WRONG", "and should not",
+    is_fixed_after(GOOD.replace("    Compute Mask S where kv > q + kv_len - q_len\n", ""), "meaning", "MEANING_WRONG", "and should not",
           options=REFERENCE)
 
 
 def missing_scale():
     wrong = GOOD.replace("Multiply S, scale", "Multiply S, scale*scale")
-    mends(wrong, "meaning", "MEANING_WRONG", "the formula differs", options=REFERENCE)
+    is_fixed_after(wrong, "meaning", "MEANING_WRONG", "the formula differs", options=REFERENCE)
 
 
 def constant_factor():
     wrong = GOOD.replace("Copy O from register", "Compute Multiply O, 2 and get O\nCopy O from register")
-    mends(wrong, "meaning", "2 times what it should be", options=REFERENCE)
+    is_fixed_after(wrong, "meaning", "2 times what it should be", options=REFERENCE)
 
 
 def keys_left_out():
     # the last block of 16 keys
     wrong = GOOD.replace("kv > q + kv_len - q_len", "kv > q + kv_len - q_len or kv >= kv_len - kv_len % 16")
-    mends(wrong, "meaning", "the last tile is left out", options=REFERENCE)
+    is_fixed_after(wrong, "meaning", "the last tile is left out", options=REFERENCE)
 
 
 def wrong_head_map():
     wrong = GOOD.replace("Input  V (b in batch, head in heads;", "Input  V (b in batch, heads - 1 - head in heads;")
-    mends(wrong, "meaning", "wrong map of heads", options=REFERENCE)
+    is_fixed_after(wrong, "meaning", "wrong map of heads", options=REFERENCE)
 
 
 def other_parameters():
     wrong = GOOD.replace("scale", "factor")
-    mends(wrong, "meaning", "MEANING_PARAMETER_MISSING", "MEANING_PARAMETER_EXTRA", "factor", options=REFERENCE)
+    is_fixed_after(wrong, "meaning", "MEANING_PARAMETER_MISSING", "MEANING_PARAMETER_EXTRA", "factor", options=REFERENCE)
 
 
 def fits_no_kernel():
     wrong = GOOD.replace("kernel causal_attention", "kernel causal_attention\nlet BM = 256, BN = 256")
-    mends(wrong, "build", "line")
+    is_fixed_after(wrong, "build", "line")
 
 
 # --- TL Code ------------------------------------------------------------------------------------------
 
 
 def reason_right():
-    talk = Talk("reason", [fenced(code())]).is_mended()
-    if talk.result["by"] != "the built-in agent":
-        talk.explain("candidate 0, which is as fast")
+    dialogue = Dialogue("reason", [fenced(code())]).is_fixed()
+    if dialogue.result["by"] != "the built-in agent":
+        dialogue.explain("candidate 0, which is as fast")
 
 
 def missing_reshape():
     lines = [line for line in code().splitlines() if "Reshape P from mma_C to mma_A" not in line]
-    mends(fenced("\n".join(lines)), "check", "mma_A", "Reshape", step="reason", right=fenced(code()))
+    is_fixed_after(fenced("\n".join(lines)), "check", "mma_A", "Reshape", step="reason", right=fenced(code()))
 
 
 def missing_wait():
     wrong = "\n".join(line for line in code().splitlines() if "Wait K_shared" not in line)
-    mends(fenced(wrong), "check", "K_shared", step="reason", right=fenced(code()))
+    is_fixed_after(fenced(wrong), "check", "K_shared", step="reason", right=fenced(code()))
 
 
 def tile_too_big():
     wrong = change(code(), "BM = 64, BN = 64", "BM = 512, BN = 512")
-    mends(fenced(wrong), "check", "BUDGET", step="reason", right=fenced(code()))
+    is_fixed_after(fenced(wrong), "check", "BUDGET", step="reason", right=fenced(code()))
 
 
 def dropped_last_tile():
     wrong = re.sub(r"let blocks = .*", "let blocks = max(1, floor(min(kv_len, (q_block + 1)*BM + kv_len - q_len)/BN))", code())
-    talk = Talk("reason", [fenced(wrong), fenced(code())])
-    if talk.verdicts[0]["passed"] or "leaves out" not in json.dumps(talk.verdicts[0]["findings"]):
-        talk.explain("that the loop leaves out the last tile")
-    talk.is_mended()
+    dialogue = Dialogue("reason", [fenced(wrong), fenced(code())])
+    if dialogue.verdicts[0]["passed"] or "leaves out" not in json.dumps(dialogue.verdicts[0]["findings"]):
+        dialogue.explain("that the loop leaves out the last tile")
+    dialogue.is_fixed()
 
 
 def code_without_rescale():
     wrong = "\n".join(line for line in code().splitlines() if "Multiply O_register, alpha" not in line)
-    mends(fenced(wrong), "meaning", "not rescaled", step="reason", right=fenced(code()))
+    is_fixed_after(fenced(wrong), "meaning", "not rescaled", step="reason", right=fenced(code()))
 
 
 def code_causal_off_by_one():
     wrong = change(code(), "where kv > q + offset", "where kv >= q + offset")
-    mends(fenced(wrong), "meaning", "boundary", step="reason", right=fenced(code()))
+    is_fixed_after(fenced(wrong), "meaning", "boundary", step="reason", right=fenced(code()))
 
 
 def a_model_that_never_mends():
     wrong = fenced(change(code(), "where kv > q + offset", "where kv >= q + offset"))
-    talk = Talk("reason", [wrong, wrong])
-    if talk.status != 0 or talk.result["by"] != "the built-in agent" or talk.result["kept"] != 0:
-        talk.explain("candidate 0")
+    dialogue = Dialogue("reason", [wrong, wrong])
+    if dialogue.status != 0 or dialogue.result["by"] != "the built-in agent" or dialogue.result["kept"] != 0:
+        dialogue.explain("candidate 0")
 
 
-def sketch_never_mended():
-    talk = Talk("sketch", [GOOD.replace("K.T", "K")] * 2)
-    if talk.status != 1 or "none of 2 answers passed" not in talk.err or talk.result["verified"]:
-        talk.explain("no kernel, exit status 1")
+def sketch_never_fixed():
+    dialogue = Dialogue("sketch", [GOOD.replace("K.T", "K")] * 2)
+    if dialogue.status != 1 or "none of 2 answers passed" not in dialogue.err or dialogue.result["verified"]:
+        dialogue.explain("no kernel, exit status 1")
 
 
 def improving():
     """Proposals: one that is slower, one that is wrong; neither replaces what is verified."""
     slower = run("reason", "-", "--gpu", "t4", "--head-dim", "64", "--let", "BM=64", "--let", "BN=16", input=SKETCH)[1]
     wrong = change(code(), "where kv > q + offset", "where kv >= q + offset")
-    talk = Talk("reason", [fenced(code()), fenced(slower), fenced(wrong)], "--improve", "2", on="emulator")
-    if talk.status != 0 or "# What was tried" not in talk.prompt or len(talk.verdicts) != 3:
-        talk.explain("two proposals with the table of what was tried")
-    rows = [line for line in talk.prompt.split("# What was tried")[-1].splitlines() if re.match(r"\| \d", line)]
+    dialogue = Dialogue("reason", [fenced(code()), fenced(slower), fenced(wrong)], "--improve", "2", on="emulator")
+    if dialogue.status != 0 or "# What was tried" not in dialogue.prompt or len(dialogue.verdicts) != 3:
+        dialogue.explain("two proposals with the table of what was tried")
+    rows = [line for line in dialogue.prompt.split("# What was tried")[-1].splitlines() if re.match(r"\| \d", line)]
     if len(rows) != 3 or not all("let d = 64" in row and "threads" in row and "passed" in row for row in rows):
-        talk.explain(f"three rows with their decisions: {rows}")
-    if talk.result["kept"] not in (0, 1):
-        talk.explain("a kernel that is not slower")
+        dialogue.explain(f"three rows with their decisions: {rows}")
+    if dialogue.result["kept"] not in (0, 1):
+        dialogue.explain("a kernel that is not slower")
 
 
 def improving_is_kept():
@@ -325,11 +325,11 @@ def improving_is_kept():
     with tempfile.TemporaryDirectory() as name:
         pathlib.Path(name, "small.tl").write_text(sketch)  # candidate 0 has small tiles, too
         slow = run("reason", f"{name}/small.tl", "--gpu", "t4", "--head-dim", "64")[1]
-        talk = Talk("reason", [fenced(slow), fenced(wrong), fenced(faster)], "--improve", "2", on="emulator", sketch=sketch)
-    if talk.status != 0 or talk.result["kept"] != 3 or "BM = 64" not in talk.result["code"]:
-        talk.explain("the second proposal")
-    if "failed 'meaning': " not in talk.prompt.split("# What was tried")[-1]:
-        talk.explain("why the first proposal was none")
+        dialogue = Dialogue("reason", [fenced(slow), fenced(wrong), fenced(faster)], "--improve", "2", on="emulator", sketch=sketch)
+    if dialogue.status != 0 or dialogue.result["kept"] != 3 or "BM = 64" not in dialogue.result["code"]:
+        dialogue.explain("the second proposal")
+    if "failed 'meaning': " not in dialogue.prompt.split("# What was tried")[-1]:
+        dialogue.explain("why the first proposal was none")
 
 
 def peak_kib(rounds, folder):
@@ -364,9 +364,9 @@ def improving_takes_no_memory_by_rounds():
 
 def the_best_so_far_is_kept():
     """The model breaks down after its first answer: what was verified is there all the same, and why it ended."""
-    talk = Talk("reason", [fenced(code())], "--improve", "3", "--json")
-    if talk.status != 3 or "cat:" not in talk.err or not talk.kernels or not json.loads(talk.out)["verified"]:
-        talk.explain("a kernel, and the model's own words")
+    dialogue = Dialogue("reason", [fenced(code())], "--improve", "3", "--json")
+    if dialogue.status != 3 or "cat:" not in dialogue.err or not dialogue.kernels or not json.loads(dialogue.out)["verified"]:
+        dialogue.explain("a kernel, and the model's own words")
 
 
 def interrupted_while_judging():
@@ -452,16 +452,16 @@ def code_for_cuda():
 
 
 def cuda_mends(wrong, rung, *words):
-    talk = Talk("translate", [fenced(wrong, "cuda"), fenced(cuda(), "cuda")],
+    dialogue = Dialogue("translate", [fenced(wrong, "cuda"), fenced(cuda(), "cuda")],
                 on="interpreter" if rung == "check" else "emulator")
-    if not talk.verdicts:
-        talk.explain("verdicts")
-    if "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]) and rung != "check":
+    if not dialogue.verdicts:
+        dialogue.explain("verdicts")
+    if "no CUDA compiler" in json.dumps(dialogue.verdicts[-1]["facts"]) and rung != "check":
         print("skipped: there is no CUDA compiler here, not even clang")
         sys.exit(77)
-    talk.fails_first(rung, *words)
-    if not talk.verdicts[-1]["passed"] or talk.status != 0:
-        talk.explain("a verified kernel in the end")
+    dialogue.fails_first(rung, *words)
+    if not dialogue.verdicts[-1]["passed"] or dialogue.status != 0:
+        dialogue.explain("a verified kernel in the end")
 
 
 def cuda_includes_a_file():
@@ -514,7 +514,7 @@ def cuda_with_a_syntax_error():
 
 
 def cuda_writes_outside():
-    """A store behind the end of the Output."""
+    """A store past the end of the Output."""
     text = cuda()
     body = text.index("{", text.index('extern "C" __global__'))
     pointer = re.search(r"unsigned short \*O;", text)
@@ -572,11 +572,11 @@ def judged(name):
 def is_refused(step, name, rung, *words, sketch=None, options=(), on="interpreter"):
     """A text that passed once, being wrong: only longer lengths, other scores or the measured launch tell."""
     label = "cuda" if name.endswith(".cu") else "tl"
-    talk = Talk(step, [fenced(judged(name), label)], *options, on=on, sketch=sketch and judged(sketch))
-    if talk.verdicts and "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]):
+    dialogue = Dialogue(step, [fenced(judged(name), label)], *options, on=on, sketch=sketch and judged(sketch))
+    if dialogue.verdicts and "no CUDA compiler" in json.dumps(dialogue.verdicts[-1]["facts"]):
         print("skipped: there is no CUDA compiler here, not even clang")
         sys.exit(77)
-    return talk.fails_first(rung, *words)
+    return dialogue.fails_first(rung, *words)
 
 
 LINEAR = "linear_silu.sketch.tl"
@@ -606,10 +606,10 @@ def cuda_that_is_idle_for_long_sums():
 def cuda_that_is_idle_where_it_is_counted():
     """Idle for the sizes of the counted launch alone: that launch is judged, too."""
     idle = judged("linear_silu_idle_for_k_over_24.cu").replace("p.k_len > 24", "p.m_len >= 190 && p.m_len < 200 && p.k_len == 64")
-    talk = Talk("translate", [fenced(idle, "cuda")], on="emulator", sketch=judged(LINEAR))
-    if talk.verdicts and "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]):
+    dialogue = Dialogue("translate", [fenced(idle, "cuda")], on="emulator", sketch=judged(LINEAR))
+    if dialogue.verdicts and "no CUDA compiler" in json.dumps(dialogue.verdicts[-1]["facts"]):
         sys.exit(77)
-    talk.fails_first("emulate", "KERNEL_WRONG")
+    dialogue.fails_first("emulate", "KERNEL_WRONG")
 
 
 def cuda_with_a_race():
@@ -627,10 +627,10 @@ def cuda_with_half_a_rescale():
     for i in rescales:
         begin = i if "O_register" in lines[i].split("=")[0] else i - 1             # a long statement has two lines
         wrong = "\n".join(lines[:begin] + lines[i + 1:])
-        talk = Talk("translate", [fenced(wrong, "cuda")], on="emulator", sketch=sketch, gpu="l40s")
-        if talk.verdicts and "no CUDA compiler" in json.dumps(talk.verdicts[-1]["facts"]):
+        dialogue = Dialogue("translate", [fenced(wrong, "cuda")], on="emulator", sketch=sketch, gpu="l40s")
+        if dialogue.verdicts and "no CUDA compiler" in json.dumps(dialogue.verdicts[-1]["facts"]):
             sys.exit(77)
-        talk.fails_first("emulate", "KERNEL_WRONG", "climbing scores")
+        dialogue.fails_first("emulate", "KERNEL_WRONG", "climbing scores")
 
 
 def gelu_by_tanh():
@@ -644,12 +644,12 @@ def gelu_by_tanh():
             "Copy C from register to global\n")
     with tempfile.TemporaryDirectory() as name:
         pathlib.Path(name, "exact.tl").write_text(gelu + exact)
-        mends(fenced(gelu + tanh), "meaning", "MEANING_WRONG", right=fenced(gelu + exact), options=("--against", f"{name}/exact.tl"))
+        is_fixed_after(fenced(gelu + tanh), "meaning", "MEANING_WRONG", right=fenced(gelu + exact), options=("--against", f"{name}/exact.tl"))
 
 
 def lengths_tied_by_where():
     """`where q_blocks == q_len/128`: lengths are drawn that fit."""
-    Talk("sketch", [fenced(judged("block_sparse_where_equal.sketch.tl"))], on="emulator").is_mended()
+    Dialogue("sketch", [fenced(judged("block_sparse_where_equal.sketch.tl"))], on="emulator").is_fixed()
 
 
 def by_a_model(step, answer, gpu, sketch, *options):
@@ -705,9 +705,9 @@ def in_time():
     shares this machine's processors, or a sanitizer is on."""
     slow = 6 if "asan" in flashtl else 2
     begin = os.times().children_user
-    Talk("sketch", [GOOD.replace("kv > q +", "kv >= q +"), GOOD], *REFERENCE).fails_first("meaning").is_mended()
+    Dialogue("sketch", [GOOD.replace("kv > q +", "kv >= q +"), GOOD], *REFERENCE).fails_first("meaning").is_fixed()
     rounds = os.times().children_user
-    Talk("sketch", [GOOD], on="emulator").is_mended()
+    Dialogue("sketch", [GOOD], on="emulator").is_fixed()
     emulated = os.times().children_user
     print(f"two rounds {rounds - begin:.2f} s, one with the emulator {emulated - rounds:.2f} s")
     if rounds - begin > 2 * slow or emulated - rounds > 10 * slow:

@@ -350,13 +350,13 @@ def no_library(run):
     fails(run.think("good", env={"FLASHTL_CURL": "/no/such/libcurl.so"}), 3, "endpoints need libcurl")
 
 
-def mended_over_http(run):
+def fixed_over_http(run):
     (run.path / "000.md").write_text(BAD)
     (run.path / "001.md").write_text(GOOD)
     is_good(run.think("odd-portions"))
     first, second = [r["body"]["messages"] for r in run.requests()]
     expect(first == second[:len(first)], run, "a stable prefix")
-    expect("K.T" in second[-1]["content"] and second[-2]["role"] == "assistant", run, "findings behind the answer")
+    expect("K.T" in second[-1]["content"] and second[-2]["role"] == "assistant", run, "findings after the answer")
 
 
 def odd_token_counts(run):

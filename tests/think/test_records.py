@@ -18,7 +18,7 @@ records = here / "records"
 
 # name: (request, step whose answers these are, files in answers/, further options)
 RUNS = {
-    "mended": ("causal attention", "sketch", ["missing_transpose.md", "good_sketch.md"], []),
+    "fixed": ("causal attention", "sketch", ["missing_transpose.md", "good_sketch.md"], []),
     "given_up": ("causal attention", "sketch", ["missing_transpose.md", "missing_transpose.md"], ["--answers", "2"]),
 }
 MODEL = "n=$(cat n 2>/dev/null || echo 0)\necho $((n + 1)) > n\ncat > prompt.txt\ncat $n.md\n"
@@ -48,13 +48,13 @@ def what_was_said(text):
 def byte_for_byte(flashtl):
     """A run and its replay, in the same place: no byte differs."""
     with tempfile.TemporaryDirectory() as folder:
-        for i, answer in enumerate(RUNS["mended"][2]):
+        for i, answer in enumerate(RUNS["fixed"][2]):
             pathlib.Path(folder, f"{i}.md").write_text((here / "answers" / answer).read_text())
         pathlib.Path(folder, "model.sh").write_text(MODEL)
-        first = run(flashtl, "mended", "exec:sh model.sh", folder)
+        first = run(flashtl, "fixed", "exec:sh model.sh", folder)
         shutil.move(f"{folder}/record.jsonl", f"{folder}/first.jsonl")
         shutil.move(f"{folder}/out", f"{folder}/first")
-        second = run(flashtl, "mended", "replay:first.jsonl", folder)
+        second = run(flashtl, "fixed", "replay:first.jsonl", folder)
         for name in ["record.jsonl"] + [f"out/{p.name}" for p in pathlib.Path(folder, "first").iterdir()]:
             other = "first.jsonl" if name == "record.jsonl" else name.replace("out/", "first/")
             if pathlib.Path(folder, name).read_bytes() != pathlib.Path(folder, other).read_bytes():

@@ -118,7 +118,7 @@ static void path_of_only_entry(char path[512]) {
 }
 
 /* Whatever a disk does to an entry, it is found out and the kernel is made anew. */
-static void damage_is_found_and_mended(void **state) {
+static void damage_is_found_and_repaired(void **state) {
     (void)state;
     assert_int_equal(load_in(folder, "text"), FTL_OK);
     char path[512];
@@ -354,7 +354,7 @@ int main(void) {
         TEST(second_load_compiles_nothing),
         TEST(generous_umasks_do_no_harm),
         TEST(everything_that_matters_is_in_the_key),
-        TEST(damage_is_found_and_mended),
+        TEST(damage_is_found_and_repaired),
         TEST(entry_under_a_wrong_name),
         TEST(unwritable_folder_is_a_warning),
         TEST(failures_are_not_cached),

@@ -1,15 +1,14 @@
-/* Rules of sketches: the names of a Softmax are known behind its loop. */
+/* Rules of sketches: the names of a Softmax are known after its loop. */
 #include "sketch_case.h"
 
 typedef struct sketch_case {
-    const char *in_loop, *behind; /* statements after the Softmax, and behind the loop */
-    const char *message;          /* NULL: right */
+    const char *in_loop, *after; /* statements after the Softmax, and after the loop */
+    const char *message;         /* NULL: right */
 } sketch_case;
 
 static const sketch_case cases[] = {
     {"", "Compute Log l and get W\nCompute Add W, m and get W\n", NULL},
-    {"Compute Max W, l and get W\n", "",
-     "l is the sum of whole rows, which is known behind the loop over j"},
+    {"Compute Max W, l and get W\n", "", "l is the sum of whole rows, which is known after the loop over j"},
     {"Compute Cast m and get W\n", "", "m is the maximum of whole rows"},
     {"if j > 0\nCompute Fill 1 and get l\nend\n", "", "l is the sum of whole rows"},
     {"if j > 0\nCompute Add W, l and get W\nend\n", "", "l is the sum of whole rows"},
@@ -27,7 +26,7 @@ static bool is_right(const sketch_case *c) {
         "Compute Softmax S with m and l\n%sCopy V from global to shared\n"
         "Compute GEMM S, V and accumulate O\nend\n%sCopy O from register to global\n"
         "Copy W from register to global\n",
-        c->in_loop, c->behind);
+        c->in_loop, c->after);
     bool right = sketch_gives(&memory, source, DIAG_SKETCH_EARLY, c->message);
     arena_done(&memory);
     return right;

@@ -256,7 +256,7 @@ static void stores_are_of_whole_pieces(void **state) {
         "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nX:\n");
     assert_true(p.is_read && p.result.finding_count == 1);
     assert_int_equal(p.result.findings[0].kind, EMULATE_TENSOR);
-    assert_non_null(strstr(p.report.data, "8 bytes behind its rows"));
+    assert_non_null(strstr(p.report.data, "8 bytes past its rows"));
     for (int y = 0; y < 4; y++)
         for (int x = 0; x < 8; x++)
             assert_int_equal(word_of(p.out, 128 + 16 * y + 8 + x), x < 4 ? 1000 + x + 8 * y : 0);

@@ -250,7 +250,7 @@ static const planted bugs[] = {
      NULL,
      NULL,
      EMULATE_PROXY,
-     {"counts at the mbarrier at barriers", "no fence.mbarrier_init behind"}},
+     {"counts at the mbarrier at barriers", "no fence.mbarrier_init after it"}},
     {"init_sync", NULL, NULL, EMULATE_BARRIER_USE, {"initialis"}},
     {"dec", "40;", "48;", EMULATE_DEADLOCK, {"waits for registers that no warp gives back"}},
     {"dec", "dec", "inc", EMULATE_REGISTERS, {"inc to fewer registers"}},

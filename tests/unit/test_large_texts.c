@@ -91,7 +91,7 @@ static void definitions_are_bounded_as_written_out(void **state) {
         text_done(&text);
         add_doubled(60);
         assert_int_equal(reason(gpus[i]), FTL_REJECTED);
-        says("with the definitions behind it written out, this expression has more than 4096 "
+        says("with its definitions written out, this expression has more than 4096 "
              "terms");
         works_within(4);
         text_done(&text);
@@ -117,7 +117,7 @@ static void chains_are_bounded_in_height(void **state) {
     assert_int_equal(reason("a100"), FTL_OK);
     chain(300);
     assert_int_equal(reason("a100"), FTL_REJECTED);
-    says("with the definitions behind it written out, this expression nests more than 256 deep");
+    says("with its definitions written out, this expression nests more than 256 deep");
 }
 
 /* --- lengths ---------------------------------------------------------------------------------- */

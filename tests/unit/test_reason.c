@@ -254,7 +254,7 @@ static void refused(const char *sketch, const char *gpu_name, tl_type dtype, con
     done(&a);
 }
 
-#define LOOKS "the loop looks at maximum, denominator or sums itself"
+#define LOOKS "the loop itself reads the maximum, the denominator or the sums"
 #define STANDARD(middle)                                                                           \
     "kernel k\nlet BN = 64\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\n"                  \
     "Input V (kv in kv_len, dv)\nInput c f32 where c > 0\nOutput O (q in q_len, dv)\n"             \

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char family[] = "//? causal: no keys behind the query\n"
+static const char family[] = "//? causal: no keys after the query\n"
                              "//? window N: only N keys\n"
                              "//? op mqa: one key head\n"
                              "kernel k // a comment\n"
@@ -69,7 +69,7 @@ static void options_are_listed(void **state) {
     tl_variant_option *options;
     assert_int_equal(tl_variant_options(&memory, str_from(family), &options), 3);
     assert_true(str_is(options[0].name, "causal") && !options[0].value.length);
-    assert_true(str_is(options[0].doc, "no keys behind the query"));
+    assert_true(str_is(options[0].doc, "no keys after the query"));
     assert_true(str_is(options[1].name, "window") && str_is(options[1].value, "N"));
     assert_true(str_is(options[2].name, "mqa") && options[2].is_operator);
     arena_done(&memory);

@@ -145,7 +145,7 @@ __device__ __forceinline__ unsigned ftl_block() {
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() { return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared); }
 
-// All threads of the block: everything they wrote before is visible behind it.
+// All threads of the block: what they wrote before it is visible after it.
 __device__ __forceinline__ void ftl_block_barrier() { __syncthreads(); }
 
 // All threads of the warp, likewise.
@@ -165,7 +165,7 @@ namespace attention_shared { enum : unsigned {
 }; } // namespace attention_shared
 
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
-// One with a sign behind it is of 64 bits, too, and known to fit 32.
+// One followed by its sign has 64 bits, too, and is known to fit 32.
 struct attention_parameters {
     const unsigned short *Q; // Input  Q f16 (b in batch, head in q_heads; q in q_len, d)
     long long Q_stride_b, Q_stride_head;

@@ -141,7 +141,7 @@ __device__ __forceinline__ int ftl_thread() {
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() { return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared); }
 
-// All threads of the block: everything they wrote before is visible behind it.
+// All threads of the block: what they wrote before it is visible after it.
 __device__ __forceinline__ void ftl_block_barrier() { __syncthreads(); }
 
 // All threads of the warp, likewise.
@@ -225,7 +225,7 @@ __device__ __forceinline__ void ftl_end_tiles(unsigned *counters) {
     }
 }
 
-// What was written to registers before is seen by the products behind it.
+// What was written to registers before it is seen by the products after it.
 __device__ __forceinline__ void ftl_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 // Ends a group: the products since the last one.
@@ -308,7 +308,7 @@ namespace attention_shared { enum : unsigned {
 }; } // namespace attention_shared
 
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
-// One with a sign behind it is of 64 bits, too, and known to fit 32.
+// One followed by its sign has 64 bits, too, and is known to fit 32.
 struct attention_parameters {
     const unsigned short *Q; // Input  Q f16 (b in batch, head in q_heads; q in q_len, d)
     long long Q_stride_b, Q_stride_head;
@@ -547,7 +547,7 @@ attention(const __grid_constant__ attention_parameters args) {
                 ftl_wgmma_commit();
                 // Release tensor
                 ftl_meet_later(executor == 2 ? 1 : 2 + executor, 256);
-                // the block's next tile, behind the last products of this one
+                // the block's next tile, after the last products of this one
                 if (1 >= tile.blocks) {
                     number_held.wait(shared + at::numbers_there);
                     ftl_load_shared_16_i32(tile_known[0], shared + (at::numbers + 0) + 16 * number_held.slot);
@@ -637,7 +637,7 @@ attention(const __grid_constant__ attention_parameters args) {
                     ftl_meet_later(executor == 2 ? 1 : 2 + executor, 256);
                     // let eager = any(alpha < 0.0625)
                     const bool eager = (eager_kept != 0);
-                    // the block's next tile, behind the last products of this one
+                    // the block's next tile, after the last products of this one
                     if (j + 1 == j_end) {
                         number_held.wait(shared + at::numbers_there);
                         ftl_load_shared_16_i32(tile_known[0], shared + (at::numbers + 0) + 16 * number_held.slot);
@@ -824,7 +824,7 @@ attention(const __grid_constant__ attention_parameters args) {
                     l_end[half] = ftl_reciprocal(l_end[half]);
                 }
                 next = tile_of(tile_known[0][1], tile_known[0][2], ftl_uniform(tile_known[0][3]));
-                // the block's next tile, behind the last products of this one
+                // the block's next tile, after the last products of this one
                 if (1 >= next.blocks) {
                     number_held.wait(shared + at::numbers_there);
                     ftl_load_shared_16_i32(tile_known[0], shared + (at::numbers + 0) + 16 * number_held.slot);

@@ -82,7 +82,7 @@ __device__ __forceinline__ unsigned ftl_block() {
 }
 
 // Strides count elements. A pointer without a stride for an axis: that axis is contiguous.
-// One with a sign behind it is of 64 bits, too, and known to fit 32.
+// One followed by its sign has 64 bits, too, and is known to fit 32.
 struct combine_parameters {
     const float *O_part; // Input  O_part f32 (split in splits, b in batch, head in q_heads; q in q_len, dv)
     long long O_part_stride_split, O_part_stride_b, O_part_stride_head;
