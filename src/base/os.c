@@ -293,13 +293,13 @@ void os_direct_temporary_files(const char *folder) {
 }
 
 /* The folders in 'parent' that process 'pid' made and cannot remove any more. */
-typedef struct left_behind {
+typedef struct leftovers {
     const char *parent;
     char prefix[32];
-} left_behind;
+} leftovers;
 
-static void remove_left_behind(void *context, const char *name) {
-    const left_behind *l = context;
+static void remove_leftover(void *context, const char *name) {
+    const leftovers *l = context;
     char path[512];
     if (strncmp(name, l->prefix, strlen(l->prefix)) != 0) return;
     snprintf(path, sizeof path, "%s/%s", l->parent, name);
@@ -311,9 +311,9 @@ void os_remove_folders_of(int pid) {
     const char *parents[PARENTS];
     list_parents(parents);
     for (int i = 0; i < PARENTS; i++) {
-        left_behind l = {.parent = parents[i]};
+        leftovers l = {.parent = parents[i]};
         snprintf(l.prefix, sizeof l.prefix, "flashtl-%d-", pid);
-        os_list_folder(parents[i], remove_left_behind, &l, &ignored);
+        os_list_folder(parents[i], remove_leftover, &l, &ignored);
     }
 }
 

@@ -34,9 +34,9 @@ str str_trim(str a);
 /* Cuts the part before 'separator' off *rest; without a separator, all of it. */
 str str_cut(str *rest, char separator);
 str str_copy(arena *a, str s);
-/* The same, with a NUL behind it. */
+/* The same, with a NUL after it. */
 char *str_copy_z(arena *a, str s);
-/* malloc'd, with a NUL behind it; NULL without memory. */
+/* malloc'd, with a NUL after it; NULL without memory. */
 char *str_new(str s);
 str str_format(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 str str_format_list(arena *a, const char *format, va_list arguments);

@@ -149,7 +149,7 @@ typedef struct pressure {
     const model_role *role;
     int *registers;   /* by tile: of a thread */
     live_set *before; /* by step */
-    live_set *ways;   /* by step: of `if not C` behind `if C`, what lives where its body begins */
+    live_set *ways;   /* by step: of `if not C` after `if C`, what lives where its body begins */
     int most;
     const model_step *at;
     live_set tiles; /* live there */
@@ -159,7 +159,7 @@ static bool is_register(const pressure *p, int tile) {
     return tile >= 0 && p->model->tiles[tile].space == TL_REGISTER;
 }
 
-/* What lives before a step, given what lives behind it. */
+/* What lives before a step, given what lives after it. */
 static live_set live_before(const pressure *p, const model_step *step, live_set live) {
     bool to_register = step->has_target && is_register(p, step->target.tile);
     if (to_register && !step->accumulates && step->kind != STEP_RESHAPE) {
@@ -198,7 +198,7 @@ static void measure(pressure *p, const model_step *step, const live_set *before,
     p->tiles = widest;
 }
 
-/* `if not C` right behind `if C`: its index, from that of the first; -1: there is none. One of both
+/* `if not C` right after `if C`: its index, from that of the first; -1: there is none. One of both
  * is taken.
  */
 static int alternative_of(const model_role *role, int first) {

@@ -15,7 +15,7 @@
 /* What the emitted code must do at a statement (decision 007).
  *
  * Copy: first, with barrier_before, a barrier; after an async one, with 'commits', a
- * cp.async.commit_group right behind it. With uses_mbarrier it waits for the slot's "empty" phase,
+ * cp.async.commit_group right after it. With uses_mbarrier it waits for the slot's "empty" phase,
  * and its data arrive at the slot's "full" barrier; neither barrier nor commit.
  *
  * Wait: with joins_next_wait nothing, for the last Wait of the run does it for all of them. Else

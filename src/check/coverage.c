@@ -28,7 +28,7 @@ static void find_block_indices(const model *m, const tl_place *place, bool *is_b
 }
 
 /* Which axes of which tiles are walked by a loop, and by one that need not share the axis with
- * other blocks of the grid? What is walked on its way through registers is walked behind them.
+ * other blocks of the grid? What is walked on its way through registers is walked after them.
  */
 static void find_walked(machine *mc, const bool *is_block_index) {
     const model *m = mc->model;
@@ -85,7 +85,7 @@ static bool is_masked(machine *mc, int axis_id, int64_t begin, int64_t end) {
     return false;
 }
 
-/* The first element at or behind 'from' that no generation holds, and how far that gap goes. */
+/* The first element at or after 'from' that no generation holds, and how far that gap goes. */
 static int64_t next_gap(const machine_contents *channel, int axis, int64_t extent, int64_t length,
                         int64_t from, int64_t *end) {
     bool moved = true;

@@ -129,7 +129,7 @@ static machine_origin origin_of_load(machine_process *p, const model *m, const m
     return origin;
 }
 
-/* Behind the end a Copy is clipped; before the beginning nothing is. */
+/* Past the end a Copy is clipped; before the beginning nothing is. */
 static void check_beginning(machine *mc, machine_process *p, const model_step *step) {
     const tl_symbol *tensor = step->loads ? step->loads : step->stores;
     const tl_place *place = &step->statement->copy.place;

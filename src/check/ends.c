@@ -1,4 +1,4 @@
-/* Ragged ends: what a tile's elements behind an end hold, and who may take them in. */
+/* Ragged ends: what a tile's elements past an end hold, and which operations may include them. */
 #include "check/machine.h"
 
 /* --- where the end is ------------------------------------------------------------------------- */
@@ -9,7 +9,7 @@ bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *l
     return symbol && symbol->extent && extents_integer(&p->values, symbol->extent, length);
 }
 
-/* Do the tile's elements lie partly behind the end of the axis? */
+/* Do the tile's elements lie partly past the end of the axis? */
 static bool ends_reach(machine *mc, machine_process *p, int tile, int axis,
                        const machine_origin *origin) {
     int64_t length, extent = mc->model->tiles[tile].axes[axis].extent;
@@ -164,7 +164,7 @@ static void report(judged *j, const model_use *use, int axis, holds_value held,
     f->extent = j->mc->model->axis_symbols[a->id]->extent;
 }
 
-/* What operand 'number' holds behind the end of an axis (with axis_id < 0, where elements exist);
+/* What operand 'number' holds past the end of an axis (with axis_id < 0, where elements exist);
  * one without the axis holds what it holds everywhere.
  */
 static holds_value operand_end(judged *j, int number, int axis_id) {
@@ -234,7 +234,7 @@ static holds_value product_end(judged *j, int axis_id, const holds_value *e) {
     return holds_these(is_finite(outer) ? HOLDS_FINITE : HOLDS_ANY);
 }
 
-/* What the target holds behind the end of its axis k, or with k < 0 where its elements exist. */
+/* What the target holds past the end of its axis k, or with k < 0 where its elements exist. */
 static holds_value made_end(judged *j, int k, int axis_id, const holds_value *before) {
     const tl_compute *c = &j->step->statement->compute;
     holds_value e[TL_OPERANDS_MAX] = {{0}}, made;

@@ -34,7 +34,7 @@ typedef enum events_fault {
     FAULT_MEETING,        /* H10: elements of different blocks, as if they were of one */
     FAULT_BEFORE,         /* a Copy begins before the beginning of an axis */
     FAULT_PLACE,          /* H10: a coordinate clause that is not where the data came from */
-    FAULT_END,            /* elements behind an end reach a result (language, Ragged ends) */
+    FAULT_END,            /* elements past an end reach a result (language, Ragged ends) */
     FAULT_NOT_COVERED,    /* a loop leaves out a part of an axis that nothing masks */
     FAULT_TOO_LONG,       /* the limit on events was met */
     FAULT_TOO_MANY,       /* control depends on more than extents.h follows */

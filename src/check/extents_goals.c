@@ -99,7 +99,7 @@ void search_find_goals(search *s) {
 
 /* --- how far ---------------------------------------------------------------------------------- */
 
-/* From 0 to below 1, so that a nearer loop or `if` counts more than all behind it. */
+/* From 0 to below 1, so that a nearer loop or `if` counts more than all around it. */
 static double below_one(double distance) {
     return distance / (distance + 1);
 }
@@ -123,16 +123,16 @@ static void measure_choice(search *s, search_point *p) {
         return;
     }
     for (int k = 0; k < e->item_count; k++) {
-        double behind = 0;
+        double lag = 0;
         int64_t mine, other;
         if (!extents_integer(&s->values, e->items[k], &mine)) return;
         for (int i = 0; i < e->item_count; i++) {
             if (i == k || !extents_integer(&s->values, e->items[i], &other)) continue;
             double gap = (double)mine - (double)other + 1;
             if (e->function == TL_FUNCTION_MAX) gap = 2 - gap;
-            behind = fmax(behind, gap);
+            lag = fmax(lag, gap);
         }
-        lessen(&s->goals.distances[p->first + k], below_one(behind));
+        lessen(&s->goals.distances[p->first + k], below_one(lag));
     }
 }
 
@@ -160,11 +160,11 @@ static void walk_loop(search *s, int role, int at, search_point *p, int point) {
         return;
     }
     bool is_deep = point == s->goals.focus;
-    double behind = count < 0 ? -(double)count : 0;
+    double lag = count < 0 ? -(double)count : 0;
     if (count < 0) count = 0;
-    lessen(&s->goals.entries[point], count ? 0 : below_one(1 + behind));
+    lessen(&s->goals.entries[point], count ? 0 : below_one(1 + lag));
     for (int k = 0; k < p->count; k++) {
-        double distance = fabs((double)count - k) + (k ? behind : 0);
+        double distance = fabs((double)count - k) + (k ? lag : 0);
         if (k == p->count - 1 && count > k) distance = 0;
         if (is_deep && count < k) distance = search_lack(&s->values, loop, k);
         lessen(&s->goals.distances[p->first + k], below_one(distance));
@@ -226,7 +226,7 @@ static void walk(search *s, int role, int begin, int end) {
     }
 }
 
-/* What was not come to is behind what kept control from it. */
+/* What was not reached is one step farther away than what kept control from it. */
 static void measure_missed(search *s) {
     search_goals *g = &s->goals;
     for (int i = 0; i < g->points.count; i++) {

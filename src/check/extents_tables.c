@@ -86,7 +86,7 @@ static void add_value(extents_table *t, int64_t value) {
 }
 
 /* What a name stands for, where it is one that a let gives. */
-static const tl_expr *behind_lets(const tl_expr *e) {
+static const tl_expr *without_lets(const tl_expr *e) {
     for (int deep = 0; deep < TL_HEIGHT_MAX && e->kind == TL_NAME && e->symbol; deep++) {
         const tl_symbol *s = e->symbol;
         if (s->kind != TL_SYMBOL_CONSTANT || s->is_known || !s->value) break;
@@ -98,7 +98,7 @@ static const tl_expr *behind_lets(const tl_expr *e) {
 /* Both sides of a comparison with a number. */
 static void add_values_around(extents *x, const tl_expr *element, tl_operator comparison,
                               const tl_expr *other) {
-    const tl_expr *meant = behind_lets(element);
+    const tl_expr *meant = without_lets(element);
     extents_table *t = (extents_table *)(uintptr_t)extents_table_of(x, meant);
     int64_t number;
     if (!t) {

@@ -20,7 +20,7 @@ static bool reads(const model_step *step, int tile) {
     return false;
 }
 
-/* What it gives out is known behind the run only, so nothing of the run goes on with it. */
+/* What it gives out is known after the run only, so nothing of the run goes on with it. */
 static bool ends_run(const model *m, const model_step *step) {
     return step->kind == STEP_COMPUTE && step->has_target && step->target.tile >= 0 &&
            is_vector(m, &step->target) && tl_reduces_by_choice(step->statement->compute.operation);

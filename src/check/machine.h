@@ -11,7 +11,7 @@
 
 enum { MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
 
-/* Where a tile's data came from: its first element on each axis, what lies behind the end, and what
+/* Where a tile's data came from: its first element on each axis, what lies past the end, and what
  * the elements that exist are.
  */
 typedef struct machine_origin {
@@ -112,8 +112,8 @@ bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *l
  */
 bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
                  const machine_origin *origin, int axis, int64_t begin, int64_t end);
-/* What a Compute leaves behind the ends, given its operands' and the target's before; reports a
- * reduction or product that takes in what it must not.
+/* What a Compute leaves past the ends, given its operands' and the target's before; reports a
+ * reduction or product that includes what it must not.
  */
 void ends_compute(machine *mc, machine_process *p, const model_step *step,
                   const machine_origin *const *origins, const machine_origin *before,

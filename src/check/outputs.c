@@ -7,8 +7,8 @@ typedef struct outputs {
     bool failed;
 } outputs;
 
-/* The Output behind a view; NULL when the tensor is none. */
-static const tl_symbol *output_behind(const tl_symbol *symbol) {
+/* The Output that a view shows; NULL when it shows none. */
+static const tl_symbol *output_of(const tl_symbol *symbol) {
     enum { VIEWS_DEEP = 64 };
     for (int deep = 0; symbol && deep < VIEWS_DEEP; deep++) {
         if (symbol->is_output) return symbol;
@@ -146,7 +146,7 @@ bool rules_outputs(const model *m, diag_list *diags) {
             for (int i = 0; i < m->roles[r].step_count; i++) {
                 const model_step *step = &m->roles[r].steps[i];
                 bool stores = step->kind == STEP_COPY && step->stores &&
-                              output_behind(step->stores) == s->parameter.symbol;
+                              output_of(step->stores) == s->parameter.symbol;
                 if (!stores) continue;
                 if (!o.failed) check_store(&o, step, s->parameter.symbol);
                 written = true;

@@ -48,7 +48,7 @@ static bool is_around(const tl_statement *loop, const tl_statement *s) {
     return s != NULL;
 }
 
-/* The axis of the tile that the loop takes in blocks; empty when there is none. */
+/* The axis of the tile that the loop walks block by block; empty when there is none. */
 static str block_axis(const tl_kernel *kernel, const tl_statement *loop, const tl_tile *tile) {
     const tl_expr *length, *size;
     if (loop->loop.is_grid_walk || !tl_loop_walks(loop, &length, &size) || !size) return STR("");

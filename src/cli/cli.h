@@ -1,5 +1,5 @@
 /* What the commands share: the user's words, a context, and how results and failures are shown.
- * Results go to standard output, talk to standard error.
+ * Results go to standard output, messages to standard error.
  */
 #ifndef FLASHTL_CLI_CLI_H
 #define FLASHTL_CLI_CLI_H

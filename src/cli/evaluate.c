@@ -38,7 +38,7 @@ typedef struct evaluating {
     progress progress;
 } evaluating;
 
-/* --- talk ------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void on_progress(void *user, const evaluate_progress *p) {
     evaluating *e = user;

@@ -29,7 +29,7 @@ void npy_done(npy_array *array);
 /* The element at an offset counted in elements. Of a u2 its bits as bf16. */
 double npy_element(const npy_array *array, int64_t offset);
 
-/* Writes a C-ordered array; 'data' holds its elements of 'type' one behind the other. */
+/* Writes a C-ordered array; 'data' holds its elements of 'type' one after the other. */
 bool npy_write(const char *path, npy_type type, int32_t axis_count, const int64_t *extents,
                const void *data, os_error *why);
 

@@ -28,7 +28,7 @@ typedef struct tuning_command {
     int exit_status; /* of what was written at the end */
 } tuning_command;
 
-/* --- talk ------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void on_progress(void *user, const tune_progress *p) {
     tuning_command *t = user;

@@ -23,7 +23,7 @@ typedef struct verification {
     text_buffer against; /* text of --against */
 } verification;
 
-/* --- talk ------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void clear_progress(verification *v) {
     if (v->shown_ns) fputs("\r\033[K", stderr);

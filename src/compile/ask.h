@@ -15,7 +15,7 @@ typedef struct ask {
     bool has_measured, uses_measured;
 } ask;
 
-/* The user's pins, and behind them those that were measured. */
+/* The user's pins, and after them those that were measured. */
 ftl_status ask_open(ftl_context *context, const ftl_options *o, bool wants_decisions, ask *r);
 
 /* The reasoner's answer. Measured pins that do not fit (the passes have changed since) are left

@@ -1,4 +1,4 @@
-/* What is behind ftl_context: an arena for the last call's diagnostics, and two sentences. Only the
+/* What an ftl_context holds: an arena for the last call's diagnostics, and two sentences. Only the
  * compile layer looks inside.
  */
 #ifndef FLASHTL_COMPILE_CONTEXT_H

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything that a ftl_decisions points to lies behind it in one block. */
+/* Everything that a ftl_decisions points to lies after it in one block. */
 typedef struct block {
     char *next;
 } block;

@@ -145,7 +145,7 @@ static bool look_up(void *context, const tl_expr *e, tl_value *value) {
     return false;
 }
 
-/* A tensor that kernels hand on to one another: dense, in its declared type, or in fp64. */
+/* A tensor that kernels pass to one another: dense, in its declared type, or in fp64. */
 static ftl_status make_workspace(ftl_context *context, interpret_arguments *a,
                                  const tl_program *program, const tl_kernel *kernel,
                                  const tl_parameter *p) {

@@ -51,8 +51,7 @@ ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out) {
         return ftl_context_fail(context, FTL_NO_FILE, "%.*s", STR_ARGS(first->message));
     }
     if (first->id == DIAG_GPU_UNKNOWN) {
-        const diag *more =
-            first->attached; /* all names; behind it the nearest, when there is one */
+        const diag *more = first->attached; /* all names; after it the nearest, when there is one */
         if (more->next) more = more->next;
         return ftl_context_fail(context, FTL_NOT_FOUND, "%.*s; %.*s", STR_ARGS(first->message),
                                 STR_ARGS(more->message));

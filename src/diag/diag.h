@@ -1,4 +1,4 @@
-/* Diagnostics: what is wrong with a text, where, and how to mend it.
+/* Diagnostics: what is wrong with a text, where, and how to fix it.
  *
  * Every message has an id in one table (diag/messages.def, which includes one file per family).
  * Detection and rendering are apart: code that finds something adds it to a diag_list; the list is

@@ -25,7 +25,7 @@ static void render_line(str line, text_buffer *out) {
     }
 }
 
-/* The source line and under it the range: '^' first, '~' behind. Long lines show a window. */
+/* The source line and under it the range: '^' first, '~' after. Long lines show a window. */
 static void render_caret(const diag_list *list, diag_range range, bool colour, text_buffer *out) {
     enum { WIDEST = 200, BEFORE = 60 };
     uint32_t begin;

@@ -297,15 +297,15 @@ static void read_shared(machine *m, machine_bulk *b) {
  */
 static uint32_t stored_bytes(machine *m, machine_warp *w, const machine_bulk *b,
                              const tensor_row *t) {
-    uint32_t bytes = t->past - t->first, behind = (16 - t->past % 16) % 16;
-    if (!bytes || !behind) return bytes;
+    uint32_t bytes = t->past - t->first, after = (16 - t->past % 16) % 16;
+    if (!bytes || !after) return bytes;
     emulate_finding *f = machine_find(m, w, EMULATE_TENSOR, b->pc, -1, b->lane);
     if (f)
         f->detail = str_format(m->memory,
                                "%.*s: stores are of whole 16 bytes, and the tensor ends between "
                                "them: %u bytes past its rows are overwritten",
-                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), behind);
-    return bytes + behind;
+                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), after);
+    return bytes + after;
 }
 
 static void write_global(machine *m, const machine_bulk *b) {

@@ -119,7 +119,7 @@ static machine_arrival *new_arrival(machine *m) {
     return &m->arrivals[m->arrival_count++];
 }
 
-/* Copies that an mbarrier speaks for land behind the first arrival that does, and so behind all
+/* Copies that an mbarrier speaks for land after the first arrival that does, and so after all
  * fences before it.
  */
 static void note_arrival(machine_warp *w) {

@@ -55,14 +55,14 @@ typedef struct machine_agent {
     int warp, lane;   /* AGENT_PRODUCTS: the warpgroup's first warp */
     uint32_t address; /* AGENT_TRANSFERS: of the mbarrier */
     uint32_t clock;   /* AGENT_TRANSFERS: completed phases */
-    int reader;       /* its row of read_stamp behind the warps' rows, or -1 */
+    int reader;       /* its row of read_stamp after the warps' rows, or -1 */
 } machine_agent;
 
 typedef struct machine_seen {
     uint32_t all[MACHINE_WARPS_MAX];
     uint32_t some[MACHINE_WARPS_MAX];
     uint32_t lanes[MACHINE_WARPS_MAX]; /* who 'some' speaks of */
-    /* The same for generic accesses with a proxy fence behind them: what the asynchronous proxy may
+    /* The same for generic accesses with a proxy fence after them: what the asynchronous proxy may
      * see, the warp's own ones included.
      */
     uint32_t fenced_all[MACHINE_WARPS_MAX];
@@ -93,7 +93,7 @@ typedef enum machine_state {
 typedef struct machine_copy {
     int32_t pc;
     uint32_t pending; /* lanes */
-    uint32_t stamp;   /* of lane 0, at issue, or at the first arrival behind it */
+    uint32_t stamp;   /* of lane 0, at issue, or at the first arrival after it */
     bool is_counted;  /* there was such an arrival */
     uint8_t bytes;
     uint8_t source_bytes[LANES];

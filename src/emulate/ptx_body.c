@@ -7,7 +7,7 @@
 
 static void operand(ptx_reader *r, ptx_operand *o, bool nested);
 
-/* Elements are never lists themselves: they lie one behind the other. */
+/* Elements are never lists themselves: they lie one after the other. */
 static void elements(ptx_reader *r, ptx_operand *o, char close) {
     ptx_statement *s = &r->statement;
     o->first = s->element_count;

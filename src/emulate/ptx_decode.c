@@ -89,7 +89,7 @@ ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind
     return &r->function->code.items[r->function->code.count - 1];
 }
 
-/* Decoding may fail behind an emit: the instruction stays and never runs, as the read failed. */
+/* Decoding may fail after an emit: the instruction stays and never runs, as the read failed. */
 
 typedef struct spelling {
     char text[96];
@@ -207,7 +207,7 @@ static bool decode_lanes(ptx_reader *r, const ptx_statement *s) {
     return true;
 }
 
-/* One step of a carrying instruction: 'prefix' is "" for the value, "carry." for what it hands on.
+/* One step of a carrying instruction: 'prefix' is "" for the value, "carry." for what it passes on.
  */
 static bool emit_carry(ptx_reader *r, const ptx_statement *s, const char *prefix, bool carries_in,
                        int32_t result) {

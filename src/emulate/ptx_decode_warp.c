@@ -220,7 +220,7 @@ bool ptx_decode_mma(ptx_reader *r, const ptx_statement *s) {
     for (int n = 0; n < 4; n++) {
         if (!ptx_decode_list(r, s, &s->operands[n], 4, n == 0, &lists[n], &counts[n])) return false;
     }
-    i->list = lists[0]; /* D, A, B, C: one behind the other */
+    i->list = lists[0]; /* D, A, B, C: one after the other */
     return (counts[0] == c_rows && counts[1] == a_rows && counts[2] == b_rows &&
             counts[3] == c_rows) ||
            ptx_decode_fail(r, s, "another number of registers was expected");

@@ -110,7 +110,7 @@ static void entry_directives(ptx_reader *r) {
     }
 }
 
-/* Where the dynamic block begins is known once all static variables are: behind the body. */
+/* Where the dynamic block begins is known once all static variables are: after the body. */
 static void place_dynamic_shared(ptx_reader *r, ptx_function *f) {
     uint32_t base = (uint32_t)ptx_read_align(f->dynamic_shared, r->dynamic_alignment);
     f->dynamic_shared = base;

@@ -30,7 +30,7 @@ typedef struct ptx_operand {
     str name;         /* of a register or symbol; of an address's base, empty when absolute */
     str second;       /* of p|q */
     uint64_t bits;    /* of a number */
-    int64_t offset;   /* behind a name, in an address */
+    int64_t offset;   /* after a name, in an address */
     int first, count; /* elements of a vector, or of an address's coordinates */
     uint32_t at;      /* where in the text */
 } ptx_operand;
@@ -168,7 +168,7 @@ const ptx_symbol *ptx_read_find(const ptx_reader *r, str name, int32_t *index);
 uint32_t ptx_read_hash(str s);
 void ptx_read_declare(ptx_reader *r, ptx_symbol symbol);
 void ptx_read_forget(ptx_reader *r, int count); /* all symbols from number 'count' on */
-/* Behind `.reg`. */
+/* After `.reg`. */
 void ptx_read_registers(ptx_reader *r);
 typedef struct ptx_shape { /* of a variable */
     str name;
@@ -178,13 +178,13 @@ typedef struct ptx_shape { /* of a variable */
 } ptx_shape;
 /* The type, alignment, name and lengths of a variable. */
 bool ptx_read_variable(ptx_reader *r, ptx_shape *shape);
-/* Behind `.shared` and its like: all variables of the statement. */
+/* After `.shared` and its like: all variables of the statement. */
 void ptx_read_variables(ptx_reader *r, str space);
 uint64_t ptx_read_align(uint64_t value, uint64_t alignment);
 
 /* ptx_body.c: from the opening brace to the closing one */
 void ptx_read_body(ptx_reader *r);
-void ptx_read_skip(ptx_reader *r); /* behind the next semicolon */
+void ptx_read_skip(ptx_reader *r); /* after the next semicolon */
 
 /* ptx_decode.c: appends the statement's instructions to the function. */
 void ptx_decode(ptx_reader *r, const ptx_statement *s);
@@ -210,7 +210,7 @@ bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o
 int32_t ptx_decode_constant(ptx_reader *r, uint64_t bits, int bytes);
 int ptx_decode_declared_bytes(ptx_reader *r, const ptx_operand *o);
 
-/* Behind a function's last statement: first ptx_rows.c, then ptx_decode_async.c. */
+/* After a function's last statement: first ptx_rows.c, then ptx_decode_async.c. */
 void ptx_rows_share(ptx_reader *r, ptx_function *f);
 void ptx_decode_touches(ptx_reader *r, ptx_function *f);
 bool ptx_decode_cp_bulk(ptx_reader *r, const ptx_statement *s);

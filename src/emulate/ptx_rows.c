@@ -120,7 +120,7 @@ static void note_kill(rows_state *s, int32_t pc, int32_t *row, bool writes) {
     add(set_of(s, s->kills, s->block_of[pc]), *row);
 }
 
-/* What is alive behind a block. */
+/* What is alive after a block. */
 static void unite_successors(const rows_state *s, int block, uint64_t *out) {
     const ptx_function *f = s->f;
     int32_t last = s->block_first[block + 1] - 1;

@@ -111,7 +111,7 @@ void ptx_read_registers(ptx_reader *r) {
     ptx_scan_need(r, ';');
 }
 
-/* Values of an initialiser, flattened, each of 'bytes' bytes, into 'image' behind 'offset'. */
+/* Values of an initialiser, flattened, each of 'bytes' bytes, into 'image' after 'offset'. */
 static void initialise(ptx_reader *r, uint8_t *image, uint64_t room, uint32_t bytes) {
     int depth = 0;
     uint64_t filled = 0;
@@ -164,7 +164,7 @@ bool ptx_read_variable(ptx_reader *r, ptx_shape *shape) {
         ptx_scan_stop(r, "a type");
         return false;
     }
-    /* An .align behind .ptr speaks of what the pointer points to, not of the parameter. */
+    /* An .align after .ptr speaks of what the pointer points to, not of the parameter. */
     shape->name = ptx_scan_word(r, false);
     if (!shape->name.length) {
         ptx_scan_stop(r, "a variable's name");
@@ -219,7 +219,7 @@ static void module_variable(ptx_reader *r, ptx_space space, const ptx_shape *sha
 }
 
 /* Those of the module are placed first in every entry, so that their addresses are known before any
- * entry is read; what has no size begins behind all others.
+ * entry is read; what has no size begins after all others.
  */
 static void shared_variable(ptx_reader *r, const ptx_shape *shape) {
     ptx_function *f = r->function;

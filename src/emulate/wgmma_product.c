@@ -55,7 +55,7 @@ int wgmma_pieces(const ptx_wgmma *form, uint64_t descriptor, bool is_a, int warp
     return count;
 }
 
-/* Eight pieces, one behind the other. */
+/* Eight pieces, one after the other. */
 static void take_rows(const machine *m, const operand *o, uint32_t mn, uint32_t k,
                       uint32_t words[LANES]) {
     for (uint32_t n = 0; n < 8; n++) {

@@ -11,7 +11,7 @@ enum {
     ROUND_TOKENS = 20000
 };
 
-/* --- talk ------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 ftl_status run_database_failure(evaluation *e) {
     return ftl_context_fail(e->context, FTL_NO_FILE, "%s", results_error(e->database));

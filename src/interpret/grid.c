@@ -120,7 +120,7 @@ static int64_t unsectioned(const grid_tiles *g, int64_t number) {
     return first + rest % width + rest / width * g->inner;
 }
 
-/* The last tuple whose first tile is not behind this one; tuples without tiles are passed over. */
+/* The last tuple whose first tile is not after this one; tuples without tiles are passed over. */
 static int64_t tuple_of(const grid_tiles *g, int64_t number) {
     int64_t low = 0, high = g->tuple_count;
     while (high - low > 1) {

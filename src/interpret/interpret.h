@@ -2,7 +2,7 @@
  *
  * Runs one kernel of a bound program whose axes are inferred (tl_bind, tl_infer_axes), sketch or TL
  * Code, on tensors in memory. A sketch is run literally: whole tiles, Softmax in two passes,
- * elements behind an end do not exist. TL Code is run by its executors as coroutines, asynchronous
+ * elements past an end do not exist. TL Code is run by its executors as coroutines, asynchronous
  * effects at the latest legal moment; what goes wrong in time or place (a missing Wait, a deadlock,
  * an element written twice) is reported at the statement, with a note at the other one.
  *

@@ -35,7 +35,7 @@ typedef struct tile {
     double *data;
     int axis_count;
     str index[MACHINE_AXES_MAX];
-    int64_t count[MACHINE_AXES_MAX]; /* extent; 1 behind axis_count */
+    int64_t count[MACHINE_AXES_MAX]; /* extent; 1 after axis_count */
     int64_t start[MACHINE_AXES_MAX]; /* where it lies on its axes */
     bool has_start[MACHINE_AXES_MAX];
     bool is_defined;
@@ -88,7 +88,7 @@ struct machine {
     bool is_exact;
     bool has_errors;         /* errors are carried along */
     struct errors *errors;   /* what that takes (errors.c) */
-    bool is_code;            /* elements behind the end of an axis exist */
+    bool is_code;            /* elements past the end of an axis exist */
     machine_tensor *tensors; /* by symbol position; data NULL for other symbols */
     tl_value *launch_values; /* sizes and scalars, by symbol position */
     bool *has_launch_value;
@@ -142,13 +142,13 @@ const double *lanes_items(machine *m, lanes values, int width); /* as an array *
 /* --- memory.c --------------------------------------------------------------------------------- */
 
 /* Elements of a tensor or view at 'at' (a lane vector per axis). Outside of a view's axes, and at
- * negative indices, they are 0; an index behind a tensor's end is reported.
+ * negative indices, they are 0; an index past a tensor's end is reported.
  */
 bool memory_read(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                  const uint8_t *active, double *out, diag_range range);
 bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                   const double *values, bool accumulates, const tl_statement *writer);
-/* The same, but what lies behind the end of the tensor's own axes is 0 as well: a tile's ragged
+/* The same, but what lies past the end of the tensor's own axes is 0 as well: a tile's ragged
  * end. */
 bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                          const uint8_t *active, double *out, diag_range range);

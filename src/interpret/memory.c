@@ -171,7 +171,7 @@ static bool write_parameter(machine *m, const tl_symbol *symbol, const lanes *at
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-/* Elements of T in `let V (...) = T[...]` must lie in T; a Copy's tile may reach behind the end. */
+/* Elements of T in `let V (...) = T[...]` must lie in T; a Copy's tile may reach past the end. */
 typedef enum bounds { BOUNDS_ALL, BOUNDS_BEGINNING } bounds;
 
 /* Lanes inside the axes of a view or tensor: NULL in *active means all. False: none, or no memory
@@ -301,7 +301,7 @@ static bool write_masked(scope *s, const tl_symbol *symbol, const lanes *at, int
                                           accumulates, writer);
 }
 
-/* A store drops what lies behind the end of the axes: here those of the tensor itself. */
+/* A store drops what lies past the end of the axes: here those of the tensor itself. */
 bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                   const double *values, bool accumulates, const tl_statement *writer) {
     const uint8_t *active = NULL;

@@ -120,7 +120,7 @@ static double sum_off(const machine *m, const sketch_softmax *softmax, const ske
     return (rows->off[r] + rounding) / rows->sum[r] + 0x1p-22;
 }
 
-/* M and L take in the lines of this block. */
+/* M and L include the lines of this block. */
 static void gather(const lines *l, sketch_rows *rows) {
     for (int64_t r = 0; r < l->rows; r++) {
         const double *line = l->data + r * l->row_step;

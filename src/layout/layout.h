@@ -11,7 +11,7 @@
  * and an emitted kernel computes a thread's own place once and adds constants.
  *
  * Fragments of 16-bit mma.m16n8k8 and m16n8k16 are one layout: the k16 fragments of A and B are two
- * k8 ones behind one another, and two neighbouring n8 tiles of C are one k16 fragment of A. So
+ * k8 ones, one after the other, and two neighbouring n8 tiles of C are one k16 fragment of A. So
  * layouts are built of k8 pieces, and a contracted extent of 8 mod 16 ends in one k8 product.
  * Element order: mma_C, mma_A: [row tiles of 16][column tiles of 8][4]; mma_B: [n tiles of 8]
  * [k tiles of 8][2]; in each piece as the instruction numbers them.

@@ -8,7 +8,7 @@
  *
  * TMA and wgmma know lines of at most N bytes. Longer ones are cut into *panels*: the first N bytes
  * of all lines, then the next N bytes of all lines, and so on. The last panel may be *open*: lines
- * end inside it, and its bytes behind their ends belong to no element.
+ * end inside it, and its bytes past their ends belong to no element.
  */
 #ifndef FLASHTL_LAYOUT_SHARED_H
 #define FLASHTL_LAYOUT_SHARED_H

@@ -196,7 +196,7 @@ static bool has_elements(const ftl_tensor *tensor) {
     return true;
 }
 
-/* Bytes from the lowest to behind the highest element must be addressable. */
+/* All bytes from the lowest to the end of the highest element must be addressable. */
 static bool check_span(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
     int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), above = bytes, below = 0;
     for (int32_t i = 0; i < tensor->axis_count; i++) {

@@ -27,13 +27,13 @@ typedef struct cost_result {
     bool fits;
     int64_t shared_bytes;
     int registers; /* a thread, estimated */
-    bool is_tight; /* more than a thread has: the compiler may spill; for want of anything else */
+    bool is_tight; /* more than a thread has: the compiler may spill; only if nothing else fits */
     int resident;  /* blocks on a multiprocessor */
     int rows_per_warp;
     double tensor, shared, fp32, exp2, cache, barriers; /* clocks a tile, each alone */
     double elements, chain; /* warpgroups: what all issue; what one waits for in a row */
     double blocks;          /* warpgroups: iterations of a tile's loop, on average over the tiles */
-    double clocks;          /* a tile, other blocks' overlap taken in */
+    double clocks;          /* per tile, including overlap with other blocks */
     double tflops;          /* of the whole GPU, products only */
     double gigabytes_per_s; /* of device memory, where that is the limit */
     double per_element;     /* clocks per element of the results: what is compared */

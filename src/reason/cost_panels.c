@@ -1,4 +1,5 @@
-/* The cost model on panels: which tiles may have an open one, and what lines take in them. */
+/* The cost model on panels: which tiles may have an open one, and how many bytes lines occupy in
+ * them. */
 #include "reason/cost_model.h"
 #include "reason/panels.h"
 

@@ -29,7 +29,7 @@ enum {
     PANEL_BYTES_LEAST = 16,
     UNEVEN_STORE_CLOCKS = 10, /* of a panel's row that begins inside 32 bytes, on its way out */
     CACHE_LINE_BYTES = 128,
-    OPEN_BYTES_A_CLOCK = 256, /* of what open panels have behind the ends of rows */
+    OPEN_BYTES_A_CLOCK = 256, /* of what open panels have past the ends of rows */
     TURN_BYTES_A_CLOCK = 64,  /* of tiles whose copies wait for one another between tiles */
     LOOSE_BYTES_A_CLOCK = 10, /* of results that leave from registers, 4 bytes a lane */
 };

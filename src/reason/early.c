@@ -2,7 +2,7 @@
  *
  * What stands for the whole of a tile, the left operand of its first products, is read for the last
  * time by the last block's product, a block before the tile ends. With one slot the next tile's can
- * only come when this one's is released: so it is released there, not behind the loop.
+ * only come when this one's is released: so it is released there, not after the loop.
  */
 #include "reason/walk.h"
 
@@ -11,7 +11,7 @@ static bool is_product_of(const tl_statement *s, str shared) {
            (edit_operand_is(s, 0, shared) || edit_operand_is(s, 1, shared));
 }
 
-/* Behind the Wait for all products that read the tile, in a block where nothing else does; NULL:
+/* After the Wait for all products that read the tile, in a block where nothing else does; NULL:
  * there is no such place.
  */
 static tl_statement *find_landing(const tl_block *block, str shared) {

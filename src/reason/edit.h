@@ -55,7 +55,7 @@ str edit_bare(str name);
 
 enum { EDIT_READS_MAX = 48 };
 
-/* Names a statement itself reads and writes, bodies excluded. Reading takes in scalars and index
+/* Names a statement itself reads and writes, bodies excluded. Reading includes scalars and index
  * names of its expressions; a copy's coordinate is not read here. An accumulated target is read and
  * written. Copy's names are those of tiles: `Copy K from global to shared` writes K and reads none.
  */

@@ -1,7 +1,7 @@
-/* What elements behind the end of an axis hold, and whether anybody is hurt (language study 5.5).
+/* What elements past the end of an axis hold, and whether anybody is hurt (language study 5.5).
  *
  * One iteration of a loop is executed abstractly for the elements of a stretch of the walked axis:
- * those behind its end, or those of a block that one Mask covers entirely.
+ * those past its end, or those of a block that one Mask covers entirely.
  */
 #ifndef FLASHTL_REASON_ENDS_H
 #define FLASHTL_REASON_ENDS_H
@@ -9,8 +9,8 @@
 #include "reason/tiles.h"
 
 typedef enum ends_mode {
-    ENDS_PART,  /* the elements behind the end, in a block that also has others */
-    ENDS_WHOLE, /* a block all of whose elements lie behind the end */
+    ENDS_PART,  /* the elements past the end, in a block that also has others */
+    ENDS_WHOLE, /* a block all of whose elements lie past the end */
     ENDS_MASKED /* a block all of whose elements one Mask covers */
 } ends_mode;
 
@@ -19,7 +19,7 @@ typedef struct ends_question {
     str axis;
     ends_mode mode;
     const tl_statement *mask; /* ENDS_MASKED: the one that covers the block */
-    /* Does this Mask cover the elements behind the end? */
+    /* Does this Mask cover the elements past the end? */
     bool (*covers)(void *context, const tl_statement *mask);
     void *context;
 } ends_question;

@@ -129,7 +129,7 @@ static const char *allocation_text(reason *r, const tl_statement *tile, str name
     return edit_z(r->memory, text);
 }
 
-static void allocate_behind(reason *r, tl_statement *at, const char *text) {
+static void allocate_after(reason *r, tl_statement *at, const char *text) {
     while (at->next && at->next->kind == TL_ALLOCATE) at = at->next;
     edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
 }
@@ -137,9 +137,9 @@ static void allocate_behind(reason *r, tl_statement *at, const char *text) {
 static void store_in_room(reason *r, tl_statement *store, const tl_statement *tile, tl_type type,
                           tl_statement *room) {
     str name = store->copy.what->text, host = room->allocate.names[0];
-    allocate_behind(r, room,
-                    reason_say(r, "%s in place of %.*s_shared // the same bytes, afterwards",
-                               allocation_text(r, tile, name, type), STR_ARGS(host)));
+    allocate_after(r, room,
+                   reason_say(r, "%s in place of %.*s_shared // the same bytes, afterwards",
+                              allocation_text(r, tile, name, type), STR_ARGS(host)));
     edit_before(r->kernel, store,
                 tl_quote(r->memory,
                          "Copy %.*s from register to shared // rounds; starts when all warps have "
@@ -201,7 +201,7 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
     str clause = room ? str_format(r->memory, " in place of %.*s_shared // they take turns",
                                    STR_ARGS(room->allocate.names[0]))
                       : STR(" // on its way out");
-    allocate_behind(r, last, reason_say(r, "%s%.*s", text, STR_ARGS(clause)));
+    allocate_after(r, last, reason_say(r, "%s%.*s", text, STR_ARGS(clause)));
     edit_before(r->kernel, store,
                 tl_quote(r->memory,
                          "Copy %.*s from register to shared by stmatrix // rounds\n"

@@ -68,7 +68,7 @@ static bool has_two_places(const flat_walk *f) {
     return true;
 }
 
-/* Behind the loop: releases, the tail's products, and all that follows. */
+/* After the loop: releases, the tail's products, and all that follows. */
 static bool read_end(reason *r, flat_walk *f) {
     const tl_statement *s = f->loop->next;
     for (; s && s->kind == TL_RELEASE; s = s->next) append_copy(r, &f->releases, s);
@@ -209,14 +209,14 @@ static bool is_wait_or_release(const tl_statement *s) {
     return s->kind == TL_WAIT || s->kind == TL_RELEASE;
 }
 
-/* Does a product of the beginning land at 's' or behind it? Products land in order. */
+/* Does a product of the beginning land at 's' or after it? Products land in order. */
 static bool lands_later(const tl_statement *s, const names *products) {
     for (; s; s = s->next)
         if (waits_for(s, products)) return true;
     return false;
 }
 
-/* The next tile's first block, this tile's last product issued behind its own. */
+/* The next tile's first block, this tile's last product issued after its own. */
 static tl_block next_beginning(reason *r, const flat_walk *f) {
     tl_block next = copy_block(r, &f->beginning), all = copy_block(r, &f->copies);
     name_next_in(r, &next);
@@ -348,7 +348,7 @@ static void load_next(reason *r, tl_statement *walk, tl_statement *at, tl_block 
 }
 
 /* The role that loads does the same: the next tile's first copies before this one's last. What has
- * one slot waits for this tile's last products and would hold up the copies behind it.
+ * one slot waits for this tile's last products and would hold up the copies after it.
  */
 static void flatten_loads(reason *r, tl_statement *walk) {
     tl_statement *loop = NULL;
@@ -372,7 +372,7 @@ static void flatten_loads(reason *r, tl_statement *walk) {
                 under(r, reason_say(r, "first(%s)", tile), "later ones were begun below", first));
 }
 
-/* Where tiles stay apart, what waits for bytes to be free stands behind the other first copies. */
+/* Where tiles stay apart, what waits for bytes to be free stands after the other first copies. */
 static void begin_with_free(reason *r, tl_statement *walk) {
     tl_statement *loop = walk->loop.body.first;
     while (loop && loop->kind == TL_COPY) loop = loop->next;

@@ -6,7 +6,7 @@
  * again, the maximum moves, and the sums are rescaled. A NaN or an infinity fails the comparison,
  * so rows that saw nothing yet (m = -1e30) take that way, too.
  *
- * That is another m, and another l with it. So what stands behind the loop must not be able to
+ * That is another m, and another l with it. So what stands after the loop must not be able to
  * tell: sums over l, and log l + m.
  *
  * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent
@@ -32,7 +32,7 @@ static bool is_get(const tl_statement *s, tl_operation operation, str target) {
            edit_writes(s, target);
 }
 
-/* Sorts one statement of the loop's own block that stands behind the maximum. */
+/* Sorts one statement of the loop's own block that stands after the maximum. */
 static bool sort_statement(guard_form *g, tl_statement *s) {
     if (edit_is_compute(s, TL_SUBTRACT) && edit_operand_is(s, 0, g->m_old) &&
         edit_operand_is(s, 1, g->m)) {
@@ -155,14 +155,14 @@ static bool starts_at_zero(reason *r, const guard_form *g, str name) {
            scalar_number(r, start->compute.operands[0].value, &value) && value == 0;
 }
 
-/* What stands behind the loop, so far: tiles that m and l went into. */
-typedef struct guard_behind {
+/* What stands after the loop, so far: tiles that m and l went into. */
+typedef struct guard_after {
     str logarithm;      /* log l, which waits for m; else empty */
     bool had_logarithm; /* it has met m, or it still waits */
     str inverse;        /* what the sums are multiplied with, or divided by */
-} guard_behind;
+} guard_after;
 
-static bool is_sum_over_l(const guard_form *g, const tl_statement *s, const guard_behind *b) {
+static bool is_sum_over_l(const guard_form *g, const tl_statement *s, const guard_after *b) {
     bool is_quotient = edit_is_compute(s, TL_MULTIPLY) || edit_is_compute(s, TL_DIVIDE);
     if (!is_quotient || !edit_operand_is(s, 1, b->inverse)) return false;
     for (int i = 0; i < g->sum_count; i++)
@@ -170,7 +170,7 @@ static bool is_sum_over_l(const guard_form *g, const tl_statement *s, const guar
     return false;
 }
 
-static bool takes_maximum(const guard_form *g, const tl_statement *s, const guard_behind *b) {
+static bool takes_maximum(const guard_form *g, const tl_statement *s, const guard_after *b) {
     if (!b->logarithm.length) return false;
     if (edit_is_compute(s, TL_MULTIPLY_ADD))
         return edit_operand_is(s, 0, g->m) && edit_operand_is(s, 2, b->logarithm);
@@ -181,8 +181,7 @@ static bool takes_maximum(const guard_form *g, const tl_statement *s, const guar
 /* m is not the maximum then, and l not what belongs to it; but sums over l, and log l + m, are what
  * they would be.
  */
-static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *s,
-                            guard_behind *b) {
+static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *s, guard_after *b) {
     double least;
     if (takes_maximum(g, s, b)) {
         b->logarithm = STR("");
@@ -206,11 +205,11 @@ static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *
            scalar_number(r, s->compute.operands[1].value, &least) && least <= 1e-20;
 }
 
-/* Is the guarded form told from the standard one by what stands behind the loop? Another loop makes
+/* Is the guarded form told from the standard one by what stands after the loop? Another loop makes
  * scores of its own with them.
  */
-static bool is_seen_behind(reason *r, guard_form *g) {
-    guard_behind b = {.inverse = g->l};
+static bool is_seen_after(reason *r, guard_form *g) {
+    guard_after b = {.inverse = g->l};
     for (tl_statement *s = g->loop; s;) {
         bool is_loop = s->kind == TL_FOR;
         bool uses = edit_reads(s, g->m) || edit_reads(s, g->l) || edit_reads(s, b.inverse) ||
@@ -227,7 +226,7 @@ static bool is_seen_behind(reason *r, guard_form *g) {
 /* --- how exact the weights are ---------------------------------------------------------------- */
 
 /* A weight is rounded for the product, not in the denominator. Among many that averages out. In the
- * standard form the largest is 1, which is exact. Behind a guard it is any number, and where it
+ * standard form the largest is 1, which is exact. After a guard it is any number, and where it
  * outweighs all others its rounding is the result's: with 8 bits of significand (bf16) as much as
  * the result's own, and twice that at worst; with 11 (f16) little beside what is allowed.
  *
@@ -332,7 +331,7 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
             return refuse(g, "a sum does not start at 0");
     if (!is_private(g))
         return refuse(g, "the loop itself reads the maximum, the denominator or the sums");
-    if (is_seen_behind(r, g)) {
+    if (is_seen_after(r, g)) {
         return refuse(g, "it, or the denominator, is used after the loop for more than quotients");
     }
     g->keeps = warpgroups_role(r->kernel) != NULL;

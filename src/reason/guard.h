@@ -10,7 +10,7 @@ enum {
     GUARD_REACH = 63,  /* and a part of a row stays below 2^63 */
     GUARD_LEAST = 126, /* a factor of 2^-126 and less becomes 0: */
     GUARD_LOST = 24,   /* what that loses is 2^-24 of its row at most */
-    GUARD_FEW = 4      /* so manyth part of a block's columns are few */
+    GUARD_FEW = 4      /* "few" means at most 1/4 of a block's columns */
 };
 
 /* The standard form in one loop, statement by statement. */
@@ -33,7 +33,7 @@ typedef struct guard_form {
     str s, m, l, alpha, m_old, shift_name;
     bool keeps;    /* the scores stay until the vote; powers get a tile of their own */
     bool is_apart; /* a product of the block before still runs: the left operand has two places */
-    bool is_read_later; /* the powers, behind their cast */
+    bool is_read_later; /* the powers, after their cast */
     bool is_eager;      /* a far move is expected to be followed by another */
     bool is_few;        /* few of the first block's columns set its maximum */
     bool is_coarse;     /* the left operand has few digits, and the range of f32 */

@@ -84,7 +84,7 @@ static tl_block open_room(reason *r, const guard_form *g) {
                     g->room, g->high, g->room);
 }
 
-/* Before the powers, which the maximum is then exact for: the vote behind them sets the room. */
+/* Before the powers, which the maximum is then exact for: the vote after them sets the room. */
 static tl_block move_at_once(reason *r, const guard_form *g) {
     tl_block body = move(r, g);
     if (g->is_again) append_quote(&body, open_room(r, g));
@@ -257,14 +257,14 @@ static void remove_if(reason *r, tl_statement *s) {
 
 /* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
 static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_block body) {
-    bool is_kept = g->keeps || (g->is_near && g->is_eager); /* behind it, the other asks for it */
+    bool is_kept = g->keeps || (g->is_near && g->is_eager); /* after it, the other asks for it */
     if (!is_kept) return under_later(r, g, under(r, v->condition, v->reason, body));
     tl_block kept = tl_quote(r->memory, "let %s = %s // %s", v->name, v->condition, v->reason);
     append_quote(&kept, under_later(r, g, under(r, v->name, v->comment, body)));
     return kept;
 }
 
-/* A product that still adds to the sums lands first, so they follow behind all else. */
+/* A product that still adds to the sums lands first, so they follow after all else. */
 static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
     tl_block body = {0};
     for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
@@ -331,7 +331,7 @@ static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns
     return body;
 }
 
-/* A column behind the first ones is far above them: the maximum of all, and powers again. */
+/* A column past the first ones is far above them: the maximum of all, and powers again. */
 static tl_block first_again(reason *r, const guard_form *g) {
     tl_block body = maximum_of_first(r, g, 0);
     append_quote(&body, powers(r, g, ""));

@@ -286,7 +286,7 @@ static void write_starts(reason *r, const online *o, tl_statement *at) {
             tl_quote(r->memory, "Compute Fill 0 and get %s // the denominator starts", o->l));
 }
 
-/* Maximum and sum take in one more tile of scores; the tile becomes exp(S - m). */
+/* Maximum and sum include one more tile of scores; the tile becomes exp(S - m). */
 static tl_block update_text(reason *r, const online *o) {
     str reduce = o->is_single
                      ? str_format(r->memory, "Max %s, %s and get %s", o->m, o->scores, o->m)

@@ -2,9 +2,9 @@
  *
  * An iteration that issues a product (its head), computes on the result, and ends with a product of
  * what it computed (its tail) leaves the tensor cores idle in between. So the loop is rotated: the
- * tail of a block is issued right behind the head of the next one and runs beside the elements of
+ * tail of a block is issued right after the head of the next one and runs beside the elements of
  * that block. Head and elements of the first block stand before the loop, the tail of the last one
- * behind it. What touches the tail's tiles waits until it has landed.
+ * after it. What touches the tail's tiles waits until it has landed.
  */
 #include "reason/names.h"
 #include "reason/peel.h"
@@ -14,7 +14,7 @@
 
 typedef struct rotation {
     tl_statement *loop;
-    tl_statement *middle, *tail; /* the first statements behind the head, and of the tail */
+    tl_statement *middle, *tail; /* the first statements after the head, and of the tail */
     names head_targets, targets; /* of the head; of the tail: accumulators */
     names operands;              /* of the tail: left operands that have one place */
     names rights;                /* of the tail: right operands, of its own block */
@@ -136,7 +136,7 @@ static bool is_kept_vote(const reason *r, const tl_statement *s) {
            edit_find_let(r->kernel, s->branch.condition->text, &let) && edit_is_vote(let);
 }
 
-/* A branch at the edges and one on a vote behind it are both seldom taken: one test for both, since
+/* A branch at the edges and one on a vote after it are both seldom taken: one test for both, since
  * each way around a branch shows where all wait for the elements.
  */
 static void share_tests(reason *r, tl_kernel *whole) {
@@ -196,7 +196,7 @@ static void write_before(reason *r, const rotation *o) {
 }
 
 /* The last block's tail: issued at once, waited for where its result is needed. */
-static void write_behind(reason *r, const rotation *o) {
+static void write_after(reason *r, const rotation *o) {
     tl_block issue = part_of(r, o, o->tail, NULL, false);
     tl_block landing = part_of(r, o, o->tail, NULL, true);
     comment(issue, "of the last block");
@@ -302,7 +302,7 @@ static tl_block copies_at(reason *r, const rotation *o, const tl_statement *loop
     return all;
 }
 
-/* Copies start in the order in which they are waited for: a tail's behind the next head's. */
+/* Copies start in the order in which they are waited for: a tail's after the next head's. */
 static void rotate_loads(reason *r, const rotation *o) {
     tl_statement *loop = find_loads(r, o);
     if (!loop) return;
@@ -345,7 +345,7 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
     str target = o.head_targets.items[0], sum = o.targets.items[0];
     rotate_loads(r, &o);
     write_before(r, &o);
-    write_behind(r, &o);
+    write_after(r, &o);
     write_inside(r, &o);
     reason_decide(r, "overlap",
                   "%.*s of a block is issued together with %.*s of the block before, %s",

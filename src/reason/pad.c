@@ -1,7 +1,7 @@
 /* Lengths that products of warpgroups cannot contract, made up to one that they can.
  *
  * A product contracts 16 at a time; a head dimension of 72 is no multiple of that. A tile of 80
- * columns reaches behind the end of the axis, where a Copy makes elements 0 and a store leaves them
+ * columns reaches past the end of the axis, where a Copy makes elements 0 and a store leaves them
  * out, as at any other end: so only the shapes of copies change. It may be done where nothing but
  * such zeros meets what comes of zeros: the axis is contracted between tiles from memory only, and
  * nothing is reduced along it. An axis that no product contracts needs no more than multiples of 8.

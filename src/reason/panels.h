@@ -24,7 +24,7 @@ int panels_dividing(int64_t line_bytes);
  */
 int panels_swizzle(int64_t line_bytes, int64_t widest);
 
-/* What a line takes in panels of the swizzle; swizzle 0: itself. */
+/* The bytes that a line occupies in panels of the swizzle; swizzle 0: itself. */
 int64_t panels_line_bytes(int64_t line_bytes, int swizzle);
 
 /* May the last panel of the tile be open: does it take the whole of its contiguous axis? */

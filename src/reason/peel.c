@@ -52,7 +52,7 @@ bool peel_has_test(const tl_statement *loop) {
     return false;
 }
 
-/* Is the constant read behind its let, in statements that the iteration has? */
+/* Is the constant read after its let, in statements that the iteration has? */
 static bool is_read(const tl_statement *let, const tl_statement *loop, first_test absent) {
     for (tl_statement *s = let->next; s; s = s->next)
         for (int i = 0; test_of(s, loop) != absent && i < let->let.count; i++)

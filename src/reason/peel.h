@@ -7,7 +7,7 @@
 /* Does the loop `for j = A:B` hold an `if j == A` or an `if j > A`? */
 bool peel_has_test(const tl_statement *loop);
 
-/* Copies of the body's statements from 'from' up to, not including, 'to' (NULL: all behind), for
+/* Copies of the body's statements from 'from' up to, not including, 'to' (NULL: all after), for
  * the first iteration (its index put in) or a later one; such tests are gone from both.
  */
 tl_block peel_iteration(reason *r, const tl_statement *loop, const tl_statement *from,

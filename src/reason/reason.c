@@ -65,7 +65,7 @@ static const reason_pass_entry pin_names[] = {
      "0: without asynchronous copies, a loop's copies do not travel ahead through registers"},
     {"peel", "1: a loop's first iteration stands before it where it differs; 0: never"},
     {"split", "1: iterations that need no `if` have a loop of their own; 0: never"},
-    {"copies_behind",
+    {"copies_after",
      "1: in that loop, copies for later iterations start after the first product; 0: before it"},
     {"nominal_length", "for the cost model: the length of axes that are known at launch only"},
     {"resident", "blocks that shall fit one multiprocessor"},

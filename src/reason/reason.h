@@ -36,7 +36,7 @@ typedef struct reason_options {
  */
 enum { REASON_WAYS = 6, REASON_FORMS = 2 * REASON_WAYS };
 
-/* One decision: what was chosen, the numbers behind it, and what lost. */
+/* One decision: what was chosen, its numbers, and what lost. */
 typedef struct reason_decision {
     str kernel, pass;
     str subject;  /* "tile sizes" */

@@ -1,7 +1,7 @@
 /* Pass stage, one ring: two tiles of one shape that a loop copies take turns in its slots.
  *
  * Where shared memory has room for three slots, two tiles with slots of their own (two and one)
- * meet at two barriers a block: one tile's only slot is copied anew right behind its last use. In a
+ * meet at two barriers a block: one tile's only slot is copied anew right after its last use. In a
  * ring of three the slot that a copy takes was released half a block ago, so that nobody waits for
  * it; with an mbarrier for each slot there is no barrier of the block left in the loop.
  *
@@ -158,11 +158,11 @@ static void write_first_copies(const ring *g) {
     edit_before(g->r->kernel, stage_prologue_point(g->l), stage_under(g->r, condition, copies));
 }
 
-/* Of the next block, behind a statement of this one's. */
-static void write_next(const ring *g, tl_statement *behind, tl_block copies) {
+/* Of the next block, after a statement of this one's. */
+static void write_next(const ring *g, tl_statement *after, tl_block copies) {
     tl_block next = stage_under(g->r, stage_block_exists(g->r, g->l, g->l->variable, 1), copies);
     next.first->comment = STR("not at the end");
-    edit_after(g->r->kernel, behind, next);
+    edit_after(g->r->kernel, after, next);
 }
 
 static void write_waits(const ring *g, const stage_channel *c) {

@@ -1,13 +1,13 @@
 /* Pass split: iterations that need no `if` have a loop of their own.
  *
  * A loop over blocks asks in each iteration what is true at its ends only: does another block
- * follow, does this one reach behind the edge, is the next copy cut? A branch between a product and
+ * follow, does this one reach past the edge, is the next copy cut? A branch between a product and
  * what is computed from it keeps the compiler from mixing their instructions, so that the units for
  * products and for special functions take turns where they could work side by side. Where such
  * tests become false, or true, for good at a known iteration, all before it stand in a loop
  * without them, and the others follow in a loop as it was. The price is text.
  *
- * There, copies for later iterations start behind the first product, beside which their addresses
+ * There, copies for later iterations start after the first product, beside which their addresses
  * are worked out, instead of delaying it. They stay before it where that takes registers which the
  * mixture needs: elements computed from index names, rows that are no power of two or not alike.
  * And the loop stays whole where rows are wider than 128 elements, with fragments in too many
@@ -31,11 +31,11 @@ typedef struct split_plan {
     int limit_count;
     int tests; /* branches that the first loop does without */
     bool is_open;
-    bool copies_behind; /* of the first product */
-    bool has_places;    /* elements are computed from index names */
-    bool is_uneven;     /* copied rows are no power of two, or not alike */
-    bool is_mixed;      /* not alike */
-    bool is_wide;       /* or longer than WIDTH_MAX */
+    bool copies_after; /* of the first product */
+    bool has_places;   /* elements are computed from index names */
+    bool is_uneven;    /* copied rows are no power of two, or not alike */
+    bool is_mixed;     /* not alike */
+    bool is_wide;      /* or longer than WIDTH_MAX */
 } split_plan;
 
 /* j, or j + n with n >= 0. */
@@ -124,8 +124,8 @@ static void read_widths(split_plan *p) {
     }
 }
 
-static split_plan make_plan(reason *r, tl_statement *loop, bool copies_behind) {
-    split_plan p = {.r = r, .loop = loop, .copies_behind = copies_behind};
+static split_plan make_plan(reason *r, tl_statement *loop, bool copies_after) {
+    split_plan p = {.r = r, .loop = loop, .copies_after = copies_after};
     const tiles_list *tiles = tiles_read(r);
     for (tl_statement *s = tl_next(loop, loop); s; s = tl_next(s, loop)) {
         if (s->kind == TL_IF) read_branch(&p, s);
@@ -189,7 +189,7 @@ static int64_t free_slots(const split_plan *p, const tl_statement *ring) {
     return slots;
 }
 
-/* Copies into a ring that stand behind a Release, and need not: other slots are free. */
+/* Copies into a ring that stand after a Release, and need not: other slots are free. */
 static bool may_rise(const split_plan *p, const tl_statement *s, const tl_statement **ring) {
     int64_t count = 0;
     bool holds = false;
@@ -228,7 +228,7 @@ static void append_body(const split_plan *p, tl_statement *to) {
     for (const tl_statement *s = first; s && !product; s = s->next)
         if (edit_is_compute(s, TL_GEMM)) product = s;
     tl_block later = {0};
-    bool moves = product && p->copies_behind && !p->has_places && !p->is_uneven;
+    bool moves = product && p->copies_after && !p->has_places && !p->is_uneven;
     const tl_statement *ring = NULL, *risen = NULL;
     for (const tl_statement *s = product; s && moves && !ring; s = s->next)
         if (may_rise(p, s, &ring)) risen = s;
@@ -288,17 +288,17 @@ static bool has_one_role(reason *r) {
 }
 
 bool reason_split(reason *r) {
-    int64_t wanted = -1, behind = 1;
+    int64_t wanted = -1, after = 1;
     reason_let_integer(r, "split", &wanted);
-    reason_let_integer(r, "copies_behind", &behind);
+    reason_let_integer(r, "copies_after", &after);
     edit_remove_let(r->kernel, STR("split"));
-    edit_remove_let(r->kernel, STR("copies_behind"));
+    edit_remove_let(r->kernel, STR("copies_after"));
     bool wants = wanted < 0 ? gpu_has(r->target, GPU_FEATURE_cp_async) : wanted > 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         bool is_main =
             s->kind == TL_FOR && !s->loop.is_grid_walk && s->parent && s->parent->kind == TL_ROLE;
         if (!is_main || !has_one_role(r)) continue;
-        split_plan p = make_plan(r, s, behind != 0);
+        split_plan p = make_plan(r, s, after != 0);
         const char *j = edit_z(r->memory, s->loop.name);
         if (p.tests == 0) continue;
         bool is_full = p.is_wide || p.is_mixed || (p.is_uneven && p.has_places);
@@ -322,8 +322,7 @@ bool reason_split(reason *r) {
                           "text would grow by half",
                           j);
         } else {
-            if (!p.has_places && !p.is_uneven)
-                reason_offers_switch(r, "copies_behind", behind != 0);
+            if (!p.has_places && !p.is_uneven) reason_offers_switch(r, "copies_after", after != 0);
             split(&p);
         }
     }

@@ -221,7 +221,7 @@ static tl_block head_copies(reason *r, stage_loop *l) {
     return all;
 }
 
-/* Head tiles with one slot are refilled after the first Wait behind their Releases, or right there.
+/* Head tiles with one slot are refilled after the first Wait after their Releases, or right there.
  */
 static void refill_heads(reason *r, stage_loop *l) {
     tl_block copies = {0};
@@ -310,7 +310,7 @@ static void write_staged(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) edit_remove(r->kernel, l->channels[i].copy);
     bool all_heads = l->channels[l->count - 1].is_head;
     tl_statement *body = l->loop->loop.body.first;
-    tl_statement *loaded = NULL; /* the next block is loaded behind this: it goes to registers */
+    tl_statement *loaded = NULL; /* the next block is loaded after this: it goes to registers */
     for (int i = 0; i < l->count; i++) {
         const stage_channel *c = &l->channels[i];
         insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
@@ -386,7 +386,7 @@ static bool is_host(const reason *r, str shared) {
     return false;
 }
 
-/* The last tile that a loop behind 's' stores, and that hosts nothing yet. */
+/* The last tile that a loop after 's' stores, and that hosts nothing yet. */
 static tl_statement *find_host(reason *r, const tl_statement *s) {
     tl_statement *host = NULL;
     for (tl_statement *t = s->next; t && !host; t = t->next)

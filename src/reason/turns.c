@@ -1,7 +1,8 @@
 /* Pass turns: warpgroups issue products one after the other.
  *
  * While one of them computes on elements, another's products run. What keeps them apart is a turn
- * that goes round: each waits for it before it issues a row of products and passes it on behind.
+ * that goes round: each waits for it before it issues a row of products and passes it on
+ * afterwards.
  */
 #include "reason/warpgroups.h"
 

@@ -9,8 +9,8 @@
  */
 void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted);
 
-/* Releases of tiles with one slot, behind the loop of a walk, move to the last iteration (the
- * beginning, where that is the only one), behind the Wait for the products that read them.
+/* Releases of tiles with one slot, after the loop of a walk, move to the last iteration (the
+ * beginning, where that is the only one), after the Wait for the products that read them.
  */
 void walk_release_early(reason *r, tl_block *beginning, tl_statement *loop, tl_block *releases);
 

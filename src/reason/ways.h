@@ -27,7 +27,7 @@ typedef struct ways_list {
 
 void ways_keep(ways_list *w, const ways_candidate *c);
 
-/* Puts the cut number n first, and those behind it next. False: there are not so many. */
+/* Puts the cut number n first, and those after it next. False: there are not so many. */
 bool ways_choose(ways_list *w, int n);
 
 #endif

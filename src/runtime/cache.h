@@ -1,7 +1,7 @@
 /* The cache on disk: one file per kernel.
  *
  *   FLASHTL CACHE 2          format; another one is another cache
- *   <32 digits>              hash of everything behind this line
+ *   <32 digits>              hash of everything after this line
  *   <name> <bytes>           then for each section: its bytes and a newline
  *
  * An entry is written to a temporary name and renamed, so it is whole or not there; the hash finds

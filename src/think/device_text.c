@@ -61,7 +61,7 @@ static size_t splice(const reader *r, size_t at) {
     return end < r->text.length && t[end] == '\n' ? end + 1 - at : 0;
 }
 
-/* The character here, behind splices; 0 at the end. */
+/* The character here, after splices; 0 at the end. */
 static char peek(reader *r) {
     for (size_t skip; (skip = splice(r, r->at));) r->at += skip;
     return r->at < r->text.length ? r->text.data[r->at] : 0;

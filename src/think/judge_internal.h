@@ -44,7 +44,7 @@ ftl_status climb_kernel(climb *c, const verify_program *program);
 bool climb_time(climb *c, const verify_program *program, const verify_runner *runner,
                 os_watch *watch);
 
-/* Why TL Code or a kernel is wrong, as notes behind the last finding. */
+/* Why TL Code or a kernel is wrong, as notes after the last finding. */
 void climb_explain(climb *c, const verify_program *program);
 void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,
                           void *user);

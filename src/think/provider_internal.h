@@ -45,7 +45,7 @@ typedef struct wire_state {
 } wire_state;
 
 typedef struct wire {
-    const char *path; /* behind the base URL */
+    const char *path; /* after the base URL */
     json_t *(*make_body)(const provider *p, const provider_request *request);
     void (*read_event)(json_t *event, wire_state *state); /* of a stream */
     void (*read_whole)(json_t *body, wire_state *state);

@@ -159,11 +159,11 @@ static ftl_status read_failure(question *q, const http_response *r) {
     scrub(q, q->state.error);
     ftl_status status =
         r->status == 402 || retry_is_about_money(q->state.error_type) ? FTL_QUOTA : FTL_REFUSED;
-    const char *mend = r->status == 401 || r->status == 403
-                           ? "; is there a key for this base URL? (variable or --key-file)"
-                           : "";
+    const char *advice = r->status == 401 || r->status == 403
+                             ? "; is there a key for this base URL? (variable or --key-file)"
+                             : "";
     return ftl_context_fail(q->context, status, "%s answers %d: %s%s%s%s", q->p->base_url,
-                            r->status, q->state.error[0] ? q->state.error : "(no words)", mend,
+                            r->status, q->state.error[0] ? q->state.error : "(no words)", advice,
                             r->request_id[0] ? "; request " : "", r->request_id);
 }
 

@@ -116,7 +116,7 @@ static int line_count(str text) {
     return count;
 }
 
-/* Findings without a line, or behind the end of the text. */
+/* Findings without a line, or past the end of the text. */
 static void add_others(text_buffer *out, const json_t *findings, int lines) {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *finding = json_array_get(findings, i);

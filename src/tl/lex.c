@@ -55,7 +55,7 @@ static bool is_name_part(char c) {
     return is_name_start(c) || is_digit(c);
 }
 
-/* The byte 'ahead' of the current one; NUL behind the end. */
+/* The byte 'ahead' of the current one; NUL past the end. */
 static char peek(const lexer *l, uint32_t ahead) {
     size_t at = (size_t)l->at + ahead;
     return at < l->source.length ? l->source.data[at] : 0;

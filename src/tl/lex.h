@@ -11,7 +11,7 @@
 
 typedef enum lex_kind {
     LEX_END,
-    LEX_NEWLINE,      /* the end of a statement; 'comment' is what stood behind it */
+    LEX_NEWLINE,      /* the end of a statement; 'comment' is what stood after it */
     LEX_BLANK,        /* an empty line between statements */
     LEX_COMMENT_LINE, /* a comment on a line of its own, between statements */
     LEX_WORD,

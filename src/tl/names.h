@@ -64,7 +64,7 @@ struct tl_symbol {
 
     /* CONSTANT */
     tl_expr *value;
-    int terms, height; /* of the value with all definitions behind it written out: below */
+    int terms, height; /* of the value with all its definitions written out: below */
     bool is_known;     /* a number at compile time: 'integer' or 'number' */
     bool is_integer;
     int64_t integer;
@@ -159,7 +159,7 @@ const tl_axes *tl_axes_of(const tl_kernel *kernel, str tensor);
 /* The name of axis i's index: of its coordinate, or of a bare extent; empty for an expression. */
 str tl_axis_index(const tl_axes *axes, int i);
 
-/* The axis of a tensor at which its matrix begins: behind ';', else the last two. */
+/* The axis of a tensor at which its matrix begins: after ';', else the last two. */
 int tl_matrix_begin(const tl_axes *axes);
 
 /* Which axes of a tensor a Copy's tile has: out[k] is the position of the tile's axis k. Axes that

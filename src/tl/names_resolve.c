@@ -379,7 +379,7 @@ static void resolve_in(names_binder *b, tl_expr *e, const tl_expr *around) {
     b->depth--;
 }
 
-/* How large an expression is with all definitions behind it written out. */
+/* How large an expression is with all its definitions written out. */
 typedef struct extent_of {
     int terms, height;
 } extent_of;

@@ -66,7 +66,7 @@ void parse_list(parser *p, int close, bool conditions, int most, tl_exprs *out);
 /* parse_part.c: parts of statements */
 void parse_shape(parser *p, tl_exprs *out);
 void parse_axes(parser *p, tl_axes *out);
-void parse_place(parser *p, tl_place *out); /* behind `in` */
+void parse_place(parser *p, tl_place *out); /* after `in` */
 void parse_layout(parser *p, tl_layout *out);
 tl_space parse_space(parser *p);
 bool parse_accept_type(parser *p, tl_type *out);

@@ -125,7 +125,7 @@ static void parse_allocate_sized(parser *p, tl_allocation *a) {
     } else {
         if (!parse_clause_is_new(p, a->stages, "'stages'")) return;
         parse_advance(p);
-        /* No whole expression: the shape may come behind it, and `N (BM, d)` would be a call. */
+        /* No whole expression: the shape may come after it, and `N (BM, d)` would be a call. */
         if (parse_peek(p).kind == LEX_INTEGER) {
             uint32_t begin = parse_peek(p).begin;
             int64_t stages = parse_integer(p, "how many stages");

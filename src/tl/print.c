@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    COMMENT_COLUMN = 60, /* of "//" behind a statement; longer lines leave two spaces */
+    COMMENT_COLUMN = 60, /* of "//" after a statement; longer lines leave two spaces */
     INDENT = 4,
 };
 

@@ -158,7 +158,7 @@ static void learn(facts *f, tl_kernel *kernel, void (*note_one)(facts *, const t
     settle_facts(f);
 }
 
-/* --- mending ---------------------------------------------------------------------------------- */
+/* --- repairing -------------------------------------------------------------------------------- */
 
 /* `Allocate Q_shared in shared`, `Copy Q_shared from shared`: the place is said once. */
 static str without_place(str name, tl_space here, tl_space there) {
@@ -167,7 +167,7 @@ static str without_place(str name, tl_space here, tl_space there) {
     return said != TL_NOWHERE && (said == here || said == there) ? base : name;
 }
 
-static void mend_places(facts *f, tl_statement *s) {
+static void repair_places(facts *f, tl_statement *s) {
     (void)f;
     if (s->kind == TL_ALLOCATE) {
         tl_allocation *a = &s->allocate;
@@ -187,7 +187,7 @@ static void mend_places(facts *f, tl_statement *s) {
 }
 
 /* sQ, rS, gA where only Q, S, A are known; O_reg. */
-static str mend_name(const facts *f, str name) {
+static str repair_name(const facts *f, str name) {
     if (find(f, name)->flags & IS_DECLARED) return name;
     str base;
     if (place_of(name, &base) != TL_NOWHERE) return name;
@@ -206,19 +206,19 @@ static str mend_name(const facts *f, str name) {
     return str_format(f->memory, "%.*s_register", STR_ARGS(rest));
 }
 
-static void mend_expr(void *context, tl_expr *e) {
-    if (e->kind == TL_NAME || e->kind == TL_ELEMENT) e->text = mend_name(context, e->text);
+static void repair_expr(void *context, tl_expr *e) {
+    if (e->kind == TL_NAME || e->kind == TL_ELEMENT) e->text = repair_name(context, e->text);
 }
 
-static void mend_names(facts *f, tl_statement *s) {
-    tl_each_expr(s, mend_expr, f);
+static void repair_names(facts *f, tl_statement *s) {
+    tl_each_expr(s, repair_expr, f);
     if (s->kind == TL_ALLOCATE && s->allocate.in_place_of.length) {
-        s->allocate.in_place_of = mend_name(f, s->allocate.in_place_of);
+        s->allocate.in_place_of = repair_name(f, s->allocate.in_place_of);
     }
 }
 
 /* `Wait K`, `Release K`: with its place, where K has several and only one can be meant. */
-static void mend_wait(facts *f, tl_statement *s) {
+static void repair_wait(facts *f, tl_statement *s) {
     if (s->kind != TL_WAIT && s->kind != TL_RELEASE) return;
     str name = s->sync.what->text;
     const fact *known = find(f, name);
@@ -237,21 +237,21 @@ static void mend_wait(facts *f, tl_statement *s) {
                                     tl_space_name(in_shared ? TL_SHARED : TL_REGISTER));
 }
 
-static void mend(facts *f, tl_kernel *kernel, void (*mend_one)(facts *, tl_statement *)) {
-    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) mend_one(f, s);
+static void repair(facts *f, tl_kernel *kernel, void (*repair_one)(facts *, tl_statement *)) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) repair_one(f, s);
 }
 
 void spelling_settle(tl_program *program) {
     for (tl_kernel *kernel = program->first; kernel; kernel = kernel->next) {
         facts declared = {.memory = program->memory};
-        mend(&declared, kernel, mend_places);
+        repair(&declared, kernel, repair_places);
         learn(&declared, kernel, note_declaration);
         learn(&declared, kernel, note_result);
-        mend(&declared, kernel, mend_names);
-        mend(&declared, kernel, mend_places);
+        repair(&declared, kernel, repair_names);
+        repair(&declared, kernel, repair_places);
         facts settled = {.memory = program->memory};
         learn(&settled, kernel, note_declaration);
         learn(&settled, kernel, note_result);
-        mend(&settled, kernel, mend_wait);
+        repair(&settled, kernel, repair_wait);
     }
 }

@@ -13,7 +13,7 @@
 enum {
     TL_SOURCE_BYTES_MAX = 1 << 20,
     TL_NESTING_MAX = 64, /* of blocks and of expressions */
-    /* Of an expression with the definitions behind it written out: whoever goes through lets, to
+    /* Of an expression with its definitions written out: whoever goes through lets, to
      * the end and without remembering where it was, ends after as many steps.
      */
     TL_HEIGHT_MAX = 256,

@@ -258,11 +258,11 @@ struct tl_statement {
     tl_statement_kind kind;
     diag_range range;      /* of the whole statement, without its body */
     diag_range name_range; /* of the name it declares, if any */
-    str comment;           /* behind the statement on its line, without "//", trimmed */
+    str comment;           /* after the statement on its line, without "//", trimmed */
     str *lines_before;     /* comment lines of their own above it */
     int line_before_count;
     bool blank_before;
-    str end_comment;       /* ROLE, FOR, IF: behind 'end' */
+    str end_comment;       /* ROLE, FOR, IF: after 'end' */
     str *lines_before_end; /* and above it */
     int line_before_end_count;
     tl_statement *next, *previous;

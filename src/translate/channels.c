@@ -166,8 +166,8 @@ str emit_issuer(emit *t, const emit_tile *stored) {
 }
 
 /* What threads write, an asynchronous unit sees past a proxy fence only. A Copy that has landed
- * when it ends has it behind it (emit_channel_fill); one by cp.async lands when nobody looks, so
- * there the fence stands behind the Wait, which is the first to know, and ordered behind the
+ * when it ends has it after it (emit_channel_fill); one by cp.async lands when nobody looks, so
+ * there the fence stands after the Wait, which is the first to know, and ordered after the
  * landing.
  */
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
@@ -282,7 +282,7 @@ void emit_end_stores(emit *t) {
     }
 }
 
-/* Behind it. Copies by TMA arrive by themselves. */
+/* After it. Copies by TMA arrive by themselves. */
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
     if (!str_is(s->copy.atom, "tma")) {

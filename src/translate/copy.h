@@ -92,7 +92,7 @@ typedef struct pairs {
     emit_address address;
     str low, high, pointer; /* of the pair in hand */
     str both_inside;        /* when the end may lie between the two: its second element exists */
-    bool is_guarded;        /* stands in an `if`; what is behind `else` is outside */
+    bool is_guarded;        /* stands in an `if`; what is after `else` is outside */
 } pairs;
 
 typedef void pairs_action(const pairs *x);

@@ -1,7 +1,7 @@
 /* Copies by TMA: one thread names a box of a tensor by its corner; the unit moves it. The launch
  * describes tensor and box in a map (plan.h). A tile of several panels is one box where the
  * tensor's rows are cut into panels by the map, else a box for each panel. The last one may reach
- * behind the tile's columns: what it brings there is not looked at.
+ * past the tile's columns: what it brings there is never read.
  */
 #include "translate/copy.h"
 
@@ -47,7 +47,7 @@ static bool ends_at_units(const box *x) {
     return known && extent->steps[0].integer * bytes % SHARED_UNIT_BYTES == 0;
 }
 
-/* Does the tile reach to the end of the contiguous axis, or behind it? What an open panel has there
+/* Does the tile reach to the end of the contiguous axis, or past it? What an open panel has there
  * stays where it is.
  */
 static bool ends_at_axis(const box *x) {

@@ -178,7 +178,7 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
         if (all.items[i].is_pattern) expand_used(t, &all, i, kernel_text);
     }
     mark_used(&all, kernel_text);
-    /* A wrapper stands behind what it uses: the files' own order, needs first. */
+    /* A wrapper stands after what it uses: the files' own order, needs first. */
     bool was_line = false;
     bool *written = arena_array(t->memory, bool, all.count + 1);
     for (int left = all.count; left > 0; left--) {

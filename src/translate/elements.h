@@ -48,7 +48,7 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e); /* of th
 emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */
 void elements_statement(emit *t, const elements_item *x, const elements_mask *m);
-/* Inside the loops too: a sum takes in so many elements more, equal to the second of this pair. */
+/* Inside the loops too: a sum gets so many more elements, equal to the second of this pair. */
 void elements_add_alike(emit *t, const elements_item *x, int count);
 
 /* masks.c: masks by parts, and what runs do where a warp's rows see nothing of a part */

@@ -1,6 +1,6 @@
 /* Runs of elementwise statements, fused: statements over one layout share one unrolled loop, where
  * each element sees them in order. Statements over other layouts, and those that need a finished
- * reduction, go into loops of their own, before or behind as their operands allow.
+ * reduction, go into loops of their own, before or after as their operands allow.
  */
 #include "translate/elements.h"
 
@@ -135,7 +135,7 @@ static bool conflicts(const elements_item *a, const elements_item *b) {
     return conflict_on(a, b, a->target) || conflict_on(a, b, b->target);
 }
 
-/* May b stand behind a in one loop? Yes where all they share is touched element by element. */
+/* May b stand after a in one loop? Yes where all they share is touched element by element. */
 static bool fuses(const elements_item *a, const elements_item *b) {
     const emit_tile *shared[2] = {a->target, b->target};
     for (int i = 0; i < 2; i++) {
@@ -365,7 +365,7 @@ static bool is_lazy_fill(emit *t, const tl_statement *s) {
 }
 
 /* Opens the next generation of a ring whose last one is named earlier in the run. */
-static bool opens_behind_use(const run *r, const tl_statement *s) {
+static bool opens_after_use(const run *r, const tl_statement *s) {
     if (!emit_opens_generation(r->t, s)) return false;
     const emit_tile *last = emit_target_of(r->t, s);
     for (int i = 0; i < r->count; i++) {
@@ -389,7 +389,7 @@ const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first) {
     r->t = t;
     const tl_statement *s = first;
     for (; s && emit_is_elementwise(s) && r->count < RUN_MAX; s = s->next) {
-        if (t->is_async && s != first && (is_lazy_fill(t, s) || opens_behind_use(r, s))) break;
+        if (t->is_async && s != first && (is_lazy_fill(t, s) || opens_after_use(r, s))) break;
         if (!make_item(t, s, &r->items[r->count])) continue;
         settle(t, &r->items[r->count]);
         r->count++;
@@ -428,7 +428,7 @@ void emit_reshape(emit *t, const tl_statement *s) {
                      (to->kind == TL_MMA_C || to->kind == TL_MMA_A);
     if (fragments && tile->is_packed && layout_warp_copies(&tile->layout) == 1 &&
         !to->is_permuted) {
-        /* What is in flight meanwhile may not hide behind it: it is ready here, not at its use. */
+        /* It may not be moved past what is in flight: it is ready here, not at its use. */
         if (t->is_async && tile->shape.down == 1) {
             emit_text(t, "ftl_keep_pairs(%.*s); // (the same registers)", STR_ARGS(tile->name));
             emit_note_touched(t, s->reshape.what, false);

@@ -1,7 +1,7 @@
 /* Inside the translator: what all of its files share.
  *
  * The text grows as a list of lines. A line may declare a name; when the text is put together such
- * a line is dropped if nothing behind it uses the name, so declarations can be written generously.
+ * a line is dropped if nothing after it uses the name, so declarations can be written generously.
  */
 #ifndef FLASHTL_TRANSLATE_EMIT_H
 #define FLASHTL_TRANSLATE_EMIT_H
@@ -148,7 +148,7 @@ typedef struct emit_walk {
     bool found_next;  /* the text has worked out the next tile */
     bool reads_early; /* dynamic: the next tile's number is known when this one's loop ends */
     const tl_statement *loop;
-    const tl_statement *shadow_of_first, *shadow_of_loop, *shadow_of_more; /* Waits behind it */
+    const tl_statement *shadow_of_first, *shadow_of_loop, *shadow_of_more; /* Waits after it */
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
     LIST(emit_name) own_names;  /* and for this one */
     bool is_pending;            /* the next tile is known, its indices are not worked out yet */
@@ -214,7 +214,7 @@ typedef struct emit {
 
 /* lines.c: text */
 void emit_text(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A line that is dropped when 'declares' is not used behind it. */
+/* A line that is dropped when 'declares' is not used after it. */
 void emit_declare(emit *t, str declares, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void emit_open(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -362,7 +362,7 @@ bool emit_most(emit *t, const tl_expr *e, ftl_formula *out);
 /* grid.c: blocks with a tile each */
 void emit_plan_grid(emit *t);
 void emit_grid(emit *t); /* the block's indices */
-/* In a block of its own: what emit_fresh_thread declares, and for a store to global memory behind a
+/* In a block of its own: what emit_fresh_thread declares, and for a store to global memory after a
  * loop also the walks of the grid.
  */
 void emit_fresh_place(emit *t, const tl_statement *s);
@@ -450,7 +450,7 @@ void emit_close_walk(emit *t);
 /* Before a statement of the walk's own block: the next tile is found where it is first asked for.
  */
 void emit_walk_before(emit *t, const tl_statement *s);
-void emit_walk_behind(emit *t, const tl_statement *s);
+void emit_walk_after(emit *t, const tl_statement *s);
 emit_value emit_asked(emit *t, const tl_expr *call); /* first, more, next */
 
 /* track.c */
@@ -461,11 +461,11 @@ void emit_note_product(emit *t, const tl_statement *s);
 /* Its registers are (not) written by something that the compiler may move past a fence. */
 void emit_note_touched(emit *t, const tl_expr *name, bool is_touched);
 bool emit_is_touched(emit *t, const tl_expr *name);
-/* The text is behind these statements of one block. */
+/* The text is after these statements of one block. */
 void emit_note_passed(emit *t, const tl_statement *from, const tl_statement *to);
 /* Could the compiler write what it held anywhere, see loose.c? */
 bool emit_is_loose(emit *t, const tl_expr *name);
-const tl_statement *emit_branch(emit *t, const tl_statement *s); /* the one behind it */
+const tl_statement *emit_branch(emit *t, const tl_statement *s); /* the one after it */
 void emit_tracked_loop(emit *t, const tl_block *body, str name, str from, str to);
 void emit_tracked_walk(emit *t, const tl_block *body);
 bool emit_is_zero_fill(const tl_statement *s);
@@ -475,14 +475,14 @@ void emit_settle(emit *t, const emit_tile *tile, bool is_overwritten);
 str emit_holds(emit *t, const emit_tile *target);
 void emit_find_lazy(emit *t);
 
-/* loose.c: the states behind the statement */
+/* loose.c: the states after the statement */
 void emit_note_loose(const emit *t, const tl_statement *s, emit_state *states);
 
 /* Is the condition a vote, or does it depend on one that a let keeps? */
 bool emit_is_vote(const tl_expr *condition);
 
 /* masks.c: masks by parts */
-void emit_declare_unseen(emit *t, emit_tile *tile);      /* behind the tile's array */
+void emit_declare_unseen(emit *t, emit_tile *tile);      /* after the tile's array */
 void emit_forget_unseen(emit *t, const emit_tile *tile); /* its elements are new */
 
 /* votes.c: votes that a loop keeps from iteration to iteration */
@@ -503,8 +503,7 @@ void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
 /* copy.c, product.c, elementwise.c */
 void emit_copy(emit *t, const tl_statement *s);
 void emit_product_statement(emit *t, const tl_statement *s);
-const tl_statement *emit_elementwise_run(emit *t,
-                                         const tl_statement *first); /* the one behind it */
+const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first); /* the one after it */
 void emit_reshape(emit *t, const tl_statement *s);
 bool emit_is_elementwise(const tl_statement *s);
 str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and computes the flag */

@@ -158,7 +158,7 @@ static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
     }
 }
 
-/* Elements of a tile behind the end of an axis exist; those of a table do not. */
+/* Elements of a tile past the end of an axis exist; those of a table do not. */
 static bool may_fall_outside(const tl_expr *item, const emit_scope *scope) {
     for (int i = 0; scope && i < scope->index_count; i++) {
         if (scope->indices[i].name.length && emit_uses_index(item, scope->indices[i].name))

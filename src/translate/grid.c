@@ -2,7 +2,7 @@
  * to its indices.
  *
  * A walk may be as long as a table says (`q_block in q_len/BM`, with a length per sequence). Then
- * the launch has blocks for the most that the table may say, and those behind the end leave at
+ * the launch has blocks for the most that the table may say, and those past the end leave at
  * once.
  */
 #include "translate/emit.h"
@@ -108,9 +108,9 @@ void emit_grid(emit *t) {
     decode_grid(t, "blockIdx.x", true);
 }
 
-/* A store behind a loop finds its tile anew, so that nothing of it is kept in registers meanwhile.
+/* A store after a loop finds its tile anew, so that nothing of it is kept in registers meanwhile.
  */
-static bool is_store_behind_loop(const tl_statement *s) {
+static bool is_store_after_loop(const tl_statement *s) {
     if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL) return false;
     if (!s->parent || s->parent->kind != TL_ROLE) return false;
     for (const tl_statement *before = s->previous; before; before = before->previous) {
@@ -121,6 +121,6 @@ static bool is_store_behind_loop(const tl_statement *s) {
 
 void emit_fresh_place(emit *t, const tl_statement *s) {
     emit_fresh_thread(t);
-    if (t->model->grid && !t->is_async && is_store_behind_loop(s))
+    if (t->model->grid && !t->is_async && is_store_after_loop(s))
         decode_grid(t, "ftl_block()", false);
 }

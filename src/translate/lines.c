@@ -199,7 +199,7 @@ static bool leaves_block(str text, size_t indent) {
 /* Looks to the end of the block that the declaration stands in; where an inner block declares the
  * name again, the rest of that block does not count.
  */
-static bool is_used_behind(const emit *t, const bool *kept, int at) {
+static bool is_used_after(const emit *t, const bool *kept, int at) {
     str name = t->lines.items[at].declares;
     size_t indent = indentation(t->lines.items[at].text), hidden = 0;
     for (int i = at + 1; i < t->lines.count; i++) {
@@ -240,7 +240,7 @@ static void join_declarations(emit *t, bool *kept) {
 void emit_write(emit *t, text_buffer *out) {
     bool *kept = arena_array(t->memory, bool, t->lines.count + 1);
     for (int i = t->lines.count - 1; i >= 0; i--) {
-        kept[i] = !t->lines.items[i].declares.length || is_used_behind(t, kept, i);
+        kept[i] = !t->lines.items[i].declares.length || is_used_after(t, kept, i);
     }
     join_declarations(t, kept);
     for (int i = 0; i < t->lines.count; i++) {

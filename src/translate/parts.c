@@ -113,7 +113,7 @@ static bool is_named(const emit *t, const tl_symbol *s) {
     return false;
 }
 
-/* Parts of parts come behind what they are parts of: as deep as views may stand in one another. */
+/* Parts of parts come after what they are parts of: as deep as views may stand in one another. */
 void emit_make_parts(emit *t) {
     for (int round = 0, before = -1; round < TL_NESTING_MAX && before != t->parts.count; round++) {
         before = t->parts.count;

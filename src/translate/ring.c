@@ -1,6 +1,6 @@
 /* Channels by mbarrier in kernels whose warps issue and wait for each product themselves: a full
  * and an empty barrier per slot. Both count threads: each lane arrives for what it has read itself.
- * One lane could speak for its warp behind a barrier of the warp, but is not faster (decision 009),
+ * One lane could speak for its warp after a barrier of the warp, but is not faster (decision 009),
  * and racecheck follows no order through that barrier.
  *
  * Where one generation at a time is held and each Copy fills a slot at a known distance, a ring is

@@ -89,7 +89,7 @@ void emit_note_product(emit *t, const tl_statement *s) {
     t->tiles.items[i]->state.is_touched = false;
 }
 
-/* 'rarely': a move on one way out of a loop. The compiler, left alone, would give the array behind
+/* 'rarely': a move on one way out of a loop. The compiler, left alone, would give the array after
  * the loop the registers of the one before it, and move at every entry instead; to it this move is
  * arithmetic.
  */
@@ -174,22 +174,22 @@ static void join_states(const emit *t, emit_state *a, const emit_state *b, bool 
     }
 }
 
-/* What a loop's body meets: the states before it, or behind itself. What is known of a tile follows
+/* What a loop's body meets: the states before it, or after itself. What is known of a tile follows
  * from what is known of others, so that one round through the body may not be enough.
  */
 static void enter_loop(emit *t, const tl_block *body, emit_state *states) {
     for (int i = 0; i < t->tiles.count; i++) states[i].is_operand = false;
     for (bool changes = true; changes;) {
-        emit_state *behind = copy_of(t, states);
-        look(t, body, behind);
+        emit_state *after = copy_of(t, states);
+        look(t, body, after);
         changes = false;
         for (int i = 0; i < t->tiles.count; i++) {
             emit_state was = states[i];
-            if (was.holds != behind[i].holds) states[i].holds = EMIT_MAY_HOLD;
-            states[i].is_touched |= behind[i].is_touched;
-            states[i].is_known |= behind[i].is_known;
-            states[i].is_unused |= behind[i].is_unused;
-            states[i].made_of &= behind[i].made_of;
+            if (was.holds != after[i].holds) states[i].holds = EMIT_MAY_HOLD;
+            states[i].is_touched |= after[i].is_touched;
+            states[i].is_known |= after[i].is_known;
+            states[i].is_unused |= after[i].is_unused;
+            states[i].made_of &= after[i].made_of;
             changes |= states[i].is_known != was.is_known || states[i].is_unused != was.is_unused ||
                        states[i].made_of != was.made_of;
         }
@@ -203,13 +203,13 @@ static int exit_of(const emit *t, const emit_tile *tile, int newest, int gain) {
 static void look_into_loop(emit *t, const tl_block *body, emit_state *states) {
     emit_state *before = copy_of(t, states);
     enter_loop(t, body, states);
-    emit_state *behind = copy_of(t, states);
-    look(t, body, behind);
+    emit_state *after = copy_of(t, states);
+    look(t, body, after);
     for (int i = 0; i < t->tiles.count; i++) {
         const emit_tile *tile = t->tiles.items[i];
-        int gain = behind[i].newest - before[i].newest;
+        int gain = after[i].newest - before[i].newest;
         int newest = tile->generations ? exit_of(t, tile, before[i].newest, gain) : 0;
-        states[i] = joined(before[i], behind[i]);
+        states[i] = joined(before[i], after[i]);
         states[i].newest = newest;
     }
 }
@@ -271,7 +271,7 @@ static void scoped_block(emit *t, const tl_block *block) {
     t->names.count = names;
 }
 
-/* Behind the first of two opposite branches comes `else`. Returns the statement behind. */
+/* After the first of two opposite branches comes `else`. Returns the statement after. */
 const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     bool both = is_opposite(s, s->next);
     emit_header(t, s);
@@ -280,7 +280,7 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     emit_open(t, rare ? "if (__builtin_expect(%.*s, 0)) {" : "if (%.*s) {", STR_ARGS(v.text));
     emit_state *before = save(t);
     scoped_block(t, &s->branch.body);
-    emit_walk_behind(t, s);
+    emit_walk_after(t, s);
     if (rare) t->pin = NULL; /* what was voted on is there */
     if (rare) emit_renew_votes(t, &s->branch.body);
     if (!both) {
@@ -459,11 +459,11 @@ void emit_tracked_loop(emit *t, const tl_block *body, str name, str from, str to
         return;
     }
     emit_text(t, "int %s = %.*s;", i, STR_ARGS(from));
-    emit_state *wanted = copy_of(t, before), *behind = copy_of(t, before);
-    look(t, body, behind);
+    emit_state *wanted = copy_of(t, before), *once = copy_of(t, before);
+    look(t, body, once);
     for (int k = 0; k < t->tiles.count; k++) {
         const emit_tile *tile = t->tiles.items[k];
-        int gain = behind[k].newest - before[k].newest;
+        int gain = once[k].newest - before[k].newest;
         if (tile->generations) wanted[k].newest = exit_of(t, tile, before[k].newest, gain);
         wanted[k].is_touched |= gain != 0;
     }

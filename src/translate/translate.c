@@ -46,11 +46,11 @@ static bool count_generations(emit *t, const tl_statement *wait, const emit_tile
                               emit_value *out) {
     const tl_statement *loop = wait->parent->kind == TL_FOR ? wait->parent : NULL;
     int before = 0;
-    bool is_behind = false;
+    bool is_after = false;
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        is_behind |= s == wait;
+        is_after |= s == wait;
         if (s->kind != TL_WAIT || s == wait || shared_of(t, s->sync.what) != tile) continue;
-        if (is_behind && !(loop && is_inside(s, loop))) break;
+        if (is_after && !(loop && is_inside(s, loop))) break;
         if (s->parent != t->role) return false;
         before++;
     }

@@ -1,6 +1,6 @@
 /* The walk of resident blocks over the tiles of the grid: the loop, and the block's next tile.
  *
- * A role that begins the next tile beside the end of this one reads its number behind the last
+ * A role that begins the next tile beside the end of this one reads its number after the last
  * products of this one, so that nothing waits for it.
  */
 #include "translate/walk.h"
@@ -36,11 +36,11 @@ static void find_next(emit *t) {
     if (t->walk.asks_more)
         emit_declare(t, STR("has_more"), "const bool has_more = tile_next < args.tiles;");
     if (t->walk.asks_next) declare_next(t);
-    if (!walk_hands_indices(t)) return;
+    if (!walk_publishes_indices(t)) return;
     emit_open(t, "if (tile_next < args.tiles) {");
     find_indices(t);
     emit_close(t);
-    walk_hand_on(t);
+    walk_publish(t);
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static const tl_statement *shadow_in(emit *t, const tl_block *block) {
 }
 
 /* A walk's first tile, each further one and the loop in between must have such a place. There is
- * one loop: what fetches numbers does so behind a tile's last copies.
+ * one loop: what fetches numbers does so after a tile's last copies.
  */
 static void find_shadows(emit *t) {
     emit_walk *w = &t->walk;
@@ -193,8 +193,8 @@ void emit_walk_before(emit *t, const tl_statement *s) {
     if (w->reads_early) read_in_shadow(t, s);
 }
 
-/* Behind the last statement of `if more(...)`. */
-void emit_walk_behind(emit *t, const tl_statement *s) {
+/* After the last statement of `if more(...)`. */
+void emit_walk_after(emit *t, const tl_statement *s) {
     if (t->walk.is_pending && is_more(s)) find_indices(t);
 }
 

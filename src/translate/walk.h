@@ -13,23 +13,23 @@ void walk_define_tiles(emit *t);
 /* walk_fetch.c: do blocks fetch the numbers of their tiles? Does the role that is being written? */
 bool walk_is_dynamic(const emit *t);
 bool walk_fetches(const emit *t);
-/* Writes `tile_next`, the number of the block's next tile, and hands it on where others wait. */
+/* Writes `tile_next`, the number of the block's next tile, and publishes it where others wait. */
 void walk_fetch_next(emit *t);
-/* Does the role that is being written hand on the indices, too? Then it does so, behind their
- * decoding, with walk_hand_on.
+/* Does the role that is being written publish the tile's indices, too? If so, after decoding
+ * them, with walk_publish.
  */
-bool walk_hands_indices(emit *t);
-void walk_hand_on(emit *t);
-/* 16 bytes each of what is handed on where indices are; 0: the number goes alone. */
+bool walk_publishes_indices(emit *t);
+void walk_publish(emit *t);
+/* 16 bytes each of what is published with the indices; 0: the number alone. */
 int walk_units(emit *t);
 /* The indices that were read with the number: arguments of tile_of. */
 str walk_taken_indices(emit *t);
-/* Reads the next number that was handed on into 'target'. Where it is read early, the value is made
+/* Reads the next number that was published into 'target'. Where it is read early, the value is made
  * one for the warp where it is used, so that the compiler knows branches on it to be the same for
  * all lanes.
  */
 void walk_read_number(emit *t, const char *target);
-void walk_end_fetching(emit *t); /* behind the block's last tile */
+void walk_end_fetching(emit *t); /* after the block's last tile */
 
 /* walk.c: does a statement of the block ask that? */
 bool walk_asks(const tl_block *body, tl_function function);

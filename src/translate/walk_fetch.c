@@ -73,7 +73,7 @@ int walk_units(emit *t) {
     return asks ? (1 + t->model->grid->grid.count + UNIT_NUMBERS - 1) / UNIT_NUMBERS : 0;
 }
 
-bool walk_hands_indices(emit *t) {
+bool walk_publishes_indices(emit *t) {
     return fetches_alone(t) && walk_units(t) > 0;
 }
 
@@ -134,19 +134,20 @@ static str next_name_of(const emit *t, const tl_walk *walk) {
     return STR("0");
 }
 
-static void hand_on(emit *t, const char *number) {
+static void publish(emit *t, const char *number) {
     if (!hands_on(t)) return;
     emit_text(t, "number_fill.acquire(shared + at::numbers_read);");
     emit_text(t, "ftl_store_shared_i32(shared + at::numbers + %d * number_fill.slot, %s);",
               slot_bytes(t), number);
-    for (int i = 0; walk_hands_indices(t) && i < t->model->grid->grid.count; i++) {
+    for (int i = 0; walk_publishes_indices(t) && i < t->model->grid->grid.count; i++) {
         emit_text(
             t, "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, %.*s);",
             NUMBER_BYTES * (1 + i), slot_bytes(t),
             STR_ARGS(next_name_of(t, &t->model->grid->grid.items[i])));
     }
     /* Units are read whole. */
-    for (int i = 1 + t->model->grid->grid.count; walk_hands_indices(t) && i % UNIT_NUMBERS; i++) {
+    for (int i = 1 + t->model->grid->grid.count; walk_publishes_indices(t) && i % UNIT_NUMBERS;
+         i++) {
         emit_text(t,
                   "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, 0);",
                   NUMBER_BYTES * i, slot_bytes(t));
@@ -209,15 +210,15 @@ str walk_taken_indices(emit *t) {
     return all;
 }
 
-void walk_hand_on(emit *t) {
-    hand_on(t, "tile_next");
+void walk_publish(emit *t) {
+    publish(t, "tile_next");
     if (hands_on(t)) turn_fill(t);
 }
 
 void walk_fetch_next(emit *t) {
     if (fetches_alone(t)) {
         emit_text(t, "const int tile_next = ftl_fetch_tile(args.tile_counters);");
-        if (!walk_hands_indices(t)) walk_hand_on(t);
+        if (!walk_publishes_indices(t)) walk_publish(t);
         return;
     }
     if (t->walk.reads_early) {
@@ -228,7 +229,7 @@ void walk_fetch_next(emit *t) {
     if (walk_fetches(t)) {
         emit_open(t, "if (lane == 0 && warp == 0) {");
         emit_text(t, "const int tile_fetched = ftl_fetch_tile(args.tile_counters);");
-        hand_on(t, "tile_fetched");
+        publish(t, "tile_fetched");
         emit_close(t);
         turn_fill(t);
     }

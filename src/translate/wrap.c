@@ -64,7 +64,7 @@ static void put_code(str code, size_t indent, text_buffer *out) {
     }
 }
 
-/* A comment behind code goes before it. */
+/* A comment after code goes before it. */
 static str without_comment(str code, str *comment) {
     for (size_t i = 1; i + comment_mark.length <= code.length; i++) {
         str rest = {code.data + i, code.length - i};

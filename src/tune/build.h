@@ -24,7 +24,7 @@ void build_compile(const tune_request *request, ftl_runtime *runtime, const char
                    build_candidate *candidates, int count);
 void build_free(build_candidate *candidates, int count);
 
-/* The decisions as pins behind the user's own: pins[] has room for SEARCH_DECISIONS_MAX more. Texts
+/* The decisions as pins after the user's own: pins[] has room for SEARCH_DECISIONS_MAX more. Texts
  * live in 'storage'.
  */
 int32_t build_pins(const tune_request *request, const char *text, ftl_pin *pins,

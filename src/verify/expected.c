@@ -12,7 +12,7 @@
 static const struct {
     const char *name;
     expected_formula formula;
-    const char *tensors; /* these must be there, with the axes written behind them */
+    const char *tensors; /* these must be there, with the axes written after them */
 } formulas[] = {
     {"attention", EXPECTED_ATTENTION, "Q4K4V4O4"},
     {"gemm_bias_gelu", EXPECTED_GEMM, "A2B2C2"},

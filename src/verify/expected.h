@@ -29,7 +29,7 @@ typedef enum expected_formula {
 } expected_formula;
 
 /* Of the operator's settings, "causal", "window=128": NULL when it is not set, else what stands
- * behind '='.
+ * after '='.
  */
 const char *expected_setting(const verify_program *program, const char *name);
 

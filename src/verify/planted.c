@@ -173,7 +173,7 @@ static int64_t dominant_key(const case_data *data, const planted *p, int64_t mat
 
 /* CLIMBING: queries by turns of 16 rows see scores that rise from key to key, rise by a few steps,
  * fall, or are 0 but for one key, far on or near the end, that is just high enough for a maximum to
- * move where it may stay behind by 2^15: what came before then still weighs something.
+ * move where it may lag by 2^15: what came before then still weighs something.
  */
 enum { WAYS = 5, ROWS_A_WAY = 16 };
 

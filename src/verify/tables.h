@@ -18,7 +18,7 @@ bool tables_fill(const case_data *data, buffer *table, int32_t position, arena *
                  char why[FTL_WHY_BYTES]);
 
 /* Whether some table's entry names the place of this row on each axis whose places tables name: a
- * page that is nobody's is not. For tensors laid out behind the tables.
+ * page that is nobody's is not. For tensors laid out after the tables.
  */
 bool tables_reach(const case_data *data, const buffer *b, int64_t row);
 

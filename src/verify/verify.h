@@ -4,7 +4,7 @@
  * counter (the same on every machine). The judge compares with an fp64 reference that shares no
  * code with the kernel: closed formulas for the shipped operators (reference.h), the exact
  * interpretation of the sketch for every other program. Memory is checked, too: every element
- * written, nothing else touched, what lies behind the ends is NaN, two launches agree bit for bit.
+ * written, nothing else touched, what lies past the ends is NaN, two launches agree bit for bit.
  * docs/verification.md says what is compared with which bound, and why.
  *
  * Nothing here prints; results go to callbacks. One run per context at a time.

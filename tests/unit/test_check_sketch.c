@@ -8,7 +8,8 @@ typedef struct sketch_case {
 
 static const sketch_case cases[] = {
     {"", "Compute Log l and get W\nCompute Add W, m and get W\n", NULL},
-    {"Compute Max W, l and get W\n", "", "l is the sum of whole rows, which is known after the loop over j"},
+    {"Compute Max W, l and get W\n", "",
+     "l is the sum of whole rows, which is known after the loop over j"},
     {"Compute Cast m and get W\n", "", "m is the maximum of whole rows"},
     {"if j > 0\nCompute Fill 1 and get l\nend\n", "", "l is the sum of whole rows"},
     {"if j > 0\nCompute Add W, l and get W\nend\n", "", "l is the sum of whole rows"},
