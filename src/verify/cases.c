@@ -22,7 +22,7 @@ bool cases_have_pair(const listing *l) {
 /* --- cost ------------------------------------------------------------------------------------- */
 
 /* The lengths known from the plan alone (head dimensions), each name once. */
-static double fixed_lengths(const ftl_plan *plan) {
+double cases_fixed_lengths(const ftl_plan *plan) {
     double sum = 0;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         for (int32_t i = 0; i < plan->tensors[t].axis_count; i++) {
@@ -47,18 +47,7 @@ int64_t cases_tile(const listing *l, int32_t size) {
     return tile;
 }
 
-static bool is_table(const ftl_plan_tensor *tensor) {
-    return tensor->role == FTL_INPUT && tensor->use > FTL_TABLE_FREE;
-}
-
-bool cases_have_tables(const ftl_plan *plan) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (is_table(&plan->tensors[t])) return true;
-    }
-    return false;
-}
-
-static double value_of(const ftl_formula *formula, const verify_case *c) {
+double cases_value(const ftl_formula *formula, const verify_case *c) {
     static const double ones[64] = {0};
     double value;
     return ftl_formula_evaluate(formula, c->sizes, ones, &value) && value > 0 ? value : 0;
@@ -67,7 +56,7 @@ static double value_of(const ftl_formula *formula, const verify_case *c) {
 static double elements_of(const ftl_plan_tensor *tensor, const verify_case *c) {
     double product = 1;
     for (int32_t i = 0; i < tensor->axis_count; i++) {
-        product *= value_of(&tensor->axes[i].extent, c);
+        product *= cases_value(&tensor->axes[i].extent, c);
     }
     return product;
 }
@@ -76,18 +65,6 @@ double cases_elements(const ftl_plan *plan, const verify_case *c) {
     double sum = 0;
     for (int32_t t = 0; t < plan->tensor_count; t++) sum += elements_of(&plan->tensors[t], c);
     return sum;
-}
-
-/* Where lengths stand in tables: each element written sees the longest stretch, twice. */
-static double count_ragged_flops(const ftl_plan *plan, const verify_case *c) {
-    double longest = 1, written = 0;
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        const ftl_plan_tensor *tensor = &plan->tensors[t];
-        if (tensor->role == FTL_OUTPUT) written += elements_of(tensor, c);
-        if (is_table(tensor) && tensor->use != FTL_TABLE_INDEX)
-            longest = fmax(longest, value_of(&tensor->limit, c));
-    }
-    return 4 * written * longest;
 }
 
 /* The name of an axis of a tensor that is so long; NULL: none. 'but' is another one. */
@@ -133,7 +110,7 @@ static bool has_size(const ftl_plan_tensor *tensor, int32_t size) {
     return axis_of_length(tensor, size, NULL) != NULL;
 }
 
-static bool do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other) {
+bool cases_do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other) {
     for (int32_t a = 0; a < one->axis_count; a++)
         for (int32_t b = 0; b < other->axis_count; b++)
             if (!strcmp(one->axes[a].name, other->axes[b].name)) return true;
@@ -149,7 +126,7 @@ static double count_by_pairs(const listing *l, const verify_case *c) {
             double product = 2;
             for (int32_t s = 0; s < l->plan->size_count; s++)
                 if (has_size(one, s) || has_size(other, s)) product *= tiled(l, c, s);
-            if (do_meet(one, other)) sum += product;
+            if (cases_do_meet(one, other)) sum += product;
         }
     return sum;
 }
@@ -157,10 +134,10 @@ static double count_by_pairs(const listing *l, const verify_case *c) {
 /* At most: all lengths meet. Where a program has several loops, its lengths do not. */
 double cases_flops(const listing *l, const verify_case *c) {
     double product = 2;
-    if (cases_have_tables(l->plan)) return count_ragged_flops(l->plan, c);
+    if (cases_have_tables(l->plan)) return cases_table_flops(l, c);
     for (int32_t i = 0; i < l->plan->size_count; i++) product *= tiled(l, c, i);
     double pairs = count_by_pairs(l, c);
-    return (pairs > 0 && pairs < product ? pairs : product) * fixed_lengths(l->plan);
+    return (pairs > 0 && pairs < product ? pairs : product) * cases_fixed_lengths(l->plan);
 }
 
 /* --- programs with lengths of queries and keys ------------------------------------------------ */
@@ -211,14 +188,18 @@ static void put_case(listing *l, verify_case c) {
     if (l->cases.count < CASES_MAX) list_push(l->memory, &l->cases, c);
 }
 
-/* With the sizes that the user fixed. */
-void cases_add(listing *l, verify_case c) {
+/* The sizes that the user fixed. */
+void cases_pin(const listing *l, verify_case *c) {
     for (int32_t i = 0; i < l->program->pin_count; i++) {
         int32_t size = plan_find_size(l->plan, l->program->pins[i].name);
         int64_t value;
         bool is_length = size >= 0 && str_to_integer(str_from(l->program->pins[i].value), &value);
-        if (is_length && value >= 0 && value <= SIZE_MOST) c.sizes[size] = value;
+        if (is_length && value >= 0 && value <= SIZE_MOST) c->sizes[size] = value;
     }
+}
+
+void cases_add(listing *l, verify_case c) {
+    cases_pin(l, &c);
     if (!is_allowed(l, &c)) cases_solve(l, (uint64_t)l->next, -1, &c);
     put_case(l, c);
 }

@@ -17,10 +17,22 @@ typedef struct listing {
 
 /* Lengths of queries and of keys: lists of lengths then mean pairs of them. */
 bool cases_have_pair(const listing *l);
-bool cases_have_tables(const ftl_plan *plan);
 int64_t cases_tile(const listing *l, int32_t size);
 double cases_flops(const listing *l, const verify_case *c);
 double cases_elements(const ftl_plan *plan, const verify_case *c);
+/* The sum of the lengths that the plan alone knows. */
+double cases_fixed_lengths(const ftl_plan *plan);
+double cases_value(const ftl_formula *formula, const verify_case *c); /* 0: it has none */
+/* Have two tensors an axis of one name? */
+bool cases_do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other);
+/* Is the size one of rows or columns? Others count matrices. */
+bool cases_is_length(const ftl_plan *plan, int32_t size);
+/* May a case of so many operations and elements stand in any list? */
+bool cases_are_cheap(const listing *l, const verify_case *c);
+
+/* What the user fixed. */
+void cases_pin(const listing *l, verify_case *c);
+bool cases_is_fixed(const listing *l, int32_t size);
 
 /* A case with sizes that nothing else sets, and its way into the list, with what the user fixed. */
 verify_case cases_blank(const listing *l);
@@ -36,5 +48,13 @@ void cases_add_sizes(listing *l, bool is_all);
  * lengths that differ, very negative scores.
  */
 void cases_add_decisive(listing *l);
+
+/* Of programs with tables that say how long things are, or where they lie (cases_tables.c). */
+bool cases_is_table(const ftl_plan_tensor *tensor);
+bool cases_have_tables(const ftl_plan *plan);
+double cases_table_flops(const listing *l, const verify_case *c);
+bool cases_have_room(const listing *l, const verify_case *c); /* no table is empty, or too short */
+/* A case in which each loop has more than two blocks, as far as that is cheap. */
+void cases_add_long_tables(listing *l, verify_input input);
 
 #endif

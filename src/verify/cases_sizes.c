@@ -26,7 +26,7 @@ static bool is_part(const ftl_plan_tensor *tensor, int begin, int32_t size) {
 /* Of rows or columns of some matrix, of a vector, or of what only Inputs have, which a loop walks;
  * others count matrices.
  */
-static bool is_length(const ftl_plan *plan, int32_t size) {
+bool cases_is_length(const ftl_plan *plan, int32_t size) {
     bool is_read = false, is_written = false, is_vector = false, is_leading = false;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *tensor = &plan->tensors[t];
@@ -56,11 +56,18 @@ static bool is_shown(const ftl_plan *plan, int32_t size) {
 
 static bool is_cheap(const listing *l, const verify_case *c, bool is_all) {
     static const double FLOPS_MOST = 6e7, CLIMBING_MOST = 2e8;
+    static const double TABLES_MOST = 4e8; /* a price that counts whole blocks */
     static const double ELEMENTS_MOST = 1 << 21, ELEMENTS_MOST_OF_ALL = 1 << 24;
-    double most = c->input == VERIFY_CLIMBING ? CLIMBING_MOST : FLOPS_MOST;
+    double most = cases_have_tables(l->plan)    ? TABLES_MOST
+                  : c->input == VERIFY_CLIMBING ? CLIMBING_MOST
+                                                : FLOPS_MOST;
     double elements = cases_elements(l->plan, c);
     return elements <= (is_all ? ELEMENTS_MOST_OF_ALL : ELEMENTS_MOST) &&
            (is_all || cases_flops(l, c) <= most);
+}
+
+bool cases_are_cheap(const listing *l, const verify_case *c) {
+    return is_cheap(l, c, false);
 }
 
 /* What goes first where a case is too dear: counts of matrices, lengths of columns alone, rows. */
@@ -70,7 +77,7 @@ static int worth_of(const ftl_plan *plan, int32_t size) {
         int row = plan->tensors[t].axis_count - 2;
         is_row |= row >= 0 && plan->tensors[t].axes[row].size == size;
     }
-    return !is_length(plan, size) ? 0 : is_row ? 2 : 1;
+    return !cases_is_length(plan, size) ? 0 : is_row ? 2 : 1;
 }
 
 /* Halves the largest of what is worth least, until the case is cheap; 'kept' stays (-1: none). */
@@ -123,11 +130,11 @@ static void lengths_of(const listing *l, int32_t size, int64_t lengths[LENGTHS])
     int64_t t = cases_tile(l, size);
     const int64_t values[LENGTHS] = {t + 1, 1, t, 97, 3, 2 * t + 1, t - 1, 200, 2, 333, 0};
     const int64_t counts[LENGTHS] = {2, 1, 3, 2, 5, 1, 4, 2, 3, 7, 0};
-    memcpy(lengths, is_length(l->plan, size) ? values : counts, sizeof values);
+    memcpy(lengths, cases_is_length(l->plan, size) ? values : counts, sizeof values);
 }
 
 /* Sizes of programs with tables, in which pages and places have to suffice for what lies there. */
-static void draw_sizes(const listing *l, int32_t n, verify_case *c) {
+static void draw_sizes(const listing *l, int32_t n, bool is_all, verify_case *c) {
     enum { ATTEMPTS = 400 };
     static const double ELEMENTS_MOST = 1 << 19;
     for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -141,6 +148,7 @@ static void draw_sizes(const listing *l, int32_t n, verify_case *c) {
         }
         if (!cases_solve(l, (uint64_t)n * ATTEMPTS + attempt, -1, &drawn)) continue;
         if (cases_elements(l->plan, &drawn) > ELEMENTS_MOST) continue;
+        if (!cases_have_room(l, &drawn) || !is_cheap(l, &drawn, is_all)) continue;
         *c = drawn;
         return;
     }
@@ -162,7 +170,7 @@ void cases_add_sizes(listing *l, bool is_all) {
             c.sizes[s] = lengths[(n * step + s * 3) % LENGTHS];
         }
         bool is_drawn = cases_have_tables(l->plan);
-        if (is_drawn || !settle(l, (uint64_t)n, -1, is_all, &c)) draw_sizes(l, n, &c);
+        if (is_drawn || !settle(l, (uint64_t)n, -1, is_all, &c)) draw_sizes(l, n, is_all, &c);
         bool is_none = cases_have_tables(l->plan) && n % LENGTHS == LENGTHS - 1;
         if (is_none) c.sizes[n / LENGTHS % l->plan->size_count] = 0;
         c.layout = (verify_layout)((n + n / 4) % 4);
@@ -215,7 +223,7 @@ static int64_t decisive_length(const listing *l, int32_t size) {
     return (2 * tile > constant ? 2 * tile : constant) + ODD;
 }
 
-static bool is_fixed(const listing *l, int32_t size) {
+bool cases_is_fixed(const listing *l, int32_t size) {
     for (int32_t i = 0; i < l->program->pin_count; i++) {
         if (plan_find_size(l->plan, l->program->pins[i].name) == size) return true;
     }
@@ -227,7 +235,7 @@ static bool add_long(listing *l, int32_t size, int times, verify_input input) {
     verify_case c = cases_blank(l);
     c.input = input;
     for (int32_t s = 0; s < l->plan->size_count; s++)
-        c.sizes[s] = is_length(l->plan, s) ? 33 + 8 * s : 1 + s % 2;
+        c.sizes[s] = cases_is_length(l->plan, s) ? 33 + 8 * s : 1 + s % 2;
     c.sizes[size] = times * decisive_length(l, size);
     if (!settle(l, (uint64_t)size, size, false, &c)) return false;
     c.layout = (verify_layout)(l->next % 4);
@@ -250,11 +258,12 @@ static void add_all_long(listing *l, verify_input input) {
     int64_t longest = 0;
     c.input = input;
     for (int32_t s = 0; s < l->plan->size_count; s++) {
-        c.sizes[s] = is_length(l->plan, s) ? 2 * longest_tile(l, s) + 5 + 32 * (s % 3) : 1 + s % 2;
+        c.sizes[s] =
+            cases_is_length(l->plan, s) ? 2 * longest_tile(l, s) + 5 + 32 * (s % 3) : 1 + s % 2;
         if (c.sizes[s] > longest) longest = c.sizes[s];
     }
     for (int32_t s = 0; input == VERIFY_CLIMBING && s < l->plan->size_count; s++) {
-        if (is_length(l->plan, s)) c.sizes[s] = longest;
+        if (cases_is_length(l->plan, s)) c.sizes[s] = longest;
     }
     if (l->q_heads >= 0) c.sizes[l->q_heads] = 2;
     if (!settle(l, (uint64_t)input, -1, false, &c)) return;
@@ -268,7 +277,7 @@ static void add_drawn(listing *l) {
                                                VERIFY_CLIMBING, VERIFY_LOW};
     for (int32_t n = 0; n < (l->has_values ? CASES : WITHOUT_VALUES); n++) {
         verify_case c = cases_blank(l);
-        draw_sizes(l, FIRST + n, &c);
+        draw_sizes(l, FIRST + n, false, &c);
         c.layout = (verify_layout)(l->next % 4);
         c.input = inputs[n];
         cases_add(l, c);
@@ -283,13 +292,15 @@ static bool is_of_keys(const listing *l, int32_t size) {
 }
 
 void cases_add_decisive(listing *l) {
-    if (cases_have_tables(l->plan)) { /* their lengths stand in the tables */
+    if (cases_have_tables(l->plan)) { /* lengths stand in the tables */
         add_drawn(l);
+        cases_add_long_tables(l, VERIFY_NORMAL);
+        if (l->has_values) cases_add_long_tables(l, VERIFY_CLIMBING);
         return;
     }
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
-        if (!is_length(l->plan, s) || is_fixed(l, s) || is_counted) continue;
+        if (!cases_is_length(l->plan, s) || cases_is_fixed(l, s) || is_counted) continue;
         add_long(l, s, 1, VERIFY_NORMAL);
         if (is_of_keys(l, s)) add_long_climbing(l, s);
     }

@@ -15,10 +15,12 @@ static int64_t place_below(const case_data *data, uint64_t stream, uint64_t at, 
     return limit > 3 && place % 3 == 1 ? place - 1 : place;
 }
 
-/* The longest, none, one, and the sides of a tile come first, then any. */
+/* The longest, none, one, and the sides of a tile come first, then any; from where, the case's
+ * number says, so that one sequence has all of them by turns.
+ */
 static int64_t length_up_to(const case_data *data, uint64_t stream, uint64_t at, int64_t limit) {
     const int64_t first[] = {limit, limit / 2 + 1, 1, 0, 64, 65, 63};
-    uint64_t turn = at + (uint64_t)data->of->number;
+    uint64_t turn = at + (data->of->is_long ? 0 : (uint64_t)data->of->number);
     int64_t length = turn % 11 < 7
                          ? first[turn % 11]
                          : (int64_t)random_below(data->seed, stream, at, (uint64_t)limit + 1);

@@ -112,6 +112,7 @@ typedef struct verify_case {
     verify_input input;
     verify_layout layout;
     int32_t plant; /* DOMINANT: which place of the list of places */
+    bool is_long;  /* the first length in each table is the longest that it may hold */
     double flops;  /* about */
 } verify_case;
 

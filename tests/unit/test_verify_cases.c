@@ -358,6 +358,116 @@ static void tables_of_involved_uses_are_filled(void **state) {
     }
 }
 
+#define WALK                                                                                       \
+    "Output O (b in batch, h in heads; q in rows, y)\nCopy Q from global to shared\n"              \
+    "for j = 0:len/BN\n    Copy K from global to shared\n    Compute GEMM Q, K.T and get S\n"      \
+    "    Compute Multiply S, scale and get S\n    Compute Softmax S\n"                             \
+    "    Copy V from global to shared\n    Compute GEMM S, V and accumulate O\nend\n"              \
+    "Copy O from register to global\n"
+
+typedef struct looked_up {
+    const char *text;
+    const char *table;    /* an Input that says how long things are; NULL: 'sizes' do */
+    const char *sizes[2]; /* whose product is the length */
+} looked_up;
+
+static const looked_up tables_with_lengths[] = {
+    {"kernel pages\nlet x = 64, y = 32\nInput Q (b in batch, h in heads; q in rows, x)\n"
+     "Input pool (page in pages, slot in room, x)\n"
+     "Input values (page in pages, slot in room, y)\nInput table i32 (b in batch, place in "
+     "most)\n"
+     "Input lens i32 (b in batch)\nInput scale f32 where scale > 0\nlet len = lens[b]\n"
+     "let K (b in batch; n in len, x) = pool[table[b, n/room], n % room, x]\n"
+     "let V (b in batch; n in len, y) = values[table[b, n/room], n % room, y]\n" WALK,
+     "lens",
+     {0}},
+    {"kernel chosen\nlet x = 64, y = 32\nlet len = top*room\nInput Q (b in batch, h in heads; q in "
+     "rows, x)\n"
+     "Input pool (b in batch, block in blocks; slot in room, x)\n"
+     "Input values (b in batch, block in blocks; slot in room, y)\n"
+     "Input table i32 (b in batch, place in top)\nInput scale f32 where scale > 0\n"
+     "let K (b in batch; n in len, x) = pool[b, table[b, n/room], n % room, x]\n"
+     "let V (b in batch; n in len, y) = values[b, table[b, n/room], n % room, y]\n" WALK,
+     NULL,
+     {"top", "room"}},
+    {"kernel ragged\nlet x = 64, y = 32\nlet batch = starts - 1\n"
+     "Input Q (b in batch, h in heads; q in rows, x)\nInput pool (t in tokens, h in heads, x)\n"
+     "Input values (t in tokens, h in heads, y)\n"
+     "Input start i32 (i in starts)\nInput scale f32 where scale > 0\n"
+     "let len = start[b + 1] - start[b]\n"
+     "let K (b in batch, h in heads; n in len, x) = pool[start[b] + n, h, x]\n"
+     "let V (b in batch, h in heads; n in len, y) = values[start[b] + n, h, y]\n" WALK,
+     "start",
+     {0}},
+};
+
+/* The lengths of the case's sequences: the longest, and all of them together. */
+static int64_t lengths_in(const looked_up *p, const ftl_plan *plan, const case_data *data,
+                          int64_t *sum) {
+    double values[256];
+    int64_t batch =
+        data->of
+            ->sizes[size_named(plan, p->table && !strcmp(p->table, "start") ? "starts" : "batch")];
+    if (!p->table) {
+        int64_t length = data->of->sizes[size_named(plan, p->sizes[0])] *
+                         data->of->sizes[size_named(plan, p->sizes[1])];
+        *sum = batch * length;
+        return length;
+    }
+    const buffer *table = inputs_find(data, p->table);
+    bool has_starts = table->of->use == FTL_TABLE_STARTS;
+    int64_t longest = 0;
+    assert_true(table->columns <= 256);
+    buffer_load_row(table, 0, values);
+    *sum = 0;
+    for (int64_t i = 0; i < table->columns - has_starts; i++) {
+        int64_t length = (int64_t)(has_starts ? values[i + 1] - values[i] : values[i]);
+        if (length > longest) longest = length;
+        *sum += length;
+    }
+    return longest;
+}
+
+/* Two blocks of whatever block, by lengths that stand in no size; no case costs more than it says,
+ * by the lengths that its tables hold, or more than can be waited for.
+ */
+static void lengths_in_tables_pass_blocks(void **state) {
+    (void)state;
+    enum { TWO_BLOCKS = 256, WIDTHS = 64 + 32 };
+    for (size_t i = 0; i < sizeof tables_with_lengths / sizeof *tables_with_lengths; i++) {
+        const looked_up *p = &tables_with_lengths[i];
+        ftl_plan *plan = plan_of(p->text);
+        verify_program program = {.plan = plan, .sketch = {"k", p->text, strlen(p->text)}};
+        static const char *const lists[] = {"decisive", "small"};
+        for (int k = 0; k < 2; k++) {
+            const verify_case *cases;
+            int32_t count;
+            char why[FTL_WHY_BYTES];
+            bool has_normal = false, has_climbing = false;
+            arena memory;
+            arena_init(&memory, 256 << 20);
+            assert_true(verify_cases(&program, lists[k], 0, &memory, &cases, &count, why));
+            for (int32_t n = 0; n < count; n++) {
+                case_data data = {.program = &program, .of = &cases[n], .seed = 3};
+                if (!inputs_make(&data, &memory, why)) continue;
+                const int64_t *sizes = cases[n].sizes;
+                int64_t sum, longest = lengths_in(p, plan, &data, &sum);
+                double rows =
+                    (double)(sizes[size_named(plan, "heads")] * sizes[size_named(plan, "rows")]);
+                assert_true(cases[n].flops >= 2 * rows * (double)sum * WIDTHS);
+                assert_true(cases[n].flops <= 4e8);
+                bool is_long = longest > TWO_BLOCKS && sizes[size_named(plan, "rows")] > 0;
+                has_normal |= is_long && cases[n].input == VERIFY_NORMAL;
+                has_climbing |= is_long && cases[n].input == VERIFY_CLIMBING;
+            }
+            if (!has_normal || !has_climbing) print_message("%s, %s\n", p->text, lists[k]);
+            assert_true(has_normal && has_climbing);
+            arena_done(&memory);
+        }
+        ftl_plan_free(plan);
+    }
+}
+
 /* --- scalars ---------------------------------------------------------------------------------- */
 
 static void scalars_have_every_sign_and_magnitude(void **state) {
@@ -391,6 +501,7 @@ int main(void) {
         cmocka_unit_test(scores_are_as_low_as_planted),
         cmocka_unit_test(scores_climb_in_every_way),
         cmocka_unit_test(tables_of_involved_uses_are_filled),
+        cmocka_unit_test(lengths_in_tables_pass_blocks),
         cmocka_unit_test(scalars_have_every_sign_and_magnitude),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
