@@ -1,14 +1,15 @@
 /* Outputs: is each written, and each of its elements by one block only? */
 #include "check/rules.h"
 
+#include "tl/tl.h"
+
 typedef struct outputs {
     const model *model;
     diag_list *diags;
     bool failed;
 } outputs;
 
-/* The Output that a view shows; NULL when it shows none. */
-static const tl_symbol *output_of(const tl_symbol *symbol) {
+const tl_symbol *rules_output_of(const tl_symbol *symbol) {
     enum { VIEWS_DEEP = 64 };
     for (int deep = 0; symbol && deep < VIEWS_DEEP; deep++) {
         if (symbol->is_output) return symbol;
@@ -117,6 +118,36 @@ static void check_store(outputs *o, const model_step *step, const tl_symbol *out
     }
 }
 
+static bool is_same_place(const tl_place *a, const tl_place *b) {
+    bool is_same = a->count == b->count;
+    for (int i = 0; i < a->count && is_same; i++) {
+        const tl_spot *one = &a->items[i], *other = &b->items[i];
+        is_same = one->is_all == other->is_all && one->is_block == other->is_block &&
+                  (one->is_all || tl_expr_equal(one->at, other->at));
+    }
+    return is_same;
+}
+
+/* Two Copies that follow one another and go to the same place. Where loops and conditions lead to
+ * the same elements in other ways, interpreter and emulator find it.
+ */
+static void check_twice(outputs *o) {
+    for (tl_statement *s = o->model->kernel->body.first; s && !o->failed; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL) continue;
+        const tl_symbol *tensor = tl_copy_target(s).symbol;
+        for (tl_statement *t = s->next; t && !o->failed; t = t->next) {
+            bool stores =
+                t->kind == TL_COPY && t->copy.to == TL_GLOBAL && tl_copy_target(t).symbol == tensor;
+            bool adds = stores && s->copy.target_kind == TL_ACCUMULATE &&
+                        t->copy.target_kind == TL_ACCUMULATE;
+            if (!stores || adds || !is_same_place(&s->copy.place, &t->copy.place)) continue;
+            diag_report(o->diags, DIAG_OUTPUT_TWICE, t->range, tensor->name);
+            diag_report(o->diags, DIAG_OUTPUT_FIRST, s->range, tensor->name);
+            o->failed = true;
+        }
+    }
+}
+
 /* Register tiles that a Copy fills and nothing reads. */
 static void check_dead_copies(outputs *o) {
     const model *m = o->model;
@@ -146,7 +177,7 @@ bool rules_outputs(const model *m, diag_list *diags) {
             for (int i = 0; i < m->roles[r].step_count; i++) {
                 const model_step *step = &m->roles[r].steps[i];
                 bool stores = step->kind == STEP_COPY && step->stores &&
-                              output_of(step->stores) == s->parameter.symbol;
+                              rules_output_of(step->stores) == s->parameter.symbol;
                 if (!stores) continue;
                 if (!o.failed) check_store(&o, step, s->parameter.symbol);
                 written = true;
@@ -157,6 +188,7 @@ bool rules_outputs(const model *m, diag_list *diags) {
                     s->parameter.name);
         o.failed = true;
     }
+    if (!o.failed) check_twice(&o);
     check_dead_copies(&o);
     return !o.failed;
 }

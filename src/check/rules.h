@@ -23,6 +23,10 @@ bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags);
  */
 bool rules_sketch_loops(tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* What a sketch means does not depend on the sizes of blocks that it leaves open. */
+bool rules_sketch_rounds(tl_kernel *kernel, const check_lengths *given, arena *memory,
+                         diag_list *diags);
+
 /* The maximum and sum that a Softmax names are not used in its loop. */
 bool rules_sketch_softmax(tl_kernel *kernel, diag_list *diags);
 
@@ -37,6 +41,10 @@ bool rules_whole(const model *m, arena *memory, diag_list *diags);
 
 /* Outputs: written at all, and each element once. */
 bool rules_outputs(const model *m, diag_list *diags);
+bool rules_sketch_outputs(tl_kernel *kernel, diag_list *diags);
+
+/* The Output that a view shows, or the Output itself; NULL for what shows none. */
+const tl_symbol *rules_output_of(const tl_symbol *tensor);
 
 /* Shared memory, threads and registers; fills in facts->shared and the sums. */
 bool rules_budgets(arena *memory, const model *m, const gpu *target, diag_list *diags,

@@ -591,7 +591,7 @@ def maximum_from_zero():
 
 
 def epilogue_in_the_loop():
-    is_refused("sketch", "linear_silu_epilogue_in_loop.sketch.tl", "meaning", "MEANING_BLOCKS", "block size")
+    is_refused("sketch", "linear_silu_epilogue_in_loop.sketch.tl", "check", "SKETCH_BLOCK_SUM", "after the loop")
 
 
 def window_left_out():
