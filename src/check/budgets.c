@@ -255,14 +255,9 @@ int check_element_registers(const check_elements *e) {
     return PLACE_VALUES + own + (e->is_curved ? chain : 0);
 }
 
-static bool names_index(const tl_expr *e, int depth) {
-    if (!e || depth > TL_HEIGHT_MAX) return false;
-    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX) return true;
-    if (names_index(e->left, depth + 1) || names_index(e->right, depth + 1)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (names_index(e->items[i], depth + 1)) return true;
-    }
-    return false;
+static bool finds_no_index(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_INDEX;
 }
 
 static void note_elements(const model *m, const model_step *step, check_elements *elements) {
@@ -273,7 +268,7 @@ static void note_elements(const model *m, const model_step *step, check_elements
     if (tl_facts(c->operation)->is_chain) elements->is_curved = true;
     if (c->operation == TL_MASK || c->operation == TL_GEMM) return;
     for (int i = 0; i < c->operand_count; i++) {
-        if (!names_index(c->operands[i].value, 0)) continue;
+        if (tl_visit(c->operands[i].value, finds_no_index, NULL)) continue;
         elements->uses_indices = true;
         if (tile->axes[1].extent > elements->columns) elements->columns = tile->axes[1].extent;
     }

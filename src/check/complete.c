@@ -20,7 +20,7 @@ static bool finds_no_index(void *context, const tl_expr *e) {
 }
 
 static bool uses_index(const tl_expr *e) {
-    return !model_visit(e, finds_no_index, NULL);
+    return !tl_visit(e, finds_no_index, NULL);
 }
 
 static void check_allocate(completeness *c, tl_statement *s) {

@@ -185,8 +185,8 @@ static bool finds_chosen(void *context, const tl_expr *e) {
 static bool way_of(machine *mc, machine_process *p, const model_step *step, bool *is_voted) {
     int64_t value = 0;
     void *chosen = (void *)(uintptr_t)mc->extents;
-    bool is_open = step->depends_on_data &&
-                   !model_visit(step->statement->branch.condition, finds_chosen, chosen);
+    bool is_open =
+        step->depends_on_data && !tl_visit(step->statement->branch.condition, finds_chosen, chosen);
     bool is_known =
         !is_open && extents_integer(&p->values, step->statement->branch.condition, &value);
     *is_voted = step->depends_on_data || !is_known;

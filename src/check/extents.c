@@ -77,7 +77,7 @@ static void follow_element(search *s, const tl_expr *e) {
     bool has_own = extents_table_of(s->x, e);
     extents_variable *v = has_own ? NULL : need_variable(s, NULL, e);
     if (v) v->uses++;
-    for (int i = 0; i < e->item_count; i++) model_visit(e->items[i], note_indexing, s);
+    for (int i = 0; i < e->item_count; i++) tl_visit(e->items[i], note_indexing, s);
 }
 
 static bool follow(void *context, const tl_expr *e) {

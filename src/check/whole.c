@@ -101,7 +101,7 @@ static void follow(whole *w, const model_step *step) {
         const tl_expr *condition =
             step->kind == STEP_COMPUTE ? step->statement->compute.condition : NULL;
         str name = target->axes[k].name;
-        if (condition && !model_visit(condition, finds_no_name, &name))
+        if (condition && !tl_visit(condition, finds_no_name, &name))
             join(w, into, (part){.is_masked = true});
     }
 }

@@ -2,22 +2,11 @@
 
 enum { VIEWS_DEEP = 64 };
 
-bool model_visit(const tl_expr *e, model_visitor *visit, void *context) {
-    if (!e) return true;
-    if (!visit(context, e)) return false;
-    if (!model_visit(e->left, visit, context)) return false;
-    if (!model_visit(e->right, visit, context)) return false;
-    for (int i = 0; i < e->item_count; i++) {
-        if (!model_visit(e->items[i], visit, context)) return false;
-    }
-    return true;
-}
-
 typedef struct deep_visit {
     const model *model;
     bool loops;
     unsigned stamp;
-    model_visitor *visit;
+    tl_visitor *visit;
     void *context;
 } deep_visit;
 
@@ -28,18 +17,18 @@ static bool visit_deep(void *context, const tl_expr *e) {
     int slot = s ? model_slot(d->model, s) : -1;
     if (slot < 0 || d->model->stamps[slot] == d->stamp) return true;
     d->model->stamps[slot] = d->stamp;
-    if (s->kind == TL_SYMBOL_CONSTANT && !s->is_known) return model_visit(s->value, visit_deep, d);
+    if (s->kind == TL_SYMBOL_CONSTANT && !s->is_known) return tl_visit(s->value, visit_deep, d);
     bool is_loop =
         d->loops && s->kind == TL_SYMBOL_LOOP && s->statement && s->statement->kind == TL_FOR;
     if (!is_loop) return true;
-    return model_visit(s->statement->loop.from, visit_deep, d) &&
-           model_visit(s->statement->loop.to, visit_deep, d);
+    return tl_visit(s->statement->loop.from, visit_deep, d) &&
+           tl_visit(s->statement->loop.to, visit_deep, d);
 }
 
-bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visitor *visit,
+bool model_visit_lets(const model *m, const tl_expr *e, bool loops, tl_visitor *visit,
                       void *context) {
     deep_visit d = {m, loops, ++*m->stamp, visit, context};
-    return model_visit(e, visit_deep, &d);
+    return tl_visit(e, visit_deep, &d);
 }
 
 bool model_is_whole_body(const model_step *step) {

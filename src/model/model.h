@@ -201,13 +201,10 @@ tl_operator model_opposite(tl_operator comparison);
 /* Is the value decided by a vote, any(...), or kept from one by a let? */
 bool model_is_vote(const tl_expr *e);
 
-/* Calls 'visit' for e and everything below it, until it returns false. Depth is the parser's. */
-typedef bool model_visitor(void *context, const tl_expr *e);
-bool model_visit(const tl_expr *e, model_visitor *visit, void *context);
-/* The same, going on into the definitions of lets (and, with 'loops', into the bounds of loops)
+/* tl_visit, going on into the definitions of lets (and, with 'loops', into the bounds of loops)
  * that are mentioned, into each once. 'visit' must not call it again.
  */
-bool model_visit_lets(const model *m, const tl_expr *e, bool loops, model_visitor *visit,
+bool model_visit_lets(const model *m, const tl_expr *e, bool loops, tl_visitor *visit,
                       void *context);
 
 #endif

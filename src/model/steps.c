@@ -43,7 +43,7 @@ static bool read_names(void *context, const tl_expr *e) {
 
 static void read_expr(model_builder *b, model_step *step, const tl_expr *e,
                       const tl_operand *operand) {
-    model_visit(e, read_names, &(reader){b, step, operand});
+    tl_visit(e, read_names, &(reader){b, step, operand});
 }
 
 /* Which entry of the coordinate says where the target's axis begins. */
@@ -143,15 +143,15 @@ static void resolve_sync(model_builder *b, model_step *step) {
 }
 
 static bool finds_no_vote(void *context, const tl_expr *e) {
-    const bool *in_let = context;
+    (void)context;
     if (e->kind == TL_CALL && e->function == TL_FUNCTION_ANY) return false;
-    const tl_symbol *s = e->kind == TL_NAME && !*in_let ? e->symbol : NULL;
+    const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
     bool is_let = s && s->kind == TL_SYMBOL_CONSTANT && s->value;
-    return !is_let || model_visit(s->value, finds_no_vote, &(bool){true});
+    return !is_let || tl_visit(s->value, finds_no_vote, NULL);
 }
 
 bool model_is_vote(const tl_expr *e) {
-    return !model_visit(e, finds_no_vote, &(bool){false});
+    return !tl_visit(e, finds_no_vote, NULL);
 }
 
 /* What only the data decide: a vote over a register tile. An element of a table is a number like
@@ -175,7 +175,7 @@ static void add_nested(model_builder *b, tl_statement *s, model_step_kind open,
     model_step step = {.kind = open, .statement = s, .depth = b->depth, .target = {.tile = -1}};
     if (open == STEP_IF) {
         read_expr(b, &step, s->branch.condition, NULL);
-        step.depends_on_data = !model_visit(s->branch.condition, finds_no_data, NULL) ||
+        step.depends_on_data = !tl_visit(s->branch.condition, finds_no_data, NULL) ||
                                model_is_vote(s->branch.condition);
     }
     model_build_step(b, step);

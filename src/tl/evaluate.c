@@ -277,3 +277,43 @@ bool tl_known_number(const tl_expr *e, double *value) {
     if (is_known) *value = real_of(v);
     return is_known;
 }
+
+/* --- linear forms ----------------------------------------------------------------------------- */
+
+typedef struct leaf {
+    tl_visitor *is_other;
+    void *context;
+} leaf;
+
+static const tl_expr *let_of(const tl_expr *e) {
+    bool is_let = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT;
+    return is_let ? e->symbol->value : NULL;
+}
+
+static bool is_free(void *context, const tl_expr *e) {
+    const leaf *x = context;
+    return x->is_other(x->context, e) && tl_visit(let_of(e), is_free, context);
+}
+
+bool tl_coefficient(const tl_expr *e, tl_visitor *is_other, void *context, int64_t *a) {
+    leaf x = {is_other, context};
+    int64_t left = 0, right, factor;
+    *a = 0;
+    if (tl_visit(e, is_free, &x)) return true;
+    if (!is_other(context, e)) return *a = 1, true;
+    if (let_of(e)) return tl_coefficient(let_of(e), is_other, context, a);
+    if (e->kind != TL_BINARY && e->kind != TL_NEGATE) return false;
+    if (!tl_coefficient(e->left, is_other, context, &left)) return false;
+    if (e->kind == TL_NEGATE) return !__builtin_sub_overflow((int64_t)0, left, a);
+    if (!tl_coefficient(e->right, is_other, context, &right)) return false;
+    switch (e->operator) {
+    case TL_PLUS: return !__builtin_add_overflow(left, right, a);
+    case TL_MINUS: return !__builtin_sub_overflow(left, right, a);
+    case TL_TIMES:
+        if (left == 0 && tl_known_integer(e->left, &factor))
+            return !__builtin_mul_overflow(factor, right, a);
+        return right == 0 && tl_known_integer(e->right, &factor) &&
+               !__builtin_mul_overflow(factor, left, a);
+    default: return false;
+    }
+}

@@ -221,6 +221,11 @@ bool tl_evaluate(const tl_expr *e, tl_lookup *lookup, void *context, tl_value *v
 bool tl_expr_is_real(const tl_expr *e);
 bool tl_expr_is_index_like(const tl_expr *e);
 
+/* e as a * x + b: x is what stands where 'is_other' is false, b is free of it; lets are written
+ * out. False where e has no such form.
+ */
+bool tl_coefficient(const tl_expr *e, tl_visitor *is_other, void *context, int64_t *a);
+
 /* The value known at compile time: numbers, constants, arithmetic on them. */
 bool tl_known_integer(const tl_expr *e, int64_t *value);
 bool tl_known_number(const tl_expr *e, double *value);

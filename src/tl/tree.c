@@ -325,13 +325,23 @@ tl_program *tl_program_copy(arena *memory, const tl_program *p) {
     return copy;
 }
 
-bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol) {
-    if (!e) return false;
-    if (e->symbol == symbol) return true;
+bool tl_visit(const tl_expr *e, tl_visitor *visit, void *context) {
+    if (!e) return true;
+    if (!visit(context, e) || !tl_visit(e->left, visit, context) ||
+        !tl_visit(e->right, visit, context))
+        return false;
     for (int i = 0; i < e->item_count; i++) {
-        if (tl_expr_mentions(e->items[i], symbol)) return true;
+        if (!tl_visit(e->items[i], visit, context)) return false;
     }
-    return tl_expr_mentions(e->left, symbol) || tl_expr_mentions(e->right, symbol);
+    return true;
+}
+
+static bool is_of_another(void *context, const tl_expr *e) {
+    return e->symbol != context;
+}
+
+bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol) {
+    return !tl_visit(e, is_of_another, (void *)(uintptr_t)symbol);
 }
 
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {

@@ -349,6 +349,12 @@ tl_statement *tl_statement_copy(arena *memory, const tl_statement *s); /* deep, 
 tl_program *tl_program_copy(arena *memory, const tl_program *p);
 
 /* Does a bound expression name the symbol? */
+/* Calls 'visit' for e and everything below it, until it returns false; whether it never did. e may
+ * be NULL. Depth is the parser's.
+ */
+typedef bool tl_visitor(void *context, const tl_expr *e);
+bool tl_visit(const tl_expr *e, tl_visitor *visit, void *context);
+/* Does the symbol stand in e? */
 bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol);
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */
 

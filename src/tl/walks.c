@@ -55,13 +55,12 @@ static bool is_around(const tl_statement *loop, const tl_statement *s) {
     return s != NULL;
 }
 
+static bool is_called_otherwise(void *context, const tl_expr *e) {
+    return e->kind != TL_NAME || !str_equal(e->text, *(const str *)context);
+}
+
 static bool names(const tl_expr *e, str name) {
-    if (!e) return false;
-    if (e->kind == TL_NAME && str_equal(e->text, name)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (names(e->items[i], name)) return true;
-    }
-    return names(e->left, name) || names(e->right, name);
+    return !tl_visit(e, is_called_otherwise, &name);
 }
 
 /* Wherever it begins: `first:length/size` walks the length, too. */

@@ -169,14 +169,12 @@ static tl_operator flipped(tl_operator operator) {
     }
 }
 
+static bool is_no_table_or_tile(void *context, const tl_expr *e) {
+    return e->kind != TL_ELEMENT && (e->kind != TL_NAME || !emit_tile_of(context, e));
+}
+
 static bool has_table_or_tile(emit *t, const tl_expr *e) {
-    if (!e) return false;
-    if (e->kind == TL_ELEMENT || (e->kind == TL_NAME && emit_tile_of(t, e))) return true;
-    if (has_table_or_tile(t, e->left) || has_table_or_tile(t, e->right)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (has_table_or_tile(t, e->items[i])) return true;
-    }
-    return false;
+    return !tl_visit(e, is_no_table_or_tile, t);
 }
 
 /* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that

@@ -23,12 +23,19 @@ static void note_read(elements_item *x, const emit_tile *tile) {
     if (tile && x->read_count < READS_MAX) x->reads[x->read_count++] = tile;
 }
 
+typedef struct reader {
+    emit *t;
+    elements_item *x;
+} reader;
+
+static bool note_name(void *context, const tl_expr *e) {
+    const reader *r = context;
+    if (e->kind == TL_NAME) note_read(r->x, emit_tile_of(r->t, e));
+    return true;
+}
+
 static void note_reads(emit *t, elements_item *x, const tl_expr *e) {
-    if (!e) return;
-    if (e->kind == TL_NAME) note_read(x, emit_tile_of(t, e));
-    note_reads(t, x, e->left);
-    note_reads(t, x, e->right);
-    for (int i = 0; i < e->item_count; i++) note_reads(t, x, e->items[i]);
+    tl_visit(e, note_name, &(reader){t, x});
 }
 
 static bool is_reduction(const tl_compute *c) {

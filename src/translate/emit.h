@@ -478,9 +478,6 @@ void emit_find_lazy(emit *t);
 /* loose.c: the states after the statement */
 void emit_note_loose(const emit *t, const tl_statement *s, emit_state *states);
 
-/* Is the condition a vote, or does it depend on one that a let keeps? */
-bool emit_is_vote(const tl_expr *condition);
-
 /* masks.c: masks by parts */
 void emit_declare_unseen(emit *t, emit_tile *tile);      /* after the tile's array */
 void emit_forget_unseen(emit *t, const emit_tile *tile); /* its elements are new */

@@ -284,37 +284,15 @@ emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope) {
     return emit_constant(t, 0);
 }
 
+static bool is_not_index(void *context, const tl_expr *e) {
+    bool is_it = e->kind == TL_NAME && str_equal(e->text, *(const str *)context);
+    return !is_it || (e->symbol && e->symbol->kind != TL_SYMBOL_INDEX);
+}
+
 bool emit_uses_index(const tl_expr *e, str name) {
-    if (!e) return false;
-    if (e->kind == TL_NAME && str_equal(e->text, name))
-        return !e->symbol || e->symbol->kind == TL_SYMBOL_INDEX;
-    if (emit_uses_index(e->left, name) || emit_uses_index(e->right, name)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (emit_uses_index(e->items[i], name)) return true;
-    }
-    return false;
+    return !tl_visit(e, is_not_index, &name);
 }
 
 bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient) {
-    *coefficient = 0;
-    if (!emit_uses_index(e, name)) return true;
-    int64_t a, b;
-    switch (e->kind) {
-    case TL_NAME: *coefficient = 1; return true;
-    case TL_NEGATE:
-        return emit_coefficient(e->left, name, &a) &&
-               !__builtin_sub_overflow((int64_t)0, a, coefficient);
-    case TL_BINARY:
-        if (!emit_coefficient(e->left, name, &a) || !emit_coefficient(e->right, name, &b))
-            return false;
-        if (e->operator== TL_PLUS) return !__builtin_add_overflow(a, b, coefficient);
-        if (e->operator== TL_MINUS) return !__builtin_sub_overflow(a, b, coefficient);
-        int64_t factor;
-        if (e->operator== TL_TIMES && a == 0 && tl_known_integer(e->left, &factor))
-            return !__builtin_mul_overflow(factor, b, coefficient);
-        if (e->operator== TL_TIMES && b == 0 && tl_known_integer(e->right, &factor))
-            return !__builtin_mul_overflow(factor, a, coefficient);
-        return false;
-    default: return false;
-    }
+    return tl_coefficient(e, is_not_index, &name, coefficient);
 }

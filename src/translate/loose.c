@@ -45,40 +45,6 @@ static void use(const emit *t, emit_state *states, emit_state *state) {
     }
 }
 
-static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {
-    if (!e || depth > TL_HEIGHT_MAX) return e != NULL;
-    if (e->kind == TL_NAME && e->symbol == symbol) return true;
-    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
-        return mentions(e->symbol->value, symbol, depth + 1);
-    if (mentions(e->left, symbol, depth) || mentions(e->right, symbol, depth)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (mentions(e->items[i], symbol, depth)) return true;
-    }
-    return false;
-}
-
-/* 'a' times what the symbol stands for, plus what is free of it; false: of another form. */
-static bool coefficient(const tl_expr *e, const tl_symbol *symbol, int64_t *a) {
-    *a = 0;
-    if (!mentions(e, symbol, 0)) return true;
-    if (e->kind == TL_NAME && e->symbol != symbol) return coefficient(e->symbol->value, symbol, a);
-    if (e->kind == TL_NAME) return *a = 1, true;
-    if (e->kind != TL_BINARY) return false;
-    int64_t left, right, factor;
-    if (!coefficient(e->left, symbol, &left) || !coefficient(e->right, symbol, &right))
-        return false;
-    switch (e->operator) {
-    case TL_PLUS: return !__builtin_add_overflow(left, right, a);
-    case TL_MINUS: return !__builtin_sub_overflow(left, right, a);
-    case TL_TIMES:
-        if (left == 0 && tl_known_integer(e->left, &factor))
-            return !__builtin_mul_overflow(factor, right, a);
-        return right == 0 && tl_known_integer(e->right, &factor) &&
-               !__builtin_mul_overflow(factor, left, a);
-    default: return false;
-    }
-}
-
 /* Is it a number that only the launch knows? */
 static bool is_late(const tl_symbol *symbol) {
     bool is_let = symbol->kind == TL_SYMBOL_CONSTANT && symbol->value;
@@ -86,13 +52,17 @@ static bool is_late(const tl_symbol *symbol) {
            (is_let && symbol->value->kind == TL_ELEMENT);
 }
 
+static bool is_another(void *symbol, const tl_expr *e) {
+    return e->kind != TL_NAME || e->symbol != symbol;
+}
+
 /* Does the comparison move with a number that only the launch knows? */
 static bool waits_for_launch(const emit *t, const tl_expr *comparison) {
     for (int i = 0; i < t->kernel->symbol_count; i++) {
-        const tl_symbol *symbol = t->kernel->symbols[i];
+        tl_symbol *symbol = t->kernel->symbols[i];
         int64_t left, right;
-        if (is_late(symbol) && coefficient(comparison->left, symbol, &left) &&
-            coefficient(comparison->right, symbol, &right) && left != right)
+        if (is_late(symbol) && tl_coefficient(comparison->left, is_another, symbol, &left) &&
+            tl_coefficient(comparison->right, is_another, symbol, &right) && left != right)
             return true;
     }
     return false;

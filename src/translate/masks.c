@@ -103,7 +103,7 @@ void masks_statement(emit *t, const elements_mask *m) {
 
 static bool is_under_vote(const tl_statement *s) {
     for (; s; s = s->parent)
-        if (s->kind == TL_IF && emit_is_vote(s->branch.condition)) return true;
+        if (s->kind == TL_IF && model_is_vote(s->branch.condition)) return true;
     return false;
 }
 

@@ -48,18 +48,20 @@ static const tl_expr *factor_of(emit *t, const elements_item *x) {
 
 /* --- who takes the results -------------------------------------------------------------------- */
 
-static bool names_tile(emit *t, const tl_expr *e, const emit_tile *tile) {
-    if (!e) return false;
-    if (emit_tile_of(t, e) == tile) return true;
-    if (names_tile(t, e->left, tile) || names_tile(t, e->right, tile)) return true;
-    for (int i = 0; i < e->item_count; i++)
-        if (names_tile(t, e->items[i], tile)) return true;
-    return false;
+/* A tile that is looked for in expressions. */
+typedef struct wanted {
+    emit *t;
+    const emit_tile *tile;
+} wanted;
+
+static bool finds_no_tile(void *context, const tl_expr *e) {
+    const wanted *w = context;
+    return emit_tile_of(w->t, e) != w->tile;
 }
 
 static bool reads_tile(emit *t, const tl_compute *c, const emit_tile *tile) {
     for (int i = 0; i < c->operand_count; i++)
-        if (names_tile(t, c->operands[i].value, tile)) return true;
+        if (!tl_visit(c->operands[i].value, finds_no_tile, &(wanted){t, tile})) return true;
     return false;
 }
 

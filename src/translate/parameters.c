@@ -412,24 +412,19 @@ static void emit_binding(emit *t, const tl_binding *b) {
     emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
 }
 
+static bool is_no_walk(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
+}
+
 /* A let may stand before the grid whose indices it uses. */
-static bool depends_on_grid(const tl_expr *e, int depth) {
-    if (!e || depth > TL_HEIGHT_MAX) return false;
-    if (e->kind == TL_NAME && e->symbol) {
-        if (e->symbol->kind == TL_SYMBOL_GRID) return true;
-        if (e->symbol->kind == TL_SYMBOL_CONSTANT)
-            return depends_on_grid(e->symbol->value, depth + 1);
-    }
-    if (depends_on_grid(e->left, depth + 1) || depends_on_grid(e->right, depth + 1)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (depends_on_grid(e->items[i], depth + 1)) return true;
-    }
-    return false;
+static bool depends_on_grid(const emit *t, const tl_expr *e) {
+    return !model_visit_lets(t->model, e, false, is_no_walk, NULL);
 }
 
 static bool is_due(emit *t, const tl_binding *b, bool before_grid) {
     if (b->axes.count || !b->symbol || emit_name_find(t, b->symbol)) return false;
-    return !before_grid || !depends_on_grid(b->value, 0);
+    return !before_grid || !depends_on_grid(t, b->value);
 }
 
 static void emit_bindings(emit *t, const tl_statement *s, bool before_grid) {
@@ -472,7 +467,7 @@ void emit_tile_lets(emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             const tl_binding *b = &s->let.items[i];
-            if (!b->axes.count && b->symbol && depends_on_grid(b->value, 0)) emit_binding(t, b);
+            if (!b->axes.count && b->symbol && depends_on_grid(t, b->value)) emit_binding(t, b);
         }
     }
 }

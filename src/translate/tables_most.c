@@ -20,16 +20,13 @@ static const tl_expr *fail(most *m) {
     return NULL;
 }
 
-static bool has_element(const tl_expr *e, int depth) {
-    if (!e || depth > DEPTH_MAX) return e != NULL;
-    if (e->kind == TL_ELEMENT) return true;
-    bool is_let = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT;
-    if (is_let && has_element(e->symbol->value, depth + 1)) return true;
-    if (has_element(e->left, depth + 1) || has_element(e->right, depth + 1)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (has_element(e->items[i], depth + 1)) return true;
-    }
-    return false;
+static bool is_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_ELEMENT;
+}
+
+static bool has_element(const most *m, const tl_expr *e) {
+    return !model_visit_lets(m->t->model, e, false, is_no_element, NULL);
 }
 
 /* Through lets, to the element of a table; NULL: it is something else. */
@@ -66,7 +63,7 @@ static const tl_expr *difference(most *m, const tl_expr *e, int depth) {
         if (!end) return largest(m, e->left, depth + 1);
         return limit_of(m, end, &use);
     }
-    if (has_element(e->right, 0)) return fail(m);
+    if (has_element(m, e->right)) return fail(m);
     tl_expr *copy = arena_new(m->t->memory, tl_expr);
     *copy = *e;
     copy->left = part(largest(m, e->left, depth + 1));
@@ -74,7 +71,7 @@ static const tl_expr *difference(most *m, const tl_expr *e, int depth) {
 }
 
 static const tl_expr *monotone(most *m, const tl_expr *e, int depth) {
-    bool is_safe = e->operator== TL_PLUS || !has_element(e->right, 0);
+    bool is_safe = e->operator== TL_PLUS || !has_element(m, e->right);
     if (!is_safe) return fail(m);
     tl_expr *copy = arena_new(m->t->memory, tl_expr);
     *copy = *e;
@@ -106,7 +103,7 @@ static const tl_expr *call(most *m, const tl_expr *e, int depth) {
 static const tl_expr *largest(most *m, const tl_expr *e, int depth) {
     ftl_table_use use;
     if (m->failed || depth > DEPTH_MAX) return fail(m);
-    if (!has_element(e, 0)) return e;
+    if (!has_element(m, e)) return e;
     if (e->kind == TL_ELEMENT) return limit_of(m, e, &use);
     if (e->kind == TL_NAME) return largest(m, e->symbol->value, depth + 1);
     if (e->kind == TL_CALL) return call(m, e, depth);

@@ -249,22 +249,6 @@ static void look(emit *t, const tl_block *block, emit_state *states) {
 
 /* --- control ---------------------------------------------------------------------------------- */
 
-static bool has_vote(const tl_expr *e, int depth) {
-    if (!e || depth > TL_HEIGHT_MAX) return false;
-    if (e->kind == TL_CALL && e->function == TL_FUNCTION_ANY) return true;
-    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
-        return has_vote(e->symbol->value, depth + 1);
-    if (has_vote(e->left, depth + 1) || has_vote(e->right, depth + 1)) return true;
-    for (int i = 0; i < e->item_count; i++) {
-        if (has_vote(e->items[i], depth + 1)) return true;
-    }
-    return false;
-}
-
-bool emit_is_vote(const tl_expr *condition) {
-    return has_vote(condition, 0);
-}
-
 static void scoped_block(emit *t, const tl_block *block) {
     int names = t->names.count;
     emit_block(t, block);
@@ -276,7 +260,7 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     bool both = is_opposite(s, s->next);
     emit_header(t, s);
     emit_value v = emit_expression(t, s->branch.condition, NULL);
-    bool rare = emit_is_vote(s->branch.condition);
+    bool rare = model_is_vote(s->branch.condition);
     emit_open(t, rare ? "if (__builtin_expect(%.*s, 0)) {" : "if (%.*s) {", STR_ARGS(v.text));
     emit_state *before = save(t);
     scoped_block(t, &s->branch.body);

@@ -11,15 +11,15 @@ static bool is_of_registers(const tl_expr *e) {
     return e->symbol && e->space != TL_SHARED && e->space != TL_GLOBAL;
 }
 
+static bool is_other_tile(void *context, const tl_expr *e) {
+    const tl_expr *written = context;
+    return e->symbol != written->symbol || !is_of_registers(e) || !is_of_registers(written);
+}
+
 /* Does the expression name the tile that the statement writes? */
-static bool names_written(const tl_expr *e, const tl_statement *s, int depth) {
+static bool names_written(const tl_expr *e, const tl_statement *s) {
     const tl_expr *written = tl_written_name(s);
-    if (!e || !written || depth > TL_HEIGHT_MAX) return false;
-    if (e->symbol == written->symbol && is_of_registers(e) && is_of_registers(written)) return true;
-    if (names_written(e->left, s, depth + 1) || names_written(e->right, s, depth + 1)) return true;
-    for (int i = 0; i < e->item_count; i++)
-        if (names_written(e->items[i], s, depth + 1)) return true;
-    return false;
+    return written && !tl_visit(e, is_other_tile, (void *)(uintptr_t)written);
 }
 
 /* Does the block change what the vote is about, in bodies under other votes left out? `not` of a
@@ -28,10 +28,10 @@ static bool names_written(const tl_expr *e, const tl_statement *s, int depth) {
 static bool changes(const tl_block *block, const tl_expr *call) {
     for (const tl_statement *s = block->first; s; s = s->next) {
         bool is_rare = s->kind == TL_IF && s->branch.condition->kind != TL_NOT &&
-                       emit_is_vote(s->branch.condition);
+                       model_is_vote(s->branch.condition);
         if (is_rare) continue;
         const tl_block *body = tl_statement_body((tl_statement *)(uintptr_t)s);
-        if (body ? changes(body, call) : names_written(call, s, 0)) return true;
+        if (body ? changes(body, call) : names_written(call, s)) return true;
     }
     return false;
 }

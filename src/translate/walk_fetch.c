@@ -179,19 +179,10 @@ void walk_read_number(emit *t, const char *target) {
                   : "ftl_mbarrier_signal_each(number_held.of(shared + at::numbers_read), lane);");
 }
 
-static bool mentions(const tl_expr *e, const tl_symbol *symbol, int depth) {
-    if (!e || depth > TL_HEIGHT_MAX) return false;
-    if (e->kind == TL_NAME && e->symbol == symbol) return true;
-    if (mentions(e->left, symbol, depth + 1) || mentions(e->right, symbol, depth + 1)) return true;
-    for (int i = 0; i < e->item_count; i++)
-        if (mentions(e->items[i], symbol, depth + 1)) return true;
-    return false;
-}
-
 static bool lets_mention(const emit *t, const tl_walk *walk) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            if (mentions(s->let.items[i].value, walk->symbol, 0)) return true;
+            if (tl_expr_mentions(s->let.items[i].value, walk->symbol)) return true;
     return false;
 }
 
