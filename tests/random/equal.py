@@ -51,6 +51,135 @@ SWAPS = (("S[m16][n8][2 * half] = ftl_exp2(S[m16][n8][2 * half]);", "S[m16][n8][
          ("S[m16][n8][half] = ftl_exp2(S[m16][n8][half]);", "part[m16] = ftl_add(part[m16], S[m16][n8][0]);", False))
 
 
+CUDA = """extern "C" __global__ void k(const k_parameters args) {
+    const int BM = 128, BN = 64;
+    const int blocks = ftl_max_integer(1, ftl_divide_up(args.kv_len, BN));
+    const int full = args.kv_len / BN;
+    const int clear = ftl_divide_up((q_block + 1) * BM + offset - 100, BN);
+    const int seen = ftl_divide_down(ftl_min_integer(args.kv_len, q_block * BM + offset + 1), BN);
+    const int steady = ftl_min_integer(blocks, full);
+    const int group = ftl_divide_up(args.q_heads, args.kv_heads);
+    const int other = ftl_divide_up(args.q_len, args.kv_heads);
+    bool O_holds = false;
+    FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -c);
+    FTL_UNROLL for (int half = 0; half < 2; half++) unused[half] = 0.0f;
+    FTL_UNROLL for (int half = 0; half < 2; half++) alpha[half] = 1.0f;
+    int eager_kept = ftl_any((alpha[0] < 3e-05f) | (alpha[1] < 3e-05f));
+    const bool early = (eager_kept != 0);
+#pragma unroll 1
+    for (int j = 0; j < blocks; j++) {
+        const int columns_left = args.kv_len - j * BN;
+        FTL_UNROLL for (int down = 0; down < 2; down++) {
+            if (row + 32 * down < 48) {
+                ftl_cp_async_16(target + 2048 * down, source + 32 * down);
+            }
+        }
+        ftl_wgmma_m64n16k16_f16<0, 0>(S, left, right, true);
+        O_holds = true;
+        if (j < clear || j >= seen) {
+            const int limit_1 = args.kv_len - j * BN;
+            S[n8][2 * half] = 8 * n8 >= limit_1 ? -ftl_infinity() : S[n8][2 * half];
+        }
+        if (j == 0) {
+            FTL_UNROLL for (int n8 = 0; n8 < 8; n8++)
+                FTL_UNROLL for (int half = 0; half < 2; half++)
+                    m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
+            FTL_UNROLL for (int half = 0; half < 2; half++) {
+                m[half] = ftl_max(m[half], ftl_exchange(m[half], 1));
+            }
+            FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -c);
+        }
+        if (j == 1) {
+            m[half] = ftl_max(m[half], ftl_max(S[0][2 * half], S[0][2 * half + 1]));
+            m[half] = ftl_max(m[half], ftl_exchange(m[half], 1));
+            other_shift[half] = ftl_multiply(m[half], -c);
+        }
+        FTL_UNROLL for (int half = 0; half < 2; half++) unused[half] = ftl_add(unused[half], S[0][half]);
+        FTL_UNROLL for (int half = 0; half < 2; half++) part[half] = ftl_add(part[half], S[0][half]);
+        bool any_1 = false;
+        FTL_UNROLL for (int half = 0; half < 2; half++) any_1 |= !(part[half] < 32768.0f);
+        if (ftl_any(any_1)) {
+            FTL_UNROLL for (int n8 = 0; n8 < 4; n8++)
+                m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
+            m[half] = ftl_max(m[half], ftl_exchange(m[half], 2));
+            alpha[half] = ftl_subtract(m_old[half], m[half]);
+        }
+        FTL_UNROLL for (int half = 0; half < 2; half++) P[half] = ftl_pack_f16(S[0][0], ftl_multiply_add(S[0][1], shift[half], other_shift[half]));
+        ftl_wgmma_m64n16k16_f16_left<1>(O, P[0], alpha[0], right, true);
+        if (columns_left >= 64) {
+            FTL_UNROLL for (int half = 0; half < 2; half++) {
+                if (Y_row + 8 * half < rows_left) {
+                    Y[n8][half] = ftl_load_global_4(matrix);
+                } else {
+                    Y[n8][half] = 0;
+                }
+                if (Z_row + 8 * half < rows_left) {
+                    Z[n8][half] = ftl_load_global_4(matrix);
+                } else {
+                    Z[n8][half] = 0;
+                }
+            }
+        }
+        Y_wide[n8][2 * half] = ftl_add(ftl_low_f16(Y[n8][half]), m[half]);
+        column[n8] = ftl_add(column[n8], ftl_low_f16(Z[n8][half]));
+        ftl_store_global_f32(vector, Y_wide[n8][2 * half]);
+        ftl_store_global_f32(vector, column[n8]);
+        if (lane == 0) ftl_tma_store_wait<0>();
+        if (lane == 0) ftl_tma_store(args.O_map);
+    }
+    if (!O_holds) {
+        O[n8][0] = 0.0f;
+    }
+    if (!E_holds) {
+        E[n8][0] = 0.0f;
+    }
+    if (has_more) {
+        P_0[0] = P_1[1];
+    } else {
+        P_0[0] = P_1[0];
+        Q_0[0] = Q_1[0];
+    }
+    if (left > 0) {
+        if (left >= 4)
+            ftl_store_global_16_f32(target, S1[0]);
+        else
+            ftl_store_global_16_f32_part(target, S1[0], left);
+    }
+    if (left > 0) {
+        if (left >= 4)
+            ftl_store_global_16_f32(target, S1[0]);
+        else
+            ftl_store_global_f32(target, S1[0]);
+    }
+    ftl_store_global_f32(target, ftl_add(Q_0[0], ftl_add(O[0][0], E[0][0])));
+    if (early || eager_kept) ftl_store_global_f32(target + other, ftl_add(E[0][0], 0.0f));
+}""".splitlines()
+# A line (and which of several alike), what it becomes, and whether that says the same.
+CUDA_EXAMPLES = (
+    ("const int clear = ftl_divide_up((q_block", 0, "up((q", "down((q", True), ("const int clear = ftl_divide_up((q_block", 0, "100", "200", False), ("const int clear = ftl_divide_up((q_block", 0, " + 1)", " - 1)", False),
+    ("const int seen", 0, "offset + 1", "offset + 200", False),
+    ("const int group", 0, "_up", "_down", True), ("const int other", 0, "_up", "_down", False),
+    ("unused[half] = 0.0f", 0, "0.0f", "1.0f", True), ("part[half] = ftl_add", 0, "0][half]", "1][half]", False), ("unused[half] = ftl_add", 0, "0][half]", "1][half]", True),
+    ("alpha[half] = 1.0f", 0, "1.0f", "-1.0f", True), ("int eager_kept", 0, "3e-05f)", "1.0f)", True), ("int eager_kept", 0, "ftl_any(", "(", False), ("const bool early", 0, "!=", "<", False),
+    ("down < 2", 0, "2;", "3;", True), ("down < 2", 0, "2;", "1;", False), ("row + 32", 0, "48", "64", False),
+    ("n8 < 8", 0, "= 0", "= 0 + 1", True), ("n8 < 8", 0, "8;", "8 + 1;", False), ("n8 < 8", 0, "8;", "8 - 1;", True), ("n8 < 4", 0, "4;", "4 - 1;", False),
+    ("if (j == 0)", 0, "j == 0", "false", True), ("if (j == 1)", 0, "j == 1", "false", False),
+    ("m[half] = ftl_max(m[half], ftl_exchange(m[half], 1))", 0, "m[half] = ftl_max(m[half], ftl_exchange(m[half], 1));", "", False),
+    ("any_1 |=", 0, "part[half]", "part[(half) ^ 1]", True), ("any_1 |=", 0, "part[half]", "part[0]", False), ("any_1 |=", 0, "32768.0f", "132768.0f", False), ("any_1 |=", 0, "] < ", "] > ", False), ("any_1 |=", 0, "] < ", "] <= ", True), ("any_1 |=", 0, "] < ", "] != ", False),
+    ("Y[n8][half] = 0;", 0, "Y[n8][half] = 0;", "", True), ("Z[n8][half] = 0;", 0, "Z[n8][half] = 0;", "", False),
+    ("ftl_tma_store_wait", 0, "lane == 0", "true", True), ("ftl_tma_store(args", 0, "lane == 0", "true", False),
+    ("O[n8][0] = 0.0f", 0, "0.0f", "1.0f", True), ("E[n8][0] = 0.0f", 0, "0.0f", "1.0f", False),
+    ("P_0[0] = P_1[0]", 0, "P_1[0]", "P_1[1]", True), ("Q_0[0] = Q_1[0]", 0, "Q_1[0]", "Q_1[1]", False), ("P_0[0] = P_1[1]", 0, "P_1[1]", "P_1[0]", True),
+    ("if (left > 0)", 0, "left > 0", "true", True), ("if (left > 0)", 1, "left > 0", "true", False))
+ROOM = """bool any_1 = false;
+any_1 |= !(part[half] < room[half]);
+if (ftl_any(any_1)) return;
+room[half] = ftl_add(room[half], ftl_exchange(room[half], 1));
+room[half] = ftl_min(room[half], 32768.0f);
+P[half] = ftl_pack_bf16(S[0], S[1]);
+ftl_store_global_f32(vector, part[half]);""".splitlines()
+
+
 def main():
     wrong = []
     for old, new, same in EXAMPLES:
@@ -64,6 +193,18 @@ def main():
     for old, new, same in (("if (rows_left >= 64) {", "if (rows_left > 64) {", True), ("if (rows_left >= 64) {", "if (rows_left >= 63) {", False), ("if (rows_left >= 64) {", "if (true) {", False)):
         if bool(of_cuda([new], [old], TL)) != same:
             wrong.append(f"{old} -> {new}")
+    for mark, which, old, new, same in CUDA_EXAMPLES:
+        at = [i for i, x in enumerate(CUDA) if mark in x][which]
+        line = CUDA[at].replace(old, new, 1)
+        mutant = CUDA[:at] + ([line] if line.strip() else []) + CUDA[at + 1:]
+        why = of_cuda(mutant, CUDA, ["Input  K (kv in kv_len) where q_heads % kv_heads == 0"])
+        if mutant == CUDA or bool(why) != same:
+            wrong.append(f"{CUDA[at].strip()} -> {line.strip()}: {why}")
+    for old, new, text, same in (("min", "max", ROOM, True), ("32768.0f", "-1.0f", ROOM, True), ("32768.0f", "1e30f", ROOM, False), ("exchange", "add", ROOM, True),
+                                 ("min", "max", [x.replace("bf16", "f16") for x in ROOM], False), ("min", "max", ROOM + ["ftl_store_global_f32(vector, room[half]);"], False)):
+        at = 4 if old in text[4] else 3
+        if bool(of_cuda(text[:at] + [text[at].replace(old, new)] + text[at + 1:], text, TL)) != same:
+            wrong.append(f"{text[at]}: {old} -> {new}")
     print("\n".join(wrong))
     return bool(wrong)
 

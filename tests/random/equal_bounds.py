@@ -17,7 +17,7 @@ LENGTHS = tuple(range(0, 6)) + (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 12
 def python_of(text):
     """An expression of TL or CUDA for Python; names of functions stay."""
     text = re.sub(r"\((?:int|long long|unsigned|float)\)", "", text)
-    text = re.sub(r"\bargs\.", "", text)
+    text = re.sub(r"\b(args|tile|next)\.", "", text)
     text = re.sub(r"(\d)(?:LL|u)\b", r"\1", text)
     text = text.replace("&&", " and ").replace("||", " or ")
     text = re.sub(r"!(?!=)", " not ", text)
@@ -76,7 +76,7 @@ class Drawn:
         if name not in self.known:
             if name.endswith("_block"):
                 self.known[name] = fractions.Fraction(self.r.randrange(9))
-            elif name.endswith("_len") and "[" in self.lets.get(name, ""):
+            elif name.endswith("_len") and re.search(r"\[|ftl_load_global", self.lets.get(name, "")):
                 self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))    # of a table
             elif name in self.lets and re.search(r"[?\[]|any\(|blockIdx|threadIdx|ftl_(thread|quotient|load)|shared|select|%|scale|\.", self.lets[name]) is None:
                 self.known[name] = None                # no circle
@@ -148,7 +148,7 @@ def bounds(mutant, code):
                 next = 1 if "- 1" in lets[n] else 0
                 if any(x > (old.name(m) - next if m.startswith("blocks") else old.name(m)) for m in others) or not others:
                     return False
-            elif n.startswith("blocks"):
+            elif n.startswith("blocks") or lets[n].startswith("blocks"):
                 if x < y:
                     return False
             elif n.startswith(("full", "whole")):
@@ -197,6 +197,16 @@ def body_of(lines, at):
     return body
 
 
+MASK = r"(\w+(?:\[[^]]*\])+) = .*limit_\d+.* \? (-ftl_infinity\(\)|-?[\d.]+(e[+-]?\d+)?f) : \1;$"
+
+
+def masks_alone(body):
+    """Whether lines of CUDA text do nothing but mask elements by limits of what exists."""
+    written = [x for x in body if re.match(r"\w+(\[[^]]*\])+ = ", x) and not re.match(r"limit_\d+\[", x)]
+    calls = [x for x in body if re.match(r"ftl_", x)]
+    return bool(written) and not calls and all(re.match(MASK, x) for x in written)
+
+
 def conditions(mutant, code):
     """A condition on a mask or a copy that holds for all blocks for which it held, and for others to which it does nothing."""
     new, old, at = changes(mutant, code)
@@ -213,8 +223,8 @@ def conditions(mutant, code):
     elif len(new) != 1 or len(old) != 1:
         return None
     body = body_of(code, at)
-    masks = all(re.match(r"Compute Mask|end$|if ", x) for x in body if x) or any("-ftl_infinity()" in x for x in body) and not any("ftl_cp_async" in x or "mma" in x for x in body)
-    copies = all(re.match(r"Copy .* from global|end$|if |\{|\}|for |const |unsigned |ftl_load_global_\w+\(|ftl_cp_async_16|\w+_register(\[\w+\])+ = ", x) for x in body if x)
+    masks = all(re.match(r"Compute Mask|end$|if ", x) for x in body if x) or masks_alone(body)
+    copies = all(re.match(r"Copy .* from global|end$|if |else$|\{|\}|(FTL_UNROLL )?for |const |unsigned |ftl_load_global_\w+\(|ftl_cp_async_16|\w+_register(\[\w+\])+ = ", x) for x in body if x)
     r, lets = random.Random(1), lets_of(code)
     index = next((n for n in re.findall(r"[a-z]\w*", before) if loop_around(code, at, n)), None)
     same, more = True, True

@@ -1,9 +1,12 @@
 """Proofs that a mutant of CUDA text says the same."""
+import fractions
+import functools
 import math
 import random
 import re
 
-from equal_bounds import DRAWN, bounds, condition_of, conditions, enclosing, loops, unreached
+from equal_bounds import DRAWN, Drawn, LET, body_of, bounds, condition_of, conditions, enclosing, lets_of, loop_around, loops, masks_alone, unreached
+from equal_registers import bare, eager, lower_maximum, names, nothing_read, past_an_end, permuted_vote, room
 from equal_text import VOTE, above, careful, changes, commutes, of_one_word, order, order_of_sums, references
 from equal_tl import nothing_comes_of_it
 
@@ -88,6 +91,104 @@ def first_of_a_ring(mutant, code):
     return None
 
 
+def let_of_masks(mutant, code):
+    """A number that conditions on masks alone are made of, by which as many blocks are masked, or more."""
+    new, old, _ = changes(mutant, code)
+    if len(new) != 1 or len(old) != 1:
+        return None
+    a, b = LET.match(new[0]), LET.match(old[0])
+    if not a or not b or a.group(1) != b.group(1):
+        return None
+    name, lets = b.group(1), (lets_of(mutant), lets_of(code))
+    uses = [i for i, x in enumerate(code) if re.search(rf"\b{name}\b", x) and not LET.match(x) and not re.search(r"tile_place ?\{", x)]
+    if not uses or name not in lets[1]:
+        return None
+    for i in uses:
+        way = re.match(r"\s*if \(__builtin_expect\(\((.*)\) \|\| eager, 0\)\) \{$", code[i])
+        if way and code[i + 1].strip() == f"if ({way.group(1)}) {{":
+            continue
+        condition = condition_of(code[i])
+        body = body_of(code, i)
+        if condition is None or not re.match(r"\s*if ", code[i]) or not masks_alone(body):
+            return None
+        index = next((n for n in re.findall(r"[a-z]\w*", condition) if loop_around(code, i, n)), None)
+        r = random.Random(1)
+        for _ in range(DRAWN):
+            before = Drawn(lets[1], r, {})
+            if index:
+                low, high = [int(before.value(x)) for x in loop_around(code, i, index)]
+                if high <= low:
+                    continue
+                before.known[index] = fractions.Fraction(r.randrange(low, high))
+            held = before.value(condition)
+            free = {n: v for n, v in before.known.items() if n not in lets[1] or n.endswith("_block") or n == index}
+            if held and not Drawn(lets[0], r, free).value(condition):
+                return None
+    return "as many blocks are masked, or more"
+
+
+def past_the_guard(mutant, code):
+    """A step more of a loop, under a condition that ends it as well."""
+    new, old, at = changes(mutant, code)
+    loop = r"\s*FTL_UNROLL for \(int (\w+) = 0; \1 < (\d+)( \+ 1)?; \1\+\+\) \{$"
+    if len(new) != 1 or len(old) != 1 or not re.match(loop, new[0]) or not re.match(loop, old[0]):
+        return None
+    name, steps = re.match(loop, old[0]).group(1, 2)
+    more = re.match(loop, new[0])
+    guard = re.match(rf"if \(row \+ (\d+) \* {name} < (\d+)\) \{{$", code[at + 1].strip())
+    depth = len(old[0]) - len(old[0].lstrip())
+    alone = [x for x in code[at + 1:] if not x.startswith("#") and len(x) - len(x.lstrip()) <= depth + 4]
+    if guard and more.group(1) == name and int(more.group(2)) >= int(steps) and int(guard.group(1)) * int(steps) >= int(guard.group(2)) and alone[1].strip() == "}":
+        return "the condition under the loop ends it: rows of a tile are counted from 0"
+    return None
+
+
+def without_effect(mutant, code, tl):
+    """Conditions that let in what does nothing, and what is left in registers for a tile that does not come."""
+    new, old, at = changes(mutant, code)
+    if len(old) != 1 or len(new) > 1:
+        return None
+    now, was = new[0].strip() if new else "", old[0].strip()
+    if was == "if (left > 0) {" and now == "if (true) {" and re.match(r"if \(left >= \d+\)$", code[at + 1].strip()):
+        body = body_of(code, at)
+        if len(body) in (4, 5) and body[2] == "else" and re.match(r"ftl_store_global_\w+_part\(.*, left\);$", body[3]):
+            return "of a part of no elements none is stored"
+    if re.match(r"if \(lane == 0\) ftl_tma_store_wait<\d+>\(\);$", was) and now == was.replace("lane == 0", "true"):
+        return "lanes that stored nothing wait for nothing"
+    divided = re.search(r"ftl_divide_(up|down)\(args\.(\w+), args\.(\w+)\)", was)
+    if divided and any(re.search(rf" where .*\b{divided.group(2)} % {divided.group(3)} == 0", x) for x in tl):
+        other = divided.group(0).replace("_up", "_?").replace("_down", "_up").replace("_?", "_down")
+        if now == was.replace(divided.group(0), other, 1):
+            return "a launch has lengths that divide without a rest"
+    above = list(enclosing(code, at))
+    holds = next((re.match(r"if \(!(\w+_holds)\) \{$", code[i].strip()) for i in above if re.match(r"\s*if \(!\w+_holds\) \{$", code[i])), None)
+    if holds:
+        set_at = next((i for i in range(at - 1, 0, -1) if code[i].strip() == f"{holds.group(1)} = true;"), None)
+        around = set_at and next((code[i].strip() for i in enclosing(code, set_at)), "")
+        least = lets_of(code).get("blocks", "")
+        if around and re.match(r"for \(int (\w+) = 0; \1 < (tile\.)?blocks; \1\+\+\) \{$", around) and least.startswith("ftl_max_integer(1, "):
+            return "there is a block at least, and its product begins the sum"
+    copied = re.match(r"(\w+)(\[\w+\])+ = \w+(\[\w+\])+;$", bare(code[min(at + 1, len(code) - 1)] if was.endswith(")") else was))
+    last = next((i for i in above if code[i].strip() == "} else {"), None)
+    if copied and last is not None:
+        depth = len(code[last]) - len(code[last].lstrip())
+        opening = next((x.strip() for x in reversed(code[:last]) if x.strip() and not x.startswith("#") and len(x) - len(x.lstrip()) == depth), "")
+        end = next(i for i in range(last + 1, len(code)) if len(code[i]) - len(code[i].lstrip()) == depth)
+        within = {w for x in code[at + 2:end] for w in names(bare(x))}
+        after = {w for x in code[end:] for w in names(x)}
+        if opening == "if (has_more) {" and copied.group(1) not in within | after:
+            return "the last tile leaves it for one that does not come"
+    return None
+
+
+def dead_in_tl(mutant, code, tl):
+    """A tile of the TL Code, by the same name here, of which no Output is made."""
+    new, old, _ = changes(mutant, code)
+    known = {w for line in tl for w in re.findall(r"\w+", line)}
+    written = {w[0] for line in new + old for w in (effects_of_cuda(line) or ((None,),))[0]}
+    return nothing_comes_of_it(mutant, code, tl, effects_of_cuda) if written <= known else None
+
+
 def slot_of_two(mutant, code):
     """A number that is 0 or 1 is at least 1 where it is 1."""
     new, old, _ = changes(mutant, code)
@@ -103,17 +204,21 @@ def slot_of_two(mutant, code):
 ONE_WORD = (
     (r"any_\d+ \|= !\(part\S* < (32768\.0f)\);$", above(-math.inf, 65504), VOTE),
     (r"any_\d+ \|= !\(part\S* < (9e\+?18f)\);$", above(-math.inf, 1e37), VOTE),
-    (r"any_\d+ \|= !\(part\S* (<) [\d.e+]+f\);$", lambda old, new: new in (">", ">=", "<=", "!="), VOTE),
+    (r"any_\d+ \|= !\(part\S* (<) [\d.e+]+f\);$", lambda old, new: new in ("<=", "=="), VOTE),
     (r"^if \((ftl_any\(any_\d+\))\) \{$", lambda old, new: new == "true", VOTE),
     (r"^if \((__builtin_expect\(eager, 0\))\) \{$", lambda old, new: new == "true", "the maximum is kept at once always: both ways give the same"),
     (r"ftl_max\(\S+, ([\d.]+e-\d+f)\);$", above(1e-37, 1e-20), "what keeps a division from 0: far below all sums"),
 )
 
 
-@careful
+PROOFS = (functools.partial(of_one_word, ONE_WORD), commutes, lambda mutant, code: order(mutant, code, effects_of_cuda), order_of_sums,
+          eager, permuted_vote, room, lower_maximum, nothing_read, past_an_end, let_of_masks, past_the_guard,
+          whole_blocks, groups, first_of_a_ring, slot_of_two, unreached, bounds, conditions, loops)
+PROOFS_BY_TL = (without_effect, dead_in_tl)
+
+
 def of_cuda(mutant, code, tl):
     """Why a mutant of CUDA text, of which 'tl' is the TL Code, says the same; None: nothing is known."""
     mutant, code = statements(mutant), statements(code)
-    return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or order(mutant, code, effects_of_cuda) or order_of_sums(mutant, code)
-            or whole_blocks(mutant, code) or groups(mutant, code) or first_of_a_ring(mutant, code) or slot_of_two(mutant, code)
-            or nothing_comes_of_it(mutant, code, tl, effects_of_cuda) or unreached(mutant, code) or bounds(mutant, code) or conditions(mutant, code) or loops(mutant, code))
+    proofs = (careful(p)(mutant, code) for p in PROOFS)
+    return next(filter(None, proofs), None) or next(filter(None, (careful(p)(mutant, code, tl) for p in PROOFS_BY_TL)), None)
