@@ -440,13 +440,10 @@ static tl_statement *start_point(reason *r, tl_statement *s, str name) {
         for (tl_statement *t = tl_next(loop, loop); t; t = tl_next(t, loop)) {
             bool is_sum = t->kind == TL_COMPUTE && t->compute.target_kind == TL_ACCUMULATE &&
                           edit_writes(t, name);
-            edit_uses uses = edit_uses_of(t);
-            int reads = 0;
-            for (int i = 0; i < uses.read_count; i++) reads += str_equal(uses.reads[i], name);
             bool is_operand = false;
             for (int i = 0; t->kind == TL_COMPUTE && i < t->compute.operand_count; i++)
                 is_operand = is_operand || edit_expr_mentions(t->compute.operands[i].value, name);
-            if ((reads > 0 || edit_writes(t, name)) && (!is_sum || is_operand)) return at;
+            if ((edit_reads(t, name) || edit_writes(t, name)) && (!is_sum || is_operand)) return at;
         }
         for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
             if (t->kind == TL_COMPUTE && t->compute.target_kind == TL_ACCUMULATE &&

@@ -241,7 +241,7 @@ static void read_lives(cost_model *m) {
 static void read_channels(cost_model *m) {
     tl_statement *first_use = NULL;
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (!edit_is_compute(s, TL_GEMM)) continue;
+        if (!edit_is_product(s)) continue;
         for (int k = 0; k < 2; k++) {
             int tile = tile_index(m, edit_operand_name(s, k));
             if (tile < 0 || !m->plan.roles[tile].in_shared ||
@@ -300,7 +300,7 @@ cost_model *cost_read(reason *r) {
     if (!read_extents(m)) return NULL;
     cost_read_panels(m);
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (edit_is_compute(s, TL_GEMM)) read_product(m, s);
+        if (edit_is_product(s)) read_product(m, s);
         else if (s->kind == TL_COMPUTE) read_elements(m, s);
         else if (s->kind == TL_COPY) read_copy(m, s);
     }

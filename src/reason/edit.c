@@ -272,49 +272,40 @@ str edit_bare(str name) {
 
 /* --- uses ------------------------------------------------------------------------------------- */
 
-static void add_read(edit_uses *uses, str name) {
-    for (int i = 0; i < uses->read_count; i++)
-        if (str_equal(uses->reads[i], name)) return;
-    if (uses->read_count < EDIT_READS_MAX) uses->reads[uses->read_count++] = name;
+static bool any_name(const tl_expr *e, edit_visitor *visit, void *context) {
+    if (!e) return false;
+    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && visit(context, e->text)) return true;
+    if (any_name(e->left, visit, context) || any_name(e->right, visit, context)) return true;
+    for (int i = 0; i < e->item_count; i++)
+        if (any_name(e->items[i], visit, context)) return true;
+    return false;
 }
 
-static void add_names(edit_uses *uses, const tl_expr *e) {
-    if (!e) return;
-    if (e->kind == TL_NAME || e->kind == TL_ELEMENT) add_read(uses, e->text);
-    add_names(uses, e->left);
-    add_names(uses, e->right);
-    for (int i = 0; i < e->item_count; i++) add_names(uses, e->items[i]);
-}
-
-static void compute_uses(const tl_compute *c, edit_uses *uses) {
-    for (int i = 0; i < c->operand_count; i++) add_names(uses, c->operands[i].value);
-    add_names(uses, c->condition);
-    if (c->target) {
-        uses->writes = c->target->text;
-        uses->accumulates = c->target_kind == TL_ACCUMULATE;
-        if (uses->accumulates) add_read(uses, c->target->text);
-    } else if (c->operand_count > 0 && c->operands[0].value->kind == TL_NAME) {
-        uses->writes = c->operands[0].value->text;
+bool edit_any_read(const tl_statement *s, edit_visitor *visit, void *context) {
+    const tl_compute *c = &s->compute;
+    switch (s->kind) {
+    case TL_COPY: return s->copy.from != TL_GLOBAL && any_name(s->copy.what, visit, context);
+    case TL_COMPUTE:
+        for (int i = 0; i < c->operand_count; i++)
+            if (any_name(c->operands[i].value, visit, context)) return true;
+        return any_name(c->condition, visit, context) ||
+               (c->target && c->target_kind == TL_ACCUMULATE && visit(context, c->target->text));
+    case TL_RESHAPE: return any_name(s->reshape.what, visit, context);
+    case TL_IF: return any_name(s->branch.condition, visit, context);
+    default: return false;
     }
 }
 
-edit_uses edit_uses_of(const tl_statement *s) {
-    edit_uses uses = {0};
+str edit_target_name(const tl_statement *s) {
     switch (s->kind) {
     case TL_COPY:
-        if (s->copy.from != TL_GLOBAL) add_names(&uses, s->copy.what);
-        if (s->copy.to != TL_GLOBAL)
-            uses.writes = s->copy.target ? s->copy.target->text : s->copy.what->text;
-        break;
-    case TL_COMPUTE: compute_uses(&s->compute, &uses); break;
-    case TL_RESHAPE:
-        add_names(&uses, s->reshape.what);
-        uses.writes = s->reshape.what->text;
-        break;
-    case TL_IF: add_names(&uses, s->branch.condition); break;
+        if (s->copy.to == TL_GLOBAL) break;
+        return s->copy.target ? s->copy.target->text : s->copy.what->text;
+    case TL_COMPUTE: return s->compute.target ? s->compute.target->text : edit_operand_name(s, 0);
+    case TL_RESHAPE: return s->reshape.what->text;
     default: break;
     }
-    return uses;
+    return (str){"", 0};
 }
 
 /* A Copy says the place of X beside its name, everything else in it: `X_register`. */
@@ -327,16 +318,23 @@ static bool is_name_in(const tl_statement *s, str written, str name, bool is_sou
     return str_is(place, space == TL_SHARED ? "_shared" : "_register");
 }
 
+typedef struct search {
+    const tl_statement *statement;
+    str name;
+} search;
+
+static bool is_sought(void *context, str written) {
+    const search *of = context;
+    return is_name_in(of->statement, written, of->name, true);
+}
+
 bool edit_reads(const tl_statement *s, str name) {
-    edit_uses uses = edit_uses_of(s);
-    for (int i = 0; i < uses.read_count; i++)
-        if (is_name_in(s, uses.reads[i], name, true)) return true;
-    return false;
+    return edit_any_read(s, is_sought, &(search){s, name});
 }
 
 bool edit_writes(const tl_statement *s, str name) {
-    edit_uses uses = edit_uses_of(s);
-    return uses.writes.length > 0 && is_name_in(s, uses.writes, name, false);
+    str written = edit_target_name(s);
+    return written.length > 0 && is_name_in(s, written, name, false);
 }
 
 static bool any_within(tl_statement *s, str name, bool (*test)(const tl_statement *, str)) {
@@ -359,6 +357,10 @@ bool edit_is_compute(const tl_statement *s, tl_operation operation) {
     return s && s->kind == TL_COMPUTE && s->compute.operation == operation;
 }
 
+bool edit_is_product(const tl_statement *s) {
+    return edit_is_compute(s, TL_GEMM);
+}
+
 bool edit_is_vote(const tl_statement *s) {
     for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
         const tl_expr *value = s->let.items[i].value;
@@ -376,10 +378,6 @@ str edit_operand_name(const tl_statement *s, int i) {
         s->compute.operands[i].value->kind != TL_NAME)
         return (str){"", 0};
     return s->compute.operands[i].value->text;
-}
-
-str edit_target_name(const tl_statement *s) {
-    return edit_uses_of(s).writes;
 }
 
 tl_binding *edit_find_let(tl_kernel *kernel, str name, tl_statement **statement) {

@@ -53,20 +53,14 @@ str edit_bare(str name);
 
 /* --- uses ------------------------------------------------------------------------------------- */
 
-enum { EDIT_READS_MAX = 48 };
-
-/* Names a statement itself reads and writes, bodies excluded. Reading includes scalars and index
- * names of its expressions; a copy's coordinate is not read here. An accumulated target is read and
- * written. Copy's names are those of tiles: `Copy K from global to shared` writes K and reads none.
+/* Calls 'visit' for the names that a statement itself reads, its body excluded, until it returns
+ * true: then true. Reading includes scalars and index names of its expressions; a copy's coordinate
+ * is not read here. An accumulated target is read and written. Copy's names are those of tiles:
+ * `Copy K from global to shared` writes K and reads none.
  */
-typedef struct edit_uses {
-    str reads[EDIT_READS_MAX];
-    int read_count;
-    str writes; /* empty: none */
-    bool accumulates;
-} edit_uses;
-
-edit_uses edit_uses_of(const tl_statement *s);
+typedef bool edit_visitor(void *context, str name);
+bool edit_any_read(const tl_statement *s, edit_visitor *visit, void *context);
+str edit_target_name(const tl_statement *s); /* what it writes; empty: nothing */
 bool edit_reads(const tl_statement *s, str name);
 bool edit_writes(const tl_statement *s, str name);
 /* Does any statement of the body (or s itself) read, or write, the name? */
@@ -74,12 +68,12 @@ bool edit_reads_within(tl_statement *s, str name);
 bool edit_writes_within(tl_statement *s, str name);
 
 bool edit_is_compute(const tl_statement *s, tl_operation operation);
+bool edit_is_product(const tl_statement *s);
 /* `let NAME = any(...)`: what the warps of a role found in their tiles. */
 bool edit_is_vote(const tl_statement *s);
 /* Operand i is just this NAME. */
 bool edit_operand_is(const tl_statement *s, int i, str name);
 str edit_operand_name(const tl_statement *s, int i); /* empty when it is no plain NAME */
-str edit_target_name(const tl_statement *s);
 
 /* The binding of `let NAME = ...`; NULL when there is none. */
 tl_binding *edit_find_let(tl_kernel *kernel, str name, tl_statement **statement);

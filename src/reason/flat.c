@@ -28,10 +28,6 @@ static bool refuse(flat_walk *f, const char *why) {
     return false;
 }
 
-static bool is_product(const tl_statement *s) {
-    return s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM;
-}
-
 static void append_copy(reason *r, tl_block *to, const tl_statement *s) {
     tl_statement *copy = tl_statement_copy(r->memory, s);
     copy->blank_before = false;
@@ -62,7 +58,7 @@ static tl_statement *find_allocation(const flat_walk *f, str name) {
 /* Do the tail's products leave their left operands alone when these are made anew? */
 static bool has_two_places(const flat_walk *f) {
     for (const tl_statement *s = f->issue.first; s; s = s->next) {
-        const tl_statement *a = is_product(s) ? find_allocation(f, edit_operand_name(s, 0)) : NULL;
+        const tl_statement *a = edit_is_product(s) ? find_allocation(f, edit_operand_name(s, 0)) : NULL;
         if (a && !a->allocate.stages) return false;
     }
     return true;
@@ -72,10 +68,10 @@ static bool has_two_places(const flat_walk *f) {
 static bool read_end(reason *r, flat_walk *f) {
     const tl_statement *s = f->loop->next;
     for (; s && s->kind == TL_RELEASE; s = s->next) append_copy(r, &f->releases, s);
-    for (; s && (is_product(s) || s->kind == TL_WAIT); s = s->next) {
+    for (; s && (edit_is_product(s) || s->kind == TL_WAIT); s = s->next) {
         if (waits_for(s, &f->targets)) break;
-        if (s->kind == TL_WAIT) names_add(&f->channels, s->sync.what->text);
-        else names_add(&f->targets, edit_target_name(s));
+        if (s->kind == TL_WAIT) names_add(r->memory, &f->channels, s->sync.what->text);
+        else names_add(r->memory, &f->targets, edit_target_name(s));
         append_copy(r, &f->issue, s);
     }
     if (f->targets.count == 0) return refuse(f, "no product is left for a tile's end");
@@ -93,11 +89,11 @@ static bool read_beginning(reason *r, flat_walk *f) {
     bool has_product = false;
     for (const tl_statement *s = f->walk->loop.body.first; s != f->loop; s = s->next) {
         names reads = {0}, writes = {0};
-        names_add_uses(s, &reads, &writes);
+        names_add_uses(r->memory, s, &reads, &writes);
         bool is_start = edit_is_compute(s, TL_FILL) && names_meet(&writes, &f->targets);
         if (!is_start && (names_meet(&writes, &f->targets) || names_meet(&reads, &f->targets)))
             return refuse(f, "a tile's beginning touches what its end adds up");
-        has_product = has_product || is_product(s);
+        has_product = has_product || edit_is_product(s);
         append_copy(r, is_start ? &f->starts : &f->beginning, s);
     }
     return has_product ? true : refuse(f, "a tile's beginning has no product");
@@ -114,17 +110,17 @@ static bool shares_bytes(const reason *r, const flat_walk *f) {
 }
 
 /* Values of this tile: what both the beginning writes and the end uses. */
-static bool find_moved(flat_walk *f) {
+static bool find_moved(reason *r, flat_walk *f) {
     names begins = {0}, ends = {0}, reads = {0};
     for (const tl_statement *s = f->beginning.first; s; s = s->next)
-        names_add_uses(s, &reads, &begins);
-    for (const tl_statement *s = f->end.first; s; s = s->next) names_add_uses(s, &ends, &ends);
+        names_add_uses(r->memory, s, &reads, &begins);
+    for (const tl_statement *s = f->end.first; s; s = s->next) names_add_uses(r->memory, s, &ends, &ends);
     for (int i = 0; i < begins.count; i++) {
         if (!names_have(&ends, begins.items[i])) continue;
         const tl_statement *a = find_allocation(f, begins.items[i]);
         if (!a || a->allocate.shape.count != 1)
             return refuse(f, "a tile's end uses a matrix that the next tile's beginning writes");
-        names_add(&f->moved, begins.items[i]);
+        names_add(r->memory, &f->moved, edit_bare(begins.items[i]));
     }
     return true;
 }
@@ -191,11 +187,11 @@ static tl_block under(reason *r, const char *condition, const char *comment, tl_
 }
 
 /* The end's first statements, on values of rows alone: they fit into the wait for products. */
-static void split_end(flat_walk *f) {
+static void split_end(reason *r, flat_walk *f) {
     for (tl_statement *s = f->end.first, *next; s; s = next) {
         next = s->next;
         names reads = {0}, writes = {0};
-        names_add_uses(s, &reads, &writes);
+        names_add_uses(r->memory, s, &reads, &writes);
         if ((s->kind != TL_COMPUTE && s->kind != TL_RESHAPE) || names_meet(&reads, &f->targets) ||
             names_meet(&writes, &f->targets))
             return;
@@ -224,11 +220,11 @@ static tl_block next_beginning(reason *r, const flat_walk *f) {
     names products = {0};
     for (tl_statement *s = next.first, *after; s; s = after) {
         after = s->next;
-        if (is_product(s)) names_add(&products, edit_target_name(s));
+        if (edit_is_product(s)) names_add(r->memory, &products, edit_target_name(s));
         if (waits_for(s, &products) && !is_issued) {
             tl_block issue = copy_block(r, &f->issue);
             for (tl_statement *t = issue.first; t; t = t->next)
-                if (is_product(t)) t->comment = STR("of this tile's last block");
+                if (edit_is_product(t)) t->comment = STR("of this tile's last block");
             edit_append(&all, NULL, issue);
             edit_append(&all, NULL, copy_block(r, &f->scalars));
             is_issued = true;
@@ -274,7 +270,7 @@ static void rename_value(reason *r, tl_block *block, str name, str fresh) {
 /* What statements call the register tile whose bare name this is; empty where none writes it. */
 static str written_as(const tl_block *block, str name) {
     for (tl_statement *s = block->first; s; s = s->next) {
-        str writes = edit_uses_of(s).writes;
+        str writes = edit_target_name(s);
         if (str_equal(edit_bare(writes), name)) return writes;
         const tl_block *body = tl_statement_body(s);
         str within = body ? written_as(body, name) : (str){0};
@@ -322,7 +318,7 @@ static void write_walk(reason *r, flat_walk *f) {
     edit_append(&body, NULL, (tl_block){loop, loop});
     edit_append(&body, NULL, f->releases);
     f->copies = move_values(r, f);
-    split_end(f);
+    split_end(r, f);
     edit_append(&body, NULL,
                 under(r, more, "the next tile's first block beside this one's last product",
                       next_beginning(r, f)));
@@ -386,7 +382,7 @@ static void begin_with_free(reason *r, tl_statement *walk) {
 
 void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted) {
     flat_walk f = {.walk = walk};
-    bool may = find_loop(&f) && read_end(r, &f) && read_beginning(r, &f) && find_moved(&f);
+    bool may = find_loop(&f) && read_end(r, &f) && read_beginning(r, &f) && find_moved(r, &f);
     if (may && shares_bytes(r, &f))
         may = refuse(&f, "its result leaves in the bytes of a tile that the next one begins with");
     if (!may) {
@@ -400,7 +396,7 @@ void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wa
                       reason_pin_word(r, "flat"));
         return;
     }
-    str target = f.targets.items[0];
+    str target = edit_bare(f.targets.items[0]);
     write_walk(r, &f);
     flatten_loads(r, loads);
     reason_decide(r, "flat walk",

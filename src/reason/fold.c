@@ -7,6 +7,7 @@
  *   - Multiply, then Add, becomes one fused multiply-add; masks of one tile become one.
  */
 #include "reason/linear.h"
+#include "reason/names.h"
 #include "reason/scalar.h"
 
 #include <math.h>
@@ -300,8 +301,8 @@ static void fuse_differences(reason *r) {
 
 /* The `Add Y, b and get Y` that is the next to touch Y; what the product reads must be the same
  * there. */
-static tl_statement *sum_after(const tl_statement *multiply, str y, int *at) {
-    edit_uses uses = edit_uses_of(multiply);
+static tl_statement *sum_after(reason *r, const tl_statement *multiply, str y, int *at) {
+    names reads = names_read(r->memory, multiply);
     for (tl_statement *s = multiply->next; s; s = s->next) {
         if (edit_reads_within(s, y) || edit_writes_within(s, y)) {
             if (!edit_is_compute(s, TL_ADD) || s->compute.target_kind != TL_GET ||
@@ -310,8 +311,8 @@ static tl_statement *sum_after(const tl_statement *multiply, str y, int *at) {
             *at = edit_operand_is(s, 0, y) ? 0 : edit_operand_is(s, 1, y) ? 1 : -1;
             return *at < 0 || edit_expr_mentions(s->compute.operands[1 - *at].value, y) ? NULL : s;
         }
-        for (int i = 0; i < uses.read_count; i++)
-            if (edit_writes_within(s, uses.reads[i])) return NULL;
+        for (int i = 0; i < reads.count; i++)
+            if (edit_writes_within(s, reads.items[i])) return NULL;
     }
     return NULL;
 }
@@ -323,7 +324,7 @@ static void fuse_sums(reason *r) {
         if (!edit_is_compute(s, TL_MULTIPLY) || s->compute.target_kind != TL_GET) continue;
         int at = 0;
         str y = edit_target_name(s);
-        tl_statement *add = sum_after(s, y, &at);
+        tl_statement *add = sum_after(r, s, y, &at);
         if (!add) continue;
         tl_block text =
             tl_quote(r->memory, "Compute MultiplyAdd %s, %s, %s and get %.*s // rounded once",

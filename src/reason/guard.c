@@ -19,6 +19,7 @@
  * too far, leaves 0 as that factor.
  */
 #include "reason/guard.h"
+#include "reason/names.h"
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
@@ -85,7 +86,7 @@ static void take_denominator(guard_form *g) {
 static bool find_product(guard_form *g) {
     for (tl_statement *s = g->loop->loop.body.first; s != g->maximum; s = s->next) {
         if (!g->product && edit_writes_within(s, g->s)) {
-            bool is_fresh = edit_is_compute(s, TL_GEMM) && s->compute.target_kind == TL_GET;
+            bool is_fresh = edit_is_product(s) && s->compute.target_kind == TL_GET;
             if (!is_fresh) return refuse(g, "the scores do not begin with a product");
             g->product = s;
         }
@@ -105,13 +106,13 @@ static bool find_product(guard_form *g) {
 static bool is_looked_at(const guard_form *g, const tl_statement *s) {
     const tl_statement *const own[] = {g->save,  g->maximum, g->moved,   g->scaled, g->factor,
                                        g->shift, g->bias,    g->rescale, g->add};
-    const str names[] = {g->m, g->l, g->m_old, g->alpha, g->shift_name};
+    const str claimed[] = {g->m, g->l, g->m_old, g->alpha, g->shift_name};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (s == own[i]) return false;
     for (int i = 0; i < g->sum_count; i++)
         if (s == g->sums[i]) return false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (edit_reads(s, names[i]) || edit_writes(s, names[i])) return true;
+    for (size_t i = 0; i < sizeof claimed / sizeof *claimed; i++)
+        if (edit_reads(s, claimed[i]) || edit_writes(s, claimed[i])) return true;
     for (int i = 0; i < g->sum_count; i++) {
         str sum = edit_target_name(g->sums[i]);
         bool adds = s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE;
@@ -129,16 +130,16 @@ static bool is_private(const guard_form *g) {
 }
 
 /* What S is made from must be the same when it is made again: nothing else writes it in between. */
-static bool can_repeat(guard_form *g) {
+static bool can_repeat(reason *r, guard_form *g) {
     for (tl_statement *s = g->product; s != g->maximum; s = s->next) {
         if (!edit_writes_within(s, g->s) && s != g->save && s->kind != TL_COPY)
             return refuse(g, "the scores are made together with other tiles");
         for (tl_statement *t = s; t; t = tl_next(t, s)) {
-            edit_uses uses = edit_uses_of(t);
-            for (int i = 0; edit_writes_within(s, g->s) && i < uses.read_count; i++)
+            names reads = names_read(r->memory, t);
+            for (int i = 0; edit_writes_within(s, g->s) && i < reads.count; i++)
                 for (tl_statement *w = t->parent == g->loop ? t->next : NULL; w && w != g->cast;
                      w = w->next)
-                    if (!str_equal(uses.reads[i], g->s) && edit_writes_within(w, uses.reads[i]))
+                    if (!str_equal(reads.items[i], g->s) && edit_writes_within(w, reads.items[i]))
                         return refuse(g,
                                       "what the scores are made from changes before they are used");
         }
@@ -342,7 +343,7 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     choose_weights(r, g);
     if (g->is_near && is_saturating(g))
         return refuse(g, "scores that saturate are equal, and their weights would round alike");
-    return g->keeps || can_repeat(g);
+    return g->keeps || can_repeat(r, g);
 }
 
 /* Operations per score that the guarded form saves: the maximum, and the rescale of the sums. */

@@ -2,13 +2,12 @@
 
 bool names_have(const names *n, str name) {
     for (int i = 0; i < n->count; i++)
-        if (str_equal(n->items[i], edit_bare(name))) return true;
+        if (str_equal(edit_bare(n->items[i]), edit_bare(name))) return true;
     return false;
 }
 
-void names_add(names *n, str name) {
-    if (name.length > 0 && !names_have(n, name) && n->count < NAMES_MAX)
-        n->items[n->count++] = edit_bare(name);
+void names_add(arena *memory, names *n, str name) {
+    if (name.length > 0 && !names_have(n, name)) list_push(memory, n, name);
 }
 
 bool names_meet(const names *a, const names *b) {
@@ -17,11 +16,39 @@ bool names_meet(const names *a, const names *b) {
     return false;
 }
 
-void names_add_uses(const tl_statement *s, names *reads, names *writes) {
-    edit_uses uses = edit_uses_of(s);
-    for (int i = 0; i < uses.read_count; i++) names_add(reads, uses.reads[i]);
-    names_add(writes, uses.writes);
+names names_of(arena *memory, str name) {
+    names n = {0};
+    names_add(memory, &n, name);
+    return n;
+}
+
+typedef struct reading {
+    arena *memory;
+    names *into;
+} reading;
+
+static bool add_read(void *context, str name) {
+    const reading *to = context;
+    names_add(to->memory, to->into, name);
+    return false;
+}
+
+static bool push_read(void *context, str name) {
+    const reading *to = context;
+    list_push(to->memory, to->into, name);
+    return false;
+}
+
+names names_read(arena *memory, const tl_statement *s) {
+    names n = {0};
+    edit_any_read(s, push_read, &(reading){memory, &n});
+    return n;
+}
+
+void names_add_uses(arena *memory, const tl_statement *s, names *reads, names *writes) {
+    edit_any_read(s, add_read, &(reading){memory, reads});
+    names_add(memory, writes, edit_target_name(s));
     const tl_block *body = tl_statement_body((tl_statement *)(uintptr_t)s);
     for (const tl_statement *t = body ? body->first : NULL; t; t = t->next)
-        names_add_uses(t, reads, writes);
+        names_add_uses(memory, t, reads, writes);
 }

@@ -5,17 +5,15 @@
 
 #include "reason/edit.h"
 
-enum { NAMES_MAX = 64 }; /* what goes beyond is left out */
-
-typedef struct names {
-    str items[NAMES_MAX];
-    int count;
-} names;
+typedef LIST(str) names; /* as they were added first */
 
 bool names_have(const names *n, str name);
-void names_add(names *n, str name);
-bool names_meet(const names *a, const names *b); /* have they a name in common? */
-/* What a statement and its body read and write. */
-void names_add_uses(const tl_statement *s, names *reads, names *writes);
+void names_add(arena *memory, names *n, str name); /* nothing, where it is empty */
+bool names_meet(const names *a, const names *b);   /* have they a name in common? */
+names names_of(arena *memory, str name);
+/* What the statement itself reads, each as often as it is written there. */
+names names_read(arena *memory, const tl_statement *s);
+/* What it and its body read and write. */
+void names_add_uses(arena *memory, const tl_statement *s, names *reads, names *writes);
 
 #endif

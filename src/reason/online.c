@@ -5,29 +5,8 @@
  * Otherwise the loop is split in two: one for maximum and sum, one that computes the scores again.
  */
 #include "reason/carry.h"
+#include "reason/names.h"
 #include "reason/tiles.h"
-
-#include <string.h>
-
-enum { ONLINE_NAMES_MAX = 32 };
-
-typedef struct names {
-    str items[ONLINE_NAMES_MAX];
-    int count;
-    bool is_full;
-} names;
-
-static bool names_have(const names *n, str name) {
-    for (int i = 0; i < n->count; i++)
-        if (str_equal(n->items[i], name)) return true;
-    return false;
-}
-
-static void names_add(names *n, str name) {
-    if (name.length == 0 || names_have(n, name)) return;
-    if (n->count < ONLINE_NAMES_MAX) n->items[n->count++] = name;
-    else n->is_full = true;
-}
 
 /* One Softmax and all that is known about it. */
 typedef struct online {
@@ -45,24 +24,20 @@ typedef struct online {
 
 /* --- what is asked ---------------------------------------------------------------------------- */
 
-/* Which statements of the loop's own block, up to 'end', does 'name' depend on? Marks them. */
-static int slice(tl_statement *end, str name, tl_statement **marked, int limit) {
-    names needed = {0};
-    names_add(&needed, name);
-    int count = 0;
+typedef LIST(tl_statement *) statements;
+
+/* Which statements of the loop's own block, before 'end', does 'name' depend on? The last first. */
+static statements slice(arena *memory, tl_statement *end, str name) {
+    statements found = {0};
+    names needed = names_of(memory, name);
     for (tl_statement *s = end->previous; s; s = s->previous) {
-        bool is_needed = false;
-        for (int i = 0; i < needed.count; i++)
-            is_needed = is_needed || edit_writes_within(s, needed.items[i]);
-        if (!is_needed) continue;
-        for (tl_statement *t = s; t; t = tl_next(t, s)) {
-            edit_uses uses = edit_uses_of(t);
-            for (int i = 0; i < uses.read_count; i++) names_add(&needed, uses.reads[i]);
-        }
-        if (count < limit) marked[count] = s;
-        count++;
+        names reads = {0}, writes = {0};
+        names_add_uses(memory, s, &reads, &writes);
+        if (!names_meet(&writes, &needed)) continue;
+        for (int i = 0; i < reads.count; i++) names_add(memory, &needed, reads.items[i]);
+        list_push(memory, &found, s);
     }
-    return needed.is_full || count > limit ? -1 : count;
+    return found;
 }
 
 static bool copy_follows(const tl_statement *s, str variable) {
@@ -75,11 +50,10 @@ static bool copy_follows(const tl_statement *s, str variable) {
 }
 
 /* Does S depend on the loop through a single index? */
-static bool depends_singly(tl_statement *softmax, const tl_statement *loop, str scores) {
-    tl_statement *marked[64];
-    int count = slice(softmax, scores, marked, 64);
-    for (int i = 0; i < count; i++)
-        if (copy_follows(marked[i], loop->loop.name)) return true;
+static bool depends_singly(reason *r, tl_statement *softmax, const tl_statement *loop, str scores) {
+    statements found = slice(r->memory, softmax, scores);
+    for (int i = 0; i < found.count; i++)
+        if (copy_follows(found.items[i], loop->loop.name)) return true;
     return false;
 }
 
@@ -97,7 +71,7 @@ static bool find_axis(reason *r, const tiles_list *tiles, online *o) {
         int walked = -1;
         for (int i = 0; i < tile->axis_count; i++)
             if (tiles_walk(r, o->softmax, tile->axes[i], NULL) == loop) walked = i;
-        if (walked < 0 && !depends_singly(o->softmax, loop, str_from(o->scores))) continue;
+        if (walked < 0 && !depends_singly(r, o->softmax, loop, str_from(o->scores))) continue;
         o->loop = loop;
         o->is_single = walked < 0;
         position = walked;
@@ -199,7 +173,7 @@ static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *deri
     if (shape == TL_SHAPE_REDUCTION && c->operands[0].is_transposed)
         return reject(r, o, s, "sums over rows");
     if (!is_sum && is_elementwise) {
-        names_add(derived, target);
+        names_add(r->memory, derived, target);
         return true;
     }
     if (!is_sum) return reject(r, o, s, "needs the finished scores inside the loop");
@@ -212,20 +186,22 @@ static bool allow_use(reason *r, const tiles_list *tiles, online *o, names *deri
         if (!is_walked && tiles_axis(sum, scores->axes[i]) < 0)
             return reject(r, o, s, "sums along an axis that the maximum has");
     }
-    names_add(&o->sums, target);
+    names_add(r->memory, &o->sums, target);
     return true;
 }
 
-static bool reads_any(const tl_statement *s, const names *n) {
-    for (int i = 0; i < n->count; i++)
-        if (edit_reads(s, n->items[i])) return true;
-    return false;
+static bool is_one_of(void *context, str name) {
+    return names_have(context, name);
+}
+
+static bool reads_any(const tl_statement *s, names *n) {
+    return edit_any_read(s, is_one_of, n);
 }
 
 /* The sums hold what the scores give and nothing else, and are not used in the loop: what else were
  * in them would be rescaled, too.
  */
-static bool sums_are_free(reason *r, online *o, const names *derived) {
+static bool sums_are_free(reason *r, online *o, names *derived) {
     for (int i = 0; i < o->sums.count; i++)
         if (!carry_starts_at_zero(o->loop, o->sums.items[i]))
             return reject(r, o, o->loop, "does not begin with sums of 0");
@@ -246,8 +222,7 @@ static bool sums_are_free(reason *r, online *o, const names *derived) {
 }
 
 static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
-    names derived = {0};
-    names_add(&derived, str_from(o->result));
+    names derived = names_of(r->memory, str_from(o->result));
     for (tl_statement *top = o->softmax->next; top; top = top->next)
         for (tl_statement *s = top; s; s = tl_next(s, top)) {
             if (!reads_any(s, &derived)) {
@@ -266,7 +241,6 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
         if (carry_out(o->loop, derived.items[i]))
             return reject(r, o, o->loop, "leaves scores that are used after it");
     }
-    if (derived.is_full || o->sums.is_full) return reject(r, o, NULL, "has too many names");
     return sums_are_free(r, o, &derived);
 }
 
@@ -393,13 +367,14 @@ static tl_block inverse_text(reason *r, const online *o, const char *inverse) {
 /* What leads to the scores runs twice: that must leave nothing for a later block, or for anybody
  * else.
  */
-static bool may_run_twice(reason *r, const online *o, tl_statement *const *marked, int count) {
-    for (int i = 0; i < count; i++)
-        for (tl_statement *s = marked[i]; s; s = tl_next(s, marked[i])) {
-            edit_uses uses = edit_uses_of(s);
-            str left = carry_between(o->loop, uses.writes) ? uses.writes : (str){"", 0};
-            for (int k = 0; k < uses.read_count && !left.length; k++)
-                if (carry_between(o->loop, uses.reads[k])) left = uses.reads[k];
+static bool may_run_twice(reason *r, const online *o, const statements *twice) {
+    for (int i = 0; i < twice->count; i++)
+        for (tl_statement *s = twice->items[i]; s; s = tl_next(s, twice->items[i])) {
+            names reads = names_read(r->memory, s);
+            str left = edit_target_name(s);
+            if (!carry_between(o->loop, left)) left = (str){"", 0};
+            for (int k = 0; k < reads.count && !left.length; k++)
+                if (carry_between(o->loop, reads.items[k])) left = reads.items[k];
             bool is_store = s->kind == TL_COPY && s->copy.to == TL_GLOBAL;
             if (is_store) left = s->copy.what->text;
             if (!left.length) continue;
@@ -415,14 +390,12 @@ static bool may_run_twice(reason *r, const online *o, tl_statement *const *marke
 }
 
 static bool write_two_passes(reason *r, online *o) {
-    tl_statement *marked[128];
-    int count = slice(o->softmax, str_from(o->scores), marked, 128);
-    if (count < 0) return reason_stuck(r, o->softmax, "too many statements lead to %s", o->scores);
-    if (!may_run_twice(r, o, marked, count)) return false;
+    statements twice = slice(r->memory, o->softmax, str_from(o->scores));
+    if (!may_run_twice(r, o, &twice)) return false;
     tl_statement *first = tl_statement_copy(r->memory, o->loop);
     first->loop.body = (tl_block){NULL, NULL};
-    for (int i = count - 1; i >= 0; i--) {
-        tl_statement *copy = tl_statement_copy(r->memory, marked[i]);
+    for (int i = twice.count - 1; i >= 0; i--) {
+        tl_statement *copy = tl_statement_copy(r->memory, twice.items[i]);
         edit_append(&first->loop.body, first, (tl_block){copy, copy});
     }
     edit_append(&first->loop.body, first, update_text(r, o));

@@ -13,6 +13,7 @@
 /* --- head and tail ---------------------------------------------------------------------------- */
 
 typedef struct rotation {
+    arena *memory;
     tl_statement *loop;
     tl_statement *middle, *tail; /* the first statements after the head, and of the tail */
     names head_targets, targets; /* of the head; of the tail: accumulators */
@@ -27,12 +28,8 @@ static bool refuse(rotation *o, const char *why) {
     return false;
 }
 
-static bool is_product(const tl_statement *s) {
-    return edit_is_compute(s, TL_GEMM);
-}
-
 static bool is_of_products(const tl_statement *s) {
-    return is_product(s) || s->kind == TL_WAIT || s->kind == TL_RELEASE;
+    return edit_is_product(s) || s->kind == TL_WAIT || s->kind == TL_RELEASE;
 }
 
 static bool is_ring(const tl_statement *role, str name) {
@@ -45,16 +42,16 @@ static bool find_tail(rotation *o, const tl_statement *role) {
     bool any = false;
     for (; s && is_of_products(s); s = s->previous) {
         o->tail = s;
-        if (!is_product(s)) continue;
+        if (!edit_is_product(s)) continue;
         any = true;
-        names_add(&o->targets, edit_target_name(s));
+        names_add(o->memory, &o->targets, edit_target_name(s));
         str left = edit_operand_name(s, 0);
         if (s->compute.target_kind != TL_ACCUMULATE)
             return refuse(o, "its last product adds to nothing");
         if (str_ends(left, STR("_shared")))
             return refuse(o, "its last product takes nothing that the iteration computed");
-        if (!is_ring(role, left)) names_add(&o->operands, left);
-        names_add(&o->rights, edit_operand_name(s, 1));
+        if (!is_ring(role, left)) names_add(o->memory, &o->operands, left);
+        names_add(o->memory, &o->rights, edit_operand_name(s, 1));
     }
     return any && s ? true : refuse(o, "it does not end with a product");
 }
@@ -62,13 +59,13 @@ static bool find_tail(rotation *o, const tl_statement *role) {
 static bool find_head(rotation *o) {
     tl_statement *s = o->loop->loop.body.first;
     for (; s != o->tail && (is_of_products(s) || s->kind == TL_COPY); s = s->next) {
-        if (!is_product(s)) continue;
+        if (!edit_is_product(s)) continue;
         str target = edit_target_name(s);
         if (names_have(&o->targets, target))
             return refuse(o, "first and last product have one target");
         if (names_have(&o->rights, edit_operand_name(s, 1)))
             return refuse(o, "first and last product read one tile, which is of one block");
-        names_add(&o->head_targets, target);
+        names_add(o->memory, &o->head_targets, target);
     }
     o->middle = s;
     if (o->head_targets.count == 0) return refuse(o, "it does not begin with a product");
@@ -98,7 +95,7 @@ typedef struct delay {
 
 static bool is_delayed(const tl_statement *s, const delay *d, const rotation *o) {
     names reads = {0}, writes = {0};
-    names_add_uses(s, &reads, &writes);
+    names_add_uses(o->memory, s, &reads, &writes);
     return names_meet(&writes, &d->writes) || names_meet(&writes, &d->reads) ||
            names_meet(&reads, &d->writes) || names_meet(&writes, &o->operands);
 }
@@ -106,21 +103,24 @@ static bool is_delayed(const tl_statement *s, const delay *d, const rotation *o)
 static bool mentions(const tl_statement *let, const names *of) {
     for (int i = 0; i < let->let.count; i++)
         for (int k = 0; k < of->count; k++)
-            if (edit_expr_mentions(let->let.items[i].value, of->items[k])) return true;
+            if (edit_expr_mentions(let->let.items[i].value, edit_bare(of->items[k]))) return true;
     return false;
 }
 
 /* Votes on what was known before the products are taken while these run. */
 static tl_block take_early(tl_kernel *whole, const rotation *o) {
     tl_block early = {0};
-    names later = o->head_targets, reads = {0};
-    for (int i = 0; i < o->targets.count; i++) names_add(&later, o->targets.items[i]);
+    names later = {0}, reads = {0};
+    for (int i = 0; i < o->head_targets.count; i++)
+        names_add(o->memory, &later, o->head_targets.items[i]);
+    for (int i = 0; i < o->targets.count; i++)
+        names_add(o->memory, &later, o->targets.items[i]);
     for (tl_statement *s = whole->body.first, *next; s; s = next) {
         next = s->next;
         if (s->kind != TL_LET || mentions(s, &later)) {
-            names_add_uses(s, &reads, &later);
+            names_add_uses(o->memory, s, &reads, &later);
             for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-                names_add(&later, s->let.items[i].name);
+                names_add(o->memory, &later, s->let.items[i].name);
             continue;
         }
         edit_remove(whole, s);
@@ -182,7 +182,7 @@ static void join(tl_block *to, tl_block what) {
 
 static void comment(tl_block block, const char *text) {
     for (tl_statement *s = block.first; s; s = s->next)
-        if (is_product(s)) s->comment = str_from(text);
+        if (edit_is_product(s)) s->comment = str_from(text);
 }
 
 static void write_before(reason *r, const rotation *o) {
@@ -206,7 +206,7 @@ static void write_after(reason *r, const rotation *o) {
     while (at->next && is_of_products(at->next)) at = at->next;
     delay tail = {0};
     for (const tl_statement *s = o->tail; s; s = s->next)
-        names_add_uses(s, &tail.reads, &tail.writes);
+        names_add_uses(o->memory, s, &tail.reads, &tail.writes);
     while (at->next && (at->next->kind == TL_COMPUTE || at->next->kind == TL_RESHAPE) &&
            !is_delayed(at->next, &tail, o))
         at = at->next;
@@ -218,7 +218,7 @@ static void write_after(reason *r, const rotation *o) {
  */
 static tl_statement *find_other(const tl_kernel *middle) {
     tl_statement *s = middle->body.first;
-    while (s && !is_product(s)) s = s->next;
+    while (s && !edit_is_product(s)) s = s->next;
     while (s && s->previous && s->previous->kind == TL_WAIT) s = s->previous;
     return s;
 }
@@ -243,7 +243,7 @@ static void write_inside(reason *r, rotation *o) {
     for (tl_statement *s = whole.body.first, *next; s != other && !o->is_together; s = next) {
         next = s->next;
         if (!is_delayed(s, &d, o)) continue;
-        names_add_uses(s, &d.reads, &d.writes);
+        names_add_uses(o->memory, s, &d.reads, &d.writes);
         edit_remove(&whole, s);
         s->next = s->previous = NULL;
         edit_append(&delayed, NULL, (tl_block){s, s});
@@ -330,7 +330,7 @@ static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
 }
 
 static void overlap(reason *r, tl_statement *loop, const tl_statement *role, bool is_wanted) {
-    rotation o = {.loop = loop};
+    rotation o = {.memory = r->memory, .loop = loop};
     const char *j = edit_z(r->memory, loop->loop.name);
     if (!may_rotate(r, &o, role)) {
         reason_decide(r, "overlap", "the loop over %s stays as it is: %s", j, o.why);
@@ -342,7 +342,7 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
                       reason_pin_word(r, "overlap"));
         return;
     }
-    str target = o.head_targets.items[0], sum = o.targets.items[0];
+    str target = edit_bare(o.head_targets.items[0]), sum = edit_bare(o.targets.items[0]);
     rotate_loads(r, &o);
     write_before(r, &o);
     write_after(r, &o);

@@ -29,7 +29,7 @@ static bool reduces(const place_plan *plan, const tl_statement *s, str axis) {
 static bool zeros_stay_apart(reason *r, const place_plan *plan, str axis) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (reduces(plan, s, axis) ||
-            (edit_is_compute(s, TL_GEMM) && contracts_computed(plan, s, axis)))
+            (edit_is_product(s) && contracts_computed(plan, s, axis)))
             return false;
     return true;
 }
@@ -37,7 +37,7 @@ static bool zeros_stay_apart(reason *r, const place_plan *plan, str axis) {
 static bool is_contracted(reason *r, const place_plan *plan, str axis) {
     str row, inner;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (edit_is_compute(s, TL_GEMM) &&
+        if (edit_is_product(s) &&
             tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &inner) &&
             str_equal(inner, axis))
             return true;

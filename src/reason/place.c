@@ -34,7 +34,7 @@ static bool is_still_cast(const tl_statement *s, str from, str cast) {
 
 static bool cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (!edit_is_compute(s, TL_GEMM)) continue;
+        if (!edit_is_product(s)) continue;
         str from = edit_operand_name(s, 0);
         const place_role *role = place_find(plan, from);
         if (!role || !role->has_cast) continue;
@@ -187,7 +187,7 @@ static int product_width(reason *r, const place_plan *plan, const tl_statement *
 
 static bool choose_atoms(reason *r, const place_plan *plan, bool is_async) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (!edit_is_compute(s, TL_GEMM) || s->compute.atom.length > 0) continue;
+        if (!edit_is_product(s) || s->compute.atom.length > 0) continue;
         const atom_product *atom = atom_best_product(r->target, operand_type(plan, s), is_async);
         if (!atom)
             return reason_stuck(r, s, "%.*s has no product instruction for %s operands",

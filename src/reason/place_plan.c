@@ -1,6 +1,7 @@
 /* Which places and layouts tiles need, from their uses. */
 #include "reason/place.h"
 
+#include "reason/names.h"
 #include "reason/scalar.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ place_role *place_find(const place_plan *plan, str name) {
 }
 
 static bool place_is_product_operand(const tl_statement *s, str name, int operand) {
-    return edit_is_compute(s, TL_GEMM) && edit_operand_is(s, operand, name);
+    return edit_is_product(s) && edit_operand_is(s, operand, name);
 }
 
 /* --- uses ------------------------------------------------------------------------------------- */
@@ -156,22 +157,22 @@ static bool is_vector(const place_role *role) {
     return role->in_register && role->tile->axis_count == 1;
 }
 
-static void note_meeting(const place_plan *plan, const tl_statement *s, bool *met) {
-    int touched[EDIT_READS_MAX + 1], count = 0;
-    edit_uses uses = edit_uses_of(s);
-    for (int i = -1; i < uses.read_count; i++) {
-        const place_role *role = place_find(plan, i < 0 ? uses.writes : uses.reads[i]);
-        if (role) touched[count++] = (int)(role - plan->roles);
-    }
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < count; k++) met[touched[i] * plan->count + touched[k]] = true;
+static void note_meeting(reason *r, const place_plan *plan, const tl_statement *s, bool *met) {
+    names touched = names_read(r->memory, s);
+    names_add(r->memory, &touched, edit_target_name(s));
+    for (int i = 0; i < touched.count; i++)
+        for (int k = 0; k < touched.count; k++) {
+            const place_role *a = place_find(plan, touched.items[i]);
+            const place_role *b = place_find(plan, touched.items[k]);
+            if (a && b) met[(a - plan->roles) * plan->count + (b - plan->roles)] = true;
+        }
 }
 
 static families read_families(reason *r, const place_plan *plan) {
     int n = plan->count;
     families f = {arena_array(r->memory, bool, n *n + 1), arena_array(r->memory, int, n + 1)};
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM) note_meeting(plan, s, f.met);
+        if (s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM) note_meeting(r, plan, s, f.met);
     for (int i = 0; i < n; i++) f.family[i] = i;
     for (bool is_new = true; is_new;) {
         is_new = false;

@@ -123,7 +123,7 @@ static tl_statement *last_of_row(tl_statement *product) {
 
 static void write_product_waits(reason *r, tl_statement *math) {
     for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math)) {
-        if (!edit_is_compute(s, TL_GEMM)) continue;
+        if (!edit_is_product(s)) continue;
         s->compute.is_async = true;
         tl_statement *last = last_of_row(s);
         if (last == s)

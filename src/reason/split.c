@@ -226,7 +226,7 @@ static bool may_wait(const split_plan *p, const tl_statement *s, const tl_statem
 static void append_body(const split_plan *p, tl_statement *to) {
     const tl_statement *first = p->loop->loop.body.first, *product = NULL;
     for (const tl_statement *s = first; s && !product; s = s->next)
-        if (edit_is_compute(s, TL_GEMM)) product = s;
+        if (edit_is_product(s)) product = s;
     tl_block later = {0};
     bool moves = product && p->copies_after && !p->has_places && !p->is_uneven;
     const tl_statement *ring = NULL, *risen = NULL;

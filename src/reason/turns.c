@@ -7,7 +7,7 @@
 #include "reason/warpgroups.h"
 
 static bool is_issued(const tl_statement *s) {
-    return edit_is_compute(s, TL_GEMM) && s->compute.is_async;
+    return edit_is_product(s) && s->compute.is_async;
 }
 
 static bool is_shared_wait(const tl_statement *s) {
@@ -40,7 +40,7 @@ static int take_turns(reason *r, tl_block *block, const char *turn) {
 /* A turn pays where a warpgroup has elements to compute between its products. */
 static bool has_elements(tl_statement *math) {
     for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math))
-        if (edit_is_compute(s, TL_GEMM) && !str_ends(edit_operand_name(s, 0), STR("_shared")))
+        if (edit_is_product(s) && !str_ends(edit_operand_name(s, 0), STR("_shared")))
             return true;
     return false;
 }

@@ -37,7 +37,7 @@ static bool is_multiplied_after(const tl_kernel *kernel, const tl_statement *s, 
         if (is_past && t->kind == TL_COPY && t->copy.from == TL_GLOBAL &&
             (loads(t, name) || str_equal(t->copy.what->text, name)))
             return false;
-        bool is_product = edit_is_compute(t, TL_GEMM);
+        bool is_product = edit_is_product(t);
         is_operand |=
             is_past && is_product && (edit_operand_is(t, 0, name) || edit_operand_is(t, 1, name));
         is_past |= t == s;

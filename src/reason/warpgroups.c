@@ -78,7 +78,7 @@ const char *warpgroups_refusal(reason *r, const place_plan *plan) {
     const char *why = missing_feature(r);
     bool has_products = false;
     for (tl_statement *s = r->kernel->body.first; s && !why; s = tl_next(s, NULL)) {
-        if (edit_is_compute(s, TL_GEMM)) {
+        if (edit_is_product(s)) {
             has_products = true;
             why = product_refusal(r, plan, s);
         } else if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL) {
