@@ -2,7 +2,7 @@
  */
 #include "reason/meant.h"
 #include "reason/pins.h"
-#include "reason/tiles.h"
+#include "reason/scalar.h"
 #include "tl/names.h"
 
 #include <string.h>
@@ -212,12 +212,6 @@ static tl_statement *first_action(const tl_kernel *kernel) {
         if (s->kind != TL_INPUT && s->kind != TL_OUTPUT && s->kind != TL_LET &&
             s->kind != TL_GRID && s->kind != TL_ALLOCATE)
             return s;
-    return NULL;
-}
-
-static tl_statement *find_grid(const tl_kernel *kernel) {
-    for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_GRID) return s;
     return NULL;
 }
 
@@ -495,7 +489,7 @@ bool reason_bind(reason *r) {
     reason_name_versions(r);
     if (!meant_name_indices(r)) return false;
     bind_axes grid = {0};
-    tl_statement *given = find_grid(r->kernel);
+    tl_statement *given = scalar_grid(r->kernel);
     if (given) {
         read_grid(r, given, &grid);
     } else {

@@ -7,8 +7,7 @@
 #include "reason/walk.h"
 
 static bool is_product_of(const tl_statement *s, str shared) {
-    return edit_is_product(s) &&
-           (edit_operand_is(s, 0, shared) || edit_operand_is(s, 1, shared));
+    return edit_is_product(s) && (edit_operand_is(s, 0, shared) || edit_operand_is(s, 1, shared));
 }
 
 /* After the Wait for all products that read the tile, in a block where nothing else does; NULL:

@@ -20,7 +20,6 @@ void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
     }
     for (tl_statement *s = quoted.first, *next; s; s = next) {
         next = s->next;
-        s->next = s->previous = NULL;
         tl_insert_before(block, at, s);
         adopt(s, at->parent);
     }
@@ -30,7 +29,6 @@ void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
     tl_block *block = edit_block_of(kernel, at);
     for (tl_statement *s = quoted.first, *next; s; s = next) {
         next = s->next;
-        s->next = s->previous = NULL;
         tl_insert_after(block, at, s);
         adopt(s, at->parent);
         at = s;
@@ -40,15 +38,19 @@ void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
 void edit_append(tl_block *block, tl_statement *parent, tl_block quoted) {
     for (tl_statement *s = quoted.first, *next; s; s = next) {
         next = s->next;
-        s->next = s->previous = NULL;
         tl_block_append(block, parent, s);
         adopt(s, parent);
     }
 }
 
+void edit_append_copy(arena *memory, tl_block *block, const tl_statement *s) {
+    tl_statement *copy = tl_statement_copy(memory, s);
+    copy->blank_before = false;
+    tl_block_append(block, NULL, copy);
+}
+
 void edit_remove(tl_kernel *kernel, tl_statement *s) {
     tl_remove(edit_block_of(kernel, s), s);
-    s->parent = NULL;
 }
 
 void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted) {
@@ -66,13 +68,11 @@ void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted) {
 
 void edit_move_before(tl_kernel *kernel, tl_statement *at, tl_statement *s) {
     edit_remove(kernel, s);
-    s->next = s->previous = NULL;
     edit_before(kernel, at, (tl_block){s, s});
 }
 
 void edit_move_after(tl_kernel *kernel, tl_statement *at, tl_statement *s) {
     edit_remove(kernel, s);
-    s->next = s->previous = NULL;
     edit_after(kernel, at, (tl_block){s, s});
 }
 
@@ -239,11 +239,10 @@ void edit_rename(tl_statement *s, str from, str to) {
     }
 }
 
-void edit_rename_from(tl_kernel *kernel, tl_statement *first, str from, str to) {
-    (void)kernel;
+void edit_rename_from(tl_statement *first, str from, str to) {
     for (tl_statement *s = first; s; s = s->next) {
         edit_rename(s, from, to);
-        if (tl_statement_body(s)) edit_rename_from(kernel, tl_statement_body(s)->first, from, to);
+        if (tl_statement_body(s)) edit_rename_from(tl_statement_body(s)->first, from, to);
     }
 }
 
@@ -359,6 +358,10 @@ bool edit_is_compute(const tl_statement *s, tl_operation operation) {
 
 bool edit_is_product(const tl_statement *s) {
     return edit_is_compute(s, TL_GEMM);
+}
+
+bool edit_is_fill(const tl_statement *s) {
+    return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED;
 }
 
 bool edit_is_vote(const tl_statement *s) {

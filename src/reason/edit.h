@@ -12,6 +12,7 @@ tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block 
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted);
 void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted);
 void edit_append(tl_block *block, tl_statement *parent, tl_block quoted);
+void edit_append_copy(arena *memory, tl_block *block, const tl_statement *s);
 void edit_remove(tl_kernel *kernel, tl_statement *s);
 void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted);
 /* Takes s out of its place and puts it before 'at'. */
@@ -42,7 +43,7 @@ bool edit_expr_mentions(const tl_expr *e, str name);
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value);
 void edit_rename(tl_statement *s, str from, str to); /* s itself, not its body */
 /* Renames in all statements of the block from 'first' on, bodies included. */
-void edit_rename_from(tl_kernel *kernel, tl_statement *first, str from, str to);
+void edit_rename_from(tl_statement *first, str from, str to);
 /* The text of an expression, ending in NUL. */
 const char *edit_text(arena *memory, const tl_expr *e);
 /* The same, in parentheses unless it is a name, a number or a call. */
@@ -69,6 +70,7 @@ bool edit_writes_within(tl_statement *s, str name);
 
 bool edit_is_compute(const tl_statement *s, tl_operation operation);
 bool edit_is_product(const tl_statement *s);
+bool edit_is_fill(const tl_statement *s); /* a Copy from global to shared memory */
 /* `let NAME = any(...)`: what the warps of a role found in their tiles. */
 bool edit_is_vote(const tl_statement *s);
 /* Operand i is just this NAME. */

@@ -1,5 +1,6 @@
 #include "reason/ends.h"
 
+#include "reason/carry.h"
 #include "reason/scalar.h"
 #include "tl/tl.h"
 
@@ -190,36 +191,15 @@ static void run_statement(ends_state *state, tl_statement *s) {
     }
 }
 
-/* Is the tile's value carried into the next iteration, or read after the loop before it is written?
- */
-static bool is_carried(const ends_state *state, str name) {
-    tl_statement *loop = state->question->loop;
-    for (tl_statement *s = tl_next(loop, loop); s; s = tl_next(s, loop)) {
-        if (edit_reads(s, name)) return true;
-        if (edit_writes(s, name)) break;
-    }
-    for (tl_statement *outer = loop; outer; outer = outer->parent) {
-        for (tl_statement *top = outer->next; top; top = top->next)
-            for (tl_statement *s = top; s; s = tl_next(s, top)) {
-                if (edit_reads(s, name) || (s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
-                                            edit_expr_mentions(s->copy.what, name)))
-                    return true;
-                if (edit_writes(s, name)) return false;
-            }
-        if (outer->parent && outer->parent->kind == TL_FOR)
-            return true; /* an outer loop may come back to it */
-    }
-    return false;
-}
-
 /* A block that can be left out leaves all that it carries on as it was. */
 static void check_unchanged(ends_state *state) {
     for (int i = 0; i < state->tiles->tiles.count; i++) {
         const tiles_tile *tile = &state->tiles->tiles.items[i];
         bool is_same = state->values[i].same_as == i + 1;
-        if (!is_same && edit_writes_within(state->question->loop, tile->name) &&
-            is_carried(state, tile->name))
-            hurt(state, state->question->loop, (str){"", 0}, 0);
+        tl_statement *loop = state->question->loop; /* one around it may come back to the tile */
+        if (!is_same && edit_writes_within(loop, tile->name) &&
+            (edit_loop_of(loop) || carry_between(loop, tile->name) || carry_out(loop, tile->name)))
+            hurt(state, loop, (str){"", 0}, 0);
     }
 }
 

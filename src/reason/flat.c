@@ -28,12 +28,6 @@ static bool refuse(flat_walk *f, const char *why) {
     return false;
 }
 
-static void append_copy(reason *r, tl_block *to, const tl_statement *s) {
-    tl_statement *copy = tl_statement_copy(r->memory, s);
-    copy->blank_before = false;
-    edit_append(to, NULL, (tl_block){copy, copy});
-}
-
 /* Does it wait for a product into one of the tiles? */
 static bool waits_for(const tl_statement *s, const names *targets) {
     return s->kind == TL_WAIT && !str_ends(s->sync.what->text, STR("_shared")) &&
@@ -58,7 +52,8 @@ static tl_statement *find_allocation(const flat_walk *f, str name) {
 /* Do the tail's products leave their left operands alone when these are made anew? */
 static bool has_two_places(const flat_walk *f) {
     for (const tl_statement *s = f->issue.first; s; s = s->next) {
-        const tl_statement *a = edit_is_product(s) ? find_allocation(f, edit_operand_name(s, 0)) : NULL;
+        const tl_statement *a =
+            edit_is_product(s) ? find_allocation(f, edit_operand_name(s, 0)) : NULL;
         if (a && !a->allocate.stages) return false;
     }
     return true;
@@ -67,19 +62,19 @@ static bool has_two_places(const flat_walk *f) {
 /* After the loop: releases, the tail's products, and all that follows. */
 static bool read_end(reason *r, flat_walk *f) {
     const tl_statement *s = f->loop->next;
-    for (; s && s->kind == TL_RELEASE; s = s->next) append_copy(r, &f->releases, s);
+    for (; s && s->kind == TL_RELEASE; s = s->next) edit_append_copy(r->memory, &f->releases, s);
     for (; s && (edit_is_product(s) || s->kind == TL_WAIT); s = s->next) {
         if (waits_for(s, &f->targets)) break;
         if (s->kind == TL_WAIT) names_add(r->memory, &f->channels, s->sync.what->text);
         else names_add(r->memory, &f->targets, edit_target_name(s));
-        append_copy(r, &f->issue, s);
+        edit_append_copy(r->memory, &f->issue, s);
     }
     if (f->targets.count == 0) return refuse(f, "no product is left for a tile's end");
     f->is_together = !has_two_places(f);
     for (; s; s = s->next) {
         bool is_landing = waits_for(s, &f->targets) ||
                           (s->kind == TL_RELEASE && names_have(&f->channels, s->sync.what->text));
-        append_copy(r, is_landing ? &f->landing : &f->end, s);
+        edit_append_copy(r->memory, is_landing ? &f->landing : &f->end, s);
     }
     return true;
 }
@@ -94,7 +89,7 @@ static bool read_beginning(reason *r, flat_walk *f) {
         if (!is_start && (names_meet(&writes, &f->targets) || names_meet(&reads, &f->targets)))
             return refuse(f, "a tile's beginning touches what its end adds up");
         has_product = has_product || edit_is_product(s);
-        append_copy(r, is_start ? &f->starts : &f->beginning, s);
+        edit_append_copy(r->memory, is_start ? &f->starts : &f->beginning, s);
     }
     return has_product ? true : refuse(f, "a tile's beginning has no product");
 }
@@ -114,7 +109,8 @@ static bool find_moved(reason *r, flat_walk *f) {
     names begins = {0}, ends = {0}, reads = {0};
     for (const tl_statement *s = f->beginning.first; s; s = s->next)
         names_add_uses(r->memory, s, &reads, &begins);
-    for (const tl_statement *s = f->end.first; s; s = s->next) names_add_uses(r->memory, s, &ends, &ends);
+    for (const tl_statement *s = f->end.first; s; s = s->next)
+        names_add_uses(r->memory, s, &ends, &ends);
     for (int i = 0; i < begins.count; i++) {
         if (!names_have(&ends, begins.items[i])) continue;
         const tl_statement *a = find_allocation(f, begins.items[i]);
@@ -127,23 +123,11 @@ static bool find_moved(reason *r, flat_walk *f) {
 
 /* --- names of the next tile ------------------------------------------------------------------- */
 
-/* Does the name stand for something that differs from tile to tile? */
-static bool is_of_tile(reason *r, str name, int depth) {
-    const tl_statement *grid = scalar_grid(r->kernel);
-    for (int i = 0; grid && i < grid->grid.count; i++)
-        if (str_equal(grid->grid.items[i].name, name)) return true;
+/* Does the name stand for something that differs from tile to tile, for all of a role? */
+static bool is_of_tile(reason *r, const tl_expr *name) {
     tl_statement *at = NULL;
-    const tl_binding *let = edit_find_let(r->kernel, name, &at);
-    if (!let || let->axes.count > 0 || at->parent || depth > TL_HEIGHT_MAX) return false;
-    for (int i = 0; grid && i < grid->grid.count; i++)
-        if (edit_expr_mentions(let->value, grid->grid.items[i].name)) return true;
-    for (const tl_statement *s = r->kernel->body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            if (!str_equal(s->let.items[i].name, name) &&
-                edit_expr_mentions(let->value, s->let.items[i].name) &&
-                is_of_tile(r, s->let.items[i].name, depth + 1))
-                return true;
-    return false;
+    return scalar_depends_on_tile(r, name) &&
+           (!edit_find_let(r->kernel, name->text, &at) || !at->parent);
 }
 
 typedef struct renaming {
@@ -154,7 +138,7 @@ typedef struct renaming {
 
 static void name_next(void *context, tl_expr *e) {
     renaming *n = context;
-    if (e->kind != TL_NAME || !is_of_tile(n->r, e->text, 0)) return;
+    if (e->kind != TL_NAME || !is_of_tile(n->r, e)) return;
     for (int i = 0; i < n->count; i++)
         if (n->made[i] == e) return;
     if (n->count == ATOMS_MAX) return;
@@ -176,14 +160,9 @@ static void name_next_in(reason *r, tl_block *block) {
 
 static tl_block copy_block(reason *r, const tl_block *block) {
     tl_block copy = {0};
-    for (const tl_statement *s = block->first; s; s = s->next) append_copy(r, &copy, s);
+    for (const tl_statement *s = block->first; s; s = s->next)
+        edit_append_copy(r->memory, &copy, s);
     return copy;
-}
-
-static tl_block under(reason *r, const char *condition, const char *comment, tl_block body) {
-    tl_block branch = tl_quote(r->memory, "if %s // %s\nend", condition, comment);
-    edit_append(&branch.first->branch.body, branch.first, body);
-    return branch;
 }
 
 /* The end's first statements, on values of rows alone: they fit into the wait for products. */
@@ -196,8 +175,7 @@ static void split_end(reason *r, flat_walk *f) {
             names_meet(&writes, &f->targets))
             return;
         tl_remove(&f->end, s);
-        s->next = s->previous = NULL;
-        edit_append(&f->scalars, NULL, (tl_block){s, s});
+        tl_block_append(&f->scalars, NULL, s);
     }
 }
 
@@ -234,8 +212,7 @@ static tl_block next_beginning(reason *r, const flat_walk *f) {
             edit_append(&all, NULL, copy_block(r, &f->landing));
             is_landed = true;
         }
-        s->next = s->previous = NULL;
-        edit_append(&all, NULL, (tl_block){s, s});
+        tl_block_append(&all, NULL, s);
     }
     if (!is_landed) edit_append(&all, NULL, copy_block(r, &f->landing));
     return all;
@@ -309,20 +286,19 @@ static void write_walk(reason *r, flat_walk *f) {
     const char *last = reason_say(r, "not %s", more);
     tl_statement *loop = f->loop;
     edit_remove(r->kernel, loop);
-    loop->next = loop->previous = NULL;
     walk_release_early(r, &f->beginning, loop, &f->releases);
     tl_block body = {0};
     edit_append(&body, NULL,
-                under(r, first, "nothing is in flight yet", copy_block(r, &f->beginning)));
+                reason_under(r, first, "nothing is in flight yet", copy_block(r, &f->beginning)));
     edit_append(&body, NULL, f->starts);
-    edit_append(&body, NULL, (tl_block){loop, loop});
+    tl_block_append(&body, NULL, loop);
     edit_append(&body, NULL, f->releases);
     f->copies = move_values(r, f);
     split_end(r, f);
     edit_append(&body, NULL,
-                under(r, more, "the next tile's first block beside this one's last product",
-                      next_beginning(r, f)));
-    edit_append(&body, NULL, under(r, last, "the last product, alone", last_end(r, f)));
+                reason_under(r, more, "the next tile's first block beside this one's last product",
+                             next_beginning(r, f)));
+    edit_append(&body, NULL, reason_under(r, last, "the last product, alone", last_end(r, f)));
     edit_append(&body, NULL, f->end);
     f->walk->loop.body = (tl_block){0};
     edit_append(&f->walk->loop.body, f->walk, body);
@@ -332,7 +308,8 @@ static void write_walk(reason *r, flat_walk *f) {
 static tl_block copies_of(reason *r, const tl_block *block, bool has_one_slot) {
     tl_block all = {0};
     for (const tl_statement *s = block->first; s; s = s->next)
-        if (walk_has_one_slot(r, s->copy.what->text) == has_one_slot) append_copy(r, &all, s);
+        if (walk_has_one_slot(r, s->copy.what->text) == has_one_slot)
+            edit_append_copy(r->memory, &all, s);
     return all;
 }
 
@@ -340,7 +317,7 @@ static void load_next(reason *r, tl_statement *walk, tl_statement *at, tl_block 
     if (!copies.first) return;
     const char *more = reason_say(r, "more(%.*s)", STR_ARGS(walk->loop.name));
     name_next_in(r, &copies);
-    edit_after(r->kernel, at, under(r, more, "the next tile's first block", copies));
+    edit_after(r->kernel, at, reason_under(r, more, "the next tile's first block", copies));
 }
 
 /* The role that loads does the same: the next tile's first copies before this one's last. What has
@@ -359,13 +336,13 @@ static void flatten_loads(reason *r, tl_statement *walk) {
     for (tl_statement *s = walk->loop.body.first, *next; s != loop; s = next) {
         next = s->next;
         edit_remove(r->kernel, s);
-        s->next = s->previous = NULL;
-        edit_append(&first, NULL, (tl_block){s, s});
+        tl_block_append(&first, NULL, s);
     }
     load_next(r, walk, walk->loop.body.last, copies_of(r, &first, true));
     load_next(r, walk, loop, copies_of(r, &first, false));
-    edit_before(r->kernel, loop,
-                under(r, reason_say(r, "first(%s)", tile), "later ones were begun below", first));
+    edit_before(
+        r->kernel, loop,
+        reason_under(r, reason_say(r, "first(%s)", tile), "later ones were begun below", first));
 }
 
 /* Where tiles stay apart, what waits for bytes to be free stands after the other first copies. */

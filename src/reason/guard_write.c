@@ -9,10 +9,7 @@ typedef struct guard_vote {
 } guard_vote;
 
 static void append_copy(reason *r, tl_block *block, const tl_statement *s) {
-    if (!s) return;
-    tl_statement *copy = tl_statement_copy(r->memory, s);
-    copy->blank_before = false;
-    edit_append(block, NULL, (tl_block){copy, copy});
+    if (s) edit_append_copy(r->memory, block, s);
 }
 
 static void append_quote(tl_block *block, tl_block quoted) {
@@ -138,19 +135,13 @@ static tl_block slow_way(reason *r, const guard_form *g) {
     return body;
 }
 
-static tl_block under(reason *r, const char *condition, const char *comment, tl_block body) {
-    tl_block branch = tl_quote(r->memory, "if %s // %s\nend", condition, comment);
-    edit_append(&branch.first->branch.body, branch.first, body);
-    return branch;
-}
-
 static const char *reaches(reason *r, const guard_form *g, const char *limit) {
     return reason_say(r, "any(not (%s < %s))", g->part, limit);
 }
 
 static tl_block if_high(reason *r, const guard_form *g) {
-    return under(r, reason_say(r, "any(%s >= %s)", g->part, g->high), "it comes close to the limit",
-                 expect_move(r, g));
+    return reason_under(r, reason_say(r, "any(%s >= %s)", g->part, g->high),
+                        "it comes close to the limit", expect_move(r, g));
 }
 
 /* Past a vote on what a part may reach before the next block has to act: the slow way where this
@@ -160,15 +151,16 @@ static tl_block slow_or_next(reason *r, const guard_form *g) {
     if (!g->foresees) return slow_way(r, g);
     tl_block body = {0};
     if (g->is_apart)
-        append_quote(&body,
-                     under(r, reason_say(r, "not %s", g->eager), "nor does it move now",
-                           tl_quote(r->memory, "Compute Fill 1 and get %.*s", STR_ARGS(g->alpha))));
+        append_quote(
+            &body,
+            reason_under(r, reason_say(r, "not %s", g->eager), "nor does it move now",
+                         tl_quote(r->memory, "Compute Fill 1 and get %.*s", STR_ARGS(g->alpha))));
     append_quote(&body, tl_quote(r->memory, "let %s = %s // it must move now", g->hard,
                                  reaches(r, g, g->limit)));
-    append_quote(&body, under(r, g->hard, "the scores are still there", slow_way(r, g)));
+    append_quote(&body, reason_under(r, g->hard, "the scores are still there", slow_way(r, g)));
     if (!g->is_apart)
-        append_quote(&body,
-                     under(r, reason_say(r, "not %s", g->hard), "not yet", expect_move(r, g)));
+        append_quote(
+            &body, reason_under(r, reason_say(r, "not %s", g->hard), "not yet", expect_move(r, g)));
     return body;
 }
 
@@ -195,15 +187,16 @@ static tl_block sum_again(reason *r, const guard_form *g) {
     const char *must = reaches(r, g, g->limit);
     if (g->foresees)
         append_quote(&body, tl_quote(r->memory, "let %s = %s // it must move now", g->hard, must));
-    append_quote(&body,
-                 under(r, g->foresees ? g->hard : must, "the maximum must move", slow_way(r, g)));
+    append_quote(&body, reason_under(r, g->foresees ? g->hard : must, "the maximum must move",
+                                     slow_way(r, g)));
     append_quote(&body,
                  tl_quote(r->memory,
                           "Compute RowSum %.*s and get %s // rounded as the product's operand is",
                           STR_ARGS(edit_target_name(g->cast)), g->part));
     append_quote(&body, open_room(r, g));
     if (g->foresees)
-        append_quote(&body, under(r, reason_say(r, "not %s", g->hard), "not yet", if_high(r, g)));
+        append_quote(&body,
+                     reason_under(r, reason_say(r, "not %s", g->hard), "not yet", if_high(r, g)));
     return body;
 }
 
@@ -212,7 +205,7 @@ static tl_block heavy_way(reason *r, const guard_form *g) {
     if (g->is_again) return sum_again(r, g);
     tl_block body = slow_way(r, g);
     if (g->is_eager)
-        body = under(r, reason_say(r, "not %s", g->eager), "else it has moved above", body);
+        body = reason_under(r, reason_say(r, "not %s", g->eager), "else it has moved above", body);
     append_quote(&body, set_room(r, g));
     return body;
 }
@@ -230,7 +223,7 @@ static tl_block under_later(reason *r, const guard_form *g, tl_block body) {
     if (!is_first_without_vote(r, g)) return body; /* costs less there than another branch */
     const char *j = edit_z(r->memory, g->loop->loop.name);
     const char *from = edit_factor_text(r->memory, g->loop->loop.from);
-    return under(r, reason_say(r, "%s > %s", j, from), "not above its own maximum", body);
+    return reason_under(r, reason_say(r, "%s > %s", j, from), "not above its own maximum", body);
 }
 
 /* `Allocate name` like l. */
@@ -258,9 +251,9 @@ static void remove_if(reason *r, tl_statement *s) {
 /* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
 static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_block body) {
     bool is_kept = g->keeps || (g->is_near && g->is_eager); /* after it, the other asks for it */
-    if (!is_kept) return under_later(r, g, under(r, v->condition, v->reason, body));
+    if (!is_kept) return under_later(r, g, reason_under(r, v->condition, v->reason, body));
     tl_block kept = tl_quote(r->memory, "let %s = %s // %s", v->name, v->condition, v->reason);
-    append_quote(&kept, under_later(r, g, under(r, v->name, v->comment, body)));
+    append_quote(&kept, under_later(r, g, reason_under(r, v->name, v->comment, body)));
     return kept;
 }
 
@@ -269,8 +262,9 @@ static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
     tl_block body = {0};
     for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
     if (g->foresees)
-        append_quote(&body, under(r, g->slow, "past their factor's last use", if_high(r, g)));
-    return under_later(r, g, under(r, votes, "the sums so far follow", body));
+        append_quote(&body,
+                     reason_under(r, g->slow, "past their factor's last use", if_high(r, g)));
+    return under_later(r, g, reason_under(r, votes, "the sums so far follow", body));
 }
 
 /* What was carried from block to block begins: the shift belongs to the start, nothing moved. */
@@ -335,7 +329,8 @@ static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns
 static tl_block first_again(reason *r, const guard_form *g) {
     tl_block body = maximum_of_first(r, g, 0);
     append_quote(&body, powers(r, g, ""));
-    return under(r, reaches(r, g, g->limit), "a column past the first ones is far above", body);
+    return reason_under(r, reaches(r, g, g->limit), "a column past the first ones is far above",
+                        body);
 }
 
 static tl_block take_in(reason *r, const guard_form *g) {
@@ -383,10 +378,11 @@ static tl_block powers_by_room(reason *r, const guard_form *g) {
                              "let %s = any(%s >= %s) // a block has outweighed all before it\n"
                              "Reshape %.*s from mma_A to mma_C // its product has landed",
                              rough, g->room, g->high, STR_ARGS(p));
-    append_quote(&body, under(r, rough, "the denominator adds weights as rounded as the product's",
+    append_quote(&body,
+                 reason_under(r, rough, "the denominator adds weights as rounded as the product's",
                               powers_as(r, g, true, "")));
-    append_quote(&body, under(r, reason_say(r, "not %s", rough), "exact weights",
-                              powers_as(r, g, false, " // inside the lane")));
+    append_quote(&body, reason_under(r, reason_say(r, "not %s", rough), "exact weights",
+                                     powers_as(r, g, false, " // inside the lane")));
     return body;
 }
 
@@ -415,20 +411,21 @@ void guard_write(reason *r, guard_form *g) {
 
     int64_t columns = guard_first_columns(r, g);
     const char *at_first = reason_say(r, "%s == %s", j, from);
-    tl_block tail = {0}, first = under(r, at_first, "the first block sets the maximum",
-                                       maximum_of_first(r, g, columns));
+    tl_block tail = {0}, first = reason_under(r, at_first, "the first block sets the maximum",
+                                              maximum_of_first(r, g, columns));
     if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move_at_once(r, g)));
     if (g->is_again) {
-        append_quote(&tail,
-                     under(r, at_first, "exact weights", powers(r, g, " // inside the lane")));
+        append_quote(
+            &tail, reason_under(r, at_first, "exact weights", powers(r, g, " // inside the lane")));
         append_quote(&tail, under_later(r, g, powers_by_room(r, g)));
     } else {
         append_quote(&tail, powers(r, g, " // inside the lane"));
     }
     if (columns > 0)
-        append_quote(&tail, under(r, at_first, "its later columns", first_again(r, g)));
+        append_quote(&tail, reason_under(r, at_first, "its later columns", first_again(r, g)));
     if (g->is_near && is_first_without_vote(r, g))
-        append_quote(&tail, under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
+        append_quote(&tail,
+                     reason_under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
     append_quote(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_or_next(r, g)));
     if (g->keeps) append_quote(&tail, take_in(r, g));
     else edit_append(&g->loop->loop.body, g->loop, take_in(r, g)); /* see docs/registers.md */

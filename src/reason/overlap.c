@@ -113,8 +113,7 @@ static tl_block take_early(tl_kernel *whole, const rotation *o) {
     names later = {0}, reads = {0};
     for (int i = 0; i < o->head_targets.count; i++)
         names_add(o->memory, &later, o->head_targets.items[i]);
-    for (int i = 0; i < o->targets.count; i++)
-        names_add(o->memory, &later, o->targets.items[i]);
+    for (int i = 0; i < o->targets.count; i++) names_add(o->memory, &later, o->targets.items[i]);
     for (tl_statement *s = whole->body.first, *next; s; s = next) {
         next = s->next;
         if (s->kind != TL_LET || mentions(s, &later)) {
@@ -124,8 +123,7 @@ static tl_block take_early(tl_kernel *whole, const rotation *o) {
             continue;
         }
         edit_remove(whole, s);
-        s->next = s->previous = NULL;
-        edit_append(&early, NULL, (tl_block){s, s});
+        tl_block_append(&early, NULL, s);
     }
     return early;
 }
@@ -150,9 +148,8 @@ static void share_tests(reason *r, tl_kernel *whole) {
         edit_before(whole, s, both);
         edit_remove(whole, s);
         edit_remove(whole, vote);
-        s->next = s->previous = vote->next = vote->previous = NULL;
-        edit_append(&outer->branch.body, outer, (tl_block){s, s});
-        edit_append(&outer->branch.body, outer, (tl_block){vote, vote});
+        tl_block_append(&outer->branch.body, outer, s);
+        tl_block_append(&outer->branch.body, outer, vote);
         s = outer;
     }
 }
@@ -171,7 +168,7 @@ static tl_block part_of(reason *r, const rotation *o, const tl_statement *from,
         if (is_landing != landing) continue;
         tl_statement *copy = tl_statement_copy(r->memory, s);
         copy->blank_before = false;
-        edit_append(&part, NULL, (tl_block){copy, copy});
+        tl_block_append(&part, NULL, copy);
     }
     return part;
 }
@@ -245,8 +242,7 @@ static void write_inside(reason *r, rotation *o) {
         if (!is_delayed(s, &d, o)) continue;
         names_add_uses(o->memory, s, &d.reads, &d.writes);
         edit_remove(&whole, s);
-        s->next = s->previous = NULL;
-        edit_append(&delayed, NULL, (tl_block){s, s});
+        tl_block_append(&delayed, NULL, s);
     }
     if (!o->is_together) {
         join(&tail_landing, delayed);
@@ -297,7 +293,7 @@ static tl_block copies_at(reason *r, const rotation *o, const tl_statement *loop
         for (int i = 0; i < copy->copy.place.count; i++)
             copy->copy.place.items[i].at =
                 edit_substitute(r->memory, copy->copy.place.items[i].at, loop->loop.name, at);
-        edit_append(&all, NULL, (tl_block){copy, copy});
+        tl_block_append(&all, NULL, copy);
     }
     return all;
 }

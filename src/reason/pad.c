@@ -28,8 +28,7 @@ static bool reduces(const place_plan *plan, const tl_statement *s, str axis) {
 
 static bool zeros_stay_apart(reason *r, const place_plan *plan, str axis) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (reduces(plan, s, axis) ||
-            (edit_is_product(s) && contracts_computed(plan, s, axis)))
+        if (reduces(plan, s, axis) || (edit_is_product(s) && contracts_computed(plan, s, axis)))
             return false;
     return true;
 }

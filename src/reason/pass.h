@@ -48,6 +48,9 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
 /* Says, after that, what may help. False. */
 bool reason_advise(reason *r, const char *advice);
 
+/* `if condition // comment`, the statements in it; an empty comment is none. */
+tl_block reason_under(reason *r, const char *condition, const char *comment, tl_block body);
+
 /* A formatted text, ending in NUL. */
 const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

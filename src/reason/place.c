@@ -83,7 +83,7 @@ static void widen(reason *r, place_plan *plan) {
                                          STR_ARGS(name), STR_ARGS(wide));
                 tl_statement *made = cast.first;
                 edit_after(r->kernel, s, cast);
-                edit_rename_from(r->kernel, made->next, name, wide);
+                edit_rename_from(made->next, name, wide);
             }
         }
     }

@@ -172,7 +172,8 @@ static families read_families(reason *r, const place_plan *plan) {
     int n = plan->count;
     families f = {arena_array(r->memory, bool, n *n + 1), arena_array(r->memory, int, n + 1)};
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM) note_meeting(r, plan, s, f.met);
+        if (s->kind == TL_COMPUTE && s->compute.operation != TL_GEMM)
+            note_meeting(r, plan, s, f.met);
     for (int i = 0; i < n; i++) f.family[i] = i;
     for (bool is_new = true; is_new;) {
         is_new = false;

@@ -108,6 +108,13 @@ const char *reason_say(reason *r, const char *format, ...) {
     return edit_z(r->memory, text);
 }
 
+tl_block reason_under(reason *r, const char *condition, const char *comment, tl_block body) {
+    tl_block branch =
+        tl_quote(r->memory, comment[0] ? "if %s // %s\nend" : "if %s\nend", condition, comment);
+    edit_append(&branch.first->branch.body, branch.first, body);
+    return branch;
+}
+
 reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

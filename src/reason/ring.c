@@ -134,8 +134,8 @@ static void share_tile(ring *g) {
     edit_remove_let(r->kernel, str_from(reason_say(r, "%s_stages", a)));
     edit_remove_let(r->kernel, str_from(reason_say(r, "%s_stages", b)));
     tl_statement *from = r->kernel->body.first;
-    edit_rename_from(r->kernel, from, str_from(g->first->shared), g->name);
-    edit_rename_from(r->kernel, from, str_from(g->second->shared), g->name);
+    edit_rename_from(from, str_from(g->first->shared), g->name);
+    edit_rename_from(from, str_from(g->second->shared), g->name);
 }
 
 /* --- copies and waits ------------------------------------------------------------------------- */

@@ -10,12 +10,8 @@
 
 enum { CHANNELS_MAX = 32 };
 
-static bool is_fill(const tl_statement *s) {
-    return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED;
-}
-
 static bool has_fill(tl_statement *s) {
-    if (is_fill(s)) return true;
+    if (edit_is_fill(s)) return true;
     tl_block *body = tl_statement_body(s);
     for (tl_statement *t = body ? body->first : NULL; t; t = t->next)
         if (has_fill(t)) return true;
@@ -37,11 +33,11 @@ static tl_block loads_of(reason *r, const tl_block *block) {
             *body = (tl_block){0};
             edit_append(body, copy, loads_of(r, tl_statement_body(s)));
         }
-        if (is_fill(copy)) {
+        if (edit_is_fill(copy)) {
             copy->copy.is_async = true;
             copy->copy.atom = STR("tma");
         }
-        edit_append(&loads, NULL, (tl_block){copy, copy});
+        tl_block_append(&loads, NULL, copy);
     }
     return loads;
 }
@@ -105,7 +101,7 @@ static bool take_channel(reason *r, channels *all, tl_statement *copy) {
 static bool take_channels(reason *r, channels *all, tl_statement *math) {
     for (tl_statement *s = math->role.body.first, *next; s; s = next) {
         next = tl_next(s, math);
-        if (!is_fill(s)) continue;
+        if (!edit_is_fill(s)) continue;
         if (!take_channel(r, all, s)) return false;
         edit_remove(r->kernel, s);
     }

@@ -115,7 +115,6 @@ bool scalar_number(reason *r, const tl_expr *e, double *value) {
     return number_at(r, e, value, 0);
 }
 
-/* Is it known per tile only: does a walk of the grid take part, directly or through lets? */
 static bool depends_on_walk(reason *r, const tl_expr *e, int depth) {
     if (!e || depth > SCALAR_DEPTH_MAX) return false;
     if (e->kind == TL_NAME) {
@@ -128,6 +127,10 @@ static bool depends_on_walk(reason *r, const tl_expr *e, int depth) {
     for (int i = 0; i < e->item_count; i++)
         if (depends_on_walk(r, e->items[i], depth + 1)) return true;
     return false;
+}
+
+bool scalar_depends_on_tile(reason *r, const tl_expr *e) {
+    return depends_on_walk(r, e, 0);
 }
 
 static bool mentions_loop(reason *r, const tl_expr *e) {
@@ -155,7 +158,7 @@ const char *scalar_name(reason *r, const tl_expr *e, const char *wanted, const c
     const char *name = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, wanted));
     tl_block let = tl_quote(r->memory, "let %s = %s // %s", name, edit_text(r->memory, e), comment);
     tl_statement *grid = scalar_grid(r->kernel);
-    if (grid && !depends_on_walk(r, e, 0)) edit_before(r->kernel, grid, let);
+    if (grid && !scalar_depends_on_tile(r, e)) edit_before(r->kernel, grid, let);
     else edit_after(r->kernel, last_declaration(r->kernel), let);
     return name;
 }

@@ -211,8 +211,7 @@ static bool may_wait(const split_plan *p, const tl_statement *s, const tl_statem
     bool holds = false;
     if (!is_settled(p, s, &holds) || !holds) return false;
     for (const tl_statement *copy = s->branch.body.first; copy; copy = copy->next) {
-        if (copy->kind != TL_COPY || copy->copy.from != TL_GLOBAL || copy->copy.to != TL_SHARED)
-            return false;
+        if (!edit_is_fill(copy)) return false;
         for (const tl_statement *t = s->next; t != product; t = t->next)
             if (t->kind == TL_COPY && t->copy.to == TL_SHARED && str_equal(filled(t), filled(copy)))
                 return false;

@@ -149,10 +149,7 @@ static void append(tl_block *block, tl_statement *s) {
 }
 
 tl_block stage_under(reason *r, const char *condition, tl_block inner) {
-    if (condition[0] == 0) return inner;
-    tl_block branch = tl_quote(r->memory, "if %s\nend", condition);
-    edit_append(&branch.first->branch.body, branch.first, inner);
-    return branch;
+    return condition[0] ? reason_under(r, condition, "", inner) : inner;
 }
 
 const char *stage_block_exists(reason *r, const stage_loop *l, const char *base, int64_t ahead) {
@@ -425,8 +422,7 @@ static void share_bytes(reason *r) {
 /* --- the pass --------------------------------------------------------------------------------- */
 
 static bool is_fill(const tl_statement *s) {
-    return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED &&
-           !s->copy.is_async;
+    return edit_is_fill(s) && !s->copy.is_async;
 }
 
 static bool stage_one(reason *r, tl_statement *loop) {

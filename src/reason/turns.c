@@ -40,8 +40,7 @@ static int take_turns(reason *r, tl_block *block, const char *turn) {
 /* A turn pays where a warpgroup has elements to compute between its products. */
 static bool has_elements(tl_statement *math) {
     for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math))
-        if (edit_is_product(s) && !str_ends(edit_operand_name(s, 0), STR("_shared")))
-            return true;
+        if (edit_is_product(s) && !str_ends(edit_operand_name(s, 0), STR("_shared"))) return true;
     return false;
 }
 

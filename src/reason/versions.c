@@ -53,6 +53,6 @@ void reason_name_versions(reason *r) {
             continue;
         str own = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, name));
         s->compute.target->text = own;
-        edit_rename_from(r->kernel, s->next, name, own);
+        edit_rename_from(s->next, name, own);
     }
 }

@@ -23,8 +23,7 @@ static tl_statement *wrap(reason *r, tl_statement *role, const char *tile) {
         next = s->next;
         if (s->kind == TL_ALLOCATE) continue;
         edit_remove(r->kernel, s);
-        s->next = s->previous = NULL;
-        edit_append(&loop->loop.body, loop, (tl_block){s, s});
+        tl_block_append(&loop->loop.body, loop, s);
     }
     edit_append(&role->role.body, role, walk);
     return loop;
@@ -60,8 +59,8 @@ static void delay_stores(reason *r, tl_statement *walk) {
         next = release->next;
         tl_block early = tl_quote(r->memory, "if not first(%s)\nend", tile);
         tl_block again = {0};
-        edit_append(&again, NULL, (tl_block){tl_statement_copy(r->memory, s), NULL});
-        edit_append(&again, NULL, (tl_block){tl_statement_copy(r->memory, release), NULL});
+        tl_block_append(&again, NULL, tl_statement_copy(r->memory, s));
+        tl_block_append(&again, NULL, tl_statement_copy(r->memory, release));
         edit_append(&early.first->branch.body, early.first, again);
         early.first->comment = STR("the previous tile has left these bytes");
         edit_before(r->kernel, write, early);
