@@ -186,9 +186,9 @@ static const char *write_maps(ftl_launch *launch, const emulate_pointer *pointer
     return NULL;
 }
 
-/* Blocks that walk tiles: few enough that each walks several. */
+/* Blocks that walk tiles: few enough that each walks more than twice around a ring of two slots. */
 static uint32_t blocks_to_run(const ftl_plan *plan, const ftl_launch *launch) {
-    enum { TILES_A_BLOCK = 3 };
+    enum { TILES_A_BLOCK = 6 };
     if (plan->grid_kind == FTL_GRID_PLAIN) return launch->grid;
     uint32_t blocks = (launch->tiles + TILES_A_BLOCK - 1) / TILES_A_BLOCK;
     return blocks < launch->grid ? blocks : launch->grid;

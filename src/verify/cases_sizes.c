@@ -291,6 +291,75 @@ static bool is_of_keys(const listing *l, int32_t size) {
     return l->plan->tensors[p.right.tensor].axes[p.right.row].size == size;
 }
 
+/* --- many tiles ------------------------------------------------------------------------------- */
+
+/* The tiles that the blocks of a kernel walk; 0: each block has one. 'sizes' are the program's. */
+static double tiles_walked(const listing *l, const ftl_plan *plan, const int64_t *sizes) {
+    static const double scalars[64] = {0};
+    int64_t own[VERIFY_SIZES_MAX] = {0};
+    double product = 1, value;
+    if (plan->grid_kind == FTL_GRID_PLAIN || plan->size_count > VERIFY_SIZES_MAX) return 0;
+    for (int32_t s = 0; s < plan->size_count; s++) {
+        int32_t at = plan_find_size(l->plan, plan->sizes[s].name);
+        own[s] = at < 0 ? 1 : sizes[at];
+    }
+    for (int32_t i = 0; i < plan->walk_count; i++) {
+        if (!ftl_formula_evaluate(&plan->walks[i], own, scalars, &value)) return 0;
+        product *= value;
+    }
+    return product;
+}
+
+/* Of the kernel with the fewest, where blocks walk them. */
+static double least_tiles(const listing *l, const verify_case *c) {
+    double least = 0;
+    if (!l->program->kernels) return tiles_walked(l, l->plan, c->sizes);
+    for (int32_t i = 0; i < l->program->kernel_count; i++) {
+        double tiles = tiles_walked(l, l->program->kernels[i].plan, c->sizes);
+        if (tiles > 0 && (least == 0 || tiles < least)) least = tiles;
+    }
+    return least;
+}
+
+static bool counts_matrices(const listing *l, int32_t size) {
+    bool is_named = size == l->batch || size == l->q_heads || size == l->kv_heads;
+    return is_named || !cases_is_length(l->plan, size);
+}
+
+/* One size larger, that which costs least for a tile; false: none makes more tiles. */
+static bool add_tiles(const listing *l, double flops_most, verify_case *c) {
+    verify_case best = *c;
+    double least = INFINITY, before = least_tiles(l, c);
+    for (int32_t s = 0; s < l->plan->size_count; s++) {
+        verify_case larger = *c;
+        if (cases_is_fixed(l, s)) continue;
+        larger.sizes[s] += counts_matrices(l, s) ? larger.sizes[s] : longest_tile(l, s);
+        if (!cases_solve(l, (uint64_t)s, s, &larger)) continue;
+        double tiles = least_tiles(l, &larger), cost = cases_flops(l, &larger);
+        if (tiles <= before || cost > flops_most || cost / tiles >= least) continue;
+        least = cost / tiles, best = larger;
+    }
+    *c = best;
+    return least < INFINITY;
+}
+
+/* Rings of slots go on from tile to tile: a wait or a release that is missing shows where a block
+ * comes back to the same slot, and a wrong parity where it does so twice; in tiles of one step, and
+ * of several. The emulator gives each block several tiles of those that there are.
+ */
+static void add_many_tiles(listing *l, bool has_steps) {
+    static const double FLOPS_MOST = 6e8;
+    enum { ROUNDS = 16, TILES_MANY = 12 };
+    verify_case c = cases_blank(l);
+    for (int32_t s = 0; s < l->plan->size_count; s++)
+        c.sizes[s] = counts_matrices(l, s) ? 1 : 33 + 8 * s + (has_steps ? longest_tile(l, s) : 0);
+    if (!cases_solve(l, 0, -1, &c) || least_tiles(l, &c) == 0) return;
+    for (int round = 0; round < ROUNDS && least_tiles(l, &c) < TILES_MANY; round++)
+        if (!add_tiles(l, FLOPS_MOST, &c)) break;
+    c.layout = (verify_layout)(l->next % 4);
+    cases_add(l, c);
+}
+
 void cases_add_decisive(listing *l) {
     if (cases_have_tables(l->plan)) { /* lengths stand in the tables */
         add_drawn(l);
@@ -306,4 +375,6 @@ void cases_add_decisive(listing *l) {
     }
     add_all_long(l, l->has_values ? VERIFY_CLIMBING : VERIFY_ENDS);
     if (l->has_values) add_all_long(l, VERIFY_LOW);
+    add_many_tiles(l, false);
+    add_many_tiles(l, true);
 }

@@ -332,12 +332,83 @@ static void paged_decoding(void **state) {
     if (!(error < 1e-3)) fail_msg("error %g", error);
 }
 
+/* --- rings of slots --------------------------------------------------------------------------- */
+
+/* The text without its n-th line that has all these words; false: there is none. */
+static bool without_line(const char *text, const char *const words[2], int n, text_buffer *out) {
+    bool found = false;
+    text_init(out, 1 << 22);
+    for (const char *at = text, *end; *at; at = end) {
+        end = strchr(at, '\n');
+        end = end ? end + 1 : at + strlen(at);
+        str line = {at, (size_t)(end - at)};
+        bool has_all = true;
+        for (int i = 0; i < 2; i++) {
+            const char *word = strstr(at, words[i]);
+            has_all &= word && word < end;
+        }
+        if (has_all && n-- == 0) found = true;
+        else text_add(out, line);
+    }
+    return found;
+}
+
+static void expect_refused(const ftl_source *sketch, const ftl_product *product, const char *cuda,
+                           const char *what) {
+    verify_program program = {.sketch = *sketch,
+                              .code = {"code.tl", product->code, strlen(product->code)},
+                              .plan = product->kernels[0].plan,
+                              .cuda = cuda};
+    verify_machine *machine = NULL;
+    verify_options how = {.shapes = "decisive", .seed = 7};
+    verify_summary summary = {0};
+    succeeds(verify_machine_open(context, &program, VERIFY_EMULATOR, runtime, &machine));
+    ftl_status status =
+        verify_run(context, &program, verify_machine_runner(machine), &how, &summary);
+    verify_machine_close(machine);
+    if (status != FTL_CHECK_FAILED) fail_msg("no case misses a line with %s", what);
+}
+
+/* A slot that is never released shows where a block comes back to it: also in rings of which each
+ * tile takes one slot. The decisive cases alone have to suffice. What the last tile releases, last
+ * in the text, nobody waits for.
+ */
+static void rings_come_around(void **state) {
+    (void)state;
+    enum { RELEASES_LEAST = 5 };
+    static const char *const releases[][2] = {{"ftl_mbarrier_signal(", "_empty"},
+                                              {"ftl_mbarrier_signal_each(", "numbers_read"}};
+    text_buffer text, cuda;
+    ftl_source source = read_source("examples/distance_bias.tl", &text);
+    const ftl_pin pins[] = {{"d", "64"}, {"dv", "64"}};
+    ftl_options options = {
+        .struct_bytes = sizeof options, .gpu = "h200", .pins = pins, .pin_count = 2};
+    ftl_product *product;
+    succeeds(ftl_build(context, &source, &options, &product));
+    int broken = 0;
+    for (int k = 0; k < 2; k++) {
+        for (int n = 0;; n++, broken++) {
+            int last = k == 0 ? n + 1 : n;
+            bool found = without_line(product->kernels[0].cuda, releases[k], last, &cuda);
+            text_done(&cuda);
+            if (!found) break;
+            without_line(product->kernels[0].cuda, releases[k], n, &cuda);
+            expect_refused(&source, product, cuda.data, releases[k][1]);
+            text_done(&cuda);
+        }
+    }
+    assert_true(broken >= RELEASES_LEAST);
+    ftl_product_free(product);
+    text_done(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_any_width), cmocka_unit_test(rows_of_any_width),
         cmocka_unit_test(units_of_any_kind),     cmocka_unit_test(small_values_keep_their_digits),
         cmocka_unit_test(masks_by_parts),        cmocka_unit_test(ragged_batches),
-        cmocka_unit_test(latent_decoding),       cmocka_unit_test(paged_decoding),
+        cmocka_unit_test(rings_come_around),     cmocka_unit_test(latent_decoding),
+        cmocka_unit_test(paged_decoding),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
