@@ -6,8 +6,9 @@
 
 The texts are what translate makes of the shipped sketches, the examples, and random programs (generate.py). Each mutant is
 an answer of a model that was asked for CUDA. Most are refused, or caught by the emulator; one whose PTX is that of the
-original is equal, and so is one of which equal.py proves it. What is left has survived, and is listed. Exit status 0: no survivor;
-77: NumPy, NVRTC or a CUDA compiler is not here.
+original is equal, and so is one of which equal.py proves it; a few are explained (explained.py), and one is faint that changes
+a number by 1 % where a quarter is noticed. What is left has survived, and is listed. Exit status 0: no survivor; 77: NumPy, NVRTC or a CUDA
+compiler is not here.
 """
 import ctypes
 import glob
@@ -23,6 +24,7 @@ import tempfile
 import time
 
 import equal
+import explained
 import mutants
 
 BESIDE = ("survived", "crash", "timeout")
@@ -165,6 +167,41 @@ def verdicts(subject, texts, folder):
     return found
 
 
+REAL = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?f|-?\d+e[+-]?\d+f")
+
+
+def louder(mutant, lines):
+    """The same place changed by a quarter (of 0: by 0.5) where a number was changed by 1 %; None: it was no such change."""
+    new, old, at = equal.changes(mutant, lines)
+    if len(new) != 1 or len(old) != 1:
+        return None
+    pairs = [(m, n) for m, n in zip(REAL.finditer(old[0]), REAL.finditer(new[0])) if m.group(0) != n.group(0)]
+    if len(pairs) != 1:
+        return None
+    place, before, after = pairs[0][0], float(pairs[0][0].group(0)[:-1]), float(pairs[0][1].group(0)[:-1])
+    if abs(after - before) > 0.0101 * abs(before) and (before, after) != (0.0, 0.01):
+        return None
+    much = repr(before * 1.25 if before else 0.5) + "f"
+    return lines[:at] + [old[0][:place.start()] + much + old[0][place.end():]] + lines[at + 1:]
+
+
+def verdict_on(survivor, subject, head, lines, folder):
+    """What is to be said of a mutant that the judge passed: (verdict, why)."""
+    why = equal.of_cuda(survivor, lines, subject.code)
+    if why:
+        return "equal", why
+    new, old, _ = equal.changes(survivor, lines)
+    why = explained.of(subject.name, *(" ".join(x.strip() for x in part) for part in (old, new)))
+    if why:
+        return "explained", why
+    more = louder(survivor, lines)
+    if more:
+        verdict, detail = verdicts(subject, [head + "\n".join(more) + "\n"], folder)[0]
+        if verdict not in BESIDE:
+            return "faint", f"1 % is below what 16 bits tell; a quarter in its place is noticed: {verdict} {detail}"[:300]
+    return "survived", ""
+
+
 def work(job):
     seed, a = job
     with tempfile.TemporaryDirectory() as top:
@@ -206,8 +243,9 @@ def work(job):
         if texts and verdicts(subject, [head + "\n".join(lines) + "\n"], folder)[0][0] != "survived":
             return []                               # the program itself is not judged as right: run.py's business
         for row, text, (verdict, detail) in zip(asked, texts, verdicts(subject, texts, folder)):
-            why = equal.of_cuda(parts(text)[1], lines, subject.code) if verdict == "survived" else None
-            row |= {"verdict": "equal" if why else verdict, "detail": why or detail, "seconds": round((time.time() - started) / len(texts), 2)}
+            if verdict == "survived":
+                verdict, detail = verdict_on(parts(text)[1], subject, head, lines, folder)
+            row |= {"verdict": verdict, "detail": detail, "seconds": round((time.time() - started) / len(texts), 2)}
             if row["verdict"] in BESIDE and a.survivors:
                 place = pathlib.Path(a.survivors, f"{row['verdict']}-{seed}-{row['mutation'].replace(' ', '-').replace(',', '')}-{len(os.listdir(a.survivors)) if os.path.isdir(a.survivors) else 0}")
                 place.mkdir(parents=True, exist_ok=True)

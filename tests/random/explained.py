@@ -1,0 +1,17 @@
+"""Mutants of shipped programs that say the same by a property of that one program: no rule, but a sentence for each.
+
+An entry is the subject, the lines that were changed, what they became, and why; all must match to the letter. A mutant that
+stands here is counted as 'explained', and no other hides behind it.
+"""
+EXPLAINED = (
+    ("softmax_off_by_one", "l[m16][half] = ftl_max(l[m16][half], 1e-30f); l[m16][half] = ftl_reciprocal(l[m16][half]);",
+     "l[m16][half] = ftl_reciprocal(l[m16][half]); l[m16][half] = ftl_max(l[m16][half], 1e-30f);",
+     "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
+    ("softmax_off_by_one", "l[m16][half] = ftl_max(l[m16][half], 1e-30f);", "l[m16][half] = ftl_max(l[m16][half], -1e-30f);",
+     "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
+)
+
+
+def of(subject, old, new):
+    """Why this change of this program says the same; None: nobody said so."""
+    return next((why for name, before, after, why in EXPLAINED if (name, before, after) == (subject, old, new)), None)
