@@ -151,7 +151,9 @@ static int read_options(verification *v) {
 
 /* Cases that the command names may be without elements. */
 static bool is_chosen(const verify_options *o) {
-    bool is_list = !o->shapes || strcmp(o->shapes, "small") == 0 || strcmp(o->shapes, "all") == 0;
+    static const char *const lists[] = {"small", "all", "decisive"};
+    bool is_list = !o->shapes;
+    for (int i = 0; i < 3 && !is_list; i++) is_list = strcmp(o->shapes, lists[i]) == 0;
     return o->cases || !is_list;
 }
 
@@ -179,6 +181,14 @@ static int run(verification *v, ftl_runtime *runtime) {
     verify_machine_close(machine);
     if (!status && summary.total && summary.skipped == summary.total) {
         return cli_say(EXIT_REJECTED, "nothing was verified: every case was skipped");
+    }
+    if (!status && summary.open && !is_chosen(&v->options)) {
+        return cli_say(
+            EXIT_REJECTED,
+            "'%s' was not verified: no case could compare most of its elements, as they, or "
+            "values on the way to them, may be beyond their types; `flashtl run` takes other "
+            "inputs",
+            summary.open);
     }
     if (!status && !summary.compared && !is_chosen(&v->options)) {
         return cli_say(EXIT_REJECTED,

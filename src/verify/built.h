@@ -7,7 +7,7 @@
 typedef enum verify_finding {
     VERIFY_RIGHT, /* it computes what the program says, as far as the cases show */
     VERIFY_WRONG, /* 'what' says where it does not */
-    VERIFY_OPEN   /* no inputs could be made up: nothing was compared */
+    VERIFY_OPEN   /* no inputs could be made up, or most of an Output was never compared */
 } verify_finding;
 
 typedef struct verify_built {

@@ -22,6 +22,7 @@ typedef struct judgement {
     double relative_rms; /* NAN when there was nothing to compare */
     double rms_bound;    /* of that */
     int64_t compared;    /* elements whose value is known */
+    int64_t open;        /* for which anything may be right (EXPECTED_OPEN), or infinity is */
     uint8_t *bad;        /* per element; NULL when the output is right */
     int64_t bad_count;
     int64_t worst; /* element with the largest error against its row; -1: none */

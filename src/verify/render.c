@@ -35,6 +35,8 @@ void verify_result_json(const verify_result *r, text_buffer *out) {
     json_object_set_new(o, "verdict", json_string(words[r->verdict]));
     json_object_set_new(o, "ran_on", json_string(r->ran_on));
     json_object_set_new(o, "milliseconds", number(r->milliseconds));
+    json_object_set_new(o, "compared", json_integer(r->compared));
+    json_object_set_new(o, "open", json_integer(r->open));
     if (r->tensor) json_object_set_new(o, "tensor", json_string(r->tensor));
     if (r->rule[0]) {
         json_object_set_new(o, "rule", json_string(r->rule));
@@ -71,6 +73,7 @@ void verify_summary_json(const verify_summary *s, text_buffer *out) {
     json_object_set_new(o, "failed", json_integer(s->failed));
     json_object_set_new(o, "skipped", json_integer(s->skipped));
     json_object_set_new(o, "left_out", json_integer(s->left_out));
+    if (s->open) json_object_set_new(o, "open", json_string(s->open));
     json_object_set_new(o, "seconds", number(s->seconds));
     json_object_set_new(o, "worst_relative_rms", number(s->worst_rms));
     json_object_set_new(o, "bound", number(s->rms_bound));

@@ -13,6 +13,9 @@ static const double SECONDS_MOST = 4;
 static const double INTERPRETED_FLOPS_PER_S = 1e9, REFERENCE_FLOPS_PER_S = 8e9;
 static const size_t MEMORY_MOST = (size_t)3 << 30; /* of one case */
 
+/* Of an Output in some case: were most of its elements open, were most compared? */
+enum { COVERED_OPEN = 1, COVERED_MOSTLY = 2 };
+
 typedef struct run {
     ftl_context *context;
     const verify_program *program;
@@ -23,6 +26,7 @@ typedef struct run {
     const verify_case *cases;
     int32_t case_count;
     double reference_flops; /* most for a reference of one case */
+    uint8_t *covered;       /* per tensor: COVERED_OPEN, COVERED_MOSTLY */
     bool must_end;          /* after a launch that the process cannot go on from */
     bool ran_out;           /* of memory, in a launch: that says nothing of the kernel */
 } run;
@@ -184,6 +188,25 @@ static void keep(verify_result *r, const char *name, const judgement *j) {
     if (is_nearer) r->relative_rms = j->relative_rms, r->rms_bound = j->rms_bound;
 }
 
+/* Right as far as it was compared, which is not far. */
+static void note_coverage(run *w, const verify_case *c, int32_t t, const judgement *j,
+                          verify_result *r) {
+    bool is_empty = false; /* then a loop does nothing, and an Output may be all 0 */
+    for (int32_t s = 0; s < w->program->plan->size_count; s++) is_empty |= c->sizes[s] == 0;
+    r->compared += j->compared, r->open += j->open;
+    if (j->open <= j->compared) {
+        if (j->compared && !is_empty) w->covered[t] |= COVERED_MOSTLY;
+        return;
+    }
+    w->covered[t] |= COVERED_OPEN;
+    if (r->what[0]) return;
+    number_print(r->what, sizeof r->what,
+                 "only %" PRId64 " of %" PRId64
+                 " elements of %s were compared: the others, or values on the way to them, may be "
+                 "beyond their types",
+                 j->compared, j->compared + j->open, w->program->plan->tensors[t].name);
+}
+
 static void judge_all(run *w, case_data *data, const expected *wanted, const taken *got,
                       verify_result *r) {
     const ftl_plan *plan = data->program->plan;
@@ -197,8 +220,10 @@ static void judge_all(run *w, case_data *data, const expected *wanted, const tak
         judgement j;
         judge_output(&output, &w->memory, &j);
         keep(r, plan->tensors[t].name, &j);
-        r->compared += j.compared;
-        if (j.is_right) continue;
+        if (j.is_right) {
+            note_coverage(w, data->of, t, &j, r);
+            continue;
+        }
         describe_failure(w, data, &output, &j, r);
         return;
     }
@@ -345,6 +370,12 @@ static double flops_limit(const run *w) {
     return is_interpreted && interpreted < flops ? interpreted : flops;
 }
 
+static void find_open(const run *w) {
+    for (int32_t t = 0; t < w->program->plan->tensor_count; t++) {
+        if (w->covered[t] == COVERED_OPEN) w->summary->open = w->program->plan->tensors[t].name;
+    }
+}
+
 static ftl_status prepare(run *w) {
     char why[FTL_WHY_BYTES];
     const verify_options *o = w->options;
@@ -354,6 +385,7 @@ static ftl_status prepare(run *w) {
     double seconds = o->seconds_most > 0 ? o->seconds_most : SECONDS_MOST;
     const verify_case *all;
     int32_t count;
+    w->covered = arena_array(&w->memory, uint8_t, w->program->plan->tensor_count + 1);
     w->reference_flops = REFERENCE_FLOPS_PER_S * seconds / 2;
     if (!verify_cases(w->program, o->shapes, 0, &w->memory, &all, &count, why)) {
         return ftl_context_fail(w->context, FTL_INVALID_ARGUMENT, "%s", why);
@@ -390,6 +422,7 @@ static ftl_status run_guarded(run *w) {
     w->memory.on_exhausted = &exhausted;
     ftl_status status = prepare(w);
     if (!status) status = run_cases(w);
+    if (!status) find_open(w);
     return status;
 }
 

@@ -159,9 +159,12 @@ typedef struct verify_result {
     double relative_rms; /* of all outputs the one that is nearest to its bound, or beyond */
     double rms_bound;    /* of that */
     int64_t compared;    /* elements of Outputs whose value is known */
+    int64_t open;        /* and those for which anything may be right, or infinity is */
     double milliseconds; /* of one launch */
     const char *ran_on;
-    char what[VERIFY_LINE_BYTES];  /* a failure's pattern: where, which, how much; one line */
+    /* One line: a failure's pattern (where, which, how much), why a case was skipped, or, of one
+     * that passed, that most elements of an Output were not compared. */
+    char what[VERIFY_LINE_BYTES];
     char repro[VERIFY_LINE_BYTES]; /* a command that runs this case alone; "" without a command */
 } verify_result;
 
@@ -186,6 +189,7 @@ typedef struct verify_summary {
     int32_t total, passed, failed, skipped;
     int32_t left_out; /* as they would take longer than seconds_most; not in the total */
     int32_t compared; /* passed cases that had elements to compare */
+    const char *open; /* an Output of which no case compared most elements; NULL: there is none */
     double seconds;
     double worst_rms, rms_bound; /* of a passed case that came nearest to its bound, and that */
 } verify_summary;

@@ -69,6 +69,25 @@ Compute Multiply T, 700 and get T
 Copy T from register to global and get Y
 TL
 flashtl verify large.tl --gpu l40s --on interpreter --shapes 40x70 | strip | tail -1 | cut -d';' -f 1
+# Where what a right kernel holds on the way overflows, nothing can be compared: that is no success.
+cat > steep.tl <<'TL'
+kernel steep
+Input  A (m in rows, k)
+Input  B (n in columns, k)
+Output C (m in rows, n in columns)
+Copy A from global to shared
+Copy B from global to shared
+Compute GEMM A, B.T and get S
+Compute Multiply S, S and get S
+Compute Add S, 99 and get S
+Compute Exp S
+Copy S from register to global and get C
+TL
+flashtl verify steep.tl --let k=16 --gpu a100 --on interpreter --shapes decisive > steep.out; echo "-> $?"
+grep -c 'elements of C were compared' steep.out
+flashtl verify steep.tl --let k=16 --gpu a100 --on interpreter --json 2> /dev/null | grep -o '"open":"C"'
+flashtl verify steep.tl --let k=16 --gpu a100 --on interpreter --shapes 7x9 --json | grep -o '"compared":.*,"open":[0-9]*,'
+flashtl build steep.tl --let k=16 --gpu a100 -o steep > /dev/null; echo "-> $?"
 # What is built is verified before it is given out: a program that leaves elements out passes `check`.
 sed 's|m_block in m_len/BM|m_block in min(1, m_len/BM)|; s|let blocks = 1|let blocks = ceil(k_len/BK)|' \
     "$TESTS/../think/judged/linear_silu_one_block.code.tl" > first.tl

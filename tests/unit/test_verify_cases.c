@@ -468,6 +468,74 @@ static void lengths_in_tables_pass_blocks(void **state) {
     }
 }
 
+/* --- what was not compared -------------------------------------------------------------------- */
+
+typedef struct noticed {
+    int32_t noted, mostly; /* cases that passed and said so, and those that compared most */
+    char line[VERIFY_LINE_BYTES];
+} noticed;
+
+static void notice(void *user, const verify_result *r) {
+    noticed *n = user;
+    text_buffer json;
+    text_init(&json, 1 << 16);
+    verify_result_json(r, &json);
+    assert_non_null(strstr(json.data, "\"compared\":"));
+    assert_int_equal(r->open > r->compared, r->what[0] != 0);
+    assert_int_equal(r->what[0] != 0, strstr(json.data, "\"what\":") != NULL);
+    text_done(&json);
+    assert_int_equal(r->verdict, VERIFY_PASSED);
+    n->noted += r->open > r->compared;
+    n->mostly += r->compared > r->open && !strstr(r->name, " 0,"); /* a loop that does nothing */
+    if (r->open > r->compared) snprintf(n->line, sizeof n->line, "%s", r->what);
+}
+
+#define STEEP(kernel, before, after)                                                               \
+    "kernel " kernel                                                                               \
+    "\nlet k = 16\nInput A (m in rows, k)\nInput B (n in columns, k)\nOutput C (m in rows)\n"      \
+    "Copy A from global to shared\nfor j = 0:columns/BN\n    Copy B from global to shared\n"       \
+    "    Compute GEMM A, B.T and get S\n    Compute Multiply S, S and get S\n" before              \
+    "    Compute RowSum S and accumulate r\nend\n" after "Copy r from register to global and get " \
+    "C\n"
+
+/* What overflows on the way is not compared, and that is said: by the case, where it is most of an
+ * Output, and by the summary, where no case compared most of it.
+ */
+static void what_is_not_compared_is_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_open;
+    } programs[] = {
+        {STEEP("always", "    Compute Add S, 99 and get S\n    Compute Exp S\n", ""), true},
+        {STEEP("long", "", "Compute Multiply r, 0.05 and get r\nCompute Exp r\n"), false},
+    };
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        ftl_context *context;
+        assert_int_equal(ftl_context_new(&context), FTL_OK);
+        ftl_plan *plan = plan_of(programs[i].text);
+        ftl_source source = {"k", programs[i].text, strlen(programs[i].text)};
+        verify_program program = {.plan = plan, .sketch = source, .code = source};
+        verify_machine *machine;
+        verify_summary summary;
+        noticed seen = {0};
+        assert_int_equal(verify_machine_open(context, &program, VERIFY_INTERPRETER, NULL, &machine),
+                         FTL_OK);
+        verify_options options = {.seed = 1, .on_result = notice, .user = &seen};
+        ftl_status status =
+            verify_run(context, &program, verify_machine_runner(machine), &options, &summary);
+        if (status) print_message("%s\n", ftl_context_error(context));
+        assert_int_equal(status, FTL_OK);
+        assert_true(seen.noted > 0 && (seen.mostly > 0) != programs[i].is_open);
+        assert_non_null(strstr(seen.line, " elements of C were compared"));
+        assert_int_equal(summary.open != NULL, programs[i].is_open);
+        if (summary.open) assert_string_equal(summary.open, "C");
+        verify_machine_close(machine);
+        ftl_plan_free(plan);
+        ftl_context_free(context);
+    }
+}
+
 /* --- scalars ---------------------------------------------------------------------------------- */
 
 static void scalars_have_every_sign_and_magnitude(void **state) {
@@ -502,6 +570,7 @@ int main(void) {
         cmocka_unit_test(scores_climb_in_every_way),
         cmocka_unit_test(tables_of_involved_uses_are_filled),
         cmocka_unit_test(lengths_in_tables_pass_blocks),
+        cmocka_unit_test(what_is_not_compared_is_said),
         cmocka_unit_test(scalars_have_every_sign_and_magnitude),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
