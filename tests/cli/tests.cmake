@@ -33,6 +33,9 @@ endforeach()
 add_test(NAME documented
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/documented.py $<TARGET_FILE:flashtl> ${CMAKE_SOURCE_DIR})
 set_tests_properties(documented PROPERTIES LABELS "cli;slow")
+add_test(NAME setup
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/setup.py ${CMAKE_SOURCE_DIR}/tools/setup.sh)
+set_tests_properties(setup PROPERTIES LABELS cli)
 add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
 add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/layers.py)

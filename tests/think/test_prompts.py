@@ -56,6 +56,17 @@ for gpu in ("t4", "a100", "l40s", "h200"):
         checked = run("check", input=program)
         expect(checked.returncode == 0, f"TL Code that is right: {checked.stderr}")
 
+# The compiler of CUDA has no folder of headers: the prompt promises none, and its examples need none.
+for gpu in ("t4", "h200"):
+    sketch = run("sketch", "mha").stdout
+    code = run("reason", "-", "--gpu", gpu, "--head-dim", "64", input=sketch).stdout
+    done = run("translate", "-", "--show-prompts", input=code)
+    rules = done.stdout.split("# The TL Code to translate")[0]
+    expect(done.returncode == 0 and "No `#include`: the compiler has no folder of headers" in rules, "the rule about includes")
+    expect("```cuda\n" in rules, "an example of CUDA")
+    for word in ("#include <", '#include "', "fp16.h", "bf16.h", "fp8.h", "mma.h"):
+        expect(word not in rules, f"no {word} in the CUDA prompt for {gpu}")
+
 # Grammars: those of sketches take the examples, and what a sketch does not have is not in them.
 for kind in ("gbnf", "lark"):
     text, _ = prompt("sketch", "x", "--send-grammar", kind)
