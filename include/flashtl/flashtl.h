@@ -56,6 +56,12 @@ typedef struct ftl_options {
  */
 FTL_API ftl_status ftl_sketch(ftl_context *context, const char *operator_name,
                               const char *const *settings, int32_t setting_count, char **out);
+/* Writes the sketch with element types for Inputs and Outputs that it leaves open: {"K", "e4m3"}.
+ * OK, REJECTED, INVALID_ARGUMENT (no such type, or the text says another), NOT_FOUND (no such
+ * tensor, with the nearest), NO_MEMORY.
+ */
+FTL_API ftl_status ftl_set_types(ftl_context *context, const ftl_source *source,
+                                 const ftl_pin *types, int32_t type_count, char **out);
 /* The file that has an operator's sketch: "attention" for "gqa". OK, NOT_FOUND. */
 FTL_API ftl_status ftl_operator_family(ftl_context *context, const char *operator_name,
                                        char family[64]);

@@ -13,6 +13,7 @@ _flashtl() {
         'sketch --with'|'reason --with'|'think --with'|'build --with'|'explain --with'|'verify --with'|'run --with'|'bench --with'|'tune --with') words="causal window softcap alibi lse" ;;
         'reason --gpu'|'translate --gpu'|'think --gpu'|'evaluate --gpu'|'build --gpu'|'explain --gpu'|'verify --gpu'|'run --gpu'|'check --gpu'|'bench --gpu'|'tune --gpu') words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090" files=-f ;;
         'reason --dtype'|'think --dtype'|'evaluate --dtype'|'build --dtype'|'explain --dtype'|'verify --dtype'|'run --dtype'|'bench --dtype'|'tune --dtype') words="f16 bf16 f32" ;;
+        'reason --type'|'think --type'|'build --type'|'explain --type'|'verify --type'|'run --type'|'bench --type'|'tune --type') words="" ;;
         'reason --head-dim'|'think --head-dim'|'build --head-dim'|'explain --head-dim'|'verify --head-dim'|'run --head-dim'|'bench --head-dim'|'tune --head-dim') words="" ;;
         'reason --let'|'think --let'|'build --let'|'explain --let'|'verify --let'|'run --let'|'emulate --let'|'bench --let'|'tune --let') words="" ;;
         'reason --measured'|'think --measured'|'build --measured'|'explain --measured'|'verify --measured'|'run --measured'|'bench --measured'|'tune --measured') words="none" files=-f ;;
@@ -73,20 +74,20 @@ _flashtl() {
         'sketch --output'|'reason --output'|'translate --output'|'think --output'|'build --output'|'explain --output'|'fmt --output'|'tune --output'|'grammar --output'|'gpus --output') words="" files=-f ;;
     *)  case ${COMP_WORDS[1]} in
         sketch) words="attention mha gqa mqa chained_gemms gemm_bias_gelu mla row_softmax --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
-        reason) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --print-after --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" files=-f ;;
+        reason) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --print-after --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" files=-f ;;
         translate) words="--gpu --to --plan --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" files=-f ;;
-        think) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
+        think) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
         evaluate) words="--gpu --dtype --on --shapes --seed --list --answers --max-tokens --max-cost --key-file --send-grammar --timeout --retries --no-stream --by --price --settings --samples --level --only --jobs --database --output --stored --dry-run --report --plot --json --help" ;;
-        build) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --name --no-verify --no-compile --output --json --help" files=-f ;;
-        explain) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --output --json --help" files=-f ;;
-        verify) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" files=-f ;;
-        run) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --on --in --out --then --json --help" files=-f ;;
+        build) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --name --no-verify --no-compile --output --json --help" files=-f ;;
+        explain) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --output --json --help" files=-f ;;
+        verify) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" files=-f ;;
+        run) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --in --out --then --json --help" files=-f ;;
         emulate) words="--let --plan --in --out --json --help" files=-f ;;
         demo) words="--help" ;;
         check) words="--gpu --json --help" files=-f ;;
         fmt) words="--in-place --output --json --help" files=-f ;;
-        bench) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --grid --scores --lengths --heads --batch --against --rounds --plot --json --help" files=-f ;;
-        tune) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --head-dim --let --measured --lengths --heads --batch --rounds --seconds --jobs --database --output --json --help" files=-f ;;
+        bench) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --grid --scores --lengths --heads --batch --against --rounds --plot --json --help" files=-f ;;
+        tune) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --lengths --heads --batch --rounds --seconds --jobs --database --output --json --help" files=-f ;;
         grammar) words="--format --output --help" ;;
         gpus) words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 --output --json --help" ;;
         cache) words="list size clear --cache --json --help" ;;

@@ -31,15 +31,21 @@ static void need_feature(types *t, gpu_feature feature, diag_range range, str wh
 
 static void check_declared_type(types *t, tl_type type, diag_range range) {
     if (type == TL_BF16) need_feature(t, GPU_FEATURE_bf16, range, STR("bf16"));
-    if (type == TL_E4M3 || type == TL_E5M2) {
-        need_feature(t, GPU_FEATURE_fp8_mma, range, type_name(type));
-    }
 }
 
-/* 8-bit floats are stored, from wider ones in registers; nothing loads or holds them. */
-static void check_not_byte(types *t, tl_type type, str name, diag_range range) {
-    if (t->target && (type == TL_E4M3 || type == TL_E5M2))
-        fail(t, DIAG_TYPE_BYTE, range, name, type_name(type), STR(""));
+static bool is_byte(tl_type type) {
+    return tl_type_bytes(type) == 1;
+}
+
+/* 8-bit floats pass through registers on their way into a shared tile of 16 bits, as lines; nothing
+ * else holds them. They leave as wider ones, by an instruction that not every GPU has.
+ */
+static void check_byte_tile(types *t, const model_tile *tile) {
+    if (!t->target || !is_byte(tile->type)) return;
+    bool is_lines = tile->space == TL_REGISTER && tile->axis_count == 2 &&
+                    tile->allocation->allocate.layout.kind == TL_LINES;
+    if (!is_lines)
+        fail(t, DIAG_TYPE_BYTE, tile->declared, tile->name, type_name(tile->type), STR(""));
 }
 
 /* --- Copy ------------------------------------------------------------------------------------- */
@@ -90,7 +96,10 @@ static void check_copy(types *t, const tl_statement *s) {
     tl_type a = type_of_end(&from), b = type_of_end(&to);
     if (a == TL_OPEN || b == TL_OPEN) return;
     bool rounds = from.space == TL_REGISTER && is_float(a) && is_float(b);
-    if (a != b && !rounds) {
+    bool widens = to.space == TL_SHARED && tl_type_bytes(b) == 2;
+    if (is_byte(a) && from.space == TL_REGISTER && !widens) {
+        fail(t, DIAG_TYPE_BYTE_WAY, s->range, s->copy.what->text, type_name(a), STR(""));
+    } else if (a != b && !rounds) {
         diag_expected(fail(t, DIAG_TYPE_COPY, s->range, type_name(a), type_name(b), STR("")),
                       type_name(a), type_name(b));
     }
@@ -181,6 +190,10 @@ static void check_compute(types *t, const model_step *step) {
     }
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
+        tl_type type = t->model->tiles[use->tile].type;
+        if (is_byte(type) && t->target)
+            fail(t, DIAG_TYPE_BYTE_WAY, step->statement->range, use->name, type_name(type),
+                 STR(""));
         if (t->model->tiles[use->tile].space != TL_SHARED) continue;
         fail(t, DIAG_SPACE_OPERAND, use->range.end ? use->range : step->statement->range, use->name,
              str_from(tl_operation_name(c->operation)), STR(""));
@@ -215,10 +228,9 @@ bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *dia
     types t = {.target = target, .diags = diags};
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
-        const tl_symbol *symbol = s->parameter.symbol;
         check_declared_type(&t, s->parameter.type, s->range);
-        if (s->kind == TL_INPUT || (symbol && symbol->is_workspace))
-            check_not_byte(&t, s->parameter.type, s->parameter.name, s->range);
+        if (s->kind == TL_OUTPUT && is_byte(s->parameter.type))
+            need_feature(&t, GPU_FEATURE_fp8_mma, s->range, type_name(s->parameter.type));
     }
     return !t.failed;
 }
@@ -229,7 +241,7 @@ bool rules_types(const model *m, const gpu *target, diag_list *diags) {
     if (!check_parameters(m->kernel, target, diags)) return false;
     for (int i = 0; i < m->tile_count; i++) {
         check_declared_type(&t, m->tiles[i].type, m->tiles[i].declared);
-        check_not_byte(&t, m->tiles[i].type, m->tiles[i].name, m->tiles[i].declared);
+        check_byte_tile(&t, &m->tiles[i]);
         if (m->tiles[i].space == TL_SHARED && m->tiles[i].allocation->allocate.channel.length) {
             need_feature(&t, GPU_FEATURE_mbarrier, m->tiles[i].allocation->range, STR("mbarrier"));
         }

@@ -17,7 +17,7 @@ __attribute__((format(printf, 2, 3))) static const char *keep(cli_request *r, co
     number_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t bytes = strlen(text) + 1;
-    if (r->copy_count == REQUEST_PINS_MAX + REQUEST_SETTINGS_MAX) return "";
+    if (r->copy_count == REQUEST_COPIES_MAX) return "";
     char *copy = malloc(bytes);
     if (!copy) cli_no_memory();
     memcpy(copy, text, bytes);
@@ -64,6 +64,29 @@ static int read_text(cli *c, cli_request *r) {
     const char *path = cli_one_file(c);
     if (!path) return EXIT_USAGE;
     return cli_read_source(c, path, &r->text, &r->source) ? EXIT_DONE : EXIT_ENVIRONMENT;
+}
+
+/* The text with the types of --type in it. */
+static int read_types(cli *c, cli_request *r) {
+    ftl_pin types[CLI_LIST_MAX];
+    int count = c->options.type.count;
+    char *text;
+    if (!count) return EXIT_DONE;
+    for (int i = 0; i < count; i++) {
+        str value = str_from(c->options.type.items[i]), name = str_cut(&value, '=');
+        if (!name.length || !value.length || r->setting_count == REQUEST_SETTINGS_MAX) {
+            return cli_say(EXIT_USAGE, "'--type' is NAME=TYPE, as K=e4m3; found '%s'",
+                           c->options.type.items[i]);
+        }
+        types[i] = (ftl_pin){keep(r, "%.*s", STR_ARGS(name)), keep(r, "%.*s", STR_ARGS(value))};
+        r->settings[r->setting_count++] = c->options.type.items[i];
+    }
+    ftl_status status = ftl_set_types(c->context, &r->source, types, count, &text);
+    if (status) return cli_finish(c, status);
+    ftl_free(r->typed);
+    r->typed = text;
+    r->source.text = text, r->source.length = strlen(text);
+    return EXIT_DONE;
 }
 
 static int read_dtype(cli *c, cli_request *r) {
@@ -155,6 +178,7 @@ int request_open_options(cli *c, cli_request *r, bool has_text) {
     r->options.pins = r->pins;
     if (c->options.gpu.count) r->options.gpu = c->options.gpu.items[0];
     int exit_status = has_text ? read_text(c, r) : EXIT_DONE;
+    if (!exit_status && has_text) exit_status = read_types(c, r);
     if (!exit_status) exit_status = read_dtype(c, r);
     if (!exit_status) exit_status = read_head_dim(c, r);
     if (!exit_status) exit_status = read_lets(c, r);
@@ -167,6 +191,7 @@ void request_done(cli_request *r) {
     if (r->text.limit_bytes) text_done(&r->text);
     if (r->measured.limit_bytes) text_done(&r->measured);
     ftl_free(r->sketch);
+    ftl_free(r->typed);
     *r = (cli_request){0};
 }
 

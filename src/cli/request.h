@@ -4,7 +4,11 @@
 
 #include "cli/cli.h"
 
-enum { REQUEST_PINS_MAX = CLI_LIST_MAX + 2, REQUEST_SETTINGS_MAX = CLI_LIST_MAX + 8 };
+enum {
+    REQUEST_PINS_MAX = CLI_LIST_MAX + 2,
+    REQUEST_SETTINGS_MAX = 2 * CLI_LIST_MAX + 8,
+    REQUEST_COPIES_MAX = REQUEST_PINS_MAX + REQUEST_SETTINGS_MAX + 2 * CLI_LIST_MAX
+};
 
 typedef struct cli_request {
     ftl_source source;
@@ -14,14 +18,15 @@ typedef struct cli_request {
     const char *settings[REQUEST_SETTINGS_MAX]; /* that chose the sketch */
     int setting_count;
 
-    text_buffer text;                                      /* of the file */
-    text_buffer measured;                                  /* of --measured */
-    char *sketch;                                          /* of the operator */
-    char *copies[REQUEST_PINS_MAX + REQUEST_SETTINGS_MAX]; /* what settings and pins point to */
+    text_buffer text;                 /* of the file */
+    text_buffer measured;             /* of --measured */
+    char *sketch;                     /* of the operator */
+    char *typed;                      /* either, with the types of --type */
+    char *copies[REQUEST_COPIES_MAX]; /* what settings, pins, types point to */
     int copy_count;
 } cli_request;
 
-/* Reads FILE or makes the sketch of --op; reads --gpu, --dtype, --head-dim, --let. Returns
+/* Reads FILE or makes the sketch of --op; reads --gpu, --type, --dtype, --head-dim, --let. Returns
  * EXIT_DONE, or the exit status after saying what is wrong. Free with request_done in both cases.
  */
 int request_open(cli *c, cli_request *r);

@@ -71,3 +71,49 @@ __device__ __forceinline__ void ftl_store_global_4_e5m2(void *target, const floa
     const unsigned low = ftl_pack_e5m2(unit[0], unit[1]), high = ftl_pack_e5m2(unit[2], unit[3]);
     asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(low | high << 16) : "memory");
 }
+
+// Two elements of 8 bits, each the upper byte of a half, as f16: exact.
+__device__ __forceinline__ unsigned ftl_two_e4m3(unsigned halves) {
+    // Sign, then exponent and fraction one place down: the value over 2^8. The largest code is NaN.
+    const unsigned size = (halves & 0x7f007f00u) >> 1, nan = (size + 0x00800080u) & 0x40004000u;
+    unsigned result;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"((halves & 0x80008000u) | size), "r"(0x5c005c00u));
+    return result | (nan - (nan >> 5)) | nan;
+}
+
+// The exponent of e5m2 is that of f16.
+__device__ __forceinline__ unsigned ftl_two_e5m2(unsigned halves) { return halves; }
+
+// Sixteen elements of 8 bits as two units of eight.
+__device__ __forceinline__ void ftl_widen_e4m3_f16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
+        low[i] = ftl_two_e4m3(__byte_perm(unit[i / 2], 0, i % 2 ? 0x3424 : 0x1404));
+        high[i] = ftl_two_e4m3(__byte_perm(unit[2 + i / 2], 0, i % 2 ? 0x3424 : 0x1404));
+    }
+}
+
+// Sixteen elements of 8 bits as two units of eight.
+__device__ __forceinline__ void ftl_widen_e5m2_f16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
+        low[i] = ftl_two_e5m2(__byte_perm(unit[i / 2], 0, i % 2 ? 0x3424 : 0x1404));
+        high[i] = ftl_two_e5m2(__byte_perm(unit[2 + i / 2], 0, i % 2 ? 0x3424 : 0x1404));
+    }
+}
+
+__device__ __forceinline__ void ftl_narrow_f16(unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) unit[i] = ftl_pack_bf16(ftl_low_f16(unit[i]), ftl_high_f16(unit[i]));
+}
+
+// Sixteen elements of 8 bits as two units of eight: exact in f16, and so in bf16.
+__device__ __forceinline__ void ftl_widen_e4m3_bf16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
+    ftl_widen_e4m3_f16(low, high, unit);
+    ftl_narrow_f16(low);
+    ftl_narrow_f16(high);
+}
+
+// Sixteen elements of 8 bits as two units of eight: exact in f16, and so in bf16.
+__device__ __forceinline__ void ftl_widen_e5m2_bf16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
+    ftl_widen_e5m2_f16(low, high, unit);
+    ftl_narrow_f16(low);
+    ftl_narrow_f16(high);
+}

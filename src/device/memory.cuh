@@ -206,6 +206,12 @@ __device__ __forceinline__ void ftl_add_global_16_f32(float *target, const float
     FTL_UNROLL for (int i = 0; i < 4; i++) ftl_add_global_f32(target + i, unit[i]);
 }
 
+__device__ __forceinline__ unsigned ftl_load_global_1(const void *source) {
+    unsigned byte;
+    asm volatile("ld.global.u8 %0, [%1];" : "=r"(byte) : "l"(source) : "memory");
+    return byte;
+}
+
 // The lowest byte of a word.
 __device__ __forceinline__ void ftl_store_global_1(void *target, unsigned word) {
     asm volatile("st.global.u8 [%0], %1;" ::"l"(target), "r"(word) : "memory");

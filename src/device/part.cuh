@@ -13,6 +13,15 @@ __device__ __forceinline__ void ftl_load_global_16_part(unsigned (&unit)[4], con
     }
 }
 
+// 16 elements of 8 bits; zeros from `left` on.
+__device__ __forceinline__ void ftl_load_global_16_part_bytes(unsigned (&unit)[4], const unsigned char *source,
+                                                              int left) {
+    FTL_UNROLL for (int i = 0; i < 16; i++) {
+        const unsigned byte = i < left ? ftl_load_global_1(source + i) : 0;
+        unit[i / 4] = i % 4 ? unit[i / 4] | byte << 8 * (i % 4) : byte;
+    }
+}
+
 // The first `left` of COUNT elements: 8 of 16 bits, or 4 of 32.
 template <int COUNT>
 __device__ __forceinline__ void ftl_store_global_16_part(void *target, const unsigned (&unit)[4], int left) {

@@ -17,7 +17,7 @@ static void add_repeat(layout *l, int count, int rows, int columns) {
 /* An atom whose input bit i (elements first, then lanes) goes to places[i]: row bit n is n, column
  * bit n is 16 + n.
  */
-enum { COLUMN_BIT = 16 };
+enum { COLUMN_BIT = 16, LINE_BITS_MAX = 4 /* 16 elements of 8 bits in a unit of lines */ };
 
 static void set_atom(layout *l, int element_bits, int row_bits, int column_bits,
                      const int *places) {
@@ -115,7 +115,7 @@ static void spread_rows(const layout_request *r, int pass_rows, layout *out) {
 }
 
 static layout_fit make_lines(const layout_request *r, layout *out) {
-    if (r->element_bytes != 2 && r->element_bytes != 4) {
+    if (r->element_bytes != 1 && r->element_bytes != 2 && r->element_bytes != 4) {
         return misfit(LAYOUT_BAD_BYTES, r->element_bytes, 2);
     }
     int vector = 16 / r->element_bytes;
@@ -123,7 +123,7 @@ static layout_fit make_lines(const layout_request *r, layout *out) {
     int chunks = out->columns / vector, along = chunks & -chunks;
     if (along > LAYOUT_LANES) along = LAYOUT_LANES;
     int vector_bits = log2_exact(vector), along_bits = log2_exact(along);
-    int places[3 + LAYOUT_LANE_BITS], count = 0;
+    int places[LINE_BITS_MAX + LAYOUT_LANE_BITS], count = 0;
     for (int i = 0; i < vector_bits + along_bits; i++) places[count++] = COLUMN_BIT + i;
     for (int i = 0; i < LAYOUT_LANE_BITS - along_bits; i++) places[count++] = i;
     set_atom(out, vector_bits, LAYOUT_LANE_BITS - along_bits, vector_bits + along_bits, places);

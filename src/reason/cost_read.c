@@ -191,9 +191,10 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->tile = tile;
     it->is_load = is_load;
     it->to_shared = is_load && m->plan.roles[tile].in_shared;
-    tl_type type = m->plan.roles[tile].tile->storage;
+    const tiles_tile *one = m->plan.roles[tile].tile;
+    tl_type type = one->narrow != TL_OPEN ? one->narrow : one->storage;
     it->element_bytes = tl_type_bytes(type) > 0 ? tl_type_bytes(type) : 4;
-    it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
+    it->has_even_rows = has_even_rows(m, one, it->element_bytes);
 }
 
 /* --- where tiles live ------------------------------------------------------------------------- */
@@ -287,7 +288,7 @@ cost_model *cost_read(reason *r) {
     cost_model *m = arena_new(r->memory, cost_model);
     m->r = r;
     m->plan.warps = 4;
-    m->is_async = gpu_has(r->target, GPU_FEATURE_cp_async);
+    m->is_async = tiles_copy_async(r);
     int64_t guard = 1;
     reason_let_integer(r, "guard", &guard);
     m->is_guarded = guard != 0;

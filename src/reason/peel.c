@@ -6,6 +6,7 @@
  * price is text.
  */
 #include "reason/peel.h"
+#include "reason/tiles.h"
 
 typedef struct replacement {
     str name;
@@ -98,7 +99,7 @@ static void peel(reason *r, tl_statement *loop) {
 bool reason_wants_peel(reason *r) {
     int64_t wanted = -1;
     reason_let_integer(r, "peel", &wanted);
-    return wanted < 0 ? gpu_has(r->target, GPU_FEATURE_cp_async) : wanted > 0;
+    return wanted < 0 ? tiles_copy_async(r) : wanted > 0;
 }
 
 bool reason_peel(reason *r) {

@@ -17,7 +17,10 @@ static bool place_is_product_operand(const tl_statement *s, str name, int operan
 
 /* --- uses ------------------------------------------------------------------------------------- */
 
-enum { WHOLE_MOST = 256 }; /* up to here every 16-bit type has all whole numbers */
+enum {
+    WHOLE_MOST = 256, /* up to here every 16-bit type has all whole numbers */
+    NARROW_UNIT = 16  /* elements of 8 bits in a unit of lines */
+};
 
 /* Does the statement leave values that the type of the tile's tensor need not hold? What a Mask
  * leaves or takes away does not; what it puts there may.
@@ -291,7 +294,7 @@ static bool may_be_partial(reason *r, const place_role *role) {
 
 bool place_may_be_held(reason *r, const place_role *role) {
     if (!role->is_left || role->is_right || role->is_loaded_in_loop || role->is_product ||
-        !role->tile->from_global)
+        !role->tile->from_global || role->tile->narrow != TL_OPEN)
         return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (place_is_product_operand(s, role->tile->name, 0) &&
@@ -311,7 +314,7 @@ static const char guarded_advice[] =
     "leave the `if` out and set to 0, or mask, what is not meant (`Compute Mask S, 0 where "
     "allow[q/64, kv/64] == 0`); TL Code may leave out whole blocks by an `if`";
 
-static bool place_one(reason *r, place_role *role) {
+static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
     const tiles_tile *tile = role->tile;
     const char *name = edit_z(r->memory, tile->name);
     if (tile->axis_count < 1 || tile->axis_count > 2)
@@ -331,6 +334,19 @@ static bool place_one(reason *r, place_role *role) {
     if (is_operand && tile->from_global && !is_16_bit(tile->storage))
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
+    if (tile->narrow != TL_OPEN && (!is_operand || role->is_computed || role->is_elementwise))
+        return reason_stuck(r, tile->first,
+                            "%s is %s; tiles of 8 bits are operands of products as they are, and "
+                            "nothing else computes with them",
+                            name, tl_type_name(tile->narrow));
+    int64_t columns;
+    const tiles_span *last = tiles_extent(tiles, tile->axes[1]);
+    if (tile->narrow != TL_OPEN && last && reason_known(r, last->extent, &columns) &&
+        columns % NARROW_UNIT)
+        return reason_stuck(r, tile->first,
+                            "%s is %s and its tiles have rows of %lld elements; elements of 8 bits "
+                            "move %d at a time, so it has to be a multiple of that",
+                            name, tl_type_name(tile->narrow), (long long)columns, NARROW_UNIT);
     if (role->is_right && role->is_elementwise)
         return reason_stuck(r, tile->first,
                             "%s is an operand of a product and of other operations; "
@@ -375,7 +391,7 @@ bool place_plan_read(reason *r, place_plan *plan) {
         if (s->kind == TL_COPY) note_copy(r, plan, s);
     }
     for (int i = 0; i < plan->count; i++)
-        if (!place_one(r, &plan->roles[i])) return false;
+        if (!place_one(r, plan->tiles, &plan->roles[i])) return false;
     spread_layouts(r, plan);
     place_role *open = NULL;
     while ((open = find_open(plan)) != NULL) {

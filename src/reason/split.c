@@ -15,6 +15,7 @@
  * registers for their places (docs/registers.md).
  */
 #include "reason/scalar.h"
+#include "reason/tiles.h"
 
 enum { SPLIT_LIMITS_MAX = 8, WIDTH_MAX = 128 };
 
@@ -292,7 +293,7 @@ bool reason_split(reason *r) {
     reason_let_integer(r, "copies_after", &after);
     edit_remove_let(r->kernel, STR("split"));
     edit_remove_let(r->kernel, STR("copies_after"));
-    bool wants = wanted < 0 ? gpu_has(r->target, GPU_FEATURE_cp_async) : wanted > 0;
+    bool wants = wanted < 0 ? tiles_copy_async(r) : wanted > 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         bool is_main =
             s->kind == TL_FOR && !s->loop.is_grid_walk && s->parent && s->parent->kind == TL_ROLE;

@@ -35,12 +35,8 @@ static str shared_name(reason *r, str name) {
     return str_format(r->memory, "%.*s_shared", STR_ARGS(name));
 }
 
-static bool is_async(const reason *r) {
-    return gpu_has(r->target, GPU_FEATURE_cp_async);
-}
-
 static void make_async(reason *r, tl_statement *copy) {
-    if (!is_async(r)) return;
+    if (!tiles_copy_async(r)) return;
     copy->copy.is_async = true;
     copy->copy.atom = STR("cp_async");
 }
@@ -51,6 +47,38 @@ static void insert_before(reason *r, tl_statement *at, const char *text) {
 
 static void insert_after(reason *r, tl_statement *at, const char *text) {
     edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
+}
+
+/* --- through registers, in place ----------------------------------------------------------------
+ */
+
+static void allocate_staging(reason *r, const tl_statement *copy) {
+    const char *name = edit_z(r->memory, edit_target_name(copy));
+    tl_statement *shared = edit_find_allocation(r->kernel->body.first, str_from(name), TL_SHARED);
+    str shape = {"", 0};
+    for (int i = 0; i < shared->allocate.shape.count; i++)
+        shape = str_format(r->memory, "%.*s%s%s", STR_ARGS(shape), i > 0 ? ", " : "",
+                           edit_text(r->memory, shared->allocate.shape.items[i]));
+    tl_statement *role = r->kernel->body.last;
+    for (tl_statement *s = role->role.body.first; s && s->kind == TL_ALLOCATE; s = s->next)
+        if (str_equal(s->allocate.names[0], str_from(name))) return;
+    tl_statement *last = role->role.body.first;
+    while (last->next && last->next->kind == TL_ALLOCATE) last = last->next;
+    insert_after(
+        r, last,
+        reason_say(r, "Allocate %s in register %s (%.*s) as lines // in transit, 16 bytes a lane",
+                   name, tl_type_name(tiles_tensor_type(r->kernel, copy->copy.what->text)),
+                   STR_ARGS(shape)));
+}
+
+/* Elements of 8 bits widen there. */
+static void widen_in_place(reason *r, tl_statement *copy) {
+    if (tl_type_bytes(tiles_tensor_type(r->kernel, copy->copy.what->text)) != 1) return;
+    allocate_staging(r, copy);
+    copy->copy.to = TL_REGISTER;
+    insert_after(r, copy,
+                 reason_say(r, "Copy %.*s from register to shared // exact in 16 bits",
+                            STR_ARGS(edit_target_name(copy))));
 }
 
 /* --- tiles copied outside of loops ------------------------------------------------------------ */
@@ -65,6 +93,7 @@ static bool stage_standing(reason *r, tl_statement *copy) {
                   reason_say(r, "Wait %.*s // it has landed, for all warps", STR_ARGS(shared)));
     insert_after(r, last,
                  reason_say(r, "Release %.*s // nothing reads it any more", STR_ARGS(shared)));
+    widen_in_place(r, copy);
     return true;
 }
 
@@ -74,7 +103,7 @@ static int64_t stages_of(reason *r, str name) {
     int64_t stages = 2;
     reason_let_integer(r, "stages", &stages);
     reason_let_integer(r, reason_say(r, "%.*s_stages", STR_ARGS(name)), &stages);
-    return is_async(r) ? stages : 1;
+    return tiles_copy_async(r) ? stages : 1;
 }
 
 /* Is the bound `max(1, ...)`, or `max(first + 1, ...)`, or a positive number? */
@@ -267,24 +296,6 @@ static void write_async(reason *r, stage_loop *l) {
 
 /* --- through registers ------------------------------------------------------------------------ */
 
-static void allocate_staging(reason *r, const stage_channel *c) {
-    tl_statement *shared =
-        edit_find_allocation(r->kernel->body.first, str_from(c->name), TL_SHARED);
-    str shape = {"", 0};
-    for (int i = 0; i < shared->allocate.shape.count; i++)
-        shape = str_format(r->memory, "%.*s%s%s", STR_ARGS(shape), i > 0 ? ", " : "",
-                           edit_text(r->memory, shared->allocate.shape.items[i]));
-    tl_statement *role = r->kernel->body.last;
-    for (tl_statement *s = role->role.body.first; s && s->kind == TL_ALLOCATE; s = s->next)
-        if (str_equal(s->allocate.names[0], str_from(c->name))) return;
-    tl_statement *last = role->role.body.first;
-    while (last->next && last->next->kind == TL_ALLOCATE) last = last->next;
-    insert_after(
-        r, last,
-        reason_say(r, "Allocate %s in register %s (%.*s) as lines // in transit, 16 bytes a lane",
-                   c->name, tl_type_name(shared->allocate.type), STR_ARGS(shape)));
-}
-
 static tl_statement *load_ahead(reason *r, const stage_loop *l, const stage_channel *c,
                                 const char *base, int64_t ahead, const char *comment) {
     tl_statement *copy = stage_copy_ahead(r, l, c, base, ahead);
@@ -296,7 +307,7 @@ static tl_statement *load_ahead(reason *r, const stage_loop *l, const stage_chan
 static void write_staged(reason *r, stage_loop *l) {
     tl_block first = {0};
     for (int i = 0; i < l->count; i++) {
-        allocate_staging(r, &l->channels[i]);
+        allocate_staging(r, l->channels[i].copy);
         if (l->channels[i].is_head)
             append(&first,
                    load_ahead(r, l, &l->channels[i], l->from, 0, "in flight until its first use"));
@@ -365,6 +376,7 @@ static void write_plain(reason *r, stage_loop *l) {
         insert_before(
             r, c->first_use,
             reason_say(r, "Wait %s // this block's tile has landed, for all warps", c->shared));
+        widen_in_place(r, c->copy);
     }
 }
 
@@ -434,7 +446,7 @@ static bool stage_one(reason *r, tl_statement *loop) {
     for (tl_statement *s = loop->loop.body.first; s; s = s->next)
         if (is_fill(s) && !add_channel(r, &l, s)) return false;
     if (l.count == 0) return true;
-    if (is_async(r) && stage_ring(r, &l)) return true;
+    if (tiles_copy_async(r) && stage_ring(r, &l)) return true;
     choose_heads(&l);
     for (int i = 0; i < l.count; i++) {
         const stage_channel *c = &l.channels[i];
@@ -445,7 +457,7 @@ static bool stage_one(reason *r, tl_statement *loop) {
     }
     int64_t ahead = 1;
     reason_let_integer(r, "copies_ahead", &ahead);
-    if (is_async(r)) write_async(r, &l);
+    if (tiles_copy_async(r)) write_async(r, &l);
     else if (ahead == 0 || has_fragments(&l)) write_plain(r, &l);
     else write_staged(r, &l);
     return true;
@@ -479,7 +491,7 @@ void reason_forget_stages(reason *r) {
 bool reason_stage(reason *r) {
     if (warpgroups_role(r->kernel)) return true; /* pass roles has done it */
     if (!stage_loops(r) || !stage_others(r)) return false;
-    if (!is_async(r)) share_bytes(r);
+    if (!tiles_copy_async(r)) share_bytes(r);
     reason_forget_stages(r);
     return true;
 }

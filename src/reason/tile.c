@@ -70,7 +70,7 @@ static bool read_model(search *s) {
 
 /* All two; all three (loops whose tiles meet in one product); first two, others one; all one. */
 static void try_stages(search *s, cost_choice *choice) {
-    bool is_async = gpu_has(s->r->target, GPU_FEATURE_cp_async);
+    bool is_async = tiles_copy_async(s->r);
     int count = cost_channel_count(s->model);
     bool all_heads = count > 0 && cost_channel_is_head(s->model, count - 1);
     for (int form = 0; form < 4; form++) {
@@ -402,7 +402,7 @@ static void offer_choice(search *s) {
                              count);
     }
     reason_offers_choice(r, "warps", c->warps, warps, 3);
-    bool is_async = gpu_has(r->target, GPU_FEATURE_cp_async);
+    bool is_async = tiles_copy_async(r);
     const place_plan *plan = cost_plan(s->model);
     for (int i = 0; i < cost_channel_count(s->model); i++) {
         int tile = cost_channel_tile(s->model, i);

@@ -150,6 +150,31 @@ static bool is_single(const tl_place *place, int i) {
     return i < place->count && !place->items[i].is_all && !place->items[i].is_block;
 }
 
+static bool has_input_of(const tl_kernel *kernel, tl_type type) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_INPUT && s->parameter.type == type) return true;
+    return false;
+}
+
+/* Elements of 8 bits are exact in both types of 16 bits: the one that the kernel's others have. */
+static void set_storage(reason *r, tiles_tile *tile, tl_type type, bool is_load) {
+    if (tile->storage != TL_OPEN) return;
+    tile->storage = type;
+    if (!is_load || tl_type_bytes(type) != 1) return;
+    bool is_bf16 = has_input_of(r->kernel, TL_BF16) && !has_input_of(r->kernel, TL_F16);
+    tile->storage = is_bf16 ? TL_BF16 : TL_F16;
+    tile->narrow = type;
+}
+
+bool tiles_copy_async(reason *r) {
+    if (!gpu_has(r->target, GPU_FEATURE_cp_async)) return false;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL &&
+            tl_type_bytes(tiles_tensor_type(r->kernel, s->copy.what->text)) == 1)
+            return false;
+    return true;
+}
+
 static void read_global_copy(reason *r, tiles_list *t, tl_statement *s) {
     tl_copy *c = &s->copy;
     bool is_load = c->from == TL_GLOBAL;
@@ -160,7 +185,7 @@ static void read_global_copy(reason *r, tiles_list *t, tl_statement *s) {
     tiles_tile *tile = tile_named(r, t, name, s);
     if (is_load) tile->from_global = true;
     else tile->to_global = true;
-    if (tile->storage == TL_OPEN) tile->storage = tiles_tensor_type(r->kernel, tensor);
+    set_storage(r, tile, tiles_tensor_type(r->kernel, tensor), is_load);
     int count = 0;
     for (int i = 0; axes && i < axes->count; i++) {
         str index = tiles_axis_index(&axes->items[i]);

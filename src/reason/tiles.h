@@ -13,6 +13,7 @@ typedef struct tiles_tile {
     bool from_global;         /* a Copy from global memory writes it */
     bool to_global;
     tl_type storage;     /* of the tensor it comes from or goes to; TL_OPEN: none */
+    tl_type narrow;      /* of a tensor of 8 bits: 'storage' is what it becomes; else TL_OPEN */
     tl_statement *first; /* the first statement that writes it */
 } tiles_tile;
 
@@ -40,6 +41,9 @@ const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *t
 
 /* An Input or Output; NULL of a view, whose elements say more than a name. */
 const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name);
+
+/* Do copies into shared memory run on their own? Elements of 8 bits widen in registers. */
+bool tiles_copy_async(reason *r);
 
 /* Axes of a parameter or view. NULL when there is none of that name. */
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name);

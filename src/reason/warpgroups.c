@@ -66,6 +66,9 @@ static const char *copy_refusal(reason *r, const place_plan *plan, const tl_stat
     const place_role *role = place_find(plan, edit_target_name(s));
     if (!role || !role->in_shared) return NULL;
     str tensor = s->copy.what->text;
+    if (role->tile->narrow != TL_OPEN)
+        return reason_say(r, "%.*s is %s: it widens in registers on its way to shared memory",
+                          STR_ARGS(tensor), tl_type_name(role->tile->narrow));
     if (is_view(r->kernel, tensor))
         return reason_say(r, "%.*s is a view: its tiles need not be boxes of a tensor",
                           STR_ARGS(tensor));

@@ -37,6 +37,7 @@ typedef struct lines {
     emit_shape shape;
     bool is_full;               /* every place lies inside the tile */
     int rows, columns, bytes;   /* of the tile, of an element */
+    const emit_tile *widens_to; /* 8-bit lines that become a shared tile of 16 bits; or NULL */
     access_copy access;         /* the shared side */
     emit_address address;       /* the global side */
     bool converts;              /* f32 lines in registers, to a 16-bit tensor */

@@ -42,14 +42,15 @@ static void set_lines_shape(lines *x) {
 static void check_units(const lines *x) {
     const emit_shape *s = &x->shape;
     const access_threads *a = &x->access.threads;
-    int swizzle = a->swizzle_bytes;
+    int swizzle = a->swizzle_bytes, halves = x->widens_to ? 2 : 1;
     for (int i = 0; i < s->down * s->across; i++) {
-        int line = i / s->across * s->row_step, byte = i % s->across * s->column_step * x->bytes;
+        int line = i / s->across * s->row_step;
+        int byte = i % s->across * s->column_step * x->access.tile.element_bytes;
         int turn = swizzle > SHARED_UNIT_BYTES
                        ? (byte & (swizzle - 1)) ^ (((line & 7) >> a->swizzle_shift) << 4)
                        : 0;
         int inside = swizzle > SHARED_UNIT_BYTES ? byte & (swizzle - 1) : 0;
-        access_step step = access_copy_step(&x->access, i);
+        access_step step = access_copy_step(&x->access, halves * i);
         assert(step.xor_bytes == turn);
         assert(step.add_bytes == line * a->pitch_bytes + access_beyond(a, byte - inside));
         (void)step;
@@ -95,7 +96,10 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
     set_lines_shape(x);
     if (shared) {
         layout_fit fit = access_copy_make(&x->layout, &shared->store, 16, &x->access);
-        if (fit.status != LAYOUT_OK || x->access.bytes != 16 || shared->type != tile->type) {
+        bool widens = x->bytes == 1 && tl_type_bytes(shared->type) == 2;
+        x->widens_to = widens ? shared : NULL;
+        if (fit.status != LAYOUT_OK || x->access.bytes != 16 ||
+            (shared->type != tile->type && !widens)) {
             copy_refuse(t, s, "its two sides do not share 16-byte units");
             return false;
         }
@@ -154,7 +158,7 @@ str lines_shared(lines *x, const char *name) {
     emit *t = x->t;
     const emit_shape *s = &x->shape;
     const access_threads *a = &x->access.threads;
-    int swizzle = a->swizzle_bytes, column_bytes = s->column_step * x->bytes;
+    int swizzle = a->swizzle_bytes, column_bytes = s->column_step * x->access.tile.element_bytes;
     str text = str_from(name), turn = {0};
     if (swizzle > SHARED_UNIT_BYTES) {
         if (s->down > 1 && s->row_step % 8) {
@@ -194,6 +198,7 @@ const char *lines_suffix(const lines *x) {
 
 const char *lines_elements(const lines *x) {
     if (x->registers && x->bytes == 4) return "";
+    if (x->bytes == 1) return "_bytes";
     return x->shape.elements == 8 ? "<8>" : "<4>";
 }
 

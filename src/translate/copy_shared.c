@@ -1,8 +1,25 @@
 /* Copies between registers and shared memory. */
 #include "translate/copy.h"
 
+/* A unit of 8-bit floats fills two of 16 bits, side by side. */
+static void put_wide_unit(lines *x) {
+    emit *t = x->t;
+    str second = x->access.threads.swizzle_bytes > SHARED_UNIT_BYTES ? STR("^ 16") : STR("+ 16");
+    const char *to = emit_type_word(x->widens_to->type);
+    emit_text(t, "const unsigned place = %.*s;", STR_ARGS(lines_shared(x, "target")));
+    emit_text(t, "unsigned low[4], high[4];");
+    emit_text(t, "ftl_widen_%s_%s(low, high, %.*s);", emit_type_word(x->registers->type), to,
+              STR_ARGS(lines_unit(x)));
+    emit_text(t, "ftl_store_shared_16(place, low);");
+    emit_text(t, "ftl_store_shared_16(place %.*s, high);", STR_ARGS(second));
+}
+
 static void put_unit(lines *x, lines_cut cut) {
     (void)cut;
+    if (x->widens_to) {
+        put_wide_unit(x);
+        return;
+    }
     emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);", lines_suffix(x),
               STR_ARGS(lines_shared(x, "target")), STR_ARGS(lines_unit(x)));
 }

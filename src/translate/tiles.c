@@ -94,7 +94,7 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
                          "from shared memory");
         return false;
     }
-    if (l->is_permuted || bytes < 2) {
+    if (l->is_permuted || (bytes < 2 && l->kind != TL_LINES)) {
         emit_unsupported(t, s->range, tile->name, "8-bit and permuted tiles have no atoms yet");
         return false;
     }
@@ -107,7 +107,7 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
         if (emit_misfits(t, s->range, tile, layout_make(&r, &tile->layout))) return false;
     }
     set_shape(tile, l, &r);
-    tile->is_packed = bytes == 2;
+    tile->is_packed = bytes <= 2;
     return true;
 }
 

@@ -6,11 +6,17 @@ enum { WIDTH = 100 };
 const char *emit_type_word(tl_type type) {
     return tl_type_name(type);
 }
+
+/* How many elements of a matrix share a variable. */
+static int per_word(const emit_tile *tile) {
+    return tile->is_packed ? 4 / tl_type_bytes(tile->type) : 1;
+}
+
 static int array_length(const emit_tile *tile) {
     const emit_shape *s = &tile->shape;
     if (s->part == PART_ROWS) return s->is_lines ? s->down : s->down * 2;
     if (s->part == PART_COLUMNS) return s->is_lines ? s->across * s->elements : s->across * 2;
-    return s->down * s->across * s->elements / (tile->is_packed ? 2 : 1);
+    return s->down * s->across * s->elements / per_word(tile);
 }
 
 str emit_row_dimensions(emit *t, const emit_shape *s) {
@@ -28,9 +34,8 @@ static str dimensions(emit *t, const emit_tile *tile) {
     if (s->part == PART_COLUMNS)
         return emit_format(t, "[%d][%d]", s->across, s->is_lines ? s->elements : 2);
     if (!s->is_lines && s->down == 1)
-        return emit_format(t, "[%d][%d]", s->across, s->elements / (tile->is_packed ? 2 : 1));
-    return emit_format(t, "[%d][%d][%d]", s->down, s->across,
-                       s->elements / (tile->is_packed ? 2 : 1));
+        return emit_format(t, "[%d][%d]", s->across, s->elements / per_word(tile));
+    return emit_format(t, "[%d][%d][%d]", s->down, s->across, s->elements / per_word(tile));
 }
 
 static str emit_array_type(const emit_tile *tile) {

@@ -85,6 +85,13 @@ static void sources(void **state) {
     BAD(ftl_sketch, c, "mha", NULL, 3, &text);
     assert_int_equal(CALL(ftl_sketch, c, "", NULL, 0, &text), FTL_NOT_FOUND);
     BAD(ftl_operator_family, c, NULL, family);
+    ftl_pin types[] = {{"K", "e4m3"}, {NULL, NULL}};
+    BAD(ftl_set_types, c, NULL, types, 1, &text);
+    BAD(ftl_set_types, c, &good, NULL, 1, &text);
+    BAD(ftl_set_types, c, &good, types, 2, &text);
+    BAD(ftl_set_types, c, &good, types, -1, &text);
+    assert_int_equal(CALL(ftl_set_types, c, &good, types, 1, &text), FTL_NOT_FOUND);
+    assert_null(text);
     BAD(ftl_operators, c, NULL);
     BAD(ftl_format, c, NULL, &text);
     BAD(ftl_grammar, c, (ftl_grammar_form)77, &text);

@@ -195,9 +195,11 @@ static void fragments_cover_each_element_once(void **state) {
 
 static void lines_cover_each_element_once(void **state) {
     (void)state;
-    for (int element_bytes = 2; element_bytes <= 4; element_bytes *= 2) {
+    for (int element_bytes = 1; element_bytes <= 4; element_bytes *= 2) {
         for (int warps = 1; warps <= 8; warps++) {
-            for (int columns = 16; columns <= 256; columns += element_bytes == 4 ? 40 : 8) {
+            for (int columns = 16; columns <= 256; columns += element_bytes == 4   ? 40
+                                                              : element_bytes == 2 ? 8
+                                                                                   : 16) {
                 for (int rows = 16; rows <= 256; rows += columns == 40 && warps < 4 ? 24 : 120) {
                     for (int stretch = 0; stretch < 2; stretch++) {
                         layout l = make((layout_request){.kind = LAYOUT_LINES,
@@ -357,7 +359,7 @@ static void misfits_say_why(void **state) {
         {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false, 0}, LAYOUT_BAD_ROWS, 8},
         {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 16},
         {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_LINES, 16, 16, 1, 1, false, 1, false, 0}, LAYOUT_BAD_BYTES, 2},
+        {{LAYOUT_LINES, 16, 16, 1, 1, false, 8, false, 0}, LAYOUT_BAD_BYTES, 2},
         {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 0},
         {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false, 0}, LAYOUT_BAD_WARPS, 0},
         {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 2, false, 4}, LAYOUT_BAD_WARPS, 0},

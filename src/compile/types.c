@@ -1,0 +1,107 @@
+/* Element types for the tensors of a sketch whose type its text leaves open. */
+#include "base/nearest.h"
+#include "base/needs.h"
+#include "compile/compile.h"
+
+#include <string.h>
+
+typedef struct types_arguments {
+    const ftl_source *source;
+    const ftl_pin *types;
+    int32_t count;
+    text_buffer out;
+} types_arguments;
+
+static bool is_tensor(const tl_statement *s) {
+    return (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && s->parameter.axes.count > 0;
+}
+
+static bool is_type(str word) {
+    for (int type = TL_OPEN + 1; type <= TL_I32; type++)
+        if (str_is(word, tl_type_name((tl_type)type))) return true;
+    return false;
+}
+
+static ftl_status judge_one(ftl_context *context, const tl_program *program, const ftl_pin *pin) {
+    char words[NEAREST_BYTES];
+    str name = str_from(pin->name);
+    nearest near = {.wanted = name};
+    if (!is_type(str_from(pin->value)))
+        return ftl_context_fail(
+            context, FTL_INVALID_ARGUMENT,
+            "'%.40s' is no element type; there are f16, bf16, f32, e4m3, e5m2 and i32", pin->value);
+    bool is_found = false;
+    for (const tl_kernel *k = program->first; k; k = k->next)
+        for (const tl_statement *s = k->body.first; s; s = s->next) {
+            if (!is_tensor(s)) continue;
+            nearest_offer(&near, s->parameter.name);
+            if (!str_equal(s->parameter.name, name)) continue;
+            is_found = true;
+            if (s->parameter.type == TL_OPEN ||
+                str_is(str_from(pin->value), tl_type_name(s->parameter.type)))
+                continue;
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                    "%.*s is %s in the text; a type is chosen only where the text "
+                                    "leaves it open",
+                                    STR_ARGS(name), tl_type_name(s->parameter.type));
+        }
+    if (is_found) return FTL_OK;
+    return ftl_context_fail(context, FTL_NOT_FOUND,
+                            "no Input or Output with axes is called '%.*s'%s", STR_ARGS(name),
+                            nearest_words(&near, "", words));
+}
+
+static const ftl_pin *type_of(const types_arguments *a, str name) {
+    for (int32_t i = 0; i < a->count; i++)
+        if (str_is(name, a->types[i].name)) return &a->types[i];
+    return NULL;
+}
+
+/* Each type is put right after its tensor's name, so that lines stay where they are. */
+static void write_types(types_arguments *a, const tl_program *program) {
+    str source = program->source;
+    size_t done = 0;
+    for (const tl_kernel *k = program->first; k; k = k->next)
+        for (const tl_statement *s = k->body.first; s; s = s->next) {
+            const ftl_pin *pin = is_tensor(s) ? type_of(a, s->parameter.name) : NULL;
+            if (!pin || s->parameter.type != TL_OPEN) continue;
+            str name = s->parameter.name;
+            size_t at = s->range.begin + strlen(s->kind == TL_INPUT ? "Input" : "Output");
+            while (!str_starts((str){source.data + at, source.length - at}, name)) at++;
+            at += name.length;
+            text_add(&a->out, (str){source.data + done, at - done});
+            text_format(&a->out, " %s", pin->value);
+            done = at;
+        }
+    text_add(&a->out, (str){source.data + done, source.length - done});
+}
+
+static ftl_status set_types(ftl_context *context, void *arguments) {
+    types_arguments *a = arguments;
+    const tl_program *program = compile_read(context, a->source);
+    ftl_status status = compile_verdict(context);
+    for (int32_t i = 0; !status && i < a->count; i++)
+        status = judge_one(context, program, &a->types[i]);
+    if (!status) write_types(a, program);
+    return status;
+}
+
+ftl_status ftl_set_types(ftl_context *context, const ftl_source *source, const ftl_pin *types,
+                         int32_t count, char **out) {
+    NEEDS(context);
+    NEEDS(out);
+    *out = NULL;
+    NEEDS(source);
+    bool is_list = count == 0 || (count > 0 && types);
+    for (int32_t i = 0; is_list && i < count; i++) is_list = types[i].name && types[i].value;
+    if (!is_list) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the list of types is null, or an entry");
+    }
+    types_arguments a = {source, types, count, {0}};
+    text_init(&a.out, TL_SOURCE_BYTES_MAX);
+    ftl_status status = compile_guarded(context, set_types, &a);
+    if (!status) return compile_hand_over(context, &a.out, out);
+    text_done(&a.out);
+    return status;
+}
