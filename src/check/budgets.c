@@ -40,41 +40,71 @@ static int64_t alignment_of(const model_tile *t) {
                         : CHECK_SHARED_ALIGNMENT_BYTES;
 }
 
-static void place_shared(arena *memory, const model *m, check_facts *facts) {
+static const model_tile *tile_at(const model *m, const check_shared *place) {
+    return &m->tiles[model_find_tile(m, place->tile, TL_SHARED)];
+}
+
+/* Matrices, then vectors. */
+static check_shared *list_shared(arena *memory, const model *m, check_facts *facts) {
     check_shared *shared = arena_array(memory, check_shared, m->tile_count + 1);
-    int64_t offset = 0;
-    int count = 0;
-    for (int g = 0; g < m->tile_count; g++) {
-        int64_t bytes = 0, alignment = CHECK_SHARED_ALIGNMENT_BYTES;
+    facts->shared = shared;
+    for (int vectors = 0; vectors < 2; vectors++) {
         for (int t = 0; t < m->tile_count; t++) {
-            if (m->tiles[t].space != TL_SHARED || m->tiles[t].group != g) continue;
-            int64_t own = slot_bytes(&m->tiles[t]) * m->tiles[t].stages;
-            if (own > bytes) bytes = own;
-            if (alignment_of(&m->tiles[t]) > alignment) alignment = alignment_of(&m->tiles[t]);
+            const model_tile *tile = &m->tiles[t];
+            if (tile->space != TL_SHARED || (tile->axis_count == 1) != vectors) continue;
+            int64_t slot = slot_bytes(tile);
+            shared[facts->shared_count++] = (check_shared){.tile = tile->symbol,
+                                                           .allocation = tile->allocation,
+                                                           .slot_bytes = slot,
+                                                           .bytes = slot * tile->stages};
+        }
+    }
+    return shared;
+}
+
+static void place_shared(arena *memory, const model *m, check_facts *facts) {
+    check_shared *shared = list_shared(memory, m, facts);
+    int64_t offset = 0;
+    for (int i = 0; i < facts->shared_count; i++) {
+        int64_t bytes = 0, alignment = CHECK_SHARED_ALIGNMENT_BYTES;
+        int group = tile_at(m, &shared[i])->group;
+        if (m->tiles[group].symbol != shared[i].tile) continue; /* in place of another one */
+        for (int k = 0; k < facts->shared_count; k++) {
+            const model_tile *tile = tile_at(m, &shared[k]);
+            if (tile->group != group) continue;
+            if (shared[k].bytes > bytes) bytes = shared[k].bytes;
+            if (alignment_of(tile) > alignment) alignment = alignment_of(tile);
         }
         offset = round_up(offset, alignment);
-        for (int t = 0; t < m->tile_count; t++) {
-            if (m->tiles[t].space != TL_SHARED || m->tiles[t].group != g) continue;
-            int64_t slot = slot_bytes(&m->tiles[t]);
-            shared[count++] = (check_shared){m->tiles[t].symbol, m->tiles[t].allocation, offset,
-                                             slot, slot * m->tiles[t].stages};
+        for (int k = 0; k < facts->shared_count; k++) {
+            if (tile_at(m, &shared[k])->group == group) shared[k].offset_bytes = offset;
         }
         offset += bytes;
     }
-    for (int t = 0; t < m->tile_count; t++) {
-        if (m->tiles[t].space == TL_SHARED && m->tiles[t].uses_mbarrier) {
-            offset += (int64_t)m->tiles[t].stages * BARRIERS_PER_SLOT * CHECK_MBARRIER_BYTES;
-        }
+    for (int i = 0; i < facts->shared_count; i++) {
+        const model_tile *tile = tile_at(m, &shared[i]);
+        if (!tile->frees) continue;
+        shared[i].full_offset = offset;
+        shared[i].empty_offset = offset + tile->stages * CHECK_MBARRIER_BYTES;
+        offset += (int64_t)tile->stages * BARRIERS_PER_SLOT * CHECK_MBARRIER_BYTES;
     }
-    facts->shared = shared;
-    facts->shared_count = count;
     facts->shared_bytes = offset;
+}
+
+/* The most that the next tiles' numbers take in a dynamic grid. */
+static int64_t number_bytes(const model *m) {
+    if (!m->grid || m->grid->grid.kind != TL_GRID_DYNAMIC) return 0;
+    int64_t barriers = BARRIERS_PER_SLOT * CHECK_MBARRIER_BYTES;
+    int64_t slot =
+        round_up((int64_t)(1 + m->grid->grid.count) * CHECK_NUMBER_BYTES, CHECK_NUMBER_UNIT_BYTES);
+    return CHECK_NUMBER_UNIT_BYTES + CHECK_NUMBER_SLOTS * (barriers + slot);
 }
 
 static bool check_shared_bytes(arena *memory, const model *m, const gpu *target, diag_list *diags,
                                const check_facts *facts) {
-    if (!target || facts->shared_bytes <= target->block_shared) return true;
-    str found = number(memory, facts->shared_bytes), most = number(memory, target->block_shared);
+    int64_t bytes = facts->shared_bytes + number_bytes(m);
+    if (!target || bytes <= target->block_shared) return true;
+    str found = number(memory, bytes), most = number(memory, target->block_shared);
     diag_range at = facts->shared_count ? facts->shared[0].allocation->range : m->kernel->range;
     diag_expected(diag_report(diags, DIAG_BUDGET_SHARED, at, found, target->title, most),
                   str_format(memory, "at most %.*s bytes", STR_ARGS(most)), found);

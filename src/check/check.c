@@ -16,6 +16,11 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     if (!tl_infer_axes(kernel, memory, diags)) return false;
     const model *m = model_build(memory, kernel);
     facts->model = m;
+    if (m->beyond.most) {
+        diag_report(diags, DIAG_TOO_MANY, m->beyond.at, str_from(m->beyond.of),
+                    str_from(m->beyond.what), str_format(memory, "%d", m->beyond.most));
+        return false;
+    }
     if (!rules_shapes(m, diags)) return false;
     bool types_fit = rules_types(m, target, diags), right = types_fit;
     right &= rules_views(kernel, NULL, memory, diags);
@@ -60,6 +65,13 @@ bool check_sketch(tl_program *program, const check_lengths *given, diag_list *di
         right &= fits;
     }
     return right;
+}
+
+const check_shared *check_shared_of(const check_facts *facts, const tl_symbol *tile) {
+    for (int i = 0; i < facts->shared_count; i++) {
+        if (facts->shared[i].tile == tile) return &facts->shared[i];
+    }
+    return NULL;
 }
 
 const check_sync *check_sync_of(const check_facts *facts, const tl_statement *statement) {

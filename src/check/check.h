@@ -48,11 +48,14 @@ typedef struct check_layout_at {
     tl_layout layout;
 } check_layout_at;
 
-/* Bytes of one shared tile: all its slots. Tiles in place of one another have the same offset. */
+/* Bytes of one shared tile: all its slots. Tiles in place of one another have the same offset.
+ * Where model_tile.frees, its mbarriers, one for each slot.
+ */
 typedef struct check_shared {
     const tl_symbol *tile;
     const tl_statement *allocation;
     int64_t offset_bytes, slot_bytes, bytes;
+    int64_t full_offset, empty_offset;
 } check_shared;
 
 typedef struct check_facts {
@@ -68,7 +71,14 @@ typedef struct check_facts {
     int run_count, event_count; /* of the hazard rules: how much was tried */
 } check_facts;
 
-enum { CHECK_SHARED_ALIGNMENT_BYTES = 128, CHECK_MBARRIER_BYTES = 8 };
+enum {
+    CHECK_SHARED_ALIGNMENT_BYTES = 128,
+    CHECK_MBARRIER_BYTES = 8,
+    /* Dynamic grids: the next tiles' numbers and indices, in slots of 16 bytes, or of 4. */
+    CHECK_NUMBER_SLOTS = 2,
+    CHECK_NUMBER_BYTES = 4,
+    CHECK_NUMBER_UNIT_BYTES = 16,
+};
 
 /* What is computed on the elements of a matrix in registers, other than sums and maxima of it. */
 typedef struct check_elements {
@@ -104,6 +114,8 @@ bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *dia
 bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *diags,
                 check_facts *facts);
 
+/* NULL for a tile that is not in shared memory. */
+const check_shared *check_shared_of(const check_facts *facts, const tl_symbol *tile);
 /* NULL when the statement needs nothing. */
 const check_sync *check_sync_of(const check_facts *facts, const tl_statement *statement);
 /* NULL when the statement does not touch that register tile. */

@@ -15,6 +15,9 @@ typedef struct model_builder {
     int role, depth;
 } model_builder;
 
+/* Notes that something is left out, for there are more than 'most' of its kind. */
+void model_build_beyond(model_builder *b, model_limit limit);
+
 /* The number of an axis's name; -1 for none. */
 int model_build_axis(model_builder *b, str name);
 /* As model_find_tile and model_find_cursor, of what has been found so far. */

@@ -48,6 +48,10 @@ tl_operator model_opposite(tl_operator comparison) {
 
 /* --- tiles ------------------------------------------------------------------------------------ */
 
+void model_build_beyond(model_builder *b, model_limit limit) {
+    if (!b->model->beyond.most) b->model->beyond = limit;
+}
+
 int model_build_axis(model_builder *b, str name) {
     if (!name.length) return -1;
     for (int i = 0; i < b->axis_names.count; i++) {
@@ -70,8 +74,11 @@ static str tile_name(arena *memory, const tl_symbol *symbol, tl_space space) {
 static void add_tile(model_builder *b, tl_statement *s, int index) {
     const tl_allocation *a = &s->allocate;
     const tl_symbol *symbol = a->symbols ? a->symbols[index] : NULL;
-    if (!symbol || b->tiles.count == MODEL_TILES_MAX) return;
-    if (a->space != TL_SHARED && a->space != TL_REGISTER) return;
+    if (!symbol || (a->space != TL_SHARED && a->space != TL_REGISTER)) return;
+    if (b->tiles.count == MODEL_TILES_MAX) {
+        model_build_beyond(b, (model_limit){MODEL_TILES_MAX, "this kernel", "tiles", s->range});
+        return;
+    }
     const tl_tile *tile = a->space == TL_SHARED ? &symbol->shared : &symbol->in_register;
     model_tile t = {.symbol = symbol,
                     .allocation = s,
@@ -203,6 +210,9 @@ static model_role make_role(model_builder *b, tl_statement *s) {
     role.threads = 32 * role.warps;
     if (r->turn_count && executors <= MODEL_PROCESSES_MAX - b->model->process_count) {
         role.processes = executors;
+    } else if (r->turn_count) {
+        model_build_beyond(b, (model_limit){MODEL_PROCESSES_MAX, "this kernel",
+                                            "executors that take turns", s->range});
     }
     for (int i = 0; i < r->turn_count; i++) {
         if (!r->turn_symbols || !r->turn_symbols[i]) continue;
@@ -322,9 +332,10 @@ model *model_build(arena *memory, tl_kernel *kernel) {
     LIST(tl_statement *) roles = {0};
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_GRID && !m->grid) m->grid = s;
-        if (s->kind == TL_ROLE && !s->parent && roles.count < MODEL_ROLES_MAX) {
-            list_push(memory, &roles, s);
-        }
+        if (s->kind == TL_ROLE && !s->parent && roles.count == MODEL_ROLES_MAX)
+            model_build_beyond(&b,
+                               (model_limit){MODEL_ROLES_MAX, "this kernel", "roles", s->range});
+        else if (s->kind == TL_ROLE && !s->parent) list_push(memory, &roles, s);
         if (s->kind != TL_ALLOCATE) continue;
         b.role = -1;
         for (tl_statement *p = s->parent; p; p = p->parent) {

@@ -154,7 +154,15 @@ typedef struct model_turn {
     str name;
 } model_turn;
 
+/* Where a kernel has more of something than a model holds; 'most' 0: nowhere. */
+typedef struct model_limit {
+    int most;
+    const char *of, *what; /* "this kernel", "roles" */
+    diag_range at;
+} model_limit;
+
 typedef struct model {
+    model_limit beyond;
     arena *memory;
     tl_kernel *kernel;
     model_tile *tiles;
@@ -177,7 +185,9 @@ typedef struct model {
     unsigned *stamps, *stamp; /* by slot: what model_visit_lets has been to */
 } model;
 
-/* Builds the model. Total: what cannot be resolved is left out (others report it). */
+/* Builds the model. Total: what cannot be resolved is left out (others report it), and what is
+ * beyond its limits ('beyond' says where; the checks refuse it).
+ */
 model *model_build(arena *memory, tl_kernel *kernel);
 
 int model_slot(const model *m, const tl_symbol *symbol); /* -1: none */

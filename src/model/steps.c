@@ -25,9 +25,12 @@ typedef struct reader {
     const tl_operand *operand;
 } reader;
 
-static void add_read(model_step *step, model_use use) {
-    if (use.tile < 0 || step->read_count == MODEL_READS_MAX) return;
-    step->reads[step->read_count++] = use;
+static void add_read(model_builder *b, model_step *step, model_use use) {
+    if (use.tile < 0) return;
+    if (step->read_count < MODEL_READS_MAX) step->reads[step->read_count++] = use;
+    else
+        model_build_beyond(b, (model_limit){MODEL_READS_MAX, "this statement",
+                                            "tiles that it reads", step->statement->range});
 }
 
 static bool read_names(void *context, const tl_expr *e) {
@@ -37,7 +40,7 @@ static bool read_names(void *context, const tl_expr *e) {
     if (e->kind == TL_ELEMENT && e->space == TL_NOWHERE && e->symbol->parameter) return true;
     model_use use = use_of(r->b, e->symbol, e->space, e->range);
     use.operand = r->operand && r->operand->value == e ? r->operand : NULL;
-    add_read(r->step, use);
+    add_read(r->b, r->step, use);
     return true;
 }
 
@@ -84,7 +87,7 @@ static void resolve_copy(model_builder *b, model_step *step) {
     step->is_async = copy->is_async;
     step->accumulates = copy->target_kind == TL_ACCUMULATE;
     if (copy->from == TL_GLOBAL) step->loads = copy->what->symbol;
-    else add_read(step, use_of(b, source.symbol, copy->from, copy->what->range));
+    else add_read(b, step, use_of(b, source.symbol, copy->from, copy->what->range));
     if (copy->to == TL_GLOBAL) step->stores = to->symbol;
     else step->target = use_of(b, end.symbol, copy->to, to->range);
     step->has_target = step->target.tile >= 0;
@@ -205,7 +208,7 @@ static void add_statement(model_builder *b, tl_statement *s) {
         if (s->reshape.what) {
             step.target = use_of(b, s->reshape.what->symbol, TL_REGISTER, s->reshape.what->range);
         }
-        add_read(&step, step.target);
+        add_read(b, &step, step.target);
         step.has_target = step.target.tile >= 0;
         break;
     case TL_WAIT:

@@ -85,7 +85,6 @@ struct emit_tile {
     bool is_counted; /* with mbarriers: all its slots and parities follow from those of the one held
                       */
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
-    emit_tile *base;                   /* its place is that of this one (in place of) */
     emit_tile *part_of;                /* of a view's part: the tile it lies in, see parts.c */
     int first_column;                  /* a part's, in the tile that has the bytes */
 };

@@ -230,12 +230,6 @@ void emit_make_tiles(emit *t) {
             make_tiles_of(t, s, vectors);
         }
     }
-    for (int i = 0; i < t->tiles.count; i++) {
-        emit_tile *tile = t->tiles.items[i];
-        if (tile->space != TL_SHARED) continue;
-        const tl_symbol *base = tl_in_place_of(t->kernel, tile->tile->allocation);
-        if (base) tile->base = emit_tile_in(t, base, TL_SHARED);
-    }
     emit_make_parts(t);
     if (t->is_async) emit_find_lazy(t);
     emit_place_shared(t);

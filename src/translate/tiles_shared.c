@@ -1,8 +1,6 @@
 /* Tiles in shared memory: how each is laid out, and where it lies. */
 #include "translate/emit.h"
 
-enum { SHARED_ALIGNMENT = 128, MBARRIER_BYTES = 8 };
-
 void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
     int bytes = tl_type_bytes(tile->type);
     if (tile->is_vector) {
@@ -11,7 +9,6 @@ void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
                                       .element_bytes = bytes,
                                       .pitch_bytes = bytes,
                                       .swizzle_bytes = SHARED_UNIT_BYTES};
-        tile->slot_bytes = (int64_t)tile->rows * bytes;
     } else {
         layout_fit fit =
             tile->bound->in_panels
@@ -20,10 +17,7 @@ void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
                 : shared_make(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
                               s->allocate.by_columns, 0, &tile->store);
         if (emit_misfits(t, s->range, tile, fit)) return;
-        tile->slot_bytes = shared_bytes(&tile->store);
     }
-    tile->slot_bytes =
-        (tile->slot_bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
     if (s->allocate.is_permuted) {
         emit_unsupported(t, s->range, tile->name, "8-bit and permuted tiles have no atoms yet");
     }
@@ -32,49 +26,16 @@ void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
     }
 }
 
-static emit_tile *root_of(emit_tile *tile) {
-    while (tile->base) tile = tile->base;
-    return tile;
-}
-
-/* A swizzle of N bytes repeats every 8 N, and TMA and descriptors go by the address. */
-static int64_t alignment_of(const emit_tile *tile) {
-    return tile->store.panels ? 8 * tile->store.swizzle_bytes : SHARED_ALIGNMENT;
-}
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
-
 void emit_place_shared(emit *t) {
-    int64_t offset = 0;
-    for (int i = 0; i < t->tiles.count; i++) {
-        emit_tile *root = t->tiles.items[i];
-        if (root->space != TL_SHARED || root->base) continue;
-        int64_t bytes = 0;
-        for (int j = 0; j < t->tiles.count; j++) {
-            emit_tile *tile = t->tiles.items[j];
-            if (tile->space == TL_SHARED && root_of(tile) == root)
-                offset = round_up(offset, alignment_of(tile));
-        }
-        for (int j = 0; j < t->tiles.count; j++) {
-            emit_tile *tile = t->tiles.items[j];
-            if (tile->space != TL_SHARED || root_of(tile) != root) continue;
-            tile->offset_bytes = offset;
-            if (tile->slot_bytes * tile->stages > bytes) bytes = tile->slot_bytes * tile->stages;
-        }
-        offset += bytes;
-    }
     for (int i = 0; i < t->tiles.count; i++) {
         emit_tile *tile = t->tiles.items[i];
-        if (tile->space != TL_SHARED || !tile->bound->frees) continue;
-        offset = round_up(offset, MBARRIER_BYTES);
-        tile->full_offset = offset;
-        tile->empty_offset = offset + tile->stages * MBARRIER_BYTES;
-        offset += 2 * tile->stages * MBARRIER_BYTES;
+        if (tile->space != TL_SHARED) continue;
+        const check_shared *place = check_shared_of(t->facts, tile->symbol);
+        tile->offset_bytes = place->offset_bytes, tile->slot_bytes = place->slot_bytes;
+        tile->full_offset = place->full_offset, tile->empty_offset = place->empty_offset;
     }
-    if (t->is_async) emit_plan_walk(t, &offset);
-    t->shared_bytes = offset;
+    t->shared_bytes = t->facts->shared_bytes;
+    if (t->is_async) emit_plan_walk(t, &t->shared_bytes);
 }
 
 /* --- by name ---------------------------------------------------------------------------------- */

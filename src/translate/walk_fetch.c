@@ -10,11 +10,11 @@
 #include "translate/walk.h"
 
 enum {
-    SLOTS = 2,
-    NUMBER_BYTES = 4,
-    BARRIER_BYTES = 8,
-    UNIT_BYTES = 16,
-    UNIT_NUMBERS = 4,
+    SLOTS = CHECK_NUMBER_SLOTS,
+    NUMBER_BYTES = CHECK_NUMBER_BYTES,
+    BARRIER_BYTES = CHECK_MBARRIER_BYTES,
+    UNIT_BYTES = CHECK_NUMBER_UNIT_BYTES,
+    UNIT_NUMBERS = UNIT_BYTES / NUMBER_BYTES,
     /* An element: from there on products take longer than what is made of their results, and hide
      * how indices are worked out; it is not worth the loading thread's time then. */
     MULTIPLICATIONS_MOST = 256,

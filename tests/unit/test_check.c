@@ -235,6 +235,49 @@ static void a_ring_by_mbarrier(void **state) {
     arena_done(&memory);
 }
 
+/* What does not fit the model is refused, and not left out of the checks. */
+static void more_than_the_model_holds_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *before, *line, *after, *words;
+        int fitting;
+    } cases[] = {
+        {"", "role more_%d with 1 warp\nend\n", "", "too many roles: at most 16", 15},
+        {"", "Allocate X_%d in shared f32 (BM)\n", "", "too many tiles: at most 256", 255},
+        {"role turning with 8 warps, turns", "%.0d",
+         " a\nend\nrole also with 57 warps, turns b\nend\n",
+         "too many executors that take turns: at most 64", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int excess = 0; excess < 2; excess++) {
+            arena memory;
+            diag_list diags;
+            text_buffer text;
+            arena_init(&memory, 1 << 27);
+            text_init_in(&text, &memory);
+            text_add_z(&text, "kernel k for h200\nlet BM = 64\nInput A f32 (i in rows)\n"
+                              "Output B f32 (i in rows)\ngrid t in rows/BM\n"
+                              "Allocate A in shared f32 (BM)\n");
+            text_add_z(&text, cases[i].before);
+            for (int k = 0; k < cases[i].fitting + excess; k++)
+                text_format(&text, cases[i].line, k);
+            text_add_z(&text, cases[i].after);
+            text_add_z(&text, "role move with 1 warp\nend\n");
+            tl_program *program = read_from(&memory, "many", text_str(&text), &diags);
+            bool right =
+                tl_bind(program, &diags) && check_code(program->first, NULL, &memory, &diags, NULL);
+            bool says =
+                diags.first && strstr(str_copy_z(&memory, diags.first->message), cases[i].words);
+            bool expected = excess || !cases[i].fitting;
+            if (says != expected || (expected && right)) {
+                show(&diags);
+                fail_msg("%s, %d", cases[i].words, excess);
+            }
+            arena_done(&memory);
+        }
+    }
+}
+
 /* A maximum that moves only when some score exceeds it by far: both ways of the vote are run. */
 static void a_guarded_maximum(void **state) {
     (void)state;
@@ -287,9 +330,13 @@ static void tiles_inside_the_role(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_programs_pass),       cmocka_unit_test(every_sync_is_needed),
-        cmocka_unit_test(facts_of_the_a100_program), cmocka_unit_test(a_ring_by_mbarrier),
-        cmocka_unit_test(a_guarded_maximum),         cmocka_unit_test(tiles_inside_the_role),
+        cmocka_unit_test(right_programs_pass),
+        cmocka_unit_test(every_sync_is_needed),
+        cmocka_unit_test(facts_of_the_a100_program),
+        cmocka_unit_test(a_ring_by_mbarrier),
+        cmocka_unit_test(a_guarded_maximum),
+        cmocka_unit_test(more_than_the_model_holds_is_refused),
+        cmocka_unit_test(tiles_inside_the_role),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
