@@ -170,6 +170,7 @@ CUDA_EXAMPLES = (
     ("Y[n8][half] = 0;", 0, "Y[n8][half] = 0;", "", True), ("Z[n8][half] = 0;", 0, "Z[n8][half] = 0;", "", False),
     ("ftl_tma_store_wait", 0, "lane == 0", "true", True), ("ftl_tma_store(args", 0, "lane == 0", "true", False),
     ("O[n8][0] = 0.0f", 0, "0.0f", "1.0f", True), ("E[n8][0] = 0.0f", 0, "0.0f", "1.0f", False),
+    ("if (!O_holds)", 0, "!O_holds", "false", True), ("if (!O_holds)", 0, "!O_holds", "true", False), ("if (!E_holds)", 0, "!E_holds", "false", False),
     ("P_0[0] = P_1[0]", 0, "P_1[0]", "P_1[1]", True), ("Q_0[0] = Q_1[0]", 0, "Q_1[0]", "Q_1[1]", False), ("P_0[0] = P_1[1]", 0, "P_1[1]", "P_1[0]", True),
     ("if (left > 0)", 0, "left > 0", "true", True), ("if (left > 0)", 1, "left > 0", "true", False))
 ROOM = """bool any_1 = false;

@@ -160,7 +160,7 @@ def without_effect(mutant, code, tl):
         other = divided.group(0).replace("_up", "_?").replace("_down", "_up").replace("_?", "_down")
         if now == was.replace(divided.group(0), other, 1):
             return "a launch has lengths that divide without a rest"
-    above = list(enclosing(code, at))
+    above = ([at] if now == "if (false) {" else []) + list(enclosing(code, at))
     holds = next((re.match(r"if \(!(\w+_holds)\) \{$", code[i].strip()) for i in above if re.match(r"\s*if \(!\w+_holds\) \{$", code[i])), None)
     if holds:
         set_at = next((i for i in range(at - 1, 0, -1) if code[i].strip() == f"{holds.group(1)} = true;"), None)
@@ -206,7 +206,7 @@ ONE_WORD = (
     (r"any_\d+ \|= !\(part\S* < (9e\+?18f)\);$", above(-math.inf, 1e37), VOTE),
     (r"any_\d+ \|= !\(part\S* (<) [\d.e+]+f\);$", lambda old, new: new in ("<=", "=="), VOTE),
     (r"^if \((ftl_any\(any_\d+\))\) \{$", lambda old, new: new == "true", VOTE),
-    (r"^if \((__builtin_expect\(eager, 0\))\) \{$", lambda old, new: new == "true", "the maximum is kept at once always: both ways give the same"),
+    (r"^if \((__builtin_expect\(eager, 0\))\) \{$", lambda old, new: new in ("true", "false"), "the maximum is kept at once always, or never: both ways give the same"),
     (r"ftl_max\(\S+, ([\d.]+e-\d+f)\);$", above(1e-37, 1e-20), "what keeps a division from 0: far below all sums"),
 )
 
