@@ -8,11 +8,8 @@
 
 enum { BOUNDS_TESTS_MAX = 8 };
 
-/* `kv > E` (upper), or `kv <= E` (lower): what a mask takes out along the walked axis. */
 typedef struct bound_test {
-    bool is_upper, is_solved;
-    linear edge;   /* E, over the tile's other index names and what is uniform */
-    linear proof;  /* E, lets expanded */
+    linear_cut cut;
     tl_expr *text; /* the test itself */
 } bound_test;
 
@@ -36,26 +33,7 @@ typedef struct bound_loop {
 /* --- conditions ------------------------------------------------------------------------------- */
 
 static bound_test solve(reason *r, str axis, const tl_expr *e) {
-    bound_test test = {.text = tl_expr_copy(r->memory, e)};
-    if (e->kind != TL_BINARY || e->operator<TL_LESS || e->operator> TL_GREATER_EQUAL) return test;
-    linear left = linear_of(r, e->left, false), right = linear_of(r, e->right, false);
-    linear_add(&left, &right, -1); /* left > 0, and so on */
-    int64_t c = linear_coefficient(&left, axis);
-    if (left.is_broken || (c != 1 && c != -1)) return test;
-    bool is_greater = e->operator== TL_GREATER || e->operator== TL_GREATER_EQUAL;
-    bool is_strict = e->operator== TL_GREATER || e->operator== TL_LESS;
-    linear_drop(&left, axis);
-    for (int i = 0; i < left.count; i++)
-        if (edit_expr_mentions(left.terms[i].atom, axis)) return test;
-    /* c*kv + rest > 0: kv > -rest, or kv < rest. */
-    linear_add(&test.edge, &left, -c);
-    test.is_upper = is_greater == (c > 0);
-    if (test.is_upper && !is_strict) test.edge.constant -= 1; /* kv >= E: kv > E - 1 */
-    if (!test.is_upper && is_strict) test.edge.constant -= 1; /* kv < E: kv <= E - 1 */
-    tl_expr *edge = linear_expr(r, &test.edge);
-    test.proof = linear_of(r, edge, true);
-    test.is_solved = true;
-    return test;
+    return (bound_test){linear_cut_of(r, axis, e), tl_expr_copy(r->memory, e)};
 }
 
 static void split(reason *r, str axis, const tl_expr *e, bound_tests *tests) {
@@ -65,7 +43,7 @@ static void split(reason *r, str axis, const tl_expr *e, bound_tests *tests) {
         return;
     }
     bound_test test = solve(r, axis, e);
-    tests->is_solved = tests->is_solved && test.is_solved;
+    tests->is_solved = tests->is_solved && test.cut.is_solved;
     if (tests->count < BOUNDS_TESTS_MAX) tests->items[tests->count++] = test;
     else tests->is_solved = false, tests->is_cut = true;
 }
@@ -78,8 +56,8 @@ static bound_tests tests_of(reason *r, str axis, const tl_expr *condition) {
 
 /* Does the test hold for every element past the end, in rows that exist? kv >= length > E. */
 static bool test_covers_end(const bound_loop *b, const bound_test *test) {
-    if (!test->is_solved || !test->is_upper) return false;
-    linear rest = test->proof;
+    if (!test->cut.is_solved || !test->cut.is_upper) return false;
+    linear rest = linear_of(b->r, linear_expr(b->r, &test->cut.edge), true);
     for (int i = 0; i < b->tiles->extents.count; i++) {
         const tiles_span *e = &b->tiles->extents.items[i];
         int64_t c = linear_coefficient(&rest, e->index);
@@ -291,11 +269,11 @@ static void rewrite_condition(const bound_loop *b, tl_statement *mask, bound_tes
     for (int i = 0; i < tests->count; i++) {
         bound_test *t = &tests->items[i];
         const tl_expr *one = t->text;
-        int before = t->edge.count;
-        if (t->is_solved) name_offset(b, &t->edge);
-        if (t->is_solved && t->edge.count < before) {
-            linear edge = t->edge;
-            one = tl_quote_expr(r->memory, t->is_upper ? "%.*s > %s" : "%.*s <= %s",
+        int before = t->cut.edge.count;
+        if (t->cut.is_solved) name_offset(b, &t->cut.edge);
+        if (t->cut.is_solved && t->cut.edge.count < before) {
+            linear edge = t->cut.edge;
+            one = tl_quote_expr(r->memory, t->cut.is_upper ? "%.*s > %s" : "%.*s <= %s",
                                 STR_ARGS(b->axis), edit_text(r->memory, linear_expr(r, &edge)));
         }
         text = str_format(r->memory, "%.*s%s%s", STR_ARGS(text), i > 0 ? " or " : "",
@@ -334,16 +312,16 @@ static bool find_edges(const bound_loop *b, const bound_tests *tests, bound_edge
     for (int i = 0; i < tests->count; i++) {
         const bound_test *t = &tests->items[i];
         linear largest, smallest;
-        if (!t->is_solved || !extreme(b, &t->edge, true, &largest) ||
-            !extreme(b, &t->edge, false, &smallest))
+        if (!t->cut.is_solved || !extreme(b, &t->cut.edge, true, &largest) ||
+            !extreme(b, &t->cut.edge, false, &smallest))
             return false;
         /* The length itself is in every bound already. */
         linear length = linear_of(b->r, b->extent->length, true);
         linear difference = linear_of(b->r, linear_expr(b->r, &largest), true);
         linear_add(&difference, &length, -1);
-        edges->meets_end = edges->meets_end || t->is_upper;
-        if (t->is_upper && difference.count == 0 && difference.constant == -1) continue;
-        if (t->is_upper) {
+        edges->meets_end = edges->meets_end || t->cut.is_upper;
+        if (t->cut.is_upper && difference.count == 0 && difference.constant == -1) continue;
+        if (t->cut.is_upper) {
             edges->last = join(b->r, "min", edges->last, edges->upper_count, &largest);
             edges->full = join(b->r, "min", edges->full, edges->upper_count, &smallest);
             edges->upper_count++;
@@ -462,7 +440,7 @@ static bool bound_one(bound_loop *b) {
         if (!may_skip(b, masks[i])) continue;
         bound_tests tests = tests_of(b->r, b->axis, masks[i]->compute.condition);
         for (int k = 0; k < tests.count; k++)
-            if (tests.items[k].is_solved) name_offset(b, &tests.items[k].edge);
+            if (tests.items[k].cut.is_solved) name_offset(b, &tests.items[k].cut.edge);
         bound_edges edges = all;
         bound_tests one = {.count = 1};
         /* Each test alone empties blocks; beyond that they only mask. */

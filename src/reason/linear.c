@@ -79,12 +79,39 @@ int64_t linear_coefficient(const linear *l, str name) {
     return 0;
 }
 
+bool linear_factor(const linear *l, str name, int64_t *factor) {
+    *factor = linear_coefficient(l, name);
+    for (int i = 0; i < l->count; i++)
+        if (l->terms[i].atom->kind != TL_NAME && edit_expr_mentions(l->terms[i].atom, name))
+            return false;
+    return !l->is_broken;
+}
+
 void linear_drop(linear *l, str name) {
     int kept = 0;
     for (int i = 0; i < l->count; i++)
         if (l->terms[i].atom->kind != TL_NAME || !str_equal(l->terms[i].atom->text, name))
             l->terms[kept++] = l->terms[i];
     l->count = kept;
+}
+
+linear_cut linear_cut_of(reason *r, str axis, const tl_expr *test) {
+    linear_cut cut = {0};
+    if (test->kind != TL_BINARY || test->operator<TL_LESS || test->operator> TL_GREATER_EQUAL)
+        return cut;
+    linear left = linear_of(r, test->left, false), right = linear_of(r, test->right, false);
+    linear_add(&left, &right, -1); /* left > 0, and so on */
+    int64_t c;
+    if (!linear_factor(&left, axis, &c) || (c != 1 && c != -1)) return cut;
+    bool is_greater = test->operator== TL_GREATER || test->operator== TL_GREATER_EQUAL;
+    bool is_strict = test->operator== TL_GREATER || test->operator== TL_LESS;
+    linear_drop(&left, axis);
+    /* c*kv + rest > 0: kv > -rest, or kv < rest. */
+    linear_add(&cut.edge, &left, -c);
+    cut.is_upper = is_greater == (c > 0);
+    if (cut.is_upper != is_strict) cut.edge.constant -= 1; /* kv >= E: kv > E - 1; kv < E alike */
+    cut.is_solved = true;
+    return cut;
 }
 
 tl_expr *linear_expr(reason *r, const linear *l) {

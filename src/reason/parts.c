@@ -11,21 +11,6 @@
 
 enum { COLUMNS_UNIT = 8 };
 
-/* Is the difference of both sides linear in the index, and with which factor? */
-static bool factor_of(reason *r, const tl_expr *test, str index, int64_t *factor) {
-    linear l = linear_of(r, test->left, false), right = linear_of(r, test->right, false);
-    linear_add(&l, &right, -1);
-    if (l.is_broken) return false;
-    *factor = 0;
-    for (int i = 0; i < l.count; i++) {
-        const tl_expr *atom = l.terms[i].atom;
-        bool is_index = atom->kind == TL_NAME && str_equal(atom->text, index);
-        if (is_index) *factor = l.terms[i].coefficient;
-        else if (edit_expr_mentions(atom, index)) return false;
-    }
-    return true;
-}
-
 /* Does it ask of scalars and indices alone? */
 static bool is_of_places(const tiles_list *tiles, const tl_expr *e) {
     if (!e) return true;
@@ -43,10 +28,11 @@ static bool is_diagonal(reason *r, const tiles_list *tiles, const tl_statement *
                    s->compute.place.count == 2 && test->kind == TL_BINARY &&
                    (test->operator== TL_GREATER || test->operator== TL_GREATER_EQUAL) &&
                    is_of_places(tiles, test);
-    int64_t down, across, columns;
-    return is_test && factor_of(r, test, tile->axes[0], &down) &&
-           factor_of(r, test, tile->axes[1], &across) && down < 0 && across == 1 &&
-           reason_known(r, tiles_extent(tiles, tile->axes[1])->extent, &columns) &&
+    if (!is_test) return false;
+    linear_cut cut = linear_cut_of(r, tile->axes[1], test);
+    int64_t down, columns;
+    return cut.is_solved && cut.is_upper && linear_factor(&cut.edge, tile->axes[0], &down) &&
+           down > 0 && reason_known(r, tiles_extent(tiles, tile->axes[1])->extent, &columns) &&
            columns % (COLUMNS_UNIT * parts) == 0;
 }
 
