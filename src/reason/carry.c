@@ -1,5 +1,7 @@
 #include "reason/carry.h"
 
+#include "reason/scalar.h"
+
 typedef enum carry_fate { CARRY_KEPT, CARRY_WRITTEN, CARRY_READ } carry_fate;
 
 /* What happens first to what is in the tile, from a statement on, up to 'end'? What an `if` or a
@@ -31,13 +33,12 @@ bool carry_out(tl_statement *loop, str name) {
     return false;
 }
 
-bool carry_starts_at_zero(const tl_statement *loop, str name) {
+bool carry_starts_at_zero(reason *r, const tl_statement *loop, str name) {
+    double value;
     for (tl_statement *s = loop->previous; s; s = s->previous) {
         if (!edit_writes_within(s, name)) continue;
-        const tl_expr *value = edit_is_compute(s, TL_FILL) ? s->compute.operands[0].value : NULL;
-        return value && s->compute.target_kind == TL_GET &&
-               ((value->kind == TL_INTEGER && value->integer == 0) ||
-                (value->kind == TL_NUMBER && value->number == 0));
+        return edit_is_compute(s, TL_FILL) && s->compute.target_kind == TL_GET &&
+               scalar_number(r, s->compute.operands[0].value, &value) && value == 0;
     }
     return false;
 }

@@ -4,7 +4,7 @@
 #ifndef FLASHTL_REASON_CARRY_H
 #define FLASHTL_REASON_CARRY_H
 
-#include "reason/edit.h"
+#include "reason/pass.h"
 
 /* Does the loop write the tile, and may a time round read what one before left in it? */
 bool carry_between(tl_statement *loop, str name);
@@ -13,6 +13,6 @@ bool carry_between(tl_statement *loop, str name);
 bool carry_out(tl_statement *loop, str name);
 
 /* Is the tile 0 each time that the loop begins? */
-bool carry_starts_at_zero(const tl_statement *loop, str name);
+bool carry_starts_at_zero(reason *r, const tl_statement *loop, str name);
 
 #endif

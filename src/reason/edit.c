@@ -364,11 +364,13 @@ bool edit_is_fill(const tl_statement *s) {
     return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED;
 }
 
+bool edit_is_any(const tl_expr *e) {
+    return e->kind == TL_CALL && e->function == TL_FUNCTION_ANY;
+}
+
 bool edit_is_vote(const tl_statement *s) {
-    for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
-        const tl_expr *value = s->let.items[i].value;
-        if (value->kind == TL_CALL && value->function == TL_FUNCTION_ANY) return true;
-    }
+    for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+        if (edit_is_any(s->let.items[i].value)) return true;
     return false;
 }
 

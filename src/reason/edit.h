@@ -71,6 +71,7 @@ bool edit_writes_within(tl_statement *s, str name);
 bool edit_is_compute(const tl_statement *s, tl_operation operation);
 bool edit_is_product(const tl_statement *s);
 bool edit_is_fill(const tl_statement *s); /* a Copy from global to shared memory */
+bool edit_is_any(const tl_expr *e);
 /* `let NAME = any(...)`: what the warps of a role found in their tiles. */
 bool edit_is_vote(const tl_statement *s);
 /* Operand i is just this NAME. */

@@ -19,6 +19,7 @@
  * too far, leaves 0 as that factor.
  */
 #include "reason/guard.h"
+#include "reason/carry.h"
 #include "reason/names.h"
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
@@ -145,15 +146,6 @@ static bool can_repeat(reason *r, guard_form *g) {
         }
     }
     return true;
-}
-
-static bool starts_at_zero(reason *r, const guard_form *g, str name) {
-    const tl_statement *start = NULL;
-    for (tl_statement *s = r->kernel->body.first; s && s != g->loop; s = tl_next(s, NULL))
-        if (edit_writes(s, name)) start = s;
-    double value;
-    return start && edit_is_compute(start, TL_FILL) &&
-           scalar_number(r, start->compute.operands[0].value, &value) && value == 0;
 }
 
 /* What stands after the loop, so far: tiles that m and l went into. */
@@ -326,9 +318,10 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     if (!g->cast) return refuse(g, "the scores become no 16-bit operand");
     if (!g->moved || !g->factor || !g->shift || !g->bias || !g->power || !g->rescale || !g->add)
         return refuse(g, "it is not the online form with one fused multiply-add per score");
-    if (!starts_at_zero(r, g, g->l)) return refuse(g, "the denominator does not start at 0");
+    if (!carry_starts_at_zero(r, g->loop, g->l))
+        return refuse(g, "the denominator does not start at 0");
     for (int i = 0; i < g->sum_count; i++)
-        if (!starts_at_zero(r, g, edit_target_name(g->sums[i])))
+        if (!carry_starts_at_zero(r, g->loop, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
     if (!is_private(g))
         return refuse(g, "the loop itself reads the maximum, the denominator or the sums");

@@ -203,7 +203,7 @@ static bool reads_any(const tl_statement *s, names *n) {
  */
 static bool sums_are_free(reason *r, online *o, names *derived) {
     for (int i = 0; i < o->sums.count; i++)
-        if (!carry_starts_at_zero(o->loop, o->sums.items[i]))
+        if (!carry_starts_at_zero(r, o->loop, o->sums.items[i]))
             return reject(r, o, o->loop, "does not begin with sums of 0");
     for (tl_statement *s = tl_next(o->loop, o->loop); s; s = tl_next(s, o->loop))
         for (int i = 0; i < o->sums.count; i++) {

@@ -59,10 +59,6 @@ static bool settles(const tl_expr *c, str j, limit *l, bool *holds) {
     return c->operator== TL_LESS || c->operator== TL_GREATER_EQUAL;
 }
 
-static bool is_vote(const tl_expr *e) {
-    return e->kind == TL_CALL && e->function == TL_FUNCTION_ANY;
-}
-
 /* Of several limits with one edge the nearest remains. */
 static void add_limit(split_plan *p, limit l) {
     for (int i = 0; i < p->limit_count; i++) {
@@ -78,7 +74,7 @@ static void add_limit(split_plan *p, limit l) {
 static void read_branch(split_plan *p, const tl_statement *s) {
     limit l;
     bool holds;
-    if (is_vote(s->branch.condition)) return;
+    if (edit_is_any(s->branch.condition)) return;
     if (!settles(s->branch.condition, p->loop->loop.name, &l, &holds)) {
         p->is_open = true;
         return;
@@ -144,7 +140,7 @@ static split_plan make_plan(reason *r, tl_statement *loop, bool copies_after) {
 
 static bool is_settled(const split_plan *p, const tl_statement *s, bool *holds) {
     limit l;
-    return s->kind == TL_IF && !is_vote(s->branch.condition) &&
+    return s->kind == TL_IF && !edit_is_any(s->branch.condition) &&
            settles(s->branch.condition, p->loop->loop.name, &l, holds);
 }
 
