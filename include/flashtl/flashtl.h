@@ -116,11 +116,24 @@ typedef struct ftl_decision {
     bool is_pinned; /* by options->pins */
 } ftl_decision;
 
+/* A table of candidates that were compared for a decision; the first row was taken. */
+typedef struct ftl_comparison {
+    const char *kernel;         /* TL name */
+    const char *subject;        /* "tile sizes" */
+    const char *title;          /* "the best candidates" */
+    const char *const *columns; /* their names, column_count of them; the first names the row */
+    const char *const *units;   /* "" where a column has none */
+    const char *const *cells;   /* row after row: row_count times column_count */
+    int32_t column_count, row_count;
+} ftl_comparison;
+
 typedef struct ftl_decisions {
     const ftl_decision *items;
     int32_t count;
     const char *problem; /* names what was decided for: "attention 5f0c2e8112345678 f16 d=128" */
     double predicted_tflops;
+    const ftl_comparison *comparisons;
+    int32_t comparison_count;
 } ftl_decisions;
 
 /* The decisions taken for a sketch, and what each could be. Free with ftl_decisions_free. Statuses

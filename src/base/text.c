@@ -280,3 +280,26 @@ void text_repeat(text_buffer *buffer, char c, size_t count) {
 str text_str(const text_buffer *buffer) {
     return (str){buffer->data ? buffer->data : "", buffer->length};
 }
+
+/* The next word of 'text', which it is taken off; empty at the end. */
+static str next_word(str *text) {
+    size_t begin = 0, end;
+    while (begin < text->length && text->data[begin] == ' ') begin++;
+    for (end = begin; end < text->length && text->data[end] != ' ';) end++;
+    str word = {text->data + begin, end - begin};
+    *text = (str){text->data + end, text->length - end};
+    return word;
+}
+
+void text_wrap(text_buffer *buffer, int indent, int hanging, str text) {
+    size_t used = 0;
+    for (str word = next_word(&text); word.length; word = next_word(&text)) {
+        size_t blanks = (size_t)(used ? hanging : indent);
+        bool goes_on = used && used + 1 + word.length <= TEXT_LINE_MAX;
+        if (used && !goes_on) text_add_z(buffer, "\n");
+        text_repeat(buffer, ' ', goes_on ? 1 : blanks);
+        text_add(buffer, word);
+        used = goes_on ? used + 1 + word.length : blanks + word.length;
+    }
+    text_add_z(buffer, "\n");
+}

@@ -75,6 +75,11 @@ void text_repeat(text_buffer *buffer, char c, size_t count);
  * 'kept' are those control characters that stay as they are.
  */
 void text_add_shown(text_buffer *buffer, str s, const char *kept);
+/* Adds a paragraph as lines of at most TEXT_LINE_MAX characters, the first after 'indent' blanks,
+ * those that follow after 'hanging'. Words are not cut.
+ */
+enum { TEXT_LINE_MAX = 116 };
+void text_wrap(text_buffer *buffer, int indent, int hanging, str text);
 str text_str(const text_buffer *buffer);
 
 #endif

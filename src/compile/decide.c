@@ -4,55 +4,107 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything that a ftl_decisions points to lies after it in one block. */
+/* Everything that a ftl_decisions points to is in one block: first structs, pointers and numbers,
+ * then texts. It is laid out twice: without memory, to count the bytes, then into them.
+ */
 typedef struct block {
-    char *next;
+    char *base; /* NULL: the bytes are only counted */
+    size_t used;
 } block;
 
-static size_t bytes_of(const reason_result *result, str problem) {
-    size_t bytes = sizeof(ftl_decisions) + problem.length + 1;
-    for (int i = 0; i < result->offer_count; i++) {
-        const reason_offer *o = &result->offers[i];
-        bytes += sizeof(ftl_decision) + (size_t)o->value_count * sizeof(int64_t);
-        bytes += o->kernel.length + o->name.length + 2;
-    }
-    return bytes;
-}
-
-static const char *put_text(block *b, str text) {
-    char *at = b->next;
-    if (text.length) memcpy(at, text.data, text.length);
-    at[text.length] = 0;
-    b->next += text.length + 1;
+static void *take(block *b, size_t bytes) {
+    void *at = b->base ? b->base + b->used : NULL;
+    b->used += bytes;
     return at;
 }
 
-ftl_decisions *decide_copy(const reason_result *result, str problem) {
-    char *memory = calloc(1, bytes_of(result, problem));
-    if (!memory) return NULL;
-    size_t count = (size_t)result->offer_count;
-    ftl_decisions *out = (ftl_decisions *)(void *)memory;
-    ftl_decision *items = (ftl_decision *)(void *)(out + 1);
-    int64_t *values = (int64_t *)(void *)(items + count);
-    size_t value_count = 0;
-    for (size_t i = 0; i < count; i++) value_count += (size_t)result->offers[i].value_count;
-    block b = {(char *)(values + value_count)};
-    for (size_t i = 0; i < count; i++) {
-        const reason_offer *o = &result->offers[i];
-        memcpy(values, o->values, (size_t)o->value_count * sizeof *values);
-        items[i] = (ftl_decision){.kernel = put_text(&b, o->kernel),
-                                  .name = put_text(&b, o->name),
-                                  .value = o->value,
-                                  .values = values,
-                                  .value_count = o->value_count,
-                                  .is_pinned = o->is_pinned};
-        values += o->value_count;
+static const char *put_text(block *b, str text) {
+    char *at = take(b, text.length + 1);
+    if (at && text.length) memcpy(at, text.data, text.length);
+    if (at) at[text.length] = 0;
+    return at;
+}
+
+static int count_tables(const reason_result *result) {
+    int count = 0;
+    for (int i = 0; i < result->decision_count; i++) count += result->decisions[i].tables.count;
+    return count;
+}
+
+/* Texts come after all that needs an alignment. */
+typedef struct parts {
+    block fixed, texts;
+} parts;
+
+static void put_names(parts *p, const reason_table *t, ftl_comparison *out) {
+    size_t columns = (size_t)t->columns.count, cells = columns * (size_t)t->row_count;
+    const char **names = take(&p->fixed, columns * sizeof *names);
+    const char **units = take(&p->fixed, columns * sizeof *units);
+    const char **rows = take(&p->fixed, cells * sizeof *rows);
+    for (size_t i = 0; i < columns; i++) {
+        const reason_column *c = &t->columns.items[i];
+        const char *name = put_text(&p->texts, c->name), *unit = put_text(&p->texts, c->unit);
+        if (names) names[i] = name, units[i] = unit;
+        for (size_t row = 0; row < (size_t)t->row_count; row++) {
+            const char *cell = put_text(&p->texts, c->cells[row]);
+            if (rows) rows[row * columns + i] = cell;
+        }
     }
-    *out = (ftl_decisions){.items = items,
-                           .count = (int32_t)count,
-                           .problem = put_text(&b, problem),
-                           .predicted_tflops = result->predicted_tflops};
-    return out;
+    out->columns = names, out->units = units, out->cells = rows;
+    out->column_count = (int32_t)columns, out->row_count = t->row_count;
+}
+
+static void put_comparisons(parts *p, const reason_result *result, ftl_decisions *out) {
+    int count = count_tables(result), at = 0;
+    ftl_comparison *all = take(&p->fixed, (size_t)count * sizeof *all);
+    for (int i = 0; i < result->decision_count; i++) {
+        const reason_decision *d = &result->decisions[i];
+        for (int k = 0; k < d->tables.count; k++) {
+            ftl_comparison one = {.kernel = put_text(&p->texts, d->kernel),
+                                  .subject = put_text(&p->texts, d->subject),
+                                  .title = put_text(&p->texts, d->tables.items[k].title)};
+            put_names(p, &d->tables.items[k], &one);
+            if (all) all[at++] = one;
+        }
+    }
+    out->comparisons = all, out->comparison_count = count;
+}
+
+static void put_offers(parts *p, const reason_result *result, ftl_decisions *out) {
+    ftl_decision *items = take(&p->fixed, (size_t)result->offer_count * sizeof *items);
+    for (int i = 0; i < result->offer_count; i++) {
+        const reason_offer *o = &result->offers[i];
+        size_t bytes = (size_t)o->value_count * sizeof(int64_t);
+        int64_t *values = take(&p->fixed, bytes);
+        if (values && bytes) memcpy(values, o->values, bytes);
+        ftl_decision one = {.kernel = put_text(&p->texts, o->kernel),
+                            .name = put_text(&p->texts, o->name),
+                            .value = o->value,
+                            .values = values,
+                            .value_count = o->value_count,
+                            .is_pinned = o->is_pinned};
+        if (items) items[i] = one;
+    }
+    out->items = items, out->count = result->offer_count;
+}
+
+static ftl_decisions *lay_out(parts *p, const reason_result *result, str problem) {
+    ftl_decisions *place = take(&p->fixed, sizeof *place), out = {0};
+    put_offers(p, result, &out);
+    put_comparisons(p, result, &out);
+    out.problem = put_text(&p->texts, problem);
+    out.predicted_tflops = result->predicted_tflops;
+    if (place) *place = out;
+    return place;
+}
+
+ftl_decisions *decide_copy(const reason_result *result, str problem) {
+    parts counted = {0};
+    lay_out(&counted, result, problem);
+    char *memory = calloc(1, counted.fixed.used + counted.texts.used);
+    if (!memory) return NULL;
+    parts real = {.fixed = {.base = memory}, .texts = {.base = memory + counted.fixed.used}};
+    return lay_out(&real, result, problem);
 }
 
 void ftl_decisions_free(ftl_decisions *decisions) {

@@ -35,19 +35,23 @@ static void explain_sync(const check_sync *sync, text_buffer *out) {
     bool says_nothing = sync->joins_next_wait || (!sync->barrier_before && !waits_groups &&
                                                   !sync->commits && !sync->uses_mbarrier);
     if (says_nothing) return;
-    text_add_z(out, "  ");
-    tl_print_header(sync->statement, out);
-    text_add_z(out, ":");
-    if (sync->uses_mbarrier) text_add_z(out, " waits for the slot's mbarrier");
+    text_buffer line;
+    text_init(&line, 1 << 20);
+    tl_print_header(sync->statement, &line);
+    text_add_z(&line, ":");
+    if (sync->uses_mbarrier) text_add_z(&line, " waits for the slot's mbarrier");
     if (waits_groups) {
-        text_format(out, " all but the last %d cp.async groups have landed", sync->groups_pending);
+        text_format(&line, " all but the last %d cp.async groups have landed",
+                    sync->groups_pending);
     }
     if (sync->barrier_before) {
-        text_format(out, "%s %s", waits_groups ? ", then" : "",
+        text_format(&line, "%s %s", waits_groups ? ", then" : "",
                     sync->is_warp_scope ? "a barrier of the warp" : "a barrier of the block");
     }
-    if (sync->commits) text_add_z(out, " commits a cp.async group");
-    text_add_z(out, "\n");
+    if (sync->commits) text_add_z(&line, " commits a cp.async group");
+    text_wrap(out, 2, 6, text_str(&line));
+    out->failed |= line.failed;
+    text_done(&line);
 }
 
 static ftl_status explain_kernel(ftl_context *context, explain_arguments *a, tl_kernel *kernel) {

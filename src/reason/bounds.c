@@ -454,8 +454,8 @@ static bool bound_one(bound_loop *b) {
     for (int i = 0; i < count; i++) guard_mask(b, masks[i]);
     if (count > 0)
         reason_decide(b->r, "masks",
-                      "the loop over %.*s runs over %s blocks that some element sees; %d "
-                      "of its masks stand in an `if` that is true at the edges only",
+                      "the loop over %.*s runs over %s blocks that some element sees; masks in "
+                      "an `if` that is true at the edges only: %d",
                       STR_ARGS(b->axis), all.upper_count + all.lower_count > 0 ? "the" : "all",
                       count);
     return true;

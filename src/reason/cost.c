@@ -295,13 +295,18 @@ cost_result cost_of(const cost_model *m, const cost_choice *c) {
     return out;
 }
 
+int64_t cost_slots(const cost_model *m, const cost_choice *c, int tile) {
+    const place_role *role = &m->plan.roles[tile];
+    if (!role->in_shared) return 0;
+    return role->is_loaded_in_loop || c->warpgroups > 0 ? c->stages[tile] : 1;
+}
+
 const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *c) {
     str text = {"", 0};
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         if (!role->in_shared) continue;
-        int64_t bytes = (int64_t)cost_tile_bytes(m, c, i);
-        int64_t stages = role->is_loaded_in_loop || c->warpgroups > 0 ? c->stages[i] : 1;
+        int64_t bytes = (int64_t)cost_tile_bytes(m, c, i), stages = cost_slots(m, c, i);
         str one = stages > 1 ? str_format(r->memory, "%.*s %lld x %lld", STR_ARGS(role->tile->name),
                                           (long long)stages, (long long)bytes)
                              : str_format(r->memory, "%.*s %lld", STR_ARGS(role->tile->name),

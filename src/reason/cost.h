@@ -71,7 +71,9 @@ void cost_explain_panels(const cost_model *m, const cost_choice *choice);
 
 cost_result cost_of(const cost_model *m, const cost_choice *choice);
 cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *choice);
-/* "Q 32 KiB, K 2 x 16 KiB, V 16 KiB". */
+/* Slots of the tile in shared memory; 0: it is not there. */
+int64_t cost_slots(const cost_model *m, const cost_choice *choice, int tile);
+/* Bytes: "Q 32768, K 2 x 16384, V 16384". */
 const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *choice);
 
 #endif

@@ -449,9 +449,9 @@ static bool rewrite(reason *r, tl_statement *softmax) {
     if (may_be_online(r, tiles, &o)) {
         write_online(r, &o);
         reason_decide(r, "softmax form",
-                      "Softmax %s is online: all %d uses are linear and end in sums that are read "
-                      "after the loop only, so each block is read once and the sums are rescaled",
-                      o.scores, o.sums.count);
+                      "Softmax %s is online: each of its uses is linear and ends in a sum that is "
+                      "read after the loop only, so each block is read once and sums are rescaled",
+                      o.scores);
         return true;
     }
     reason_decide(r, "softmax form",

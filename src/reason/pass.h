@@ -65,11 +65,15 @@ void reason_name_versions(reason *r);
  */
 void reason_forget_stages(reason *r);
 
-/* Writes down a decision. Losers may be added to the result until the next decision. */
+/* Writes down a decision. */
 reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void reason_lose(reason *r, reason_decision *d, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Adds a table of 'row_count' candidates to the decision; its columns are added one by one, and
+ * their cells set by the caller. Both are good until the next one is added.
+ */
+reason_table *reason_compare(reason *r, reason_decision *d, const char *title, int row_count);
+reason_column *reason_add_column(reason *r, reason_table *table, const char *name,
+                                 const char *unit);
 
 /* Says that a pin 'name' could have taken this decision: 'value' was taken, 'values' are legal ones
  * ('value' is added where it is missing). A kernel's second offer of a name replaces its first.

@@ -127,30 +127,6 @@ reason_decision *reason_decide(reason *r, const char *subject, const char *forma
     return &r->log.items[r->log.count - 1];
 }
 
-void reason_lose(reason *r, reason_decision *d, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    str *longer = arena_array(r->memory, str, d->loser_count + 1);
-    for (int i = 0; i < d->loser_count; i++) longer[i] = d->losers[i];
-    longer[d->loser_count++] = str_format_list(r->memory, format, arguments);
-    d->losers = longer;
-    va_end(arguments);
-}
-
-void reason_explain(const reason_result *result, text_buffer *out) {
-    str kernel = {"", 0};
-    for (int i = 0; i < result->decision_count; i++) {
-        const reason_decision *d = &result->decisions[i];
-        if (i == 0 || !str_equal(kernel, d->kernel))
-            text_format(out, "%skernel %.*s\n", i > 0 ? "\n" : "", STR_ARGS(d->kernel));
-        kernel = d->kernel;
-        text_format(out, "  %.*s (%.*s): %.*s\n", STR_ARGS(d->subject), STR_ARGS(d->pass),
-                    STR_ARGS(d->sentence));
-        for (int k = 0; k < d->loser_count; k++)
-            text_format(out, "    %.*s\n", STR_ARGS(d->losers[k]));
-    }
-}
-
 /* --- lets ------------------------------------------------------------------------------------- */
 
 bool reason_known(reason *r, const tl_expr *e, int64_t *value) {

@@ -36,13 +36,24 @@ typedef struct reason_options {
  */
 enum { REASON_WAYS = 6, REASON_FORMS = 2 * REASON_WAYS };
 
+/* What was compared for a decision: a row for each candidate, the one that was taken first. */
+typedef struct reason_column {
+    str name, unit; /* "shared", "bytes" */
+    str *cells;     /* by row */
+} reason_column;
+
+typedef struct reason_table {
+    str title; /* "candidates" */
+    LIST(reason_column) columns;
+    int row_count;
+} reason_table;
+
 /* One decision: what was chosen, its numbers, and what lost. */
 typedef struct reason_decision {
     str kernel, pass;
     str subject;  /* "tile sizes" */
-    str sentence; /* one line, numbers included */
-    str *losers;  /* lines, best first */
-    int loser_count;
+    str sentence; /* one paragraph, numbers included */
+    LIST(reason_table) tables;
 } reason_decision;
 
 /* A decision that a pin of its name may take instead: what a tuner walks through. */
@@ -90,7 +101,7 @@ bool reason_is_code(const tl_kernel *kernel);
  */
 str reason_check_pins(const tl_program *program, const reason_options *options, arena *memory);
 
-/* One paragraph per decision. */
+/* explain.c: a paragraph and the tables of each decision, in lines of at most TEXT_LINE_MAX. */
 void reason_explain(const reason_result *result, text_buffer *out);
 
 #endif

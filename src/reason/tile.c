@@ -287,80 +287,6 @@ static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
 
 /* --- the decision ----------------------------------------------------------------------------- */
 
-static const char *describe(search *s, const ways_candidate *c) {
-    reason *r = s->r;
-    str text = {"", 0};
-    for (int i = 0; i < cost_open_count(s->model); i++)
-        text = str_format(r->memory, "%.*s%.*s = %lld, ", STR_ARGS(text),
-                          STR_ARGS(cost_open_name(s->model, i)), (long long)c->choice.sizes[i]);
-    if (c->choice.warpgroups > 0)
-        text = str_format(r->memory, "%.*s%lld warpgroups of %d rows", STR_ARGS(text),
-                          (long long)c->choice.warpgroups, WARPGROUP_ROWS);
-    if (c->choice.warpgroups > 0 && cost_may_open_panels(s->model))
-        text = str_format(r->memory, "%.*s, panels of %lld bytes", STR_ARGS(text),
-                          (long long)c->choice.panel_bytes);
-    if (c->choice.warpgroups == 0)
-        text = str_format(r->memory, "%.*s%lld warps of %d rows", STR_ARGS(text),
-                          (long long)c->choice.warps, c->result.rows_per_warp);
-    for (int i = 0; i < cost_channel_count(s->model); i++) {
-        int tile = cost_channel_tile(s->model, i);
-        text = str_format(r->memory, "%.*s, %.*s in %lld", STR_ARGS(text),
-                          STR_ARGS(cost_plan(s->model)->roles[tile].tile->name),
-                          (long long)c->choice.stages[tile]);
-    }
-    if (cost_channel_count(s->model) > 0)
-        text = str_format(r->memory, "%.*s slots%s", STR_ARGS(text),
-                          c->choice.is_plain ? ", copied in place" : "");
-    if (c->result.is_tight)
-        text = str_format(r->memory, "%.*s, tight in registers", STR_ARGS(text));
-    if (c->choice.holds)
-        text = str_format(r->memory, "%.*s, left operand held in registers", STR_ARGS(text));
-    return edit_z(r->memory, text);
-}
-
-static const char *speed(search *s, const ways_candidate *c) {
-    reason *r = s->r;
-    if (c->result.gigabytes_per_s > 0) return reason_say(r, "%.0f GB/s", c->result.gigabytes_per_s);
-    return reason_say(r, "%.0f TFLOPS", c->result.tflops);
-}
-
-static const char *parts(search *s, const ways_candidate *c) {
-    const cost_result *t = &c->result;
-    arena *memory = s->r->memory;
-    if (c->choice.warpgroups > 0)
-        return edit_z(memory, str_format(memory,
-                                         "products %.0f, elements of all warpgroups %.0f, one "
-                                         "warpgroup from product to product %.0f, level-2 cache "
-                                         "%.0f",
-                                         t->tensor, t->elements, t->chain, t->cache));
-    return edit_z(memory, str_format(memory,
-                                     "products %.0f, shared memory %.0f, f32 %.0f, special "
-                                     "functions %.0f, barriers %.0f",
-                                     t->tensor, t->shared, t->fp32, t->exp2, t->barriers));
-}
-
-static void explain(search *s) {
-    reason *r = s->r;
-    const ways_candidate *best = &s->ways.kept[0];
-    const cost_result *t = &best->result;
-    reason_decision *d = reason_decide(
-        r, "tile sizes",
-        "%s: %lld bytes of shared memory (%s), about %d registers a thread, %d blocks on a "
-        "multiprocessor; predicted %s. Clocks a tile: %s; together %.0f. %d candidates fit; the "
-        "next:",
-        describe(s, best), (long long)t->shared_bytes, cost_shared_text(r, s->model, &best->choice),
-        t->registers, t->resident, speed(s, best), parts(s, best), t->clocks, s->ways.fitting);
-    for (int i = 1; i < s->ways.kept_count; i++) {
-        const ways_candidate *c = &s->ways.kept[i];
-        reason_lose(r, d, "%s: %lld bytes, about %d registers, %d blocks; %s", describe(s, c),
-                    (long long)c->result.shared_bytes, c->result.registers, c->result.resident,
-                    speed(s, c));
-    }
-    if (r->way > 0 || r->is_plain)
-        reason_lose(r, d, "the rules of TL Code refused what was chosen before this");
-    if (best->choice.warpgroups > 0) cost_explain_panels(s->model, &best->choice);
-}
-
 /* The same for warpgroups. */
 static void offer_warpgroups(search *s) {
     static const int64_t groups[] = {0, 1, 2, 3}, stages[] = {1, 2, 3, 4}, casts[] = {1, 2},
@@ -497,7 +423,7 @@ static bool report_nothing(search *s) {
         r, NULL,
         "kernel %.*s does not fit %.*s; nearest: %s takes %lld bytes of shared "
         "memory (%s), %lld are there, and about %d registers a thread, %lld are there%s",
-        STR_ARGS(r->kernel->name), STR_ARGS(r->target->title), describe(s, c),
+        STR_ARGS(r->kernel->name), STR_ARGS(r->target->title), ways_describe(r, s->model, c),
         (long long)c->result.shared_bytes, cost_shared_text(r, s->model, &c->choice),
         (long long)r->target->block_shared, c->result.registers,
         (long long)r->target->thread_registers, r->whole);
@@ -521,7 +447,7 @@ bool reason_tile(reason *r) {
     cost_choice choice = {0};
     if (s.ways.kept_count == 0) try_sizes(&s, &choice, 0, pinned_hold(&s));
     if (!ways_choose(&s.ways, s.way)) return report_nothing(&s);
-    explain(&s);
+    ways_explain(r, s.model, &s.ways);
     offer_choice(&s);
     write_choice(&s);
     if (r->predicted_tflops == 0) r->predicted_tflops = s.ways.kept[0].result.tflops;

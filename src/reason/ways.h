@@ -5,7 +5,7 @@
 #define FLASHTL_REASON_WAYS_H
 
 #include "reason/cost.h"
-#include "reason/reason.h"
+#include "reason/pass.h"
 
 enum { WAYS_KEPT_MAX = 6 }; /* candidates that are shown */
 
@@ -29,5 +29,10 @@ void ways_keep(ways_list *w, const ways_candidate *c);
 
 /* Puts the cut number n first, and those after it next. False: there are not so many. */
 bool ways_choose(ways_list *w, int n);
+
+/* ways_explain.c: "BM = 128, BN = 64, 4 warps of 32 rows, K in 2, V in 1 slots". */
+const char *ways_describe(reason *r, const cost_model *m, const ways_candidate *c);
+/* Writes down what was chosen, beside the candidates that come next. */
+void ways_explain(reason *r, const cost_model *m, const ways_list *w);
 
 #endif

@@ -11,7 +11,7 @@ sed '/Release V_shared/d' code.tl | flashtl translate 2>&1 > /dev/null | sed -n 
 # Half way, and with a decision taken.
 flashtl reason --op mha --gpu l40s --head-dim 64 --print-after online | grep -q 'RowMax' && echo online
 flashtl reason --op mha --gpu l40s --head-dim 64 --let BN=32 | grep -o 'BN = 32'
-flashtl explain --op mha --gpu l40s --head-dim 64 | grep -o 'tile sizes (tile): BM = [0-9]*' | sed 's/[0-9]*$/N/'
+flashtl explain --op mha --gpu l40s --head-dim 64 | sed -n '/tile sizes (tile)/,$p' | grep -o 'BM = [0-9]*' | sed 's/[0-9]*$/N/'
 flashtl explain code.tl | sed -n 's/[0-9][0-9]*/N/gp' | head -2
 flashtl build --op mha --head-dim 64 --gpu t4,a100 --dtype f16 -o out > /dev/null 2>&1
 ls out | grep -v -E 'cubin|ptx'

@@ -1,7 +1,12 @@
-# What the cost model takes for tanh, in the sentence about tile sizes: with the sizes of a kernel without it,
+# What the cost model takes for tanh, in the table of clocks: with the sizes of a kernel without it,
 # by warps two special functions an element beside exp2's one, and nine operations more; by warpgroups, near 0, a
 # polynomial of five operations instead, with a factor before it; past another operation the function itself.
-price() { flashtl explain "$@" | grep -o 'Clocks a tile: .*; together'; }
+price() {
+    flashtl explain "$@" --json | python3 -c "
+import json, sys
+clocks = next(t for t in json.load(sys.stdin)['comparisons'] if t['title'].startswith('clocks'))
+print(', '.join(f'{c[\"name\"]} {v}' for c, v in list(zip(clocks['columns'], clocks['rows'][0]))[1:-1]))"
+}
 for gpu in t4 a100; do
     sizes="--gpu $gpu --head-dim 64 --let BM=128,BN=64,warps=4"
     echo $gpu; price --op mha $sizes; price --op mha --softcap 30 $sizes
