@@ -40,8 +40,7 @@ const char *cli_nearest_commands(const char *name, char words[NEAREST_BYTES]) {
     nearest near = {.wanted = str_from(name)};
     for (int i = 0; i < CLI_COMMAND_COUNT; i++)
         nearest_offer(&near, str_from(cli_commands[i].name));
-    if (!near.count) snprintf(words, NEAREST_BYTES, "; 'flashtl help' lists them");
-    return near.count ? nearest_words(&near, "", words) : words;
+    return nearest_words(&near, "", words);
 }
 
 static const cli_option *find_option(int command, str name) {

@@ -57,9 +57,8 @@ static ftl_status no_operator(ftl_context *context, str name) {
         for (int i = 0; i < f.option_count; i++)
             if (f.options[i].is_operator) nearest_offer(&near, f.options[i].name);
     }
-    return ftl_context_fail(
-        context, FTL_NOT_FOUND, "no operator is called '%.*s'%s", STR_ARGS(name),
-        near.count ? nearest_words(&near, "", words) : "; 'flashtl sketch' lists them");
+    return ftl_context_fail(context, FTL_NOT_FOUND, "no operator is called '%.*s'%s",
+                            STR_ARGS(name), nearest_words(&near, "", words));
 }
 
 static ftl_status choose(ftl_context *context, const family *f, str setting,

@@ -150,35 +150,18 @@ static name_list names_of(const tl_program *program, bool (*is_wanted)(const tl_
     return names;
 }
 
-static void join(text_buffer *out, const name_list *names) {
-    for (int i = 0; i < names->count; i++)
-        text_format(out, "%s%.*s", i ? ", " : "", STR_ARGS(names->items[i]));
-}
-
 /* 'program' is bound. In TL Code ('is_code') there are no decisions left. */
 static str unknown_pin(const tl_program *program, str name, bool is_code, arena *memory) {
     name_list values = names_of(program, is_code ? is_known_at_launch : is_value, memory);
-    name_list decisions = {0};
-    for (const reason_pass_entry *e = reason_pin_list(); !is_code && e->name; e++)
-        list_push(memory, &decisions, str_from(e->name));
     char words[NEAREST_BYTES];
     nearest near = {.wanted = name};
     for (int i = 0; i < values.count; i++) nearest_offer(&near, values.items[i]);
-    for (int i = 0; i < decisions.count; i++) nearest_offer(&near, decisions.items[i]);
-    text_buffer text;
-    text_init_in(&text, memory);
-    text_format(&text, "kernel '%.*s' %s '%.*s'", STR_ARGS(program->first->name),
-                is_code ? "is TL Code and leaves open no length or scalar"
-                        : "has no length, scalar, tile size or decision",
-                STR_ARGS(name));
-    text_add_z(&text, nearest_words(&near, "", words));
-    text_format(&text, "%s %s ", near.count ? " It" : "; it", is_code ? "leaves open" : "has");
-    join(&text, &values);
-    if (decisions.count) {
-        text_add_z(&text, ", and the decisions ");
-        join(&text, &decisions);
-    }
-    return text_str(&text);
+    for (const reason_pass_entry *e = reason_pin_list(); !is_code && e->name; e++)
+        nearest_offer(&near, str_from(e->name));
+    return str_format(memory, "kernel '%.*s' %s '%.*s'%s", STR_ARGS(program->first->name),
+                      is_code ? "is TL Code and leaves open no length or scalar"
+                              : "has no length, scalar, tile size or decision",
+                      STR_ARGS(name), nearest_words(&near, "", words));
 }
 
 str pins_unused(reason *r) {

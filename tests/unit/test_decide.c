@@ -127,7 +127,7 @@ static void measured_decisions_overrule(void **state) {
     ftl_decisions *measured = decide(&s, text, 2);
     assert_null(find(measured, "BN")); /* it is taken */
     char *why = explain(&s, text, 2);
-    assert_non_null(strstr(why, "measured (tuning): BN = "));
+    assert_non_null(strstr(why, "measured (tuning)\n    BN = "));
     assert_non_null(strstr(why, "640 TFLOPS somewhere"));
     assert_non_null(strstr(why, "as measured"));
     ftl_free(why);

@@ -558,9 +558,9 @@ static void what_cannot_be_is_said(void **state) {
     refused(ATTENTION(""), "a100", TL_F16, "stages=9", "stages");
     refused(ATTENTION(""), "a100", TL_F16, "BN=many", "is no number");
     refused(ATTENTION(""), "a100", TL_F16, "BNN=64",
-            "has no length, scalar, tile size or decision 'BNN'; did you mean 'BN'? It has d, dv");
+            "has no length, scalar, tile size or decision 'BNN'; did you mean 'BN', 'BM' or 'd'?");
     refused(ATTENTION(""), "a100", TL_F16, "X_stages=2",
-            "decision 'X_stages'; did you mean 'stages'?");
+            "decision 'X_stages'; did you mean 'stages', ");
     refused("kernel k\nInput A (m in rows, k in inner)\nOutput C (m in rows, k in inner)\n"
             "Copy A from global to shared\n",
             "a100", TL_F16, NULL, "copies nothing to global");
