@@ -120,6 +120,13 @@ static double sum_off(const machine *m, const sketch_softmax *softmax, const ske
     return (rows->off[r] + rounding) / rows->sum[r] + 0x1p-22;
 }
 
+/* The maximum is taken off in units of log2, rounded once: all weights of the row are off alike.
+ * What is divided by their sum is not.
+ */
+static double shift_off(const sketch_rows *rows, int64_t r) {
+    return isfinite(rows->maximum[r]) ? 0x1p-24 * fabs(rows->maximum[r]) : 0;
+}
+
 /* M and L include the lines of this block. */
 static void gather(const lines *l, sketch_rows *rows) {
     for (int64_t r = 0; r < l->rows; r++) {
@@ -187,7 +194,8 @@ static bool name_result(sketch *k, sketch_softmax *softmax) {
                 fresh.data[offset + i] = which ? rows->sum[i] : rows->maximum[i];
                 if (!k->m->has_errors) continue;
                 double off = sum_off(k->m, softmax, rows, i);
-                tile_errors(k->m, &fresh)[offset + i] = which ? rows->sum[i] * off : off;
+                tile_errors(k->m, &fresh)[offset + i] =
+                    which ? rows->sum[i] * (off + shift_off(rows, i)) : off;
             }
         }
         if (!k->m->is_exact) convert_round_all(CONVERT_F32, fresh.data, (size_t)tile_size(&fresh));

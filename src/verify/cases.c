@@ -222,6 +222,7 @@ static void add_pair(listing *l, int64_t q, int64_t kv, int plants) {
         c.layout = (verify_layout)((turn + turn / 4) % 4);
         c.input = i ? VERIFY_DOMINANT : VERIFY_NORMAL;
         c.plant = i ? turn : 0;
+        c.turn = turn % l->chains.count;
         cases_add(l, c);
     }
 }
@@ -235,6 +236,7 @@ static void add_climbing(listing *l, int64_t q, int64_t kv) {
     choose_heads(l, turn, &c);
     c.layout = (verify_layout)(turn % 4);
     c.input = VERIFY_CLIMBING;
+    c.turn = turn % l->chains.count;
     cases_add(l, c);
 }
 
@@ -353,8 +355,9 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
                  .batch = plan_find_size(plan, "batch"),
                  .q_heads = find_heads(plan),
                  .kv_heads = plan_find_size(plan, "kv_heads")};
-    planted p = planted_find(plan);
-    l.has_scores = planted_has_scores(&p), l.has_values = planted_has_values(&p);
+    l.chains = planted_find(program);
+    l.has_scores = planted_has_scores(&l.chains.turns[0]);
+    l.has_values = planted_has_values(&l.chains.turns[0]);
     if (plan->size_count > VERIFY_SIZES_MAX) {
         return refuse(why, "the program has %" PRId32 " sizes; at most %d are possible",
                       plan->size_count, VERIFY_SIZES_MAX);
@@ -412,8 +415,9 @@ bool verify_cases_hold(const char *list, int32_t number) {
 void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]) {
     static const char *const layouts[] = {"dense", "padded", "turned", "turned padded"};
-    static const char *const inputs[] = {"normal", "dominant key", "heavy ends", "climbing scores",
-                                         "low scores"};
+    static const char *const inputs[] = {
+        "normal",     "dominant key",         "heavy ends",        "climbing scores",
+        "low scores", "a key for each query", "rows of every size"};
     const ftl_plan *plan = program->plan;
     size_t length = 0;
     *name = 0;

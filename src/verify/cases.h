@@ -2,7 +2,7 @@
 #ifndef FLASHTL_VERIFY_CASES_H
 #define FLASHTL_VERIFY_CASES_H
 
-#include "verify/inputs.h"
+#include "verify/planted.h"
 
 typedef struct listing {
     const verify_program *program;
@@ -12,7 +12,8 @@ typedef struct listing {
     int32_t next;      /* number of the next case, also of those that are left out */
     double flops_most; /* 0: no limit */
     int32_t q_len, kv_len, batch, q_heads, kv_heads; /* positions of these sizes, or -1 */
-    bool has_scores, has_values;                     /* as of planted.h */
+    planted_turns chains;
+    bool has_scores, has_values; /* of the first turn */
 } listing;
 
 /* Lengths of queries and of keys: lists of lengths then mean pairs of them. */

@@ -231,9 +231,9 @@ bool cases_is_fixed(const listing *l, int32_t size) {
 }
 
 /* One size 'times' so long, others short: the sizes that conditions tie to it follow. */
-static bool add_long(listing *l, int32_t size, int times, verify_input input) {
+static bool add_long(listing *l, int32_t size, int times, verify_input input, int32_t turn) {
     verify_case c = cases_blank(l);
-    c.input = input;
+    c.input = input, c.turn = turn;
     for (int32_t s = 0; s < l->plan->size_count; s++)
         c.sizes[s] = cases_is_length(l->plan, s) ? 33 + 8 * s : 1 + s % 2;
     c.sizes[size] = times * decisive_length(l, size);
@@ -245,24 +245,27 @@ static bool add_long(listing *l, int32_t size, int times, verify_input input) {
 
 /* What many keys weigh together shows where they are scaled a little wrong, so as many as are
  * cheap. */
-static void add_long_climbing(listing *l, int32_t size) {
+static void add_long_climbing(listing *l, int32_t size, int32_t turn) {
     enum { MOST = 3 };
-    for (int times = MOST; times > 0 && !add_long(l, size, times, VERIFY_CLIMBING);) times--;
+    for (int times = MOST; times > 0 && !add_long(l, size, times, VERIFY_CLIMBING, turn);) times--;
 }
 
 /* All lengths past two blocks of their own tiles, and different from one another; but equal where
- * scores climb, so that masks leave the last queries all keys, wherever they begin to count.
+ * scores climb, so that masks leave the last queries all keys, wherever they begin to count. Where
+ * rows differ, lengths are whole numbers of tiles: no last, short tile hides what the others lack.
  */
-static void add_all_long(listing *l, verify_input input) {
+static void add_all_long(listing *l, verify_input input, int32_t turn) {
     verify_case c = cases_blank(l);
     int64_t longest = 0;
-    c.input = input;
+    bool is_whole = input == VERIFY_MATCHED || input == VERIFY_ROWS;
+    c.input = input, c.turn = turn;
     for (int32_t s = 0; s < l->plan->size_count; s++) {
-        c.sizes[s] =
-            cases_is_length(l->plan, s) ? 2 * longest_tile(l, s) + 5 + 32 * (s % 3) : 1 + s % 2;
+        int64_t past = is_whole ? 0 : 5 + 32 * (s % 3);
+        c.sizes[s] = cases_is_length(l->plan, s) ? 2 * longest_tile(l, s) + past : 1 + s % 2;
         if (c.sizes[s] > longest) longest = c.sizes[s];
     }
-    for (int32_t s = 0; input == VERIFY_CLIMBING && s < l->plan->size_count; s++) {
+    bool is_square = input == VERIFY_CLIMBING || input == VERIFY_MATCHED;
+    for (int32_t s = 0; is_square && s < l->plan->size_count; s++) {
         if (cases_is_length(l->plan, s)) c.sizes[s] = longest;
     }
     if (l->q_heads >= 0) c.sizes[l->q_heads] = 2;
@@ -272,23 +275,31 @@ static void add_all_long(listing *l, verify_input input) {
 }
 
 static void add_drawn(listing *l) {
-    enum { CASES = 5, WITHOUT_VALUES = 3, FIRST = 500 };
-    static const verify_input inputs[CASES] = {VERIFY_ENDS, VERIFY_NORMAL, VERIFY_NORMAL,
-                                               VERIFY_CLIMBING, VERIFY_LOW};
+    enum { CASES = 7, WITHOUT_VALUES = 4, FIRST = 500 };
+    static const verify_input inputs[CASES] = {VERIFY_ENDS,   VERIFY_NORMAL,   VERIFY_ROWS,
+                                               VERIFY_NORMAL, VERIFY_CLIMBING, VERIFY_LOW,
+                                               VERIFY_MATCHED};
     for (int32_t n = 0; n < (l->has_values ? CASES : WITHOUT_VALUES); n++) {
         verify_case c = cases_blank(l);
         draw_sizes(l, FIRST + n, false, &c);
         c.layout = (verify_layout)(l->next % 4);
         c.input = inputs[n];
+        c.turn = n % l->chains.count;
         cases_add(l, c);
     }
 }
 
-/* Is it the length that weights run along? */
-static bool is_of_keys(const listing *l, int32_t size) {
-    planted p = planted_find(l->plan);
-    if (!planted_has_values(&p)) return false;
-    return l->plan->tensors[p.right.tensor].axes[p.right.row].size == size;
+/* The first turn in which weights run along that length; -1: none do. */
+static int32_t turn_of_keys(const listing *l, int32_t size) {
+    for (int32_t turn = 0; turn < l->chains.count; turn++) {
+        const planted *p = &l->chains.turns[turn];
+        for (int32_t i = 0; i < p->count; i++) {
+            const planted_chain *c = &p->chains[i];
+            bool is_so_long = l->plan->tensors[c->right.tensor].axes[c->right.row].size == size;
+            if (is_so_long && c->values.tensor >= 0) return turn;
+        }
+    }
+    return -1;
 }
 
 /* --- many tiles ------------------------------------------------------------------------------- */
@@ -370,11 +381,19 @@ void cases_add_decisive(listing *l) {
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
         if (!cases_is_length(l->plan, s) || cases_is_fixed(l, s) || is_counted) continue;
-        add_long(l, s, 1, VERIFY_NORMAL);
-        if (is_of_keys(l, s)) add_long_climbing(l, s);
+        add_long(l, s, 1, VERIFY_NORMAL, 0);
+        int32_t turn = turn_of_keys(l, s);
+        if (turn >= 0) add_long_climbing(l, s, turn);
     }
-    add_all_long(l, l->has_values ? VERIFY_CLIMBING : VERIFY_ENDS);
-    if (l->has_values) add_all_long(l, VERIFY_LOW);
+    add_all_long(l, l->has_values ? VERIFY_CLIMBING : VERIFY_ENDS, 0);
+    for (int32_t turn = 1; turn < l->chains.count; turn++) {
+        if (planted_has_values(&l->chains.turns[turn])) add_all_long(l, VERIFY_CLIMBING, turn);
+    }
+    if (l->has_scores) {
+        add_all_long(l, VERIFY_LOW, 0);
+        add_all_long(l, VERIFY_MATCHED, l->chains.count - 1);
+    }
+    add_all_long(l, VERIFY_ROWS, 0);
     add_many_tiles(l, false);
     add_many_tiles(l, true);
 }

@@ -96,6 +96,26 @@ static void weigh_edges(const case_data *data, const buffer *b, int64_t row, dou
     }
 }
 
+/* Rows near zero, so that what is added to their sums decides; rows in which one element stands out
+ * further than f32 has powers, each in another column; rows far below zero; rows like others.
+ * Queries have rows near zero alone, keys and values none: other cases have scores of every size.
+ */
+static void spread_rows(const buffer *b, planted_part part, int64_t row, double *values) {
+    enum { LIKE_OTHERS, PEAK, NEAR_ZERO, LOW, KINDS };
+    static const double FAR = 128, SMALL = 0x1p-10;
+    int64_t index[FTL_AXES_MAX] = {0};
+    buffer_row_index(b, row, index);
+    int64_t own = b->argument.axis_count > 1 ? index[b->argument.axis_count - 2] : 0;
+    int64_t kind = planted_fold(own);
+    bool is_left = part == PLANTED_LEFT, is_kept = part == PLANTED_RIGHT || part == PLANTED_VALUES;
+    if (b->of->axis_count < 2 || is_kept || (is_left && kind != NEAR_ZERO)) return;
+    for (int64_t e = 0; e < b->columns; e++) {
+        if (kind == NEAR_ZERO) values[e] *= SMALL;
+        if (kind == LOW) values[e] -= FAR;
+        if (kind == PEAK && e == planted_match(own, b->columns)) values[e] = FAR;
+    }
+}
+
 /* A number for each head, say: a geometric sequence as slopes are, and any numbers in every other
  * case.
  */
@@ -119,6 +139,8 @@ static void fill(const case_data *data, const planted *p, buffer *b, int32_t pos
                       (size_t)b->columns, values);
         if (is_sequence(data, b)) sequence_row(b, values);
         else if (data->of->input == VERIFY_ENDS) weigh_edges(data, b, row, values);
+        else if (data->of->input == VERIFY_ROWS)
+            spread_rows(b, planted_part_of(p, position), row, values);
         else planted_row(data, p, position, row, values);
         buffer_store_row(b, row, values);
     }
@@ -216,7 +238,8 @@ bool inputs_make(case_data *data, arena *memory, char why[FTL_WHY_BYTES]) {
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         if (!make_tensor(data, t, memory, why)) return false;
     }
-    planted p = planted_find(plan);
+    planted_turns chains = planted_find(data->program);
+    planted p = chains.turns[data->of->turn % chains.count];
     make_scalars(data, &p, memory);
     if (!is_launchable(data, memory, why)) return false;
     for (int32_t t = 0; t < plan->tensor_count; t++) {

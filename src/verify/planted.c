@@ -5,130 +5,17 @@
 #include "verify/random.h"
 
 #include <math.h>
-#include <string.h>
-
-/* --- which tensors ---------------------------------------------------------------------------- */
-
-static bool is_matrix(const ftl_plan *plan, int32_t t) {
-    const ftl_plan_tensor *tensor = &plan->tensors[t];
-    return tensor->role == FTL_INPUT && tensor->type != FTL_I32 && tensor->axis_count >= 2;
-}
-
-static const char *name_of(const ftl_plan *plan, int32_t t, int axis) {
-    return plan->tensors[t].axes[axis].name;
-}
-
-/* The axis of a tensor's matrix that is called so; -1: none is. */
-static int find_axis(const ftl_plan *plan, int32_t t, const char *name) {
-    int count = plan->tensors[t].axis_count;
-    for (int i = count - 1; i >= 0 && i >= count - 2; i--) {
-        if (strcmp(name_of(plan, t, i), name) == 0) return i;
-    }
-    return -1;
-}
-
-static bool is_stored(const ftl_plan *plan, const char *name) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (plan->tensors[t].role == FTL_OUTPUT && find_axis(plan, t, name) >= 0) return true;
-    }
-    return false;
-}
-
-/* The other axis of the matrix. */
-static int other_axis(const ftl_plan *plan, int32_t t, int axis) {
-    int last = plan->tensors[t].axis_count - 1;
-    return axis == last ? last - 1 : last;
-}
-
-/* The last axis is as long, whatever it is called: views give axes other names. */
-static bool is_as_long(const ftl_plan *plan, int32_t a, int32_t b) {
-    const ftl_plan_tensor *one = &plan->tensors[a], *other = &plan->tensors[b];
-    const ftl_formula *first = &one->axes[one->axis_count - 1].extent;
-    const ftl_formula *second = &other->axes[other->axis_count - 1].extent;
-    if (first->step_count != 1 || second->step_count != 1) return false;
-    const ftl_formula_step *left = first->steps, *right = second->steps;
-    if (left->op != right->op) return false;
-    return left->op == FTL_PUSH_INTEGER ? left->integer == right->integer
-                                        : left->op == FTL_PUSH_SIZE && left->index == right->index;
-}
-
-/* Do rows of a and of b meet along an axis that no Output has? */
-static bool meet(const ftl_plan *plan, int32_t a, int32_t b, bool by_length, planted *p) {
-    int last = plan->tensors[a].axis_count - 1, last_of_b = plan->tensors[b].axis_count - 1;
-    for (int i = last; i >= last - 1; i--) {
-        int k = find_axis(plan, b, name_of(plan, a, i));
-        if (by_length && k < 0 && i == last && is_as_long(plan, a, b)) k = last_of_b;
-        if (k < 0 || is_stored(plan, name_of(plan, a, i))) continue;
-        p->left = (planted_matrix){a, other_axis(plan, a, i), i};
-        p->right = (planted_matrix){b, other_axis(plan, b, k), k};
-        const char *row = name_of(plan, b, p->right.row);
-        return strcmp(name_of(plan, a, p->left.row), row) != 0;
-    }
-    return false;
-}
-
-static planted_matrix find_values(const ftl_plan *plan, const planted *p) {
-    const char *keys = name_of(plan, p->right.tensor, p->right.row);
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (!is_matrix(plan, t) || t == p->left.tensor || t == p->right.tensor) continue;
-        int axis = find_axis(plan, t, keys);
-        if (axis >= 0) return (planted_matrix){t, axis, other_axis(plan, t, axis)};
-    }
-    return (planted_matrix){.tensor = -1};
-}
-
-/* Rows of queries are rows of an Output. */
-static bool is_row_of_output(const ftl_plan *plan, const char *name) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        const ftl_plan_tensor *tensor = &plan->tensors[t];
-        int row = tensor->axis_count - 2;
-        if (tensor->role == FTL_OUTPUT && row >= 0 && strcmp(name_of(plan, t, row), name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* A product that weighs nothing is better than none, a chain from the wrong end better than that.
- */
-static int merit(const ftl_plan *plan, const planted *p) {
-    if (!planted_has_scores(p)) return 0;
-    if (!planted_has_values(p)) return 1;
-    return is_row_of_output(plan, name_of(plan, p->left.tensor, p->left.row)) ? 3 : 2;
-}
-
-static void find(const ftl_plan *plan, bool by_length, planted *found) {
-    for (int32_t a = 0; a < plan->tensor_count; a++) {
-        for (int32_t b = 0; b < plan->tensor_count; b++) {
-            planted p;
-            if (a == b || !is_matrix(plan, a) || !is_matrix(plan, b)) continue;
-            if (!meet(plan, a, b, by_length, &p)) continue;
-            p.values = find_values(plan, &p);
-            if (merit(plan, &p) > merit(plan, found)) *found = p;
-        }
-    }
-}
-
-planted planted_find(const ftl_plan *plan) {
-    planted found = {{.tensor = -1}, {.tensor = -1}, {.tensor = -1}};
-    find(plan, false, &found);
-    if (!planted_has_values(&found)) find(plan, true, &found);
-    return found;
-}
-
-bool planted_has_scores(const planted *p) {
-    return p->left.tensor >= 0;
-}
-
-bool planted_has_values(const planted *p) {
-    return p->values.tensor >= 0;
-}
 
 static int64_t extent(const case_data *data, const planted_matrix *m, int axis) {
     return data->tensors[m->tensor].argument.extents[axis];
 }
 
+static int64_t summed_by(const case_data *data, const planted_chain *c) {
+    return extent(data, &c->left, c->left.contracted);
+}
+
 double planted_scale(const case_data *data, const planted *p) {
-    int64_t summed = planted_has_scores(p) ? extent(data, &p->left, p->left.contracted) : 4;
+    int64_t summed = planted_has_scores(p) ? summed_by(data, &p->chains[0]) : 4;
     return 1 / sqrt((double)(summed > 0 ? summed : 1));
 }
 
@@ -142,7 +29,7 @@ static int64_t tile_along(const case_data *data, const planted_matrix *m) {
 }
 
 /* DOMINANT: the key that dominates in a matrix; matrices count over all heads and batches. */
-static int64_t dominant_key(const case_data *data, const planted *p, int64_t matrix) {
+static int64_t dominant_key(const case_data *data, const planted_chain *p, int64_t matrix) {
     int64_t q_len = extent(data, &p->left, p->left.row);
     int64_t kv_len = extent(data, &p->right, p->right.row);
     int64_t m = tile_along(data, &p->left), n = tile_along(data, &p->right);
@@ -212,10 +99,28 @@ static double climbing_share(int64_t query, int64_t contracted, int64_t summed, 
     return 1 + (double)(query % ROWS_A_WAY) / (3 * ROWS_A_WAY);
 }
 
-/* The score of all keys, by query: rows without a score near 0, and rows between. */
+int64_t planted_fold(int64_t row) {
+    int64_t digits = 0;
+    for (; row > 0; row >>= 2) digits ^= row & 3;
+    return digits;
+}
+
+int64_t planted_match(int64_t row, int64_t columns) {
+    enum { STEP = 37 }; /* a prime that divides no tile */
+    return columns > 0 ? STEP * row % columns : 0;
+}
+
+/* LOW: the score of all keys, by query: further apart than 16 bits, or f32, can bridge, so that a
+ * row with another one's maximum is lost.
+ */
 static double low_share(int64_t query) {
-    static const double shares[] = {1, 1, 0.5, 0};
-    return shares[query % 4];
+    static const double shares[] = {1, 0, 0.1, 0.9};
+    return shares[planted_fold(query)];
+}
+
+/* MATCHED: each query has the signs of a key of its own, whose score no other one comes near. */
+static double sign_of_key(uint64_t seed, int64_t key, int64_t contracted) {
+    return random_bits(seed, 2000 + (uint64_t)key, (uint64_t)contracted) & 1 ? 1 : -1;
 }
 
 /* Queries have the direction of signs, and so has what a key has beside its noise: its score is
@@ -235,14 +140,16 @@ static double code_of(int64_t row, int64_t matrix, int64_t column) {
 /* An element, and what is the same for a row of them. */
 typedef struct spot {
     int64_t row, contracted, matrix;
-    int64_t rows, summed, dominant; /* of the matrix; the key that dominates, or -1 */
-    double scale, highest;          /* planted_scale; of climbing scores */
-    bool is_normalised;             /* weights are those of a softmax, as far as is known */
-    bool is_page;                   /* matrices may be parts of one sequence, found by a table */
+    int64_t rows, summed, keys; /* of the matrix; of its chain */
+    double scale, highest;      /* what makes a score of an element; of climbing scores */
+    bool is_normalised;         /* weights are those of a softmax, as far as is known */
+    bool is_page;               /* matrices may be parts of one sequence, found by a table */
 } spot;
 
 static double query(const case_data *data, const spot *at, double noise) {
     double share = 1, least = 32;
+    if (data->of->input == VERIFY_MATCHED)
+        return sign_of_key(data->seed, planted_match(at->row, at->keys), at->contracted);
     if (data->of->input == VERIFY_LOW) share = low_share(at->row);
     if (data->of->input == VERIFY_CLIMBING) {
         share = climbing_share(at->row, at->contracted, at->summed, at->matrix);
@@ -252,56 +159,96 @@ static double query(const case_data *data, const spot *at, double noise) {
 }
 
 /* A score of its own, and what is left of the noise. */
-static double key(const case_data *data, const spot *at, double noise) {
+static double key(const case_data *data, const planted_chain *c, const spot *at, double noise) {
     static const double DOMINANT = 16, LOW = -128;
     double sign = sign_of(data->seed, at->contracted) * at->scale, score = 0;
-    if (at->row == at->dominant) return sign * DOMINANT;
-    if (data->of->input == VERIFY_LOW) score = LOW;
-    if (data->of->input == VERIFY_CLIMBING) {
+    switch (data->of->input) {
+    case VERIFY_DOMINANT:
+        if (at->row == dominant_key(data, c, at->matrix)) return sign * DOMINANT;
+        break;
+    case VERIFY_MATCHED:
+        return sign_of_key(data->seed, at->row, at->contracted) * at->scale * at->highest +
+               noise / 32;
+    case VERIFY_LOW: score = LOW; break;
+    case VERIFY_CLIMBING: {
         int64_t way = way_of_element(at->contracted, at->summed, at->matrix);
         score = climbing_score(at->row, at->rows, way, at->matrix, at->highest);
         if (at->is_page) score += at->highest / 4 * (double)(at->matrix % 5 - 2);
         score *= weight_of_way(way, at->summed);
+        break;
+    }
+    default: break;
     }
     return sign * score + noise / 4;
 }
 
 static double value(const case_data *data, const spot *at, double noise) {
-    if (data->of->input == VERIFY_DOMINANT) return code_of(at->row, at->matrix, at->contracted);
-    /* A mean does not average out. Nor do the roundings of weights that rise and level off, which
-     * have one sign for many keys: where weights are not divided by their sum, they add up.
+    bool is_coded = data->of->input == VERIFY_DOMINANT || data->of->input == VERIFY_MATCHED;
+    if (is_coded) return code_of(at->row, at->matrix, at->contracted);
+    /* A mean does not average out. Nor do the roundings of weights that are alike, or of the query
+     * that all of them are made with, which have one sign for many keys: where weights are not
+     * divided by their sum, they add up.
      */
-    bool adds_up = data->of->input == VERIFY_CLIMBING && !at->is_normalised;
-    return adds_up ? noise : noise + 1;
+    return at->is_normalised ? noise + 1 : noise;
+}
+
+/* Where an element of a chain's matrix lies; matrices count over all other axes. */
+static void place(const buffer *b, const planted_matrix *m, const int64_t *index, spot *at) {
+    at->row = index[m->row], at->contracted = index[m->contracted], at->matrix = 0;
+    for (int i = 0; i < b->argument.axis_count; i++) {
+        if (i != m->row && i != m->contracted)
+            at->matrix = at->matrix * b->argument.extents[i] + index[i];
+    }
+}
+
+/* A softmax takes what f32 can add; of a program that is not known scores may be results, or the
+ * arguments of powers, in one half of its cases.
+ */
+static spot spot_of(const case_data *data, const planted *p, const planted_chain *c,
+                    const planted_matrix *m) {
+    bool is_attention = expected_choose(data->program) == EXPECTED_ATTENTION;
+    int64_t summed = summed_by(data, c);
+    spot at = {.rows = extent(data, m, m->row),
+               .summed = summed,
+               .keys = extent(data, &c->right, c->right.row),
+               .scale = 1 / ((double)(summed > 0 ? summed : 1) * planted_scale(data, p)),
+               .is_page = cases_have_tables(data->program->plan),
+               .is_normalised = is_attention || p->has_softmax};
+    bool is_high = is_attention || (p->has_softmax && data->of->number % 2);
+    at.highest = is_high ? 256 : 32;
+    return at;
+}
+
+static void plant(const case_data *data, const planted *p, const planted_chain *c,
+                  const planted_matrix *m, int64_t row, double *values) {
+    const buffer *b = &data->tensors[m->tensor];
+    int64_t index[FTL_AXES_MAX] = {0};
+    spot at = spot_of(data, p, c, m);
+    buffer_row_index(b, row, index);
+    for (int64_t e = 0; e < b->columns; e++) {
+        index[b->argument.axis_count - 1] = e;
+        place(b, m, index, &at);
+        if (m == &c->left) values[e] = query(data, &at, values[e]);
+        else if (m == &c->right) values[e] = key(data, c, &at, values[e]);
+        else values[e] = value(data, &at, values[e]);
+    }
+}
+
+static bool is_planted(verify_input input) {
+    return input == VERIFY_DOMINANT || input == VERIFY_CLIMBING || input == VERIFY_LOW ||
+           input == VERIFY_MATCHED;
 }
 
 void planted_row(const case_data *data, const planted *p, int32_t position, int64_t row,
                  double *values) {
-    const planted_matrix *all[] = {&p->left, &p->right, &p->values}, *m = NULL;
-    for (int i = 0; i < 3; i++) {
-        if (all[i]->tensor == position) m = all[i];
-    }
-    if (data->of->input == VERIFY_NORMAL || data->of->input == VERIFY_ENDS || !m) return;
-    const buffer *b = &data->tensors[position];
-    int64_t index[FTL_AXES_MAX] = {0};
-    int last = b->argument.axis_count - 1;
-    buffer_row_index(b, row, index);
-    /* A softmax takes what f32 can add; of a program that is not known scores may be results. */
-    spot at = {.matrix = row / b->argument.extents[last - 1],
-               .rows = b->argument.extents[m->row],
-               .summed = b->argument.extents[m->contracted],
-               .dominant = -1,
-               .scale = planted_scale(data, p),
-               .is_page = cases_have_tables(data->program->plan),
-               .is_normalised = expected_choose(data->program) == EXPECTED_ATTENTION};
-    at.highest = at.is_normalised ? 256 : 32;
-    if (data->of->input == VERIFY_DOMINANT && m == &p->right)
-        at.dominant = dominant_key(data, p, at.matrix);
-    for (int64_t e = 0; e < b->columns; e++) {
-        bool is_last = m->contracted == last;
-        at.row = is_last ? index[last - 1] : e, at.contracted = is_last ? e : index[last - 1];
-        if (m == &p->left) values[e] = query(data, &at, values[e]);
-        else if (m == &p->right) values[e] = key(data, &at, values[e]);
-        else values[e] = value(data, &at, values[e]);
+    if (!is_planted(data->of->input)) return;
+    for (int32_t i = 0; i < p->count; i++) {
+        const planted_chain *c = &p->chains[i];
+        const planted_matrix *all[] = {&c->left, &c->right, &c->values};
+        for (int k = 0; k < 3; k++) {
+            if (all[k]->tensor != position) continue;
+            plant(data, p, c, all[k], row, values);
+            return;
+        }
     }
 }

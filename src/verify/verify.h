@@ -95,7 +95,9 @@ typedef enum verify_input {
     VERIFY_DOMINANT, /* one key dominates, rows of values code their index (programs with scores) */
     VERIFY_ENDS,     /* the last and the tile-edge index of each axis weigh 4 times as much */
     VERIFY_CLIMBING, /* scores rise from key to key, fall or jump (programs with scores) */
-    VERIFY_LOW       /* rows of scores near -128, others between that and 0; values have a mean */
+    VERIFY_LOW,      /* rows of scores near -128 between others near 0; values have a mean */
+    VERIFY_MATCHED,  /* each query has a key of its own, far above all others */
+    VERIFY_ROWS /* rows of every size: near zero, one element far above the others, far below */
 } verify_input;
 
 typedef enum verify_layout {
@@ -113,6 +115,7 @@ typedef struct verify_case {
     verify_layout layout;
     int32_t plant; /* DOMINANT: which place of the list of places */
     bool is_long;  /* the first length in each table is the longest that it may hold */
+    int32_t turn;  /* which of the program's chains of products are planted */
     double flops;  /* about */
 } verify_case;
 

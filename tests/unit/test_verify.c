@@ -47,6 +47,7 @@ static ftl_status judge(fault planted, const ftl_plan *plan, bool is_causal, con
     verify_program program = {.operator_name = "attention",
                               .settings = is_causal ? causal : causal + 1,
                               .setting_count = is_causal ? 2 : 1,
+                              .sketch = SAMPLE_SKETCH,
                               .plan = plan};
     verify_runner runner = {"a C function", sample_launch, &k, 2e8, 0};
     verify_options options = {.shapes = shapes,
@@ -275,7 +276,8 @@ static void shapes_are_read_or_refused(void **state) {
     };
     arena memory;
     arena_init(&memory, 64 << 20);
-    verify_program program = {.operator_name = "attention", .plan = &f16_plan};
+    verify_program program = {
+        .operator_name = "attention", .sketch = SAMPLE_SKETCH, .plan = &f16_plan};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const verify_case *cases;
         int32_t count = -1;
@@ -296,7 +298,8 @@ static void all_cases_cover_what_the_design_asks(void **state) {
     static const int64_t heads[][2] = {{6, 6}, {6, 2}, {6, 1}, {64, 8}};
     arena memory;
     arena_init(&memory, 64 << 20);
-    verify_program program = {.operator_name = "attention", .plan = &f16_plan};
+    verify_program program = {
+        .operator_name = "attention", .sketch = SAMPLE_SKETCH, .plan = &f16_plan};
     const verify_case *all, *few;
     int32_t count, few_count;
     char why[FTL_WHY_BYTES];

@@ -211,46 +211,119 @@ static case_data drawn(const verify_program *program, const verify_case *c, aren
     return data;
 }
 
-static void scores_are_found_by_axes(void **state) {
+#define ROWS_BY_KEYS                                                                               \
+    "Copy Q from global to shared\nfor t = 0:n/BN\n    Copy K from global to shared\n"
+#define WEIGHED                                                                                    \
+    "    Copy V from global to shared\n    Compute GEMM S, V and accumulate O\nend\n"              \
+    "Copy O from register to global\n"
+
+/* "Q K V": left, right and values of each chain of a turn, turns apart by a bar. */
+static void assert_chains(const char *text, const char *wanted) {
+    ftl_plan *plan = plan_of(text);
+    verify_program program = {.plan = plan, .sketch = {"k", text, strlen(text)}};
+    planted_turns all = planted_find(&program);
+    char found[256] = "";
+    for (int32_t turn = 0; turn < all.count; turn++) {
+        if (turn) strcat(found, " | ");
+        for (int32_t i = 0; i < all.turns[turn].count; i++) {
+            const planted_chain *c = &all.turns[turn].chains[i];
+            const planted_matrix *parts[] = {&c->left, &c->right, &c->values};
+            if (i) strcat(found, ", ");
+            for (int k = 0; k < 3; k++) {
+                if (parts[k]->tensor < 0) continue;
+                if (k) strcat(found, " ");
+                strcat(found, plan->tensors[parts[k]->tensor].name);
+            }
+        }
+    }
+    ftl_plan_free(plan);
+    assert_string_equal(found, wanted);
+}
+
+/* Axes may have one name (TL Code calls all columns so), lengths be the same, texts have views. */
+static void chains_are_read_from_statements(void **state) {
     (void)state;
-    ftl_plan *plan = plan_of(window);
-    planted p = planted_find(plan);
-    assert_true(planted_has_scores(&p) && planted_has_values(&p));
-    assert_string_equal(plan->tensors[p.left.tensor].name, "A");
-    assert_string_equal(plan->tensors[p.right.tensor].name, "B");
-    assert_string_equal(plan->tensors[p.values.tensor].name, "C");
-    ftl_plan_free(plan);
-    /* keys by columns, and declared after what they weigh */
-    plan = plan_of("kernel k\nInput  V (j in n, f)\nInput  K (e, j in n)\nInput  Q (i in m, e)\n"
-                   "Output O (i in m, f)\nCopy Q from global to shared\nfor t = 0:n/BN\n"
-                   "    Copy K from global to shared\n    Compute GEMM Q, K and get S\n"
-                   "    Copy V from global to shared\n    Compute GEMM S, V and accumulate O\nend\n"
-                   "Copy O from register to global\n");
-    p = planted_find(plan);
-    assert_string_equal(plan->tensors[p.left.tensor].name, "Q");
-    assert_string_equal(plan->tensors[p.right.tensor].name, "K");
-    assert_string_equal(plan->tensors[p.values.tensor].name, "V");
-    assert_int_equal(p.right.contracted, 0);
-    ftl_plan_free(plan);
-    /* queries that are a view, whose axes have other names than their array's */
-    plan = plan_of("kernel k\nlet e = 64\nlet x = 64\nInput  Q_all (row in m, x in x)\n"
-                   "let Q (i in m, e) = Q_all[i, e]\nInput  K (j in n, e)\nInput  V (j in n, f)\n"
-                   "Output O (i in m, f)\nCopy Q from global to shared\nfor t = 0:n/BN\n"
-                   "    Copy K from global to shared\n    Compute GEMM Q, K.T and get S\n"
-                   "    Copy V from global to shared\n    Compute GEMM S, V and accumulate O\nend\n"
-                   "Copy O from register to global\n");
-    p = planted_find(plan);
-    assert_true(planted_has_values(&p));
-    assert_string_equal(plan->tensors[p.left.tensor].name, "Q_all");
-    assert_string_equal(plan->tensors[p.right.tensor].name, "K");
-    assert_string_equal(plan->tensors[p.values.tensor].name, "V");
-    ftl_plan_free(plan);
+    assert_chains(window, "A B C");
+    assert_chains("kernel k\nInput Q (i in m, x in e)\nInput K (j in n, x in e)\n"
+                  "Input V (j in n, x in e)\nOutput O (i in m, x in e)\n" ROWS_BY_KEYS
+                  "    Compute GEMM Q, K.T and get S\n    Compute Softmax S\n" WEIGHED,
+                  "Q K V");
+    assert_chains("kernel k\nInput  V (j in n, f)\nInput  K (e, j in n)\nInput  Q (i in m, e)\n"
+                  "Output O (i in m, f)\n" ROWS_BY_KEYS "    Compute GEMM Q, K and get S\n" WEIGHED,
+                  "Q K V");
+    assert_chains("kernel k\nlet e = 64\nlet x = 64\nInput  all (row in m, x in x)\n"
+                  "let Q (i in m, e) = all[i, e]\nInput  K (j in n, e)\nInput  V (j in n, f)\n"
+                  "Output O (i in m, f)\n" ROWS_BY_KEYS
+                  "    Compute GEMM Q, K.T and get S\n" WEIGHED,
+                  "all K V");
+    assert_chains(
+        "kernel k\nInput Q (i in m, e)\nInput pool (page in pages, slot in len, head in h, e)\n"
+        "Input V (j in n, f)\nInput table i32 (page in pages)\nOutput O (i in m, f)\n"
+        "let K (j in n, e) = select(table[j/len] % 2 == 0, pool[table[j/len], j % len, 0, e], "
+        "0)\n" ROWS_BY_KEYS "    Compute GEMM Q, K.T and get S\n" WEIGHED,
+        "Q pool V");
+    /* keys are values, and a changed operand is still what it was */
+    assert_chains("kernel k\nInput  Q (i in m, e)\nInput  K (j in n, e)\nOutput O (i in m, e)\n"
+                  "Copy Q from global to register\nCompute Multiply Q, 2 and get P\n"
+                  "for t = 0:n/BN\n    Copy K from global to shared\n"
+                  "    Compute GEMM P, K.T and get S\n    Compute Softmax S\n"
+                  "    Compute GEMM S, K and accumulate O\nend\nCopy O from register to global\n",
+                  "Q K K");
+    /* scores that weigh nothing */
+    assert_chains(
+        "kernel k\nInput  A (i in m, e)\nInput  B (j in n, e)\nOutput C (i in m, j in n)\n"
+        "for t = 0:e/BK\n    Copy A from global to shared\n    Copy B from global to shared\n"
+        "    Compute GEMM A, B.T and accumulate C\nend\nCopy C from register to global\n",
+        "A B");
+}
+
+#define TWO_LOOPS(right, values)                                                                   \
+    "kernel k\nInput Q (i in m, e)\nInput K (j in n, e)\nInput V (j in n, f)\n"                    \
+    "Input B (l in o, e)\nInput W (l in o, f)\nOutput O (i in m, f)\n" ROWS_BY_KEYS                \
+    "    Compute GEMM Q, K.T and get S\n    Compute Softmax S\n    Copy V from global to shared\n" \
+    "    Compute GEMM S, V and accumulate O\nend\nfor t = 0:o/BN\n"                                \
+    "    Copy B from global to shared\n    Copy W from global to shared\n"                         \
+    "    Compute GEMM Q, " right ".T and get T\n    Compute Softmax T\n"                           \
+    "    Compute GEMM T, " values " and accumulate P\nend\nCompute Add O, P and get O\n"           \
+    "Copy O from register to global\n"
+
+/* Together where no tensor has two parts to play, else by turns. */
+static void all_chains_are_planted(void **state) {
+    (void)state;
+    assert_chains(TWO_LOOPS("B", "W"), "Q K V, Q B W");
+    assert_chains("kernel k\nInput Q (i in m, e)\nInput R (i in m, e)\nInput K (j in n, e)\n"
+                  "Input B (j in n, e)\nInput V (j in n, f)\nOutput O (i in m, f)\n"
+                  "Copy R from global to shared\n" ROWS_BY_KEYS "    Copy B from global to shared\n"
+                  "    Compute GEMM Q, K.T and get S\n    Compute GEMM R, B.T and accumulate S\n"
+                  "    Compute Softmax S\n" WEIGHED,
+                  "Q K V | R B V");
+    /* each has a decisive case of climbing scores */
+    static const char *const texts[] = {TWO_LOOPS("B", "W"), window};
+    for (int k = 0; k < 2; k++) {
+        ftl_plan *plan = plan_of(texts[k]);
+        verify_program program = {.plan = plan, .sketch = {"k", texts[k], strlen(texts[k])}};
+        const verify_case *cases;
+        int32_t count;
+        char why[FTL_WHY_BYTES];
+        arena memory;
+        arena_init(&memory, 64 << 20);
+        assert_true(verify_cases(&program, "decisive", 0, &memory, &cases, &count, why));
+        planted_turns all = planted_find(&program);
+        for (int32_t turn = 0; turn < all.count; turn++) {
+            bool has_climbing = false;
+            for (int32_t i = 0; i < count; i++)
+                has_climbing |= cases[i].input == VERIFY_CLIMBING && cases[i].turn == turn;
+            assert_true(has_climbing);
+        }
+        arena_done(&memory);
+        ftl_plan_free(plan);
+    }
 }
 
 static void scores_are_as_low_as_planted(void **state) {
     (void)state;
     ftl_plan *plan = plan_of(window);
-    verify_program program = {.plan = plan};
+    verify_program program = {.plan = plan, .sketch = {"k", window, sizeof window - 1}};
     verify_case c = {.input = VERIFY_LOW, .sizes = {0}};
     for (int32_t s = 0; s < plan->size_count; s++) c.sizes[s] = 40;
     arena memory;
@@ -272,6 +345,112 @@ static void scores_are_as_low_as_planted(void **state) {
     ftl_plan_free(plan);
 }
 
+/* Scores of head 0, by query and key, in units of e. */
+static void scores_of(const case_data *data, int64_t rows, int64_t keys, int width,
+                      double *scores) {
+    double a[256], b[256];
+    for (int64_t i = 0; i < rows; i++) {
+        buffer_load_row(&data->tensors[0], i, a);
+        for (int64_t k = 0; k < keys; k++) {
+            double sum = 0;
+            buffer_load_row(&data->tensors[1], k, b);
+            for (int e = 0; e < width; e++) sum += a[e] * b[e];
+            scores[i * keys + k] = sum * data->scalars[0].value;
+        }
+    }
+}
+
+/* The maximum of one row is no maximum of another one that lanes, fragments or warps have: rows
+ * whose numbers differ in one bit lie so far apart that f32 holds no power of the difference. A
+ * maximum over some of the columns is none: each query has a key of its own, in all columns of a
+ * block.
+ */
+static void rows_have_maxima_of_their_own(void **state) {
+    enum { ROWS = 128, KEYS = 128, WIDTH = 64, APART = 88 };
+    (void)state;
+    ftl_plan *plan = plan_of(window);
+    verify_program program = {.plan = plan, .sketch = {"k", window, sizeof window - 1}};
+    verify_case c = {.input = VERIFY_LOW, .number = 1, .sizes = {0}};
+    for (int32_t s = 0; s < plan->size_count; s++) c.sizes[s] = WIDTH;
+    c.sizes[size_named(plan, "rows")] = ROWS;
+    c.sizes[size_named(plan, "columns")] = KEYS;
+    c.sizes[size_named(plan, "heads")] = c.sizes[size_named(plan, "batch")] = 1;
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    double *scores = arena_array(&memory, double, ROWS *KEYS);
+    case_data low = drawn(&program, &c, &memory);
+    scores_of(&low, ROWS, KEYS, WIDTH, scores);
+    for (int bit = 1; bit < ROWS; bit *= 2) {
+        for (int64_t i = 0; i < ROWS; i++)
+            assert_true(fabs(scores[i * KEYS] - scores[(i ^ bit) * KEYS]) > APART);
+    }
+    c.input = VERIFY_MATCHED;
+    case_data matched = drawn(&program, &c, &memory);
+    scores_of(&matched, ROWS, KEYS, WIDTH, scores);
+    bool is_best[KEYS] = {false};
+    for (int64_t i = 0; i < ROWS; i++) {
+        int64_t best = 0;
+        double second = -1e9;
+        for (int64_t k = 1; k < KEYS; k++)
+            if (scores[i * KEYS + k] > scores[i * KEYS + best]) best = k;
+        for (int64_t k = 0; k < KEYS; k++)
+            if (k != best) second = fmax(second, scores[i * KEYS + k]);
+        assert_true(scores[i * KEYS + best] - second > APART);
+        is_best[best] = true;
+    }
+    int columns[16] = {0};
+    for (int64_t k = 0; k < KEYS; k++) columns[k % 16] += is_best[k];
+    for (int k = 0; k < 16; k++) assert_true(columns[k] >= 4);
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
+/* Inputs without scores: rows that stand out, vanish, or lie low, too. */
+static void rows_have_every_size(void **state) {
+    enum { ROWS = 128, COLUMNS = 16 };
+    (void)state;
+    static const char text[] =
+        "kernel k\nInput X (i in rows, j in columns)\nOutput Y (i in rows, j in columns)\n"
+        "for t = 0:columns/BN\n    Copy X from global to register and get S\n"
+        "    Compute Softmax S\n    Copy S from register to global and get Y\nend\n";
+    ftl_plan *plan = plan_of(text);
+    verify_program program = {.plan = plan, .sketch = {"k", text, sizeof text - 1}};
+    const verify_case *cases, *c = NULL;
+    int32_t count;
+    char why[FTL_WHY_BYTES];
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    assert_true(verify_cases(&program, "decisive", 0, &memory, &cases, &count, why));
+    for (int32_t i = 0; i < count; i++)
+        if (cases[i].input == VERIFY_ROWS) c = &cases[i];
+    assert_non_null(c);
+    case_data data = drawn(&program, c, &memory);
+    int64_t rows = c->sizes[size_named(plan, "rows")],
+            width = c->sizes[size_named(plan, "columns")];
+    assert_true(rows >= ROWS && width >= COLUMNS && width % COLUMNS == 0);
+    double *x = arena_array(&memory, double, width);
+    bool stands_out[COLUMNS] = {false};
+    int near_zero = 0, low = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        buffer_load_row(&data.tensors[0], i, x);
+        int64_t best = 0;
+        double second = -1e9, least = 0;
+        for (int64_t k = 1; k < width; k++) best = x[k] > x[best] ? k : best;
+        for (int64_t k = 0; k < width; k++) {
+            if (k != best) second = fmax(second, x[k]);
+            least = fmin(least, x[k]);
+        }
+        if (x[best] - second > 100) stands_out[best % COLUMNS] = true;
+        near_zero += x[best] < 0.01 && least > -0.01;
+        low += x[best] < -100;
+    }
+    int covered = 0;
+    for (int k = 0; k < COLUMNS; k++) covered += stands_out[k];
+    assert_true(covered == COLUMNS && near_zero >= 16 && low >= 16);
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
 /* Whatever a maximum that moves by 2^15 alone can meet: by turns of 16 rows scores rise, rise by
  * steps, fall, or one key stands out so little that what came before still weighs something.
  */
@@ -279,7 +458,7 @@ static void scores_climb_in_every_way(void **state) {
     enum { ROWS = 80, KEYS = 549, BITS = 15 };
     (void)state;
     ftl_plan *plan = plan_of(window);
-    verify_program program = {.plan = plan};
+    verify_program program = {.plan = plan, .sketch = {"k", window, sizeof window - 1}};
     verify_case c = {.input = VERIFY_CLIMBING, .sizes = {0}};
     for (int32_t s = 0; s < plan->size_count; s++) c.sizes[s] = 64;
     c.sizes[size_named(plan, "rows")] = ROWS;
@@ -541,7 +720,7 @@ static void what_is_not_compared_is_said(void **state) {
 static void scalars_have_every_sign_and_magnitude(void **state) {
     (void)state;
     ftl_plan *plan = plan_of(window);
-    verify_program program = {.plan = plan};
+    verify_program program = {.plan = plan, .sketch = {"k", window, sizeof window - 1}};
     arena memory;
     arena_init(&memory, 64 << 20);
     double least = 1e9, most = -1e9, smallest = 1e9;
@@ -565,7 +744,10 @@ int main(void) {
         cmocka_unit_test(lengths_pass_blocks_and_constants),
         cmocka_unit_test(loops_have_lengths_of_their_own),
         cmocka_unit_test(cases_are_cheap_and_there),
-        cmocka_unit_test(scores_are_found_by_axes),
+        cmocka_unit_test(chains_are_read_from_statements),
+        cmocka_unit_test(all_chains_are_planted),
+        cmocka_unit_test(rows_have_maxima_of_their_own),
+        cmocka_unit_test(rows_have_every_size),
         cmocka_unit_test(scores_are_as_low_as_planted),
         cmocka_unit_test(scores_climb_in_every_way),
         cmocka_unit_test(tables_of_involved_uses_are_filled),

@@ -85,6 +85,35 @@ static void right_kernels_pass(void **state) {
     }
 }
 
+/* The kernel of one text against another text: what verify says. */
+static ftl_status tell_apart(const ftl_source *kernel, const ftl_source *meaning,
+                             const ftl_pin *pins, int pin_count, const char *shapes,
+                             verify_summary *summary) {
+    ftl_context *context;
+    ftl_product *product;
+    verify_machine *machine;
+    assert_int_equal(ftl_context_new(&context), FTL_OK);
+    ftl_options options = {.struct_bytes = sizeof(ftl_options),
+                           .gpu = "t4",
+                           .dtype = FTL_F16,
+                           .pins = pins,
+                           .pin_count = pin_count};
+    ftl_status status = ftl_build(context, kernel, &options, &product);
+    if (status) print_message("%s\n", ftl_context_diagnostics(context, FTL_DIAGNOSTICS_TEXT));
+    assert_int_equal(status, FTL_OK);
+    verify_program program = {.sketch = *meaning,
+                              .code = {"code.tl", product->code, strlen(product->code)},
+                              .plan = product->kernels[0].plan};
+    status = verify_machine_open(context, &program, VERIFY_INTERPRETER, NULL, &machine);
+    assert_int_equal(status, FTL_OK);
+    verify_options how = {.shapes = shapes, .seed = 3};
+    status = verify_run(context, &program, verify_machine_runner(machine), &how, summary);
+    verify_machine_close(machine);
+    ftl_product_free(product);
+    ftl_context_free(context);
+    return status;
+}
+
 /* GELU by tanh is within f16's tolerance of a row, and not of the elements near -2. */
 static void formulas_are_told_apart(void **state) {
     (void)state;
@@ -93,29 +122,46 @@ static void formulas_are_told_apart(void **state) {
     ftl_source tanh = read_judged("judged/gelu_by_tanh", &tanh_text);
     const ftl_source *const kernels[] = {&exact, &tanh};
     for (int i = 0; i < 2; i++) {
-        ftl_context *context;
-        ftl_product *product;
-        verify_machine *machine;
         verify_summary summary;
-        assert_int_equal(ftl_context_new(&context), FTL_OK);
-        ftl_options options = {.struct_bytes = sizeof(ftl_options), .gpu = "t4", .dtype = FTL_F16};
-        assert_int_equal(ftl_build(context, kernels[i], &options, &product), FTL_OK);
-        verify_program program = {.sketch = exact,
-                                  .code = {"code.tl", product->code, strlen(product->code)},
-                                  .plan = product->kernels[0].plan};
-        assert_int_equal(verify_machine_open(context, &program, VERIFY_INTERPRETER, NULL, &machine),
-                         FTL_OK);
-        verify_options how = {.shapes = "70x64x130", .seed = 3};
-        ftl_status status =
-            verify_run(context, &program, verify_machine_runner(machine), &how, &summary);
+        ftl_status status = tell_apart(kernels[i], &exact, NULL, 0, "70x64x130", &summary);
         assert_int_equal(status, i ? FTL_CHECK_FAILED : FTL_OK);
         assert_int_equal(summary.failed, i ? summary.total : 0);
-        verify_machine_close(machine);
-        ftl_product_free(product);
-        ftl_context_free(context);
     }
     text_done(&exact_text);
     text_done(&tanh_text);
+}
+
+#define NORM(epsilon)                                                                              \
+    "kernel k\nInput X (i in m, e)\nOutput Y (i in m, e)\nCopy X from global to register\n"        \
+    "Compute Multiply X, X and get S\nCompute RowSum S and get r\nCompute Add r, " epsilon         \
+    " and get r\nCompute Rsqrt r and get r\nCompute Multiply X, r and get X\n"                     \
+    "Copy X from register to global and get Y\n"
+#define QK_NORM(epsilon)                                                                           \
+    "kernel k\nInput Q (i in m, e)\nInput K (j in n, e)\nInput V (j in n, f)\nOutput O (i in m, "  \
+    "f)\nCopy Q from global to register\nCompute Multiply Q, Q and get T\n"                        \
+    "Compute RowSum T and get r\nCompute Add r, " epsilon                                          \
+    " and get r\nCompute Rsqrt r and get r\n"                                                      \
+    "Compute Multiply Q, r and get Q\nfor t = 0:n/BN\n    Copy K from global to shared\n"          \
+    "    Compute GEMM Q, K.T and get S\n    Copy V from global to shared\n"                        \
+    "    Compute GEMM S, V and accumulate O\nend\nCopy O from register to global\n"
+
+/* What is added to sums of squares decides in rows near zero. */
+static void what_is_added_to_sums_is_told_apart(void **state) {
+    (void)state;
+    static const char *const texts[][2] = {{NORM("0.1"), NORM("0.101")},
+                                           {NORM("1e-5"), NORM("1.1e-5")},
+                                           {QK_NORM("0.1"), QK_NORM("0.101")}};
+    static const ftl_pin pins[] = {{"e", "64"}, {"f", "64"}};
+    for (int i = 0; i < 3; i++) {
+        ftl_source meaning = {"k.tl", texts[i][0], strlen(texts[i][0])};
+        for (int wrong = 0; wrong < 2; wrong++) {
+            ftl_source kernel = {"k.tl", texts[i][wrong], strlen(texts[i][wrong])};
+            verify_summary summary;
+            ftl_status status =
+                tell_apart(&kernel, &meaning, pins, i == 2 ? 2 : 1, "decisive", &summary);
+            assert_int_equal(status, wrong ? FTL_CHECK_FAILED : FTL_OK);
+        }
+    }
 }
 
 static void programs_that_are_not_shipped(void **state) {
@@ -159,6 +205,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_kernels_pass),
         cmocka_unit_test(formulas_are_told_apart),
+        cmocka_unit_test(what_is_added_to_sums_is_told_apart),
         cmocka_unit_test(programs_that_are_not_shipped),
         cmocka_unit_test(attentions),
     };

@@ -83,6 +83,13 @@ static const ftl_plan_tile tiles[] = {{"K", FTL_F16, 0, BN, 2 * D, 2}};
         .scalar_count = 1, .walks = walks, .walk_count = 3, .conditions = conditions,              \
         .condition_count = 1, .tiles = tiles, .tile_count = 1,                                     \
     }
+/* What it should compute, for what is drawn by its statements. */
+static const char sample_text[] =
+    "Copy Q from global to shared\nfor j = 0:kv_len/BN\n    Copy K from global to shared\n"
+    "    Compute GEMM Q, K.T and get S\n    Compute Softmax S\n    Copy V from global to shared\n"
+    "    Compute GEMM S, V and accumulate O\nend\nCopy O from register to global\n";
+#define SAMPLE_SKETCH                                                                              \
+    { "attention", sample_text, sizeof sample_text - 1 }
 static const ftl_plan f16_plan = PLAN(f16_tensors), bf16_plan = PLAN(bf16_tensors);
 
 /* What the kernel does wrong. */
