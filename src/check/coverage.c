@@ -77,8 +77,7 @@ static bool is_masked(machine *mc, int axis_id, int64_t begin, int64_t end) {
         const model_step *step = mc->masks.items[i].step;
         int tile = step->reads[0].tile, axis = model_axis_of(&mc->model->tiles[tile], axis_id);
         if (axis < 0) continue;
-        machine_process *p =
-            &mc->processes[mc->model->roles[mc->masks.items[i].role].first_process];
+        machine_process *p = &mc->processes[mc->sync->first[mc->masks.items[i].role]];
         machine_origin origin = mask_origin(mc, p, step);
         if (ends_masked(mc, p, step, &origin, axis, begin, end)) return true;
     }

@@ -6,8 +6,8 @@
 
 static void trace(machine *mc, machine_process *p, const model_step *step, events_kind kind,
                   int tile, int cursor, int64_t generation) {
-    if (p->executor) return;
-    events_record record = {kind, (int)(step - mc->model->roles[p->role].steps), tile, cursor,
+    if (p->sync->executor) return;
+    events_record record = {kind, (int)(step - mc->model->roles[p->sync->role].steps), tile, cursor,
                             (int)generation};
     list_push(mc->memory, &p->trace, record);
 }
@@ -15,7 +15,7 @@ static void trace(machine *mc, machine_process *p, const model_step *step, event
 static machine_outcome fill(machine *mc, machine_process *p, const model_step *step,
                             const machine_origin *origin) {
     int tile = step->target.tile;
-    if (mc->model->tiles[tile].role != p->role) {
+    if (mc->model->tiles[tile].role != p->sync->role) {
         machine_report(mc, FAULT_TWO_FILLERS, step->statement, tile, mc->model->tiles[tile].name);
         return MACHINE_MOVED;
     }
@@ -152,7 +152,7 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
     machine_origin origin = {0};
     int holder;
     bool to_channel = step->has_target && mc->model->tiles[step->target.tile].space == TL_SHARED;
-    if (to_channel && mc->model->tiles[step->target.tile].role == p->role &&
+    if (to_channel && mc->model->tiles[step->target.tile].role == p->sync->role &&
         !channels_may_fill(mc->sync, p->sync, step->target.tile, &holder)) {
         return MACHINE_BLOCKED;
     }

@@ -131,8 +131,8 @@ typedef struct judged {
 /* What an operand that is no tile may be: the same in every run. */
 static holds_value scalar(judged *j, int number) {
     machine *mc = j->mc;
-    long step = j->step - mc->model->roles[j->p->role].steps;
-    holds_value *known = &mc->scalars[j->p->role][step].operands[number];
+    long step = j->step - mc->model->roles[j->p->sync->role].steps;
+    holds_value *known = &mc->scalars[j->p->sync->role][step].operands[number];
     const holds_scope scope = {find_name, NULL, &mc->memo};
     const tl_expr *e = j->step->statement->compute.operands[number].value;
     if (!known->may) *known = e ? holds_expression(&scope, e) : holds_these(HOLDS_FINITE);

@@ -41,7 +41,7 @@ static void make_processes(machine *mc) {
     mc->is_repeated = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->chooses = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->scalars = arena_array(mc->memory, machine_scalars *, m->role_count + 1);
-    mc->processes = arena_array(mc->memory, machine_process, m->process_count + 1);
+    mc->processes = arena_array(mc->memory, machine_process, mc->sync->process_count + 1);
     for (int r = 0; r < m->role_count; r++) {
         mc->is_reached[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
         mc->is_repeated[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
@@ -52,16 +52,15 @@ static void make_processes(machine *mc) {
             mc->chooses[r][i] = step->kind == STEP_IF &&
                                 extents_chooses(mc->extents, step->statement->branch.condition);
         }
-        for (int i = 0; i < m->roles[r].processes; i++) {
-            machine_process *p = &mc->processes[m->roles[r].first_process + i];
-            p->role = r, p->executor = i;
-            p->sync = &mc->sync->processes[m->roles[r].first_process + i];
-            p->values = extents_values_new(mc->memory, mc->extents);
-            p->values.following = arena_new(mc->memory, extents_values);
-            *p->values.following = extents_values_new(mc->memory, mc->extents);
-            p->waited_at = arena_array(mc->memory, const tl_statement *, m->cursor_count + 1);
-            p->registers = arena_array(mc->memory, machine_register, m->tile_count + 1);
-        }
+    }
+    for (int i = 0; i < mc->sync->process_count; i++) {
+        machine_process *p = &mc->processes[i];
+        p->sync = &mc->sync->processes[i];
+        p->values = extents_values_new(mc->memory, mc->extents);
+        p->values.following = arena_new(mc->memory, extents_values);
+        *p->values.following = extents_values_new(mc->memory, mc->extents);
+        p->waited_at = arena_array(mc->memory, const tl_statement *, m->cursor_count + 1);
+        p->registers = arena_array(mc->memory, machine_register, m->tile_count + 1);
     }
 }
 
@@ -73,7 +72,7 @@ static void start_run(machine *mc, const extents_run *run) {
     channels_reset(mc->sync);
     for (int t = 0; t < m->tile_count; t++) mc->contents[t].generations.count = 0;
     memset(mc->left_out, 0, sizeof *mc->left_out * (size_t)m->tile_count);
-    for (int i = 0; i < m->process_count; i++) {
+    for (int i = 0; i < mc->sync->process_count; i++) {
         machine_process *p = &mc->processes[i];
         p->at = p->nest_count = p->tile_number = p->data_branches = 0;
         p->is_done = p->is_blocked = false;
@@ -98,7 +97,7 @@ static void check_tile_end(machine *mc, machine_process *p, const tl_statement *
         p->sync->flights.count = 0;
     }
     for (int c = 0; c < m->cursor_count; c++) {
-        if (m->cursors[c].role != p->role || sync->waits[c] == sync->releases[c]) continue;
+        if (m->cursors[c].role != p->sync->role || sync->waits[c] == sync->releases[c]) continue;
         events_finding *f =
             machine_report(mc, FAULT_HELD_AT_END, at, m->cursors[c].tile, m->cursors[c].name);
         if (f) f->at = p->waited_at[c], f->range = p->waited_at[c]->range;
@@ -122,9 +121,9 @@ static void check_run_end(machine *mc) {
         str name = m->tiles[t].name;
         for (int c = 0; c < m->cursor_count; c++) {
             if (m->cursors[c].tile != t) continue;
-            const model_role *role = &m->roles[m->cursors[c].role];
-            for (int i = 0; i < role->processes; i++) {
-                int64_t waits = mc->processes[role->first_process + i].sync->waits[c];
+            int role = m->cursors[c].role;
+            for (int i = 0; i < mc->sync->count[role]; i++) {
+                int64_t waits = mc->sync->processes[mc->sync->first[role] + i].waits[c];
                 readers++;
                 if (waits < waited) waited = waits, name = m->cursors[c].name;
             }
@@ -195,8 +194,8 @@ static bool way_of(machine *mc, machine_process *p, const model_step *step, bool
 
 /* What a table leaves out: of which tiles, and whether it is Copies that would bring them. */
 static void leave_out(machine *mc, const machine_process *p, const model_step *step) {
-    if (!mc->chooses[p->role][p->at]) return;
-    const model_step *steps = mc->model->roles[p->role].steps;
+    if (!mc->chooses[p->sync->role][p->at]) return;
+    const model_step *steps = mc->model->roles[p->sync->role].steps;
     for (int i = p->at; i < step->other; i++) {
         const model_step *s = &steps[i];
         bool syncs = s->kind == STEP_WAIT || s->kind == STEP_RELEASE;
@@ -210,7 +209,7 @@ static void enter_if(machine *mc, machine_process *p, const model_step *step) {
     bool is_voted, taken = way_of(mc, p, step, &is_voted);
     if (!taken) leave_out(mc, p, step);
     if (!taken) {
-        if (step->commits && !p->executor) {
+        if (step->commits && !p->sync->executor) {
             events_record record = {EVENT_SKIP, p->at, -1, -1, step->commits};
             list_push(mc->memory, &p->trace, record);
         }
@@ -224,7 +223,7 @@ static void enter_if(machine *mc, machine_process *p, const model_step *step) {
 }
 
 static void leave_if(machine *mc, machine_process *p, const model_step *step) {
-    const model_step *begin = &mc->model->roles[p->role].steps[step->other];
+    const model_step *begin = &mc->model->roles[p->sync->role].steps[step->other];
     machine_loop before = p->nest[--p->nest_count];
     if (before.is_voted) {
         machine_loop now = here(mc, p);
@@ -255,7 +254,7 @@ static void repeat_for(machine *mc, machine_process *p, const model_step *step) 
     const tl_symbol *symbol = step->statement->loop.symbol;
     if (++loop->value < loop->end) {
         extents_values_set(&p->values, symbol, loop->value);
-        mc->is_repeated[p->role][loop->step] = true;
+        mc->is_repeated[p->sync->role][loop->step] = true;
         p->at = loop->step + 1;
         return;
     }
@@ -294,7 +293,7 @@ static void redo_lets(machine *mc, machine_process *p, const model_step *step) {
 
 /* Moves a process until it blocks or ends. Returns how many steps it made. */
 static int advance(machine *mc, machine_process *p) {
-    const model_role *role = &mc->model->roles[p->role];
+    const model_role *role = &mc->model->roles[p->sync->role];
     int moves = 0;
     p->is_blocked = false;
     while (!p->is_done && !p->is_blocked && !mc->is_stopped) {
@@ -305,7 +304,7 @@ static int advance(machine *mc, machine_process *p) {
             mc->is_stopped = true;
             break;
         }
-        mc->is_reached[p->role][p->at] = true;
+        mc->is_reached[p->sync->role][p->at] = true;
         switch (step->kind) {
         case STEP_LET: redo_lets(mc, p, step); break;
         case STEP_FOR: enter_for(mc, p, step); break;
@@ -333,9 +332,9 @@ static int advance(machine *mc, machine_process *p) {
 static const tl_statement *holder_of(const machine *mc, int tile) {
     for (int c = 0; c < mc->model->cursor_count; c++) {
         if (mc->model->cursors[c].tile != tile) continue;
-        const model_role *role = &mc->model->roles[mc->model->cursors[c].role];
-        for (int i = 0; i < role->processes; i++) {
-            const machine_process *p = &mc->processes[role->first_process + i];
+        int role = mc->model->cursors[c].role;
+        for (int i = 0; i < mc->sync->count[role]; i++) {
+            const machine_process *p = &mc->processes[mc->sync->first[role] + i];
             if (p->sync->waits[c] > p->sync->releases[c]) return p->waited_at[c];
         }
     }
@@ -345,25 +344,25 @@ static const tl_statement *holder_of(const machine *mc, int tile) {
 /* Will nobody fill the channel any more: is its filler at its end, or the one that waits? */
 static bool filler_is_done(const machine *mc, int tile, const machine_process *waiting) {
     int filler = mc->model->tiles[tile].role;
-    if (filler < 0 || filler == waiting->role) return true;
-    const model_role *role = &mc->model->roles[filler];
-    for (int i = 0; i < role->processes; i++) {
-        if (!mc->processes[role->first_process + i].is_done) return false;
+    if (filler < 0 || filler == waiting->sync->role) return true;
+    for (int i = 0; i < mc->sync->count[filler]; i++) {
+        if (!mc->processes[mc->sync->first[filler] + i].is_done) return false;
     }
     return true;
 }
 
 static void report_stuck(machine *mc) {
     const machine_process *first = NULL;
-    for (int i = 0; i < mc->model->process_count; i++) {
+    for (int i = 0; i < mc->sync->process_count; i++) {
         const machine_process *p = &mc->processes[i];
         if (!p->is_blocked) continue;
-        const model_step *step = &mc->model->roles[p->role].steps[p->at];
-        const model_step *best = first ? &mc->model->roles[first->role].steps[first->at] : NULL;
+        const model_step *step = &mc->model->roles[p->sync->role].steps[p->at];
+        const model_step *best =
+            first ? &mc->model->roles[first->sync->role].steps[first->at] : NULL;
         if (!best || (best->kind == STEP_WAIT && step->kind != STEP_WAIT)) first = p;
     }
     if (!first || mc->is_tainted) return;
-    const model_step *step = &mc->model->roles[first->role].steps[first->at];
+    const model_step *step = &mc->model->roles[first->sync->role].steps[first->at];
     events_finding *f = NULL;
     bool copies = step->kind == STEP_COPY;
     int tile = copies ? step->target.tile : step->what.tile;
@@ -392,10 +391,10 @@ static void report_stuck(machine *mc) {
                                                      : step->what.name);
     if (!f) return;
     f->range = step->statement->range;
-    for (int i = 0; i < mc->model->process_count; i++) {
+    for (int i = 0; i < mc->sync->process_count; i++) {
         const machine_process *p = &mc->processes[i];
-        if (!p->is_blocked || p == first || p->role == first->role) continue;
-        f->other = mc->model->roles[p->role].steps[p->at].statement;
+        if (!p->is_blocked || p == first || p->sync->role == first->sync->role) continue;
+        f->other = mc->model->roles[p->sync->role].steps[p->at].statement;
     }
 }
 
@@ -403,13 +402,13 @@ static void run_once(machine *mc) {
     int moves = 1;
     while (moves && !mc->is_stopped) {
         moves = 0;
-        for (int i = 0; i < mc->model->process_count; i++) {
+        for (int i = 0; i < mc->sync->process_count; i++) {
             if (!mc->processes[i].is_done) moves += advance(mc, &mc->processes[i]);
         }
     }
     if (mc->is_stopped) return;
     bool all_done = true;
-    for (int i = 0; i < mc->model->process_count; i++) all_done &= mc->processes[i].is_done;
+    for (int i = 0; i < mc->sync->process_count; i++) all_done &= mc->processes[i].is_done;
     if (!all_done) report_stuck(mc);
     else check_run_end(mc);
     if (all_done && !mc->is_tainted && !mc->is_left_out) coverage_judge(mc);
@@ -422,7 +421,7 @@ static void run_and_trace(machine *mc, const extents_run *run, trace_list *trace
     run_once(mc);
     if (mc->is_stopped) return;
     for (int r = 0; r < mc->model->role_count; r++) {
-        const machine_process *p = &mc->processes[mc->model->roles[r].first_process];
+        const machine_process *p = &mc->processes[mc->sync->first[r]];
         events_trace trace = {r, p->trace.items, p->trace.count};
         if (trace.count) list_push(mc->memory, traces, trace);
     }

@@ -45,12 +45,11 @@ typedef struct machine_loop {
 } machine_loop;
 
 typedef struct machine_process {
-    int role, executor;
     int at;
     bool is_done, is_blocked;
     int tile_number, data_branches;
     extents_values values;
-    channels_process *sync;
+    channels_process *sync;         /* with its role, and which executor it is */
     const tl_statement **waited_at; /* by cursor: the latest Wait */
     machine_register *registers;    /* by tile */
     machine_loop nest[MACHINE_NESTING_MAX];

@@ -13,6 +13,7 @@ typedef struct model_builder {
     LIST(str) axis_names;
     LIST(model_step) steps;
     int role, depth;
+    int processes; /* of the roles so far */
 } model_builder;
 
 /* Notes that something is left out, for there are more than 'most' of its kind. */

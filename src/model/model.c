@@ -204,11 +204,10 @@ static model_role make_role(model_builder *b, tl_statement *s) {
                        .name = r->name,
                        .executors = executors,
                        .executor_warps = r->is_warpgroups ? MODEL_WARPGROUP : 1,
-                       .processes = 1,
-                       .first_process = b->model->process_count};
+                       .processes = 1};
     role.warps = executors * role.executor_warps;
     role.threads = 32 * role.warps;
-    if (r->turn_count && executors <= MODEL_PROCESSES_MAX - b->model->process_count) {
+    if (r->turn_count && executors <= MODEL_PROCESSES_MAX - b->processes) {
         role.processes = executors;
     } else if (r->turn_count) {
         model_build_beyond(b, (model_limit){MODEL_PROCESSES_MAX, "this kernel",
@@ -219,7 +218,7 @@ static model_role make_role(model_builder *b, tl_statement *s) {
         model_turn turn = {r->turn_symbols[i], b->role, r->turns[i]};
         list_push(b->model->memory, &b->turns, turn);
     }
-    b->model->process_count += role.processes;
+    b->processes += role.processes;
     return role;
 }
 

@@ -142,8 +142,7 @@ typedef struct model_role {
     int executors, executor_warps, warps, threads;
     int first_warp, block_warps; /* in the block, with those that idle after its own */
     bool is_single;              /* one thread does it all */
-    int processes;     /* executors that have to be told apart: all when they take turns, else 1 */
-    int first_process; /* number of its first process in the kernel */
+    int processes; /* executors that have to be told apart: all when they take turns, else 1 */
     model_step *steps;
     int step_count;
 } model_role;
@@ -170,7 +169,7 @@ typedef struct model {
     model_cursor *cursors;
     int cursor_count;
     model_role *roles;
-    int role_count, process_count;
+    int role_count;
     model_turn *turns;
     int turn_count;
     const tl_statement *grid; /* NULL when there is none */

@@ -5,7 +5,7 @@
 #include "layout/descriptor.h"
 #include "translate/emit.h"
 
-enum { ROWS = 64, WARPGROUP = 4 };
+enum { ROWS = 64 };
 
 typedef struct side {
     const emit_tile *tile;
@@ -76,8 +76,8 @@ static bool make_product(product *p) {
     if (!fits) return refuse(p, STR("this GEMM"), "the result is an f32 tile as mma_C");
     const tl_layout *l = &p->target->tile->allocation->allocate.layout;
     p->across = l->over_rows ? l->over_columns : 1;
-    if (r->executor_warps != WARPGROUP || p->target->shape.down != 1 ||
-        p->target->rows != ROWS * (r->executors / p->across) || r->first_warp % WARPGROUP) {
+    if (r->executor_warps != MODEL_WARPGROUP || p->target->shape.down != 1 ||
+        p->target->rows != ROWS * (r->executors / p->across) || r->first_warp % MODEL_WARPGROUP) {
         return refuse(p, p->target->name, "a warpgroup has 64 rows of an asynchronous product");
     }
     if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
