@@ -150,6 +150,15 @@ static void print_manual(text_buffer *out) {
                ".Sh SEE ALSO\n.Xr flashtl-gpu 5 ,\n.Xr flashtl-language 7\n");
 }
 
+/* The passes of the reasoner, and the decisions that a pin may take. */
+static int print_passes(cli *c, text_buffer *out) {
+    char *passes = NULL;
+    ftl_status status = ftl_passes(c->context, &passes);
+    if (!status) text_add_z(out, passes);
+    ftl_free(passes);
+    return status ? cli_finish(c, status) : EXIT_DONE;
+}
+
 int cli_run_HELP(cli *c) {
     if (c->options.file_count > 1) return cli_say(EXIT_USAGE, "one command is expected");
     text_buffer text;
@@ -161,6 +170,8 @@ int cli_run_HELP(cli *c) {
         print_manual(&text);
     } else if (form && !cli_print_completion(c->context, form, &text)) {
         exit_status = cli_say(EXIT_USAGE, "'--form' is man, bash, zsh or fish; found '%s'", form);
+    } else if (!form && c->options.file_count && strcmp(c->options.files[0], "passes") == 0) {
+        exit_status = print_passes(c, &text);
     } else if (!form && c->options.file_count && command < 0) {
         char words[NEAREST_BYTES];
         exit_status = cli_say(EXIT_USAGE, "there is no command '%s'%s", c->options.files[0],

@@ -11,3 +11,6 @@ for command in $(flashtl help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p'
         done
     done
 done
+# The passes are those of --print-after, and the pins those that reason takes.
+flashtl help passes | sed -n 's/^  \([a-z]*\)  .*/\1/p' | head -15 | tr '\n' ' '; echo
+flashtl help passes | grep -c '^  [a-zA-Z_]* '
