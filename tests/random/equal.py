@@ -6,7 +6,7 @@ import sys
 
 from equal_cuda import of_cuda
 from equal_text import changes  # noqa: F401, for who explains what is not proved
-from equal_tl import of_tl
+from equal_tl import REFUSED, of_tl
 
 TL = """let BM = 64, BN = 32
 let blocks = max(1, ceil(kv_len/BN))
@@ -180,6 +180,85 @@ room[half] = ftl_add(room[half], ftl_exchange(room[half], 1));
 room[half] = ftl_min(room[half], 32768.0f);
 P[half] = ftl_pack_bf16(S[0], S[1]);
 ftl_store_global_f32(vector, part[half]);""".splitlines()
+
+
+# An online softmax with a vote: its maximum is kept while powers stay small.
+VOTES = """kernel votes for t4
+let d = 64, BM = 128, BN = 64
+Input  scale f32 where scale != 0
+let offset = kv_len - q_len
+let blocks = max(1, ceil(kv_len/BN))
+let full = floor(min(kv_len, q_block*BM + offset + 1)/BN)
+let clear = ceil((q_block*BM + offset + 100)/BN)
+Allocate alpha in register f32 (BM) as rows of O
+Compute Fill 0 and get O
+Compute Fill -1e30 and get m
+Compute Fill 1 and get alpha
+Compute Multiply m, -1.44269504 and get shift
+for j = 0:blocks
+    let eager = any(alpha < 3e-5)
+    if eager
+        Compute Cast m and get m_old
+        Compute RowMax S and accumulate m
+        Compute Subtract m_old, m and get alpha
+        Compute Multiply O, alpha and get O
+    end
+    Compute GEMM Q, K.T and get S by m16n8k8
+    Compute Tanh S and get S
+    if j < clear or j >= full
+        Compute Mask S in coordinate [L = q_block, L = j] where kv >= kv_len
+    end
+    if j == 0
+        Compute RowMax S and accumulate m
+        Compute Multiply m, -1.44269504 and get shift
+    end
+    Compute MultiplyAdd S, 1.44269504, shift and get S
+    Compute Exp2 S and get S
+    Compute RowSum S and get part
+    if any(not part < 32768)
+        Compute GEMM Q, K.T and get S by m16n8k8
+        Compute Tanh S and get S
+        Compute RowMax S and accumulate m
+        Compute Multiply m, -1.44269504 and get shift
+        Compute MultiplyAdd S, 1.44269504, shift and get S
+        Compute Exp2 S and get S
+    end
+    Compute GEMM S, V and accumulate O
+    Compute Fill 0 and get alpha
+end
+Copy O (BM, d) in coordinate [L = q_block] from register to global""".splitlines()
+LINEAR = [x for x in VOTES if "Tanh" not in x]          # scores without bounds
+HIDDEN = [x.replace("kv >= kv_len", "kv <= q") for x in VOTES]
+BARE = [x for x in VOTES if "Fill -1e30" not in x]
+
+# A text, the lines of it from one to another, what they become, and whether that says the same.
+IN_VOTES = (
+    (VOTES, "Input  scale f32 where scale != 0", 1, ["Input  scale f32 where scale > 0"], True), (VOTES, "Input  scale f32 where scale != 0", 1, ["Input  scale f32 where scale == 0"], False),
+    (VOTES, "let d = 64, BM = 128, BN = 64", 1, ["let d = 64, BM = 129, BN = 64"], True), (VOTES, "let d = 64, BM = 128, BN = 64", 1, ["let d = 65, BM = 128, BN = 64"], False),
+    (VOTES, "Compute Multiply m, -1.44269504 and get shift", 1, ["Compute Multiply m, -1.457 and get shift"], True),
+    (VOTES, "    Compute MultiplyAdd S, 1.44269504, shift and get S", 1, ["    Compute MultiplyAdd S, -1.44269504, shift and get S"], False),
+    (VOTES, "        Compute Multiply m, -1.44269504 and get shift", 1, [], True), (VOTES, "    if j == 0", 1, ["    if j < 0"], True), (VOTES, "    if j == 0", 1, ["    if j > 0"], False),
+    (VOTES, "    if j == 0", 4, [], True), (BARE, "    if j == 0", 4, [], False),
+    (VOTES, "    if any(not part < 32768)", 8, [], True), (LINEAR, "    if any(not part < 32768)", 7, [], False), (HIDDEN, "    if any(not part < 32768)", 8, [], False),
+    (VOTES, "    if any(not part < 32768)", 1, ["    if any(not part <= 32768)"], True), (VOTES, "    if any(not part < 32768)", 1, ["    if any(not part > 32768)"], False),
+    (VOTES, "    Compute Fill 0 and get alpha", 1, [], True), (VOTES, "Compute Fill 0 and get O", 1, [], False),
+    (VOTES, "let blocks = max(1, ceil(kv_len/BN))", 1, ["let blocks = max(0, ceil(kv_len/BN))"], True),
+    (VOTES, "let blocks = max(1, ceil(kv_len/BN))", 1, ["let blocks = max(0, floor(kv_len/BN))"], False),
+    (VOTES, "let full = floor(min(kv_len, q_block*BM + offset + 1)/BN)", 1, ["let full = ceil(min(kv_len, q_block*BM + offset + 1)/BN)"], True),
+    (VOTES, "let full = floor(min(kv_len, q_block*BM + offset + 1)/BN)", 1, ["let full = ceil(min(kv_len, q_block*BM + offset + 200)/BN)"], False))
+
+
+def in_votes():
+    """What the proofs say wrongly of the texts with votes."""
+    wrong = []
+    for text, first, count, new, same in IN_VOTES:
+        at = text.index(first)
+        mutant = text[:at] + new + text[at + count:]
+        if bool(of_tl(mutant, text)) != same:
+            wrong.append(f"{first.strip()} ({count}) -> {new}: {of_tl(mutant, text)}")
+    if not of_tl([x for k, x in enumerate(VOTES) if k not in (VOTES.index("    if eager"), VOTES.index("    if eager") + 5)], VOTES):
+        wrong.append("`if eager` without its condition")
+    return wrong
 
 
 def main():

@@ -1,9 +1,12 @@
 """Proofs that a mutant of TL Code says the same."""
+import fractions
 import math
+import random
 import re
 
-from equal_bounds import body_of, bounds, conditions, loops, unreached
-from equal_text import VOTE, above, anything, careful, changes, commutes, gone, of_one_word, order, order_of_sums
+from equal_bounds import (DRAWN, LET, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, enclosing, lets_of, loop_around, loops, names_of,
+                          unreached)
+from equal_text import VOTE, above, anything, careful, changes, commutes, gone, of_one_word, order, order_of_sums, real
 
 
 def effects_of_tl(line):
@@ -82,6 +85,8 @@ def overwritten(mutant, code):
 
 # --- the whole ------------------------------------------------------------------------------------
 
+REFUSED = "a launch is refused that could be done; none is wrong"
+AT_ONCE = "when the maximum is kept at once: both ways give the same"
 ONE_WORD = (
     (r"stages (\d+)$", anything, "slots of a ring: when a copy starts, not what it brings; the rules count those in flight"),
     (r"registers (\d+)", anything, "registers that a role may have: the compiler's business"),
@@ -89,21 +94,266 @@ ONE_WORD = (
     (r"^role math with (\d+) warps$", anything, "rows by more warps: the rules and the emulator count them anew"),
     (r"^if any\(not part\w* < (32768)\)$", above(-math.inf, 65504), VOTE),
     (r"^if any\(not part\w* < (9e18)\)$", above(-math.inf, 1e37), VOTE),
-    (r"^if any\(not part\w* (<) [\d.e+]+\)$", lambda old, new: new in (">", ">=", "<="), VOTE),
-    (r"^let eager = any\(alpha < ([\d.]+)\)$", above(0, 1), "when the maximum is kept at once: both ways give the same"),
+    (r"^(?:if|let (?:slow|hard) =) any\(not part\w* (<) [\d.e+]+\)$", lambda old, new: new == "<=", VOTE),
+    (r"^let eager = any\(alpha < ([\d.]+)\)$", above(0, 1), AT_ONCE),
     (r"^Compute Fill (-1e\+?30) and get", above(-1e37, -1e29), "below all scores that f32 can weigh, and finite"),
     (r"^Compute Max \w+, ([\d.]+e-\d+) and get", above(1e-37, 1e-20), "what keeps a division from 0: far below all sums"),
     (r"(?:Input|Output) .* where \w+ (>) 0$", lambda old, new: new == ">=", "a launch is allowed that the sketch's own condition keeps from happening"),
-    (r"(?:Input|Output) .* where \w+ > (0)$", above(0, math.inf), "a launch is refused that could be done; none is wrong"),
+    (r"(?:Input|Output) .* where \w+ (!=) 0$", lambda old, new: new in (">", "<"), REFUSED),
+    (r"(?:Input|Output) .* where \w+ (>=) 0$", lambda old, new: new in (">", "=="), REFUSED),
+    (r"(?:Input|Output) .* where \w+ > (0)$", above(0, math.inf), REFUSED),
 )
 
 
 def vote_dropped(mutant, code):
     """The body of a vote, done always."""
-    new, old, _ = changes(mutant, code)
-    if old and re.match(r"\s*if any\(not part\w* < ", old[0]) and [x.strip() for x in new] == [x.strip() for x in old[1:-1]]:
+    new, old, at = changes(mutant, code)
+    if not old or [x.strip() for x in new] != [x.strip() for x in old[1:-1]]:
+        return None
+    if re.match(r"\s*if any\(not part\w* < ", old[0]):
         return VOTE
+    if re.match(r"\s*if (slow|eager)$", old[0]) and any(re.match(rf"\s*let {old[0].split()[1]} = any\(", x) for x in code[:at]):
+        return VOTE if old[0].endswith("slow") else AT_ONCE
     return None
+
+
+def depth_of(line):
+    return len(line) - len(line.lstrip())
+
+
+def lines_under(lines, at):
+    """What stands under a line, and where its end is."""
+    last = next((i for i in range(at + 1, len(lines)) if depth_of(lines[i]) <= depth_of(lines[at])), len(lines))
+    return lines[at + 1:last], last
+
+
+def kept_at_once(mutant, code):
+    """A factor's value between two maxima: only the vote looks at it, by which the maximum is kept at once."""
+    new, old, _ = changes(mutant, code)
+    m = len(old) == 1 and not new and re.match(r"\s*Compute Fill [01] and get (\w+)$", old[0])
+    if not m:
+        return None
+    name, made, votes = m.group(1), False, 0
+    for line in code:
+        if not re.search(rf"\b{name}\b", line) or line.strip().startswith("Allocate"):
+            continue
+        if re.match(rf"\s*Compute (Fill [01]|Subtract \w+, \w+) and get {name}$", line):
+            made = "Subtract" in line
+        elif re.match(rf"\s*let eager = any\({name} < ", line):
+            votes += 1
+        elif not made:
+            return None                             # a factor that is not of two maxima right before it
+    return AT_ONCE if votes else None
+
+
+def first_round(mutant, code):
+    """A tile that is made before a loop, and anew in its first round before anything reads it."""
+    new, old, at = changes(mutant, code)
+    m = len(old) == len(new) == 1 and re.match(r"\s*Compute (?:Add|Multiply) (\w+), -?[\w.]+ and get (\w+)$", old[0])
+    if not m or not re.match(rf"\s*Compute (?!Mask|GEMM|Softmax)\w+ {m.group(1)}, -?[\w.]+ and get {m.group(2)}$", new[0]):
+        return None
+    name = m.group(2)
+    for i in range(at + 1, len(code)):
+        loop = re.match(r"\s*for (\w+) = (\w+):(\w+)$", code[i])
+        if loop and depth_of(code[i]) == depth_of(old[0]):
+            break
+        if depth_of(code[i]) < depth_of(old[0]) or re.search(rf"\b{name}\b", code[i]) or re.match(r"\s*(if|for|role) ", code[i]):
+            return None
+    else:
+        return None
+    if not re.search(rf"let (?:.*, )?{loop.group(3)} = max\({loop.group(2)} \+ 1, |let (?:.*, )?{loop.group(3)} = max\(1, ", "\n".join(code[:at])):
+        return None                                 # it may not run at all
+    body, _ = lines_under(code, i)
+    for k, line in enumerate(body):
+        if re.match(rf"\s*if {loop.group(1)} == {loop.group(2)}$", line):
+            inside, _ = lines_under(body, k)
+            makes = [x for x in inside if re.search(rf"\b{name}\b", x)]
+            return "the loop's first round makes it anew" if makes and re.match(rf"\s*Compute \w+ (?!.*\b{name}\b.*\b{name}\b).* and get {name}$", makes[0]) else None
+        if re.search(rf"\b{name}\b", line):
+            return None
+    return None
+
+
+def first_by_vote(mutant, code):
+    """The short way of the first block left out, in part or whole: with the maximum's start far below all scores the vote
+    holds for each row that sees a key, and the body of the vote does the block anew."""
+    new, old, at = changes(mutant, code)
+    if not old:
+        return None
+    at_if = at if re.match(r"\s*if \w+ == \w+$", old[0]) else next(iter(enclosing(code, at)), None)
+    if at_if is None or not re.match(r"\s*if (\w+) == \w+$", code[at_if]):
+        return None
+    inside, end = lines_under(code, at_if)
+    short = [re.match(p, x) for p, x in zip((r"\s*Compute RowMax \w+ and accumulate (\w+)$", r"\s*Compute Multiply (\w+), -[\w.]+ and get (\w+)$"), inside)]
+    if len(inside) != 2 or not all(short) or short[0].group(1) != short[1].group(1) or not re.match(r"\s*for ", code[next(iter(enclosing(code, at_if)), 0)]):
+        return None
+    maximum, shift = short[1].groups()
+    before = [x.strip() for x in code[:at_if]]
+    starts = f"Compute Fill -1e30 and get {maximum}" in before and any(re.match(rf"Compute Multiply {maximum}, -[\w.]+ and get {shift}$", x) for x in before)
+    rest = code[end:]
+    vote = next((i for i, x in enumerate(rest) if re.match(r"\s*if any\(not part\w* < [\w.]+\)$", x) and depth_of(x) == depth_of(code[at_if])), None)
+    if not starts or vote is None:
+        return None
+    anew = [x.strip() for x in lines_under(rest, vote)[0]]
+    if not any(x.startswith("Compute GEMM") for x in anew) or f"Compute RowMax {short[0].group(0).split()[2]} and accumulate {maximum}" not in anew \
+            or not any(re.match(rf"Compute Multiply {maximum}, -[\w.]+ and get {shift}$", x) for x in anew):
+        return None
+    never = len(new) == len(old) == 1 and at == at_if and new[0] == old[0].replace(" == 0", " < 0")
+    whole = not new and at == at_if and len(old) == len(inside) + 2
+    part = not new and len(old) == 1 and at > at_if
+    more = len(new) == len(old) == 1 and old[0] == inside[1] and new[0] == inside[1].replace(" and get ", " and accumulate ")
+    return "the first block goes by the vote: the start of the maximum makes it hold" if never or whole or part or more else None
+
+
+def tile_size(mutant, code):
+    """Another size of tiles, which the whole text takes by its name: the rules count rows, registers and bytes anew."""
+    new, old, _ = changes(mutant, code)
+    if len(new) != 1 or len(old) != 1 or not re.match(r"\s*let \w+ = \d+(, \w+ = \d+)*$", old[0]):
+        return None
+    a, b = [dict(x.split(" = ") for x in line.strip()[4:].split(", ")) for line in (new[0], old[0])]
+    other = [n for n in b if a.get(n) != b[n]]
+    if len(other) != 1 or not re.match(r"B[A-Z]$", other[0]) or set(a) != set(b) or int(a[other[0]]) < 1:
+        return None
+    uses = [x.strip() for x in code if re.search(rf"\b{other[0]}\b", x) and x != old[0]]
+    fits = all(re.match(r"(grid|Allocate|Copy|let|for|if) ", x) for x in uses)
+    numbers = [x for x in code if re.search(rf"(?<![\w.]){b[other[0]]}(?![\w.])", x) and x != old[0] and not re.search(rf" swizzled {b[other[0]]}\b", x)]
+    return "tiles of another size; all of the text names the size" if fits and not numbers else None
+
+
+def same_uses(mutant, code):
+    """A let whose change leaves all conditions and loops that it takes part in as they are, for all lengths."""
+    new, old, _ = changes(mutant, code)
+    m = [LET.match(x) for x in new + old]
+    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1) or len(mutant) != len(code):
+        return None
+    lets, affected = lets_of(code), {m[0].group(1)}
+    while True:
+        more = {n for n, t in lets.items() if affected & set(re.findall(r"\w+", t))} - affected
+        if not more:
+            break
+        affected |= more
+    places = [i for i, x in enumerate(code) if not LET.match(x) and affected & set(re.findall(r"\w+", x))]
+    if not places or not all(re.match(r"\s*(if|for) ", code[i]) for i in places):
+        return None
+    r, found = random.Random(1), []
+    try:
+        for _ in range(DRAWN // 5):
+            one = Drawn(lets, r, {})
+            before = [use_of(code, i, one) for i in places]
+            free = {n: v for n, v in one.known.items() if n not in lets or n.endswith("_block") or "[" in lets[n]}
+            two = Drawn(lets_of(mutant), r, free)
+            found.append(before == [use_of(code, i, two) for i in places])
+    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+        return None
+    return "all loops and conditions that it takes part in are the same for all lengths" if all(found) else None
+
+
+def use_of(code, at, drawn):
+    """The steps of a loop, or those of the loop around in which a condition holds."""
+    loop = before_a_colon(code[at])
+    if loop:
+        return list(range(int(drawn.value(loop[1])), int(drawn.value(loop[2]))))
+    condition = condition_of(code[at])
+    index = next((n for n in sorted(names_of(condition, {})) if loop_around(code, at, n)), None)
+    for name in sorted(names_of(condition, {}) - {index, "and", "or", "not", "min", "max"}):
+        drawn.name(name)
+    if not index:
+        return bool(drawn.value(condition))
+    low, high = [int(drawn.value(x)) for x in loop_around(code, at, index)]
+    return [j for j in range(low, min(high, low + 60)) if Drawn(drawn.lets, drawn.r, drawn.known | {index: fractions.Fraction(j)}).value(condition)]
+
+
+def no_block(mutant, code):
+    """No round where nothing exists, for one whose elements are all past the end."""
+    new, old, _ = changes(mutant, code)
+    m = len(old) == len(new) == 1 and re.match(r"\s*let (\w+) = max\(1, (ceil\(\w+/\w+\))\)$", old[0])
+    if not m or new[0].strip() != f"let {m.group(1)} = max(0, {m.group(2)})":
+        return None
+    for line in code:
+        if re.search(rf"\b{m.group(1)}\b", line) and line != old[0] and not re.match(
+                rf"\s*(for \w+ = (0|max\(0, \w+\)):{m.group(1)}|if \w+ \+ 1 < {m.group(1)}|let steady\w* = min\({m.group(1)}, \w+\)( - 1)?)$", line):
+            return None
+    return "a block less where nothing exists, whose elements are masked or zeros"
+
+
+# What functions give, whatever they are given.
+BOUNDED = {"Tanh": (-1, 1), "Sin": (-1, 1), "Erf": (-1, 1), "Erfc": (0, 2)}
+
+
+def scores_within(lines, column, lets):
+    """Between what the scores lie, by the statements that make them; masked ones are none. None: not known."""
+    low, high = -math.inf, math.inf
+    for line in lines:
+        m = re.match(r"\s*Compute (\w+) (\w+)(?:, (-?[\w.]+(?:e-?\d+)?))? and get (\w+)$", line)
+        if re.match(r"\s*(if \w+ [<>]=? \w+( or \w+ [<>]=? \w+)*|end)$", line):
+            continue
+        if re.match(r"\s*Compute Mask \w+ in ", line):
+            # What is seen is seen from the first block on: conditions hold from a column on.
+            if not all(re.match(rf"{column} >=? (?!.*\b{column}\b)[^<>=%]+$", x) for x in line.split(" where ")[1].split(" or ")):
+                return None
+            continue
+        if not m or m.group(2) != m.group(4):
+            return None
+        name, c = m.group(1), real(lets.get(m.group(3), m.group(3))) if m.group(3) else None
+        c = None if c != c else c
+        if name in BOUNDED:
+            low, high = BOUNDED[name]
+        elif name in ("Multiply", "Add", "Subtract", "Divide", "Max", "Min") and c is not None and not (name == "Divide" and c == 0):
+            f = {"Multiply": lambda x: x * c if x * c == x * c else 0, "Add": lambda x: x + c, "Subtract": lambda x: x - c, "Divide": lambda x: x / c,
+                 "Max": lambda x: max(x, c), "Min": lambda x: min(x, c)}[name]
+            low, high = sorted((f(low), f(high)))
+        elif name in ("Exp", "Exp2"):
+            f = math.exp if name == "Exp" else math.exp2
+            low, high = 0 if low == -math.inf else f(low), math.inf if high > 80 else f(high)
+        elif name == "Reciprocal" and low > 0:
+            low, high = 0 if high == math.inf else 1 / high, 1 / low
+        elif name == "Abs":
+            low, high = (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+        elif name != "Cast":
+            return None
+    return low, high
+
+
+def column_of(code, length):
+    """The index of the axis that a loop walks, by its length's name."""
+    m = re.search(rf"\b(\w+) in {length}_len\b", "\n".join(code))
+    return m.group(1) if m else length
+
+
+def vote_never(mutant, code):
+    """What a vote guards, where scores of bounded size never make it hold: their powers of 2, with the first block's maximum
+    taken off, stay small, and so do sums over a block."""
+    new, old, at = changes(mutant, code)
+    if not old:
+        return None
+    vote = at if re.match(r"\s*if any\(not part\w* < 32768\)$", old[0]) and not new else next(
+        (i for i in enclosing(code, at) if re.match(r"\s*if any\(not part\w* < 32768\)$", code[i])), None)
+    if vote is None or at == vote and len(old) != len(lines_under(code, vote)[0]) + 2:
+        return None
+    if at != vote and lines_under(code, vote)[1] < at + len(old):
+        return None
+    depth = depth_of(code[vote])
+    tail = [i for i in range(vote) if depth_of(code[i]) == depth and re.match(r"\s*Compute MultiplyAdd (\w+), 1\.44269504, (\w+) and get \1$", code[i])]
+    if not tail:
+        return None
+    score = code[tail[-1]].split()[2].rstrip(",")
+    start = [i for i in range(tail[-1]) if re.match(rf"\s*Compute GEMM .* and get {score} by ", code[i])]
+    if not start:
+        return None
+    body = [x for x in code[start[-1] + 1:tail[-1]] if re.search(rf"\b{score}\b", x) or re.match(r"\s*(if|end)\b", x)]
+    short = [k for k, x in enumerate(body) if re.match(r"\s*if \w+ == \w+$", x)]
+    around = [before_a_colon(code[i]) for i in enclosing(code, vote) if before_a_colon(code[i])]
+    lets = lets_of(code)
+    made = " ".join(lets.get(n, "") for n in sorted(names_of(around[0][2], lets))) if around else ""
+    walked = re.search(r"ceil\((?:min\()?(\w+)_len\b", made)
+    if not walked:
+        return None
+    within = scores_within([x for x in (body[:short[0]] if short else body) if not re.match(r"\s*if \w+ \+ 1 < ", x)], column_of(code, walked.group(1)), lets)
+    block = re.search(r"\bB[NK] = (\d+)", "\n".join(code[:vote]))
+    if within is None or block is None or not math.isfinite(within[1] - within[0]):
+        return None
+    most = int(block.group(1)) * math.exp(min(within[1] - within[0], 80)) * 1.01
+    return "scores are so small that the vote never holds" if most < 32768 else None
 
 
 def added_once(mutant, code):
@@ -119,6 +369,7 @@ def added_once(mutant, code):
 @careful
 def of_tl(mutant, code):
     """Why a mutant of TL Code says the same; None: nothing is known."""
-    return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or vote_dropped(mutant, code) or added_once(mutant, code)
+    return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or kept_at_once(mutant, code) or first_round(mutant, code)
+            or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or vote_dropped(mutant, code) or added_once(mutant, code)
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
             or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code))
