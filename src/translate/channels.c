@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-bool emit_waits_for(const emit *t, const emit_tile *tile) {
+/* Does the role that is translated wait for the tile, or part, by its name? */
+static bool waits_for(const emit *t, const emit_tile *tile) {
     const model *m = t->model;
     for (int c = 0; c < m->cursor_count; c++) {
         const model_cursor *cursor = &m->cursors[c];
@@ -78,7 +79,7 @@ static void declare_ring(emit *t, const emit_tile *tile, const char *what, int s
 
 static void declare_cursor(emit *t, const emit_tile *tile) {
     bool rings = tile->stages > 1;
-    if (!emit_waits_for(t, tile)) return;
+    if (!waits_for(t, tile)) return;
     if (tile->bound->uses_mbarrier)
         declare_ring(t, tile, "held", tile->stages - 1, 0, "the generation held");
     else if (rings) declare(t, tile, "slot", tile->stages - 1, "of the generation held");

@@ -324,9 +324,6 @@ str emit_beyond(emit *t, const access_threads *threads, str byte);
 /* parts.c: views of shared tiles */
 void emit_make_parts(emit *t);
 void emit_place_parts(emit *t); /* when the tiles they lie in have their place and channels */
-/* Does the name mean the tile, or a part of it? */
-bool emit_is_in(const tl_symbol *s, const emit_tile *tile);
-emit_tile *emit_whole(emit_tile *tile); /* that has the bytes */
 /* The tile, or the part of one, by whose Wait the role that is translated reads it. */
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile);
 /* The address of a shared tile in the generation held: text. */
@@ -416,8 +413,6 @@ bool emit_is_turn(const emit *t, const tl_expr *name);
 /* channels.c: shared tiles in kernels of asynchronous units */
 void emit_init_channels(emit *t);
 void emit_declare_channels(emit *t); /* of the role that begins */
-/* Does the role that is translated wait for the tile, or part, by its name? */
-bool emit_waits_for(const emit *t, const emit_tile *tile);
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile);

@@ -5,16 +5,6 @@
  */
 #include "translate/emit.h"
 
-static const tl_symbol *whole_symbol(const tl_symbol *s) {
-    for (int depth = 0; s && s->shared.part_of && depth < TL_NESTING_MAX; depth++)
-        s = s->shared.part_of;
-    return s;
-}
-
-bool emit_is_in(const tl_symbol *s, const emit_tile *tile) {
-    return s == tile->symbol || (tile->space == TL_SHARED && whole_symbol(s) == tile->symbol);
-}
-
 /* "offset + name": the index a part's axis gains along the whole's axis; false for anything else.
  */
 static bool runs_along(const tl_expr *e, str index, int64_t *offset) {
@@ -131,7 +121,8 @@ void emit_make_parts(emit *t) {
 static void place_part(emit *t, emit_tile *part) {
     const emit_tile own = *part;
     const shared_layout *l = &own.part_of->store;
-    const emit_tile *root = emit_whole(own.part_of);
+    const emit_tile *root = own.part_of;
+    while (root->part_of) root = root->part_of;
     int unit = l->swizzle_bytes, bytes = l->element_bytes;
     int first = own.first_column * bytes, width = own.columns * bytes;
     if (l->by_columns || first % unit || width % unit) {
@@ -157,11 +148,6 @@ static void place_part(emit *t, emit_tile *part) {
 
 void emit_place_parts(emit *t) {
     for (int i = 0; i < t->parts.count && !t->failed; i++) place_part(t, t->parts.items[i]);
-}
-
-emit_tile *emit_whole(emit_tile *tile) {
-    while (tile->part_of) tile = tile->part_of;
-    return tile;
 }
 
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile) {
