@@ -24,6 +24,7 @@ import tempfile
 import time
 
 import equal
+import equal_waits
 import explained
 import mutants
 
@@ -187,7 +188,7 @@ def louder(mutant, lines):
 
 def verdict_on(survivor, subject, head, lines, folder):
     """What is to be said of a mutant that the judge passed: (verdict, why)."""
-    why = equal.of_cuda(survivor, lines, subject.code)
+    why = equal.of_cuda(survivor, lines, subject.code) or equal_waits.of_cuda(survivor, lines)
     if why:
         return "equal", why
     new, old, _ = equal.changes(survivor, lines)

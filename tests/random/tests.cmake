@@ -18,3 +18,9 @@ set_tests_properties(random_mutants PROPERTIES LABELS "random;slow" SKIP_RETURN_
 add_test(NAME random_cuda_mutants
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/cuda_mutants.py --flashtl $<TARGET_FILE:flashtl> --only 15 --each 5)
 set_tests_properties(random_cuda_mutants PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
+# Each statement of synchronisation taken out of CUDA text: a sample here, all by `cuda_waits.py --all`.
+add_test(NAME random_equal_waits COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/equal_waits.py)
+set_tests_properties(random_equal_waits PROPERTIES LABELS random)
+add_test(NAME random_cuda_waits
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/cuda_waits.py --flashtl $<TARGET_FILE:flashtl> --only chained --gpu h200)
+set_tests_properties(random_cuda_waits PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)

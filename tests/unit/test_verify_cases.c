@@ -137,6 +137,48 @@ static void lengths_pass_blocks_and_constants(void **state) {
     ftl_plan_free(plan);
 }
 
+/* A table of places on one axis does not shorten the others: these are long together in some case.
+ */
+static void lengths_beside_tables_are_long(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel k\nInput Q (b in batch; m in m_len, x in dv)\nInput lens i32 (kv in kv_len)\n"
+        "Input Y0 (b in batch; s in kv_room, x in dv)\n"
+        "let Y01 (b in batch; kv in kv_len, x in dv) = Y0[b, lens[kv], x]\n"
+        "Input W (b in batch; kv1 in kv_room, d)\n"
+        "let Vals (b in batch; kv in kv_len, d) = W[b, lens[kv], d]\n"
+        "Output Out (b in batch; m in m_len, d)\nCopy Q from global to register\n"
+        "for i = 0:kv_len/BN\n    Copy Y01 from global to shared\n"
+        "    Compute GEMM Q, Y01.T and get S1\n    Compute Mask S1 where kv > m\n"
+        "    Compute Softmax S1\n    Copy Vals from global to shared\n"
+        "    Compute GEMM S1, Vals and accumulate E0\nend\n"
+        "Copy E0 from register to global and get Out\n";
+    static const ftl_pin pins[] = {{"d", "32"}, {"dv", "192"}};
+    ftl_source source = {"program", text, strlen(text)};
+    ftl_options options = {
+        .struct_bytes = sizeof options, .gpu = "a100", .pins = pins, .pin_count = 2};
+    ftl_context *context;
+    ftl_product *product;
+    assert_int_equal(ftl_context_new(&context), FTL_OK);
+    assert_int_equal(ftl_build(context, &source, &options, &product), FTL_OK);
+    const ftl_plan *plan = product->kernels[0].plan;
+    verify_program program = {.plan = plan, .sketch = {"k", text, sizeof text - 1}};
+    const verify_case *cases;
+    int32_t count;
+    char why[FTL_WHY_BYTES];
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    assert_true(verify_cases(&program, "decisive", 0, &memory, &cases, &count, why));
+    bool has_both = false;
+    for (int32_t i = 0; i < count; i++)
+        has_both |= cases[i].sizes[size_named(plan, "m_len")] > 128 &&
+                    cases[i].sizes[size_named(plan, "kv_len")] > 128;
+    assert_true(has_both);
+    arena_done(&memory);
+    ftl_product_free(product);
+    ftl_context_free(context);
+}
+
 /* Lengths of several loops do not multiply: each is long in some case, and all are long in one. */
 static void loops_have_lengths_of_their_own(void **state) {
     (void)state;
@@ -742,6 +784,7 @@ int main(void) {
         cmocka_unit_test(conditions_are_solved),
         cmocka_unit_test(what_is_pinned_stays),
         cmocka_unit_test(lengths_pass_blocks_and_constants),
+        cmocka_unit_test(lengths_beside_tables_are_long),
         cmocka_unit_test(loops_have_lengths_of_their_own),
         cmocka_unit_test(cases_are_cheap_and_there),
         cmocka_unit_test(chains_are_read_from_statements),
