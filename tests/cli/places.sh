@@ -1,4 +1,4 @@
-# RowArgMax: where the largest of a row is, over a whole axis, block by block, and behind a product.
+# RowArgMax: where the largest of a row is, over a whole axis, block by block, and after a product.
 results() {
     sed -e 's/ *[0-9.e+-]* ms$//' -e 's/; [0-9.]* s$//' | tail -1
 }

@@ -124,7 +124,7 @@ run three.cu
 sed '/P_fill.acquire(/d' three.cu > racy.cu
 run racy.cu
 grep -o 'race: [a-z ]*' report | sort -u | head -1
-# V is the last columns of C: a part of its tile, with a cursor of its own, or read behind the Wait for C.
+# V is the last columns of C: a part of its tile, with a cursor of its own, or read after the Wait for C.
 cat > latent.tl <<'TL'
 kernel latent
 Input  Q (b in batch; q in q_len, d)

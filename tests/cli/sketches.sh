@@ -2,7 +2,7 @@
 results() {
     sed -e 's/; worst.*$//' | tail -1
 }
-attention() { # START IN_LOOP BEHIND
+attention() { # START IN_LOOP AFTER
     cat <<TL
 kernel k
 let BN = 64

@@ -19,7 +19,7 @@ add_test(NAME functions
 set_tests_properties(functions PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
 
 # Products into tiles whose values the compiler knows, or knows to be another tile's: it would write
-# them behind the fence.
+# them after the fence.
 foreach(fence clamped filled masked copied added)
     add_test(NAME fence_${fence}
              COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/fences/${fence}.tl --gpu h200 --let d=32

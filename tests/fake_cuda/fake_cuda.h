@@ -83,7 +83,7 @@ typedef struct fake_cudnn_record {
     int modes[16]; /* of pointwise operations, in order */
 } fake_cudnn_record;
 
-/* Likewise for NVRTC, under the symbol "fake_nvrtc". Its "cubin" is the text behind the options. */
+/* Likewise for NVRTC, under the symbol "fake_nvrtc". Its "cubin" is the text after the options. */
 typedef struct fake_compiler {
     int compile_result;
     int major, minor;

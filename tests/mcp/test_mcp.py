@@ -150,8 +150,8 @@ def test_pages():
         told, offset = page["content"][1]["text"], page["structuredContent"].get("next_offset")
         assert f"of {data['lines']}" in told and (offset is None or f"offset {offset}" in told), told
     assert text == command and pages == -(-data["lines"] // 400)
-    behind = c.call("translate", text=code, offset=100000)
-    assert text_of(behind) == "" and "no line is left" in behind["content"][1]["text"]
+    after = c.call("translate", text=code, offset=100000)
+    assert text_of(after) == "" and "no line is left" in after["content"][1]["text"]
     assert "a number from 1" in text_of(c.call("translate", text=code, limit=0))
     assert "a number from 0" in text_of(c.call("translate", text=code, offset=-1))
     assert "takes no argument" in text_of(c.call("check", text=code, offset=1))

@@ -1,7 +1,7 @@
 """Mutants of shipped programs that say the same by a property of that one program: no rule, but a sentence for each.
 
 An entry is the subject, the lines that were changed, what they became, and why; all must match to the letter. A mutant that
-stands here is counted as 'explained', and no other hides behind it.
+stands here is counted as 'explained', and it hides no other.
 """
 EXPLAINED = (
     ("softmax_off_by_one", "l[m16][half] = ftl_max(l[m16][half], 1e-30f); l[m16][half] = ftl_reciprocal(l[m16][half]);",

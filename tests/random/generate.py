@@ -805,7 +805,7 @@ class Builder:
                 self.store(x, axes)
 
     def contract(self):
-        """Matrix products over a long axis, with what may stand beside and behind them."""
+        """Matrix products over a long axis, with what may stand beside and after them."""
         r = self.r
         self.parallel()
         m, n = (Space(self.fresh(k), None) for k in ("row", "walk"))

@@ -188,11 +188,11 @@ static inline void keeps_its_meaning(trial t) {
         assert_non_null(a.result.program);
         bool is_sketch = strstr(str_copy_z(&a.memory, a.text), "role math") == NULL;
         bool is_last = !pass[1].name;
-        /* Roles wait for all that they start; the passes behind only move that. */
+        /* Roles wait for all that they start; the passes after only move that. */
         is_last = is_last || (t.has_roles && (str_is(str_from(pass->name), "roles") ||
                                               str_is(str_from(pass->name), "overlap")));
         str what = str_format(&a.memory, "after %s", pass->name);
-        /* In a sketch a block behind the end has no elements at all; code has one, all masked. */
+        /* In a sketch a block past the end has no elements at all; code has one, all masked. */
         bool is_beyond = is_sketch && str_is(str_from(pass->name), "tile") && has_empty_length(&t);
         if ((is_sketch && !t.is_open && !is_beyond) || is_last)
             compare(str_copy_z(&a.memory, what), a.text, &t, program->first, &wanted,

@@ -34,7 +34,7 @@ static ftl_runtime *runtime;
 typedef struct pretence {
     const ftl_plan *plan;
     bool drops_last_key;      /* computes something else */
-    bool keeps_first_maximum; /* of eight keys; weights overflow f16 behind it */
+    bool keeps_first_maximum; /* of eight keys; weights overflow f16 after it */
     int wrong_after;          /* > 0: from this launch on */
     int flips_after;          /* > 0: from this launch on one bit differs */
     double ours_ms, theirs_ms;

@@ -177,14 +177,14 @@ static void facts_of_the_a100_program(void **state) {
 
 /* --- variants of the A100 program ------------------------------------------------------------- */
 
-/* The line that begins with 'begin' (after blanks), and those behind it up to the one that begins
+/* The line that begins with 'begin' (after blanks), and those after it up to the one that begins
  * with 'end', give way to 'put'.
  */
 static str with_lines(arena *memory, str source, const char *begin, const char *end,
                       const char *put) {
     text_buffer out;
     text_init(&out, 1 << 20);
-    int state = 0; /* 0: before, 1: inside, 2: behind */
+    int state = 0; /* 0: before, 1: inside, 2: after */
     while (source.length) {
         str line = str_cut(&source, '\n'), bare = str_trim(line);
         if (state == 0 && str_starts(bare, str_from(begin))) {

@@ -2,7 +2,7 @@
 #include "sketch_case.h"
 
 typedef struct view_case {
-    const char *view;    /* put behind the declarations below */
+    const char *view;    /* put after the declarations below */
     const char *message; /* part of the only error's; NULL: it is right */
 } view_case;
 

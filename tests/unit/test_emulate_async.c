@@ -239,7 +239,7 @@ static void stores_are_clipped(void **state) {
     end(&p);
 }
 
-/* Rows of 10 words end in the middle of 16 bytes: two words behind each are written, and that is
+/* Rows of 10 words end in the middle of 16 bytes: two words after each are written, and that is
  * said.
  */
 static void stores_are_of_whole_pieces(void **state) {
@@ -284,7 +284,7 @@ static void plain_bulk_copies(void **state) {
     "cp.async.bulk.global.shared::cta.bulk_group [%d0+512], [%r1+2048], 16;\n"                     \
     "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nX:\n"
 
-/* A fence helps what has landed before it: behind the wait, not behind the issue. */
+/* A fence helps what has landed before it: after the wait, not after the issue. */
 static void copies_of_threads_need_a_fence_behind_their_landing(void **state) {
     (void)state;
     static program p;
@@ -365,11 +365,11 @@ static void initialisations_need_a_fence_after_them(void **state) {
     static program p;
     run_clean(&p, &cube, SECOND("1") "@%p1 fence.mbarrier_init.release.cluster;\n" LOAD_BY_SECOND);
     end(&p);
-    check_found(&cube, SECOND("1") LOAD_BY_SECOND, EMULATE_PROXY, "no fence.mbarrier_init behind");
+    check_found(&cube, SECOND("1") LOAD_BY_SECOND, EMULATE_PROXY, "no fence.mbarrier_init after");
     check_found(&cube,
                 SECOND("1") "setp.eq.u32 %p3, %r0, 1;\n"
                             "@%p3 fence.mbarrier_init.release.cluster;\n" LOAD_BY_SECOND,
-                EMULATE_PROXY, "no fence.mbarrier_init behind");
+                EMULATE_PROXY, "no fence.mbarrier_init after");
     run_clean(&p, NULL, SECOND("128") "bar.sync 0;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n");
     end(&p);
 }

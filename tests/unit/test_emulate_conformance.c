@@ -1,5 +1,5 @@
 /* The emulator against a real GPU: tests/exec/conformance/results.bin holds what record.c got
- * there, on an H200. Kernels behind the end of that file are not recorded yet: these only have to
+ * there, on an H200. Kernels past the end of that file are not recorded yet: these only have to
  * run without a finding. Products of small whole numbers have to be exact whatever was recorded.
  */
 #include "../exec/conformance/conformance.h"

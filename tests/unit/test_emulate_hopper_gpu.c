@@ -1,6 +1,6 @@
 /* Hopper's instructions on the emulator against a real GPU: tests/exec/conformance/hopper.bin holds
  * hashes of what record_hopper.c got there, on an H200; of cases that the GPU refused, zeros. Cases
- * behind the end of that file are not recorded yet: these only have to run without a finding.
+ * past the end of that file are not recorded yet: these only have to run without a finding.
  */
 #include "../exec/conformance/hopper.h"
 #include "base/os.h"
@@ -67,7 +67,7 @@ static void run_case(int number, bool refused) {
     emulate_result result;
     emulate_outcome outcome = emulate_run(module, &launch, &memory, &result);
     bool found = outcome == EMULATE_FOUND && result.findings[0].kind == EMULATE_TENSOR;
-    bool noted = found && c->kind == HOPPER_STORE; /* stored all the same, behind the tensor */
+    bool noted = found && c->kind == HOPPER_STORE; /* stored all the same, past the tensor */
     if (refused ? !found : outcome != EMULATE_CLEAN && !noted) {
         emulate_render_text(&result, str_from(c->name), &report);
         fail_msg("%s: %.*s\n%s", c->name, STR_ARGS(result.refusal), report.data ? report.data : "");

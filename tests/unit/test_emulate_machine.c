@@ -431,7 +431,7 @@ static void parts_of_words(void **state) {
                 32, EMULATE_RACE_OVERREAD, "read by warp 0 lane 1");
     check_found("mov.u16 %h0, 7; st.shared.u16 [raw], %h0; ld.shared.u32 %r9, [raw];", 1,
                 EMULATE_UNINITIALISED, "ld.shared");
-    /* A whole write behind a barrier makes the word one again. */
+    /* A whole write after a barrier makes the word one again. */
     check("shl.b32 %r3, %r0, 1; add.u32 %r3, %r1, %r3; cvt.u16.u32 %h0, %r0;\n"
           "st.shared.u16 [%r3], %h0; bar.sync 0; shl.b32 %r4, %r0, 2; add.u32 %r4, %r1, %r4;\n"
           "add.u32 %r5, %r0, 1; st.shared.u32 [%r4], %r5; ld.shared.u32 %r9, [%r4];",

@@ -144,7 +144,7 @@ static void small_values_keep_their_digits(void **state) {
     verify_on_emulator("sketches/gemm_bias_gelu.tl", "t4", FTL_F16, "1x333x3");
 }
 
-/* Blocks that a diagonal cuts, told apart by parts: at tiles' edges, behind the keys' end, with
+/* Blocks that a diagonal cuts, told apart by parts: at tiles' edges, past the keys' end, with
  * more keys than queries and the reverse, and with scores that climb, where the maximum moves.
  */
 static void masks_by_parts(void **state) {

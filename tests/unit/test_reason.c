@@ -307,7 +307,7 @@ static void maximum_is_guarded_where_it_may(void **state) {
     refused(sink, "a100", TL_F16, "guard=1", "the denominator does not start at 0");
     request q = {.sketch = sink, .pins = {"d=64", "dv=64"}};
     everywhere(q);
-    /* The standard form, written out: its denominator is another behind a guard. */
+    /* The standard form, written out: its denominator is another after a guard. */
     refused(STANDARD("Compute Max W, l and get W\n"), "a100", TL_F16, "guard=1", LOOKS);
     refused(STANDARD("Compute Max W, l and get W\n"), "h200", TL_F16, "guard=1", LOOKS);
     refused(STANDARD("Compute Add W, alpha and get W\n"), "a100", TL_F16, "guard=1",
@@ -421,7 +421,7 @@ static void coarse_weights_stay_near_the_maximum(void **state) {
     refused(flat, "a100", TL_BF16, "guard=1", "weights would round alike");
 }
 
-/* Behind a far move the next block moves the maximum at once: by warpgroups, where a tile has more
+/* After a far move the next block moves the maximum at once: by warpgroups, where a tile has more
  * than a few blocks, or as pinned. The vote stands where products run already, and in no role but
  * the one that votes.
  */
@@ -500,7 +500,7 @@ static void tiles_take_turns_in_a_ring(void **state) {
     shared_slots(PINS("d=120", "dv=120", "V_stages=1", "K_stages=2", "ring=1"), three, true);
     /* Tiles of two shapes have none, whatever is wished. */
     shared_slots(PINS("d=192", "dv=128", "ring=1"), "mbarrier", false);
-    /* No test stands around the copies of the main loop, and they start behind its product. */
+    /* No test stands around the copies of the main loop, and they start after its product. */
     shared_slots(PINS("d=128", "dv=128"),
                  "        Compute GEMM Q_shared, KV.T and get S by m16n8k16\n"
                  "        Copy K (BN, d) in coordinate [b, head/group, L = j + 1]",

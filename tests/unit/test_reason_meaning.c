@@ -255,7 +255,7 @@ static void by_warpgroups(trial t, const char *guard) {
     }
 }
 
-/* The powers are summed up once more, weighted, behind their use as a left operand: that sum is not
+/* The powers are summed up once more, weighted, after their use as a left operand: that sum is not
  * the denominator, though it looks like it.
  */
 static void powers_used_again(void **state) {

@@ -23,7 +23,7 @@ enum { CANDIDATE = 1 }; /* the first module that is loaded; the second is the bu
 
 typedef enum conduct {
     HONEST,
-    WRITES_BESIDE, /* an element behind the last row */
+    WRITES_BESIDE, /* an element past the last row */
     WRITES_AN_INPUT,
     LEAVES_A_ROW,   /* unwritten: what stood there before */
     REPEATS_ITSELF, /* the first launch's results, whatever the inputs are */

@@ -466,7 +466,7 @@ static void roles_and_async_units(void **state) {
     assert_int_equal(count(&x.cuda, "void ftl_wgmma_m64n128k16_f16_left("), 1);
     assert_int_equal(count(&x.cuda, "void ftl_wgmma_m64n"), 2);
     assert_int_equal(count(&x.cuda, "@"), 1); /* of an instruction's predicate */
-    /* Behind two products in flight, the older one is waited for. */
+    /* After two products in flight, the older one is waited for. */
     assert_int_equal(count(&x.cuda, "ftl_wgmma_wait<1>();"), 2);
     assert_int_equal(count(&x.cuda, "ftl_registers_shrink<24>();"), 1);
     assert_int_equal(count(&x.cuda, "ftl_registers_grow<240>();"), 1);
@@ -750,7 +750,7 @@ static void warps_store_their_rows(void **state) {
 }
 
 /* What a tile held is kept, or forgotten, before the fence of a product into it where the compiler
- * could write it behind: it may know the value, it is another tile's, or nothing needs it. Else
+ * could write it after: it may know the value, it is another tile's, or nothing needs it. Else
  * there is no more text.
  */
 static void fences_hold_known_values(void **state) {

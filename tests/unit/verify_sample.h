@@ -152,7 +152,7 @@ static double *load_head(const ftl_tensor *t, int64_t b, int64_t h, int64_t rows
     return out;
 }
 
-/* A head's matrices; one more row of keys and values where the kernel reads behind the end. */
+/* A head's matrices; one more row of keys and values where the kernel reads past the end. */
 typedef struct head {
     double *q, *k, *v;
     int64_t q_len, kv_len;

@@ -13,7 +13,7 @@
 
 enum {
     HOPPER_AREA = 40960,                 /* bytes of shared memory that hold inputs */
-    HOPPER_SHARED = HOPPER_AREA + 2048,  /* with an mbarrier behind, and room to align */
+    HOPPER_SHARED = HOPPER_AREA + 2048,  /* with an mbarrier after, and room to align */
     HOPPER_AREA_WORDS = HOPPER_AREA / 4, /* inputs: the area, sums, first factors */
     HOPPER_SUMS = 128,
     HOPPER_INPUT_WORDS = HOPPER_AREA_WORDS + (HOPPER_SUMS + 4) * 128,
@@ -54,7 +54,7 @@ typedef struct hopper_case {
     int swizzle_a, swizzle_b, base_a, base_b; /* as in descriptors: 0, 1 (128), 2 (64), 3 (32) */
     uint32_t start_a, start_b, lead_a, lead_b, stride_a, stride_b;
     int transpose_a, transpose_b, negate_a, negate_b, replaces; /* replaces: scale-d is false */
-    int chain; /* products one behind the other, 32 bytes further; 0: 1 */
+    int chain; /* products one after the other, 32 bytes further; 0: 1 */
     /* boxes */
     uint32_t rank, bytes, swizzle, offset;
     uint64_t extents[5], strides[4];
