@@ -262,7 +262,7 @@ def in_votes():
 
 
 def main():
-    wrong = []
+    wrong = in_votes()
     for old, new, same in EXAMPLES:
         at = TL.index(old)
         mutant = TL[:at] + ([] if new is None else [new]) + TL[at + 1:]
