@@ -89,6 +89,10 @@ double errors_of_weight(const machine *m) {
     return 2 * OF_STEP * (m->errors->operand == CONVERT_BF16 ? 0x1p-8 : 0x1p-11);
 }
 
+double errors_of_least(const machine *m) {
+    return m->errors->operand == CONVERT_BF16 ? 0x1p-126 : 0x1p-25;
+}
+
 /* What an operand errs by once it is rounded to what products take. */
 static double rounded(const machine *m, double value) {
     if (!isfinite(value)) return 0;

@@ -213,6 +213,7 @@ double errors_own(tl_operation operation, double result, double operand);
 double errors_between(double result, double other); /* of two results */
 /* Of a share of a whole that was rounded to what products take, as weights are. */
 double errors_of_weight(const machine *m);
+double errors_of_least(const machine *m); /* below which an operand may be 0 */
 
 /* --- sketch.c, code.c ------------------------------------------------------------------------- */
 

@@ -110,6 +110,13 @@ static void gather_errors(const lines *l, sketch_rows *rows, int64_t r, double m
     }
 }
 
+/* What becomes 0: where the maximum that a softmax begins with is far above all scores, all weights
+ * may.
+ */
+static double least_weight(const machine *m, const sketch_softmax *softmax) {
+    return softmax->is_multiplied ? errors_of_least(m) : 0x1p-126;
+}
+
 /* Relative, of the sum of a row's weights. Those that are multiplied may be summed as they are
  * rounded for that.
  */
@@ -117,7 +124,7 @@ static double sum_off(const machine *m, const sketch_softmax *softmax, const ske
                       int64_t r) {
     if (rows->sum[r] == 0) return 0;
     double rounding = softmax->is_multiplied ? errors_of_weight(m) * sqrt(rows->squares[r]) : 0;
-    return (rows->off[r] + rounding) / rows->sum[r] + 0x1p-22;
+    return (rows->off[r] + rounding + least_weight(m, softmax)) / rows->sum[r] + 0x1p-22;
 }
 
 /* The maximum is taken off in units of log2, rounded once: all weights of the row are off alike.
@@ -157,7 +164,8 @@ static void normalise(const lines *l, const sketch_softmax *softmax, const sketc
             int64_t at = r * l->row_step + i * l->step;
             if (!errors) continue;
             double own = weight_off(errors, at) + off;
-            errors[at] = isfinite(own) ? *x * own : own;
+            double least = rows->sum[r] == 0 ? 0 : least_weight(l->m, softmax) / rows->sum[r];
+            errors[at] = isfinite(own) ? *x * own + least : own;
         }
     }
 }
