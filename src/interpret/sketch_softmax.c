@@ -127,8 +127,8 @@ static double sum_off(const machine *m, const sketch_softmax *softmax, const ske
     return (rows->off[r] + rounding + least_weight(m, softmax)) / rows->sum[r] + 0x1p-22;
 }
 
-/* The maximum is taken off in units of log2, rounded once: all weights of the row are off alike.
- * What is divided by their sum is not.
+/* The maximum is taken off in units of log2, rounded once: weights of a row are off alike, but for
+ * those of blocks that had another maximum.
  */
 static double shift_off(const sketch_rows *rows, int64_t r) {
     return isfinite(rows->maximum[r]) ? 0x1p-24 * fabs(rows->maximum[r]) : 0;
@@ -157,7 +157,7 @@ static void normalise(const lines *l, const sketch_softmax *softmax, const sketc
     double *errors = tile_errors(l->m, l->of);
     for (int64_t r = 0; r < l->rows; r++) {
         double *line = l->data + r * l->row_step,
-               off = errors ? sum_off(l->m, softmax, rows, r) : 0;
+               off = errors ? sum_off(l->m, softmax, rows, r) + shift_off(rows, r) : 0;
         for (int64_t i = 0; i < l->count; i++) {
             double *x = &line[i * l->step];
             *x = rows->sum[r] == 0 ? 0 : exp(*x - rows->maximum[r]) / rows->sum[r];
