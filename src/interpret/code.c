@@ -223,14 +223,22 @@ static bool measure_grid(code *k) {
     return is_known;
 }
 
+/* By turns two that walk many tiles each, and so many that their first tiles are of most indices of
+ * the grid while some still walk another.
+ */
+static int64_t resident_blocks(int64_t tiles) {
+    bool is_many = tiles / 2 % 2 != 0 && tiles > 2;
+    return is_many ? tiles - tiles / 3 : 2;
+}
+
 bool code_run(machine *m) {
     code *k = arena_new(m->memory, code);
     k->m = m;
     if (!measure_grid(k) || !machine_tiles_exist(m) || !make_sync(k) || !code_find_channels(k) ||
         !add_executors(k))
         return false;
-    int64_t tiles = tile_count(k);
-    int resident = m->request->resident_blocks > 0 ? m->request->resident_blocks : 2;
+    int64_t tiles = tile_count(k), resident = m->request->resident_blocks;
+    if (resident <= 0) resident = resident_blocks(tiles);
     int64_t blocks = k->is_plain || tiles < resident ? tiles : resident;
     for (int64_t b = 0; b < blocks; b++) {
         k->block = b;

@@ -49,7 +49,7 @@ typedef struct interpret_request {
     interpret_mode mode;
     const int64_t *tiles; /* flat tile numbers of the grid (first walk fastest); NULL: all */
     int64_t tile_count;
-    int resident_blocks; /* of persistent and dynamic grids; 0: 2 */
+    int resident_blocks; /* of persistent and dynamic grids; 0: two, or two thirds of the tiles */
     int64_t most_steps;  /* statements executed, all executors together; 0: 2^40 */
 } interpret_request;
 

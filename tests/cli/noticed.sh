@@ -61,3 +61,10 @@ sed 's/where kv > q + offset/where kv > q + offset + 5/' gradient_right.tl > gra
 cmp -s gradient_right.tl gradient_wrong.tl && echo 'nothing was changed'
 judge gradient_right.tl "$gradient" sizes
 judge gradient_wrong.tl "$gradient" sizes
+# Resident blocks walk tiles: what goes wrong in a block's first tile alone has to be seen at other indices than 0.
+flashtl sketch --op mha > first.tl
+flashtl reason first.tl --gpu h200 --let d=64 --let dv=64 > first_right.tl
+awk '/if first\(tile\)/ { inside = 1 } inside && /Copy Q/ { sub(/\[b,/, "[0,"); inside = 0 } { print }' first_right.tl > first_wrong.tl
+cmp -s first_right.tl first_wrong.tl && echo 'nothing was changed'
+judge first_right.tl first.tl sizes
+judge first_wrong.tl first.tl sizes
