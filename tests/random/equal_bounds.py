@@ -80,7 +80,12 @@ class Drawn:
                 self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))    # of a table
             elif name in self.lets and re.search(r"[?\[]|any\(|blockIdx|threadIdx|ftl_(thread|quotient|load)|shared|select|%|scale|\.", self.lets[name]) is None:
                 self.known[name] = None                # no circle
-                self.known[name] = fractions.Fraction(self.value(self.lets[name]))
+                try:
+                    self.known[name] = fractions.Fraction(self.value(self.lets[name]))
+                except ValueError:
+                    if not name.endswith("len"):
+                        raise
+                    self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))    # of numbers that nothing else takes
             elif name in self.lets or not re.search(r"(_len|_steps|_block|_room|_number|^offset|^win|^lim|^cut|^room|^j\d?|^i|^first)$", name) and name not in ("batch",):
                 raise ValueError(name)
             else:
