@@ -260,6 +260,20 @@ def in_votes():
         wrong.append("`if eager` without its condition")
     return wrong
 
+FIRST_STEP = """    const int blocks = ftl_max_integer(1, n);
+    FTL_UNROLL for (int m16 = 0; m16 < 2; m16++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) shift[m16][half] = ftl_multiply(m[m16][half], -c);
+    for (int j = 0; j < blocks; j++) {
+        if (j == 0) {
+            FTL_UNROLL for (int m16 = 0; m16 < 2; m16++)
+                FTL_UNROLL for (int half = 0; half < 2; half++) shift[m16][half] = ftl_multiply(m[m16][half], -c);
+        }
+        ftl_store_global_f32(x, shift[0][0]);
+    }""".splitlines()
+# What else is changed of it, and whether its first loop may then end one step early.
+FIRST_STEPS = (("", "", True), ("j == 0", "j == 1", False), ("(1, n)", "(0, n)", False), ("for (int j = 0", "for (int j = 1", False),
+               ("        if (j == 0) {", "        ftl_store_global_f32(y, shift[1][0]);\n        if (j == 0) {", False), ("            FTL_UNROLL for (int m16 = 0", "            FTL_UNROLL for (int m16 = 1", False))
+
 
 def main():
     wrong = in_votes()
@@ -281,6 +295,11 @@ def main():
         why = of_cuda(mutant, CUDA, ["Input  K (kv in kv_len) where q_heads % kv_heads == 0"])
         if mutant == CUDA or bool(why) != same:
             wrong.append(f"{CUDA[at].strip()} -> {line.strip()}: {why}")
+    for old, new, same in FIRST_STEPS:
+        text = "\n".join(FIRST_STEP).replace(old, new).splitlines()
+        why = of_cuda([text[0], text[1].replace("2;", "2 - 1;")] + text[2:], text, TL)
+        if bool(why) != same:
+            wrong.append(f"a first step: {old} -> {new}: {why}")
     for old, new, text, same in (("min", "max", ROOM, True), ("32768.0f", "-1.0f", ROOM, True), ("32768.0f", "1e30f", ROOM, False), ("exchange", "add", ROOM, True),
                                  ("min", "max", [x.replace("bf16", "f16") for x in ROOM], False), ("min", "max", ROOM + ["ftl_store_global_f32(vector, room[half]);"], False)):
         at = 4 if old in text[4] else 3

@@ -288,3 +288,29 @@ def permuted_vote(mutant, code):
                 if loop and int(loop.group(1)) % 2 == 0:
                     return "a vote over the same parts in another order"
     return None
+
+
+def written_at_first_step(mutant, code):
+    """What stands before a loop whose first step writes it anew, whole, before anything reads it."""
+    new, old, at = changes(mutant, code)
+    written = targets(code, at) if old else None
+    if len(old) != 1 or len(new) > 1 or not written or len(written) != 1 or (new and targets(mutant, at) != written):
+        return None
+    name = next(iter(written))
+    depth = len(code[at]) - len(code[at].lstrip())
+    head = next((i for i in range(at + 1, len(code)) if len(code[i]) - len(code[i].lstrip()) == depth and re.match(r"\s*for \(int \w+ = (\w+); .*\{$", code[i])), None)
+    if head is None:
+        return None
+    index, first = re.match(r"\s*for \(int (\w+) = (\w+); ", code[head]).groups()
+    statement = next((bare(x) for x in code[at:head] if re.search(rf"\b{name}\[", x)), None)
+    opening = next((i for i in range(head + 1, len(code)) if re.search(rf"\b{name}\b", code[i])), None)
+    least = [x for x in code[:head] if re.match(r"\s*const int blocks = ftl_max_integer\((1|first \+ 1), ", x)]
+    if statement is None or opening is None or not least or "blocks" not in code[head] or any(re.search(rf"\b{name}\b", x) and bare(x) != statement for x in code[at:head]):
+        return None
+    above = next(enclosing(code, opening), None)
+    while above is not None and re.match(r"\s*(FTL_UNROLL )?for \(", code[above]):
+        above = next(enclosing(code, above), None)
+    same_loops = [x.strip() for x in code[opening - 1:opening + 1]] == [x.strip() for x in code[at:at + 2]]
+    if above is not None and code[above].strip() == f"if ({index} == {first}) {{" and bare(code[opening]) == statement and same_loops:
+        return "the loop's first step writes it anew before anything reads it"
+    return None
