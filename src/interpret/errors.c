@@ -25,6 +25,7 @@ struct errors {
     int count, next;
     const tile *on; /* the one that is off by its errors */
     double sign;    /* up, then down */
+    double reach;   /* by how many of its errors */
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
 };
@@ -111,9 +112,19 @@ double errors_own(tl_operation operation, double result, double operand) {
 
 /* --- rows of elements ------------------------------------------------------------------------- */
 
-void errors_begin(machine *m) {
+/* The larger of two is flat on one side of a bend, which an operand may lie past by more than one
+ * of its errors, and a right kernel before it. All other operations are smooth, or steep on both
+ * sides.
+ */
+double errors_reach(tl_operation operation) {
+    static const double FAR = 16;
+    return operation == TL_MAX || operation == TL_MIN ? FAR : 1;
+}
+
+void errors_begin(machine *m, tl_operation operation) {
     m->errors->count = m->errors->next = 0;
     m->errors->on = NULL;
+    m->errors->reach = errors_reach(operation);
 }
 
 bool errors_next(machine *m) {
@@ -129,7 +140,8 @@ bool errors_next(machine *m) {
 
 /* What has overflown did so to its own side. */
 double errors_apart(const machine *m, double value, double error) {
-    return value + (isinf(error) ? copysign(error, value) : m->errors->sign * error);
+    return value +
+           (isinf(error) ? copysign(error, value) : m->errors->sign * m->errors->reach * error);
 }
 
 bool errors_are_on(machine *m, const tile *t) {

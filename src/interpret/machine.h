@@ -201,11 +201,12 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
                          bool is_turned, const double *before);
 
 /* An elementwise row is computed twice more for each tile that it reads, with that tile off by its
- * errors, up and down: 'begin' before the first time, 'next' until there is none. Whoever reads a
- * tile asks whether it is off.
+ * errors times 'reach', up and down: 'begin' before the first time, 'next' until there is none.
+ * Whoever reads a tile asks whether it is off.
  */
-void errors_begin(machine *m);
+void errors_begin(machine *m, tl_operation operation);
 bool errors_next(machine *m);
+double errors_reach(tl_operation operation);
 bool errors_are_on(machine *m, const tile *t);
 double errors_apart(const machine *m, double value, double error); /* that element of such a tile */
 /* Of an operation's own arithmetic, whose first operand is given. */

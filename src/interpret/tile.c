@@ -250,7 +250,7 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
         if (!compute_row(s, c, target, r, row, again, &unused)) return false;
         m->scratch_used = used;
         for (int i = 0; i < r->width; i++) {
-            double off = errors_between(result[i], again[i]);
+            double off = errors_between(result[i], again[i]) / errors_reach(c->operation);
             errors[i] += off * off / 2;
         }
     }
@@ -263,7 +263,7 @@ static bool elementwise_row(scope *s, const tl_compute *c, tile *target, const r
     machine *m = s->machine;
     const double *first;
     double *to = row_at(target, r, row), *result = accumulates ? machine_vector(m) : to;
-    if (m->has_errors) errors_begin(m);
+    if (m->has_errors) errors_begin(m, c->operation);
     if (!result || !compute_row(s, c, target, r, row, result, &first)) return false;
     if (m->has_errors && !errors_row(s, c, target, r, row, result, first, accumulates))
         return false;

@@ -277,11 +277,25 @@ static void put(planted_turns *all, const planted_chain *chain) {
     p->chains[p->count++] = *chain;
 }
 
+/* Sums of keys by weights that no softmax divides grow as keys do, and so do the roundings that all
+ * weights have in common.
+ */
+static void drop_sums_of_keys(reading *r) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < r->chain_count; i++) {
+        const planted_chain *c = &r->chains[i];
+        bool is_kept = r->has_softmax || c->values.tensor != c->right.tensor;
+        if (is_kept) r->chains[kept++] = *c;
+    }
+    r->chain_count = kept;
+}
+
 planted_turns planted_find(const verify_program *program) {
     const ftl_source *source = program->sketch.text ? &program->sketch : &program->code;
     reading r = {.plan = program->plan};
     planted_turns all = {0};
     if (source->text) read_text(&r, (str){source->text, source->length});
+    drop_sums_of_keys(&r);
     for (int weighs = 1; weighs >= 0; weighs--) { /* those that weigh something first */
         for (int32_t i = 0; i < r.chain_count; i++) {
             if ((r.chains[i].values.tensor >= 0) == weighs) put(&all, &r.chains[i]);

@@ -311,6 +311,11 @@ static void chains_are_read_from_statements(void **state) {
                   "    Compute GEMM P, K.T and get S\n    Compute Softmax S\n"
                   "    Compute GEMM S, K and accumulate O\nend\nCopy O from register to global\n",
                   "Q K K");
+    assert_chains(
+        "kernel k\nInput  Q (i in m, e)\nInput  K (j in n, e)\nOutput O (i in m, e)\n" ROWS_BY_KEYS
+        "    Compute GEMM Q, K.T and get S\n    Compute GEMM S, K and accumulate O\nend\n"
+        "Copy O from register to global\n",
+        "");
     /* scores that weigh nothing */
     assert_chains(
         "kernel k\nInput  A (i in m, e)\nInput  B (j in n, e)\nOutput C (i in m, j in n)\n"

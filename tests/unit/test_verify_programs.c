@@ -68,13 +68,14 @@ static ftl_source read_judged(const char *name, text_buffer *text) {
     return (ftl_source){name, text->data, text->length};
 }
 
-/* Terms that cancel, one weight, operands and results beyond f16. */
+/* Terms that cancel, one weight, operands and results beyond f16, bends, maxima far from 0. */
 static void right_kernels_pass(void **state) {
     (void)state;
     static const char *const files[][2] = {
         {"judged/zero_sum", "33x200,70x64"},   {"judged/one_weight", "1x1x1x1,3x1,2x2"},
         {"judged/beyond_f16", "33x200,1x3"},   {"judged/powers_of_powers", "33x70"},
-        {"judged/beyond_f16_below", "33x200"}, {"judged/maximum_begun_above", "33x200"}};
+        {"judged/beyond_f16_below", "33x200"}, {"judged/maximum_begun_above", "33x200"},
+        {"judged/bends", "65x200,decisive"},   {"judged/low_rows", "decisive"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         text_buffer text;
         ftl_source source = read_judged(files[i][0], &text);
