@@ -110,9 +110,15 @@ static bool has_size(const ftl_plan_tensor *tensor, int32_t size) {
     return axis_of_length(tensor, size, NULL) != NULL;
 }
 
+static int32_t first_of_matrix(const ftl_plan_tensor *tensor) {
+    return tensor->axis_count > 2 ? tensor->axis_count - 2 : 0;
+}
+
+/* What counts matrices (a batch, a head) is no axis of a product. */
 bool cases_do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other) {
-    for (int32_t a = 0; a < one->axis_count; a++)
-        for (int32_t b = 0; b < other->axis_count; b++)
+    if (one->type == FTL_I32 || other->type == FTL_I32) return false;
+    for (int32_t a = first_of_matrix(one); a < one->axis_count; a++)
+        for (int32_t b = first_of_matrix(other); b < other->axis_count; b++)
             if (!strcmp(one->axes[a].name, other->axes[b].name)) return true;
     return false;
 }
@@ -237,6 +243,7 @@ static void add_climbing(listing *l, int64_t q, int64_t kv) {
     c.layout = (verify_layout)(turn % 4);
     c.input = VERIFY_CLIMBING;
     c.turn = turn % l->chains.count;
+    c.plant = turn % 2;
     cases_add(l, c);
 }
 

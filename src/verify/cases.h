@@ -24,7 +24,7 @@ double cases_elements(const ftl_plan *plan, const verify_case *c);
 /* The sum of the lengths that the plan alone knows. */
 double cases_fixed_lengths(const ftl_plan *plan);
 double cases_value(const ftl_formula *formula, const verify_case *c); /* 0: it has none */
-/* Have two tensors an axis of one name? */
+/* Have the matrices of two tensors an axis of one name? Tables of integers have none. */
 bool cases_do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other);
 /* Is the size one of rows or columns? Others count matrices. */
 bool cases_is_length(const ftl_plan *plan, int32_t size);

@@ -27,18 +27,18 @@ static bool is_part(const ftl_plan_tensor *tensor, int begin, int32_t size) {
  * others count matrices.
  */
 bool cases_is_length(const ftl_plan *plan, int32_t size) {
-    bool is_read = false, is_written = false, is_vector = false, is_leading = false;
+    bool is_read = false, is_written = false, is_flat = false, is_leading = false;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *tensor = &plan->tensors[t];
         int begin = tensor->axis_count > 2 ? tensor->axis_count - 2 : 0;
         bool is_there = is_part(tensor, 0, size), is_last = is_part(tensor, begin, size);
-        if (tensor->axis_count > 1 && is_last) return true;
-        is_vector |= is_last;
+        if (tensor->axis_count > 2 && is_last) return true;
+        is_flat |= is_last; /* a vector for each matrix looks like one matrix */
         is_leading |= is_there && !is_last;
         if (tensor->role == FTL_INPUT) is_read |= is_there;
         else is_written |= is_there;
     }
-    return (is_vector && !is_leading) || (is_read && !is_written);
+    return (is_flat && !is_leading) || (is_read && !is_written);
 }
 
 /* A length of what the caller has; others (a number of splits) only multiply the work. */
@@ -234,6 +234,7 @@ bool cases_is_fixed(const listing *l, int32_t size) {
 static bool add_long(listing *l, int32_t size, int times, verify_input input, int32_t turn) {
     verify_case c = cases_blank(l);
     c.input = input, c.turn = turn;
+    c.plant = input == VERIFY_CLIMBING;
     for (int32_t s = 0; s < l->plan->size_count; s++)
         c.sizes[s] = cases_is_length(l->plan, s) ? 33 + 8 * s : 1 + s % 2;
     c.sizes[size] = times * decisive_length(l, size);
@@ -259,6 +260,7 @@ static void add_all_long(listing *l, verify_input input, int32_t turn) {
     int64_t longest = 0;
     bool is_whole = input == VERIFY_MATCHED || input == VERIFY_ROWS;
     c.input = input, c.turn = turn;
+    c.plant = input == VERIFY_MATCHED;
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         int64_t past = is_whole ? 0 : 5 + 32 * (s % 3);
         c.sizes[s] = cases_is_length(l->plan, s) ? 2 * longest_tile(l, s) + past : 1 + s % 2;
@@ -285,6 +287,7 @@ static void add_drawn(listing *l) {
         c.layout = (verify_layout)(l->next % 4);
         c.input = inputs[n];
         c.turn = n % l->chains.count;
+        c.plant = 1;
         cases_add(l, c);
     }
 }

@@ -107,7 +107,7 @@ static void spread_rows(const buffer *b, planted_part part, int64_t row, double 
     buffer_row_index(b, row, index);
     int64_t own = b->argument.axis_count > 1 ? index[b->argument.axis_count - 2] : 0;
     int64_t kind = planted_fold(own);
-    bool is_left = part == PLANTED_LEFT, is_kept = part == PLANTED_RIGHT || part == PLANTED_VALUES;
+    bool is_left = part == PLANTED_LEFT, is_kept = part == PLANTED_VALUES;
     if (b->of->axis_count < 2 || is_kept || (is_left && kind != NEAR_ZERO)) return;
     for (int64_t e = 0; e < b->columns; e++) {
         if (kind == NEAR_ZERO) values[e] *= SMALL;

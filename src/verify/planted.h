@@ -26,7 +26,9 @@ enum { PLANTED_CHAINS = 4, PLANTED_TURNS = 3 };
 typedef struct planted {
     planted_chain chains[PLANTED_CHAINS];
     int32_t count;
-    bool has_softmax; /* weights are divided by their sum, as far as the text says */
+    bool has_softmax;    /* weights are divided by their sum, as far as the text says */
+    uint64_t scored;     /* bits of tensors that are the left ones of scores, planted or not */
+    uint64_t multiplied; /* and of all that products read */
 } planted;
 
 typedef enum planted_part {
@@ -44,7 +46,7 @@ typedef struct planted_turns {
 
 planted_turns planted_find(const verify_program *program);
 
-/* What a tensor is to any of the chains. */
+/* What a tensor is to the program's products, planted or not; of keys and values VALUES. */
 planted_part planted_part_of(const planted *p, int32_t tensor);
 /* Are there scores? Do they weigh anything? */
 bool planted_has_scores(const planted *p);

@@ -23,6 +23,7 @@ typedef struct reading {
     planted_chain chains[PRODUCTS];
     int32_t chain_count;
     bool has_softmax;
+    uint64_t scored, multiplied; /* as of planted */
 } reading;
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -160,6 +161,10 @@ static str result_of(str rest) {
     return (str){0};
 }
 
+static uint64_t bit_of(int32_t tensor) {
+    return tensor >= 0 && tensor < 64 ? UINT64_C(1) << tensor : 0;
+}
+
 static void add_scores(reading *r, planted_chain chain) {
     for (int32_t i = 0; i < r->chain_count; i++) {
         const planted_chain *c = &r->chains[i];
@@ -189,6 +194,8 @@ static void read_product(reading *r, str rest) {
     const operand *a = &both[0], *b = &both[1]; /* columns of a meet rows of b */
     planted_matrix left = {a->tensor, a->row, a->column}, right = {b->tensor, b->column, b->row};
     planted_matrix none = {.tensor = -1};
+    r->multiplied |= bit_of(a->tensor) | bit_of(b->tensor);
+    if (a->tensor >= 0 && b->tensor >= 0) r->scored |= bit_of(a->tensor);
     if (a->tensor >= 0 && b->tensor >= 0 && a->tensor != b->tensor)
         add_scores(r, (planted_chain){left, right, none, result});
     else if (a->tensor < 0 && b->tensor >= 0)
@@ -236,10 +243,8 @@ static planted_part part_in(const planted_chain *c, int32_t tensor) {
 }
 
 planted_part planted_part_of(const planted *p, int32_t tensor) {
-    planted_part part = PLANTED_NOTHING;
-    for (int32_t i = 0; i < p->count && part == PLANTED_NOTHING; i++)
-        part = part_in(&p->chains[i], tensor);
-    return part;
+    if (p->scored & bit_of(tensor)) return PLANTED_LEFT;
+    return p->multiplied & bit_of(tensor) ? PLANTED_VALUES : PLANTED_NOTHING;
 }
 
 static const planted_matrix *matrix_of(const planted_chain *c, planted_part part) {
@@ -302,7 +307,10 @@ planted_turns planted_find(const verify_program *program) {
         }
     }
     if (!all.count) all.count = 1;
-    for (int32_t i = 0; i < all.count; i++) all.turns[i].has_softmax = r.has_softmax;
+    for (int32_t i = 0; i < all.count; i++) {
+        all.turns[i].has_softmax = r.has_softmax;
+        all.turns[i].scored = r.scored, all.turns[i].multiplied = r.multiplied;
+    }
     return all;
 }
 

@@ -113,7 +113,8 @@ typedef struct verify_case {
     int64_t sizes[VERIFY_SIZES_MAX]; /* by position in plan->sizes */
     verify_input input;
     verify_layout layout;
-    int32_t plant; /* DOMINANT: which place of the list of places */
+    int32_t plant; /* DOMINANT: which place of the list of places; of other scores 1: as high as f32
+                      holds */
     bool is_long;  /* the first length in each table is the longest that it may hold */
     int32_t turn;  /* which of the program's chains of products are planted */
     double flops;  /* about */

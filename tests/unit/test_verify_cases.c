@@ -220,6 +220,49 @@ static void loops_have_lengths_of_their_own(void **state) {
     ftl_plan_free(plan);
 }
 
+/* A batch that a vector for each matrix has is no length, and what shares it alone is not
+ * multiplied: lengths of two loops stay long together.
+ */
+static void batches_are_no_lengths(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel k\nInput  Q (b in batch; i in rows, e)\nInput  K (b in batch; j in first, e)\n"
+        "Input  V (b in batch; j in first, f)\nInput  R (b in batch; i in rows, f)\n"
+        "Input  A (b in batch; l in second, e)\nInput  B (b in batch; l in second, f)\n"
+        "Input  used i32 (b in batch)\nInput  places i32 (i in rows)\nOutput r f32 (b in batch; i "
+        "in rows)\n"
+        "Output O (b in batch; i in rows, f)\nlet e = 64\nlet f = 64\n"
+        "Copy Q from global to shared\nfor s = 0:first/BN\n    Copy K from global to shared\n"
+        "    Compute GEMM Q, K.T and get S\n    Compute Mask S where places[i] == 0\n    Compute "
+        "RowSum S and accumulate r\n"
+        "    Copy V from global to shared\n    Compute GEMM S, V and accumulate O\nend\n"
+        "Copy R from global to shared\nfor s = 0:second/BN\n    Copy A from global to shared\n"
+        "    Compute GEMM Q, A.T and get T\n    Copy B from global to shared\n"
+        "    Compute GEMM R, B.T and accumulate T\n    Compute Mask T where l < used[b]\n    "
+        "Compute Softmax T\n"
+        "    Compute GEMM T, B and accumulate P\nend\nCompute Subtract P, O and get O\n"
+        "Copy r from register to global\nCopy O from register to global\n";
+    static const char *const lengths[] = {"rows", "first", "second"};
+    ftl_plan *plan = plan_of(text);
+    verify_program program = {.plan = plan, .sketch = {"k", text, sizeof text - 1}};
+    const verify_case *cases;
+    int32_t count;
+    char why[FTL_WHY_BYTES];
+    arena memory;
+    arena_init(&memory, 64 << 20);
+    assert_true(verify_cases(&program, "decisive", 0, &memory, &cases, &count, why));
+    bool has_all = false;
+    for (int32_t i = 0; i < count; i++) {
+        bool is_long = true;
+        for (int s = 0; s < 3; s++) is_long &= cases[i].sizes[size_named(plan, lengths[s])] > 128;
+        has_all |= is_long;
+        assert_true(cases[i].sizes[size_named(plan, "batch")] < 8);
+    }
+    assert_true(has_all);
+    arena_done(&memory);
+    ftl_plan_free(plan);
+}
+
 /* Many heads of long sequences, and matrices for each: the cases become cheap, not none. */
 static void cases_are_cheap_and_there(void **state) {
     (void)state;
@@ -417,7 +460,7 @@ static void rows_have_maxima_of_their_own(void **state) {
     (void)state;
     ftl_plan *plan = plan_of(window);
     verify_program program = {.plan = plan, .sketch = {"k", window, sizeof window - 1}};
-    verify_case c = {.input = VERIFY_LOW, .number = 1, .sizes = {0}};
+    verify_case c = {.input = VERIFY_LOW, .plant = 1, .sizes = {0}};
     for (int32_t s = 0; s < plan->size_count; s++) c.sizes[s] = WIDTH;
     c.sizes[size_named(plan, "rows")] = ROWS;
     c.sizes[size_named(plan, "columns")] = KEYS;
@@ -791,6 +834,7 @@ int main(void) {
         cmocka_unit_test(lengths_pass_blocks_and_constants),
         cmocka_unit_test(lengths_beside_tables_are_long),
         cmocka_unit_test(loops_have_lengths_of_their_own),
+        cmocka_unit_test(batches_are_no_lengths),
         cmocka_unit_test(cases_are_cheap_and_there),
         cmocka_unit_test(chains_are_read_from_statements),
         cmocka_unit_test(all_chains_are_planted),
