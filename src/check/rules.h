@@ -23,6 +23,9 @@ bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags);
  */
 bool rules_sketch_loops(tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* It is known which axes each computed tile has. */
+bool rules_sketch_axes(tl_kernel *kernel, diag_list *diags);
+
 /* What a sketch means does not depend on the sizes of blocks that it leaves open. */
 bool rules_sketch_rounds(tl_kernel *kernel, const check_lengths *given, arena *memory,
                          diag_list *diags);

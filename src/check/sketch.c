@@ -91,6 +91,34 @@ bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags) {
     return right;
 }
 
+/* --- axes ------------------------------------------------------------------------------------- */
+
+/* Where axes get lost: a copied tile in shared memory is changed as if it were in registers. Others
+ * only follow.
+ */
+static bool is_made_of_itself(const tl_statement *s, const tl_expr *target) {
+    bool is_made = false;
+    for (int i = 0; i < s->compute.operand_count; i++)
+        is_made |= tl_expr_mentions(s->compute.operands[i].value, target->symbol);
+    return is_made && target->symbol->shared.exists;
+}
+
+bool rules_sketch_axes(tl_kernel *kernel, diag_list *diags) {
+    const tl_expr *lost = NULL;
+    bool is_own = false;
+    for (tl_statement *s = kernel->body.first; s && !is_own; s = tl_next(s, NULL)) {
+        const tl_expr *target = s->kind == TL_COMPUTE ? tl_written_name(s) : NULL;
+        const tl_tile *tile = target ? tl_tile_of(target) : NULL;
+        if (!tile || tile->axis_count) continue;
+        is_own = is_made_of_itself(s, target);
+        if (!lost || is_own) lost = target;
+    }
+    if (!lost) return true;
+    diag_id id = is_own ? DIAG_SKETCH_NOT_THERE : DIAG_SKETCH_NO_AXES;
+    diag_report(diags, id, lost->range, lost->text);
+    return false;
+}
+
 /* --- the names of a Softmax ------------------------------------------------------------------- */
 
 typedef struct early_use {

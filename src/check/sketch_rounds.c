@@ -273,6 +273,7 @@ static change change_of(const rounds *r, const tl_statement *s, const tl_symbol 
 typedef struct changes {
     const tl_statement *repeated; /* does the same in each round, whatever the block */
     const tl_statement *mixed;    /* adds up, or chooses of, what the cut decides */
+    const tl_statement *first;    /* of those that once or often does the same */
     bool adds, chooses, is_unknown;
 } changes;
 
@@ -287,6 +288,8 @@ static changes changes_of(const rounds *r, const tl_symbol *symbol) {
         all.adds |= how == ADDS;
         all.chooses |= how == CHOOSES;
         all.is_unknown |= how == UNKNOWN_CHANGE || by == RUNNING;
+        bool repeats = how == REPEATS || (how == CHOOSES && by == SAME);
+        if (repeats && !all.first) all.first = s;
         if (how == CHANGES || (how == ADDS && by == SAME)) all.repeated = s;
         else if (is_of_parts && by != fits) all.mixed = s;
     }
@@ -298,12 +301,21 @@ static bool report(const rounds *r, diag_id id, const tl_statement *s, str name)
     return false;
 }
 
+/* Is the tile used in the loop before the statement, but for what changes the tile itself? */
+static bool is_used_before(const rounds *r, const tl_symbol *symbol, const tl_statement *until) {
+    for (tl_statement *s = first_in(r); s && s != until; s = tl_next(s, r->loop))
+        if (names(s, symbol) && !writes(s, symbol)) return true;
+    return false;
+}
+
 static bool check_carried(const rounds *r, const tl_symbol *symbol) {
     changes all = changes_of(r, symbol);
     bool is_mixture = all.adds && all.chooses; /* of sums and extremes: not followed */
     if (all.is_unknown || is_mixture) return true;
     if (all.repeated) return report(r, DIAG_SKETCH_ROUNDS, all.repeated, symbol->name);
-    return all.mixed ? report(r, DIAG_SKETCH_BLOCK_SUM, all.mixed, symbol->name) : true;
+    if (all.mixed) return report(r, DIAG_SKETCH_BLOCK_SUM, all.mixed, symbol->name);
+    bool is_late = all.first && !all.adds && is_used_before(r, symbol, all.first);
+    return is_late ? report(r, DIAG_SKETCH_FIRST_ROUND, all.first, symbol->name) : true;
 }
 
 /* A tile that a block as a whole decides, read after the loop. */
@@ -328,6 +340,24 @@ static bool check_stores(const rounds *r) {
         bool is_cut = r->natures[s->copy.what->symbol->position] == PART &&
                       has_block(r, s->copy.what->symbol);
         if (is_cut) return report(r, DIAG_SKETCH_BLOCK_STORED, s, s->copy.what->text);
+    }
+    return true;
+}
+
+/* A tile with an axis that the loop walks, which a round adds to as the round before left it: that
+ * one had another block.
+ */
+static bool check_kept(const rounds *r) {
+    for (int i = 0; i < r->kernel->symbol_count; i++) {
+        const tl_symbol *symbol = r->kernel->symbols[i];
+        bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE && has_axes(symbol);
+        if (!is_tile || !has_block(r, symbol) || !is_carried(r, symbol)) continue;
+        for (tl_statement *s = first_in(r); s; s = tl_next(s, r->loop)) {
+            if (!writes(s, symbol)) continue;
+            diag_report(r->diags, DIAG_SKETCH_BLOCK_KEPT, s->range, symbol->name,
+                        r->loop->loop.name);
+            return false;
+        }
     }
     return true;
 }
@@ -357,9 +387,10 @@ bool rules_sketch_rounds(tl_kernel *kernel, const check_lengths *given, arena *m
     r.natures = arena_array(memory, nature, kernel->symbol_count + 1);
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
         bool walks = s->kind == TL_FOR && !s->loop.is_grid_walk &&
-                     tl_loop_walks(s, &r.length, &r.size) && is_open(given, r.size);
+                     tl_loop_walks(s, &r.length, &r.size) && r.size;
         r.loop = s;
-        if (walks && !check_loop(&r)) return false;
+        if (!walks) continue;
+        if (!check_kept(&r) || (is_open(given, r.size) && !check_loop(&r))) return false;
     }
     return true;
 }

@@ -24,3 +24,7 @@ set_tests_properties(random_equal_waits PROPERTIES LABELS random)
 add_test(NAME random_cuda_waits
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/cuda_waits.py --flashtl $<TARGET_FILE:flashtl> --only chained --gpu h200)
 set_tests_properties(random_cuda_waits PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
+# Sketches that are changed in a few places: refused in their own terms, or their kernels give what they mean now.
+add_test(NAME random_sketch_mutants
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/sketch_mutants.py --flashtl $<TARGET_FILE:flashtl> --seed 1 --count 40)
+set_tests_properties(random_sketch_mutants PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)

@@ -615,11 +615,13 @@ static void rules(void **state) {
     (void)state;
     /* Of sketches: test_check_sketch.c, tests/diag/check. */
     static bool seen[DIAG_ID_COUNT] = {
-        [DIAG_SKETCH_EARLY] = true,      [DIAG_SKETCH_WALK] = true,
-        [DIAG_SKETCH_LOOP_NAME] = true,  [DIAG_SKETCH_BLOCK_AFTER] = true,
-        [DIAG_SKETCH_BLOCK_MADE] = true, [DIAG_SKETCH_TOO_LONG] = true, /* test_large_texts.c */
-        [DIAG_SKETCH_ROUNDS] = true,     [DIAG_SKETCH_LAST_BLOCK] = true,
-        [DIAG_SKETCH_BLOCK_SUM] = true,  [DIAG_SKETCH_BLOCK_STORED] = true,
+        [DIAG_SKETCH_EARLY] = true,       [DIAG_SKETCH_WALK] = true,
+        [DIAG_SKETCH_LOOP_NAME] = true,   [DIAG_SKETCH_BLOCK_AFTER] = true,
+        [DIAG_SKETCH_BLOCK_MADE] = true,  [DIAG_SKETCH_TOO_LONG] = true, /* test_large_texts.c */
+        [DIAG_SKETCH_ROUNDS] = true,      [DIAG_SKETCH_LAST_BLOCK] = true,
+        [DIAG_SKETCH_BLOCK_SUM] = true,   [DIAG_SKETCH_BLOCK_STORED] = true,
+        [DIAG_SKETCH_FIRST_ROUND] = true, [DIAG_SKETCH_BLOCK_KEPT] = true,
+        [DIAG_SKETCH_NO_AXES] = true,     [DIAG_SKETCH_NOT_THERE] = true,
         [DIAG_TAKEN_IN_PART] = true,   /* test_check_whole.c */
         [DIAG_HAZARD_LEFT_OUT] = true, /* guards.tl */
         [DIAG_TOO_MANY] = true,        /* test_check.c */
