@@ -267,8 +267,18 @@ static bool check_rounds(const tl_kernel *kernel, tl_statement *copy, diag_list 
     return true;
 }
 
+/* What stands in an Output before the kernel is nothing that the sketch says. */
+static bool check_read(const tl_statement *s, diag_list *diags) {
+    if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL) return true;
+    const tl_symbol *source = tl_copy_source(s).symbol;
+    if (!source || !source->axes || !rules_output_of(source)) return true;
+    diag_report(diags, DIAG_OUTPUT_READ, s->copy.what->range, s->copy.what->text);
+    return false;
+}
+
 bool rules_sketch_outputs(tl_kernel *kernel, diag_list *diags) {
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (!check_read(s, diags)) return false;
         if (!stored_by(s)) continue;
         if (!check_rounds(kernel, s, diags)) return false;
         for (tl_statement *t = kernel->body.first; t != s; t = tl_next(t, NULL))
