@@ -9,6 +9,8 @@ EXPLAINED = (
      "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
     ("softmax_off_by_one", "l[m16][half] = ftl_max(l[m16][half], 1e-30f);", "l[m16][half] = ftl_max(l[m16][half], -1e-30f);",
      "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
+    ("random 70002", "Compute Multiply Acc, 0.33333 and get Acc", "Compute Multiply Acc, -0.33333 and get Acc",
+     "the Mask before it has the condition e_index >= e_index - 3, which always holds: all elements are 0"),
 )
 
 

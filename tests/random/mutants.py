@@ -6,7 +6,7 @@
 
 The programs are the shipped sketches, the examples, and random ones (generate.py). Each mutant is refused by `check`,
 caught by `verify` against its sketch (interpreter, then emulator), caught by NumPy (evaluate.py, of random programs), or
-equal: the CUDA text is the same, or equal.py proves that the change says the same.
+equal: the CUDA text is the same, or equal.py proves that the change says the same; a few are explained (explained.py).
 What is left has survived, and is listed. Exit status 0: no survivor; 77: NumPy or a CUDA compiler is not here.
 """
 import argparse
@@ -33,6 +33,7 @@ except ImportError:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import equal
 import evaluate
+import explained
 import generate
 import judge
 
@@ -347,6 +348,11 @@ def judge_mutant(subject, kind, mutant, folder):
     if subject.results and wrong:
         is_refused = why == equal.REFUSED and wrong.kind == "fault" and " demands " in wrong.detail
         return ("equal", why) if is_refused else ("NumPy alone", f"{wrong.kind} {wrong.detail}"[:300])
+    if not why:
+        new, old, _ = equal.changes(mutant, subject.code)
+        said = explained.of(subject.name, *(" ".join(x.strip() for x in part) for part in (old, new)))
+        if said:
+            return "explained", said
     if subject.results and results == subject.results:
         return ("equal", why) if why else ("same results", kind)
     return ("equal", why) if why else ("survived", kind)
