@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the files that are made from src/cli/*.def, src/gpu/*.def and docs: generate.sh FLASHTL [--check]
+# Writes the files that are made from src/*/*.def, the passes and docs: generate.sh FLASHTL [--check]
 # With --check, says which of them are stale instead and fails.
 set -eu
 flashtl=$1
@@ -21,6 +21,7 @@ make_page() { # PAGE SECTION
         python3 tools/manual.py "$1" > "$page"
     fi
 }
+python3 tools/lists.py "$flashtl" $check || stale=1
 make_page language 7
 make_page gpu 5
 make_file man share/man/flashtl.1
