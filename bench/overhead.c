@@ -93,7 +93,7 @@ static void must_be(bool holds, const char *what) {
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-/* One head of 64 rows: the work is small, so that the queue never fills. Behind the four tensors,
+/* One head of 64 rows: the work is small, so that the queue never fills. After the four tensors,
  * room to move them by LAUNCHES lines.
  */
 static void set_arguments(bench *b) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that the documentation holds together: every link to a file or a heading of this
-repository resolves; every page of docs/decisions has a number of its own, which its heading repeats
-and the index lists; and whoever names a decision by number, or a page of docs/ by path, names one
+repository resolves; every page of docs/decisions has at most 60 lines and a number of its own, which
+its heading repeats and the index lists; and whoever names a decision by number, or a page of docs/ by path, names one
 that is there.
 """
 import pathlib
@@ -11,6 +11,7 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 DECISIONS = "docs/decisions"
+DECISION_LINES = 60
 TEXTS = {".md", ".c", ".h", ".def", ".py", ".sh", ".txt", ".cmake", ".cuh", ".tl", ".gpu"}
 problems = []
 
@@ -71,6 +72,9 @@ def check_decisions():
         number, heading = path.name[:3], path.read_text().split("\n")[0]
         if not re.fullmatch(r"\d{3}-[a-z-]+\.md", path.name):
             problems.append(f"{DECISIONS}/{path.name}: no name of the form 001-words.md")
+        if path.read_text().count("\n") > DECISION_LINES:
+            problems.append(f"{DECISIONS}/{path.name}: more than {DECISION_LINES} lines: context, choices and price; what was "
+                            "measured belongs to a page of its topic")
         if number in taken:
             problems.append(f"{DECISIONS}/{path.name}: {taken[number]} has the same number")
         if not heading.startswith(f"# {number} "):

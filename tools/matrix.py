@@ -99,7 +99,7 @@ def show(words):
 
 @functools.lru_cache
 def gpu_count():
-    """GPUs that processes take in turns; 0: there is none, or the caller has chosen."""
+    """GPUs that processes take turns on; 0: there is none, or the caller has chosen."""
     if "CUDA_VISIBLE_DEVICES" in os.environ or not shutil.which("nvidia-smi"):
         return 0
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout

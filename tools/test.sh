@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every check this machine can run: layers, links of the documents, format, two compilers with all warnings as errors, clang-tidy
+# Every check this machine can run: layers, links and words of the documents, format, two compilers with all warnings as errors, clang-tidy
 # over what differs, fuzzing, the tests under sanitizers, and all tests: CTest's summary is last.
 #   tools/test.sh [--all]
 # gcc's build runs all tests, whole. Sanitizers make tests five to ten times slower and look at code, which tests share: they are
@@ -44,9 +44,10 @@ sampled() { # FOLDER: the rule, and what comes of it
         awk '{ taken += $1; seen += $2 } END { print "of many programs: " taken + 0 " of " seen + 0 " cases" }'
 }
 
-step 'layers and links'
+step 'layers, links and words'
 python3 tools/layers.py
 python3 tools/links.py
+python3 tools/words.py
 
 step 'format'
 if command -v clang-format > /dev/null 2>&1; then

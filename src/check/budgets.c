@@ -91,7 +91,7 @@ static void place_shared(arena *memory, const model *m, check_facts *facts) {
     facts->shared_bytes = offset;
 }
 
-/* The most that the next tiles' numbers take in a dynamic grid. */
+/* The most that the next tiles' numbers need in a dynamic grid. */
 static int64_t number_bytes(const model *m) {
     if (!m->grid || m->grid->grid.kind != TL_GRID_DYNAMIC) return 0;
     int64_t barriers = BARRIERS_PER_SLOT * CHECK_MBARRIER_BYTES;

@@ -56,7 +56,7 @@ static bool has_axes(const tl_symbol *symbol) {
            (!symbol->shared.exists || symbol->shared.axis_count);
 }
 
-/* Has the variable's tile an axis that the loop takes in blocks? */
+/* Has the variable's tile an axis that the loop cuts into blocks? */
 static bool has_block(const rounds *r, const tl_symbol *symbol) {
     const tl_tile *tiles[] = {&symbol->in_register, &symbol->shared};
     for (int t = 0; t < 2; t++)

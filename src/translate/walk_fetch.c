@@ -1,10 +1,10 @@
 /* Dynamic grids: who fetches the next tile's number, and how the other roles learn of it.
  *
  * A dynamic grid has a counter in global memory. One thread of the block fetches a number when it
- * needs it and hands it on through two slots in shared memory with a full and an empty barrier
+ * needs it and publishes it through two slots in shared memory with a full and an empty barrier
  * each. It runs ahead of the others as far as tiles have slots; fetching earlier would give long
  * tiles to blocks that are busy. Where it works out the next tile's indices anyway, and products
- * leave the other roles no time for them, it hands them on beside the number. The last block to end
+ * leave the other roles no time for them, it publishes them, too. The last block to end
  * sets the counters back.
  */
 #include "translate/walk.h"

@@ -1,4 +1,4 @@
-# The paper's two failures, each named with its mend; the same as JSON; a good program says nothing.
+# The paper's two failures, each named with its fix; the same as JSON; a good program says nothing.
 flashtl sketch attention --causal > good.tl
 flashtl check good.tl && echo good
 sed 's/K\.T/K/' good.tl > no_transposition.tl

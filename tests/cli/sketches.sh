@@ -34,7 +34,7 @@ proved() { # FILE
         flashtl verify "$1" --gpu $gpu --on emulator --let d=32 --let dv=32 --shapes 70x203 | results
     done
 }
-# Two indices a tile: a unit of four numbers is handed on, and read, whole.
+# Two indices a tile: a unit of four numbers is published, and read, whole.
 attention 'Compute Fill 0 and get W' '    Compute Softmax S' '' > indices.tl
 proved indices.tl
 # A value of rows that the next tile's beginning overwrites, as it is and worked on.

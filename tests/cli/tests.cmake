@@ -40,6 +40,7 @@ add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
 add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/layers.py)
 add_test(NAME links COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/links.py)
+add_test(NAME words COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/words.py)
 # What the README's first command shows; 3: there is no CUDA compiler, not even clang.
 add_test(NAME demo COMMAND flashtl demo)
 set_tests_properties(demo PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 3)

@@ -276,7 +276,7 @@ def room(mutant, code):
 
 
 def permuted_vote(mutant, code):
-    """A vote over all halves of all rows, taken in another order."""
+    """A vote over all halves of all rows, in another order."""
     new, old, _ = changes(mutant, code)
     if len(new) != 1 or len(old) != 1:
         return None

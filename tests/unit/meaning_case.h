@@ -27,7 +27,7 @@ typedef struct trial {
     } scalars[SCALARS_MAX];
     double factor;  /* of all Inputs; 0: 2 */
     double growth;  /* of the scores, from key to key; they rise or fall */
-    int64_t spikes; /* above 0: every so manyth key has it, times its place; the others have none */
+    int64_t spikes; /* above 0: every n-th key has it, times its place; the others have none */
     bool is_open;   /* tile sizes are left to the cost model */
     bool has_roles; /* warpgroups compute, another role loads */
 } trial;

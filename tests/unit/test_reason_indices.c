@@ -105,7 +105,7 @@ static void square_tensors(void **state) {
 /* Loops in steps of one, and elements by their index. */
 static void single_steps(void **state) {
     (void)state;
-    static const char *const talking[] = {
+    static const char *const programs[] = {
         "kernel k\nInput Q (g in len_b; q in q_len, d)\nInput K (g in len_b; kv in b_len, d)\n"
         "Input W f32 (head in len_a, g in len_b)\nOutput A f32 (head in len_a; q in q_len, kv in "
         "b_len)\n"
@@ -116,7 +116,7 @@ static void single_steps(void **state) {
     arena memory;
     arena_init(&memory, 1 << 20);
     for (int named = 0; named < 2; named++) {
-        str text = str_format(&memory, talking[0], named ? "g" : "i", "g");
+        str text = str_format(&memory, programs[0], named ? "g" : "i", "g");
         same_as(str_copy_z(&memory, text), "",
                 (trial){.q = {.pins = {"d=16", "BM=64", "BN=32"}},
                         .sizes = {{"len", 3},

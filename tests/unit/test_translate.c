@@ -721,8 +721,8 @@ static void masks_by_parts(void **state) {
     }
 }
 
-/* Who fetches a tile's number works out its indices, too, and hands them on beside it. */
-static void indices_are_handed_on(void **state) {
+/* Who fetches a tile's number works out its indices, too, and publishes them beside it. */
+static void indices_are_published(void **state) {
     (void)state;
     translated x;
     text_buffer source;
@@ -889,7 +889,7 @@ int main(void) {
         cmocka_unit_test(fences_hold_known_values),
         cmocka_unit_test(constant_tests_of_columns),
         cmocka_unit_test(masks_by_parts),
-        cmocka_unit_test(indices_are_handed_on),
+        cmocka_unit_test(indices_are_published),
         cmocka_unit_test(warps_store_their_rows),
         cmocka_unit_test(votes_are_kept),
         cmocka_unit_test(tanh_is_near_zero),
