@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* A text to read. 'name' stands in messages ("attention.tl"); 'text' need not end in NUL. Both may
+/* A text to read. 'name' is in messages ("attention.tl"); 'text' need not end in NUL. Both may
  * be freed on return.
  */
 typedef struct ftl_source {

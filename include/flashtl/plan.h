@@ -35,7 +35,7 @@ FTL_API const char *ftl_type_name(ftl_type type);
 FTL_API size_t ftl_type_bytes(ftl_type type);
 
 /* Postfix programs over 64-bit integers: operands are pushed, operators take the top ones. Reals
- * (scalars) stand in conditions only. Overflow and division by zero make the formula fail.
+ * (scalars) are in conditions only. Overflow and division by zero make the formula fail.
  */
 typedef enum ftl_formula_op {
     FTL_PUSH_INTEGER = 1, /* integer */
@@ -89,7 +89,7 @@ typedef struct ftl_plan_axis {
 } ftl_plan_axis;
 
 /* What an Input's integers are to a program, as far as its uses of them say: anything else would
- * read or write beside a tensor. No launch looks at them: they lie in device memory.
+ * read or write beside a tensor. No launch looks at them: they are in device memory.
  */
 typedef enum ftl_table_use {
     FTL_TABLE_UNKNOWN = 0, /* also of tensors that are no tables of integers */
@@ -158,7 +158,7 @@ typedef struct ftl_map_dimension {
     int32_t is_panel_number; /* this dimension counts panels */
 } ftl_map_dimension;
 
-/* A tensor map (128 bytes, aligned to 64) that stands in the parameters: boxes of a tensor, as bulk
+/* A tensor map (128 bytes, aligned to 64) that is in the parameters: boxes of a tensor, as bulk
  * copies of a GPU with such a unit take them.
  */
 typedef struct ftl_plan_map {
@@ -236,7 +236,7 @@ typedef struct ftl_arguments {
 enum { FTL_PARAMETER_BYTES_MAX = 4096, FTL_WHY_BYTES = 512 };
 
 /* A tensor map with its numbers. Whoever launches writes it in its own GPU's encoding into the
- * parameters at 'offset'. Zeros stand for what lies outside.
+ * parameters at 'offset'. Zeros stand for what is outside.
  */
 typedef struct ftl_tensor_map {
     int32_t offset;

@@ -103,7 +103,7 @@ typedef struct ftl_image {
 } ftl_image;
 
 /* Compiles CUDA text for 'target': "sm_80" gives a cubin, "compute_80" PTX. NVRTC is used where it
- * can be opened, else nvcc, else (PTX only) clang, as child processes. 'name' stands in messages
+ * can be opened, else nvcc, else (PTX only) clang, as child processes. 'name' is in messages
  * and line information. The caller frees the result with ftl_image_done. OK, INVALID_ARGUMENT (a
  * target of another form), COMPILER_FAILED (the text is wrong; the sentence holds the compiler's
  * first error), NO_COMPILER (none can be started), COMPILER_BROKEN (one can, but it does not know

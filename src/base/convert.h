@@ -25,7 +25,7 @@ size_t convert_bytes(convert_format format); /* of an element */
 double convert_round(convert_format format, double value); /* to the nearest value of the format */
 void convert_round_all(convert_format format, double *values, size_t count);
 
-/* How far apart the format's values lie at 'value': rounding errs by half of that at most. */
+/* How far apart the format's values are at 'value': rounding errs by half of that at most. */
 double convert_step(convert_format format, double value);
 
 uint32_t convert_to_bits(convert_format format, double value); /* not of F64 */

@@ -1,4 +1,4 @@
-/* The first lines of public functions: a pointer that must not be null and is. Stands in functions
+/* The first lines of public functions: a pointer that must not be null and is. For functions
  * that return an ftl_status and have an ftl_context 'context', which may be null itself.
  */
 #ifndef FLASHTL_BASE_NEEDS_H

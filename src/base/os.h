@@ -1,5 +1,5 @@
 /* Everything of the operating system that the product uses: files, processes, clocks, libraries.
- * POSIX stands in os*.c alone. Failures come back as false with one sentence in 'why', which names
+ * POSIX is in os*.c alone. Failures come back as false with one sentence in 'why', which names
  * the path or program and the system's own words.
  */
 #ifndef FLASHTL_BASE_OS_H

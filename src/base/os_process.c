@@ -159,7 +159,7 @@ bool os_run(const char *const *argv, str input, double timeout_s, text_buffer *o
     return has_ended(in_time, argv[0], timeout_s, *exit_code, out, err, why);
 }
 
-/* A shell stands between us and the program. It is told when we end, however that happens; then it
+/* A shell is between us and the program. It is told when we end, however that happens; then it
  * ends its group, which is the program and all that it started, and removes the folder.
  */
 static const char guardian[] =

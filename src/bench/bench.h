@@ -74,7 +74,7 @@ typedef struct bench_result {
 
 typedef struct bench_rival bench_rival;
 
-/* Someone else's code for the same work. 'open' prepares a case whose copies lie in memory as
+/* Someone else's code for the same work. 'open' prepares a case whose copies are in memory as
  * bench_memory says; a case that it cannot do is NOT_FOUND, with the reason as the context's error.
  */
 typedef struct bench_memory {

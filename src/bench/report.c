@@ -222,7 +222,7 @@ void bench_table(const bench_result *results, int count, const bench_names *name
 
 enum { PANEL_COLUMNS = 3, PANEL_WIDTH = 460, PANEL_HEIGHT = 320 };
 
-/* gnuplot's '...' doubles a quote that stands in it. */
+/* gnuplot's '...' doubles a quote that is in it. */
 static void add_quoted(text_buffer *out, const char *text) {
     text_add_z(out, "'");
     for (const char *c = text; *c; c++) text_format(out, *c == '\'' ? "''" : "%c", *c);

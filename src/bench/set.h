@@ -58,7 +58,7 @@ double set_value(const bench_set *set, int32_t tensor, int64_t element);
 void set_values(const bench_set *set, int32_t tensor, int64_t first, int64_t count, double *out);
 int32_t set_find(const bench_set *set, const char *name); /* -1: there is none */
 
-/* Sizes to extents and strides: dense, but of four axes the second lies inside the third, as
+/* Sizes to extents and strides: dense, but of four axes the second is inside the third, as
  * (batch, length, heads, d) lies for (batch, head; length, d). False when a formula fails.
  */
 bool set_lay_out(const ftl_plan *plan, const ftl_plan_tensor *tensor, const int64_t *sizes,

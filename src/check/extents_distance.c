@@ -1,6 +1,6 @@
 /* How far a condition is from being true.
  *
- * The plain distance is the difference of the two sides. Where a min or max stands between it and
+ * The plain distance is the difference of the two sides. Where a min or max is between it and
  * what can be changed, changing any one value may have no effect; the deep distance looks into the
  * expressions, and adds up what each argument of a min lacks.
  */

@@ -105,7 +105,7 @@ static uint64_t signature_of(explorer *e) {
         hash = (hash ^ (uint64_t)value) * 1099511628211u;
         hash ^= hash >> 29;
     }
-    /* Whole and ragged last blocks differ in what lies past the end. */
+    /* Whole and ragged last blocks differ in what is past the end. */
     for (int i = 0; i < s->x->variable_count; i++) {
         for (int g = 0; g < s->granule_count && !s->x->variables[i].walk; g++) {
             bool is_whole = s->values.run->values[i] % s->granules[g] == 0;

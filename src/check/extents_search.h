@@ -29,7 +29,7 @@ typedef struct search_met {
  * by the argument that decides.
  */
 typedef struct search_point {
-    const model_step *step; /* FOR, IF; of a choice: the step whose expressions it stands in */
+    const model_step *step; /* FOR, IF; of a choice: the step whose expressions it is in */
     const tl_expr *choice;
     int parent; /* the loop or `if` around it; -1: none */
     int first, count;

@@ -150,7 +150,7 @@ static void explain(reporter *r) {
     }
 }
 
-/* Faults of the data: where they came from, what lies past their end. */
+/* Faults of the data: where they came from, what is past their end. */
 static void report_data(reporter *r) {
     const events_finding *f = r->f;
     str found = number(r, f->found), expected = number(r, f->expected);

@@ -11,7 +11,7 @@
 
 enum { MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
 
-/* Where a tile's data came from: its first element on each axis, what lies past the end, and what
+/* Where a tile's data came from: its first element on each axis, what is past the end, and what
  * the elements that exist are.
  */
 typedef struct machine_origin {

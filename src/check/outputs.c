@@ -48,7 +48,7 @@ static bool is_said(const model *m, const tl_expr *e, const tl_symbol *wanted) {
     return e && !model_visit_lets(m, e, true, is_other, (void *)wanted);
 }
 
-/* Does the symbol stand in a statement, or decide whether it runs? */
+/* Is the symbol in a statement, or does it decide whether it runs? */
 static bool statement_depends(const model *m, const model_step *step, const tl_symbol *wanted) {
     const tl_statement *s = step->statement;
     if (s->kind == TL_COPY && place_depends(m, s, step->loads, wanted)) return true;

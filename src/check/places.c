@@ -1,4 +1,4 @@
-/* Views: does every element of `let V (AXES) = T[E, ...]` lie in T?
+/* Views: is every element of `let V (AXES) = T[E, ...]` in T?
  *
  * Nothing clips an element on its way through a view: a kernel would read whatever lies there. So
  * each E is evaluated at the ends of the view's own axes, for some lengths and grid indices that

@@ -64,7 +64,7 @@ static void forget_values(completion *k) {
     text_done(&k->commands);
 }
 
-/* --- what may stand in a place ---------------------------------------------------------------- */
+/* --- what may be in a place ---------------------------------------------------------------- */
 
 typedef struct place {
     text_buffer words; /* each after a space */

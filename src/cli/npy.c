@@ -30,7 +30,7 @@ static bool fail(os_error *why, const char *path, const char *what) {
 
 /* A Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } */
 
-/* What stands after a key; empty when the key is missing. */
+/* What is after a key; empty when the key is missing. */
 static str value_of(str header, const char *key) {
     char quoted[32];
     snprintf(quoted, sizeof quoted, "'%s':", key);

@@ -24,7 +24,7 @@ typedef struct blame_verdict {
 blame_verdict blame_sketch(const blame_case *c, arena *memory);
 void blame_report(const blame_verdict *verdict, diag_list *diags);
 
-/* Which kernel of 'read' an offset lies in. */
+/* Which kernel of 'read' an offset is in. */
 int blame_kernel(const tl_program *read, uint32_t offset);
 
 #endif

@@ -5,7 +5,7 @@ static uint32_t member_mask(const machine *m, const machine_warp *w, int32_t row
     return machine_words(m, w, row)[machine_first_lane(mask)];
 }
 
-/* The lanes that have to stand at this instruction together with those of 'mask'. */
+/* The lanes that have to be at this instruction together with those of 'mask'. */
 uint32_t collective_members(const machine *m, const machine_warp *w, const ptx_instruction *i,
                             uint32_t mask) {
     switch (i->kind) {

@@ -5,7 +5,7 @@
 
 enum { DEADLOCK_LINES = 3 };
 
-/* "line 229/185": where it stands in the kernel, then in the functions inlined there. */
+/* "line 229/185": where it is in the kernel, then in the functions inlined there. */
 static str line_of(const machine *m, int32_t pc) {
     emulate_place place = machine_place(m, pc);
     str text = STR("line");

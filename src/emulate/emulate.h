@@ -48,7 +48,7 @@ bool emulate_parameter_at(const emulate_module *module, int entry, int index, ui
                           uint32_t *bytes);
 
 /* Global memory that the kernel may touch. Guard bands are infinite: any address outside a buffer
- * is found, also one that lies in another buffer by chance.
+ * is found, also one that is in another buffer by chance.
  */
 typedef struct emulate_buffer {
     str name;
@@ -137,7 +137,7 @@ typedef struct emulate_frame {
 } emulate_frame;
 
 typedef struct emulate_place {
-    const emulate_frame *frames; /* innermost first; the last one stands in the kernel itself */
+    const emulate_frame *frames; /* innermost first; the last one is in the kernel itself */
     int frame_count;
     uint32_t ptx_line;
     str opcode;

@@ -1,4 +1,4 @@
-/* Warps: which instruction next, which lanes, and what stands in one warp alone. */
+/* Warps: which instruction next, which lanes, and what is in one warp alone. */
 #include "emulate/machine.h"
 
 void machine_stop(machine *m) {
@@ -105,7 +105,7 @@ static bool reconverge(machine *m, machine_warp *w) {
     return true;
 }
 
-/* Makes sure that all members stand at this collective; otherwise these lanes wait for them. */
+/* Makes sure that all members are at this collective; otherwise these lanes wait for them. */
 static bool gather(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     if (mask != w->mask) {
         /* The guard keeps some lanes out: they go on. */

@@ -73,7 +73,7 @@ typedef struct machine_seen {
 
 typedef enum machine_wait { WAIT_NONE, WAIT_COLLECTIVE, WAIT_POLL } machine_wait;
 
-/* Lanes that stand at the same instruction. */
+/* Lanes that are at the same instruction. */
 typedef struct machine_group {
     int32_t pc;
     uint32_t mask;

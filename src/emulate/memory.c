@@ -27,7 +27,7 @@ static ptx_space space_of(uint64_t address) {
     }
 }
 
-/* Takes the lanes off *mask whose address lies in the first lane's space, and strips its window. */
+/* Takes the lanes off *mask whose address is in the first lane's space, and strips its window. */
 static uint32_t split_space(uint64_t addresses[LANES], uint32_t *mask, ptx_space *space) {
     *space = space_of(addresses[machine_first_lane(*mask)]);
     uint32_t same = 0;

@@ -176,7 +176,7 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
         }
 }
 
-/* Fragments of A lie at regular distances: their numbers are mixed. */
+/* Fragments of A are at regular distances: their numbers are mixed. */
 static uint32_t slot_of(int32_t row, uint32_t slots) {
     return ((uint32_t)row * 2654435761u >> 16) & (slots - 1u);
 }

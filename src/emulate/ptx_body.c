@@ -189,7 +189,7 @@ static void body_statement(ptx_reader *r) {
         ptx_scan_stop(r, "a statement");
         return;
     }
-    /* A label's colon sticks to the word, as "::" may stand in opcodes. */
+    /* A label's colon sticks to the word, as "::" may be in opcodes. */
     const char *colon = memchr(name.data, ':', name.length);
     bool doubled = colon && colon + 1 < name.data + name.length && colon[1] == ':';
     if (!guard.length && colon && !doubled) {

@@ -94,7 +94,7 @@ static void add_string(ptx_reader *r, str label, const char *bytes, size_t lengt
     list_push(r->memory, &r->strings, string);
 }
 
-/* What stands after a data directive: numbers, and differences of labels. False at its end. */
+/* What is after a data directive: numbers, and differences of labels. False at its end. */
 static bool datum(ptx_reader *r, char *byte) {
     *byte = '\0';
     char c = ptx_scan_peek(r);

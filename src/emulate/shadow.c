@@ -42,7 +42,7 @@ static bool fence_covers(const machine_seen *seen, uint32_t warp, uint32_t lane,
            seen->fenced_lanes[warp] >> lane & 1u;
 }
 
-/* Whether a proxy fence lies between an access and now; agents need none. */
+/* Whether a proxy fence is between an access and now; agents need none. */
 bool shadow_fenced(const machine_warp *w, uint32_t lane, uint32_t stamp) {
     uint32_t clock = stamp >> 11, warp = stamp >> 6 & 31u, other = stamp & 63u;
     if (other == STAMP_AGENT || fence_covers(&w->seen, warp, other, clock)) return true;
@@ -81,7 +81,7 @@ static void describe_barrier_use(machine *m, machine_warp *w, int32_t pc, int la
     f->note = STR("initialised here");
 }
 
-/* Bytes of the access that lie in the cell, as bits. */
+/* Bytes of the access that are in the cell, as bits. */
 static uint32_t bytes_in_cell(uint32_t cell, uint32_t offset, uint32_t bytes) {
     uint32_t begin = offset > cell * 4u ? offset - cell * 4u : 0u;
     uint32_t past = offset + bytes - cell * 4u;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* As it stands in the 128 bytes; opaque to kernels. */
+/* As it is in the 128 bytes; opaque to kernels. */
 typedef struct encoding {
     uint64_t magic;
     uint64_t base;

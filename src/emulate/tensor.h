@@ -45,7 +45,7 @@ static inline uint32_t tensor_swizzle(uint32_t address, uint32_t swizzle_bytes) 
     return address ^ (address >> 3 & mask);
 }
 
-/* Where the piece at this byte of the copy lies in shared memory. */
+/* Where the piece at this byte of the copy is in shared memory. */
 static inline uint32_t tensor_piece(const tensor_copy *copy, uint32_t shared, uint32_t byte) {
     uint32_t at = byte / copy->row_bytes * copy->pitch_bytes + byte % copy->row_bytes;
     return tensor_swizzle(shared + at, copy->swizzle_bytes);

@@ -1,6 +1,6 @@
 /* What models are evaluated on: requests in plain words, each with the sketch that it means.
  *
- * A file of tasks is Markdown. What stands before the first heading of the second level is for
+ * A file of tasks is Markdown. What is before the first heading of the second level is for
  * readers; then come tasks:
  *
  *     ## NAME (LEVEL, SIZE=VALUE, ...)       level: easy, medium or hard; sizes may be left out

@@ -23,8 +23,7 @@ typedef struct gpu {
     str name; /* of the file: "rtx-4090" */
     str word; /* the name as TL writes it, an identifier: "rtx_4090" */
 #define GPU_TEXT(key, meaning) str key;
-#define GPU_INTEGER(key, unit, least, most, meaning)                                               \
-    int64_t key; /* the unit stands in fields.def */
+#define GPU_INTEGER(key, unit, least, most, meaning) int64_t key; /* the unit is in fields.def */
 #define GPU_REAL(key, unit, least, most, meaning) double key;
 #include "gpu/fields.def"
 #undef GPU_TEXT

@@ -96,7 +96,7 @@ void code_set_written(tile *t, const tl_statement *s);
 void code_set_layout(code_register *r, const tl_layout *layout, const tl_statement *s);
 void code_set_fresh_layout(code_register *r, const tl_statement *s); /* that of its Allocate */
 /* False, with a report: a layout that breaks 'rule' ('wanted' makes a hint), a partial sum where a
- * whole one is needed, elements of other executors, two tiles that lie at different places.
+ * whole one is needed, elements of other executors, two tiles that are at different places.
  */
 bool code_stop_layout(code_executor *e, const tl_expr *name, const code_register *r, str rule,
                       const char *wanted);

@@ -112,7 +112,7 @@ const tile *code_tile(scope *s, const tl_expr *name, const tl_statement *at) {
 
 /* --- Copy ------------------------------------------------------------------------------------- */
 
-/* Where a Copy's tile lies in its tensor; sets the tile's origin. */
+/* Where a Copy's tile is in its tensor; sets the tile's origin. */
 static bool place_copy(code_executor *e, const tl_statement *s, const tl_symbol *tensor, tile *t,
                        tile_view *view) {
     machine *m = e->code->m;

@@ -159,7 +159,7 @@ bool errors_are_on(machine *m, const tile *t) {
 typedef struct operand {
     const tile *t;
     const double *errors;
-    int64_t rows, columns, row_step, step; /* as it stands in the product */
+    int64_t rows, columns, row_step, step; /* as it is in the product */
 } operand;
 
 static operand operand_of(const machine *m, const tile *t, bool is_turned) {
@@ -193,7 +193,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Where 'value' would stand in what is sorted, before its equals or after them. */
+/* Where 'value' would be in what is sorted, before its equals or after them. */
 static int64_t place_of(const double *sorted, int64_t count, double value, bool is_after) {
     int64_t low = 0, high = count;
     while (low < high) {

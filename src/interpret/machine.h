@@ -36,13 +36,13 @@ typedef struct tile {
     int axis_count;
     str index[MACHINE_AXES_MAX];
     int64_t count[MACHINE_AXES_MAX]; /* extent; 1 after axis_count */
-    int64_t start[MACHINE_AXES_MAX]; /* where it lies on its axes */
+    int64_t start[MACHINE_AXES_MAX]; /* where it is on its axes */
     bool has_start[MACHINE_AXES_MAX];
     bool is_defined;
     const tl_statement *writer;
     convert_format format; /* of storage; F64 in EXACT */
     int64_t capacity;      /* elements that 'data' holds; with errors, as many of these follow */
-    bool is_narrow;        /* as it lies in memory: what a product takes without rounding */
+    bool is_narrow;        /* as it is in memory: what a product takes without rounding */
     tile_share share;      /* what its executor owns; all of it elsewhere */
 } tile;
 
@@ -148,7 +148,7 @@ bool memory_read(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                  const uint8_t *active, double *out, diag_range range);
 bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                   const double *values, bool accumulates, const tl_statement *writer);
-/* The same, but what lies past the end of the tensor's own axes is 0 as well: a tile's ragged
+/* The same, but what is past the end of the tensor's own axes is 0 as well: a tile's ragged
  * end. */
 bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                          const uint8_t *active, double *out, diag_range range);

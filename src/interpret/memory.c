@@ -43,8 +43,8 @@ static machine_tensor *tensor_of(machine *m, const tl_symbol *symbol, diag_range
     return NULL;
 }
 
-/* The lanes [*first, *end) whose index on every axis lies in the tensor. Only for lanes that are
- * constant or one ramp. What lies outside is reported.
+/* The lanes [*first, *end) whose index on every axis is in the tensor. Only for lanes that are
+ * constant or one ramp. What is outside is reported.
  */
 static bool clip(machine *m, machine_tensor *t, const lanes *at, int width, int *first, int *end,
                  diag_range range) {
@@ -92,7 +92,7 @@ static void read_run(machine *m, machine_tensor *t, const lanes *at, int ramp, i
                  out + first);
 }
 
-/* The offset in memory and in the map of writers; false when the element lies outside. */
+/* The offset in memory and in the map of writers; false when the element is outside. */
 static bool locate(machine *m, machine_tensor *t, const lanes *at, int i, int64_t *offset,
                    int64_t *element, diag_range range) {
     *offset = *element = 0;
@@ -171,7 +171,7 @@ static bool write_parameter(machine *m, const tl_symbol *symbol, const lanes *at
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-/* Elements of T in `let V (...) = T[...]` must lie in T; a Copy's tile may reach past the end. */
+/* Elements of T in `let V (...) = T[...]` must be in T; a Copy's tile may reach past the end. */
 typedef enum bounds { BOUNDS_ALL, BOUNDS_BEGINNING } bounds;
 
 /* Lanes inside the axes of a view or tensor: NULL in *active means all. False: none, or no memory
@@ -301,7 +301,7 @@ static bool write_masked(scope *s, const tl_symbol *symbol, const lanes *at, int
                                           accumulates, writer);
 }
 
-/* A store drops what lies past the end of the axes: here those of the tensor itself. */
+/* A store drops what is past the end of the axes: here those of the tensor itself. */
 bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                   const double *values, bool accumulates, const tl_statement *writer) {
     const uint8_t *active = NULL;

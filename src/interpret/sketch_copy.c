@@ -55,7 +55,7 @@ static bool walks(const sketch *k, const sketch_loop *loop, str index, const tl_
            tl_loop_walks_index(k->m->kernel, loop->statement, loop->length, index);
 }
 
-/* Where an axis of this index and length lies in this iteration of this tile: [start, +count). */
+/* Where an axis of this index and length is in this iteration of this tile: [start, +count). */
 static bool sketch_position(sketch *k, str index, const tl_expr *extent, int64_t *start,
                             int64_t *count) {
     int64_t length, size;
@@ -206,7 +206,7 @@ static bool load(sketch *k, const tl_statement *s, const tl_symbol *tensor, tile
     if (!copy_view(k, s, tensor, &view, start, count, index, &axis_count)) return false;
     tile_shape(k->m, t, axis_count, count, index);
     for (int i = 0; i < axis_count; i++) take_place(t, i, index[i], start[i]);
-    t->format = CONVERT_F64; /* what stands in memory needs no rounding */
+    t->format = CONVERT_F64; /* what is in memory needs no rounding */
     t->is_defined = true;
     t->writer = s;
     tile_share share = tile_whole(t);

@@ -396,7 +396,7 @@ static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     }
     int width = is_one ? 1 : c->width;
     const uint8_t *active = is_one ? NULL : c->active;
-    /* a view is no tile: its elements lie in the tensor */
+    /* a view is no tile: its elements are in the tensor */
     bool may_end = m->is_code && c->of && uses_place(c->s, e);
     bool is_read = may_end ? memory_read_clipped(c->s, e->symbol, at, width, active, z, e->range)
                            : memory_read(c->s, e->symbol, at, width, active, z, e->range);

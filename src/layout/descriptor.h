@@ -1,7 +1,7 @@
 /* Operands of asynchronous products (wgmma): how the instruction finds a tile in shared memory.
  *
  * A product m64nNk16 reads each operand from shared memory through a 64-bit descriptor: a start
- * address and two distances. The tile is swizzled 32, 64 or 128 and lies in panels of that many
+ * address and two distances. The tile is swizzled 32, 64 or 128 and is in panels of that many
  * bytes a line (layout/shared.h). Where the contracted axis is the contiguous one the operand is
  * "K-major"; else it is "transposed", and the instruction is told so.
  *

@@ -1,4 +1,4 @@
-/* Register layouts: which element of a tile lies in which register of which thread.
+/* Register layouts: which element of a tile is in which register of which thread.
  *
  * A layout is an *atom*, linear over GF(2), from the bits of (element, lane) to the bits of
  * (row, column), placed again and again: 'repeats' inside a thread (digits of the element index
@@ -91,7 +91,7 @@ typedef struct layout_request {
  * lines: 16 bytes a lane along the last axis. The power-of-two part of the 16-byte chunks of a row
  * (at most 32) goes to lanes along the row, the other lanes down the rows, then the warps, then
  * repetitions: first along the row, then down. Where rows do not fill the last group, some places
- * lie outside the tile (layout_inside); layout_is_full tells.
+ * are outside the tile (layout_inside); layout_is_full tells.
  */
 layout_fit layout_make(const layout_request *request, layout *out);
 
@@ -106,7 +106,7 @@ int layout_warps(const layout *l);
 
 layout_point layout_place(const layout *l, int warp, int lane, int element);
 bool layout_inside(const layout *l, layout_point place);
-bool layout_is_full(const layout *l); /* no place lies outside the tile */
+bool layout_is_full(const layout *l); /* no place is outside the tile */
 
 /* The two summands of layout_place. */
 layout_point layout_own(const layout *l, int warp, int lane);

@@ -27,7 +27,7 @@ typedef struct reshape {
 reshape reshape_plan(arena *memory, const layout *from, const layout *to, int element_bytes);
 
 /* Where target's (warp, lane, element) comes from; the thread itself where it holds the value.
- * False when the place lies outside the tile.
+ * False when the place is outside the tile.
  */
 bool reshape_source(const layout *from, const layout *to, layout_holder target,
                     layout_holder *source);

@@ -2,9 +2,9 @@
  *
  * A tile is stored in *lines*: its rows, or its columns when 'by_columns'. Lines start
  * 'pitch_bytes' apart. "swizzled N" exchanges the 16-byte units inside runs of N bytes of a line:
- * with k = log2(N/16), unit u of line r stands at u xor ((r >> (3 - k)) & (2^k - 1)). For a pitch
+ * with k = log2(N/16), unit u of line r is at u xor ((r >> (3 - k)) & (2^k - 1)). For a pitch
  * of N bytes that is the swizzle of TMA and wgmma; for every pitch of N times an odd number, the 8
- * lines of an ldmatrix matrix lie in distinct banks. N = 16: none.
+ * lines of an ldmatrix matrix are in distinct banks. N = 16: none.
  *
  * TMA and wgmma know lines of at most N bytes. Longer ones are cut into *panels*: the first N bytes
  * of all lines, then the next N bytes of all lines, and so on. The last panel may be *open*: lines

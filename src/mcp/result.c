@@ -97,7 +97,7 @@ static void take_texts(const json_t *objects, json_t *results, text_buffer *out)
     }
 }
 
-/* A text as it is, a page of it; where it goes on, and what was found, stand beside it. */
+/* A text as it is, a page of it; where it goes on, and what was found, are beside it. */
 static json_t *paged_result(const mcp_call *call, str output, json_t *findings) {
     text_buffer text;
     text_init(&text, 64 << 20);

@@ -26,7 +26,7 @@ const mcp_property mcp_properties[MCP_PROPERTY_COUNT] = {
 
 enum { OPTION_BYTES = 64 };
 
-/* A property whose words stand in the command's own table, and any other as it is. 'words' holds
+/* A property whose words are in the command's own table, and any other as it is. 'words' holds
  * what the result points to.
  */
 typedef struct option_words {

@@ -83,7 +83,7 @@ typedef struct model_use {
     int tile;
     int cursor;                /* shared: by which the generation is found; -1: no Wait names it */
     const tl_symbol *symbol;   /* as written: a view, perhaps */
-    const tl_operand *operand; /* of a Compute; NULL when it stands in an expression or a Copy */
+    const tl_operand *operand; /* of a Compute; NULL when it is in an expression or a Copy */
     diag_range range;
     str name;
 } model_use;

@@ -215,7 +215,7 @@ static tl_statement *first_action(const tl_kernel *kernel) {
     return NULL;
 }
 
-/* A grid that stands there already is taken as it is. */
+/* A grid that is there already is taken as it is. */
 static void read_grid(reason *r, const tl_statement *s, bind_axes *grid) {
     for (int i = 0; i < s->grid.count; i++) {
         const tl_walk *w = &s->grid.items[i];

@@ -294,7 +294,7 @@ typedef struct bound_edges {
     bool meets_end; /* a test is the axis's own end, or covers it */
 } bound_edges;
 
-/* A function takes eight arguments, of which the axis's length is one: more stand in a call within
+/* A function takes eight arguments, of which the axis's length is one: more are in a call within
  * the call.
  */
 static str join(reason *r, const char *function, str list, int count, const linear *one) {

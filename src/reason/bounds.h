@@ -4,7 +4,7 @@
 
 #include "reason/pass.h"
 
-/* Sizes are known. Masks what lies past ends where that matters, takes blocks that are masked as
+/* Sizes are known. Masks what is past ends where that matters, takes blocks that are masked as
  * a whole out of the loops, and keeps masks for the blocks that need one.
  */
 bool bounds_write(reason *r);

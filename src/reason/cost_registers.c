@@ -45,7 +45,7 @@ static bool is_long_line(const cost_model *m, const cost_choice *c, int tile) {
     return !c->is_plain && pieces > 0 && pieces / (pieces & -pieces) >= LONG;
 }
 
-/* Products of more than 128 columns or steps: their fragments lie in more places in shared memory
+/* Products of more than 128 columns or steps: their fragments are in more places in shared memory
  * than the compiler works out from one another.
  */
 static double wide_registers(const cost_model *m, const cost_choice *c) {

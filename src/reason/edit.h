@@ -6,7 +6,7 @@
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block s stands in */
+tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block s is in */
 
 /* Moves quoted statements into the tree, keeping their order. */
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted);
@@ -21,11 +21,11 @@ void edit_move_after(tl_kernel *kernel, tl_statement *at, tl_statement *s);
 
 /* Is s inside 'outer' (or the same)? */
 bool edit_is_within(const tl_statement *s, const tl_statement *outer);
-/* Of the statements around s (or s itself), the one that stands directly in 'block'. */
+/* Of the statements around s (or s itself), the one that is directly in 'block'. */
 tl_statement *edit_ancestor_in(tl_kernel *kernel, tl_statement *s, const tl_block *block);
 /* The nearest `for` around s; NULL when there is none. */
 tl_statement *edit_loop_of(const tl_statement *s);
-/* Does a stand before b in reading order? */
+/* Does a come before b in reading order? */
 bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement *b);
 
 /* The Allocate of a tile in that space, among the statements from 'first' on; NULL: none. */

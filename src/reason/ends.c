@@ -160,7 +160,7 @@ static void run_copy(ends_state *state, tl_statement *s) {
     if (s->copy.to == TL_GLOBAL) {
         if (state->question->mode == ENDS_MASKED || s->copy.target_kind == TL_ACCUMULATE)
             hurt(state, s, (str){"", 0}, 0); /* the store has to happen */
-        return;                              /* else what lies past the end is dropped */
+        return;                              /* else what is past the end is dropped */
     }
     str name = edit_target_name(s);
     if (s->copy.from != TL_GLOBAL && tile_number(state, s->copy.what->text) >= 0)

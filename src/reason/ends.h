@@ -10,7 +10,7 @@
 
 typedef enum ends_mode {
     ENDS_PART,  /* the elements past the end, in a block that also has others */
-    ENDS_WHOLE, /* a block all of whose elements lie past the end */
+    ENDS_WHOLE, /* a block all of whose elements are past the end */
     ENDS_MASKED /* a block all of whose elements one Mask covers */
 } ends_mode;
 

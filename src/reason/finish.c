@@ -36,7 +36,7 @@ static bool is_host(reason *r, str name) {
     return false;
 }
 
-/* The last statement of the role that touches the shared tile must stand before 's'. */
+/* The last statement of the role that touches the shared tile must be before 's'. */
 static bool is_done_before(reason *r, str name, const tl_statement *s) {
     str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(name));
     const tl_statement *last = NULL;

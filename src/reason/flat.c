@@ -4,7 +4,7 @@
  * a product that waits alone. In a walk over tiles both can be one step: the next tile's first
  * product is issued with this tile's last one, and its elements run beside that. What the next
  * tile's beginning writes and this tile's end still reads is copied first; names of the next tile
- * stand in `next(...)`.
+ * are in `next(...)`.
  */
 #include "reason/walk.h"
 
@@ -345,7 +345,7 @@ static void flatten_loads(reason *r, tl_statement *walk) {
         reason_under(r, reason_say(r, "first(%s)", tile), "later ones were begun below", first));
 }
 
-/* Where tiles stay apart, what waits for bytes to be free stands after the other first copies. */
+/* Where tiles stay apart, what waits for bytes to be free is after the other first copies. */
 static void begin_with_free(reason *r, tl_statement *walk) {
     tl_statement *loop = walk->loop.body.first;
     while (loop && loop->kind == TL_COPY) loop = loop->next;

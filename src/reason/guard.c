@@ -6,7 +6,7 @@
  * again, the maximum moves, and the sums are rescaled. A NaN or an infinity fails the comparison,
  * so rows that saw nothing yet (m = -1e30) take that way, too.
  *
- * That is another m, and another l with it. So what stands after the loop must not be able to
+ * That is another m, and another l with it. So what is after the loop must not be able to
  * tell: sums over l, and log l + m.
  *
  * Every block saves a maximum per score, the rescale of the sums, and a row's chain of dependent
@@ -34,7 +34,7 @@ static bool is_get(const tl_statement *s, tl_operation operation, str target) {
            edit_writes(s, target);
 }
 
-/* Sorts one statement of the loop's own block that stands after the maximum. */
+/* Sorts one statement of the loop's own block that is after the maximum. */
 static bool sort_statement(guard_form *g, tl_statement *s) {
     if (edit_is_compute(s, TL_SUBTRACT) && edit_operand_is(s, 0, g->m_old) &&
         edit_operand_is(s, 1, g->m)) {
@@ -148,7 +148,7 @@ static bool can_repeat(reason *r, guard_form *g) {
     return true;
 }
 
-/* What stands after the loop, so far: tiles that m and l went into. */
+/* What is after the loop, so far: tiles that m and l went into. */
 typedef struct guard_after {
     str logarithm;      /* log l, which waits for m; else empty */
     bool had_logarithm; /* it has met m, or it still waits */
@@ -198,7 +198,7 @@ static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *
            scalar_number(r, s->compute.operands[1].value, &least) && least <= 1e-20;
 }
 
-/* Is the guarded form told from the standard one by what stands after the loop? Another loop makes
+/* Is the guarded form told from the standard one by what is after the loop? Another loop makes
  * scores of its own with them.
  */
 static bool is_seen_after(reason *r, guard_form *g) {
@@ -267,7 +267,7 @@ static bool has_place_for_two_sums(const reason *r) {
 /* Which weights the denominator adds up, and when; what range they have. With f32's exponents m
  * lies above the maximum, so that weights begin at 2^-32 and end at 2^63: sums of products with
  * values up to 2^49 stay finite, and values down to 2^-86 count. Two ways to the powers, which
- * change from a block on, need a left operand in one place and a first block that stands before the
+ * change from a block on, need a left operand in one place and a first block that is before the
  * loop.
  */
 _Static_assert(GUARD_LIFT + GUARD_REACH + GUARD_LOST <= GUARD_LEAST,

@@ -56,7 +56,7 @@ typedef struct guard_form {
     const char *why;                 /* it is not that form */
 } guard_form;
 
-/* Does the first block surely stand before the loop? */
+/* Is the first block surely before the loop? */
 bool guard_first_is_apart(reason *r, const guard_form *g);
 
 /* How many columns of the first block its maximum is taken over: 0 for all. Any column's score is a

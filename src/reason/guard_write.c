@@ -3,7 +3,7 @@
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
-/* A vote of each warp, and why its body stands under it. */
+/* A vote of each warp, and why its body is under it. */
 typedef struct guard_vote {
     const char *name, *condition, *reason, *comment;
 } guard_vote;

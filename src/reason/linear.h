@@ -25,7 +25,7 @@ linear linear_of(reason *r, const tl_expr *e, bool expand);
 void linear_add(linear *to, const linear *what, int64_t factor);
 void linear_add_atom(linear *to, const tl_expr *atom, int64_t factor);
 int64_t linear_coefficient(const linear *l, str name);
-/* Is it linear in the name, which then stands in no other atom, and with which factor? */
+/* Is it linear in the name, which then is in no other atom, and with which factor? */
 bool linear_factor(const linear *l, str name, int64_t *factor);
 void linear_drop(linear *l, str name); /* the term of that name */
 

@@ -113,7 +113,7 @@ static bool adds_to_logarithm(const tl_statement *s, str m, str l) {
            p->compute.target_kind == TL_GET;
 }
 
-/* Can what stands after the softmax tell minus infinity from a number that stands for it? */
+/* Can what is after the softmax tell minus infinity from a number that stands for it? */
 static bool is_given_out(const online *o) {
     const tl_compute *c = &o->softmax->compute;
     const tl_statement *from = o->loop ? o->loop : o->softmax;

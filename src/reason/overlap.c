@@ -3,7 +3,7 @@
  * An iteration that issues a product (its head), computes on the result, and ends with a product of
  * what it computed (its tail) leaves the tensor cores idle in between. So the loop is rotated: the
  * tail of a block is issued right after the head of the next one and runs beside the elements of
- * that block. Head and elements of the first block stand before the loop, the tail of the last one
+ * that block. Head and elements of the first block are before the loop, the tail of the last one
  * after it. What touches the tail's tiles waits until it has landed.
  */
 #include "reason/names.h"
@@ -79,7 +79,7 @@ static bool has_constants(const rotation *o) {
     return false;
 }
 
-/* Is there a vote among the elements? It stands between a left operand and its second making. */
+/* Is there a vote among the elements? It is between a left operand and its second making. */
 static bool has_vote(const rotation *o) {
     for (const tl_statement *s = o->middle; s && s != o->tail;
          s = tl_next((tl_statement *)(uintptr_t)s, o->loop))

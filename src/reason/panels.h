@@ -1,6 +1,6 @@
 /* Panels: how wide the tensor memory accelerator and asynchronous products see a tile's lines.
  *
- * They take at most 128 bytes of a line at once, so tiles lie in panels of 32, 64 or 128 bytes of
+ * They take at most 128 bytes of a line at once, so tiles are in panels of 32, 64 or 128 bytes of
  * all lines (layout/shared.h): the swizzle says which. Every panel is a copy of its own, with a
  * request for each of its lines. Where a line is no multiple of a wide panel, either narrow ones
  * divide it (112 columns of 16 bits: seven of 32 bytes), or the last of the wide ones is open (two

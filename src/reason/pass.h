@@ -35,7 +35,7 @@ bool reason_guard(reason *r);   /* a maximum that moves only when it must */
 bool reason_roles(reason *r);   /* a role that loads; asynchronous products */
 bool reason_stage(reason *r);   /* rings, prefetches, Waits and Releases */
 bool reason_overlap(reason *r); /* products run beside the elements of the next block */
-bool reason_peel(reason *r);    /* a first iteration that differs stands before its loop */
+bool reason_peel(reason *r);    /* a first iteration that differs is before its loop */
 bool reason_split(reason *r);   /* iterations that need no `if` have a loop of their own */
 bool reason_finish(reason *r);  /* the way out of registers; the order of tiles */
 bool reason_walk(reason *r);    /* how a block comes from tile to tile */
@@ -95,7 +95,7 @@ bool reason_wants_peel(reason *r);
 
 /* The integer a `let` gives to a decision or size; false when there is none. */
 bool reason_let_integer(reason *r, const char *name, int64_t *value);
-/* `let name = value` in front of everything else, joined to the lets of this pass that stand there.
+/* `let name = value` in front of everything else, joined to the lets of this pass that are there.
  */
 void reason_let(reason *r, const char *name, int64_t value, const char *comment);
 /* The value of a constant expression: integers, lets of such, arithmetic. */

@@ -1,4 +1,4 @@
-/* Pass peel: the first iteration stands before its loop.
+/* Pass peel: the first iteration is before its loop.
  *
  * Where a loop has an `if` that only its first iteration takes, every iteration pays for the
  * branch, and the compiler orders the statements around it worse. When the loop surely runs at

@@ -130,7 +130,7 @@ static bool is_widened(const place_role *role) {
 }
 
 /* Of a matrix that meets no product: 16 bytes a lane, if all that it meets is of one width; lines
- * of 16-bit and of 32-bit elements lie in different lanes, accumulators do not.
+ * of 16-bit and of 32-bit elements are in different lanes, accumulators do not.
  */
 static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role) {
     int widths = 0;
@@ -207,7 +207,7 @@ static bool may_own(const place_role *m, str axis, int position) {
            str_equal(m->tile->axes[position], axis);
 }
 
-/* Do rows (position 0) or columns of both lie in the same threads? Lines depend on how many bytes a
+/* Are rows (position 0) or columns of both in the same threads? Lines depend on how many bytes a
  * row has, accumulators do not.
  */
 static bool lie_alike(const place_role *a, const place_role *b, int position) {

@@ -2,7 +2,7 @@
  *
  * A list of passes, read top to bottom in reason.c. Each takes TL and leaves TL of the same
  * meaning, so that the text after any of them can be printed, edited, read back and reasoned on
- * from there: what a pass decides stands in the text, as a `let` until the statement that uses it
+ * from there: what a pass decides is in the text, as a `let` until the statement that uses it
  * exists. Pins are such lets that were there before: `let BN = 64` in the sketch, or an option.
  *
  * Pure; one thread per arena. Nothing here knows operators: the passes see statements.

@@ -4,7 +4,7 @@
  * follow, does this one reach past the edge, is the next copy cut? A branch between a product and
  * what is computed from it keeps the compiler from mixing their instructions, so that the units for
  * products and for special functions take turns where they could work side by side. Where such
- * tests become false, or true, for good at a known iteration, all before it stand in a loop
+ * tests become false, or true, for good at a known iteration, all before it are in a loop
  * without them, and the others follow in a loop as it was. The price is text.
  *
  * There, copies for later iterations start after the first product, beside which their addresses
@@ -107,7 +107,7 @@ static void read_copy(split_plan *p, const tiles_list *tiles, const tl_statement
     }
 }
 
-/* How many elements lie in a row of what the loop copies. */
+/* How many elements are in a row of what the loop copies. */
 static void read_widths(split_plan *p) {
     int64_t first = 0, width;
     for (tl_statement *s = tl_next(p->loop, p->loop); s; s = tl_next(s, p->loop)) {
@@ -186,7 +186,7 @@ static int64_t free_slots(const split_plan *p, const tl_statement *ring) {
     return slots;
 }
 
-/* Copies into a ring that stand after a Release, and need not: other slots are free. */
+/* Copies into a ring that are after a Release, and need not: other slots are free. */
 static bool may_rise(const split_plan *p, const tl_statement *s, const tl_statement **ring) {
     int64_t count = 0;
     bool holds = false;
@@ -216,7 +216,7 @@ static bool may_wait(const split_plan *p, const tl_statement *s, const tl_statem
     return true;
 }
 
-/* The loop's own statements. Copies for later iterations that stand before the first product follow
+/* The loop's own statements. Copies for later iterations that are before the first product follow
  * it.
  */
 static void append_body(const split_plan *p, tl_statement *to) {

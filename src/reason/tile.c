@@ -119,7 +119,7 @@ static void try_holds(search *s, cost_choice *choice, int pinned) {
 
 /* --- warpgroups ------------------------------------------------------------------------------- */
 
-/* Slots of what loops copy, and of what stands before them: two each, if they fit; more where an
+/* Slots of what loops copy, and of what is before them: two each, if they fit; more where an
  * iteration is short.
  */
 static void try_rings(search *s, cost_choice *choice) {

@@ -53,7 +53,7 @@ str tiles_axis_index(const tl_axis *axis); /* empty: the coordinate is an expres
 bool tiles_is_index(const tl_kernel *kernel, str name);
 /* The same, of an index that is not the length as well, as that of a bare axis is. */
 bool tiles_has_index(const tl_kernel *kernel, str name);
-/* Does the name stand in the length of an axis? No tile size does. */
+/* Is the name in the length of an axis? No tile size is. */
 bool tiles_is_length(const tl_kernel *kernel, str name);
 
 /* The loop around s whose variable says where a tile lies along that axis, and the entry of the

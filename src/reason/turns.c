@@ -14,7 +14,7 @@ static bool is_shared_wait(const tl_statement *s) {
     return s->kind == TL_WAIT && str_ends(s->sync.what->text, STR("_shared"));
 }
 
-/* The last product of the row that begins at 'first': only waits for operands stand in between. */
+/* The last product of the row that begins at 'first': only waits for operands are in between. */
 static tl_statement *end_of_row(tl_statement *first) {
     tl_statement *last = first;
     for (tl_statement *s = first->next; s && (is_issued(s) || is_shared_wait(s)); s = s->next)

@@ -30,7 +30,7 @@ uint64_t counters_zeros(const tile_counters *counters);
 uint64_t counters_take(const cuda_driver *cuda, tile_counters *counters, void *stream);
 
 /* A pair for all launches that got none. They may run at the same time, and need a block for each
- * tile: whatever number a block then fetches from counters that are not negative lies past the
+ * tile: whatever number a block then fetches from counters that are not negative is past the
  * last tile. Before each the pair is set to 0 in its stream, so that it never grows far.
  */
 uint64_t counters_spare(const tile_counters *counters);

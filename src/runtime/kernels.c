@@ -87,7 +87,7 @@ static bool load_cached(ftl_context *context, ftl_runtime *runtime, const char d
     bool is_loaded = false, is_wanted = entry.is_verified || !needs_verdict;
     if (result == CACHE_FOUND && is_wanted) {
         ftl_plan *plan = ftl_plan_read(entry.plan.data, entry.plan.length, why);
-        /* The section's newline stands after the image; PTX wants a NUL there. */
+        /* The section's newline is after the image; PTX wants a NUL there. */
         entry.storage.data[entry.image.data + entry.image.length - entry.storage.data] = 0;
         is_loaded = plan && module_load(NULL, runtime, plan, entry.image.data, out) == FTL_OK;
     }

@@ -52,7 +52,7 @@ static bool search_prefix(const char *prefix, found *f) {
     return f->version > 0;
 }
 
-/* What stands in ROOT/shims is a script that starts one of several Pythons: pyenv's are below
+/* What is in ROOT/shims is a script that starts one of several Pythons: pyenv's are below
  * ROOT/versions, those of asdf and mise below ROOT/installs/python. Which one it would start, a
  * file in any folder may say; a compiler is as good from each. */
 static bool search_shims(const char *python, found *f) {

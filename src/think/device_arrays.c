@@ -181,7 +181,7 @@ static bool apply(char sign, int64_t a, int64_t b, int64_t *v) {
     return *v <= INT32_MAX && *v >= INT32_MIN;
 }
 
-/* By precedence: | ^ & shifts, sums, products. False: something else stands there. */
+/* By precedence: | ^ & shifts, sums, products. False: something else is there. */
 static bool sum(walk *w, int level, int64_t *v) {
     static const char *const signs[][3] = {{"|"},        {"^"},      {"&"},
                                            {"<<", ">>"}, {"+", "-"}, {"*", "/", "%"}};
@@ -203,7 +203,7 @@ static bool is_one(const thing *t) {
     return t->kind == THING_RANGE && t->end - t->first <= t->step;
 }
 
-/* A constant that ends before 'close'. Stands after it then. */
+/* A constant that ends before 'close'. Is after it then. */
 static bool constant(walk *w, const char *close, int64_t *v) {
     for (int i = w->at; !is_at(w, i, close); i++) {
         const token *t = token_at(w, i);
@@ -220,7 +220,7 @@ static void note(walk *w, str array, int64_t index, int64_t length, int outermos
     w->found[w->found_count++] = (excess){array, index, length, outermost};
 }
 
-/* The index that begins here, for all values of the loops in it; stands after its bracket. */
+/* The index that begins here, for all values of the loops in it; is after its bracket. */
 static void follow(walk *w, str array, int64_t length) {
     int begin = w->at, end = begin, deep = 0, count = 0, used[3], outermost = w->things.count;
     int64_t steps = 1;
@@ -280,7 +280,7 @@ static void access(walk *w, bool is_certain) {
 
 static void statement(walk *w);
 
-/* What a condition may skip is certain only where its loop stands under the condition as well. */
+/* What a condition may skip is certain only where its loop is under the condition as well. */
 static void forget_skipped(walk *w, int from, int until, int place) {
     int kept = from;
     for (int i = from; i < w->found_count; i++) {
@@ -415,7 +415,7 @@ static bool is_changed(const walk *w, int at) {
     return is_found;
 }
 
-/* What stands in braces within a statement: a function, a lambda, numbers. Its parameters hide what
+/* What is in braces within a statement: a function, a lambda, numbers. Its parameters hide what
  * has their names.
  */
 static void inner_block(walk *w, int begin) {

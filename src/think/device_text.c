@@ -89,7 +89,7 @@ static void skip_comment(reader *r) {
     }
 }
 
-/* Strings hold assembly: what may not stand in the text may not stand there. */
+/* Strings hold assembly: what may not be in the text may not be there. */
 static void skip_string(reader *r) {
     char quote = peek(r);
     size_t begin = r->at++;

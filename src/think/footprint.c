@@ -34,7 +34,7 @@ static const ftl_plan_tensor *tensor_at(const search *s, int32_t t) {
 
 /* --- changing inputs -------------------------------------------------------------------------- */
 
-/* Elements whose index along 'axis' lies in [begin, end) get other values. */
+/* Elements whose index along 'axis' is in [begin, end) get other values. */
 static void change(buffer *b, int axis, int64_t begin, int64_t end, arena *memory) {
     double *values = arena_array(memory, double, b->columns + 1);
     int64_t index[FTL_AXES_MAX] = {0};
@@ -271,7 +271,7 @@ static bool differs(const matrix *m) {
 
 /* --- the search ------------------------------------------------------------------------------- */
 
-/* Stands in front of a matrix: batch, head. */
+/* Is in front of a matrix: batch, head. */
 static bool is_front(const ftl_plan_tensor *t, int axis) {
     return t->axis_count > 2 && axis < t->axis_count - 2;
 }

@@ -211,7 +211,7 @@ static void add_literal(text_buffer *out, str text) {
     text_add_z(out, "\"");
 }
 
-/* Parameters that were fixed stand in the grammar as they are. */
+/* Parameters that were fixed are in the grammar as they are. */
 static void add_program_rule(const prompt_task *task, ftl_grammar_form form, text_buffer *out) {
     bool is_gbnf = form == FTL_GBNF, is_sketch = task->step == THINK_SKETCH;
     bool is_fixed = is_gbnf && is_sketch && task->parameters && *task->parameters;

@@ -8,7 +8,7 @@
 
 /* --- improving -------------------------------------------------------------------------------- */
 
-/* The decisions that stand in a code's own lines: sizes, the role, and how many slots tiles have.
+/* The decisions that are in a code's own lines: sizes, the role, and how many slots tiles have.
  */
 static void add_decisions(str code, text_buffer *out) {
     static const char *const heads[] = {"let d", "let B", "role "};

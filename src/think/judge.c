@@ -165,7 +165,7 @@ static ftl_status passed_at(climb *c, think_rung rung) {
     return FTL_OK;
 }
 
-/* The reasoner's own words about a sketch that fits no kernel stand in its TL Code. */
+/* The reasoner's own words about a sketch that fits no kernel are in its TL Code. */
 static void add_code_lines(climb *c) {
     json_t *findings = c->verdict->findings;
     for (size_t i = 0; i < json_array_size(findings); i++) {
@@ -178,7 +178,7 @@ static void add_code_lines(climb *c) {
     }
 }
 
-/* What was found may stand in the TL Code that was made: that is made again to be quoted. */
+/* What was found may be in the TL Code that was made: that is made again to be quoted. */
 static void take_build_findings(climb *c, const ftl_source *source) {
     char *lines = ftl_context_diagnostics(c->context, FTL_DIAGNOSTICS_JSON);
     if (ftl_reason(c->context, source, c->task->options, &c->verdict->code))

@@ -2,7 +2,7 @@
  * servers may cache, and a question; then come the findings about each answer. The same task gives
  * the same bytes.
  *
- * The texts stand in prompts/, with {{...}} where a table of the compiler goes: operations, types,
+ * The texts are in prompts/, with {{...}} where a table of the compiler goes: operations, types,
  * functions, the GPU's sheet, shipped sketches, and TL Code that the reasoner makes on the spot. So
  * they cannot say what the compiler does not do.
  */

@@ -141,7 +141,7 @@ provider_grammar provider_takes_grammar(const provider *p) {
     return is_openai && !p->is_grammar_refused ? p->options.grammar : PROVIDER_NO_GRAMMAR;
 }
 
-/* The key of the base URL that 'url' lies under: same origin, and a path that goes on from it. */
+/* The key of the base URL that 'url' is under: same origin, and a path that goes on from it. */
 const char *provider_key_for(const provider *p, const char *url) {
     for (int32_t i = 0; i < p->options.key_count; i++) {
         const provider_key *k = &p->options.keys[i];

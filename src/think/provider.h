@@ -79,7 +79,7 @@ typedef struct provider_answer {
 ftl_status provider_open(ftl_context *context, const char *spec, const provider_options *options,
                          provider **out);
 void provider_close(provider *p); /* NULL is fine */
-/* What stands in records: the spec; of a replay, the one that was recorded. */
+/* What is in records: the spec; of a replay, the one that was recorded. */
 const char *provider_model(const provider *p);
 /* The record that a replay answers from; NULL for other kinds. */
 const record_reader *provider_recording(const provider *p);

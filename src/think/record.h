@@ -5,7 +5,7 @@
  *     {"event":"ask", ...}      a request, keyed by what it means, and its answer
  *     {"event":"verdict", ...}  what came of an answer: rung, findings, facts, time
  *     {"event":"result", ...}   what the run ended with
- * Keys, tokens of access and URLs never stand in it. docs/thinking.md describes the fields.
+ * Keys, tokens of access and URLs are never in it. docs/thinking.md describes the fields.
  */
 #ifndef FLASHTL_THINK_RECORD_H
 #define FLASHTL_THINK_RECORD_H

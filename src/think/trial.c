@@ -79,7 +79,7 @@ bool trial_make(const ftl_plan *plan, const int64_t *sizes, uint64_t seed, arena
     return trial_make_case(plan, &c, seed, memory, out, why);
 }
 
-/* A size that stands in front of some matrix counts matrices; else it is a length of rows when it
+/* A size that is in front of some matrix counts matrices; else it is a length of rows when it
  * is an axis of a matrix but not its last one, and of columns when it is only ever last.
  */
 static int64_t size_for(const ftl_plan *plan, int32_t size, int64_t rows, int64_t columns,

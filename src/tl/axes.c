@@ -1,6 +1,6 @@
 /* The axes of every tile (language study 5.1).
  *
- * Axes flow from tensors through Copy and Compute, whichever order the statements stand in (roles
+ * Axes flow from tensors through Copy and Compute, whichever order the statements are in (roles
  * run beside each other), so the kernel is gone through until nothing new is learnt; then
  * conclusions are drawn backwards, too, for tiles that start by Fill. Errors are reported once, at
  * the very end.

@@ -37,7 +37,7 @@ typedef struct grammar {
 grammar grammar_read(arena *memory);
 
 /* Whether a sentence of this node can be empty, begin or end with a word or number: between two
- * of these stands at least one space.
+ * of these is at least one space.
  */
 bool grammar_can_be_empty(const grammar *g, const grammar_node *node);
 bool grammar_can_begin_with_word(const grammar *g, const grammar_node *node);

@@ -82,7 +82,7 @@ struct tl_symbol {
 /* Binds every kernel. Returns false when an error was reported. Spellings that the printer does not
  * write (sQ, O_reg, `Wait K`) are put into the canonical form.
  *
- * In an expression a name means, first to last: an axis of the view it stands in; a loop or let
+ * In an expression a name means, first to last: an axis of the view it is in; a loop or let
  * around it; a walk of the grid; a let, scalar or size of the kernel; an index name; a variable.
  * In a Compute, a name that is an axis of its tile means that axis, which tl_infer_axes decides:
  * run it before evaluating expressions of Compute.

@@ -196,7 +196,7 @@ static void bind_role(names_binder *b, tl_statement *s) {
     b->role = outer;
 }
 
-/* What says something about the whole kernel. A role may stand in no loop or `if` either. */
+/* What says something about the whole kernel. A role may be in no loop or `if` either. */
 static void check_level(names_binder *b, const tl_statement *s) {
     bool is_of_kernel = s->kind == TL_INPUT || s->kind == TL_OUTPUT || s->kind == TL_GRID ||
                         (s->kind == TL_ROLE && !b->role);

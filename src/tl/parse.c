@@ -48,7 +48,7 @@ static void take_lines(reader *r, str **lines, int *count) {
     r->blank = false;
 }
 
-/* Reads what stands between statements. */
+/* Reads what is between statements. */
 static void read_between(reader *r) {
     parser *p = &r->p;
     for (;; p->at++) {

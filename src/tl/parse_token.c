@@ -52,7 +52,7 @@ bool parse_accept_word(parser *p, const char *word) {
     return true;
 }
 
-/* A bracket that was not closed made a statement of its line and the next: the error stands at the
+/* A bracket that was not closed made a statement of its line and the next: the error is at the
  * end of the first, and the second is read again by itself.
  */
 static void fail_unclosed(parser *p, const char *expected) {

@@ -63,7 +63,7 @@ typedef enum tl_operator {
 typedef enum tl_division {
     TL_DIVIDE_UNKNOWN,
     TL_DIVIDE_UP,   /* an extent into blocks */
-    TL_DIVIDE_DOWN, /* an index: the block it lies in */
+    TL_DIVIDE_DOWN, /* an index: the block it is in */
     TL_DIVIDE_REAL
 } tl_division;
 
@@ -354,7 +354,7 @@ tl_program *tl_program_copy(arena *memory, const tl_program *p);
  */
 typedef bool tl_visitor(void *context, const tl_expr *e);
 bool tl_visit(const tl_expr *e, tl_visitor *visit, void *context);
-/* Does the symbol stand in e? */
+/* Is the symbol in e? */
 bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol);
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */
 

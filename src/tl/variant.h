@@ -1,4 +1,4 @@
-/* Families of sketches in one file: lines that stand only with an option, or only without it.
+/* Families of sketches in one file: lines that are only with an option, or only without it.
  *
  *     //? window N: a query sees N keys, its own and those before it        (declares an option)
  *     //? op mqa: one key head for all query heads                          (and one that is an

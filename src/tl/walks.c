@@ -3,7 +3,7 @@
  * `for j = 0:len/BN` says a length, and several indices may run over axes that long. Those that
  * are copied in the loop are meant, but not those that have a place of their own because a Copy
  * outside of all such loops has them, too: in a loop over the keys of a sequence, a bias (q in len,
- * kv in len) lies at this tile's queries and at the loop's keys.
+ * kv in len) is at this tile's queries and at the loop's keys.
  */
 #include "tl/names.h"
 #include "tl/tl.h"

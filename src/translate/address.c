@@ -1,4 +1,4 @@
-/* Where the elements of tensors and views lie in global memory. A view is followed down to its
+/* Where the elements of tensors and views are in global memory. A view is followed down to its
  * tensor, with index expressions put into one another; what is affine in the tile's rows becomes a
  * base and a stride, anything else is worked out row by row.
  */
@@ -333,7 +333,7 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
     follow(r, symbol, places, 0);
 }
 
-/* --- tiles that lie before an end ------------------------------------------------------------- */
+/* --- tiles that are before an end ------------------------------------------------------------- */
 
 static bool rows_are_whole(const emit *t, const tl_statement *s, const coordinate *c, int size) {
     const tl_place *at = &s->copy.place;

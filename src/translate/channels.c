@@ -168,7 +168,7 @@ str emit_issuer(emit *t, const emit_tile *stored) {
 
 /* What threads write, an asynchronous unit sees past a proxy fence only. A Copy that has landed
  * when it ends has it after it (emit_channel_fill); one by cp.async lands when nobody looks, so
- * there the fence stands after the Wait, which is the first to know, and ordered after the
+ * there the fence is after the Wait, which is the first to know, and ordered after the
  * landing.
  */
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {

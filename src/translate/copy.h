@@ -35,13 +35,13 @@ typedef struct lines {
     const tl_statement *s;
     layout layout;
     emit_shape shape;
-    bool is_full;               /* every place lies inside the tile */
+    bool is_full;               /* every place is inside the tile */
     int rows, columns, bytes;   /* of the tile, of an element */
     const emit_tile *widens_to; /* 8-bit lines that become a shared tile of 16 bits; or NULL */
     access_copy access;         /* the shared side */
     emit_address address;       /* the global side */
     bool converts;              /* f32 lines in registers, to a 16-bit tensor */
-    bool is_partial;            /* the end of the tensor may lie inside a unit */
+    bool is_partial;            /* the end of the tensor may be inside a unit */
     const emit_tile *registers; /* or NULL: units pass through */
 } lines;
 
@@ -92,12 +92,12 @@ typedef struct pairs {
     const emit_tile *tile;
     emit_address address;
     str low, high, pointer; /* of the pair in hand */
-    str both_inside;        /* when the end may lie between the two: its second element exists */
-    bool is_guarded;        /* stands in an `if`; what is after `else` is outside */
+    str both_inside;        /* when the end may be between the two: its second element exists */
+    bool is_guarded;        /* is in an `if`; what is after `else` is outside */
 } pairs;
 
 typedef void pairs_action(const pairs *x);
-/* Does 'action' for every pair whose first element lies before the ends of the tensor. */
+/* Does 'action' for every pair whose first element is before the ends of the tensor. */
 void pairs_move(emit *t, const tl_statement *s, const emit_tile *tile, pairs_action *action);
 
 /* --- the ways --------------------------------------------------------------------------------- */

@@ -212,7 +212,7 @@ static str unit_column(lines *x) {
     return place_text(x->t, "column", x->shape.column_step, "across");
 }
 
-/* The unit lies in the tile. */
+/* The unit is in the tile. */
 static str tile_guard(lines *x) {
     if (x->is_full) return (str){0};
     return emit_format(x->t, "%.*s < %d", STR_ARGS(unit_row(x)), x->rows);

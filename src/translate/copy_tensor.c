@@ -39,7 +39,7 @@ static bool panels_are_whole(const box *x) {
            at.low % x->columns == 0;
 }
 
-/* The unit stores whole 16 bytes of the contiguous axis: its end may lie between them only. */
+/* The unit stores whole 16 bytes of the contiguous axis: its end may be between them only. */
 static bool ends_at_units(const box *x) {
     const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
     bool known = extent->step_count == 1 && extent->steps[0].op == FTL_PUSH_INTEGER;

@@ -24,7 +24,7 @@ static str vector_place(emit *t, const emit_tile *v) {
     return emit_format(t, "%.*s + %d * down", STR_ARGS(v->own_row), s->row_step);
 }
 
-/* The element lies in the tile: rows of `lines` may be fewer than the places of all warps. */
+/* The element is in the tile: rows of `lines` may be fewer than the places of all warps. */
 static str vector_inside(emit *t, const emit_tile *v) {
     if (layout_is_full(&v->layout)) return (str){0};
     return emit_format(t, "%.*s < %d", STR_ARGS(vector_place(t, v)), v->rows);

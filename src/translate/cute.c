@@ -62,7 +62,7 @@ static void emit_layout(const emit_tile *tile, text_buffer *out) {
     int line = l->pitch_bytes / l->element_bytes;
     int bits = log2_of(l->swizzle_bytes / SHARED_UNIT_BYTES);
     int unit = log2_of(SHARED_UNIT_BYTES / l->element_bytes);
-    /* Unit u of line r stands at u xor (r >> (3 - bits)): the bits lie so far above the unit's. */
+    /* Unit u of line r is at u xor (r >> (3 - bits)): the bits lie so far above the unit's. */
     int above = log2_of(line) + (3 - bits) - unit;
     text_format(out,
                 "using %.*s_layout = decltype(cute::composition(cute::Swizzle<%d, %d, %d>{},\n",

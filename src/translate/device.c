@@ -59,7 +59,7 @@ static bool is_known(const paragraphs *all, str name) {
     return false;
 }
 
-/* What stands there already is not read again: CuTe's wrappers go before the plain ones. */
+/* What is there already is not read again: CuTe's wrappers go before the plain ones. */
 static void read_paragraphs(emit *t, const embedded_file *files, paragraphs *all) {
     for (const embedded_file *file = files; file->name; file++) {
         str rest = {file->data, file->length};
@@ -178,7 +178,7 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
         if (all.items[i].is_pattern) expand_used(t, &all, i, kernel_text);
     }
     mark_used(&all, kernel_text);
-    /* A wrapper stands after what it uses: the files' own order, needs first. */
+    /* A wrapper comes after what it uses: the files' own order, needs first. */
     bool was_line = false;
     bool *written = arena_array(t->memory, bool, all.count + 1);
     for (int left = all.count; left > 0; left--) {

@@ -44,7 +44,7 @@ bool elements_use_places(const elements_item *x);
 /* Before the loop: the indices of the thread's first element, and the limits of a Mask. */
 void elements_declare_first(emit *t, const elements_item *x);
 void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e); /* of the condition e */
-/* RowArgMax: where the tile's first column lies on its axis. */
+/* RowArgMax: where the tile's first column is on its axis. */
 emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */
 void elements_statement(emit *t, const elements_item *x, const elements_mask *m);

@@ -142,7 +142,7 @@ static bool conflicts(const elements_item *a, const elements_item *b) {
     return conflict_on(a, b, a->target) || conflict_on(a, b, b->target);
 }
 
-/* May b stand after a in one loop? Yes where all they share is touched element by element. */
+/* May b come after a in one loop? Yes where all they share is touched element by element. */
 static bool fuses(const elements_item *a, const elements_item *b) {
     const emit_tile *shared[2] = {a->target, b->target};
     for (int i = 0; i < 2; i++) {

@@ -60,7 +60,7 @@ typedef struct emit_tile emit_tile;
 struct emit_tile {
     const tl_symbol *symbol;
     const tl_tile *tile;
-    const model_tile *bound; /* of a part: the tile that it lies in */
+    const model_tile *bound; /* of a part: the tile that it is in */
     tl_space space;
     str name; /* in the text */
     tl_type type;
@@ -85,7 +85,7 @@ struct emit_tile {
     bool is_counted; /* with mbarriers: all its slots and parities follow from those of the one held
                       */
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
-    emit_tile *part_of;                /* of a view's part: the tile it lies in, see parts.c */
+    emit_tile *part_of;                /* of a view's part: the tile it is in, see parts.c */
     int first_column;                  /* a part's, in the tile that has the bytes */
 };
 
@@ -131,7 +131,7 @@ typedef struct emit_line {
 /* A loop of one round, which the text leaves out. */
 typedef struct emit_round {
     str variable;
-    int indent; /* of what stands in it */
+    int indent; /* of what is in it */
 } emit_round;
 
 typedef struct emit_name {
@@ -323,7 +323,7 @@ str emit_beyond(emit *t, const access_threads *threads, str byte);
 
 /* parts.c: views of shared tiles */
 void emit_make_parts(emit *t);
-void emit_place_parts(emit *t); /* when the tiles they lie in have their place and channels */
+void emit_place_parts(emit *t); /* when the tiles they are in have their place and channels */
 /* The tile, or the part of one, by whose Wait the role that is translated reads it. */
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile);
 /* The address of a shared tile in the generation held: text. */
@@ -387,7 +387,7 @@ typedef struct emit_address {
     const tl_statement *statement;
 } emit_address;
 bool emit_address_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_address *out);
-/* Where a tile lies on each axis of its tensor. */
+/* Where a tile is on each axis of its tensor. */
 typedef struct emit_corner {
     int tensor; /* of the plan */
     int count;

@@ -112,7 +112,7 @@ static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b
 }
 
 /* A quotient, rounded down, whose divisor the launch knows: by multiplication. Only where a
- * thread's index arithmetic stands in the way of asynchronous units.
+ * thread's index arithmetic is in the way of asynchronous units.
  */
 static bool by_launch(emit *t, const tl_expr *e, emit_value a, emit_value b, emit_value *out) {
     str multiplier, shift;
@@ -173,7 +173,7 @@ static str inside(emit *t, emit_value at, const tl_expr *extent) {
                        STR_ARGS(end.text));
 }
 
-/* An element of a table in global memory; what lies outside reads 0. */
+/* An element of a table in global memory; what is outside reads 0. */
 static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *scope) {
     const tl_symbol *s = e->symbol;
     if (!s->parameter || !s->axes || s->axes->count != e->item_count) {

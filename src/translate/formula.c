@@ -97,7 +97,7 @@ static ftl_formula_op binary_op(const tl_expr *e, bool up, bool down) {
                                          : FTL_DIVIDE_DOWN;
 }
 
-/* up, down: the expression stands in ceil or floor, which decides the quotients at its top. */
+/* up, down: the expression is in ceil or floor, which decides the quotients at its top. */
 static void build(formula *f, const tl_expr *e, bool up, bool down) {
     if (f->failed) return;
     switch (e->kind) {

@@ -196,7 +196,7 @@ static bool leaves_block(str text, size_t indent) {
     return text.length && text.data[0] != '#' && indentation(text) < indent;
 }
 
-/* Looks to the end of the block that the declaration stands in; where an inner block declares the
+/* Looks to the end of the block that the declaration is in; where an inner block declares the
  * name again, the rest of that block does not count.
  */
 static bool is_used_after(const emit *t, const bool *kept, int at) {

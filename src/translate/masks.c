@@ -148,7 +148,7 @@ static void all_statements(emit *t, const elements_item *const *items, int count
     }
 }
 
-/* One element a row, for all of the part: `n8` stands at its first columns. */
+/* One element a row, for all of the part: `n8` is at its first columns. */
 static void one_for_all(emit *t, const elements_item *const *items, int count, int from, int to) {
     const emit_shape *shape = &items[0]->frame->shape;
     int opened = open_columns(t, shape, from, from + 1);

@@ -43,7 +43,7 @@ bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth) {
     return launch_says(t, e, n);
 }
 
-/* --- tiles that lie before an end ------------------------------------------------------------- */
+/* --- tiles that are before an end ------------------------------------------------------------- */
 
 /* Is e, a value known at launch or later, at most the length, or surely the length itself? */
 static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {

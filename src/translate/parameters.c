@@ -417,7 +417,7 @@ static bool is_no_walk(void *context, const tl_expr *e) {
     return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
 }
 
-/* A let may stand before the grid whose indices it uses. */
+/* A let may be before the grid whose indices it uses. */
 static bool depends_on_grid(const emit *t, const tl_expr *e) {
     return !model_visit_lets(t->model, e, false, is_no_walk, NULL);
 }

@@ -1,5 +1,5 @@
 /* Parts of shared tiles. A view of a variable that has a shared tile names some of that tile's
- * elements (V_shared of C_shared, where V is the first columns of C). Nothing moves: a part lies in
+ * elements (V_shared of C_shared, where V is the first columns of C). Nothing moves: a part is in
  * the slots of its whole, with all of its rows and some of its columns. A role that waits for a
  * part by name has a cursor of its own on the whole's ring; any other reads it through the whole's.
  */
@@ -103,7 +103,7 @@ static bool is_named(const emit *t, const tl_symbol *s) {
     return false;
 }
 
-/* Parts of parts come after what they are parts of: as deep as views may stand in one another. */
+/* Parts of parts come after what they are parts of: as deep as views may be in one another. */
 void emit_make_parts(emit *t) {
     for (int round = 0, before = -1; round < TL_NESTING_MAX && before != t->parts.count; round++) {
         before = t->parts.count;

@@ -26,7 +26,7 @@ typedef struct translate_request {
 bool translate_kernel(const translate_request *request, arena *memory, diag_list *diags,
                       text_buffer *cuda, ftl_plan **plan);
 
-/* An expression as a postfix program over the sizes and scalars of 'plan', which stand there
+/* An expression as a postfix program over the sizes and scalars of 'plan', which are there
  * already. All of it lives in 'memory'. Returns false when the expression has anything else in it:
  * 'out' is then good for its text only.
  */

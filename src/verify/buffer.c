@@ -31,7 +31,7 @@ static void storage_order(const ftl_plan_tensor *of, verify_layout layout,
     order[inner + 1] = swap;
 }
 
-/* Returns how many elements lie between the first and the last, both included. */
+/* Returns how many elements are between the first and the last, both included. */
 static int64_t lay_out(const ftl_plan_tensor *of, verify_layout layout, ftl_tensor *t) {
     int order[FTL_AXES_MAX];
     int64_t element = (int64_t)ftl_type_bytes(of->type), next = 1, span = 1;

@@ -15,7 +15,7 @@ typedef struct verify_built {
     char what[VERIFY_NAME_BYTES + VERIFY_LINE_BYTES + 256]; /* a sentence, unless it is RIGHT */
 } verify_built;
 
-/* The program of a product; 'name' stands in messages. Its plan is verify_product's to fill in. */
+/* The program of a product; 'name' is in messages. Its plan is verify_product's to fill in. */
 verify_program verify_program_of(const ftl_product *product, const char *name);
 
 /* Runs the decisive cases of a product's kernels on the emulator, or on the interpreter where

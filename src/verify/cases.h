@@ -28,7 +28,7 @@ double cases_value(const ftl_formula *formula, const verify_case *c); /* 0: it h
 bool cases_do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other);
 /* Is the size one of rows or columns? Others count matrices. */
 bool cases_is_length(const ftl_plan *plan, int32_t size);
-/* May a case of so many operations and elements stand in any list? */
+/* May a case of so many operations and elements be in any list? */
 bool cases_are_cheap(const listing *l, const verify_case *c);
 
 /* What the user fixed. */

@@ -375,7 +375,7 @@ static void add_many_tiles(listing *l, bool has_steps) {
 }
 
 void cases_add_decisive(listing *l) {
-    if (cases_have_tables(l->plan)) { /* lengths stand in the tables */
+    if (cases_have_tables(l->plan)) { /* lengths are in the tables */
         add_drawn(l);
         add_all_long(l, VERIFY_NORMAL, 0); /* of axes that no table cuts */
         cases_add_long_tables(l, VERIFY_NORMAL);

@@ -136,7 +136,7 @@ double cases_table_flops(const listing *l, const verify_case *c) {
 /* --- long cases ------------------------------------------------------------------------------- */
 
 /* How long the stretches are that a table speaks of, at most. Where its entries are places, there
- * are as many as entries, times what lies at a place, if only one axis could say how much that is.
+ * are as many as entries, times what is at a place, if only one axis could say how much that is.
  */
 static double stretch_of(const listing *l, const ftl_plan_tensor *table, const verify_case *c) {
     const ftl_plan *plan = l->plan;

@@ -279,7 +279,7 @@ static ftl_status find_errors(ftl_context *context, const case_data *data, arena
     return status;
 }
 
-/* Types of 8 bits hold their largest number where a result lies beyond it. */
+/* Types of 8 bits hold their largest number where a result is beyond it. */
 static void saturate(expected *e) {
     double most = convert_round(e->of->format, DBL_MAX);
     if (!isfinite(most)) return;

@@ -4,7 +4,7 @@
  * counter (the same on every machine). The judge compares with an fp64 reference that shares no
  * code with the kernel: closed formulas for the shipped operators (reference.h), the exact
  * interpretation of the sketch for every other program. Memory is checked, too: every element
- * written, nothing else touched, what lies past the ends is NaN, two launches agree bit for bit.
+ * written, nothing else touched, what is past the ends is NaN, two launches agree bit for bit.
  * docs/verification.md says what is compared with which bound, and why.
  *
  * Nothing here prints; results go to callbacks. One run per context at a time.
@@ -56,7 +56,7 @@ const ftl_plan *verify_merge_plans(const ftl_kernel *kernels, int32_t count, are
 typedef ftl_status verify_launch(void *user, ftl_context *context, const ftl_arguments *arguments,
                                  double *milliseconds, text_buffer *detail);
 
-/* Where kernels run. 'title' stands in results: "interpreter", "emulator (compute_75)". */
+/* Where kernels run. 'title' is in results: "interpreter", "emulator (compute_75)". */
 typedef struct verify_runner {
     const char *title;
     verify_launch *launch;
