@@ -12,7 +12,7 @@ Copy best from register to global
 TL
 flashtl verify whole.tl --gpu a100 --dtype f16 --let n=136 --on emulator --shapes 113,1 | results
 # Half of the elements are equal: the first one counts.
-sed 's/^Compute RowArgMax/Compute Min X, 0 and get X\n&/' whole.tl > equal.tl
+sed -e 's/global to shared/global to register/' -e 's/^Compute RowArgMax/Compute Min X, 0 and get X\n&/' whole.tl > equal.tl
 flashtl verify equal.tl --gpu a100 --dtype f16 --let n=136 --on emulator --shapes 113,1 | results
 flashtl verify equal.tl --gpu t4 --dtype f16 --let n=64 --on emulator --shapes 113,1 | results
 # All of them -inf.
