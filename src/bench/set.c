@@ -9,12 +9,22 @@
 #include <string.h>
 
 enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, PIECE_VALUES = 1 << 20, ALIGNMENT = 256 };
-enum { F16_MOST = 65504 };
 
-static const convert_format FORMATS[] = {CONVERT_F16, CONVERT_BF16, CONVERT_F32};
+/* What inputs can be made up of, and the largest value of each. */
+static const struct {
+    ftl_type type;
+    convert_format format;
+    double most;
+} KINDS[SET_KINDS] = {{FTL_F16, CONVERT_F16, 65504},
+                      {FTL_BF16, CONVERT_BF16, 3e38},
+                      {FTL_F32, CONVERT_F32, 3e38},
+                      {FTL_E4M3, CONVERT_E4M3, 448},
+                      {FTL_E5M2, CONVERT_E5M2, 57344}};
 
-static int kind_of(ftl_type type) { /* of FORMATS */
-    return type == FTL_F16 ? 0 : type == FTL_BF16 ? 1 : 2;
+static int kind_of(ftl_type type) { /* of KINDS; -1: none */
+    for (int i = 0; i < SET_KINDS; i++)
+        if (KINDS[i].type == type) return i;
+    return -1;
 }
 
 bool set_noise_make(set_noise *noise) {
@@ -22,20 +32,20 @@ bool set_noise_make(set_noise *noise) {
     bool is_made = exact != NULL;
     memset(noise, 0, sizeof *noise);
     if (is_made) random_normal(NOISE_SEED, 0, 0, NOISE_VALUES, exact);
-    for (int i = 0; is_made && i < 3; i++) {
-        noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(FORMATS[i]));
+    for (int i = 0; is_made && i < SET_KINDS; i++) {
+        noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(KINDS[i].format));
         noise->values[i] = malloc(NOISE_VALUES * sizeof *noise->values[i]);
         is_made = noise->bits[i] && noise->values[i];
         if (!is_made) break;
-        convert_store(FORMATS[i], exact, NOISE_VALUES, noise->bits[i], 1);
-        convert_load(FORMATS[i], noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
+        convert_store(KINDS[i].format, exact, NOISE_VALUES, noise->bits[i], 1);
+        convert_load(KINDS[i].format, noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
     }
     free(exact);
     return is_made;
 }
 
 void set_noise_free(set_noise *noise) {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SET_KINDS; i++) {
         free(noise->values[i]);
         free(noise->bits[i]);
     }
@@ -61,7 +71,7 @@ static bool is_shaped(const bench_set *set, int32_t tensor) {
 static void shape_values(const bench_set *set, int32_t tensor, int64_t first, int64_t count,
                          double *values) {
     const set_tensor *t = &set->tensors[tensor];
-    convert_format format = FORMATS[kind_of(t->of->type)];
+    convert_format format = KINDS[kind_of(t->of->type)].format;
     double number = set->what->scores.number;
     bool is_query = tensor == set->query, is_rising = set->what->scores.kind == SCORES_RISING;
     if (set->what->scores.kind == SCORES_PEAKED) {
@@ -152,9 +162,7 @@ static ftl_status lay_out(ftl_context *context, bench_set *s) {
     }
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         const ftl_plan_tensor *tensor = &plan->tensors[i];
-        bool is_number =
-            tensor->type == FTL_F16 || tensor->type == FTL_BF16 || tensor->type == FTL_F32;
-        if (!is_number && tensor->role == FTL_INPUT) {
+        if (kind_of(tensor->type) < 0 && tensor->role == FTL_INPUT) {
             return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                     "input %s of type %s cannot be made up", tensor->name,
                                     ftl_type_name(tensor->type));
@@ -193,7 +201,7 @@ static void point_at(bench_set *s) {
 static ftl_status fill_made(ftl_context *context, ftl_runtime *runtime, const bench_set *s,
                             int32_t tensor, int32_t copy, uint64_t address) {
     const set_tensor *t = &s->tensors[tensor];
-    convert_format format = FORMATS[kind_of(t->of->type)];
+    convert_format format = KINDS[kind_of(t->of->type)].format;
     double *values = malloc(PIECE_VALUES * sizeof *values);
     void *bits = malloc(PIECE_VALUES * convert_bytes(format));
     ftl_status status =
@@ -272,10 +280,11 @@ static ftl_status find_shaped(ftl_context *context, bench_set *s) {
                                 text, s->plan->kernel);
     }
     double most = scores.kind == SCORES_RISING ? scores.number * (double)s->attention.kv_len : 0;
-    if (most < F16_MOST || s->plan->tensors[s->key].type != FTL_F16) return FTL_OK;
+    ftl_type type = s->plan->tensors[s->key].type;
+    if (kind_of(type) < 0 || most < KINDS[kind_of(type)].most) return FTL_OK;
     return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                            "%s over %lld keys is more than f16 holds", text,
-                            (long long)s->attention.kv_len);
+                            "%s over %lld keys is more than %s holds", text,
+                            (long long)s->attention.kv_len, ftl_type_name(type));
 }
 
 ftl_status set_open(ftl_context *context, ftl_runtime *runtime, const bench_case *what,

@@ -6,13 +6,13 @@
 
 #include "bench/bench.h"
 
-enum { SET_TENSORS_MAX = 16, SET_COPIES_MAX = 64 };
+enum { SET_TENSORS_MAX = 16, SET_COPIES_MAX = 64, SET_KINDS = 5 };
 
 /* N(0,1), a prime number of values that is repeated over all inputs, each from a place of its own.
  */
 typedef struct set_noise {
-    double *values[3];      /* as f16, bf16, f32 have them */
-    unsigned char *bits[3]; /* the same in memory */
+    double *values[SET_KINDS];      /* as each type has them */
+    unsigned char *bits[SET_KINDS]; /* the same in memory */
 } set_noise;
 bool set_noise_make(set_noise *noise); /* false without memory */
 void set_noise_free(set_noise *noise);
