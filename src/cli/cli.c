@@ -117,7 +117,8 @@ int cli_finish(cli *c, ftl_status status) {
     }
     const char *warning = ftl_context_take_warning(c->context);
     if (*warning) cli_say(0, "warning: %s", warning);
-    if (status && status != FTL_REJECTED) cli_say(0, "%s", ftl_context_error(c->context));
+    bool is_said = status == FTL_REJECTED && ftl_context_error_count(c->context) > 0;
+    if (status && !is_said) cli_say(0, "%s", ftl_context_error(c->context));
     return exit_status_of(status);
 }
 

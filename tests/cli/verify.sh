@@ -97,3 +97,18 @@ ls built | wc -l
 flashtl build first.tl -o built --no-verify > /dev/null 2>&1; ls built/*.cu
 echo "weights that are off by the rounding of their maximum:"
 flashtl verify "$TESTS/../exec/judged/shares_of_far_rows.tl" --gpu a100 --on emulator --case 12 | cut -d' ' -f1-6
+echo "products of nothing:"
+cat > nothing.tl <<'P'
+kernel nothing
+Input  A (m in m_len, k in k_len)
+Input  B (n in n_len, k in k_len)
+Output r f32 (m in m_len)
+for j = 0:n_len/BN
+    Copy A from global to shared
+    Copy B from global to shared
+    Compute GEMM A, B.T and get S
+    Compute RowSum S and accumulate r
+end
+Copy r from register to global
+P
+flashtl verify nothing.tl | tail -n 1 | cut -d' ' -f1-8
