@@ -11,7 +11,7 @@ _flashtl() {
         'sketch --window'|'reason --window'|'think --window'|'build --window'|'explain --window'|'verify --window'|'run --window'|'bench --window'|'tune --window') words="" ;;
         'sketch --softcap'|'reason --softcap'|'think --softcap'|'build --softcap'|'explain --softcap'|'verify --softcap'|'run --softcap'|'bench --softcap'|'tune --softcap') words="" ;;
         'sketch --with'|'reason --with'|'think --with'|'build --with'|'explain --with'|'verify --with'|'run --with'|'bench --with'|'tune --with') words="causal window softcap alibi lse" ;;
-        'reason --gpu'|'translate --gpu'|'think --gpu'|'evaluate --gpu'|'build --gpu'|'explain --gpu'|'verify --gpu'|'run --gpu'|'check --gpu'|'bench --gpu'|'tune --gpu') words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090" files=-f ;;
+        'reason --gpu'|'translate --gpu'|'think --gpu'|'evaluate --gpu'|'build --gpu'|'explain --gpu'|'verify --gpu'|'run --gpu'|'check --gpu'|'bench --gpu'|'tune --gpu') words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000" files=-f ;;
         'reason --dtype'|'think --dtype'|'evaluate --dtype'|'build --dtype'|'explain --dtype'|'verify --dtype'|'run --dtype'|'bench --dtype'|'tune --dtype') words="f16 bf16 f32" ;;
         'reason --type'|'think --type'|'build --type'|'explain --type'|'verify --type'|'run --type'|'bench --type'|'tune --type') words="" ;;
         'reason --head-dim'|'think --head-dim'|'build --head-dim'|'explain --head-dim'|'verify --head-dim'|'run --head-dim'|'bench --head-dim'|'tune --head-dim') words="" ;;
@@ -89,7 +89,7 @@ _flashtl() {
         bench) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --grid --scores --lengths --heads --batch --against --rounds --plot --json --help" files=-f ;;
         tune) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --lengths --heads --batch --rounds --seconds --jobs --database --output --json --help" files=-f ;;
         grammar) words="--format --output --help" ;;
-        gpus) words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 --output --json --help" ;;
+        gpus) words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000 --output --json --help" ;;
         cache) words="list size clear --cache --json --help" ;;
         mcp) words="--json --help" ;;
         help) words="sketch reason translate think evaluate build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help --form --help" ;;

@@ -32,7 +32,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from tune' -F
 complete -c flashtl -n __fish_use_subcommand -f -a grammar -d 'print the grammar of the language'
 complete -c flashtl -n '__fish_seen_subcommand_from grammar' -f 
 complete -c flashtl -n __fish_use_subcommand -f -a gpus -d 'list the GPUs that kernels can be made for'
-complete -c flashtl -n '__fish_seen_subcommand_from gpus' -f -a 'rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090' 
+complete -c flashtl -n '__fish_seen_subcommand_from gpus' -f -a 'rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000' 
 complete -c flashtl -n __fish_use_subcommand -f -a cache -d 'show or empty the cache of compiled kernels'
 complete -c flashtl -n '__fish_seen_subcommand_from cache' -f -a 'list size clear' 
 complete -c flashtl -n __fish_use_subcommand -f -a mcp -d 'serve the commands as tools, for coding agents'
@@ -46,7 +46,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build ex
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l alibi -d 'add a linear bias by distance to the scores'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l lse -d 'also write the log-sum-exp of each row'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason think build explain verify run bench tune' -l with -r -f -a '(__fish_complete_list , "string join \n causal window softcap alibi lse")' -d 'choose an option of the operator by its name'
-complete -c flashtl -n '__fish_seen_subcommand_from reason translate think evaluate build explain verify run check bench tune' -l gpu -r -F -a '(__fish_complete_list , "string join \n rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090")' -d 'the GPU: a name of '\''flashtl gpus'\'', or a description by path'
+complete -c flashtl -n '__fish_seen_subcommand_from reason translate think evaluate build explain verify run check bench tune' -l gpu -r -F -a '(__fish_complete_list , "string join \n rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000")' -d 'the GPU: a name of '\''flashtl gpus'\'', or a description by path'
 complete -c flashtl -n '__fish_seen_subcommand_from reason think evaluate build explain verify run bench tune' -l dtype -r -f -a 'f16 bf16 f32' -d 'element type of tensors that the sketch leaves open'
 complete -c flashtl -n '__fish_seen_subcommand_from reason think build explain verify run bench tune' -l type -r -f -d 'element type of one tensor that the sketch leaves open: K=e4m3'
 complete -c flashtl -n '__fish_seen_subcommand_from reason think build explain verify run bench tune' -l head-dim -r -f -d 'length of a query and key vector, and of a value vector'

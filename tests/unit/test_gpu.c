@@ -46,11 +46,11 @@ static gpu find(const char *name) {
 
 static void all_are_read(void **state) {
     (void)state;
-    static const char *const expected[] = {"rtx-2080-ti", "rtx-8000", "t4",   "a100",
-                                           "a10g",        "rtx-3090", "l40s", "rtx-4090",
-                                           "h100",        "h200",     "b200", "rtx-5090"};
+    static const char *const expected[] = {"rtx-2080-ti", "rtx-8000", "t4",          "a100", "a10g",
+                                           "rtx-3090",    "l40s",     "rtx-4090",    "h100", "h200",
+                                           "b200",        "rtx-5090", "rtx-pro-6000"};
     gpu_names names = gpu_list(&memory);
-    assert_int_equal(names.count, 12);
+    assert_int_equal(names.count, 13);
     for (int i = 0; i < names.count; i++) {
         assert_true(str_is(names.names[i], expected[i]));
         gpu g = find(expected[i]);
@@ -61,6 +61,7 @@ static void all_are_read(void **state) {
         assert_true(gpu_has(&g, GPU_FEATURE_cp_async) == (g.capability >= 80));
         assert_true(gpu_has(&g, GPU_FEATURE_bf16) == (g.capability >= 80));
         assert_true(gpu_has(&g, GPU_FEATURE_wgmma) == (g.capability == 90));
+        assert_true(gpu_has(&g, GPU_FEATURE_max3) == (g.capability == 100));
     }
 }
 
@@ -70,12 +71,19 @@ static void peaks_are_the_data_sheets(void **state) {
         const char *name;
         double tensor, fp32;
     } sheets[] = {
-        {"t4", 65, 8.1},           {"rtx-2080-ti", 53.8, 13.4},
-        {"rtx-8000", 130.5, 16.3}, {"a100", 312, 19.5},
-        {"a10g", 70, 35},          {"rtx-3090", 71, 35.6},
-        {"l40s", 362, 91.6},       {"rtx-4090", 165.2, 82.6},
-        {"h100", 989.4, 62},       {"h200", 989.4, 62},
-        {"b200", 2250, 70},        {"rtx-5090", 209.5, 104.8},
+        {"t4", 65, 8.1},
+        {"rtx-2080-ti", 53.8, 13.4},
+        {"rtx-8000", 130.5, 16.3},
+        {"a100", 312, 19.5},
+        {"a10g", 70, 35},
+        {"rtx-3090", 71, 35.6},
+        {"l40s", 362, 91.6},
+        {"rtx-4090", 165.2, 82.6},
+        {"h100", 989.4, 62},
+        {"h200", 989.4, 62},
+        {"b200", 2250, 70},
+        {"rtx-5090", 209.5, 104.8},
+        {"rtx-pro-6000", 503.8, 126},
     };
     for (size_t i = 0; i < sizeof sheets / sizeof *sheets; i++) {
         gpu g = find(sheets[i].name);
