@@ -275,8 +275,173 @@ FIRST_STEPS = (("", "", True), ("j == 0", "j == 1", False), ("(1, n)", "(0, n)",
                ("        if (j == 0) {", "        ftl_store_global_f32(y, shift[1][0]);\n        if (j == 0) {", False), ("            FTL_UNROLL for (int m16 = 0", "            FTL_UNROLL for (int m16 = 1", False))
 
 
+# Ways of copies, of functions and of votes: a text, what is changed in which of several alike places, and whether that says the same.
+COPIES = """const int blocks = ftl_max_integer(1, ftl_divide_up(args.k_len, BK));
+const int BK = 64;
+const int whole = args.k_len / BK;
+const int steady = ftl_min_integer(blocks, whole) - 1;
+for (int i = 0; i < steady; i++) {
+    {
+        const int row = warp * 4 + (lane >> 3), column = (lane & 7) * 8;
+        const int columns_left = args.k_len - (i + 1) * BK;
+        if (rows_left >= 128 && columns_left >= 64) {
+            ftl_cp_async_16(target, source);
+        } else {
+            const int left = row < rows_left ? columns_left - column : 0;
+            ftl_cp_async_16_part<8>(target, left > 0 ? source : args.X, left);
+        }
+    }
+}
+{
+    const int row = warp * 32 + lane, column = 0;
+    const unsigned short *source = args.V + (row) * args.V_stride_n + column;
+    if (row < 32) {
+        ftl_cp_async_16(target, source);
+    }
+}
+if (rows_left >= 48) {
+    ftl_load_global_16(units[0], source);
+} else {
+    if (row < 48) {
+        if (row < rows_left)
+            ftl_load_global_16(units[0], source);
+        else
+            units[0][0] = units[0][1] = 0;
+    }
+    if (row < 40) {
+        if (row < rows_left)
+            ftl_load_global_16(units[0], source);
+        else
+            units[0][0] = units[0][1] = 0;
+    }
+}
+if (left > 0) {
+    unsigned unit[4];
+    ftl_load_shared_16(unit, source + 8 * down);
+    if (left >= 8)
+        ftl_store_global_16(target, unit);
+    else
+        ftl_store_global_16_part<8>(target, unit, left);
+}
+if (left > 0) {
+    unsigned unit[4];
+    ftl_load_shared_16(unit, source + 8 * down);
+    if (left >= 4)
+        ftl_store_global_16(target, unit);
+    else
+        ftl_store_global_16_part<8>(target, unit, left);
+    ftl_store_global_16(other, unit);
+}
+if (__builtin_expect(!ftl_any(!(S_most < 0.5f)), 1)) {
+    const float term_0 = ftl_multiply(0.99f, power);
+    S[n8][0] = ftl_odd_3(S[n8][0], term_0, term_1, term_2);
+} else {
+    if (__builtin_expect(!ftl_any(!(S_most < 1.0f)), 0)) {
+        S[n8][0] = ftl_odd_5(S[n8][0], term_0, term_1, term_2, term_3, term_4);
+    } else {
+        S[n8][0] = ftl_multiply(S[n8][0], factor);
+        S[n8][0] = ftl_tanh(S[n8][0]);
+    }
+}
+if (__builtin_expect(!ftl_any(!(T_most < 1.0f)), 0)) {
+    T[n8][0] = ftl_odd_5(T[n8][0], term_0, term_1, term_2, term_3, term_4);
+} else {
+    if (__builtin_expect(!ftl_any(!(T_most < 0.5f)), 1)) {
+        T[n8][0] = ftl_odd_3(T[n8][0], term_0, term_1, term_2);
+    } else {
+        T[n8][0] = ftl_tanh(T[n8][0]);
+    }
+}
+if (has_more) {
+    if (lane == 0) ftl_mbarrier_signal(K_held.of(shared + at::K_empty));
+} else {
+    if (lane == 0) ftl_mbarrier_signal(V_held.of(shared + at::V_empty));
+}
+for (int j = 0; j < blocks; j++) {
+    if (j + 1 < blocks) {
+        const int columns_left = args.k_len - (j + 1) * BK;
+        if (columns_left >= 64) {
+            ftl_load_global_16(K_register[0], source);
+        } else {
+            ftl_load_global_16_part<8>(K_register[0], source, columns_left);
+        }
+    }
+    if (j + 1 < blocks) {
+        ftl_store_shared_16(target, K_register[0]);
+    }
+}
+if (R_row + 8 * half < rows_left) {
+    R[n8][2 * half] = ftl_load_global_f32(matrix);
+} else {
+    R[n8][2 * half] = R[n8][2 * half + 1] = 0.0f;
+}
+w[half] = w_row + 8 * half < rows_left ? ftl_load_global_f32(w_vector) : 0.0f;
+u[half] = u_row + 8 * half < rows_left ? ftl_load_global_f32(u_vector) : 0.0f;
+b[element] = b_column + element < rows_left ? ftl_load_global_f32(b_vector) : 0.0f;
+X[n8][2 * half] = ftl_add(ftl_max(X[n8][2 * half], w[half]), R[n8][2 * half]);
+part[half] = ftl_add(part[half], X[n8][2 * half]);
+any_1 |= !(part[half] < 32768.0f);
+if (ftl_any(any_1)) {
+    x = 1;
+}
+ftl_mma_m16n8k16_f16(Y[n8], w[0], w[1], w[0], w[1], fragment_b[0], fragment_b[1]);
+ftl_mma_m16n8k16_f16(Y[n8], fragment_a[0], fragment_a[1], fragment_a[2], fragment_a[3], u[0], u[1]);
+Z[half] = ftl_add(b[0], ftl_exchange(b[0], 1));
+ftl_store_global_f32(vector, ftl_add(X[n8][2 * half], Z[half]));
+ftl_store_global_f32(vector, ftl_add(S[n8][0], T[n8][0]));""".splitlines()
+IN_COPIES = (
+    ("- (i + 1) * BK", 0, "- (i", "+ (i", True), ("- (i + 1) * BK", 0, "+ 1", "+ 2", False), ("- (i + 1) * BK", 0, "- (i + 1) * BK", "- i * BK", True), ("for (int i", 0, "steady", "blocks", False),
+    ("warp * 32 + lane", 0, "32", "64", True), ("warp * 32 + lane", 0, "32", "16", False), ("warp * 4 + (lane >> 3)", 0, "4", "8", False),
+    ("if (row < 48)", 0, "row < 48", "true", True), ("if (row < 40)", 0, "row < 40", "true", False), ("if (row < 32)", 0, "row < 32", "true", False),
+    ("if (left > 0)", 0, "left > 0", "true", True), ("if (left > 0)", 1, "left > 0", "true", False),
+    ("if (left >= 8)", 0, ">=", ">", True), ("if (left >= 8)", 0, "8", "7", False), ("if (left >= 4)", 0, ">=", ">", False),
+    ("S_most < 0.5f", 0, "!ftl_any(!(S_most < 0.5f))", "true", False), ("S_most < 1.0f", 0, "1.0f", "0.9f", True), ("S_most < 1.0f", 0, "1.0f", "1.5f", False), ("T_most < 1.0f", 0, "1.0f", "0.9f", False),
+    ("V_held.of", 0, "lane == 0", "true", True), ("K_held.of", 0, "lane == 0", "true", False),
+    ("if (j + 1 < blocks)", 0, "j + 1 < blocks", "true", True), ("if (j + 1 < blocks)", 1, "j + 1 < blocks", "true", False),
+    ("= R[n8][2 * half + 1] = 0.0f", 0, "2 * half + 1] = 0", "1 * half + 1] = 0", True), ("= R[n8][2 * half + 1] = 0.0f", 0, "2 * half + 1] = 0", "2 * half - 1] = 0", False),
+    ("w[half] = w_row", 0, ": 0.0f", ": 1.0f", True), ("u[half] = u_row", 0, ": 0.0f", ": 1.0f", False), ("b[element] = b_column", 0, ": 0.0f", ": 1.0f", False))
+ABSOLUTE = """FTL_UNROLL for (int half = 0; half < 2; half++) r[half] = ftl_abs(r[half]);
+FTL_UNROLL for (int half = 0; half < 2; half++) {
+    r[half] = ftl_abs(r[half]);
+    r[half] = ftl_add(r[half], 1.0f);
+}""".splitlines()
+GUARDED = """if (ftl_any(any_1)) {
+    m[half] = ftl_max(m[half], S[0][half]);
+}
+O[0] = ftl_add(O[0], S[0][0]);""".splitlines()
+
+
+def in_ways():
+    """What the proofs say wrongly of ways, of launches and of absolute values."""
+    wrong = []
+
+    def tell(what, mutant, text, tl, same):
+        if mutant == text or bool(of_cuda(mutant, text, tl)) != same:
+            wrong.append(f"{what}: {of_cuda(mutant, text, tl)}")
+    for mark, which, old, new, same in IN_COPIES:
+        at = [i for i, x in enumerate(COPIES) if mark in x][which]
+        text = COPIES
+        if "for (int i" in mark:                        # the loop over all blocks: the change is that of the columns then
+            text = COPIES[:at] + [COPIES[at].replace(old, new)] + COPIES[at + 1:]
+            at, old, new = next(i for i, x in enumerate(text) if "- (i + 1) * BK" in x), "- (i", "+ (i"
+        tell(f"{text[at].strip()}: {old} -> {new}", text[:at] + [text[at].replace(old, new, 1)] + text[at + 1:], text, TL, same)
+    for at, limit in ((i, x) for i, x in enumerate(COPIES) if "_most <" in x):
+        tell(f"{limit.strip()} -> false", COPIES[:at] + [limit[:len(limit) - len(limit.lstrip())] + "if (false) {"] + COPIES[at + 1:], COPIES, TL, "T_most < 1.0f" not in limit)
+    for first, added, same in (("ftl_abs(r", "1.0f", True), ("ftl_exp2(r", "1.0f", False), ("ftl_abs(r", "-1.0f", False), ("half < 2; half++) r[half] = ftl_abs(r", "1.0f", True), ("half < 1; half++) r[half] = ftl_abs(r", "1.0f", False)):
+        head = ABSOLUTE[0].replace("half < 2; half++) r[half] = ftl_abs(r" if "half++" in first else "ftl_abs(r", first)
+        text = [head, *ABSOLUTE[1:3], ABSOLUTE[3].replace("1.0f", added), ABSOLUTE[4]]
+        tell(f"an absolute value after {head}", [*text[:2], text[3], text[2], text[4]], text, TL, same)
+    for tl, at, same in ((VOTES, 1, True), (VOTES, 3, False), (LINEAR, 1, False), (HIDDEN, 1, False)):
+        tell(f"under a vote: {GUARDED[at]}", GUARDED[:at] + [GUARDED[at].replace("S[0]", "S[1]")] + GUARDED[at + 1:], GUARDED, tl, same)
+    up, down = [[f"const int group = ftl_divide_{x}(args.q_heads, args.kv_heads);"] for x in ("up", "down")]
+    for held, same in (("q_heads % kv_heads == 0", True), ("q_heads == kv_heads", True), ("kv_heads == 1", True), ("q_heads == 1", False), ("kv_heads == 1 or q_heads > 3", False), ("kv_heads == 1 and q_heads > 3", True),
+                       ("kv_heads == 12", False), ("kv_heads % q_heads == 0", False), ("all_kv_heads == 1", False)):
+        tell(held, up, down, [f"Input  K f16 (kv in kv_len) where {held}"], same)
+    return wrong
+
+
 def main():
-    wrong = in_votes()
+    wrong = in_votes() + in_ways()
     for old, new, same in EXAMPLES:
         at = TL.index(old)
         mutant = TL[:at] + ([] if new is None else [new]) + TL[at + 1:]

@@ -229,7 +229,7 @@ def conditions(mutant, code):
         return None
     body = body_of(code, at)
     masks = all(re.match(r"Compute Mask|end$|if ", x) for x in body if x) or masks_alone(body)
-    copies = all(re.match(r"Copy .* from global|end$|if |else$|\{|\}|(FTL_UNROLL )?for |const |unsigned |ftl_load_global_\w+\(|ftl_cp_async_16|\w+_register(\[\w+\])+ = ", x) for x in body if x)
+    copies = all(re.match(r"Copy .* from global|end$|if |else$|\{|\}|(FTL_UNROLL )?for |const |unsigned |ftl_load_global_\w+(<8>)?\(|ftl_cp_async_16|\w+_register(\[\w+\])+ = ", x) for x in body if x)
     r, lets = random.Random(1), lets_of(code)
     index = next((n for n in re.findall(r"[a-z]\w*", before) if loop_around(code, at, n)), None)
     same, more = True, True

@@ -9,6 +9,7 @@ from equal_bounds import DRAWN, Drawn, LET, body_of, bounds, condition_of, condi
 from equal_registers import bare, eager, lower_maximum, names, nothing_read, past_an_end, permuted_vote, room, written_at_first_step
 from equal_text import VOTE, above, careful, changes, commutes, of_one_word, order, order_of_sums, references
 from equal_tl import nothing_comes_of_it
+from equal_ways import PROOFS as OF_WAYS, under_a_vote
 
 
 def statements(lines):
@@ -73,9 +74,9 @@ def groups(mutant, code):
 def first_of_a_ring(mutant, code):
     """A loader's wait for a slot that nobody has had yet; a reader's signal after which no tile comes."""
     new, old, at = changes(mutant, code)
-    if new or len(old) != 1:
+    if len(old) != 1 or new and new[0] != old[0].replace("if (lane == 0)", "if (true)", 1):
         return None
-    m = re.match(r"\s*ftl_mbarrier_try_wait\(shared \+ \d+ \+ 8 \* (\w+_fill), \1_parity\);", old[0])
+    m = not new and re.match(r"\s*ftl_mbarrier_try_wait\(shared \+ \d+ \+ 8 \* (\w+_fill), \1_parity\);", old[0])
     if m:
         above = next(iter(enclosing(code, at)), None)
         inside = code[above + 1:at] if above is not None else []
@@ -143,6 +144,13 @@ def past_the_guard(mutant, code):
     return None
 
 
+def divides(line, length, other):
+    """Whether what must hold at a launch, by an Input's line, makes a length one that another divides."""
+    held = re.sub(r"//.*", "", line).partition(" where ")[2]
+    parts = [x.strip() for x in held.split(" and ")]
+    return " or " not in held and any(x in (f"{length} % {other} == 0", f"{length} == {other}", f"{other} == {length}", f"{other} == 1") for x in parts)
+
+
 def without_effect(mutant, code, tl):
     """Conditions that let in what does nothing, and what is left in registers for a tile that does not come."""
     new, old, at = changes(mutant, code)
@@ -156,7 +164,7 @@ def without_effect(mutant, code, tl):
     if re.match(r"if \(lane == 0\) ftl_tma_store_wait<\d+>\(\);$", was) and now == was.replace("lane == 0", "true"):
         return "lanes that stored nothing wait for nothing"
     divided = re.search(r"ftl_divide_(up|down)\(args\.(\w+), args\.(\w+)\)", was)
-    if divided and any(re.search(rf" where .*\b{divided.group(2)} % {divided.group(3)} == 0", x) for x in tl):
+    if divided and any(divides(x, divided.group(2), divided.group(3)) for x in tl):
         other = divided.group(0).replace("_up", "_?").replace("_down", "_up").replace("_?", "_down")
         if now == was.replace(divided.group(0), other, 1):
             return "a launch has lengths that divide without a rest"
@@ -213,8 +221,8 @@ ONE_WORD = (
 
 PROOFS = (functools.partial(of_one_word, ONE_WORD), commutes, lambda mutant, code: order(mutant, code, effects_of_cuda), order_of_sums,
           eager, permuted_vote, room, lower_maximum, nothing_read, past_an_end, written_at_first_step, let_of_masks, past_the_guard,
-          whole_blocks, groups, first_of_a_ring, slot_of_two, unreached, bounds, conditions, loops)
-PROOFS_BY_TL = (without_effect, dead_in_tl)
+          whole_blocks, groups, first_of_a_ring, slot_of_two, unreached, bounds, conditions, loops) + OF_WAYS
+PROOFS_BY_TL = (without_effect, dead_in_tl, under_a_vote)
 
 
 def of_cuda(mutant, code, tl):

@@ -113,6 +113,8 @@ def stays(lines, name, across, mix):
         source = text.split("= ", 1)[1]
         if re.search(mix, source):
             return False
+        if VOTE_LINE.search(text):
+            continue                                    # it may hold more often: both ways give the same
         columns = "n8" in source or "element" in source
         if not across and columns and not re.search(r"n8|element", indices):
             return False
@@ -129,12 +131,35 @@ def stays(lines, name, across, mix):
             continue                                    # on its way out
         if re.match(r"(ftl_store_global_|ftl_keep\(|ftl_forget\(|ftl_load_global_|(unsigned|float) )", text):
             continue
-        if first and across and re.search(r"\w+\[m16\]|_left<", text):
+        if re.match(r"if \(ftl_any\(any_\d+\)\) \{$", text):
+            continue
+        own_rows = re.search(r"\w+\[m16\]|_left<", text) or re.search(r", fragment_b\[\w+\]\);$", text) and "fragment_b" not in reached
+        if first and across and own_rows:
             continue                                    # the left operand: rows stay apart
         if re.match(r"(if|for|FTL_UNROLL)", text) and not names(text) & reached - {"half", "m16", "n8"}:
             continue
         return False
     return True
+
+
+def condition_of_else(code, at):
+    """The condition on what is left of a tensor, in whose other way a statement stands; None: it does not."""
+    above = next(iter(enclosing(code, at)), None)
+    if above is None or code[above].strip() != "} else {":
+        return None
+    depth = len(code[above]) - len(code[above].lstrip())
+    head = next((x for x in reversed(code[:above]) if x.strip() and len(x) - len(x.lstrip()) == depth and not x.startswith("#")), "")
+    return head.strip() if re.match(r"if \(.* < (rows|columns)_left(?: && .* < columns_left)?\) \{$", head.strip()) else None
+
+
+def zeros(now, before):
+    """Whether zeros are written to the two elements of a pair, and now to such of the same pair alone."""
+    pair = r"(\w+(?:\[\w+\])*)\[([^]]*)\] = \1\[([^]]*)\] = 0\.0f;$"
+    a, b = re.match(pair, now), re.match(pair, before)
+    if not a or not b or a.group(1) != b.group(1) or b.group(2, 3) != ("2 * half", "2 * half + 1"):
+        return False
+    forms = all(re.fullmatch(r"[\d half*+-]+", x) for x in a.group(2, 3))
+    return forms and all(eval(x, {"half": half}) in (2 * half, 2 * half + 1) for half in (0, 1) for x in a.group(2, 3))
 
 
 def past_an_end(mutant, code):
@@ -148,13 +173,8 @@ def past_an_end(mutant, code):
         name = change.group(1)
         if new and not re.match(rf"{name}((?:\[[^]]*\])+) = -?[\d.e+-]+f?;$", bare(new[0])):
             return None
-        above = next(iter(enclosing(code, at)), None)
-        if above is None or code[above].strip() != "} else {":
-            return None
-        depth = len(code[above]) - len(code[above].lstrip())
-        head = next((x for x in reversed(code[:above]) if x.strip() and len(x) - len(x.lstrip()) == depth and not x.startswith("#")), "")
-        condition = head.strip()
-        if not re.match(r"if \(.* < (rows|columns)_left(?: && .* < columns_left)?\) \{$", condition):
+        condition = condition_of_else(code, at)
+        if condition is None:
             return None
         if new and (re.findall(r"\[([^]]*)\]", bare(new[0])) != re.findall(r"\[([^]]*)\]", bare(old[0]))):
             return None
@@ -162,10 +182,15 @@ def past_an_end(mutant, code):
         name = chosen.group(1)
         if not re.match(re.escape(bare(old[0]))[:-len(re.escape("0.0f;"))] + r"-?[\d.e+-]+f;$", bare(new[0])):
             return None
-        condition = "columns_left"
+        condition = chosen.group(3)
+    elif new and zeros(bare(new[0]), bare(old[0])):
+        name = bare(old[0]).partition("[")[0]
+        condition = condition_of_else(code, at)
+        if condition is None:
+            return None
     else:
         return None
-    rows_alone = "columns_left" not in condition
+    rows_alone = "column" not in condition
     if stays(code, name, rows_alone, r"ftl_exchange\([^()]*, (4|8|16)\)" if rows_alone else r"ftl_exchange|ftl_of_row"):
         return "an element past the end, of which only elements past the end are made"
     return None
@@ -192,7 +217,8 @@ def lower_maximum(mutant, code):
     loop = r"\s*FTL_UNROLL for \(int (\w+) = (\d+)( \+ 1)?; \1 (<|<=|>|>=|==|!=) (\d+)( - 1)?; \1\+\+\)$"
     if new and new[0].strip() != "":
         a, b = re.match(loop, new[0]), re.match(loop, old[0])
-        within = a and b and a.group(1) == b.group(1) != "half" and a.group(4) != "!=" and int(a.group(5)) + (a.group(4) == "<=") <= int(b.group(5)) and a.group(4) in "<<===" and b.group(4) == "<"
+        within = a and b and a.group(1) == b.group(1) != "half" and b.group(4) == "<" and (a.group(4) in ("<", "<=", "==") and int(a.group(5)) + (a.group(4) == "<=") <= int(b.group(5))
+                                                                                               or a.group(4) in (">", ">=") and int(a.group(2)) < int(a.group(5)) - (a.group(6) is not None))
         if not within:
             return None
     elif not re.match(taken, bare(old[0])):

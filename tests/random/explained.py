@@ -11,6 +11,10 @@ EXPLAINED = (
      "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
     ("random 70002", "Compute Multiply Acc, 0.33333 and get Acc", "Compute Multiply Acc, -0.33333 and get Acc",
      "the Mask before it has the condition e_index >= e_index - 3, which always holds: all elements are 0"),
+    ("row_softmax", "inverse[m16][half] = ftl_max(l[m16][half], 1e-30f);", "inverse[m16][half] = ftl_max(l[m16][half], -1e-30f);",
+     "every row has an element, and the weight of the largest one is 1: the sum is 1 at least"),
+    ("row_softmax", "S[m16][n8][half] = 0;", "",
+     "what is past the last column is masked before the maximum takes it, and neither it nor a row past the last one is stored"),
 )
 
 
