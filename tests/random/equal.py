@@ -410,6 +410,28 @@ GUARDED = """if (ftl_any(any_1)) {
 }
 O[0] = ftl_add(O[0], S[0][0]);""".splitlines()
 
+FIRST_BARRIER = """    const int blocks = ftl_max_integer(1, ftl_divide_up(args.kv_len, BN));
+    {
+        unsigned target = Q_shared;
+        ftl_store_shared_16(target, units[0]);
+    }
+    ftl_cp_async_wait<0>();
+    ftl_block_barrier();
+    for (int j = 0; j < blocks; j++) {
+        {
+            unsigned target = K_shared;
+            ftl_store_shared_16(target, units[0]);
+        }
+        ftl_block_barrier();
+        ftl_ldmatrix_x4(a[0], a[1], a[2], a[3], Q_shared);
+    }
+    ftl_ldmatrix_x4(a[0], a[1], a[2], a[3], K_shared);
+    ftl_store_global_f32(vector, a[0]);""".splitlines()
+# What else is changed of it, and whether its first barrier may then go.
+FIRST_BARRIERS = (("", "", True), ("max_integer(1,", "max_integer(0,", False), ("target = K_shared", "target = Q_shared", False), ("target = K_shared", "target = shared", False), ("16(target", "16(shared", False),
+                  ("        ftl_block_barrier();\n", "", False), ("        ftl_block_barrier();", "        if (j == 1) {\n            ftl_block_barrier();\n        }", False), ("    ftl_cp_async_wait", "    ftl_load_shared_16(units, Q_shared);\n    ftl_cp_async_wait", False),
+                  ("    ftl_cp_async_wait", "    ftl_store_global_f32(vector, 1.0f);\n    ftl_cp_async_wait", False), ("        {\n", "        ftl_load_shared_16(units, Q_shared);\n        {\n", False), ("j = 0; j < blocks", "j = 1; j < blocks", False))
+
 
 def in_ways():
     """What the proofs say wrongly of ways, of launches and of absolute values."""
@@ -433,6 +455,11 @@ def in_ways():
         tell(f"an absolute value after {head}", [*text[:2], text[3], text[2], text[4]], text, TL, same)
     for tl, at, same in ((VOTES, 1, True), (VOTES, 3, False), (LINEAR, 1, False), (HIDDEN, 1, False)):
         tell(f"under a vote: {GUARDED[at]}", GUARDED[:at] + [GUARDED[at].replace("S[0]", "S[1]")] + GUARDED[at + 1:], GUARDED, tl, same)
+    for old, new, same in FIRST_BARRIERS:
+        text = "\n".join(FIRST_BARRIER).replace(old, new).splitlines()
+        at = text.index("    ftl_block_barrier();")
+        tell(f"a first barrier: {old} -> {new}", text[:at] + text[at + 1:], text, TL, same)
+    tell("a first barrier of tiles in one place", FIRST_BARRIER[:6] + FIRST_BARRIER[7:], FIRST_BARRIER, TL + ["Allocate K in shared f16 (BN, d) in place of Q_shared"], False)
     up, down = [[f"const int group = ftl_divide_{x}(args.q_heads, args.kv_heads);"] for x in ("up", "down")]
     for held, same in (("q_heads % kv_heads == 0", True), ("q_heads == kv_heads", True), ("kv_heads == 1", True), ("q_heads == 1", False), ("kv_heads == 1 or q_heads > 3", False), ("kv_heads == 1 and q_heads > 3", True),
                        ("kv_heads == 12", False), ("kv_heads % q_heads == 0", False), ("all_kv_heads == 1", False)):

@@ -207,4 +207,54 @@ def absolute(mutant, code):
     return None
 
 
+# What reads shared memory, or meets others; and what of TL Code may lie where another tile lies.
+TOLD = re.compile(r"ftl_\w*(ldmatrix|load_shared|wgmma|tma|mbarrier|meet|reduce|held|ring|barrier|stmatrix)|_held\b|_fill\b|\basm\b|\breturn\b|\bbreak\b|\bcontinue\b|\bgoto\b")
+
+
+def tiles_written(lines):
+    """The tiles that copies name; None: a copy writes where nothing is known."""
+    if any(re.search(r"ftl_(store_shared|cp_async_\d)", x) and not re.search(r"ftl_(store_shared|cp_async)_\w+(<\d+>)?\(\(?(target|place)\b", x) for x in lines):
+        return None
+    found = [set(re.findall(r"\b\w+_shared\b", x)) for x in lines if re.match(r"\s*(const )?unsigned (target|place) = ", x) and not re.search(r"= (target|place);", x)]
+    return set().union(*found) if all(found) else None
+
+
+def runs(line, code):
+    """Whether what stands under a line is done for certain, once at least."""
+    if line.strip() == "{":
+        return True
+    loop = re.match(r"\s*(?:FTL_UNROLL )?for \(int (\w+) = 0; \1 < (\w+); ", line)
+    least = [x for x in code if loop and re.match(rf"\s*(const )?int {loop.group(2)} = ", x)]
+    return bool(loop) and (loop.group(2).isdigit() and loop.group(2) != "0" or len(least) == 1 and "int blocks = ftl_max_integer(1, " in least[0])
+
+
+def first_barrier(mutant, code, tl):
+    """A barrier before which nobody read shared memory, and after which another one comes before anybody does."""
+    new, old, at = changes(mutant, code)
+    if new or len(old) != 1 or old[0].strip() != "ftl_block_barrier();" or depth_of(old[0]) != 4:
+        return None
+    before = [x for x in code[:at] if not re.match(r"extern|#", x)]
+    if any(TOLD.search(x) or re.search("ftl_(store_global|atomic|add_global)", x) for x in before) or any(" in place of " in x for x in tl):
+        return None
+    met, opened, since = False, [], []
+    for i in range(at + 1, len(code)):
+        line = code[i]
+        if not line.strip() or line.startswith("#"):
+            continue
+        while opened and depth_of(line) <= depth_of(opened[-1][0]):
+            head, state = opened.pop()
+            met = met and (state or runs(head, code))
+        if not met and line.strip() != "ftl_block_barrier();":
+            if TOLD.search(line):
+                return None
+            since.append(line)
+        met |= line.strip() == "ftl_block_barrier();"
+        if line.rstrip().endswith(("{", ")")) or line.strip() == "else":
+            opened.append((line, met))
+    first, then = tiles_written(before), tiles_written(since)
+    if first is None or then is None or first & then:
+        return None
+    return "nobody read shared memory before it, and another barrier comes before anybody does"
+
+
 PROOFS = (part, no_part, rows_of_threads, rows_of_a_tile, whole_columns, narrow_way, absolute)
