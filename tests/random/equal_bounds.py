@@ -1,6 +1,6 @@
 """Proofs about bounds, conditions and loops, of TL Code and of CUDA text alike.
 
-What depends on lengths is decided by drawing many (LENGTHS): conditions and bounds are made of them, of blocks' sizes and of
+What depends on lengths is decided by drawing many (a_length): conditions and bounds are made of them, of blocks' sizes and of
 an index alone; where anything else stands in them, nothing is proved.
 """
 import fractions
@@ -12,6 +12,11 @@ from equal_text import changes
 
 DRAWN = 3000
 LENGTHS = tuple(range(0, 6)) + (15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193, 255, 256, 257, 300, 383, 511, 549, 700, 1647)
+
+
+def a_length(r):
+    """One of the lengths at which blocks begin or end, or any."""
+    return fractions.Fraction(r.choice(LENGTHS) if r.random() < 0.5 else r.randrange(1000))
 
 
 def python_of(text):
@@ -62,6 +67,7 @@ class Drawn:
 
     def __init__(self, lets, r, fixed):
         self.lets, self.r, self.known = lets, r, dict(fixed)
+        self.drawn = set()                              # names that were given numbers, not made of others
 
     def value(self, text):
         tree = compile(text, "", "eval")
@@ -77,7 +83,7 @@ class Drawn:
             if name.endswith("_block"):
                 self.known[name] = fractions.Fraction(self.r.randrange(9))
             elif name.endswith("_len") and re.search(r"\[|ftl_load_global", self.lets.get(name, "")):
-                self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))    # of a table
+                self.known[name] = a_length(self.r)    # of a table
             elif name in self.lets and re.search(r"[?\[]|any\(|blockIdx|threadIdx|ftl_(thread|quotient|load)|shared|select|%|scale|\.", self.lets[name]) is None:
                 self.known[name] = None                # no circle
                 try:
@@ -85,14 +91,24 @@ class Drawn:
                 except ValueError:
                     if not name.endswith("len"):
                         raise
-                    self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))    # of numbers that nothing else takes
-            elif name in self.lets or not re.search(r"(_len|_steps|_block|_room|_number|^offset|^win|^lim|^cut|^room|^j\d?|^i|^first)$", name) and name not in ("batch",):
+                    self.known[name] = a_length(self.r)    # of numbers that nothing else takes
+                    self.drawn.add(name)
+            elif name in self.lets or not re.search(r"(_len|_steps|_block|_room|_number|^offset|^(?:off|win|lim|cut)\d*|^room|^j\d?|^i|^first)$", name) and name not in ("batch",):
                 raise ValueError(name)
             else:
-                self.known[name] = fractions.Fraction(self.r.choice(LENGTHS))
+                below = re.match(r"(off|win|lim|cut)\d*$", name) and self.r.random() < 0.2    # of scalars, which may be below 0
+                self.known[name] = -a_length(self.r) if below else a_length(self.r)
         if self.known[name] is None:
             raise ValueError(name)
         return self.known[name]
+
+
+def free_of(old, old_lets, new_lets):
+    """What was drawn for one text and stands for the same in the other one, which takes it over."""
+    free = {n: v for n, v in old.known.items() if n not in old_lets or n.endswith("_block") or "[" in old_lets[n] or n in old.drawn}
+    if any(old_lets.get(n) != new_lets.get(n) for n in free):
+        raise ValueError("a name that stands for something else")
+    return free
 
 
 def drawn(mutant, code, names, check):
@@ -103,8 +119,7 @@ def drawn(mutant, code, names, check):
             old = Drawn(old_lets, r, {})
             for n in names:
                 old.name(n)
-            free = {n: v for n, v in old.known.items() if n not in old_lets or n.endswith("_block") or "[" in old_lets[n]}
-            new = Drawn(new_lets, r, free)
+            new = Drawn(new_lets, r, free_of(old, old_lets, new_lets))
             for n in names:
                 new.name(n)
             # What does not fit into a tensor is no launch: queries' blocks lie inside.
@@ -151,7 +166,10 @@ def bounds(mutant, code):
             if n.startswith("steady"):
                 others = [m for m in re.findall(r"[a-z]\w*", lets[n]) if m in lets]
                 next = 1 if "- 1" in lets[n] else 0
-                if any(x > (old.name(m) - next if m.startswith("blocks") else old.name(m)) for m in others) or not others:
+                # Blocks past the end may have come to the loop as well: what may be there is told by its other limits.
+                ends = {m: max(old.name(m), new.name(m)) if m in affected else old.name(m) for m in others if m.startswith("blocks")}
+                if any(x > (ends[m] - next if m in ends else old.name(m)) for m in others) or not others or ends and len(ends) == len(others) and any(
+                        ends[m] > old.name(m) for m in ends):
                     return False
             elif n.startswith("blocks") or lets[n].startswith("blocks"):
                 if x < y:

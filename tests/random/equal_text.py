@@ -14,6 +14,16 @@ def changes(mutant, code):
     return mutant[first:len(mutant) - last], code[first:len(code) - last], first
 
 
+def depth_of(line):
+    return len(line) - len(line.lstrip())
+
+
+def lines_under(lines, at):
+    """What stands under a line, and where its end is."""
+    last = next((i for i in range(at + 1, len(lines)) if depth_of(lines[i]) <= depth_of(lines[at])), len(lines))
+    return lines[at + 1:last], last
+
+
 def careful(prove):
     """A text of a form that a proof does not foresee is not proved."""
     def proved(*texts):
@@ -68,9 +78,10 @@ def order_of_sums(mutant, code):
     products = [re.match(r"\s*(ftl_mma_\w+)\(([^,]+\]), (.*)\);$", x) for x in new]
     if all(products) and products[0].group(1, 2) == products[1].group(1, 2) and "start" not in products[0].group(1):
         return "products that are summed in another order"
-    factors = [re.match(r"\s*Compute (Multiply|Divide) (\S+), \S+ and get \2$", x) for x in new]
-    if all(factors) and factors[0].group(2) == factors[1].group(2):
-        return "factors in another order"
+    for names, why in (("Multiply|Divide", "factors in another order"), ("Add|Subtract", "summands in another order")):
+        parts = [re.match(rf"\s*Compute (?:{names}) (\w+), (?!\1 )\S+ and get \1$", x) for x in new]
+        if all(parts) and parts[0].group(1) == parts[1].group(1):
+            return why
     starts = [re.match(r"\s*ftl_mbarrier_init\((shared \+ \d+), \d+\);$", x) for x in new]
     if all(starts) and starts[0].group(1) != starts[1].group(1):
         return "two barriers, made in another order before the fence"

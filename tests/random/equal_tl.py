@@ -4,9 +4,10 @@ import math
 import random
 import re
 
-from equal_bounds import (DRAWN, LET, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, enclosing, lets_of, loop_around, loops, names_of,
+from equal_bounds import (DRAWN, LET, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, enclosing, free_of, lets_of, loop_around, loops, names_of,
                           unreached)
-from equal_text import VOTE, above, anything, careful, changes, commutes, gone, of_one_word, order, order_of_sums, real
+from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
+from equal_rounds import of_rounds
 
 
 def effects_of_tl(line):
@@ -115,16 +116,6 @@ def vote_dropped(mutant, code):
     if re.match(r"\s*if (slow|eager)$", old[0]) and any(re.match(rf"\s*let {old[0].split()[1]} = any\(", x) for x in code[:at]):
         return VOTE if old[0].endswith("slow") else AT_ONCE
     return None
-
-
-def depth_of(line):
-    return len(line) - len(line.lstrip())
-
-
-def lines_under(lines, at):
-    """What stands under a line, and where its end is."""
-    last = next((i for i in range(at + 1, len(lines)) if depth_of(lines[i]) <= depth_of(lines[at])), len(lines))
-    return lines[at + 1:last], last
 
 
 def kept_at_once(mutant, code):
@@ -237,11 +228,11 @@ def same_uses(mutant, code):
         return None
     r, found = random.Random(1), []
     try:
-        for _ in range(DRAWN // 5):
+        for _ in range(DRAWN):
             one = Drawn(lets, r, {})
             before = [use_of(code, i, one) for i in places]
-            free = {n: v for n, v in one.known.items() if n not in lets or n.endswith("_block") or "[" in lets[n]}
-            two = Drawn(lets_of(mutant), r, free)
+            changed = lets_of(mutant)
+            two = Drawn(changed, r, free_of(one, lets, changed))
             found.append(before == [use_of(code, i, two) for i in places])
     except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
         return None
@@ -372,4 +363,4 @@ def of_tl(mutant, code):
     return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or kept_at_once(mutant, code) or first_round(mutant, code)
             or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or vote_dropped(mutant, code) or added_once(mutant, code)
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
-            or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code))
+            or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code))
