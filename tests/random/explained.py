@@ -15,6 +15,11 @@ EXPLAINED = (
      "every row has an element, and the weight of the largest one is 1: the sum is 1 at least"),
     ("row_softmax", "S[m16][n8][half] = 0;", "",
      "what is past the last column is masked before the maximum takes it, and neither it nor a row past the last one is stored"),
+    ("random 64013", "Compute Max stat, 1e-30 and get inverse", "Compute Max stat, -1e-30 and get inverse",
+     "each row sees key 0, so its sum is about 1 or more; where there are no keys, the Mask with 0 after the product covers the whole block"),
+    ("random 64017", "Compute Mask S, shift0 in coordinate [L = q_block] where q > d1_index + q_len - d1_index and (d1_index + q) % 3 == 0 or d1_index <= q + d1_index - q_len - 52",
+     "Compute Mask S, shift0 in coordinate [L = q_block] where q > d1_index + q_len - d1_index and (d1_index + q) % 3 >= 0 or d1_index <= q + d1_index - q_len - 52",
+     "the condition beside it asks for a row past q_len, and there is none"),
 )
 
 
