@@ -29,7 +29,7 @@ void machine_reserve(machine *m, int64_t width) {
 }
 
 double *machine_pack(machine *m, int64_t count) {
-    if (count > m->pack_count) {
+    if (count > m->pack_count || !m->pack) {
         if (count > MACHINE_TILE_ELEMENTS) {
             machine_stop(m, DIAG_INTERPRET_TILE_TOO_LARGE, (diag_range){0},
                          str_format(m->memory, "%lld", (long long)count));

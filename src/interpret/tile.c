@@ -183,13 +183,11 @@ bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a
     for (int64_t i = 0; i < rows && !accumulates; i++) {
         memset(to + i * target->count[1], 0, (size_t)columns * sizeof *to);
     }
-    const double *right = inner ? packed(m, b, b_turned, share->first[1], share->end[1]) : NULL;
-    if (inner && !right) return false;
+    const double *right = packed(m, b, b_turned, share->first[1], share->end[1]);
+    if (!right) return false;
     int64_t a_row = a_turned ? 1 : a->count[1], a_step = a_turned ? a->count[1] : 1;
-    if (inner) {
-        multiply(rows, inner, columns, a->data + share->first[0] * a_row, a_row, a_step, right, to,
-                 target->count[1]);
-    }
+    multiply(rows, inner, columns, a->data + share->first[0] * a_row, a_row, a_step, right, to,
+             target->count[1]);
     tile_round(m, target, share, target->format);
     if (m->has_errors) errors_of_product(m, target, a, a_turned, b, b_turned, accumulates);
     return true;

@@ -73,7 +73,7 @@ static void allocate_staging(reason *r, const tl_statement *copy) {
 
 /* Elements of 8 bits widen there. */
 static void widen_in_place(reason *r, tl_statement *copy) {
-    if (tl_type_bytes(tiles_tensor_type(r->kernel, copy->copy.what->text)) != 1) return;
+    if (!tiles_widens(r->kernel, copy)) return;
     allocate_staging(r, copy);
     copy->copy.to = TL_REGISTER;
     insert_after(r, copy,

@@ -166,12 +166,15 @@ static void set_storage(reason *r, tiles_tile *tile, tl_type type, bool is_load)
     tile->narrow = type;
 }
 
+bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy) {
+    return copy->copy.from == TL_GLOBAL &&
+           tl_type_bytes(tiles_tensor_type(kernel, copy->copy.what->text)) == 1;
+}
+
 bool tiles_copy_async(reason *r) {
     if (!gpu_has(r->target, GPU_FEATURE_cp_async)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL &&
-            tl_type_bytes(tiles_tensor_type(r->kernel, s->copy.what->text)) == 1)
-            return false;
+        if (s->kind == TL_COPY && tiles_widens(r->kernel, s)) return false;
     return true;
 }
 

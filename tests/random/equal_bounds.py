@@ -62,6 +62,10 @@ def lets_before(lines, at):
     return found
 
 
+# What drawing values may raise where a text says more than is known here: then nothing is proved of it.
+UNREADABLE = (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError)
+
+
 class Drawn:
     """Values of names for lengths drawn; an expression that needs more is not known."""
 
@@ -125,7 +129,7 @@ def drawn(mutant, code, names, check):
             # What does not fit into a tensor is no launch: queries' blocks lie inside.
             if not check(new, old):
                 return False
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return None
     return True
 
@@ -267,7 +271,7 @@ def conditions(mutant, code):
                 x, y = bool(d.value(now)), bool(d.value(before))
                 same &= x == y
                 more &= x or not y
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return None
     if same:
         return "the condition is the same for every block"
@@ -297,7 +301,7 @@ def loops(mutant, code):
             x, y = [range(int(d.value(t[1])), int(d.value(t[2]))) for t in (a, b)]
             same &= list(x) == list(y)
             longer &= x.start == y.start and x.stop == y.stop + 1
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return None
     if same:
         return "the loop has the same steps for all lengths"
@@ -367,7 +371,7 @@ def never(lines, at):
                 here = Drawn(lets, r, d.known | ({index: fractions.Fraction(j)} if index else {}))
                 if here.value(condition):
                     return False
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return False
     return True
 

@@ -2,7 +2,7 @@
 import random
 import re
 
-from equal_bounds import DRAWN, Drawn, before_a_colon, enclosing, lets_of, loop_around
+from equal_bounds import DRAWN, UNREADABLE, Drawn, before_a_colon, enclosing, lets_of, loop_around
 from equal_text import changes, depth_of, lines_under, real
 
 
@@ -129,7 +129,7 @@ def extremes_again(mutant, code):
             earlier, was, now = [set(range(int(d.value(x[1])), int(d.value(x[2])))) for x in (before_a_colon(code[before]), b, a)]
             if not was <= now or not now <= was | earlier or any(j >= d.value(t) for j in now - was for t in tests):
                 return None
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return None
     return "rounds that were done are done again, of which maxima and minima alone come"
 
@@ -160,7 +160,7 @@ def first_earlier(mutant, code):
             d = Drawn(lets, r, {})
             if d.value(f"floor({m[0].group(2)}/{m[0].group(3)})") > d.value(f"floor({m[1].group(2)}/{m[1].group(3)})"):
                 return None
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return None
     return "blocks more, before the first one that is seen, which the mask of every round covers whole"
 
@@ -190,7 +190,7 @@ def past_the_end(mutant, code):
             low, high = [int(d.value(x)) for x in loop]
             if high > low and high * d.name(size.group(1)) > d.name(a.group(3)):
                 return None
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return None
     return "a loop over whole blocks, where no column is past the end"
 

@@ -4,7 +4,7 @@ import math
 import random
 import re
 
-from equal_bounds import (DRAWN, LET, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, enclosing, free_of, lets_of, loop_around, loops, names_of,
+from equal_bounds import (DRAWN, LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, enclosing, free_of, lets_of, loop_around, loops, names_of,
                           unreached)
 from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
 from equal_rounds import of_rounds
@@ -234,7 +234,7 @@ def same_uses(mutant, code):
             changed = lets_of(mutant)
             two = Drawn(changed, r, free_of(one, lets, changed))
             found.append(before == [use_of(code, i, two) for i in places])
-    except (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError):
+    except UNREADABLE:
         return None
     return "all loops and conditions that it takes part in are the same for all lengths" if all(found) else None
 

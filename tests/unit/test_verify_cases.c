@@ -179,6 +179,17 @@ static void lengths_beside_tables_are_long(void **state) {
     ftl_context_free(context);
 }
 
+/* The decisive cases of a sketch; arena_done(memory) and ftl_plan_free(plan) end them. */
+static ftl_plan *decisive_of(const char *text, arena *memory, const verify_case **cases,
+                             int32_t *count) {
+    char why[FTL_WHY_BYTES];
+    ftl_plan *plan = plan_of(text);
+    verify_program program = {.plan = plan, .sketch = {"k", text, strlen(text)}};
+    arena_init(memory, 64 << 20);
+    assert_true(verify_cases(&program, "decisive", 0, memory, cases, count, why));
+    return plan;
+}
+
 /* Lengths of several loops do not multiply: each is long in some case, and all are long in one. */
 static void loops_have_lengths_of_their_own(void **state) {
     (void)state;
@@ -194,14 +205,10 @@ static void loops_have_lengths_of_their_own(void **state) {
         "    Copy E from global to shared\n    Compute GEMM A, E.T and get V\n"
         "    Compute RowSum V and accumulate r\nend\nCopy r from register to global and get F\n";
     static const char *const lengths[] = {"rows", "first", "second", "third", "fourth"};
-    ftl_plan *plan = plan_of(text);
-    verify_program program = {.plan = plan, .sketch = {"k", text, sizeof text - 1}};
     const verify_case *cases;
     int32_t count;
-    char why[FTL_WHY_BYTES];
     arena memory;
-    arena_init(&memory, 64 << 20);
-    assert_true(verify_cases(&program, "decisive", 0, &memory, &cases, &count, why));
+    ftl_plan *plan = decisive_of(text, &memory, &cases, &count);
     bool has_all = false;
     for (int32_t i = 0; i < count; i++) {
         bool is_long = true;
@@ -243,14 +250,10 @@ static void batches_are_no_lengths(void **state) {
         "    Compute GEMM T, B and accumulate P\nend\nCompute Subtract P, O and get O\n"
         "Copy r from register to global\nCopy O from register to global\n";
     static const char *const lengths[] = {"rows", "first", "second"};
-    ftl_plan *plan = plan_of(text);
-    verify_program program = {.plan = plan, .sketch = {"k", text, sizeof text - 1}};
     const verify_case *cases;
     int32_t count;
-    char why[FTL_WHY_BYTES];
     arena memory;
-    arena_init(&memory, 64 << 20);
-    assert_true(verify_cases(&program, "decisive", 0, &memory, &cases, &count, why));
+    ftl_plan *plan = decisive_of(text, &memory, &cases, &count);
     bool has_all = false;
     for (int32_t i = 0; i < count; i++) {
         bool is_long = true;
