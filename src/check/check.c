@@ -34,6 +34,7 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     facts->event_count = events.event_count;
     right &= hazards_report(memory, m, &events, diags);
     if (right) right = rules_whole(m, memory, diags);
+    if (right) rules_long_sums(m, target, diags);
     if (right) synchronise(memory, m, &events, facts);
     return right;
 }

@@ -36,6 +36,7 @@ static bool make(const tl_symbol *tile, const tl_layout *said, int warps, int de
     request.columns = (int)extents[count - 1];
     int type_bytes = tl_type_bytes(tile->in_register.allocation->allocate.type);
     request.element_bytes = type_bytes ? type_bytes : 4;
+    request.permuted = said->is_permuted;
     switch (said->kind) {
     case TL_MMA_A: request.kind = LAYOUT_MMA_A; break;
     case TL_MMA_B: request.kind = LAYOUT_MMA_B; break;

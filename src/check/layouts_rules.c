@@ -159,21 +159,66 @@ static void check_operand(layouts_flow *f, const model_step *step, const model_u
     if (has_map) hint_reshape(f, step->statement, use->tile, &wanted);
 }
 
+static const model_use *operand_use(const model_step *step, int number) {
+    const tl_operand *operand = &step->statement->compute.operands[number];
+    for (int i = 0; i < step->read_count; i++)
+        if (step->reads[i].operand == operand) return &step->reads[i];
+    return NULL;
+}
+
+static bool lies_across(const layouts_flow *f, const model_use *use, bool is_right) {
+    return tl_lies_across(use->operand, is_right, f->model->tiles[use->tile].allocation);
+}
+
+static bool holds_permuted(const layouts_flow *f, const model_use *use) {
+    if (is_register(f, use)) return f->tiles[use->tile].layout.is_permuted;
+    return f->model->tiles[use->tile].allocation->allocate.is_permuted;
+}
+
+/* In which order do the operands hold the contracted axis, and the sums their columns? 8-bit
+ * products take four neighbours of the contracted axis from each lane. A right operand that lies
+ * across is put into either order as it is read, two columns at a time. True: the sums are in
+ * mma_C permuted.
+ */
+static bool check_orders(layouts_flow *f, const model_step *step) {
+    const model_use *a = operand_use(step, 0), *b = operand_use(step, 1);
+    if (!a || !b) return false;
+    bool is_byte = tl_type_bytes(f->model->tiles[b->tile].type) == 1;
+    bool across = is_byte && lies_across(f, b, true), is_async = step->statement->compute.is_async;
+    const model_use *bad = NULL;
+    if (is_byte && (across ? is_async || holds_permuted(f, b) : false)) bad = b;
+    if (is_byte && (lies_across(f, a, false) || a->operand->is_transposed)) bad = a;
+    if (bad && layouts_may_report(f, bad->tile))
+        diag_report(f->diags, DIAG_LAYOUT_ACROSS, bad->range, bad->name,
+                    str_from(bad == a ? "left" : "right"));
+    if (bad || across) return across;
+    if (holds_permuted(f, a) != holds_permuted(f, b) && layouts_may_report(f, b->tile)) {
+        const char *words[] = {"as it is", "permuted"};
+        diag_report(f->diags, DIAG_LAYOUT_ORDER, step->statement->range, a->name,
+                    str_from(words[holds_permuted(f, a)]), b->name,
+                    str_from(words[holds_permuted(f, b)]));
+    }
+    return false;
+}
+
 static void check_product(layouts_flow *f, const model_step *step) {
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
         if (use->operand)
             check_operand(f, step, use, use->operand == &step->statement->compute.operands[0]);
     }
+    bool permuted = check_orders(f, step);
     if (!step->has_target) return;
     int tile = step->target.tile;
     const tl_layout *l = step->accumulates ? &f->tiles[tile].layout : allocated(f, tile);
     if (step->accumulates && !is_known(f, step, &step->target)) return;
-    if (l->kind != TL_MMA_C && l->kind != TL_LAYOUT_NONE && layouts_may_report(f, tile)) {
-        str found = layouts_text(f->memory, l);
-        diag *d =
-            diag_report(f->diags, DIAG_LAYOUT_RESULT, step->target.range, step->target.name, found);
-        diag_expected(d, STR("mma_C"), found);
+    bool fits = l->kind == TL_LAYOUT_NONE || (l->kind == TL_MMA_C && l->is_permuted == permuted);
+    if (!fits && layouts_may_report(f, tile)) {
+        str found = layouts_text(f->memory, l),
+            wanted = str_from(permuted ? "mma_C permuted" : "mma_C");
+        diag *d = diag_report(f->diags, DIAG_LAYOUT_RESULT, step->target.range, step->target.name,
+                              found, wanted);
+        diag_expected(d, wanted, found);
         if (step->accumulates) note_since(f, tile);
     }
     if (!step->accumulates) leave(f, tile, l, step->statement);
@@ -362,9 +407,18 @@ static void check_reshape(layouts_flow *f, const model_step *step) {
     arena_mark mark = arena_here(f->memory);
     bool exists = geometry(f, tile, &from, &a) && geometry(f, tile, &to, &b);
     int bytes = tl_type_bytes(f->model->tiles[tile].type);
-    if (exists) exists = reshape_plan(f->memory, &a, &b, bytes ? bytes : 4).kind != RESHAPE_NONE;
+    reshape_kind kind =
+        exists ? reshape_plan(f->memory, &a, &b, bytes ? bytes : 4).kind : RESHAPE_NONE;
+    exists = kind != RESHAPE_NONE;
     arena_reset(f->memory, mark);
-    if (!exists && layouts_may_report(f, tile)) {
+    /* Bytes would have to change threads one by one. */
+    bool renames = kind == RESHAPE_FREE || kind == RESHAPE_REGISTERS;
+    if (exists && bytes == 1 && !renames && layouts_may_report(f, tile)) {
+        diag_report(
+            f->diags, DIAG_LAYOUT_BYTES_MOVE, s->range, step->target.name,
+            layouts_text(f->memory, &from), layouts_text(f->memory, &to),
+            layouts_text(f->memory, &(tl_layout){.kind = to.kind, .is_permuted = !to.is_permuted}));
+    } else if (!exists && layouts_may_report(f, tile)) {
         diag_report(f->diags, DIAG_LAYOUT_NO_MAP, s->range, step->target.name,
                     layouts_text(f->memory, &from), layouts_text(f->memory, &to));
     }

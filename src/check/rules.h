@@ -35,6 +35,8 @@ bool rules_sketch_softmax(tl_kernel *kernel, diag_list *diags);
 
 /* Spaces, element types, instructions; against the GPU unless 'target' is NULL. */
 bool rules_types(const model *m, const gpu *target, diag_list *diags);
+/* Warns of sums of 8-bit products that the GPU cuts too short. */
+void rules_long_sums(const model *m, const gpu *target, diag_list *diags);
 
 /* Elements that views name are in what they are views of. Sketches and TL Code. */
 bool rules_views(tl_kernel *kernel, const check_lengths *given, arena *memory, diag_list *diags);

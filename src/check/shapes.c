@@ -7,6 +7,7 @@ enum {
     EXTENT_MAX = LAYOUT_EXTENT_MAX,
     UNIT_BYTES = 16,     /* rows move in units of 16 bytes */
     CONTRACTED_UNIT = 8, /* the least depth of a product's step */
+    BYTES_UNIT = 32,     /* the same of 8-bit operands */
 };
 
 static str number(arena *memory, int64_t value) {
@@ -59,9 +60,10 @@ static bool check_product(const model *m, const model_step *step, diag_list *dia
     if (step->contracted < 0 || step->read_count < 2) return true;
     const model_tile *a = &m->tiles[step->reads[0].tile];
     int k = model_axis_of(a, step->contracted);
-    if (k < 0 || !a->axes[k].extent || a->axes[k].extent % CONTRACTED_UNIT == 0) return true;
+    int unit = tl_type_bytes(a->type) == 1 ? BYTES_UNIT : CONTRACTED_UNIT;
+    if (k < 0 || !a->axes[k].extent || a->axes[k].extent % unit == 0) return true;
     diag_report(diags, DIAG_SHAPE_CONTRACTED, step->statement->range, a->axes[k].name,
-                number(m->memory, a->axes[k].extent));
+                number(m->memory, a->axes[k].extent), number(m->memory, unit));
     return false;
 }
 

@@ -37,15 +37,20 @@ static bool is_byte(tl_type type) {
     return tl_type_bytes(type) == 1;
 }
 
-/* 8-bit floats pass through registers on their way into a shared tile of 16 bits, as lines; nothing
- * else holds them. They leave as wider ones, by an instruction that not every GPU has.
+/* 8-bit floats pass through registers on their way into a shared tile of 16 bits, as lines, or are
+ * operands of a product that takes them as they are, where the GPU has one. They leave as wider
+ * ones, by an instruction that not every GPU has.
  */
 static void check_byte_tile(types *t, const model_tile *tile) {
     if (!t->target || !is_byte(tile->type)) return;
-    bool is_lines = tile->space == TL_REGISTER && tile->axis_count == 2 &&
-                    tile->allocation->allocate.layout.kind == TL_LINES;
-    if (!is_lines)
-        fail(t, DIAG_TYPE_BYTE, tile->declared, tile->name, type_name(tile->type), STR(""));
+    tl_layout_kind kind = tile->allocation->allocate.layout.kind;
+    bool is_matrix = tile->axis_count == 2;
+    bool is_lines = tile->space == TL_REGISTER && kind == TL_LINES;
+    bool is_operand = tile->space == TL_SHARED || kind == TL_MMA_A || kind == TL_MMA_C;
+    bool multiplies = gpu_has(t->target, GPU_FEATURE_fp8_mma);
+    if (is_matrix && (is_lines || (is_operand && multiplies))) return;
+    fail(t, multiplies ? DIAG_TYPE_BYTE_TILE : DIAG_TYPE_BYTE, tile->declared, tile->name,
+         type_name(tile->type), STR(""));
 }
 
 /* --- Copy ------------------------------------------------------------------------------------- */
@@ -96,9 +101,13 @@ static void check_copy(types *t, const tl_statement *s) {
     tl_type a = type_of_end(&from), b = type_of_end(&to);
     if (a == TL_OPEN || b == TL_OPEN) return;
     bool rounds = from.space == TL_REGISTER && is_float(a) && is_float(b);
-    bool widens = to.space == TL_SHARED && tl_type_bytes(b) == 2;
-    if (is_byte(a) && from.space == TL_REGISTER && !widens) {
+    bool is_lines = from.tile && from.space == TL_REGISTER &&
+                    from.tile->allocation->allocate.layout.kind == TL_LINES;
+    bool moves = is_lines && to.space == TL_SHARED && (tl_type_bytes(b) == 2 || a == b);
+    if (is_byte(a) && from.space == TL_REGISTER && !moves) {
         fail(t, DIAG_TYPE_BYTE_WAY, s->range, s->copy.what->text, type_name(a), STR(""));
+    } else if (is_byte(b) && from.space == TL_REGISTER && to.space == TL_SHARED && !moves) {
+        fail(t, DIAG_TYPE_BYTE_INTO, s->range, type_name(a), type_name(b), STR(""));
     } else if (a != b && !rounds) {
         diag_expected(fail(t, DIAG_TYPE_COPY, s->range, type_name(a), type_name(b), STR("")),
                       type_name(a), type_name(b));
@@ -184,6 +193,10 @@ static void check_compute(types *t, const model_step *step) {
         return;
     }
     check_mask_atom(t, step->statement);
+    if (step->has_target && step->accumulates && t->target &&
+        is_byte(t->model->tiles[step->target.tile].type))
+        fail(t, DIAG_TYPE_BYTE_WAY, step->statement->range, step->target.name,
+             type_name(t->model->tiles[step->target.tile].type), STR(""));
     if (c->is_async) {
         fail(t, DIAG_ASYNC_ONLY_PRODUCTS, step->statement->range,
              str_from(tl_operation_name(c->operation)), STR(""), STR(""));

@@ -205,6 +205,11 @@ double gpu_mma_tflops(const gpu *g) {
     return per_second(g, g->mma) * 1e-12;
 }
 
+double gpu_product_rate(const gpu *g, int operand_bytes, bool is_async) {
+    if (operand_bytes == 1) return is_async ? g->tensor8 : g->mma8;
+    return is_async ? g->tensor : g->mma;
+}
+
 double gpu_fp32_tflops(const gpu *g) {
     return per_second(g, 2 * g->fp32) * 1e-12;
 }

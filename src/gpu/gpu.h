@@ -67,7 +67,11 @@ void gpu_print(const gpu *g, text_buffer *out);
 
 double gpu_tensor_tflops(const gpu *g); /* by the widest instruction */
 double gpu_mma_tflops(const gpu *g);    /* by mma.sync */
-double gpu_fp32_tflops(const gpu *g);   /* a fused multiply-add counts 2 */
+/* Operations a clock of an SM by mma.sync, or by asynchronous products, of operands so wide; 0: it
+ * has no unit for them.
+ */
+double gpu_product_rate(const gpu *g, int operand_bytes, bool is_async);
+double gpu_fp32_tflops(const gpu *g); /* a fused multiply-add counts 2 */
 double gpu_exp2_per_s(const gpu *g);
 
 /* What one block takes. */

@@ -244,6 +244,7 @@ static void check_together(reader *r) {
     MOST(block_threads, threads, "a block's threads must fit an SM");
     MOST(static_shared, block_shared, "it is the part that needs no opting in");
     MOST(mma, tensor, "tensor is the widest instruction's rate");
+    MOST(mma8, tensor8, "tensor8 is the widest instruction's rate");
     MOST(fp32, mma, "products are faster than single multiply-adds");
 #undef MOST
     if (g->block_shared + g->reserved_shared > g->shared) {

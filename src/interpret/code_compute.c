@@ -30,6 +30,13 @@ static bool is_permuted(const code_executor *e, const tl_expr *name) {
     return a && a->allocate.is_permuted;
 }
 
+/* 8-bit elements that lie across are put into the left operand's order as they are read. */
+static bool may_reorder(const tl_operand *right) {
+    const tl_expr *name = right->value;
+    const tl_statement *a = name->space == TL_SHARED ? name->symbol->shared.allocation : NULL;
+    return a && tl_type_bytes(a->allocate.type) == 1 && tl_lies_across(right, true, a);
+}
+
 static bool check_product_layouts(code_executor *e, const tl_compute *c) {
     static const struct {
         tl_layout_kind kind;
@@ -43,7 +50,8 @@ static bool check_product_layouts(code_executor *e, const tl_compute *c) {
         if (!r || r->layout.kind == wanted[i].kind || r->layout.kind == TL_LAYOUT_NONE) continue;
         return code_stop_layout(e, name, r, str_from(wanted[i].rule), wanted[i].name);
     }
-    if (is_permuted(e, c->operands[0].value) != is_permuted(e, c->operands[1].value)) {
+    if (!may_reorder(&c->operands[1]) &&
+        is_permuted(e, c->operands[0].value) != is_permuted(e, c->operands[1].value)) {
         machine_stop(e->code->m, DIAG_INTERPRET_LAYOUT, c->operands[1].range,
                      STR("both operands must hold the contracted axis in the same order"),
                      c->operands[0].value->text,

@@ -56,16 +56,38 @@ static const int PIECE_16_BY_8[] = {COLUMN_BIT + 0, 3, COLUMN_BIT + 1, COLUMN_BI
 /* The right operand's piece: 8 k (rows) x 8 n (columns), lane = 4*n + k/2. */
 static const int PIECE_8_BY_8[] = {0, 1, 2, COLUMN_BIT + 0, COLUMN_BIT + 1, COLUMN_BIT + 2};
 
+/* Of 8 bits, 16 k long: four neighbours a lane, or in the order of the accumulator. */
+static const int PIECE_16_BY_16[] = {
+    COLUMN_BIT + 0, COLUMN_BIT + 1, 3, COLUMN_BIT + 2, COLUMN_BIT + 3, 0, 1, 2};
+static const int PIECE_PERMUTED[] = {
+    COLUMN_BIT + 0, COLUMN_BIT + 3, 3, COLUMN_BIT + 1, COLUMN_BIT + 2, 0, 1, 2};
+static const int PIECE_16_BY_8_OF_BYTES[] = {
+    0, 1, 2, 3, COLUMN_BIT + 0, COLUMN_BIT + 1, COLUMN_BIT + 2};
+/* The accumulator of a right operand that lies across: even columns, then odd ones. */
+static const int PIECE_ACROSS[] = {
+    COLUMN_BIT + 1, 3, COLUMN_BIT + 0, COLUMN_BIT + 2, COLUMN_BIT + 3, 0, 1, 2};
+
+/* Pieces of 16 columns; NULL: pieces of 8. */
+static const int *wide_piece(const layout_request *r, bool accumulator) {
+    if (accumulator) return r->permuted ? PIECE_ACROSS : NULL;
+    if (r->element_bytes != 1) return NULL;
+    return r->permuted ? PIECE_PERMUTED : PIECE_16_BY_16;
+}
+
 static layout_fit make_left(const layout_request *r, bool accumulator, layout *out) {
     int down = r->warps_down * r->group, across = accumulator ? r->warps_across : 1;
     bool groups_across = r->group > 1 && r->warps_across > 1;
     if (groups_across && r->warps_down > 1)
         return misfit(LAYOUT_BAD_WARPS, r->warps_down * r->warps_across, 0);
     if (out->rows % (16 * down)) return misfit(LAYOUT_BAD_ROWS, out->rows, 16 * down);
-    if (out->columns % (8 * across)) return misfit(LAYOUT_BAD_COLUMNS, out->columns, 8 * across);
+    const int *wide = wide_piece(r, accumulator);
+    int unit = wide ? 16 : 8;
+    if (out->columns % (unit * across))
+        return misfit(LAYOUT_BAD_COLUMNS, out->columns, unit * across);
     int rows = out->rows / down, columns = out->columns / across;
-    set_atom(out, 2, 4, 3, PIECE_16_BY_8);
-    add_repeat(out, columns / 8, 0, 8);
+    if (wide) set_atom(out, 3, 4, 4, wide);
+    else set_atom(out, 2, 4, 3, PIECE_16_BY_8);
+    add_repeat(out, columns / unit, 0, unit);
     add_repeat(out, rows / 16, 16, 0);
     out->spread[groups_across] = (layout_repeat){r->warps_across, {0, accumulator ? columns : 0}};
     out->spread[!groups_across] = (layout_repeat){down, {rows, 0}};
@@ -73,13 +95,15 @@ static layout_fit make_left(const layout_request *r, bool accumulator, layout *o
 }
 
 static layout_fit make_right(const layout_request *r, layout *out) {
-    if (out->rows % 8) return misfit(LAYOUT_BAD_ROWS, out->rows, 8);
+    int unit = r->element_bytes == 1 ? 16 : 8;
+    if (out->rows % unit) return misfit(LAYOUT_BAD_ROWS, out->rows, unit);
     if (out->columns % (8 * r->warps_across)) {
         return misfit(LAYOUT_BAD_COLUMNS, out->columns, 8 * r->warps_across);
     }
     int columns = out->columns / r->warps_across;
-    set_atom(out, 1, 3, 3, PIECE_8_BY_8);
-    add_repeat(out, out->rows / 8, 8, 0);
+    if (unit == 16) set_atom(out, 2, 4, 3, PIECE_16_BY_8_OF_BYTES);
+    else set_atom(out, 1, 3, 3, PIECE_8_BY_8);
+    add_repeat(out, out->rows / unit, unit, 0);
     add_repeat(out, columns / 8, 0, 8);
     out->spread[0] = (layout_repeat){r->warps_across, {0, columns}};
     out->spread[1] = (layout_repeat){r->warps_down * r->group, {0, 0}};

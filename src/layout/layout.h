@@ -16,6 +16,15 @@
  * Element order: mma_C, mma_A: [row tiles of 16][column tiles of 8][4]; mma_B: [n tiles of 8]
  * [k tiles of 8][2]; in each piece as the instruction numbers them.
  *
+ * Fragments of 8 bits (mma.m16n8k32) are built of pieces of k16: a byte is where 16-bit fragments
+ * have half an element, so a lane has four neighbours of k. Element order: mma_A [row tiles of 16]
+ * [k tiles of 16][8], mma_B [n tiles of 8][k tiles of 16][4]. *Permuted* mma_A has instead of four
+ * neighbours what a lane of mma_C has of 16 columns: 2t, 2t + 1, 8 + 2t, 8 + 2t + 1. A right
+ * operand of 8 bits that lies across (its contracted axis is not the contiguous one) comes two
+ * columns at a time, so the sums are in mma_C permuted: of two column tiles the first has the even
+ * columns of 16, the second the odd ones, and a lane has columns 4t ... 4t + 3. Its element order:
+ * [row tiles of 16][columns of 16][8].
+ *
  * Vectors ("rows of X": X's layout without its columns) are layouts of one column (or one row);
  * lanes that shared a row then hold copies. Plain values, no ownership, thread safe.
  */
@@ -78,15 +87,18 @@ typedef struct layout_request {
     int warps_down;    /* warps on the rows of the product: each owns consecutive rows */
     int warps_across;  /* warps on its columns; neighbouring warps lie across */
     bool transposed;   /* mma_A: the tile is (k, m) instead of (m, k); mma_B: (n, k), not (k, n) */
-    int element_bytes; /* lines: 2 or 4 */
-    bool warp_rows;    /* lines: each warp takes consecutive rows, not every n-th group of rows */
-    int group;         /* warps that stand below one another in each place, as those of a warpgroup
-                        * do, and are neighbours; 0, 1: one */
+    int element_bytes; /* lines: 1, 2 or 4; mma_A, mma_B: 1 has pieces of its own */
+    bool
+        permuted; /* mma_A of 8 bits: as mma_C has it; mma_C: of a right operand that lies across */
+    bool warp_rows; /* lines: each warp takes consecutive rows, not every n-th group of rows */
+    int group;      /* warps that stand below one another in each place, as those of a warpgroup
+                     * do, and are neighbours; 0, 1: one */
 } layout_request;
 
 /* mma_A is divided over the warps down (copies across), mma_B over those across (copies down),
  * mma_C over both; lines over all of them. Each warp's share must be a multiple of 16 rows (A, C)
- * or 8 columns (B, C), contracted axes a multiple of 8. Groups lie all down or all across.
+ * or 8 columns (B, C), contracted axes a multiple of 8; of 8 bits, and of columns of a permuted C,
+ * 16. Groups lie all down or all across.
  *
  * lines: 16 bytes a lane along the last axis. The power-of-two part of the 16-byte chunks of a row
  * (at most 32) goes to lanes along the row, the other lanes down the rows, then the warps, then

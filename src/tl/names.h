@@ -126,6 +126,11 @@ const tl_expr *tl_written_name(const tl_statement *s);
  */
 bool tl_is_value_ring(const tl_kernel *kernel, const tl_symbol *symbol);
 
+/* Is the axis that a product contracts another than the contiguous one of this operand, which a
+ * tile in shared memory is? NULL: no such tile.
+ */
+bool tl_lies_across(const tl_operand *operand, bool is_right, const tl_statement *allocation);
+
 /* Does the statement write the register tile without reading it? */
 bool tl_writes_afresh(const tl_statement *s, const tl_symbol *symbol);
 

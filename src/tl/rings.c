@@ -1,5 +1,5 @@
 /* Register tiles with `stages N`: whose generations are opened by writing values, and by which
- * statements.
+ * statements. Operands of products: which way they lie.
  */
 #include "tl/names.h"
 
@@ -15,6 +15,12 @@ bool tl_is_value_ring(const tl_kernel *kernel, const tl_symbol *symbol) {
         if (opens) return false;
     }
     return is_ring;
+}
+
+bool tl_lies_across(const tl_operand *operand, bool is_right, const tl_statement *allocation) {
+    bool contracted_is_rows = is_right != operand->is_transposed;
+    return allocation && allocation->allocate.space == TL_SHARED &&
+           contracted_is_rows != allocation->allocate.by_columns;
 }
 
 bool tl_writes_afresh(const tl_statement *s, const tl_symbol *symbol) {

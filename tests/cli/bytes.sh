@@ -74,7 +74,7 @@ for type in e4m3 e5m2; do
     lines $type f32 > lines.tl; try lines.tl
     lines f32 f32 | sed "s/in register f32/in register $type/" > lines.tl; try lines.tl
     lines f32 f32 | sed "s/Input  X f32/Input  X $type/; s/in register f32/in register $type/" > lines.tl; try lines.tl
-    lines f32 f32 | sed "s/^role/Allocate T in shared $type (BM, BN)\nrole/" > lines.tl; try lines.tl
+    lines f32 f32 | sed "s/for l40s/for a100/; s/^role/Allocate T in shared $type (BM, BN)\nrole/" > lines.tl; try lines.tl
 done
 flashtl reason --op gqa --head-dim 72 --type K=e4m3 --gpu a100
 flashtl reason --op gqa --type K=e4m4 --gpu a100

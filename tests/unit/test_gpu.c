@@ -69,21 +69,21 @@ static void peaks_are_the_data_sheets(void **state) {
     (void)state;
     static const struct {
         const char *name;
-        double tensor, fp32;
+        double tensor, fp32, tensor8;
     } sheets[] = {
-        {"t4", 65, 8.1},
-        {"rtx-2080-ti", 53.8, 13.4},
-        {"rtx-8000", 130.5, 16.3},
-        {"a100", 312, 19.5},
-        {"a10g", 70, 35},
-        {"rtx-3090", 71, 35.6},
-        {"l40s", 362, 91.6},
-        {"rtx-4090", 165.2, 82.6},
-        {"h100", 989.4, 62},
-        {"h200", 989.4, 62},
-        {"b200", 2250, 70},
-        {"rtx-5090", 209.5, 104.8},
-        {"rtx-pro-6000", 503.8, 126},
+        {"t4", 65, 8.1, 0},
+        {"rtx-2080-ti", 53.8, 13.4, 0},
+        {"rtx-8000", 130.5, 16.3, 0},
+        {"a100", 312, 19.5, 0},
+        {"a10g", 70, 35, 0},
+        {"rtx-3090", 71, 35.6, 0},
+        {"l40s", 362, 91.6, 733},
+        {"rtx-4090", 165.2, 82.6, 330.3},
+        {"h100", 989.4, 62, 1979},
+        {"h200", 989.4, 62, 1979},
+        {"b200", 2250, 70, 4500},
+        {"rtx-5090", 209.5, 104.8, 419},
+        {"rtx-pro-6000", 503.8, 126, 1007.6},
     };
     for (size_t i = 0; i < sizeof sheets / sizeof *sheets; i++) {
         gpu g = find(sheets[i].name);
@@ -93,6 +93,11 @@ static void peaks_are_the_data_sheets(void **state) {
             fail_msg("%s: %.1f and %.1f TFLOPS", sheets[i].name, gpu_tensor_tflops(&g),
                      gpu_fp32_tflops(&g));
         }
+        double tensor8 = gpu_product_rate(&g, 1, true) * (double)g.sms * g.clock * 1e-6;
+        assert_true(fabs(tensor8 - sheets[i].tensor8) <= 0.015 * sheets[i].tensor8);
+        assert_true(gpu_product_rate(&g, 1, false) <= gpu_product_rate(&g, 1, true));
+        assert_true((g.mma8_sum_bits > 0) == (tensor8 > 0));
+        assert_true(tensor8 == 0 || gpu_has(&g, GPU_FEATURE_fp8_mma));
         assert_true(gpu_mma_tflops(&g) <= gpu_tensor_tflops(&g));
         assert_true(gpu_exp2_per_s(&g) == 16e6 * (double)g.sms * g.clock);
     }

@@ -110,6 +110,65 @@ static void accumulator_is_the_manuals(void **state) {
     }
 }
 
+/* m16n8k32 of 8 bits: a0..a15, b0..b7. Permuted: the left operand has the places of the accumulator
+ * of the same 16 columns.
+ */
+static void operands_of_bytes_are_the_manuals(void **state) {
+    (void)state;
+    layout_request r = {.kind = LAYOUT_MMA_A, .rows = 64, .columns = 96, .element_bytes = 1};
+    r.warps_down = 2, r.warps_across = 1;
+    layout plain = make(r);
+    r.permuted = true;
+    layout permuted = make(r);
+    for (int lane = 0; lane < 32; lane++) {
+        int group = lane >> 2, in_group = lane % 4, element = 0;
+        for (int i = 0; i < 2 * 3 * 16; i++, element++) {
+            int m = i / 48, step = i / 16 % 3, a = i % 16;
+            int row = 32 + 16 * m + ((a / 4) % 2 ? group + 8 : group);
+            int column = 32 * step + (a < 8 ? 0 : 16);
+            assert_place(layout_place(&plain, 1, lane, element), row,
+                         column + 4 * in_group + (a & 3));
+            assert_place(layout_place(&permuted, 1, lane, element), row,
+                         column + 2 * in_group + (a & 1) + 8 * (a >> 1 & 1));
+        }
+        assert_int_equal(element, layout_elements(&plain));
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        r = (layout_request){.kind = LAYOUT_MMA_B,
+                             .rows = turn ? 16 : 64,
+                             .columns = turn ? 64 : 16,
+                             .element_bytes = 1,
+                             .transposed = turn,
+                             .warps_down = 1,
+                             .warps_across = 1};
+        layout b = make(r);
+        for (int i = 0; i < 32 * 32; i++) {
+            int lane = i / 32, element = i % 32, n = element / 16, step = element / 8 % 2;
+            int k = 32 * step + (element % 8 < 4 ? 0 : 16) + 4 * (lane % 4) + (element & 3);
+            layout_point p = layout_place(&b, 0, lane, element);
+            assert_place(p, turn ? 8 * n + lane / 4 : k, turn ? k : 8 * n + lane / 4);
+        }
+    }
+}
+
+/* Of a right operand that lies across, n of two column tiles are columns 2n and 2n + 1. */
+static void accumulator_of_two_columns_at_a_time(void **state) {
+    (void)state;
+    layout_request r = {.kind = LAYOUT_MMA_C, .rows = 32, .columns = 48, .permuted = true};
+    r.warps_down = 2, r.warps_across = 1, r.element_bytes = 4;
+    layout across = make(r);
+    layout plain = make_kind(LAYOUT_MMA_C, 32, 48, 2, 1);
+    for (int i = 0; i < 32 * 24; i++) {
+        int lane = i / 24, element = i % 24;
+        layout_point p = layout_place(&plain, 1, lane, element);
+        int pair = p.column / 16, is_odd = p.column / 8 % 2;
+        assert_place(layout_place(&across, 1, lane, element), p.row,
+                     16 * pair + 2 * (p.column % 8) + is_odd);
+    }
+    layout rows = layout_vector(&plain, LAYOUT_ROWS), same = layout_vector(&across, LAYOUT_ROWS);
+    assert_true(layout_equal(&rows, &same));
+}
+
 /* Two warpgroups with half of the columns each: a warp's rows go by its place in the group. */
 static void groups_stand_side_by_side(void **state) {
     (void)state;
@@ -186,6 +245,18 @@ static void fragments_cover_each_element_once(void **state) {
             for (int rows = 16; rows <= 256; rows += 48) {
                 layout b = make_kind(LAYOUT_MMA_B, rows, columns, 2, warps);
                 check_cover(&b, 2, true);
+                for (int kind = 0; kind < 4 && columns % 16 == 0; kind++) {
+                    layout bytes = make((layout_request){.kind = kind == 3   ? LAYOUT_MMA_C
+                                                                 : kind == 2 ? LAYOUT_MMA_B
+                                                                             : LAYOUT_MMA_A,
+                                                         .rows = rows,
+                                                         .columns = columns,
+                                                         .warps_down = 1,
+                                                         .warps_across = 1,
+                                                         .element_bytes = 1,
+                                                         .permuted = kind % 2});
+                    check_cover(&bytes, 1, true);
+                }
                 layout c = make_kind(LAYOUT_MMA_C, rows, columns, 1, warps);
                 check_cover(&c, 1, true);
             }
@@ -305,6 +376,26 @@ static void accumulator_to_left_operand_is_free(void **state) {
     arena_done(&memory);
 }
 
+/* Of bytes it is packing alone into the permuted order; into the plain one bytes change lanes. */
+static void bytes_of_an_accumulator_are_packed(void **state) {
+    (void)state;
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    layout c = make_kind(LAYOUT_MMA_C, 64, 96, 4, 1), across = c;
+    for (int permuted = 0; permuted < 2; permuted++) {
+        layout_request r = {.kind = LAYOUT_MMA_C, .rows = 64, .columns = 96, .element_bytes = 1};
+        r.warps_down = 4, r.warps_across = 1, r.permuted = true;
+        across = make(r);
+        r.kind = LAYOUT_MMA_A, r.permuted = permuted;
+        layout a = make(r);
+        reshape_kind from_plain = reshape_plan(&memory, &c, &a, 1).kind;
+        reshape_kind from_across = reshape_plan(&memory, &across, &a, 1).kind;
+        assert_int_equal(from_plain, permuted ? RESHAPE_REGISTERS : RESHAPE_LANES);
+        assert_int_equal(from_across, permuted ? RESHAPE_LANES : RESHAPE_REGISTERS);
+    }
+    arena_done(&memory);
+}
+
 static void reshape_costs(void **state) {
     (void)state;
     arena memory;
@@ -353,18 +444,21 @@ static void misfits_say_why(void **state) {
         layout_status status;
         int multiple;
     } cases[] = {
-        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 16},
-        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 64},
-        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false, 0}, LAYOUT_BAD_ROWS, 8},
-        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false, 0}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_LINES, 16, 16, 1, 1, false, 8, false, 0}, LAYOUT_BAD_BYTES, 2},
-        {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 0},
-        {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false, 0}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 2, false, 4}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_MMA_C, 64, 64, 3, 4, false, 2, false, 4}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 2, false, 0}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 64},
+        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false, false, 0}, LAYOUT_BAD_ROWS, 8},
+        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_MMA_A, 16, 24, 1, 1, false, 1, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_MMA_B, 24, 16, 1, 1, false, 1, false, false, 0}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 16, 24, 1, 1, false, 4, true, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_LINES, 16, 16, 1, 1, false, 8, false, false, 0}, LAYOUT_BAD_BYTES, 2},
+        {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false, false, 0}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 2, false, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 64, 64, 3, 4, false, 2, false, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         layout l;
@@ -390,6 +484,8 @@ int main(void) {
         cmocka_unit_test(left_operand_is_the_manuals),
         cmocka_unit_test(right_operand_is_the_manuals),
         cmocka_unit_test(accumulator_is_the_manuals),
+        cmocka_unit_test(operands_of_bytes_are_the_manuals),
+        cmocka_unit_test(accumulator_of_two_columns_at_a_time),
         cmocka_unit_test(groups_stand_side_by_side),
         cmocka_unit_test(fragments_cover_each_element_once),
         cmocka_unit_test(lines_cover_each_element_once),
@@ -397,6 +493,7 @@ int main(void) {
         cmocka_unit_test(rows_drop_columns),
         cmocka_unit_test(vector_elements_lie_in_their_rows),
         cmocka_unit_test(accumulator_to_left_operand_is_free),
+        cmocka_unit_test(bytes_of_an_accumulator_are_packed),
         cmocka_unit_test(reshape_costs),
         cmocka_unit_test(misfits_say_why),
         cmocka_unit_test(vector_widths),

@@ -172,7 +172,8 @@ static const row rows[] = {
     /* tiles and roles */
     {WARPS,
      "8-bit and permuted tiles have no atoms yet",
-     {{"K in shared f16 (BN, d) swizzled 128", "K in shared f16 (BN, d) permuted swizzled 128"}}},
+     {{"K in shared f16 (BN, d) swizzled 128", "K in shared f16 (BN, d) permuted swizzled 128"},
+      {"Q in shared f16 (BM, d) swizzled 128", "Q in shared f16 (BM, d) permuted swizzled 128"}}},
     {WARPS, "a ring in registers is of matrices", {{"as mma_C", "as mma_C stages 2"}}},
     {WARPGROUP,
      "registers of a role are a multiple of 8 from 24 to 256",
