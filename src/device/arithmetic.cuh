@@ -177,3 +177,9 @@ __device__ __forceinline__ int ftl_max_integer(int a, int b) { return a > b ? a 
 __device__ __forceinline__ long long ftl_min_wide(long long a, long long b) { return a < b ? a : b; }
 
 __device__ __forceinline__ long long ftl_max_wide(long long a, long long b) { return a > b ? a : b; }
+
+// The e4m3 number of a code, in proportion between two: exact.
+__device__ __forceinline__ float ftl_from_code(float code) {
+    const float within = fminf(fmaxf(code, 0.0f), 126.0f), octave = fmaxf(floorf(within * 0.125f), 1.0f);
+    return __fmaf_rn(within, 0.125f, 1.0f - octave) * __int_as_float(((int)octave + 120) << 23);
+}

@@ -84,6 +84,72 @@ __device__ __forceinline__ unsigned ftl_two_e4m3(unsigned halves) {
 // The exponent of e5m2 is that of f16.
 __device__ __forceinline__ unsigned ftl_two_e5m2(unsigned halves) { return halves; }
 
+// Four elements of 8 bits that share a register, the first in the lowest byte.
+__device__ __forceinline__ unsigned ftl_quad_of_e4m3(float a, float b, float c, float d) {
+    unsigned quad;
+    asm("{\n\t.reg .b16 l, h;\n\tcvt.rn.satfinite.e4m3x2.f32 l, %2, %1;\n\t"
+        "cvt.rn.satfinite.e4m3x2.f32 h, %4, %3;\n\tmov.b32 %0, {l, h};\n\t}"
+        : "=r"(quad) : "f"(a), "f"(b), "f"(c), "f"(d));
+    return quad;
+}
+
+// Four elements of 8 bits that share a register, the first in the lowest byte.
+__device__ __forceinline__ unsigned ftl_quad_of_e5m2(float a, float b, float c, float d) {
+    unsigned quad;
+    asm("{\n\t.reg .b16 l, h;\n\tcvt.rn.satfinite.e5m2x2.f32 l, %2, %1;\n\t"
+        "cvt.rn.satfinite.e5m2x2.f32 h, %4, %3;\n\tmov.b32 %0, {l, h};\n\t}"
+        : "=r"(quad) : "f"(a), "f"(b), "f"(c), "f"(d));
+    return quad;
+}
+
+// One of four elements of 8 bits that share a register.
+__device__ __forceinline__ float ftl_quad_e4m3(unsigned quad, int element) {
+    return ftl_low_f16(ftl_two_e4m3(quad >> 8 * element << 8 & 0xff00u));
+}
+
+// One of four elements of 8 bits that share a register.
+__device__ __forceinline__ float ftl_quad_e5m2(unsigned quad, int element) {
+    return ftl_low_f16(ftl_two_e5m2(quad >> 8 * element << 8 & 0xff00u));
+}
+
+// Of 16 columns a lane of an accumulator has 2t, 2t + 1, 8 + 2t and 8 + 2t + 1; afterwards it has 4t to 4t + 3.
+template <int COUNT> __device__ __forceinline__ void ftl_quads_to_neighbours(unsigned (&tile)[COUNT][2]) {
+    const int from = (int)(threadIdx.x & 28) | (int)(2 * threadIdx.x & 3);
+    const unsigned which = threadIdx.x & 2 ? 0x7632u : 0x5410u;
+    FTL_UNROLL for (int i = 0; i < COUNT * 2; i++) {
+        const unsigned first = __shfl_sync(0xffffffffu, tile[i / 2][i % 2], from);
+        const unsigned second = __shfl_sync(0xffffffffu, tile[i / 2][i % 2], from + 1);
+        tile[i / 2][i % 2] = __byte_perm(first, second, which);
+    }
+}
+
+// The four numbers of e4m3 whose codes these are, rounded to whole ones of 0 to 255: those past 126 are no codes
+// of what they stand for.
+__device__ __forceinline__ unsigned ftl_quad_of_codes(float a, float b, float c, float d) {
+    unsigned quad;
+    asm("{\n\t.reg .b32 upper;\n\tcvt.pack.sat.u8.s32.b32 upper, %4, %3, 0;\n\t"
+        "cvt.pack.sat.u8.s32.b32 %0, %2, %1, upper;\n\t}"
+        : "=r"(quad) : "r"(__float2int_rn(a)), "r"(__float2int_rn(b)), "r"(__float2int_rn(c)), "r"(__float2int_rn(d)));
+    return quad;
+}
+
+// Notes whether there is a code of 120 or more among four.
+__device__ __forceinline__ void ftl_note_codes(unsigned &noted, unsigned quad) { noted |= quad | (quad + 0x08080808u); }
+
+// Has the warp noted one: a number from 256 on?
+__device__ __forceinline__ bool ftl_any_high(unsigned noted) {
+    return __any_sync(0xffffffffu, (noted & 0x80808080u) != 0) != 0;
+}
+
+// What is past the largest number becomes it.
+template <int COUNT> __device__ __forceinline__ void ftl_quads_most(unsigned (&tile)[COUNT][2]) {
+    FTL_UNROLL for (int i = 0; i < COUNT * 2; i++) {
+        const unsigned quad = tile[i / 2][i % 2];
+        const unsigned past = ((quad | ((quad & 0x7f7f7f7fu) + 0x01010101u)) & 0x80808080u) >> 7;
+        tile[i / 2][i % 2] = (quad & ~(past * 255)) | past * 0x7e;
+    }
+}
+
 // Sixteen elements of 8 bits as two units of eight.
 __device__ __forceinline__ void ftl_widen_e4m3_f16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
     FTL_UNROLL for (int i = 0; i < 4; i++) {

@@ -103,3 +103,47 @@ __device__ __forceinline__ void ftl_wgmma_m64n@Nk16_bf16_left(float (&d)[@EIGHTH
                  : @OUTPUTS
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)adds), "n"(TRANSPOSED_B));
 }
+
+// Of 8 bits: the contracted axis of both operands is the contiguous one.
+__device__ __forceinline__ void ftl_wgmma_m64n@Nk32_e4m3(float (&d)[@EIGHTHS][4], unsigned long long a,
+                                                         unsigned long long b, bool adds) {
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@2, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk32.f32.e4m3.e4m3 "
+                 "{@SUMS}, "
+                 "%@0, %@1, adds, 1, 1;\n\t}"
+                 : @OUTPUTS
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+__device__ __forceinline__ void ftl_wgmma_m64n@Nk32_e5m2(float (&d)[@EIGHTHS][4], unsigned long long a,
+                                                         unsigned long long b, bool adds) {
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@2, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk32.f32.e5m2.e5m2 "
+                 "{@SUMS}, "
+                 "%@0, %@1, adds, 1, 1;\n\t}"
+                 : @OUTPUTS
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+// The left operand in registers: one k32 step of mma_A permuted.
+__device__ __forceinline__ void ftl_wgmma_m64n@Nk32_e4m3_left(float (&d)[@EIGHTHS][4], unsigned a0, unsigned a1,
+                                                              unsigned a2, unsigned a3, unsigned long long b,
+                                                              bool adds) {
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@5, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk32.f32.e4m3.e4m3 "
+                 "{@SUMS}, "
+                 "{%@0, %@1, %@2, %@3}, %@4, adds, 1, 1;\n\t}"
+                 : @OUTPUTS
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)adds));
+}
+
+__device__ __forceinline__ void ftl_wgmma_m64n@Nk32_e5m2_left(float (&d)[@EIGHTHS][4], unsigned a0, unsigned a1,
+                                                              unsigned a2, unsigned a3, unsigned long long b,
+                                                              bool adds) {
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %@5, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n@Nk32.f32.e5m2.e5m2 "
+                 "{@SUMS}, "
+                 "{%@0, %@1, %@2, %@3}, %@4, adds, 1, 1;\n\t}"
+                 : @OUTPUTS
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)adds));
+}

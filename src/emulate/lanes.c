@@ -149,6 +149,17 @@ NUMBER_INLINE uint32_t lop3(uint32_t x, uint32_t y, uint32_t z, uint32_t table) 
     return result;
 }
 
+/* PTX ISA, cvt.pack: the second operand is the lowest byte; what was packed before goes above. */
+NUMBER_INLINE uint32_t pack_u8(int32_t x, int32_t y, uint32_t z) {
+    uint32_t a = x < 0     ? 0
+                 : x > 255 ? 255
+                           : (uint32_t)x,
+             b = y < 0     ? 0
+                 : y > 255 ? 255
+                           : (uint32_t)y;
+    return z << 16 | a << 8 | b;
+}
+
 /* PTX ISA, prmt in its default mode: bit 3 of a selector replicates the byte's sign. */
 NUMBER_INLINE uint32_t permute(uint32_t x, uint32_t y, uint32_t selector) {
     uint64_t bytes = (uint64_t)y << 32 | x;

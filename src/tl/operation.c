@@ -5,6 +5,16 @@
 
 #include <math.h>
 
+/* Codes of e4m3 are numbers in rising order, eight to a power of two from 2^-6 on. */
+static double of_code(double code) {
+    enum { STEPS = 8, BIAS = 7, LAST = 126 };
+    if (!(code > 0)) return 0;
+    if (code > LAST) code = LAST;
+    double octave = code < STEPS ? 1 : floor(code / STEPS);
+    double part = code / STEPS - octave; /* -1 to 0 where numbers are subnormal */
+    return ldexp(1 + part, (int)octave - BIAS);
+}
+
 #define OPERATION(id, spelling, operands, shape, doc, made, exact, deviation, ...)                 \
     static double of_##id(double a, double b, double c) {                                          \
         (void)a, (void)b, (void)c;                                                                 \

@@ -360,6 +360,34 @@ void elements_add_alike(emit *t, const elements_item *x, int count) {
               count, STR_ARGS(to));
 }
 
+bool elements_has_codes(const elements_item *x) {
+    return x->s->compute.operation == TL_FROM_CODE && x->s->compute.target_kind == TL_GET &&
+           x->target->type == TL_E4M3 && emit_has_quads(x->target) && !x->target->shape.is_lines &&
+           x->target->shape.down == 1;
+}
+
+/* Of four elements that share a register two come at a time: of fragments with every second column
+ * tile.
+ */
+static void quad(emit *t, const elements_item *x, const elements_mask *m) {
+    const char *to = str_copy_z(t->memory, x->target->name);
+    bool is_coded = elements_has_codes(x), is_lines = x->target->shape.is_lines;
+    str low = is_coded ? emit_real(t, operand_value(t, x, 0, 0)) : new_value(t, x, m, 0);
+    str high = is_coded ? emit_real(t, operand_value(t, x, 0, 1)) : new_value(t, x, m, 1);
+    str word = is_coded ? STR("codes") : str_from(emit_type_word(x->target->type));
+    str rest = emit_format(t, is_lines ? "%s_rest[0]" : "%s_rest[half]", to);
+    str whole = emit_quad(t, x->target);
+    emit_open(t, "if (%s %% 2 == 0) {", is_lines ? "half" : "n8");
+    emit_text(t, "%.*s[0] = %.*s;", STR_ARGS(rest), STR_ARGS(low));
+    emit_text(t, "%.*s[1] = %.*s;", STR_ARGS(rest), STR_ARGS(high));
+    t->indent--;
+    emit_open(t, "} else {");
+    emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s[1], %.*s, %.*s);", STR_ARGS(whole),
+              STR_ARGS(word), STR_ARGS(rest), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(high));
+    if (is_coded) emit_text(t, "ftl_note_codes(%s_noted, %.*s);", to, STR_ARGS(whole));
+    emit_close(t);
+}
+
 void elements_statement(emit *t, const elements_item *x, const elements_mask *m) {
     declare_at(t, x);
     if (x->reduces) {
@@ -367,6 +395,10 @@ void elements_statement(emit *t, const elements_item *x, const elements_mask *m)
         return;
     }
     const emit_tile *to = x->target;
+    if (emit_has_quads(to)) {
+        quad(t, x, m);
+        return;
+    }
     if (to->is_packed) {
         const char *down = to->shape.is_lines ? "down" : "m16",
                    *across = to->shape.is_lines ? "across" : "n8";

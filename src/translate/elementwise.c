@@ -147,6 +147,7 @@ static bool fuses(const elements_item *a, const elements_item *b) {
     const emit_tile *shared[2] = {a->target, b->target};
     for (int i = 0; i < 2; i++) {
         if (!conflict_on(a, b, shared[i])) continue;
+        if (emit_has_quads(shared[i])) return false; /* an element is there with its neighbours */
         if (shared[i]->shape.part != a->frame->shape.part) return false;
     }
     return true;
@@ -315,6 +316,14 @@ static void emit_loops(run *r, const int *group, int count, const elements_mask 
             emit_forget_unseen(t, items[i]->target);
 }
 
+/* Bytes past the last code are no numbers that were meant: they are rare, and put right here. */
+static void settle_codes(emit *t, const emit_tile *tile) {
+    str high = emit_high_name(t, tile);
+    emit_text(t, "%.*s = ftl_any_high(%.*s_noted);", STR_ARGS(high), STR_ARGS(tile->name));
+    emit_text(t, "if (%.*s) ftl_quads_most(%.*s);", STR_ARGS(high), STR_ARGS(tile->name));
+    t->coded = tile->symbol;
+}
+
 static void emit_group(run *r, const int *group, int count) {
     emit *t = r->t;
     elements_mask masks[RUN_MAX];
@@ -323,6 +332,7 @@ static void emit_group(run *r, const int *group, int count) {
         const elements_item *x = &r->items[group[i]];
         places |= elements_use_places(x);
         scoped |= !x->partial && tl_reduces_by_sum(x->s->compute.operation);
+        scoped |= emit_has_quads(x->target);
     }
     if (count == 1) emit_header(t, r->items[group[0]].s);
     scoped |= places;
@@ -340,8 +350,15 @@ static void emit_group(run *r, const int *group, int count) {
         if (x->s->compute.operation == TL_MASK)
             elements_find_limits(t, &masks[i], x->s->compute.condition);
         if (x->reduces) start_reduction(t, x);
+        if (emit_has_quads(x->target))
+            emit_text(t, "float %.*s_rest[2][2];", STR_ARGS(x->target->name));
+        if (elements_has_codes(x))
+            emit_text(t, "unsigned %.*s_noted = 0;", STR_ARGS(x->target->name));
+        if (t->coded == x->target->symbol) t->coded = NULL;
     }
     emit_loops(r, group, count, masks);
+    for (int i = 0; i < count; i++)
+        if (elements_has_codes(&r->items[group[i]])) settle_codes(t, r->items[group[i]].target);
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
         if (!x->reduces) continue;
@@ -433,13 +450,18 @@ void emit_reshape(emit *t, const tl_statement *s) {
     }
     bool fragments = (from->kind == TL_MMA_C || from->kind == TL_MMA_A) &&
                      (to->kind == TL_MMA_C || to->kind == TL_MMA_A);
+    bool has_quads = emit_has_quads(tile);
+    bool moves = has_quads && from->kind == TL_MMA_C && to->kind == TL_MMA_A && !to->is_permuted;
     if (fragments && tile->is_packed && layout_warp_copies(&tile->layout) == 1 &&
-        !to->is_permuted) {
+        (has_quads ? from->kind == TL_MMA_C : !to->is_permuted) &&
+        (!moves || tile->shape.down == 1)) {
+        if (moves) emit_text(t, "ftl_quads_to_neighbours(%.*s);", STR_ARGS(tile->name));
         /* It may not be moved past what is in flight: it is ready here, not at its use. */
         if (t->is_async && tile->shape.down == 1) {
-            emit_text(t, "ftl_keep_pairs(%.*s); // (the same registers)", STR_ARGS(tile->name));
+            emit_text(t, "ftl_keep_pairs(%.*s);%s", STR_ARGS(tile->name),
+                      moves ? "" : " // (the same registers)");
             emit_note_touched(t, s->reshape.what, false);
-        } else {
+        } else if (!moves) {
             emit_text(t, "// (the same registers)");
         }
         return;
@@ -465,9 +487,20 @@ static str any_of_two(emit *t, const tl_expr *condition, const emit_shape *frame
                        STR_ARGS(emit_with(t, each, STR("half"), STR("1"))));
 }
 
+/* `not P < 256`, where the text has the vote already? */
+static bool asks_for_high(emit *t, const tl_expr *e, const emit_tile *tile) {
+    enum { HIGH = 256 };
+    int64_t limit;
+    const tl_expr *test = e->kind == TL_NOT ? e->left : NULL;
+    return tile && t->coded && t->coded == tile->symbol && test && test->kind == TL_BINARY &&
+           test->operator== TL_LESS && emit_tile_of(t, test->left) == tile &&
+           tl_known_integer(test->right, &limit) && limit == HIGH;
+}
+
 str emit_any(emit *t, const tl_expr *call) {
     const tl_expr *condition = call->items[0];
     const emit_tile *frame = first_tile(t, condition);
+    if (asks_for_high(t, condition, frame)) return emit_high_name(t, frame);
     str name = emit_format(t, "any_%d", ++t->statement_number);
     if (!frame || frame->space != TL_REGISTER) {
         emit_unsupported(t, call->range, STR("any(...)"), "its condition needs a register tile");

@@ -29,15 +29,16 @@ typedef enum emit_part { PART_WHOLE, PART_ROWS, PART_COLUMNS } emit_part;
 
 /* How a thread's elements are arrayed: the dimensions of the emitted array and the places they step
  * over. The first dimension of fragments goes where it is 1. Fragments: [down][across][4], element
- * 2*half + e at row 16*down + 8*half and column 8*across + e; 16-bit ones [down][across][2] pairs.
- * Lines: [down][across][elements], 16-bit ones pairs. Row vectors: [down][2] and [down]; column
- * vectors: [across][2] and [across][elements].
+ * 2*half + e at row 16*down + 8*half and column 8*across + e; 16-bit ones [down][across][2] pairs;
+ * 8-bit ones [down][across / 2][2] quads, of columns 0, 1, 8 and 9 of 16.
+ * Lines: [down][across][elements], 16-bit ones pairs, 8-bit ones quads. Row vectors: [down][2] and
+ * [down]; column vectors: [across][2] and [across][elements].
  */
 typedef struct emit_shape {
     bool is_lines;
     emit_part part;
     int down, across;
-    int elements; /* of a piece; lines: of 16 bytes */
+    int elements; /* lines: of 16 bytes: 4 or 8 */
     int row_step; /* rows from one 'down' to the next */
     int column_step;
 } emit_shape;
@@ -69,7 +70,7 @@ struct emit_tile {
     /* register */
     layout layout; /* of a vector: the vector's */
     emit_shape shape;
-    bool is_packed;          /* two 16-bit elements a register */
+    bool is_packed;          /* two 16-bit elements a register, four of 8 bits */
     bool is_partial;         /* as allocated */
     str own_row, own_column; /* names of this thread's place in the tile */
     emit_tile **generations; /* of a ring: its arrays; else NULL */
@@ -196,8 +197,9 @@ typedef struct emit {
     int role_line;                           /* where the role's declarations begin */
     int exit_shift;                          /* how many generations on loops leave their rings */
     LIST(emit_flight) flights;
-    LIST(emit_vote) votes; /* kept by the loops around */
-    const emit_tile *pin;  /* sums over what was computed since the last product was issued */
+    LIST(emit_vote) votes;  /* kept by the loops around */
+    const tl_symbol *coded; /* what FromCode made last, and the text has voted on: `P_high` */
+    const emit_tile *pin;   /* sums over what was computed since the last product was issued */
     emit_walk walk;
     int64_t shared_bytes;
     int blocks_per_sm;
@@ -273,7 +275,6 @@ emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
 emit_tile *emit_target_of(emit *t, const tl_statement *compute);
 /* How long the tile is along an axis: by the name that the program gives the number. */
 emit_value emit_extent(emit *t, const emit_tile *tile, int axis);
-emit_shape emit_shape_of(const layout *l, bool is_lines);
 /* Reports a tile that its layout does not fit. */
 bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit fit);
 
@@ -312,6 +313,12 @@ void emit_declare_own(emit *t, const emit_tile *tile);
  */
 str emit_row_dimensions(emit *t, const emit_shape *s);
 str emit_fragment_row(const emit_shape *s);
+/* Is there a number from 256 on among what FromCode made of the tile? The vote's name in the text.
+ */
+str emit_high_name(emit *t, const emit_tile *tile);
+/* Matrices of 8 bits; and the register that an element shares with three others. */
+bool emit_has_quads(const emit_tile *tile);
+str emit_quad(emit *t, const emit_tile *tile);
 /* A reference to such an array as the tile's. */
 str emit_array_parameter(emit *t, const emit_tile *tile, str name);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);
@@ -466,8 +473,8 @@ void emit_tracked_walk(emit *t, const tl_block *body);
 bool emit_is_zero_fill(const tl_statement *s);
 void emit_note_fill(emit *t, const tl_statement *s);
 void emit_settle(emit *t, const emit_tile *tile, bool is_overwritten);
-/* When a product into the tile adds: text, with `k16`. */
-str emit_holds(emit *t, const emit_tile *target);
+/* When a product into the tile adds: text, with the number of its step. */
+str emit_holds(emit *t, const emit_tile *target, const char *step);
 void emit_find_lazy(emit *t);
 
 /* loose.c: the states after the statement */

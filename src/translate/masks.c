@@ -134,6 +134,7 @@ const emit_tile *masks_source(const elements_item *const *items, int count) {
         for (int k = 0; k < items[i]->read_count; k++)
             if (items[i]->reads[k]->mask_parts > 1) tile = items[i]->reads[k];
         makes |= !items[i]->reduces;
+        if (emit_has_quads(items[i]->target)) return NULL;
     }
     if (!tile || !makes || is_under_vote(items[0]->s)) return NULL;
     for (int i = 0; i < count; i++)

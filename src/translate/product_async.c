@@ -5,7 +5,7 @@
 #include "layout/descriptor.h"
 #include "translate/emit.h"
 
-enum { ROWS = 64 };
+enum { ROWS = 64, ATOM_TURNED_DEPTH = 16 /* of products whose operands may be transposed */ };
 
 typedef struct side {
     const emit_tile *tile;
@@ -20,7 +20,8 @@ typedef struct product {
     const emit_tile *target;
     side a, b;
     const atom_product *atom;
-    int width, steps, pieces; /* columns of an instruction; k16 steps; instructions across */
+    int width, steps, pieces; /* columns of an instruction; its steps; instructions across */
+    const char *step;         /* what a step's number is called */
     int across; /* executors on the columns of the result; else they are on its rows */
 } product;
 
@@ -56,10 +57,15 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
                               "has an atom");
     }
     layout_fit fit = descriptor_make(&x->tile->store, right != operand->is_transposed, &x->d);
+    if (fit.status == LAYOUT_BAD_ORDER) {
+        return refuse(p, x->tile->name,
+                      "an asynchronous product of 8 bits reads tiles whose contracted axis is the "
+                      "contiguous one");
+    }
     if (fit.status != LAYOUT_OK) {
         return refuse(p, x->tile->name,
                       "an asynchronous product reads tiles swizzled 32, 64 or 128, in multiples "
-                      "of 16 along the contracted axis");
+                      "of 32 bytes along the contracted axis");
     }
     assert(descriptor_agrees(&x->d));
     x->low = low_name(t, x->tile, right, &x->d, p->across);
@@ -100,10 +106,11 @@ static bool make_product(product *p) {
     bool is_one = p->pieces == 1 && p->across == 1;
     bool pieces_fit = columns % p->width == 0 && (is_one || p->width % p->b.d.mn_unit == 0);
     if (deep != p->b.d.k || high != p->target->rows || p->b.d.mn != p->target->columns ||
-        deep % DESCRIPTOR_DEPTH || !pieces_fit) {
+        deep % atom->k || !pieces_fit) {
         return refuse(p, STR("this GEMM"), "the shapes do not fit one another and the atom");
     }
-    p->steps = deep / DESCRIPTOR_DEPTH;
+    p->steps = deep / atom->k;
+    p->step = atom->k == DESCRIPTOR_DEPTH_BYTES ? "k32" : "k16";
     return true;
 }
 
@@ -150,24 +157,25 @@ void emit_declare_descriptors(emit *t) {
     }
 }
 
-/* The text of descriptor_low_step, with `k16` and a constant part of the other axis. */
-static str step_text(emit *t, const descriptor *d, int mn) {
+/* The text of descriptor_low_step, with the step's number and a constant part of the other axis. */
+static str step_text(emit *t, const descriptor *d, const char *number, int mn) {
     str text;
     int step = d->step_bytes / DESCRIPTOR_UNIT_BYTES, run = d->run_bytes / DESCRIPTOR_UNIT_BYTES;
-    bool runs = d->k / DESCRIPTOR_DEPTH > d->run;
+    bool runs = d->k / d->depth > d->run;
     if (runs && d->run > 1)
-        text = emit_format(t, " + k16 %% %d * %d + k16 / %d * %d", d->run, step, d->run, run);
-    else if (runs) text = emit_format(t, " + k16 * %d", run);
-    else text = emit_format(t, " + k16 * %d", step);
+        text = emit_format(t, " + %s %% %d * %d + %s / %d * %d", number, d->run, step, number,
+                           d->run, run);
+    else text = emit_format(t, " + %s * %d", number, runs ? run : step);
     int other = descriptor_low_step(d, mn, 0);
     return other ? emit_format(t, "%.*s + %d", STR_ARGS(text), other) : text;
 }
 
-static str descriptor_text(emit *t, const side *x, int mn) {
+static str descriptor_text(product *p, const side *x, int mn) {
+    emit *t = p->t;
     str slot = emit_slot_bytes(t, x->tile, "slot", DESCRIPTOR_UNIT_BYTES);
     return emit_format(t, "ftl_descriptor(%.*s%s%.*s%.*s, %.*s)", STR_ARGS(x->low),
-                       slot.length ? " + " : "", STR_ARGS(slot), STR_ARGS(step_text(t, &x->d, mn)),
-                       STR_ARGS(high_name(t, x)));
+                       slot.length ? " + " : "", STR_ARGS(slot),
+                       STR_ARGS(step_text(t, &x->d, p->step, mn)), STR_ARGS(high_name(t, x)));
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
@@ -181,19 +189,24 @@ static void one_piece(product *p, int piece) {
         d = emit_format(t, "*(float(*)[%d][4])&%.*s[%d]", p->width / ATOM_WIDTH_UNIT,
                         STR_ARGS(p->target->name), piece * p->width / ATOM_WIDTH_UNIT);
     }
-    str adds = p->s->compute.target_kind == TL_GET ? STR("k16 != 0") : emit_holds(t, p->target);
-    str b = descriptor_text(t, &p->b, piece * p->width);
+    const char *k = p->step;
+    str adds = p->s->compute.target_kind == TL_GET ? emit_format(t, "%s != 0", k)
+                                                   : emit_holds(t, p->target, k);
+    str b = descriptor_text(p, &p->b, piece * p->width);
+    str turned = {0}; /* operands of 8 bits cannot be */
     if (p->a.in_registers) {
-        str a = p->a.tile->name;
+        const char *a = str_copy_z(t->memory, p->a.tile->name);
+        if (p->b.d.depth == ATOM_TURNED_DEPTH) turned = emit_format(t, "<%d>", p->b.d.transposed);
         emit_text(t,
-                  "%.*s_left<%d>(%.*s, %.*s[2 * k16][0], %.*s[2 * k16][1], %.*s[2 * k16 + 1][0], "
-                  "%.*s[2 * k16 + 1][1], %.*s, %.*s);",
-                  STR_ARGS(call), p->b.d.transposed, STR_ARGS(d), STR_ARGS(a), STR_ARGS(a),
-                  STR_ARGS(a), STR_ARGS(a), STR_ARGS(b), STR_ARGS(adds));
-    } else {
-        emit_text(t, "%.*s<%d, %d>(%.*s, %.*s, %.*s, %.*s);", STR_ARGS(call), p->a.d.transposed,
-                  p->b.d.transposed, STR_ARGS(d), STR_ARGS(descriptor_text(t, &p->a, 0)),
+                  "%.*s_left%.*s(%.*s, %s[2 * %s][0], %s[2 * %s][1], %s[2 * %s + 1][0], "
+                  "%s[2 * %s + 1][1], %.*s, %.*s);",
+                  STR_ARGS(call), STR_ARGS(turned), STR_ARGS(d), a, k, a, k, a, k, a, k,
                   STR_ARGS(b), STR_ARGS(adds));
+    } else {
+        if (p->b.d.depth == ATOM_TURNED_DEPTH)
+            turned = emit_format(t, "<%d, %d>", p->a.d.transposed, p->b.d.transposed);
+        emit_text(t, "%.*s%.*s(%.*s, %.*s, %.*s, %.*s);", STR_ARGS(call), STR_ARGS(turned),
+                  STR_ARGS(d), STR_ARGS(descriptor_text(p, &p->a, 0)), STR_ARGS(b), STR_ARGS(adds));
     }
 }
 
@@ -225,7 +238,7 @@ void emit_async_product(emit *t, const tl_statement *s) {
     t->is_exact = true, t->pin = NULL;
     keep_touched(&p);
     emit_text(t, "ftl_wgmma_fence();");
-    emit_loop(t, "k16", p.steps);
+    emit_loop(t, p.step, p.steps);
     for (int i = 0; i < p.pieces; i++) one_piece(&p, i);
     emit_close(t);
     emit_text(t, "ftl_wgmma_commit();");

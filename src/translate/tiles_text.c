@@ -12,6 +12,14 @@ static int per_word(const emit_tile *tile) {
     return tile->is_packed ? 4 / tl_type_bytes(tile->type) : 1;
 }
 
+bool emit_has_quads(const emit_tile *tile) {
+    return tile->is_packed && tl_type_bytes(tile->type) == 1;
+}
+
+str emit_high_name(emit *t, const emit_tile *tile) {
+    return emit_format(t, "%.*s_high", STR_ARGS(emit_clean(t, tile->symbol->name)));
+}
+
 static int array_length(const emit_tile *tile) {
     const emit_shape *s = &tile->shape;
     if (s->part == PART_ROWS) return s->is_lines ? s->down : s->down * 2;
@@ -33,9 +41,10 @@ static str dimensions(emit *t, const emit_tile *tile) {
     if (s->part == PART_ROWS) return emit_row_dimensions(t, s);
     if (s->part == PART_COLUMNS)
         return emit_format(t, "[%d][%d]", s->across, s->is_lines ? s->elements : 2);
-    if (!s->is_lines && s->down == 1)
-        return emit_format(t, "[%d][%d]", s->across, s->elements / per_word(tile));
-    return emit_format(t, "[%d][%d][%d]", s->down, s->across, s->elements / per_word(tile));
+    int across = s->across, words = s->elements / per_word(tile);
+    if (emit_has_quads(tile) && !s->is_lines) across /= 2, words *= 2;
+    if (!s->is_lines && s->down == 1) return emit_format(t, "[%d][%d]", across, words);
+    return emit_format(t, "[%d][%d][%d]", s->down, across, words);
 }
 
 static str emit_array_type(const emit_tile *tile) {
@@ -166,6 +175,12 @@ void emit_declare_register(emit *t, const tl_statement *s) {
             declare_array(t, one, &line);
             t->array_registers += array_length(one);
         }
+        if (emit_has_quads(tile)) {
+            str high = emit_high_name(t, tile);
+            emit_declare(t, high,
+                         "[[maybe_unused]] bool %.*s = false; // holds a number from 256 on",
+                         STR_ARGS(high));
+        }
         if (tile->is_lazy) {
             str holds = emit_format(t, "%.*s_holds", STR_ARGS(tile->name));
             emit_declare(t, holds,
@@ -195,6 +210,11 @@ void emit_declare_own(emit *t, const emit_tile *tile) {
     emit_declare_place(t, &tile->layout, tile->own_row, tile->own_column);
 }
 
+str emit_quad(emit *t, const emit_tile *tile) {
+    const char *place = tile->shape.is_lines ? "[down][across][half / 2]" : "[m16][n8 / 2][half]";
+    return emit_format(t, "%.*s%s", STR_ARGS(tile->name), place);
+}
+
 /* The C expression of one element, inside the loops of a frame: m16, n8, half over fragments; down,
  * across, half over lines; 'e' tells the two elements of a pair apart. Loops over column vectors
  * have `element` in place of half.
@@ -214,6 +234,9 @@ str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e)
         return emit_format(t, e ? "%.*s[across][2 * half + 1]" : "%.*s[across][2 * half]",
                            STR_ARGS(name));
     }
+    if (emit_has_quads(tile))
+        return emit_format(t, "ftl_quad_%s(%.*s, %s %% 2 * 2 + %d)", emit_type_word(tile->type),
+                           STR_ARGS(emit_quad(t, tile)), tile->shape.is_lines ? "half" : "n8", e);
     if (tile->is_packed) {
         return emit_format(t, "ftl_%s_%s(%.*s[%s][%s][half])", e ? "high" : "low",
                            emit_type_word(tile->type), STR_ARGS(name), down, across);

@@ -98,7 +98,7 @@ static void move_ring(emit *t, const emit_tile *tile, int from, int to, bool rar
     const char *source = str_copy_z(t->memory, tile->generations[from]->name);
     const emit_shape *s = &tile->shape;
     emit_loop(t, "m16", s->down);
-    emit_loop(t, "n8", s->across);
+    emit_loop(t, "n8", emit_has_quads(tile) ? s->across / 2 : s->across);
     emit_loop(t, "half", tile->is_packed ? 2 : 4);
     emit_text(t, "%s[m16][n8][half] = %s[m16][n8][half]%s;", target, source,
               rarely && tile->is_packed ? " ^ ftl_zero()" : "");
@@ -552,10 +552,10 @@ void emit_settle(emit *t, const emit_tile *tile, bool is_overwritten) {
     }
 }
 
-str emit_holds(emit *t, const emit_tile *target) {
+str emit_holds(emit *t, const emit_tile *target, const char *step) {
     if (!target->is_lazy || target->state.holds == EMIT_HOLDS) return STR("true");
-    if (target->state.holds == EMIT_EMPTY) return STR("k16 != 0");
-    return emit_format(t, "k16 != 0 || %.*s_holds", STR_ARGS(target->name));
+    if (target->state.holds == EMIT_EMPTY) return emit_format(t, "%s != 0", step);
+    return emit_format(t, "%s != 0 || %.*s_holds", step, STR_ARGS(target->name));
 }
 
 /* Which accumulators are filled with 0 and added to by asynchronous products. */

@@ -252,12 +252,14 @@ static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
 }
 
 void emit_block(emit *t, const tl_block *block) {
+    t->coded = NULL;
     for (const tl_statement *s = block->first; s;) {
         if (t->is_async) emit_walk_before(t, s);
         const tl_statement *next = emit_statement(t, s);
         if (t->is_async) emit_note_passed(t, s, next);
         s = next;
     }
+    t->coded = NULL;
 }
 
 /* --- the kernel ------------------------------------------------------------------------------- */

@@ -57,6 +57,11 @@ set_tests_properties(maximum_moves PROPERTIES LABELS "exec;slow" SKIP_RETURN_COD
 add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c)
 target_link_libraries(launches PRIVATE flashtl_all)
 
+# Products of 8-bit floats by warpgroups; 77: NumPy or a CUDA compiler is not here.
+add_test(NAME bytes_of_warpgroups
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bytes.py $<TARGET_FILE:flashtl>)
+set_tests_properties(bytes_of_warpgroups PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
+
 # Where clang is the only compiler; 77: it is not here, or does not know GPUs.
 add_test(NAME by_clang
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/by_clang.py $<TARGET_FILE:flashtl>)

@@ -114,6 +114,8 @@ static void integers(void **state) {
     assert_int_equal(one("shf.l.wrap.b32", 0x80000000, 1, 1, 0), 3);
     assert_int_equal(one("shf.r.clamp.b32", 0x12345678, 0x9abcdef0, 40, 0), 0x9abcdef0);
     assert_int_equal(one("prmt.b32", 0x33221100, 0x77665544, 0x5410, 0), 0x55441100);
+    assert_int_equal(one("cvt.pack.sat.u8.s32.b32", 300, 0xffffffff, 0x11223344, 0), 0x3344ff00);
+    assert_int_equal(one("cvt.pack.sat.u8.s32.b32", 18, 126, 0, 0), 0x127e);
     assert_int_equal(one("prmt.b32", 0x000000f0, 0, 0x8888, 0), 0xffffffff);
     assert_int_equal(one("lop3.b32", 0xf0f0f0f0, 0xcccccccc, 0xaaaaaaaa, 0x96),
                      0xf0f0f0f0 ^ 0xcccccccc ^ 0xaaaaaaaa);

@@ -9,11 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static shared_layout panels_of(int rows, int columns, int swizzle, bool by_columns) {
+static shared_layout panels_in(int rows, int columns, int bytes, int swizzle, bool by_columns) {
     shared_layout tile;
-    layout_fit fit = shared_make_panels(rows, columns, 2, swizzle, by_columns, &tile);
+    layout_fit fit = shared_make_panels(rows, columns, bytes, swizzle, by_columns, &tile);
     assert_int_equal(fit.status, LAYOUT_OK);
     return tile;
+}
+
+static shared_layout panels_of(int rows, int columns, int swizzle, bool by_columns) {
+    return panels_in(rows, columns, 2, swizzle, by_columns);
 }
 
 static void panels_are_a_bijection(void **state) {
@@ -101,6 +105,35 @@ static void descriptors_agree(void **state) {
     }
 }
 
+/* Of 8 bits a step is 32 elements, and the contracted axis is the contiguous one. */
+static void descriptors_of_bytes(void **state) {
+    (void)state;
+    static const struct {
+        int rows, columns, swizzle;
+        bool by_columns;
+    } tiles[] = {{128, 128, 128, false}, {64, 64, 64, false},    {128, 32, 32, false},
+                 {8, 128, 128, false},   {256, 256, 128, false}, {128, 160, 128, false},
+                 {96, 192, 64, false},   {128, 64, 128, true}};
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        shared_layout tile =
+            panels_in(tiles[i].rows, tiles[i].columns, 1, tiles[i].swizzle, tiles[i].by_columns);
+        for (int by_rows = 0; by_rows < 2; by_rows++) {
+            descriptor d;
+            layout_fit fit = descriptor_make(&tile, by_rows == 1, &d);
+            if ((by_rows == 1) != tiles[i].by_columns) {
+                assert_int_equal(fit.status, LAYOUT_BAD_ORDER);
+                continue;
+            }
+            assert_int_equal(fit.status, LAYOUT_OK);
+            assert_int_equal(d.depth, 32);
+            assert_true(descriptor_agrees(&d));
+        }
+    }
+    shared_layout tile = panels_in(128, 48, 1, 128, false);
+    descriptor d;
+    assert_int_equal(descriptor_make(&tile, false, &d).status, LAYOUT_BAD_COLUMNS);
+}
+
 /* The numbers that stand in the manual's and every hand-written kernel for 128-byte swizzles. */
 static void known_words(void **state) {
     (void)state;
@@ -136,6 +169,7 @@ int main(void) {
         cmocka_unit_test(one_panel_is_plain),
         cmocka_unit_test(open_panels),
         cmocka_unit_test(descriptors_agree),
+        cmocka_unit_test(descriptors_of_bytes),
         cmocka_unit_test(known_words),
         cmocka_unit_test(what_does_not_fit),
     };

@@ -58,6 +58,20 @@ OF(of_reciprocal, 1 / a)
 OF(of_abs, fabs(a))
 OF(of_cast, a)
 
+/* By the definition of the type: three bits of significand below five of exponent. */
+static double number_of(int code) {
+    int exponent = code / 8, part = code % 8;
+    return exponent ? ldexp(8 + part, exponent - 10) : ldexp(part, -9);
+}
+
+static double of_from_code(double a, double b, double c) {
+    (void)b, (void)c;
+    if (!(a > 0)) return 0;
+    if (a >= 126) return 448;
+    int code = (int)a;
+    return number_of(code) + (a - code) * (number_of(code + 1) - number_of(code));
+}
+
 static const operation operations[] = {
     {TL_ADD, 2, of_add},
     {TL_SUBTRACT, 2, of_subtract},
@@ -78,6 +92,7 @@ static const operation operations[] = {
     {TL_RECIPROCAL, 1, of_reciprocal},
     {TL_ABS, 1, of_abs},
     {TL_CAST, 1, of_cast},
+    {TL_FROM_CODE, 1, of_from_code},
     {TL_MULTIPLY_ADD, 3, of_multiply_add},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
