@@ -66,8 +66,9 @@ static void check_copy(completeness *c, tl_statement *s) {
 
 static void check_compute(completeness *c, tl_statement *s) {
     const tl_compute *compute = &s->compute;
-    if (compute->operation == TL_SOFTMAX) {
-        open_at(c, DIAG_OPEN_SOFTMAX, s->range, STR(""));
+    if (compute->operation == TL_SOFTMAX || compute->operation == TL_ROW_TOP_K) {
+        bool is_softmax = compute->operation == TL_SOFTMAX;
+        open_at(c, is_softmax ? DIAG_OPEN_SOFTMAX : DIAG_OPEN_TOP, s->range, STR(""));
         return;
     }
     if (compute->operation == TL_GEMM && !compute->atom.length) {

@@ -461,6 +461,7 @@ void layouts_visit(layouts_flow *f, const model_step *step) {
             break;
         case TL_SHAPE_ELEMENTWISE:
         case TL_SHAPE_MASK: check_elementwise(f, step); break;
+        case TL_SHAPE_CHOICE:
         case TL_SHAPE_SOFTMAX: break;
         }
     }

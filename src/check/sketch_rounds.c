@@ -163,7 +163,8 @@ static bool contracts_block(const rounds *r, const tl_compute *c) {
     if (c->operation == TL_GEMM)
         return tl_product_of(&c->operands[0], &c->operands[1], &product) &&
                is_walked(r, product.contracted.index);
-    if (tl_operation_shape(c->operation) != TL_SHAPE_REDUCTION) return false;
+    tl_shape_rule shape = tl_operation_shape(c->operation);
+    if (shape != TL_SHAPE_REDUCTION && shape != TL_SHAPE_CHOICE) return false;
     int count = tl_operand_axes(&c->operands[0], axes);
     return count > 0 && is_walked(r, axes[count - 1].index);
 }
@@ -199,6 +200,7 @@ static nature made_by(const rounds *r, const tl_statement *s) {
     if (makes_block || most == SAME) return makes_block ? OWN : SAME;
     if (!contracts_block(r, c)) return PART;
     if (c->operation == TL_GEMM || tl_reduces_by_sum(c->operation)) return PART_SUM;
+    if (c->operation == TL_ROW_TOP_K && c->target_kind == TL_ACCUMULATE) return PART_EXTREME;
     return tl_reduces_by_choice(c->operation) ? PART_EXTREME : PART;
 }
 
@@ -246,7 +248,9 @@ static change change_of(const rounds *r, const tl_statement *s, const tl_symbol 
     if (is_accumulation(s)) {
         if (takes(s, symbol)) return UNKNOWN_CHANGE;
         *by = made_by(r, s);
-        return tl_facts(tl_combining(c->operation))->chooses ? CHOOSES : ADDS;
+        bool chooses = tl_operation_shape(c->operation) == TL_SHAPE_CHOICE ||
+                       tl_facts(tl_combining(c->operation))->chooses;
+        return chooses ? CHOOSES : ADDS;
     }
     unsigned own = 0;
     nature most = nature_in(r, c->condition);

@@ -42,6 +42,14 @@ __device__ __forceinline__ void ftl_store_global_f32x2(float *target, float low,
     asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(target), "f"(low), "f"(high) : "memory");
 }
 
+__device__ __forceinline__ void ftl_load_global_i32x2(int &low, int &high, const int *source) {
+    asm volatile("ld.global.v2.s32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "l"(source) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_global_i32x2(int *target, int low, int high) {
+    asm volatile("st.global.v2.s32 [%0], {%1, %2};" ::"l"(target), "r"(low), "r"(high) : "memory");
+}
+
 __device__ __forceinline__ float ftl_load_global_f32(const float *source) {
     float value;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(source) : "memory");

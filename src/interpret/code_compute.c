@@ -315,8 +315,11 @@ code_outcome code_compute(code_executor *e, const tl_statement *s) {
     case TL_SHAPE_PRODUCT: return product(e, s);
     case TL_SHAPE_REDUCTION: return reduce(e, s);
     case TL_SHAPE_MASK: return mask(e, s);
+    case TL_SHAPE_CHOICE:
     case TL_SHAPE_SOFTMAX:
-        machine_stop(e->code->m, DIAG_INTERPRET_UNSUPPORTED, s->range, STR("Softmax in TL Code"));
+        machine_stop(e->code->m, DIAG_INTERPRET_UNSUPPORTED, s->range,
+                     str_format(e->code->m->memory, "%s in TL Code",
+                                tl_operation_name(s->compute.operation)));
         return CODE_FAILED;
     default: return elementwise(e, s);
     }

@@ -146,6 +146,7 @@ static bool sketch_compute(sketch *k, const tl_statement *s) {
     k->scope.at = s;
     if (c->operation == TL_MASK) return mask(k, s);
     if (c->operation == TL_SOFTMAX) return sketch_softmax_run(k, s);
+    if (c->operation == TL_ROW_TOP_K) return sketch_top_run(k, s);
     tile *target = sketch_own_tile(k, c->target);
     tile fresh = k->tiles[k->m->kernel->symbol_count]; /* the spare one */
     bool accumulates = c->target_kind == TL_ACCUMULATE;
@@ -186,7 +187,7 @@ static bool leave_loop(sketch *k, const tl_statement *s) {
         t->is_defined = true;
         t->writer = s;
     }
-    return true;
+    return sketch_top_of_none(k, s);
 }
 
 /* In steps of one, the loop's value is that of the indices that it walks. */
@@ -322,6 +323,7 @@ bool sketch_run(machine *m) {
     int count = m->kernel->symbol_count;
     k->tiles = arena_array(m->memory, tile, count + 1);
     k->zero_loops = arena_array(m->memory, const tl_statement *, count + 1);
+    k->values = arena_array(m->memory, tile, count + 1);
     k->starts = arena_array(m->memory, double, count + 1);
     for (int i = 0; i < count; i++) {
         const tl_symbol *symbol = m->kernel->symbols[i];

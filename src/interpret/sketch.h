@@ -40,6 +40,7 @@ typedef struct sketch {
     int gathering;  /* the softmax that this pass gathers for; -1: the pass that counts */
     bool is_silent; /* a gathering pass: nothing is stored */
     const tl_statement **zero_loops; /* by symbol position: entering it empties the accumulator */
+    tile *values;                    /* by symbol position: beside the places of a RowTopK */
     double *starts;                  /* by symbol position: from what that accumulator starts */
 } sketch;
 
@@ -49,6 +50,8 @@ bool sketch_softmax_run(sketch *k, const tl_statement *s);
 bool sketch_loop_passes(sketch *k, const tl_statement *s);
 bool sketch_loop_once(sketch *k, const tl_statement *s);
 void sketch_find_softmaxes(sketch *k);
+bool sketch_top_run(sketch *k, const tl_statement *s);
+bool sketch_top_of_none(sketch *k, const tl_statement *loop);
 
 /* Shapes a tile by its inferred axes at this place. */
 bool sketch_shape(sketch *k, tile *t, const tl_tile *known, diag_range range);

@@ -131,14 +131,15 @@ static bool mask_end(const bound_loop *b, const ends_answer *answer) {
     const char *axis = edit_z(r->memory, b->axis),
                *length = edit_text(r->memory, b->extent->length);
     const char *tile = edit_z(r->memory, answer->tile);
+    const tiles_tile *about = tiles_find(b->tiles, answer->tile);
     tl_statement *mask = mask_before(answer->hurt, answer->tile, answer->neutral, r);
     if (mask) {
         mask->compute.condition =
             tl_quote_expr(r->memory, "%s or %s >= %s",
                           edit_text(r->memory, mask->compute.condition), axis, length);
+        if (!mask->compute.place.is_given) mask->compute.place = place_of(b, about, mask);
         return true;
     }
-    const tiles_tile *about = tiles_find(b->tiles, answer->tile);
     const char *value =
         answer->neutral == -INFINITY
             ? ""

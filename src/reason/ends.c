@@ -187,6 +187,7 @@ static void run_statement(ends_state *state, tl_statement *s) {
         set(state, edit_target_name(s), value);
         break;
     }
+    case TL_SHAPE_CHOICE:
     case TL_SHAPE_SOFTMAX: break;
     }
 }

@@ -5,10 +5,10 @@
 
 enum { BARE_MAX = 16 };
 
-/* Binds the kernel as it stands and infers the axes of its tiles. Alone: of a program the kernels
- * before it are TL Code and those after it still open, so that they need not agree yet.
+/* Alone: of a program the kernels before it are TL Code and those after it still open, so that they
+ * need not agree yet.
  */
-static bool read_meaning(reason *r) {
+bool meant_read(reason *r) {
     diag_list scratch;
     diag_init(&scratch, r->memory, STR(""), STR(""));
     tl_kernel *next = r->kernel->next;
@@ -111,7 +111,7 @@ bool meant_name_indices(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s && !is_used; s = tl_next(s, NULL))
         is_used = uses_some(&b, s);
     if (!is_used) return true;
-    if (!read_meaning(r)) return false;
+    if (!meant_read(r)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE) continue;
         name_in(&b, s->compute.condition);
@@ -134,7 +134,8 @@ static str taken_along(const tl_kernel *kernel, const tl_statement *s) {
     if (shape == TL_SHAPE_PRODUCT && c->operand_count == 2 &&
         tl_product_of(&c->operands[0], &c->operands[1], &product))
         return product.contracted.index;
-    if (shape != TL_SHAPE_REDUCTION && shape != TL_SHAPE_SOFTMAX) return STR("");
+    bool takes_rows = shape == TL_SHAPE_REDUCTION || shape == TL_SHAPE_CHOICE;
+    if (!takes_rows && shape != TL_SHAPE_SOFTMAX) return STR("");
     if (c->operand_count) count = tl_operand_axes(&c->operands[0], axes);
     if (!count) return STR("");
     const tl_statement *loop = NULL;
@@ -154,7 +155,7 @@ static bool is_walked(const tl_kernel *kernel, const tl_statement *s, str index)
 
 bool meant_whole_by(reason *r, str index, const tl_statement **by) {
     *by = NULL;
-    if (!read_meaning(r)) return false;
+    if (!meant_read(r)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COMPUTE && str_equal(taken_along(r->kernel, s), index) &&
             !is_walked(r->kernel, s, index) && !*by)

@@ -4,6 +4,9 @@
 
 #include "reason/pass.h"
 
+/* Binds the kernel as it stands and infers the axes of its tiles. False: stuck. */
+bool meant_read(reason *r);
+
 /* A bare axis `e` is an index and a length of one name. Where a Compute uses the index, the axis
  * gets one of its own, `e_index in e`, so that all passes tell the two apart. False: stuck.
  */

@@ -60,6 +60,9 @@ void reason_copy_parts(reason *r);
 /* Gives a tile that is changed before products take it a name of its own. versions.c */
 void reason_name_versions(reason *r);
 
+/* RowTopK becomes operations. top.c */
+bool reason_top(reason *r);
+
 /* Takes out the lets that said how many slots tiles have and how far copies run ahead, once that is
  * written in the text. stage.c
  */

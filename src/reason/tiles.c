@@ -258,7 +258,8 @@ static void infer_compute(reason *r, tiles_list *t, tl_statement *s) {
     case TL_SHAPE_ELEMENTWISE:
     case TL_SHAPE_MASK:
     case TL_SHAPE_SOFTMAX: infer_elementwise(t, c, target, false); break;
-    case TL_SHAPE_FILL: break;
+    case TL_SHAPE_FILL:
+    case TL_SHAPE_CHOICE: break;
     }
     if (c->operation == TL_SOFTMAX && target->axis_count > 0) {
         tl_expr *named[2] = {c->maximum, c->sum};

@@ -49,9 +49,10 @@ static void add_functions(assembly *a) {
     }
 }
 
-/* Mask and Softmax have a paragraph of their own. */
+/* Mask and Softmax have a paragraph of their own; RowTopK, which only a table's maker needs, none.
+ */
 static void add_operations(assembly *a) {
-    enum { PRODUCT, ELEMENTWISE, REDUCTION, FILL, MASK, SOFTMAX };
+    enum { PRODUCT, ELEMENTWISE, REDUCTION, CHOICE, FILL, MASK, SOFTMAX };
     static const struct {
         const char *name, *doc;
         int operands, shape;
@@ -62,7 +63,9 @@ static void add_operations(assembly *a) {
     };
     static const char *const operands[] = {"", "A", "A, B", "A, B, C"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].shape == MASK || rows[i].shape == SOFTMAX) continue;
+        bool is_apart =
+            rows[i].shape == MASK || rows[i].shape == SOFTMAX || rows[i].shape == CHOICE;
+        if (is_apart) continue;
         text_format(a->out, "  - `%s %s`: %s\n", rows[i].name, operands[rows[i].operands],
                     rows[i].doc);
     }

@@ -356,6 +356,36 @@ static void infer_reduction(inference *in, tl_statement *s) {
     give(in, tl_tile_of(c->target), &list, c->target);
 }
 
+/* RowTopK: how many is a size by its name, which is the result's last axis, too. */
+static bool counts_by_name(inference *in, const tl_statement *s, const axes_list *of) {
+    const tl_operand *count = &s->compute.operands[1];
+    int64_t known;
+    bool is_name = count->value->kind == TL_NAME && !tl_tile_of(count->value);
+    if (is_name && !has_axis(of, count->value->text)) {
+        bool is_known = tl_known_integer(count->value, &known);
+        if (!is_known || (known >= 1 && known <= TL_TOP_MAX)) return true;
+    }
+    if (in->is_report)
+        diag_report(in->diags, DIAG_TOP_COUNT, count->range,
+                    str_format(in->memory, "%d", TL_TOP_MAX));
+    return false;
+}
+
+static void infer_choice(inference *in, tl_statement *s) {
+    tl_compute *c = &s->compute;
+    if (c->operand_count != 2 || !c->target) return;
+    const tl_operand *first = &c->operands[0];
+    axes_list list = axes_of_operand(first);
+    bool is_tile = first->value->kind == TL_NAME && tl_tile_of(first->value);
+    bool is_matrix = is_tile && list.count == 2 && !first->is_transposed;
+    if (!is_matrix && (list.count || !is_tile) && in->is_report)
+        diag_report(in->diags, DIAG_TOP_OPERAND, first->range, first->value->text);
+    if (!is_matrix || !counts_by_name(in, s, &list)) return;
+    list.items[1] = (tl_tile_axis){c->operands[1].value->text, c->operands[1].value};
+    give(in, tl_tile_of(c->target), &list, c->target);
+    if (c->values) give(in, tl_tile_of(c->values), &list, c->values);
+}
+
 static void infer_mask(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     if (!c->operand_count || !c->target) return;
@@ -384,6 +414,7 @@ static void infer_compute(inference *in, tl_statement *s) {
     case TL_SHAPE_PRODUCT: infer_product(in, s); break;
     case TL_SHAPE_ELEMENTWISE: infer_elementwise(in, s); break;
     case TL_SHAPE_REDUCTION: infer_reduction(in, s); break;
+    case TL_SHAPE_CHOICE: infer_choice(in, s); break;
     case TL_SHAPE_MASK: infer_mask(in, s); break;
     case TL_SHAPE_SOFTMAX: infer_softmax(in, s); break;
     case TL_SHAPE_FILL: break;
@@ -500,7 +531,8 @@ static void point_compute(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     const tl_tile *tile = tl_tile_of(tl_written_name(s));
     if (!tile) return;
-    for (int i = 0; i < c->operand_count; i++) {
+    int pointed = tl_operation_shape(c->operation) == TL_SHAPE_CHOICE ? 1 : c->operand_count;
+    for (int i = 0; i < pointed; i++) { /* (how many RowTopK gives is a length) */
         point_names(in, c->operands[i].value, tile);
         names_decide_divisions(c->operands[i].value);
         check_divisors(in, c->operands[i].value, tile);

@@ -43,10 +43,11 @@ static const char ternary_functions[] = ""
 #undef FUNCTION
     ;
 
-/* Operations by how many operands they take; Mask and Softmax have a form of their own. */
+/* Operations by how many operands they take; Mask, Softmax and RowTopK have a form of their own. */
 #define KEEP_PRODUCT(wanted, count, spelling) KEEP_##wanted(count, spelling)
 #define KEEP_ELEMENTWISE(wanted, count, spelling) KEEP_##wanted(count, spelling)
 #define KEEP_REDUCTION(wanted, count, spelling) KEEP_##wanted(count, spelling)
+#define KEEP_CHOICE(wanted, count, spelling)
 #define KEEP_FILL(wanted, count, spelling) KEEP_##wanted(count, spelling)
 #define KEEP_MASK(wanted, count, spelling)
 #define KEEP_SOFTMAX(wanted, count, spelling)

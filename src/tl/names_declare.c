@@ -228,6 +228,7 @@ static void declare_written(names_binder *b, tl_statement *s) {
     come_into_being(b, s->compute.target, TL_REGISTER, s);
     come_into_being(b, s->compute.maximum, TL_REGISTER, s);
     come_into_being(b, s->compute.sum, TL_REGISTER, s);
+    come_into_being(b, s->compute.values, TL_REGISTER, s);
 }
 
 /* Names that stand where a tile size stands and that nothing declares are left open. */

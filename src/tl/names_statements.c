@@ -135,6 +135,7 @@ static void bind_compute(names_binder *b, tl_statement *s) {
     bind_target(b, compute->target);
     bind_target(b, compute->maximum);
     bind_target(b, compute->sum);
+    bind_target(b, compute->values);
 }
 
 /* Wait and Release: a turn, or a variable with its place. */

@@ -63,6 +63,7 @@ double tl_neutral(tl_operation operation) {
 }
 
 double tl_start(tl_operation operation) {
+    if (rows[operation].shape == TL_SHAPE_CHOICE) return TL_NO_PLACE;
     return rows[operation].gives_place ? 0 : tl_neutral(operation);
 }
 

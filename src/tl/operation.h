@@ -17,10 +17,14 @@ typedef enum tl_shape_rule {
     TL_SHAPE_PRODUCT,     /* (i, k) x (k, j) -> (i, j) */
     TL_SHAPE_ELEMENTWISE, /* the widest operand's */
     TL_SHAPE_REDUCTION,   /* the operand's without its last */
+    TL_SHAPE_CHOICE,      /* the operand's, with the second operand's name for its last */
     TL_SHAPE_FILL,        /* the target's own */
     TL_SHAPE_MASK,        /* the first operand's, which is also the target */
     TL_SHAPE_SOFTMAX
 } tl_shape_rule;
+
+/* What RowTopK gives where a row has no further element, and how many places it gives at most. */
+enum { TL_NO_PLACE = -1, TL_TOP_MAX = 64 };
 
 typedef enum tl_side { TL_NEITHER, TL_RIGHT, TL_EITHER } tl_side;
 

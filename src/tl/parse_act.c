@@ -119,6 +119,10 @@ static void parse_compute_clause(parser *p, tl_compute *c) {
         if (!parse_clause_is_new(p, c->condition, "'where'")) return;
         parse_advance(p);
         c->condition = parse_condition(p);
+    } else if (parse_at_word(p, "with") && c->operation == TL_ROW_TOP_K) {
+        if (!parse_clause_is_new(p, c->values, "'with'")) return;
+        parse_advance(p);
+        c->values = parse_name_expr(p, "the name of the values");
     } else if (parse_at_word(p, "with")) {
         if (!parse_clause_is_new(p, c->maximum, "'with'")) return;
         parse_advance(p);
@@ -179,7 +183,8 @@ static void check_clauses(parser *p, const tl_compute *c, diag_range range) {
         parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'where'"), STR("Mask"), STR(""));
     }
     if (c->maximum && c->operation != TL_SOFTMAX) {
-        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'with'"), STR("Softmax"), STR(""));
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'with'"), STR("Softmax or RowTopK"),
+                      STR(""));
     }
 }
 

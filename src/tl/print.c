@@ -268,6 +268,7 @@ static void print_compute(const tl_compute *c, text_buffer *out) {
         print_after("with", c->maximum, out);
         print_after("and", c->sum, out);
     }
+    if (c->values) print_after("with", c->values, out);
     print_effect(c->target_kind, c->target, c->atom, c->is_async, out);
 }
 

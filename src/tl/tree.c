@@ -51,6 +51,7 @@ static void visit_compute(tl_compute *c, tl_visit_expr *visit, void *context) {
     visit_expr(c->condition, visit, context);
     visit_expr(c->maximum, visit, context);
     visit_expr(c->sum, visit, context);
+    visit_expr(c->values, visit, context);
     visit_expr(c->target, visit, context);
 }
 
@@ -248,6 +249,7 @@ static void copy_compute(arena *memory, tl_compute *c) {
     c->condition = tl_expr_copy(memory, c->condition);
     c->maximum = tl_expr_copy(memory, c->maximum);
     c->sum = tl_expr_copy(memory, c->sum);
+    c->values = tl_expr_copy(memory, c->values);
     c->target = tl_expr_copy(memory, c->target);
 }
 

@@ -228,6 +228,7 @@ typedef struct tl_compute {
     tl_place place;
     tl_expr *condition;     /* Mask: `where` */
     tl_expr *maximum, *sum; /* Softmax: `with m and l` */
+    tl_expr *values;        /* RowTopK: `with V` */
     tl_target_kind target_kind;
     tl_expr *target; /* NAME */
     str atom;

@@ -175,7 +175,8 @@ static void load_whole_pair(const pairs *x) {
         pairs_unpack(t, x->tile, x->address.type,
                      emit_format(t, "ftl_load_global_4(%.*s)", STR_ARGS(x->pointer)));
     } else {
-        emit_text(t, "ftl_load_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(x->low),
+        const char *pair = x->address.type == TL_I32 ? "i32x2" : "f32x2";
+        emit_text(t, "ftl_load_global_%s(%.*s, %.*s, %.*s);", pair, STR_ARGS(x->low),
                   STR_ARGS(x->high), STR_ARGS(x->pointer));
     }
 }
@@ -186,8 +187,10 @@ static void load_first_of_pair(const pairs *x) {
         pairs_unpack(t, x->tile, x->address.type,
                      emit_format(t, "ftl_load_global_2(%.*s)", STR_ARGS(x->pointer)));
     } else {
-        emit_text(t, "%.*s = ftl_load_global_f32(%.*s);", STR_ARGS(x->low), STR_ARGS(x->pointer));
-        emit_text(t, "%.*s = 0.0f;", STR_ARGS(x->high));
+        bool is_integer = x->address.type == TL_I32;
+        emit_text(t, "%.*s = ftl_load_global_%s(%.*s);", STR_ARGS(x->low),
+                  is_integer ? "i32" : "f32", STR_ARGS(x->pointer));
+        emit_text(t, "%.*s = %s;", STR_ARGS(x->high), is_integer ? "0" : "0.0f");
     }
 }
 
@@ -207,7 +210,9 @@ static void load_pair(const pairs *x) {
     t->indent--;
     emit_open(t, "} else {");
     if (x->tile->is_packed) emit_text(t, "%.*s[m16][n8][half] = 0;", STR_ARGS(x->tile->name));
-    else emit_text(t, "%.*s = %.*s = 0.0f;", STR_ARGS(x->low), STR_ARGS(x->high));
+    else
+        emit_text(t, "%.*s = %.*s = %s;", STR_ARGS(x->low), STR_ARGS(x->high),
+                  x->address.type == TL_I32 ? "0" : "0.0f");
 }
 
 void copy_global_to_fragments(emit *t, const tl_statement *s, const emit_tile *to) {

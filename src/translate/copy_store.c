@@ -86,7 +86,8 @@ static void store_whole_pair(const pairs *x) {
         emit_text(t, "ftl_store_global_%d(%.*s, %.*s);", 2 * bytes, STR_ARGS(x->pointer),
                   STR_ARGS(pairs_packed(t, x->tile, x->address.type)));
     } else {
-        emit_text(t, "ftl_store_global_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(x->pointer),
+        const char *pair = x->address.type == TL_I32 ? "i32x2" : "f32x2";
+        emit_text(t, "ftl_store_global_%s(%.*s, %.*s, %.*s);", pair, STR_ARGS(x->pointer),
                   STR_ARGS(x->low), STR_ARGS(x->high));
     }
 }
@@ -98,7 +99,9 @@ static void store_first_of_pair(const pairs *x) {
         emit_text(t, "ftl_store_global_%d(%.*s, %.*s);", bytes, STR_ARGS(x->pointer),
                   STR_ARGS(pairs_packed(t, x->tile, x->address.type)));
     } else {
-        emit_text(t, "ftl_store_global_f32(%.*s, %.*s);", STR_ARGS(x->pointer), STR_ARGS(x->low));
+        const char *one = x->address.type == TL_I32 ? "i32" : "f32";
+        emit_text(t, "ftl_store_global_%s(%.*s, %.*s);", one, STR_ARGS(x->pointer),
+                  STR_ARGS(x->low));
     }
 }
 

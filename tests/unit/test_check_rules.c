@@ -159,6 +159,12 @@ static const row rows[] = {
     {PRODUCT, DIAG_OPEN_ATOM, "a product has to say", {{" by m16n8k16", ""}}},
     {PRODUCT, DIAG_OPEN_ATOM, "an async Copy has to say", {{" by cp_async", ""}}},
     {A100, DIAG_OPEN_SOFTMAX, "belongs to sketches", {{"Exp2 S and get S", "Softmax S"}}},
+    {A100,
+     DIAG_OPEN_TOP,
+     "belongs to sketches",
+     {{"Compute Exp2 S and get S", "Compute RowTopK S, d and get T"},
+      {"    Allocate S in register",
+       "    Allocate T in register f32 (BM, d) as mma_C\n    Allocate S in register"}}},
     {A100, DIAG_STAGES, "1 to 64", {{"stages 2", "stages 65"}}},
     /* shapes */
     {A100, DIAG_SHAPE_RANGE, "d (1000000000) long", {{"let d = 128,", "let d = 1000000000,"}}},
@@ -683,9 +689,11 @@ static void rules(void **state) {
         [DIAG_SKETCH_BLOCK_SUM] = true,   [DIAG_SKETCH_BLOCK_STORED] = true,
         [DIAG_SKETCH_FIRST_ROUND] = true, [DIAG_SKETCH_BLOCK_KEPT] = true,
         [DIAG_SKETCH_NO_AXES] = true,     [DIAG_OUTPUT_READ] = true,
-        [DIAG_SKETCH_NOT_THERE] = true,   [DIAG_TAKEN_IN_PART] = true, /* test_check_whole.c */
-        [DIAG_HAZARD_LEFT_OUT] = true,                                 /* guards.tl */
-        [DIAG_TOO_MANY] = true,                                        /* test_check.c */
+        [DIAG_SKETCH_NOT_THERE] = true,   [DIAG_TAKEN_IN_PART] = true,   /* test_check_whole.c */
+        [DIAG_HAZARD_LEFT_OUT] = true,                                   /* guards.tl */
+        [DIAG_TOO_MANY] = true,                                          /* test_check.c */
+        [DIAG_SKETCH_TOP_PLACES] = true,  [DIAG_SKETCH_TOP_LOOP] = true, /* row_top.tl */
+        [DIAG_SKETCH_TOP_STATE] = true,
     };
     int wrong = 0;
     for (int i = 0; i < ROW_COUNT; i++) wrong += !row_is_right(&rows[i], seen);
