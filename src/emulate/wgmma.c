@@ -174,6 +174,25 @@ static void read_operand(machine *m, machine_warp *w, const ptx_instruction *i, 
     if (is_a || p->issued == 1u << member) shadow_mark_pieces(m, offsets, count, pc, stamp);
 }
 
+/* PTX ISA, "Matrix Descriptor Format": start, offsets, base and swizzle have their bits; what the
+ * others do is said nowhere.
+ */
+static const uint64_t RESERVED = UINT64_C(0x3ff1c000c000c000);
+
+/* Descriptors and scale-d; what is wrong with them, or NULL. */
+static const char *take_operands(const machine *m, const machine_warp *w, const ptx_instruction *i,
+                                 machine_product *p) {
+    const ptx_wgmma *form = &m->function->wgmmas.items[i->list];
+    uint32_t adds = i->p >= 0 ? w->predicates[i->p] ^ (i->second_negated ? ~0u : 0u) : ~0u;
+    p->adds = adds != 0;
+    if ((form->a_list < 0 && !uniform(m, w, form->a_row, &p->a)) ||
+        !uniform(m, w, form->b_row, &p->b) || (adds && adds != ~0u))
+        return "descriptors and scale-d must be the same in all lanes";
+    if (p->a & RESERVED) return "the first descriptor has bits set that are reserved";
+    if (p->b & RESERVED) return "the second descriptor has bits set that are reserved";
+    return NULL;
+}
+
 void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i) {
     const ptx_wgmma *form = &m->function->wgmmas.items[i->list];
     int32_t pc = (int32_t)(i - m->code);
@@ -183,11 +202,9 @@ void wgmma_issue(machine *m, machine_warp *w, const ptx_instruction *i) {
         fault(m, w, pc, -1, "it needs four whole warps, the first of a number divisible by 4");
         return;
     }
-    uint32_t adds = i->p >= 0 ? w->predicates[i->p] ^ (i->second_negated ? ~0u : 0u) : ~0u;
-    p.adds = adds != 0;
-    if ((form->a_list < 0 && !uniform(m, w, form->a_row, &p.a)) ||
-        !uniform(m, w, form->b_row, &p.b) || (adds && adds != ~0u)) {
-        fault(m, w, pc, -1, "descriptors and scale-d must be the same in all lanes");
+    const char *wrong = take_operands(m, w, i, &p);
+    if (wrong) {
+        fault(m, w, pc, -1, wrong);
         return;
     }
     take_registers(m, w, i, form);

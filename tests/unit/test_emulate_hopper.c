@@ -140,10 +140,12 @@ static void exact_in_all_sizes(void **state) {
 
 /* --- planted bugs ----------------------------------------------------------------------------- */
 
-/* Lines of the PTX with the mark: without 'from' they go, else 'to' stands for it there. */
+/* Lines of the PTX with the mark (NULL: all): without 'from' they go, else 'to' stands for it
+ * there. */
 static void plant(problem *p, const char *mark, const char *from, const char *to) {
     char wanted[64];
-    snprintf(wanted, sizeof wanted, "// @%s\n", mark);
+    if (mark) snprintf(wanted, sizeof wanted, "// @%s\n", mark);
+    else snprintf(wanted, sizeof wanted, "\n");
     text_buffer changed;
     text_init(&changed, 64u << 20);
     int hits = 0;
@@ -153,20 +155,17 @@ static void plant(problem *p, const char *mark, const char *from, const char *to
         str line = {at, (size_t)(end - at)};
         bool marked = line.length >= strlen(wanted) &&
                       memcmp(end - strlen(wanted), wanted, strlen(wanted)) == 0;
-        if (!marked) {
-            text_add(&changed, line);
-            continue;
-        }
-        hits++;
-        for (const char *c = at; from && c < end; c++) {
-            if (strncmp(c, from, strlen(from)) != 0) continue;
-            text_add(&changed, (str){at, (size_t)(c - at)});
-            text_add(&changed, str_from(to));
-            text_add(&changed, (str){c + strlen(from), (size_t)(end - c) - strlen(from)});
-            break;
-        }
+        const char *c = marked ? at : end;
+        while (from && c < end && strncmp(c, from, strlen(from)) != 0) c++;
+        bool is_kept = !marked || (!mark && c == end);
+        hits += !is_kept;
+        if (is_kept) text_add(&changed, line);
+        if (is_kept || c == end || !from) continue;
+        text_add(&changed, (str){at, (size_t)(c - at)});
+        text_add(&changed, str_from(to));
+        text_add(&changed, (str){c + strlen(from), (size_t)(end - c) - strlen(from)});
     }
-    if (!hits) fail_msg("no line of the PTX has the mark %s", mark);
+    if (!hits) fail_msg("no line of the PTX has the mark %s", mark ? mark : from);
     diag_list diagnostics;
     str text = str_format(&p->c.memory, "%.*s", STR_ARGS(text_str(&changed)));
     text_done(&changed);
@@ -174,7 +173,7 @@ static void plant(problem *p, const char *mark, const char *from, const char *to
     p->c.module = emulate_read(&p->c.memory, text, &diagnostics);
     if (p->c.module) return;
     diag_render_text(&diagnostics, false, &p->c.report);
-    fail_msg("%s: %s", mark, p->c.report.data);
+    fail_msg("%s: %s", mark ? mark : from, p->c.report.data);
 }
 
 typedef struct planted {
@@ -264,10 +263,34 @@ static void planted_bugs_are_named(void **state) {
         for (uint64_t seed = 0; seed < 2; seed++) check_planted(&bugs[i], seed * 1234567);
 }
 
+/* Each bit of a matrix descriptor: the reserved ones are refused by name, one by one. */
+static void reserved_bits_are_refused(void **state) {
+    (void)state;
+    static const unsigned long long descriptor = 4611686293305360384;
+    static const int reserved[][2] = {{14, 15}, {30, 31}, {46, 48}, {52, 61}};
+    static problem p;
+    for (int bit = 0; bit < 64; bit++) {
+        bool is_reserved = false;
+        for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+            is_reserved |= bit >= reserved[i][0] && bit <= reserved[i][1];
+        char whole[32], changed[32];
+        snprintf(whole, sizeof whole, "%llu", descriptor);
+        snprintf(changed, sizeof changed, "%llu", descriptor ^ 1ull << bit);
+        open_problem(&p, 128, 64, 1);
+        plant(&p, NULL, whole, changed);
+        case_run(&p.c);
+        const char *report = p.c.report.data ? p.c.report.data : "";
+        bool is_refused = strstr(report, "descriptor has bits set that are reserved") != NULL;
+        if (is_refused != is_reserved) fail_msg("bit %d: %s", bit, report);
+        case_close(&p.c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_in_all_sizes),
         cmocka_unit_test(planted_bugs_are_named),
+        cmocka_unit_test(reserved_bits_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
