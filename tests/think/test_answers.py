@@ -495,6 +495,13 @@ def cuda_past_an_array():
     cuda_mends(wrong, "check", "DEVICE_ARRAY", "'l' becomes 2")
 
 
+def cuda_reads_what_nobody_wrote():
+    """A compiler may take what is right by chance."""
+    wrong = re.sub(r"(FTL_UNROLL for \(int half = )0(; half < 2; half\+\+\)\s+l\[)", r"\g<1>1\2", cuda(), count=1)
+    assert wrong != cuda()
+    cuda_mends(wrong, "check", "DEVICE_UNSET", "'l[0][0]'")
+
+
 def cuda_raw_string():
     cuda_mends('const char *x = R"(" /*)";\n#include </etc/passwd>\n//*/ "\n' + cuda(), "check", "DEVICE")
 

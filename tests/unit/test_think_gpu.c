@@ -259,14 +259,112 @@ static void loops_stay_within_arrays(void **state) {
         {"a[3] = b[1][3];", NULL},
         {"a[4] = 0;", "'a' becomes 4"},
         {"for (int i = 0; i < 0; i++) a[4] = 0;", NULL},
-        {"switch (n) { case 1: a[4] = 0; }", NULL},
+        {"switch (n) { case 1: a[4] = 0; }", "'a' becomes 4"},
+        {"if (n) x = 1; else x = b[1][4];", "'b' becomes 4"},
+        {"for (int i = 0; i < n; i++) a[4] = 0;", "'a' becomes 4"},
+        {"if (N > 4) a[4] = 0;", NULL},
+        {"if constexpr (sizeof(n) > 4) a[4] = 0;", NULL},
+        {"for (int i = 0; i < 4; i++) if (i == 0) x += a[2 * i - 1]; else x += a[i];",
+         "'a' becomes -1"},
+        {"for (int i = 0; i < 8; i++) if (i < 4) a[i] = 0; else if (!(i & 1)) x = a[i - 4];", NULL},
+        {"for (int i = 0; i < 8; i++) if (i < 4 || n) x += a[i];", NULL},
+        {"for (int i = 0; i < 8; i++) if (i >= 6 || n) for (int k = 0; k < 2; k++) x += a[i - k];",
+         "'a' becomes 6"},
+        {"for (int i = 0; i < 2; i++) for (int k = i; k < 4; k++) b[i][k + i] = 0;",
+         "'b' becomes 4"},
+        {"for (int i = 0; i < 2; i++) { const int k = 4 * i; if (n) a[k] = 0; }", NULL},
         {"do { for (int i = 0; i < 5; i++) a[i]++; } while (n);", "'a' becomes 4"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512];
         arena memory;
         diag_list diags;
         snprintf(text, sizeof text,
-                 "extern \"C\" __global__ void k(int n) {\nfloat x, a[4], b[2][4], c[8];\n%s\n}\n",
+                 "extern \"C\" __global__ void k(int n) {\nfloat x = 0, a[4] = {}, b[2][4] = {}, "
+                 "c[8] = {};\n%s\n}\n",
+                 rows[i].body);
+        arena_init(&memory, 1 << 20);
+        diag_init(&diags, &memory, STR("k.cu"), str_from(text));
+        bool passes = device_arrays_check(str_from(text), &diags);
+        const char *said = diags.first ? str_copy_z(&memory, diags.first->message) : "";
+        if (passes != !rows[i].said || (rows[i].said && !strstr(said, rows[i].said)))
+            fail_msg("%s: %s", rows[i].body, said);
+        arena_done(&memory);
+    }
+}
+
+/* What a variable holds before anything is written to it is undefined, and a compiler may take
+ * what is right by chance.
+ */
+static void values_are_written_before_they_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *body;
+        const char *said; /* NULL: it passes */
+    } rows[] = {
+        {"for (int i = 0; i < 4; i++) a[i] = 0; x = a[3];", NULL},
+        {"for (int i = 0 + 1; i < 4; i++) a[i] = 0; for (int i = 0; i < 4; i++) x += a[i];",
+         "'a[0]'"},
+        {"for (int i = 0; i < 4 - 1; i++) a[i] = 0; for (int i = 0; i < 4; i++) x += a[i];",
+         "'a[3]'"},
+        {"for (int i = 1; i < 4; i++) a[i] = 0; for (int i = 0; i < 4; i++) a[i] = high(a[i], x);",
+         "'a[0]'"},
+        {"for (int i = 1; i < 4; i++) a[i] = 0; for (int i = 0; i < 4; i++) a[i] += 1;", "'a[0]'"},
+        {"for (int i = 0; i < 2; i++) for (int k = 0; k < 4; k += 2) b[i][k] = 0; x = b[1][2];"
+         " x = b[1][3];",
+         "'b[1][3]'"},
+        {"x = y;", "'y'"},
+        {"x = a[1] = a[2] = 0; x = a[2];", NULL},
+        {"a[0] = a[0] + 1;", "'a[0]'"},
+        {"if (n) a[0] = 1; x = a[0];", NULL},
+        {"if (n) x = a[0]; else x = 1;", "'a[0]'"},
+        {"x = n ? a[0] : 0;", "'a[0]'"},
+        {"a[n] = 0; x = a[1];", NULL},
+        {"x = a[n];", NULL},
+        {"load(a[0], x); x = a[0];", NULL},
+        {"load(a[0], a[1]); x = a[0];", "'a[1]'"},
+        {"x = high(a[0], 1);", "'a[0]'"},
+        {"other(a[0]); x = a[0];", NULL},
+        {"other(a); x = a[0];", NULL},
+        {"row(b[1]); x = b[1][2]; x = b[0][2];", "'b[0][2]'"},
+        {"other(b[1]); x = b[0][2];", NULL},
+        {"other(&a[0]); x = a[1];", NULL},
+        {"*(float4 *)a = z(); x = a[1];", NULL},
+        {"(float4 &)a[0] = z(); x = a[1];", NULL},
+        {"reinterpret_cast<float4 &>(a[0]) = z(); x = a[1];", NULL},
+        {"asm(\"mov\" : \"=f\"(a[0])); x = a[0];", NULL},
+        {"float &r = a[2]; r = 1; x = a[2];", NULL},
+        {"for (float &r : a) r = 1; x = a[2];", NULL},
+        {"const auto f = [&] { a[0] = 1; }; f(); x = a[0];", NULL},
+        {"while (n) { if (n > 1) x = a[0]; a[0] = 1; }", NULL},
+        {"while (n) { if (n > 1) x = a[0]; a[1] = 1; }", "'a[0]'"},
+        {"while (n) { x = a[0]; a[0] = 1; }", "'a[0]'"},
+        {"while (n) { if (n > 3) continue; x = a[0]; a[0] = 1; }", NULL},
+        {"for (int i = 0; i < n; i++) { if (i > 0) x += a[0]; a[0] = x; }", NULL},
+        {"for (int i = 0; i < 4; i++) { if (i > 0) x += a[i - 1]; a[i] = x; }", NULL},
+        {"for (int i = 0; i < 4; i++) { if (i >= 0) x += a[i]; a[i] = x; }", "'a[0]'"},
+        {"for (int i = 0; i < 4; i++) { x += a[i ^ 1]; a[i] = x; }", "'a[1]'"},
+        {"for (int i = 0; i < 4; i++) { float z; if (i) z = 1; x += z; }", "'z'"},
+        {"while (n) { float z; if (n) z = 1; x += z; }", NULL},
+        {"do { y = x; } while (y < 1); x = y;", NULL},
+        {"while (n) { y = n; if (y) break; } x = y;", NULL},
+        {"struct two { float p, q; float sum() { return p + q; } }; two v; x = v.p;", NULL},
+        {"again: if (n) x = y; y = 1; goto again;", NULL},
+        {"SET; x = s;", NULL},
+        {"if (N > 4) x = y;", NULL},
+        {"__shared__ float z[2]; x = z[1];", NULL},
+        {"unsigned m, l; m = l = 0; n = m + l;", NULL},
+        {"unsigned m, l; m = 0; n = m + l;", "'l'"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1024];
+        arena memory;
+        diag_list diags;
+        snprintf(text, sizeof text,
+                 "#define SET s = 0\n#define N 4\n"
+                 "static __device__ void load(float &to, float from) { to = from; }\n"
+                 "static __device__ void row(float (&r)[4]) { r[0] = r[1] = r[2] = 0; }\n"
+                 "static __device__ float high(float a, float b) { return a > b ? a : b; }\n"
+                 "extern \"C\" __global__ void k(int n) {\n"
+                 "float x = 0, y, s, a[4], b[2][4];\n%s\n}\n",
                  rows[i].body);
         arena_init(&memory, 1 << 20);
         diag_init(&diags, &memory, STR("k.cu"), str_from(text));
@@ -280,6 +378,7 @@ static void loops_stay_within_arrays(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_written_before_they_are_read),
         cmocka_unit_test(loops_stay_within_arrays),
         cmocka_unit_test(pragmas_unroll),
         cmocka_unit_test(honest_kernels_pass),
