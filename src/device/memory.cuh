@@ -130,6 +130,14 @@ __device__ __forceinline__ void ftl_store_shared_f32x2(unsigned target, float lo
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(target), "f"(low), "f"(high) : "memory");
 }
 
+__device__ __forceinline__ void ftl_store_shared_8(unsigned target, unsigned first, unsigned second) {
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(target), "r"(first), "r"(second) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_shared_f32x4(unsigned target, float a, float b, float c, float d) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(target), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
 __device__ __forceinline__ float ftl_load_shared_f32(unsigned source) {
     float value;
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(source) : "memory");

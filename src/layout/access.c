@@ -152,10 +152,12 @@ static void set_operand_lanes(access_operand *o) {
     access_threads *t = &o->threads;
     t->lane_line = bitmatrix_zero(LAYOUT_LANE_BITS, 4);
     t->lane_byte = bitmatrix_zero(LAYOUT_LANE_BITS, 5);
-    for (int i = 0; i < 3; i++) t->lane_line.columns[i] = 1u << i;
+    /* In order: lines 4t, 4t + 1 of 16 in one matrix, 4t + 2, 4t + 3 in the next one of k. */
+    static const uint32_t lines[2][3] = {{1, 2, 4}, {1, 4, 8}};
+    for (int i = 0; i < 3; i++) t->lane_line.columns[i] = lines[o->in_order][i];
     int mn_bit = o->mn_first ? 3 : 4, k_bit = o->mn_first ? 4 : 3;
     int line_bit = o->transposed ? k_bit : mn_bit, byte_bit = o->transposed ? mn_bit : k_bit;
-    t->lane_line.columns[line_bit] = MATRIX;
+    t->lane_line.columns[line_bit] = o->in_order ? 2 : MATRIX;
     t->lane_byte.columns[byte_bit] = SHARED_UNIT_BYTES;
 }
 
@@ -187,11 +189,24 @@ static void set_variants(access_operand *o) {
     o->variants = (run + o->variant_bytes - 1) / o->variant_bytes;
 }
 
+/* Two bytes as one element of 16 bits. */
+static shared_layout in_pairs(const shared_layout *tile) {
+    shared_layout pairs = *tile;
+    pairs.element_bytes = ELEMENT_BYTES;
+    if (tile->by_columns) pairs.rows /= 2;
+    else pairs.columns /= 2;
+    return pairs;
+}
+
 layout_fit access_operand_make(const access_operand_request *request, const shared_layout *tile,
                                access_operand *out) {
     const access_operand_request *r = request;
-    *out = (access_operand){
-        .tile = *tile, .right = r->right, .contracted_is_rows = r->contracted_is_rows};
+    shared_layout pairs = in_pairs(tile);
+    if (tile->element_bytes == 1) tile = &pairs;
+    *out = (access_operand){.tile = *tile,
+                            .right = r->right,
+                            .contracted_is_rows = r->contracted_is_rows,
+                            .in_order = r->in_order};
     out->transposed = r->contracted_is_rows != tile->by_columns;
     if (tile->element_bytes != ELEMENT_BYTES) {
         return (layout_fit){LAYOUT_BAD_BYTES, tile->element_bytes, ELEMENT_BYTES};

@@ -66,11 +66,18 @@ access_step access_copy_step(const access_copy *copy, int index);
 
 /* A 16-bit operand in shared memory. Its axes are called mn (m of A, n of B) and k (contracted).
  * Everything counts in 8x8 matrices of this warp's share: mn8, k8.
+ *
+ * Of 8 bits, two elements count as one of 16, along the contiguous axis: where that is contracted,
+ * a matrix is 8 by 16, and fragments of k32 are those of k16 of 16 bits. A right operand that lies
+ * across gives matrices of 16 columns: of those of k 0 ... 7 and k 8 ... 15 the lower bytes are a
+ * fragment of the even columns, the upper ones of the odd ones, in the order of an accumulator, or,
+ * `in_order`, in that of the left operand's own fragments.
  */
 typedef struct access_operand_request {
     bool right;              /* B; else A */
     bool contracted_is_rows; /* the tile is (k, mn): A.T, or B as V in P V; else (mn, k) as Q and K
                               */
+    bool in_order;           /* 8 bits, across: k in the plain order */
     int warps_down,
         warps_across; /* as the product is spread: A's share is by warps down, B's across */
 } access_operand_request;
@@ -79,6 +86,7 @@ typedef struct access_operand {
     access_threads threads;
     shared_layout tile;
     bool right, contracted_is_rows;
+    bool in_order;
     bool transposed; /* ldmatrix.trans: the contracted axis is not the contiguous one */
     bool mn_first; /* order of the matrices of an x4: (mn0 k0, mn1 k0, mn0 k1, mn1 k1), else k first
                     */

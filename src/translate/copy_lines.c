@@ -89,7 +89,7 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
                  .registers = registers};
     if (registers) {
         x->layout = registers->layout;
-    } else if (x->bytes < 2 || !lines_layout(t, tile, s->copy.from == TL_GLOBAL, &x->layout)) {
+    } else if (!lines_layout(t, tile, s->copy.from == TL_GLOBAL, &x->layout)) {
         copy_refuse(t, s, "its columns are no multiple of 16 bytes");
         return false;
     }

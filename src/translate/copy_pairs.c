@@ -11,12 +11,23 @@ void pairs_close(emit *t) {
     for (int i = 0; i < 3; i++) emit_close(t);
 }
 
+str pairs_element(emit *t, const emit_tile *tile, int e) {
+    if (!tile->shape.alternates) return emit_element(t, tile, &tile->shape, e);
+    return emit_format(t,
+                       e ? "%.*s[m16][n8 | 1][2 * half + n8 %% 2]"
+                         : "%.*s[m16][n8 / 2 * 2][2 * half + n8 %% 2]",
+                       STR_ARGS(tile->name));
+}
+
+static bool pairs_fit(const emit_tile *tile) {
+    return !emit_is_bytes(tile) && !(tile->shape.alternates && tile->is_packed);
+}
+
 str pairs_packed(emit *t, const emit_tile *tile, tl_type type) {
     if (tile->is_packed && tile->type == type)
         return emit_format(t, "%.*s[m16][n8][half]", STR_ARGS(tile->name));
     return emit_format(t, "ftl_pack_%s(%.*s, %.*s)", emit_type_word(type),
-                       STR_ARGS(emit_element(t, tile, &tile->shape, 0)),
-                       STR_ARGS(emit_element(t, tile, &tile->shape, 1)));
+                       STR_ARGS(pairs_element(t, tile, 0)), STR_ARGS(pairs_element(t, tile, 1)));
 }
 
 void pairs_unpack(emit *t, const emit_tile *to, tl_type type, str word) {
@@ -26,9 +37,9 @@ void pairs_unpack(emit *t, const emit_tile *to, tl_type type, str word) {
         return;
     }
     emit_text(t, "const unsigned pair = %.*s;", STR_ARGS(word));
-    emit_text(t, "%.*s = ftl_low_%s(pair);", STR_ARGS(emit_element(t, to, &to->shape, 0)),
+    emit_text(t, "%.*s = ftl_low_%s(pair);", STR_ARGS(pairs_element(t, to, 0)),
               emit_type_word(type));
-    emit_text(t, "%.*s = ftl_high_%s(pair);", STR_ARGS(emit_element(t, to, &to->shape, 1)),
+    emit_text(t, "%.*s = ftl_high_%s(pair);", STR_ARGS(pairs_element(t, to, 1)),
               emit_type_word(type));
 }
 
@@ -39,15 +50,18 @@ static str pair_row(emit *t, const emit_tile *tile) {
                        STR_ARGS(emit_fragment_row(&tile->shape)));
 }
 
+static const char *pair_step(const emit_tile *tile) {
+    return tile->shape.alternates ? "(n8 / 2 * 16 + n8 % 2 * 2)" : "8 * n8";
+}
+
 static str pair_column(emit *t, const emit_tile *tile) {
-    return emit_format(t, "%.*s + 8 * n8", STR_ARGS(tile->own_column));
+    return emit_format(t, "%.*s + %s", STR_ARGS(tile->own_column), pair_step(tile));
 }
 
 static str pair_pointer(emit *t, const emit_tile *tile, const emit_address *a) {
     if (!a->row_affine) return emit_pointer(t, a, pair_row(t, tile), pair_column(t, tile));
-    return emit_format(t, "matrix + (%.*s) * %.*s + 8 * n8",
-                       STR_ARGS(emit_fragment_row(&tile->shape)),
-                       STR_ARGS(copy_factor(t, a->row_stride)));
+    return emit_format(t, "matrix + (%.*s) * %.*s + %s", STR_ARGS(emit_fragment_row(&tile->shape)),
+                       STR_ARGS(copy_factor(t, a->row_stride)), pair_step(tile));
 }
 
 static void loop_over_pairs(pairs *x, bool cut_columns, pairs_action *action) {
@@ -80,8 +94,12 @@ void pairs_move(emit *t, const tl_statement *s, const emit_tile *tile, pairs_act
         copy_refuse(t, s, "a view that leaves elements out is copied to shared memory or by lines");
         return;
     }
-    x.low = emit_element(t, tile, &tile->shape, 0);
-    x.high = emit_element(t, tile, &tile->shape, 1);
+    if (!pairs_fit(tile)) {
+        copy_refuse(t, s, "its fragments are not in pairs of neighbours");
+        return;
+    }
+    x.low = pairs_element(t, tile, 0);
+    x.high = pairs_element(t, tile, 1);
     x.pointer = pair_pointer(t, tile, a);
     emit_open(t, "{");
     emit_fresh_place(t, s);

@@ -56,13 +56,25 @@ void copy_shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
     emit_close(t);
 }
 
-/* Address of a pair in a shared tile. */
+/* Alternating column tiles, with a lane's four neighbours side by side. */
+static layout in_fours(const layout *alternating) {
+    layout l = *alternating;
+    for (int i = 0; i < 3; i++) l.atom.columns[i] = alternating->atom.columns[(i + 2) % 3];
+    return l;
+}
+
+/* Address of a pair in a shared tile; of alternating column tiles, of four: n8 counts 16 columns
+ * then.
+ */
 static bool pair_address(emit *t, const tl_statement *s, const emit_tile *registers,
                          const emit_tile *shared, str slot, str *address) {
     int bytes = tl_type_bytes(shared->type), swizzle;
+    bool fours = registers->shape.alternates;
+    int together = (fours ? 4 : 2) * bytes;
+    layout from = fours ? in_fours(&registers->layout) : registers->layout;
     access_copy access;
-    layout_fit fit = access_copy_make(&registers->layout, &shared->store, 2 * bytes, &access);
-    if (fit.status != LAYOUT_OK || access.bytes != 2 * bytes) {
+    layout_fit fit = access_copy_make(&from, &shared->store, together, &access);
+    if (emit_is_bytes(registers) || fit.status != LAYOUT_OK || access.bytes != together) {
         copy_refuse(t, s, "its elements do not lie in pairs on both sides");
         return false;
     }
@@ -73,7 +85,7 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
     str own = emit_own_address(t, &access.threads);
     emit_text(t, "place += %.*s;", STR_ARGS(own));
     emit_close(t);
-    int step = 8 * bytes;
+    int step = (fours ? 16 : 8) * bytes;
     str text;
     if (swizzle > SHARED_UNIT_BYTES) {
         str along = emit_format(t, "%d * n8", step);
@@ -88,9 +100,43 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
     return true;
 }
 
+static str two_of_four(emit *t, const emit_tile *from, tl_type type, int first) {
+    str even = emit_format(t, "%.*s[m16][2 * n8][2 * half + %d]", STR_ARGS(from->name), first);
+    str odd = emit_format(t, "%.*s[m16][2 * n8 + 1][2 * half + %d]", STR_ARGS(from->name), first);
+    if (tl_type_bytes(type) == 4)
+        return emit_format(t, "%.*s, %.*s", STR_ARGS(even), STR_ARGS(odd));
+    return emit_format(t, "ftl_pack_%s(%.*s, %.*s)", emit_type_word(type), STR_ARGS(even),
+                       STR_ARGS(odd));
+}
+
+static void fours_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
+                            const emit_tile *to) {
+    str address;
+    if (from->type != TL_F32) {
+        copy_refuse(t, s, "a tile in mma_C permuted leaves registers as f32");
+        return;
+    }
+    emit_open(t, "{");
+    if (pair_address(t, s, from, to, copy_slot(t, s, to), &address)) {
+        emit_loop(t, "m16", from->shape.down);
+        emit_loop(t, "n8", from->shape.across / 2);
+        emit_loop(t, "half", 2);
+        emit_text(t, "ftl_store_shared_%s(%.*s, %.*s, %.*s);",
+                  tl_type_bytes(to->type) == 4 ? "f32x4" : "8", STR_ARGS(address),
+                  STR_ARGS(two_of_four(t, from, to->type, 0)),
+                  STR_ARGS(two_of_four(t, from, to->type, 1)));
+        pairs_close(t);
+    }
+    emit_close(t);
+}
+
 void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
                               const emit_tile *to) {
     str address;
+    if (from->shape.alternates) {
+        fours_to_shared(t, s, from, to);
+        return;
+    }
     emit_open(t, "{");
     if (pair_address(t, s, from, to, copy_slot(t, s, to), &address)) {
         pairs_open(t, from);
@@ -240,7 +286,9 @@ static bool ldmatrix_to_fragments(emit *t, const emit_tile *from, const emit_til
                                       .warps_across = to->layout.spread[0].count};
     access_operand o;
     bool shares = request.warps_across == 1 || layout_warp_copies(&to->layout) > 1;
-    if (!shares || !to->is_packed || from->type != to->type || from->store.by_columns ||
+    bool is_permuted = to->tile->allocation->allocate.layout.is_permuted;
+    if (!shares || is_permuted || !to->is_packed || from->type != to->type ||
+        from->store.by_columns ||
         access_operand_make(&request, &from->store, &o).status != LAYOUT_OK ||
         !gpu_has(t->gpu, GPU_FEATURE_ldmatrix)) {
         return false;
@@ -260,9 +308,13 @@ static bool ldmatrix_to_fragments(emit *t, const emit_tile *from, const emit_til
 
 void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *from,
                               const emit_tile *to) {
+    if (to->shape.alternates) {
+        copy_refuse(t, s, "nothing comes from shared memory in mma_C permuted");
+        return;
+    }
     if (ldmatrix_to_fragments(t, from, to)) return;
     if (str_is(s->copy.atom, "ldmatrix")) {
-        copy_refuse(t, s, "ldmatrix fills 16-bit fragments from rows of a shared tile");
+        copy_refuse(t, s, "ldmatrix fills fragments of 16 or 8 bits from rows of a shared tile");
         return;
     }
     str address;

@@ -14,6 +14,9 @@ static int open_vector(emit *t, const emit_tile *v) {
 static str vector_place(emit *t, const emit_tile *v) {
     const emit_shape *s = &v->shape;
     if (s->part == PART_COLUMNS) {
+        if (s->alternates)
+            return emit_format(t, "%.*s + (n8 / 2 * 16 + n8 %% 2 + 2 * element)",
+                               STR_ARGS(v->own_column));
         return s->is_lines ? emit_format(t, "%.*s + %d * across + element", STR_ARGS(v->own_column),
                                          s->column_step)
                            : emit_format(t, "%.*s + 8 * n8 + element", STR_ARGS(v->own_column));

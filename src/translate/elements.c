@@ -29,10 +29,11 @@ static str row_offset(emit *t, const emit_shape *s) {
 
 static str column_offset(emit *t, const emit_shape *s, int e) {
     if (s->part == PART_COLUMNS) {
-        return s->is_lines ? emit_format(t, "%d * across + element", s->column_step)
-                           : STR("8 * n8 + element");
+        if (s->is_lines) return emit_format(t, "%d * across + element", s->column_step);
+        return s->alternates ? STR("(n8 / 2 * 16 + n8 % 2 + 2 * element)")
+                             : STR("8 * n8 + element");
     }
-    if (!s->is_lines) return e ? STR("8 * n8 + 1") : STR("8 * n8");
+    if (!s->is_lines) return emit_fragment_column(s, e);
     return emit_format(t, e ? "%d * across + 2 * half + 1" : "%d * across + 2 * half",
                        s->column_step);
 }
@@ -108,7 +109,7 @@ static emit_scope element_scope(emit *t, const elements_item *x, int e, emit_ind
             v.unrolled =
                 i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
         }
-        if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, 1));
+        if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, x->frame->shape.alternates ? 2 : 1));
         indices[i] = (emit_index){names[i], v};
     }
     return (emit_scope){
@@ -382,8 +383,13 @@ static void quad(emit *t, const elements_item *x, const elements_mask *m) {
     emit_text(t, "%.*s[1] = %.*s;", STR_ARGS(rest), STR_ARGS(high));
     t->indent--;
     emit_open(t, "} else {");
-    emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s[1], %.*s, %.*s);", STR_ARGS(whole),
-              STR_ARGS(word), STR_ARGS(rest), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(high));
+    if (x->target->shape.alternates) { /* columns of both tiles in turns */
+        emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s, %.*s[1], %.*s);", STR_ARGS(whole),
+                  STR_ARGS(word), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(rest), STR_ARGS(high));
+    } else {
+        emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s[1], %.*s, %.*s);", STR_ARGS(whole),
+                  STR_ARGS(word), STR_ARGS(rest), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(high));
+    }
     if (is_coded) emit_text(t, "ftl_note_codes(%s_noted, %.*s);", to, STR_ARGS(whole));
     emit_close(t);
 }

@@ -101,6 +101,9 @@ static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
                                    "only matrices are reduced, along their rows; for the other "
                                    "axis the tile has to be copied the other way round");
         }
+        if (tl_facts(c->operation)->gives_place && x->frame->shape.alternates)
+            return elements_refuse(t, s,
+                                   "columns of a tile in mma_C permuted do not come in order");
         if (tl_facts(c->operation)->gives_place && !fits_places(t, x)) return false;
         if (!x->partial && layout_warp_copies(&x->target->layout) > 1) {
             return elements_refuse(t, s, "a row lies in more than one warp");
@@ -451,10 +454,12 @@ void emit_reshape(emit *t, const tl_statement *s) {
     bool fragments = (from->kind == TL_MMA_C || from->kind == TL_MMA_A) &&
                      (to->kind == TL_MMA_C || to->kind == TL_MMA_A);
     bool has_quads = emit_has_quads(tile);
-    bool moves = has_quads && from->kind == TL_MMA_C && to->kind == TL_MMA_A && !to->is_permuted;
+    /* Out of the accumulator's order, or that of alternating column tiles, into the other one. */
+    bool moves = has_quads && from->kind == TL_MMA_C && to->kind == TL_MMA_A &&
+                 from->is_permuted == to->is_permuted;
     if (fragments && tile->is_packed && layout_warp_copies(&tile->layout) == 1 &&
         (has_quads ? from->kind == TL_MMA_C : !to->is_permuted) &&
-        (!moves || tile->shape.down == 1)) {
+        (!moves || (tile->shape.down == 1 && !from->is_permuted))) {
         if (moves) emit_text(t, "ftl_quads_to_neighbours(%.*s);", STR_ARGS(tile->name));
         /* It may not be moved past what is in flight: it is ready here, not at its use. */
         if (t->is_async && tile->shape.down == 1) {

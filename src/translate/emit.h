@@ -30,12 +30,13 @@ typedef enum emit_part { PART_WHOLE, PART_ROWS, PART_COLUMNS } emit_part;
 /* How a thread's elements are arrayed: the dimensions of the emitted array and the places they step
  * over. The first dimension of fragments goes where it is 1. Fragments: [down][across][4], element
  * 2*half + e at row 16*down + 8*half and column 8*across + e; 16-bit ones [down][across][2] pairs;
- * 8-bit ones [down][across / 2][2] quads, of columns 0, 1, 8 and 9 of 16.
- * Lines: [down][across][elements], 16-bit ones pairs, 8-bit ones quads. Row vectors: [down][2] and
- * [down]; column vectors: [across][2] and [across][elements].
+ * 8-bit ones [down][across / 2][2] quads, of columns 0, 1, 8 and 9 of 16. Where column tiles
+ * alternate (mma_C permuted), tiles 2n and 2n + 1 have the even and the odd columns of 16: quads of
+ * four neighbours. Lines: [down][across][elements], 16-bit ones pairs, 8-bit ones quads. Row
+ * vectors: [down][2] and [down]; column vectors: [across][2] and [across][elements].
  */
 typedef struct emit_shape {
-    bool is_lines;
+    bool is_lines, alternates;
     emit_part part;
     int down, across;
     int elements; /* lines: of 16 bytes: 4 or 8 */
@@ -319,6 +320,10 @@ str emit_high_name(emit *t, const emit_tile *tile);
 /* Matrices of 8 bits; and the register that an element shares with three others. */
 bool emit_has_quads(const emit_tile *tile);
 str emit_quad(emit *t, const emit_tile *tile);
+/* The same in fragments. */
+bool emit_is_bytes(const emit_tile *tile);
+/* Inside a loop over n8, where a column tile's element e is, from the thread's own column on. */
+str emit_fragment_column(const emit_shape *s, int e);
 /* A reference to such an array as the tile's. */
 str emit_array_parameter(emit *t, const emit_tile *tile, str name);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);

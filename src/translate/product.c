@@ -1,5 +1,7 @@
 /* Compute GEMM by mma.sync: for each step of the contraction, the fragments of A for all row tiles,
  * then pair by pair of column tiles the fragments of B, each used by all row tiles.
+ *
+ * Two bytes count as one element of 16 bits (layout/access.h): steps of 32 bytes are steps of 16.
  */
 #include "translate/emit.h"
 
@@ -14,10 +16,12 @@ typedef struct side {
 typedef struct product {
     emit *t;
     const tl_statement *s;
-    const atom_product *wide, *narrow; /* the atom of 16 (NULL: none) and of 8 */
+    const atom_product *wide,
+        *narrow; /* the atom of 16 (NULL: none) and of 8; of bytes wide alone */
     const emit_tile *target;
     side a, b;
     int down, across, k8; /* tiles of 16 rows, of 8 columns, steps of 8, of one warp */
+    bool is_across; /* bytes, and the right operand lies across: it comes two columns at a time */
     bool starts;
 } product;
 
@@ -25,10 +29,21 @@ static void refuse(product *p, str what, const char *why) {
     emit_unsupported(p->t, p->s->range, what, "%s", why);
 }
 
+static bool left_is_permuted(const product *p) {
+    const emit_tile *left = p->a.tile;
+    if (left->space != TL_REGISTER) return left->tile->allocation->allocate.is_permuted;
+    for (int i = 0; i < p->t->facts->layout_count; i++) {
+        const check_layout_at *at = &p->t->facts->layouts[i];
+        if (at->statement == p->s && at->tile == left->symbol) return at->layout.is_permuted;
+    }
+    return false;
+}
+
 static bool shared_side(product *p, side *x, bool right) {
     const tl_layout *l = &p->target->tile->allocation->allocate.layout;
     access_operand_request request = {.right = right,
                                       .contracted_is_rows = x->contracted_is_rows,
+                                      .in_order = p->is_across && right && !left_is_permuted(p),
                                       .warps_down = l->over_rows ? l->over_rows : p->t->warps,
                                       .warps_across = l->over_rows ? l->over_columns : 1};
     layout_fit fit = access_operand_make(&request, &x->tile->store, &x->operand);
@@ -47,6 +62,9 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
     }
     x->in_registers = x->tile->space == TL_REGISTER;
     x->contracted_is_rows = right != operand->is_transposed;
+    if (right)
+        p->is_across = tl_type_bytes(x->tile->type) == 1 &&
+                       tl_lies_across(operand, true, x->tile->tile->allocation);
     if (x->in_registers &&
         (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines)) {
         refuse(p, x->tile->name,
@@ -82,14 +100,20 @@ static bool make_product(product *p) {
                "this GPU has no such instruction");
         return false;
     }
-    p->wide = atom->k == 16 ? atom : NULL;
-    p->narrow = atom_narrow_product(atom);
+    bool is_bytes = tl_type_bytes(atom->type) == 1;
+    p->wide = atom->k == 16 || is_bytes ? atom : NULL;
+    p->narrow = is_bytes ? NULL : atom_narrow_product(atom);
     p->down = p->target->shape.down, p->across = p->target->shape.across;
-    p->k8 = p->b.operand.k8;
+    p->k8 = p->is_across ? p->b.operand.k8 / 2 : p->b.operand.k8;
     p->starts = c->target_kind == TL_GET;
-    int a_k8 = p->a.in_registers ? p->a.tile->shape.across : p->a.operand.k8;
+    int a_k8 = !p->a.in_registers ? p->a.operand.k8
+               : is_bytes         ? p->a.tile->shape.across / 2
+                                  : p->a.tile->shape.across;
     int a_down = p->a.in_registers ? p->a.tile->shape.down : p->a.operand.mn8 / 2;
-    if (a_k8 != p->k8 || a_down != p->down || p->b.operand.mn8 != p->across) {
+    int b_across = p->is_across ? 2 * p->b.operand.mn8 : p->b.operand.mn8;
+    bool comes_alike = p->is_across == p->target->shape.alternates;
+    if (a_k8 != p->k8 || a_down != p->down || b_across != p->across || !comes_alike ||
+        (is_bytes && p->k8 % 2)) {
         refuse(p, STR("this GEMM"), "the shares of a warp do not fit one another");
         return false;
     }
@@ -191,11 +215,11 @@ static void emit_mma(product *p, const step *at, const atom_product *atom, int f
     emit *t = p->t;
     str a = emit_format(t, "%.*s, %.*s", STR_ARGS(left_register(p, at, first_k, 0)),
                         STR_ARGS(left_register(p, at, first_k, 1)));
-    if (atom->k == 16) {
+    if (atom == p->wide) {
         a = emit_format(t, "%.*s, %.*s, %.*s", STR_ARGS(a), STR_ARGS(left_register(p, at, 1, 0)),
                         STR_ARGS(left_register(p, at, 1, 1)));
     }
-    str b = atom->k == 16 ? emit_format(t, "%s, %s", b0, b1) : str_from(b0);
+    str b = atom == p->wide ? emit_format(t, "%s, %s", b0, b1) : str_from(b0);
     emit_text(t, "%s_%s_%s%s(%.*s[m16][%.*s], %.*s, %.*s);", atom->wrapper, atom->word,
               emit_type_word(atom->type), start ? "_start" : "", STR_ARGS(p->target->name),
               STR_ARGS(column), STR_ARGS(a), STR_ARGS(b));
@@ -261,9 +285,64 @@ static void column_group(product *p, const step *at, str column, int count) {
     }
 }
 
+/* --- bytes that lie across -------------------------------------------------------------------- */
+
+/* Matrices of 8 keys and 16 columns: 4 of a step of 32 for each 16 columns, whose lower bytes make
+ * the fragments of one column tile, their upper ones those of the next.
+ */
+static void across_group(product *p, const step *at, str n16, int count) {
+    emit *t = p->t;
+    const access_operand *o = &p->b.operand;
+    emit_text(t, "unsigned pairs[%d];", 4 * count);
+    for (int half = 0; half < 2; half++) {
+        str names[4];
+        const char *words[4];
+        for (int i = 0; i < 2 * count; i++) {
+            names[i] = emit_format(t, "pairs[%d]", 4 * (i / 2) + 2 * half + i % 2);
+            words[i] = str_copy_z(t->memory, names[i]);
+        }
+        str k = str_is(at->k, "0")
+                    ? emit_format(t, "%d", 2 * half)
+                    : emit_format(t, half ? "(2 * (%.*s) + 2)" : "2 * (%.*s)", STR_ARGS(at->k));
+        emit_load(t, o, words, 2 * count, step_text(t, o, p->b.address, n16, k));
+    }
+    for (int tile = 0; tile < 2 * count; tile++) {
+        const char *take = tile % 2 ? "odd" : "even";
+        int first = 4 * (tile / 2);
+        emit_open(t, "{");
+        emit_text(t, "const unsigned b0 = ftl_%s_bytes(pairs[%d], pairs[%d]);", take, first,
+                  first + 1);
+        emit_text(t, "const unsigned b1 = ftl_%s_bytes(pairs[%d], pairs[%d]);", take, first + 2,
+                  first + 3);
+        str column = str_is(n16, "0") ? emit_format(t, "%d", tile)
+                                      : emit_format(t, "2 * (%.*s) + %d", STR_ARGS(n16), tile);
+        column_products(p, at, column, "b0", "b1");
+        emit_close(t);
+    }
+}
+
+static void across_step(product *p, const step *at) {
+    emit *t = p->t;
+    int matrices = p->b.operand.mn8;
+    if (matrices >= 2) {
+        emit_loop_from(t, "n16", 0, matrices / 2 * 2, 2);
+        across_group(p, at, matrices > 3 ? STR("n16") : STR("0"), 2);
+        emit_close(t);
+    }
+    if (matrices % 2) {
+        emit_open(t, "{");
+        across_group(p, at, emit_format(t, "%d", matrices - 1), 1);
+        emit_close(t);
+    }
+}
+
 static void contraction_step(product *p, const step *at) {
     emit *t = p->t;
     load_left(p, at);
+    if (p->is_across) {
+        across_step(p, at);
+        return;
+    }
     if (p->across >= 2) {
         emit_loop_from(t, "n8", 0, p->across / 2 * 2, 2);
         column_group(p, at, p->across > 3 ? STR("n8") : STR("0"), 2);

@@ -64,6 +64,7 @@ static void set_shape(emit_tile *tile, const tl_layout *l, const layout_request 
         shape->down = tile->rows / (r->warps_down * (r->group ? r->group : 1)) / 16;
         shape->across = tile->columns / across / 8;
         shape->elements = 4, shape->row_step = 16, shape->column_step = 8;
+        shape->alternates = l->kind == TL_MMA_C && l->is_permuted;
     }
 }
 
@@ -95,10 +96,12 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
         return false;
     }
     bool is_quads = bytes == 1 && l->kind != TL_LINES;
-    if (l->is_permuted || (is_quads && tile->columns % (16 * r.warps_across))) {
+    r.permuted = l->is_permuted;
+    bool is_turned = l->is_permuted && l->kind != TL_MMA_C && bytes > 1;
+    if (is_turned || (is_quads && tile->columns % (16 * r.warps_across))) {
         emit_unsupported(t, s->range, tile->name,
-                         l->is_permuted ? "permuted tiles have no atoms yet"
-                                        : "8-bit fragments have multiples of 16 columns");
+                         is_turned ? "permuted operands of 16 bits have no atoms"
+                                   : "8-bit fragments have multiples of 16 columns");
         return false;
     }
     /* Warps take consecutive rows where that leaves none idle, so that what a warp wrote it reads.

@@ -7,6 +7,15 @@ const char *emit_type_word(tl_type type) {
     return tl_type_name(type);
 }
 
+bool emit_is_bytes(const emit_tile *tile) {
+    return emit_has_quads(tile) && !tile->shape.is_lines;
+}
+
+str emit_fragment_column(const emit_shape *s, int e) {
+    if (s->alternates) return e ? STR("(n8 / 2 * 16 + n8 % 2 + 2)") : STR("(n8 / 2 * 16 + n8 % 2)");
+    return e ? STR("8 * n8 + 1") : STR("8 * n8");
+}
+
 /* How many elements of a matrix share a variable. */
 static int per_word(const emit_tile *tile) {
     return tile->is_packed ? 4 / tl_type_bytes(tile->type) : 1;
@@ -234,6 +243,9 @@ str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e)
         return emit_format(t, e ? "%.*s[across][2 * half + 1]" : "%.*s[across][2 * half]",
                            STR_ARGS(name));
     }
+    if (emit_is_bytes(tile) && tile->shape.alternates)
+        return emit_format(t, "ftl_quad_%s(%.*s, n8 %% 2 + %d)", emit_type_word(tile->type),
+                           STR_ARGS(emit_quad(t, tile)), 2 * e);
     if (emit_has_quads(tile))
         return emit_format(t, "ftl_quad_%s(%.*s, %s %% 2 * 2 + %d)", emit_type_word(tile->type),
                            STR_ARGS(emit_quad(t, tile)), tile->shape.is_lines ? "half" : "n8", e);

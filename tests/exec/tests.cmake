@@ -62,6 +62,11 @@ add_test(NAME bytes_of_warpgroups
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bytes.py $<TARGET_FILE:flashtl>)
 set_tests_properties(bytes_of_warpgroups PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
 
+# The same by warps: every way an operand comes to its fragments.
+add_test(NAME bytes_of_warps
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/fragments.py $<TARGET_FILE:flashtl>)
+set_tests_properties(bytes_of_warps PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
+
 # Where clang is the only compiler; 77: it is not here, or does not know GPUs.
 add_test(NAME by_clang
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/by_clang.py $<TARGET_FILE:flashtl>)

@@ -142,7 +142,7 @@ static const row rows[] = {
       {"global\nend", "global\n    Release S_shared\nend"},
       {"a100", "h200"}}},
     {MOVE,
-     "ldmatrix fills 16-bit fragments",
+     "ldmatrix fills fragments of 16 or 8 bits",
      {{"f16", "f32"},
       {"as lines", "as mma_C"},
       {"from shared to register", "from shared to register by ldmatrix"},
@@ -171,7 +171,7 @@ static const row rows[] = {
      {{"K in shared f16 (BN, d) swizzled 128", "K in shared f16 (BN, d)"}}},
     /* tiles and roles */
     {WARPS,
-     "8-bit and permuted tiles have no atoms yet",
+     "no Copy fills a permuted tile yet",
      {{"K in shared f16 (BN, d) swizzled 128", "K in shared f16 (BN, d) permuted swizzled 128"},
       {"Q in shared f16 (BM, d) swizzled 128", "Q in shared f16 (BM, d) permuted swizzled 128"}}},
     {WARPS, "a ring in registers is of matrices", {{"as mma_C", "as mma_C stages 2"}}},
