@@ -21,7 +21,8 @@ _flashtl() {
         'translate --to') words="cuda cute" ;;
         'build --name') words="" ;;
         'think --on'|'evaluate --on'|'verify --on'|'run --on') words="interpreter emulator gpu" ;;
-        'think --shapes'|'evaluate --shapes'|'verify --shapes') words="small all" ;;
+        'think --shapes'|'evaluate --shapes'|'verify --shapes') words="small all decisive none" ;;
+        'think --more'|'verify --more') words="" ;;
         'sketch --against'|'think --against'|'verify --against') words="" files=-f ;;
         'sketch --seed'|'reason --seed'|'translate --seed'|'think --seed'|'evaluate --seed'|'verify --seed') words="" ;;
         'verify --case') words="" ;;
@@ -76,11 +77,11 @@ _flashtl() {
         sketch) words="attention mha gqa mqa chained_gemms gemm_bias_gelu mla row_softmax --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
         reason) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --print-after --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" files=-f ;;
         translate) words="--gpu --to --plan --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" files=-f ;;
-        think) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --shapes --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
+        think) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --shapes --more --against --seed --sketch-by --reason-by --translate-by --sketch --show-prompts --answers --improve --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --report --output --json --help" ;;
         evaluate) words="--gpu --dtype --on --shapes --seed --list --answers --max-tokens --max-cost --key-file --send-grammar --timeout --retries --no-stream --by --price --settings --samples --level --only --jobs --database --output --stored --dry-run --report --plot --json --help" ;;
         build) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --name --no-verify --no-compile --output --json --help" files=-f ;;
         explain) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --output --json --help" files=-f ;;
-        verify) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --shapes --against --seed --case --seconds --list --json --help" files=-f ;;
+        verify) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --shapes --more --against --seed --case --seconds --list --json --help" files=-f ;;
         run) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --in --out --then --json --help" files=-f ;;
         emulate) words="--let --plan --in --out --json --help" files=-f ;;
         demo) words="--help" ;;

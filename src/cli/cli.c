@@ -77,6 +77,14 @@ int cli_read_seed(const cli *c, uint64_t *seed) {
     return exit_status;
 }
 
+int cli_read_more(const cli *c, int32_t *more) {
+    enum { MOST = 10000 };
+    int64_t value = 0;
+    int exit_status = cli_read_integer("more", c->options.more, 0, MOST, &value);
+    *more = (int32_t)value;
+    return exit_status;
+}
+
 static int exit_status_of(ftl_status status) {
     switch (status) {
     case FTL_OK: return EXIT_DONE;

@@ -55,6 +55,8 @@ int cli_read_item(const char *name, str text, int64_t least, int64_t most, int64
 int cli_read_number(const char *name, const char *text, double least, double *out);
 /* --seed, or 1. */
 int cli_read_seed(const cli *c, uint64_t *seed);
+/* --more, or 0. */
+int cli_read_more(const cli *c, int32_t *more);
 /* Writes to --output or standard output, and frees the text. */
 int cli_put(cli *c, char *text);
 /* The same of a text that is a result: with --json as a line, an object whose member "text" it is,

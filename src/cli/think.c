@@ -91,6 +91,7 @@ static int read_request(thinking *t) {
     int exit_status = read_words(t);
     if (!exit_status) exit_status = read_sketch(t);
     if (!exit_status) exit_status = cli_read_seed(t->c, &t->task.seed);
+    if (!exit_status) exit_status = cli_read_more(t->c, &t->task.more);
     if (!exit_status) exit_status = agents_read_highest(t->c, &t->task.highest);
     t->task.options = &t->request.options;
     t->task.shapes = t->c->options.shapes;

@@ -92,7 +92,8 @@ static int list_cases(const verification *v, const verify_program *program) {
     bool is_made = false;
     if (!setjmp(exhausted)) {
         memory.on_exhausted = &exhausted;
-        is_made = verify_cases(program, v->options.shapes, 0, &memory, &cases, &count, why);
+        verify_list list = {v->options.shapes, v->options.more, v->options.seed};
+        is_made = verify_cases(program, &list, 0, &memory, &cases, &count, why);
     } else {
         snprintf(why, sizeof why, "the list is too long");
     }
@@ -108,7 +109,7 @@ static int list_cases(const verification *v, const verify_program *program) {
 
 /* The command line without what chooses cases: a failure's repro adds its own. */
 static void keep_command(verification *v, int argc, char **argv) {
-    static const char *const dropped[] = {"--shapes", "--case", "--seed", "--seconds"};
+    static const char *const dropped[] = {"--shapes", "--more", "--case", "--seed", "--seconds"};
     size_t used = (size_t)snprintf(v->command, sizeof v->command, "flashtl");
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) continue;
@@ -130,14 +131,17 @@ static int read_options(verification *v) {
     const cli_options *o = &v->c->options;
     uint64_t seed;
     int64_t seconds = 0;
+    int32_t more = 0;
     int exit_status = cli_read_seed(v->c, &seed);
     if (!exit_status) exit_status = cli_read_integer("seconds", o->seconds, 1, INT64_MAX, &seconds);
+    if (!exit_status) exit_status = cli_read_more(v->c, &more);
     if (!exit_status && !verify_cases_are_readable(o->cases)) {
         exit_status =
             cli_say(EXIT_USAGE, "'--case' is numbers such as 7 or 0..3,7; found '%s'", o->cases);
     }
     if (!exit_status) exit_status = machine_read_on(v->c, &v->request, &v->on);
     v->options = (verify_options){.shapes = o->shapes,
+                                  .more = more,
                                   .seed = seed,
                                   .cases = o->cases,
                                   .seconds_most = (double)seconds,
@@ -151,9 +155,9 @@ static int read_options(verification *v) {
 
 /* Cases that the command names may be without elements. */
 static bool is_chosen(const verify_options *o) {
-    static const char *const lists[] = {"small", "all", "decisive"};
+    static const char *const lists[] = {"small", "all", "decisive", "none"};
     bool is_list = !o->shapes;
-    for (int i = 0; i < 3 && !is_list; i++) is_list = strcmp(o->shapes, lists[i]) == 0;
+    for (int i = 0; i < 4 && !is_list; i++) is_list = strcmp(o->shapes, lists[i]) == 0;
     return o->cases || !is_list;
 }
 

@@ -103,7 +103,10 @@ static double rounded(const machine *m, double value) {
 
 double errors_own(tl_operation operation, double result, double operand) {
     double size = fabs(result);
-    if (isfinite(result) && size > F32_MOST) return (double)INFINITY;
+    bool is_power = operation == TL_EXP || operation == TL_EXP2;
+    bool has_overflown =
+        is_power && isinf(result) && isfinite(operand); /* and others, too, by f32 */
+    if (has_overflown || (isfinite(result) && size > F32_MOST)) return (double)INFINITY;
     if (!isfinite(result)) return 0;
     if (isinf(operand) && result == 0) return 0; /* the power of what is masked: not 0 times inf */
     return tl_facts(operation)->error(size, fabs(operand)) +
@@ -299,6 +302,11 @@ static bool is_tied(const double *from, const double *errors, int64_t step, int6
     return false;
 }
 
+/* Not so what is masked: it is infinite, and errs by nothing. */
+static bool is_known_or_open(double value, double error) {
+    return isfinite(value) || !isfinite(error);
+}
+
 /* What lies below the largest for certain is not seen: a start of -1e30 errs by 3e22. 'sign': 1, or
  * -1 for the smallest.
  */
@@ -309,10 +317,10 @@ static double off_of_extreme(const double *from, const double *errors, int64_t s
         if (sign * from[k * step] - errors[k * step] > least)
             least = sign * from[k * step] - errors[k * step];
     if (isfinite(before) && !(sign * before + before_off < least)) most = before_off;
-    for (int64_t k = 0; k < count; k++) {
+    for (int64_t k = 0; k < count && !isnan(most); k++) { /* one that may be anything decides */
         double off = errors[k * step];
-        if (isfinite(from[k * step]) && !(sign * from[k * step] + off < least) && !(off <= most))
-            most = off;
+        bool is_seen = is_known_or_open(from[k * step], off);
+        if (is_seen && !(sign * from[k * step] + off < least) && !(off <= most)) most = off;
     }
     return most;
 }
@@ -330,7 +338,8 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
         const double *x = from->data + i * line, *off = tile_errors(m, from) + i * line;
         double sum = 0, old = accumulates ? errors[i] : 0;
         for (int64_t k = 0; is_sum && k < count; k++)
-            if (isfinite(x[k * step])) sum += off[k * step] + ROUNDED * fabs(x[k * step]);
+            if (is_known_or_open(x[k * step], off[k * step]))
+                sum += off[k * step] + ROUNDED * fabs(x[k * step]);
         if (is_sum) errors[i] = sum + old;
         else if (is_place) errors[i] = is_tied(x, off, step, count) ? (double)INFINITY : 0;
         else

@@ -257,6 +257,7 @@ static ftl_status interpret_code(climb *c, const verify_program *program) {
     if (status) return status;
     verify_summary summary;
     verify_options options = {.shapes = c->task->shapes,
+                              .more = c->task->more,
                               .seed = c->task->seed,
                               .seconds_most = 0.2,
                               .stop = c->task->stop};

@@ -26,6 +26,7 @@ typedef struct judge_task {
     int32_t setting_count;
     uint64_t seed;              /* of hidden shapes and inputs */
     const char *shapes;         /* for kernels, as of verify_cases; NULL: "small" */
+    int32_t more;               /* cases drawn after those */
     think_rung highest;         /* where climbing ends */
     ftl_text_form form;         /* of the CUDA that models write; 0: plain */
     const char *include_folder; /* CuTe: CUTLASS's headers */

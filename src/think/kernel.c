@@ -319,6 +319,7 @@ static ftl_status verify_on_runner(kernel_work *w, const verify_runner *runner, 
     text_done(&drawn);
     double seconds = c->task->seconds_most > 0 ? c->task->seconds_most : 10;
     verify_options options = {.shapes = shapes,
+                              .more = c->task->more,
                               .seed = seed,
                               .seconds_most = seconds / 100,
                               .stop = &l.stop,

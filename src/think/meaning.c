@@ -276,7 +276,9 @@ static ftl_status compare_decisive(meaning *m, const trial_machine *candidate,
     int32_t count = 0;
     char why[FTL_WHY_BYTES];
     ftl_status status = FTL_OK;
-    if (!verify_cases(&program, "decisive", 0, &c->memory, &cases, &count, why)) return FTL_OK;
+    if (!verify_cases(&program, &(verify_list){.shapes = "decisive"}, 0, &c->memory, &cases, &count,
+                      why))
+        return FTL_OK;
     for (int32_t i = 0; !status && i < count; i++) {
         trial t;
         arena_mark mark = arena_here(&c->memory);

@@ -118,8 +118,9 @@ static double flops_of(const timing *t, const char *shape) {
     const verify_case *cases;
     int32_t count = 0;
     char why[FTL_WHY_BYTES];
-    bool is_there =
-        verify_cases(t->program, shape, 0, &t->c->memory, &cases, &count, why) && count > 0;
+    bool is_there = verify_cases(t->program, &(verify_list){.shapes = shape}, 0, &t->c->memory,
+                                 &cases, &count, why) &&
+                    count > 0;
     return is_there ? cases[0].flops : 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/number.h"
 #include "verify/conditions.h"
+#include "verify/drawn.h"
 #include "verify/plan_find.h"
 #include "verify/planted.h"
 
@@ -342,6 +343,7 @@ static int32_t find_heads(const ftl_plan *plan) {
 /* Lists that have a name. False when this is none. */
 static bool add_list(listing *l, str word) {
     bool is_all = str_is(word, "all"), is_decisive = str_is(word, "decisive");
+    if (str_is(word, "none")) return true;
     if (!is_all && !is_decisive && !str_is(word, "small")) return false;
     if (!is_decisive && cases_have_pair(l)) add_pairs(l, is_all);
     else if (!is_decisive) cases_add_sizes(l, is_all);
@@ -349,7 +351,7 @@ static bool add_list(listing *l, str word) {
     return true;
 }
 
-bool verify_cases(const verify_program *program, const char *shapes, double flops_most,
+bool verify_cases(const verify_program *program, const verify_list *list, double flops_most,
                   arena *memory, const verify_case **cases, int32_t *count,
                   char why[FTL_WHY_BYTES]) {
     const ftl_plan *plan = program->plan;
@@ -369,12 +371,13 @@ bool verify_cases(const verify_program *program, const char *shapes, double flop
         return refuse(why, "the program has %" PRId32 " sizes; at most %d are possible",
                       plan->size_count, VERIFY_SIZES_MAX);
     }
-    str words = str_from(shapes ? shapes : "small");
+    str words = str_from(list->shapes ? list->shapes : "small");
     if (!str_trim(words).length) return refuse(why, "there is no shape in ''");
     while (words.length) {
         str word = str_trim(str_cut(&words, ','));
         if (!add_list(&l, word) && !add_shape(&l, word, why)) return false;
     }
+    cases_add_random(&l, list->seed, list->more);
     *cases = l.cases.items, *count = l.cases.count;
     return true;
 }
@@ -423,8 +426,8 @@ void verify_case_name(const verify_program *program, const verify_case *c,
                       char name[VERIFY_NAME_BYTES]) {
     static const char *const layouts[] = {"dense", "padded", "turned", "turned padded"};
     static const char *const inputs[] = {
-        "normal",     "dominant key",         "heavy ends",        "climbing scores",
-        "low scores", "a key for each query", "rows of every size"};
+        "normal",     "dominant key",         "heavy ends",         "climbing scores",
+        "low scores", "a key for each query", "rows of every size", "scores by blocks"};
     const ftl_plan *plan = program->plan;
     size_t length = 0;
     *name = 0;
@@ -435,4 +438,6 @@ void verify_case_name(const verify_program *program, const verify_case *c,
     if (length >= VERIFY_NAME_BYTES) return;
     snprintf(name + length, VERIFY_NAME_BYTES - length, "%s%s, %s", length ? ", " : "",
              layouts[c->layout], inputs[c->input]);
+    length = strlen(name);
+    drawn_describe(c, name + length, VERIFY_NAME_BYTES - length);
 }

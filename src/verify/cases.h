@@ -50,6 +50,9 @@ void cases_add_sizes(listing *l, bool is_all);
  */
 void cases_add_decisive(listing *l);
 
+/* Cases at random, of every program (cases_drawn.c). */
+void cases_add_random(listing *l, uint64_t seed, int32_t count);
+
 /* Of programs with tables that say how long things are, or where they lie (cases_tables.c). */
 bool cases_is_table(const ftl_plan_tensor *tensor);
 bool cases_have_tables(const ftl_plan *plan);

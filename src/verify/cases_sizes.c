@@ -181,28 +181,6 @@ void cases_add_sizes(listing *l, bool is_all) {
 
 /* --- decisive lengths ------------------------------------------------------------------------- */
 
-int64_t verify_largest_constant(str text) {
-    int64_t largest = 0;
-    while (text.length) {
-        str line = str_cut(&text, '\n');
-        for (size_t i = 0; i < line.length;) {
-            bool is_comment = i + 1 < line.length && line.data[i] == '/' && line.data[i + 1] == '/';
-            if (is_comment) break;
-            size_t begin = i;
-            while (i < line.length && line.data[i] >= '0' && line.data[i] <= '9') i++;
-            char before = begin ? line.data[begin - 1] : ' ';
-            bool is_alone = i > begin && before != '.' && before != '_' &&
-                            (i == line.length || line.data[i] != '.');
-            int64_t value;
-            bool fits = is_alone && str_to_integer((str){line.data + begin, i - begin}, &value) &&
-                        value <= VERIFY_CONSTANT_MOST;
-            if (fits && value > largest) largest = value;
-            if (i == begin) i++;
-        }
-    }
-    return largest;
-}
-
 static int64_t longest_tile(const listing *l, int32_t size) {
     int64_t tiles[4];
     int count = inputs_tiles(l->plan, size, tiles, 4);

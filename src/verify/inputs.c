@@ -1,6 +1,7 @@
 #include "verify/inputs.h"
 
 #include "verify/conditions.h"
+#include "verify/drawn.h"
 #include "verify/plan_find.h"
 #include "verify/planted.h"
 #include "verify/program.h"
@@ -133,6 +134,7 @@ static void fill(const case_data *data, const planted *p, buffer *b, int32_t pos
                  arena *memory) {
     arena_mark mark = arena_here(memory);
     double *values = arena_array(memory, double, b->columns + 1);
+    double factor = drawn_factor(data, position);
     for (int64_t row = 0; row < b->rows; row++) {
         if (!tables_reach(data, b, row)) continue; /* it stays NaN */
         random_normal(data->seed, (uint64_t)position, (uint64_t)(row * b->columns),
@@ -142,6 +144,7 @@ static void fill(const case_data *data, const planted *p, buffer *b, int32_t pos
         else if (data->of->input == VERIFY_ROWS)
             spread_rows(b, planted_part_of(p, position), row, values);
         else planted_row(data, p, position, row, values);
+        for (int64_t e = 0; e < b->columns && factor != 1; e++) values[e] *= factor;
         buffer_store_row(b, row, values);
     }
     arena_reset(memory, mark);
@@ -157,6 +160,7 @@ static double scalar_value(const case_data *data, int32_t i, double usual) {
     static const double whole[] = {3, 3, 1, 0, 7, -2, 40, 2, 65, 1};
     enum { COUNT = sizeof factors / sizeof *factors };
     int32_t turn = (data->of->number + 3 * i) % COUNT;
+    if (data->of->draw.seed) return drawn_scalar_value(data, i, usual);
     if (data->program->plan->scalars[i].type == FTL_I32) return whole[turn];
     return data->of->input == VERIFY_NORMAL ? usual * factors[turn] : usual;
 }

@@ -1,6 +1,7 @@
 #include "verify/planted.h"
 
 #include "verify/cases.h"
+#include "verify/drawn.h"
 #include "verify/expected.h"
 #include "verify/random.h"
 
@@ -140,17 +141,27 @@ static double code_of(int64_t row, int64_t matrix, int64_t column) {
 /* An element, and what is the same for a row of them. */
 typedef struct spot {
     int64_t row, contracted, matrix;
-    int64_t rows, summed, keys; /* of the matrix; of its chain */
-    double scale, highest;      /* what makes a score of an element; of climbing scores */
-    bool is_normalised;         /* weights are those of a softmax, as far as is known */
-    bool is_page;               /* matrices may be parts of one sequence, found by a table */
+    int64_t rows, summed, keys, queries; /* of the matrix; of its chain */
+    double scale, highest;               /* what makes a score of an element; of climbing scores */
+    bool is_normalised;                  /* weights are those of a softmax, as far as is known */
+    bool is_page; /* matrices may be parts of one sequence, found by a table */
 } spot;
+
+static int64_t matched_key(const case_data *data, const spot *at) {
+    if (!data->of->draw.seed || at->keys < 1) return planted_match(at->row, at->keys);
+    int64_t key = (at->row + drawn_distance(data, at->queries, at->keys)) % at->keys;
+    return key < 0 ? key + at->keys : key;
+}
 
 static double query(const case_data *data, const spot *at, double noise) {
     double share = 1, least = 32;
     if (data->of->input == VERIFY_MATCHED)
-        return sign_of_key(data->seed, planted_match(at->row, at->keys), at->contracted);
+        return sign_of_key(data->seed, matched_key(data, at), at->contracted);
     if (data->of->input == VERIFY_LOW) share = low_share(at->row);
+    if (data->of->input == VERIFY_BLOCKS) {
+        share = drawn_share(data, at->row, at->contracted, at->summed);
+        least = 128;
+    }
     if (data->of->input == VERIFY_CLIMBING) {
         share = climbing_share(at->row, at->contracted, at->summed, at->matrix);
         least = 128; /* of the other ways' scores */
@@ -177,6 +188,10 @@ static double key(const case_data *data, const planted_chain *c, const spot *at,
         score *= weight_of_way(way, at->summed);
         break;
     }
+    case VERIFY_BLOCKS:
+        score = drawn_score(data, at->row, at->rows, at->contracted, at->summed, at->matrix,
+                            at->highest);
+        break;
     default: break;
     }
     return sign * score + noise / 4;
@@ -220,6 +235,7 @@ static spot spot_of(const case_data *data, const planted *p, const planted_chain
     spot at = {.rows = extent(data, m, m->row),
                .summed = summed,
                .keys = extent(data, &c->right, c->right.row),
+               .queries = extent(data, &c->left, c->left.row),
                .scale = 1 / ((double)(summed > 0 ? summed : 1) * planted_scale(data, p)),
                .is_page = cases_have_tables(data->program->plan),
                .is_normalised = is_attention || p->has_softmax};
@@ -246,7 +262,7 @@ static void plant(const case_data *data, const planted *p, const planted_chain *
 
 static bool is_planted(verify_input input) {
     return input == VERIFY_DOMINANT || input == VERIFY_CLIMBING || input == VERIFY_LOW ||
-           input == VERIFY_MATCHED;
+           input == VERIFY_MATCHED || input == VERIFY_BLOCKS;
 }
 
 void planted_row(const case_data *data, const planted *p, int32_t position, int64_t row,

@@ -256,8 +256,10 @@ static void run_launches(run *w, case_data *data, const expected *wanted, verify
 static void write_repro(const run *w, const verify_case *c, verify_result *r) {
     const verify_options *o = w->options;
     if (!o->command) return;
-    snprintf(r->repro, sizeof r->repro, "%s --shapes %s --seed %" PRIu64 " --case %" PRId32,
-             o->command, o->shapes ? o->shapes : "small", o->seed, c->number);
+    char more[32] = "";
+    if (o->more) snprintf(more, sizeof more, " --more %" PRId32, o->more);
+    snprintf(r->repro, sizeof r->repro, "%s --shapes %s%s --seed %" PRIu64 " --case %" PRId32,
+             o->command, o->shapes ? o->shapes : "small", more, o->seed, c->number);
 }
 
 static ftl_status run_case(run *w, const verify_case *c, verify_result *r) {
@@ -387,7 +389,8 @@ static ftl_status prepare(run *w) {
     int32_t count;
     w->covered = arena_array(&w->memory, uint8_t, w->program->plan->tensor_count + 1);
     w->reference_flops = REFERENCE_FLOPS_PER_S * seconds / 2;
-    if (!verify_cases(w->program, o->shapes, 0, &w->memory, &all, &count, why)) {
+    verify_list list = {o->shapes, o->more, o->seed};
+    if (!verify_cases(w->program, &list, 0, &w->memory, &all, &count, why)) {
         return ftl_context_fail(w->context, FTL_INVALID_ARGUMENT, "%s", why);
     }
     verify_case *kept = arena_array(&w->memory, verify_case, count + 1);

@@ -1,6 +1,7 @@
 #include "verify/tables.h"
 
 #include "base/number.h"
+#include "verify/drawn.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -19,6 +20,8 @@ static int64_t place_below(const case_data *data, uint64_t stream, uint64_t at, 
  * number says, so that one sequence has all of them by turns.
  */
 static int64_t length_up_to(const case_data *data, uint64_t stream, uint64_t at, int64_t limit) {
+    const verify_draw *d = &data->of->draw;
+    if (d->seed && d->tables != DRAWN_MIXED) return drawn_length(data, stream, at, limit);
     const int64_t first[] = {limit, limit / 2 + 1, 1, 0, 64, 65, 63};
     uint64_t turn = at + (data->of->is_long ? 0 : (uint64_t)data->of->number);
     int64_t length = turn % 11 < 7
@@ -36,6 +39,8 @@ static void starts(const case_data *data, uint64_t stream, int64_t row, int64_t 
         int64_t left = limit - at, rest = count - 1 - i;
         if (rest <= 1) {
             at = limit;
+        } else if (data->of->draw.seed && data->of->draw.tables != DRAWN_MIXED) {
+            at += drawn_length(data, stream, (uint64_t)(row * count + i), left);
         } else if (random_below(data->seed, stream, (uint64_t)(row * count + i), 4)) {
             at += (int64_t)random_below(data->seed, stream + 1, (uint64_t)(row * count + i),
                                         (uint64_t)(2 * left / rest + 1));
@@ -51,7 +56,8 @@ static void starts(const case_data *data, uint64_t stream, int64_t row, int64_t 
 static int64_t any_number(const case_data *data, uint64_t stream, uint64_t at) {
     enum { KINDS = 4 };
     const verify_case *c = data->of;
-    if (c->number / 2 % 2 == 0) return (int64_t)random_below(data->seed, stream, at, KINDS);
+    bool are_few = c->draw.seed ? c->draw.seed / 2 % 2 : c->number / 2 % 2 == 0;
+    if (are_few) return (int64_t)random_below(data->seed, stream, at, KINDS);
     int64_t longest = KINDS;
     for (int32_t i = 0; i < data->program->plan->size_count; i++)
         if (c->sizes[i] > longest) longest = c->sizes[i];

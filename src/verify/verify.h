@@ -97,7 +97,8 @@ typedef enum verify_input {
     VERIFY_CLIMBING, /* scores rise from key to key, fall or jump (programs with scores) */
     VERIFY_LOW,      /* rows of scores near -128 between others near 0; values have a mean */
     VERIFY_MATCHED,  /* each query has a key of its own, far above all others */
-    VERIFY_ROWS /* rows of every size: near zero, one element far above the others, far below */
+    VERIFY_ROWS,  /* rows of every size: near zero, one element far above the others, far below */
+    VERIFY_BLOCKS /* scores that go up or down by blocks of keys, for some rows (drawn cases) */
 } verify_input;
 
 typedef enum verify_layout {
@@ -107,6 +108,13 @@ typedef enum verify_layout {
                     */
     VERIFY_TURNED_PADDED
 } verify_layout;
+
+/* What a drawn case has beside its sizes: kinds, as of verify/drawn.h. */
+typedef struct verify_draw {
+    uint64_t seed; /* of what follows from no kind; 0: the case was not drawn */
+    int32_t block; /* keys of a block, as some text says */
+    uint8_t pattern, other_pattern, rows, tables, scalars, gain;
+} verify_draw;
 
 typedef struct verify_case {
     int32_t number;                  /* position in the list of its shapes */
@@ -118,16 +126,26 @@ typedef struct verify_case {
     bool is_long;  /* the first length in each table is the longest that it may hold */
     int32_t turn;  /* which of the program's chains of products are planted */
     double flops;  /* about */
+    verify_draw draw;
 } verify_case;
 
-/* Lists the cases of 'shapes', separated by commas: "small" (also NULL; a sample that CI runs),
- * "all", "decisive" (a part of both: long lengths and low scores alone), or sizes such as
+/* Which cases. */
+typedef struct verify_list {
+    const char *shapes; /* see verify_cases */
+    int32_t more;       /* so many that are drawn, after the others */
+    uint64_t seed;      /* from which those are drawn */
+} verify_list;
+
+/* Lists the cases of 'shapes' (verify_list), separated by commas: "small" (also NULL; a sample that
+ * CI runs), "all", "decisive" (a part of both: long lengths and low scores alone), or sizes such as
  * "113x203,1x1024": two numbers are q_len x kv_len where the program has these sizes; otherwise,
  * and in general, as many numbers as plan->sizes in that order. Cases beyond 'flops_most' are left
- * out (0: no limit). The list is allocated in 'memory'. False, with one sentence in 'why', when
- * 'shapes' cannot be read.
+ * out (0: no limit). Drawn cases join at random what the text makes decisive: lengths of every
+ * axis, scalars, what tables hold, how scores go; pairs of kinds that no case has had come first.
+ * The list is allocated in 'memory'. False, with one sentence in 'why', when 'shapes' cannot be
+ * read.
  */
-bool verify_cases(const verify_program *program, const char *shapes, double flops_most,
+bool verify_cases(const verify_program *program, const verify_list *list, double flops_most,
                   arena *memory, const verify_case **cases, int32_t *count,
                   char why[FTL_WHY_BYTES]);
 
@@ -179,6 +197,7 @@ typedef struct verify_progress {
 
 typedef struct verify_options {
     const char *shapes; /* as of verify_cases */
+    int32_t more;       /* drawn cases after those */
     uint64_t seed;
     const char *cases;   /* their numbers, "3,7..9"; NULL: all */
     double seconds_most; /* about, per case; larger ones are left out. 0: 4 s */

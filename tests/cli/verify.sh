@@ -14,6 +14,12 @@ flashtl verify --op mha --causal --shapes 1x1 --case 900; echo "-> $?"
 flashtl verify --op mha --seconds 0; echo "-> $?"
 flashtl verify --op mha --gpu t4 --head-dim 16 --on gpu; echo "-> $?"
 flashtl verify --op mha --on emulator; echo "-> $?"
+# Cases that are drawn come after those of a list; each can be run alone.
+flashtl verify --op mha --causal --shapes 1x1 --more 12 --list | grep -c drawn
+flashtl verify --op mha --causal --head-dim 16 --shapes none --more 4 | strip | tail -1
+flashtl verify --op mha --causal --shapes none --more 12 --list --case 11 --json | wc -l
+flashtl verify --op mha --shapes none; echo "-> $?"
+flashtl verify --op mha --more -1; echo "-> $?"
 # A mask that is off by one is found, and its repro finds it again.
 sed 's/where kv > q + offset/where kv > q + offset + 1/' code.tl > wrong.tl
 flashtl sketch mha --causal > right.tl

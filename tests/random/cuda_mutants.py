@@ -28,7 +28,7 @@ import equal_waits
 import explained
 import mutants
 
-BESIDE = ("survived", "crash", "timeout")
+BESIDE = ("survived", "crash", "timeout", "original")
 
 
 def never(lines, r):
@@ -138,8 +138,8 @@ cat $n.md
 """
 
 
-def verdicts(subject, texts, folder):
-    """What `think` says of each text, one answer after the other: (verdict, detail)."""
+def verdicts(subject, texts, folder, more=()):
+    """What `think` says of each text, one answer after the other: (verdict, detail). 'more' are further options."""
     found = []
     while len(found) < len(texts):
         left = texts[len(found):]
@@ -148,7 +148,7 @@ def verdicts(subject, texts, folder):
             (place / f"{i}.md").write_text(f"```cuda\n{text}\n```\n")
         (place / "agent.sh").write_text(AGENT)
         command = [subject.flashtl, "think", "--sketch", str(subject.sketch), "--gpu", subject.gpu, "--on", "emulator", "--answers", str(len(left)),
-                   "--translate-by", f"exec:cd {place}; sh agent.sh", "--record", str(place / "record.jsonl"), "-o", str(place / "out")] + subject.options
+                   "--translate-by", f"exec:cd {place}; sh agent.sh", "--record", str(place / "record.jsonl"), "-o", str(place / "out"), *more] + subject.options
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=subject.timeout, env=subject.environment)
         except subprocess.TimeoutExpired:
@@ -186,7 +186,22 @@ def louder(mutant, lines):
     return lines[:at] + [old[0][:place.start()] + much + old[0][place.end():]] + lines[at + 1:]
 
 
-def verdict_on(survivor, subject, head, lines, folder):
+def drawn(survivor, subject, head, lines, folder, more):
+    """What drawn cases say of a mutant that the others let pass: (verdict, why); None: nothing."""
+    words = ["--shapes", "none", "--more", str(more), "--seed", str(subject.seed)]
+    texts = [head + "\n".join(x) + "\n" for x in (survivor, lines)]
+    if not more:
+        return None
+    verdict, detail = verdicts(subject, texts[:1], folder, words)[0]
+    if verdict == "survived":
+        return None
+    if verdict in BESIDE:
+        return verdict, detail
+    whole = verdicts(subject, texts[1:], folder, words)[0]
+    return ("original", f"the text itself fails: {whole[1]}"[:300]) if whole[0] != "survived" else (f"drawn {verdict}", detail)
+
+
+def verdict_on(survivor, subject, head, lines, folder, count):
     """What is to be said of a mutant that the judge passed: (verdict, why)."""
     why = equal.of_cuda(survivor, lines, subject.code) or equal_waits.of_cuda(survivor, lines)
     if why:
@@ -195,6 +210,9 @@ def verdict_on(survivor, subject, head, lines, folder):
     why = explained.of(subject.name, *(" ".join(x.strip() for x in part) for part in (old, new)))
     if why:
         return "explained", why
+    found = drawn(survivor, subject, head, lines, folder, count)
+    if found:
+        return found
     more = louder(survivor, lines)
     if more:
         verdict, detail = verdicts(subject, [head + "\n".join(more) + "\n"], folder)[0]
@@ -245,7 +263,7 @@ def work(job):
             return []                               # the program itself is not judged as right: run.py's business
         for row, text, (verdict, detail) in zip(asked, texts, verdicts(subject, texts, folder)):
             if verdict == "survived":
-                verdict, detail = verdict_on(parts(text)[1], subject, head, lines, folder)
+                verdict, detail = verdict_on(parts(text)[1], subject, head, lines, folder, a.more)
             row |= {"verdict": verdict, "detail": detail, "seconds": round((time.time() - started) / len(texts), 2)}
             if row["verdict"] in BESIDE and a.survivors:
                 place = pathlib.Path(a.survivors, f"{row['verdict']}-{seed}-{row['mutation'].replace(' ', '-').replace(',', '')}-{len(os.listdir(a.survivors)) if os.path.isdir(a.survivors) else 0}")

@@ -5,7 +5,7 @@
     mutants.py --flashtl build/flashtl --count 5000 --jobs 16 --results mutants.jsonl --survivors survivors
 
 The programs are the shipped sketches, the examples, and random ones (generate.py). Each mutant is refused by `check`,
-caught by `verify` against its sketch (interpreter, then emulator), caught by NumPy (evaluate.py, of random programs), or
+caught by `verify` against its sketch (interpreter, then emulator; by drawn cases where the others let it pass), caught by NumPy (evaluate.py, of random programs), or
 equal: the CUDA text is the same, or equal.py proves that the change says the same; a few are explained (explained.py).
 What is left has survived, and is listed. Exit status 0: no survivor; 77: NumPy or a CUDA compiler is not here.
 """
@@ -38,7 +38,7 @@ import generate
 import judge
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BESIDE = ("survived", "same results", "NumPy alone", "crash", "timeout")  # verdicts that fail
+BESIDE = ("survived", "same results", "NumPy alone", "crash", "timeout", "original")  # verdicts that fail
 KEPT = BESIDE + ("translate",)                                            # and those that are worth a look
 SHIPPED = (("--op", "mha", "--causal", "--head-dim", "64"), ("--op", "gqa", "--head-dim", "128", "--causal", "--lse"),
            ("--op", "mqa", "--window", "100", "--causal", "--head-dim", "64"), ("--op", "mha", "--softcap", "20", "--head-dim", "64"),
@@ -198,9 +198,10 @@ class Subject:
         except subprocess.TimeoutExpired:
             return None
 
-    def verify(self, path, on, shapes):
+    def verify(self, path, on, shapes, more=0):
         """The exit status of `verify` and what it says, up to the first case that fails; None: it took too long."""
         command = [self.flashtl, "verify", str(path), "--against", str(self.sketch), "--gpu", self.gpu, "--on", on, "--shapes", shapes] + self.options
+        command += ["--more", str(more), "--seed", str(self.seed)] if more else []
         said, late = [], threading.Event()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment) as process:
             def end():
@@ -305,8 +306,33 @@ def outputs(subject, path, folder, seeds):
     return [[np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))] for place in places], None
 
 
-def judge_mutant(subject, kind, mutant, folder):
+def drawn(subject, path, more):
+    """What the drawn cases of `verify` say of a text that the others let pass: (verdict, detail); None: nothing."""
+    for on in ("interpreter", "emulator") if more else ():
+        done = subject.verify(path, on, "none", more)
+        if done is None:
+            return "timeout", f"drawn cases on the {on}"
+        status, said = done
+        if status not in (0, 1, 3):
+            return "crash", f"drawn cases on the {on}: status {status} {said[-300:]}"
+        if status == 1 and "FAIL" in said:
+            whole = subject.verify(subject.path, on, "none", more)
+            if whole and "FAIL" in whole[1]:
+                return "original", f"the text itself fails: {[x for x in whole[1].splitlines() if 'FAIL' in x][0][:200]}"
+            return f"drawn {on}", [x for x in said.splitlines() if "FAIL" in x][0][:200]
+    return None
+
+
+def judge_mutant(subject, kind, mutant, folder, more):
     """Who notices: (verdict, detail)."""
+    verdict, detail = judge_by_list(subject, kind, mutant, folder)
+    if verdict not in ("survived", "same results", "NumPy alone"):
+        return verdict, detail
+    return drawn(subject, folder / "mutant.tl", more) or (verdict, detail)
+
+
+def judge_by_list(subject, kind, mutant, folder):
+    """Who notices, the drawn cases apart: (verdict, detail)."""
     path = folder / "mutant.tl"
     path.write_text("\n".join(mutant) + "\n")
     done = subject.call(["check", str(path)])
@@ -381,7 +407,7 @@ def work(job):
             if mutant is None or mutant == subject.code:
                 continue
             started = time.time()
-            verdict, detail = judge_mutant(subject, kind, mutant, folder)
+            verdict, detail = judge_mutant(subject, kind, mutant, folder, a.more)
             changed = [x.strip() for x in mutant if x not in subject.code][:1] + [x.strip() for x in subject.code if x not in mutant][:1]
             lines.append({"seed": seed, "subject": subject.name, "gpu": subject.gpu, "mutation": kind, "verdict": verdict, "detail": detail,
                           "change": changed, "seconds": round(time.time() - started, 2)})
@@ -414,6 +440,7 @@ def options(description, count):
     p.add_argument("--count", type=int, default=count, help="how many mutants, about")
     p.add_argument("--only", default="", help="mutants of the programs of these seeds alone: 3,17")
     p.add_argument("--each", type=int, default=12, help="mutants of each program")
+    p.add_argument("--more", type=int, default=64, help="drawn cases for those that the others let pass")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--timeout", type=float, default=600)
     p.add_argument("--seconds", type=float, default=1e9, help="ends after so long with what there is")

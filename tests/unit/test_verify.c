@@ -282,7 +282,8 @@ static void shapes_are_read_or_refused(void **state) {
         const verify_case *cases;
         int32_t count = -1;
         char why[FTL_WHY_BYTES] = "";
-        bool is_read = verify_cases(&program, rows[i].shapes, 0, &memory, &cases, &count, why);
+        bool is_read = verify_cases(&program, &(verify_list){.shapes = rows[i].shapes}, 0, &memory,
+                                    &cases, &count, why);
         assert_int_equal(is_read, rows[i].count >= 0);
         if (is_read) assert_int_equal(count, rows[i].count);
         else if (!strstr(why, rows[i].why)) fail_msg("'%s' in '%s'", rows[i].why, why);
@@ -303,8 +304,10 @@ static void all_cases_cover_what_the_design_asks(void **state) {
     const verify_case *all, *few;
     int32_t count, few_count;
     char why[FTL_WHY_BYTES];
-    assert_true(verify_cases(&program, "all", 0, &memory, &all, &count, why));
-    assert_true(verify_cases(&program, "all", 1e8, &memory, &few, &few_count, why));
+    assert_true(
+        verify_cases(&program, &(verify_list){.shapes = "all"}, 0, &memory, &all, &count, why));
+    assert_true(verify_cases(&program, &(verify_list){.shapes = "all"}, 1e8, &memory, &few,
+                             &few_count, why));
     assert_true(few_count < count && few[few_count - 1].number == all[count - 1].number);
     int seen_pairs = 0, seen_heads = 0, layouts = 0, empty_batches = 0;
     for (int p = 0; p < 12; p++) {

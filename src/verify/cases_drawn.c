@@ -1,0 +1,269 @@
+/* Cases drawn at random from what is decisive in a program's texts, all of it at once: a fault may
+ * need a length, a number, a table and scores that no list has together. Which kinds a case has is
+ * chosen among some sets of kinds: the one with most pairs that no case before it had.
+ */
+#include "verify/cases.h"
+
+#include "verify/constants.h"
+#include "verify/drawn.h"
+#include "verify/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- kinds ------------------------------------------------------------------------------------ */
+
+/* Of a length. B is a block of some text, C another number of it, r a rest. */
+typedef enum length_kind {
+    LENGTH_NONE,
+    LENGTH_ONE,
+    LENGTH_BELOW, /* B - 1 */
+    LENGTH_BLOCK,
+    LENGTH_ABOVE,      /* B + 1 */
+    LENGTH_TWO,        /* 2 B */
+    LENGTH_TWO_REST,   /* 2 B + r */
+    LENGTH_THREE,      /* 3 B */
+    LENGTH_THREE_REST, /* 3 B + r, or 4 B + r */
+    LENGTH_FEW,        /* 16..31 */
+    LENGTH_SAME,       /* another axis' length */
+    LENGTH_CONSTANT,   /* near C, and past it by blocks */
+    LENGTH_BESIDE,     /* some steps of B or of C from it, on either side */
+    LENGTH_KINDS
+} length_kind;
+
+/* What is chosen beside a kind for each size. */
+typedef enum choice {
+    OF_LAYOUT,
+    OF_INPUT,
+    OF_PATTERN,
+    OF_ROWS,
+    OF_TABLES,
+    OF_SCALARS,
+    OF_GAIN,
+    CHOICES
+} choice;
+
+enum { DIMENSIONS = CHOICES + VERIFY_SIZES_MAX, KINDS = 16 };
+
+typedef struct kinds {
+    uint8_t of[DIMENSIONS];
+} kinds;
+
+typedef struct drawing {
+    const listing *l;
+    constants numbers;
+    uint64_t seed, stream, next; /* of the next number */
+    bool seen[DIMENSIONS][KINDS][DIMENSIONS][KINDS];
+} drawing;
+
+static int64_t below(drawing *d, int64_t count) {
+    return (int64_t)random_below(d->seed, d->stream, d->next++, (uint64_t)count);
+}
+
+/* --- lengths ---------------------------------------------------------------------------------- */
+
+/* Mostly one of the size's own blocks; else a number of the text that may be one. */
+static int64_t draw_block(drawing *d, int32_t size) {
+    enum { LEAST = 8, MOST = 256, TILES = 4 };
+    int64_t tiles[TILES];
+    int count = inputs_known_tiles(d->l->plan, size, tiles, TILES);
+    if (count > 0 && below(d, 8) < 5) return tiles[below(d, count)];
+    for (int tries = 0; tries < 8 && d->numbers.count > 0; tries++) {
+        int64_t value = d->numbers.values[below(d, d->numbers.count)];
+        if (value >= LEAST && value <= MOST) return value;
+    }
+    static const int64_t usual[] = {16, 32, 64, 128};
+    return count > 0 ? tiles[below(d, count)] : usual[below(d, 4)];
+}
+
+static int64_t draw_constant(drawing *d) {
+    return d->numbers.count > 0 ? d->numbers.values[below(d, d->numbers.count)] : 1 + below(d, 64);
+}
+
+/* Another length, and some steps from it: what is between two lengths is rounded, too. */
+static int64_t draw_beside(drawing *d, int64_t other, int64_t block) {
+    int64_t much = below(d, 3) ? block * below(d, 3) : draw_constant(d);
+    int64_t near = below(d, 3) ? below(d, 5) - 2 : 0;
+    int64_t length = other + (below(d, 2) ? much : -much) + near;
+    return length > 0 ? length : 0;
+}
+
+static int64_t draw_length(drawing *d, int32_t size, length_kind kind, int64_t other) {
+    int64_t block = draw_block(d, size), rest = 1 + below(d, block > 1 ? block - 1 : 1);
+    switch (kind) {
+    case LENGTH_NONE: return 0;
+    case LENGTH_ONE: return 1;
+    case LENGTH_BELOW: return block - 1;
+    case LENGTH_BLOCK: return block;
+    case LENGTH_ABOVE: return block + 1;
+    case LENGTH_TWO: return 2 * block;
+    case LENGTH_TWO_REST: return 2 * block + rest;
+    case LENGTH_THREE: return 3 * block;
+    case LENGTH_THREE_REST: return (3 + below(d, 2)) * block + rest;
+    case LENGTH_FEW: return 16 + below(d, 16);
+    case LENGTH_SAME: return other < 0 ? 2 * block + rest : other;
+    case LENGTH_CONSTANT:
+        return draw_constant(d) + (below(d, 2) ? below(d, 3) - 1 : below(d, 3) * block + rest);
+    default: return other < 0 ? 2 * block + rest : draw_beside(d, other, block);
+    }
+}
+
+static bool counts_matrices(const listing *l, int32_t size) {
+    bool is_named = size == l->batch || size == l->q_heads || size == l->kv_heads;
+    return is_named || !cases_is_length(l->plan, size);
+}
+
+static bool is_relative(length_kind kind) {
+    return kind == LENGTH_SAME || kind == LENGTH_BESIDE;
+}
+
+/* Of what counts matrices a kind is their number, mostly. Lengths that are told by another one come
+ * last.
+ */
+static void draw_sizes(drawing *d, const kinds *k, verify_case *c) {
+    static const int64_t counts[LENGTH_KINDS] = {1, 1, 2, 2, 3, 2, 1, 3, 2, 4, 5, 2, 1};
+    const listing *l = d->l;
+    int64_t other = -1;
+    int32_t first = l->plan->size_count ? (int32_t)below(d, l->plan->size_count) : 0;
+    for (int32_t i = 0; i < 2 * l->plan->size_count; i++) {
+        int32_t s = (first + i) % l->plan->size_count;
+        length_kind kind = (length_kind)k->of[CHOICES + s];
+        if (is_relative(kind) != (i >= l->plan->size_count)) continue;
+        bool is_count = counts_matrices(l, s);
+        c->sizes[s] = is_count ? counts[kind] : draw_length(d, s, kind, other);
+        if (!is_count && c->sizes[s] > 1) other = c->sizes[s];
+    }
+}
+
+/* --- kinds of a case -------------------------------------------------------------------------- */
+
+static verify_input input_of(const listing *l, uint8_t kind) {
+    static const verify_input scored[KINDS] = {VERIFY_BLOCKS,   VERIFY_NORMAL,   VERIFY_BLOCKS,
+                                               VERIFY_CLIMBING, VERIFY_BLOCKS,   VERIFY_MATCHED,
+                                               VERIFY_BLOCKS,   VERIFY_DOMINANT, VERIFY_BLOCKS,
+                                               VERIFY_LOW,      VERIFY_ENDS,     VERIFY_ROWS};
+    static const verify_input plain[] = {VERIFY_NORMAL, VERIFY_ENDS, VERIFY_ROWS};
+    return l->has_values || l->has_scores ? scored[kind] : plain[kind % 3];
+}
+
+static int kinds_in(choice which) {
+    static const uint8_t counts[CHOICES] = {[OF_LAYOUT] = 4,
+                                            [OF_INPUT] = 12,
+                                            [OF_PATTERN] = DRAWN_PATTERNS,
+                                            [OF_ROWS] = DRAWN_ROWS,
+                                            [OF_TABLES] = DRAWN_TABLES,
+                                            [OF_SCALARS] = DRAWN_SCALARS,
+                                            [OF_GAIN] = DRAWN_GAINS};
+    return counts[which];
+}
+
+static int dimensions(const drawing *d) {
+    return CHOICES + d->l->plan->size_count;
+}
+
+/* A case with a length of 0 has little else to tell: one in some. */
+static uint8_t draw_kind_of_length(drawing *d) {
+    uint8_t kind = (uint8_t)below(d, LENGTH_KINDS);
+    bool is_short = kind <= LENGTH_ONE;
+    uint8_t other = (uint8_t)(below(d, 2) ? LENGTH_BESIDE : LENGTH_TWO + below(d, 4));
+    return is_short && below(d, 3) ? other : kind;
+}
+
+static kinds draw_kinds(drawing *d) {
+    kinds k = {{0}};
+    for (int i = 0; i < CHOICES; i++) k.of[i] = (uint8_t)below(d, kinds_in((choice)i));
+    for (int i = CHOICES; i < dimensions(d); i++) k.of[i] = draw_kind_of_length(d);
+    if (below(d, 2)) k.of[OF_GAIN] = DRAWN_PLAIN;
+    return k;
+}
+
+static int count_unseen(const drawing *d, const kinds *k) {
+    int count = 0;
+    for (int a = 0; a < dimensions(d); a++)
+        for (int b = 0; b < a; b++) count += !d->seen[a][k->of[a]][b][k->of[b]];
+    return count;
+}
+
+static void note(drawing *d, const kinds *k) {
+    for (int a = 0; a < dimensions(d); a++)
+        for (int b = 0; b < a; b++) d->seen[a][k->of[a]][b][k->of[b]] = true;
+}
+
+static verify_case case_of(drawing *d, const kinds *k) {
+    const listing *l = d->l;
+    verify_case c = cases_blank(l);
+    c.layout = (verify_layout)k->of[OF_LAYOUT];
+    c.input = input_of(l, k->of[OF_INPUT]);
+    c.turn = (int32_t)below(d, l->chains.count);
+    c.plant = (int32_t)below(d, 12);
+    if (c.input != VERIFY_DOMINANT) c.plant = 1;
+    c.draw = (verify_draw){.seed = random_bits(d->seed, d->stream, d->next++) | 1,
+                           .pattern = k->of[OF_PATTERN],
+                           .other_pattern = (uint8_t)below(d, DRAWN_PATTERNS),
+                           .rows = k->of[OF_ROWS],
+                           .tables = k->of[OF_TABLES],
+                           .scalars = k->of[OF_SCALARS],
+                           .gain = k->of[OF_GAIN]};
+    draw_sizes(d, k, &c);
+    const planted *p = &l->chains.turns[c.turn];
+    int32_t keys =
+        p->count ? l->plan->tensors[p->chains[0].right.tensor].axes[p->chains[0].right.row].size
+                 : -1;
+    c.draw.block = (int32_t)draw_block(d, keys);
+    return c;
+}
+
+/* --- cases ------------------------------------------------------------------------------------ */
+
+/* What a case may cost: a tenth of a second, where lengths are what they were drawn to be. */
+static bool is_affordable(const listing *l, const verify_case *c) {
+    static const double FLOPS_MOST = 8e7, TABLES_MOST = 2e8, ELEMENTS_MOST = 1 << 20;
+    double most = cases_have_tables(l->plan) ? TABLES_MOST : FLOPS_MOST;
+    return cases_flops(l, c) <= most && cases_elements(l->plan, c) <= ELEMENTS_MOST;
+}
+
+/* Matrices go before lengths do. */
+static bool fit(const listing *l, uint64_t seed, verify_case *c) {
+    enum { ROUNDS = 3 };
+    for (int round = 0; round < ROUNDS; round++) {
+        cases_pin(l, c);
+        if (!cases_solve(l, seed, -1, c)) return false;
+        if (cases_have_tables(l->plan) && !cases_have_room(l, c)) return false;
+        if (is_affordable(l, c)) return true;
+        for (int32_t s = 0; s < l->plan->size_count; s++) {
+            bool is_less = counts_matrices(l, s) && c->sizes[s] > 1 && !cases_is_fixed(l, s);
+            if (is_less) c->sizes[s] = round ? 1 : (c->sizes[s] + 1) / 2;
+        }
+    }
+    return false;
+}
+
+/* The best of some sets of kinds; of few that fit, the first. */
+static bool draw_case(drawing *d, verify_case *out) {
+    enum { WANTED = 16, ATTEMPTS = 300 };
+    kinds best = {{0}};
+    int most = -1, found = 0;
+    for (int attempt = 0; attempt < ATTEMPTS && found < WANTED; attempt++) {
+        kinds k = draw_kinds(d);
+        verify_case c = case_of(d, &k);
+        if (!fit(d->l, c.draw.seed, &c)) continue;
+        int unseen = count_unseen(d, &k);
+        found++;
+        if (unseen > most) most = unseen, best = k, *out = c;
+    }
+    if (most >= 0) note(d, &best);
+    return most >= 0;
+}
+
+void cases_add_random(listing *l, uint64_t seed, int32_t count) {
+    enum { STREAM = 9000 };
+    if (count < 1 || l->plan->size_count < 1) return;
+    drawing *d = arena_new(l->memory, drawing);
+    *d = (drawing){.l = l, .numbers = constants_of(l->program), .seed = seed};
+    for (int32_t n = 0; n < count; n++) {
+        verify_case c;
+        d->stream = STREAM + (uint64_t)n, d->next = 0;
+        if (draw_case(d, &c)) cases_add(l, c);
+        else l->next++; /* the numbers of the others stay */
+    }
+}

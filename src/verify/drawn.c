@@ -1,0 +1,262 @@
+#include "verify/drawn.h"
+
+#include "verify/constants.h"
+#include "verify/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is drawn for a case at its inputs; each has a number of its own. */
+typedef enum purpose {
+    FOR_STEP = 1,
+    FOR_PLACE,
+    FOR_ROW,
+    FOR_BASE,
+    FOR_DISTANCE,
+    FOR_SCALAR,
+    FOR_TENSOR,
+    FOR_POWER
+} purpose;
+
+static int64_t drawn(const verify_draw *d, purpose what, uint64_t index, int64_t count) {
+    return (int64_t)random_below(d->seed, (uint64_t)what, index, (uint64_t)count);
+}
+
+/* --- scores ----------------------------------------------------------------------------------- */
+
+enum { WAYS = 2 };
+
+/* Elements along what is summed belong by turns to the two patterns; few to the first alone. */
+static int way_of(int64_t contracted, int64_t summed) {
+    return summed < 2 * WAYS ? 0 : (int)(contracted % WAYS);
+}
+
+static double weight_of(int way, int64_t summed) {
+    if (summed < 2 * WAYS) return 1;
+    return (double)summed / (double)((summed - way + WAYS - 1) / WAYS);
+}
+
+static bool sees_first(const verify_draw *d, int64_t row) {
+    int64_t own = drawn(d, FOR_ROW, 0, 64);
+    switch ((drawn_rows)d->rows) {
+    case DRAWN_ALL_ROWS: return true;
+    case DRAWN_ONE_OF_8: return row % 8 == own % 8;
+    case DRAWN_UPPER_8: return row % 16 >= 8;
+    case DRAWN_LOWER_8: return row % 16 < 8;
+    case DRAWN_OTHER_16: return row / 16 % 2 == own % 2;
+    default: return row == own;
+    }
+}
+
+static double gain_of_queries(const verify_draw *d) {
+    static const double MUCH = 8;
+    return d->gain == DRAWN_LARGE_QUERIES ? MUCH : 1;
+}
+
+/* Larger keys alone make larger scores; larger queries meet smaller keys. */
+static double gain_of_keys(const verify_draw *d) {
+    static const double MUCH = 8;
+    return d->gain == DRAWN_LARGE_KEYS ? MUCH : 1 / gain_of_queries(d);
+}
+
+double drawn_share(const case_data *data, int64_t query, int64_t contracted, int64_t summed) {
+    const verify_draw *d = &data->of->draw;
+    int own = sees_first(d, query) ? 0 : 1;
+    bool is_own = summed < 2 * WAYS || way_of(contracted, summed) == own;
+    return is_own ? gain_of_queries(d) : 0;
+}
+
+/* The same step every time, at the first blocks or up to the last one, whichever fit. */
+static double climbed(const verify_draw *d, int64_t block, int64_t blocks, double step,
+                      double highest) {
+    int64_t most = (int64_t)(2 * highest / step), base = drawn(d, FOR_BASE, 0, 3);
+    int64_t at = block;
+    if (blocks - 1 > most) at = base ? block - (blocks - 1 - most) : block;
+    if (at < 0) at = 0;
+    if (at > most) at = most;
+    double top = (double)(blocks - 1 < most ? blocks - 1 : most) * step;
+    double least = base == 0 ? 0 : base == 1 ? -top : -top / 2;
+    if (least < -highest) least = -highest;
+    return fmin(least + (double)at * step, highest);
+}
+
+static double score_of(const verify_draw *d, drawn_pattern pattern, int64_t key, int64_t keys,
+                       int64_t matrix, double highest) {
+    static const double steps[] = {12, 20, 8, 40};
+    int64_t block = d->block > 0 ? d->block : 1, at = key / block;
+    int64_t blocks = (keys + block - 1) / block;
+    double step = fmin(steps[drawn(d, FOR_STEP, 0, 4)], highest);
+    int64_t chosen = drawn(d, FOR_PLACE, (uint64_t)matrix, blocks > 0 ? blocks : 1);
+    switch (pattern) {
+    case DRAWN_CLIMB: return climbed(d, at, blocks, step, highest);
+    case DRAWN_FALL: return climbed(d, blocks - 1 - at, blocks, step, highest);
+    case DRAWN_LAST_BLOCK: return at == blocks - 1 ? step : 0;
+    case DRAWN_LAST_KEY: return key == keys - 1 ? step : 0;
+    case DRAWN_ONE_BLOCK: return at == chosen ? step : -step;
+    case DRAWN_COLUMNS:
+        return climbed(d, at, blocks, step, highest) -
+               (key % block == planted_match(at + matrix, block) ? 0 : step);
+    case DRAWN_DEEP: return -highest + fmin((double)at, 2) * step / 2;
+    default: return 0;
+    }
+}
+
+double drawn_score(const case_data *data, int64_t key, int64_t keys, int64_t contracted,
+                   int64_t summed, int64_t matrix, double highest) {
+    const verify_draw *d = &data->of->draw;
+    int way = way_of(contracted, summed);
+    uint8_t pattern = way ? d->other_pattern : d->pattern;
+    double score = score_of(d, (drawn_pattern)pattern, key, keys, matrix, highest);
+    return score * weight_of(way, summed) * gain_of_keys(d);
+}
+
+/* Beside the diagonal, aligned at the first or at the last key, and where numbers of the text say:
+ * what masks leave out, or give another value, begins there.
+ */
+int64_t drawn_distance(const case_data *data, int64_t rows, int64_t keys) {
+    enum { NEAR = 4, KINDS = 5 };
+    const verify_draw *d = &data->of->draw;
+    constants numbers = constants_of(data->program);
+    int64_t near = drawn(d, FOR_DISTANCE, 1, 2 * NEAR + 1) - NEAR;
+    int64_t number =
+        numbers.count ? numbers.values[drawn(d, FOR_DISTANCE, 2, numbers.count)] : d->block;
+    switch (drawn(d, FOR_DISTANCE, 0, KINDS)) {
+    case 0: return near;
+    case 1: return keys - rows + near;
+    case 2: return number + near / 2;
+    case 3: return near / 2 - number;
+    default: return keys > 0 ? drawn(d, FOR_DISTANCE, 3, keys) : 0;
+    }
+}
+
+/* --- scalars ---------------------------------------------------------------------------------- */
+
+static int64_t longest_size(const case_data *data) {
+    int64_t longest = 1;
+    for (int32_t s = 0; s < data->program->plan->size_count; s++)
+        if (data->of->sizes[s] > longest) longest = data->of->sizes[s];
+    return longest;
+}
+
+static double whole_value(const case_data *data, uint64_t i, drawn_scalar kind) {
+    static const double few[] = {3, 1, 0, 7, -2, 2, 5, -1};
+    enum { FEW = sizeof few / sizeof *few, FAR = 4000 };
+    const verify_draw *d = &data->of->draw;
+    const ftl_plan *plan = data->program->plan;
+    int64_t longest = longest_size(data), near = drawn(d, FOR_SCALAR, 16 * i + 1, 5) - 2;
+    int64_t size = plan->size_count
+                       ? data->of->sizes[drawn(d, FOR_SCALAR, 16 * i + 2, plan->size_count)]
+                       : longest;
+    double sign = drawn(d, FOR_SCALAR, 16 * i + 3, 3) ? 1 : -1;
+    switch (kind) {
+    case DRAWN_HALF: return sign * (double)(size / 2 + near);
+    case DRAWN_BEYOND: return (double)(longest + drawn(d, FOR_SCALAR, 16 * i + 4, FAR));
+    case DRAWN_BELOW: return -(double)(longest + drawn(d, FOR_SCALAR, 16 * i + 4, FAR));
+    case DRAWN_BLOCKS:
+        return sign * (double)(d->block * (1 + drawn(d, FOR_SCALAR, 16 * i + 5, 3)) + near);
+    default: return few[drawn(d, FOR_SCALAR, 16 * i + 6, FEW)];
+    }
+}
+
+/* Does a statement take the larger or the smaller of something and this number? */
+static bool is_limit(const verify_program *program, const char *name) {
+    const ftl_source *source = program->sketch.text ? &program->sketch : &program->code;
+    str text = {source->text, source->text ? source->length : 0};
+    size_t length = strlen(name);
+    while (text.length) {
+        str line = str_trim(str_cut(&text, '\n'));
+        bool is_of_two =
+            str_starts(line, STR("Compute Max ")) || str_starts(line, STR("Compute Min "));
+        for (size_t i = 0; is_of_two && i + length + 1 < line.length; i++) {
+            bool is_here = line.data[i] == ' ' && memcmp(line.data + i + 1, name, length) == 0;
+            char after = i + 1 + length < line.length ? line.data[i + 1 + length] : ' ';
+            if (is_here && (after == ' ' || after == ',')) return true;
+        }
+    }
+    return false;
+}
+
+static double limit_value(const verify_draw *d, uint64_t i, drawn_scalar kind) {
+    static const double near[] = {0, 1, -1, 0.125, 8, -8};
+    static const double FAR = 30000;
+    if (kind == DRAWN_BEYOND) return FAR;
+    if (kind == DRAWN_BELOW) return -FAR;
+    return near[drawn(d, FOR_SCALAR, 16 * i + 7, 6)];
+}
+
+/* One number brings scores to what they should be; of several the others are near 1. */
+static double real_value(const case_data *data, uint64_t i, drawn_scalar kind, double usual) {
+    static const double factors[] = {1, -1, 4, -0.25, 8, 0.01, -3, 2};
+    enum { FACTORS = sizeof factors / sizeof *factors };
+    const verify_draw *d = &data->of->draw;
+    const ftl_plan *plan = data->program->plan;
+    bool is_one = (int64_t)i == drawn(d, FOR_SCALAR, 1 << 20, plan->scalar_count) ||
+                  drawn(d, FOR_SCALAR, 1 << 21, 2);
+    double value = is_one ? usual : 1;
+    bool is_planted = data->of->input != VERIFY_NORMAL && data->of->input != VERIFY_ENDS &&
+                      data->of->input != VERIFY_ROWS;
+    if (kind == DRAWN_USUAL) return value;
+    if (is_planted) return drawn(d, FOR_SCALAR, 16 * i + 8, 4) ? value : -value;
+    return value * factors[drawn(d, FOR_SCALAR, 16 * i + 9, FACTORS)];
+}
+
+double drawn_scalar_value(const case_data *data, int32_t scalar, double usual) {
+    const verify_draw *d = &data->of->draw;
+    const ftl_plan_scalar *of = &data->program->plan->scalars[scalar];
+    uint64_t i = (uint64_t)scalar;
+    drawn_scalar kind = (drawn_scalar)d->scalars;
+    if (kind == DRAWN_ODD) kind = (drawn_scalar)drawn(d, FOR_SCALAR, 16 * i, DRAWN_ODD);
+    if (of->type == FTL_I32) return whole_value(data, i, kind);
+    if (kind != DRAWN_USUAL && is_limit(data->program, of->name)) return limit_value(d, i, kind);
+    return real_value(data, i, kind, usual);
+}
+
+/* --- tables and sizes of values --------------------------------------------------------------- */
+
+int64_t drawn_length(const case_data *data, uint64_t stream, uint64_t at, int64_t limit) {
+    const verify_draw *d = &data->of->draw;
+    int64_t block = d->block > 0 ? d->block : 64, blocks = limit / block, length = limit;
+    int64_t turn = (int64_t)random_below(d->seed, stream, at, 1 << 20);
+    const int64_t edges[] = {0, 1, block - 1, block, block + 1, limit - 1};
+    switch ((drawn_table)d->tables) {
+    case DRAWN_WHOLE_BLOCKS: length = (blocks ? turn % blocks + 1 : 0) * block; break;
+    case DRAWN_RAGGED: length = turn % (blocks + 1) * block + turn / 7 % block; break;
+    case DRAWN_EDGES: length = edges[turn % 6]; break;
+    case DRAWN_ANY: length = turn % (limit + 1); break;
+    default: break;
+    }
+    return length < 0 ? 0 : length < limit ? length : limit;
+}
+
+double drawn_factor(const case_data *data, int32_t tensor) {
+    const verify_draw *d = &data->of->draw;
+    int64_t chosen = drawn(d, FOR_TENSOR, 0, data->program->plan->tensor_count);
+    bool is_changed = d->gain == DRAWN_ONE_LARGER || d->gain == DRAWN_ONE_SMALLER;
+    if (!d->seed || !is_changed || tensor != chosen) return 1;
+    if (d->gain == DRAWN_ONE_SMALLER) return 0x1p-6;
+    return drawn(d, FOR_POWER, 0, 2) ? 0x1p5 : 0x1p8;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+void drawn_describe(const verify_case *c, char *out, size_t capacity) {
+    static const char *const patterns[] = {"climbing",
+                                           "falling",
+                                           "the last one high",
+                                           "the last key high",
+                                           "one high",
+                                           "one column each climbing",
+                                           "near 0",
+                                           "far below 0"};
+    static const char *const rows[] = {"all rows",        "one row of 8",        "rows 8..15 of 16",
+                                       "rows 0..7 of 16", "every other 16 rows", "one row"};
+    const verify_draw *d = &c->draw;
+    size_t length = 0;
+    *out = 0;
+    if (!d->seed) return;
+    if (c->input == VERIFY_BLOCKS)
+        length = (size_t)snprintf(out, capacity, " of %d: %s, %s", (int)d->block,
+                                  patterns[d->pattern], rows[d->rows]);
+    if (length < capacity) snprintf(out + length, capacity - length, ", drawn");
+}
