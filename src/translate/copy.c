@@ -7,26 +7,6 @@ void copy_refuse(emit *t, const tl_statement *s, const char *why) {
     emit_unsupported(t, s->range, STR("this Copy"), "%s", why);
 }
 
-str copy_slot(emit *t, const tl_statement *s, const emit_tile *tile) {
-    if (tile->stages == 1) return tile->name;
-    if (t->is_async) {
-        return emit_format(t, "(shared + %.*s + %.*s)", STR_ARGS(emit_slot_place(t, tile, 0)),
-                           STR_ARGS(emit_slot_bytes(t, tile, "fill", 1)));
-    }
-    if (tile->is_counted) return emit_ring_target(t, s, tile);
-    if (tile->has_fill_slot) return emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
-    int ahead = (check_sync_of(t->facts, s)->slots_ahead + 1) % tile->stages;
-    if (ahead == 0) return tile->name;
-    if (tile->stages == 2) {
-        return emit_other_slot(t, tile, tile->name);
-    }
-    int back = tile->stages - ahead;
-    str step = emit_fact_of(t, tile, FACT_SLOT), name = tile->name;
-    return emit_format(t, "(%.*s >= shared + %.*s ? %.*s - %d * %.*s : %.*s + %d * %.*s)",
-                       STR_ARGS(name), STR_ARGS(emit_slot_place(t, tile, back)), STR_ARGS(name),
-                       back, STR_ARGS(step), STR_ARGS(name), ahead, STR_ARGS(step));
-}
-
 str copy_both(emit *t, str a, str b) {
     if (!a.length) return b;
     if (!b.length) return a;
@@ -132,5 +112,5 @@ void emit_copy(emit *t, const tl_statement *s) {
     }
     emit_barrier_before(t, s);
     between(t, s, from, to);
-    if (to && to->space == TL_SHARED) emit_channel_filled(t, s, to);
+    if (to && to->space == TL_SHARED) emit_channel_fill(t, s, to);
 }

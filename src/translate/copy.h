@@ -12,10 +12,6 @@
 
 /* Why this Copy has no translation. */
 void copy_refuse(emit *t, const tl_statement *s, const char *why);
-/* The slot of a shared tile that a Copy into it fills: a variable of its own, or so many slots from
- * the one held.
- */
-str copy_slot(emit *t, const tl_statement *s, const emit_tile *tile);
 /* "a && b", where either may be empty. */
 str copy_both(emit *t, str a, str b);
 /* A stride as a factor. */

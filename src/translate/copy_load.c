@@ -120,7 +120,7 @@ static void copy_dealt(lines *x, const emit_tile *to) {
     emit_open(t, "{");
     emit_text(t, "const int thread = ftl_thread();");
     copy_declare_rest(t, &x->address);
-    emit_text(t, "const unsigned target = %.*s;", STR_ARGS(copy_slot(t, x->s, to)));
+    emit_text(t, "const unsigned target = %.*s;", STR_ARGS(emit_fill_place(t, x->s, to)));
     if (d.batches > 1) {
         emit_text(t, "#pragma unroll 1");
         emit_open(t, "for (int across = 0; across < %d; across++) {", d.batches);
@@ -142,7 +142,7 @@ void copy_global_to_shared(emit *t, const tl_statement *s, const emit_tile *to) 
     emit_open(t, "{");
     lines_declare_own(&x);
     copy_declare_rest(t, &x.address);
-    lines_declare_shared(&x, "target", copy_slot(t, s, to));
+    lines_declare_shared(&x, "target", emit_fill_place(t, s, to));
     lines_declare_pointer(&x, "source");
     if (s->copy.is_async) {
         lines_loop_to_ends(&x, async_unit);

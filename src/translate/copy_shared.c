@@ -40,7 +40,7 @@ void copy_lines_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
     if (!lines_make(&x, t, s, to, from)) return;
     emit_open(t, "{");
     lines_declare_own(&x);
-    lines_declare_shared(&x, "target", copy_slot(t, s, to));
+    lines_declare_shared(&x, "target", emit_fill_place(t, s, to));
     lines_loop(&x, LINES_WHOLE, put_unit);
     emit_close(t);
 }
@@ -117,7 +117,7 @@ static void fours_to_shared(emit *t, const tl_statement *s, const emit_tile *fro
         return;
     }
     emit_open(t, "{");
-    if (pair_address(t, s, from, to, copy_slot(t, s, to), &address)) {
+    if (pair_address(t, s, from, to, emit_fill_place(t, s, to), &address)) {
         emit_loop(t, "m16", from->shape.down);
         emit_loop(t, "n8", from->shape.across / 2);
         emit_loop(t, "half", 2);
@@ -138,7 +138,7 @@ void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *f
         return;
     }
     emit_open(t, "{");
-    if (pair_address(t, s, from, to, copy_slot(t, s, to), &address)) {
+    if (pair_address(t, s, from, to, emit_fill_place(t, s, to), &address)) {
         pairs_open(t, from);
         if (tl_type_bytes(to->type) == 2) {
             emit_text(t, "ftl_store_shared_4(%.*s, %.*s);", STR_ARGS(address),
@@ -240,7 +240,7 @@ void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *fr
         turn =
             shift ? emit_format(t, " ^ (line & 7) >> %d << 4", shift) : STR(" ^ (line & 7) << 4");
     emit_text(t, "const unsigned target = %.*s + (unsigned)(line * %d + ((lane >> 4 << 4)%.*s));",
-              STR_ARGS(copy_slot(t, s, to)), l->pitch_bytes, STR_ARGS(turn));
+              STR_ARGS(emit_fill_place(t, s, to)), l->pitch_bytes, STR_ARGS(turn));
     emit_loop(t, "m16", from->shape.down);
     if (across >= 2) {
         emit_loop(t, "n16", across / 2);

@@ -154,8 +154,8 @@ static str corner_text(box *x, int dimension, int panel) {
     return at.text;
 }
 
-static str full_barrier(emit *t, const emit_tile *tile) {
-    return emit_barrier_of(t, tile, FACT_FULL, "fill");
+static str full_barrier(emit *t, const tl_statement *s, const emit_tile *tile) {
+    return emit_barrier_of(t, s, tile, FACT_FULL, GENERATION_NEXT);
 }
 
 static void one_copy(box *x, bool loads, int panel) {
@@ -169,7 +169,7 @@ static void one_copy(box *x, bool loads, int panel) {
         place = emit_format(t, "shared + (%.*s + %d)", STR_ARGS(emit_slot_place(t, tile, 0)),
                             panel * (int)shared_panel_bytes(&tile->store));
     }
-    str slot = emit_slot_bytes(t, tile, loads ? "fill" : "slot", 1);
+    str slot = emit_slot_bytes(t, tile, loads ? GENERATION_NEXT : GENERATION_HELD, 1);
     if (slot.length) place = emit_format(t, "%.*s + %.*s", STR_ARGS(place), STR_ARGS(slot));
     if (x->rows < tile->rows)
         place = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(place), STR_ARGS(sharer(x)),
@@ -179,7 +179,7 @@ static void one_copy(box *x, bool loads, int panel) {
                   STR_ARGS(place), STR_ARGS(at));
         return;
     }
-    str full = full_barrier(t, tile);
+    str full = full_barrier(t, x->s, tile);
     if (!panel && tile->bound->by_threads) {
         emit_text(t, "ftl_mbarrier_expect(%.*s, %.*s);", STR_ARGS(full),
                   STR_ARGS(emit_fact_of(t, tile, FACT_BYTES)));
@@ -229,7 +229,7 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     if (all_arrive) {
         t->indent--;
         emit_open(t, "} else {");
-        emit_text(t, "ftl_mbarrier_signal(%.*s);", STR_ARGS(full_barrier(t, tile)));
+        emit_text(t, "ftl_mbarrier_signal(%.*s);", STR_ARGS(full_barrier(t, s, tile)));
     }
     if (issuer.length) emit_close(t);
     if (is_chosen) emit_close(t);

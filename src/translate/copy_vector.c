@@ -117,7 +117,7 @@ void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, cons
     str guard = vector_inside(t, v);
     if (!loads) guard = copy_both(t, single_holder(t, v), guard);
     int opened = open_vector(t, v);
-    str slot = loads ? emit_held(t, shared) : copy_slot(t, s, shared);
+    str slot = loads ? emit_held(t, shared) : emit_fill_place(t, s, shared);
     str address =
         emit_format(t, "%.*s + 4 * (unsigned)(%.*s)", STR_ARGS(slot), STR_ARGS(vector_place(t, v)));
     if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));

@@ -58,6 +58,24 @@ typedef struct emit_state {
     emit_holding holds;
 } emit_state;
 
+/* What carries a ring on, see ring.c. */
+typedef enum emit_carrier {
+    CARRIER_ADDRESS,
+    CARRIER_PLACE,
+    CARRIER_BARRIER,
+    CARRIER_SLOT,
+    CARRIER_RING
+} emit_carrier;
+
+/* Of a ring, for whoever asks: the one it waited for last, the one a Copy fills next, the first
+ * that it still holds.
+ */
+typedef enum emit_generation {
+    GENERATION_HELD,
+    GENERATION_NEXT,
+    GENERATION_OLDEST
+} emit_generation;
+
 typedef struct emit_tile emit_tile;
 struct emit_tile {
     const tl_symbol *symbol;
@@ -82,10 +100,9 @@ struct emit_tile {
     shared_layout store;
     int64_t offset_bytes, slot_bytes;
     int stages;
-    bool has_fill_slot; /* the slot of the next copy is a variable: it does not follow from the held
-                           one */
-    bool is_counted; /* with mbarriers: all its slots and parities follow from those of the one held
-                      */
+    emit_carrier carrier;
+    bool has_fill_slot; /* the address of the next copy's slot is a variable: it does not follow
+                           from the held one */
     int64_t full_offset, empty_offset; /* mbarriers, 8 bytes per slot */
     emit_tile *part_of;                /* of a view's part: the tile it is in, see parts.c */
     int first_column;                  /* a part's, in the tile that has the bytes */
@@ -339,9 +356,6 @@ void emit_make_parts(emit *t);
 void emit_place_parts(emit *t); /* when the tiles they are in have their place and channels */
 /* The tile, or the part of one, by whose Wait the role that is translated reads it. */
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile);
-/* The address of a shared tile in the generation held: text. */
-str emit_held(emit *t, const emit_tile *tile);
-
 /* parameters.c: the parameter struct, the plan, the prologue */
 void emit_make_plan(emit *t);
 const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name);  /* NULL: no parameter */
@@ -423,17 +437,13 @@ void emit_wait_turn(emit *t, const tl_statement *s);
 void emit_release_turn(emit *t, const tl_statement *s);
 bool emit_is_turn(const emit *t, const tl_expr *name);
 
-/* channels.c: shared tiles in kernels of asynchronous units */
+/* channels.c: shared tiles: waited for, released, before and after a Copy fills them */
 void emit_init_channels(emit *t);
 void emit_declare_channels(emit *t); /* of the role that begins */
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile);
-/* The barrier of the slot held ("slot"), of the next copy ("fill"), or of the oldest one held. */
-str emit_barrier_of(emit *t, const emit_tile *tile, emit_fact barriers, const char *which);
-/* What a slot's number adds to the tile's first byte: "K_held.slot * at::K_slot", or empty. */
-str emit_slot_bytes(emit *t, const emit_tile *tile, const char *which, int divisor);
 void emit_wait_stores(emit *t, const tl_statement *s);
 void emit_end_stores(emit *t); /* at the end of a role */
 /* Does each warp store its own rows of the tile? */
@@ -502,7 +512,6 @@ void emit_prefetch_maps(emit *t);
 /* translate.c: statements, and what the checks found that they need */
 void emit_block(emit *t, const tl_block *block);
 void emit_barrier_before(emit *t, const tl_statement *s);
-void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile);
 
 /* copy.c, product.c, elementwise.c */
 void emit_copy(emit *t, const tl_statement *s);
@@ -512,19 +521,26 @@ void emit_reshape(emit *t, const tl_statement *s);
 bool emit_is_elementwise(const tl_statement *s);
 str emit_any(emit *t, const tl_expr *call); /* if any(...): declares and computes the flag */
 
-/* ring.c: channels by mbarrier, of warps that wait for each product themselves */
-bool emit_fills_vary(const emit *t, const emit_tile *tile);
-void emit_init_rings(emit *t);
-/* Do all slots and parities of a ring follow from those of the generation held? */
-bool emit_is_counted(emit *t, const emit_tile *tile);
-void emit_declare_ring(emit *t, const emit_tile *tile);
-/* Where the Copy puts its tile, in a counted ring. */
-str emit_ring_target(emit *t, const tl_statement *copy, const emit_tile *tile);
-str emit_ring_slot(emit *t, str place); /* its address; in a counted ring of several slots */
-void emit_ring_wait(emit *t, const emit_tile *tile);
-void emit_ring_release(emit *t, const emit_tile *tile);
+/* ring.c: where the generations of shared tiles are, and their barriers */
+void emit_find_carriers(emit *t);
+void emit_declare_addresses(emit *t);                     /* of all shared tiles */
+void emit_declare_cursor(emit *t, const emit_tile *tile); /* of the role that begins: held */
+void emit_declare_fill(emit *t, const emit_tile *tile);   /* and of the next copy */
+/* A variable of the tile's ring: "K_fill". */
+str emit_ring_part(emit *t, const emit_tile *tile, const char *what);
+/* The address of a shared tile in the generation held, and of the slot that the Copy fills. */
+str emit_held(emit *t, const emit_tile *tile);
+str emit_fill_place(emit *t, const tl_statement *copy, const emit_tile *tile);
+/* What a slot's number adds to the tile's first byte: "K_held.slot * at::K_slot", or empty. */
+str emit_slot_bytes(emit *t, const emit_tile *tile, emit_generation which, int divisor);
+/* The barrier of a generation's slot; 's': of the next one, the Copy. */
+str emit_barrier_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_fact barriers,
+                    emit_generation which);
+/* By its mbarriers: until the next generation is there, until the Copy's slot is free. */
+void emit_ring_wait(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
-void emit_ring_filled(emit *t, const tl_statement *s, const emit_tile *tile);
+void emit_ring_hold(emit *t, const tl_statement *wait, const emit_tile *tile);
+void emit_ring_next(emit *t, const emit_tile *tile, emit_generation which);
 
 /* copy_lines.c: copies of this shared tile in lines: does each warp move its own consecutive share
  * of the rows?

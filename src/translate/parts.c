@@ -159,12 +159,3 @@ const emit_tile *emit_cursor(emit *t, const emit_tile *tile) {
     while (tile->part_of) tile = tile->part_of;
     return tile;
 }
-
-str emit_held(emit *t, const emit_tile *tile) {
-    const emit_tile *cursor = emit_cursor(t, tile);
-    bool is_place = cursor->is_counted && cursor->stages > 1;
-    str held = is_place ? emit_ring_slot(t, cursor->name) : cursor->name;
-    if (cursor == tile) return held;
-    return emit_format(t, "(%.*s + %lld)", STR_ARGS(held),
-                       (long long)(tile->offset_bytes - cursor->offset_bytes));
-}

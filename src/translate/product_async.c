@@ -172,7 +172,7 @@ static str step_text(emit *t, const descriptor *d, const char *number, int mn) {
 
 static str descriptor_text(product *p, const side *x, int mn) {
     emit *t = p->t;
-    str slot = emit_slot_bytes(t, x->tile, "slot", DESCRIPTOR_UNIT_BYTES);
+    str slot = emit_slot_bytes(t, x->tile, GENERATION_HELD, DESCRIPTOR_UNIT_BYTES);
     return emit_format(t, "ftl_descriptor(%.*s%s%.*s%.*s, %.*s)", STR_ARGS(x->low),
                        slot.length ? " + " : "", STR_ARGS(slot),
                        STR_ARGS(step_text(t, &x->d, p->step, mn)), STR_ARGS(high_name(t, x)));

@@ -236,6 +236,7 @@ void emit_make_tiles(emit *t) {
             make_tiles_of(t, s, vectors);
         }
     }
+    emit_find_carriers(t);
     emit_make_parts(t);
     if (t->is_async) emit_find_lazy(t);
     emit_place_shared(t);

@@ -114,37 +114,5 @@ void emit_shared_facts(emit *t, str kernel_text, text_buffer *out) {
 void emit_declare_shared(emit *t) {
     emit_declare(t, STR("at"), "namespace at = %s_shared;", t->plan->entry);
     emit_declare(t, STR("shared"), "const unsigned shared = ftl_shared_base();");
-    for (int i = 0; t->is_async && i < t->parts.count; i++) {
-        const emit_tile *part = t->parts.items[i];
-        emit_declare(t, part->name, "%sunsigned %.*s = shared + %.*s;",
-                     part->stages == 1 ? "const " : "", STR_ARGS(part->name),
-                     STR_ARGS(emit_slot_place(t, part, 0)));
-    }
-    for (int i = 0; i < t->tiles.count; i++) {
-        emit_tile *tile = t->tiles.items[i];
-        if (tile->space != TL_SHARED) continue;
-        if (t->is_async) {
-            emit_declare(t, tile->name, "%sunsigned %.*s = shared + %.*s;",
-                         tile->stages == 1 ? "const " : "", STR_ARGS(tile->name),
-                         STR_ARGS(emit_slot_place(t, tile, 0)));
-            continue;
-        }
-        tile->has_fill_slot = tile->stages > 1 && emit_fills_vary(t, tile);
-        tile->is_counted = tile->bound->uses_mbarrier && emit_is_counted(t, tile);
-        str fill = emit_format(t, "%.*s_fill", STR_ARGS(tile->name));
-        if (tile->stages == 1) {
-            emit_declare(t, tile->name, "const unsigned %.*s = shared + %.*s;",
-                         STR_ARGS(tile->name), STR_ARGS(emit_slot_place(t, tile, 0)));
-        } else {
-            emit_declare(t, tile->name,
-                         "unsigned %.*s = shared + %.*s%s; // slot of the generation held%s",
-                         STR_ARGS(tile->name), STR_ARGS(emit_slot_place(t, tile, tile->stages - 1)),
-                         tile->is_counted ? " + 1" : "",
-                         tile->is_counted ? "; bit 0: the parity of its barrier" : "");
-            if (tile->has_fill_slot)
-                emit_declare(t, fill, "unsigned %.*s = shared + %.*s; // slot of the next copy",
-                             STR_ARGS(fill), STR_ARGS(emit_slot_place(t, tile, 0)));
-        }
-        if (tile->bound->uses_mbarrier) emit_declare_ring(t, tile);
-    }
+    emit_declare_addresses(t);
 }

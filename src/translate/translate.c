@@ -10,75 +10,9 @@ static check_sync sync_of(emit *t, const tl_statement *s) {
     return found ? *found : (check_sync){.statement = s, .groups_pending = -1};
 }
 
-/* A barrier may be the warp's only if lines are divided as the checks assume. */
-static void barrier(emit *t, const check_sync *sync, const emit_tile *tile) {
-    bool warp = sync->is_warp_scope && tile && emit_lines_stay_in_warp(t, tile);
-    emit_text(t, warp ? "ftl_warp_barrier();" : "ftl_block_barrier();");
-}
-
 static emit_tile *shared_of(emit *t, const tl_expr *name) {
     emit_tile *tile = emit_tile_of(t, name);
     return tile && tile->space == TL_SHARED ? tile : NULL;
-}
-
-static void advance(emit *t, const emit_tile *tile, str variable) {
-    if (tile->stages == 2) {
-        emit_text(t, "%.*s = %.*s;", STR_ARGS(variable),
-                  STR_ARGS(emit_other_slot(t, tile, variable)));
-        return;
-    }
-    emit_text(t, "%.*s = %.*s == shared + %.*s ? shared + %.*s : %.*s + %.*s;", STR_ARGS(variable),
-              STR_ARGS(variable), STR_ARGS(emit_slot_place(t, tile, tile->stages - 1)),
-              STR_ARGS(emit_slot_place(t, tile, 0)), STR_ARGS(variable),
-              STR_ARGS(emit_fact_of(t, tile, FACT_SLOT)));
-}
-
-static bool is_inside(const tl_statement *s, const tl_statement *loop) {
-    while (s && s != loop) s = s->parent;
-    return s != NULL;
-}
-
-/* How many generations of a ring have come before a Wait: known where all its earlier Waits stand
- * outside of loops and branches, and the Wait does too or is the only one of a loop there. Then no
- * slot has to be carried from iteration to iteration. False where it is not known.
- */
-static bool count_generations(emit *t, const tl_statement *wait, const emit_tile *tile,
-                              emit_value *out) {
-    const tl_statement *loop = wait->parent->kind == TL_FOR ? wait->parent : NULL;
-    int before = 0;
-    bool is_after = false;
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        is_after |= s == wait;
-        if (s->kind != TL_WAIT || s == wait || shared_of(t, s->sync.what) != tile) continue;
-        if (is_after && !(loop && is_inside(s, loop))) break;
-        if (s->parent != t->role) return false;
-        before++;
-    }
-    const tl_statement *outside = loop ? loop->parent : wait->parent;
-    if (outside != t->role || (loop && loop->loop.is_grid_walk)) return false;
-    *out = emit_constant(t, before);
-    if (!loop) return true;
-    emit_value j = emit_named(emit_clean(t, loop->loop.name), 0, EMIT_SIZE_MAX);
-    emit_value from = emit_integer(t, loop->loop.from, NULL);
-    *out = emit_sum(t, emit_difference(t, j, from), *out);
-    return true;
-}
-
-/* The slot of the generation that was waited for. */
-static void take_slot(emit *t, const tl_statement *wait, const emit_tile *tile) {
-    emit_value passed;
-    const char *name = str_copy_z(t->memory, tile->name);
-    bool is_power = (tile->stages & (tile->stages - 1)) == 0;
-    if (!is_power || !count_generations(t, wait, tile, &passed)) {
-        advance(t, tile, tile->name);
-    } else if (passed.low == passed.high) {
-        int slot = (int)(passed.low % tile->stages);
-        emit_text(t, "%s = shared + %.*s;", name, STR_ARGS(emit_slot_place(t, tile, slot)));
-    } else {
-        emit_text(t, "%s = shared + %.*s + (unsigned)(%.*s & %d) * %.*s;", name,
-                  STR_ARGS(emit_slot_place(t, tile, 0)), STR_ARGS(emit_within(t, passed, 15)),
-                  tile->stages - 1, STR_ARGS(emit_fact_of(t, tile, FACT_SLOT)));
-    }
 }
 
 /* The Waits of kernels of asynchronous units; false where it is none that is known. */
@@ -99,7 +33,6 @@ static bool emit_async_wait(emit *t, const tl_statement *s) {
 }
 
 static void emit_wait(emit *t, const tl_statement *s) {
-    check_sync sync = sync_of(t, s);
     emit_tile *tile = shared_of(t, s->sync.what);
     emit_header(t, s);
     if (t->is_async && emit_async_wait(t, s)) return;
@@ -114,60 +47,27 @@ static void emit_wait(emit *t, const tl_statement *s) {
                          "whole of it");
         return;
     }
-    if (tile->bound->uses_mbarrier) {
-        emit_ring_wait(t, tile);
-    } else if (!sync.joins_next_wait) {
-        if (sync.groups_pending >= 0) emit_text(t, "ftl_cp_async_wait<%d>();", sync.groups_pending);
-        if (sync.barrier_before) barrier(t, &sync, tile);
-    }
-    if (tile->stages > 1 && !tile->is_counted) take_slot(t, s, tile);
+    emit_channel_wait(t, s, tile);
 }
 
 static void emit_release(emit *t, const tl_statement *s) {
     emit_tile *tile = shared_of(t, s->sync.what);
-    if (t->is_async && (tile || emit_is_turn(t, s->sync.what))) {
-        emit_header(t, s);
-        if (tile) emit_channel_release(t, s, tile);
-        else emit_release_turn(t, s);
-        return;
-    }
-    if (!tile) {
+    bool is_turn = emit_is_turn(t, s->sync.what);
+    if (!tile && !is_turn) {
         emit_unsupported(t, s->range, STR("this Release"),
                          "only shared tiles are released on this GPU's class");
         return;
     }
     emit_header(t, s);
-    if (tile->bound->uses_mbarrier) emit_ring_release(t, tile);
+    if (is_turn) emit_release_turn(t, s);
+    else emit_channel_release(t, s, tile);
 }
 
 void emit_barrier_before(emit *t, const tl_statement *s) {
-    check_sync sync = sync_of(t, s);
     emit_tile *to =
         s->copy.to == TL_SHARED ? emit_tile_in(t, tl_copy_target(s).symbol, TL_SHARED) : NULL;
-    if (t->is_async) {
-        if (to) emit_channel_acquire(t, s, to);
-    } else if (to && to->bound->uses_mbarrier) {
-        emit_ring_acquire(t, s, to);
-    } else if (sync.barrier_before) {
-        barrier(t, &sync, to);
-    }
-}
-
-void emit_channel_filled(emit *t, const tl_statement *s, const emit_tile *tile) {
-    if (t->is_async) {
-        emit_channel_fill(t, s, tile);
-        return;
-    }
-    check_sync sync = sync_of(t, s);
-    const char *name = str_copy_z(t->memory, tile->name);
-    if (tile->bound->uses_mbarrier) {
-        emit_ring_filled(t, s, tile);
-    } else if (s->copy.is_async && sync.commits) {
-        emit_text(t, "ftl_cp_async_commit();");
-    }
-    if (tile->has_fill_slot) {
-        advance(t, tile, emit_format(t, "%s_fill", name));
-    }
+    if (to) emit_channel_acquire(t, s, to);
+    else if (!t->is_async && sync_of(t, s).barrier_before) emit_text(t, "ftl_block_barrier();");
 }
 
 /* --- control ---------------------------------------------------------------------------------- */
@@ -344,11 +244,10 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
     open_kernel(t, 1);
     int opening = t->lines.count - 2;
     emit_prologue(t);
+    emit_init_channels(t);
     if (t->is_async) {
-        emit_init_channels(t);
         emit_roles(t);
     } else {
-        emit_init_rings(t);
         emit_header(t, t->role);
         emit_block(t, &t->role->role.body);
     }
