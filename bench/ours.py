@@ -8,7 +8,9 @@ import torch
 
 AXES_MAX = 8
 SHORT_LENGTH = 1024  # up to it, the attention call asks for a kernel of its own
-TYPES = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.int32: 6}
+TYPES = {getattr(torch, name): number for name, number in (  # those that this PyTorch has
+    ("float16", 1), ("bfloat16", 2), ("float32", 3), ("float8_e4m3fn", 4), ("float8_e5m2", 5), ("int32", 6), ("int8", 7))
+    if hasattr(torch, name)}
 TYPE_NAMES = {torch.float16: "f16", torch.bfloat16: "bf16"}
 
 

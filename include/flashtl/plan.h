@@ -28,7 +28,8 @@ typedef enum ftl_type {
     FTL_F32 = 3,
     FTL_E4M3 = 4,
     FTL_E5M2 = 5,
-    FTL_I32 = 6
+    FTL_I32 = 6,
+    FTL_I8 = 7
 } ftl_type;
 
 FTL_API const char *ftl_type_name(ftl_type type);

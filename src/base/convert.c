@@ -27,7 +27,8 @@ size_t convert_bytes(convert_format format) {
     case CONVERT_F16:
     case CONVERT_BF16: return 2;
     case CONVERT_E4M3:
-    case CONVERT_E5M2: return 1;
+    case CONVERT_E5M2:
+    case CONVERT_I8: return 1;
     case CONVERT_F64: return 8;
     default: return 4;
     }
@@ -63,17 +64,24 @@ static double round_shape(const format_shape *shape, double value) {
     return copysign(rounded, value);
 }
 
-static double round_i32(double value) {
+static bool is_whole(convert_format format) {
+    return format == CONVERT_I8 || format == CONVERT_I32;
+}
+
+static double round_whole(convert_format format, double value) {
+    double least = format == CONVERT_I8 ? INT8_MIN : INT32_MIN;
+    double most = format == CONVERT_I8 ? INT8_MAX : INT32_MAX;
     if (isnan(value)) return 0;
-    double rounded = nearbyint(value);
-    return rounded < INT32_MIN ? INT32_MIN : rounded > INT32_MAX ? INT32_MAX : rounded;
+    double rounded = nearbyint(value) + 0.0; /* no -0 */
+    return rounded < least ? least : rounded > most ? most : rounded;
 }
 
 double convert_round(convert_format format, double value) {
     switch (format) {
     case CONVERT_F64: return value;
     case CONVERT_F32: return (double)(float)value;
-    case CONVERT_I32: return round_i32(value);
+    case CONVERT_I8:
+    case CONVERT_I32: return round_whole(format, value);
     default: return round_shape(&shapes[format], value);
     }
 }
@@ -109,8 +117,9 @@ void convert_round_all(convert_format format, double *values, size_t count) {
     switch (format) {
     case CONVERT_F64: break;
     case CONVERT_F32: round_single(values, count); break;
+    case CONVERT_I8:
     case CONVERT_I32:
-        for (size_t i = 0; i < count; i++) values[i] = round_i32(values[i]);
+        for (size_t i = 0; i < count; i++) values[i] = round_whole(format, values[i]);
         break;
     default: round_normal(&shapes[format], values, count); break;
     }
@@ -121,7 +130,7 @@ void convert_round_all(convert_format format, double *values, size_t count) {
 double convert_step(convert_format format, double value) {
     double size = fabs(value);
     int exponent;
-    if (format == CONVERT_I32) return 1;
+    if (is_whole(format)) return 1;
     if (format == CONVERT_F64) return nextafter(size, (double)INFINITY) - size;
     const format_shape *shape = &shapes[format];
     if (!(size >= shape->normal)) return shape->unit;
@@ -150,7 +159,8 @@ static uint32_t special_bits(convert_format format) {
 
 uint32_t convert_to_bits(convert_format format, double value) {
     if (format == CONVERT_F32) return f32_bits(value);
-    if (format == CONVERT_I32) return (uint32_t)(int32_t)round_i32(value);
+    if (format == CONVERT_I8) return (uint8_t)(int8_t)round_whole(format, value);
+    if (format == CONVERT_I32) return (uint32_t)(int32_t)round_whole(format, value);
     const format_shape *shape = &shapes[format];
     uint32_t sign = (signbit(value) ? UINT32_C(1) : 0) << sign_position(format);
     if (isnan(value)) {
@@ -167,6 +177,7 @@ uint32_t convert_to_bits(convert_format format, double value) {
 }
 
 double convert_from_bits(convert_format format, uint32_t bits) {
+    if (format == CONVERT_I8) return (double)(int8_t)(uint8_t)bits;
     if (format == CONVERT_I32) return (double)(int32_t)bits;
     if (format == CONVERT_F32) {
         float f;

@@ -16,6 +16,7 @@ typedef enum convert_format {
     CONVERT_F32,
     CONVERT_E4M3, /* largest 448, no infinities */
     CONVERT_E5M2, /* largest 57344 */
+    CONVERT_I8,   /* -128 to 127; saturates; NaN becomes 0 */
     CONVERT_I32,  /* saturates; NaN becomes 0 */
     CONVERT_F64
 } convert_format;

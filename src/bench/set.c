@@ -1,6 +1,7 @@
 #include "bench/set.h"
 
 #include "base/convert.h"
+#include "verify/buffer.h"
 #include "verify/plan_find.h"
 #include "verify/random.h"
 
@@ -15,11 +16,9 @@ static const struct {
     ftl_type type;
     convert_format format;
     double most;
-} KINDS[SET_KINDS] = {{FTL_F16, CONVERT_F16, 65504},
-                      {FTL_BF16, CONVERT_BF16, 3e38},
-                      {FTL_F32, CONVERT_F32, 3e38},
-                      {FTL_E4M3, CONVERT_E4M3, 448},
-                      {FTL_E5M2, CONVERT_E5M2, 57344}};
+} KINDS[SET_KINDS] = {{FTL_F16, CONVERT_F16, 65504},   {FTL_BF16, CONVERT_BF16, 3e38},
+                      {FTL_F32, CONVERT_F32, 3e38},    {FTL_E4M3, CONVERT_E4M3, 448},
+                      {FTL_E5M2, CONVERT_E5M2, 57344}, {FTL_I8, CONVERT_I8, 127}};
 
 static int kind_of(ftl_type type) { /* of KINDS; -1: none */
     for (int i = 0; i < SET_KINDS; i++)
@@ -37,7 +36,9 @@ bool set_noise_make(set_noise *noise) {
         noise->values[i] = malloc(NOISE_VALUES * sizeof *noise->values[i]);
         is_made = noise->bits[i] && noise->values[i];
         if (!is_made) break;
-        convert_store(KINDS[i].format, exact, NOISE_VALUES, noise->bits[i], 1);
+        double spread = buffer_spread(KINDS[i].type);
+        for (int k = 0; k < NOISE_VALUES; k++) noise->values[i][k] = spread * exact[k];
+        convert_store(KINDS[i].format, noise->values[i], NOISE_VALUES, noise->bits[i], 1);
         convert_load(KINDS[i].format, noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
     }
     free(exact);

@@ -37,18 +37,18 @@ static bool is_byte(tl_type type) {
     return tl_type_bytes(type) == 1;
 }
 
-/* 8-bit floats pass through registers on their way into a shared tile of 16 bits, as lines, or are
- * operands of a product that takes them as they are, where the GPU has one. They leave as wider
- * ones, by an instruction that not every GPU has.
+/* Numbers of 8 bits come to shared memory as they are, or to registers as lines, and pass through
+ * registers on their way into a shared tile of 16 bits; or they are operands of a product that
+ * takes them as they are, where the GPU has one. Wider ones become floats of 8 bits by an
+ * instruction that not every GPU has.
  */
 static void check_byte_tile(types *t, const model_tile *tile) {
     if (!t->target || !is_byte(tile->type)) return;
     tl_layout_kind kind = tile->allocation->allocate.layout.kind;
-    bool is_matrix = tile->axis_count == 2;
-    bool is_lines = tile->space == TL_REGISTER && kind == TL_LINES;
-    bool is_operand = tile->space == TL_SHARED || kind == TL_MMA_A || kind == TL_MMA_C;
-    bool multiplies = gpu_has(t->target, GPU_FEATURE_fp8_mma);
-    if (is_matrix && (is_lines || (is_operand && multiplies))) return;
+    bool is_raw = tile->space == TL_SHARED || kind == TL_LINES;
+    bool multiplies = gpu_has(t->target, GPU_FEATURE_fp8_mma) && tile->type != TL_I8;
+    bool is_operand = multiplies && (kind == TL_MMA_A || kind == TL_MMA_C);
+    if (tile->axis_count == 2 && (is_raw || is_operand)) return;
     fail(t, multiplies ? DIAG_TYPE_BYTE_TILE : DIAG_TYPE_BYTE, tile->declared, tile->name,
          type_name(tile->type), STR(""));
 }
@@ -174,7 +174,7 @@ static void check_product(types *t, const model_step *step) {
                       type_name(left->type), type_name(right->type));
         return;
     }
-    if (left->type == TL_F32 || left->type == TL_I32) {
+    if (left->type == TL_F32 || left->type == TL_I32 || left->type == TL_I8) {
         fail(t, DIAG_TYPE_OPERANDS, a->range, a->name, type_name(left->type), STR(""));
         return;
     }
@@ -242,7 +242,7 @@ bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *dia
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
         check_declared_type(&t, s->parameter.type, s->range);
-        if (s->kind == TL_OUTPUT && is_byte(s->parameter.type))
+        if (s->kind == TL_OUTPUT && is_byte(s->parameter.type) && s->parameter.type != TL_I8)
             need_feature(&t, GPU_FEATURE_fp8_mma, s->range, type_name(s->parameter.type));
     }
     return !t.failed;

@@ -199,7 +199,8 @@ static void copy_in(const array *item, convert_format format) {
 }
 
 /* About N(0,1): the sum of twelve numbers of [0,1), less six; the same on every machine. */
-static void draw(const array *item, convert_format format) {
+static void draw(const array *item, ftl_type type) {
+    convert_format format = buffer_format(type);
     uint64_t state = 88172645463325252u;
     int64_t count = (int64_t)(item->bytes / convert_bytes(format));
     for (int64_t i = 0; i < count; i++) {
@@ -208,6 +209,7 @@ static void draw(const array *item, convert_format format) {
             state ^= state << 13, state ^= state >> 7, state ^= state << 17;
             value += (double)(state >> 11) / 9007199254740992.0;
         }
+        value *= buffer_spread(type);
         convert_store(format, &value, 1, item->memory + (size_t)i * convert_bytes(format), 1);
     }
 }
@@ -242,7 +244,7 @@ static int place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor
     if (exit_status) return exit_status;
     if (item->file.data) copy_in(item, buffer_format(tensor->type));
     else if (tensor->is_sum) memset(item->memory, 0, item->bytes);
-    else if (tensor->role == FTL_INPUT) draw(item, buffer_format(tensor->type));
+    else if (tensor->role == FTL_INPUT) draw(item, tensor->type);
     return EXIT_DONE;
 }
 
@@ -285,7 +287,7 @@ ftl_arguments arrays_arguments(const arrays *all, const ftl_plan *plan, ftl_tens
     return arguments;
 }
 
-/* NumPy has no bf16: its bits go into a u2, 8-bit formats into an f4. */
+/* NumPy has no bf16: its bits go into a u2, 8-bit floats into an f4. */
 static npy_type npy_type_of(ftl_type type) {
     switch (type) {
     case FTL_F16: return NPY_F2;
@@ -294,6 +296,7 @@ static npy_type npy_type_of(ftl_type type) {
     case FTL_F32:
     case FTL_E4M3:
     case FTL_E5M2: return NPY_F4;
+    case FTL_I8: return NPY_I1;
     }
     return NPY_F4;
 }

@@ -11,7 +11,7 @@ static const struct {
     const char *name;
     size_t bytes;
 } types[] = {
-    [NPY_F2] = {"f2", 2}, [NPY_F4] = {"f4", 4}, [NPY_F8] = {"f8", 8},
+    [NPY_F2] = {"f2", 2}, [NPY_F4] = {"f4", 4}, [NPY_F8] = {"f8", 8}, [NPY_I1] = {"i1", 1},
     [NPY_I4] = {"i4", 4}, [NPY_I8] = {"i8", 8}, [NPY_U2] = {"u2", 2},
 };
 enum { TYPE_COUNT = sizeof types / sizeof *types };
@@ -47,7 +47,9 @@ static bool read_type(str header, npy_type *type) {
     str value = value_of(header, "descr");
     if (value.length < 5 || value.data[0] != '\'' || value.data[4] != '\'') return false;
     bool is_little = value.data[1] == '<' || value.data[1] == '=';
-    for (int i = 0; is_little && i < TYPE_COUNT; i++) {
+    bool is_byte = value.data[1] == '|'; /* which has no order */
+    for (int i = 0; i < TYPE_COUNT; i++) {
+        if (!(types[i].bytes == 1 ? is_byte : is_little)) continue;
         if (memcmp(value.data + 2, types[i].name, 2) != 0) continue;
         *type = (npy_type)i;
         return true;
@@ -139,6 +141,7 @@ double npy_element(const npy_array *array, int64_t offset) {
     case NPY_U2: memcpy(&half, at, 2); return convert_from_bits(CONVERT_BF16, half);
     case NPY_F4: memcpy(&single, at, 4); return (double)single;
     case NPY_F8: memcpy(&real, at, 8); return real;
+    case NPY_I1: return (double)(int8_t)*at;
     case NPY_I4: memcpy(&integer, at, 4); return integer;
     case NPY_I8: memcpy(&wide, at, 8); return (double)wide;
     }
@@ -154,8 +157,9 @@ bool npy_write(const char *path, npy_type type, int32_t axis_count, const int64_
     text_init(&out, FILE_BYTES_MAX);
     char header[512];
     int64_t count = 1;
-    int length = snprintf(header, sizeof header,
-                          "{'descr': '<%s', 'fortran_order': False, 'shape': (", types[type].name);
+    int length =
+        snprintf(header, sizeof header, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                 types[type].bytes > 1 ? '<' : '|', types[type].name);
     for (int32_t i = 0; i < axis_count; i++) {
         length += snprintf(header + length, sizeof header - (size_t)length, "%" PRId64 ",%s",
                            extents[i], i + 1 < axis_count ? " " : "");

@@ -1,6 +1,6 @@
 /* NumPy's .npy files: versions 1 to 3, C and Fortran order, little-endian.
  *
- * Element types: f2, f4, f8, i4, i8, and u2 (the bits of a bf16, which NumPy has no type for).
+ * Element types: f2, f4, f8, i1, i4, i8, and u2 (the bits of a bf16, which NumPy has no type for).
  */
 #ifndef FLASHTL_CLI_NPY_H
 #define FLASHTL_CLI_NPY_H
@@ -8,7 +8,7 @@
 #include "base/os.h"
 #include "flashtl/plan.h"
 
-typedef enum npy_type { NPY_F2, NPY_F4, NPY_F8, NPY_I4, NPY_I8, NPY_U2 } npy_type;
+typedef enum npy_type { NPY_F2, NPY_F4, NPY_F8, NPY_I1, NPY_I4, NPY_I8, NPY_U2 } npy_type;
 
 typedef struct npy_array {
     npy_type type;

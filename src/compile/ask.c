@@ -8,6 +8,7 @@ static tl_type dtype_of(ftl_type type) {
     case FTL_F32: return TL_F32;
     case FTL_E4M3: return TL_E4M3;
     case FTL_E5M2: return TL_E5M2;
+    case FTL_I8: return TL_I8;
     case FTL_I32: return TL_I32;
     }
     return TL_OPEN;

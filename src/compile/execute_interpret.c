@@ -18,6 +18,7 @@ static convert_format format_of(ftl_type type) {
     case FTL_BF16: return CONVERT_BF16;
     case FTL_E4M3: return CONVERT_E4M3;
     case FTL_E5M2: return CONVERT_E5M2;
+    case FTL_I8: return CONVERT_I8;
     case FTL_I32: return CONVERT_I32;
     case FTL_F32: break;
     }

@@ -31,6 +31,7 @@ static ftl_type type_of(const parameters *p, tl_type type) {
     case TL_F32: return FTL_F32;
     case TL_E4M3: return FTL_E4M3;
     case TL_E5M2: return FTL_E5M2;
+    case TL_I8: return FTL_I8;
     case TL_I32: return FTL_I32;
     default: return p->dtype;
     }

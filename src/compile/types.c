@@ -29,7 +29,8 @@ static ftl_status judge_one(ftl_context *context, const tl_program *program, con
     if (!is_type(str_from(pin->value)))
         return ftl_context_fail(
             context, FTL_INVALID_ARGUMENT,
-            "'%.40s' is no element type; there are f16, bf16, f32, e4m3, e5m2 and i32", pin->value);
+            "'%.40s' is no element type; there are f16, bf16, f32, e4m3, e5m2, i8 and i32",
+            pin->value);
     bool is_found = false;
     for (const tl_kernel *k = program->first; k; k = k->next)
         for (const tl_statement *s = k->body.first; s; s = s->next) {

@@ -72,17 +72,57 @@ __device__ __forceinline__ void ftl_store_global_4_e5m2(void *target, const floa
     asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(low | high << 16) : "memory");
 }
 
-// Two elements of 8 bits, each the upper byte of a half, as f16: exact.
-__device__ __forceinline__ unsigned ftl_two_e4m3(unsigned halves) {
-    // Sign, then exponent and fraction one place down: the value over 2^8. The largest code is NaN.
-    const unsigned size = (halves & 0x7f007f00u) >> 1, nan = (size + 0x00800080u) & 0x40004000u;
-    unsigned result;
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"((halves & 0x80008000u) | size), "r"(0x5c005c00u));
-    return result | (nan - (nan >> 5)) | nan;
+// Whole numbers from -128 to 127, the lower column in the low byte; NaN becomes 0.
+__device__ __forceinline__ unsigned ftl_byte_i8(float value) {
+    int whole;
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(whole) : "f"(value));
+    return (unsigned)min(max(whole, -128), 127) & 0xffu;
+}
+
+__device__ __forceinline__ unsigned ftl_pack_i8(float low, float high) {
+    return ftl_byte_i8(low) | ftl_byte_i8(high) << 8;
+}
+
+__device__ __forceinline__ void ftl_store_global_4_i8(void *target, const float (&unit)[4]) {
+    const unsigned low = ftl_pack_i8(unit[0], unit[1]), high = ftl_pack_i8(unit[2], unit[3]);
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(low | high << 16) : "memory");
+}
+
+// Four elements of 8 bits as two pairs of f16: exact.
+__device__ __forceinline__ void ftl_four_e4m3(unsigned &first, unsigned &second, unsigned codes) {
+#if __CUDA_ARCH__ >= 890
+    asm("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %2;\n\tcvt.rn.f16x2.e4m3x2 %0, l;\n\tcvt.rn.f16x2.e4m3x2 %1, h;\n\t}"
+        : "=r"(first), "=r"(second) : "r"(codes));
+#else
+    // Sign, then exponent and fraction one place down: the value over 2^8. The largest code, NaN, becomes 480,
+    // which one more bit of its exponent makes NaN again.
+    const unsigned nan = ((codes & 0x7f7f7f7fu) + 0x01010101u) >> 2 & 0x20202020u;
+    const unsigned low = __byte_perm(codes, 0, 0x1404), high = __byte_perm(codes, 0, 0x3424);
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(first) : "r"((low & 0x80008000u) | (low >> 1 & 0x3f803f80u)), "r"(0x5c005c00u));
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(second) : "r"((high & 0x80008000u) | (high >> 1 & 0x3f803f80u)), "r"(0x5c005c00u));
+    first |= __byte_perm(nan, 0, 0x1404), second |= __byte_perm(nan, 0, 0x3424);
+#endif
 }
 
 // The exponent of e5m2 is that of f16.
-__device__ __forceinline__ unsigned ftl_two_e5m2(unsigned halves) { return halves; }
+__device__ __forceinline__ void ftl_four_e5m2(unsigned &first, unsigned &second, unsigned codes) {
+    first = __byte_perm(codes, 0, 0x1404), second = __byte_perm(codes, 0, 0x3424);
+}
+
+// As the last bits of 1024 each is its own number and 128 more.
+__device__ __forceinline__ void ftl_four_i8(unsigned &first, unsigned &second, unsigned codes) {
+    const unsigned above = codes ^ 0x80808080u;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(first) : "r"(__byte_perm(above, 0x64646464u, 0x4140)), "r"(0x64806480u));
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(second) : "r"(__byte_perm(above, 0x64646464u, 0x4342)), "r"(0x64806480u));
+}
+
+// The same of bf16, whose last bits are those of 128: the sign's weight goes off with it.
+__device__ __forceinline__ unsigned ftl_two_i8_bf16(unsigned halves) {
+    unsigned result;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+        : "=r"(result) : "r"(halves & 0x437f437fu), "r"(0x3f803f80u), "r"((halves & 0x43804380u) | 0x80008000u));
+    return result;
+}
 
 // Four elements of 8 bits that share a register, the first in the lowest byte.
 __device__ __forceinline__ unsigned ftl_quad_of_e4m3(float a, float b, float c, float d) {
@@ -152,17 +192,34 @@ template <int COUNT> __device__ __forceinline__ void ftl_quads_most(unsigned (&t
 
 // Sixteen elements of 8 bits as two units of eight.
 __device__ __forceinline__ void ftl_widen_e4m3_f16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
-    FTL_UNROLL for (int i = 0; i < 4; i++) {
-        low[i] = ftl_two_e4m3(__byte_perm(unit[i / 2], 0, i % 2 ? 0x3424 : 0x1404));
-        high[i] = ftl_two_e4m3(__byte_perm(unit[2 + i / 2], 0, i % 2 ? 0x3424 : 0x1404));
+    FTL_UNROLL for (int i = 0; i < 2; i++) {
+        ftl_four_e4m3(low[2 * i], low[2 * i + 1], unit[i]);
+        ftl_four_e4m3(high[2 * i], high[2 * i + 1], unit[2 + i]);
     }
 }
 
 // Sixteen elements of 8 bits as two units of eight.
 __device__ __forceinline__ void ftl_widen_e5m2_f16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 2; i++) {
+        ftl_four_e5m2(low[2 * i], low[2 * i + 1], unit[i]);
+        ftl_four_e5m2(high[2 * i], high[2 * i + 1], unit[2 + i]);
+    }
+}
+
+// Sixteen elements of 8 bits as two units of eight.
+__device__ __forceinline__ void ftl_widen_i8_f16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 2; i++) {
+        ftl_four_i8(low[2 * i], low[2 * i + 1], unit[i]);
+        ftl_four_i8(high[2 * i], high[2 * i + 1], unit[2 + i]);
+    }
+}
+
+// Sixteen elements of 8 bits as two units of eight: exact in bf16, too.
+__device__ __forceinline__ void ftl_widen_i8_bf16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
     FTL_UNROLL for (int i = 0; i < 4; i++) {
-        low[i] = ftl_two_e5m2(__byte_perm(unit[i / 2], 0, i % 2 ? 0x3424 : 0x1404));
-        high[i] = ftl_two_e5m2(__byte_perm(unit[2 + i / 2], 0, i % 2 ? 0x3424 : 0x1404));
+        const unsigned turns = i % 2 ? 0x4342 : 0x4140;
+        low[i] = ftl_two_i8_bf16(__byte_perm(unit[i / 2], 0x43434343u, turns));
+        high[i] = ftl_two_i8_bf16(__byte_perm(unit[2 + i / 2], 0x43434343u, turns));
     }
 }
 

@@ -240,3 +240,7 @@ __device__ __forceinline__ void ftl_store_global_e4m3(unsigned char *target, flo
 __device__ __forceinline__ void ftl_store_global_e5m2(unsigned char *target, float value) {
     ftl_store_global_1(target, ftl_pack_e5m2(value, 0.0f));
 }
+
+__device__ __forceinline__ void ftl_store_global_i8(unsigned char *target, float value) {
+    ftl_store_global_1(target, ftl_byte_i8(value));
+}

@@ -95,3 +95,10 @@ __device__ __forceinline__ void ftl_store_global_4_e5m2_part(unsigned char *targ
         if (i < left) ftl_store_global_e5m2(target + i, unit[i]);
     }
 }
+
+// The first `left` of four elements, f32 in registers and i8 in memory.
+__device__ __forceinline__ void ftl_store_global_4_i8_part(unsigned char *target, const float (&unit)[4], int left) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
+        if (i < left) ftl_store_global_i8(target + i, unit[i]);
+    }
+}

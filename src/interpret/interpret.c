@@ -9,6 +9,7 @@ convert_format interpret_format(tl_type type) {
     case TL_BF16: return CONVERT_BF16;
     case TL_E4M3: return CONVERT_E4M3;
     case TL_E5M2: return CONVERT_E5M2;
+    case TL_I8: return CONVERT_I8;
     case TL_I32: return CONVERT_I32;
     default: return CONVERT_F32;
     }

@@ -4,7 +4,7 @@
 
 const plan_word plan_types[] = {{FTL_F16, "f16"},   {FTL_BF16, "bf16"}, {FTL_F32, "f32"},
                                 {FTL_E4M3, "e4m3"}, {FTL_E5M2, "e5m2"}, {FTL_I32, "i32"},
-                                {0, NULL}};
+                                {FTL_I8, "i8"},     {0, NULL}};
 
 const char *ftl_type_name(ftl_type type) {
     const char *name = plan_word_name(plan_types, (int)type);
@@ -14,7 +14,8 @@ const char *ftl_type_name(ftl_type type) {
 size_t ftl_type_bytes(ftl_type type) {
     switch ((int)type) {
     case FTL_E4M3:
-    case FTL_E5M2: return 1;
+    case FTL_E5M2:
+    case FTL_I8: return 1;
     case FTL_F16:
     case FTL_BF16: return 2;
     case FTL_F32:

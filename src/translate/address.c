@@ -363,7 +363,8 @@ static const char *type_of_pointer(tl_type type, bool store) {
     case TL_F32: return store ? "float *" : "const float *";
     case TL_I32: return store ? "int *" : "const int *";
     case TL_E4M3:
-    case TL_E5M2: return store ? "unsigned char *" : "const unsigned char *";
+    case TL_E5M2:
+    case TL_I8: return store ? "unsigned char *" : "const unsigned char *";
     default: return store ? "unsigned short *" : "const unsigned short *";
     }
 }

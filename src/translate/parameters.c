@@ -32,6 +32,7 @@ static ftl_type plan_type(tl_type type) {
     case TL_BF16: return FTL_BF16;
     case TL_E4M3: return FTL_E4M3;
     case TL_E5M2: return FTL_E5M2;
+    case TL_I8: return FTL_I8;
     case TL_I32: return FTL_I32;
     default: return FTL_F32;
     }
@@ -298,7 +299,8 @@ static const char *pointer_type(ftl_type type, bool is_output) {
     case FTL_F32: return is_output ? "float *" : "const float *";
     case FTL_I32: return is_output ? "int *" : "const int *";
     case FTL_E4M3:
-    case FTL_E5M2: return is_output ? "unsigned char *" : "const unsigned char *";
+    case FTL_E5M2:
+    case FTL_I8: return is_output ? "unsigned char *" : "const unsigned char *";
     default: return is_output ? "unsigned short *" : "const unsigned short *";
     }
 }

@@ -10,10 +10,16 @@ convert_format buffer_format(ftl_type type) {
     case FTL_BF16: return CONVERT_BF16;
     case FTL_E4M3: return CONVERT_E4M3;
     case FTL_E5M2: return CONVERT_E5M2;
+    case FTL_I8: return CONVERT_I8;
     case FTL_I32: return CONVERT_I32;
     case FTL_F32: break;
     }
     return CONVERT_F32;
+}
+
+double buffer_spread(ftl_type type) {
+    enum { WHOLE_NUMBERS = 32 };
+    return type == FTL_I8 ? WHOLE_NUMBERS : 1;
 }
 
 /* --- layout ----------------------------------------------------------------------------------- */

@@ -45,5 +45,7 @@ bool buffer_is_intact(buffer *b, int poison, char why[FTL_WHY_BYTES]);
 hash128 buffer_hash(const buffer *b);
 
 convert_format buffer_format(ftl_type type);
+/* What N(0,1) is multiplied by, so that a type of whole numbers alone has values of every size. */
+double buffer_spread(ftl_type type);
 
 #endif

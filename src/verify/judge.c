@@ -19,6 +19,7 @@ static double type_tolerance(ftl_type type) {
     case FTL_BF16: return 3e-3;
     case FTL_E4M3: return 4e-2;
     case FTL_E5M2: return 8e-2;
+    case FTL_I8: return 1e-3; /* beside its own step */
     case FTL_I32: return 0;
     case FTL_F32: break;
     }
@@ -67,6 +68,7 @@ static double resolution(convert_format format) {
     if (format == CONVERT_F16) return 0x1p-24;
     if (format == CONVERT_E4M3) return 0x1p-9;
     if (format == CONVERT_E5M2) return 0x1p-16;
+    if (format == CONVERT_I8) return 1;
     return 1e-30;
 }
 

@@ -17,7 +17,13 @@ static int64_t summed_by(const case_data *data, const planted_chain *c) {
 
 double planted_scale(const case_data *data, const planted *p) {
     int64_t summed = planted_has_scores(p) ? summed_by(data, &p->chains[0]) : 4;
-    return 1 / sqrt((double)(summed > 0 ? summed : 1));
+    double spread = 1;
+    if (planted_has_scores(p)) {
+        const ftl_plan_tensor *tensors = data->program->plan->tensors;
+        spread = buffer_spread(tensors[p->chains[0].left.tensor].type) *
+                 buffer_spread(tensors[p->chains[0].right.tensor].type);
+    }
+    return 1 / sqrt((double)(summed > 0 ? summed : 1)) / spread;
 }
 
 /* --- which places ----------------------------------------------------------------------------- */

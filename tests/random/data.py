@@ -12,6 +12,8 @@ def round_to(type, v):
         return np.clip(v, -65504, 65504).astype(np.float16).astype(np.float64)
     if type == "bf16":
         return bf16_bits(v).astype(np.uint32).__lshift__(16).view(np.float32).astype(np.float64)
+    if type == "i8":
+        return np.clip(np.rint(v), -128, 127)
     if type == "i32":
         return v.astype(np.int32).astype(np.float64)
     if type in ("e4m3", "e5m2"):

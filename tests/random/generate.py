@@ -546,7 +546,7 @@ class Builder:
         matrix = [a.axis if isinstance(a, Space) else a for a in axes]
         if self.accumulates(x, axes, matrix, plain, type):
             return
-        type = type or self.weighted({None: 60, "f32": 30, "f16": 10, "bf16": 10, "e4m3": 3, "e5m2": 3})
+        type = type or self.weighted({None: 60, "f32": 30, "f16": 10, "bf16": 10, "e4m3": 3, "e5m2": 3, "i8": 3})
         name = self.fresh("out")
         if plain:
             self.declarations.append(Tensor(name, type, self.parallels, matrix, output=True))
@@ -1094,7 +1094,7 @@ class Builder:
         """An Input of a type of its own: 8 bits, f32, or the other one of 16."""
         tensors = [d for d in self.declarations if isinstance(d, Tensor) and not d.output and d.matrix and d.type is None]
         if tensors:
-            self.r.choice(tensors).type = self.weighted({"e4m3": 1, "e5m2": 1, "f32": 2, "f16": 2, "bf16": 2})
+            self.r.choice(tensors).type = self.weighted({"e4m3": 1, "e5m2": 1, "i8": 1, "f32": 2, "f16": 2, "bf16": 2})
 
     def pin(self):
         """Decisions that a user may pin."""

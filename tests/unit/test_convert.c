@@ -87,6 +87,25 @@ static void known_values(void **state) {
     assert_int_equal(convert_to_bits(CONVERT_I32, 1e20), INT32_MAX);
 }
 
+/* Whole numbers of 8 bits: all of them, halves to even, the ends, what is no number. */
+static void bytes_are_whole(void **state) {
+    (void)state;
+    for (int i = -128; i <= 127; i++) {
+        uint32_t bits = convert_to_bits(CONVERT_I8, i);
+        assert_int_equal(bits, (uint8_t)(int8_t)i);
+        assert_true(convert_from_bits(CONVERT_I8, bits) == i);
+        assert_true(convert_round(CONVERT_I8, i + 0.5) == (i == 127 ? 127 : i + (i & 1)));
+        assert_true(convert_round(CONVERT_I8, i - 0.25) == i);
+        double all[2] = {i + 0.5, i * 1000.0};
+        convert_round_all(CONVERT_I8, all, 2);
+        assert_true(all[0] == convert_round(CONVERT_I8, i + 0.5));
+        assert_true(all[1] == (i < 0 ? -128 : i > 0 ? 127 : 0));
+    }
+    assert_int_equal(convert_to_bits(CONVERT_I8, NAN), 0);
+    assert_int_equal(convert_to_bits(CONVERT_I8, -INFINITY), 0x80);
+    assert_true(convert_step(CONVERT_I8, 100) == 1);
+}
+
 static void memory_takes_strides(void **state) {
     (void)state;
     const double values[4] = {1, -2.5, 1000, 0.1};
@@ -139,9 +158,9 @@ static void many_are_as_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_come_back), cmocka_unit_test(midpoints_go_to_even),
-        cmocka_unit_test(known_values),       cmocka_unit_test(memory_takes_strides),
-        cmocka_unit_test(many_are_as_one),
+        cmocka_unit_test(patterns_come_back),   cmocka_unit_test(midpoints_go_to_even),
+        cmocka_unit_test(known_values),         cmocka_unit_test(bytes_are_whole),
+        cmocka_unit_test(memory_takes_strides), cmocka_unit_test(many_are_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
