@@ -244,3 +244,23 @@ __device__ __forceinline__ void ftl_store_global_e5m2(unsigned char *target, flo
 __device__ __forceinline__ void ftl_store_global_i8(unsigned char *target, float value) {
     ftl_store_global_1(target, ftl_byte_i8(value));
 }
+
+// 0 where it is not inside, and nothing is read.
+__device__ __forceinline__ int ftl_load_global_i32_if(bool inside, const int *source) {
+    int value = 0;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\t@p ld.global.s32 %0, [%1];\n\t}"
+                 : "+r"(value)
+                 : "l"(source), "r"((unsigned)inside)
+                 : "memory");
+    return value;
+}
+
+// 0 where it is not inside, and nothing is read.
+__device__ __forceinline__ float ftl_load_global_f32_if(bool inside, const float *source) {
+    float value = 0;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\t@p ld.global.f32 %0, [%1];\n\t}"
+                 : "+f"(value)
+                 : "l"(source), "r"((unsigned)inside)
+                 : "memory");
+    return value;
+}

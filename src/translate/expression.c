@@ -195,13 +195,16 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
                            STR_ARGS(emit_stride(t, tensor, i)));
     }
     str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text));
-    emit_value out = {
-        .text = guard.length ? emit_format(t, "(%.*s ? %.*s : 0)", STR_ARGS(guard), STR_ARGS(load))
-                             : load,
-        .precedence = VALUES_PRIMARY,
-        .is_real = type != TL_I32,
-        .low = INT32_MIN,
-        .high = INT32_MAX};
+    if (guard.length && tl_type_bytes(type) == 4) /* no branch: several are on their way at once */
+        load = emit_format(t, "ftl_load_global_%s_if(%.*s, %.*s)", emit_type_word(type),
+                           STR_ARGS(guard), STR_ARGS(text));
+    else if (guard.length)
+        load = emit_format(t, "(%.*s ? %.*s : 0)", STR_ARGS(guard), STR_ARGS(load));
+    emit_value out = {.text = load,
+                      .precedence = VALUES_PRIMARY,
+                      .is_real = type != TL_I32,
+                      .low = INT32_MIN,
+                      .high = INT32_MAX};
     return out;
 }
 

@@ -216,7 +216,7 @@ static void other_programs(void **state) {
         const char *file, *fact;
     } programs[] = {
         {"gemm_bias.tl", "warp % 2 * 64"},
-        {"decode_split.tl", "ftl_load_global_i32(args.table + "},
+        {"decode_split.tl", ", args.table + "},
         {"combine.tl", "ftl_store_global_8_f16("},
     };
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
