@@ -4,69 +4,14 @@
  */
 #include "check/prove.h"
 
+#include "tl/linear.h"
 #include "tl/tl.h"
 
-enum { TERMS_MAX = 16, DEPTH_MAX = 60, BRANCHES_MAX = 400 };
+enum { DEPTH_MAX = 60, BRANCHES_MAX = 400 };
 
-typedef struct term {
-    const tl_expr *atom;
-    int64_t factor;
-} term;
-
-typedef struct linear {
-    term terms[TERMS_MAX];
-    int count;
-    int64_t constant;
-    bool is_broken;
-} linear;
-
-/* --- sums ------------------------------------------------------------------------------------- */
-
-static bool is_same(const tl_expr *a, const tl_expr *b) {
-    if (a->kind == TL_NAME && b->kind == TL_NAME) return a->symbol == b->symbol;
-    return tl_expr_equal(a, b);
-}
-
-static void add_atom(linear *sum, const tl_expr *atom, int64_t factor) {
-    int at = 0;
-    while (at < sum->count && !is_same(sum->terms[at].atom, atom)) at++;
-    if (at == TERMS_MAX) {
-        sum->is_broken = true;
-        return;
-    }
-    if (at == sum->count) sum->terms[sum->count++] = (term){atom, 0};
-    term *t = &sum->terms[at];
-    if (__builtin_add_overflow(t->factor, factor, &t->factor)) sum->is_broken = true;
-    if (!t->factor) sum->terms[at] = sum->terms[--sum->count];
-}
-
-static void add_constant(linear *sum, int64_t value, int64_t factor) {
-    int64_t product;
-    bool fits = !__builtin_mul_overflow(value, factor, &product) &&
-                !__builtin_add_overflow(sum->constant, product, &sum->constant);
-    if (!fits) sum->is_broken = true;
-}
-
-static void add_expr(linear *sum, const tl_expr *e, int64_t factor) {
-    int64_t value, scaled;
-    if (tl_known_integer(e, &value)) {
-        add_constant(sum, value, factor);
-    } else if (e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS)) {
-        add_expr(sum, e->left, factor);
-        if (factor == INT64_MIN) sum->is_broken = true;
-        else add_expr(sum, e->right, e->operator== TL_PLUS ? factor : - factor);
-    } else if (e->kind == TL_BINARY &&
-               e->operator== TL_TIMES &&(tl_known_integer(e->left, &value) ||
-                                         tl_known_integer(e->right, &value))) {
-        const tl_expr *other = tl_known_integer(e->left, &value) ? e->right : e->left;
-        if (other == e->left) tl_known_integer(e->right, &value);
-        if (__builtin_mul_overflow(value, factor, &scaled)) sum->is_broken = true;
-        else if (scaled) add_expr(sum, other, scaled);
-    } else if (e->kind == TL_NEGATE && factor != INT64_MIN) {
-        add_expr(sum, e->left, -factor);
-    } else {
-        add_atom(sum, e, factor);
-    }
+static void add_expr(tl_linear *sum, const tl_expr *e, int64_t times) {
+    tl_linear one = tl_linear_of(&(tl_linear_scope){.folds = true}, e);
+    tl_linear_add(sum, &one, times);
 }
 
 /* --- the most that a sum can be --------------------------------------------------------------- */
@@ -89,7 +34,7 @@ static bool is_choice(const tl_expr *e) {
 
 /* Of a choice whose every argument may be what counts; of the others the best argument is enough.
  */
-static bool takes_most(const term *t) {
+static bool takes_most(const tl_linear_term *t) {
     return (t->atom->function == TL_FUNCTION_MAX) == (t->factor > 0);
 }
 
@@ -98,7 +43,7 @@ static bool takes_most(const term *t) {
  * counts comes before, and one of which the best is enough comes last: another may be best for
  * each.
  */
-static int next_term(const linear *sum) {
+static int next_term(const tl_linear *sum) {
     int best = -1;
     int64_t best_rank = -1;
     for (int i = 0; i < sum->count; i++) {
@@ -112,14 +57,15 @@ static int next_term(const linear *sum) {
     return best;
 }
 
-static int64_t most_of(prover *p, const linear *sum, int depth);
+static int64_t most_of(prover *p, const tl_linear *sum, int depth);
 
 /* Every argument of the max or min in turn. */
-static int64_t most_of_choice(prover *p, const linear *rest, const term *t, int depth) {
+static int64_t most_of_choice(prover *p, const tl_linear *rest, const tl_linear_term *t,
+                              int depth) {
     bool is_any = takes_most(t);
     int64_t most = is_any ? INT64_MIN : INT64_MAX;
     for (int i = 0; i < t->atom->item_count; i++) {
-        linear one = *rest;
+        tl_linear one = *rest;
         add_expr(&one, t->atom->items[i], t->factor);
         int64_t value = most_of(p, &one, depth);
         if (is_any ? value > most : value < most) most = value;
@@ -127,10 +73,10 @@ static int64_t most_of_choice(prover *p, const linear *rest, const term *t, int 
     return most;
 }
 
-static int64_t most_by_spans(prover *p, const linear *sum) {
+static int64_t most_by_spans(prover *p, const tl_linear *sum) {
     int64_t most = sum->constant;
     for (int i = 0; i < sum->count; i++) {
-        const term *t = &sum->terms[i];
+        const tl_linear_term *t = &sum->terms[i];
         prove_span s = prove_span_of(p, t->atom);
         int64_t end = t->factor > 0 ? s.most : s.least, part;
         if (end == INT64_MIN || end == INT64_MAX) return INT64_MAX;
@@ -159,7 +105,7 @@ static bool is_fraction(const tl_expr *e, fraction *out) {
 
 /* a/c - b/c is near (a - b)/c: each of the two is less than 1 off, one way. */
 static int64_t most_of_fractions(prover *p, const fraction *a, const fraction *b, int depth) {
-    linear sum = {.constant = (a->is_up ? a->by - 1 : 0) + (b->is_up ? 0 : b->by - 1)};
+    tl_linear sum = {.constant = (a->is_up ? a->by - 1 : 0) + (b->is_up ? 0 : b->by - 1)};
     add_expr(&sum, a->of, 1);
     add_expr(&sum, b->of, -1);
     int64_t most = most_of(p, &sum, depth);
@@ -168,16 +114,16 @@ static int64_t most_of_fractions(prover *p, const fraction *a, const fraction *b
 }
 
 /* Takes one of each of two quotients with the same divisor and opposite signs out of the sum. */
-static int64_t most_by_fractions(prover *p, const linear *sum, int depth) {
+static int64_t most_by_fractions(prover *p, const tl_linear *sum, int depth) {
     for (int i = 0; i < sum->count; i++) {
         for (int k = 0; k < sum->count; k++) {
             fraction a, b;
             bool opposed = sum->terms[i].factor > 0 && sum->terms[k].factor < 0;
             if (!opposed || !is_fraction(sum->terms[i].atom, &a)) continue;
             if (!is_fraction(sum->terms[k].atom, &b) || a.by != b.by) continue;
-            linear rest = *sum;
-            add_atom(&rest, sum->terms[i].atom, -1);
-            add_atom(&rest, sum->terms[k].atom, 1);
+            tl_linear rest = *sum;
+            tl_linear_add_atom(&rest, sum->terms[i].atom, -1);
+            tl_linear_add_atom(&rest, sum->terms[k].atom, 1);
             int64_t most = most_of_fractions(p, &a, &b, depth + 1), other, whole;
             if (most == INT64_MAX) return most;
             other = most_of(p, &rest, depth + 1);
@@ -189,7 +135,7 @@ static int64_t most_by_fractions(prover *p, const linear *sum, int depth) {
 }
 
 /* INT64_MAX: not known. */
-static int64_t most_of(prover *p, const linear *sum, int depth) {
+static int64_t most_of(prover *p, const tl_linear *sum, int depth) {
     if (sum->is_broken || depth >= DEPTH_MAX || p->branches >= BRANCHES_MAX) return INT64_MAX;
     p->branches++;
     int at = next_term(sum);
@@ -197,14 +143,14 @@ static int64_t most_of(prover *p, const linear *sum, int depth) {
         int64_t most = most_by_spans(p, sum), other = most_by_fractions(p, sum, depth);
         return other < most ? other : most;
     }
-    linear rest = *sum;
-    term t = rest.terms[at];
-    rest.terms[at] = rest.terms[--rest.count];
+    tl_linear rest = *sum;
+    tl_linear_term t = rest.terms[at];
+    tl_linear_drop(&rest, at);
     if (is_choice(t.atom)) return most_of_choice(p, &rest, &t, depth + 1);
     const tl_for *loop = loop_of(t.atom);
     if (loop) {
         add_expr(&rest, t.factor > 0 ? loop->to : loop->from, t.factor);
-        if (t.factor > 0) add_constant(&rest, -1, t.factor);
+        if (t.factor > 0) tl_linear_add_constant(&rest, -1, t.factor);
     } else {
         add_expr(&rest, t.atom->symbol->value, t.factor);
     }
@@ -213,7 +159,7 @@ static int64_t most_of(prover *p, const linear *sum, int depth) {
 
 /* The most that a - b can be. */
 static int64_t most_difference(prover *p, const tl_expr *a, const tl_expr *b) {
-    linear sum = {.count = 0};
+    tl_linear sum = {.count = 0};
     if (tl_expr_is_real(a) || tl_expr_is_real(b)) return INT64_MAX;
     add_expr(&sum, a, 1);
     add_expr(&sum, b, -1);

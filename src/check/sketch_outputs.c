@@ -7,98 +7,52 @@
  */
 #include "check/rules.h"
 
+#include "tl/linear.h"
 #include "tl/tl.h"
 
-enum { TERMS_MAX = 16, VIEWS_DEEP = 64 };
-
-/* Of a name, or of the index that goes through an axis of what a Copy writes. */
-typedef struct term {
-    const tl_symbol *symbol;
-    const tl_axis *axis;
-    int64_t factor;
-} term;
-
-/* constant + factor*name + ... */
-typedef struct linear {
-    bool is_known;
-    int64_t constant;
-    int count;
-    term terms[TERMS_MAX];
-} linear;
+enum { VIEWS_DEEP = 64 };
 
 /* Where elements of a tensor lie, each axis in the indices of what the Copy writes. */
 typedef struct whereabouts {
     const tl_symbol *written, *tensor;
-    linear axes[TL_AXES_MAX];
+    tl_linear axes[TL_AXES_MAX];
     const tl_expr *as_said[TL_AXES_MAX];
 } whereabouts;
 
-/* --- linear expressions ----------------------------------------------------------------------- */
-
-static linear unknown(void) {
-    return (linear){.is_known = false};
-}
-
-static linear of_term(const tl_symbol *symbol, const tl_axis *axis) {
-    return (linear){.is_known = true, .count = 1, .terms = {{symbol, axis, 1}}};
-}
-
-static linear plus(linear a, const linear *b, int64_t times) {
-    int64_t part;
-    if (!a.is_known || !b->is_known) return unknown();
-    if (__builtin_mul_overflow(b->constant, times, &part)) return unknown();
-    if (__builtin_add_overflow(a.constant, part, &a.constant)) return unknown();
-    for (int i = 0; i < b->count; i++) {
-        const term *from = &b->terms[i];
-        int at = 0;
-        while (at < a.count &&
-               (a.terms[at].symbol != from->symbol || a.terms[at].axis != from->axis))
-            at++;
-        if (at == TERMS_MAX || __builtin_mul_overflow(from->factor, times, &part)) return unknown();
-        if (at == a.count) a.terms[a.count++] = (term){from->symbol, from->axis, 0};
-        term *to = &a.terms[at];
-        if (__builtin_add_overflow(to->factor, part, &to->factor)) return unknown();
-    }
-    return a;
-}
-
-static linear linear_of(const tl_expr *e, const whereabouts *of);
-
-static linear of_name(const tl_expr *e, const whereabouts *of) {
-    const tl_axes *axes = of ? of->tensor->axes : NULL;
-    for (int i = 0; axes && i < axes->count; i++)
-        if (str_equal(tl_axis_index(axes, i), e->text)) return of->axes[i];
-    if (e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT && e->symbol->value)
-        return linear_of(e->symbol->value, of);
-    if (!e->symbol || e->symbol->is_real) return unknown();
-    return of_term(e->symbol, NULL);
-}
+static tl_linear linear_of(const tl_expr *e, const whereabouts *of);
 
 /* Names of the tensor's own indices stand for where they are; lets were found to end (names.h). */
-static linear linear_of(const tl_expr *e, const whereabouts *of) {
-    linear nothing = {.is_known = true}, left, right;
-    int64_t value;
-    if (tl_known_integer(e, &value)) return (linear){.is_known = true, .constant = value};
-    if (e->kind == TL_NAME) return of_name(e, of);
-    if (e->kind == TL_NEGATE) {
-        left = linear_of(e->left, of);
-        return plus(nothing, &left, -1);
+static bool find_name(void *context, const tl_expr *name, tl_linear *out) {
+    const whereabouts *of = context;
+    const tl_axes *axes = of ? of->tensor->axes : NULL;
+    const tl_symbol *s = name->symbol;
+    for (int i = 0; axes && i < axes->count; i++) {
+        if (!str_equal(tl_axis_index(axes, i), name->text)) continue;
+        *out = of->axes[i];
+        return true;
     }
-    if (e->kind != TL_BINARY) return unknown();
-    left = linear_of(e->left, of), right = linear_of(e->right, of);
-    if (e->operator== TL_PLUS) return plus(left, &right, 1);
-    if (e->operator== TL_MINUS) return plus(left, &right, -1);
-    if (e->operator!= TL_TIMES || !left.is_known || !right.is_known) return unknown();
-    if (!left.count) return plus(nothing, &right, left.constant);
-    return right.count ? unknown() : plus(nothing, &left, right.constant);
+    if (s && s->kind == TL_SYMBOL_CONSTANT && s->value) *out = linear_of(s->value, of);
+    else if (s && !s->is_real) return false;
+    else out->is_broken = true;
+    return true;
+}
+
+static tl_linear linear_of(const tl_expr *e, const whereabouts *of) {
+    tl_linear_scope scope = {find_name, (void *)(uintptr_t)of, .folds = true};
+    tl_linear sum = tl_linear_of(&scope, e);
+    for (int i = 0; i < sum.count; i++)
+        sum.is_broken |= sum.terms[i].atom && sum.terms[i].atom->kind != TL_NAME;
+    return sum;
 }
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-static linear index_of(const whereabouts *w, int axis) {
+static tl_linear index_of(const whereabouts *w, int axis) {
     const tl_axis *a = &w->written->axes->items[axis];
-    bool is_index = tl_axis_index(w->written->axes, axis).length != 0;
-    return is_index ? of_term(NULL, a) : linear_of(a->coordinate, NULL);
+    tl_linear own = {0};
+    if (!tl_axis_index(w->written->axes, axis).length) return linear_of(a->coordinate, NULL);
+    tl_linear_add_index(&own, a, 1);
+    return own;
 }
 
 /* What a Copy writes, in the Output itself; false: by a condition. */
@@ -128,34 +82,33 @@ static bool find_whereabouts(const tl_statement *copy, whereabouts *w) {
 /* The first and the last of all these places. Not known where an index counts down, or is one of
  * the tile's, which the other Copy may have of another tile.
  */
-static void find_ends(const linear *at, linear *first, linear *last) {
-    linear start = {.is_known = at->is_known, .constant = at->constant};
-    const linear one = {.is_known = true, .constant = 1};
-    *first = *last = start;
-    for (int i = 0; i < at->count && at->is_known; i++) {
-        const term *t = &at->terms[i];
-        linear most = unknown();
+static void find_ends(const tl_linear *at, tl_linear *first, tl_linear *last) {
+    *first = *last = (tl_linear){.constant = at->constant, .is_broken = at->is_broken};
+    for (int i = 0; i < at->count; i++) {
+        const tl_linear_term *t = &at->terms[i];
+        const tl_symbol *s = t->atom ? t->atom->symbol : NULL;
         if (t->axis && t->factor > 0) {
-            most = linear_of(t->axis->extent, NULL);
-            most = plus(most, &one, -1);
-        } else if (t->symbol &&
-                   (t->symbol->kind == TL_SYMBOL_SIZE || t->symbol->kind == TL_SYMBOL_SCALAR)) {
-            most = of_term(t->symbol, NULL);
-            *first = plus(*first, &most, t->factor);
+            tl_linear most = linear_of(t->axis->extent, NULL);
+            tl_linear_add_constant(&most, -1, 1);
+            tl_linear_add(last, &most, t->factor);
+        } else if (s && (s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_SCALAR)) {
+            tl_linear_add_atom(first, t->atom, t->factor);
+            tl_linear_add_atom(last, t->atom, t->factor);
         } else {
-            *first = unknown();
+            first->is_broken = last->is_broken = true;
         }
-        *last = plus(*last, &most, t->factor);
     }
 }
 
 /* Is a less than b, whatever the lengths? */
-static bool is_below(const linear *a, const linear *b) {
-    linear apart = plus(*b, a, -1);
-    bool holds = apart.is_known && apart.constant > 0;
+static bool is_below(const tl_linear *a, const tl_linear *b) {
+    tl_linear apart = *b;
+    tl_linear_add(&apart, a, -1);
+    bool holds = !apart.is_broken && apart.constant > 0;
     for (int i = 0; i < apart.count && holds; i++) {
-        const term *t = &apart.terms[i];
-        holds = !t->factor || (t->factor > 0 && t->symbol && t->symbol->kind == TL_SYMBOL_SIZE);
+        const tl_linear_term *t = &apart.terms[i];
+        holds =
+            t->factor > 0 && t->atom && t->atom->symbol && t->atom->symbol->kind == TL_SYMBOL_SIZE;
     }
     return holds;
 }
@@ -168,7 +121,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a < 0 ? -a : a;
 }
 
-static bool have_other_remainders(const linear *a, const linear *b) {
+static bool have_other_remainders(const tl_linear *a, const tl_linear *b) {
     int64_t by = 0, apart;
     for (int i = 0; i < a->count; i++) by = common_divisor(by, a->terms[i].factor);
     for (int i = 0; i < b->count; i++) by = common_divisor(by, b->terms[i].factor);
@@ -178,9 +131,9 @@ static bool have_other_remainders(const linear *a, const linear *b) {
 
 /* Do these never meet on the axis, or only as a table decides? */
 static bool is_apart_on(const whereabouts *a, const whereabouts *b, int axis) {
-    const linear *one = &a->axes[axis], *other = &b->axes[axis];
-    linear first[2], last[2];
-    if (!one->is_known || !other->is_known) {
+    const tl_linear *one = &a->axes[axis], *other = &b->axes[axis];
+    tl_linear first[2], last[2];
+    if (one->is_broken || other->is_broken) {
         const tl_expr *said[] = {a->as_said[axis], b->as_said[axis]};
         return !said[0] || !said[1] || !tl_expr_equal(said[0], said[1]);
     }

@@ -57,20 +57,20 @@ static bound_tests tests_of(reason *r, str axis, const tl_expr *condition) {
 /* Does the test hold for every element past the end, in rows that exist? kv >= length > E. */
 static bool test_covers_end(const bound_loop *b, const bound_test *test) {
     if (!test->cut.is_solved || !test->cut.is_upper) return false;
-    linear rest = linear_of(b->r, linear_expr(b->r, &test->cut.edge), true);
+    tl_linear rest = linear_of(b->r, linear_expr(b->r, &test->cut.edge), true);
     for (int i = 0; i < b->tiles->extents.count; i++) {
         const tiles_span *e = &b->tiles->extents.items[i];
         int64_t c = linear_coefficient(&rest, e->index);
         if (c == 0 || (e->length->kind == TL_NAME && str_equal(e->length->text, e->index)))
             continue;
         if (c < 0) return false;
-        linear last = linear_of(b->r, e->length, true);
+        tl_linear last = linear_of(b->r, e->length, true);
         last.constant -= 1;
         linear_drop(&rest, e->index);
-        linear_add(&rest, &last, c);
+        tl_linear_add(&rest, &last, c);
     }
-    linear length = linear_of(b->r, b->extent->length, true);
-    linear_add(&rest, &length, -1);
+    tl_linear length = linear_of(b->r, b->extent->length, true);
+    tl_linear_add(&rest, &length, -1);
     return !rest.is_broken && rest.count == 0 && rest.constant < 0;
 }
 
@@ -203,16 +203,16 @@ static str mentioned_index(const bound_loop *b, const tl_expr *e, bool *many) {
 }
 
 /* The largest (or smallest) value of E over the tile, as a sum; false when it is not known. */
-static bool extreme(const bound_loop *b, const linear *edge, bool is_largest, linear *out) {
+static bool extreme(const bound_loop *b, const tl_linear *edge, bool is_largest, tl_linear *out) {
     reason *r = b->r;
-    *out = (linear){.constant = edge->constant};
+    *out = (tl_linear){.constant = edge->constant};
     for (int i = 0; i < edge->count; i++) {
         const tl_expr *atom = edge->terms[i].atom;
-        int64_t c = edge->terms[i].coefficient;
+        int64_t c = edge->terms[i].factor;
         bool many = false;
         str index = mentioned_index(b, atom, &many);
         if (index.length == 0) {
-            linear_add_atom(out, atom, c);
+            tl_linear_add_atom(out, atom, c);
             continue;
         }
         bool is_name = atom->kind == TL_NAME;
@@ -228,39 +228,39 @@ static bool extreme(const bound_loop *b, const linear *edge, bool is_largest, li
         /* Kept as one atom, so that it prints as it is read: (q_block + 1)*BM. */
         if (value->kind == TL_BINARY && value->operator== TL_MINUS &&
                                         value->right->kind == TL_INTEGER) {
-            linear_add_atom(out, value->left, c);
+            tl_linear_add_atom(out, value->left, c);
             out->constant -= c * value->right->integer;
         } else if (value->kind == TL_INTEGER) {
             out->constant += c * value->integer;
         } else {
-            linear_add_atom(out, value, c);
+            tl_linear_add_atom(out, value, c);
         }
     }
     return !out->is_broken;
 }
 
 /* Names the uniform part of an edge, `offset`, so that bounds and masks share it. */
-static void name_offset(const bound_loop *b, linear *edge) {
-    linear rest = {0};
+static void name_offset(const bound_loop *b, tl_linear *edge) {
+    tl_linear rest = {0};
     bool many;
     for (int i = 0; i < edge->count; i++)
         if (mentioned_index(b, edge->terms[i].atom, &many).length == 0)
-            linear_add_atom(&rest, edge->terms[i].atom, edge->terms[i].coefficient);
+            tl_linear_add_atom(&rest, edge->terms[i].atom, edge->terms[i].factor);
     if (rest.count < 2) return;
     tl_binding *known = edit_find_let(b->r->kernel, STR("offset"), NULL);
     if (known && known->axes.count == 0) {
-        linear offset = linear_of(b->r, known->value, false), left = rest;
-        linear_add(&left, &offset, -1);
+        tl_linear offset = linear_of(b->r, known->value, false), left = rest;
+        tl_linear_add(&left, &offset, -1);
         if (left.count < rest.count) {
-            linear_add(edge, &offset, -1);
-            linear_add_atom(edge, tl_quote_expr(b->r->memory, "offset"), 1);
+            tl_linear_add(edge, &offset, -1);
+            tl_linear_add_atom(edge, tl_quote_expr(b->r->memory, "offset"), 1);
             return;
         }
     }
     const char *name = scalar_name(b->r, linear_expr(b->r, &rest), "offset",
                                    "from the tile's own index to the edge of what it sees");
-    linear_add(edge, &rest, -1);
-    linear_add_atom(edge, tl_quote_expr(b->r->memory, "%s", name), 1);
+    tl_linear_add(edge, &rest, -1);
+    tl_linear_add_atom(edge, tl_quote_expr(b->r->memory, "%s", name), 1);
 }
 
 /* The condition again, from its solved tests: kv > q + offset. */
@@ -273,7 +273,7 @@ static void rewrite_condition(const bound_loop *b, tl_statement *mask, bound_tes
         int before = t->cut.edge.count;
         if (t->cut.is_solved) name_offset(b, &t->cut.edge);
         if (t->cut.is_solved && t->cut.edge.count < before) {
-            linear edge = t->cut.edge;
+            tl_linear edge = t->cut.edge;
             one = tl_quote_expr(r->memory, t->cut.is_upper ? "%.*s > %s" : "%.*s <= %s",
                                 STR_ARGS(b->axis), edit_text(r->memory, linear_expr(r, &edge)));
         }
@@ -298,9 +298,9 @@ typedef struct bound_edges {
 /* A function takes eight arguments, of which the axis's length is one: more are in a call within
  * the call.
  */
-static str join(reason *r, const char *function, str list, int count, const linear *one) {
+static str join(reason *r, const char *function, str list, int count, const tl_linear *one) {
     enum { TOGETHER = 6 };
-    linear next = *one;
+    tl_linear next = *one;
     next.constant += 1;
     const char *text = edit_text(r->memory, linear_expr(r, &next));
     if (count > 0 && count % TOGETHER == 0)
@@ -312,14 +312,14 @@ static str join(reason *r, const char *function, str list, int count, const line
 static bool find_edges(const bound_loop *b, const bound_tests *tests, bound_edges *edges) {
     for (int i = 0; i < tests->count; i++) {
         const bound_test *t = &tests->items[i];
-        linear largest, smallest;
+        tl_linear largest, smallest;
         if (!t->cut.is_solved || !extreme(b, &t->cut.edge, true, &largest) ||
             !extreme(b, &t->cut.edge, false, &smallest))
             return false;
         /* The length itself is in every bound already. */
-        linear length = linear_of(b->r, b->extent->length, true);
-        linear difference = linear_of(b->r, linear_expr(b->r, &largest), true);
-        linear_add(&difference, &length, -1);
+        tl_linear length = linear_of(b->r, b->extent->length, true);
+        tl_linear difference = linear_of(b->r, linear_expr(b->r, &largest), true);
+        tl_linear_add(&difference, &length, -1);
         edges->meets_end = edges->meets_end || t->cut.is_upper;
         if (t->cut.is_upper && difference.count == 0 && difference.constant == -1) continue;
         if (t->cut.is_upper) {

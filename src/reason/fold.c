@@ -371,20 +371,20 @@ static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e)
 
 /* A sum: its uniform terms, if there are several, get one name. */
 static tl_expr *name_sum(reason *r, const tiles_list *tiles, const tl_expr *e) {
-    linear sum = linear_of(r, e, false), uniform = {0}, rest = {.constant = sum.constant};
+    tl_linear sum = linear_of(r, e, false), uniform = {0}, rest = {.constant = sum.constant};
     for (int i = 0; i < sum.count; i++) {
-        const linear_term *t = &sum.terms[i];
+        const tl_linear_term *t = &sum.terms[i];
         bool is_uniform = scalar_is_uniform(r, tiles, t->atom);
         const tl_expr *atom = is_uniform ? t->atom : name_parts(r, tiles, t->atom);
-        linear_add_atom(is_uniform ? &uniform : &rest, atom, t->coefficient);
+        tl_linear_add_atom(is_uniform ? &uniform : &rest, atom, t->factor);
     }
     if (sum.is_broken || uniform.count == 0) return NULL;
-    int sign = uniform.terms[0].coefficient > 0 ? 1 : -1; /* kv_len - q_len, as bounds have it */
-    linear signed_uniform = {0};
-    linear_add(&signed_uniform, &uniform, sign);
+    int sign = uniform.terms[0].factor > 0 ? 1 : -1; /* kv_len - q_len, as bounds have it */
+    tl_linear signed_uniform = {0};
+    tl_linear_add(&signed_uniform, &uniform, sign);
     tl_expr *value = linear_expr(r, &signed_uniform);
     const char *name = scalar_name(r, value, "offset", "the same for the whole tile");
-    linear_add_atom(&rest, tl_quote_expr(r->memory, "%s", name), sign);
+    tl_linear_add_atom(&rest, tl_quote_expr(r->memory, "%s", name), sign);
     return linear_expr(r, &rest);
 }
 
