@@ -1,6 +1,6 @@
 # make         build the command           make demo   build it and show what it does
 # make test    every check this machine can run        make install PREFIX=/usr/local
-# make test-all   the same, and under sanitizers all of it, not a sample (half an hour and more)
+# make test-all   the same, and all of it, not a sample (half an hour and more)
 #
 # CMake and Ninja do the work; what they need is installed by tools/setup.sh where it is missing.
 PREFIX ?= /usr/local

@@ -2,12 +2,14 @@
 # Every check this machine can run: layers, links and words of the documents, format, two compilers with all warnings as errors, clang-tidy
 # over what differs, fuzzing, the tests under sanitizers, and all tests: CTest's summary is last.
 #   tools/test.sh [--all]
-# gcc's build runs all tests, whole. Sanitizers make tests five to ten times slower and look at code, which tests share: they are
-# shown a sample (see `sampled` below), or with --all (`make test-all`) everything, and fuzzers run three minutes each.
+# gcc's build runs all tests; of long lists of kernels that are compiled and run, each KERNELS-th. Sanitizers make tests five to ten
+# times slower and look at code, which tests share: they are shown a sample (see `sampled` below). With --all (`make test-all`) nothing
+# is left out, and fuzzers run three minutes each.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
 is_all=false
+KERNELS=3 # tests/sampling.py
 [ "${1:-}" != --all ] || is_all=true
 
 step() { printf '\n== %s\n' "$1"; }
@@ -29,6 +31,11 @@ total() { # FOLDER OPTION...: so many tests
     ctest --test-dir "$folder" -N "$@" | sed -n 's/^Total Tests: //p'
 }
 
+counted() { # FOLDER: what tests took of their lists
+    sed -n 's/^sample: \([0-9]*\) of \([0-9]*\) cases$/\1 \2/p' "$1/Testing/Temporary/LastTest.log" |
+        awk '{ taken += $1; seen += $2 } END { print taken + 0 " of " seen + 0 " cases" }'
+}
+
 sampled() { # FOLDER: the rule, and what comes of it
     folder=$1
     if $is_all; then
@@ -38,10 +45,9 @@ sampled() { # FOLDER: the rule, and what comes of it
     every=$(sed -n 's/^set(FLASHTL_SAMPLE \([0-9]*\))$/\1/p' tests/CMakeLists.txt)
     echo "of $(total "$folder") tests: without the $(total "$folder" -L slow) labelled slow (minutes here);" \
         "of lists of like cases each ${every}th test (without $(total "$folder" -L rest -LE slow), labelled rest);" \
-        "in tests that go over many programs each ${every}th of them. gcc's build runs them all; make test-all: here, too."
+        "in tests that go over many programs each ${every}th of them. gcc's build runs these tests; make test-all: all, here, too."
     FLASHTL_SAMPLE=$every ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error -LE 'slow|rest'
-    sed -n 's/^sample: \([0-9]*\) of \([0-9]*\) cases$/\1 \2/p' "$folder/Testing/Temporary/LastTest.log" |
-        awk '{ taken += $1; seen += $2 } END { print "of many programs: " taken + 0 " of " seen + 0 " cases" }'
+    echo "of many programs: $(counted "$folder")"
 }
 
 step 'layers, links and words'
@@ -66,10 +72,15 @@ step 'clang-tidy over what differs'
 JOBS=$jobs tools/tidy.sh build-asan
 
 step 'fuzzing'
-if $is_all; then seconds=180; else seconds=10; fi
+if $is_all; then seconds=180; else seconds=6; fi
 JOBS=$jobs tools/fuzz.sh $seconds build-asan
 
 step 'gcc'
 build build-test -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=gcc
 step 'all tests'
+if ! $is_all; then
+    echo "of long lists of kernels that are compiled and run each ${KERNELS}rd; make test-all: all of them."
+    export FLASHTL_KERNELS=$KERNELS
+fi
 ctest --test-dir build-test -j "$jobs" --output-on-failure --no-tests=error
+$is_all || echo "of long lists of kernels: $(counted build-test)"

@@ -14,8 +14,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "exec")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests"), str(ROOT / "tests" / "exec")]
 import compile_all  # noqa: E402: the list of programs
+from sampling import sampled  # noqa: E402
 
 GPUS = ["t4", "a100", "l40s", "h200"]
 
@@ -33,7 +34,7 @@ def main():
     words = [w for w in compile_all.programs(GPUS, ["64", "128"]) if not ("t4" in w and any("copy_kinds" in x for x in w))]
     chosen = words[::options.every]
     chosen += [[str(path), "--head-dim", "64", "--gpu", "h200"] for path in sorted((ROOT / "examples").glob("*.tl"))]
-    failed = 0
+    chosen, failed = sampled(chosen), 0
     with tempfile.TemporaryDirectory() as folder:
         for name in ("sh", "clang"):
             os.symlink(os.path.realpath(shutil.which(name)), f"{folder}/{name}")

@@ -20,8 +20,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 import matrix  # noqa: E402: the one list of programs
+from sampling import sampled  # noqa: E402
 
 TARGETS = "75,80,86,89,90,100,120"
 # Bytes that kernels are known to spill, at most: here the estimate of registers (docs/registers.md) is a few too low.
@@ -118,7 +119,7 @@ def compile_files(options, nvcc):
 
 
 def compile_matrix(options, nvcc):
-    chosen = list(programs(options.gpus.split(","), options.head_dims.split(",")))[::options.sample]
+    chosen = sampled(list(programs(options.gpus.split(","), options.head_dims.split(",")))[::options.sample])
     failures, rows = 0, []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for kernel in pool.map(lambda words: Kernel(words).make(options.binary, nvcc), chosen):

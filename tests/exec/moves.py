@@ -21,6 +21,9 @@ except ImportError:
     print("moves.py: NumPy is not here")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from sampling import sampled  # noqa: E402
+
 FLASHTL = str(pathlib.Path(sys.argv[1]).resolve())
 GROUPS, KEYS, ROWS = 5, 128, 192  # groups of keys, one level each; keys of a group; rows of a head
 LONELY = 2  # the group of which one key alone has the level, the others 0
@@ -130,7 +133,7 @@ def planted(text, fault):
 
 def main():
     failed = False
-    for (gpu, dtype, d), has_lse in [*[(k, False) for k in KERNELS], *[(k, True) for k in WITH_LOGARITHM]]:
+    for (gpu, dtype, d), has_lse in sampled([*[(k, False) for k in KERNELS], *[(k, True) for k in WITH_LOGARITHM]]):
         text, (q, k, v, levels, want, lse) = reasoned(gpu, dtype, d, has_lse), problem(dtype, d)
         fault = FAULTS.get((gpu, dtype, d, has_lse))
         for name, text in [(None, text), *([planted(text, fault)] if fault else [])]:

@@ -4,6 +4,7 @@ What depends on lengths is decided by drawing many (a_length): conditions and bo
 an index alone; where anything else stands in them, nothing is proved.
 """
 import fractions
+import functools
 import math
 import random
 import re
@@ -19,6 +20,7 @@ def a_length(r):
     return fractions.Fraction(r.choice(LENGTHS) if r.random() < 0.5 else r.randrange(1000))
 
 
+@functools.lru_cache(1 << 16)
 def python_of(text):
     """An expression of TL or CUDA for Python; names of functions stay."""
     text = re.sub(r"\((?:int|long long|unsigned|float)\)", "", text)
@@ -66,6 +68,13 @@ def lets_before(lines, at):
 UNREADABLE = (ValueError, SyntaxError, NameError, TypeError, ZeroDivisionError)
 
 
+@functools.lru_cache(1 << 16)
+def read(text):
+    """The expression, and the names that it takes."""
+    tree = compile(text, "", "eval")
+    return tree, [name for name in tree.co_names if name not in FUNCTIONS]
+
+
 class Drawn:
     """Values of names for lengths drawn; an expression that needs more is not known."""
 
@@ -74,13 +83,8 @@ class Drawn:
         self.drawn = set()                              # names that were given numbers, not made of others
 
     def value(self, text):
-        tree = compile(text, "", "eval")
-        scope = {}
-        for name in tree.co_names:
-            if name in FUNCTIONS:
-                continue
-            scope[name] = self.name(name)
-        return eval(tree, {"__builtins__": {}} | FUNCTIONS, scope)
+        tree, names = read(text)
+        return eval(tree, {"__builtins__": {}} | FUNCTIONS, {name: self.name(name) for name in names})
 
     def name(self, name):
         if name not in self.known:
@@ -134,6 +138,7 @@ def drawn(mutant, code, names, check):
     return True
 
 
+@functools.lru_cache(1 << 16)
 def before_a_colon(line):
     m = re.match(r"\s*for (\w+) = (.*):(.*?)\s*(?://.*)?$", line)
     return m and (m.group(1), python_of(m.group(2)), python_of(m.group(3)))

@@ -226,12 +226,11 @@ def same_uses(mutant, code):
     places = [i for i, x in enumerate(code) if not LET.match(x) and affected & set(re.findall(r"\w+", x))]
     if not places or not all(re.match(r"\s*(if|for) ", code[i]) for i in places):
         return None
-    r, found = random.Random(1), []
+    r, found, changed = random.Random(1), [], lets_of(mutant)
     try:
         for _ in range(DRAWN):
             one = Drawn(lets, r, {})
             before = [use_of(code, i, one) for i in places]
-            changed = lets_of(mutant)
             two = Drawn(changed, r, free_of(one, lets, changed))
             found.append(before == [use_of(code, i, two) for i in places])
     except UNREADABLE:

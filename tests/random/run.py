@@ -31,12 +31,13 @@ except ImportError:
     print("run.py: NumPy is not here")
     sys.exit(77)
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 import data
 import evaluate
 import generate
 import judge
 import shrink
+from sampling import sampled
 
 GPUS = ("t4", "a100", "l40s", "h200")
 
@@ -145,7 +146,7 @@ def main():
     if a.results and os.path.exists(a.results):
         done = [json.loads(line) for line in open(a.results)]
     known = {x["seed"] for x in done}
-    wanted = [int(s) for s in a.only.split(",") if s] or range(a.seed, a.seed + a.count)
+    wanted = sampled(int(s) for s in a.only.split(",")) if a.only else range(a.seed, a.seed + a.count)
     seeds = [s for s in wanted if s not in known]
     started, lines = time.time(), [x for x in done if x["seed"] in set(wanted)]
     accepted = set(filter(None, a.known.split(",")))

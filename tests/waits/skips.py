@@ -9,6 +9,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from sampling import sampled  # noqa: E402
+
 FLASHTL = sys.argv[1]
 FOLDER = pathlib.Path(__file__).parent / "skips"
 TEXTS = sorted(path for path in FOLDER.glob("*.tl") if not path.name.startswith("sketch"))
@@ -70,13 +73,13 @@ def all_are_refused() -> bool:
 
 
 def all_are_right() -> bool:
-    fine = True
+    fine, cases = True, ",".join(map(str, sampled(range(8, 23))))
     for path in TEXTS:
         own = FOLDER / f"sketch_of_{path.stem}.tl"
         sketch = own if own.exists() else FOLDER / "sketch.tl"
         for machine in ("interpreter", "emulator"):
             done = subprocess.run([FLASHTL, "verify", path, "--against", sketch, "--on", machine,
-                                   "--case", "8..22"], capture_output=True, text=True)
+                                   "--case", cases], capture_output=True, text=True)
             if machine == "emulator" and done.returncode == 3:
                 print(done.stderr)
                 sys.exit(77)
