@@ -449,13 +449,24 @@ static tl_statement *start_point(reason *r, tl_statement *s, str name) {
     return at;
 }
 
-static void start_sums(reason *r) {
+/* Used before its first accumulation, a sum would start in each round after its use. */
+static bool refuse_use(reason *r, const tl_statement *use, str name) {
+    reason_stuck(r, use, "%.*s is read before anything is written to it", STR_ARGS(name));
+    return reason_advise(r, "what goes on from round to round starts before the loop: `Compute "
+                            "Fill 0 and get ...`");
+}
+
+static bool start_sums(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE || s->compute.target_kind != TL_ACCUMULATE) continue;
         str name = s->compute.target->text;
+        const tl_statement *use = NULL;
         bool is_started = false;
-        for (tl_statement *t = r->kernel->body.first; t != s; t = tl_next(t, NULL))
+        for (tl_statement *t = r->kernel->body.first; t != s; t = tl_next(t, NULL)) {
+            if (!use && !is_started && edit_reads(t, name)) use = t;
             is_started = is_started || edit_writes(t, name);
+        }
+        if (use) return refuse_use(r, use, name);
         if (is_started) continue;
         double start = tl_start(s->compute.operation);
         edit_before(r->kernel, start_point(r, s, name),
@@ -465,6 +476,7 @@ static void start_sums(reason *r) {
                              : start > 0 ? "infinity: the minimum of nothing"
                                          : "the sum starts"));
     }
+    return true;
 }
 
 /* Where tiles lie is decided by later passes, which would write a second Allocate. */
@@ -499,7 +511,7 @@ bool reason_bind(reason *r) {
     }
     if (!place_copies(r, &grid)) return false;
     if (!place_computes(r, &grid)) return false;
-    start_sums(r);
+    if (!start_sums(r)) return false;
     pins_drop(r);
     return true;
 }

@@ -232,14 +232,12 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *o
             return false;
         out->rows_per_warp = (int)(a / c->warps);
     }
-    for (int i = 0; i < m->plan.count && !m->has_products; i++) {
+    for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
-        if (role->in_register && role->tile->axis_count == 2) {
-            out->rows_per_warp = (int)(cost_value(c, m->extents[i][0]) / (double)c->warps);
-            if (role->layout == TL_MMA_C &&
-                (int64_t)cost_value(c, m->extents[i][0]) % (16 * c->warps))
-                return false;
-        }
+        if (!role->in_register || role->tile->axis_count != 2) continue;
+        double rows = cost_value(c, m->extents[i][0]);
+        if (!m->has_products) out->rows_per_warp = (int)(rows / (double)c->warps);
+        if (role->layout == TL_MMA_C && (int64_t)rows % (16 * c->warps) != 0) return false;
     }
     return true;
 }

@@ -181,6 +181,16 @@ static bool has_even_rows(cost_model *m, const tiles_tile *tile, int element_byt
     return !reason_known(m->r, span->length, &length) || length * element_bytes % SECTOR_BYTES == 0;
 }
 
+/* Its elements are rounded and stored, each once. */
+static void read_stored(cost_model *m, const tl_statement *s) {
+    int tile = tile_index(m, s->copy.what->text);
+    cost_item *it = tile >= 0 ? add_item(m, COST_ELEMENTS, s) : NULL;
+    if (!it) return;
+    it->a = m->extents[tile][0];
+    it->b = m->extents[tile][1];
+    it->fp32 = it->conversions = 1;
+}
+
 static void read_copy(cost_model *m, const tl_statement *s) {
     bool is_load = s->copy.from == TL_GLOBAL;
     int tile = tile_index(m, is_load && s->copy.target ? s->copy.target->text : s->copy.what->text);
@@ -303,6 +313,8 @@ cost_model *cost_read(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (edit_is_product(s)) read_product(m, s);
         else if (s->kind == TL_COMPUTE) read_elements(m, s);
+        else if (s->kind == TL_COPY && s->copy.to == TL_SHARED && s->copy.from == TL_REGISTER)
+            read_stored(m, s);
         else if (s->kind == TL_COPY) read_copy(m, s);
     }
     read_grid(m);

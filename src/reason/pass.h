@@ -27,13 +27,14 @@ typedef struct reason {
 
 /* Each returns false when it reported why it cannot go on. In order: */
 bool reason_bind(reason *r); /* types, lengths, the grid, starts of sums, a place for every tile */
-bool reason_online(reason *r);  /* Softmax becomes operations */
-bool reason_fold(reason *r);    /* scales sink below the maximum; base 2; fused multiply-adds */
-bool reason_tile(reason *r);    /* sizes; bounds of loops; masks only where they matter */
-bool reason_place(reason *r);   /* spaces, types, layouts, instructions */
-bool reason_guard(reason *r);   /* a maximum that moves only when it must */
-bool reason_roles(reason *r);   /* a role that loads; asynchronous products */
-bool reason_stage(reason *r);   /* rings, prefetches, Waits and Releases */
+bool reason_online(reason *r); /* Softmax becomes operations */
+bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused multiply-adds */
+bool reason_store(reason *r); /* computed operands that products take from shared memory go there */
+bool reason_tile(reason *r);  /* sizes; bounds of loops; masks only where they matter */
+bool reason_place(reason *r); /* spaces, types, layouts, instructions */
+bool reason_guard(reason *r); /* a maximum that moves only when it must */
+bool reason_roles(reason *r); /* a role that loads; asynchronous products */
+bool reason_stage(reason *r); /* rings, prefetches, Waits and Releases */
 bool reason_overlap(reason *r); /* products run beside the elements of the next block */
 bool reason_peel(reason *r);    /* a first iteration that differs is before its loop */
 bool reason_split(reason *r);   /* iterations that need no `if` have a loop of their own */

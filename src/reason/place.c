@@ -32,16 +32,12 @@ static bool is_still_cast(const tl_statement *s, str from, str cast) {
     return false;
 }
 
-static bool cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
+static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_product(s)) continue;
         str from = edit_operand_name(s, 0);
         const place_role *role = place_find(plan, from);
         if (!role || !role->has_cast) continue;
-        if (s->compute.operands[0].is_transposed)
-            return reason_stuck(r, s,
-                                "%.*s is computed, so as a left operand it cannot be transposed",
-                                STR_ARGS(from));
         const cast_tile *cast = NULL;
         for (int i = 0; i < casts->count; i++)
             if (str_equal(casts->items[i].from, from)) cast = &casts->items[i];
@@ -61,7 +57,6 @@ static bool cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
                     STR_ARGS(from), STR_ARGS(cast->name), STR_ARGS(cast->name)));
         s->compute.operands[0].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(cast->name));
     }
-    return true;
 }
 
 /* --- loaded tiles that are computed on -------------------------------------------------------- */
@@ -368,9 +363,8 @@ bool reason_place(reason *r) {
     if (!place_plan_read(r, &plan)) return false;
     cast_tiles casts = {0};
     complete_sums(r, &plan);
-    if (!cast_operands(r, &plan, &casts) || !hold_operands(r, &plan) ||
-        !choose_atoms(r, &plan, warpgroups > 0))
-        return false;
+    cast_operands(r, &plan, &casts);
+    if (!hold_operands(r, &plan) || !choose_atoms(r, &plan, warpgroups > 0)) return false;
     place_copies(r, &plan);
     tl_block shared = shared_allocations(r, &plan);
     tl_block registers = register_allocations(r, &plan, &casts);

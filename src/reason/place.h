@@ -13,7 +13,8 @@ typedef struct place_role {
     bool is_changed;        /* given values that its tensor's type need not hold */
     bool is_elementwise;    /* read by Compute other than as an operand of products, or stored */
     bool is_loaded_in_loop;
-    bool has_cast; /* a 16-bit copy of a computed tile is the left operand */
+    bool is_stored; /* products take it from shared memory, where a Copy from registers brings it */
+    bool has_cast;  /* a 16-bit copy of a computed tile is the left operand */
     bool in_shared, in_register;
     tl_type type; /* of the register tile */
     tl_layout_kind

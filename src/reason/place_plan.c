@@ -65,7 +65,8 @@ static void note_copy(reason *r, place_plan *plan, const tl_statement *s) {
         s->copy.target && s->copy.from == TL_GLOBAL ? s->copy.target->text : s->copy.what->text;
     place_role *role = place_find(plan, name);
     if (!role) return;
-    if (s->copy.from == TL_GLOBAL)
+    if (s->copy.to == TL_SHARED && s->copy.from == TL_REGISTER) role->is_stored = true;
+    else if (s->copy.from == TL_GLOBAL)
         role->is_loaded_in_loop = role->is_loaded_in_loop || edit_loop_of(s);
     else role->is_elementwise = true;
     role->is_changed = role->is_changed || changes_type(r, role, s);
@@ -303,13 +304,6 @@ bool place_may_be_held(reason *r, const place_role *role) {
     return true;
 }
 
-static const char changed_advice[] =
-    "change the left operand or what the product gives instead, as a factor allows, or let a "
-    "kernel of its own store what is changed";
-static const char computed_advice[] =
-    "let it stand on the left (the product of A and B, turned, is that of B.T and A.T), or let a "
-    "kernel of its own store it";
-
 static const char guarded_advice[] =
     "leave the `if` out and set to 0, or mask, what is not meant (`Compute Mask S, 0 where "
     "allow[q/64, kv/64] == 0`); TL Code may leave out whole blocks by an `if`";
@@ -324,13 +318,6 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
     if (is_operand && tile->axis_count != 2)
         return reason_stuck(r, tile->first, "%s is an operand of a product and has %d axis", name,
                             tile->axis_count);
-    if (role->is_right && (role->is_computed || !tile->from_global)) {
-        reason_stuck(r, tile->first,
-                     "the right operand of a product must come from global memory as it is; %s is "
-                     "computed",
-                     name);
-        return reason_advise(r, tile->from_global ? changed_advice : computed_advice);
-    }
     if (is_operand && tile->from_global && !is_16_bit(tile->storage))
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
@@ -352,7 +339,7 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
                             "%s is an operand of a product and of other operations; "
                             "copy it twice, `and get` another name",
                             name);
-    role->in_shared = is_operand && tile->from_global;
+    role->in_shared = is_operand && (tile->from_global || tile->from_register);
     if (role->in_shared && tile->first->parent && tile->first->parent->kind == TL_IF) {
         reason_stuck(r, tile->first,
                      "%s is an operand of a product, and an `if` decides whether it is copied",
@@ -372,7 +359,8 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
     if (is_held_left) role->layout = TL_MMA_A;
     else if (role->is_product) role->layout = TL_MMA_C;
     role->has_cast = role->is_left && !role->in_shared;
-    if (role->has_cast) role->layout = TL_MMA_C;
+    bool is_plain = tile->from_global && !role->is_changed;
+    if (role->has_cast || (role->is_stored && !is_plain)) role->layout = TL_MMA_C;
     return true;
 }
 
@@ -383,11 +371,6 @@ bool place_plan_read(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) plan->roles[i].tile = &plan->tiles->tiles.items[i];
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_COMPUTE) note_compute(r, plan, s);
-        if (s->kind == TL_COPY && s->copy.from != TL_GLOBAL && s->copy.to != TL_GLOBAL)
-            return reason_stuck(r, s,
-                                "copies between shared memory and registers are for TL Code; a "
-                                "sketch copies the tile from global to register once more, `and "
-                                "get` another name");
         if (s->kind == TL_COPY) note_copy(r, plan, s);
     }
     for (int i = 0; i < plan->count; i++)

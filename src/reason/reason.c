@@ -7,6 +7,7 @@ static const reason_pass_entry pass_names[] = {
     {"bind", "types, lengths, the grid, starts of sums, a place for every tile"},
     {"online", "Softmax becomes operations, in one walk where that is allowed"},
     {"fold", "scales sink below the maximum; base 2; fused multiply-adds"},
+    {"store", "computed operands that products take from shared memory go there"},
     {"tile", "tile sizes, warps and stages; bounds of loops; masks only where they matter"},
     {"place", "spaces, types, layouts and instructions; casts between products"},
     {"guard", "a maximum that moves only when it must"},
@@ -23,9 +24,9 @@ static const reason_pass_entry pass_names[] = {
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,  reason_online, reason_fold,  reason_tile,    reason_place,
-    reason_guard, reason_roles,  reason_stage, reason_overlap, reason_peel,
-    reason_split, reason_finish, reason_walk,  reason_turns,   reason_parts,
+    reason_bind,   reason_online, reason_fold,  reason_store,   reason_tile, reason_place,
+    reason_guard,  reason_roles,  reason_stage, reason_overlap, reason_peel, reason_split,
+    reason_finish, reason_walk,   reason_turns, reason_parts,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };

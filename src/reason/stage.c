@@ -97,6 +97,30 @@ static bool stage_standing(reason *r, tl_statement *copy) {
     return true;
 }
 
+/* --- operands that are computed -----------------------------------------------------------------
+ */
+
+static bool is_stored(const tl_statement *s) {
+    return s->kind == TL_COPY && s->copy.from == TL_REGISTER && s->copy.to == TL_SHARED;
+}
+
+/* Until it is stored anew: waited for before its first use, released after its last. */
+static bool stage_stored(reason *r, tl_statement *copy) {
+    str name = edit_target_name(copy);
+    tl_statement *first = NULL, *last = NULL;
+    for (tl_statement *s = copy->next; s && !edit_writes(s, name); s = s->next)
+        if (edit_reads_within(s, name)) {
+            first = first ? first : s;
+            last = s;
+        }
+    if (!first)
+        return reason_stuck(r, copy, "no product takes %.*s from shared memory", STR_ARGS(name));
+    insert_before(r, first, reason_say(r, "Wait %.*s // all of it is there", STR_ARGS(name)));
+    insert_after(r, last,
+                 reason_say(r, "Release %.*s // nothing reads it any more", STR_ARGS(name)));
+    return true;
+}
+
 /* --- loops ------------------------------------------------------------------------------------ */
 
 static int64_t stages_of(reason *r, str name) {
@@ -490,6 +514,8 @@ void reason_forget_stages(reason *r) {
 
 bool reason_stage(reason *r) {
     if (warpgroups_role(r->kernel)) return true; /* pass roles has done it */
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (is_stored(s) && !stage_stored(r, s)) return false;
     if (!stage_loops(r) || !stage_others(r)) return false;
     if (!tiles_copy_async(r)) share_bytes(r);
     reason_forget_stages(r);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 enum {
+    SCHEDULERS = 4, /* of a multiprocessor */
+    WARPS_MOST = 16,
     EAGER_BLOCKS = 6, /* a tile of fewer has no time for a maximum that moved far to do so again */
     WARPGROUP_WAYS = 4, /* cuts into tiles for warpgroups that are tried before those for warps */
     FIRST_COLUMNS = 32, /* of a first block, that set its maximum where blocks are few */
@@ -20,6 +22,7 @@ typedef struct search {
     reason *r;
     cost_model *model;
     int64_t pinned_warps, pinned_resident, pinned_warpgroups;
+    int64_t least_warps, most_warps; /* that are tried */
     /* Asked for by each of many thousand candidates: read once. 0: open, but -1 for the last. */
     int64_t *pinned_stages, pinned_casts, pinned_panels, pinned_ahead; /* the first by tile */
     ways_list ways;
@@ -252,11 +255,8 @@ static bool choose_class(search *s) {
 /* --- warps and sizes -------------------------------------------------------------------------- */
 
 static void try_warps(search *s, cost_choice *choice, int pinned) {
-    for (int64_t warps = 1; warps <= 16; warps *= 2) {
-        if (s->pinned_warps > 0 && warps != 1) break;
-        choice->warps = s->pinned_warps > 0 ? s->pinned_warps : warps;
-        /* A warp of fewer than 4 leaves schedulers without work; few rows read operands twice. */
-        if (s->pinned_warps == 0 && warps < 4) continue;
+    for (int64_t warps = s->least_warps; warps <= s->most_warps; warps *= 2) {
+        choice->warps = warps;
         try_holds(s, choice, pinned);
     }
 }
@@ -283,6 +283,19 @@ static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
         choice->sizes[open] = values[i];
         try_sizes(s, choice, open + 1, pinned);
     }
+}
+
+/* Fewer than 4 warps leave schedulers without work: only where nothing else fits. */
+static void try_blocks(search *s) {
+    cost_choice choice = {0};
+    int64_t warps = s->pinned_warps;
+    s->least_warps = warps > 0 ? warps : SCHEDULERS;
+    s->most_warps = warps > 0 ? warps : WARPS_MOST;
+    try_sizes(s, &choice, 0, pinned_hold(s));
+    if (warps > 0 || s->ways.kept_count > 0) return;
+    s->least_warps = 1;
+    s->most_warps = SCHEDULERS / 2;
+    try_sizes(s, &choice, 0, pinned_hold(s));
 }
 
 /* --- the decision ----------------------------------------------------------------------------- */
@@ -444,8 +457,7 @@ bool reason_tile(reason *r) {
     reason_let_integer(r, "warps", &s.pinned_warps);
     reason_let_integer(r, "resident", &s.pinned_resident);
     if (!choose_class(&s)) return false;
-    cost_choice choice = {0};
-    if (s.ways.kept_count == 0) try_sizes(&s, &choice, 0, pinned_hold(&s));
+    if (s.ways.kept_count == 0) try_blocks(&s);
     if (!ways_choose(&s.ways, s.way)) return report_nothing(&s);
     ways_explain(r, s.model, &s.ways);
     offer_choice(&s);

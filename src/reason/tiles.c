@@ -156,13 +156,17 @@ static bool has_input_of(const tl_kernel *kernel, tl_type type) {
     return false;
 }
 
+/* The type of 16 bits that the kernel's Inputs have. */
+static tl_type half_type(const tl_kernel *kernel) {
+    return has_input_of(kernel, TL_BF16) && !has_input_of(kernel, TL_F16) ? TL_BF16 : TL_F16;
+}
+
 /* Elements of 8 bits are exact in both types of 16 bits: the one that the kernel's others have. */
 static void set_storage(reason *r, tiles_tile *tile, tl_type type, bool is_load) {
     if (tile->storage != TL_OPEN) return;
     tile->storage = type;
     if (!is_load || tl_type_bytes(type) != 1) return;
-    bool is_bf16 = has_input_of(r->kernel, TL_BF16) && !has_input_of(r->kernel, TL_F16);
-    tile->storage = is_bf16 ? TL_BF16 : TL_F16;
+    tile->storage = half_type(r->kernel);
     tile->narrow = type;
 }
 
@@ -281,7 +285,9 @@ static void read_statement(reason *r, tiles_list *t, tl_statement *s) {
         tiles_tile *from = tiles_find(t, s->copy.what->text);
         if (s->copy.target && from) {
             tiles_tile copy = *from;
-            give_axes(tile_named(r, t, s->copy.target->text, s), copy.axes, copy.axis_count);
+            tiles_tile *to = tile_named(r, t, s->copy.target->text, s);
+            give_axes(to, copy.axes, copy.axis_count);
+            to->from_register = s->copy.from == TL_REGISTER;
         }
     } else if (s->kind == TL_COMPUTE) {
         infer_compute(r, t, s);
@@ -330,15 +336,29 @@ static bool infer_rewritten(reason *r, tiles_list *t) {
     return false;
 }
 
+/* A computed operand in shared memory has the type of 16 bits that the other one has in memory. */
+static void type_stored(reason *r, tiles_list *t) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        for (int i = 0; edit_is_product(s) && i < 2; i++) {
+            tiles_tile *stored = tiles_find(t, edit_operand_name(s, i));
+            if (!stored || !stored->from_register || stored->storage != TL_OPEN) continue;
+            const tiles_tile *other = tiles_find(t, edit_operand_name(s, 1 - i));
+            bool is_plain = other && other->from_global && tl_type_bytes(other->storage) == 2;
+            stored->storage = is_plain ? other->storage : half_type(r->kernel);
+        }
+}
+
 tiles_list *tiles_read(reason *r) {
     tiles_list *t = arena_new(r->memory, tiles_list);
-    for (;;) {
-        int left = settle(r, t);
-        if (left == 0) return t;
+    for (int left = -1;;) {
+        int open = settle(r, t);
+        if (open == 0 || open == left) break;
         if (infer_rewritten(r, t)) continue;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) infer_partners(t, s);
-        if (open_tiles(t) == left) return t;
+        left = open;
     }
+    type_stored(r, t);
+    return t;
 }
 
 /* --- where a tile lies ------------------------------------------------------------------------ */

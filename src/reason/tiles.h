@@ -11,6 +11,7 @@ typedef struct tiles_tile {
     str axes[TILES_AXES_MAX]; /* index names */
     int axis_count;           /* -1: not known yet */
     bool from_global;         /* a Copy from global memory writes it */
+    bool from_register;       /* a Copy from registers does: an operand that is computed */
     bool to_global;
     tl_type storage;     /* of the tensor it comes from or goes to; TL_OPEN: none */
     tl_type narrow;      /* of a tensor of 8 bits: 'storage' is what it becomes; else TL_OPEN */

@@ -52,6 +52,8 @@ static const char *product_refusal(reason *r, const place_plan *plan, const tl_s
     if (!right->in_shared)
         return reason_say(r, "the right operand %.*s is not in shared memory",
                           STR_ARGS(right->tile->name));
+    if (right->tile->from_register)
+        return reason_say(r, "the right operand, %.*s, is computed", STR_ARGS(right->tile->name));
     if (is_under_branch(s)) return "a product stands under a condition";
     return NULL;
 }

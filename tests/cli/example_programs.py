@@ -106,6 +106,25 @@ def query_gradient(a):
     return SCALE * (p * (scores(a["dO"], a["V"]) - wide(a["delta"])[..., None])) @ wide(a["K"])
 
 
+def key_gradient(a):
+    p = np.where(key <= place, np.exp(scores(a["Q"], a["K"]) * SCALE - wide(a["lse"])[..., None]), 0)
+    s = SCALE * p * (scores(a["dO"], a["V"]) - wide(a["delta"])[..., None])
+    return s.swapaxes(2, 3) @ wide(a["Q"]), p.swapaxes(2, 3) @ wide(a["dO"])
+
+
+def chunked_retention(a):
+    past = np.arange(KV)[:, None] - np.arange(KV)
+    decay = np.exp(-abs(wide(a["rate"]))[:, None, None] * past)
+    return weighted(np.where(past >= 0, scores(a["Q"], a["K"]) * decay, 0), a["V"])
+
+
+def rotary(a):
+    half, keys, c, s = a["K"].shape[-1] // 2, wide(a["K"]), wide(a["cosine"]), wide(a["sine"])
+    first, second = keys[..., :half], keys[..., half:]
+    rotated = np.concatenate([first * c - second * s, second * c + first * s], -1)
+    return attention({**a, "K": rotated})
+
+
 def rmsnorm_gemm_silu(a):
     x = wide(a["X"])
     return silu(x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) @ wide(a["W"]).T)
@@ -145,6 +164,8 @@ qkv = {"Q": normal(B, H, Q, D), "K": normal(B, KV_HEADS, KV, D), "V": normal(B, 
 equal = {"Q": normal(B, H, Q, D), "K": normal(B, H, KV, D), "V": normal(B, H, KV, D)}
 gates = -abs(normal(B, H, KV, dtype=F32)).cumsum(-1)
 matrix = {"X": normal(67, 48), "W": normal(40, 48), "G": normal(40, 48), "U": normal(40, 48)}
+angles = random.random((KV, 32)).astype(F32) * 7
+pairs = {"Q": normal(B, H, Q, 64), "K": normal(B, H, KV, 64), "V": normal(B, H, KV, D), "cosine": np.cos(angles), "sine": np.sin(angles)}
 scale, eps, d = {"scale": SCALE}, {"eps": EPS}, ["--head-dim", str(D)]
 CASES = [
     (window_sinks, "O", qkv, scale, d),
@@ -160,6 +181,10 @@ CASES = [
                       "gate": normal(B, H, Q, D)}, scale, d),
     (query_gradient, "dQ", {**equal, "dO": normal(B, H, Q, D), "lse": 5 + abs(normal(B, H, Q, dtype=F32)),
                             "delta": normal(B, H, Q, dtype=F32)}, scale, d),
+    (key_gradient, "dK,dV", {**equal, "dO": normal(B, H, Q, D), "lse": 5 + abs(normal(B, H, Q, dtype=F32)),
+                             "delta": normal(B, H, Q, dtype=F32)}, scale, d),
+    (chunked_retention, "O", {**equal, "Q": normal(B, H, KV, D), "rate": normal(H, dtype=F32) / 8}, {}, ["--head-dim", "64"]),
+    (rotary, "O", pairs, scale, ["--let", "dv=64"]),
     (gated_memory, "O", {**equal, "K_memory": normal(B, H, 77, D), "V_memory": normal(B, H, 77, D),
                          "gate": random.random(H).astype(F32)}, scale, d),
     (chosen_blocks, "O", {"Q": normal(B, KV_HEADS, 7, D), "K_all": normal(B, KV_HEADS, 4, 64, D),
@@ -180,15 +205,19 @@ def call(*arguments, text=None):
     return done.stdout
 
 
-def error_of(reference, output, arrays, values):
+def error_of(reference, outputs, arrays, values):
     inputs = [f"{name}={name}.npy" for name in arrays]
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
     lets = [part for name, value in values.items() for part in ("--let", f"{name}={value}")]
+    names = outputs.split(",")
     call("run", examples / f"{reference.__name__}.tl", "--on", "interpreter", "--in", ",".join(inputs), *lets, "--out",
-         f"{output}=out.npy")
-    got, want = np.load("out.npy").astype(np.float64), reference(arrays)
-    return np.linalg.norm(got - want) / np.linalg.norm(want) if got.shape == want.shape else math.inf
+         ",".join(f"{name}={name}.npy" for name in names))
+    wanted, worst = reference(arrays), 0
+    for name, want in zip(names, wanted if len(names) > 1 else [wanted]):
+        got = np.load(f"{name}.npy").astype(np.float64)
+        worst = max(worst, np.linalg.norm(got - want) / np.linalg.norm(want) if got.shape == want.shape else math.inf)
+    return worst
 
 
 def main():
@@ -198,9 +227,9 @@ def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for reference, output, arrays, values, lengths in CASES:
+        for reference, outputs, arrays, values, lengths in CASES:
             name = reference.__name__
-            error = error_of(reference, output, arrays, values)
+            error = error_of(reference, outputs, arrays, values)
             good = error <= 1e-3
             wrong += not good
             print(f"{'good' if good else 'WRONG'} {name}: error {error:.1e}")
@@ -208,7 +237,7 @@ def main():
             if call("fmt", path) != path.read_text():
                 sys.exit(f"{path} is not as 'flashtl fmt' prints it")
             for gpu in GPUS:
-                for pins in [lengths, *((["--head-dim", "80"], ["--head-dim", "96"]) if lengths else ())]:
+                for pins in [lengths, *((["--head-dim", "80"], ["--head-dim", "96"]) if lengths is d else ())]:
                     call("translate", text=call("reason", path, "--gpu", gpu, *pins))
     sys.exit(1 if wrong else 0)
 

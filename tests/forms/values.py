@@ -66,6 +66,10 @@ def q_norm_in_place(a):
     return q_norm(a)
 
 
+def changed_operand(a):
+    return {"O": attention(3 * wide(a["Q"]) @ wide(a["K"]).swapaxes(-1, -2), wide(a["V"]))}
+
+
 def centred_rows(a):
     return {"Y": (wide(a["X"]) - wide(a["centre"])[:, None]) * -0.3}
 
@@ -209,6 +213,7 @@ heads = {"Q": normal(1, 2, 77, 64), "K": normal(1, 2, 131, 64), "V": normal(1, 2
 CASES = [
     (gemm_transposed_left, {"A": normal(203, 101), "B": normal(203, 67, scale=0.07)}, {}),
     (q_norm, heads, {"scale": 3, "d": 64, "dv": 64}),
+    (changed_operand, {"Q": normal(2, 70, 64, scale=0.2), "K": normal(2, 130, 64), "V": normal(2, 130, 64)}, {"d": 64, "dv": 64}),
     (q_norm_in_place, heads, {"scale": 3, "d": 64, "dv": 64}),
     (centred_rows, {"X": 4096 + normal(77, 301, scale=0.001, dtype=F32), "centre": np.full(77, 4096, F32)}, {"scale": -0.3}),
     (maximum_of_none, {"Q": normal(77, 64), "K": normal(131, 64)}, {"d": 64}),

@@ -33,6 +33,7 @@ class Builder:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.others = random.Random(f"{seed}: the same program with other operations")
+        self.rights = random.Random(f"{seed}: the same program with right operands that are computed")
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
         self.size = self.r.choice(("short", "middle", "middle", "long"))
         self.dtype = self.weighted({"f16": 72, "bf16": 28})
@@ -651,6 +652,16 @@ class Builder:
             self.compute("Multiply", [Tile(x), self.scalar()], x, 1.0)
         self.calculated = True
 
+    def bring_right(self, x, axes):
+        """A right operand, as it is in memory, or computed of that."""
+        is_computed = self.rights.random() < 0.12
+        self.add(Copy(x, "global", "register" if is_computed else "shared"))
+        if is_computed:
+            self.magnitude[x] = 1.0
+            spaces = [a if isinstance(a, Space) else Space(a.name, a.length.name) for a in axes]
+            kinds = ("scale", "relu", "tanh", "elements", "abs", "tile", "mask", "square", "bound", "fma")
+            self.changes(x, spaces, 1, 2, kinds)
+
     def attend_loop(self, left, rows, d, space, rounds=(), before=None):
         """`rounds` are axes that a loop outside walks; `before` is the body outside of all loops."""
         r = self.r
@@ -660,7 +671,7 @@ class Builder:
         width = self.width(d)
         scale = r.choice((1.0, 0.5, 0.2))
         keys = self.along(space, "right", [space.axis, d], batch, self.fill(scale))
-        self.add(Copy(keys, "global", "shared"))
+        self.bring_right(keys, (space, d))
         s = self.fresh("score")
         size = math.sqrt(width) * scale * self.magnitude[left]
         turned = self.chance(0.04) and not getattr(self, "calculated", False)
@@ -742,7 +753,7 @@ class Builder:
                 else:
                     e = self.width_of_values(d)
                     values = self.along(space, "value", [space.axis, e], self.some_parallels(keys=True) + list(rounds), self.fill(r.choice((1.0, 1.0, 0.3))))
-                    self.add(Copy(values, "global", "shared"))
+                    self.bring_right(values, (space, e))
                 target = self.fresh("sum")
                 self.compute("GEMM", [Tile(s), Tile(values)], target, 3.0, accumulate=True)
                 results.append((target, (rows, e)))
@@ -830,7 +841,7 @@ class Builder:
             turned = self.chance(0.7)
             axes = [n.axis, k.axis] if turned else [k.axis, n.axis]
             b = self.input("right", self.some_parallels(keys=True), axes, self.fill(0.1))
-            self.add(Copy(b, "global", "shared"))
+            self.bring_right(b, (n, k) if turned else (k, n))
             target = self.fresh("sum")
             self.compute("GEMM", [Tile(a, turned_left), Tile(b, turned)], target, 1.0, accumulate=True)
             sums.append((target, (m, n)))
@@ -942,7 +953,7 @@ class Builder:
         turned = self.chance(0.5)
         w = self.input("right", self.some_parallels(keys=True), [e, d] if turned else [d, e], self.fill(0.2))
         self.add(Copy(x, "global", "shared"))
-        self.add(Copy(w, "global", "shared"))
+        self.bring_right(w, (e, d) if turned else (d, e))
         target = self.fresh("sum")
         self.compute("GEMM", [Tile(x), Tile(w, turned)], target, 2.0)
         spaces = [rows, Space(e.name, e.length.name)]

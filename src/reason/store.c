@@ -1,0 +1,107 @@
+/* Pass store: operands that are computed and cannot stay in registers.
+ *
+ * Products take their right operand from shared memory, and a left one that is transposed. What was
+ * copied there as it is lies there already; what is computed lies in registers, in parts, and each
+ * warp needs all of it. So it goes to a shared tile of its own, rounded to 16 bits, once for all
+ * products that take it before it changes again: `Copy X from register to shared and get X_stored`.
+ */
+#include "reason/tiles.h"
+
+static bool is_made(tl_kernel *kernel, str name) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && edit_writes(s, name)) return true;
+    return false;
+}
+
+static bool is_loop_that_writes(tl_statement *s, str name) {
+    return s->kind == TL_FOR && edit_writes_within(s, name);
+}
+
+/* Where the product's operand is complete, and stays so until the product: after the last statement
+ * that writes it, or, where a round before did, at the beginning of this one.
+ */
+typedef struct store_point {
+    tl_statement *after;  /* or NULL: */
+    tl_statement *before; /* the statement around the product, or itself, in the same block */
+} store_point;
+
+static store_point find_point(tl_kernel *kernel, tl_statement *product, str name) {
+    store_point point = {NULL, product};
+    for (;; point.before = point.before->parent) {
+        for (tl_statement *s = edit_block_of(kernel, point.before)->first; s != point.before;
+             s = s->next)
+            if (edit_writes_within(s, name)) point.after = s;
+        if (point.after || !point.before->parent || is_loop_that_writes(point.before->parent, name))
+            return point;
+    }
+}
+
+/* The operand that a product takes from shared memory: 1, or 0 where it is transposed. */
+static bool takes_stored(const tl_statement *s, int operand) {
+    return edit_is_product(s) && (operand == 1 || s->compute.operands[0].is_transposed);
+}
+
+/* From 'at' on, until the tile changes, products take the shared one. */
+static void take_stored(reason *r, tl_statement *at, str name, str stored) {
+    for (tl_statement *s = at; s; s = s->next) {
+        for (int i = 0; i < 2; i++)
+            if (takes_stored(s, i) && edit_operand_is(s, i, name))
+                s->compute.operands[i].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(stored));
+        if (edit_writes_within(s, name)) return;
+        tl_block *body = tl_statement_body(s);
+        if (body) take_stored(r, body->first, name, stored);
+    }
+}
+
+/* --- the pass --------------------------------------------------------------------------------- */
+
+typedef struct stored_tile {
+    str name, stored;
+} stored_tile;
+
+typedef LIST(stored_tile) stored_tiles;
+
+static str name_stored(reason *r, stored_tiles *tiles, str name) {
+    for (int i = 0; i < tiles->count; i++)
+        if (str_equal(tiles->items[i].name, name)) return tiles->items[i].stored;
+    const char *wanted = reason_say(r, "%.*s_stored", STR_ARGS(name));
+    stored_tile one = {name, edit_fresh_name(r->kernel, r->memory, wanted)};
+    list_push(r->memory, tiles, one);
+    return one.stored;
+}
+
+static bool refuse_copies(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COPY && s->copy.from != TL_GLOBAL && s->copy.to != TL_GLOBAL)
+            return reason_stuck(r, s,
+                                "copies between shared memory and registers are for TL Code; a "
+                                "sketch copies the tile from global to register once more, `and "
+                                "get` another name");
+    return true;
+}
+
+static void store_operand(reason *r, stored_tiles *tiles, tl_statement *product, str name) {
+    str stored = name_stored(r, tiles, name);
+    tl_block copy = tl_quote(
+        r->memory, "Copy %.*s from register to shared and get %.*s // rounded, for all warps",
+        STR_ARGS(name), STR_ARGS(stored));
+    store_point point = find_point(r->kernel, product, name);
+    if (point.after) edit_after(r->kernel, point.after, copy);
+    else edit_before(r->kernel, point.before, copy);
+    take_stored(r, point.before, name, stored);
+}
+
+bool reason_store(reason *r) {
+    if (!refuse_copies(r)) return false;
+    stored_tiles tiles = {0};
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        for (int i = 0; i < 2; i++) {
+            str name = takes_stored(s, i) ? edit_operand_name(s, i) : (str){"", 0};
+            if (name.length > 0 && is_made(r->kernel, name)) store_operand(r, &tiles, s, name);
+        }
+    for (int i = 0; i < tiles.count; i++)
+        reason_decide(r, "operands",
+                      "%.*s is computed; products take it from shared memory, as %.*s",
+                      STR_ARGS(tiles.items[i].name), STR_ARGS(tiles.items[i].stored));
+    return true;
+}
