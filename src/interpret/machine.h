@@ -172,6 +172,11 @@ typedef struct tile_view {
     int axis_of[TL_AXES_MAX];
     int64_t fixed[TL_AXES_MAX];
 } tile_view;
+/* A tile may reach past the ends of its own axes. Reports its index on another axis that is past
+ * the axis' end, if the tile begins inside its own.
+ */
+bool memory_check_fixed(scope *s, const tl_symbol *symbol, const tile_view *view,
+                        const int64_t *start, diag_range range);
 bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view, diag_range range);
 bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_view *view,
                 bool accumulates, const tl_statement *writer);

@@ -34,6 +34,20 @@ static void report_outside(machine *m, const tl_symbol *symbol, outside where, d
                 str_format(m->memory, "%lld", (long long)where.extent));
 }
 
+bool memory_check_fixed(scope *s, const tl_symbol *symbol, const tile_view *view,
+                        const int64_t *start, diag_range range) {
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < symbol->axes->count; k++) {
+            int64_t extent, at = view->axis_of[k] < 0 ? view->fixed[k] : start[view->axis_of[k]];
+            if (!memory_extent(s, symbol->axes, k, &extent)) return false;
+            if (at < extent) continue;
+            if (view->axis_of[k] >= 0) return true;
+            if (pass) report_outside(s->machine, symbol, (outside){k, at, extent}, range);
+        }
+    }
+    return true;
+}
+
 /* --- parameters ------------------------------------------------------------------------------- */
 
 static machine_tensor *tensor_of(machine *m, const tl_symbol *symbol, diag_range range) {

@@ -95,6 +95,7 @@ bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view
                diag_range range) {
     row_range r = rows_of(t, share);
     lanes at[TL_AXES_MAX] = {0};
+    if (!memory_check_fixed(s, view->tensor, view, t->start, range)) return false;
     for (int64_t row = r.first_row; row < r.end_row; row++) {
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);
@@ -113,6 +114,7 @@ bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_vie
     row_range r = rows_of(t, share);
     lanes at[TL_AXES_MAX] = {0};
     int64_t errors = errors_are_stored(s->machine, view->tensor) ? t->capacity : 0;
+    if (!memory_check_fixed(s, view->tensor, view, t->start, writer->range)) return false;
     for (int64_t row = r.first_row; row < r.end_row; row++) {
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);

@@ -8,7 +8,7 @@
  */
 #include "think/device_walk.h"
 
-enum { ELEMENT_WRITTEN = 1, ELEMENT_PENDING = 2 };
+enum { ELEMENT_WRITTEN = 1, ELEMENT_PENDING = 2, ELEMENT_REPORTED = 4 };
 
 /* --- functions -------------------------------------------------------------------------------- */
 
@@ -94,11 +94,21 @@ static void mark(walk *w, write e) {
         t->elements[i] |= ELEMENT_WRITTEN;
 }
 
+/* What is made of an element that nothing was written to is as undefined as that. */
+static bool is_made_of_itself(const walk *w, write e) {
+    for (int i = 0; i < w->unset_reads.count; i++) {
+        const write *r = &w->unset_reads.items[i];
+        if (e.count == 1 && r->place == e.place && r->first == e.first) return true;
+    }
+    return false;
+}
+
 void unset_statement_ends(walk *w) {
     for (int i = 0; i < w->writes.count; i++) {
-        if (w->writes.items[i].place < w->things.count) mark(w, w->writes.items[i]);
+        write e = w->writes.items[i];
+        if (e.place < w->things.count && !is_made_of_itself(w, e)) mark(w, e);
     }
-    w->writes.count = 0;
+    w->writes.count = w->unset_reads.count = 0;
 }
 
 void unset_escape(walk *w, int begin, int end) {
@@ -143,13 +153,16 @@ static str element_name(const walk *w, const thing *t, int at, int element) {
 static void read_element(walk *w, int place, int at, int element, bool is_certain) {
     thing *t = &w->things.items[place];
     int loop = 0, unsure = w->unsure + !is_certain;
-    if (t->elements[element] || w->doubted) return;
+    if (t->elements[element] & ELEMENT_WRITTEN) return;
+    list_push(w->diags->memory, &w->unset_reads, ((write){place, element, 1}));
     while (loop < w->loops.count && w->loops.items[loop].place <= place) loop++;
-    unset found = {at, place, element, loop, element_name(w, t, at, element)};
     const loop_entry *entry = loop < w->loops.count ? &w->loops.items[loop] : NULL;
-    t->elements[element] |= ELEMENT_PENDING;
-    if (entry && (unsure > entry->unsure || w->jumps > entry->jumps))
-        list_push(w->diags->memory, &w->pending, found);
+    bool may_be_later = entry && (unsure > entry->unsure || w->jumps > entry->jumps);
+    uint8_t is_told = may_be_later ? ELEMENT_PENDING | ELEMENT_REPORTED : ELEMENT_REPORTED;
+    if (w->doubted || t->elements[element] & is_told) return;
+    t->elements[element] |= may_be_later ? ELEMENT_PENDING : ELEMENT_REPORTED;
+    unset found = {at, place, element, loop, element_name(w, t, at, element)};
+    if (may_be_later) list_push(w->diags->memory, &w->pending, found);
     else list_push(w->diags->memory, &w->unset, found);
 }
 

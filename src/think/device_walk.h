@@ -80,10 +80,10 @@ typedef struct walk {
     LIST(unset) pending;
     LIST(unset) unset;
     LIST(loop_entry) loops;
-    LIST(write) writes;
-    function_form *functions; /* by name */
-    uint8_t **elements;       /* by token: of the variable that is declared there */
-    bool is_bound;            /* what the statement names gets another name */
+    LIST(write) writes, unset_reads; /* of the statement */
+    function_form *functions;        /* by name */
+    uint8_t **elements;              /* by token: of the variable that is declared there */
+    bool is_bound;                   /* what the statement names gets another name */
     bool has_goto;
 } walk;
 

@@ -57,6 +57,11 @@ static int64_t lay_out(const ftl_plan_tensor *of, verify_layout layout, ftl_tens
         span += (extent - 1) * next;
         next *= extent;
     }
+    /* The only index on an axis is 0, whatever its stride is: this one leads out of the tensor. */
+    for (int i = 0; i < of->axis_count; i++) {
+        bool is_free = of->axes[i].stride_offset >= 0 && t->extents[i] <= 1;
+        if (is_free) t->strides[i] = (span + unit - 1) / unit * unit;
+    }
     return span;
 }
 

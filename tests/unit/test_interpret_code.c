@@ -162,6 +162,13 @@ static void findings_name_the_cause(void **state) {
                    "Copy V (BN, dv) in coordinate [b, head/group, L = j]", "INTERPRET_ORIGIN");
     assert_finding(A100, "Copy O (BM, dv) in coordinate [b, head, L = q_block]", 0,
                    "Copy O (BM, dv) in coordinate [b, head, L = 0]", "INTERPRET_ORIGIN");
+    /* outside of an axis that is no tile's: nothing clips it */
+    assert_finding(A100, "Copy K (BN, d) in coordinate [b, head/group,", 0,
+                   "Copy K (BN, d) in coordinate [b, head,", "INTERPRET_OUTSIDE");
+    assert_finding(A100, "Copy K (BN, d) in coordinate [b, head/group,", 1,
+                   "Copy K (BN, d) in coordinate [head, head/group,", "INTERPRET_OUTSIDE");
+    assert_finding(A100, "Copy O (BM, dv) in coordinate [b, head,", 0,
+                   "Copy O (BM, dv) in coordinate [b, head + 1,", "INTERPRET_OUTSIDE");
     assert_finding(H200, "Release tensor", 0, "//", "INTERPRET_HELD_ALREADY");
     assert_finding(H200, "Wait S", 0, "//", "INTERPRET_STILL_READ");
     assert_finding(H200, "Wait O_register", 1, "//", "INTERPRET_STILL_READ");

@@ -3,6 +3,7 @@
  */
 #include "base/os.h"
 #include "sample.h"
+#include "verify/buffer.h"
 #include "verify/judge.h"
 #include "verify_sample.h"
 
@@ -417,9 +418,34 @@ static void results_are_lines(void **state) {
     text_done(&out);
 }
 
+/* Whoever counts on the stride of an axis that has one element reads what is nobody's. */
+static void a_second_index_on_an_axis_of_one_leads_out(void **state) {
+    (void)state;
+    ftl_plan_tensor of = {.name = "X", .type = FTL_F16, .alignment_bytes = 16, .axis_count = 4};
+    for (int i = 0; i < 4; i++) of.axes[i].stride_offset = i < 3 ? 8 * i : -1;
+    for (int of_one = 0; of_one < 8; of_one++) {
+        for (int layout = VERIFY_DENSE; layout <= VERIFY_TURNED_PADDED; layout++) {
+            arena memory;
+            buffer b;
+            int64_t extents[4], span = 1;
+            arena_init(&memory, 1 << 20);
+            for (int i = 0; i < 4; i++) extents[i] = i == 3 ? 16 : of_one >> i & 1 ? 1 : 3 + i;
+            buffer_new(&memory, &of, extents, (verify_layout)layout, &b);
+            for (int i = 0; i < 4; i++) span += (extents[i] - 1) * b.argument.strides[i];
+            for (int i = 0; i < 3; i++) {
+                assert_int_equal(b.argument.strides[i] % 8, 0);
+                if (extents[i] == 1) assert_true(b.argument.strides[i] >= span);
+                else assert_true(b.argument.strides[i] < span);
+            }
+            arena_done(&memory);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(honest_kernels_pass),
+        cmocka_unit_test(a_second_index_on_an_axis_of_one_leads_out),
         cmocka_unit_test(empty_shapes_run_and_compare_nothing),
         cmocka_unit_test(planted_faults_are_found_and_described),
         cmocka_unit_test(faults_are_found_in_bf16),
