@@ -311,14 +311,10 @@ static void count_tiles(pressure *p, int role) {
         if (p->role->statement->role.is_warpgroups && tile->axis_count == 2 &&
             rules_is_fused_away(p->model, p->role, t))
             continue;
-        layout l;
-        layout_fit fit;
+        if (!tile->layout) continue;
         int bytes = tl_type_bytes(tile->type);
-        if (!check_layout_make(tile->symbol, &tile->allocation->allocate.layout,
-                               p->role->threads / 32, &l, &fit)) {
-            continue;
-        }
-        p->registers[t] = layout_registers(&l, bytes ? bytes : REGISTER_BYTES) * tile->stages;
+        p->registers[t] =
+            layout_registers(tile->layout, bytes ? bytes : REGISTER_BYTES) * tile->stages;
     }
 }
 

@@ -9,7 +9,6 @@
 #define FLASHTL_CHECK_CHECK_H
 
 #include "gpu/gpu.h"
-#include "layout/layout.h"
 #include "model/model.h"
 
 /* What the emitted code must do at a statement (decision 007).
@@ -121,12 +120,5 @@ const check_sync *check_sync_of(const check_facts *facts, const tl_statement *st
 /* NULL when the statement does not touch that register tile. */
 const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *statement,
                                  const tl_symbol *tile);
-
-/* The register layout that 'said' means for a tile: resolves "rows of X" and divides the tile over
- * 'warps' (all of the role, when 'said' has no "over"). False when it does not exist; *fit says
- * why.
- */
-bool check_layout_make(const tl_symbol *tile, const tl_layout *said, int warps, layout *out,
-                       layout_fit *fit);
 
 #endif

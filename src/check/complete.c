@@ -6,7 +6,7 @@ typedef struct completeness {
     tl_kernel *kernel;
     arena *memory;
     diag_list *diags;
-    bool failed;
+    bool has_several_roles, failed;
 } completeness;
 
 static void open_at(completeness *c, diag_id id, diag_range range, str name) {
@@ -38,8 +38,10 @@ static void check_allocate(completeness *c, tl_statement *s) {
     if (a->space == TL_REGISTER && a->layout.kind == TL_LAYOUT_NONE) {
         open_at(c, DIAG_OPEN_LAYOUT, s->range, name);
     }
-    bool is_vector = a->layout.kind == TL_ROWS || a->layout.kind == TL_COLUMNS;
-    if (is_vector && !a->layout.of) open_at(c, DIAG_OPEN_ROWS, a->layout.range, name);
+    if (a->space == TL_REGISTER && c->has_several_roles && !tl_role_of(s))
+        open_at(c, DIAG_OPEN_OWNER, s->range, name);
+    if (tl_is_vector_layout(&a->layout) && !a->layout.of)
+        open_at(c, DIAG_OPEN_ROWS, a->layout.range, name);
     int64_t stages;
     if (a->stages &&
         (!tl_known_integer(a->stages, &stages) || stages < 1 || stages > MODEL_STAGES_MAX)) {
@@ -107,9 +109,14 @@ static void check_statement(completeness *c, tl_statement *s) {
 }
 
 bool rules_complete(tl_kernel *kernel, arena *memory, diag_list *diags) {
-    completeness c = {kernel, memory, diags, false};
+    completeness c = {.kernel = kernel, .memory = memory, .diags = diags};
     bool has_grid = false;
-    for (tl_statement *s = kernel->body.first; s; s = s->next) has_grid |= s->kind == TL_GRID;
+    int roles = 0;
+    for (tl_statement *s = kernel->body.first; s; s = s->next) {
+        has_grid |= s->kind == TL_GRID;
+        roles += s->kind == TL_ROLE;
+    }
+    c.has_several_roles = roles > 1;
     if (tl_is_sketch(kernel)) {
         open_at(&c, DIAG_OPEN_ROLE, kernel->range, kernel->name);
         return false;

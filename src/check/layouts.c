@@ -15,7 +15,7 @@ static bool join(layouts_flow *f, layouts_point *into, const layouts_point *othe
         if (into[t].state == LAYOUTS_NOTHING || other[t].state == LAYOUTS_MIXED) {
             into[t] = other[t];
             changed = true;
-        } else if (!layouts_same_name(f, t, &into[t].layout, &other[t].layout)) {
+        } else if (!model_same_words(f->model, t, &into[t].layout, &other[t].layout)) {
             into[t].state = LAYOUTS_MIXED;
             into[t].other_since = other[t].since;
             changed = true;
@@ -113,25 +113,25 @@ static bool check_over(layouts_flow *f, int tile, const tl_layout *said) {
 static void check_exists(layouts_flow *f, int tile) {
     const model_tile *t = &f->model->tiles[tile];
     const tl_layout *said = &t->allocation->allocate.layout;
-    layout out;
-    layout_fit fit;
     if (said->kind == TL_LAYOUT_NONE) return; /* open: completeness reports it */
     if (!check_over(f, tile, said)) return;
-    if (check_layout_make(t->symbol, said, f->role->threads / 32, &out, &fit)) {
+    if (t->layout) {
         int count = t->axis_count;
         int64_t extents[2] = {t->axes[0].extent, t->axes[1].extent};
         if (count < 1 || count > 2 || !extents[0] || (count == 2 && !extents[1])) return;
-        bool fits = count == 2 ? out.rows == extents[0] && out.columns == extents[1]
-                               : out.rows * out.columns == extents[0];
+        const layout *l = t->layout;
+        bool fits = count == 2 ? l->rows == extents[0] && l->columns == extents[1]
+                               : l->rows * l->columns == extents[0];
         if (!fits && layouts_may_report(f, tile)) {
             diag_report(f->diags, DIAG_LAYOUT_EXTENT, t->declared, t->name,
-                        layouts_text(f->memory, said),
+                        tl_layout_words(f->memory, said),
                         str_format(f->memory, "%lld", (long long)extents[0]),
-                        str_format(f->memory, "%d", out.rows * out.columns));
+                        str_format(f->memory, "%d", l->rows * l->columns));
         }
         return;
     }
-    if (fit.status == LAYOUT_OK || !layouts_may_report(f, tile)) return;
+    layout_fit fit = t->fit;
+    if (fit.status == LAYOUT_UNKNOWN || !layouts_may_report(f, tile)) return;
     bool rows = fit.status == LAYOUT_BAD_ROWS || fit.status == LAYOUT_BAD_WARPS;
     str what = fit.status == LAYOUT_BAD_WARPS     ? STR("warps")
                : rows                             ? STR("rows")
@@ -141,7 +141,7 @@ static void check_exists(layouts_flow *f, int tile) {
                               : STR("another number");
     str found = str_format(f->memory, "%d", fit.found);
     diag_expected(diag_report(f->diags, DIAG_LAYOUT_FIT, t->declared, t->name,
-                              layouts_text(f->memory, said), what, found, wanted),
+                              tl_layout_words(f->memory, said), what, found, wanted),
                   wanted, found);
 }
 

@@ -28,9 +28,6 @@ typedef struct layouts_flow {
     bool *silent; /* by tile: reported once */
 } layouts_flow;
 
-str layouts_text(arena *memory, const tl_layout *l);
-/* Do both words mean one layout of the tile? */
-bool layouts_same_name(const layouts_flow *f, int tile, const tl_layout *a, const tl_layout *b);
 /* Whether a report about the tile is due: in the last pass, and once for each tile. */
 bool layouts_may_report(layouts_flow *f, int tile);
 /* Judges a step, and notes in what it leaves its tiles. */

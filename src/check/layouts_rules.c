@@ -6,48 +6,6 @@
 
 #include <string.h>
 
-/* --- names and geometry ----------------------------------------------------------------------- */
-
-str layouts_text(arena *memory, const tl_layout *l) {
-    str of = l->of && l->of->symbol ? l->of->symbol->name : STR("");
-    return str_format(memory, "%s%s%s%s%.*s", l->is_partial ? "partial " : "",
-                      tl_layout_kind_name(l->kind), l->is_permuted ? " permuted" : "",
-                      of.length ? " of " : "", STR_ARGS(of));
-}
-
-static bool geometry(const layouts_flow *f, int tile, const tl_layout *said, layout *out) {
-    layout_fit fit;
-    return check_layout_make(f->model->tiles[tile].symbol, said, f->role->threads / 32, out, &fit);
-}
-
-static bool same_words(const tl_layout *a, const tl_layout *b) {
-    return a->kind == b->kind && a->is_partial == b->is_partial &&
-           a->is_permuted == b->is_permuted && a->over_rows == b->over_rows &&
-           a->over_columns == b->over_columns &&
-           (a->of ? a->of->symbol : NULL) == (b->of ? b->of->symbol : NULL);
-}
-
-/* Same elements in the same threads and registers. What cannot be computed counts as different. */
-static bool same_layout(const layouts_flow *f, int tile_a, const tl_layout *a, int tile_b,
-                        const tl_layout *b) {
-    const model_tile *ta = &f->model->tiles[tile_a], *tb = &f->model->tiles[tile_b];
-    bool same_extents = ta->axis_count == tb->axis_count;
-    for (int i = 0; same_extents && i < ta->axis_count; i++) {
-        same_extents = ta->axes[i].extent == tb->axes[i].extent;
-    }
-    if (same_words(a, b) && same_extents) return true;
-    if (a->is_permuted != b->is_permuted) return false;
-    layout ga, gb;
-    return geometry(f, tile_a, a, &ga) && geometry(f, tile_b, b, &gb) && layout_equal(&ga, &gb);
-}
-
-/* The same by name: mma_A and mma_C are told apart even where they hold the same elements alike. */
-bool layouts_same_name(const layouts_flow *f, int tile, const tl_layout *a, const tl_layout *b) {
-    bool vectors = a->kind == TL_ROWS || a->kind == TL_COLUMNS;
-    if (a->kind != b->kind || a->is_partial != b->is_partial) return false;
-    return !vectors ? same_words(a, b) : same_layout(f, tile, a, tile, b);
-}
-
 /* --- reports ---------------------------------------------------------------------------------- */
 
 bool layouts_may_report(layouts_flow *f, int tile) {
@@ -63,7 +21,7 @@ static void note_since(layouts_flow *f, int tile) {
     if (!p->since) return;
     str name = f->model->tiles[tile].name;
     diag_report(f->diags, DIAG_LAYOUT_SINCE, p->since->range, name,
-                layouts_text(f->memory, &p->layout));
+                tl_layout_words(f->memory, &p->layout));
 }
 
 /* " since line 12", or nothing. */
@@ -78,8 +36,8 @@ static str since_line(layouts_flow *f, int tile) {
 static void hint_reshape(layouts_flow *f, const tl_statement *s, int tile, const tl_layout *to) {
     str name = f->model->tiles[tile].name;
     str text = str_format(f->memory, "Reshape %.*s from %.*s to %.*s", STR_ARGS(name),
-                          STR_ARGS(layouts_text(f->memory, &f->tiles[tile].layout)),
-                          STR_ARGS(layouts_text(f->memory, to)));
+                          STR_ARGS(tl_layout_words(f->memory, &f->tiles[tile].layout)),
+                          STR_ARGS(tl_layout_words(f->memory, to)));
     diag_report(f->diags, DIAG_INSERT_BEFORE, s->range, text);
 }
 
@@ -148,7 +106,7 @@ static void check_operand(layouts_flow *f, const model_step *step, const model_u
     const tl_layout *is = &f->tiles[use->tile].layout;
     if (is->kind == wanted.kind) return;
     if (!layouts_may_report(f, use->tile)) return;
-    str found = layouts_text(f->memory, is);
+    str found = tl_layout_words(f->memory, is);
     str expected = str_from(tl_layout_kind_name(wanted.kind));
     diag *d =
         diag_report(f->diags, DIAG_LAYOUT_OPERAND, use->range, is_left ? STR("left") : STR("right"),
@@ -214,7 +172,7 @@ static void check_product(layouts_flow *f, const model_step *step) {
     if (step->accumulates && !is_known(f, step, &step->target)) return;
     bool fits = l->kind == TL_LAYOUT_NONE || (l->kind == TL_MMA_C && l->is_permuted == permuted);
     if (!fits && layouts_may_report(f, tile)) {
-        str found = layouts_text(f->memory, l),
+        str found = tl_layout_words(f->memory, l),
             wanted = str_from(permuted ? "mma_C permuted" : "mma_C");
         diag *d = diag_report(f->diags, DIAG_LAYOUT_RESULT, step->target.range, step->target.name,
                               found, wanted);
@@ -241,13 +199,13 @@ static void check_vector(layouts_flow *f, const model_step *step, const model_us
     tl_layout is = f->tiles[vector->tile].layout;
     is.is_partial = false;
     layout whole, wanted, found;
-    if (!geometry(f, matrix, &f->tiles[matrix].layout, &whole)) return;
+    if (!model_layout(f->model, matrix, &f->tiles[matrix].layout, &whole)) return;
     wanted = layout_vector(&whole, by_rows ? LAYOUT_ROWS : LAYOUT_COLUMNS);
-    if (geometry(f, vector->tile, &is, &found) && layout_equal(&wanted, &found)) return;
+    if (model_layout(f->model, vector->tile, &is, &found) && layout_equal(&wanted, &found)) return;
     if (!layouts_may_report(f, vector->tile)) return;
     str expected = str_format(f->memory, "%s of %.*s", by_rows ? "rows" : "columns",
                               STR_ARGS(x->symbol->name));
-    str text = layouts_text(f->memory, &is);
+    str text = tl_layout_words(f->memory, &is);
     diag *d = diag_report(f->diags, DIAG_LAYOUT_VECTOR,
                           vector->range.end ? vector->range : step->statement->range, vector->name,
                           text, expected);
@@ -304,9 +262,9 @@ static void check_elementwise(layouts_flow *f, const model_step *step) {
                 continue;
             }
             a.is_partial = b.is_partial = false;
-            if (same_layout(f, wide->tile, &a, use->tile, &b)) continue;
+            if (model_same_layout(f->model, wide->tile, &a, use->tile, &b)) continue;
             if (!layouts_may_report(f, use->tile)) continue;
-            str expected = layouts_text(f->memory, &a), found = layouts_text(f->memory, &b);
+            str expected = tl_layout_words(f->memory, &a), found = tl_layout_words(f->memory, &b);
             diag *d = diag_report(f->diags, DIAG_LAYOUT_DIFFERS,
                                   use->range.end ? use->range : step->statement->range, wide->name,
                                   expected, use->name, found);
@@ -321,11 +279,11 @@ static void check_elementwise(layouts_flow *f, const model_step *step) {
     if (step->accumulates) {
         if (!is_known(f, step, &step->target) || !wide || !known) return;
         if (same_axes &&
-            !same_layout(f, wide->tile, &f->tiles[wide->tile].layout, tile,
-                         &f->tiles[tile].layout) &&
+            !model_same_layout(f->model, wide->tile, &f->tiles[wide->tile].layout, tile,
+                               &f->tiles[tile].layout) &&
             layouts_may_report(f, tile)) {
-            str expected = layouts_text(f->memory, &f->tiles[wide->tile].layout);
-            str found = layouts_text(f->memory, &f->tiles[tile].layout);
+            str expected = tl_layout_words(f->memory, &f->tiles[wide->tile].layout);
+            str found = tl_layout_words(f->memory, &f->tiles[tile].layout);
             diag_expected(diag_report(f->diags, DIAG_LAYOUT_DIFFERS, step->target.range, wide->name,
                                       expected, step->target.name, found),
                           expected, found);
@@ -360,15 +318,15 @@ static void check_reduction(layouts_flow *f, const model_step *step) {
     if (to->is_partial && !tl_reduces_by_sum(c->operation) && layouts_may_report(f, tile)) {
         diag_report(f->diags, DIAG_LAYOUT_PARTIAL_MAX, step->target.range, step->target.name,
                     str_from(tl_operation_name(c->operation)));
-    } else if (geometry(f, from->tile, &f->tiles[from->tile].layout, &whole)) {
+    } else if (model_layout(f->model, from->tile, &f->tiles[from->tile].layout, &whole)) {
         wanted = layout_vector(&whole, transposed ? LAYOUT_COLUMNS : LAYOUT_ROWS);
         tl_layout plain = *to;
         plain.is_partial = false;
-        bool fits = geometry(f, tile, &plain, &found) && layout_equal(&wanted, &found);
+        bool fits = model_layout(f->model, tile, &plain, &found) && layout_equal(&wanted, &found);
         str expected = str_format(f->memory, "%s of %.*s", transposed ? "columns" : "rows",
                                   STR_ARGS(f->model->tiles[from->tile].symbol->name));
         if (!fits && layouts_may_report(f, tile)) {
-            str text = layouts_text(f->memory, to);
+            str text = tl_layout_words(f->memory, to);
             diag_expected(diag_report(f->diags, DIAG_LAYOUT_VECTOR, step->target.range,
                                       step->target.name, text, expected),
                           expected, text);
@@ -385,15 +343,11 @@ static void check_reshape(layouts_flow *f, const model_step *step) {
     if (!step->has_target || !is_known(f, step, &step->target)) return;
     int tile = step->target.tile;
     tl_layout is = f->tiles[tile].layout, from = s->reshape.from, to = s->reshape.to;
-    bool vector = from.kind == TL_ROWS || from.kind == TL_COLUMNS;
-    if (vector && !from.of) from.of = is.of;
-    if ((to.kind == TL_ROWS || to.kind == TL_COLUMNS) && !to.of) to.of = is.of ? is.of : from.of;
-    if (!from.over_rows) from.over_rows = is.over_rows, from.over_columns = is.over_columns;
-    if (!to.over_rows) to.over_rows = is.over_rows, to.over_columns = is.over_columns;
-    if (!layouts_same_name(f, tile, &is, &from)) {
+    model_complete_reshape(&is, &from, &to);
+    if (!model_same_words(f->model, tile, &is, &from)) {
         if (layouts_may_report(f, tile)) {
-            str found = layouts_text(f->memory, &is),
-                expected = layouts_text(f->memory, &s->reshape.from);
+            str found = tl_layout_words(f->memory, &is),
+                expected = tl_layout_words(f->memory, &s->reshape.from);
             diag_range at = s->reshape.from.range.end ? s->reshape.from.range : s->range;
             diag_expected(
                 diag_report(f->diags, DIAG_LAYOUT_NOT_IN, at, step->target.name, expected, found),
@@ -405,7 +359,7 @@ static void check_reshape(layouts_flow *f, const model_step *step) {
     }
     layout a, b;
     arena_mark mark = arena_here(f->memory);
-    bool exists = geometry(f, tile, &from, &a) && geometry(f, tile, &to, &b);
+    bool exists = model_layout(f->model, tile, &from, &a) && model_layout(f->model, tile, &to, &b);
     int bytes = tl_type_bytes(f->model->tiles[tile].type);
     reshape_kind kind =
         exists ? reshape_plan(f->memory, &a, &b, bytes ? bytes : 4).kind : RESHAPE_NONE;
@@ -418,13 +372,13 @@ static void check_reshape(layouts_flow *f, const model_step *step) {
     renames |=
         from.kind == TL_MMA_C && to.kind == TL_MMA_A && f->role->statement->role.is_warpgroups;
     if (exists && bytes == 1 && !renames && layouts_may_report(f, tile)) {
-        diag_report(
-            f->diags, DIAG_LAYOUT_BYTES_MOVE, s->range, step->target.name,
-            layouts_text(f->memory, &from), layouts_text(f->memory, &to),
-            layouts_text(f->memory, &(tl_layout){.kind = to.kind, .is_permuted = !to.is_permuted}));
+        diag_report(f->diags, DIAG_LAYOUT_BYTES_MOVE, s->range, step->target.name,
+                    tl_layout_words(f->memory, &from), tl_layout_words(f->memory, &to),
+                    tl_layout_words(f->memory,
+                                    &(tl_layout){.kind = to.kind, .is_permuted = !to.is_permuted}));
     } else if (!exists && layouts_may_report(f, tile)) {
         diag_report(f->diags, DIAG_LAYOUT_NO_MAP, s->range, step->target.name,
-                    layouts_text(f->memory, &from), layouts_text(f->memory, &to));
+                    tl_layout_words(f->memory, &from), tl_layout_words(f->memory, &to));
     }
     leave(f, tile, &to, s);
 }

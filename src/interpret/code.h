@@ -82,7 +82,6 @@ void code_check_block(code *k);
 bool code_make_registers(code_executor *e);
 /* Elements of part 'part' when 'count' are dealt out in equal parts. */
 void code_split(int64_t count, int part, int parts, int64_t *first, int64_t *end);
-bool code_is_vector_layout(const tl_layout *layout);
 code_register *code_register_of(code_executor *e, const tl_expr *name);
 tile *code_slot_of(const code_register *r, int64_t generation);
 /* A register tile to read, or to write; NULL is reported (in flight, poison, still read). An
@@ -108,7 +107,6 @@ bool code_check_origin(code_executor *e, const tl_expr *at, const tile *a, int a
 void code_take_origin(tile *to, int axis, const tile *from, int from_axis);
 void code_forget_origin(tile *t);
 void code_note(code_executor *e, const tl_statement *s); /* "here", if s is not NULL */
-str code_layout_text(machine *m, const tl_layout *layout);
 str code_number_text(machine *m, int64_t value);
 
 /* --- code_copy.c, code_compute.c, code_act.c -------------------------------------------------- */

@@ -8,23 +8,15 @@ static code_outcome reshape(code_executor *e, const tl_statement *s) {
     if (!r || !code_read_register(e, name, &unused) || !code_write_register(e, name, false)) {
         return CODE_FAILED;
     }
-    const tl_layout *from = &s->reshape.from, *to = &s->reshape.to;
-    bool is_in_it = r->layout.kind == from->kind && r->layout.is_partial == from->is_partial &&
-                    r->layout.is_permuted == from->is_permuted;
-    if (!is_in_it) {
+    tl_layout from = s->reshape.from, to = s->reshape.to;
+    model_complete_reshape(&r->layout, &from, &to);
+    if (!model_same_words(e->code->model, r->number, &r->layout, &from)) {
         str rule = str_format(e->code->m->memory, "this Reshape starts from %.*s",
-                              STR_ARGS(code_layout_text(e->code->m, from)));
+                              STR_ARGS(tl_layout_words(e->code->m->memory, &s->reshape.from)));
         code_stop_layout(e, name, r, rule, NULL);
         return CODE_FAILED;
     }
-    bool is_kept = code_is_vector_layout(from) == code_is_vector_layout(to);
-    tl_layout next = *to;
-    if (is_kept && !next.of) next.of = r->layout.of;
-    if (!next.over_rows) {
-        next.over_rows = r->layout.over_rows;
-        next.over_columns = r->layout.over_columns;
-    }
-    code_set_layout(r, &next, s);
+    code_set_layout(r, &to, s);
     return CODE_DONE;
 }
 

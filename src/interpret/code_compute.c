@@ -174,6 +174,13 @@ static unsigned partial_operands(code_executor *e, const tl_compute *c) {
     return operands;
 }
 
+/* Does each thread hold the same elements of both, whole or as parts of a sum? */
+static bool lies_alike(const code_executor *e, const code_register *a, const code_register *b) {
+    tl_layout x = a->layout, y = b->layout;
+    x.is_partial = y.is_partial = false;
+    return model_same_layout(e->code->model, a->number, &x, b->number, &y);
+}
+
 static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *target,
                              elementwise_operands *found) {
     *found = (elementwise_operands){0};
@@ -194,7 +201,7 @@ static bool look_at_operands(code_executor *e, const tl_compute *c, const tile *
         }
         bool is_other = found->layout_from && found->widest_tile && r && t->axis_count == 2 &&
                         found->widest_tile->axis_count == 2 &&
-                        r->layout.kind != found->layout_from->layout.kind;
+                        !lies_alike(e, r, found->layout_from);
         if (is_other) {
             return code_stop_layout(e, name, r, STR("both operands must lie alike"),
                                     tl_layout_kind_name(found->layout_from->layout.kind));

@@ -8,46 +8,31 @@ void code_split(int64_t count, int part, int parts, int64_t *first, int64_t *end
     *end = count * (part + 1) / parts;
 }
 
-/* How a layout puts the executors on rows and columns. */
-static void groups_of(const code_executor *e, const tl_layout *layout, int *rows, int *columns) {
-    int count = e->role->executors;
-    bool is_said = layout->over_rows > 0 && layout->over_columns > 0 &&
-                   layout->over_rows * layout->over_columns == count;
-    *rows = is_said ? layout->over_rows : count;
-    *columns = is_said ? layout->over_columns : 1;
-}
-
-bool code_is_vector_layout(const tl_layout *layout) {
-    return layout->kind == TL_ROWS || layout->kind == TL_COLUMNS;
-}
-
 /* A vector's values lie where the rows (or columns) of its matrix lie, once per group of the
  * others. */
-static void share_vector(code_executor *e, code_register *r, tile *t, const tl_layout *layout) {
+static void share_vector(code_executor *e, code_register *r, tile *t, const tl_layout *said) {
     const code_register *of =
-        layout->of && layout->of->symbol ? e->registers[layout->of->symbol->position] : NULL;
-    int rows, columns;
-    groups_of(e, of ? &of->symbol->in_register.allocation->allocate.layout : layout, &rows,
-              &columns);
-    int row = e->sync->executor / columns, column = e->sync->executor % columns;
-    bool is_rows = layout->kind == TL_ROWS;
-    code_split(t->count[0], is_rows ? row : column, is_rows ? rows : columns, &t->share.first[0],
-               &t->share.end[0]);
+        said->of && said->of->symbol ? e->registers[said->of->symbol->position] : NULL;
+    model_spread spread =
+        model_spread_of(e->role, of ? &of->symbol->in_register.allocation->allocate.layout : said);
+    int row = e->sync->executor / spread.across, column = e->sync->executor % spread.across;
+    bool is_rows = said->kind == TL_ROWS;
+    code_split(t->count[0], is_rows ? row : column, is_rows ? spread.down : spread.across,
+               &t->share.first[0], &t->share.end[0]);
     r->stores_alone = is_rows ? column == 0 : row == 0;
 }
 
-static void share_matrix(code_executor *e, code_register *r, tile *t, const tl_layout *layout) {
-    int rows, columns;
+static void share_matrix(code_executor *e, code_register *r, tile *t, const tl_layout *said) {
     r->stores_alone = true;
-    if (layout->kind == TL_MMA_B) {
+    if (said->kind == TL_MMA_B) {
         r->stores_alone = e->sync->executor == 0; /* every executor holds all of it */
         return;
     }
-    groups_of(e, layout, &rows, &columns);
-    code_split(t->count[0], e->sync->executor / columns, rows, &t->share.first[0],
+    model_spread spread = model_spread_of(e->role, said);
+    code_split(t->count[0], e->sync->executor / spread.across, spread.down, &t->share.first[0],
                &t->share.end[0]);
     if (t->axis_count < 2) return;
-    code_split(t->count[1], e->sync->executor % columns, columns, &t->share.first[1],
+    code_split(t->count[1], e->sync->executor % spread.across, spread.across, &t->share.first[1],
                &t->share.end[1]);
 }
 
@@ -81,7 +66,7 @@ static bool make_register(code_executor *e, const tl_symbol *symbol) {
         tile *t = &r->slots[i];
         t->format = m->is_exact ? CONVERT_F64 : interpret_format(known->type);
         tile_shape(m, t, a->shape.count, count, index);
-        if (code_is_vector_layout(&a->layout)) share_vector(e, r, t, &a->layout);
+        if (tl_is_vector_layout(&a->layout)) share_vector(e, r, t, &a->layout);
         else share_matrix(e, r, t, &a->layout);
     }
     e->registers[symbol->position] = r;
@@ -98,7 +83,7 @@ bool code_make_registers(code_executor *e) {
             const tl_statement *at = symbol->in_register.allocation;
             if (symbol->kind != TL_SYMBOL_VARIABLE || !symbol->in_register.exists || !at) continue;
             const tl_statement *its = tl_role_of(at);
-            if ((its && its != role) || code_is_vector_layout(&at->allocate.layout) != (pass == 1))
+            if ((its && its != role) || tl_is_vector_layout(&at->allocate.layout) != (pass == 1))
                 continue;
             if (!make_register(e, symbol)) return false;
         }
@@ -165,8 +150,8 @@ void code_set_written(tile *t, const tl_statement *s) {
     t->writer = s;
 }
 
-void code_set_layout(code_register *r, const tl_layout *layout, const tl_statement *s) {
-    r->layout = *layout;
+void code_set_layout(code_register *r, const tl_layout *said, const tl_statement *s) {
+    r->layout = *said;
     r->layout_since = s;
 }
 
@@ -176,22 +161,17 @@ void code_set_fresh_layout(code_register *r, const tl_statement *s) {
 
 /* --- layouts ---------------------------------------------------------------------------------- */
 
-str code_layout_text(machine *m, const tl_layout *layout) {
-    return str_format(m->memory, "%s%s%s", layout->is_partial ? "partial " : "",
-                      tl_layout_kind_name(layout->kind), layout->is_permuted ? " permuted" : "");
-}
-
 bool code_stop_layout(code_executor *e, const tl_expr *name, const code_register *r, str rule,
                       const char *wanted) {
     machine *m = e->code->m;
     machine_stop(m, DIAG_INTERPRET_LAYOUT, name->range, rule, name->text,
-                 code_layout_text(m, &r->layout));
+                 tl_layout_words(m->memory, &r->layout));
     if (r->layout_since) {
         diag_report(m->diags, DIAG_INTERPRET_LAYOUT_SINCE, r->layout_since->range, name->text);
     }
     if (wanted) {
         diag_report(m->diags, DIAG_INTERPRET_RESHAPE, name->range, name->text,
-                    code_layout_text(m, &r->layout), str_from(wanted));
+                    tl_layout_words(m->memory, &r->layout), str_from(wanted));
     }
     return false;
 }

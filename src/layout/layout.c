@@ -190,6 +190,16 @@ layout_fit layout_make(const layout_request *request, layout *out) {
     return fit;
 }
 
+layout_fit layout_lines(const layout_request *request, layout *out) {
+    layout_request r = *request;
+    r.kind = LAYOUT_LINES;
+    r.warp_rows = true;
+    layout_fit fit = layout_make(&r, out);
+    if (fit.status != LAYOUT_OK || layout_is_full(out)) return fit;
+    r.warp_rows = false;
+    return layout_make(&r, out);
+}
+
 static int along(layout_point p, layout_axis axis) {
     return axis == LAYOUT_ROWS ? p.row : p.column;
 }
@@ -249,6 +259,16 @@ int layout_elements(const layout *l) {
 
 int layout_registers(const layout *l, int element_bytes) {
     return divide_up(layout_elements(l) * element_bytes, 4);
+}
+
+layout_pieces layout_pieces_of(const layout *l) {
+    layout_pieces p = {.down = 1, .across = 1, .elements = 1 << l->element_bits};
+    for (int i = 0; i < l->repeat_count; i++) {
+        const layout_repeat *r = &l->repeats[i];
+        if (r->step.row) p.down = r->count, p.row_step = r->step.row;
+        else p.across = r->count, p.column_step = r->step.column;
+    }
+    return p;
 }
 
 int layout_warps(const layout *l) {

@@ -75,6 +75,7 @@ typedef enum layout_status {
     LAYOUT_BAD_BYTES, /* of an element, a pitch or a swizzle */
     LAYOUT_BAD_ORDER, /* the contracted axis of 8-bit elements must be the contiguous one */
     LAYOUT_BAD_CARRY, /* thread and step share address bits: no constants exist */
+    LAYOUT_UNKNOWN,   /* the tile, or what its layout is to be, is not known */
 } layout_status;
 
 typedef struct layout_fit {
@@ -108,6 +109,11 @@ typedef struct layout_request {
  */
 layout_fit layout_make(const layout_request *request, layout *out);
 
+/* As lines, of consecutive rows of each warp where that leaves no place outside the tile, so that
+ * what a warp wrote it reads; else of every n-th rows.
+ */
+layout_fit layout_lines(const layout_request *request, layout *out);
+
 /* "rows of X", "columns of X": a vector over that axis of X. */
 layout layout_vector(const layout *of, layout_axis axis);
 /* "partial ..." of a vector. */
@@ -116,6 +122,15 @@ layout layout_partial(const layout *vector);
 int layout_elements(const layout *l);                     /* per thread */
 int layout_registers(const layout *l, int element_bytes); /* 32-bit registers per thread */
 int layout_warps(const layout *l);
+
+/* A thread's elements of mma_A, mma_C and lines in order: pieces of 'elements', 'across' of them
+ * along the row, 'down' times; from one to the next so many columns and rows, 0 where there is no
+ * next one.
+ */
+typedef struct layout_pieces {
+    int down, across, elements, row_step, column_step;
+} layout_pieces;
+layout_pieces layout_pieces_of(const layout *l);
 
 layout_point layout_place(const layout *l, int warp, int lane, int element);
 bool layout_inside(const layout *l, layout_point place);

@@ -25,6 +25,9 @@ int model_build_axis(model_builder *b, str name);
 int model_build_find(const model_tile *tiles, int count, const tl_symbol *symbol, tl_space space);
 int model_build_cursor(const model_builder *b, int role, int tile, const tl_symbol *symbol);
 
+/* registers.c: when the roles are known */
+void model_build_layouts(model *m);
+
 /* traffic.c: of a model that is complete but for it; warps first. */
 void model_build_warps(model *m);
 void model_build_traffic(model *m);

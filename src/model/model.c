@@ -342,6 +342,10 @@ model *model_build(arena *memory, tl_kernel *kernel) {
         }
         for (int i = 0; i < s->allocate.name_count; i++) add_tile(&b, s, i);
     }
+    for (int i = 0; i < b.tiles.count; i++) {
+        model_tile *t = &b.tiles.items[i];
+        if (t->space == TL_REGISTER && t->role < 0 && roles.count == 1) t->role = 0;
+    }
     join_groups(&b);
     for (int i = 0; i < b.tiles.count; i++) {
         if (b.tiles.items[i].stages > m->stages_most) m->stages_most = b.tiles.items[i].stages;
@@ -366,6 +370,7 @@ model *model_build(arena *memory, tl_kernel *kernel) {
     find_mbarriers(m);
     link_channels(m);
     for (int r = 0; r < m->role_count; r++) count_commits(m, &m->roles[r]);
+    model_build_layouts(m);
     model_build_warps(m);
     model_build_traffic(m);
     build_slots(m);

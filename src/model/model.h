@@ -6,6 +6,7 @@
 #ifndef FLASHTL_MODEL_MODEL_H
 #define FLASHTL_MODEL_MODEL_H
 
+#include "layout/layout.h"
 #include "tl/names.h"
 
 enum {
@@ -36,9 +37,11 @@ typedef struct model_tile {
     int role;  /* register: the role it belongs to; shared: the role that fills it; -1: none */
     int group; /* shared: tiles `in place of` one another have the same number */
     bool uses_mbarrier, by_tma;
-    bool in_panels;     /* shared: swizzled, and TMA or asynchronous products go by that
-                           (layout/shared.h) */
-    bool is_value_ring; /* register, stages > 1, not written by asynchronous products */
+    bool in_panels;       /* shared: swizzled, and TMA or asynchronous products go by that
+                             (layout/shared.h) */
+    bool is_value_ring;   /* register, stages > 1, not written by asynchronous products */
+    const layout *layout; /* register, as allocated; NULL: there is none, 'fit' says why */
+    layout_fit fit;
     model_axis axes[MODEL_AXES_MAX];
     int axis_count;
     const int *cursors; /* shared: of all its readers */
@@ -203,6 +206,23 @@ bool model_is_whole_body(const model_step *step);
 
 /* Is the register tile divided over its role's warps by rows alone? */
 bool model_is_by_rows(const model_tile *tile);
+
+/* How the words put a role's executors on a tile: `over (down, across)`, else all down. */
+typedef struct model_spread {
+    int down, across;
+} model_spread;
+model_spread model_spread_of(const model_role *role, const tl_layout *said);
+/* The register layout that 'said' means for a tile, divided over its role's warps; "rows of X" are
+ * X's as allocated. False when it does not exist.
+ */
+bool model_layout(const model *m, int tile, const tl_layout *said, layout *out);
+/* Same elements in the same threads and registers. What cannot be computed counts as different. */
+bool model_same_layout(const model *m, int tile_a, const tl_layout *a, int tile_b,
+                       const tl_layout *b);
+/* The same by name: mma_A and mma_C are told apart even where they hold the same elements alike. */
+bool model_same_words(const model *m, int tile, const tl_layout *a, const tl_layout *b);
+/* What the words of a Reshape leave out goes by what the tile is in. */
+void model_complete_reshape(const tl_layout *is, tl_layout *from, tl_layout *to);
 
 /* The comparison that holds where this one does not. */
 tl_operator model_opposite(tl_operator comparison);

@@ -321,3 +321,10 @@ int tl_copy_axes(const tl_statement *copy, const tl_axes *axes, int *out) {
     }
     return count;
 }
+
+str tl_layout_words(arena *memory, const tl_layout *l) {
+    str of = l->of && l->of->symbol ? l->of->symbol->name : STR("");
+    return str_format(memory, "%s%s%s%s%.*s", l->is_partial ? "partial " : "",
+                      tl_layout_kind_name(l->kind), l->is_permuted ? " permuted" : "",
+                      of.length ? " of " : "", STR_ARGS(of));
+}

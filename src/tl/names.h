@@ -235,4 +235,7 @@ bool tl_coefficient(const tl_expr *e, tl_visitor *is_other, void *context, int64
 bool tl_known_integer(const tl_expr *e, int64_t *value);
 bool tl_known_number(const tl_expr *e, double *value);
 
+/* A layout as messages call it: "partial rows of S". */
+str tl_layout_words(arena *memory, const tl_layout *layout);
+
 #endif

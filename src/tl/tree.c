@@ -448,6 +448,10 @@ const char *tl_operator_text(tl_operator operator) {
     return texts[operator];
 }
 
+bool tl_is_vector_layout(const tl_layout *layout) {
+    return layout->kind == TL_ROWS || layout->kind == TL_COLUMNS;
+}
+
 const char *tl_layout_kind_name(tl_layout_kind kind) {
     static const char *const names[] = {"", "mma_A", "mma_B", "mma_C", "lines", "rows", "columns"};
     return names[kind];

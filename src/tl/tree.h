@@ -375,5 +375,6 @@ tl_operation tl_function_operation(tl_function function);
 bool tl_function_is_asked(tl_function function);
 const char *tl_operator_text(tl_operator operator); /* "+", "<=", "and" */
 const char *tl_layout_kind_name(tl_layout_kind kind);
+bool tl_is_vector_layout(const tl_layout *layout); /* rows or columns of a matrix */
 
 #endif

@@ -13,29 +13,15 @@ static bool lines_layout(emit *t, const emit_tile *tile, bool by_turns, layout *
                         .columns = tile->columns,
                         .warps_down = t->warps,
                         .warps_across = 1,
-                        .element_bytes = tl_type_bytes(tile->type),
-                        .warp_rows = !by_turns};
-    if (layout_make(&r, out).status != LAYOUT_OK) return false;
-    if (layout_is_full(out) || by_turns) return true;
-    r.warp_rows = false;
-    return layout_make(&r, out).status == LAYOUT_OK;
+                        .element_bytes = tl_type_bytes(tile->type)};
+    layout_fit fit = by_turns ? layout_make(&r, out) : layout_lines(&r, out);
+    return fit.status == LAYOUT_OK;
 }
 
 bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile) {
     layout l;
     if (tile->is_vector || tile->rows % t->warps || !lines_layout(t, tile, false, &l)) return false;
     return layout_is_full(&l) && l.spread[0].step.row == tile->rows / t->warps;
-}
-
-static void set_lines_shape(lines *x) {
-    emit_shape *s = &x->shape;
-    *s = (emit_shape){.is_lines = true, .elements = 16 / x->bytes};
-    int chunks = x->columns / s->elements, along = chunks & -chunks;
-    s->across = chunks / (along > LAYOUT_LANES ? LAYOUT_LANES : along);
-    s->down = layout_elements(&x->layout) / s->elements / s->across;
-    s->column_step = s->across > 1 ? layout_step(&x->layout, s->elements).column : 0;
-    s->row_step = s->down > 1 ? layout_step(&x->layout, s->elements * s->across).row : 0;
-    x->is_full = layout_is_full(&x->layout);
 }
 
 /* What the text of lines_shared comes to, against the layout's own constants. */
@@ -93,7 +79,8 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
         copy_refuse(t, s, "its columns are no multiple of 16 bytes");
         return false;
     }
-    set_lines_shape(x);
+    x->shape = emit_shape_of(&x->layout, true);
+    x->is_full = layout_is_full(&x->layout);
     if (shared) {
         layout_fit fit = access_copy_make(&x->layout, &shared->store, 16, &x->access);
         bool widens = x->bytes == 1 && tl_type_bytes(shared->type) == 2;

@@ -39,7 +39,7 @@ typedef struct emit_shape {
     bool is_lines, alternates;
     emit_part part;
     int down, across;
-    int elements; /* lines: of 16 bytes: 4 or 8 */
+    int elements; /* of a piece; lines: of 16 bytes */
     int row_step; /* rows from one 'down' to the next */
     int column_step;
 } emit_shape;
@@ -293,6 +293,7 @@ emit_tile *emit_tile_in(emit *t, const tl_symbol *s, tl_space space);
 emit_tile *emit_target_of(emit *t, const tl_statement *compute);
 /* How long the tile is along an axis: by the name that the program gives the number. */
 emit_value emit_extent(emit *t, const emit_tile *tile, int axis);
+emit_shape emit_shape_of(const layout *l, bool is_lines);
 /* Reports a tile that its layout does not fit. */
 bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit fit);
 

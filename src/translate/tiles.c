@@ -48,24 +48,19 @@ emit_value emit_extent(emit *t, const emit_tile *tile, int axis) {
 
 /* --- registers -------------------------------------------------------------------------------- */
 
-static void set_shape(emit_tile *tile, const tl_layout *l, const layout_request *r) {
-    emit_shape *shape = &tile->shape;
-    *shape = (emit_shape){.is_lines = l->kind == TL_LINES};
-    if (shape->is_lines) {
-        shape->elements = 16 / r->element_bytes;
-        int chunks = tile->columns / shape->elements, along = chunks & -chunks;
-        shape->across = chunks / (along > LAYOUT_LANES ? LAYOUT_LANES : along);
-        shape->down = layout_elements(&tile->layout) / shape->elements / shape->across;
-        shape->column_step = layout_step(&tile->layout, shape->elements).column;
-        shape->row_step = layout_step(&tile->layout, shape->elements * shape->across).row;
-        if (shape->across == 1) shape->column_step = 0;
-    } else {
-        int across = l->kind == TL_MMA_C ? r->warps_across : 1;
-        shape->down = tile->rows / (r->warps_down * (r->group ? r->group : 1)) / 16;
-        shape->across = tile->columns / across / 8;
-        shape->elements = 4, shape->row_step = 16, shape->column_step = 8;
-        shape->alternates = l->kind == TL_MMA_C && l->is_permuted;
-    }
+emit_shape emit_shape_of(const layout *l, bool is_lines) {
+    enum { FRAGMENT_ROWS = 16, FRAGMENT_COLUMNS = 8, FRAGMENT_ELEMENTS = 4 };
+    layout_pieces p = layout_pieces_of(l);
+    emit_shape shape = {.is_lines = is_lines,
+                        .down = p.down,
+                        .across = p.across,
+                        .elements = p.elements,
+                        .row_step = p.row_step,
+                        .column_step = p.column_step};
+    if (is_lines) return shape;
+    shape.across = p.across * p.elements / FRAGMENT_ELEMENTS, shape.elements = FRAGMENT_ELEMENTS;
+    shape.row_step = FRAGMENT_ROWS, shape.column_step = FRAGMENT_COLUMNS;
+    return shape;
 }
 
 bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit fit) {
@@ -78,76 +73,44 @@ bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit f
 static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     const tl_layout *l = &s->allocate.layout;
     int bytes = tl_type_bytes(tile->type);
-    bool over = l->over_rows > 0;
-    layout_request r = {.rows = tile->rows,
-                        .columns = tile->columns,
-                        .element_bytes = bytes,
-                        .warps_down = over ? l->over_rows : t->warps,
-                        .warps_across = over ? l->over_columns : 1};
-    if (over) r.group = t->warps / (l->over_rows * l->over_columns);
-    switch (l->kind) {
-    case TL_MMA_A: r.kind = LAYOUT_MMA_A; break;
-    case TL_MMA_C: r.kind = LAYOUT_MMA_C; break;
-    case TL_LINES: r.kind = LAYOUT_LINES; break;
-    default:
+    if (l->kind != TL_MMA_A && l->kind != TL_MMA_C && l->kind != TL_LINES) {
         emit_unsupported(t, s->range, tile->name,
                          "a matrix in registers is mma_A, mma_C or lines; a right operand is read "
                          "from shared memory");
         return false;
     }
     bool is_quads = bytes == 1 && l->kind != TL_LINES;
-    r.permuted = l->is_permuted;
     bool is_turned = l->is_permuted && l->kind != TL_MMA_C && bytes > 1;
-    if (is_turned || (is_quads && tile->columns % (16 * r.warps_across))) {
+    if (is_turned || (is_quads && tile->columns % (16 * (l->over_columns ? l->over_columns : 1)))) {
         emit_unsupported(t, s->range, tile->name,
                          is_turned ? "permuted operands of 16 bits have no atoms"
                                    : "8-bit fragments have multiples of 16 columns");
         return false;
     }
-    /* Warps take consecutive rows where that leaves none idle, so that what a warp wrote it reads.
-     */
-    r.warp_rows = true;
-    if (emit_misfits(t, s->range, tile, layout_make(&r, &tile->layout))) return false;
-    if (r.kind == LAYOUT_LINES && !layout_is_full(&tile->layout)) {
-        r.warp_rows = false;
-        if (emit_misfits(t, s->range, tile, layout_make(&r, &tile->layout))) return false;
-    }
-    set_shape(tile, l, &r);
+    if (emit_misfits(t, s->range, tile, tile->bound->fit)) return false;
+    tile->layout = *tile->bound->layout;
+    tile->shape = emit_shape_of(&tile->layout, l->kind == TL_LINES);
+    tile->shape.alternates = l->kind == TL_MMA_C && l->is_permuted;
     tile->is_packed = bytes <= 2;
     return true;
 }
 
-static emit_tile *vector_base(emit *t, const tl_statement *s, const emit_tile *tile) {
-    const tl_layout *l = &s->allocate.layout;
-    if (l->of) return emit_tile_in(t, l->of->symbol, TL_REGISTER);
-    for (int i = 0; i < t->tiles.count; i++) {
-        emit_tile *other = t->tiles.items[i];
-        int extent = l->kind == TL_ROWS ? other->rows : other->columns;
-        if (other->space == TL_REGISTER && !other->is_vector && extent == tile->rows) return other;
-    }
-    return NULL;
-}
-
 static bool vector_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     const tl_layout *l = &s->allocate.layout;
-    const emit_tile *base = vector_base(t, s, tile);
-    if (!base || base->is_vector || (l->kind != TL_ROWS && l->kind != TL_COLUMNS)) {
+    const emit_tile *base = l->of ? emit_tile_in(t, l->of->symbol, TL_REGISTER) : NULL;
+    if (!base || base->is_vector || !tl_is_vector_layout(l)) {
         emit_unsupported(t, s->range, tile->name,
                          "a vector in registers is `rows of` or `columns of` a matrix");
         return false;
     }
-    layout_axis axis = l->kind == TL_ROWS ? LAYOUT_ROWS : LAYOUT_COLUMNS;
-    if ((axis == LAYOUT_ROWS ? base->rows : base->columns) != tile->rows) {
-        emit_unsupported(t, s->range, tile->name, "its extent is not that of %.*s",
-                         STR_ARGS(base->name));
-        return false;
-    }
-    tile->layout = layout_vector(&base->layout, axis);
+    tile->layout = *tile->bound->layout;
+    tile->layout.partial = false;
     tile->shape = base->shape;
-    tile->shape.part = axis == LAYOUT_ROWS ? PART_ROWS : PART_COLUMNS;
+    tile->shape.part = l->kind == TL_ROWS ? PART_ROWS : PART_COLUMNS;
     tile->is_partial = l->is_partial;
     return true;
 }
+
 /* --- all of them ------------------------------------------------------------------------------ */
 
 static bool has_other_place(const tl_symbol *s, tl_space space) {
@@ -220,20 +183,10 @@ static void make_tiles_of(emit *t, const tl_statement *s, bool vectors) {
     }
 }
 
-/* A register tile is divided over the warps of its role. */
-static void set_role_of(emit *t, const tl_statement *s) {
-    const tl_statement *role = tl_role_of(s);
-    for (int i = 0; role && i < t->model->role_count; i++) {
-        if (t->model->roles[i].statement == role) t->warps = t->model->roles[i].warps;
-    }
-}
-
 void emit_make_tiles(emit *t) {
     for (int vectors = 0; vectors < 2; vectors++) {
         for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (s->kind != TL_ALLOCATE) continue;
-            set_role_of(t, s);
-            make_tiles_of(t, s, vectors);
+            if (s->kind == TL_ALLOCATE) make_tiles_of(t, s, vectors);
         }
     }
     emit_find_carriers(t);

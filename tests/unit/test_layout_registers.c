@@ -230,6 +230,18 @@ static void check_cover(const layout *l, int copies, bool check_find) {
     }
 }
 
+/* The pieces of a thread, one after the other, are its elements in order. */
+static void check_pieces(const layout *l) {
+    layout_pieces p = layout_pieces_of(l);
+    assert_int_equal(p.down * p.across * p.elements, layout_elements(l));
+    for (int i = 0; i < layout_elements(l); i++) {
+        int piece = i / p.elements;
+        layout_point inside = layout_step(l, i % p.elements), step = layout_step(l, i);
+        assert_int_equal(step.row, inside.row + piece / p.across * p.row_step);
+        assert_int_equal(step.column, inside.column + piece % p.across * p.column_step);
+    }
+}
+
 static void fragments_cover_each_element_once(void **state) {
     (void)state;
     for (int warps = 1; warps <= 8; warps *= 2) {
@@ -238,6 +250,7 @@ static void fragments_cover_each_element_once(void **state) {
                 bool find = columns % 40 == 16 && rows <= 128;
                 layout c = make_kind(LAYOUT_MMA_C, rows, columns, warps, 1);
                 check_cover(&c, 1, find);
+                check_pieces(&c);
                 layout a = make_kind(LAYOUT_MMA_A, rows, columns, warps, 1);
                 assert_true(layout_equal(&a, &c));
             }
@@ -259,6 +272,7 @@ static void fragments_cover_each_element_once(void **state) {
                 }
                 layout c = make_kind(LAYOUT_MMA_C, rows, columns, 1, warps);
                 check_cover(&c, 1, true);
+                check_pieces(&c);
             }
         }
     }
@@ -281,6 +295,7 @@ static void lines_cover_each_element_once(void **state) {
                                                          .element_bytes = element_bytes,
                                                          .warp_rows = stretch});
                         check_cover(&l, 1, rows == 136 && stretch == 0);
+                        check_pieces(&l);
                         assert_int_equal(layout_vector_bytes(&l, LAYOUT_COLUMNS, element_bytes, 16),
                                          16);
                     }
