@@ -118,6 +118,13 @@ def chunked_retention(a):
     return weighted(np.where(past >= 0, scores(a["Q"], a["K"]) * decay, 0), a["V"])
 
 
+def mamba2(a):
+    past = np.arange(KV)[:, None] >= np.arange(KV)
+    decay = np.exp(np.minimum(0, wide(a["a"])[..., None] - wide(a["a"])[:, :, None]))
+    s = np.repeat(scores(a["C"], a["B"]), H // KV_HEADS, axis=1)
+    return np.where(past, s * decay, 0) @ wide(a["X"])
+
+
 def rotary(a):
     half, keys, c, s = a["K"].shape[-1] // 2, wide(a["K"]), wide(a["cosine"]), wide(a["sine"])
     first, second = keys[..., :half], keys[..., half:]
@@ -184,6 +191,8 @@ CASES = [
     (key_gradient, "dK,dV", {**equal, "dO": normal(B, H, Q, D), "lse": 5 + abs(normal(B, H, Q, dtype=F32)),
                              "delta": normal(B, H, Q, dtype=F32)}, scale, d),
     (chunked_retention, "O", {**equal, "Q": normal(B, H, KV, D), "rate": normal(H, dtype=F32) / 8}, {}, ["--head-dim", "64"]),
+    (mamba2, "Y", {"C": normal(B, KV_HEADS, KV, D), "B": normal(B, KV_HEADS, KV, D), "X": normal(B, H, KV, D), "a": gates}, {},
+     ["--let", "n=64", "--let", "p=64"]),
     (rotary, "O", pairs, scale, ["--let", "dv=64"]),
     (gated_memory, "O", {**equal, "K_memory": normal(B, H, 77, D), "V_memory": normal(B, H, 77, D),
                          "gate": random.random(H).astype(F32)}, scale, d),
