@@ -215,11 +215,45 @@ static verify_case case_of(drawing *d, const kinds *k) {
 
 /* --- cases ------------------------------------------------------------------------------------ */
 
+/* A length for each axis of two tensors that are multiplied, those of one name once; rows are
+ * computed 16 at least.
+ */
+static double product_of_axes(const ftl_plan_tensor *one, const ftl_plan_tensor *other,
+                              const verify_case *c) {
+    enum { ROWS = 16 };
+    double product = 1;
+    for (int32_t i = 0; i < one->axis_count + other->axis_count; i++) {
+        bool is_first = i < one->axis_count, is_again = false;
+        const ftl_plan_axis *axis = is_first ? &one->axes[i] : &other->axes[i - one->axis_count];
+        for (int32_t k = 0; !is_first && k < one->axis_count; k++)
+            is_again |= !strcmp(one->axes[k].name, axis->name);
+        if (is_again) continue;
+        bool is_row = is_first && i == one->axis_count - 2;
+        product *= fmax(cases_value(&axis->extent, c), is_row ? ROWS : 0);
+    }
+    return product;
+}
+
+/* What all products of two Inputs take, about: never more than the price of a list's case. */
+static double work_of(const listing *l, const verify_case *c) {
+    double sum = 0, most = cases_flops(l, c);
+    for (int32_t i = 0; i < l->plan->tensor_count; i++) {
+        const ftl_plan_tensor *one = &l->plan->tensors[i];
+        for (int32_t k = 0; k < i; k++) {
+            const ftl_plan_tensor *other = &l->plan->tensors[k];
+            if (cases_do_meet(one, other)) sum += 2 * product_of_axes(other, one, c);
+        }
+    }
+    return sum > 0 && sum < most ? sum : most;
+}
+
 /* What a case may cost: a tenth of a second, where lengths are what they were drawn to be. */
 static bool is_affordable(const listing *l, const verify_case *c) {
     static const double FLOPS_MOST = 8e7, TABLES_MOST = 2e8, ELEMENTS_MOST = 1 << 20;
-    double most = cases_have_tables(l->plan) ? TABLES_MOST : FLOPS_MOST;
-    return cases_flops(l, c) <= most && cases_elements(l->plan, c) <= ELEMENTS_MOST;
+    bool has_tables = cases_have_tables(l->plan);
+    double work = has_tables ? cases_flops(l, c) : work_of(l, c);
+    return work <= (has_tables ? TABLES_MOST : FLOPS_MOST) &&
+           cases_elements(l->plan, c) <= ELEMENTS_MOST;
 }
 
 /* Matrices go before lengths do. */

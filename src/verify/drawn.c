@@ -16,12 +16,15 @@ typedef enum purpose {
     FOR_DISTANCE,
     FOR_SCALAR,
     FOR_TENSOR,
-    FOR_POWER
+    FOR_POWER,
+    FOR_ORDER
 } purpose;
 
 static int64_t drawn(const verify_draw *d, purpose what, uint64_t index, int64_t count) {
     return (int64_t)random_below(d->seed, (uint64_t)what, index, (uint64_t)count);
 }
+
+enum { FOUND_MOST = 64 };
 
 /* --- scores ----------------------------------------------------------------------------------- */
 
@@ -201,12 +204,20 @@ static double real_value(const case_data *data, uint64_t i, drawn_scalar kind, d
     return value * factors[drawn(d, FOR_SCALAR, 16 * i + 9, FACTORS)];
 }
 
+/* Where masks have several numbers, each decides with what the others are. */
+static bool has_many_scalars(const ftl_plan *plan) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < plan->scalar_count; i++) count += plan->scalars[i].type == FTL_I32;
+    return count > 1;
+}
+
 double drawn_scalar_value(const case_data *data, int32_t scalar, double usual) {
     const verify_draw *d = &data->of->draw;
     const ftl_plan_scalar *of = &data->program->plan->scalars[scalar];
     uint64_t i = (uint64_t)scalar;
     drawn_scalar kind = (drawn_scalar)d->scalars;
-    if (kind == DRAWN_ODD) kind = (drawn_scalar)drawn(d, FOR_SCALAR, 16 * i, DRAWN_ODD);
+    bool is_mixed = has_many_scalars(data->program->plan) && drawn(d, FOR_SCALAR, 1 << 22, 2);
+    if (kind == DRAWN_ODD || is_mixed) kind = (drawn_scalar)drawn(d, FOR_SCALAR, 16 * i, DRAWN_ODD);
     if (of->type == FTL_I32) return whole_value(data, i, kind);
     if (kind != DRAWN_USUAL && is_limit(data->program, of->name)) return limit_value(d, i, kind);
     return real_value(data, i, kind, usual);
@@ -229,11 +240,36 @@ int64_t drawn_length(const case_data *data, uint64_t stream, uint64_t at, int64_
     return length < 0 ? 0 : length < limit ? length : limit;
 }
 
-double drawn_factor(const case_data *data, int32_t tensor) {
+drawn_order drawn_order_of(const verify_case *c) {
+    return (drawn_order)drawn(&c->draw, FOR_ORDER, 0, DRAWN_ORDERS);
+}
+
+static bool is_scored(const planted *p, int32_t tensor) {
+    for (int32_t i = 0; i < p->count; i++) {
+        if (p->chains[i].left.tensor == tensor || p->chains[i].right.tensor == tensor) return true;
+    }
+    return false;
+}
+
+/* The n-th Input of numbers that makes no scores, if there is one; else of all. -1: none. */
+static int32_t nth_input(const ftl_plan *plan, const planted *p, int64_t n) {
+    int32_t found[FOUND_MOST], count = 0;
+    for (int all = 0; all < 2 && !count; all++) {
+        for (int32_t t = 0; t < plan->tensor_count && count < FOUND_MOST; t++) {
+            const ftl_plan_tensor *of = &plan->tensors[t];
+            bool is_number = of->role == FTL_INPUT && of->type != FTL_I32;
+            if (is_number && (all || !is_scored(p, t))) found[count++] = t;
+        }
+    }
+    return count ? found[n % count] : -1;
+}
+
+double drawn_factor(const case_data *data, const planted *p, int32_t tensor) {
+    enum { MANY = 1 << 20 };
     const verify_draw *d = &data->of->draw;
-    int64_t chosen = drawn(d, FOR_TENSOR, 0, data->program->plan->tensor_count);
     bool is_changed = d->gain == DRAWN_ONE_LARGER || d->gain == DRAWN_ONE_SMALLER;
-    if (!d->seed || !is_changed || tensor != chosen) return 1;
+    if (!d->seed || !is_changed) return 1;
+    if (nth_input(data->program->plan, p, drawn(d, FOR_TENSOR, 0, MANY)) != tensor) return 1;
     if (d->gain == DRAWN_ONE_SMALLER) return 0x1p-6;
     return drawn(d, FOR_POWER, 0, 2) ? 0x1p5 : 0x1p8;
 }

@@ -41,6 +41,10 @@ typedef enum drawn_table {
     DRAWN_TABLES
 } drawn_table;
 
+/* Which places tables name: any, as other cases have them; the first in turn; the last in turn. */
+typedef enum drawn_order { DRAWN_ANYWHERE, DRAWN_RISING, DRAWN_FROM_END, DRAWN_ORDERS } drawn_order;
+drawn_order drawn_order_of(const verify_case *c);
+
 /* What scalars are. */
 typedef enum drawn_scalar {
     DRAWN_USUAL,  /* as scores need them; integers are small */
@@ -72,8 +76,8 @@ int64_t drawn_distance(const case_data *data, int64_t rows, int64_t keys);
 double drawn_scalar_value(const case_data *data, int32_t scalar, double usual);
 /* A length of at most 'limit' for the entry of a table. */
 int64_t drawn_length(const case_data *data, uint64_t stream, uint64_t at, int64_t limit);
-/* By how much the elements of an Input are larger. */
-double drawn_factor(const case_data *data, int32_t tensor);
+/* By how much the elements of an Input are larger: mostly of one that makes no scores. */
+double drawn_factor(const case_data *data, const planted *p, int32_t tensor);
 
 /* ", climbing in one row of 8, ..." for the name of a drawn case. */
 void drawn_describe(const verify_case *c, char *out, size_t capacity);

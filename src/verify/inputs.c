@@ -134,7 +134,7 @@ static void fill(const case_data *data, const planted *p, buffer *b, int32_t pos
                  arena *memory) {
     arena_mark mark = arena_here(memory);
     double *values = arena_array(memory, double, b->columns + 1);
-    double factor = drawn_factor(data, position) * buffer_spread(b->of->type);
+    double factor = drawn_factor(data, p, position) * buffer_spread(b->of->type);
     for (int64_t row = 0; row < b->rows; row++) {
         if (!tables_reach(data, b, row)) continue; /* it stays NaN */
         random_normal(data->seed, (uint64_t)position, (uint64_t)(row * b->columns),

@@ -148,9 +148,10 @@ static double code_of(int64_t row, int64_t matrix, int64_t column) {
 typedef struct spot {
     int64_t row, contracted, matrix;
     int64_t rows, summed, keys, queries; /* of the matrix; of its chain */
-    double scale, highest;               /* what makes a score of an element; of climbing scores */
-    bool is_normalised;                  /* weights are those of a softmax, as far as is known */
-    bool is_page; /* matrices may be parts of one sequence, found by a table */
+    int64_t matrices;
+    double scale, highest; /* what makes a score of an element; of climbing scores */
+    bool is_normalised;    /* weights are those of a softmax, as far as is known */
+    bool is_page;          /* matrices may be parts of one sequence, found by a table */
 } spot;
 
 static int64_t matched_key(const case_data *data, const spot *at) {
@@ -175,6 +176,15 @@ static double query(const case_data *data, const spot *at, double noise) {
     return share * sign_of(data->seed, at->contracted) + noise / least;
 }
 
+/* Pages in turn are one sequence, where a table names them so. */
+static double score_by_blocks(const case_data *data, const spot *at) {
+    bool is_one = at->is_page && at->matrices > 1;
+    int64_t first = is_one ? at->matrix * at->rows : 0;
+    int64_t keys = is_one ? at->matrices * at->rows : at->rows;
+    return drawn_score(data, first + at->row, keys, at->contracted, at->summed,
+                       is_one ? 0 : at->matrix, at->highest);
+}
+
 /* A score of its own, and what is left of the noise. */
 static double key(const case_data *data, const planted_chain *c, const spot *at, double noise) {
     static const double DOMINANT = 16, LOW = -128;
@@ -194,10 +204,7 @@ static double key(const case_data *data, const planted_chain *c, const spot *at,
         score *= weight_of_way(way, at->summed);
         break;
     }
-    case VERIFY_BLOCKS:
-        score = drawn_score(data, at->row, at->rows, at->contracted, at->summed, at->matrix,
-                            at->highest);
-        break;
+    case VERIFY_BLOCKS: score = score_by_blocks(data, at); break;
     default: break;
     }
     return sign * score + noise / 4;
@@ -244,9 +251,9 @@ static spot spot_of(const case_data *data, const planted *p, const planted_chain
                .queries = extent(data, &c->left, c->left.row),
                .scale = 1 / ((double)(summed > 0 ? summed : 1) * planted_scale(data, p)),
                .is_page = cases_have_tables(data->program->plan),
-               .is_normalised = is_attention || p->has_softmax};
+               .is_normalised = is_attention || c->has_softmax};
     bool is_high =
-        is_attention || (p->has_softmax && data->of->plant && !has_workspace(data->program->plan));
+        is_attention || (c->has_softmax && data->of->plant && !has_workspace(data->program->plan));
     at.highest = is_high ? 256 : 32;
     return at;
 }
@@ -257,6 +264,8 @@ static void plant(const case_data *data, const planted *p, const planted_chain *
     int64_t index[FTL_AXES_MAX] = {0};
     spot at = spot_of(data, p, c, m);
     buffer_row_index(b, row, index);
+    if (at.rows > 0 && extent(data, m, m->contracted) > 0)
+        at.matrices = b->rows * b->columns / (at.rows * extent(data, m, m->contracted));
     for (int64_t e = 0; e < b->columns; e++) {
         index[b->argument.axis_count - 1] = e;
         place(b, m, index, &at);

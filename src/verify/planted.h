@@ -17,7 +17,8 @@ typedef struct planted_matrix {
  */
 typedef struct planted_chain {
     planted_matrix left, right, values;
-    str scores; /* what the text calls them; or empty */
+    str scores;       /* what the text calls them; or empty */
+    bool has_softmax; /* weights are divided by their sum, as far as the text says */
 } planted_chain;
 
 enum { PLANTED_CHAINS = 4, PLANTED_TURNS = 3 };
@@ -26,7 +27,6 @@ enum { PLANTED_CHAINS = 4, PLANTED_TURNS = 3 };
 typedef struct planted {
     planted_chain chains[PLANTED_CHAINS];
     int32_t count;
-    bool has_softmax;    /* weights are divided by their sum, as far as the text says */
     uint64_t scored;     /* bits of tensors that are the left ones of scores, planted or not */
     uint64_t multiplied; /* and of all that products read */
 } planted;

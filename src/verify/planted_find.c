@@ -22,7 +22,6 @@ typedef struct reading {
     int32_t name_count;
     planted_chain chains[PRODUCTS];
     int32_t chain_count;
-    bool has_softmax;
     uint64_t scored, multiplied; /* as of planted */
 } reading;
 
@@ -197,7 +196,7 @@ static void read_product(reading *r, str rest) {
     r->multiplied |= bit_of(a->tensor) | bit_of(b->tensor);
     if (a->tensor >= 0 && b->tensor >= 0) r->scored |= bit_of(a->tensor);
     if (a->tensor >= 0 && b->tensor >= 0 && a->tensor != b->tensor)
-        add_scores(r, (planted_chain){left, right, none, result});
+        add_scores(r, (planted_chain){left, right, none, result, false});
     else if (a->tensor < 0 && b->tensor >= 0)
         add_values(r, (planted_matrix){b->tensor, b->row, b->column});
     else if (b->tensor < 0 && a->tensor >= 0)
@@ -213,7 +212,8 @@ static void read_compute(reading *r, str rest) {
         return;
     }
     bool is_softmax = str_is(operation, "Softmax");
-    r->has_softmax |= is_softmax;
+    for (int32_t i = 0; is_softmax && i < r->chain_count; i++)
+        r->chains[i].has_softmax |= r->chains[i].values.tensor < 0;
     str result = result_of(rest), first = next_word(&rest);
     if (is_softmax) define(r, first, (operand){.tensor = -1});
     else if (result.length) define(r, result, look_up(r, first));
@@ -289,7 +289,7 @@ static void drop_sums_of_keys(reading *r) {
     int32_t kept = 0;
     for (int32_t i = 0; i < r->chain_count; i++) {
         const planted_chain *c = &r->chains[i];
-        bool is_kept = r->has_softmax || c->values.tensor != c->right.tensor;
+        bool is_kept = c->has_softmax || c->values.tensor != c->right.tensor;
         if (is_kept) r->chains[kept++] = *c;
     }
     r->chain_count = kept;
@@ -308,7 +308,6 @@ planted_turns planted_find(const verify_program *program) {
     }
     if (!all.count) all.count = 1;
     for (int32_t i = 0; i < all.count; i++) {
-        all.turns[i].has_softmax = r.has_softmax;
         all.turns[i].scored = r.scored, all.turns[i].multiplied = r.multiplied;
     }
     return all;

@@ -13,6 +13,11 @@ static const double no_scalars[64] = {0}; /* limits are made of sizes */
 /* Every third place is nobody's, where there are that many. */
 static int64_t place_below(const case_data *data, uint64_t stream, uint64_t at, int64_t limit) {
     int64_t place = (int64_t)random_below(data->seed, stream, at, (uint64_t)limit);
+    if (data->of->draw.seed && limit > 0) {
+        drawn_order order = drawn_order_of(data->of);
+        if (order == DRAWN_RISING) return (int64_t)at % limit;
+        if (order == DRAWN_FROM_END) return limit - 1 - (int64_t)at % limit;
+    }
     return limit > 3 && place % 3 == 1 ? place - 1 : place;
 }
 

@@ -200,11 +200,12 @@ static void sizes_of_values_differ(void **state) {
     subject s;
     begin(&s, sketch);
     int larger = 0, smaller = 0;
+    planted_turns chains = planted_find(&s.program);
     for (int32_t n = 0; n < CASES; n++) {
         case_data data = {.program = &s.program, .of = &s.cases[n]};
         for (int32_t t = 0; t < s.plan->tensor_count; t++) {
-            larger += drawn_factor(&data, t) > 16;
-            smaller += drawn_factor(&data, t) < 0.1;
+            larger += drawn_factor(&data, &chains.turns[0], t) > 16;
+            smaller += drawn_factor(&data, &chains.turns[0], t) < 0.1;
         }
     }
     assert_true(larger >= 2 && smaller >= 2);
