@@ -189,27 +189,57 @@ static void note(drawing *d, const kinds *k) {
         for (int b = 0; b < a; b++) d->seen[a][k->of[a]][b][k->of[b]] = true;
 }
 
-static verify_case case_of(drawing *d, const kinds *k) {
+/* Along which keys' scores go; -1: the program has none. */
+static int32_t size_of_keys(const listing *l, int32_t turn) {
+    const planted *p = &l->chains.turns[turn];
+    if (!p->count) return -1;
+    const planted_matrix *keys = &p->chains[0].right;
+    return l->plan->tensors[keys->tensor].axes[keys->row].size;
+}
+
+/* Scores by blocks take several of them to tell. */
+static void lengthen(drawing *d, int32_t keys, kinds *k) {
+    static const uint8_t several[] = {LENGTH_TWO, LENGTH_TWO_REST, LENGTH_THREE, LENGTH_THREE_REST};
+    bool is_planted = input_of(d->l, k->of[OF_INPUT]) == VERIFY_BLOCKS && keys >= 0;
+    if (is_planted && below(d, 6)) k->of[CHOICES + keys] = several[below(d, 4)];
+}
+
+/* No sequence has anything, and there is nothing to name. */
+static void empty_tables(const listing *l, verify_case *c) {
+    for (int32_t t = 0; t < l->plan->tensor_count; t++) {
+        const ftl_plan_tensor *table = &l->plan->tensors[t];
+        if (!cases_is_table(table) || table->use != FTL_TABLE_INDEX) continue;
+        int32_t entries = table->axes[table->axis_count - 1].size;
+        for (int32_t i = 0; i < table->limit.step_count; i++) {
+            if (table->limit.steps[i].op == FTL_PUSH_SIZE)
+                c->sizes[table->limit.steps[i].index] = 0;
+        }
+        if (entries >= 0) c->sizes[entries] = 0;
+    }
+}
+
+static verify_case case_of(drawing *d, kinds *k) {
+    enum { EMPTY = 24 };
     const listing *l = d->l;
     verify_case c = cases_blank(l);
+    c.turn = (int32_t)below(d, l->chains.count);
+    int32_t keys = size_of_keys(l, c.turn);
+    lengthen(d, keys, k);
     c.layout = (verify_layout)k->of[OF_LAYOUT];
     c.input = input_of(l, k->of[OF_INPUT]);
-    c.turn = (int32_t)below(d, l->chains.count);
     c.plant = (int32_t)below(d, 12);
     if (c.input != VERIFY_DOMINANT) c.plant = 1;
     c.draw = (verify_draw){.seed = random_bits(d->seed, d->stream, d->next++) | 1,
                            .pattern = k->of[OF_PATTERN],
-                           .other_pattern = (uint8_t)below(d, DRAWN_PATTERNS),
+                           .other_pattern =
+                               (uint8_t)(below(d, 2) ? DRAWN_FAINT : below(d, DRAWN_PATTERNS)),
                            .rows = k->of[OF_ROWS],
                            .tables = k->of[OF_TABLES],
                            .scalars = k->of[OF_SCALARS],
                            .gain = k->of[OF_GAIN]};
     draw_sizes(d, k, &c);
-    const planted *p = &l->chains.turns[c.turn];
-    int32_t keys =
-        p->count ? l->plan->tensors[p->chains[0].right.tensor].axes[p->chains[0].right.row].size
-                 : -1;
     c.draw.block = (int32_t)draw_block(d, keys);
+    if (cases_have_tables(l->plan) && !below(d, EMPTY)) empty_tables(l, &c);
     return c;
 }
 
@@ -256,13 +286,28 @@ static bool is_affordable(const listing *l, const verify_case *c) {
            cases_elements(l->plan, c) <= ELEMENTS_MOST;
 }
 
+/* Each entry of a table has something to name. */
+static bool can_be_filled(const ftl_plan *plan, const verify_case *c) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *table = &plan->tensors[t];
+        double limit = cases_value(&table->limit, c), entries = 1;
+        if (!cases_is_table(table)) continue;
+        for (int32_t i = 0; i < table->axis_count; i++)
+            entries *= cases_value(&table->axes[i].extent, c);
+        double columns = cases_value(&table->axes[table->axis_count - 1].extent, c);
+        if (table->use == FTL_TABLE_INDEX && entries > 0 && limit < 1) return false;
+        if (table->use == FTL_TABLE_STARTS && columns < 2 && limit > 0) return false;
+    }
+    return true;
+}
+
 /* Matrices go before lengths do. */
 static bool fit(const listing *l, uint64_t seed, verify_case *c) {
     enum { ROUNDS = 3 };
     for (int round = 0; round < ROUNDS; round++) {
         cases_pin(l, c);
         if (!cases_solve(l, seed, -1, c)) return false;
-        if (cases_have_tables(l->plan) && !cases_have_room(l, c)) return false;
+        if (cases_have_tables(l->plan) && !can_be_filled(l->plan, c)) return false;
         if (is_affordable(l, c)) return true;
         for (int32_t s = 0; s < l->plan->size_count; s++) {
             bool is_less = counts_matrices(l, s) && c->sizes[s] > 1 && !cases_is_fixed(l, s);

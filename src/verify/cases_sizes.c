@@ -1,6 +1,7 @@
 /* Cases by sizes alone, whatever these are called. */
 #include "verify/cases.h"
 
+#include "verify/drawn.h"
 #include "verify/plan_find.h"
 #include "verify/planted.h"
 #include "verify/random.h"
@@ -58,9 +59,10 @@ static bool is_cheap(const listing *l, const verify_case *c, bool is_all) {
     static const double FLOPS_MOST = 6e7, CLIMBING_MOST = 2e8;
     static const double TABLES_MOST = 4e8; /* a price that counts whole blocks */
     static const double ELEMENTS_MOST = 1 << 21, ELEMENTS_MOST_OF_ALL = 1 << 24;
-    double most = cases_have_tables(l->plan)    ? TABLES_MOST
-                  : c->input == VERIFY_CLIMBING ? CLIMBING_MOST
-                                                : FLOPS_MOST;
+    bool is_climbing = c->input == VERIFY_CLIMBING || c->input == VERIFY_BLOCKS;
+    double most = cases_have_tables(l->plan) ? TABLES_MOST
+                  : is_climbing              ? CLIMBING_MOST
+                                             : FLOPS_MOST;
     double elements = cases_elements(l->plan, c);
     return elements <= (is_all ? ELEMENTS_MOST_OF_ALL : ELEMENTS_MOST) &&
            (is_all || cases_flops(l, c) <= most);
@@ -254,6 +256,29 @@ static void add_all_long(listing *l, verify_input input, int32_t turn) {
     cases_add(l, c);
 }
 
+/* Three whole blocks of everything and a rest, in two matrices: one row of eight climbs in each
+ * block of keys, and the others in the last, short one alone.
+ */
+static void add_blocks(listing *l) {
+    enum { BLOCKS = 3, REST = 5 };
+    verify_case c = cases_blank(l);
+    c.input = VERIFY_BLOCKS, c.plant = 1;
+    const planted_matrix *keys = &l->chains.turns[0].chains[0].right;
+    int32_t key_size = l->plan->tensors[keys->tensor].axes[keys->row].size;
+    c.draw = (verify_draw){.block = (int32_t)longest_tile(l, key_size),
+                           .pattern = DRAWN_CLIMB,
+                           .other_pattern = DRAWN_LAST_BLOCK,
+                           .rows = DRAWN_ONE_OF_8};
+    for (int32_t s = 0; s < l->plan->size_count; s++) {
+        int64_t blocks = s == key_size ? BLOCKS : 1;
+        c.sizes[s] = cases_is_length(l->plan, s) ? blocks * longest_tile(l, s) + REST : 1;
+    }
+    if (l->batch >= 0) c.sizes[l->batch] = 2;
+    if (!settle(l, 1, -1, false, &c)) return;
+    c.layout = (verify_layout)(l->next % 4);
+    cases_add(l, c);
+}
+
 static void add_drawn(listing *l) {
     enum { CASES = 7, WITHOUT_VALUES = 4, FIRST = 500 };
     static const verify_input inputs[CASES] = {VERIFY_ENDS,   VERIFY_NORMAL,   VERIFY_ROWS,
@@ -376,6 +401,7 @@ void cases_add_decisive(listing *l) {
         add_all_long(l, VERIFY_MATCHED, l->chains.count - 1);
     }
     add_all_long(l, VERIFY_ROWS, 0);
+    if (l->has_values) add_blocks(l);
     add_many_tiles(l, false);
     add_many_tiles(l, true);
 }

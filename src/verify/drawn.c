@@ -290,9 +290,8 @@ void drawn_describe(const verify_case *c, char *out, size_t capacity) {
     const verify_draw *d = &c->draw;
     size_t length = 0;
     *out = 0;
-    if (!d->seed) return;
     if (c->input == VERIFY_BLOCKS)
         length = (size_t)snprintf(out, capacity, " of %d: %s, %s", (int)d->block,
                                   patterns[d->pattern], rows[d->rows]);
-    if (length < capacity) snprintf(out + length, capacity - length, ", drawn");
+    if (d->seed && length < capacity) snprintf(out + length, capacity - length, ", drawn");
 }
