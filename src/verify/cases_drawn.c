@@ -218,6 +218,13 @@ static void empty_tables(const listing *l, verify_case *c) {
     }
 }
 
+/* Of what one kernel leaves to another no errors are known. */
+static void keep_moderate(const planted *p, verify_case *c) {
+    bool has_softmax = p->count && p->chains[0].has_softmax;
+    c->draw.gain = DRAWN_PLAIN;
+    if (c->input == VERIFY_BLOCKS && !has_softmax) c->input = VERIFY_NORMAL;
+}
+
 static verify_case case_of(drawing *d, kinds *k) {
     enum { EMPTY = 24 };
     const listing *l = d->l;
@@ -237,6 +244,7 @@ static verify_case case_of(drawing *d, kinds *k) {
                            .tables = k->of[OF_TABLES],
                            .scalars = k->of[OF_SCALARS],
                            .gain = k->of[OF_GAIN]};
+    if (inputs_have_workspace(l->plan)) keep_moderate(&l->chains.turns[c.turn], &c);
     draw_sizes(d, k, &c);
     c.draw.block = (int32_t)draw_block(d, keys);
     if (cases_have_tables(l->plan) && !below(d, EMPTY)) empty_tables(l, &c);

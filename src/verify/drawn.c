@@ -197,8 +197,10 @@ static double real_value(const case_data *data, uint64_t i, drawn_scalar kind, d
     bool is_one = (int64_t)i == drawn(d, FOR_SCALAR, 1 << 20, plan->scalar_count) ||
                   drawn(d, FOR_SCALAR, 1 << 21, 2);
     double value = is_one ? usual : 1;
-    bool is_planted = data->of->input != VERIFY_NORMAL && data->of->input != VERIFY_ENDS &&
-                      data->of->input != VERIFY_ROWS;
+    bool is_normal = data->of->input == VERIFY_NORMAL;
+    bool is_planted =
+        !is_normal && data->of->input != VERIFY_ENDS && data->of->input != VERIFY_ROWS;
+    if (inputs_have_workspace(plan) && !is_normal) return usual;
     if (kind == DRAWN_USUAL) return value;
     if (is_planted) return drawn(d, FOR_SCALAR, 16 * i + 8, 4) ? value : -value;
     return value * factors[drawn(d, FOR_SCALAR, 16 * i + 9, FACTORS)];
@@ -219,7 +221,8 @@ double drawn_scalar_value(const case_data *data, int32_t scalar, double usual) {
     bool is_mixed = has_many_scalars(data->program->plan) && drawn(d, FOR_SCALAR, 1 << 22, 2);
     if (kind == DRAWN_ODD || is_mixed) kind = (drawn_scalar)drawn(d, FOR_SCALAR, 16 * i, DRAWN_ODD);
     if (of->type == FTL_I32) return whole_value(data, i, kind);
-    if (kind != DRAWN_USUAL && is_limit(data->program, of->name)) return limit_value(d, i, kind);
+    bool is_free = kind != DRAWN_USUAL && !inputs_have_workspace(data->program->plan);
+    if (is_free && is_limit(data->program, of->name)) return limit_value(d, i, kind);
     return real_value(data, i, kind, usual);
 }
 

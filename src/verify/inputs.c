@@ -71,6 +71,13 @@ int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most) {
     return count;
 }
 
+bool inputs_have_workspace(const ftl_plan *plan) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (plan->tensors[t].role == FTL_WORKSPACE) return true;
+    }
+    return false;
+}
+
 /* --- filling ---------------------------------------------------------------------------------- */
 
 static bool is_edge(const ftl_plan *plan, const ftl_plan_axis *axis, int64_t index,

@@ -30,4 +30,9 @@ double inputs_scalar(const case_data *data, const char *name, double otherwise);
 int inputs_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most);
 int inputs_known_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int most); /* or none */
 
+/* What one kernel leaves, another one may raise to a power: errors are known up to the first alone,
+ * so inputs stay moderate.
+ */
+bool inputs_have_workspace(const ftl_plan *plan);
+
 #endif

@@ -229,15 +229,6 @@ static void place(const buffer *b, const planted_matrix *m, const int64_t *index
     }
 }
 
-/* What one kernel leaves, another one may raise to a power: errors are known up to the first alone.
- */
-static bool has_workspace(const ftl_plan *plan) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (plan->tensors[t].role == FTL_WORKSPACE) return true;
-    }
-    return false;
-}
-
 /* A softmax takes what f32 can add; of a program that is not known scores may be results, or the
  * arguments of powers: they are that high where it has a softmax, in cases that say so.
  */
@@ -252,8 +243,8 @@ static spot spot_of(const case_data *data, const planted *p, const planted_chain
                .scale = 1 / ((double)(summed > 0 ? summed : 1) * planted_scale(data, p)),
                .is_page = cases_have_tables(data->program->plan),
                .is_normalised = is_attention || c->has_softmax};
-    bool is_high =
-        is_attention || (c->has_softmax && data->of->plant && !has_workspace(data->program->plan));
+    bool is_high = is_attention || (c->has_softmax && data->of->plant &&
+                                    !inputs_have_workspace(data->program->plan));
     at.highest = is_high ? 256 : 32;
     return at;
 }
