@@ -5,19 +5,9 @@
 
 enum { BARE_MAX = 16 };
 
-/* Alone: of a program the kernels before it are TL Code and those after it still open, so that they
- * need not agree yet.
- */
 bool meant_read(reason *r) {
     diag_list scratch;
-    diag_init(&scratch, r->memory, STR(""), STR(""));
-    tl_kernel *next = r->kernel->next;
-    tl_program alone = *r->program;
-    alone.first = r->kernel, alone.kernel_count = 1;
-    r->kernel->next = NULL;
-    bool is_read = tl_bind(&alone, &scratch) && tl_infer_axes(r->kernel, r->memory, &scratch);
-    r->kernel->next = next;
-    if (is_read) return true;
+    if (reason_bind_alone(r, &scratch)) return true;
     const diag *first = scratch.first;
     str why = first ? first->message : STR("nothing says why");
     return reason_stuck(r, NULL, "what its axes mean could not be read: %.*s", STR_ARGS(why));

@@ -49,6 +49,11 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
 /* Says, after that, what may help. False. */
 bool reason_advise(reason *r, const char *advice);
 
+/* Binds the kernel as it stands, without the others of its program, and infers the axes of its
+ * tiles. False: 'why' says so.
+ */
+bool reason_bind_alone(reason *r, diag_list *why);
+
 /* `if condition // comment`, the statements in it; an empty comment is none. */
 tl_block reason_under(reason *r, const char *condition, const char *comment, tl_block body);
 

@@ -1,5 +1,6 @@
 #include "reason/pass.h"
 #include "reason/pins.h"
+#include "tl/names.h"
 
 /* --- the passes ------------------------------------------------------------------------------- */
 
@@ -129,6 +130,22 @@ reason_decision *reason_decide(reason *r, const char *subject, const char *forma
     va_end(arguments);
     list_push(r->memory, &r->log, d);
     return &r->log.items[r->log.count - 1];
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* Of a program the kernels before it are TL Code and those after it still open, so that they need
+ * not agree yet.
+ */
+bool reason_bind_alone(reason *r, diag_list *why) {
+    diag_init(why, r->memory, STR(""), STR(""));
+    tl_kernel *next = r->kernel->next;
+    tl_program alone = *r->program;
+    alone.first = r->kernel, alone.kernel_count = 1;
+    r->kernel->next = NULL;
+    bool is_bound = tl_bind(&alone, why) && tl_infer_axes(r->kernel, r->memory, why);
+    r->kernel->next = next;
+    return is_bound;
 }
 
 /* --- lets ------------------------------------------------------------------------------------- */

@@ -199,10 +199,8 @@ static void read_global_copy(reason *r, tiles_list *t, tl_statement *s) {
         if (is_single(&c->place, i) || index.length == 0) continue;
         tl_expr *extent = count < c->shape.count ? c->shape.items[count] : axes->items[i].extent;
         add_extent(r, t, index, extent, axes->items[i].extent);
-        if (count < TILES_AXES_MAX && (is_load || tile->axis_count < 0)) tile->axes[count] = index;
         count++;
     }
-    if (tile->axis_count < 0 || is_load) tile->axis_count = count <= TILES_AXES_MAX ? count : -1;
 }
 
 bool tiles_operand_axes(const tiles_list *t, const tl_operand *o, str *row, str *column) {
@@ -213,127 +211,33 @@ bool tiles_operand_axes(const tiles_list *t, const tl_operand *o, str *row, str 
     return true;
 }
 
-static void give_axes(tiles_tile *to, const str *axes, int count) {
-    if (to->axis_count >= 0) return;
-    to->axis_count = count;
-    for (int i = 0; i < count; i++) to->axes[i] = axes[i];
-}
-
-static void infer_product(tiles_list *t, const tl_compute *c, tiles_tile *target) {
-    str row, shared, inner, column;
-    if (c->operand_count == 2 && tiles_operand_axes(t, &c->operands[0], &row, &shared) &&
-        tiles_operand_axes(t, &c->operands[1], &inner, &column))
-        give_axes(target, (str[]){row, column}, 2);
-}
-
-static void infer_reduction(tiles_list *t, const tl_compute *c, tiles_tile *target) {
-    const tl_operand *o = &c->operands[0];
-    tiles_tile *from = o->value->kind == TL_NAME ? tiles_find(t, o->value->text) : NULL;
-    if (tl_facts(c->operation)->gives_place && target->storage == TL_OPEN) target->storage = TL_I32;
-    if (!from || from->axis_count < 1) return;
-    if (from->axis_count == 2 && o->is_transposed) give_axes(target, &from->axes[1], 1);
-    else give_axes(target, from->axes, from->axis_count - 1);
-}
-
-/* A target that is read here was written elsewhere, with axes that the others need not have. So
- * 'reads_too' is what it takes only where nothing else says more.
- */
-static void infer_elementwise(tiles_list *t, const tl_compute *c, tiles_tile *target,
-                              bool reads_too) {
-    tiles_tile *widest = NULL;
-    for (int i = 0; i < c->operand_count; i++) {
-        const tl_expr *e = c->operands[i].value;
-        tiles_tile *tile = e->kind == TL_NAME ? tiles_find(t, e->text) : NULL;
-        if (tile == target && reads_too) continue;
-        if (tile && tile->axis_count < 0) return; /* later */
-        if (tile && (!widest || tile->axis_count > widest->axis_count)) widest = tile;
-    }
-    if (widest) give_axes(target, widest->axes, widest->axis_count);
-}
-
-static void infer_compute(reason *r, tiles_list *t, tl_statement *s) {
-    str name = edit_target_name(s);
-    if (name.length == 0) return;
-    tiles_tile *target = tile_named(r, t, name, s);
-    tl_compute *c = &s->compute;
-    switch (tl_operation_shape(c->operation)) {
-    case TL_SHAPE_PRODUCT: infer_product(t, c, target); break;
-    case TL_SHAPE_REDUCTION: infer_reduction(t, c, target); break;
-    case TL_SHAPE_ELEMENTWISE:
-    case TL_SHAPE_MASK:
-    case TL_SHAPE_SOFTMAX: infer_elementwise(t, c, target, false); break;
-    case TL_SHAPE_FILL:
-    case TL_SHAPE_CHOICE: break;
-    }
-    if (c->operation == TL_SOFTMAX && target->axis_count > 0) {
-        tl_expr *named[2] = {c->maximum, c->sum};
-        for (int i = 0; i < 2; i++)
-            if (named[i]) {
-                str axes[TILES_AXES_MAX];
-                int count = target->axis_count;
-                for (int k = 0; k < count; k++) axes[k] = target->axes[k];
-                give_axes(tile_named(r, t, named[i]->text, s), axes, count > 1 ? count - 1 : count);
-                target = tiles_find(t, name); /* the list may have moved */
-            }
-    }
-}
-
+/* What the statement makes, in the order of the text. */
 static void read_statement(reason *r, tiles_list *t, tl_statement *s) {
     if (s->kind == TL_COPY && (s->copy.from == TL_GLOBAL || s->copy.to == TL_GLOBAL)) {
         read_global_copy(r, t, s);
     } else if (s->kind == TL_COPY) {
-        tiles_tile *from = tiles_find(t, s->copy.what->text);
-        if (s->copy.target && from) {
-            tiles_tile copy = *from;
-            tiles_tile *to = tile_named(r, t, s->copy.target->text, s);
-            give_axes(to, copy.axes, copy.axis_count);
-            to->from_register = s->copy.from == TL_REGISTER;
-        }
-    } else if (s->kind == TL_COMPUTE) {
-        infer_compute(r, t, s);
+        if (s->copy.target && tiles_find(t, s->copy.what->text))
+            tile_named(r, t, s->copy.target->text, s)->from_register = s->copy.from == TL_REGISTER;
+    } else if (s->kind == TL_COMPUTE && edit_target_name(s).length) {
+        tiles_tile *target = tile_named(r, t, edit_target_name(s), s);
+        if (tl_facts(s->compute.operation)->gives_place && target->storage == TL_OPEN)
+            target->storage = TL_I32;
+        tl_expr *named[2] = {s->compute.maximum, s->compute.sum};
+        for (int i = 0; i < 2; i++)
+            if (named[i]) tile_named(r, t, named[i]->text, s);
     }
 }
 
-/* A tile that is only filled, or read before it is computed, has its partner's axes. */
-static void infer_partners(tiles_list *t, tl_statement *s) {
-    if (s->kind != TL_COMPUTE || tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE)
-        return;
-    tiles_tile *target = tiles_find(t, edit_target_name(s));
-    if (!target || target->axis_count < 0) return;
-    for (int i = 0; i < s->compute.operand_count; i++) {
-        tiles_tile *tile = tiles_find(t, edit_operand_name(s, i));
-        if (tile) give_axes(tile, target->axes, target->axis_count);
+/* The axes that the language gives it, wherever it lies. */
+static void read_axes(const tl_kernel *kernel, tiles_tile *tile) {
+    const tl_symbol *symbol = tl_find_symbol(kernel, tile->name);
+    const tl_tile *places[] = {symbol ? &symbol->in_register : NULL,
+                               symbol ? &symbol->shared : NULL};
+    for (int k = 0; k < 2 && symbol && tile->axis_count < 0; k++) {
+        if (places[k]->axis_count < 1 || places[k]->axis_count > TILES_AXES_MAX) continue;
+        tile->axis_count = places[k]->axis_count;
+        for (int i = 0; i < tile->axis_count; i++) tile->axes[i] = places[k]->axes[i].index;
     }
-}
-
-static int open_tiles(const tiles_list *t) {
-    int count = 0;
-    for (int i = 0; i < t->tiles.count; i++) count += t->tiles.items[i].axis_count < 0;
-    return count;
-}
-
-/* Reads all statements until nothing more follows from them. Returns how many tiles stay open. */
-static int settle(reason *r, tiles_list *t) {
-    for (int tiles = -1, open = -1;;) {
-        for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-            read_statement(r, t, s);
-        int left = open_tiles(t);
-        if (left == open && t->tiles.count == tiles) return left;
-        open = left, tiles = t->tiles.count;
-    }
-}
-
-/* Gives one tile the axes of what it is computed from together with itself. */
-static bool infer_rewritten(reason *r, tiles_list *t) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        tiles_tile *target = s->kind == TL_COMPUTE ? tiles_find(t, edit_target_name(s)) : NULL;
-        if (!target || target->axis_count >= 0 ||
-            tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE)
-            continue;
-        infer_elementwise(t, &s->compute, target, true);
-        if (target->axis_count >= 0) return true;
-    }
-    return false;
 }
 
 /* A computed operand in shared memory has the type of 16 bits that the other one has in memory. */
@@ -350,13 +254,14 @@ static void type_stored(reason *r, tiles_list *t) {
 
 tiles_list *tiles_read(reason *r) {
     tiles_list *t = arena_new(r->memory, tiles_list);
-    for (int left = -1;;) {
-        int open = settle(r, t);
-        if (open == 0 || open == left) break;
-        if (infer_rewritten(r, t)) continue;
-        for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) infer_partners(t, s);
-        left = open;
+    diag_list scratch;
+    reason_bind_alone(r, &scratch);
+    for (int known = -1; known != t->tiles.count;) { /* a Copy may come before what it copies */
+        known = t->tiles.count;
+        for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+            read_statement(r, t, s);
     }
+    for (int i = 0; i < t->tiles.count; i++) read_axes(r->kernel, &t->tiles.items[i]);
     type_stored(r, t);
     return t;
 }
