@@ -7,6 +7,7 @@
  */
 #include "atom/atom.h"
 #include "reason/cost_model.h"
+#include "reason/narrow.h"
 
 #include "reason/panels.h"
 #include "reason/warpgroups.h"
@@ -25,7 +26,6 @@ enum {
     COPY_CLOCKS = 1000,         /* from the start of a copy until its tile is in place */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
     CACHE_BYTES_A_CLOCK = 32,
-    OPERAND_BYTES = 2,
     PANEL_BYTES_LEAST = 16,
     UNEVEN_STORE_CLOCKS = 10, /* of a panel's row that begins inside 32 bytes, on its way out */
     CACHE_LINE_BYTES = 128,
@@ -54,7 +54,7 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c) {
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
         if (rows != WARPGROUP_ROWS * c->warpgroups || columns % ATOM_WIDTH_UNIT != 0 ||
             columns > ATOM_WIDTH_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
-            (int64_t)cost_value(c, it->c) % WARPGROUP_STEP != 0)
+            (int64_t)cost_value(c, it->c) % warpgroups_step(m->r) != 0)
             return false;
     }
     return true;
@@ -113,7 +113,7 @@ static bool passes_through(const cost_model *m, const place_role *role) {
  * from registers.
  */
 static double matrix_registers(const cost_model *m, const cost_choice *c) {
-    double all = 0;
+    double all = 0, cast_bytes = WARPGROUP_STEP_BYTES / warpgroups_step(m->r);
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         double own = cost_tile_registers(m, c, i);
@@ -122,7 +122,8 @@ static double matrix_registers(const cost_model *m, const cost_choice *c) {
         if (role->tile->axis_count != 2) continue;
         if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
         else if (role->in_register && !passes_through(m, role)) all += own;
-        if (role->has_cast) all += own / 2 * (double)c->casts;
+        if (role->has_cast) all += own * cast_bytes / 4 * (double)c->casts;
+        if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
     }
     return all;
 }
@@ -171,8 +172,10 @@ static double fp32_of(const cost_model *m, const cost_item *it) {
 static double product_clocks(const cost_model *m, const cost_choice *c, const cost_item *it) {
     double a = cost_value(c, it->a), b = cost_value(c, it->b), deep = cost_value(c, it->c);
     bool reads_left = m->plan.roles[it->tile].in_shared;
-    double bytes = (a / WARPGROUP_ROWS * b + (reads_left ? a : 0)) * deep * OPERAND_BYTES;
-    return fmax(2 * a * b * deep / m->r->target->tensor, bytes / m->r->target->shared_rate);
+    int operand_bytes = WARPGROUP_STEP_BYTES / warpgroups_step(m->r);
+    double bytes = (a / WARPGROUP_ROWS * b + (reads_left ? a : 0)) * deep * operand_bytes;
+    double rate = gpu_product_rate(m->r->target, operand_bytes, true);
+    return fmax(2 * a * b * deep / rate, bytes / m->r->target->shared_rate);
 }
 
 /* Panels of a tile's row, and lines of the level-2 cache that they touch: rows begin anywhere at
@@ -296,7 +299,8 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     bool has_own = !m->is_loose && operands + results <= g->block_shared;
     out.shared_bytes = operands + (has_own ? results : 0);
     out.registers = (int)matrix_registers(m, c) + ROLE_REGISTERS;
-    if (operands > g->block_shared || out.registers > warpgroups_math_registers(g, c->warpgroups))
+    if (operands > g->block_shared ||
+        out.registers > warpgroups_math_registers(m->r, c->warpgroups))
         return out;
     out.fits = true;
     out.resident = 1;

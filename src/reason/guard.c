@@ -232,12 +232,12 @@ static bool is_seen_after(reason *r, guard_form *g) {
  * both, and warps alone keep no scores: there the maximum moves.
  */
 
-static bool is_coarse(reason *r, const guard_form *g) {
+static tl_type type_of_weights(reason *r, const tl_statement *cast) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_ALLOCATE && s->allocate.space == TL_REGISTER &&
-            str_equal(s->allocate.names[0], edit_bare(edit_target_name(g->cast))))
-            return s->allocate.type == TL_BF16;
-    return false;
+            str_equal(s->allocate.names[0], edit_bare(edit_target_name(cast))))
+            return s->allocate.type;
+    return TL_OPEN;
 }
 
 /* Do scores go through a function that is flat far out? Then many are equal, their weights round
@@ -277,7 +277,9 @@ static void choose_weights(reason *r, guard_form *g) {
     int64_t is_near = -1, is_rounded = -1;
     reason_let_integer(r, "near_maximum", &is_near);
     reason_let_integer(r, "rounded_sums", &is_rounded);
-    g->is_coarse = is_coarse(r, g);
+    tl_type type = type_of_weights(r, g->cast);
+    g->is_coarse = type == TL_BF16;
+    g->is_byte = tl_type_bytes(type) == 1;
     bool is_free = g->keeps && (!g->has_logarithm ||
                                 (g->is_coarse && g->is_apart && has_place_for_two_sums(r)));
     bool has_two_ways = is_free && !g->is_apart && guard_first_is_apart(r, g) && !is_saturating(g);
@@ -296,12 +298,13 @@ static void choose_weights(reason *r, guard_form *g) {
 static void choose_reach(guard_form *g) {
     bool is_wide = g->is_coarse && (g->is_rounded || g->is_again);
     bool is_lifted = is_wide && !g->has_logarithm; /* which would have to come down again */
-    g->foresees = g->is_eager && g->keeps && !g->is_rounded && (!g->is_near || g->is_again);
-    g->limit = is_wide ? "9e18" : g->foresees ? "65000" : "32768";
+    g->foresees =
+        g->is_eager && g->keeps && !g->is_rounded && !g->is_byte && (!g->is_near || g->is_again);
+    g->limit = g->is_byte ? "448" : is_wide ? "9e18" : g->foresees ? "65000" : "32768";
     g->high = !g->foresees ? g->limit : is_wide ? "1e9" : "1024";
     g->far = g->foresees ? (is_wide ? "8e-25" : "3e-5") : is_wide ? "1e-14" : "0.0625";
     g->least = is_lifted ? "2.3283064e-10" : "1";
-    g->lift = is_lifted ? GUARD_LIFT : 0;
+    g->lift = g->is_byte ? -GUARD_BYTE_RISE : is_lifted ? GUARD_LIFT : 0;
 }
 
 /* --- reading the form ------------------------------------------------------------------------- */
@@ -387,6 +390,25 @@ static void say_guarded(reason *r, const guard_form *g, double saved) {
         g->is_few ? "; few of the first block's columns set it" : "", weights_text(g));
 }
 
+/* Weights of 8 bits with a maximum that moves with every block: none is above the maximum's. */
+static bool raise_weights(reason *r, tl_statement *maximum) {
+    tl_statement *shift = NULL;
+    for (tl_statement *s = maximum->next; s; s = s->next) {
+        bool is_shift = edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET &&
+                        edit_operand_is(s, 0, edit_target_name(maximum));
+        if (is_shift && !shift) shift = s;
+        if (!edit_is_compute(s, TL_CAST) || tl_type_bytes(type_of_weights(r, s)) != 1) continue;
+        if (!shift) return reason_stuck(r, s, "the weights' range cannot be put into 8 bits");
+        guard_form g = {.m = edit_target_name(maximum),
+                        .shift = shift,
+                        .shift_name = edit_target_name(shift),
+                        .lift = -GUARD_BYTE_MOST};
+        guard_lift_shift(r, &g);
+        return true;
+    }
+    return true;
+}
+
 bool reason_guard(reason *r) {
     int64_t wanted = -1, eager = -1;
     bool any = false;
@@ -398,12 +420,14 @@ bool reason_guard(reason *r) {
         if (!edit_is_compute(s, TL_ROW_MAX) || !s->parent || s->parent->kind != TL_FOR) continue;
         guard_form g;
         if (!read_form(r, s, &g)) {
+            if (!raise_weights(r, s)) return false;
             reason_decide(r, "moving maximum", "%.*s moves with every block: %s",
                           STR_ARGS(edit_target_name(s)), g.why);
             continue;
         }
         reason_offers_switch(r, "guard", wanted != 0);
         if (wanted == 0) {
+            if (!raise_weights(r, s)) return false;
             reason_decide(r, "moving maximum", "%.*s moves with every block, as %s", STR_ARGS(g.m),
                           reason_pin_word(r, "guard"));
             continue;

@@ -10,7 +10,10 @@ enum {
     GUARD_REACH = 63,  /* and a part of a row stays below 2^63 */
     GUARD_LEAST = 126, /* a factor of 2^-126 and less becomes 0: */
     GUARD_LOST = 24,   /* what that loses is 2^-24 of its row at most */
-    GUARD_FEW = 4      /* "few" means at most 1/4 of a block's columns */
+    GUARD_BYTE_RISE =
+        3, /* of weights of 8 bits, which end at 448: a maximum's is 2^3 when it is set */
+    GUARD_BYTE_MOST = 8, /* and 2^8 where it is set by every block */
+    GUARD_FEW = 4        /* "few" means at most 1/4 of a block's columns */
 };
 
 /* The standard form in one loop, statement by statement. */
@@ -37,10 +40,11 @@ typedef struct guard_form {
     bool is_eager;      /* a far move is expected to be followed by another */
     bool is_few;        /* few of the first block's columns set its maximum */
     bool is_coarse;     /* the left operand has few digits, and the range of f32 */
-    bool is_rounded;    /* the denominator adds weights as the product takes them */
-    bool is_near;       /* something is done where a block may outweigh all before it: */
-    bool is_again;      /* its weights are added up again, rounded, and so are later ones; else the
-                           maximum moves */
+    bool is_byte;    /* it has 8 bits: few digits, and a range that weights have to be put into */
+    bool is_rounded; /* the denominator adds weights as the product takes them */
+    bool is_near;    /* something is done where a block may outweigh all before it: */
+    bool is_again;   /* its weights are added up again, rounded, and so are later ones; else the
+                        maximum moves */
     bool has_logarithm; /* of the denominator, past the loop */
     bool has_exact;     /* which is of exact weights, added up beside the rounded ones */
     bool foresees;      /* the next block moves the maximum at once where a part reaches far up */
@@ -63,6 +67,9 @@ bool guard_first_is_apart(reason *r, const guard_form *g);
  * number to subtract, as long as the vote fails; the largest of a few is found sooner.
  */
 int64_t guard_first_columns(reason *r, const guard_form *g);
+
+/* Weights begin lower, or higher, in their range: `lift`, in log2 units. */
+void guard_lift_shift(reason *r, guard_form *g);
 
 /* The guarded form in place of the statements of the standard one. */
 void guard_write(reason *r, guard_form *g);

@@ -37,8 +37,7 @@ static void keep_scores(reason *r, guard_form *g) {
     }
 }
 
-/* Weights of a wide range begin low in it. */
-static void lift_shift(reason *r, guard_form *g) {
+void guard_lift_shift(reason *r, guard_form *g) {
     if (g->lift == 0) return;
     tl_block lifted = tl_quote(r->memory, "Compute MultiplyAdd %.*s, 0, %d and get %.*s",
                                STR_ARGS(g->m), -g->lift, STR_ARGS(g->shift_name));
@@ -406,7 +405,7 @@ void guard_write(reason *r, guard_form *g) {
     allocate_like_l(r, g, g->part, "this block's part of it");
     if (g->has_exact) write_exact_sum(r, g);
     if (g->keeps) keep_scores(r, g);
-    lift_shift(r, g);
+    guard_lift_shift(r, g);
     write_start(r, g);
 
     int64_t columns = guard_first_columns(r, g);

@@ -1,10 +1,11 @@
 /* Lengths that products of warpgroups cannot contract, made up to one that they can.
  *
- * A product contracts 16 at a time; a head dimension of 72 is no multiple of that. A tile of 80
- * columns reaches past the end of the axis, where a Copy makes elements 0 and a store leaves them
- * out, as at any other end: so only the shapes of copies change. It may be done where nothing but
- * such zeros meets what comes of zeros: the axis is contracted between tiles from memory only, and
- * nothing is reduced along it. An axis that no product contracts needs no more than multiples of 8.
+ * A product contracts 16 at a time, of 8 bits 32; a head dimension of 72 is no multiple of that. A
+ * tile of 80 columns reaches past the end of the axis, where a Copy makes elements 0 and a store
+ * leaves them out, as at any other end: so only the shapes of copies change. It may be done where
+ * nothing but such zeros meets what comes of zeros: the axis is contracted between tiles from
+ * memory only, and nothing is reduced along it. An axis that no product contracts needs no more
+ * than multiples of 8.
  */
 #include "reason/warpgroups.h"
 
@@ -49,15 +50,17 @@ static bool is_of_shared(const place_plan *plan, str axis) {
     return false;
 }
 
-static int64_t padded_length(int64_t length) {
-    return (length + WARPGROUP_STEP - 1) / WARPGROUP_STEP * WARPGROUP_STEP;
+static int64_t padded_length(const reason *r, int64_t length) {
+    int step = warpgroups_step(r);
+    return (length + step - 1) / step * step;
 }
 
 /* The axis' length, if a tile takes all of it and it should be longer; else 0. */
 static int64_t length_to_pad(reason *r, const place_plan *plan, const tiles_span *span) {
     int64_t extent, length;
     if (!reason_known(r, span->extent, &extent) || !reason_known(r, span->length, &length) ||
-        extent != length || length % WARPGROUP_STEP == 0 || length * 2 % STORED_UNIT_BYTES != 0 ||
+        extent != length || length % warpgroups_step(r) == 0 ||
+        length * WARPGROUP_STEP_BYTES / warpgroups_step(r) % STORED_UNIT_BYTES != 0 ||
         !is_of_shared(plan, span->index) || !is_contracted(r, plan, span->index) ||
         !zeros_stay_apart(r, plan, span->index))
         return 0;
@@ -88,7 +91,7 @@ warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan) {
         if (axis.length == 0) continue;
         axis.name = edit_fresh_name(r->kernel, r->memory,
                                     reason_say(r, "%.*s_padded", STR_ARGS(span->index)));
-        axis.padded = padded_length(axis.length);
+        axis.padded = padded_length(r, axis.length);
         reason_let(r, edit_z(r->memory, axis.name), axis.padded, "");
         write_padded(r, plan->tiles, &axis, &all);
         list_push(r->memory, &all.axes, axis);
@@ -108,5 +111,5 @@ void warpgroups_explain_padding(reason *r, const warpgroups_padding *all) {
                       "tiles have %lld columns along %.*s, not %lld: products contract multiples "
                       "of %d; copies fill up with zeros",
                       (long long)all->axes.items[i].padded, STR_ARGS(all->axes.items[i].index),
-                      (long long)all->axes.items[i].length, WARPGROUP_STEP);
+                      (long long)all->axes.items[i].length, warpgroups_step(r));
 }

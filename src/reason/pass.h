@@ -42,6 +42,8 @@ bool reason_finish(reason *r);  /* the way out of registers; the order of tiles 
 bool reason_walk(reason *r);    /* how a block comes from tile to tile */
 bool reason_turns(reason *r);   /* products are issued one after the other */
 bool reason_parts(reason *r);   /* what a mask leaves of a block is told apart */
+bool reason_weights(reason *r); /* sums of rows of 8-bit weights are products */
+bool reason_promote(reason *r); /* sums of 8-bit products are taken over in f32 */
 
 /* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)

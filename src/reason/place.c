@@ -50,11 +50,12 @@ static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
         if (!is_still_cast(s, from, cast->name))
             edit_before(
                 r->kernel, s,
-                tl_quote(
-                    r->memory,
-                    "Compute Cast %.*s and get %.*s // rounded to 16 bits, same layout\n"
-                    "Reshape %.*s from mma_C to mma_A // accumulator to left operand: a renaming\n",
-                    STR_ARGS(from), STR_ARGS(cast->name), STR_ARGS(cast->name)));
+                tl_quote(r->memory,
+                         "Compute Cast %.*s and get %.*s // rounded to %d bits, same layout\n"
+                         "Reshape %.*s from mma_C to mma_A // accumulator to left operand: %s\n",
+                         STR_ARGS(from), STR_ARGS(cast->name), 8 * tl_type_bytes(cast->type),
+                         STR_ARGS(cast->name),
+                         tl_type_bytes(cast->type) == 1 ? "shuffles" : "a renaming"));
         s->compute.operands[0].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(cast->name));
     }
 }
@@ -315,7 +316,9 @@ static tl_block register_allocations(reason *r, place_plan *plan, const cast_til
                 if (str_equal(casts->items[k].from, role->tile->name))
                     add_register(r, &all, edit_z(r->memory, casts->items[k].name),
                                  casts->items[k].type, tiles_shape_text(r, plan->tiles, role->tile),
-                                 cast_layout(r), "its 16-bit copy, a left operand");
+                                 cast_layout(r),
+                                 reason_say(r, "its %d-bit copy, a left operand",
+                                            8 * tl_type_bytes(casts->items[k].type)));
         }
     return all;
 }
@@ -327,7 +330,7 @@ static tl_block role_header(reason *r, const place_plan *plan, int64_t warpgroup
         return tl_quote(r->memory,
                         "role math with %lld warpgroup%s, %d registers // %d rows each\nend",
                         (long long)warpgroups, warpgroups == 1 ? "" : "s",
-                        warpgroups_math_registers(r->target, warpgroups), WARPGROUP_ROWS);
+                        warpgroups_math_registers(r, warpgroups), WARPGROUP_ROWS);
     return tl_quote(r->memory,
                     "role math with %lld warp%s // all of them execute every statement\nend",
                     (long long)plan->warps, plan->warps == 1 ? "" : "s");

@@ -318,14 +318,16 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
     if (is_operand && tile->axis_count != 2)
         return reason_stuck(r, tile->first, "%s is an operand of a product and has %d axis", name,
                             tile->axis_count);
-    if (is_operand && tile->from_global && !is_16_bit(tile->storage))
+    bool is_byte = tl_type_bytes(tile->storage) == 1; /* products take them as they are */
+    if (is_operand && tile->from_global && !is_16_bit(tile->storage) && !is_byte)
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
-    if (tile->narrow != TL_OPEN && (!is_operand || role->is_computed || role->is_elementwise))
+    bool is_narrow = tile->narrow != TL_OPEN || (is_byte && tile->from_global);
+    if (is_narrow && (!is_operand || role->is_computed || role->is_elementwise))
         return reason_stuck(r, tile->first,
                             "%s is %s; tiles of 8 bits are operands of products as they are, and "
                             "nothing else computes with them",
-                            name, tl_type_name(tile->narrow));
+                            name, tl_type_name(is_byte ? tile->storage : tile->narrow));
     int64_t columns;
     const tiles_span *last = tiles_extent(tiles, tile->axes[1]);
     if (tile->narrow != TL_OPEN && last && reason_known(r, last->extent, &columns) &&

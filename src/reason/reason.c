@@ -21,13 +21,15 @@ static const reason_pass_entry pass_names[] = {
     {"walk", "warpgroups: how a block goes from tile to tile"},
     {"turns", "warpgroups: they take turns to issue products"},
     {"parts", "warpgroups: parts of a block that a mask leaves empty are skipped"},
+    {"weights", "warpgroups: sums of rows of 8-bit weights are products with ones"},
+    {"promote", "warpgroups: sums of 8-bit products are taken over in f32"},
     {NULL, NULL},
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,   reason_online, reason_fold,  reason_store,   reason_tile, reason_place,
-    reason_guard,  reason_roles,  reason_stage, reason_overlap, reason_peel, reason_split,
-    reason_finish, reason_walk,   reason_turns, reason_parts,
+    reason_bind,   reason_online, reason_fold,  reason_store,   reason_tile,    reason_place,
+    reason_guard,  reason_roles,  reason_stage, reason_overlap, reason_peel,    reason_split,
+    reason_finish, reason_walk,   reason_turns, reason_parts,   reason_weights, reason_promote,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -62,6 +64,11 @@ static const reason_pass_entry pin_names[] = {
     {"mask_parts",
      "warpgroups: parts of a block's columns that a mask tells apart, 1, 2 or 4: a warp leaves out "
      "those of which its rows see nothing"},
+    {"products", "8: elements of 8 bits are multiplied as they are; 16: they widen on their way"},
+    {"linear_weights",
+     "warpgroups: 1: 8-bit weights lie on the line between powers of two; 0: they are powers"},
+    {"promote",
+     "warpgroups: 1: sums of 8-bit products are taken over in f32 after each block; 0: never"},
     {"overlap", "warpgroups: 1: products overlap the elements of the next block; 0: each is waited "
                 "for at once"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},

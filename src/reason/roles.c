@@ -43,7 +43,7 @@ static tl_block loads_of(reason *r, const tl_block *block) {
 }
 
 static void write_load_role(reason *r, tl_statement *math) {
-    int registers = warpgroups_load_registers(r->target, math->role.executors);
+    int registers = warpgroups_load_registers(r, math->role.executors);
     tl_block role =
         tl_quote(r->memory,
                  "role load with 1 warp, %d registers // runs ahead as far as slots are free\nend",

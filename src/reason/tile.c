@@ -2,6 +2,7 @@
  */
 #include "reason/bounds.h"
 #include "reason/cost.h"
+#include "reason/narrow.h"
 #include "reason/panels.h"
 #include "reason/warpgroups.h"
 #include "reason/ways.h"
@@ -141,6 +142,8 @@ static void try_rings(search *s, cost_choice *choice) {
 
 static void try_casts(search *s, cost_choice *choice) {
     int64_t pinned = s->pinned_casts;
+    /* Sums in two places leave no registers for two of weights, beside blocks of 128. */
+    if (pinned == 0 && tiles_multiplies_bytes(s->r->kernel)) pinned = 1;
     for (choice->casts = 2; choice->casts > 0; choice->casts--) {
         if (pinned > 0) choice->casts = pinned;
         try_rings(s, choice);
@@ -225,11 +228,60 @@ static bool leaves_warpgroups(search *s) {
     return true;
 }
 
+/* Elements of 8 bits stay as they are where that is asked for and warpgroups can multiply them so;
+ * else they widen. False: reported.
+ */
+static bool try_bytes(search *s) {
+    enum { WIDE = 16, NARROW = 8 };
+    reason *r = s->r;
+    int64_t wanted = -1;
+    if (reason_let_integer(r, "products", &wanted)) {
+        edit_remove_let(r->kernel, STR("products"));
+        if (!read_model(s)) return false;
+    }
+    if (wanted >= 0 && wanted != WIDE && wanted != NARROW)
+        return reason_stuck(r, NULL, "products take operands of 8 or 16 bits, not %lld",
+                            (long long)wanted);
+    if (wanted == NARROW && !narrow_are_multiplied(cost_plan(s->model)))
+        return reason_stuck(r, NULL, "no product of kernel %.*s has operands of 8 bits",
+                            STR_ARGS(r->kernel->name));
+    if (!narrow_are_multiplied(cost_plan(s->model))) return true;
+    const char *why = narrow_refusal(r, cost_plan(s->model));
+    if (!why && wanted != NARROW) why = "products=8 would multiply them as they are";
+    if (!why && (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))))
+        why = "warps of this GPU have no such products";
+    if (!why && s->pinned_warpgroups < 0 && s->way >= WARPGROUP_WAYS) {
+        s->way -= WARPGROUP_WAYS;
+        why = "what was made of them was refused";
+    }
+    if (!why) {
+        reason_let(r, "products", NARROW, "");
+        if (!read_model(s)) return false;
+        why = warpgroups_refusal(r, cost_plan(s->model));
+        if (!why && !try_padded(s)) return false;
+        if (!why && s->ways.kept_count == 0) why = "no tile sizes fit";
+    }
+    if (s->ways.kept_count > 0) {
+        reason_offers_choice(r, "products", NARROW, (const int64_t[]){NARROW, WIDE}, 2);
+        reason_decide(r, "products",
+                      "operands of 8 bits are multiplied as they are, at twice the rate; what is "
+                      "computed for them is rounded to 8 bits");
+        return true;
+    }
+    if (wanted == NARROW)
+        return reason_stuck(r, NULL, "products of 8 bits are not for this kernel: %s", why);
+    reason_decide(r, "products", "operands of 8 bits widen to 16 on their way: %s", why);
+    edit_remove_let(r->kernel, STR("products"));
+    return read_model(s);
+}
+
 /* Tries warpgroups where they may be. False when they are pinned and cannot be. */
 static bool choose_class(search *s) {
     reason *r = s->r;
     s->pinned_warpgroups = -1; /* open */
     reason_let_integer(r, "warpgroups", &s->pinned_warpgroups);
+    if (!try_bytes(s)) return false;
+    if (s->ways.kept_count > 0) return true;
     if (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))) return true;
     if (s->pinned_warpgroups < 0 && leaves_warpgroups(s)) return true;
     bool is_pinned = s->pinned_warpgroups > 0;
@@ -378,7 +430,9 @@ static void write_choice(search *s) {
         if (cost_may_open_panels(s->model) && !reason_let_integer(r, "panel_bytes", &known))
             reason_let(r, "panel_bytes", c->panel_bytes, "");
         bool is_short = has_moving_maximum(r) && s->ways.kept[0].result.blocks < EAGER_BLOCKS;
-        if (is_short && !reason_let_integer(r, "eager", &known)) reason_let(r, "eager", 0, "");
+        bool is_full = tiles_multiplies_bytes(r->kernel) && has_moving_maximum(r); /* registers */
+        if ((is_short || is_full) && !reason_let_integer(r, "eager", &known))
+            reason_let(r, "eager", 0, "");
         const cost_result *t = &s->ways.kept[0].result;
         bool is_dense = 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements;
         if (has_moving_maximum(r) && is_dense && !reason_let_integer(r, "rounded_sums", &known))

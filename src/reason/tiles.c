@@ -165,13 +165,20 @@ static tl_type half_type(const tl_kernel *kernel) {
 static void set_storage(reason *r, tiles_tile *tile, tl_type type, bool is_load) {
     if (tile->storage != TL_OPEN) return;
     tile->storage = type;
-    if (!is_load || tl_type_bytes(type) != 1) return;
+    if (!is_load || tl_type_bytes(type) != 1 || tiles_multiplies_bytes(r->kernel)) return;
     tile->storage = half_type(r->kernel);
     tile->narrow = type;
 }
 
+bool tiles_multiplies_bytes(const tl_kernel *kernel) {
+    enum { BYTE_BITS = 8 };
+    int64_t bits;
+    const tl_binding *let = edit_find_let((tl_kernel *)(uintptr_t)kernel, STR("products"), NULL);
+    return let && tl_known_integer(let->value, &bits) && bits == BYTE_BITS;
+}
+
 bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy) {
-    return copy->copy.from == TL_GLOBAL &&
+    return copy->copy.from == TL_GLOBAL && !tiles_multiplies_bytes(kernel) &&
            tl_type_bytes(tiles_tensor_type(kernel, copy->copy.what->text)) == 1;
 }
 

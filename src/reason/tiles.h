@@ -43,6 +43,8 @@ const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *t
 /* An Input or Output; NULL of a view, whose elements say more than a name. */
 const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name);
 
+/* Do products take elements of 8 bits as they are? Else these widen. See narrow.h. */
+bool tiles_multiplies_bytes(const tl_kernel *kernel);
 /* Does a Copy bring elements of 8 bits, which widen in registers? */
 bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy);
 /* Do copies into shared memory run on their own? Elements of 8 bits widen in registers. */

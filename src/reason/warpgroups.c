@@ -5,16 +5,21 @@ enum {
     REGISTER_UNIT = 8, /* setmaxnreg takes multiples of it */
     REGISTERS_MOST = 240,
     LOAD_REGISTERS = 40,
-    LOAD_REGISTERS_LEAST = 32, /* where three warpgroups compute */
+    LOAD_REGISTERS_OF_MANY = 32, /* where three warpgroups compute */
+    LOAD_REGISTERS_LEAST = 24,   /* where sums have two places: the most for the others */
 };
 
-int warpgroups_load_registers(const gpu *target, int64_t count) {
-    (void)target;
-    return count >= WARPGROUPS_MAX ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
+int warpgroups_step(const reason *r) {
+    return WARPGROUP_STEP_BYTES / (tiles_multiplies_bytes(r->kernel) ? 1 : 2);
 }
 
-int warpgroups_math_registers(const gpu *target, int64_t count) {
-    int64_t all = target->registers / WARPGROUP_THREADS - warpgroups_load_registers(target, count);
+int warpgroups_load_registers(const reason *r, int64_t count) {
+    if (count >= WARPGROUPS_MAX) return LOAD_REGISTERS_OF_MANY;
+    return tiles_multiplies_bytes(r->kernel) ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
+}
+
+int warpgroups_math_registers(const reason *r, int64_t count) {
+    int64_t all = r->target->registers / WARPGROUP_THREADS - warpgroups_load_registers(r, count);
     int64_t own = all / count / REGISTER_UNIT * REGISTER_UNIT;
     return (int)(own < REGISTERS_MOST ? own : REGISTERS_MOST);
 }

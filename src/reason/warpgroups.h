@@ -11,8 +11,8 @@
 
 enum {
     WARPGROUP_WARPS = 4,
-    WARPGROUP_ROWS = 64, /* of one product */
-    WARPGROUP_STEP = 16, /* a contracted length: a multiple of it */
+    WARPGROUP_ROWS = 64,       /* of one product */
+    WARPGROUP_STEP_BYTES = 32, /* a contracted length: a multiple of it */
     WARPGROUPS_MAX = 3,
 };
 
@@ -47,8 +47,11 @@ void warpgroups_explain_padding(reason *r, const warpgroups_padding *all);
 /* The role whose products are asynchronous, from pass place on; NULL: the kernel has none. */
 tl_statement *warpgroups_role(const tl_kernel *kernel);
 
+/* What contracted lengths are multiples of, in elements. */
+int warpgroups_step(const reason *r);
+
 /* Registers a thread of the role that loads, and of one of 'count' warpgroups that compute. */
-int warpgroups_load_registers(const gpu *target, int64_t count);
-int warpgroups_math_registers(const gpu *target, int64_t count);
+int warpgroups_load_registers(const reason *r, int64_t count);
+int warpgroups_math_registers(const reason *r, int64_t count);
 
 #endif

@@ -367,6 +367,37 @@ bool elements_has_codes(const elements_item *x) {
            x->target->shape.down == 1;
 }
 
+/* Does a vote in this block ask for numbers from 256 on, before the tile is written again? */
+static bool is_asked(emit *t, const elements_item *x) {
+    for (const tl_statement *s = x->s->next; s; s = s->next) {
+        const tl_expr *call = s->kind == TL_LET && s->let.count == 1 ? s->let.items[0].value : NULL;
+        if (call && emit_asks_for_high(t, call, x->target)) return true;
+        if (tl_statement_body((tl_statement *)(uintptr_t)s)) return false;
+        const tl_expr *written = tl_written_name(s);
+        if (written && written->symbol == x->target->symbol) return false;
+    }
+    return false;
+}
+
+/* Are they powers, or codes: not below 0? Then bits tell which numbers are large. */
+static bool is_positive(const elements_item *x) {
+    const tl_expr *from = x->s->compute.operands[0].value;
+    if (elements_has_codes(x)) return true;
+    if (x->s->compute.operation != TL_CAST || from->kind != TL_NAME) return false;
+    for (const tl_statement *s = x->s->previous; s && s->kind == TL_COMPUTE; s = s->previous) {
+        const tl_expr *written = tl_written_name(s);
+        if (!written || written->symbol != from->symbol) continue;
+        return s->compute.operation == TL_EXP2 && s->compute.target_kind == TL_GET;
+    }
+    return false;
+}
+
+bool elements_notes_high(emit *t, const elements_item *x) {
+    if (elements_has_codes(x)) return true; /* those past the last one are put right */
+    return x->target->type == TL_E4M3 && emit_has_quads(x->target) && !x->target->shape.is_lines &&
+           x->s->compute.target_kind == TL_GET && is_positive(x) && is_asked(t, x);
+}
+
 /* Of four elements that share a register two come at a time: of fragments with every second column
  * tile.
  */
@@ -390,7 +421,8 @@ static void quad(emit *t, const elements_item *x, const elements_mask *m) {
         emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s[1], %.*s, %.*s);", STR_ARGS(whole),
                   STR_ARGS(word), STR_ARGS(rest), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(high));
     }
-    if (is_coded) emit_text(t, "ftl_note_codes(%s_noted, %.*s);", to, STR_ARGS(whole));
+    if (elements_notes_high(t, x))
+        emit_text(t, "ftl_note_codes(%s_noted, %.*s);", to, STR_ARGS(whole));
     emit_close(t);
 }
 

@@ -49,6 +49,8 @@ emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */
 /* Bytes of the target are made of their numbers. */
 bool elements_has_codes(const elements_item *x);
+/* Does the text note whether one is 256 or more? */
+bool elements_notes_high(emit *t, const elements_item *x);
 void elements_statement(emit *t, const elements_item *x, const elements_mask *m);
 /* Inside the loops too: a sum gets so many more elements, equal to the second of this pair. */
 void elements_add_alike(emit *t, const elements_item *x, int count);

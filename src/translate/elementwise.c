@@ -320,10 +320,12 @@ static void emit_loops(run *r, const int *group, int count, const elements_mask 
 }
 
 /* Bytes past the last code are no numbers that were meant: they are rare, and put right here. */
-static void settle_codes(emit *t, const emit_tile *tile) {
+static void settle_high(emit *t, const elements_item *x) {
+    const emit_tile *tile = x->target;
     str high = emit_high_name(t, tile);
     emit_text(t, "%.*s = ftl_any_high(%.*s_noted);", STR_ARGS(high), STR_ARGS(tile->name));
-    emit_text(t, "if (%.*s) ftl_quads_most(%.*s);", STR_ARGS(high), STR_ARGS(tile->name));
+    if (elements_has_codes(x))
+        emit_text(t, "if (%.*s) ftl_quads_most(%.*s);", STR_ARGS(high), STR_ARGS(tile->name));
     t->coded = tile->symbol;
 }
 
@@ -355,13 +357,13 @@ static void emit_group(run *r, const int *group, int count) {
         if (x->reduces) start_reduction(t, x);
         if (emit_has_quads(x->target))
             emit_text(t, "float %.*s_rest[2][2];", STR_ARGS(x->target->name));
-        if (elements_has_codes(x))
+        if (elements_notes_high(t, x))
             emit_text(t, "unsigned %.*s_noted = 0;", STR_ARGS(x->target->name));
         if (t->coded == x->target->symbol) t->coded = NULL;
     }
     emit_loops(r, group, count, masks);
     for (int i = 0; i < count; i++)
-        if (elements_has_codes(&r->items[group[i]])) settle_codes(t, r->items[group[i]].target);
+        if (elements_notes_high(t, &r->items[group[i]])) settle_high(t, &r->items[group[i]]);
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
         if (!x->reduces) continue;
@@ -493,19 +495,22 @@ static str any_of_two(emit *t, const tl_expr *condition, const emit_shape *frame
 }
 
 /* `not P < 256`, where the text has the vote already? */
-static bool asks_for_high(emit *t, const tl_expr *e, const emit_tile *tile) {
+bool emit_asks_for_high(emit *t, const tl_expr *call, const emit_tile *tile) {
     enum { HIGH = 256 };
     int64_t limit;
-    const tl_expr *test = e->kind == TL_NOT ? e->left : NULL;
-    return tile && t->coded && t->coded == tile->symbol && test && test->kind == TL_BINARY &&
-           test->operator== TL_LESS && emit_tile_of(t, test->left) == tile &&
+    bool is_any = call->kind == TL_CALL && call->function == TL_FUNCTION_ANY;
+    const tl_expr *test = is_any && call->items[0]->kind == TL_NOT ? call->items[0]->left : NULL;
+    return tile && test && test->kind == TL_BINARY &&
+           test->operator== TL_LESS && emit_tile_of(t, test->left) &&
+           emit_tile_of(t, test->left)->symbol == tile->symbol &&
            tl_known_integer(test->right, &limit) && limit == HIGH;
 }
 
 str emit_any(emit *t, const tl_expr *call) {
     const tl_expr *condition = call->items[0];
     const emit_tile *frame = first_tile(t, condition);
-    if (asks_for_high(t, condition, frame)) return emit_high_name(t, frame);
+    bool is_voted = frame && t->coded && t->coded == frame->symbol;
+    if (is_voted && emit_asks_for_high(t, call, frame)) return emit_high_name(t, frame);
     str name = emit_format(t, "any_%d", ++t->statement_number);
     if (!frame || frame->space != TL_REGISTER) {
         emit_unsupported(t, call->range, STR("any(...)"), "its condition needs a register tile");

@@ -335,6 +335,8 @@ str emit_fragment_row(const emit_shape *s);
 /* Is there a number from 256 on among what FromCode made of the tile? The vote's name in the text.
  */
 str emit_high_name(emit *t, const emit_tile *tile);
+/* Is the call `any(not P < 256)`, where bits tell? */
+bool emit_asks_for_high(emit *t, const tl_expr *call, const emit_tile *tile);
 /* Matrices of 8 bits; and the register that an element shares with three others. */
 bool emit_has_quads(const emit_tile *tile);
 str emit_quad(emit *t, const emit_tile *tile);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Products of 8-bit floats by warpgroups, from TL Code on the emulator, against fp64.
+"""Products of 8-bit floats by warpgroups, from TL Code and from sketches on the emulator, against fp64.
 
 Whole numbers show every element of a product exactly. Attention's weights have four bits, so results are judged by
 the noise that such weights make; what noise hides is planted: values that are all 1, keys that one query each
@@ -21,8 +21,8 @@ except ImportError:
 FLASHTL = str(pathlib.Path(sys.argv[1]).resolve())
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "bytes"
 D = 128
-NOISE = {"exact": 0.026, "codes": 0.0315}  # of a weight, relative: e4m3 alone, and on the line between powers of two
-ROUNDING = {"exact": 0.0, "codes": 0.003}  # of the result: f32, bf16
+NOISE = {"codes": 0.0315, "attention_sketch": 0.026}  # of a weight, relative: e4m3 alone, and on the line between powers of two
+ROUNDING = {"codes": 0.003, "attention_sketch": 0.0}  # of the result: f32, bf16
 random = np.random.default_rng(11)
 
 
@@ -49,16 +49,15 @@ def run(name, arrays, out, lets):
     return (got.astype(np.uint32) << 16).view(np.float32) if got.dtype == np.uint16 else got
 
 
-def gemm():
+def gemm(name, pins):
     for b, m, n, k in ((1, 130, 200, 272), (2, 64, 128, 128), (1, 1, 16, 16)):
         a = random.integers(-4, 5, (b, m, k))
         c = random.integers(-4, 5, (b, n, k))
-        if not np.array_equal(run("gemm", {"A": a, "B": c}, "C", []), a @ c.transpose(0, 2, 1)):
-            sys.exit(f"bytes.py: gemm {b} {m} {n} {k}: not the product")
+        if not np.array_equal(run(name, {"A": a, "B": c}, "C", pins), a @ c.transpose(0, 2, 1)):
+            sys.exit(f"bytes.py: {name} {b} {m} {n} {k}: not the product")
 
 
-def reference(q, k, v, scale):
-    s = np.einsum("bhqd,bhkd->bhqk", q, k) * scale
+def reference(s, v):
     p = np.exp(s - s.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
     o = np.einsum("bhqk,bhdk->bhqd", p, v)
@@ -66,9 +65,9 @@ def reference(q, k, v, scale):
     return o, noise
 
 
-def attention(name, what, q, k, v, scale=1 / D ** 0.5):
-    o, noise = reference(q, k, v, scale)
-    error = run(name, {"Q": q, "K": k, "V": v}, "O", [f"scale={scale!r}"]) - o
+def judge(name, what, got, s, v):
+    o, noise = reference(s, v)
+    error = got - o
     allowed = np.sqrt((NOISE[name] * noise) ** 2 + (ROUNDING[name] * o) ** 2 + 1e-6)
     whole = np.sqrt((error ** 2).sum() / (allowed ** 2).sum())
     rows = np.sqrt((error ** 2).sum(-1) / (allowed ** 2).sum(-1)).max()
@@ -77,37 +76,69 @@ def attention(name, what, q, k, v, scale=1 / D ** 0.5):
         sys.exit(f"bytes.py: {name} {what}: too far off")
 
 
+def sketch(what, shape, pins=(), climbs=False):
+    """Grouped heads, causal, a factor for each head of keys, which is as good as one in the keys."""
+    b, heads, group, rows, keys, d = shape
+    q, v = normal(b, heads, rows, d), e4m3(random.standard_normal((b, heads // group, d, keys)) + 0.5)
+    k = normal(b, heads // group, keys, d)
+    if climbs:
+        q, k = np.abs(q), e4m3(np.abs(k) * np.linspace(0.25, 3, keys)[None, None, :, None])
+    factor = 2.0 ** random.integers(-1, 2, (b, heads // group))
+    scale = 1 / d ** 0.5
+    s = np.einsum("bhqd,bhkd->bhqk", q, np.repeat(k * factor[..., None, None], group, 1)) * scale
+    s[..., np.arange(keys)[None] > np.arange(rows)[:, None] + keys - rows] = -np.inf
+    arrays = {"Q": q, "K": k, "V": v, "k_scale": factor}
+    got = run("attention_sketch", arrays, "O", [f"scale={scale!r}", f"d={d}", f"dv={d}", "products=8", *pins])
+    name = "codes" if "linear_weights=1" in pins else "attention_sketch"
+    judge(name, what, got, s, np.repeat(v, group, 1))
+
+
+def attention(name, what, q, k, v, scale=1 / D ** 0.5):
+    got = run(name, {"Q": q, "K": k, "V": v}, "O", [f"scale={scale!r}"])
+    judge(name, what, got, np.einsum("bhqd,bhkd->bhqk", q, k) * scale, v)
+
+
 def normal(*shape):
     return e4m3(random.standard_normal(shape))
 
 
-def planted(name):
+def planted(name, what, others, lets):
     # Values of 1: the result is 1.
     q, k = normal(1, 1, 130, D), normal(1, 1, 2064, D)
-    got = run(name, {"Q": q, "K": k, "V": np.ones((1, 1, D, 2064))}, "O", [f"scale={1 / D ** 0.5!r}"])
-    off = np.abs(got - 1).max()
-    print(f"{name} ones: off by {off:.5f}")
-    if not off <= (2.0 ** -8 if name == "codes" else 0.02):
-        sys.exit(f"bytes.py: {name} ones: off by {off}")
-    # Query i has one key, and the values say which: the digits of its number to base 4.
-    keys, count = 272, 160
+    arrays = {"Q": q, "K": k, "V": np.ones((1, 1, D, 2064)), **others}
+    off = np.abs(run(name, arrays, "O", [f"scale={1 / D ** 0.5!r}", *lets]) - 1).max()
+    print(f"{what}: ones are off by {off:.5f}")
+    if not off <= 2.0 ** -8:
+        sys.exit(f"bytes.py: {what}: ones are off by {off}")
+    # Query i has one key, and the values say which: the digits of its number to base 4. Keys that a
+    # causal mask hides from it would be missed, so it is one of the first.
+    keys, count = 272, 100
     k = np.where(random.random((1, 1, keys, D)) < 0.5, -2.0, 2.0)
-    chosen = random.permutation(keys)[:count]
+    chosen = random.permutation(keys - count)[:count]
     v = np.array([[key // 4 ** (d % 5) % 4 - 1.5 for key in range(keys)] for d in range(D)])[None, None]
-    got = run(name, {"Q": k[:, :, chosen], "K": k, "V": v}, "O", ["scale=1"])
+    got = run(name, {"Q": k[:, :, chosen], "K": k, "V": v, **others}, "O", ["scale=1", *lets])
     if not np.allclose(got[0, 0], v[0, 0].T[chosen], atol=0.01):
-        sys.exit(f"bytes.py: {name}: a query does not find its key")
+        sys.exit(f"bytes.py: {what}: a query does not find its key")
 
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    gemm()
-    for name in ("exact", "codes"):
-        attention(name, "normal", normal(1, 2, 150, D), normal(1, 2, 400, D), normal(1, 2, D, 400))
-        attention(name, "values with a mean", normal(1, 1, 130, D), normal(1, 1, 1040, D),
-                  e4m3(random.standard_normal((1, 1, D, 1040)) + random.standard_normal((1, 1, D, 1))))
-        rising = np.linspace(0.25, 3, 400)[None, None, :, None]
-        attention(name, "scores that climb", np.abs(normal(2, 1, 70, D)), e4m3(np.abs(normal(2, 1, 400, D)) * rising),
-                  normal(2, 1, D, 400))
-        planted(name)
+    gemm("gemm", [])
+    gemm("gemm_sketch", ["products=8"])
+    sketch("d 128", (2, 4, 2, 150, 400, 128))
+    sketch("d 128 that climbs", (1, 2, 1, 150, 400, 128), climbs=True)
+    sketch("d 128, a maximum that moves with every block", (1, 2, 2, 150, 400, 128), ["guard=0"])
+    sketch("d 128, one place", (1, 2, 1, 130, 400, 128), ["casts=1", "BN=128", "eager=0"], climbs=True)
+    sketch("linear weights", (1, 2, 2, 150, 400, 128), ["linear_weights=1"])
+    sketch("d 64", (1, 2, 1, 200, 336, 64))
+    sketch("d 80", (1, 2, 1, 70, 336, 80))
+    attention("codes", "normal", normal(1, 2, 150, D), normal(1, 2, 400, D), normal(1, 2, D, 400))
+    attention("codes", "values with a mean", normal(1, 1, 130, D), normal(1, 1, 1040, D),
+              e4m3(random.standard_normal((1, 1, D, 1040)) + random.standard_normal((1, 1, D, 1))))
+    rising = np.linspace(0.25, 3, 400)[None, None, :, None]
+    attention("codes", "scores that climb", np.abs(normal(2, 1, 70, D)),
+              e4m3(np.abs(normal(2, 1, 400, D)) * rising), normal(2, 1, D, 400))
+    planted("codes", "codes", {}, [])
+    for pins in (["products=8"], ["products=8", "linear_weights=1"]):
+        planted("attention_sketch", " ".join(pins), {"k_scale": np.ones((1, 1))}, [f"d={D}", f"dv={D}"] + pins)
 print("right")
