@@ -50,7 +50,14 @@ __device__ __forceinline__ void ftl_take_larger(float &most, int &place, float v
     place = takes ? at : place;
 }
 
-// The same with the lane whose number differs by 'mask'.
+// The same where each place comes after all before it: of equal values the first one stays.
+__device__ __forceinline__ void ftl_take_further(float &most, int &place, float value, int at) {
+    const bool takes = value > most;
+    most = takes ? value : most;
+    place = takes ? at : place;
+}
+
+// As ftl_take_larger, with the lane whose number differs by 'mask'.
 __device__ __forceinline__ void ftl_exchange_larger(float &most, int &place, int mask) {
     const float value = __shfl_xor_sync(0xffffffffu, most, mask);
     ftl_take_larger(most, place, value, __shfl_xor_sync(0xffffffffu, place, mask));

@@ -326,7 +326,7 @@ static str new_value(emit *t, const elements_item *x, const elements_mask *m, in
 static void take_larger(emit *t, const elements_item *x) {
     str to = emit_element(t, x->target, &x->frame->shape, 0);
     for (int e = 0; e < 2; e++) {
-        emit_text(t, "ftl_take_larger(most_of_%.*s, %.*s, %.*s, first_of_%.*s + %.*s);",
+        emit_text(t, "ftl_take_further(most_of_%.*s, %.*s, %.*s, first_of_%.*s + %.*s);",
                   STR_ARGS(to), STR_ARGS(to), STR_ARGS(emit_real(t, operand_value(t, x, 0, e))),
                   STR_ARGS(x->target->name), STR_ARGS(column_offset(t, &x->frame->shape, e)));
     }

@@ -61,6 +61,12 @@ add_test(NAME top_programs
 set_tests_properties(top_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
                      ENVIRONMENT "FLASHTL_CACHE=")
 
+# Sparse attention against NumPy, on the interpreter and the emulator.
+add_test(NAME sparse_programs
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/sparse_programs.py $<TARGET_FILE:flashtl> a100)
+set_tests_properties(sparse_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
+                     ENVIRONMENT "FLASHTL_CACHE=")
+
 # The sketches of examples/ against NumPy, and their way to CUDA.
 add_test(NAME example_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/example_programs.py $<TARGET_FILE:flashtl>
