@@ -15,7 +15,7 @@ progress progress_begin(bool is_off) {
                       .next_ns = now_ns + 2 * SECOND_NS};
 }
 
-double progress_seconds(const progress *p) {
+static double progress_seconds(const progress *p) {
     return (double)(os_time_ns() - p->begun_ns) / 1e9;
 }
 

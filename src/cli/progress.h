@@ -14,7 +14,6 @@ typedef struct progress {
 } progress;
 
 progress progress_begin(bool is_off);
-double progress_seconds(const progress *p); /* since it began */
 /* What is left when 'done' of 'total' equal parts took the time since it began; below 0: unknown.
  */
 double progress_left(const progress *p, double done, double total);

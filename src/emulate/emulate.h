@@ -33,12 +33,10 @@ uint8_t *emulate_variables(const emulate_module *module, arena *memory);
 
 typedef struct emulate_entry {
     str name;
-    uint32_t parameter_bytes;     /* of the parameter image */
-    uint32_t static_shared_bytes; /* the dynamic block starts after them */
-    uint32_t local_bytes;         /* a thread */
-    uint32_t threads_required;    /* .reqntid's product; 0 when unsaid */
-    uint32_t threads_most;        /* .maxntid's product; 0 when unsaid */
-    int instruction_count;
+    uint32_t parameter_bytes;  /* of the parameter image */
+    uint32_t local_bytes;      /* a thread */
+    uint32_t threads_required; /* .reqntid's product; 0 when unsaid */
+    uint32_t threads_most;     /* .maxntid's product; 0 when unsaid */
 } emulate_entry;
 
 int emulate_entry_count(const emulate_module *module);

@@ -266,10 +266,8 @@ int emulate_entry_count(const emulate_module *module) {
 
 emulate_entry emulate_entry_at(const emulate_module *module, int index) {
     const ptx_function *f = &module->entries.items[index];
-    return (emulate_entry){
-        f->name,        f->parameter_bytes,  f->dynamic_shared - PTX_SHARED_BEGIN,
-        f->local_bytes, f->threads_required, f->threads_most,
-        f->code.count};
+    return (emulate_entry){f->name, f->parameter_bytes, f->local_bytes, f->threads_required,
+                           f->threads_most};
 }
 
 bool emulate_parameter_at(const emulate_module *module, int entry_index, int index,

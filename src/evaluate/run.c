@@ -17,7 +17,7 @@ ftl_status run_database_failure(evaluation *e) {
     return ftl_context_fail(e->context, FTL_NO_FILE, "%s", results_error(e->database));
 }
 
-int32_t run_busy_slots(const evaluation *e) {
+static int32_t busy_slots(const evaluation *e) {
     int32_t count = 0;
     for (int32_t i = 0; i < e->jobs; i++) count += e->slots[i].phase != SLOT_FREE;
     return count;
@@ -30,7 +30,7 @@ void run_tell(const evaluation *e) {
     evaluate_progress p = {.is_of_references = e->is_of_references,
                            .done = e->done,
                            .total = e->count,
-                           .running = run_busy_slots(e),
+                           .running = busy_slots(e),
                            .passed = e->passed,
                            .tokens = e->tokens,
                            .price = e->price,
@@ -122,7 +122,7 @@ static ftl_status find_next(evaluation *e, run_slot *s, next_item *found) {
         bool claimed;
         if (it->is_over || is_being_done(e, it) || is_given_up(e, it)) continue;
         if (!e->is_of_references && !allot(e, s, it)) {
-            e->is_budget_spent = run_busy_slots(e) == 0;
+            e->is_budget_spent = busy_slots(e) == 0;
             *found = e->is_budget_spent ? NEXT_NONE : NEXT_LATER;
             return FTL_OK;
         }
@@ -201,10 +201,10 @@ static ftl_status work_off(evaluation *e) {
             again_ns = os_time_ns() + WAIT_NS;
         }
         if (!status) status = measure_next(e);
-        if (!status && found == NEXT_NONE && !run_busy_slots(e)) break;
-        int32_t before = run_busy_slots(e);
+        if (!status && found == NEXT_NONE && !busy_slots(e)) break;
+        int32_t before = busy_slots(e);
         for (int32_t i = 0; !status && i < e->jobs; i++) status = run_attend(e, &e->slots[i]);
-        if (run_busy_slots(e) < before) again_ns = 0;
+        if (busy_slots(e) < before) again_ns = 0;
         run_tell(e); /* also while nothing ends: time goes on */
         os_sleep_ns(PAUSE_NS);
     }

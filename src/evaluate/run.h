@@ -52,7 +52,6 @@ typedef struct evaluation {
 
 /* run.c */
 ftl_status run_database_failure(evaluation *e);
-int32_t run_busy_slots(const evaluation *e);
 void run_tell(const evaluation *e); /* how far it got */
 
 /* run_slots.c: starts the slot's work in a process of its own. */

@@ -11,7 +11,7 @@
 #include "interpret/machine.h"
 #include "model/channels.h"
 
-enum { CODE_STAGES_MAX = 64, CODE_EXECUTORS_MAX = 64 };
+enum { CODE_EXECUTORS_MAX = 64 };
 
 /* --- channels --------------------------------------------------------------------------------- */
 

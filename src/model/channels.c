@@ -53,7 +53,8 @@ void channels_reset(channels *c) {
 
 /* --- shared tiles ----------------------------------------------------------------------------- */
 
-int64_t channels_landed(const channels *c, int tile) {
+/* Generations that all executors of the filler have begun. */
+static int64_t landed(const channels *c, int tile) {
     int filler = c->model->tiles[tile].role;
     if (filler < 0) return 0;
     int64_t landed = INT64_MAX;
@@ -216,7 +217,7 @@ static channels_answer wait_register(const channels *c, channels_process *p, int
 
 channels_answer channels_wait(channels *c, channels_process *p, int tile, int cursor) {
     if (c->model->tiles[tile].space == TL_REGISTER) return wait_register(c, p, tile);
-    if (cursor < 0 || channels_landed(c, tile) <= p->waits[cursor])
+    if (cursor < 0 || landed(c, tile) <= p->waits[cursor])
         return (channels_answer){.fault = CHANNELS_BLOCKED};
     return (channels_answer){.generation = p->waits[cursor]++};
 }

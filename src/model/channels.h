@@ -77,8 +77,7 @@ bool channels_is_ring(const model_tile *tile);
 
 /* --- shared tiles ----------------------------------------------------------------------------- */
 
-/* Generations that all executors of the filler have begun; that any of them has. */
-int64_t channels_landed(const channels *c, int tile);
+/* Generations that any executor of the filler has begun. */
 int64_t channels_begun(const channels *c, int tile);
 /* May this executor of the filler take the next slot? Else *holder is the tile that holds it. */
 bool channels_may_fill(const channels *c, const channels_process *p, int tile, int *holder);

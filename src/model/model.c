@@ -154,20 +154,12 @@ int model_find_turn(const model *m, const tl_symbol *symbol) {
 static void join_groups(model_builder *b) {
     for (int i = 0; i < b->tiles.count; i++) {
         model_tile *t = &b->tiles.items[i];
-        str of = t->allocation->allocate.in_place_of;
-        if (!of.length) continue;
-        for (int k = 0; k < b->tiles.count; k++) {
-            model_tile *u = &b->tiles.items[k];
-            if (k == i || u->space != TL_SHARED) continue;
-            str plain = of;
-            if (str_ends(plain, STR("_shared"))) plain.length -= sizeof "_shared" - 1;
-            if (!str_equal(u->symbol->name, of) && !str_equal(u->symbol->name, plain)) continue;
-            int from = t->group, to = u->group;
-            for (int j = 0; j < b->tiles.count; j++) {
-                if (b->tiles.items[j].group == from) b->tiles.items[j].group = to;
-            }
-            break;
-        }
+        const tl_symbol *of = tl_in_place_of(b->model->kernel, t->allocation);
+        int other = of ? model_build_find(b->tiles.items, b->tiles.count, of, TL_SHARED) : -1;
+        if (other < 0 || other == i) continue;
+        int from = t->group, to = b->tiles.items[other].group;
+        for (int k = 0; k < b->tiles.count; k++)
+            if (b->tiles.items[k].group == from) b->tiles.items[k].group = to;
     }
 }
 

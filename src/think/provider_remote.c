@@ -20,7 +20,6 @@ typedef struct question {
     char url[URL_BYTES];
     char *body;
     char idempotency[80];
-    int64_t told_ns;
     /* of one attempt */
     sse_reader events;
     wire_state state;

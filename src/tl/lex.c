@@ -247,5 +247,5 @@ lex_tokens lex_read(arena *memory, str source) {
     while (l.at < source.length) read_one(&l);
     if (in_statement(&l)) end_statement(&l);
     push(&l, LEX_END, l.at, l.at, -1);
-    return (lex_tokens){l.tokens.items, l.tokens.count, l.comments.items, l.comments.count};
+    return (lex_tokens){l.tokens.items, l.tokens.count, l.comments.items};
 }

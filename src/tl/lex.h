@@ -38,7 +38,6 @@ typedef struct lex_tokens {
     lex_token *items; /* the last one is LEX_END */
     int count;
     str *comments; /* without "//", trimmed */
-    int comment_count;
 } lex_tokens;
 
 lex_tokens lex_read(arena *memory, str source);

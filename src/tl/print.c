@@ -351,14 +351,16 @@ static void print_lines(str *lines, int count, int indent, text_buffer *out) {
     }
 }
 
+static void print_statement(const tl_statement *s, int indent, text_buffer *out);
+
 static void print_block(const tl_block *block, int indent, text_buffer *out) {
     for (const tl_statement *s = block->first; s; s = s->next) {
         if (s->blank_before && s->previous) text_add_z(out, "\n");
-        tl_print_statement(s, indent, out);
+        print_statement(s, indent, out);
     }
 }
 
-void tl_print_statement(const tl_statement *s, int indent, text_buffer *out) {
+static void print_statement(const tl_statement *s, int indent, text_buffer *out) {
     print_lines(s->lines_before, s->line_before_count, indent, out);
     size_t line_begin = out->length;
     text_repeat(out, ' ', (size_t)indent);

@@ -33,7 +33,6 @@ bool tl_is_reserved(str word);
 
 /* Writes the canonical text, comments kept. */
 void tl_print(const tl_program *program, text_buffer *out);
-void tl_print_statement(const tl_statement *s, int indent, text_buffer *out); /* with its body */
 void tl_print_header(const tl_statement *s,
                      text_buffer *out); /* one line, no comment, no newline */
 str tl_expr_text(arena *memory, const tl_expr *e);

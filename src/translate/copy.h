@@ -76,8 +76,6 @@ void lines_declare_left(lines *x);
 /* Loops over m16, n8 and half. */
 void pairs_open(emit *t, const emit_tile *tile);
 void pairs_close(emit *t);
-/* An element of the pair in hand; of alternating column tiles a pair is of both. */
-str pairs_element(emit *t, const emit_tile *tile, int e);
 /* Both elements of a fragment's pair as one 32-bit register of a 16-bit type. */
 str pairs_packed(emit *t, const emit_tile *tile, tl_type type);
 /* Writes such a register into the tile. */

@@ -11,7 +11,8 @@ void pairs_close(emit *t) {
     for (int i = 0; i < 3; i++) emit_close(t);
 }
 
-str pairs_element(emit *t, const emit_tile *tile, int e) {
+/* An element of the pair in hand; of alternating column tiles a pair is of both. */
+static str pairs_element(emit *t, const emit_tile *tile, int e) {
     if (!tile->shape.alternates) return emit_element(t, tile, &tile->shape, e);
     return emit_format(t,
                        e ? "%.*s[m16][n8 | 1][2 * half + n8 %% 2]"

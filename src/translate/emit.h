@@ -222,7 +222,6 @@ typedef struct emit {
     int64_t shared_bytes;
     int blocks_per_sm;
     int array_registers;
-    int waits_pending; /* strongest group wait of the run of Waits so far; INT_MAX: none */
     int statement_number;
 
     ftl_plan *plan;
