@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-enum { PRODUCTS_MAX = 256 };
+enum {
+    PRODUCTS_MAX = 256,
+    CHAIN_MOST = 16 /* statements from a Copy to a product */
+};
 
 /* A product as the text has it; one that stands twice is counted once. */
 typedef struct product {
@@ -60,6 +63,57 @@ static str name_of(const tl_operand *operand) {
     return e->symbol ? e->symbol->name : e->text;
 }
 
+/* --- axes that one loop walks together ---------------------------------------------------------
+ */
+
+static str written_name(const tl_statement *s) {
+    if (s->kind != TL_COPY && s->kind != TL_COMPUTE) return STR("");
+    const tl_expr *to = s->kind == TL_COMPUTE ? s->compute.target
+                        : s->copy.target      ? s->copy.target
+                                              : s->copy.what;
+    return to ? to->text : STR("");
+}
+
+/* Is what the tile holds along the axis a block of what the loop walks: brought in it, or computed
+ * of such a tile?
+ */
+static bool is_block_of(tl_statement *loop, const tl_operand *o, str index, int depth) {
+    tl_tile_axis axes[4];
+    bool has_index = false;
+    for (int i = tl_operand_axes(o, axes) - 1; i >= 0; i--)
+        has_index = has_index || str_equal(axes[i].index, index);
+    if (!has_index || depth == CHAIN_MOST) return false;
+    for (tl_statement *s = tl_next(loop, loop); s; s = tl_next(s, loop)) {
+        if (!str_equal(written_name(s), o->value->text)) continue;
+        if (s->kind == TL_COPY) return s->copy.from == TL_GLOBAL;
+        for (int i = 0; i < s->compute.operand_count; i++)
+            if (is_block_of(loop, &s->compute.operands[i], index, depth + 1)) return true;
+    }
+    return false;
+}
+
+/* Of a loop `for j = 0:LENGTH/SIZE` of a sketch: how much of an axis a product in it sees that
+ * another of its axes is walked with; 0: all of it.
+ */
+static double block_length(work_arguments *a, const tl_statement *s, str index) {
+    const tl_symbol *symbol = tl_find_index(a->kernel, index);
+    for (tl_statement *loop = s->parent; loop && symbol; loop = loop->parent) {
+        const tl_expr *to = loop->kind == TL_FOR ? loop->loop.to : NULL;
+        if (!to || to->kind != TL_BINARY ||
+            to->operator!= TL_OVER || !symbol->extent || !tl_expr_equal(to->left, symbol->extent))
+            continue;
+        bool is_block = false;
+        for (int i = 0; i < s->compute.operand_count; i++)
+            is_block = is_block || is_block_of(loop, &s->compute.operands[i], index, 0);
+        tl_value size;
+        str missing = a->missing; /* an open size is none that a caller could give */
+        bool is_known = is_block && tl_evaluate(to->right, look_up, a, &size);
+        a->missing = missing;
+        if (is_known && size.integer > 0) return (double)size.integer;
+    }
+    return 0;
+}
+
 /* What the grid walks beside a product's own axes: those of an Output before its matrix. */
 static double count_tiles(work_arguments *a, const str own[3]) {
     for (const tl_statement *s = a->kernel->body.first; s; s = s->next) {
@@ -76,7 +130,8 @@ static double count_tiles(work_arguments *a, const str own[3]) {
     return 1;
 }
 
-static void count_product(work_arguments *a, const tl_compute *c) {
+static void count_product(work_arguments *a, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
     tl_tile_axis left[4], right[4];
     int left_count = tl_operand_axes(&c->operands[0], left);
     int right_count = tl_operand_axes(&c->operands[1], right);
@@ -86,9 +141,14 @@ static void count_product(work_arguments *a, const tl_compute *c) {
     str rows = left_count > 1 ? left[left_count - 2].index : STR("");
     str columns = right_count > 1 ? right[right_count - 1].index : STR("");
     const str own[3] = {rows, columns, contracted};
-    double flops = 2 * count_tiles(a, own) * length_of(a, contracted);
-    if (rows.length) flops *= length_of(a, rows);
-    if (columns.length) flops *= length_of(a, columns);
+    double flops = 2 * count_tiles(a, own);
+    bool is_walked = false; /* by a loop, as another of the axes is: of the second one a block */
+    for (int i = 0; i < 3; i++) {
+        if (!own[i].length) continue;
+        double block = block_length(a, s, own[i]), length = length_of(a, own[i]);
+        flops *= is_walked && block > 0 && block < length ? block : length;
+        is_walked = is_walked || block > 0;
+    }
     a->flops += flops;
 }
 
@@ -101,8 +161,7 @@ static ftl_status count(ftl_context *context, void *arguments) {
         a->known_count = 0;
         if (!tl_infer_axes(k, &context->memory, &context->diags)) return compile_verdict(context);
         for (tl_statement *s = k->body.first; s; s = tl_next(s, NULL)) {
-            if (s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM)
-                count_product(a, &s->compute);
+            if (s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM) count_product(a, s);
         }
     }
     if (!a->missing.length) return FTL_OK;

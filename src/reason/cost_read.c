@@ -249,6 +249,14 @@ static void read_lives(cost_model *m) {
     }
 }
 
+static void add_through(cost_model *m) {
+    for (int i = 0; i < m->plan.count && m->channel_count < COST_TILES_MAX; i++) {
+        if (!m->plan.roles[i].is_through) continue;
+        m->channels[m->channel_count] = i;
+        m->channel_is_head[m->channel_count++] = true;
+    }
+}
+
 static void read_channels(cost_model *m) {
     tl_statement *first_use = NULL;
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
@@ -267,6 +275,7 @@ static void read_channels(cost_model *m) {
             m->channel_is_head[m->channel_count++] = s == first_use;
         }
     }
+    add_through(m);
 }
 
 static void read_grid(cost_model *m) {

@@ -121,7 +121,7 @@ static void place_copies(reason *r, place_plan *plan) {
     }
 }
 
-/* A left operand that is held in registers comes there right before its first use's loop. */
+/* What is held in registers comes there right before its first use, or that use's loop. */
 static bool hold_operands(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
         const place_role *role = &plan->roles[i];
@@ -143,9 +143,8 @@ static bool hold_operands(reason *r, place_plan *plan) {
             return reason_stuck(r, role->tile->first, "%s is used before it is copied", name);
         edit_before(
             r->kernel, first,
-            tl_quote(r->memory,
-                     "Copy %s from shared to register by ldmatrix // fragments of all steps",
-                     name));
+            tl_quote(r->memory, "Copy %s from shared to register by ldmatrix // %s", name,
+                     role->is_through ? "the rows of each warp" : "fragments of all steps"));
         edit_remove_let(r->kernel, str_format(r->memory, "%s_in_registers", name));
     }
     return true;

@@ -14,7 +14,9 @@ typedef struct place_role {
     bool is_elementwise;    /* read by Compute other than as an operand of products, or stored */
     bool is_loaded_in_loop;
     bool is_stored; /* products take it from shared memory, where a Copy from registers brings it */
-    bool has_cast;  /* a 16-bit copy of a computed tile is the left operand */
+    bool is_through; /* what a stored tile is computed of comes through shared memory, a block ahead
+                      */
+    bool has_cast;   /* a 16-bit copy of a computed tile is the left operand */
     bool in_shared, in_register;
     tl_type type; /* of the register tile */
     tl_layout_kind

@@ -291,6 +291,41 @@ static bool may_be_partial(reason *r, const place_role *role) {
     return adds;
 }
 
+/* --- through shared memory -------------------------------------------------------------------- */
+
+static int copies_of(reason *r, str name) {
+    int count = 0;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        count += s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name);
+    return count;
+}
+
+static bool lies_like_stored(const place_plan *plan, const tiles_tile *tile) {
+    for (int i = 0; i < plan->count; i++) {
+        const tiles_tile *stored = plan->roles[i].tile;
+        if (plan->roles[i].is_stored && str_equal(stored->axes[0], tile->axes[0]) &&
+            str_equal(stored->axes[1], tile->axes[1]))
+            return true;
+    }
+    return false;
+}
+
+/* A tile that each round loads, to compute an operand of it, would be waited for right away. Copies
+ * into shared memory run on their own, so that the next round's are under way.
+ */
+static bool is_through(reason *r, const place_plan *plan, const place_role *role) {
+    enum { LINE = 8 }; /* elements of 16 bits in 16 bytes */
+    const tiles_tile *tile = role->tile;
+    if (!tile->from_global || role->in_shared || !role->is_loaded_in_loop || role->is_changed ||
+        role->layout != TL_MMA_C || tile->axis_count != 2 || tile->narrow != TL_OPEN ||
+        !is_16_bit(tile->storage))
+        return false;
+    int64_t columns;
+    const tiles_span *last = tiles_extent(plan->tiles, tile->axes[1]);
+    return last && reason_known(r, last->extent, &columns) && columns % LINE == 0 &&
+           tiles_copy_async(r) && copies_of(r, tile->name) == 1 && lies_like_stored(plan, tile);
+}
+
 /* --- the plan --------------------------------------------------------------------------------- */
 
 bool place_may_be_held(reason *r, const place_role *role) {
@@ -394,6 +429,8 @@ bool place_plan_read(reason *r, place_plan *plan) {
                                 "vector %.*s",
                                 STR_ARGS(role->tile->axes[0]), STR_ARGS(role->tile->name));
         choose_type(role);
+        role->is_through = is_through(r, plan, role);
+        role->in_shared = role->in_shared || role->is_through;
         role->is_partial =
             role->tile->axis_count == 1 && role->layout == TL_ROWS && may_be_partial(r, role);
     }

@@ -217,6 +217,38 @@ static void products_are_counted_once(void **state) {
     close_sketch(&s);
 }
 
+/* Of two axes that one loop walks, a product sees a block of the one for each place of the other.
+ */
+static void chunks_are_counted_as_chunks(void **state) {
+    (void)state;
+    static const char text[] = "kernel chunks\n"
+                               "let BT = 64\n"
+                               "Input Q (b in batch; t in len, d)\n"
+                               "Input K (b in batch; u in len, d)\n"
+                               "Input V (b in batch; u in len, dv)\n"
+                               "Output O (b in batch; t in len, dv)\n"
+                               "Compute Fill 0 and get A\n"
+                               "for j = 0:len/BT\n"
+                               "    Copy Q from global to shared\n"
+                               "    Copy K from global to shared\n"
+                               "    Copy V from global to shared\n"
+                               "    Compute GEMM Q, K.T and get S\n"
+                               "    Compute Mask S, 0 where u > t\n"
+                               "    Compute GEMM S, V and get O\n"
+                               "    Compute GEMM Q, A and accumulate O\n"
+                               "    Copy O from register to global\n"
+                               "    Compute GEMM K.T, V and accumulate A\n"
+                               "end\n";
+    ftl_context *context = NULL;
+    assert_int_equal(ftl_context_new(&context), FTL_OK);
+    const ftl_scalar sizes[] = {{"batch", 3}, {"len", 1000}, {"d", 32}, {"dv", 16}};
+    double flops = 0;
+    ftl_source source = {"<chunks>", text, strlen(text)};
+    assert_int_equal(ftl_flops(context, &source, sizes, 4, &flops), FTL_OK);
+    assert_true(flops == 2.0 * 3 * 1000 * (64 * 32 + 64 * 16 + 2 * 32 * 16));
+    ftl_context_free(context);
+}
+
 /* Every record that is shipped is used by its operator, as its comment has it: "# --op mha
  * --causal". */
 static void shipped_records_fit(void **state) {
@@ -266,6 +298,7 @@ int main(void) {
                                        cmocka_unit_test(stale_record_is_passed_over),
                                        cmocka_unit_test(other_texts_are_no_records),
                                        cmocka_unit_test(products_are_counted_once),
+                                       cmocka_unit_test(chunks_are_counted_as_chunks),
                                        cmocka_unit_test(shipped_records_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
