@@ -98,7 +98,7 @@ typedef struct lookup {
     const interpret_arguments *arguments;
 } lookup;
 
-static const interpret_tensor *find_tensor(const interpret_arguments *a, str name) {
+static interpret_tensor *find_tensor(const interpret_arguments *a, str name) {
     for (int i = 0; i < a->tensors.count; i++) {
         if (str_equal(a->tensors.items[i].name, name)) return &a->tensors.items[i];
     }
@@ -173,14 +173,25 @@ static ftl_status make_workspace(ftl_context *context, interpret_arguments *a,
     return FTL_OK;
 }
 
+/* What a kernel passes on errs by as much as it was computed with. */
+static void make_errors(ftl_context *context, interpret_tensor *t) {
+    int64_t count = 1;
+    if (!t || t->errors) return;
+    for (int k = 0; k < t->axis_count; k++) count *= t->extents[k];
+    t->errors = arena_array(&context->memory, double, count + 1);
+}
+
 static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a,
                                   const tl_program *program, const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         bool is_workspace =
             s->kind == TL_OUTPUT && s->parameter.symbol && s->parameter.symbol->is_workspace;
-        if (!is_workspace || find_tensor(a, s->parameter.name)) continue;
-        ftl_status status = make_workspace(context, a, program, kernel, &s->parameter);
+        if (!is_workspace) continue;
+        ftl_status status = FTL_OK;
+        if (!find_tensor(a, s->parameter.name))
+            status = make_workspace(context, a, program, kernel, &s->parameter);
         if (status) return status;
+        if (a->arithmetic == FTL_ERRORS) make_errors(context, find_tensor(a, s->parameter.name));
     }
     return FTL_OK;
 }
@@ -258,8 +269,14 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
                                      .scalars = a->scalars.items,
                                      .scalar_count = a->scalars.count,
                                      .mode = modes[a->arithmetic]};
-        bool is_run = interpret_kernel(k, &request, memory, &context->diags, NULL);
+        interpret_report report = {0};
+        bool is_run = interpret_kernel(k, &request, memory, &context->diags, &report);
         status = compile_verdict(context);
+        if (!status && report.errors_are_unknown) {
+            return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                    "kernel '%.*s' takes elements that err by their indices",
+                                    STR_ARGS(k->name));
+        }
         if (!status && !is_run) {
             return ftl_context_fail(context, FTL_REJECTED, "kernel '%.*s' cannot be run to its end",
                                     STR_ARGS(k->name));

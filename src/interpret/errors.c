@@ -60,23 +60,37 @@ static double *room(machine *m, int which, int64_t count) {
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-static const tl_symbol *base_of(const tl_symbol *tensor) {
-    return tensor->view_base ? tensor->view_base : tensor;
-}
-
 static bool is_narrow(convert_format format) {
     return convert_bytes(format) <= 2;
 }
 
+/* What was passed on from kernel to kernel is in its declared type, whatever holds it here. */
+static convert_format format_of(const machine *m, const machine_tensor *t) {
+    const tl_statement *said = t->symbol->parameter;
+    if (!t->memory.errors) return t->memory.format;
+    if (!said || said->parameter.type == TL_OPEN) return m->errors->operand;
+    return interpret_format(said->parameter.type);
+}
+
 void errors_of_load(machine *m, tile *t, const tl_symbol *tensor) {
-    const tl_symbol *base = base_of(tensor);
     double *errors = tile_errors(m, t);
     memset(errors, 0, (size_t)tile_size(t) * sizeof *errors);
-    t->is_narrow = is_narrow(m->tensors[base->position].memory.format);
+    t->is_narrow = is_narrow(format_of(m, memory_tensor(m, tensor)));
 }
 
 bool errors_are_stored(const machine *m, const tl_symbol *tensor) {
-    return m->has_errors && !base_of(tensor)->is_workspace;
+    return m->has_errors && !memory_tensor(m, tensor)->symbol->is_workspace;
+}
+
+void errors_of_store(const machine *m, const tl_symbol *tensor, const double *values,
+                     const double *errors, int width, double *out) {
+    convert_format format = format_of(m, memory_tensor(m, tensor));
+    for (int i = 0; i < width; i++) {
+        double step = OF_STEP * convert_step(format, values[i]);
+        bool is_beyond = isfinite(values[i]) && !isfinite(convert_round(format, values[i]));
+        out[i] = is_beyond ? (double)INFINITY : errors[i];
+        if (isfinite(values[i]) && isfinite(out[i])) out[i] = sqrt(out[i] * out[i] + step * step);
+    }
 }
 
 /* --- one element ------------------------------------------------------------------------------ */

@@ -258,8 +258,10 @@ bool interpret_kernel(tl_kernel *kernel, const interpret_request *request, arena
     bool is_whole = is_done && !m->has_failed && m->tiles_run == m->tiles_total;
     if (is_whole) memory_check_written(m);
     if (report) {
-        *report = (interpret_report){
-            .tiles_run = m->tiles_run, .tiles_total = m->tiles_total, .steps = m->steps};
+        *report = (interpret_report){.tiles_run = m->tiles_run,
+                                     .tiles_total = m->tiles_total,
+                                     .steps = m->steps,
+                                     .errors_are_unknown = m->errors_are_unknown};
     }
     return is_done && diags->error_count == errors_before;
 }

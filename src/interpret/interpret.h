@@ -33,6 +33,7 @@ typedef struct interpret_tensor {
     int axis_count;
     int64_t extents[TL_AXES_MAX];
     int64_t strides[TL_AXES_MAX];
+    double *errors; /* ERRORS: what a kernel before this one erred by, dense; NULL: nothing */
 } interpret_tensor;
 
 /* A scalar Input; or a tile size that a sketch leaves open (without one: the whole axis). */
@@ -55,7 +56,8 @@ typedef struct interpret_request {
 
 typedef struct interpret_report {
     int64_t tiles_run, tiles_total;
-    int64_t steps; /* statements executed */
+    int64_t steps;           /* statements executed */
+    bool errors_are_unknown; /* ERRORS: an element that errs was taken by its index */
 } interpret_report;
 
 /* Returns false when an error was reported. 'report' may be NULL. Outputs are written even then, as

@@ -88,6 +88,7 @@ struct machine {
     bool is_exact;
     bool has_errors;         /* errors are carried along */
     struct errors *errors;   /* what that takes (errors.c) */
+    bool errors_are_unknown; /* some were not carried along */
     bool is_code;            /* elements past the end of an axis exist */
     machine_tensor *tensors; /* by symbol position; data NULL for other symbols */
     tl_value *launch_values; /* sizes and scalars, by symbol position */
@@ -152,6 +153,13 @@ bool memory_write(scope *s, const tl_symbol *symbol, const lanes *at, int width,
  * end. */
 bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int width,
                          const uint8_t *active, double *out, diag_range range);
+/* The same for what the elements of a tensor that has errors err by. */
+bool memory_read_errors(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                        const uint8_t *active, double *out, diag_range range);
+bool memory_write_errors(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                         const double *values, bool accumulates, const tl_statement *writer);
+machine_tensor *memory_tensor(const machine *m,
+                              const tl_symbol *symbol); /* a view's is its base's */
 bool memory_read_one(scope *s, const tl_symbol *symbol, const int64_t *at, double *out,
                      diag_range range);
 /* Elements of Outputs that nobody wrote. */
@@ -200,6 +208,9 @@ bool errors_open(machine *m);
 /* What was loaded is as it is. */
 void errors_of_load(machine *m, tile *t, const tl_symbol *tensor);
 bool errors_are_stored(const machine *m, const tl_symbol *tensor);
+/* Of values that become elements of a tensor between kernels, in its type. */
+void errors_of_store(const machine *m, const tl_symbol *tensor, const double *values,
+                     const double *errors, int width, double *out);
 void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
                        bool b_turned, bool accumulates);
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,

@@ -333,6 +333,42 @@ bool memory_read_clipped(scope *s, const tl_symbol *symbol, const lanes *at, int
     return memory_read(s, symbol, at, width, active, out, range);
 }
 
+/* --- errors in memory ------------------------------------------------------------------------- */
+
+/* The errors of a tensor stand in its place for a while. */
+static machine_tensor with_errors(machine_tensor *t) {
+    machine_tensor before = *t;
+    int64_t step = 1;
+    for (int k = t->memory.axis_count - 1; k >= 0; k--) {
+        t->memory.strides[k] = step;
+        step *= t->memory.extents[k];
+    }
+    t->memory.data = t->memory.errors;
+    t->memory.format = t->rounding = CONVERT_F64;
+    t->writers = NULL;
+    return before;
+}
+
+bool memory_read_errors(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                        const uint8_t *active, double *out, diag_range range) {
+    machine_tensor *t = memory_tensor(s->machine, symbol), before = with_errors(t);
+    bool is_done = memory_read_clipped(s, symbol, at, width, active, out, range);
+    *t = before;
+    return is_done;
+}
+
+bool memory_write_errors(scope *s, const tl_symbol *symbol, const lanes *at, int width,
+                         const double *values, bool accumulates, const tl_statement *writer) {
+    machine_tensor *t = memory_tensor(s->machine, symbol), before = with_errors(t);
+    bool is_done = memory_write(s, symbol, at, width, values, accumulates, writer);
+    *t = before;
+    return is_done;
+}
+
+machine_tensor *memory_tensor(const machine *m, const tl_symbol *symbol) {
+    return &m->tensors[(symbol->view_base ? symbol->view_base : symbol)->position];
+}
+
 bool memory_read_one(scope *s, const tl_symbol *symbol, const int64_t *at, double *out,
                      diag_range range) {
     lanes one[TL_AXES_MAX];

@@ -95,18 +95,34 @@ bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view
                diag_range range) {
     row_range r = rows_of(t, share);
     lanes at[TL_AXES_MAX] = {0};
+    machine *m = s->machine;
+    bool has_errors = m->has_errors && memory_tensor(m, view->tensor)->memory.errors;
     if (!memory_check_fixed(s, view->tensor, view, t->start, range)) return false;
+    if (m->has_errors) errors_of_load(m, t, view->tensor);
     for (int64_t row = r.first_row; row < r.end_row; row++) {
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);
-        if (!memory_read_clipped(s, view->tensor, at, r.width, NULL, row_at(t, &r, row), range)) {
+        double *to = row_at(t, &r, row);
+        if (!memory_read_clipped(s, view->tensor, at, r.width, NULL, to, range)) return false;
+        if (has_errors &&
+            !memory_read_errors(s, view->tensor, at, r.width, NULL, to + t->capacity, range))
             return false;
-        }
-        s->machine->scratch_used = used;
+        m->scratch_used = used;
     }
-    tile_round(s->machine, t, share, t->format);
-    if (s->machine->has_errors) errors_of_load(s->machine, t, view->tensor);
+    tile_round(m, t, share, t->format);
     return true;
+}
+
+/* What a kernel passes on is stored with what it errs by. */
+static bool store_errors(scope *s, const tile_view *view, const lanes *at, int width,
+                         const double *from, const double *errors, bool accumulates,
+                         const tl_statement *writer) {
+    machine *m = s->machine;
+    if (!m->has_errors || !memory_tensor(m, view->tensor)->memory.errors) return true;
+    double *off = machine_vector(m);
+    if (!off) return false;
+    errors_of_store(m, view->tensor, from, errors, width, off);
+    return memory_write_errors(s, view->tensor, at, width, off, accumulates, writer);
 }
 
 bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_view *view,
@@ -119,9 +135,9 @@ bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_vie
         int used = s->machine->scratch_used;
         place_lanes(t, &r, view, row, at);
         const double *from = row_at(t, &r, row) + errors;
-        if (!memory_write(s, view->tensor, at, r.width, from, accumulates, writer)) {
+        if (!memory_write(s, view->tensor, at, r.width, from, accumulates, writer) ||
+            !store_errors(s, view, at, r.width, from, from + t->capacity, accumulates, writer))
             return false;
-        }
         s->machine->scratch_used = used;
     }
     return true;

@@ -372,6 +372,18 @@ static bool uses_place(const scope *s, const tl_expr *e) {
     return uses;
 }
 
+/* Elements that are taken by their indices do not carry what they err by. */
+static bool note_errors(row_context *c, const tl_expr *e, const lanes *at, int width,
+                        const uint8_t *active) {
+    machine *m = c->s->machine;
+    if (!m->has_errors || !memory_tensor(m, e->symbol)->memory.errors) return true;
+    double *off = machine_vector(m);
+    if (!off || !memory_read_errors(c->s, e->symbol, at, width, active, off, e->range))
+        return false;
+    for (int i = 0; i < width; i++) m->errors_are_unknown |= !(off[i] == 0);
+    return true;
+}
+
 static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     machine *m = c->s->machine;
     if (e->space != TL_GLOBAL) {
@@ -400,7 +412,7 @@ static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     bool may_end = m->is_code && c->of && uses_place(c->s, e);
     bool is_read = may_end ? memory_read_clipped(c->s, e->symbol, at, width, active, z, e->range)
                            : memory_read(c->s, e->symbol, at, width, active, z, e->range);
-    if (!is_read) return false;
+    if (!is_read || !note_errors(c, e, at, width, active)) return false;
     *out = is_one ? one(z[0]) : (lanes){.kind = LANES_MANY, .items = z};
     return true;
 }
