@@ -160,6 +160,7 @@ static void plan_conditions(emit *t) {
                              tl_expr_text(t->memory, s->parameter.condition),
                              "a condition of the launch uses sizes and scalars only");
     }
+    emit_reach_conditions(t);
     for (int i = 0; i < t->plan->size_count; i++) size_condition(t, i);
 }
 
