@@ -1,6 +1,9 @@
 #include "verify/random.h"
+#include "base/wide.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
 /* A fused multiply-add rounds once where two operations round twice: never contract. (gcc does not
  * in its ISO mode.)
@@ -18,22 +21,52 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-uint64_t random_bits(uint64_t seed, uint64_t stream, uint64_t index) {
-    uint64_t key =
-        mix(seed + UINT64_C(0x9e3779b97f4a7c15)) ^ mix(stream + UINT64_C(0xd1b54a32d192ed03));
+static uint64_t key_of(uint64_t seed, uint64_t stream) {
+    return mix(seed + UINT64_C(0x9e3779b97f4a7c15)) ^ mix(stream + UINT64_C(0xd1b54a32d192ed03));
+}
+
+static uint64_t bits_at(uint64_t key, uint64_t index) {
     return mix(mix(key + index * UINT64_C(0x9e3779b97f4a7c15)) ^ key);
+}
+
+uint64_t random_bits(uint64_t seed, uint64_t stream, uint64_t index) {
+    return bits_at(key_of(seed, stream), index);
 }
 
 uint64_t random_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t count) {
     return (random_bits(seed, stream, index) >> 11) % count; /* the bias is below count / 2^53 */
 }
 
+/* Many numbers at a time, each step by itself: processors do several at once. */
+enum { PAIRS = 32 };
+
+static uint64_t bits_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double from_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Of a whole number below 2^52. */
+static double from_whole(uint64_t value) {
+    return from_bits(bits_of(0x1p52) | value) - 0x1p52;
+}
+
 /* ln x for normal x > 0, to about 1e-15: x = f 2^e with f near 1, and ln f = 2 artanh((f-1)/(f+1)).
  */
 static double natural_logarithm(double x) {
-    int exponent;
-    double f = frexp(x, &exponent);
-    if (f < 0.7071067811865476) f *= 2, exponent--;
+    enum { FRACTION = 52, HALF = 1022 }; /* the exponent of 0.5 to 1 */
+    uint64_t bits = bits_of(x), mask = (UINT64_C(1) << FRACTION) - 1;
+    double exponent = from_whole(bits >> FRACTION) - HALF;
+    double f = from_bits((bits & mask) | (uint64_t)HALF << FRACTION);
+    bool is_low = f < 0.7071067811865476;
+    f = is_low ? f * 2 : f;
+    exponent = is_low ? exponent - 1 : exponent;
     double s = (f - 1) / (f + 1), square = s * s, sum = 0;
     for (int k = 21; k >= 1; k -= 2) sum = sum * square + 1.0 / k;
     return exponent * 0.6931471805599453 + 2 * s * sum;
@@ -53,22 +86,33 @@ static double short_sine(double a) {
 }
 
 /* The polar form: a radius from one half of the bits, an angle from the other. */
-static void normal_pair(uint64_t bits, double out[2]) {
-    double radius_u = ((double)(bits >> 32) + 0.5) * 0x1p-32;
-    double turns = (double)(bits & UINT32_MAX) * 0x1p-32 * 4;
-    double radius = sqrt(-2 * natural_logarithm(radius_u));
-    int quadrant = (int)turns;
-    double angle = (turns - quadrant) * 1.5707963267948966;
-    double c = radius * short_cosine(angle), s = radius * short_sine(angle);
-    out[0] = quadrant == 0 ? c : quadrant == 1 ? -s : quadrant == 2 ? -c : s;
-    out[1] = quadrant == 0 ? s : quadrant == 1 ? c : quadrant == 2 ? -s : -c;
+WIDE_VECTORS static void normal_pairs(const uint64_t bits[PAIRS], double out[2 * PAIRS]) {
+    double radius[PAIRS], cosine[PAIRS], sine[PAIRS];
+    for (int i = 0; i < PAIRS; i++)
+        radius[i] = -2 * natural_logarithm((from_whole(bits[i] >> 32) + 0.5) * 0x1p-32);
+    for (int i = 0; i < PAIRS; i++) radius[i] = sqrt(radius[i]);
+    for (int i = 0; i < PAIRS; i++) {
+        double angle = from_whole(bits[i] & (UINT32_MAX >> 2)) * 0x1p-30 * 1.5707963267948966;
+        cosine[i] = radius[i] * short_cosine(angle), sine[i] = radius[i] * short_sine(angle);
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        uint64_t quadrant = bits[i] >> 30 & 3, c = bits_of(cosine[i]), s = bits_of(sine[i]);
+        bool is_turned = quadrant & 1;
+        uint64_t is_left = (quadrant ^ quadrant >> 1) & 1, is_below = quadrant >> 1;
+        out[2 * i] = from_bits((is_turned ? s : c) ^ is_left << 63);
+        out[2 * i + 1] = from_bits((is_turned ? c : s) ^ is_below << 63);
+    }
 }
 
 void random_normal(uint64_t seed, uint64_t stream, uint64_t first, size_t count, double *out) {
-    double pair[2];
-    for (size_t i = 0; i < count; i++) {
-        uint64_t index = first + i;
-        if (i == 0 || index % 2 == 0) normal_pair(random_bits(seed, stream, index / 2), pair);
-        out[i] = pair[index % 2];
+    uint64_t bits[PAIRS], key = key_of(seed, stream);
+    double made[2 * PAIRS];
+    for (size_t done = 0; done < count;) {
+        size_t skipped = (first + done) % 2, taken = 2 * PAIRS - skipped;
+        for (uint64_t i = 0; i < PAIRS; i++) bits[i] = bits_at(key, (first + done) / 2 + i);
+        normal_pairs(bits, made);
+        if (taken > count - done) taken = count - done;
+        memcpy(out + done, made + skipped, taken * sizeof *out);
+        done += taken;
     }
 }
