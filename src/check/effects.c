@@ -107,7 +107,7 @@ static void merge_origin(const machine *mc, int to, machine_origin *into, int fr
         if (i < 0 || !origin->known[i] || into->known[k]) continue;
         into->known[k] = true;
         into->at[k] = origin->at[i];
-        into->ends[k] = origin->ends[i];
+        into->held.ends[k] = origin->held.ends[i];
     }
 }
 
@@ -124,7 +124,7 @@ static machine_origin origin_of_load(machine_process *p, const model *m, const m
         if (spot && spot->is_block && !tile->axes[k].extent) continue;
         origin.known[k] = true;
         origin.at[k] = spot && spot->is_block ? at * tile->axes[k].extent : at;
-        origin.ends[k] = holds_number(0); /* a Copy fills up with zeros */
+        origin.held.ends[k] = holds_number(0); /* a Copy fills up with zeros */
     }
     return origin;
 }
@@ -160,7 +160,7 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
         const machine_origin *from = read_use(mc, p, step, &step->reads[i], false);
         if (i == 0 && step->has_target) {
             merge_origin(mc, step->target.tile, &origin, step->reads[i].tile, from);
-            if (from) origin.inside = from->inside;
+            if (from) origin.held.inside = from->held.inside;
         }
     }
     check_beginning(mc, p, step);
@@ -270,7 +270,7 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     for (int i = 0; i < step->read_count; i++) {
         merge_origin(mc, tile, &origin, step->reads[i].tile, origins[i]);
     }
-    machine_origin before = r->origin;
+    machine_held before = r->origin.held;
     if (step->accumulates) {
         for (int k = 0; k < MODEL_AXES_MAX; k++) {
             if (origin.known[k]) r->origin.known[k] = true, r->origin.at[k] = origin.at[k];
@@ -278,7 +278,7 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     } else {
         r->origin = origin;
     }
-    ends_compute(mc, p, step, origins, &before, &r->origin);
+    ends_compute(mc, p, step, origins, &before, &r->origin.held);
     r->is_defined = true;
     if (!step->is_async) return MACHINE_MOVED;
     int64_t generation =

@@ -1,6 +1,8 @@
 /* Ragged ends: what a tile's elements past an end hold, and which operations may include them. */
 #include "check/machine.h"
 
+#include <string.h>
+
 /* --- where the end is ------------------------------------------------------------------------- */
 
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length) {
@@ -173,7 +175,7 @@ static holds_value operand_end(judged *j, int number, int axis_id) {
         const model_use *use = &j->step->reads[i];
         if (use->operand != operand || !j->origins[i]) continue;
         int k = axis_id < 0 ? -1 : model_axis_of(&j->mc->model->tiles[use->tile], axis_id);
-        holds_value held = k >= 0 ? j->origins[i]->ends[k] : j->origins[i]->inside;
+        holds_value held = k >= 0 ? j->origins[i]->held.ends[k] : j->origins[i]->held.inside;
         return held.may ? held : holds_these(HOLDS_FINITE); /* what comes from memory is finite */
     }
     return scalar(j, number);
@@ -258,15 +260,77 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
     return made;
 }
 
-void ends_compute(machine *mc, machine_process *p, const model_step *step,
-                  const machine_origin *const *origins, const machine_origin *before,
-                  machine_origin *result) {
-    judged j = {.mc = mc, .p = p, .step = step, .origins = origins};
-    const tl_compute *c = &step->statement->compute;
-    const model_tile *target = &mc->model->tiles[step->target.tile];
-    if (tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION) judge_reduction(&j);
-    if (tl_operation_shape(c->operation) == TL_SHAPE_PRODUCT) judge_product(&j);
+static bool is_one(const holds_value *a, const holds_value *b) { /* bit by bit: of 0 and -0, too */
+    return a->may == b->may && a->is_number == b->is_number &&
+           memcmp(&a->number, &b->number, sizeof a->number) == 0;
+}
+
+static bool is_same(const machine_held *a, const machine_held *b, int axis_count) {
+    bool is = is_one(&a->inside, &b->inside);
+    for (int k = 0; k < axis_count && is; k++) is = is_one(&a->ends[k], &b->ends[k]);
+    return is;
+}
+
+static bool came_of(const machine_made *made, const judged *j, const machine_held *before) {
+    const model_tile *tiles = j->mc->model->tiles;
+    const model_step *step = j->step;
+    if (!made->is_known) return false;
+    if (step->accumulates && !is_same(&made->before, before, tiles[step->target.tile].axis_count))
+        return false;
+    for (int i = 0; i < step->read_count; i++) {
+        const machine_origin *origin = j->origins[i];
+        if (made->is_there[i] != (origin != NULL)) return false;
+        int axis_count = origin ? tiles[step->reads[i].tile].axis_count : 0;
+        if (origin && !is_same(&made->reads[i], &origin->held, axis_count)) return false;
+    }
+    return true;
+}
+
+/* What the same operands came to before; or where to keep what they come to now. */
+static machine_made *find_made(judged *j, const machine_held *before, bool *is_found) {
+    const model_role *role = &j->mc->model->roles[j->p->sync->role];
+    machine_known *known = &j->mc->known[j->p->sync->role][j->step - role->steps];
+    *is_found = true;
+    for (unsigned i = 0; i < MACHINE_MADE_KEPT; i++) { /* the latest first */
+        unsigned at = (known->latest + i) % MACHINE_MADE_KEPT;
+        if (!came_of(&known->made[at], j, before)) continue;
+        known->latest = at;
+        return &known->made[at];
+    }
+    *is_found = false;
+    known->latest = (known->latest + 1) % MACHINE_MADE_KEPT;
+    machine_made *made = &known->made[known->latest];
+    *made = (machine_made){.is_known = true, .before = *before};
+    for (int i = 0; i < j->step->read_count; i++) {
+        made->is_there[i] = j->origins[i] != NULL;
+        if (j->origins[i]) made->reads[i] = j->origins[i]->held;
+    }
+    return made;
+}
+
+static void make_ends(judged *j, const machine_held *before, machine_held *after) {
+    const model_tile *target = &j->mc->model->tiles[j->step->target.tile];
     for (int k = 0; k < target->axis_count; k++)
-        result->ends[k] = made_end(&j, k, target->axes[k].id, &before->ends[k]);
-    result->inside = holds_existing(made_end(&j, -1, -1, &before->inside));
+        after->ends[k] = made_end(j, k, target->axes[k].id, &before->ends[k]);
+    after->inside = holds_existing(made_end(j, -1, -1, &before->inside));
+}
+
+void ends_compute(machine *mc, machine_process *p, const model_step *step,
+                  const machine_origin *const *origins, const machine_held *before,
+                  machine_held *result) {
+    judged j = {.mc = mc, .p = p, .step = step, .origins = origins};
+    tl_shape_rule shape = tl_operation_shape(step->statement->compute.operation);
+    if (shape == TL_SHAPE_REDUCTION) judge_reduction(&j);
+    if (shape == TL_SHAPE_PRODUCT) judge_product(&j);
+    if (shape == TL_SHAPE_MASK || step->read_count > MACHINE_MADE_READS) {
+        make_ends(&j, before, result);
+        return;
+    }
+    bool is_found;
+    machine_made *made = find_made(&j, before, &is_found);
+    if (!is_found) {
+        made->after = *result;
+        make_ends(&j, before, &made->after);
+    }
+    *result = made->after;
 }

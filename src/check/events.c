@@ -41,12 +41,14 @@ static void make_processes(machine *mc) {
     mc->is_repeated = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->chooses = arena_array(mc->memory, bool *, m->role_count + 1);
     mc->scalars = arena_array(mc->memory, machine_scalars *, m->role_count + 1);
+    mc->known = arena_array(mc->memory, machine_known *, m->role_count + 1);
     mc->processes = arena_array(mc->memory, machine_process, mc->sync->process_count + 1);
     for (int r = 0; r < m->role_count; r++) {
         mc->is_reached[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
         mc->is_repeated[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
         mc->chooses[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
         mc->scalars[r] = arena_array(mc->memory, machine_scalars, m->roles[r].step_count + 1);
+        mc->known[r] = arena_array(mc->memory, machine_known, m->roles[r].step_count + 1);
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
             mc->chooses[r][i] = step->kind == STEP_IF &&

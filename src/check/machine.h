@@ -11,14 +11,17 @@
 
 enum { MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
 
-/* Where a tile's data came from: its first element on each axis, what is past the end, and what
- * the elements that exist are.
- */
+/* What a tile's elements are: those past the end of each axis, and those that exist. */
+typedef struct machine_held {
+    holds_value ends[MODEL_AXES_MAX];
+    holds_value inside;
+} machine_held;
+
+/* Where a tile's data came from: its first element on each axis; and what they are. */
 typedef struct machine_origin {
     int64_t at[MODEL_AXES_MAX];
     bool known[MODEL_AXES_MAX];
-    holds_value ends[MODEL_AXES_MAX];
-    holds_value inside;
+    machine_held held;
 } machine_origin;
 
 /* One generation of a channel. */
@@ -67,6 +70,21 @@ typedef struct machine_scalars {
     holds_value operands[TL_OPERANDS_MAX];
 } machine_scalars;
 
+/* What a Compute that is no Mask came to when it was last looked at: with the same operands and the
+ * same target it comes to the same again.
+ */
+enum { MACHINE_MADE_READS = 3, MACHINE_MADE_KEPT = 4 };
+typedef struct machine_made {
+    bool is_known;
+    bool is_there[MACHINE_MADE_READS]; /* the operand's tile has an origin */
+    machine_held reads[MACHINE_MADE_READS], before, after;
+} machine_made;
+
+typedef struct machine_known {
+    machine_made made[MACHINE_MADE_KEPT];
+    unsigned latest; /* written or found */
+} machine_known;
+
 typedef struct machine {
     arena *memory;
     const model *model;
@@ -91,6 +109,7 @@ typedef struct machine {
     LIST(events_finding) findings;
     holds_memo memo;
     machine_scalars **scalars; /* by role and step */
+    machine_known **known;     /* the same */
 } machine;
 
 typedef enum machine_outcome { MACHINE_MOVED, MACHINE_BLOCKED } machine_outcome;
@@ -115,8 +134,8 @@ bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
  * reduction or product that includes what it must not.
  */
 void ends_compute(machine *mc, machine_process *p, const model_step *step,
-                  const machine_origin *const *origins, const machine_origin *before,
-                  machine_origin *result);
+                  const machine_origin *const *origins, const machine_held *before,
+                  machine_held *result);
 
 /* Are the axes that loops walk covered? Judges a finished run; prepared once. */
 void coverage_prepare(machine *mc);

@@ -157,15 +157,46 @@ static void expand_used(emit *t, paragraphs *all, int which, str text) {
     }
 }
 
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* Paragraphs by what they define. */
+typedef struct names {
+    paragraph **slots; /* NULL: free */
+    uint32_t mask;
+} names;
+
+static bool is_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The slot of a name: its own, or the free one that it would have. */
+static paragraph **slot_of(const names *n, str name) {
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < name.length; i++)
+        hash = (hash ^ (unsigned char)name.data[i]) * 16777619u;
+    while (n->slots[hash & n->mask] && !str_equal(n->slots[hash & n->mask]->name, name)) hash++;
+    return &n->slots[hash & n->mask];
+}
+
+static names names_of(emit *t, paragraphs *all) {
+    names n = {.mask = 1};
+    while (n.mask < 2 * (uint32_t)all->count) n.mask = 2 * n.mask + 1;
+    n.slots = arena_array(t->memory, paragraph *, n.mask + 1);
+    for (int i = 0; i < all->count; i++)
+        if (!all->items[i].is_pattern) *slot_of(&n, all->items[i].name) = &all->items[i];
+    return n;
+}
+
 /* Marks what 'text' names, and what that needs. A wrapper that has another's name as its beginning
  * is told apart by whole words.
  */
-static void mark_used(paragraphs *all, str text) {
-    for (int i = 0; i < all->count; i++) {
-        paragraph *p = &all->items[i];
-        if (p->is_used || p->is_pattern || !emit_mentions(text, p->name)) continue;
+static void mark_used(const names *n, str text) {
+    for (size_t i = 0, end; i < text.length; i = end + 1) {
+        for (end = i; end < text.length && is_word(text.data[end]);) end++;
+        paragraph *p = end > i ? *slot_of(n, (str){text.data + i, end - i}) : NULL;
+        if (!p || p->is_used) continue;
         p->is_used = true;
-        mark_used(all, p->text);
+        mark_used(n, p->text);
     }
 }
 
@@ -177,7 +208,8 @@ void emit_device(emit *t, str kernel_text, text_buffer *out) {
     for (int i = 0; i < patterns; i++) {
         if (all.items[i].is_pattern) expand_used(t, &all, i, kernel_text);
     }
-    mark_used(&all, kernel_text);
+    names by_name = names_of(t, &all);
+    mark_used(&by_name, kernel_text);
     /* A wrapper comes after what it uses: the files' own order, needs first. */
     bool was_line = false;
     bool *written = arena_array(t->memory, bool, all.count + 1);
