@@ -132,13 +132,23 @@ typedef struct load {
     double products, first, issued, cache, late, flops; /* clocks of a tile; flops */
 } load;
 
-/* How often an item runs for a tile, on average over the tiles. */
-static double runs_of(const cost_model *m, const cost_choice *c, const cost_item *it) {
+/* A loop up to a triangle's edge: its length, its block, and its blocks of all tiles. */
+typedef struct triangle_loop {
+    double length, block, all;
+} triangle_loop;
+
+/* How often an item runs for a tile, on average over the tiles; 'last': the loop of the item
+ * before, as a rule the same one. */
+static double runs_of(const cost_model *m, const cost_choice *c, const cost_item *it,
+                      triangle_loop *last) {
     if (!m->is_triangular || it->loop_count != 1) return cost_runs(c, it);
     double rows = cost_value(c, m->triangle_rows), block = cost_value(c, it->loop_sizes[0]);
-    double length = it->loop_lengths[0], tiles = ceil(length / rows), all = 0;
-    for (int i = 1; i <= tiles; i++) all += ceil(fmin(i * rows, length) / block);
-    return it->share * all / tiles;
+    double length = it->loop_lengths[0], tiles = ceil(length / rows);
+    if (last->length != length || last->block != block) {
+        *last = (triangle_loop){length, block, 0};
+        for (int i = 1; i <= tiles; i++) last->all += ceil(fmin(i * rows, length) / block);
+    }
+    return it->share * last->all / tiles;
 }
 
 /* Blocks of a tile that a triangle cuts, on average over the tiles. */
@@ -223,9 +233,10 @@ static double waited_runs(const cost_model *m, const cost_item *it) {
 static load add_up(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     load all = {0};
+    triangle_loop loop = {0};
     for (int i = 0; i < m->item_count; i++) {
         const cost_item *it = &m->items[i];
-        double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = runs_of(m, c, it);
+        double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = runs_of(m, c, it, &loop);
         if (it->kind == COST_PRODUCT) {
             double flops = runs * 2 * a * b * cost_value(c, it->c);
             all.flops += flops;
@@ -253,8 +264,9 @@ static load add_up(const cost_model *m, const cost_choice *c) {
 
 static double iterations(const cost_model *m, const cost_choice *c) {
     double most = 1;
+    triangle_loop loop = {0};
     for (int i = 0; i < m->item_count; i++)
-        if (m->items[i].kind == COST_PRODUCT) most = fmax(most, runs_of(m, c, &m->items[i]));
+        if (m->items[i].kind == COST_PRODUCT) most = fmax(most, runs_of(m, c, &m->items[i], &loop));
     return most;
 }
 
