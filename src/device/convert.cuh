@@ -152,14 +152,18 @@ __device__ __forceinline__ float ftl_quad_e5m2(unsigned quad, int element) {
     return ftl_low_f16(ftl_two_e5m2(quad >> 8 * element << 8 & 0xff00u));
 }
 
-// Of 16 columns a lane of an accumulator has 2t, 2t + 1, 8 + 2t and 8 + 2t + 1; afterwards it has 4t to 4t + 3.
+// Of 16 columns a lane of an accumulator has 2t, 2t + 1, 8 + 2t and 8 + 2t + 1; afterwards it has 4t to 4t + 3. A
+// row's first pair and its second go to other lanes; with those of the row 8 below, each exchange moves four bytes.
 template <int COUNT> __device__ __forceinline__ void ftl_quads_to_neighbours(unsigned (&tile)[COUNT][2]) {
-    const int from = (int)(threadIdx.x & 28) | (int)(2 * threadIdx.x & 3);
-    const unsigned which = threadIdx.x & 2 ? 0x7632u : 0x5410u;
-    FTL_UNROLL for (int i = 0; i < COUNT * 2; i++) {
-        const unsigned first = __shfl_sync(0xffffffffu, tile[i / 2][i % 2], from);
-        const unsigned second = __shfl_sync(0xffffffffu, tile[i / 2][i % 2], from + 1);
-        tile[i / 2][i % 2] = __byte_perm(first, second, which);
+    const int lane = (int)threadIdx.x & 3, row = (int)threadIdx.x & 28;
+    const int even = row | (lane >> 1) | (lane << 1 & 2), odd = even ^ 1;
+    const unsigned firsts = lane & 1 ? 0x7632u : 0x5410u, seconds = lane & 1 ? 0x5410u : 0x7632u;
+    const unsigned upper = lane & 2 ? 0x1054u : 0x5410u, lower = lane & 2 ? 0x3276u : 0x7632u;
+    FTL_UNROLL for (int i = 0; i < COUNT; i++) {
+        const unsigned a = __shfl_sync(0xffffffffu, __byte_perm(tile[i][0], tile[i][1], firsts), even);
+        const unsigned b = __shfl_sync(0xffffffffu, __byte_perm(tile[i][0], tile[i][1], seconds), odd);
+        tile[i][0] = __byte_perm(a, b, upper);
+        tile[i][1] = __byte_perm(a, b, lower);
     }
 }
 
