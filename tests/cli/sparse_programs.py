@@ -140,7 +140,7 @@ def a_prompt(where, q_len, kv_len, kv_heads, top, span):
     judge(f"choose {what}", got, error, [chosen], 0)
 
     a = {"Q": q, "K": k, "V": v, "chosen": chosen}
-    got, error = run(program("nsa_selected"), where, {**a, "first": first, "scale": SCALE}, ["O_chosen"])
+    got, error = run(program("nsa_selected", "--with", f"top={top}"), where, {**a, "first": first, "scale": SCALE}, ["O_chosen"])
     judge(f"selected {what}", got, error, [selected(a, first)])
 
 
@@ -150,8 +150,9 @@ def bad_lists(where):
     q, k, v = normal(1, GROUP, q_len, D), normal(1, 1, kv_len, D), normal(1, 1, kv_len, D)
     chosen = np.array([[2, 0, 1, -1], [1, 1, 0, -1], [-1, -1, -1, -1], [3, 2147480000, -2147480000, 0],
                        [33554432, 33554433, 2, 2], [0, -1, 1, -7]], np.int32)[None, None]
+    chosen = np.concatenate([chosen, np.full_like(chosen, -1)], -1)
     a = {"Q": q, "K": k, "V": v, "chosen": chosen}
-    got, error = run(program("nsa_selected"), where, {**a, "first": first, "scale": SCALE}, ["O_chosen"])
+    got, error = run(program("nsa_selected", "--with", "top=8"), where, {**a, "first": first, "scale": SCALE}, ["O_chosen"])
     judge(f"bad lists on {where[1]}", got, error, [selected(a, first)])
     if got is not None and np.any(got[0][0, :, 2] != 0):
         print(f"FAILED empty list on {where[1]}: not 0")
@@ -205,7 +206,7 @@ for name, output, given, sentence in (
                         "first": 60, "scale": SCALE}, "q_len % span == 0"),
         ("block_sparse", "O", {"Q": normal(1, 1, 65, D), "K": normal(1, 1, 65, D), "V": normal(1, 1, 65, D),
                           "start": np.array([0, 1], np.int32), "column": np.zeros(1, np.int32), "scale": SCALE}, "q_len == 64*starts - 64"),
-        ("nsa_selected", "O_chosen", {"Q": normal(1, 8, 1, D), "K": normal(1, 1, 64, D), "V": normal(1, 1, 64, D), "chosen": np.zeros((1, 1, 1, 8), np.int32),
+        ("nsa_selected", "O_chosen", {"Q": normal(1, 8, 1, D), "K": normal(1, 1, 64, D), "V": normal(1, 1, 64, D), "chosen": np.zeros((1, 1, 1, 16), np.int32),
                           "first": 63, "scale": SCALE}, "q_heads == group*kv_heads")):
     checked += 1
     got, error = run(program(name), ["--on", "interpreter"], given, [output])

@@ -147,6 +147,44 @@ for where in PLACES:
             x = rows(kind, count, n, np.float32)
             judge(f"blocks {n} {k} {kind} {place} {pins}", BLOCKS.format(k=k, type="f32"), x, k, where, pins)
 
+# Scores that a product makes have errors: places are judged where these cannot change the order. What is wrong is noticed.
+ROUTER = """kernel router
+let most = 8, n_len = 64, k_len = 32
+Input  A (row in row_len, k in k_len)
+Input  B (n in n_len, k in k_len)
+Output I i32 (row in row_len, most)
+Copy A from global to shared
+Copy B from global to shared
+Compute GEMM A, B.T and get S
+Compute RowTopK S, most and get I
+Copy I from register to global
+"""
+
+
+def verified(gpu, change):
+    with tempfile.TemporaryDirectory() as folder:
+        sketch, code = os.path.join(folder, "router.tl"), os.path.join(folder, "code.tl")
+        with open(sketch, "w") as f:
+            f.write(ROUTER)
+        made = subprocess.run([flashtl, "reason", sketch, "--gpu", gpu], capture_output=True, text=True).stdout
+        if change and change[0] not in made:
+            return f"'{change[0]}' is not in the TL Code"
+        with open(code, "w") as f:
+            f.write(made.replace(*change) if change else made)
+        done = subprocess.run([flashtl, "verify", code, "--against", sketch, "--gpu", gpu], capture_output=True, text=True)
+        return "passed" if done.returncode == 0 else "failed" if "failed" in done.stdout else done.stderr
+
+
+for gpu in gpus[:1]:
+    for change, wanted in ((None, "passed"), (("where n == I_at", "where n == I_at + 1"), "failed"),
+                           ((", I_at in coordinate", ", I_at + 1 in coordinate"), "failed"),
+                           (("I_round = 0:most", "I_round = 0:most - 1"), "failed")):
+        checked += 1
+        found = verified(gpu, change)
+        if found != wanted:
+            failures += 1
+            print(f"FAILED router {change}: {found}, not {wanted}")
+
 REFUSED = (
     (WHOLE.format(n=64, k=12, type="f32"), "kernels have RowTopK of 8, 16, ... 64 places, not of 12"),
     (WHOLE.format(n=64, k=65, type="f32"), "known before the kernel is made and from 1 to 64"),
@@ -154,7 +192,6 @@ REFUSED = (
     (WHOLE.format(n=100, k=8, type="f32"), "bring them block by block"),
     (WHOLE.format(n=1024, k=8, type="f32"), "bring them block by block"),
     (BLOCKS.format(k=8, type="f32").replace(", most with V", ", 8 with V"), "as the name of a size"),
-    (BLOCKS.format(k=8, type="f32").replace("with V", "with I"), "named twice"),
     (BLOCKS.format(k=8, type="f32").replace("end\n", "    Compute Add V, 1 and get V\nend\n"), "known after the loop"),
     (BLOCKS.format(k=8, type="f32").replace("for j", "Compute Fill 0 and get I\nfor j"), "nothing else is done with it"),
     (WHOLE.format(n=64, k=8, type="f32").replace("and get I", "and accumulate I"), "it is `and get I`"),
