@@ -336,6 +336,8 @@ class Evaluation:
             result = self.product(s.operands)
         elif s.op in ("RowMax", "RowMin", "RowSum", "RowArgMax"):
             result = self.reduction(s.op, s.operands[0])
+        elif s.op == "RowTopK":
+            result = self.largest(*s.operands)
         else:
             result = self.elementwise(s)
         if s.accumulate:
@@ -414,6 +416,23 @@ class Evaluation:
         rivals = (v + e >= top - np.take_along_axis(e, best[..., None], -1)) & ((v != top) | (e > 0))
         np.put_along_axis(rivals, best[..., None], False, -1)
         return Held(axes[:-1], best.astype(float), np.where(rivals.any(-1), np.inf, 0.0))
+
+    def largest(self, o, many):
+        """Places of the largest of each row; of unknown ones, where an error may change the order, infinitely wrong."""
+        x = self.tiles[o.name]
+        most, n = int(self.expression(many, self.near).v), x.v.shape[-1]
+        places, far = np.full((x.v.shape[0], most), -1.0), np.zeros((x.v.shape[0], most))
+        for i, (v, e) in enumerate(zip(x.v, x.e)):
+            if not np.isfinite(e).all():
+                far[i] = np.inf
+                continue
+            order = sorted((p for p in range(n) if v[p] > -np.inf), key=lambda p: (-v[p], p))
+            places[i, :min(most, len(order))] = order[:most]
+            for a, b in zip(range(most), range(1, len(order))):
+                p, q = order[a], order[b]
+                if e[p] + e[q] > 0 and not v[p] - v[q] > e[p] + e[q]:
+                    far[i, a:b + 1] = np.inf
+        return Held((x.axes[0], many.name), places, far)
 
     def is_multiplied(self, tile):
         return any(isinstance(s, t.Compute) and s.op == "GEMM" and any(o.name == tile for o in s.operands)

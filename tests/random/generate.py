@@ -34,6 +34,7 @@ class Builder:
         self.r = random.Random(seed)
         self.others = random.Random(f"{seed}: the same program with other operations")
         self.rights = random.Random(f"{seed}: the same program with right operands that are computed")
+        self.tops = random.Random(f"{seed}: the same program that also says where the largest are")
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
         self.size = self.r.choice(("short", "middle", "middle", "long"))
         self.dtype = self.weighted({"f16": 72, "bf16": 28})
@@ -944,6 +945,23 @@ class Builder:
             self.compute("Add", [Tile(v), Number(1)], v, 5.0)
             self.compute(self.r.choice(("Divide", "Multiply")), [Tile(s), Tile(v)], s, 2.0)
 
+    def largest(self, s, rows, columns):
+        """Where the largest of each row are: what one tile has whole, or the reasoner would refuse."""
+        width = self.width(columns)
+        if self.tops.random() < 0.65 or width % 8 or width > 256 or rows.mode != "plain":
+            return
+        names = []
+        for kind in ("most", "top", "Best"):
+            names.append(next(n for n in [kind] + [f"{kind}{i}" for i in range(99)] if n not in self.used))
+            self.used.add(names[-1])
+        most, top, best = names
+        self.lengths[most] = ("fixed", self.tops.choice((8, 8, 16, 24)))
+        self.pins[most] = self.lengths[most][1]
+        self.compute("RowTopK", [Tile(s), Name(most)], top, 5.0)
+        self.declarations.append(Tensor(best, "i32", self.parallels, [rows.axis, axis(most)], output=True))
+        self.add(Copy(top, "register", "global", best))
+        self.outputs += 1
+
     def whole_program(self):
         """A product without a loop, and rows of its result."""
         self.parallel()
@@ -958,6 +976,7 @@ class Builder:
         self.compute("GEMM", [Tile(x), Tile(w, turned)], target, 2.0)
         spaces = [rows, Space(e.name, e.length.name)]
         self.changes(target, spaces, 0, 3)
+        self.largest(target, rows, e)
         if self.chance(0.1):
             self.whole_rows(target, rows, spaces[1])
         elif self.chance(0.15):                     # a second product takes all of the first, which may be given out, too
