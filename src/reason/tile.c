@@ -124,16 +124,20 @@ static void try_holds(search *s, cost_choice *choice, int pinned) {
 /* --- warpgroups ------------------------------------------------------------------------------- */
 
 /* Slots of what loops copy, and of what is before them: two each, if they fit; more where an
- * iteration is short.
+ * iteration is short, and first of all where operands have 8 bits: a GEMM makes 1,059 TFLOPS with
+ * two and 1,467 with four (m = n = k = 8,192, H200).
  */
 static void try_rings(search *s, cost_choice *choice) {
+    enum { LEAST = 2, MOST = 4 };
     const place_plan *plan = cost_plan(s->model);
-    for (int64_t ring = 2; ring <= 4; ring++)
+    bool is_short = tiles_multiplies_bytes(s->r->kernel);
+    for (int64_t more = 0; more <= MOST - LEAST; more++)
         for (int64_t standing = 2; standing >= 1; standing--) {
             for (int i = 0; i < plan->count; i++) {
                 if (!plan->roles[i].in_shared) continue;
                 int64_t pinned = s->pinned_stages[i];
                 bool is_ring = plan->roles[i].is_loaded_in_loop;
+                int64_t ring = is_short ? MOST - more : LEAST + more;
                 choice->stages[i] = pinned > 0 ? pinned : is_ring ? ring : standing;
             }
             try_choice(s, choice);
