@@ -111,6 +111,13 @@ class Drawn:
         return self.known[name]
 
 
+def draws(lets):
+    """Lengths and scalars, drawn again and again, always the same ones: what each name is then."""
+    r = random.Random(1)
+    for _ in range(DRAWN):
+        yield Drawn(lets, r, {})
+
+
 def free_of(old, old_lets, new_lets):
     """What was drawn for one text and stands for the same in the other one, which takes it over."""
     free = {n: v for n, v in old.known.items() if n not in old_lets or n.endswith("_block") or "[" in old_lets[n] or n in old.drawn}
@@ -121,13 +128,12 @@ def free_of(old, old_lets, new_lets):
 
 def drawn(mutant, code, names, check):
     """Whether check(new, old) holds of the values of names in both texts, for all lengths drawn; None: not known."""
-    r, new_lets, old_lets = random.Random(1), lets_of(mutant), lets_of(code)
+    new_lets, old_lets = lets_of(mutant), lets_of(code)
     try:
-        for _ in range(DRAWN):
-            old = Drawn(old_lets, r, {})
+        for old in draws(old_lets):
             for n in names:
                 old.name(n)
-            new = Drawn(new_lets, r, free_of(old, old_lets, new_lets))
+            new = Drawn(new_lets, old.r, free_of(old, old_lets, new_lets))
             for n in names:
                 new.name(n)
             # What does not fit into a tensor is no launch: queries' blocks lie inside.
@@ -257,19 +263,17 @@ def conditions(mutant, code):
     body = body_of(code, at)
     masks = all(re.match(r"Compute Mask|end$|if ", x) for x in body if x) or masks_alone(body)
     copies = all(re.match(r"Copy .* from global|end$|if |else$|\{|\}|(FTL_UNROLL )?for |const |unsigned |ftl_load_global_\w+(<8>)?\(|ftl_cp_async_16|\w+_register(\[\w+\])+ = ", x) for x in body if x)
-    r, lets = random.Random(1), lets_of(code)
     index = next((n for n in re.findall(r"[a-z]\w*", before) if loop_around(code, at, n)), None)
     same, more = True, True
     try:
-        for _ in range(DRAWN):
-            d = Drawn(lets, r, {})
+        for d in draws(lets_of(code)):
             places = [None]
             if index:
                 low, high = loop_around(code, at, index)
                 low, high = int(d.value(low)), int(d.value(high))
                 if high <= low:
                     continue
-                places = sorted({low, high - 1, r.randrange(low, high), r.randrange(low, high)})
+                places = sorted({low, high - 1, d.r.randrange(low, high), d.r.randrange(low, high)})
             for j in places:
                 if index:
                     d.known[index] = fractions.Fraction(j)
@@ -298,11 +302,9 @@ def loops(mutant, code):
         if not all(m):
             return None
         a, b = [(x.group(1), python_of(x.group(2)), python_of(x.group(3))) for x in m]
-    r, lets = random.Random(1), lets_of(code)
     same, longer = True, True
     try:
-        for _ in range(DRAWN):
-            d = Drawn(lets, r, {})
+        for d in draws(lets_of(code)):
             x, y = [range(int(d.value(t[1])), int(d.value(t[2]))) for t in (a, b)]
             same &= list(x) == list(y)
             longer &= x.start == y.start and x.stop == y.stop + 1
@@ -352,7 +354,7 @@ def names_of(text, lets):
 
 def never(lines, at):
     """Whether the condition or the loop of a line never lets anything in."""
-    line, lets, r = lines[at], lets_before(lines, at), random.Random(1)
+    line, lets = lines[at], lets_before(lines, at)
     loop = before_a_colon(line)
     m = re.match(r"\s*for \(int (\w+) = (.*?); \1 < (.*?); \1\+\+\) \{", line)
     if m:
@@ -362,8 +364,7 @@ def never(lines, at):
         return False
     index = None if loop else next((n for n in sorted(names_of(condition, lets)) if loop_around(lines, at, n)), None)
     try:
-        for _ in range(DRAWN):
-            d = Drawn(lets, r, {})
+        for d in draws(lets):
             if loop:
                 if int(d.value(loop[2])) > int(d.value(loop[1])):
                     return False
@@ -373,7 +374,7 @@ def never(lines, at):
                 low, high = [int(d.value(x)) for x in loop_around(lines, at, index)]
                 places = range(low, min(high, low + 40))
             for j in places:
-                here = Drawn(lets, r, d.known | ({index: fractions.Fraction(j)} if index else {}))
+                here = Drawn(lets, d.r, d.known | ({index: fractions.Fraction(j)} if index else {}))
                 if here.value(condition):
                     return False
     except UNREADABLE:

@@ -5,7 +5,7 @@ import math
 import random
 import re
 
-from equal_bounds import DRAWN, Drawn, LET, body_of, bounds, condition_of, conditions, enclosing, lets_of, loop_around, loops, masks_alone, unreached
+from equal_bounds import DRAWN, Drawn, LET, body_of, bounds, condition_of, conditions, draws, enclosing, lets_of, loop_around, loops, masks_alone, unreached
 from equal_registers import bare, eager, lower_maximum, names, nothing_read, past_an_end, permuted_vote, room, written_at_first_step
 from equal_text import VOTE, above, careful, changes, commutes, of_one_word, order, order_of_sums, references
 from equal_tl import nothing_comes_of_it
@@ -113,17 +113,15 @@ def let_of_masks(mutant, code):
         if condition is None or not re.match(r"\s*if ", code[i]) or not masks_alone(body):
             return None
         index = next((n for n in re.findall(r"[a-z]\w*", condition) if loop_around(code, i, n)), None)
-        r = random.Random(1)
-        for _ in range(DRAWN):
-            before = Drawn(lets[1], r, {})
+        for before in draws(lets[1]):
             if index:
                 low, high = [int(before.value(x)) for x in loop_around(code, i, index)]
                 if high <= low:
                     continue
-                before.known[index] = fractions.Fraction(r.randrange(low, high))
+                before.known[index] = fractions.Fraction(before.r.randrange(low, high))
             held = before.value(condition)
             free = {n: v for n, v in before.known.items() if n not in lets[1] or n.endswith("_block") or n == index}
-            if held and not Drawn(lets[0], r, free).value(condition):
+            if held and not Drawn(lets[0], before.r, free).value(condition):
                 return None
     return "as many blocks are masked, or more"
 

@@ -1,8 +1,7 @@
 """Proofs about statements of TL Code that are left out, done again, or done at another time, in a round of a loop or in all."""
-import random
 import re
 
-from equal_bounds import DRAWN, UNREADABLE, Drawn, before_a_colon, enclosing, lets_of, loop_around
+from equal_bounds import UNREADABLE, before_a_colon, draws, enclosing, lets_of, loop_around
 from equal_text import changes, depth_of, lines_under, real
 
 
@@ -122,10 +121,8 @@ def extremes_again(mutant, code):
     # What is read before it is made is carried from round to round.
     if body != first or not gathered or gathered & made or early & made or any(names.count(n) != 1 for n in gathered):
         return None
-    r, lets = random.Random(1), lets_of(code)
     try:
-        for _ in range(DRAWN):
-            d = Drawn(lets, r, {})
+        for d in draws(lets_of(code)):
             earlier, was, now = [set(range(int(d.value(x[1])), int(d.value(x[2])))) for x in (before_a_colon(code[before]), b, a)]
             if not was <= now or not now <= was | earlier or any(j >= d.value(t) for j in now - was for t in tests):
                 return None
@@ -154,10 +151,8 @@ def first_earlier(mutant, code):
     begun = re.sub(r"[()]", "", m[1].group(2))
     if begun not in ends or len(masks) != 1:
         return None
-    r = random.Random(1)
     try:
-        for _ in range(DRAWN):
-            d = Drawn(lets, r, {})
+        for d in draws(lets):
             if d.value(f"floor({m[0].group(2)}/{m[0].group(3)})") > d.value(f"floor({m[1].group(2)}/{m[1].group(3)})"):
                 return None
     except UNREADABLE:
@@ -183,10 +178,8 @@ def past_the_end(mutant, code):
     size = re.search(rf"floor\({a.group(3)}/(B[A-Z])\)", "\n".join(code))
     if not size:
         return None
-    r, lets = random.Random(1), lets_of(code)
     try:
-        for _ in range(DRAWN):
-            d = Drawn(lets, r, {})
+        for d in draws(lets_of(code)):
             low, high = [int(d.value(x)) for x in loop]
             if high > low and high * d.name(size.group(1)) > d.name(a.group(3)):
                 return None

@@ -1,10 +1,9 @@
 """Proofs that a mutant of TL Code says the same."""
 import fractions
 import math
-import random
 import re
 
-from equal_bounds import (DRAWN, LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, enclosing, free_of, lets_of, loop_around, loops, names_of,
+from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, names_of,
                           unreached)
 from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
 from equal_rounds import of_rounds
@@ -226,12 +225,11 @@ def same_uses(mutant, code):
     places = [i for i, x in enumerate(code) if not LET.match(x) and affected & set(re.findall(r"\w+", x))]
     if not places or not all(re.match(r"\s*(if|for) ", code[i]) for i in places):
         return None
-    r, found, changed = random.Random(1), [], lets_of(mutant)
+    found, changed = [], lets_of(mutant)
     try:
-        for _ in range(DRAWN):
-            one = Drawn(lets, r, {})
+        for one in draws(lets):
             before = [use_of(code, i, one) for i in places]
-            two = Drawn(changed, r, free_of(one, lets, changed))
+            two = Drawn(changed, one.r, free_of(one, lets, changed))
             found.append(before == [use_of(code, i, two) for i in places])
     except UNREADABLE:
         return None

@@ -4,10 +4,9 @@ never hold.
 The texts have a statement a line (equal_cuda.statements).
 """
 import fractions
-import random
 import re
 
-from equal_bounds import DRAWN, Drawn, body_of, enclosing, lets_before, loop_around, python_of
+from equal_bounds import body_of, draws, enclosing, lets_before, loop_around, python_of
 from equal_registers import bare
 from equal_text import changes
 from equal_tl import vote_never
@@ -133,9 +132,7 @@ def whole_columns(mutant, code):
         return None
     if max(eval(column.group(1), {"warp": w, "lane": n}) for w, n in THREADS) + 8 > wanted[0]:
         return None
-    r, lets = random.Random(1), lets_before(code, at)
-    for _ in range(DRAWN):
-        drawn = Drawn(lets, r, {})
+    for drawn in draws(lets_before(code, at)):
         low, high = [int(drawn.value(x)) for x in loop_around(code, at, index)]
         for j in {low, high - 1, (low + high) // 2} if low < high else ():
             drawn.known[index] = fractions.Fraction(j)
