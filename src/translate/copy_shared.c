@@ -282,9 +282,9 @@ static void ldmatrix_step(emit *t, const emit_tile *to, const access_operand *o,
 }
 
 static bool ldmatrix_to_fragments(emit *t, const emit_tile *from, const emit_tile *to) {
-    access_operand_request request = {.warps_down = to->layout.spread[1].count,
-                                      .warps_across = to->layout.spread[0].count};
+    access_operand_request request = {0};
     access_operand o;
+    if (!emit_divide_operand(t, &to->tile->allocation->allocate.layout, &request)) return false;
     bool shares = request.warps_across == 1 || layout_warp_copies(&to->layout) > 1;
     bool is_permuted = to->tile->allocation->allocate.layout.is_permuted;
     if (!shares || is_permuted || !to->is_packed || from->type != to->type ||

@@ -293,6 +293,10 @@ emit_tile *emit_target_of(emit *t, const tl_statement *compute);
 /* How long the tile is along an axis: by the name that the program gives the number. */
 emit_value emit_extent(emit *t, const emit_tile *tile, int axis);
 emit_shape emit_shape_of(const layout *l, bool is_lines);
+/* Divides an operand in shared memory over the role's warps as a tile of these words is divided.
+ * False where executors of several warps are side by side: warps that are neighbours are not then.
+ */
+bool emit_divide_operand(const emit *t, const tl_layout *said, access_operand_request *request);
 /* Reports a tile that its layout does not fit. */
 bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit fit);
 

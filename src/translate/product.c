@@ -43,9 +43,11 @@ static bool shared_side(product *p, side *x, bool right) {
     const tl_layout *l = &p->target->tile->allocation->allocate.layout;
     access_operand_request request = {.right = right,
                                       .contracted_is_rows = x->contracted_is_rows,
-                                      .in_order = p->is_across && right && !left_is_permuted(p),
-                                      .warps_down = l->over_rows ? l->over_rows : p->t->warps,
-                                      .warps_across = l->over_rows ? l->over_columns : 1};
+                                      .in_order = p->is_across && right && !left_is_permuted(p)};
+    if (!emit_divide_operand(p->t, l, &request)) {
+        refuse(p, p->target->name, "warpgroups side by side multiply asynchronously alone");
+        return false;
+    }
     layout_fit fit = access_operand_make(&request, &x->tile->store, &x->operand);
     if (fit.status == LAYOUT_OK) return true;
     emit_unsupported(p->t, p->s->range, x->tile->name, "%d does not fit a multiple of %d",

@@ -81,7 +81,7 @@ static bool make_product(product *p) {
                 !p->target->is_vector && !p->target->shape.is_lines;
     if (!fits) return refuse(p, STR("this GEMM"), "the result is an f32 tile as mma_C");
     const tl_layout *l = &p->target->tile->allocation->allocate.layout;
-    p->across = l->over_rows ? l->over_columns : 1;
+    p->across = model_spread_of(r, l).across;
     if (r->executor_warps != MODEL_WARPGROUP || p->target->shape.down != 1 ||
         p->target->rows != ROWS * (r->executors / p->across) || r->first_warp % MODEL_WARPGROUP) {
         return refuse(p, p->target->name, "a warpgroup has 64 rows of an asynchronous product");

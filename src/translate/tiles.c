@@ -63,6 +63,13 @@ emit_shape emit_shape_of(const layout *l, bool is_lines) {
     return shape;
 }
 
+bool emit_divide_operand(const emit *t, const tl_layout *said, access_operand_request *request) {
+    model_spread spread = model_spread_of(t->now, said);
+    request->warps_down = spread.down * t->now->executor_warps;
+    request->warps_across = spread.across;
+    return spread.across == 1 || t->now->executor_warps == 1;
+}
+
 bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit fit) {
     if (fit.status == LAYOUT_OK) return false;
     emit_unsupported(t, range, tile->name, "%d does not fit a multiple of %d", fit.found,

@@ -168,6 +168,43 @@ static void synchronisation(void **state) {
     done(&x, &source);
 }
 
+/* However executors of one warp or of four divide a tile, each loads from shared memory the rows of
+ * its fragments.
+ */
+static void warps_load_their_own_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *role, *over, *line; /* of the load */
+        int rows;
+    } rows[] = {
+        {"4 warps", "", "line = warp * 16 + (lane & 15)", 64},
+        {"4 warps", "over (2, 2)", "line = warp / 2 * 32 + (lane & 15)", 64},
+        {"4 warps", "over (1, 4)", "line = (lane & 15)", 64},
+        {"2 warpgroups", "", "line = warp * 16 + (lane & 15)", 128},
+        {"2 warpgroups", "over (2, 1)", "line = warp * 16 + (lane & 15)", 128},
+        {"2 warpgroups", "over (1, 2)", "line = warp % 4 * 16 + (lane >> 2)", 64},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "kernel k for h200\nlet n = 64, BM = %d\nInput A f16 (i in rows, n)\n"
+                 "Output B f16 (i in rows, n)\ngrid t in rows/BM\n"
+                 "Allocate A in shared f16 (BM, n) swizzled 128\nrole math with %s\n"
+                 "Allocate A in register f16 (BM, n) as mma_A %s\n"
+                 "Copy A (BM, n) in coordinate [L = t] from global to shared by cp_async async\n"
+                 "Wait A_shared\nCopy A from shared to register\nRelease A_shared\n"
+                 "Copy A (BM, n) in coordinate [L = t] from register to global and get B\nend\n",
+                 rows[i].rows, rows[i].role, rows[i].over);
+        translated x;
+        text_buffer none = {0};
+        translate_text(&x, STR("k"), str_from(text), "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        if (!strstr(x.cuda.data, rows[i].line)) fail_msg("%s", x.cuda.data);
+        done(&x, &none);
+    }
+}
+
 /* Statements over one layout share a loop, wherever their operands allow. */
 static void fusion(void **state) {
     (void)state;
@@ -897,6 +934,7 @@ int main(void) {
         cmocka_unit_test(same_text_twice),
         cmocka_unit_test(wrappers),
         cmocka_unit_test(synchronisation),
+        cmocka_unit_test(warps_load_their_own_rows),
         cmocka_unit_test(fusion),
         cmocka_unit_test(plan_of_attention),
         cmocka_unit_test(other_programs),
