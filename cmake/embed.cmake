@@ -1,6 +1,9 @@
 # Embeds text files (device wrappers, sketches, GPU descriptions) as one C table per folder:
 # embedded_<folder>[] of {name, data, length}, ended by {NULL}. See src/base/embedded.h.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
+# The interpreter itself, where what was found is a script that looks for it at every start.
+execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)"
+                OUTPUT_VARIABLE Python3_EXECUTABLE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(FLASHTL_EMBEDDED)
 function(flashtl_embed table)
   file(GLOB files CONFIGURE_DEPENDS ${ARGN})

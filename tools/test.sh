@@ -43,10 +43,11 @@ sampled() { # FOLDER: the rule, and what comes of it
         return
     fi
     every=$(sed -n 's/^set(FLASHTL_SAMPLE \([0-9]*\))$/\1/p' tests/CMakeLists.txt)
-    echo "of $(total "$folder") tests: without the $(total "$folder" -L slow) labelled slow (minutes here);" \
-        "of lists of like cases each ${every}th test (without $(total "$folder" -L rest -LE slow), labelled rest);" \
+    echo "of $(total "$folder") tests: without the $(total "$folder" -L slow) labelled slow (minutes here)," \
+        "without the $(total "$folder" -L script -LE slow) labelled script (of Python alone);" \
+        "of lists of like cases each ${every}th test (without $(total "$folder" -L rest -LE 'slow|script'), labelled rest);" \
         "in tests that go over many programs each ${every}th of them. gcc's build runs these tests; make test-all: all, here, too."
-    FLASHTL_SAMPLE=$every ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error -LE 'slow|rest'
+    FLASHTL_SAMPLE=$every ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error -LE 'slow|rest|script'
     echo "of many programs: $(counted "$folder")"
 }
 

@@ -1,4 +1,4 @@
 # The reports of bench/peers.py, made from results that are written here: no GPU, no PyTorch.
 add_test(NAME bench_results
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/results_test.py ${CMAKE_SOURCE_DIR}/bench)
-set_tests_properties(bench_results PROPERTIES LABELS cli)
+set_tests_properties(bench_results PROPERTIES LABELS "cli;script")

@@ -35,12 +35,13 @@ add_test(NAME documented
 set_tests_properties(documented PROPERTIES LABELS "cli;slow")
 add_test(NAME setup
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/setup.py ${CMAKE_SOURCE_DIR}/tools/setup.sh)
-set_tests_properties(setup PROPERTIES LABELS cli)
+set_tests_properties(setup PROPERTIES LABELS "cli;script")
 add_test(NAME generated_files
          COMMAND ${CMAKE_SOURCE_DIR}/tools/generate.sh $<TARGET_FILE:flashtl> --check)
 add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/layers.py)
 add_test(NAME links COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/links.py)
 add_test(NAME words COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/words.py)
+set_tests_properties(layers links words PROPERTIES LABELS script)
 # What the README's first command shows; 3: there is no CUDA compiler, not even clang.
 add_test(NAME demo COMMAND flashtl demo)
 set_tests_properties(demo PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 3)

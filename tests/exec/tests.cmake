@@ -78,7 +78,7 @@ foreach(conditions conditions conditions_apart)
         add_test(NAME many_${conditions}_${gpu}
                  COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/${conditions}.tl --gpu ${gpu} --head-dim 64
                          --on interpreter --case 3..8)
-        flashtl_case_labels(many_${conditions}_${gpu} exec)
+        set_tests_properties(many_${conditions}_${gpu} PROPERTIES LABELS "exec;slow")
     endforeach()
 endforeach()
 # Where no end is ragged, nothing else would miss a condition.

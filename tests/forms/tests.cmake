@@ -9,5 +9,5 @@ set_tests_properties(forms PROPERTIES LABELS unit)
 # What such kernels give, against NumPy.
 add_test(NAME forms_values
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/values.py $<TARGET_FILE:flashtl>)
-set_tests_properties(forms_values PROPERTIES LABELS cli SKIP_RETURN_CODE 77
+set_tests_properties(forms_values PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
                      ENVIRONMENT "FLASHTL_CACHE=")

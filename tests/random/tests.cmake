@@ -6,10 +6,10 @@ add_test(NAME random_programs
                  --cases 2 --jobs 2 --failures ${CMAKE_CURRENT_BINARY_DIR}/random-failures)
 set_tests_properties(random_programs PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
 add_test(NAME random_bounds COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bounds.py)
-set_tests_properties(random_bounds PROPERTIES LABELS random SKIP_RETURN_CODE 77)
+set_tests_properties(random_bounds PROPERTIES LABELS "random;script" SKIP_RETURN_CODE 77)
 # What proves that a broken text says the same, and of which texts it must not.
 add_test(NAME random_equal COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/equal.py)
-set_tests_properties(random_equal PROPERTIES LABELS random)
+set_tests_properties(random_equal PROPERTIES LABELS "random;script")
 # TL Code that is broken in one place: `check` or `verify` notices each mutant of a few programs; any number by `mutants.py`.
 add_test(NAME random_mutants
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/mutants.py --flashtl $<TARGET_FILE:flashtl> --only 3,15 --each 6 --jobs 2)
@@ -20,7 +20,7 @@ add_test(NAME random_cuda_mutants
 set_tests_properties(random_cuda_mutants PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
 # Each statement of synchronisation taken out of CUDA text: a sample here, all by `cuda_waits.py --all`.
 add_test(NAME random_equal_waits COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/equal_waits.py)
-set_tests_properties(random_equal_waits PROPERTIES LABELS random)
+set_tests_properties(random_equal_waits PROPERTIES LABELS "random;script")
 add_test(NAME random_cuda_waits
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/cuda_waits.py --flashtl $<TARGET_FILE:flashtl> --only chained --gpu h200)
 set_tests_properties(random_cuda_waits PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)

@@ -10,7 +10,7 @@ foreach(kind http answers records)
              COMMAND ${Python3_EXECUTABLE} ${script} $<TARGET_FILE:flashtl> ${case})
     set_tests_properties(think_${kind}_${case} PROPERTIES LABELS think SKIP_RETURN_CODE 77)
     # Those that compile and emulate take seconds.
-    if(case MATCHES "^(improving|in_time|steps_alone|whole_way|code_|cuda_(with_a_syntax|writes|without_barrier|that_never|looks|keeps|reads|by_a))")
+    if(case MATCHES "^(improving|in_time|steps_alone|whole_way|code_|cuda_(with_|writes|without_barrier|that_never|looks|keeps|reads|by_a))")
       set_tests_properties(think_${kind}_${case} PROPERTIES LABELS "think;slow")
     elseif(NOT kind STREQUAL http)
       flashtl_case_labels(think_${kind}_${case} think)

@@ -16,6 +16,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from sampling import sampled  # noqa: E402
+
 ROOT = HERE.parents[1]
 GPUS = ["t4", "a100", "l40s", "h200"]
 OPTIONS = [["--causal"], ["--causal", "--window", "512"], ["--lse"], ["--softcap", "30"], ["--alibi", "--causal"]]
@@ -85,7 +88,7 @@ def main():
             raise SystemExit(f"{name} is refused as it is")
         jobs += [(name, lines, at) for at, line in enumerate(lines) if STATEMENT.match(line)]
     if not options.all and not options.files:
-        jobs = jobs[::max(1, len(jobs) // SAMPLE)]
+        jobs = sampled(jobs[::max(1, len(jobs) // SAMPLE)], "FLASHTL_SAMPLE")
     counts, survivors = {}, 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for (name, lines, at), what in zip(jobs, pool.map(lambda job: judge(options.flashtl, *job[1:], bool(options.files)), jobs)):
