@@ -88,6 +88,13 @@ __device__ __forceinline__ void ftl_store_global_4_i8(void *target, const float 
     asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(low | high << 16) : "memory");
 }
 
+// The upper half of a unit first, where it is turned.
+__device__ __forceinline__ void ftl_turn(unsigned (&turned)[4], const unsigned (&unit)[4], unsigned turn) {
+    FTL_UNROLL for (int i = 0; i < 2; i++) {
+        turned[i] = turn ? unit[2 + i] : unit[i], turned[2 + i] = turn ? unit[i] : unit[2 + i];
+    }
+}
+
 // Four elements of 8 bits as two pairs of f16: exact.
 __device__ __forceinline__ void ftl_four_e4m3(unsigned &first, unsigned &second, unsigned codes) {
 #if __CUDA_ARCH__ >= 890

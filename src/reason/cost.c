@@ -9,12 +9,18 @@ enum {
     BARRIER_CLOCKS = 50,        /* a block barrier, with the wait for the slowest warp */
     COPY_CLOCKS = 700,          /* from the start of a copy from memory until it is in place */
     CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
+    ROUND_CLOCKS = 800,         /* of an iteration of one block with few rows, whatever it does: it
+                                    waits for copies, products, sums over lanes one after the other */
+    FEW_ROWS_REGISTERS = 200,   /* that a lone warp takes at least, to have much on its way */
+    FEW_ROWS = 64,              /* of a matrix: its tiles share nothing that they read */
     BYTES_IN_FLIGHT = 32768,    /* a multiprocessor needs to keep device memory busy */
 };
 
 /* Products and shared memory are busy together, but not perfectly: (a^p + b^p)^(1/p). */
 static const double TOGETHER = 3.2;
 static const double LONE_WARP = 1.05;
+/* Operations to widen an element of 8 bits, and its share of moving a line. */
+static const double WIDEN_FP32 = 0.75;
 /* More than 64 registers of scores: their work hides less. */
 static const double LONG_SCORES = 1.15;
 
@@ -69,6 +75,18 @@ static double cost_tile_elements(const cost_model *m, const cost_choice *c, int 
     return cost_value(c, m->extents[tile][0]) * cost_value(c, m->extents[tile][1]);
 }
 
+/* In memory, and on their way from there. */
+int cost_raw_bytes(const cost_model *m, int tile) {
+    const tiles_tile *one = m->plan.roles[tile].tile;
+    return tl_type_bytes(one->narrow != TL_OPEN ? one->narrow : one->storage);
+}
+
+/* Is the tile of 8 bits in shared memory, and widened from there? */
+bool cost_is_widened(const cost_model *m, int tile) {
+    const place_role *role = &m->plan.roles[tile];
+    return m->is_async && role->tile->narrow != TL_OPEN && role->is_loaded_in_loop;
+}
+
 double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile) {
     if (c->warpgroups > 0 && m->may_open[tile]) {
         cost_line line = cost_line_of(m, c, tile);
@@ -85,7 +103,7 @@ bool cost_is_held(const cost_model *m, const cost_choice *c, int tile) {
 }
 
 static double shared_bytes(const cost_model *m, const cost_choice *c) {
-    double bytes = 0, passing = 0, host = 0;
+    double bytes = 0, passing = 0, host = 0, turns = 0;
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         if (!role->in_shared || role->is_loaded_in_loop) continue;
@@ -95,11 +113,16 @@ static double shared_bytes(const cost_model *m, const cost_choice *c) {
         else bytes += cost_tile_bytes(m, c, i);
     }
     for (int i = 0; i < m->channel_count; i++) {
-        double own = cost_tile_bytes(m, c, m->channels[i]) * (double)c->stages[m->channels[i]];
+        int tile = m->channels[i];
+        double own = cost_tile_bytes(m, c, tile), ring = (double)c->stages[tile];
+        if (!cost_is_widened(m, tile)) own *= ring;
+        else if (c->warps == 1) turns = fmax(turns, own), own = 0; /* as stage_widen.c has it */
+        if (cost_is_widened(m, tile))
+            own += cost_tile_elements(m, c, tile) * cost_raw_bytes(m, tile) * ring;
         bytes += own;
         if (!m->channel_is_head[i]) host = fmax(host, own);
     }
-    return bytes + fmax(0, passing - host);
+    return bytes + turns + fmax(0, passing - host);
 }
 
 /* Lanes that share a row of the matrix whose rows a vector follows: each holds the row's value. */
@@ -151,6 +174,10 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
             double bytes = a * b * it->element_bytes * runs;
             out->cache += bytes / CACHE_BYTES_PER_CLOCK;
             if (it->to_shared) out->shared += bytes / g->shared_rate;
+            if (it->to_shared && cost_is_widened(m, it->tile)) { /* read as it is, written as f16 */
+                out->shared += 3 * bytes / g->shared_rate;
+                out->fp32 += runs * a * b * WIDEN_FP32 / g->fp32;
+            }
             if (!m->has_products) *memory_bytes += bytes;
         }
     }
@@ -162,13 +189,14 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
  */
 static double barrier_count(const cost_model *m, const cost_choice *c) {
     bool all_double = true;
-    int later = 0;
+    int later = 0, widened = 0;
     for (int i = 0; i < m->channel_count; i++) {
+        widened += cost_is_widened(m, m->channels[i]);
         all_double = all_double && c->stages[m->channels[i]] > 1;
         later += !m->channel_is_head[i];
     }
     if (m->channel_count == 0) return 0;
-    return all_double ? 1 : 1 + later + (later == 0 ? 1 : 0);
+    return widened + (all_double ? 1 : 1 + later + (later == 0 ? 1 : 0));
 }
 
 static double iterations(const cost_model *m, const cost_choice *c) {
@@ -218,8 +246,15 @@ static double score_registers(const cost_model *m, const cost_choice *c) {
 
 double cost_grid_elements(const cost_model *m, const cost_choice *c) {
     double elements = 1;
-    for (int i = 0; i < m->grid_count; i++) elements *= cost_value(c, m->grid_sizes[i]);
+    for (int i = 0; i < m->grid_count; i++)
+        elements *= fmin(cost_value(c, m->grid_sizes[i]), m->grid_lengths[i]);
     return elements;
+}
+
+bool cost_has_few_rows(const cost_model *m) {
+    for (int i = 0; i < m->grid_count; i++)
+        if (m->grid_lengths[i] < FEW_ROWS) return m->has_products;
+    return false;
 }
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *out) {
@@ -242,6 +277,18 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *o
     return true;
 }
 
+/* What a tile reads no other one does, so that memory is the limit, or what a block does in a row.
+ */
+static double few_rows_clocks(const cost_model *m, const cost_choice *c, const cost_result *t,
+                              double memory_rate) {
+    static const double IN_A_ROW = 13; /* of what all units do side by side */
+    double read = t->cache * CACHE_BYTES_PER_CLOCK / memory_rate;
+    double own = iterations(m, c) * ROUND_CLOCKS +
+                 IN_A_ROW * (t->tensor + t->shared + t->fp32 + t->exp2) / (double)c->warps;
+    double most = fmax(t->clocks, own / t->resident);
+    return pow(pow(most, TOGETHER) + pow(read, TOGETHER), 1 / TOGETHER);
+}
+
 static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) {
     const gpu *g = m->r->target;
     double memory_bytes = 0, flops = 0;
@@ -255,11 +302,12 @@ static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) 
     out->clocks =
         base + exposed * (out->fp32 + out->exp2 + out->barriers) + copy_wait(m, c, out, base);
     out->clocks = fmax(out->clocks, fmax(out->fp32, out->exp2));
+    double per_clock = g->memory * 1e9 / ((double)g->sms * g->clock * 1e6);
     if (m->has_products) {
         out->clocks = fmax(out->clocks, out->cache);
+        if (cost_has_few_rows(m)) out->clocks = few_rows_clocks(m, c, out, per_clock);
         out->tflops = flops / out->clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     } else {
-        double per_clock = g->memory * 1e9 / ((double)g->sms * g->clock * 1e6);
         double in_flight = 0;
         for (int i = 0; i < m->item_count; i++)
             if (m->items[i].kind == COST_COPY && m->items[i].is_load)
@@ -284,6 +332,8 @@ cost_result cost_of(const cost_model *m, const cost_choice *c) {
         return out;
     out.is_tight = out.registers > g->thread_registers;
     int most = (int)g->thread_registers;
+    if (cost_has_few_rows(m) && out.registers < FEW_ROWS_REGISTERS)
+        out.registers = FEW_ROWS_REGISTERS;
     gpu_block block = {.threads = (int)c->warps * WARP_LANES,
                        .registers = out.is_tight ? most : out.registers,
                        .shared_bytes = out.shared_bytes};
@@ -305,6 +355,12 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
         const place_role *role = &m->plan.roles[i];
         if (!role->in_shared) continue;
         int64_t bytes = (int64_t)cost_tile_bytes(m, c, i), stages = cost_slots(m, c, i);
+        if (cost_is_widened(m, i)) { /* its slots have it as memory does */
+            bytes /= tl_type_bytes(role->tile->storage);
+            text = str_format(r->memory, "%.*s%s%.*s widened %lld", STR_ARGS(text),
+                              text.length ? ", " : "", STR_ARGS(role->tile->name),
+                              (long long)bytes * tl_type_bytes(role->tile->storage));
+        }
         str one = stages > 1 ? str_format(r->memory, "%.*s %lld x %lld", STR_ARGS(role->tile->name),
                                           (long long)stages, (long long)bytes)
                              : str_format(r->memory, "%.*s %lld", STR_ARGS(role->tile->name),

@@ -69,6 +69,9 @@ bool cost_may_open_panels(
 /* Says how such lines lie. */
 void cost_explain_panels(const cost_model *m, const cost_choice *choice);
 
+/* Are rows known to be so few that one tile has them all? */
+bool cost_has_few_rows(const cost_model *m);
+
 cost_result cost_of(const cost_model *m, const cost_choice *choice);
 cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *choice);
 /* Slots of the tile in shared memory; 0: it is not there. */

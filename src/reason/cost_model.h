@@ -73,6 +73,8 @@ struct cost_model {
  */
 double cost_value(const cost_choice *c, cost_extent e);
 double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile);
+int cost_raw_bytes(const cost_model *m, int tile);
+bool cost_is_widened(const cost_model *m, int tile);
 double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile);
 double cost_runs(const cost_choice *c, const cost_item *it);
 double cost_grid_elements(const cost_model *m, const cost_choice *c);

@@ -19,8 +19,7 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
         UNITS_AT_ONCE = 4
     }; /* as in translate/copy_load.c */
     int64_t rows = (int64_t)cost_value(c, m->extents[tile][0]);
-    int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) *
-                     tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
+    int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) * cost_raw_bytes(m, tile) / 16;
     int64_t along = pieces & -pieces;
     if (along < 1 || along > WARP_LANES) along = along < 1 ? 1 : WARP_LANES;
     int64_t rows_at_once = WARP_LANES / along * c->warps;
@@ -79,6 +78,11 @@ static cost_demand staging_registers(const cost_model *m, const cost_choice *c) 
         /* In place: one tile at a time. */
         all.tiles = c->is_plain ? fmax(all.tiles, own) : all.tiles + own;
         all.beside = c->is_plain ? fmax(all.beside, cut) : all.beside + cut;
+    }
+    for (int i = 0; i < m->channel_count; i++) { /* on their way from slot to tile, one at a time */
+        bool is_cut;
+        if (cost_is_widened(m, m->channels[i]))
+            all.tiles = fmax(all.tiles, line_registers(m, c, m->channels[i], &is_cut));
     }
     return all;
 }

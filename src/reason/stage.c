@@ -20,8 +20,8 @@ static bool uses_within(tl_statement *s, str name, str shared) {
     return false;
 }
 
-static bool find_uses(tl_statement *copy, str name, str shared, tl_statement **first,
-                      tl_statement **last) {
+bool stage_find_uses(tl_statement *copy, str name, str shared, tl_statement **first,
+                     tl_statement **last) {
     *first = *last = NULL;
     for (tl_statement *s = copy->next; s; s = s->next)
         if (uses_within(s, name, shared)) {
@@ -31,7 +31,7 @@ static bool find_uses(tl_statement *copy, str name, str shared, tl_statement **f
     return *first != NULL;
 }
 
-static str shared_name(reason *r, str name) {
+str stage_shared_name(reason *r, str name) {
     return str_format(r->memory, "%.*s_shared", STR_ARGS(name));
 }
 
@@ -52,7 +52,7 @@ static void insert_after(reason *r, tl_statement *at, const char *text) {
 /* --- through registers, in place ----------------------------------------------------------------
  */
 
-static void allocate_staging(reason *r, const tl_statement *copy) {
+void stage_allocate_lines(reason *r, const tl_statement *copy) {
     const char *name = edit_z(r->memory, edit_target_name(copy));
     tl_statement *shared = edit_find_allocation(r->kernel->body.first, str_from(name), TL_SHARED);
     str shape = {"", 0};
@@ -74,7 +74,7 @@ static void allocate_staging(reason *r, const tl_statement *copy) {
 /* Elements of 8 bits widen there. */
 static void widen_in_place(reason *r, tl_statement *copy) {
     if (!tiles_widens(r->kernel, copy)) return;
-    allocate_staging(r, copy);
+    stage_allocate_lines(r, copy);
     copy->copy.to = TL_REGISTER;
     insert_after(r, copy,
                  reason_say(r, "Copy %.*s from register to shared // exact in 16 bits",
@@ -84,11 +84,11 @@ static void widen_in_place(reason *r, tl_statement *copy) {
 /* --- tiles copied outside of loops ------------------------------------------------------------ */
 
 static bool stage_standing(reason *r, tl_statement *copy) {
-    str name = edit_target_name(copy), shared = shared_name(r, name);
+    str name = edit_target_name(copy), shared = stage_shared_name(r, name);
     tl_statement *first, *last;
-    if (!find_uses(copy, name, shared, &first, &last))
+    if (!stage_find_uses(copy, name, shared, &first, &last))
         return reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
-    make_async(r, copy);
+    if (!tiles_widens(r->kernel, copy)) make_async(r, copy);
     insert_before(r, first,
                   reason_say(r, "Wait %.*s // it has landed, for all warps", STR_ARGS(shared)));
     insert_after(r, last,
@@ -119,6 +119,10 @@ static bool stage_stored(reason *r, tl_statement *copy) {
     insert_after(r, last,
                  reason_say(r, "Release %.*s // nothing reads it any more", STR_ARGS(name)));
     return true;
+}
+
+bool stage_is_fill(const tl_statement *s) {
+    return edit_is_fill(s) && !s->copy.is_async;
 }
 
 /* --- loops ------------------------------------------------------------------------------------ */
@@ -154,14 +158,14 @@ static bool add_channel(reason *r, stage_loop *l, tl_statement *copy) {
                             STAGE_CHANNELS_MAX);
     str name = edit_target_name(copy);
     stage_channel c = {.name = edit_z(r->memory, name), .copy = copy, .stages = stages_of(r, name)};
-    c.shared = edit_z(r->memory, shared_name(r, name));
+    c.shared = edit_z(r->memory, stage_shared_name(r, name));
     if (c.stages < 1 || c.stages > STAGES_MAX)
         return reason_stuck(r, copy, "%s cannot have %lld stages; 1 to %d are possible", c.name,
                             (long long)c.stages, STAGES_MAX);
     for (int i = 0; i < l->count; i++)
         if (str_equal(str_from(l->channels[i].name), name))
             return reason_stuck(r, copy, "%s is copied twice in one iteration", c.name);
-    if (!find_uses(copy, name, str_from(c.shared), &c.first_use, &c.last_use))
+    if (!stage_find_uses(copy, name, str_from(c.shared), &c.first_use, &c.last_use))
         return reason_stuck(r, copy, "%s is copied and not used afterwards", c.name);
     int at = l->count++;
     for (; at > 0 && edit_is_before(r->kernel, c.first_use, l->channels[at - 1].first_use); at--)
@@ -331,7 +335,7 @@ static tl_statement *load_ahead(reason *r, const stage_loop *l, const stage_chan
 static void write_staged(reason *r, stage_loop *l) {
     tl_block first = {0};
     for (int i = 0; i < l->count; i++) {
-        allocate_staging(r, l->channels[i].copy);
+        stage_allocate_lines(r, l->channels[i].copy);
         if (l->channels[i].is_head)
             append(&first,
                    load_ahead(r, l, &l->channels[i], l->from, 0, "in flight until its first use"));
@@ -425,7 +429,7 @@ static tl_statement *find_host(reason *r, const tl_statement *s) {
     for (tl_statement *t = s->next; t && !host; t = t->next)
         for (tl_statement *u = t->kind == TL_FOR ? t->loop.body.first : NULL; u; u = u->next) {
             bool is_store = u->kind == TL_COPY && u->copy.to == TL_SHARED && !u->copy.is_async;
-            if (is_store && !is_host(r, shared_name(r, u->copy.what->text)))
+            if (is_store && !is_host(r, stage_shared_name(r, u->copy.what->text)))
                 host = edit_find_allocation(r->kernel->body.first, u->copy.what->text, TL_SHARED);
         }
     return host;
@@ -440,12 +444,12 @@ static void share_bytes(reason *r) {
         if (s->kind != TL_ALLOCATE || s->allocate.space != TL_SHARED ||
             s->allocate.in_place_of.length > 0)
             continue;
-        str shared = shared_name(r, s->allocate.names[0]);
+        str shared = stage_shared_name(r, s->allocate.names[0]);
         const tl_statement *release = find_sync(r, TL_RELEASE, shared);
         if (!release || release->parent->kind != TL_ROLE || is_host(r, shared)) continue;
         tl_statement *host = find_host(r, release);
         if (!host || host == s) continue;
-        s->allocate.in_place_of = shared_name(r, host->allocate.names[0]);
+        s->allocate.in_place_of = stage_shared_name(r, host->allocate.names[0]);
         tl_statement *after = host;
         while (after->next && after->next->kind == TL_ALLOCATE) after = after->next;
         if (after != s) edit_move_after(r->kernel, after, s);
@@ -457,18 +461,15 @@ static void share_bytes(reason *r) {
 
 /* --- the pass --------------------------------------------------------------------------------- */
 
-static bool is_fill(const tl_statement *s) {
-    return edit_is_fill(s) && !s->copy.is_async;
-}
-
 static bool stage_one(reason *r, tl_statement *loop) {
     stage_loop l = {.loop = loop};
     l.from = edit_factor_text(r->memory, loop->loop.from);
     l.to = edit_factor_text(r->memory, loop->loop.to);
     l.variable = edit_z(r->memory, loop->loop.name);
     l.is_never_empty = reason_is_never_empty(r, loop);
+    if (tiles_copy_async(r)) stage_widen_loop(r, loop);
     for (tl_statement *s = loop->loop.body.first; s; s = s->next)
-        if (is_fill(s) && !add_channel(r, &l, s)) return false;
+        if (stage_is_fill(s) && !add_channel(r, &l, s)) return false;
     if (l.count == 0) return true;
     if (tiles_copy_async(r) && stage_ring(r, &l)) return true;
     choose_heads(&l);
@@ -484,6 +485,7 @@ static bool stage_one(reason *r, tl_statement *loop) {
     if (tiles_copy_async(r)) write_async(r, &l);
     else if (ahead == 0 || has_fragments(&l)) write_plain(r, &l);
     else write_staged(r, &l);
+    stage_vectors_first(r, loop);
     return true;
 }
 
@@ -496,7 +498,7 @@ static bool stage_loops(reason *r) {
 static bool stage_others(reason *r) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
-        if (!is_fill(s)) continue;
+        if (!stage_is_fill(s)) continue;
         if (s->parent->kind == TL_ROLE && !stage_standing(r, s)) return false;
     }
     return true;

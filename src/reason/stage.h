@@ -34,6 +34,22 @@ tl_block stage_under(reason *r, const char *condition, tl_block inner);
 /* Where copies before the loop go: in front of the computations that stand right before it. */
 tl_statement *stage_prologue_point(const stage_loop *l);
 
+/* A copy from global to shared memory. */
+bool stage_is_fill(const tl_statement *s);
+/* The first and the last statement after the copy, in its block, that use the tile or have a use in
+ * them. False: there is none.
+ */
+bool stage_find_uses(tl_statement *copy, str name, str shared, tl_statement **first,
+                     tl_statement **last);
+str stage_shared_name(reason *r, str name); /* K_shared */
+/* A tile of the copy's own type in registers, as lines: what passes through. */
+void stage_allocate_lines(reason *r, const tl_statement *copy);
+
+/* Gives tiles of 8 bits that the loop copies a tile of their own type on the way. stage_widen.c */
+void stage_widen_loop(reason *r, tl_statement *loop);
+/* Moves the loop's copies of vectors to registers to its head. stage_vectors.c */
+void stage_vectors_first(reason *r, tl_statement *loop);
+
 /* Two tiles that take turns in the slots of one ring: ring.c. Writes the loop and says true where
  * the loop has that form, and it is wanted.
  */

@@ -341,11 +341,13 @@ static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
     }
 }
 
-/* Fewer than 4 warps leave schedulers without work: only where nothing else fits. */
+/* Fewer than 4 warps leave schedulers without work: only where nothing else fits, or rows are few,
+ * for which more read operands again.
+ */
 static void try_blocks(search *s) {
     cost_choice choice = {0};
     int64_t warps = s->pinned_warps;
-    s->least_warps = warps > 0 ? warps : SCHEDULERS;
+    s->least_warps = warps > 0 ? warps : cost_has_few_rows(s->model) ? 1 : SCHEDULERS;
     s->most_warps = warps > 0 ? warps : WARPS_MOST;
     try_sizes(s, &choice, 0, pinned_hold(s));
     if (warps > 0 || s->ways.kept_count > 0) return;

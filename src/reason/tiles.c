@@ -183,10 +183,7 @@ bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy) {
 }
 
 bool tiles_copy_async(reason *r) {
-    if (!gpu_has(r->target, GPU_FEATURE_cp_async)) return false;
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COPY && tiles_widens(r->kernel, s)) return false;
-    return true;
+    return gpu_has(r->target, GPU_FEATURE_cp_async);
 }
 
 static void read_global_copy(reason *r, tiles_list *t, tl_statement *s) {

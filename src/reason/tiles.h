@@ -47,7 +47,7 @@ const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name);
 bool tiles_multiplies_bytes(const tl_kernel *kernel);
 /* Does a Copy bring elements of 8 bits, which widen in registers? */
 bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy);
-/* Do copies into shared memory run on their own? Elements of 8 bits widen in registers. */
+/* Do copies into shared memory run on their own? */
 bool tiles_copy_async(reason *r);
 
 /* Axes of a parameter or view. NULL when there is none of that name. */

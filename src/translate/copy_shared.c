@@ -1,7 +1,30 @@
 /* Copies between registers and shared memory. */
 #include "translate/copy.h"
 
-/* A unit of 8-bit floats fills two of 16 bits, side by side. */
+/* Do the first units of 8 lanes, 32 bytes apart in a row, meet in the banks? Those of the second
+ * four then store their second ones first.
+ */
+static bool takes_turns(const lines *x) {
+    enum { LANES_AT_ONCE = 8 };
+    int chunks = x->columns / x->shape.elements;
+    return (chunks & -chunks) >= LANES_AT_ONCE &&
+           x->access.threads.swizzle_bytes == LANES_AT_ONCE * SHARED_UNIT_BYTES;
+}
+
+static void put_turned_unit(lines *x) {
+    emit *t = x->t;
+    str unit = lines_unit(x);
+    emit_text(t, "const unsigned turn = (unsigned)(column & 64) >> 2;");
+    emit_text(t, "const unsigned place = %.*s ^ turn;", STR_ARGS(lines_shared(x, "target")));
+    emit_text(t, "unsigned turned[4], first[4], second[4];");
+    emit_text(t, "ftl_turn(turned, %.*s, turn);", STR_ARGS(unit));
+    emit_text(t, "ftl_widen_%s_%s(first, second, turned);", emit_type_word(x->registers->type),
+              emit_type_word(x->widens_to->type));
+    emit_text(t, "ftl_store_shared_16(place, first);");
+    emit_text(t, "ftl_store_shared_16(place ^ 16, second);");
+}
+
+/* A unit of 8 bits fills two of 16, side by side. */
 static void put_wide_unit(lines *x) {
     emit *t = x->t;
     str second = x->access.threads.swizzle_bytes > SHARED_UNIT_BYTES ? STR("^ 16") : STR("+ 16");
@@ -16,6 +39,10 @@ static void put_wide_unit(lines *x) {
 
 static void put_unit(lines *x, lines_cut cut) {
     (void)cut;
+    if (x->widens_to && takes_turns(x)) {
+        put_turned_unit(x);
+        return;
+    }
     if (x->widens_to) {
         put_wide_unit(x);
         return;
