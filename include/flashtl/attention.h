@@ -58,6 +58,36 @@ FTL_API ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runt
 FTL_API ftl_status ftl_attention_prepare(ftl_context *context, ftl_runtime *runtime,
                                          const ftl_attention *attention);
 
+/* Sparse attention: each query sees the blocks of 64 keys that a list names, up to its own place.
+ *
+ * 'blocks' is i32 (batch, kv_heads, q_len, top): the list of a query, which all query heads of a
+ * key head share, in any order; top 1 to 1024. An entry that names no block (negative, or past the
+ * last one) is left out, one that stands there twice counts twice, a query without any gets 0. The
+ * last block may be short. Query i has the place first + i. Start from FTL_SPARSE_INIT.
+ */
+typedef struct ftl_sparse {
+    size_t struct_bytes;          /* sizeof(ftl_sparse) */
+    ftl_type dtype;               /* of Q, K, V and O: FTL_F16, or FTL_BF16 where the GPU has it */
+    int64_t batch, q_len, kv_len; /* kv_len: 1 at least */
+    int64_t q_heads, kv_heads;    /* q_heads is a multiple of kv_heads */
+    int64_t head_dim, value_dim;  /* of Q and K, of V and O; value_dim 0: the same */
+    ftl_attention_tensor q, k, v, o;
+    uint64_t blocks; /* device address, a multiple of 4; entries of one list lie side by side */
+    int64_t blocks_batch_stride, blocks_head_stride, blocks_query_stride; /* in entries */
+    int32_t top;                                                          /* entries of a list */
+    int32_t first; /* keys before the first query: 0 for a prompt, kv_len - q_len for its end */
+    double scale;  /* above 0; 0: 1 / sqrt(head_dim) */
+} ftl_sparse;
+
+#define FTL_SPARSE_INIT FTL_STRUCT_INIT(ftl_sparse)
+
+/* As ftl_attention_forward: asynchronous, safe from several threads, with the same statuses. All
+ * memory is the caller's and has to stay until the stream has done the work; there is no workspace.
+ * 'top' and q_heads / kv_heads are constants of the kernel: each new pair makes another one.
+ */
+FTL_API ftl_status ftl_sparse_attention(ftl_context *context, ftl_runtime *runtime,
+                                        const ftl_sparse *sparse, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,7 +28,8 @@ enum { SHORT_LENGTH = 1024 };
 /* What decides a kernel. Compared as bytes: set to zero before it is filled in. */
 typedef struct attention_key {
     int32_t device, dtype, head_dim, value_dim, window;
-    bool is_short; /* made for short sequences */
+    int32_t group, top; /* of sparse attention; 0: attention to all keys */
+    bool is_short;      /* made for short sequences */
     bool causal, has_alibi, has_lse;
     double softcap;
 } attention_key;
@@ -97,8 +98,17 @@ typedef struct recipe {
     ftl_product *product;
 } recipe;
 
+static ftl_status write_sparse_sketch(ftl_context *context, recipe *r) {
+    char group[48], top[48];
+    const char *settings[2] = {group, top};
+    snprintf(group, sizeof group, "group=%d", r->key->group);
+    snprintf(top, sizeof top, "top=%d", r->key->top);
+    return ftl_sketch(context, "nsa_selected", settings, 2, &r->sketch);
+}
+
 static ftl_status write_sketch(ftl_context *context, recipe *r) {
     const attention_key *key = r->key;
+    if (key->top) return write_sparse_sketch(context, r);
     const char *settings[8];
     char window[48], softcap[48];
     int count = 0;
@@ -382,5 +392,62 @@ ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime, con
     }
     ftl_scalar scale = {"scale", a->scale > 0 ? a->scale : 1 / sqrt((double)d)};
     ftl_arguments arguments = {tensors, count, &scale, 1};
+    return ftl_module_launch(context, kernel->module, &arguments, stream);
+}
+
+/* --- sparse attention ------------------------------------------------------------------------- */
+
+enum { TOP_MOST = 1024 };
+
+static ftl_status make_sparse_key(ftl_context *context, ftl_runtime *runtime, const ftl_sparse *s,
+                                  attention_key *key) {
+    NEEDS(runtime);
+    if (!s || s->struct_bytes < sizeof *s)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the sparse attention is null, or not begun with FTL_SPARSE_INIT");
+    if (s->top < 1 || s->top > TOP_MOST || s->first < 0)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "a list has 1 to %d blocks, and the first query no negative place",
+                                TOP_MOST);
+    bool is_grouped = s->kv_heads > 0 && s->q_heads > 0 && s->q_heads % s->kv_heads == 0 &&
+                      s->q_heads / s->kv_heads <= INT16_MAX;
+    if (!is_grouped)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "q_heads must be a multiple of kv_heads, both above 0");
+    ftl_attention whole = {.struct_bytes = sizeof whole,
+                           .dtype = s->dtype,
+                           .head_dim = s->head_dim,
+                           .value_dim = s->value_dim,
+                           .scale = s->scale};
+    ftl_status status = make_key(context, runtime, &whole, key);
+    key->is_short = false;
+    key->group = (int32_t)(s->q_heads / s->kv_heads);
+    key->top = s->top;
+    return status;
+}
+
+ftl_status ftl_sparse_attention(ftl_context *context, ftl_runtime *runtime, const ftl_sparse *s,
+                                void *stream) {
+    attention_kernel *kernel;
+    attention_key key = {0};
+    ftl_status status = make_sparse_key(context, runtime, s, &key);
+    if (!status) status = find_kernel(context, runtime, &key, &kernel);
+    if (status) return status;
+    int64_t d = s->head_dim, dv = kernel->key.value_dim;
+    ftl_tensor tensors[5] = {
+        matrix("Q", &s->q, s->dtype, s->batch, s->q_heads, s->q_len, d),
+        matrix("K", &s->k, s->dtype, s->batch, s->kv_heads, s->kv_len, d),
+        matrix("V", &s->v, s->dtype, s->batch, s->kv_heads, s->kv_len, dv),
+        matrix("O_chosen", &s->o, s->dtype, s->batch, s->q_heads, s->q_len, dv),
+        {.name = "chosen",
+         .address = s->blocks,
+         .type = FTL_I32,
+         .axis_count = 4,
+         .extents = {s->batch, s->kv_heads, s->q_len, s->top},
+         .strides = {s->blocks_batch_stride, s->blocks_head_stride, s->blocks_query_stride, 1}},
+    };
+    ftl_scalar scalars[2] = {{"scale", s->scale > 0 ? s->scale : 1 / sqrt((double)d)},
+                             {"first", s->first}};
+    ftl_arguments arguments = {tensors, 5, scalars, 2};
     return ftl_module_launch(context, kernel->module, &arguments, stream);
 }

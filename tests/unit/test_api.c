@@ -224,6 +224,9 @@ static void running(void **state) {
     INVALID(ftl_attention_forward(c, NULL, NULL, NULL));
     INVALID(ftl_attention_forward(c, runtime, NULL, NULL));
     INVALID(ftl_attention_prepare(c, NULL, NULL));
+    INVALID(ftl_sparse_attention(c, NULL, NULL, NULL));
+    INVALID(ftl_sparse_attention(c, runtime, NULL, NULL));
+    assert_int_equal(ftl_sparse_attention(NULL, NULL, NULL, NULL), FTL_INVALID_ARGUMENT);
     assert_int_equal(ftl_attention_forward(NULL, NULL, NULL, NULL), FTL_INVALID_ARGUMENT);
     assert_null(ftl_module_plan(NULL));
     ftl_device_free(NULL, 1);

@@ -434,6 +434,10 @@ static void attention(void **state) {
     REFUSED(a.softcap = NAN);
     REFUSED(a.softcap = -1);
 #undef REFUSED
+    ftl_sparse sparse = FTL_SPARSE_INIT, none = {0};
+    BAD(ftl_sparse_attention, c, NULL, &sparse, NULL);
+    BAD(ftl_sparse_attention, c, runtime, &none, NULL);
+    BAD(ftl_sparse_attention, c, runtime, &sparse, NULL);
 }
 
 /* What an earlier call said of a program is not said again of a launch. */

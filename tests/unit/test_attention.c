@@ -303,9 +303,78 @@ static void call_overhead(void **state) {
     assert_int_equal(driver->launches, CALLS + 1);
 }
 
+/* --- sparse attention
+ * ------------------------------------------------------------------------- */
+
+static ftl_sparse sparse_sample(void) {
+    ftl_sparse s = FTL_SPARSE_INIT;
+    s.dtype = FTL_F16, s.top = 16, s.first = 100;
+    s.batch = 2, s.q_len = 100, s.kv_len = 200, s.q_heads = 32, s.kv_heads = 2, s.head_dim = 64;
+    s.q = dense(0x100000, 100, 32, 64);
+    s.k = dense(0x200000, 200, 2, 64);
+    s.v = dense(0x300000, 200, 2, 64);
+    s.o = dense(0x400000, 100, 32, 64);
+    s.blocks = 0x500000;
+    s.blocks_batch_stride = 2 * 100 * 16, s.blocks_head_stride = 100 * 16;
+    s.blocks_query_stride = 16;
+    return s;
+}
+
+static ftl_status attend_sparsely(const ftl_sparse *s) {
+    return ftl_sparse_attention(context, runtime, s, NULL);
+}
+
+static void sparse_attention_has_kernels_by_group_and_top(void **state) {
+    (void)state;
+    ftl_sparse s = sparse_sample();
+    assert_int_equal(attend_sparsely(&s), FTL_OK);
+    assert_int_equal(driver->grid, 2 * 2 * 100); /* a tile for each query and key head */
+    s.first = 0, s.q_len = 1, s.kv_len = 64;
+    assert_int_equal(attend_sparsely(&s), FTL_OK);
+    assert_int_equal(driver->grid, 2 * 2);
+    assert_int_equal(compiler->compiles, 1);
+    s.top = 8;
+    assert_int_equal(attend_sparsely(&s), FTL_OK);
+    s.q_heads = 8;
+    assert_int_equal(attend_sparsely(&s), FTL_OK);
+    assert_int_equal(compiler->compiles, 3);
+    s.q_len = 0;
+    assert_int_equal(attend_sparsely(&s), FTL_OK);
+    assert_int_equal(driver->launches, 4);
+    ftl_attention a = sample(); /* the same sizes, and all keys: a kernel of its own */
+    assert_int_equal(forward(&a), FTL_OK);
+    assert_int_equal(compiler->compiles, 4);
+}
+
+static void sparse_attention_says_what_is_wrong(void **state) {
+    (void)state;
+    ftl_sparse s;
+#define REFUSED(change, words)                                                                     \
+    do {                                                                                           \
+        s = sparse_sample();                                                                       \
+        change;                                                                                    \
+        assert_int_equal(attend_sparsely(&s), FTL_INVALID_ARGUMENT);                               \
+        assert_non_null(strstr(ftl_context_error(context), words));                                \
+    } while (0)
+    REFUSED(s.struct_bytes = 8, "FTL_SPARSE_INIT");
+    REFUSED(s.top = 0, "1 to 1024 blocks");
+    REFUSED(s.top = 1025, "1 to 1024 blocks");
+    REFUSED(s.first = -1, "no negative place");
+    REFUSED(s.q_heads = 33, "multiple of kv_heads");
+    REFUSED(s.kv_heads = 0, "multiple of kv_heads");
+    REFUSED(s.dtype = FTL_F32, "FTL_F16 or FTL_BF16");
+    REFUSED(s.scale = -1, "scale");
+    REFUSED(s.kv_len = 0, "kv_len > 0");
+    REFUSED(s.blocks = 0x500001, "chosen");
+    REFUSED(s.k.length_stride = 7, "K");
+#undef REFUSED
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(sparse_attention_has_kernels_by_group_and_top),
+        TEST(sparse_attention_says_what_is_wrong),
         TEST(one_kernel_serves_all_sizes),
         TEST(options_make_other_kernels),
         TEST(wrong_calls_are_told),
