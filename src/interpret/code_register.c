@@ -32,6 +32,10 @@ static void share_matrix(code_executor *e, code_register *r, tile *t, const tl_l
     code_split(t->count[0], e->sync->executor / spread.across, spread.down, &t->share.first[0],
                &t->share.end[0]);
     if (t->axis_count < 2) return;
+    if (said->kind == TL_MMA_A) { /* executors side by side hold the same rows */
+        r->stores_alone = e->sync->executor % spread.across == 0;
+        return;
+    }
     code_split(t->count[1], e->sync->executor % spread.across, spread.across, &t->share.first[1],
                &t->share.end[1]);
 }
