@@ -481,20 +481,34 @@ static void finish_block(machine *m) {
     barrier_finish(m);
 }
 
-void machine_run_block(machine *m) {
-    int idle_rounds = 0;
-    uint64_t progress = m->progress;
-    while (!m->stopped) {
-        bool ran = false, left = false;
-        int first = m->random ? (int)(machine_draw(m) % (uint64_t)m->warp_count) : 0;
-        for (int n = 0; n < m->warp_count && !m->stopped; n++) {
-            machine_warp *w = &m->warps[(n + first) % m->warp_count];
-            if (w->state == WARP_READY) {
-                run_warp(m, w);
-                ran = true;
-            }
-            left |= w->state != WARP_DONE;
+/* The warps that can run, one after the other. With a seed they take turns in some blocks; in the
+ * others those of the largest number from some warp on run alone, as long as they can: what is out
+ * of step by a whole slot of a ring shows there. Whether one ran; 'left': not all have ended.
+ */
+static bool run_warps(machine *m, int alone, bool *left) {
+    bool ran = false;
+    int first = alone >= 0  ? alone
+                : m->random ? (int)(machine_draw(m) % (uint64_t)m->warp_count)
+                            : 0;
+    for (int n = 0; n < m->warp_count && !m->stopped; n++) {
+        machine_warp *w = &m->warps[(n + first) % m->warp_count];
+        if (w->state == WARP_READY) {
+            run_warp(m, w);
+            ran = true;
         }
+        *left |= w->state != WARP_DONE;
+        if (ran && alone >= 0) return *left = true;
+    }
+    return ran;
+}
+
+void machine_run_block(machine *m) {
+    int idle_rounds = 0, alone = -1;
+    uint64_t progress = m->progress;
+    if (m->random && machine_draw(m) >> 32 & 1)
+        alone = (int)(machine_draw(m) % (uint64_t)m->warp_count);
+    while (!m->stopped) {
+        bool left = false, ran = run_warps(m, alone, &left);
         if (!left && !m->stopped) finish_block(m);
         if (!left || m->stopped) return;
         if (m->progress != progress) idle_rounds = 0;

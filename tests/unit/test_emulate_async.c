@@ -36,7 +36,8 @@ static const char tail[] = "\nst.global.u32 [%d1], %r9;\nret;\n}\n";
     "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], "     \
     "[%m, "
 
-static void run(program *p, const emulate_tensor_map *map, const char *body) {
+static void run_in_order(program *p, const emulate_tensor_map *map, const char *body,
+                         uint64_t seed) {
     memset(p, 0, sizeof *p);
     arena_init(&p->memory, 256u << 20);
     text_init(&p->report, 1u << 20);
@@ -68,9 +69,14 @@ static void run(program *p, const emulate_tensor_map *map, const char *body) {
                              .buffer_count = 2,
                              .pointers = pointers,
                              .pointer_count = 2,
+                             .seed = seed,
                              .instruction_budget = 1000000};
     emulate_run(module, &launch, &p->memory, &p->result);
     emulate_render_text(&p->result, STR("program.ptx"), &p->report);
+}
+
+static void run(program *p, const emulate_tensor_map *map, const char *body) {
+    run_in_order(p, map, body, 0);
 }
 
 static void end(program *p) {
@@ -416,11 +422,47 @@ static void counts_that_nobody_fills_are_found(void **state) {
     "mov.u32 %r2, 0;\nZ: mad.lo.u32 %r3, %r2, 128, %r0; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, "   \
     "%r1; st.shared.u32 [%r3], 0; add.u32 %r2, %r2, 1; setp.lt.u32 %p3, %r2, 16; @%p3 bra Z;\n"    \
     "fence.proxy.async; bar.sync 0; setp.eq.u32 %p4, %r0, %r0;\n"                                  \
-    "mov.b64 %d5, 0x800000080040; mov.b64 %d6, 0x800000080140;\n"
+    "mov.b64 %d5, 0x800080040; mov.b64 %d6, 0x800080140;\n"
 #define PRODUCT(a, b)                                                                              \
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, " a ", " b            \
     ", %p5, 1, 1, 0, 0;\n"
 #define DONE "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\n"
+
+/* Warps 0 and 1 answer each other eight times; warp 2 waits for each of these phases, and nobody
+ * waits for it. Where all take turns it keeps step; it may also be late by any number of phases.
+ */
+#define STEPS(mine, theirs, warp)                                                                  \
+    "{\n.reg .pred %q<4>; .reg .b32 %s<4>;\nsetp.ne.u32 %q0, %r0, " warp ";\n@%q0 bra E" warp      \
+    ";\nmov.u32 %s0, 0;\nB" warp ":\n" mine "and.b32 %s1, %s0, 1;\nW" warp                         \
+    ": mbarrier.try_wait.parity.shared::cta.b64 %q1, [" theirs "], %s1;\n@!%q1 bra W" warp         \
+    ";\nadd.u32 %s0, %s0, 1;\nsetp.lt.u32 %q2, %s0, 8;\n@%q2 bra B" warp ";\nE" warp ":\n}\n"
+
+static void warps_fall_behind_by_whole_phases(void **state) {
+    (void)state;
+    static const char body[] =
+        ".reg .b32 %other; add.u32 %other, %bar, 8;\n"
+        "@%p1 mbarrier.init.shared::cta.b64 [%other], 1;\n"
+        "@%p1 fence.mbarrier_init.release.cluster;\nbar.sync 0;\n" STEPS(
+            "mbarrier.arrive.shared::cta.b64 _, [%bar];\n", "%other", "0")
+            STEPS("", "%bar",
+                  "64") "{\n.reg .pred %q<4>; .reg .b32 %s<4>;\nsetp.ne.u32 %q0, %r0, 32;\n@%q0 "
+                        "bra E;\n"
+                        "mov.u32 %s0, 0;\nB: and.b32 %s1, %s0, 1;\n"
+                        "W: mbarrier.try_wait.parity.shared::cta.b64 %q1, [%bar], %s1;\n@!%q1 bra "
+                        "W;\n"
+                        "mbarrier.arrive.shared::cta.b64 _, [%other];\nadd.u32 %s0, %s0, 1;\n"
+                        "setp.lt.u32 %q2, %s0, 8;\n@%q2 bra B;\nE:\n}\n";
+    static program p;
+    int found = 0, clean = 0;
+    for (uint64_t seed = 0; seed < 24; seed++) {
+        run_in_order(&p, NULL, body, seed * UINT64_C(0x9e3779b97f4a7c15));
+        if (!p.is_read) fail_msg("%s", p.report.data);
+        found += p.result.finding_count > 0;
+        clean += p.result.outcome == EMULATE_CLEAN;
+        end(&p);
+    }
+    if (!found || !clean) fail_msg("%d found, %d clean", found, clean);
+}
 
 static void wgmma_and_its_misuse(void **state) {
     (void)state;
@@ -460,8 +502,7 @@ static void wgmma_and_its_misuse(void **state) {
                 EMULATE_DEADLOCK, "other warps of its warpgroup to commit");
     check_found(NULL,
                 FENCED
-                "mov.b64 %d5, 0x80000008103f;\nwgmma.fence.sync.aligned;\n" PRODUCT("%d6", "%d5")
-                    DONE,
+                "mov.b64 %d5, 0x80008103f;\nwgmma.fence.sync.aligned;\n" PRODUCT("%d6", "%d5") DONE,
                 EMULATE_SHARED_BOUNDS, "of 65536");
     check_found(NULL,
                 "setp.eq.u32 %p3, %r0, 0; setmaxnreg.dec.sync.aligned.u32 40;\n"
@@ -530,6 +571,7 @@ int main(void) {
         cmocka_unit_test(initialisations_need_a_fence_after_them),
         cmocka_unit_test(relaxed_mbarriers_order_nothing),
         cmocka_unit_test(counts_that_nobody_fills_are_found),
+        cmocka_unit_test(warps_fall_behind_by_whole_phases),
         cmocka_unit_test(wgmma_and_its_misuse),
         cmocka_unit_test(wrong_text_is_refused),
         cmocka_unit_test(limits_of_tensor_maps),
