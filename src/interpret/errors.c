@@ -24,8 +24,10 @@ struct errors {
     const tile *tiles[TILES_MOST]; /* that the row reads */
     int count, next;
     const tile *on; /* the one that is off by its errors */
+    bool is_all;    /* all of them are */
     double sign;    /* up, then down */
     double reach;   /* by how many of its errors */
+    bool turns;     /* the operation repeats itself along its operand */
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
 };
@@ -141,7 +143,9 @@ double errors_reach(tl_operation operation) {
 void errors_begin(machine *m, tl_operation operation) {
     m->errors->count = m->errors->next = 0;
     m->errors->on = NULL;
+    m->errors->is_all = false;
     m->errors->reach = errors_reach(operation);
+    m->errors->turns = operation == TL_SIN;
 }
 
 bool errors_next(machine *m) {
@@ -155,14 +159,30 @@ bool errors_next(machine *m) {
     return e->on != NULL;
 }
 
-/* What has overflown did so to its own side. */
+bool errors_are_up(const machine *m) {
+    return m->errors->sign > 0;
+}
+
+bool errors_all(machine *m, tl_operation operation) {
+    struct errors *e = m->errors;
+    e->is_all = operation == TL_MULTIPLY && e->count > 1;
+    e->sign = 1;
+    return e->is_all;
+}
+
+/* What has overflown did so to its own side. Where an angle may be anywhere on the circle, two
+ * places tell nothing of what is between them.
+ */
 double errors_apart(const machine *m, double value, double error) {
+    static const double ANYWHERE = 1;
+    if (m->errors->turns && !(error < ANYWHERE)) return (double)NAN;
     return value +
            (isinf(error) ? copysign(error, value) : m->errors->sign * m->errors->reach * error);
 }
 
 bool errors_are_on(machine *m, const tile *t) {
     struct errors *e = m->errors;
+    if (e->is_all) return true;
     if (e->on) return e->on == t;
     for (int i = 0; i < e->count; i++) {
         if (e->tiles[i] == t) return false;

@@ -224,6 +224,9 @@ void errors_begin(machine *m, tl_operation operation);
 bool errors_next(machine *m);
 double errors_reach(tl_operation operation);
 bool errors_are_on(machine *m, const tile *t);
+bool errors_are_up(const machine *m);
+/* Once more with all tiles off, where an operation asks for it. */
+bool errors_all(machine *m, tl_operation operation);
 double errors_apart(const machine *m, double value, double error); /* that element of such a tile */
 /* Of an operation's own arithmetic, whose first operand is given. */
 double errors_own(tl_operation operation, double result, double operand);

@@ -257,7 +257,9 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
                        const double *result, const double *first, bool accumulates) {
     machine *m = s->machine;
     double *errors = row_at(target, r, row) + target->capacity, *again = machine_vector(m);
-    if (!again) return false;
+    double *apart = machine_vector(m); /* what the first places of all tiles add up to */
+    if (!again || !apart) return false;
+    memset(apart, 0, (size_t)r->width * sizeof *apart);
     for (int i = 0; i < r->width; i++) {
         double own = errors_own(c->operation, result[i], first[i]);
         errors[i] = (accumulates ? errors[i] * errors[i] : 0) + own * own;
@@ -270,6 +272,16 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
         for (int i = 0; i < r->width; i++) {
             double off = errors_between(result[i], again[i]) / errors_reach(c->operation);
             errors[i] += off * off / 2;
+            if (errors_are_up(m)) apart[i] += again[i] - result[i];
+        }
+    }
+    if (errors_all(m, c->operation)) { /* of two factors near 0 only what both are off by tells */
+        const double *unused;
+        if (!compute_row(s, c, target, r, row, again, &unused)) return false;
+        m->scratch_used = used;
+        for (int i = 0; i < r->width; i++) {
+            double both = again[i] - result[i] - apart[i];
+            if (isfinite(both)) errors[i] += both * both;
         }
     }
     for (int i = 0; i < r->width; i++) errors[i] = sqrt(errors[i]);

@@ -206,8 +206,7 @@ def verdict_on(survivor, subject, head, lines, folder, count):
     why = equal.of_cuda(survivor, lines, subject.code) or equal_waits.of_cuda(survivor, lines)
     if why:
         return "equal", why
-    new, old, _ = equal.changes(survivor, lines)
-    why = explained.of(subject.name, *(" ".join(x.strip() for x in part) for part in (old, new)))
+    why = explained.of(subject.name, lines, equal.changes(survivor, lines))
     if why:
         return "explained", why
     found = drawn(survivor, subject, head, lines, folder, count)

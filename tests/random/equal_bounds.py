@@ -388,6 +388,8 @@ def unreached(mutant, code):
         return None
     if re.match(r"\s*if ", old[0]) and never(code, at) and all(len(x) - len(x.lstrip()) > len(old[0]) - len(old[0].lstrip()) or x.strip() in ("end", "}") for x in old[1:]) and not new:
         return "the condition never holds"
+    if len(new) == len(old) == 1 and all(re.match(r"\s*if ", x[0]) for x in (new, old)) and never(code, at) and never(mutant, at):
+        return "the condition never holds, before or now"
     if any(never(code, i) for i in enclosing(code, at)):
         return "it stands where no length leads"
     return None

@@ -1,7 +1,7 @@
 """Mutants of shipped programs that say the same by a property of that one program: no rule, but a sentence for each.
 
-An entry is the subject, the lines that were changed, what they became, and why; all must match to the letter. A mutant that
-stands here is counted as 'explained', and it hides no other.
+An entry is the subject, the lines that were changed, what they became, and why; all must match to the letter, and a fifth
+part, if there is one, the line that follows. A mutant that stands here is counted as 'explained', and it hides no other.
 """
 EXPLAINED = (
     ("softmax_off_by_one", "l[m16][half] = ftl_max(l[m16][half], 1e-30f); l[m16][half] = ftl_reciprocal(l[m16][half]);",
@@ -20,9 +20,25 @@ EXPLAINED = (
     ("random 64017", "Compute Mask S, shift0 in coordinate [L = q_block] where q > d1_index + q_len - d1_index and (d1_index + q) % 3 == 0 or d1_index <= q + d1_index - q_len - 52",
      "Compute Mask S, shift0 in coordinate [L = q_block] where q > d1_index + q_len - d1_index and (d1_index + q) % 3 >= 0 or d1_index <= q + d1_index - q_len - 52",
      "the condition beside it asks for a row past q_len, and there is none"),
+    ("random 64040", "r01[m16][half] = ftl_multiply(r01[m16][half], alpha[m16][half]);", "r01[m16][(half) ^ 1] = ftl_multiply(r01[m16][half], alpha[m16][half]);",
+     "keys past 20 are masked, so there is one block, before which all sums are 0: 0 times a power of at most 1"),
+    ("random 64040", "O[m16][n8][2 * half + 1] = ftl_multiply(O[m16][n8][2 * half + 1], alpha[m16][half]);",
+     "O[0][n8][2 * half + 1] = ftl_multiply(O[m16][n8][2 * half + 1], alpha[m16][half]);",
+     "keys past 20 are masked, so there is one block, before which all sums are 0: 0 times a power of at most 1"),
+    ("random 64020", "FTL_UNROLL for (int half = 0; half < 2; half++) {", "FTL_UNROLL for (int half = 0; half < 2 - 1; half++) {",
+     "rows from 4 on are masked whole: rows 8..15 of a tile have no maximum, and results of 0", "m[m16][half] = ftl_max(m[m16][half], ftl_exchange(m[m16][half], 1));"),
+    ("random 64004", "S[m16][n8][2 * half] = (8 * n8 > limit_7[m16][half]) && (kv_at / 32 > q_at / 32) ? 0.5f",
+     "S[m16][n8][2 * half] = (8 * n8 > limit_7[m16][half]) || (kv_at / 32 > q_at / 32) ? 0.5f",
+     "both ways the condition asks for a key after the query, and the next Mask leaves out all of those"),
 )
 
 
-def of(subject, old, new):
-    """Why this change of this program says the same; None: nobody said so."""
-    return next((why for name, before, after, why in EXPLAINED if (name, before, after) == (subject, old, new)), None)
+def of(subject, code, change):
+    """Why this change (new lines, old ones, where: equal.changes) of a program's lines says the same; None: nobody said so."""
+    new, old, at = change
+    old_text, new_text = (" ".join(x.strip() for x in part) for part in (old, new))
+    beside = code[at + len(old)].strip() if at + len(old) < len(code) else ""
+    for name, before, after, why, *follows in EXPLAINED:
+        if (name, before, after) == (subject, old_text, new_text) and follows in ([], [beside]):
+            return why
+    return None

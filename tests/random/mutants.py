@@ -375,8 +375,7 @@ def judge_by_list(subject, kind, mutant, folder):
         is_refused = why == equal.REFUSED and wrong.kind == "fault" and " demands " in wrong.detail
         return ("equal", why) if is_refused else ("NumPy alone", f"{wrong.kind} {wrong.detail}"[:300])
     if not why:
-        new, old, _ = equal.changes(mutant, subject.code)
-        said = explained.of(subject.name, *(" ".join(x.strip() for x in part) for part in (old, new)))
+        said = explained.of(subject.name, subject.code, equal.changes(mutant, subject.code))
         if said:
             return "explained", said
     if subject.results and results == subject.results:

@@ -322,12 +322,60 @@ static void tables_have_every_length(void **state) {
     end(&s);
 }
 
+/* --- right programs --------------------------------------------------------------------------- */
+
+#define SUMS(kernel, after)                                                                        \
+    "kernel " kernel "\nlet k = 64\nInput A (m in rows, k)\nInput B (n in columns, k)\n"           \
+    "Output C f32 (m in rows, n in columns)\nCopy A from global to shared\n"                       \
+    "Copy B from global to shared\nCompute GEMM A, B.T and get S\n" after                          \
+    "Copy S from register to global and get C\n"
+
+static void count_failed(void *user, const verify_result *r) {
+    int *failed = user;
+    *failed += r->verdict == VERIFY_FAILED;
+    if (r->verdict == VERIFY_FAILED) print_message("%s: %s\n", r->name, r->what);
+}
+
+/* Angles that may be anywhere on the circle, and products of two numbers that may be 0: what a
+ * right kernel errs by there is not told by a place on either side of each operand.
+ */
+static void right_programs_do_not_fail(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        SUMS("angles", "Compute Exp S\nCompute Sin S and get S\n"),
+        SUMS("near_zero", "Compute Multiply S, S and get S\nCompute Cast S and get P\n"
+                          "Compute Multiply P, 1.0 and get S\nCompute Sin S and get S\n"
+                          "Compute Abs S and get T\nCompute Multiply T, 1.0 and get T\n"
+                          "Compute Multiply S, T and get S\n"),
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ftl_context *context;
+        subject s;
+        int failed = 0;
+        verify_machine *machine;
+        verify_summary summary;
+        begin(&s, texts[i]);
+        s.program.code = s.program.sketch;
+        assert_int_equal(ftl_context_new(&context), FTL_OK);
+        assert_int_equal(
+            verify_machine_open(context, &s.program, VERIFY_INTERPRETER, NULL, &machine), FTL_OK);
+        verify_options options = {
+            .shapes = "none", .more = 32, .seed = 1, .on_result = count_failed, .user = &failed};
+        verify_run(context, &s.program, verify_machine_runner(machine), &options, &summary);
+        assert_true(failed == 0 && summary.compared > 16);
+        verify_machine_close(machine);
+        ftl_context_free(context);
+        end(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_of_no_name), cmocka_unit_test(a_seed_draws_the_same),
-        cmocka_unit_test(lengths_are_joined),     cmocka_unit_test(numbers_decide),
-        cmocka_unit_test(sizes_of_values_differ), cmocka_unit_test(scores_go_by_blocks),
-        cmocka_unit_test(kinds_are_paired),       cmocka_unit_test(tables_have_every_length),
+        cmocka_unit_test(numbers_are_of_no_name),     cmocka_unit_test(a_seed_draws_the_same),
+        cmocka_unit_test(lengths_are_joined),         cmocka_unit_test(numbers_decide),
+        cmocka_unit_test(sizes_of_values_differ),     cmocka_unit_test(scores_go_by_blocks),
+        cmocka_unit_test(kinds_are_paired),           cmocka_unit_test(tables_have_every_length),
+        cmocka_unit_test(right_programs_do_not_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,46 @@
+# Faults that no list of cases shows, and drawn ones do: each needs kinds together that lists do not join.
+attention() { # INPUTS BEFORE_SOFTMAX AT_THE_END
+cat <<TL
+kernel k
+let d = 16, e = 16
+Input  Q (b in batch; q in rows, d)
+Input  K (b in batch; t in places, d)
+Input  V (b in batch; t in places, e)
+Input  scale f32
+${1:-}
+Output O (b in batch; q in rows, e)
+Copy Q from global to shared
+for i = 0:places/BN
+    Copy K from global to shared
+    Compute GEMM Q, K.T and get S
+    Compute Multiply S, scale and get S
+    ${2:-}
+    Compute Softmax S
+    Copy V from global to shared
+    Compute GEMM S, V and accumulate O
+end
+${3:-}
+Copy O from register to global
+TL
+}
+compare() { # NAME
+    flashtl verify wrong.tl --against right.tl --on interpreter > report; listed=$?
+    flashtl verify wrong.tl --against right.tl --on interpreter --shapes none --more 64 > report; drawn=$?
+    flashtl verify right.tl --on interpreter --shapes none --more 64 > right; right=$?
+    echo "$1: $listed, $drawn; as it should be: $right"
+}
+attention > right.tl
+attention "" "" "Compute Mask O, 1 where places == 0 and rows > 128 and b >= 1" > wrong.tl
+compare "no keys, and several blocks of rows"
+attention "Input  lim i32" "Compute Mask S where t < q - lim" > right.tl
+attention "Input  lim i32" "Compute Mask S where t < q - lim and lim > 0 - 200" > wrong.tl
+compare "a number with which a Mask leaves nothing"
+attention "Input  most f32" "Compute Min S, most and get S" > right.tl
+attention "Input  most f32" "Compute Min S, min(most, 4) and get S" > wrong.tl
+compare "a limit past the values"
+square="Compute Multiply O, O and get O"; limit="Compute Max O, 3000 and get O"
+attention "" "" "$square
+$limit" > right.tl
+attention "" "" "Compute Add O, O and get O
+$limit" > wrong.tl
+compare "values that a constant hides"
