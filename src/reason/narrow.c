@@ -60,6 +60,36 @@ static bool is_told_apart(reason *r, const tl_statement *product, str maximum) {
     return loop && loop->parent && loop->parent->kind == TL_FOR;
 }
 
+/* Does the statement leave what it reads of the sum no use but as the divisor of a quotient? */
+static bool divides_by(const tl_statement *s, str sum) {
+    if (s->kind == TL_RESHAPE) return true;
+    if (edit_is_compute(s, TL_MAX) || edit_is_compute(s, TL_RECIPROCAL))
+        return edit_operand_is(s, 0, sum) && edit_writes(s, sum);
+    bool is_quotient = edit_is_compute(s, TL_MULTIPLY) || edit_is_compute(s, TL_DIVIDE);
+    return is_quotient && edit_operand_is(s, 1, sum) && !edit_operand_is(s, 0, sum);
+}
+
+/* Are the weights, or the sums of their rows, of use but for quotients? Both are raised alike. */
+static bool is_used_otherwise(reason *r, const tl_statement *product) {
+    str weights = edit_operand_name(product, 0), sum = {0};
+    tl_statement *loop = edit_loop_of(product);
+    const tl_statement *power = made_by(product, TL_EXP2, weights);
+    for (tl_statement *s = power->next; s; s = s->next) {
+        if (!edit_reads_within(s, weights)) continue;
+        bool is_sum = edit_is_compute(s, TL_ROW_SUM) && s->compute.target_kind == TL_ACCUMULATE;
+        if (is_sum && !sum.length) sum = edit_target_name(s);
+        else if (!edit_is_product(s) || !edit_operand_is(s, 0, weights)) return true;
+    }
+    for (tl_statement *s = r->kernel->body.first; s && sum.length; s = tl_next(s, NULL)) {
+        if (edit_is_within(s, loop) || edit_is_before(r->kernel, s, loop)) continue;
+        bool leaves = s->kind == TL_COPY && (str_equal(edit_bare(s->copy.what->text), sum) ||
+                                             str_equal(edit_bare(s->copy.what->text), weights));
+        if (leaves || edit_reads(s, weights) || (edit_reads(s, sum) && !divides_by(s, sum)))
+            return true;
+    }
+    return !sum.length;
+}
+
 /* --- may they be? ----------------------------------------------------------------------------- */
 
 static const char *computed_refusal(reason *r, const place_role *left, const place_role *right,
@@ -70,6 +100,9 @@ static const char *computed_refusal(reason *r, const place_role *left, const pla
                           tl_type_name(right->tile->narrow));
     if (!maximum.length)
         return reason_say(r, "%.*s is computed, and no weight of a softmax",
+                          STR_ARGS(left->tile->name));
+    if (is_used_otherwise(r, s))
+        return reason_say(r, "%.*s, or the sums of its rows, are used for more than quotients",
                           STR_ARGS(left->tile->name));
     if (is_told_apart(r, s, maximum))
         return reason_say(r, "%.*s, or a logarithm, is used past the loop", STR_ARGS(maximum));
