@@ -30,6 +30,9 @@ EXPLAINED = (
     ("random 64004", "S[m16][n8][2 * half] = (8 * n8 > limit_7[m16][half]) && (kv_at / 32 > q_at / 32) ? 0.5f",
      "S[m16][n8][2 * half] = (8 * n8 > limit_7[m16][half]) || (kv_at / 32 > q_at / 32) ? 0.5f",
      "both ways the condition asks for a key after the query, and the next Mask leaves out all of those"),
+    ("residual_gemm", "const int lane = (int)threadIdx.x & 31, block_warp = ftl_warp_index();",
+     "const int lane = (int)threadIdx.x & 62, block_warp = ftl_warp_index();",
+     "the lane only says who signals: lanes 0 and 1 of the even warps, as often as lane 0 of each warp; a wgmma is over for the whole warpgroup once one of its warps has waited for it"),
 )
 
 
