@@ -320,8 +320,8 @@ bool reason_weights(reason *r) {
     reason_decide(r, "weights",
                   "sums of rows are products with ones, so that they are of the weights as "
                   "rounded; %s",
-                  linear ? "weights lie on the line between powers of two: no power is taken, and "
-                           "the noise is 1.2 times that of exact ones"
+                  linear ? "weights lie on the line between powers of two: no power is taken, the "
+                           "noise is 1.2 times that of exact ones, and NaN has the weight 0"
                          : "linear_weights=1 would leave out the powers, for 1.2 times the noise");
     return true;
 }
