@@ -20,10 +20,12 @@ extern "C" {
 typedef enum ftl_arithmetic {
     FTL_EXACT = 1,   /* fp64 throughout, nothing rounded: the reference of any program */
     FTL_ROUNDED = 2, /* f32, rounded to the declared types where TL says so */
-    FTL_ERRORS = 3 /* of a sketch: as EXACT, but Outputs get how far a right kernel's results may be
-                      from those before they are stored (about one standard deviation), where it
-                      computes in f32 and multiplies 16-bit operands; infinite where what it holds
-                      on the way is beyond its type */
+    FTL_ERRORS = 3,  /* of a sketch: as EXACT, but Outputs get how far a right kernel's results may
+                       be  from those before they are stored (about one standard deviation), where it
+                       computes in f32 and multiplies 16-bit operands; infinite where what it holds
+                       on the way is beyond its type */
+    FTL_ERRORS_OF_BYTES = 4 /* the same where its products take 8-bit operands, of whose sums the
+                               GPU may keep 13 bits, and computed left ones are rounded to e4m3 */
 } ftl_arithmetic;
 
 /* The parameters of a program as a plan without entry and grid, for callers that have no kernel

@@ -204,7 +204,9 @@ static void check_compute(types *t, const model_step *step) {
     for (int i = 0; i < step->read_count; i++) {
         const model_use *use = &step->reads[i];
         tl_type type = t->model->tiles[use->tile].type;
-        if (is_byte(type) && t->target)
+        bool is_summed = tl_reduces_by_sum(c->operation) && !c->operands[0].is_transposed &&
+                         t->model->tiles[use->tile].allocation->allocate.layout.kind != TL_LINES;
+        if (is_byte(type) && !is_summed && t->target)
             fail(t, DIAG_TYPE_BYTE_WAY, step->statement->range, use->name, type_name(type),
                  STR(""));
         if (t->model->tiles[use->tile].space != TL_SHARED) continue;

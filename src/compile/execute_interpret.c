@@ -247,7 +247,8 @@ static const size_t INTERPRET_BYTES_MOST = (size_t)3 << 30;
 static ftl_status interpret(ftl_context *context, void *arguments) {
     static const interpret_mode modes[] = {[FTL_EXACT] = INTERPRET_EXACT,
                                            [FTL_ROUNDED] = INTERPRET_ROUNDED,
-                                           [FTL_ERRORS] = INTERPRET_ERRORS};
+                                           [FTL_ERRORS] = INTERPRET_ERRORS,
+                                           [FTL_ERRORS_OF_BYTES] = INTERPRET_ERRORS_OF_BYTES};
     interpret_arguments *a = arguments;
     arena *memory = &context->memory;
     memory->limit_bytes = INTERPRET_BYTES_MOST;
@@ -256,7 +257,7 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
     ftl_status status = take_arguments(context, a);
     for (tl_kernel *k = program->first; k && !status; k = k->next) {
         if (!tl_infer_axes(k, memory, &context->diags)) return compile_verdict(context);
-        if (a->arithmetic == FTL_ERRORS && !tl_is_sketch(k)) {
+        if (a->arithmetic >= FTL_ERRORS && !tl_is_sketch(k)) {
             return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                     "errors are known of sketches; kernel '%.*s' is TL Code",
                                     STR_ARGS(k->name));
@@ -291,7 +292,7 @@ ftl_status ftl_interpret(ftl_context *context, const ftl_source *source, ftl_ari
     bool is_complete = source && source->text && arguments &&
                        (arguments->tensor_count <= 0 || arguments->tensors) &&
                        (arguments->scalar_count <= 0 || arguments->scalars);
-    if (!is_complete || arithmetic < FTL_EXACT || arithmetic > FTL_ERRORS) {
+    if (!is_complete || arithmetic < FTL_EXACT || arithmetic > FTL_ERRORS_OF_BYTES) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the source, the arithmetic or the arguments are missing");
     }

@@ -13,7 +13,12 @@
 
 enum { TILES_MOST = 6, ROOMS = 3 };
 
-enum { STEP = 8 };                     /* terms that a product adds at a time, at least */
+enum { STEP = 8 }; /* terms that a product adds at a time, at least */
+/* Of products of 8 bits: a sum is cut so far below its largest term; how many terms at most are
+ * summed so; a weight is between the type's steps, and is 2^8 where it is largest.
+ */
+static const double CUT = 0x1p-13, OF_E4M3 = 0.026, OF_E5M2 = 0.052, LEAST_BYTE = 0x1p-18;
+enum { CUT_TERMS = 256, CUT_GROUP = 16 };
 static const double ROUNDED = 0x1p-24; /* half a step of f32, relative */
 static const double F32_MOST = 0x1.fffffep127, F32_LEAST = 0x1p-126;
 /* A uniform error's standard deviation, in steps. */
@@ -21,6 +26,7 @@ static const double OF_STEP = 0.29;
 
 struct errors {
     convert_format operand;        /* what products take */
+    double of_byte;                /* of 8 bits: relative */
     const tile *tiles[TILES_MOST]; /* that the row reads */
     int count, next;
     const tile *on; /* the one that is off by its errors */
@@ -45,7 +51,9 @@ bool errors_open(machine *m) {
     if (!m->has_errors) return true;
     m->errors = machine_block(m, 1, sizeof *m->errors);
     m->errors->operand = CONVERT_F16;
+    m->errors->of_byte = OF_E4M3;
     for (int i = 0; i < m->request->tensor_count; i++) {
+        if (m->request->tensors[i].format == CONVERT_E5M2) m->errors->of_byte = OF_E5M2;
         if (m->request->tensors[i].format == CONVERT_BF16) m->errors->operand = CONVERT_BF16;
     }
     return true;
@@ -103,16 +111,19 @@ double errors_between(double result, double other) {
 }
 
 double errors_of_weight(const machine *m) {
+    if (m->multiplies_bytes) return m->errors->of_byte;
     return 2 * OF_STEP * (m->errors->operand == CONVERT_BF16 ? 0x1p-8 : 0x1p-11);
 }
 
 double errors_of_least(const machine *m) {
+    if (m->multiplies_bytes) return LEAST_BYTE;
     return m->errors->operand == CONVERT_BF16 ? 0x1p-126 : 0x1p-25;
 }
 
 /* What an operand errs by once it is rounded to what products take. */
 static double rounded(const machine *m, double value) {
     if (!isfinite(value)) return 0;
+    if (m->multiplies_bytes) return m->errors->of_byte * fabs(value);
     double kept = convert_round(m->errors->operand, value);
     return isfinite(kept) ? OF_STEP * convert_step(m->errors->operand, value) : (double)INFINITY;
 }
@@ -290,6 +301,25 @@ static double norm(const operand *o, bool is_row, int64_t at) {
     return sqrt(sum);
 }
 
+static double largest(const operand *o, bool is_row, int64_t at) {
+    double most = 0;
+    for (int64_t k = 0; k < (is_row ? o->columns : o->rows); k++) {
+        double x =
+            o->t->data[is_row ? at * o->row_step + k * o->step : k * o->row_step + at * o->step];
+        most = fmax(most, fabs(x));
+    }
+    return most;
+}
+
+/* What products of 8 bits cut off: every term so far below the largest one or the sum, towards 0.
+ * Terms of both signs do so by chance, those of one sign together.
+ */
+static double cut_off(int64_t terms, double most, double value) {
+    double groups = (double)(terms < CUT_TERMS ? terms : CUT_TERMS) / CUT_GROUP;
+    double chance = CUT * fmax(most, fabs(value)) * sqrt((double)terms);
+    return chance + CUT * fabs(value) * groups;
+}
+
 /* Sums of many terms in f32 err by their terms' size, whatever is left of it. */
 void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
                        bool b_turned, bool accumulates) {
@@ -306,16 +336,21 @@ void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, c
                      errors);
     }
     double *sizes = room(m, 0, columns);
+    double *tops = room(m, 1, columns);
     for (int64_t j = 0; j < columns; j++) sizes[j] = norm(&right, false, j);
+    for (int64_t j = 0; j < columns && m->multiplies_bytes; j++)
+        tops[j] = largest(&right, false, j);
     for (int64_t i = 0; i < left.rows; i++) {
         double size = norm(&left, true, i);
+        double top = m->multiplies_bytes ? largest(&left, true, i) : 0;
         for (int64_t j = 0; j < columns; j++) {
             double value = target->data[i * columns + j], *e = &errors[i * columns + j];
             double sum = 2 * ROUNDED * size * sizes[j], own = errors_own(TL_CAST, value, 0);
             /* what is cut off at each step, rather than rounded, adds up where terms have one sign
              */
             if (isfinite(own)) own += ROUNDED * fabs(value) * (4 + (double)left.columns / STEP);
-            *e = sqrt(*e + sum * sum + own * own);
+            double cut = m->multiplies_bytes ? cut_off(left.columns, top * tops[j], value) : 0;
+            *e = sqrt(*e + sum * sum + own * own + cut * cut);
             if (!isfinite(*e)) *e = (double)NAN; /* infinities of both signs may have met */
         }
     }

@@ -247,7 +247,8 @@ bool interpret_kernel(tl_kernel *kernel, const interpret_request *request, arena
                    .memory = memory,
                    .diags = diags,
                    .is_exact = request->mode != INTERPRET_ROUNDED,
-                   .has_errors = request->mode == INTERPRET_ERRORS,
+                   .has_errors = request->mode >= INTERPRET_ERRORS,
+                   .multiplies_bytes = request->mode == INTERPRET_ERRORS_OF_BYTES,
                    .is_code = !tl_is_sketch(kernel),
                    .most_steps = request->most_steps ? request->most_steps : INT64_C(1) << 40};
     int errors_before = diags->error_count;

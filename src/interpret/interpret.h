@@ -19,8 +19,9 @@
 typedef enum interpret_mode {
     INTERPRET_EXACT,   /* fp64 everywhere, nothing rounded: the reference of any program */
     INTERPRET_ROUNDED, /* arithmetic in f32, storage in the declared types (language study 5.8) */
-    INTERPRET_ERRORS /* of a sketch: EXACT, with the errors of a kernel's arithmetic carried along;
+    INTERPRET_ERRORS, /* of a sketch: EXACT, with the errors of a kernel's arithmetic carried along;
                         it is they that Outputs get (errors.c) */
+    INTERPRET_ERRORS_OF_BYTES /* ... of a kernel whose products take 8-bit operands */
 } interpret_mode;
 
 /* A tensor in memory, for the Input or Output of that name. Strides count elements and may be any.

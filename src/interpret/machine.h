@@ -86,7 +86,8 @@ struct machine {
     arena *memory;
     diag_list *diags;
     bool is_exact;
-    bool has_errors;         /* errors are carried along */
+    bool has_errors;         /* errors are carried along, */
+    bool multiplies_bytes;   /* of a kernel whose products take 8-bit operands */
     struct errors *errors;   /* what that takes (errors.c) */
     bool errors_are_unknown; /* some were not carried along */
     bool is_code;            /* elements past the end of an axis exist */

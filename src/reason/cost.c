@@ -159,12 +159,15 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
         const cost_item *it = &m->items[i];
         double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = cost_runs(c, it);
         if (it->kind == COST_PRODUCT) {
-            double k = cost_value(c, it->c), left_bytes = 2 * a * k;
+            double k = cost_value(c, it->c), left_bytes = it->element_bytes * a * k;
             bool from_shared = m->plan.roles[it->tile].in_shared && !cost_is_held(m, c, it->tile);
             *flops += runs * 2 * a * b * k;
-            out->tensor += runs * 2 * a * b * k / g->mma;
-            out->shared += runs * (2 * (double)c->warps * b * k + (from_shared ? left_bytes : 0)) /
-                           g->shared_rate;
+            double rate = gpu_product_rate(g, it->element_bytes, false);
+            out->tensor += runs * 2 * a * b * k / (rate > 0 ? rate : g->mma);
+            out->shared +=
+                runs *
+                (it->element_bytes * (double)c->warps * b * k + (from_shared ? left_bytes : 0)) /
+                g->shared_rate;
         } else if (it->kind == COST_ELEMENTS) {
             double elements = it->is_vector ? a * 4 : a * b; /* four lanes hold a row's value */
             out->fp32 += runs * elements * it->fp32 / g->fp32;
@@ -263,8 +266,9 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *o
         if (it->kind != COST_PRODUCT) continue;
         int64_t a = (int64_t)cost_value(c, it->a);
         if (a % (16 * c->warps) != 0 || (int64_t)cost_value(c, it->b) % 8 != 0 ||
-            (int64_t)cost_value(c, it->c) % 8 != 0)
+            (int64_t)cost_value(c, it->c) % (it->element_bytes == 1 ? 32 : 8) != 0)
             return false;
+        if (it->element_bytes == 1 && (int64_t)cost_value(c, it->b) % 16 != 0) return false;
         out->rows_per_warp = (int)(a / c->warps);
     }
     for (int i = 0; i < m->plan.count; i++) {

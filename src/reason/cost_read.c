@@ -94,6 +94,7 @@ static void read_product(cost_model *m, const tl_statement *s) {
     it->c = m->extents[left][flip ? 0 : 1];
     it->b = m->extents[right][s->compute.operands[1].is_transposed ? 0 : 1];
     it->tile = left;
+    it->element_bytes = tiles_has_byte_warps(m->r) ? 1 : 2;
     m->has_products = true;
     if (it->a.value == 0) m->open_is_rows[it->a.open] = true;
     for (int k = 0; k < 2; k++) {

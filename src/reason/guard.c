@@ -393,6 +393,7 @@ static void say_guarded(reason *r, const guard_form *g, double saved) {
 /* Weights of 8 bits with a maximum that moves with every block: none is above the maximum's. */
 static bool raise_weights(reason *r, tl_statement *maximum) {
     tl_statement *shift = NULL;
+    if (tiles_has_byte_warps(r)) return true; /* by warps: pass bytes did */
     for (tl_statement *s = maximum->next; s; s = s->next) {
         bool is_shift = edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET &&
                         edit_operand_is(s, 0, edit_target_name(maximum));

@@ -147,7 +147,8 @@ static bool sums_are_short(const reason *r) {
 static bool wants_promotion(reason *r) {
     int64_t wanted = 1;
     reason_let_integer(r, "promote", &wanted);
-    return tiles_multiplies_bytes(r->kernel) && sums_are_short(r) && wanted != 0;
+    return tiles_multiplies_bytes(r->kernel) && !tiles_has_byte_warps(r) && sums_are_short(r) &&
+           wanted != 0;
 }
 
 static bool adds_in_loop(const tl_statement *s) {
@@ -216,7 +217,8 @@ static bool promote(reason *r, promoted_list *all, tl_statement *product) {
 bool reason_promote(reason *r) {
     promoted_list all = {0};
     int64_t wanted = 1;
-    bool is_short = tiles_multiplies_bytes(r->kernel) && sums_are_short(r);
+    bool is_short =
+        tiles_multiplies_bytes(r->kernel) && !tiles_has_byte_warps(r) && sums_are_short(r);
     bool wants = wants_promotion(r);
     reason_let_integer(r, "promote", &wanted);
     for (tl_statement *s = r->kernel->body.first, *next; s && wants; s = next) {

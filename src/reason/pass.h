@@ -29,6 +29,7 @@ typedef struct reason {
 bool reason_bind(reason *r); /* types, lengths, the grid, starts of sums, a place for every tile */
 bool reason_online(reason *r); /* Softmax becomes operations */
 bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused multiply-adds */
+bool reason_bytes(reason *r);  /* products of 8 bits by warps: weights in range, sums in f32 */
 bool reason_store(reason *r); /* computed operands that products take from shared memory go there */
 bool reason_tile(reason *r);  /* sizes; bounds of loops; masks only where they matter */
 bool reason_place(reason *r); /* spaces, types, layouts, instructions */

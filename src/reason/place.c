@@ -32,6 +32,21 @@ static bool is_still_cast(const tl_statement *s, str from, str cast) {
     return false;
 }
 
+/* Weights of 8 bits that are equal round alike: where numerator and denominator take the same ones,
+ * none of that is left in their quotient.
+ */
+static void sum_rounded(reason *r, tl_statement *product, str from, str cast) {
+    tl_statement *sum = NULL, *reshape = NULL;
+    for (tl_statement *s = product->previous; s && !sum; s = s->previous) {
+        if (s->kind == TL_RESHAPE && str_equal(s->reshape.what->text, cast)) reshape = s;
+        if (edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, from)) sum = s;
+    }
+    if (!sum || !reshape) return;
+    edit_move_before(r->kernel, reshape, sum);
+    sum->compute.operands[0].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(cast));
+    sum->comment = STR("of weights as they are rounded: a product with ones");
+}
+
 static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_product(s)) continue;
@@ -47,16 +62,20 @@ static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
             list_push(r->memory, casts, fresh);
             cast = &casts->items[casts->count - 1];
         }
+        bool is_byte = tiles_has_byte_warps(r) && tl_type_bytes(cast->type) == 1; /* by warps */
         if (!is_still_cast(s, from, cast->name))
             edit_before(
                 r->kernel, s,
                 tl_quote(r->memory,
                          "Compute Cast %.*s and get %.*s // rounded to %d bits, same layout\n"
-                         "Reshape %.*s from mma_C to mma_A // accumulator to left operand: %s\n",
+                         "Reshape %.*s from mma_C to mma_A%s // accumulator to left operand: %s\n",
                          STR_ARGS(from), STR_ARGS(cast->name), 8 * tl_type_bytes(cast->type),
-                         STR_ARGS(cast->name),
-                         tl_type_bytes(cast->type) == 1 ? "shuffles" : "a renaming"));
+                         STR_ARGS(cast->name), is_byte ? " permuted" : "",
+                         is_byte                          ? "packing alone"
+                         : tl_type_bytes(cast->type) == 1 ? "shuffles"
+                                                          : "a renaming"));
         s->compute.operands[0].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(cast->name));
+        if (is_byte) sum_rounded(r, s, from, cast->name);
     }
 }
 
@@ -248,6 +267,7 @@ static str layout_text(reason *r, const place_role *role) {
     if (role->layout == TL_ROWS || role->layout == TL_COLUMNS)
         return str_format(r->memory, "%s%s of %.*s", partial, tl_layout_kind_name(role->layout),
                           STR_ARGS(role->of));
+    if (role->alternates && role->layout == TL_MMA_C) return STR("mma_C permuted");
     return str_from(tl_layout_kind_name(role->layout));
 }
 

@@ -23,6 +23,7 @@ typedef struct place_role {
         layout; /* of the register tile: MMA_A, MMA_C, LINES; ROWS, COLUMNS for vectors */
     str of;     /* ROWS, COLUMNS: of which tile */
     bool is_partial;
+    bool alternates; /* sums of 8-bit products whose right operand lies across: mma_C permuted */
 } place_role;
 
 typedef struct place_plan {
@@ -30,6 +31,7 @@ typedef struct place_plan {
     place_role *roles; /* one per tile, in the order of tiles->tiles */
     int count;
     int64_t warps;
+    bool mixes_orders; /* what meets such sums cannot have their order of columns */
 } place_plan;
 
 /* Reads uses and decides places. False when it reported what cannot be placed. */

@@ -267,7 +267,7 @@ static void join_layouts(place_plan *plan, const families *f) {
 /* A row sum that a loop adds up may be kept in parts, by lane: it starts at 0, and until the loop
  * ends only RowSum adds to it and Multiply scales it.
  */
-static bool may_be_partial(reason *r, const place_role *role) {
+static bool may_be_partial(reason *r, const place_plan *plan, const place_role *role) {
     str name = role->tile->name;
     bool adds = false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
@@ -278,6 +278,9 @@ static bool may_be_partial(reason *r, const place_role *role) {
         bool is_in_loop = edit_loop_of(s) != NULL;
         if (edit_is_compute(s, TL_ROW_SUM) && writes && s->compute.target_kind == TL_ACCUMULATE &&
             is_in_loop && !s->compute.operands[0].is_transposed) {
+            const place_role *of = place_find(plan, edit_operand_name(s, 0));
+            if (tiles_has_byte_warps(r) && of && of->has_cast)
+                return false; /* a product with ones */
             adds = true;
         } else if (is_in_loop) {
             if (!edit_is_compute(s, TL_MULTIPLY) || !writes || !edit_operand_is(s, 0, name))
@@ -326,6 +329,61 @@ static bool is_through(reason *r, const place_plan *plan, const place_role *role
            tiles_copy_async(r) && copies_of(r, tile->name) == 1 && lies_like_stored(plan, tile);
 }
 
+/* --- orders of columns ------------------------------------------------------------------------ */
+
+static bool meets_in(const tl_statement *s) {
+    return s->kind == TL_COMPUTE &&
+           (tl_operation_shape(s->compute.operation) == TL_SHAPE_ELEMENTWISE ||
+            tl_operation_shape(s->compute.operation) == TL_SHAPE_MASK);
+}
+
+/* What meets sums of alternating column tiles has their order, too. */
+static bool spread_order(place_plan *plan, const tl_statement *s) {
+    bool is_new = false, any = false;
+    place_role *met[TL_OPERANDS_MAX + 1];
+    int count = 0;
+    for (int i = -1; i < s->compute.operand_count; i++) {
+        str name = i < 0 ? edit_target_name(s) : edit_operand_name(s, i);
+        place_role *role = name.length > 0 ? place_find(plan, name) : NULL;
+        if (!role || role->tile->axis_count != 2 || !role->in_register) continue;
+        met[count++] = role;
+        any = any || role->alternates;
+    }
+    for (int i = 0; i < count; i++) {
+        is_new = is_new || (any && !met[i]->alternates);
+        met[i]->alternates = met[i]->alternates || any;
+    }
+    return is_new;
+}
+
+static void find_orders(reason *r, place_plan *plan) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        place_role *sum = edit_is_product(s) ? place_find(plan, edit_target_name(s)) : NULL;
+        if (sum && !s->compute.operands[1].is_transposed) sum->alternates = true;
+    }
+    for (bool is_new = true; is_new;) {
+        is_new = false;
+        for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+            if (meets_in(s) && spread_order(plan, s)) is_new = true;
+    }
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE) continue;
+        const place_role *sum = place_find(plan, edit_target_name(s));
+        const place_role *from = place_find(plan, edit_operand_name(s, 0));
+        bool is_plain = edit_is_product(s) && s->compute.operands[1].is_transposed;
+        bool finds = tl_facts(s->compute.operation)->gives_place;
+        plan->mixes_orders |= (is_plain && sum && sum->alternates) ||
+                              (edit_is_product(s) && from && from->has_cast && from->alternates) ||
+                              (finds && from && from->alternates);
+    }
+    for (int i = 0; i < plan->count; i++) {
+        const place_role *role = &plan->roles[i];
+        bool is_half =
+            role->tile->from_global && role->tile->axis_count == 2 && tl_type_bytes(role->type) < 4;
+        plan->mixes_orders |= role->alternates && is_half;
+    }
+}
+
 /* --- the plan --------------------------------------------------------------------------------- */
 
 bool place_may_be_held(reason *r, const place_role *role) {
@@ -365,12 +423,13 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
                             name, tl_type_name(is_byte ? tile->storage : tile->narrow));
     int64_t columns;
     const tiles_span *last = tiles_extent(tiles, tile->axes[1]);
-    if (tile->narrow != TL_OPEN && last && reason_known(r, last->extent, &columns) &&
-        columns % NARROW_UNIT)
+    if ((is_byte || tile->narrow != TL_OPEN) && tile->from_global && last &&
+        reason_known(r, last->extent, &columns) && columns % NARROW_UNIT)
         return reason_stuck(r, tile->first,
                             "%s is %s and its tiles have rows of %lld elements; elements of 8 bits "
                             "move %d at a time, so it has to be a multiple of that",
-                            name, tl_type_name(tile->narrow), (long long)columns, NARROW_UNIT);
+                            name, tl_type_name(is_byte ? tile->storage : tile->narrow),
+                            (long long)columns, NARROW_UNIT);
     if (role->is_right && role->is_elementwise)
         return reason_stuck(r, tile->first,
                             "%s is an operand of a product and of other operations; "
@@ -419,6 +478,8 @@ bool place_plan_read(reason *r, place_plan *plan) {
         spread_layouts(r, plan);
     }
     for (int i = 0; i < plan->count; i++) choose_type(&plan->roles[i]);
+    plan->mixes_orders = false;
+    if (tiles_has_byte_warps(r)) find_orders(r, plan);
     families f = read_families(r, plan);
     join_layouts(plan, &f);
     for (int i = 0; i < plan->count; i++) {
@@ -432,7 +493,7 @@ bool place_plan_read(reason *r, place_plan *plan) {
         role->is_through = is_through(r, plan, role);
         role->in_shared = role->in_shared || role->is_through;
         role->is_partial =
-            role->tile->axis_count == 1 && role->layout == TL_ROWS && may_be_partial(r, role);
+            role->tile->axis_count == 1 && role->layout == TL_ROWS && may_be_partial(r, plan, role);
     }
     return true;
 }

@@ -8,6 +8,7 @@ static const reason_pass_entry pass_names[] = {
     {"bind", "types, lengths, the grid, starts of sums, a place for every tile"},
     {"online", "Softmax becomes operations, in one walk where that is allowed"},
     {"fold", "scales sink below the maximum; base 2; fused multiply-adds"},
+    {"bytes", "products of 8 bits by warps: weights in their type's range, sums in f32"},
     {"store", "computed operands that products take from shared memory go there"},
     {"tile", "tile sizes, warps and stages; bounds of loops; masks only where they matter"},
     {"place", "spaces, types, layouts and instructions; casts between products"},
@@ -27,9 +28,10 @@ static const reason_pass_entry pass_names[] = {
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,   reason_online, reason_fold,  reason_store,   reason_tile,    reason_place,
-    reason_guard,  reason_roles,  reason_stage, reason_overlap, reason_peel,    reason_split,
-    reason_finish, reason_walk,   reason_turns, reason_parts,   reason_weights, reason_promote,
+    reason_bind,    reason_online, reason_fold,    reason_bytes,   reason_store,
+    reason_tile,    reason_place,  reason_guard,   reason_roles,   reason_stage,
+    reason_overlap, reason_peel,   reason_split,   reason_finish,  reason_walk,
+    reason_turns,   reason_parts,  reason_weights, reason_promote,
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
@@ -67,8 +69,7 @@ static const reason_pass_entry pin_names[] = {
     {"products", "8: elements of 8 bits are multiplied as they are; 16: they widen on their way"},
     {"linear_weights",
      "warpgroups: 1: 8-bit weights lie on the line between powers of two; 0: they are powers"},
-    {"promote",
-     "warpgroups: 1: sums of 8-bit products are taken over in f32 after each block; 0: never"},
+    {"promote", "1: sums of 8-bit products are taken over in f32 after each block; 0: never"},
     {"overlap", "warpgroups: 1: products overlap the elements of the next block; 0: each is waited "
                 "for at once"},
     {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},

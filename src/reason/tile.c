@@ -239,6 +239,7 @@ static bool try_bytes(search *s) {
     enum { WIDE = 16, NARROW = 8 };
     reason *r = s->r;
     int64_t wanted = -1;
+    if (!gpu_has(r->target, GPU_FEATURE_wgmma)) return true; /* pass bytes has decided */
     if (reason_let_integer(r, "products", &wanted)) {
         edit_remove_let(r->kernel, STR("products"));
         if (!read_model(s)) return false;

@@ -177,6 +177,10 @@ bool tiles_multiplies_bytes(const tl_kernel *kernel) {
     return let && tl_known_integer(let->value, &bits) && bits == BYTE_BITS;
 }
 
+bool tiles_has_byte_warps(const reason *r) {
+    return !gpu_has(r->target, GPU_FEATURE_wgmma) && tiles_multiplies_bytes(r->kernel);
+}
+
 bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy) {
     return copy->copy.from == TL_GLOBAL && !tiles_multiplies_bytes(kernel) &&
            tl_type_bytes(tiles_tensor_type(kernel, copy->copy.what->text)) == 1;

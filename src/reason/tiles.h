@@ -45,6 +45,8 @@ const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name);
 
 /* Do products take elements of 8 bits as they are? Else these widen. See narrow.h. */
 bool tiles_multiplies_bytes(const tl_kernel *kernel);
+/* Do warps, on a GPU without products of warpgroups? Pass bytes decided. */
+bool tiles_has_byte_warps(const reason *r);
 /* Does a Copy bring elements of 8 bits, which widen in registers? */
 bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy);
 /* Do copies into shared memory run on their own? */

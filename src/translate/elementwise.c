@@ -414,10 +414,15 @@ const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first) {
         emit_note_fill(t, first);
         return first->next;
     }
+    if (emit_is_sum_by_ones(t, first)) {
+        emit_sum_by_ones(t, first);
+        return first->next;
+    }
     run *r = arena_new(t->memory, run);
     r->t = t;
     const tl_statement *s = first;
     for (; s && emit_is_elementwise(s) && r->count < RUN_MAX; s = s->next) {
+        if (emit_is_sum_by_ones(t, s)) break;
         if (t->is_async && s != first && (is_lazy_fill(t, s) || opens_after_use(r, s))) break;
         if (!make_item(t, s, &r->items[r->count])) continue;
         settle(t, &r->items[r->count]);

@@ -347,6 +347,9 @@ str emit_quad(emit *t, const emit_tile *tile);
 bool emit_is_bytes(const emit_tile *tile);
 /* Inside a loop over n8, where a column tile's element e is, from the thread's own column on. */
 str emit_fragment_column(const emit_shape *s, int e);
+/* A row sum of 8-bit fragments, by warps: a product with ones. product.c */
+bool emit_is_sum_by_ones(emit *t, const tl_statement *s);
+void emit_sum_by_ones(emit *t, const tl_statement *s);
 /* A reference to such an array as the tile's. */
 str emit_array_parameter(emit *t, const emit_tile *tile, str name);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);

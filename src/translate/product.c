@@ -396,3 +396,48 @@ void emit_product_statement(emit *t, const tl_statement *s) {
     }
     emit_close(t);
 }
+
+/* --- row sums of bytes ------------------------------------------------------------------------ */
+
+bool emit_is_sum_by_ones(emit *t, const tl_statement *s) {
+    enum { STEP = 32 };
+    const tl_compute *c = &s->compute;
+    if (t->is_async || s->kind != TL_COMPUTE || !tl_reduces_by_sum(c->operation) ||
+        c->operands[0].is_transposed || !gpu_has(t->gpu, GPU_FEATURE_fp8_mma))
+        return false;
+    const emit_tile *from = emit_tile_of(t, c->operands[0].value), *to = emit_target_of(t, s);
+    return from && to && emit_is_bytes(from) && from->columns % STEP == 0 &&
+           from->layout.spread[0].count == 1 && to->shape.part == PART_ROWS &&
+           to->shape.down == from->shape.down && to->type == TL_F32 && !to->is_partial;
+}
+
+/* In whatever order a row's elements are, each meets a one; every column of the result is the sum,
+ * and lanes have theirs of both rows at once.
+ */
+void emit_sum_by_ones(emit *t, const tl_statement *s) {
+    const emit_tile *from = emit_tile_of(t, s->compute.operands[0].value);
+    const emit_tile *to = emit_target_of(t, s);
+    const char *type = emit_type_word(from->type), *name = str_copy_z(t->memory, from->name);
+    const char *one = from->type == TL_E4M3 ? "0x38383838u" : "0x3c3c3c3cu";
+    emit_header(t, s);
+    emit_loop(t, "m16", from->shape.down);
+    emit_text(t, "float sums[4];");
+    emit_loop(t, "k16", from->shape.across / 4);
+    for (int start = 1; start >= 0; start--) {
+        emit_text(t, start ? "if (k16 == 0)" : "else");
+        t->indent++;
+        emit_text(t,
+                  "ftl_mma_m16n8k32_%s%s(sums, %s[m16][2 * k16][0], %s[m16][2 * k16][1], "
+                  "%s[m16][2 * k16 + 1][0], %s[m16][2 * k16 + 1][1], %s, %s);",
+                  type, start ? "_start" : "", name, name, name, name, one, one);
+        t->indent--;
+    }
+    emit_close(t);
+    emit_loop(t, "half", 2);
+    str at = emit_element(t, to, &to->shape, 0);
+    if (s->compute.target_kind == TL_ACCUMULATE)
+        emit_text(t, "%.*s = ftl_add(%.*s, sums[2 * half]);", STR_ARGS(at), STR_ARGS(at));
+    else emit_text(t, "%.*s = sums[2 * half];", STR_ARGS(at));
+    emit_close(t);
+    emit_close(t);
+}

@@ -1,6 +1,7 @@
 #include "verify/expected.h"
 
 #include "flashtl/execute.h"
+#include "verify/narrow.h"
 
 #include <float.h>
 #include <math.h>
@@ -96,7 +97,9 @@ typedef struct attention_work {
     const case_data *data;
     expected *o, *lse; /* lse: NULL when there is none */
     convert_format model;
-    int64_t step; /* every how many blocks of rows one is computed */
+    int64_t step;          /* every how many blocks of rows one is computed */
+    bool is_noisy;         /* weights have 8 bits, */
+    convert_format weight; /* those of this type */
     arena *memory;
 } attention_work;
 
@@ -111,7 +114,13 @@ static void attention_rows(const attention_work *w, const reference_attention *p
     int64_t at = (matrix * p->q_len + first) * p->dv, lse_at = matrix * p->q_len + first;
     double *lse = w->lse ? w->lse->values + lse_at : NULL;
     reference_attention_rows(p, first, rows, CONVERT_F64, w->o->values + at, lse, w->memory);
-    reference_attention_rows(p, first, rows, w->model, w->o->model + at, NULL, w->memory);
+    if (w->is_noisy) {
+        reference_noise to = {w->weight, w->o->errors + at,
+                              w->o->effective + matrix * p->q_len + first};
+        reference_attention_noise(p, first, rows, &to, w->memory);
+    } else {
+        reference_attention_rows(p, first, rows, w->model, w->o->model + at, NULL, w->memory);
+    }
     memset(w->o->state + at, EXPECTED_KNOWN | EXPECTED_MODELLED, (size_t)(rows * p->dv));
     if (lse) memset(w->lse->state + lse_at, EXPECTED_KNOWN, (size_t)rows);
 }
@@ -150,6 +159,14 @@ static void attention(const case_data *data, double flops_most, arena *memory, e
     if (q->of->type == FTL_BF16) w.model = CONVERT_BF16;
     else w.model = CONVERT_F16;
     if (w.lse) w.lse->is_logarithm = true;
+    narrow kind = narrow_of(data->program);
+    w.is_noisy = kind.weights;
+    w.weight = kind.has_e5m2 ? CONVERT_E5M2 : CONVERT_E4M3;
+    if (w.is_noisy) {
+        w.o->is_noise = true;
+        w.o->errors = arena_array(memory, double, w.o->of->rows *w.o->of->columns + 1);
+        w.o->effective = arena_array(memory, double, w.o->of->rows + 1);
+    }
     /* every third block of 16 rows meets every tile, and every place in a tile in some of them */
     if (flops_most > 0 && data->of->flops > ALL_ROWS_FLOPS) {
         w.step = (int64_t)fmax(3, ceil(data->of->flops / flops_most));
@@ -264,11 +281,14 @@ static ftl_status find_errors(ftl_context *context, const case_data *data, arena
     const ftl_source *sketch = &data->program->sketch;
     buffer *wide;
     if (!sketch->text || !sketch->length) return FTL_OK;
-    ftl_status status = run_into(context, data, sketch, FTL_ERRORS, memory, &wide);
+    narrow kind = narrow_of(data->program);
+    ftl_status status = run_into(context, data, sketch,
+                                 kind.products ? FTL_ERRORS_OF_BYTES : FTL_ERRORS, memory, &wide);
     if (status == FTL_INVALID_ARGUMENT) return FTL_OK; /* they are not known of all programs */
     for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
         if (plan->tensors[t].role != FTL_OUTPUT) continue;
         int64_t count = wide[t].rows * wide[t].columns;
+        outputs[t].is_noise = kind.weights;
         outputs[t].errors = arena_array(memory, double, count + 1);
         take_rows(&wide[t], outputs[t].errors);
         open_elements(&outputs[t], count);

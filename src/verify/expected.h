@@ -16,6 +16,9 @@ typedef struct expected {
     double *values, *model; /* model: as the output's type would have it; NULL: there is none */
     double *errors;         /* how far a right kernel may be from them before it rounds to the type
                                (about one standard deviation); NULL: the tolerance says it */
+    double *effective;      /* of rows whose errors are the noise of 8-bit weights: how many keys
+                               carry their weight; NULL: not known */
+    bool is_noise;          /* errors are such noise, which is known well */
     uint8_t *state;         /* per element: is its value known, is it modelled? */
     bool is_logarithm;      /* a log-sum-exp: judged by absolute error */
 } expected;

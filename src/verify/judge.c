@@ -168,10 +168,55 @@ static double variance(const judged *o, int64_t i) {
 static const double WHOLE_ERRORS = 3, FEW_ERRORS = 6, ELEMENT_ERRORS = 16, ELEMENT_STEPS = 2;
 enum { FEW_ROWS = 16 };
 
+/* The noise of 8-bit weights is known to a tenth; what few elements or rows it is taken from add. A
+ * weight's rounding is at most 2.4 times its standard deviation: where one or two keys carry a row
+ * no error averages out.
+ */
+static const double NOISE_WHOLE = 1.1, NOISE_ROW = 1.6, NOISE_ALONE = 2.6, NOISE_ELEMENT = 6;
+enum { MANY_KEYS = 12 };
+
+static double noise_of_few(double count, double times) {
+    return count > 0 ? times / sqrt(2 * count) : 0;
+}
+
 static double element_bound(const judged *o, int64_t i) {
     const expected *e = o->expected;
     return ELEMENT_STEPS * convert_step(e->of->format, e->values[i]) +
            ELEMENT_ERRORS * e->errors[i];
+}
+
+/* Errors that are noise, against it: the whole, each row, each element. A tile of 64 keys of 8,192
+ * that is left out is 3.5 times the noise.
+ */
+static void check_by_noise(const judged *o, judgement *j) {
+    const buffer *of = o->expected->of;
+    double size = 0, error = 0, all = 0, free = 0, worst_row = 0, worst = 0;
+    for (int64_t row = 0; row < of->rows; row++) {
+        double own = 0, own_error = 0;
+        int64_t count = 0;
+        for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
+            if (!is_compared(o, i)) continue;
+            double want = o->expected->values[i], off = fabs(o->got[i] - want);
+            double bound = NOISE_ELEMENT * sqrt(variance(o, i));
+            double ratio = bound > 0 ? off / bound : off > 0 ? INFINITY : 0;
+            own += variance(o, i), own_error += off * off, size += want * want, count++;
+            if (j->worst < 0 || ratio > worst) worst = ratio, j->worst = i;
+        }
+        if (!count) continue;
+        double keys = o->expected->effective ? o->expected->effective[row] : MANY_KEYS;
+        double most = keys < MANY_KEYS ? NOISE_ALONE : NOISE_ROW;
+        most += fmax(noise_of_few((double)count, 4) - 0.35, 0);
+        worst_row = fmax(worst_row, own > 0 ? sqrt(own_error / own) / most : own_error > 0);
+        all += own, error += own_error, free += fmin((double)count, keys);
+    }
+    if (all <= 0 && error <= 0) return;
+    double bound = NOISE_WHOLE + noise_of_few(free, 3), root = sqrt(size);
+    j->relative_rms = size > 0 ? sqrt(error) / root : INFINITY;
+    j->rms_bound = size > 0 ? bound * sqrt(all) / root : 0;
+    apply(j, "error over the noise of 8-bit weights", all > 0 ? sqrt(error / all) : INFINITY,
+          bound);
+    if (j->is_right) apply(j, "error of a row over what its noise explains", worst_row, 1);
+    if (j->is_right) apply(j, "largest error over what noise explains", worst, 1);
 }
 
 /* Each measure against the root of the mean variance: where terms cancel, or a row is one weight,
@@ -304,6 +349,8 @@ void judge_output(const judged *o, arena *memory, judgement *out) {
     if (check_written(o, out) && check_classes(o, count, out)) {
         if (o->expected->is_logarithm) {
             check_logarithm(o, count, out);
+        } else if (o->expected->is_noise) {
+            check_by_noise(o, out);
         } else if (o->expected->errors) {
             check_by_errors(o, out);
         } else {

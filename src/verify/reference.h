@@ -28,6 +28,19 @@ typedef struct reference_attention {
     double slope;   /* ALiBi: - slope * |j - p| is added to the scores */
 } reference_attention;
 
+/* What weights of 8 bits cannot but err by, one standard deviation: with p the weights of a row,
+ *     sqrt(sum of (s p)^2 (v^2 + o^2))
+ * with s of four bits, rounded to nearest, and of what scores lose in sums of 13 bits; and what the
+ * smallest weights and such sums of the results lose. 'noise' is as 'out'; 'effective': of each
+ * row, how many keys carry its weight.
+ */
+typedef struct reference_noise {
+    convert_format weight; /* their type */
+    double *noise, *effective;
+} reference_noise;
+
+void reference_attention_noise(const reference_attention *p, int64_t first, int64_t count,
+                               const reference_noise *to, arena *scratch);
 /* Rows [first, first + count) of the output (count, dv), and their log-sum-exp (NULL: not wanted).
  * A row that sees no key is 0, its log-sum-exp -inf. 'scratch' is reset on return.
  */

@@ -3,6 +3,7 @@
 #include "verify/reference_product.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void reference_attention_keys(const reference_attention *p, int64_t i, int64_t *begin,
@@ -102,6 +103,105 @@ void reference_attention_rows(const reference_attention *p, int64_t first, int64
     for (int64_t r = 0; r < count; r += PRODUCT_ROWS) {
         int64_t rows = count - r < PRODUCT_ROWS ? count - r : PRODUCT_ROWS;
         eight_rows(p, first + r, rows, model, &w, out + r * p->dv, lse ? lse + r : NULL);
+    }
+    arena_reset(scratch, mark);
+}
+
+/* --- weights of 8 bits ------------------------------------------------------------------------ */
+
+/* A weight's rounding, and what the smallest of them lose: steps of 2^-9 where the largest is 2^8.
+ * What a sum of products loses: 13 bits are kept of the largest term, or of what is there.
+ */
+static const double WEIGHT = 0.026, LEAST_WEIGHT = 0.29 * 0x1p-17, CUT = 0x1p-13;
+/* Of e5m2: a bit less, and a smaller step. */
+static const double WEIGHT_E5M2 = 0.052, LEAST_E5M2 = 0.29 * 0x1p-24;
+/* The weights of equal or close scores fall into one step, and are off alike: so far from all else
+ * that it is no chance, the error of weights rounded once says what is.
+ */
+static const double NO_CHANCE = 4, LARGEST_WEIGHT = 256;
+
+/* Scores of one row to its weights. Returns what scores are off by. */
+static double one_row(const reference_attention *p, int64_t i, int64_t begin, int64_t end,
+                      double *weights) {
+    double most = -INFINITY, size = 0, sum = 0;
+    for (int64_t j = begin; j < end; j++) {
+        double score = 0;
+        for (int64_t x = 0; x < p->d; x++) {
+            double term = p->q[i * p->d + x] * p->k[j * p->d + x];
+            score += term;
+            size = fmax(size, fmax(fabs(term), fabs(score)));
+        }
+        weights[j] = finish_score(p, score * p->scale, i, j, CONVERT_F64);
+        most = fmax(most, weights[j]);
+    }
+    for (int64_t j = begin; j < end; j++) sum += weights[j] = exp(weights[j] - most);
+    for (int64_t j = begin; j < end; j++) weights[j] /= sum;
+    return CUT * size * fabs(p->scale) * (1 + 0.35 * sqrt((double)p->d));
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Where 'value' would be among 'count' sorted ones. */
+static int64_t place_of(const double *sorted, int64_t count, double value) {
+    int64_t low = 0, high = count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < value) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* How many keys have each key's weight: they are rounded alike, and errors do not average out. */
+static void count_equal(const double *weights, int64_t count, double *sorted, double *equal) {
+    static const double ALIKE = 1e-9;
+    memcpy(sorted, weights, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_size);
+    for (int64_t j = 0; j < count; j++)
+        equal[j] = (double)(place_of(sorted, count, weights[j] * (1 + ALIKE)) -
+                            place_of(sorted, count, weights[j] * (1 - ALIKE)));
+}
+
+void reference_attention_noise(const reference_attention *p, int64_t first, int64_t count,
+                               const reference_noise *to, arena *scratch) {
+    enum { SUMMED = 256 }; /* terms at most before a sum goes on in f32 */
+    arena_mark mark = arena_here(scratch);
+    double *weights = arena_array(scratch, double, p->kv_len + 1);
+    double *sorted = arena_array(scratch, double, p->kv_len + 1);
+    double *equal = arena_array(scratch, double, p->kv_len + 1);
+    double *rounded = arena_array(scratch, double, p->kv_len + 1);
+    for (int64_t r = 0; r < count; r++) {
+        int64_t begin, end;
+        reference_attention_keys(p, first + r, &begin, &end);
+        double off = one_row(p, first + r, begin, end, weights), squares = 0, most = 0;
+        for (int64_t j = begin; j < end; j++) most = fmax(most, weights[j]);
+        count_equal(weights + begin, end - begin, sorted, equal + begin);
+        for (int64_t j = begin; j < end; j++) squares += weights[j] * weights[j] * equal[j];
+        to->effective[r] = squares > 0 ? 1 / squares : 0;
+        bool is_e4m3 = to->weight == CONVERT_E4M3;
+        double s = is_e4m3 ? WEIGHT : WEIGHT_E5M2, share = s * s + off * off;
+        double least = (is_e4m3 ? LEAST_WEIGHT : LEAST_E5M2) * most;
+        double sum = 0;
+        for (int64_t j = begin; j < end; j++)
+            sum += rounded[j] = convert_round(to->weight, weights[j] / most * LARGEST_WEIGHT);
+        double terms = (double)(end - begin < SUMMED ? end - begin : SUMMED);
+        for (int64_t e = 0; e < p->dv; e++) {
+            double own = 0, flat = 0, result = 0, largest = 0, once = 0;
+            for (int64_t j = begin; j < end; j++) {
+                double v = p->v[j * p->dv + e], term = weights[j] * v;
+                result += term, once += rounded[j] * v, own += term * term * equal[j],
+                    flat += v * v * equal[j];
+                largest = fmax(largest, fabs(term));
+            }
+            double cut = CUT * largest * sqrt(terms);
+            double noise =
+                sqrt(share * (own + squares * result * result) + least * least * flat + cut * cut);
+            double alike = sum > 0 ? fabs(once / sum - result) : 0;
+            to->noise[r * p->dv + e] = alike > NO_CHANCE * noise ? alike : noise;
+        }
     }
     arena_reset(scratch, mark);
 }

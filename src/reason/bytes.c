@@ -1,0 +1,342 @@
+/* Pass bytes: products of 8 bits by warps (decision 022).
+ *
+ *   - the kernel multiplies 8-bit floats as they are where the GPU has a unit for that and every
+ *     product can: its operands are 8-bit Inputs of one type, or the left one is a softmax's
+ *     weights, which are rounded to the right one's type;
+ *   - these weights are 2^8 at most instead of 1, so that few of them fall below the type's range:
+ *     the exponent of each is 8 more, numerator and denominator alike. The denominator adds them as
+ *     they are rounded (pass place): many that are equal round alike;
+ *   - sums go to f32 with each block where the GPU cuts them: a product gets a tile of its own, and
+ *     an Add takes it over.
+ */
+#include "reason/place.h"
+#include "reason/scalar.h"
+
+enum {
+    DEEP_UNIT = 32,       /* an instruction contracts so many elements */
+    SUM_MOST = 512,       /* terms that a sum of few bits can have */
+    SUM_BITS_ENOUGH = 20, /* with more, sums are as those of 16-bit products */
+    OFFSET = 8,           /* octaves by which weights are raised: 2^8 of 448 */
+    WEIGHTS_MOST = 8
+};
+
+/* A softmax whose weights are a left operand, and what has to know that they are raised. */
+typedef struct weights {
+    str s, l, sums[WEIGHTS_MOST];
+    int sum_count;
+    tl_statement *shift, *power;
+} weights;
+
+typedef struct kinds {
+    weights softmax[WEIGHTS_MOST];
+    int count;
+} kinds;
+
+/* --- what the operands are -------------------------------------------------------------------- */
+
+static tl_statement *copy_of(reason *r, str name) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name)) return s;
+    return NULL;
+}
+
+static bool is_computed(reason *r, str name) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && edit_writes(s, name)) return true;
+    return false;
+}
+
+static tl_type type_of(reason *r, str name) {
+    const tl_statement *copy = copy_of(r, name);
+    return copy ? tiles_tensor_type(r->kernel, copy->copy.what->text) : TL_OPEN;
+}
+
+static bool has_byte_operand(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        for (int i = 0; edit_is_product(s) && i < 2; i++)
+            if (tl_type_bytes(type_of(r, edit_operand_name(s, i))) == 1) return true;
+    return false;
+}
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+/* The statement before 'from', in its block, that last wrote the tile. */
+static tl_statement *last_write(tl_statement *from, str name) {
+    for (tl_statement *s = from->previous; s; s = s->previous)
+        if (edit_writes_within(s, name)) return s;
+    return NULL;
+}
+
+/* The online form with one fused multiply-add per score. */
+static const char *find_weights(tl_statement *product, weights *w) {
+    static const char other[] = "the left operand is computed, and is not the weights of a softmax "
+                                "in the online form: nothing says that 8 bits hold it";
+    w->s = edit_operand_name(product, 0);
+    w->power = last_write(product, w->s);
+    if (!w->power || !edit_is_compute(w->power, TL_EXP2) || !edit_operand_is(w->power, 0, w->s))
+        return other;
+    tl_statement *bias = last_write(w->power, w->s);
+    if (!bias || !edit_is_compute(bias, TL_MULTIPLY_ADD) || !edit_operand_is(bias, 0, w->s))
+        return other;
+    w->shift = last_write(bias, edit_operand_name(bias, 2));
+    if (!w->shift || !edit_is_compute(w->shift, TL_MULTIPLY) ||
+        w->shift->compute.target_kind != TL_GET)
+        return other;
+    str m = edit_operand_name(w->shift, 0);
+    tl_statement *maximum = last_write(w->shift, m);
+    if (!maximum || !edit_is_compute(maximum, TL_ROW_MAX) || !edit_operand_is(maximum, 0, w->s) ||
+        maximum->compute.target_kind != TL_ACCUMULATE)
+        return other;
+    for (tl_statement *s = w->power->next; s; s = s->next)
+        if (edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, w->s) &&
+            s->compute.target_kind == TL_ACCUMULATE && !w->l.length)
+            w->l = edit_target_name(s);
+        else if (edit_reads_within(s, w->s) && !edit_is_product(s)) return other;
+    return w->l.length ? NULL : other;
+}
+
+static bool is_sum_of(const weights *w, str name) {
+    for (int i = 0; i < w->sum_count; i++)
+        if (str_equal(w->sums[i], name)) return true;
+    return false;
+}
+
+static bool is_before_loop_or_in(reason *r, const weights *w, const tl_statement *s) {
+    tl_statement *loop = edit_loop_of(w->power);
+    return loop && (edit_is_within(s, loop) || edit_is_before(r->kernel, s, loop));
+}
+
+/* In the loop, and before: only the start at 0, the rescale, and what adds. */
+static bool is_own_step(reason *r, const weights *w, tl_statement *s) {
+    double value;
+    if (edit_is_compute(s, TL_FILL))
+        return scalar_number(r, s->compute.operands[0].value, &value) && value == 0;
+    if (edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET)
+        return edit_operand_is(s, 0, edit_target_name(s)) && edit_operand_name(s, 1).length > 0;
+    return s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE &&
+           (edit_is_product(s) || edit_operand_is(s, 0, w->s));
+}
+
+/* After it: sums over l alone, in whose quotient the offset and what weights share of their
+ * rounding are gone. The logarithm of l wants the exact sum.
+ */
+static const char *check_after(reason *r, const weights *w) {
+    static const char otherwise[] = "the softmax's denominator, a sum of rounded weights, is used "
+                                    "for more than quotients, or its sums before they are divided";
+    bool is_divided[WEIGHTS_MOST] = {0};
+    str inverse = w->l;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        bool of_l = edit_reads(s, w->l) || edit_writes(s, w->l) || edit_reads(s, inverse);
+        bool of_sum = false;
+        for (int i = 0; i < w->sum_count; i++)
+            of_sum |= !is_divided[i] &&
+                      (edit_reads(s, w->sums[i]) || edit_writes(s, w->sums[i]) ||
+                       (s->kind == TL_COPY && edit_expr_mentions(s->copy.what, w->sums[i])));
+        if (s->kind == TL_COPY && s->copy.to == TL_GLOBAL)
+            of_l |= edit_expr_mentions(s->copy.what, w->l);
+        if (!of_l && !of_sum) continue;
+        if (is_before_loop_or_in(r, w, s)) {
+            if (!is_own_step(r, w, s)) return otherwise;
+            continue;
+        }
+        bool is_quotient = (edit_is_compute(s, TL_DIVIDE) || edit_is_compute(s, TL_MULTIPLY)) &&
+                           edit_operand_is(s, 1, inverse) && is_sum_of(w, edit_operand_name(s, 0));
+        double least;
+        if (is_quotient) {
+            for (int i = 0; i < w->sum_count; i++)
+                is_divided[i] |= edit_operand_is(s, 0, w->sums[i]);
+        } else if (edit_is_compute(s, TL_RECIPROCAL) && edit_operand_is(s, 0, inverse)) {
+            inverse = edit_target_name(s);
+        } else if (edit_is_compute(s, TL_MAX) && edit_operand_is(s, 0, inverse) &&
+                   scalar_number(r, s->compute.operands[1].value, &least) && least <= 1e-20) {
+            inverse = edit_target_name(s);
+        } else {
+            bool is_guarded = edit_is_compute(s, TL_MASK) && !of_sum && !edit_writes(s, w->l);
+            if (!is_guarded) return otherwise; /* `Mask m where l <= 0` asks for the sign alone */
+        }
+    }
+    return NULL;
+}
+
+static const char *read_weights(tl_statement *product, kinds *all) {
+    str s = edit_operand_name(product, 0);
+    for (int i = 0; i < all->count; i++) {
+        weights *known = &all->softmax[i];
+        if (!str_equal(known->s, s)) continue;
+        weights again = {0};
+        const char *why = find_weights(product, &again);
+        if (why || again.shift != known->shift) return why ? why : "one tile has weights twice";
+        if (known->sum_count == WEIGHTS_MOST) return "too many products take the weights";
+        known->sums[known->sum_count++] = edit_target_name(product);
+        return NULL;
+    }
+    if (all->count == WEIGHTS_MOST) return "there are too many softmaxes";
+    weights w = {0};
+    const char *why = find_weights(product, &w);
+    if (why) return why;
+    if (product->compute.target_kind != TL_ACCUMULATE)
+        return "what the weights give is not added up";
+    w.sums[w.sum_count++] = edit_target_name(product);
+    all->softmax[all->count++] = w;
+    return NULL;
+}
+
+/* --- may they? -------------------------------------------------------------------------------- */
+
+static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
+    str left = edit_operand_name(s, 0), right = edit_operand_name(s, 1);
+    tl_type type = type_of(r, right), left_type = type_of(r, left);
+    if (tl_type_bytes(type) != 1 || is_computed(r, right))
+        return reason_say(r, "%.*s is not an 8-bit Input as it is", STR_ARGS(right));
+    if (s->compute.operands[0].is_transposed)
+        return reason_say(r, "%.*s is transposed", STR_ARGS(left));
+    if (left_type != TL_OPEN && (left_type != type || is_computed(r, left)))
+        return reason_say(r, "%.*s is not of the type %s as it is", STR_ARGS(left),
+                          tl_type_name(type));
+    str row, column;
+    int64_t deep;
+    const tiles_list *tiles = tiles_read(r);
+    if (tiles_operand_axes(tiles, &s->compute.operands[1], &row, &column) &&
+        reason_known(r, tiles_extent(tiles, row)->extent, &deep)) {
+        if (deep % DEEP_UNIT)
+            return reason_say(r, "the contracted length %lld is no multiple of %d", (long long)deep,
+                              DEEP_UNIT);
+        if (deep > SUM_MOST)
+            return reason_say(r, "%lld terms are too many for one sum", (long long)deep);
+    }
+    if (left_type != TL_OPEN) return NULL;
+    if (s->compute.operands[1].is_transposed)
+        return reason_say(r,
+                          "%.*s is computed, and %.*s does not lie across: their elements are in "
+                          "other orders",
+                          STR_ARGS(left), STR_ARGS(right));
+    return read_weights(s, all);
+}
+
+static const char *refusal(reason *r, kinds *all) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        const char *why = edit_is_product(s) ? refuse_product(r, s, all) : NULL;
+        if (why) return why;
+    }
+    for (int i = 0; i < all->count; i++) {
+        const char *why = check_after(r, &all->softmax[i]);
+        if (why) return why;
+    }
+    return NULL;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void raise_weights(reason *r, const kinds *all) {
+    for (int i = 0; i < all->count; i++) {
+        tl_statement *shift = all->softmax[i].shift;
+        edit_replace(
+            r->kernel, shift,
+            tl_quote(r->memory,
+                     "Compute MultiplyAdd %s, %s, %d and get %.*s // once a row; the largest "
+                     "weight is 2^%d",
+                     edit_text(r->memory, shift->compute.operands[0].value),
+                     edit_text(r->memory, shift->compute.operands[1].value), OFFSET,
+                     STR_ARGS(edit_target_name(shift)), OFFSET));
+    }
+}
+
+/* The `Multiply SUM, FACTOR and get SUM` of this round, if nothing else touches either up to 's'.
+ */
+static tl_statement *rescale_of(tl_statement *s, str sum) {
+    tl_statement *scale = last_write(s, sum);
+    if (!scale || !edit_is_compute(scale, TL_MULTIPLY) || !edit_operand_is(scale, 0, sum) ||
+        scale->compute.target_kind != TL_GET || !edit_writes(scale, sum))
+        return NULL;
+    str factor = edit_operand_name(scale, 1);
+    for (tl_statement *t = scale->next; t != s; t = t->next)
+        if (edit_reads_within(t, sum) || (factor.length && edit_writes_within(t, factor)))
+            return NULL;
+    return factor.length ? scale : NULL;
+}
+
+static void promote_sums(reason *r) {
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        bool adds = edit_is_product(s) && s->compute.target_kind == TL_ACCUMULATE;
+        if (!adds || !edit_loop_of(s)) continue;
+        str sum = edit_target_name(s), part = edit_fresh_name(r->kernel, r->memory, "T");
+        tl_statement *scale = rescale_of(s, sum);
+        if (scale) {
+            str factor = edit_operand_name(scale, 1);
+            edit_after(
+                r->kernel, s,
+                tl_quote(r->memory,
+                         "Compute MultiplyAdd %.*s, %.*s, %.*s and get %.*s // the sum so far, "
+                         "rescaled, and this block's, in f32",
+                         STR_ARGS(sum), STR_ARGS(factor), STR_ARGS(part), STR_ARGS(sum)));
+            edit_remove(r->kernel, scale);
+        } else {
+            edit_after(r->kernel, s,
+                       tl_quote(r->memory, "Compute Add %.*s, %.*s and get %.*s // in f32",
+                                STR_ARGS(sum), STR_ARGS(part), STR_ARGS(sum)));
+        }
+        s->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(part));
+        s->compute.target_kind = TL_GET;
+    }
+}
+
+static bool wants_promotion(reason *r) {
+    int64_t wanted = r->target->mma8_sum_bits <= SUM_BITS_ENOUGH, cut = wanted;
+    reason_let_integer(r, "promote", &wanted);
+    reason_offers_switch(r, "promote", wanted != 0);
+    if (wanted)
+        reason_decide(r, "sums of 8-bit products",
+                      "go to f32 with each block: the GPU keeps %lld bits of them",
+                      (long long)r->target->mma8_sum_bits);
+    else
+        reason_decide(
+            r, "sums of 8-bit products", "%s",
+            cut ? "stay where the GPU cuts them, as pinned: terms of one sign get lost in "
+                  "long sums"
+                : "are as exact as those of 16 bits");
+    return wanted != 0;
+}
+
+static bool has_unit(const reason *r) {
+    return gpu_product_rate(r->target, 1, false) > gpu_product_rate(r->target, 2, false);
+}
+
+bool reason_bytes(reason *r) {
+    enum { NARROW = 8, WIDE = 16 };
+    int64_t wanted = 0;
+    if (gpu_has(r->target, GPU_FEATURE_wgmma)) return true; /* pass tile decides there */
+    bool is_pinned = reason_let_integer(r, "products", &wanted);
+    if (is_pinned && wanted != NARROW && wanted != WIDE)
+        return reason_stuck(r, NULL, "products are of 8 or 16 bits, not %lld", (long long)wanted);
+    edit_remove_let(r->kernel, STR("products"));
+    if (!has_byte_operand(r)) {
+        edit_remove_let(r->kernel, STR("promote"));
+        return wanted != NARROW ||
+               reason_stuck(r, NULL, "no product of kernel %.*s has operands of 8 bits",
+                            STR_ARGS(r->kernel->name));
+    }
+    kinds all = {0};
+    const char *why = !gpu_has(r->target, GPU_FEATURE_fp8_mma) ? "the GPU has no products of 8 bits"
+                      : wanted == WIDE                         ? reason_pin_word(r, "products")
+                      : !is_pinned && !has_unit(r) ? "the GPU has no faster ones by warps"
+                                                   : refusal(r, &all);
+    place_plan plan = {.warps = 4};
+    if (!why) reason_let(r, "products", NARROW, "");
+    if (!why && !place_plan_read(r, &plan)) return false;
+    if (!why && plan.mixes_orders)
+        why = "a tile meets sums whose columns are in another order, or is loaded in 16 bits";
+    if (why && wanted == NARROW)
+        return reason_stuck(r, NULL, "products cannot be of 8 bits: %s", why);
+    if (why) {
+        edit_remove_let(r->kernel, STR("products"));
+        reason_decide(r, "products", "are of 16 bits, to which 8-bit Inputs widen: %s", why);
+    } else {
+        reason_offers_choice(r, "products", NARROW, (const int64_t[]){NARROW, WIDE}, 2);
+        reason_decide(r, "products", "are of 8 bits: all their Inputs are, and the GPU has them");
+        raise_weights(r, &all);
+        if (wants_promotion(r)) promote_sums(r);
+    }
+    edit_remove_let(r->kernel, STR("promote"));
+    return true;
+}

@@ -1,0 +1,26 @@
+#include "verify/narrow.h"
+
+#include "base/text.h"
+
+static bool has(str line, const char *words) {
+    str wanted = str_from(words);
+    for (size_t i = 0; i + wanted.length <= line.length; i++)
+        if (str_starts((str){line.data + i, line.length - i}, wanted)) return true;
+    return false;
+}
+
+narrow narrow_of(const verify_program *program) {
+    narrow n = {0};
+    str rest = {program->code.text, program->code.text ? program->code.length : 0};
+    while (rest.length) {
+        str line = str_cut(&rest, '\n');
+        str code = str_cut(&line, '/'); /* comments apart */
+        bool is_byte = has(code, " e4m3 (") || has(code, " e5m2 (");
+        bool in_registers = has(code, "Allocate ") && has(code, " in register ");
+        n.weights |= in_registers && is_byte && has(code, " as mma_C");
+        n.has_e5m2 |= in_registers && has(code, " e5m2 (");
+        n.products |=
+            has(code, "Compute GEMM ") && (has(code, " by m16n8k32") || has(code, "k32 async"));
+    }
+    return n;
+}

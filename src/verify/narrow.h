@@ -1,0 +1,15 @@
+/* Does a kernel multiply 8-bit floats, and weigh with them? Its TL Code says so. */
+#ifndef FLASHTL_VERIFY_NARROW_H
+#define FLASHTL_VERIFY_NARROW_H
+
+#include "verify/verify.h"
+
+typedef struct narrow {
+    bool products; /* some product takes 8-bit operands: few bits of its sums are kept */
+    bool weights;  /* the left one is computed, and rounded to 8 bits: */
+    bool has_e5m2; /* those of e5m2, else e4m3 */
+} narrow;
+
+narrow narrow_of(const verify_program *program);
+
+#endif
