@@ -206,12 +206,12 @@ def verdict_on(survivor, subject, head, lines, folder, count):
     why = equal.of_cuda(survivor, lines, subject.code) or equal_waits.of_cuda(survivor, lines)
     if why:
         return "equal", why
-    why = explained.of(subject.name, lines, equal.changes(survivor, lines))
-    if why:
-        return "explained", why
     found = drawn(survivor, subject, head, lines, folder, count)
     if found:
         return found
+    why = explained.of(subject.name, lines, equal.changes(survivor, lines))
+    if why:
+        return "explained", why
     more = louder(survivor, lines)
     if more:
         verdict, detail = verdicts(subject, [head + "\n".join(more) + "\n"], folder)[0]

@@ -53,6 +53,10 @@ def in_ways():
         at = text.index("    ftl_block_barrier();")
         tell(f"a first barrier: {old} -> {new}", text[:at] + text[at + 1:], text, TL, same)
     tell("a first barrier of tiles in one place", FIRST_BARRIER[:6] + FIRST_BARRIER[7:], FIRST_BARRIER, TL + ["Allocate K in shared f16 (BN, d) in place of Q_shared"], False)
+    last = COPIES[:4] + ["for (int i = ftl_max_integer(0, steady); i < blocks; i++) {", "    const int columns_left = args.k_len - (i + 1) * BK;",
+                         "    if (columns_left >= 64) {", "        ftl_cp_async_16(target, source);", "    }", "}"]
+    for now, same in (("> 64", True), ("<= 64", False)):
+        tell(f"a condition of the last blocks: {now}", [x.replace(">= 64", now) for x in last], last, TL, same)
     up, down = [[f"const int group = ftl_divide_{x}(args.q_heads, args.kv_heads);"] for x in ("up", "down")]
     for held, same in (("q_heads % kv_heads == 0", True), ("q_heads == kv_heads", True), ("kv_heads == 1", True), ("q_heads == 1", False), ("kv_heads == 1 or q_heads > 3", False), ("kv_heads == 1 and q_heads > 3", True),
                        ("kv_heads == 12", False), ("kv_heads % q_heads == 0", False), ("all_kv_heads == 1", False)):

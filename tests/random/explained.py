@@ -33,6 +33,15 @@ EXPLAINED = (
     ("residual_gemm", "const int lane = (int)threadIdx.x & 31, block_warp = ftl_warp_index();",
      "const int lane = (int)threadIdx.x & 62, block_warp = ftl_warp_index();",
      "the lane only says who signals: lanes 0 and 1 of the even warps, as often as lane 0 of each warp; a wgmma is over for the whole warpgroup once one of its warps has waited for it"),
+    ("random 64155", "&& (unsigned)((j + 1) * BN + row + 8 * down) < (unsigned)(args.kv_len)", "|| (unsigned)((j + 1) * BN + row + 8 * down) < (unsigned)(args.kv_len)",
+     "in the way of whole blocks: 32 rows are left, and rows are below 32, so that both hold", "? ftl_load_global_i32(args.lo + b * args.lo_stride_b"),
+    ("random 60190", "const int whole = ftl_divide_down(kv2_len, BN);", "const int whole = ftl_divide_down(BN, kv2_len);",
+     "the loop without tests ends there or at the last block but one: past 32 keys it has no step, up to 32 there is one block, of which it takes none"),
+    ("random 60190", "m[m16][half] = ftl_max(m[m16][half], ftl_exchange(m[m16][half], 1));", "m[m16][half] = ftl_max(m[m16][half], ftl_exchange(1, m[m16][half]));",
+     "scores are a sigmoid's, between 0 and 1: a maximum of 1 leaves all powers between 1/e and 1"),
+    ("random 64058", "T[m16][n8][2 * half + 1] = 8 * n8 + 1 >= limit_1 ? 0.0f : T[m16][n8][2 * half + 1];",
+     "T[m16][n8][2 * half + 1] = 8 * n8 + 1 >= limit_1 ? 1.0f : T[m16][n8][2 * half + 1];",
+     "past the last key it is multiplied by rows that are zeros"),
 )
 
 
