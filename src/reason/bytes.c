@@ -9,6 +9,7 @@
  *   - sums go to f32 with each block where the GPU cuts them: a product gets a tile of its own, and
  *     an Add takes it over.
  */
+#include "atom/atom.h"
 #include "reason/place.h"
 #include "reason/scalar.h"
 
@@ -188,6 +189,8 @@ static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
     tl_type type = type_of(r, right), left_type = type_of(r, left);
     if (tl_type_bytes(type) != 1 || is_computed(r, right))
         return reason_say(r, "%.*s is not an 8-bit Input as it is", STR_ARGS(right));
+    if (!atom_best_product(r->target, type, false))
+        return reason_say(r, "the GPU has no products of %s", tl_type_name(type));
     if (s->compute.operands[0].is_transposed)
         return reason_say(r, "%.*s is transposed", STR_ARGS(left));
     if (left_type != TL_OPEN && (left_type != type || is_computed(r, left)))
