@@ -192,7 +192,7 @@ CASES = [
                              "delta": normal(B, H, Q, dtype=F32)}, scale, d),
     (chunked_retention, "O", {**equal, "Q": normal(B, H, KV, D), "rate": normal(H, dtype=F32) / 8}, {}, ["--head-dim", "64"]),
     (mamba2, "Y", {"C": normal(B, KV_HEADS, KV, D), "B": normal(B, KV_HEADS, KV, D), "X": normal(B, H, KV, D), "a": gates}, {},
-     ["--let", "n=64", "--let", "p=64"]),
+     ["--head-dim", "64"]),
     (rotary, "O", pairs, scale, ["--let", "dv=64"]),
     (gated_memory, "O", {**equal, "K_memory": normal(B, H, 77, D), "V_memory": normal(B, H, 77, D),
                          "gate": random.random(H).astype(F32)}, scale, d),
