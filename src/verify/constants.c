@@ -40,7 +40,7 @@ bool constants_next(str *text, int64_t *value) {
         *text = (str){text->data + i, text->length - i};
         return true;
     }
-    *text = (str){text->data + text->length, 0};
+    *text = (str){0};
     return false;
 }
 
