@@ -232,7 +232,8 @@ def differs(got, v, e, type):
         near = np.abs(got - v) <= room
         near |= (got == v)
         large = evaluate.LARGEST[type] * 0.999
-        near |= (np.abs(v) + room >= large) & (np.abs(got) >= large * 0.99) & (np.sign(got) == np.sign(v))
+        reach = np.where(got > 0, v + room, room - v)       # of the sign that it has
+        near |= (reach >= large) & (np.abs(got) >= large * 0.99)
     bad = known & ~near
     n = int(known.sum())
     if not bad.any():
