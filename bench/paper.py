@@ -28,9 +28,9 @@ LENGTHS = cells.LENGTHS
 GPUS = {"1": ["a100", "rtx-8000"], "2": ["a100"], "7": ["t4"], "8": ["a100"]}
 WORDS = {"paper": "the paper's", "naive": "PyTorch's operations", "vanilla": "vanilla CUDA", "cudnn": "cuDNN",
          "fa1": "FlashAttention-1", "fa2": "FlashAttention-2", "flex": "FlexAttention", "ours": "FlashTL"}
-ABSENT = {"6": "FP8 attention: products of 8 bits are statements of TL Code, but no sketch is reasoned into them yet; "
+ABSENT = {"6": "FP8 attention: sketches are reasoned into products of 8 bits for the L40S, whose time no other GPU can show; "
                "the paper's figures stand alone.",
-          "9": "Native Sparse Attention: its branches are sketches, not one operator; the paper's figures (seconds) stand alone."}
+          "9": "Native Sparse Attention: its steps are kernels of their own, timed in docs/sparse.md; the paper's figures (seconds) stand alone."}
 
 
 def paper_rows():
