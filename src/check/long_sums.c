@@ -4,7 +4,7 @@
  */
 #include "check/rules.h"
 
-enum { SUM_MOST = 512, SUM_BITS_ENOUGH = 20, NOT_KNOWN = -1 };
+enum { NOT_KNOWN = -1 };
 
 /* After how many rounds does `if N*k == ...` under the loop write afresh; 1: in each. */
 static int64_t rounds_of(const tl_statement *write, const tl_statement *loop) {
@@ -59,7 +59,7 @@ static int64_t sum_length(const model *m, const model_step *step) {
 }
 
 void rules_long_sums(const model *m, const gpu *target, diag_list *diags) {
-    if (!target || !target->mma8_sum_bits || target->mma8_sum_bits > SUM_BITS_ENOUGH) return;
+    if (!target || !target->mma8_sum_bits || !gpu_cuts_byte_sums(target)) return;
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
@@ -68,7 +68,7 @@ void rules_long_sums(const model *m, const gpu *target, diag_list *diags) {
                               step->statement->compute.operation == TL_GEMM;
             if (!is_product || tl_type_bytes(m->tiles[step->reads[0].tile].type) != 1) continue;
             int64_t length = sum_length(m, step);
-            if (length != NOT_KNOWN && length <= SUM_MOST) continue;
+            if (length != NOT_KNOWN && length <= GPU_SHORT_SUM_MOST) continue;
             str words = length == NOT_KNOWN
                             ? STR("as many terms as a loop has rounds for")
                             : str_format(m->memory, "%lld terms", (long long)length);

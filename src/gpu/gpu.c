@@ -210,6 +210,11 @@ double gpu_product_rate(const gpu *g, int operand_bytes, bool is_async) {
     return is_async ? g->tensor : g->mma;
 }
 
+bool gpu_cuts_byte_sums(const gpu *g) {
+    enum { BITS_ENOUGH = 20 };
+    return g->mma8_sum_bits <= BITS_ENOUGH;
+}
+
 double gpu_fp32_tflops(const gpu *g) {
     return per_second(g, 2 * g->fp32) * 1e-12;
 }

@@ -14,10 +14,8 @@
 #include "reason/scalar.h"
 
 enum {
-    DEEP_UNIT = 32,       /* an instruction contracts so many elements */
-    SUM_MOST = 512,       /* terms that a sum of few bits can have */
-    SUM_BITS_ENOUGH = 20, /* with more, sums are as those of 16-bit products */
-    OFFSET = 8,           /* octaves by which weights are raised: 2^8 of 448 */
+    DEEP_UNIT = 32, /* an instruction contracts so many elements */
+    OFFSET = 8,     /* octaves by which weights are raised: 2^8 of 448 */
     WEIGHTS_MOST = 8
 };
 
@@ -39,12 +37,6 @@ static tl_statement *copy_of(reason *r, str name) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name)) return s;
     return NULL;
-}
-
-static bool is_computed(reason *r, str name) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE && edit_writes(s, name)) return true;
-    return false;
 }
 
 static tl_type type_of(reason *r, str name) {
@@ -187,13 +179,13 @@ static const char *read_weights(tl_statement *product, kinds *all) {
 static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
     str left = edit_operand_name(s, 0), right = edit_operand_name(s, 1);
     tl_type type = type_of(r, right), left_type = type_of(r, left);
-    if (tl_type_bytes(type) != 1 || is_computed(r, right))
+    if (tl_type_bytes(type) != 1 || edit_is_computed(r->kernel, right))
         return reason_say(r, "%.*s is not an 8-bit Input as it is", STR_ARGS(right));
     if (!atom_best_product(r->target, type, false))
         return reason_say(r, "the GPU has no products of %s", tl_type_name(type));
     if (s->compute.operands[0].is_transposed)
         return reason_say(r, "%.*s is transposed", STR_ARGS(left));
-    if (left_type != TL_OPEN && (left_type != type || is_computed(r, left)))
+    if (left_type != TL_OPEN && (left_type != type || edit_is_computed(r->kernel, left)))
         return reason_say(r, "%.*s is not of the type %s as it is", STR_ARGS(left),
                           tl_type_name(type));
     str row, column;
@@ -204,7 +196,7 @@ static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
         if (deep % DEEP_UNIT)
             return reason_say(r, "the contracted length %lld is no multiple of %d", (long long)deep,
                               DEEP_UNIT);
-        if (deep > SUM_MOST)
+        if (deep > GPU_SHORT_SUM_MOST)
             return reason_say(r, "%lld terms are too many for one sum", (long long)deep);
     }
     if (left_type != TL_OPEN) return NULL;
@@ -285,7 +277,7 @@ static void promote_sums(reason *r) {
 }
 
 static bool wants_promotion(reason *r) {
-    int64_t wanted = r->target->mma8_sum_bits <= SUM_BITS_ENOUGH, cut = wanted;
+    int64_t wanted = gpu_cuts_byte_sums(r->target), cut = wanted;
     reason_let_integer(r, "promote", &wanted);
     reason_offers_switch(r, "promote", wanted != 0);
     if (wanted)

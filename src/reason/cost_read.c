@@ -202,10 +202,9 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->tile = tile;
     it->is_load = is_load;
     it->to_shared = is_load && m->plan.roles[tile].in_shared;
-    const tiles_tile *one = m->plan.roles[tile].tile;
-    tl_type type = one->narrow != TL_OPEN ? one->narrow : one->storage;
-    it->element_bytes = tl_type_bytes(type) > 0 ? tl_type_bytes(type) : 4;
-    it->has_even_rows = has_even_rows(m, one, it->element_bytes);
+    int bytes = cost_raw_bytes(m, tile);
+    it->element_bytes = bytes > 0 ? bytes : 4;
+    it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
 }
 
 /* --- where tiles live ------------------------------------------------------------------------- */
@@ -323,8 +322,7 @@ cost_model *cost_read(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (edit_is_product(s)) read_product(m, s);
         else if (s->kind == TL_COMPUTE) read_elements(m, s);
-        else if (s->kind == TL_COPY && s->copy.to == TL_SHARED && s->copy.from == TL_REGISTER)
-            read_stored(m, s);
+        else if (edit_is_store(s)) read_stored(m, s);
         else if (s->kind == TL_COPY) read_copy(m, s);
     }
     read_grid(m);

@@ -364,6 +364,16 @@ bool edit_is_fill(const tl_statement *s) {
     return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_SHARED;
 }
 
+bool edit_is_store(const tl_statement *s) {
+    return s->kind == TL_COPY && s->copy.from == TL_REGISTER && s->copy.to == TL_SHARED;
+}
+
+bool edit_is_computed(const tl_kernel *kernel, str name) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && edit_writes(s, name)) return true;
+    return false;
+}
+
 bool edit_is_any(const tl_expr *e) {
     return e->kind == TL_CALL && e->function == TL_FUNCTION_ANY;
 }

@@ -67,10 +67,13 @@ bool edit_writes(const tl_statement *s, str name);
 /* Does any statement of the body (or s itself) read, or write, the name? */
 bool edit_reads_within(tl_statement *s, str name);
 bool edit_writes_within(tl_statement *s, str name);
+/* Does a Compute write the tile? */
+bool edit_is_computed(const tl_kernel *kernel, str name);
 
 bool edit_is_compute(const tl_statement *s, tl_operation operation);
 bool edit_is_product(const tl_statement *s);
-bool edit_is_fill(const tl_statement *s); /* a Copy from global to shared memory */
+bool edit_is_fill(const tl_statement *s);  /* a Copy from global to shared memory */
+bool edit_is_store(const tl_statement *s); /* a Copy from registers to shared memory */
 bool edit_is_any(const tl_expr *e);
 /* `let NAME = any(...)`: what the warps of a role found in their tiles. */
 bool edit_is_vote(const tl_statement *s);

@@ -7,8 +7,6 @@
 
 #include "reason/warpgroups.h"
 
-enum { SUM_BITS_ENOUGH = 20 /* of sums in a product: f32 need not take them over */ };
-
 bool narrow_are_multiplied(const place_plan *plan) {
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].tile->narrow != TL_OPEN) return true;
@@ -18,50 +16,45 @@ bool narrow_are_multiplied(const place_plan *plan) {
 /* --- weights ---------------------------------------------------------------------------------- */
 
 /* The statement of the operand's loop that makes it so, before the product. */
-static const tl_statement *made_by(const tl_statement *product, tl_operation operation, str name) {
-    for (const tl_statement *s = product->previous; s; s = s->previous)
+static tl_statement *made_by(tl_statement *product, tl_operation operation, str name) {
+    for (tl_statement *s = product->previous; s; s = s->previous)
         if (edit_is_compute(s, operation) && edit_writes(s, name)) return s;
     return NULL;
 }
 
-static bool is_written_between(const tl_statement *from, const tl_statement *to, str name) {
-    for (const tl_statement *s = from->next; s && s != to; s = s->next)
-        if (edit_writes_within((tl_statement *)(uintptr_t)s, name)) return true;
+static bool is_written_between(tl_statement *from, tl_statement *to, str name) {
+    for (tl_statement *s = from->next; s && s != to; s = s->next)
+        if (edit_writes_within(s, name)) return true;
     return false;
 }
 
 /* The maximum that a softmax's fused form subtracts; empty: the operand is no such weight. */
-static str maximum_of(const tl_statement *product) {
+static str maximum_of(tl_statement *product) {
     str weights = edit_operand_name(product, 0);
-    const tl_statement *power = made_by(product, TL_EXP2, weights);
-    const tl_statement *bias = power ? made_by(power, TL_MULTIPLY_ADD, weights) : NULL;
+    tl_statement *power = made_by(product, TL_EXP2, weights);
+    tl_statement *bias = power ? made_by(power, TL_MULTIPLY_ADD, weights) : NULL;
     if (!bias || is_written_between(power, product, weights) ||
         is_written_between(bias, power, weights))
         return (str){0};
-    const tl_statement *shift = made_by(bias, TL_MULTIPLY, edit_operand_name(bias, 2));
-    const tl_statement *maximum =
-        shift ? made_by(shift, TL_ROW_MAX, edit_operand_name(shift, 0)) : NULL;
+    tl_statement *shift = made_by(bias, TL_MULTIPLY, edit_operand_name(bias, 2));
+    tl_statement *maximum = shift ? made_by(shift, TL_ROW_MAX, edit_operand_name(shift, 0)) : NULL;
     return maximum && edit_operand_is(maximum, 0, weights) ? edit_target_name(maximum) : (str){0};
 }
 
 /* Is the maximum, or a logarithm, of use past the loop? Weights are not those of the maximum. */
-static bool is_told_apart(reason *r, const tl_statement *product, str maximum) {
-    const tl_statement *loop = edit_loop_of(product);
-    for (const tl_statement *s = loop; s; s = s->next) {
-        if (s == loop) continue;
-        for (tl_statement *t = (tl_statement *)(uintptr_t)s; t;
-             t = tl_next(t, (tl_statement *)(uintptr_t)s))
+static bool is_told_apart(tl_statement *product, str maximum) {
+    tl_statement *loop = edit_loop_of(product);
+    for (tl_statement *s = loop ? loop->next : NULL; s; s = s->next)
+        for (tl_statement *t = s; t; t = tl_next(t, s))
             if (edit_reads(t, maximum) || edit_is_compute(t, TL_LOG) ||
                 edit_is_compute(t, TL_LOG2) ||
                 (t->kind == TL_COPY && str_equal(edit_bare(t->copy.what->text), maximum)))
                 return true;
-    }
-    (void)r;
     return loop && loop->parent && loop->parent->kind == TL_FOR;
 }
 
 /* Does the statement leave what it reads of the sum no use but as the divisor of a quotient? */
-static bool divides_by(const tl_statement *s, str sum) {
+static bool divides_by(tl_statement *s, str sum) {
     if (s->kind == TL_RESHAPE) return true;
     if (edit_is_compute(s, TL_MAX) || edit_is_compute(s, TL_RECIPROCAL))
         return edit_operand_is(s, 0, sum) && edit_writes(s, sum);
@@ -70,10 +63,10 @@ static bool divides_by(const tl_statement *s, str sum) {
 }
 
 /* Are the weights, or the sums of their rows, of use but for quotients? Both are raised alike. */
-static bool is_used_otherwise(reason *r, const tl_statement *product) {
+static bool is_used_otherwise(reason *r, tl_statement *product) {
     str weights = edit_operand_name(product, 0), sum = {0};
     tl_statement *loop = edit_loop_of(product);
-    const tl_statement *power = made_by(product, TL_EXP2, weights);
+    tl_statement *power = made_by(product, TL_EXP2, weights);
     for (tl_statement *s = power->next; s; s = s->next) {
         if (!edit_reads_within(s, weights)) continue;
         bool is_sum = edit_is_compute(s, TL_ROW_SUM) && s->compute.target_kind == TL_ACCUMULATE;
@@ -93,7 +86,7 @@ static bool is_used_otherwise(reason *r, const tl_statement *product) {
 /* --- may they be? ----------------------------------------------------------------------------- */
 
 static const char *computed_refusal(reason *r, const place_role *left, const place_role *right,
-                                    const tl_statement *s) {
+                                    tl_statement *s) {
     str maximum = maximum_of(s);
     if (right->tile->narrow != TL_E4M3)
         return reason_say(r, "%.*s would be rounded to %s", STR_ARGS(left->tile->name),
@@ -104,12 +97,12 @@ static const char *computed_refusal(reason *r, const place_role *left, const pla
     if (is_used_otherwise(r, s))
         return reason_say(r, "%.*s, or the sums of its rows, are used for more than quotients",
                           STR_ARGS(left->tile->name));
-    if (is_told_apart(r, s, maximum))
+    if (is_told_apart(s, maximum))
         return reason_say(r, "%.*s, or a logarithm, is used past the loop", STR_ARGS(maximum));
     return NULL;
 }
 
-static const char *product_refusal(reason *r, const place_plan *plan, const tl_statement *s) {
+static const char *product_refusal(reason *r, const place_plan *plan, tl_statement *s) {
     const place_role *left = place_find(plan, edit_operand_name(s, 0));
     const place_role *right = place_find(plan, edit_operand_name(s, 1));
     if (!left || !right) return "a product has an operand that is no tile";
@@ -130,8 +123,7 @@ static const char *product_refusal(reason *r, const place_plan *plan, const tl_s
 const char *narrow_refusal(reason *r, const place_plan *plan) {
     if (!gpu_has(r->target, GPU_FEATURE_wgmma) || gpu_product_rate(r->target, 1, true) <= 0)
         return "the GPU has no such products by warpgroups";
-    for (const tl_statement *s = r->kernel->body.first; s;
-         s = tl_next((tl_statement *)(uintptr_t)s, NULL)) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         const char *why = edit_is_product(s) ? product_refusal(r, plan, s) : NULL;
         if (why) return why;
     }
@@ -140,18 +132,18 @@ const char *narrow_refusal(reason *r, const place_plan *plan) {
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-static bool sums_are_short(const reason *r) {
-    return r->target->mma8_sum_bits > 0 && r->target->mma8_sum_bits < SUM_BITS_ENOUGH;
+static bool sums_are_cut(reason *r) {
+    return tiles_multiplies_bytes(r->kernel) && !tiles_has_byte_warps(r) &&
+           gpu_cuts_byte_sums(r->target);
 }
 
 static bool wants_promotion(reason *r) {
     int64_t wanted = 1;
     reason_let_integer(r, "promote", &wanted);
-    return tiles_multiplies_bytes(r->kernel) && !tiles_has_byte_warps(r) && sums_are_short(r) &&
-           wanted != 0;
+    return sums_are_cut(r) && wanted != 0;
 }
 
-static bool adds_in_loop(const tl_statement *s) {
+static bool adds_in_loop(tl_statement *s) {
     return edit_is_product(s) && s->compute.target_kind == TL_ACCUMULATE && edit_loop_of(s);
 }
 
@@ -216,11 +208,7 @@ static bool promote(reason *r, promoted_list *all, tl_statement *product) {
 
 bool reason_promote(reason *r) {
     promoted_list all = {0};
-    int64_t wanted = 1;
-    bool is_short =
-        tiles_multiplies_bytes(r->kernel) && !tiles_has_byte_warps(r) && sums_are_short(r);
-    bool wants = wants_promotion(r);
-    reason_let_integer(r, "promote", &wanted);
+    bool is_cut = sums_are_cut(r), wants = wants_promotion(r);
     for (tl_statement *s = r->kernel->body.first, *next; s && wants; s = next) {
         next = tl_next(s, NULL);
         bool adds = edit_is_product(s) && s->compute.target_kind == TL_ACCUMULATE;
@@ -231,8 +219,8 @@ bool reason_promote(reason *r) {
                       "%.*s takes over the sums of each block in f32: products of 8 bits keep %lld "
                       "bits of a sum, and terms of one sign would get lost",
                       STR_ARGS(all.items[i].sum), (long long)r->target->mma8_sum_bits);
-    if (is_short && (all.count > 0 || !wants)) reason_offers_switch(r, "promote", wants);
-    if (is_short && !wants)
+    if (is_cut && (all.count > 0 || !wants)) reason_offers_switch(r, "promote", wants);
+    if (is_cut && !wants)
         reason_decide(r, "sums", "stay in products of 8 bits, which keep %lld bits of them, as %s",
                       (long long)r->target->mma8_sum_bits, reason_pin_word(r, "promote"));
     edit_remove_let(r->kernel, STR("promote"));

@@ -65,7 +65,7 @@ static void note_copy(reason *r, place_plan *plan, const tl_statement *s) {
         s->copy.target && s->copy.from == TL_GLOBAL ? s->copy.target->text : s->copy.what->text;
     place_role *role = place_find(plan, name);
     if (!role) return;
-    if (s->copy.to == TL_SHARED && s->copy.from == TL_REGISTER) role->is_stored = true;
+    if (edit_is_store(s)) role->is_stored = true;
     else if (s->copy.from == TL_GLOBAL)
         role->is_loaded_in_loop = role->is_loaded_in_loop || edit_loop_of(s);
     else role->is_elementwise = true;

@@ -100,10 +100,6 @@ static bool stage_standing(reason *r, tl_statement *copy) {
 /* --- operands that are computed -----------------------------------------------------------------
  */
 
-static bool is_stored(const tl_statement *s) {
-    return s->kind == TL_COPY && s->copy.from == TL_REGISTER && s->copy.to == TL_SHARED;
-}
-
 /* Until it is stored anew: waited for before its first use, released after its last. */
 static bool stage_stored(reason *r, tl_statement *copy) {
     str name = edit_target_name(copy);
@@ -517,7 +513,7 @@ void reason_forget_stages(reason *r) {
 bool reason_stage(reason *r) {
     if (warpgroups_role(r->kernel)) return true; /* pass roles has done it */
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (is_stored(s) && !stage_stored(r, s)) return false;
+        if (edit_is_store(s) && !stage_stored(r, s)) return false;
     if (!stage_loops(r) || !stage_others(r)) return false;
     if (!tiles_copy_async(r)) share_bytes(r);
     reason_forget_stages(r);

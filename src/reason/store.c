@@ -7,12 +7,6 @@
  */
 #include "reason/tiles.h"
 
-static bool is_made(tl_kernel *kernel, str name) {
-    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE && edit_writes(s, name)) return true;
-    return false;
-}
-
 static bool is_loop_that_writes(tl_statement *s, str name) {
     return s->kind == TL_FOR && edit_writes_within(s, name);
 }
@@ -97,7 +91,8 @@ bool reason_store(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         for (int i = 0; i < 2; i++) {
             str name = takes_stored(s, i) ? edit_operand_name(s, i) : (str){"", 0};
-            if (name.length > 0 && is_made(r->kernel, name)) store_operand(r, &tiles, s, name);
+            if (name.length > 0 && edit_is_computed(r->kernel, name))
+                store_operand(r, &tiles, s, name);
         }
     for (int i = 0; i < tiles.count; i++)
         reason_decide(r, "operands",

@@ -39,9 +39,7 @@ static bool has_own_bytes(const reason *r, str name) {
 
 static tl_statement *find_write(const tl_statement *walk, str name) {
     for (tl_statement *s = walk->loop.body.first; s; s = s->next)
-        if (s->kind == TL_COPY && s->copy.from == TL_REGISTER && s->copy.to == TL_SHARED &&
-            str_equal(s->copy.what->text, name))
-            return s;
+        if (edit_is_store(s) && str_equal(s->copy.what->text, name)) return s;
     return NULL;
 }
 
