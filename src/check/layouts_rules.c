@@ -144,7 +144,7 @@ static bool check_orders(layouts_flow *f, const model_step *step) {
     bool is_byte = tl_type_bytes(f->model->tiles[b->tile].type) == 1;
     bool across = is_byte && lies_across(f, b, true), is_async = step->statement->compute.is_async;
     const model_use *bad = NULL;
-    if (is_byte && (across ? is_async || holds_permuted(f, b) : false)) bad = b;
+    if (across && (is_async || holds_permuted(f, b))) bad = b;
     if (is_byte && (lies_across(f, a, false) || a->operand->is_transposed)) bad = a;
     if (bad && layouts_may_report(f, bad->tile))
         diag_report(f->diags, DIAG_LAYOUT_ACROSS, bad->range, bad->name,
