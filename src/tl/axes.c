@@ -259,9 +259,40 @@ static void report_product(inference *in, const tl_statement *s) {
     }
 }
 
+static bool is_filled(const inference *in, const tl_symbol *tile) {
+    for (tl_statement *s = in->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && s->compute.operation == TL_FILL && s->compute.target &&
+            s->compute.target->symbol == tile)
+            return true;
+    return false;
+}
+
+/* A filled tile that meets nothing but this product: the axis that is contracted, and one of its
+ * own.
+ */
+static void give_filled(inference *in, const tl_compute *c) {
+    for (int i = 0; i < 2; i++) {
+        axes_list other = axes_of_operand(&c->operands[1 - i]);
+        const tl_operand *operand = &c->operands[i];
+        tl_tile *tile = tl_tile_of(operand->value);
+        if (other.count != 2 || !tile || tile->axis_count || !tile->allocation ||
+            !is_filled(in, operand->value->symbol))
+            continue;
+        const tl_exprs *shape = &tile->allocation->allocate.shape;
+        if (shape->count != 2 || tile->part_of) continue;
+        bool is_first = (i == 1) != operand->is_transposed; /* the contracted axis of the tile */
+        str own = str_format(in->memory, "%.*s's own axis", STR_ARGS(operand->value->text));
+        tl_tile_axis contracted = other.items[i == 0 ? 0 : 1];
+        axes_list list = {.items = {contracted, contracted}, .count = 2};
+        list.items[is_first ? 1 : 0] = (tl_tile_axis){.index = own};
+        give(in, tile, &list, operand->value);
+    }
+}
+
 static void infer_product(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     if (c->operand_count != 2 || !takes_tiles(in, s, DIAG_PRODUCT_OPERANDS)) return;
+    if (in->is_loose) give_filled(in, c);
     bool is_known =
         axes_of_operand(&c->operands[0]).count && axes_of_operand(&c->operands[1]).count;
     if (!is_known) return;

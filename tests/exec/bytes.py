@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Products of 8-bit floats by warpgroups, from TL Code and from sketches on the emulator, against fp64.
+"""Products of 8-bit floats by warpgroups, from TL Code and from sketches on interpreter and emulator, against fp64.
 
 Whole numbers show every element of a product exactly. Attention's weights have four bits, so results are judged by
 the noise that such weights make; what noise hides is planted: values that are all 1, keys that one query each
@@ -33,10 +33,10 @@ def e4m3(x):
     return np.sign(x) * np.minimum(np.round(size / step) * step, 448)
 
 
-def run(name, arrays, out, lets):
+def run(name, arrays, out, lets, on="emulator"):
     for key, value in arrays.items():
         np.save(key + ".npy", value.astype(np.float32))
-    command = [FLASHTL, "run", str(PROGRAMS / (name + ".tl")), "--on", "emulator", "--gpu", "h200"]
+    command = [FLASHTL, "run", str(PROGRAMS / (name + ".tl")), "--on", on, "--gpu", "h200"]
     command += [word for key in arrays for word in ("--in", f"{key}={key}.npy")]
     command += [word for let in lets for word in ("--let", let)]
     done = subprocess.run(command + ["--out", f"{out}={out}.npy"], stderr=subprocess.PIPE, text=True)
@@ -53,7 +53,8 @@ def gemm(name, pins):
     for b, m, n, k in ((1, 130, 200, 272), (2, 64, 128, 128), (1, 1, 16, 16)):
         a = random.integers(-4, 5, (b, m, k))
         c = random.integers(-4, 5, (b, n, k))
-        if not np.array_equal(run(name, {"A": a, "B": c}, "C", pins), a @ c.transpose(0, 2, 1)):
+        got = [run(name, {"A": a, "B": c}, "C", pins, on) for on in ("interpreter", "emulator")]
+        if not all(np.array_equal(x, a @ c.transpose(0, 2, 1)) for x in got):
             sys.exit(f"bytes.py: {name} {b} {m} {n} {k}: not the product")
 
 
@@ -88,9 +89,10 @@ def sketch(what, shape, pins=(), climbs=False):
     s = np.einsum("bhqd,bhkd->bhqk", q, np.repeat(k * factor[..., None, None], group, 1)) * scale
     s[..., np.arange(keys)[None] > np.arange(rows)[:, None] + keys - rows] = -np.inf
     arrays = {"Q": q, "K": k, "V": v, "k_scale": factor}
-    got = run("attention_sketch", arrays, "O", [f"scale={scale!r}", f"d={d}", f"dv={d}", "products=8", *pins])
     name = "codes" if "linear_weights=1" in pins else "attention_sketch"
-    judge(name, what, got, s, np.repeat(v, group, 1))
+    for on in ("interpreter", "emulator"):
+        got = run("attention_sketch", arrays, "O", [f"scale={scale!r}", f"d={d}", f"dv={d}", "products=8", *pins], on)
+        judge(name, f"{what}, {on}", got, s, np.repeat(v, group, 1))
 
 
 def attention(name, what, q, k, v, scale=1 / D ** 0.5):

@@ -10,6 +10,8 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import judge
+import noise
 import tree as t
 from evaluate import Evaluation, binary, unary
 
@@ -55,4 +57,35 @@ for score, given, most in ((-20.0, 3, INF), (-2.0, 3, 1e-2), (-20.0, None, 1e-2)
     if abs(v["R"][0, 0] - 1) > 1e-9 or not (bound <= most if np.isfinite(most) else bound >= 1):
         failures += 1
         print(f"scores of {score} below a maximum of {given}: {v['R'][0, 0]} within {bound}")
+
+# Weights that are rounded to e4m3 are within their noise, element by element and all together; a lost tile, a row of
+# another key, a scale that is missing for some keys and weights of half the digits are not.
+def rounded(w, bits=3):
+    step = np.exp2(np.maximum(np.frexp(w)[1] - 1, -6) - bits)
+    return np.round(w / step) * step
+
+
+FAULTS = {                      # and in how many of the draws below each has to be found
+    "nothing": (0, lambda w, v: (rounded(w), v)),
+    "a tile is lost": (5, lambda w, v: (rounded(w) * (np.arange(w.shape[1]) // 16 != 5), v)),
+    "two rows are exchanged": (4, lambda w, v: (rounded(w), v[np.r_[1, 0, 3, 2, 5, 4, 7, 6, 8:len(v)]])),   # of equal weights: the same
+    "a block has no scale": (5, lambda w, v: (rounded(w), v * np.where(np.arange(len(v)) < 32, 1.4, 1)[:, None])),
+    "two bits are lost": (2, lambda w, v: (rounded(w, 1), v)),
+}
+random = np.random.default_rng(1)
+for name, (count, fault) in FAULTS.items():
+    found = 0
+    for spread, mean, kinds in ((1.0, 0.0, 0), (3.0, 1.0, 0), (1.0, 1.0, 0), (0.0, 1.0, 0), (2.0, 2.0, 3)):
+        s, v = random.standard_normal((64, 256)) * spread, random.standard_normal((256, 32)) + mean
+        s = np.round(s * kinds) / kinds if kinds else s         # few kinds of scores: many weights are equal
+        w = np.exp(s - s.max(-1, keepdims=True))
+        p = w / w.sum(-1, keepdims=True)
+        exact, e = p @ v, noise.of_weights(p, v, "e4m3") + noise.cut(p, v)
+        w = w * np.exp2(random.uniform(7, 8, (64, 1)))          # where the maximum stands in its octave
+        weights, values = fault(w, v)
+        got = weights @ values / rounded(w, 1 if name == "two bits are lost" else 3).sum(-1, keepdims=True)
+        found += bool(judge.differs(got, exact, e, "f32")[0] or judge.scattered(got, exact, e, "f32"))
+    if not count <= found <= (5 if count else 0):
+        failures += 1
+        print(f"{name}: found {found} times in the noise of 8 bits, not {count}")
 sys.exit(failures > 0)

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+import noise
 import tree as t
 
 EPSILON = {"f16": 2.0 ** -11, "bf16": 2.0 ** -8, "f32": 2.0 ** -23, "tf32": 2.0 ** -11, "e4m3": 2.0 ** -4, "e5m2": 2.0 ** -3,
@@ -18,6 +19,7 @@ EPSILON = {"f16": 2.0 ** -11, "bf16": 2.0 ** -8, "f32": 2.0 ** -23, "tf32": 2.0 
 SMALLEST = {"f16": 2.0 ** -24, "bf16": 2.0 ** -126, "f32": 2.0 ** -126, "tf32": 2.0 ** -126, "e4m3": 2.0 ** -9,
             "e5m2": 2.0 ** -16, "i8": 0.5, "i32": 0.0}
 LARGEST = {"f16": 65504.0, "bf16": 3e38, "f32": 3e38, "tf32": 3e38, "e4m3": 448.0, "e5m2": 57344.0, "i8": 127.0, "i32": 2.0 ** 31}
+BYTES = ("e4m3", "e5m2", "i8")
 ONE = 2.0 ** -22                # of an operation in f32: its rounding, and that of an approximation
 TINY = 1e-37
 
@@ -36,8 +38,8 @@ class Value:
 class Held:
     """A tile: its axes by name, its values, the bounds of their errors, and the type it is stored in, if any."""
 
-    def __init__(self, axes, v, e, type=None):
-        self.axes, self.v, self.e, self.type = tuple(axes), v, e, type
+    def __init__(self, axes, v, e, type=None, is_weight=False):
+        self.axes, self.v, self.e, self.type, self.is_weight = tuple(axes), v, e, type, is_weight
 
 
 def finite(v):
@@ -62,6 +64,13 @@ def erfc(x):
     return np.vectorize(math.erfc, otypes=[float])(x)
 
 
+def from_code(v):
+    """The e4m3 number of these bits, in proportion between two of them."""
+    v = np.clip(np.nan_to_num(v, nan=0.0), 0, 126)
+    step = np.maximum(np.floor(v / 8), 1)
+    return np.exp2(step - 10) * (v - 8 * (step - 1))
+
+
 def exponential(v, e, base=np.e):
     r = np.power(base, np.minimum(v, 2000))
     e = e + finite(v) * 2 * ONE
@@ -78,6 +87,9 @@ def unary(op, v, e):
 def of_operand(op, v, e):
     if op == "Cast":
         return v, e
+    if op == "FromCode":
+        r = from_code(v)
+        return r, np.maximum(from_code(v + e) - r, r - from_code(v - e)) + r * ONE
     if op in ("Abs", "abs"):
         return np.abs(v), e
     if op in ("Exp", "exp"):
@@ -143,13 +155,16 @@ def binary(op, a, ea, b, eb):
 class Evaluation:
     """One program on one set of arrays."""
 
-    def __init__(self, program, arrays, scalars, lengths):
+    def __init__(self, program, arrays, scalars, lengths, narrow=()):
+        """`narrow` are the kernels whose products take operands of 8 bits as they are: noise.py says how far they are off."""
+        self.narrow = narrow
         self.program, self.arrays, self.scalars, self.lengths = program, dict(arrays), scalars, lengths
         self.doubts = {}                            # error bounds of arrays that an earlier kernel gave out
         self.outputs, self.errors = {}, {}
 
     def enter(self, kernel):
         """What the names of one kernel mean."""
+        self.is_narrow = kernel.name in self.narrow
         self.body = kernel.body
         self.tensors = {d.name: d for d in kernel.declarations if isinstance(d, (t.Tensor, t.View))}
         self.lets = {d.name: d.value for d in kernel.declarations if isinstance(d, t.Let)}
@@ -369,13 +384,22 @@ class Evaluation:
         """An operand of a product: one that was calculated is rounded to 16 bits."""
         x = self.tiles[o.name]
         v, e = x.v, x.e
-        if x.type is None or x.type == "f32":
-            kind = others if others in ("f16", "bf16", "e4m3", "e5m2") else "tf32" if others == "f32" else self.program.dtype
+        if self.is_narrow and x.is_weight:
+            pass                                    # its noise is that of the sum: see product()
+        elif x.type is None or x.type == "f32":
+            kind = others if others in ("f16", "bf16") else "tf32" if others == "f32" else self.wide_type()
             if kind == "f32":
                 kind = "tf32"
             e = e + finite(v) * EPSILON[kind] + np.where(v != 0, SMALLEST[kind], 0)
             e = np.where(np.abs(v) + e > LARGEST[kind] * 0.98, np.inf, e)
         return (v.T, e.T, x.axes[::-1]) if o.turned else (v, e, x.axes)
+
+    def wide_type(self):
+        """What operands of 8 bits widen to, and what meets them is rounded to."""
+        types = [self.types[d.name] for d in self.tensors.values() if isinstance(d, t.Tensor) and not d.output]
+        if "e4m3" in types or "e5m2" in types or "i8" in types:
+            return "bf16" if "bf16" in types and "f16" not in types else "f16"
+        return self.program.dtype
 
     def product(self, operands):
         kinds = [self.tiles[o.name].type for o in operands]
@@ -388,6 +412,10 @@ class Evaluation:
             v = a @ b
             size, rest = finite(a) @ finite(b), finite(a) @ np.where(np.isfinite(eb), eb, 0) + np.where(np.isfinite(ea), ea, 0) @ (finite(b) + np.where(np.isfinite(eb), eb, 0))
         e = rest + size * ONE * (2 + math.sqrt(n)) + TINY
+        if self.is_narrow and kinds[1] in BYTES:
+            e = e + noise.cut(a, b)
+            if self.tiles[operands[0].name].is_weight:
+                e = e + noise.of_weights(a, b, kinds[1], bool(self.program.pins.get("linear_weights")))
         unknown = (~np.isfinite(ea)).any(-1)[:, None] | (~np.isfinite(eb)).any(0)[None, :] | ~(size < 1e37)
         return Held((left[0], right[1]), *settle(v, np.where(unknown, np.inf, e)))
 
@@ -461,7 +489,7 @@ class Evaluation:
             # weight is 1; below a given one all may lie where the type has few digits or none, half a step of its own.
             ep = ep + np.where(p > 0, SMALLEST[self.program.dtype] / np.where(good, total, 1)[..., None], 0)
         ep = np.where(np.isnan(v) | np.isnan(ep) | unknown[..., None], np.inf, ep)
-        self.tiles[s.tile] = Held(x.axes, *(q[..., 0] if along is None else np.moveaxis(q, -1, k) for q in (p, ep)))
+        self.tiles[s.tile] = Held(x.axes, *(q[..., 0] if along is None else np.moveaxis(q, -1, k) for q in (p, ep)), is_weight=True)
         if s.maximum:
             axes = tuple(a for a in x.axes if a != along)
             # m and l belong together: whoever uses one of them alone sees the error of both.

@@ -3,6 +3,7 @@ import math
 import random
 
 import tree as t
+from eight_bits import EightBits, Space
 from tree import Compute, Copy, Element, Let, Loop, Mask, Name, Number, Softmax, Tensor, Tile, View, axis, call, compare, element
 
 NAMES = {
@@ -17,28 +18,17 @@ FEATURES = (64,) * 16 + (32,) * 12 + (16, 128) * 6 + (40, 24, 80, 48, 96, 8) * 4
 SHORT, MIDDLE, LONG = (0, 1, 2, 3, 5, 8), (15, 16, 17, 31, 33, 64, 65, 70, 96, 113), (127, 128, 129, 150, 203, 257, 300, 333, 400)
 
 
-class Space:
-    """Places that a kernel walks or divides: an index name, a length, and how tensors along it are stored."""
-
-    def __init__(self, index, length, mode="plain", **more):
-        self.index, self.length, self.mode = index, length, mode
-        self.__dict__.update(more)
-
-    @property
-    def axis(self):
-        return axis(self.index, self.length)
-
-
-class Builder:
+class Builder(EightBits):
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.others = random.Random(f"{seed}: the same program with other operations")
         self.rights = random.Random(f"{seed}: the same program with right operands that are computed")
         self.tops = random.Random(f"{seed}: the same program that also says where the largest are")
+        self.bytes = random.Random(f"{seed}: the same program with operands of 8 bits")
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
         self.size = self.r.choice(("short", "middle", "middle", "long"))
         self.dtype = self.weighted({"f16": 72, "bf16": 28})
-        self.magnitude = {}
+        self.magnitude, self.plain = {}, None
         self.outputs, self.stored, self.lets = 0, [], []
 
     # Choices.
@@ -655,7 +645,7 @@ class Builder:
 
     def bring_right(self, x, axes):
         """A right operand, as it is in memory, or computed of that."""
-        is_computed = self.rights.random() < 0.12
+        is_computed = self.rights.random() < 0.12 and not self.plain
         self.add(Copy(x, "global", "register" if is_computed else "shared"))
         if is_computed:
             self.magnitude[x] = 1.0
@@ -1139,15 +1129,20 @@ class Builder:
                     self.pins[name] = self.r.choice(values)
 
 
-def program(seed):
+def program(seed, eight_bits=False):
     b = Builder(seed)
     kind = b.weighted({"attend": 55, "contract": 15, "rows_program": 14, "elementwise_program": 6, "whole_program": 6, "steps_program": 4})
     b.share_of_sums = 0.6 if b.chance(0.08) else 0.0
+    bits = b.bytes.random()
+    if bits < 0.07 or eight_bits:
+        kind = "bytes_program"
     getattr(b, kind)()
     b.has_block_rows = kind not in ("elementwise_program",)
     b.pin()
     if b.chance(0.03):
         b.types()
+    if 0.07 < bits < 0.12:
+        b.of_bytes()
     names = [f"random{seed}", "after", "last"]
     # Where `batch` is calculated, a kernel that has no table cannot know it.
     while len(b.kernels) < 2 and b.stored and not (b.has_b and "starts" in b.used) and b.chance(0.1 if not b.kernels else 0.2):

@@ -9,9 +9,11 @@ import numpy as np
 
 import data
 import evaluate
+import noise
 import tree as t
 from shrink import names_in
 
+MANY, WHOLE, LARGE = 256, 0.7, 0.9   # elements that are judged together, by which part of their bounds; of the type's largest
 SAFETY = 2.0                    # the error bounds are to first order
 
 
@@ -20,6 +22,7 @@ class Outcome:
 
     def __init__(self, kind, detail="", elements=0, case=None, machine=None):
         self.kind, self.detail, self.elements, self.case, self.machine = kind, detail, elements, case, machine
+        self.narrow = False
 
     @property
     def bad(self):
@@ -63,19 +66,19 @@ class Judge:
         return Outcome("missing" if missing else "environment", f"{what}: status {done.returncode} {(done.stderr + done.stdout).strip()[:600]}")
 
     def reason(self, path, program, gpu):
-        """Whether there is a kernel: None, or the outcome that ends it."""
+        """Whether there are kernels: None, or the outcome that ends it; and those whose products take 8 bits."""
         done = self.call(["reason", str(path), "--gpu", gpu, "--dtype", program.dtype, "--json"] + self.pins(program))
         if done is None or done.returncode not in (0, 1):
-            return self.failed(done, "reason")
+            return self.failed(done, "reason"), ()
         if done.returncode == 0:
-            return None
+            return None, noise.narrow_kernels("".join(json.loads(line)["text"] for line in done.stdout.splitlines()))
         found = self.refusal(done)
         inside = [f for f in found if "(TL Code)" in f[1]]
         if inside:
-            return Outcome("bad refusal", f"{inside[0][0]} {inside[0][2]}")
-        return Outcome("refused", f"{found[0][0]} {found[0][2]}")
+            return Outcome("bad refusal", f"{inside[0][0]} {inside[0][2]}"), ()
+        return Outcome("refused", f"{found[0][0]} {found[0][2]}"), ()
 
-    def run(self, path, program, cases, folders, gpu, machine, pins=True):
+    def run(self, path, program, cases, folders, gpu, machine, pins=True, narrow=False):
         """Runs cases by one command, which compiles once, and compares each; the first that is not right ends it."""
         command = ["run", str(path), "--on", machine, "--json"]
         command += ["--dtype", program.dtype] + self.pins(program) if pins else []
@@ -92,7 +95,7 @@ class Judge:
         done = self.call(command)
         elements = 0
         for (seed, _, expected, errors), folder in zip(cases, folders):
-            outcome = self.compare(program, expected, errors, folder) or self.ended(done, gpu, machine)
+            outcome = self.compare(program, expected, errors, folder, narrow) or self.ended(done, gpu, machine)
             if outcome.kind != "right":
                 outcome.case = seed
                 return outcome
@@ -111,14 +114,16 @@ class Judge:
         kind = "refused" if not gpu else "fault" if found[0][0].startswith(("INTERPRET", "EMULATE", "PLAIN")) else "bad refusal"
         return Outcome(kind, f"{found[0][0]} {found[0][2]}"[:600])
 
-    def compare(self, program, expected, errors, folder):
+    def compare(self, program, expected, errors, folder, narrow=False):
         """Whether a case's results are right; None: they are not there."""
         compared, paths = 0, {name: pathlib.Path(folder, f"out_{name}.npy") for name in expected}
         if not all(p.exists() for p in paths.values()):
             return None
         for name in expected:
             type = self.types(program)[name]
-            wrong, n = differs(data.from_file(type, np.load(paths[name])), expected[name], errors[name], type)
+            got = data.from_file(type, np.load(paths[name]))
+            wrong, n = differs(got, expected[name], errors[name], type)
+            wrong = wrong or narrow and scattered(got, expected[name], errors[name], type)
             compared += n
             if wrong:
                 return Outcome("wrong", f"{name}: {wrong}")
@@ -196,29 +201,43 @@ class Judge:
         return Outcome("bad refusal", meaning.detail, machine="meaning")
 
     def on_gpu(self, path, program, cases, folders, gpu, machines):
-        ended = self.reason(path, program, gpu)
+        ended, narrow = self.reason(path, program, gpu)
         if ended is not None:
             return ended
+        if narrow:
+            cases = [(seed, case, *evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths, narrow).evaluate())
+                     for seed, case, *_ in cases]
         outcome = Outcome("undecided", "no machine")
         for machine in machines:
             if machine == "meaning":
                 continue
-            outcome = self.all_cases(path, program, cases, folders, gpu, machine)
+            outcome = self.all_cases(path, program, cases, folders, gpu, machine, bool(narrow))
             if outcome.bad:
                 return outcome
+        outcome.narrow = bool(narrow)
         return outcome
 
-    def all_cases(self, path, program, cases, folders, gpu, machine):
+    def all_cases(self, path, program, cases, folders, gpu, machine, narrow=False):
         elements = 0
         # A length that no array has is pinned, and so the kernel is made for it alone.
         together = not any(self.told_lengths(program, case) for _, case, *_ in cases)
         for k in [slice(None)] if together else [slice(i, i + 1) for i in range(len(cases))]:
-            outcome = self.run(path, program, cases[k], folders[k], gpu, machine)
+            outcome = self.run(path, program, cases[k], folders[k], gpu, machine, narrow=narrow)
             if outcome.kind != "right":
                 outcome.machine = machine
                 return outcome
             elements += outcome.elements
         return Outcome("right" if elements else "undecided", "" if elements else "no element could be compared", elements)
+
+
+def scattered(got, v, e, type):
+    """What is wrong with an Output of noise as a whole: a bound is 3.5 times what noise has, which no whole comes near."""
+    known = np.isfinite(e) & np.isfinite(v) & np.isfinite(got) & (np.abs(v) < LARGE * evaluate.LARGEST[type])
+    if known.sum() < MANY:
+        return None
+    room = (e + np.abs(v) * evaluate.EPSILON[type] + evaluate.SMALLEST[type])[known]
+    off, most = np.sqrt(np.mean((got - v)[known] ** 2)), WHOLE * np.sqrt(np.mean(room ** 2))
+    return None if off <= most else f"all elements together are off by {off:.3g}, and {most:.3g} would be much"
 
 
 def differs(got, v, e, type):

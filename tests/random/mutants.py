@@ -36,6 +36,7 @@ import evaluate
 import explained
 import generate
 import judge
+import noise
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BESIDE = ("survived", "same results", "NumPy alone", "crash", "timeout", "original")  # verdicts that fail
@@ -289,18 +290,19 @@ def outputs(subject, path, folder, seeds):
     program = subject.program
     bare = copy.copy(program)
     bare.pins = {k: v for k, v in program.pins.items() if k in program.lengths}
+    narrow = noise.narrow_kernels(subject.path.read_text())
     if subject.cases is None:
         subject.cases = []
         for seed in seeds:
             case = judge.data.Case(program, seed)
-            subject.cases.append((seed, case, *evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths).evaluate()))
+            subject.cases.append((seed, case, *evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths, narrow).evaluate()))
     cases, places = subject.cases, [folder / str(seed) for seed in seeds]
     for place in places:
         place.mkdir(exist_ok=True)
     # A length that no array has is pinned, and so the kernel is made for it alone.
     together = not any(tester.told_lengths(bare, case) for _, case, *_ in cases)
     for k in [slice(None)] if together else [slice(i, i + 1) for i in range(len(cases))]:
-        outcome = tester.run(path, bare, cases[k], places[k], subject.gpu, "emulator", pins=False)
+        outcome = tester.run(path, bare, cases[k], places[k], subject.gpu, "emulator", pins=False, narrow=bool(narrow))
         if outcome.kind != "right":
             return None, outcome
     return [[np.load(p).tobytes() for p in sorted(place.glob("out_*.npy"))] for place in places], None

@@ -56,6 +56,7 @@ def options():
     p.add_argument("--timeout", type=float, default=600, help="seconds after which a command counts as hanging")
     p.add_argument("--results", help="a line of JSON for each program and GPU; what stands there is not run again")
     p.add_argument("--failures", default="random-failures", help="where failures go")
+    p.add_argument("--eight-bits", action="store_true", help="operands of 8 bits in every program, not in one of ten")
     p.add_argument("--keep-size", action="store_true", help="do not make failures smaller")
     p.add_argument("--known", default="", help="kinds of findings that do not count: 'bad refusal'")
     p.add_argument("--show", type=int, help="print the program of this seed")
@@ -69,9 +70,11 @@ def cases_of(seed, count):
 
 def work(job):
     seed, a = job
-    program = generate.program(seed)
+    program = generate.program(seed, a.eight_bits)
     r = random.Random(seed * 7919 + 1)
     gpus = [g for g in a.gpus.split(",") if g != "t4" or program.dtype == "f16" or r.random() < 0.05] or a.gpus.split(",")
+    if program.pins.get("products") == 8:               # where there are such
+        gpus = [g for g in gpus if g in ("l40s", "h200")] or gpus
     gpus = r.sample(gpus, min(a.each, len(gpus)))
     tester = judge.Judge(os.path.abspath(a.flashtl), a.timeout, cache=a.cache)
     lines = []
@@ -87,7 +90,7 @@ def work(job):
             small = program
         if o.bad and o.kind not in ("meaningless", "missing"):
             save(a, tester, seed, small, gpu, o)
-        lines.append({"seed": seed, "gpu": gpu, "kind": o.kind, "detail": o.detail, "elements": o.elements, "machine": o.machine,
+        lines.append({"seed": seed, "gpu": gpu, "kind": o.kind, "detail": o.detail, "elements": o.elements, "machine": o.machine, "narrow": o.narrow,
                       "program": program.kind, "seconds": round(time.time() - started, 2)})
     return lines
 
@@ -122,6 +125,7 @@ def again(a):
 def summary(lines):
     kinds = collections.Counter(x["kind"] for x in lines)
     print("outcome: " + ", ".join(f"{k} {n}" for k, n in kinds.most_common()))
+    print(f"products of 8 bits as they are: {sum(x.get('narrow', False) for x in lines)}")
     by_gpu = collections.defaultdict(collections.Counter)
     for x in lines:
         by_gpu[x["gpu"]][x["kind"]] += 1
@@ -136,7 +140,7 @@ def summary(lines):
 def main():
     a = options()
     if a.show is not None:
-        p = generate.program(a.show)
+        p = generate.program(a.show, a.eight_bits)
         print(f"// --dtype {p.dtype} " + " ".join(f"--let {k}={v}" for k, v in p.pins.items()))
         print(p.text(), end="")
         return 0
