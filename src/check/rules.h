@@ -50,6 +50,8 @@ bool rules_whole(const model *m, arena *memory, diag_list *diags);
 /* Outputs: written at all, and each element once. */
 bool rules_outputs(const model *m, diag_list *diags);
 bool rules_sketch_outputs(tl_kernel *kernel, diag_list *diags);
+/* What a Mask takes out is not stored in a type without infinity. */
+bool rules_sketch_infinity(tl_kernel *kernel, arena *memory, diag_list *diags);
 
 /* The Output that a view shows, or the Output itself; NULL for what shows none. */
 const tl_symbol *rules_output_of(const tl_symbol *tensor);
