@@ -111,7 +111,9 @@ typedef struct ftl_plan_tensor {
     int32_t alignment_bytes; /* of the base address, and of every stride but the last */
     ftl_table_use use;       /* of a table of integers */
     ftl_formula limit;       /* of LENGTH, INDEX and STARTS; else without steps */
+    bool is_distinct;        /* an INDEX that says where results go: no two entries are equal */
     bool is_sum;             /* an Output that is only added to: to what is there */
+    bool is_kept;            /* an Output of which elements may stay as they were */
 } ftl_plan_tensor;
 
 typedef struct ftl_plan_size {

@@ -223,7 +223,7 @@ static int place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor
         return fail(why, EXIT_USAGE, "input '%s' is missing: --in %s=FILE", tensor->name,
                     tensor->name);
     }
-    /* An Output's array is what its Copies add to; without one they add to 0. */
+    /* An Output's array is what its Copies add to, or leave as it is; without one that is 0. */
     if (tensor->role != FTL_INPUT && tensor->role != FTL_OUTPUT && item->file.data) {
         return fail(why, EXIT_USAGE, "'%s' is neither an Input nor an Output", tensor->name);
     }
@@ -243,7 +243,7 @@ static int place_tensor(arrays *all, const ftl_plan *plan, const ftl_plan_tensor
     int exit_status = lay_out(item, tensor, why);
     if (exit_status) return exit_status;
     if (item->file.data) copy_in(item, buffer_format(tensor->type));
-    else if (tensor->is_sum) memset(item->memory, 0, item->bytes);
+    else if (tensor->is_sum || tensor->is_kept) memset(item->memory, 0, item->bytes);
     else if (tensor->role == FTL_INPUT) draw(item, tensor->type);
     return EXIT_DONE;
 }

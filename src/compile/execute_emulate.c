@@ -120,7 +120,8 @@ static emulate_buffer buffer_of(const ftl_plan_tensor *of, const ftl_tensor *t, 
                             .readable = true,
                             .writable = of->role != FTL_INPUT,
                             .output = is_output,
-                            .whole = is_output && !of->is_sum && count == above - below,
+                            .whole =
+                                is_output && !of->is_sum && !of->is_kept && count == above - below,
                             .once = is_output,
                             .element_bytes = (uint32_t)element};
 }

@@ -99,6 +99,7 @@ static void add_tensor(parameters *p, tl_kernel *kernel, const tl_statement *s) 
                               .role = s->kind == TL_OUTPUT ? FTL_OUTPUT : FTL_INPUT,
                               .axis_count = axes->count};
     tensor.is_sum = s->kind == TL_OUTPUT && tl_is_sum(kernel, s->parameter.symbol);
+    tensor.is_kept = s->parameter.is_kept;
     tensor.alignment_bytes = (int32_t)ftl_type_bytes(tensor.type);
     tensor.pointer_offset = take(p, 8);
     for (int i = 0; i < axes->count && i < FTL_AXES_MAX; i++) {

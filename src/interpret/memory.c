@@ -385,7 +385,7 @@ bool memory_read_one(scope *s, const tl_symbol *symbol, const int64_t *at, doubl
 void memory_check_written(machine *m) {
     for (int i = 0; i < m->kernel->symbol_count; i++) {
         machine_tensor *t = &m->tensors[i];
-        if (!t->writers || t->is_reported || tl_is_sum(m->kernel, t->symbol)) continue;
+        if (!t->writers || t->is_reported || tl_may_keep(m->kernel, t->symbol)) continue;
         int64_t missing = 0, first = -1;
         for (int64_t k = 0; k < t->element_count; k++) {
             if (t->writers[k]) continue;

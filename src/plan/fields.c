@@ -120,6 +120,8 @@ static const plan_field tensor_fields[] = {
     ARRAY(ftl_plan_tensor, axes, axis_count, 0, FTL_AXES_MAX, axis_record),
     WORD(ftl_plan_tensor, use, uses, PLAN_UNLESS_EMPTY),
     FLAG(ftl_plan_tensor, is_sum, PLAN_UNLESS_EMPTY),
+    FLAG(ftl_plan_tensor, is_kept, PLAN_UNLESS_EMPTY),
+    FLAG(ftl_plan_tensor, is_distinct, PLAN_UNLESS_EMPTY),
     FORMULA(ftl_plan_tensor, limit, PLAN_UNLESS_EMPTY),
 };
 static const plan_record tensor_record = {sizeof(ftl_plan_tensor), FIELDS(tensor_fields)};

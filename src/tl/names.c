@@ -137,6 +137,9 @@ static void link_workspace(names_binder *b, const tl_kernel *kernel) {
             if (!output || !output->parameter || !output->is_output) continue;
             input->produced_by = output;
             input->is_workspace = output->is_workspace = true;
+            if (output->parameter->parameter.is_kept)
+                diag_report(b->diags, DIAG_WORKSPACE_KEPT, output->declared, input->name,
+                            kernel->name);
             tl_type type = output->parameter->parameter.type;
             if (same_axes(output->axes, input->axes) && type == input->parameter->parameter.type) {
                 continue;

@@ -114,6 +114,8 @@ tl_end tl_copy_target(const tl_statement *copy);
 
 /* Is the Output only added to, by Copies that accumulate into it or into views of it? */
 bool tl_is_sum(const tl_kernel *kernel, const tl_symbol *output);
+/* May elements that nothing writes stay as they were: is it `kept`, or only added to? */
+bool tl_may_keep(const tl_kernel *kernel, const tl_symbol *output);
 
 /* The tile that a statement writes besides what it reads: target of Copy and Compute, the operand
  * of Mask, Softmax and Reshape. NULL for the others, and for Copies into global memory.

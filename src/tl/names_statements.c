@@ -249,3 +249,8 @@ bool tl_is_sum(const tl_kernel *kernel, const tl_symbol *output) {
     }
     return is_added_to;
 }
+
+bool tl_may_keep(const tl_kernel *kernel, const tl_symbol *output) {
+    bool is_kept = output->parameter && output->parameter->parameter.is_kept;
+    return is_kept || tl_is_sum(kernel, output);
+}

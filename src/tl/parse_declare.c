@@ -1,9 +1,22 @@
 /* Statements that declare: Input, Output, let, grid, Allocate. */
 #include "tl/parse.h"
 
+/* `kept`, of an Output. */
+static void parse_kept(parser *p, tl_statement *s) {
+    lex_token word = parse_peek(p);
+    if (!parse_clause_is_new(p, s->parameter.is_kept, "'kept'")) return;
+    if (s->kind != TL_OUTPUT) {
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, (diag_range){word.begin, word.end}, STR("'kept'"),
+                      STR("Output"), STR(""));
+        return;
+    }
+    parse_advance(p);
+    s->parameter.is_kept = true;
+}
+
 static void parse_parameter(parser *p, tl_statement *s) {
-    static const char *const words[] = {"where", "f16", "bf16", "f32", "e4m3",
-                                        "e5m2",  "i8",  "i32",  NULL};
+    static const char *const words[] = {"kept", "where", "f16", "bf16", "f32",
+                                        "e4m3", "e5m2",  "i8",  "i32",  NULL};
     tl_parameter *parameter = &s->parameter;
     parameter->name = parse_new_name(p, "the parameter's name", &s->name_range);
     while (!p->failed && !parse_at_line_end(p)) {
@@ -11,6 +24,8 @@ static void parse_parameter(parser *p, tl_statement *s) {
             if (parse_clause_is_new(p, parameter->axes.count > 0, "the list of axes")) {
                 parse_axes(p, &parameter->axes);
             }
+        } else if (parse_at_word(p, "kept")) {
+            parse_kept(p, s);
         } else if (parse_at_word(p, "where")) {
             if (!parse_clause_is_new(p, parameter->condition, "'where'")) return;
             parse_advance(p);

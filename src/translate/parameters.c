@@ -113,6 +113,7 @@ static void plan_tensors(emit *t) {
                        : s->kind == TL_OUTPUT            ? FTL_OUTPUT
                                                          : FTL_INPUT;
         tensor->is_sum = s->kind == TL_OUTPUT && tl_is_sum(t->kernel, s->parameter.symbol);
+        tensor->is_kept = s->parameter.is_kept;
         tensor->pointer_offset = take(&plan->parameter_bytes, 8);
         tensor->alignment_bytes = lines ? 16 : tl_type_bytes(s->parameter.type);
         plan_axes(t, s, tensor, lines);

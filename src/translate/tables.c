@@ -215,9 +215,33 @@ const tl_expr *translate_table_limit(tl_kernel *kernel, const tl_symbol *table,
     return t.limit;
 }
 
+/* Does the place of a tensor's elements, by a coordinate or by views, go by the table's entries? */
+static bool goes_by(const tables *t, const tl_copy *copy, const tl_symbol *tensor) {
+    for (int i = 0; i < copy->place.count; i++)
+        if (has_table(t, copy->place.items[i].at, 0)) return true;
+    for (int depth = 0; tensor && tensor->view && depth < DEPTH_MAX; depth++) {
+        if (has_table(t, tensor->view->value, 0)) return true;
+        tensor = tensor->view_base;
+    }
+    return false;
+}
+
+/* Does the table say where results go? Then two entries that are equal would write one place twice.
+ */
+static bool places_results(const tables *t, tl_kernel *kernel) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        bool stores =
+            s->kind == TL_COPY && s->copy.to == TL_GLOBAL && s->copy.target_kind != TL_ACCUMULATE;
+        if (stores && goes_by(t, &s->copy, tl_copy_target(s).symbol)) return true;
+    }
+    return false;
+}
+
 void translate_table(tl_kernel *kernel, const tl_symbol *table, const ftl_plan *plan, arena *memory,
                      ftl_plan_tensor *out) {
     const tl_expr *limit = translate_table_limit(kernel, table, plan, memory, &out->use);
+    tables t = {.table = table, .memory = memory};
+    out->is_distinct = out->use == FTL_TABLE_INDEX && places_results(&t, kernel);
     out->limit = (ftl_formula){.text = ""};
     if (limit) translate_formula(limit, plan, memory, &out->limit);
 }

@@ -141,29 +141,27 @@ double *buffer_load(const buffer *b, arena *memory) {
     return values;
 }
 
-static bool is_poison(const unsigned char *element, size_t bytes, int poison) {
-    unsigned char pattern[4] = {(unsigned char)poison, (unsigned char)(poison >> 8),
-                                (unsigned char)poison, (unsigned char)(poison >> 8)};
+/* Is what lies at 'position' of the buffer's memory poison? */
+static bool is_poison(const unsigned char *element, size_t bytes, size_t position, int poison) {
     uint16_t word = (uint16_t)poison;
-    memcpy(pattern, &word, 2);
-    memcpy(pattern + 2, &word, 2);
-    return memcmp(element, pattern, bytes) == 0;
+    unsigned char half[2];
+    memcpy(half, &word, 2);
+    for (size_t i = 0; i < bytes; i++)
+        if (element[i] != half[(position + i) % 2]) return false;
+    return true;
 }
 
-unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *unwritten,
-                           int64_t *unwritten_count) {
+unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *unwritten) {
     size_t bytes = convert_bytes(b->format);
     unsigned char *copy = arena_alloc(memory, (size_t)(b->rows * b->columns) * bytes + 1, 8),
                   *to = copy;
     int64_t step = column_stride(b) * (int64_t)bytes;
-    *unwritten_count = 0;
     for (int64_t row = 0; row < b->rows; row++) {
         const unsigned char *from = row_address(b, row);
         for (int64_t c = 0; c < b->columns; c++, to += bytes) {
             memcpy(to, from + c * step, bytes);
-            bool is_unwritten = bytes > 1 && is_poison(to, bytes, poison);
-            if (unwritten) unwritten[row * b->columns + c] = is_unwritten;
-            *unwritten_count += is_unwritten;
+            size_t position = (size_t)(from + c * step - b->memory);
+            unwritten[row * b->columns + c] = is_poison(to, bytes, position, poison);
         }
     }
     return copy;

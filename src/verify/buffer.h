@@ -36,9 +36,8 @@ void buffer_load_row(const buffer *b, int64_t row, double *values);
 void buffer_store_row(buffer *b, int64_t row, const double *values);
 /* All elements, dense, as doubles. */
 double *buffer_load(const buffer *b, arena *memory);
-/* All elements' bits, dense; those that still are poison are counted. */
-unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *unwritten,
-                           int64_t *unwritten_count);
+/* All elements' bits, dense; marks those that still are poison. */
+unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *unwritten);
 
 /* A sentence when a byte that is no element is not 'poison' any more. Destroys the elements. */
 bool buffer_is_intact(buffer *b, int poison, char why[FTL_WHY_BYTES]);

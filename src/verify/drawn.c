@@ -135,7 +135,16 @@ int64_t drawn_distance(const case_data *data, int64_t rows, int64_t keys) {
 
 /* --- scalars ---------------------------------------------------------------------------------- */
 
-static int64_t longest_size(const case_data *data) {
+bool drawn_is_bound(const ftl_plan *plan, int32_t scalar) {
+    for (int32_t i = 0; i < plan->walk_count; i++)
+        for (int32_t s = 0; s < plan->walks[i].step_count; s++) {
+            const ftl_formula_step *step = &plan->walks[i].steps[s];
+            if (step->op == FTL_PUSH_SCALAR && step->index == scalar) return true;
+        }
+    return false;
+}
+
+int64_t drawn_longest(const case_data *data) {
     int64_t longest = 1;
     for (int32_t s = 0; s < data->program->plan->size_count; s++)
         if (data->of->sizes[s] > longest) longest = data->of->sizes[s];
@@ -147,11 +156,13 @@ static double whole_value(const case_data *data, uint64_t i, drawn_scalar kind) 
     enum { FEW = sizeof few / sizeof *few, FAR = 4000 };
     const verify_draw *d = &data->of->draw;
     const ftl_plan *plan = data->program->plan;
-    int64_t longest = longest_size(data), near = drawn(d, FOR_SCALAR, 16 * i + 1, 5) - 2;
+    int64_t longest = drawn_longest(data), near = drawn(d, FOR_SCALAR, 16 * i + 1, 5) - 2;
     int64_t size = plan->size_count
                        ? data->of->sizes[drawn(d, FOR_SCALAR, 16 * i + 2, plan->size_count)]
                        : longest;
     double sign = drawn(d, FOR_SCALAR, 16 * i + 3, 3) ? 1 : -1;
+    if (drawn_is_bound(plan, (int32_t)i) && drawn(d, FOR_SCALAR, 16 * i + 8, 2))
+        return (double)longest;
     switch (kind) {
     case DRAWN_HALF: return sign * (double)(size / 2 + near);
     case DRAWN_BEYOND: return (double)(longest + drawn(d, FOR_SCALAR, 16 * i + 4, FAR));

@@ -247,6 +247,15 @@ static void take_rows(const buffer *wide, double *to) {
     for (int64_t r = 0; r < wide->rows; r++) buffer_load_row(wide, r, to + r * wide->columns);
 }
 
+/* Which elements the program leaves as they were. */
+static void mark_kept(const buffer *wide, arena *memory, expected *e) {
+    int64_t count = wide->rows * wide->columns;
+    uint8_t *unwritten = arena_array(memory, uint8_t, count + 1);
+    buffer_copy(wide, BUFFER_POISON, memory, unwritten);
+    for (int64_t i = 0; i < count; i++)
+        if (unwritten[i]) e->state[i] = EXPECTED_KEPT;
+}
+
 static ftl_status interpretation(ftl_context *context, const case_data *data, arena *memory,
                                  expected *outputs) {
     const ftl_plan *plan = data->program->plan;
@@ -258,6 +267,7 @@ static ftl_status interpretation(ftl_context *context, const case_data *data, ar
         if (plan->tensors[t].role != FTL_OUTPUT) continue;
         take_rows(&wide[t], outputs[t].values);
         memset(outputs[t].state, EXPECTED_KNOWN, (size_t)(wide[t].rows * wide[t].columns));
+        if (plan->tensors[t].is_kept) mark_kept(&wide[t], memory, &outputs[t]);
         outputs[t].model = NULL;
     }
     return status;
@@ -267,6 +277,7 @@ static ftl_status interpretation(ftl_context *context, const case_data *data, ar
 static void open_elements(expected *e, int64_t count) {
     enum { FAR = 16 };
     for (int64_t i = 0; i < count; i++) {
+        if (e->state[i] & EXPECTED_KEPT) continue;
         double reach = fabs(e->values[i]) + FAR * e->errors[i];
         bool may_overflow = isfinite(convert_round(e->of->format, e->values[i])) &&
                             !isfinite(convert_round(e->of->format, reach));

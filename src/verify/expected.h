@@ -8,7 +8,8 @@
 #include "verify/reference.h"
 
 /* OPEN: what a right kernel holds on the way may be beyond its type, and its result be anything. */
-enum { EXPECTED_KNOWN = 1, EXPECTED_MODELLED = 2, EXPECTED_OPEN = 4 };
+/* KEPT: nothing writes the element; it is neither known nor open. */
+enum { EXPECTED_KNOWN = 1, EXPECTED_MODELLED = 2, EXPECTED_OPEN = 4, EXPECTED_KEPT = 8 };
 
 /* Of one output, dense in the order of its axes. */
 typedef struct expected {

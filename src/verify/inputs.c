@@ -159,6 +159,17 @@ static void fill(const case_data *data, const planted *p, buffer *b, int32_t pos
 
 /* --- scalars ---------------------------------------------------------------------------------- */
 
+/* How long a walk of the grid may be at most: mostly as long as anything is, so that all of it is
+ * run, by turns less.
+ */
+static double bound_value(const case_data *data) {
+    static const int64_t parts[] = {1, 1, 2, 1, 0, 1, 1, 3}; /* of the longest; 0: nothing */
+    enum { COUNT = sizeof parts / sizeof *parts };
+    int64_t part = parts[data->of->number % COUNT], longest = drawn_longest(data);
+    if (data->of->is_long || part == 1) return (double)longest;
+    return part ? (double)(longest / part) : 0;
+}
+
 /* By turns of both signs and of every magnitude; where scores are planted, what makes them what
  * they are meant to be, as in the first cases of a list.
  */
@@ -168,6 +179,7 @@ static double scalar_value(const case_data *data, int32_t i, double usual) {
     enum { COUNT = sizeof factors / sizeof *factors };
     int32_t turn = (data->of->number + 3 * i) % COUNT;
     if (data->of->draw.seed) return drawn_scalar_value(data, i, usual);
+    if (drawn_is_bound(data->program->plan, i)) return bound_value(data);
     if (data->program->plan->scalars[i].type == FTL_I32) return whole[turn];
     return data->of->input == VERIFY_NORMAL ? usual * factors[turn] : usual;
 }

@@ -85,17 +85,30 @@ static void apply(judgement *j, const char *rule, double error, double bound) {
     if (is_broken) j->is_right = false;
 }
 
+/* Is a write missing, or one too many? A byte that was written may rightly look like poison. */
+static bool is_miswritten(const judged *o, int64_t i) {
+    if (!o->unwritten) return false;
+    if (o->expected->state[i] & EXPECTED_KEPT) return !o->unwritten[i];
+    return o->unwritten[i] && convert_bytes(o->expected->of->format) > 1;
+}
+
 /* Rules that no measure of error can replace, most telling first: their failure ends the judgement.
  */
-static bool check_written(const judged *o, judgement *j) {
-    if (!o->unwritten_count) return true;
-    apply(j, "elements not written", (double)o->unwritten_count, 0);
-    return false;
+static bool check_written(const judged *o, int64_t count, judgement *j) {
+    int64_t missing = 0, touched = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!is_miswritten(o, i)) continue;
+        if (o->expected->state[i] & EXPECTED_KEPT) touched++;
+        else missing++;
+    }
+    if (missing) apply(j, "elements not written", (double)missing, 0);
+    else if (touched) apply(j, "elements written that stay as they were", (double)touched, 0);
+    return !missing && !touched;
 }
 
 static bool is_misclassed(const judged *o, int64_t i) {
     double got = o->got[i], want = o->expected->values[i];
-    if (o->expected->state[i] & EXPECTED_OPEN) return false;
+    if (o->expected->state[i] & (EXPECTED_OPEN | EXPECTED_KEPT)) return false;
     if (!(o->expected->state[i] & EXPECTED_KNOWN)) return isnan(got);
     if (isfinite(got) && isfinite(want)) return false;
     if (isnan(want)) return !isnan(got);
@@ -321,7 +334,7 @@ static int64_t mark_bad(const judged *o, double factor, uint8_t *bad) {
             if (o->expected->errors) most = element_bound(o, i) * factor / ROW_FACTOR;
             if (o->expected->is_logarithm)
                 most = LOGARITHM_ABSOLUTE + LOGARITHM_RELATIVE * fabs(want);
-            bad[i] = (o->unwritten && o->unwritten[i]) || is_misclassed(o, i) ||
+            bad[i] = is_miswritten(o, i) || is_misclassed(o, i) ||
                      (is_compared(o, i) && fabs(o->got[i] - want) > most);
             count += bad[i];
         }
@@ -346,7 +359,7 @@ void judge_output(const judged *o, arena *memory, judgement *out) {
         out->compared += !is_open && (o->expected->state[i] & EXPECTED_KNOWN);
         out->open += is_open;
     }
-    if (check_written(o, out) && check_classes(o, count, out)) {
+    if (check_written(o, count, out) && check_classes(o, count, out)) {
         if (o->expected->is_logarithm) {
             check_logarithm(o, count, out);
         } else if (o->expected->is_noise) {

@@ -10,9 +10,8 @@
 typedef struct judged {
     const expected *expected;
     const double *got;        /* dense */
-    const uint8_t *unwritten; /* per element: still poison */
-    int64_t unwritten_count;
-    double tolerance; /* of the relative rms error: judge_tolerance */
+    const uint8_t *unwritten; /* per element: still poison; NULL: none is */
+    double tolerance;         /* of the relative rms error: judge_tolerance */
 } judged;
 
 typedef struct judgement {

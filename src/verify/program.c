@@ -40,6 +40,7 @@ static void tighten(const merging *m, ftl_plan_tensor *all, const ftl_plan_tenso
     if (all->use == FTL_TABLE_FREE && one->use != FTL_TABLE_FREE) {
         all->use = one->use, all->limit = moved(m, &one->limit);
     }
+    all->is_distinct |= one->is_distinct;
 }
 
 static void add_tensor(merging *m, const ftl_plan_tensor *tensor) {

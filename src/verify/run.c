@@ -75,7 +75,6 @@ static bool launch(run *w, case_data *data, verify_result *r) {
 typedef struct taken {
     unsigned char *bits;
     uint8_t *unwritten;
-    int64_t unwritten_count;
     double *values;
 } taken;
 
@@ -86,7 +85,7 @@ static taken *take_outputs(run *w, case_data *data, int poison) {
         const buffer *b = &data->tensors[t];
         if (b->of->role != FTL_OUTPUT) continue;
         all[t].unwritten = arena_array(&w->memory, uint8_t, b->rows * b->columns + 1);
-        all[t].bits = buffer_copy(b, poison, &w->memory, all[t].unwritten, &all[t].unwritten_count);
+        all[t].bits = buffer_copy(b, poison, &w->memory, all[t].unwritten);
         all[t].values = buffer_load(b, &w->memory);
     }
     return all;
@@ -215,7 +214,6 @@ static void judge_all(run *w, case_data *data, const expected *wanted, const tak
         judged output = {.expected = &wanted[t],
                          .got = got[t].values,
                          .unwritten = got[t].unwritten,
-                         .unwritten_count = got[t].unwritten_count,
                          .tolerance = judge_tolerance(plan, &plan->tensors[t])};
         judgement j;
         judge_output(&output, &w->memory, &j);

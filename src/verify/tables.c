@@ -86,6 +86,22 @@ static void fill_row(const case_data *data, const buffer *table, uint64_t stream
     }
 }
 
+/* Places that differ, in any order: the first 'count' of all of them, shuffled. */
+static void fill_distinct(const case_data *data, buffer *table, uint64_t stream, int64_t limit,
+                          arena *memory) {
+    int64_t count = table->rows * table->columns;
+    double *places = arena_array(memory, double, limit + 1);
+    for (int64_t i = 0; i < limit; i++) places[i] = (double)i;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t other =
+            i + (int64_t)random_below(data->seed, stream, (uint64_t)i, (uint64_t)(limit - i));
+        double place = places[other];
+        places[other] = places[i], places[i] = place;
+    }
+    for (int64_t row = 0; row < table->rows; row++)
+        buffer_store_row(table, row, places + row * table->columns);
+}
+
 static bool is_tried(const ftl_plan_tensor *of) {
     bool is_table = of->role == FTL_INPUT && of->type == FTL_I32;
     bool is_limited =
@@ -134,6 +150,17 @@ bool tables_fill(const case_data *data, buffer *table, int32_t position, arena *
                      "'%s' has no room for a start and an end: %s = %.0f is nobody's", of->name,
                      of->limit.text, limit);
         return false;
+    }
+    int64_t count = table->rows * table->columns;
+    if (of->is_distinct && (double)count > limit) {
+        number_print(why, FTL_WHY_BYTES,
+                     "'%s' says where results go, and has %.0f entries for %s = %.0f places",
+                     of->name, (double)count, of->limit.text, limit);
+        return false;
+    }
+    if (of->is_distinct) {
+        fill_distinct(data, table, 500 + 2 * (uint64_t)position, (int64_t)limit, memory);
+        return true;
     }
     double *values = arena_array(memory, double, table->columns + 1);
     for (int64_t row = 0; row < table->rows; row++) {

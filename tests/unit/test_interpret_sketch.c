@@ -317,6 +317,27 @@ static void assert_finding(const char *source, const char *id) {
     case_done(&c);
 }
 
+/* `kept` is what makes an Output that nothing writes, or not all of, no mistake. */
+static void elements_that_are_kept(void **state) {
+    (void)state;
+    attention_case c = CASE(1, 2, 1, 5, 7, 8, 8, false);
+    case_make(&c);
+    tl_text t;
+    assert_true(
+        text_read(&t, STR("Input Q f16 (b in batch, head in q_heads; q in q_len, d)\n"
+                          "Output O f16 (b in batch, head in q_heads; q in q_len, d) kept\n"
+                          "let few = min(3, q_len)\n"
+                          "let X (b in batch, head in q_heads; r in few, d) = Q[b, head, r, d]\n"
+                          "let Y (b in batch, head in q_heads; r in few, d) = O[b, head, r, d]\n"
+                          "Copy X from global to register\n"
+                          "Copy X from register to global and get Y\n")));
+    case_run_kernel(&c, &t, INTERPRET_EXACT);
+    if (t.diags.error_count) text_show(&t);
+    assert_int_equal(t.diags.error_count, 0);
+    arena_done(&t.memory);
+    case_done(&c);
+}
+
 static void sketches_that_are_wrong(void **state) {
     (void)state;
     assert_finding(INPUTS SCORES
@@ -343,6 +364,7 @@ int main(void) {
         cmocka_unit_test(log_sum_exp),
         cmocka_unit_test(softmax_takes_given_values),
         cmocka_unit_test(grid_and_coordinates),
+        cmocka_unit_test(elements_that_are_kept),
         cmocka_unit_test(other_scores),
         cmocka_unit_test(gemm_with_scaled_rows),
         cmocka_unit_test(row_softmax),

@@ -80,6 +80,34 @@ static void uses_say_what_entries_may_be(void **state) {
     }
 }
 
+/* A table that says where results go names no place twice; one that is read through may. */
+static void results_go_to_different_places(void **state) {
+    (void)state;
+    static const struct {
+        const char *lets, *target;
+        bool is_distinct;
+    } rows[] = {
+        {"let V (r in n, d) = Y[t[r], d]\n", "V", true},
+        {"let V (r in n, d) = Y[t[r/4]*4 + r % 4, d]\n", "V", true},
+        {"let W (r in n, d) = Y[t[r], d]\nlet V (r in n, d) = W[r, d]\n", "V", true},
+        {"let U (r in n, d) = X[t[r], d]\nlet V (r in n, d) = Y[r, d]\n", "V", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "kernel k\nInput X (r in n, d)\nInput t i32 (r in n)\n"
+                 "Output Y (y in room, d) kept\n%sCopy %s from global to register and get S\n"
+                 "Copy S from register to global and get %s\n",
+                 rows[i].lets, rows[i].is_distinct ? "X" : "U", rows[i].target);
+        ftl_plan *plan = parameters_of(text);
+        const ftl_plan_tensor *table = tensor_named(plan, "t");
+        assert_int_equal(table->use, FTL_TABLE_INDEX);
+        if (table->is_distinct != rows[i].is_distinct) fail_msg("row %zu", i);
+        assert_true(tensor_named(plan, "Y")->is_kept);
+        ftl_plan_free(plan);
+    }
+}
+
 /* --- whole programs --------------------------------------------------------------------------- */
 
 typedef struct record {
@@ -168,6 +196,7 @@ static void plans_are_merged(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uses_say_what_entries_may_be),
+        cmocka_unit_test(results_go_to_different_places),
         cmocka_unit_test(plans_are_merged),
         cmocka_unit_test(paged_and_ragged_programs),
     };

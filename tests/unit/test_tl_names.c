@@ -297,6 +297,9 @@ static void names_that_are_wrong(void **state) {
     assert_error("Output O f32 (i in n, j in m)\nkernel b\nInput O f16 (i in n, j in m)\n",
                  DIAG_WORKSPACE_DIFFERS,
                  "'O' differs in type or axes from the Output of kernel 'unnamed'", NULL);
+    assert_error("Output O f32 (i in n, j in m) kept\nkernel b\nInput O f32 (i in n, j in m)\n",
+                 DIAG_WORKSPACE_KEPT,
+                 "'O' is kept, and kernel 'b' reads it: a workspace holds nothing to keep", NULL);
 }
 
 static void places_that_are_wrong(void **state) {
