@@ -29,6 +29,7 @@ typedef struct ftl_runtime_options {
                                   VIRTUAL_ENV, each python3 on PATH, the user); "": none */
     const char *cache_folder;  /* NULL or "": no cache on disk; created when first written */
     bool is_unverified;        /* kernels are loaded and cached without being verified first */
+    bool checks_tables;        /* as FLASHTL_CHECK=1 in the environment (flashtl/serving.h) */
 } ftl_runtime_options;
 
 #define FTL_RUNTIME_OPTIONS_INIT FTL_STRUCT_INIT(ftl_runtime_options)

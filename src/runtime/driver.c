@@ -81,6 +81,8 @@ ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *opt
         return ftl_context_fail(context, FTL_NO_MEMORY, "cannot create a lock");
     }
     runtime->is_unverified = options->is_unverified;
+    const char *check = getenv("FLASHTL_CHECK");
+    runtime->checks_tables = options->checks_tables || (check && strcmp(check, "1") == 0);
     runtime->cuda_name = copy_text(options->cuda_library);
     runtime->nvrtc_name = copy_text(options->nvrtc_library);
     bool has_cache = options->cache_folder && *options->cache_folder;

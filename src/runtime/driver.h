@@ -28,11 +28,12 @@ typedef struct nvrtc_library {
 typedef enum library_state { LIBRARY_UNTRIED, LIBRARY_OPEN, LIBRARY_MISSING } library_state;
 
 enum { RUNTIME_DEVICES_MAX = 64 };
-typedef struct attention_table attention_table; /* attention.c: kernels by what they compute */
+typedef struct attention_table attention_table; /* attention_kernels.c: by what they compute */
 
 struct ftl_runtime {
     mtx_t lock;         /* guards everything below; not taken by launches */
     bool is_unverified; /* as in the options */
+    bool checks_tables; /* by the options, or FLASHTL_CHECK=1 */
     char *cuda_name, *nvrtc_name, *cache_folder; /* as in the options; NULL when not given */
     _Atomic library_state cuda_state;            /* once it is open, nobody takes the lock for it */
     library_state nvrtc_state;

@@ -33,6 +33,10 @@ endforeach()
 add_test(NAME documented
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/documented.py $<TARGET_FILE:flashtl> ${CMAKE_SOURCE_DIR})
 set_tests_properties(documented PROPERTIES LABELS "cli;slow")
+add_test(NAME c_documents
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/c_documents.py ${CMAKE_C_COMPILER} ${CMAKE_SOURCE_DIR}/include
+                 ${CMAKE_SOURCE_DIR}/docs/serving.md)
+set_tests_properties(c_documents PROPERTIES LABELS cli)
 add_test(NAME setup
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/setup.py ${CMAKE_SOURCE_DIR}/tools/setup.sh)
 set_tests_properties(setup PROPERTIES LABELS "cli;script")

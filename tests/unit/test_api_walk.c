@@ -9,6 +9,7 @@
 #include "flashtl/attention.h"
 #include "flashtl/execute.h"
 #include "flashtl/flashtl.h"
+#include "flashtl/serving.h"
 #include "plan_sample.h"
 
 #include <math.h>
@@ -438,6 +439,24 @@ static void attention(void **state) {
     BAD(ftl_sparse_attention, c, NULL, &sparse, NULL);
     BAD(ftl_sparse_attention, c, runtime, &none, NULL);
     BAD(ftl_sparse_attention, c, runtime, &sparse, NULL);
+    ftl_varlen varlen = FTL_VARLEN_INIT, no_varlen = {0};
+    BAD(ftl_attention_varlen, c, NULL, &varlen, NULL);
+    BAD(ftl_attention_varlen, c, runtime, NULL, NULL);
+    BAD(ftl_attention_varlen, c, runtime, &no_varlen, NULL);
+    BAD(ftl_attention_varlen, c, runtime, &varlen, NULL);
+    BAD(ftl_attention_varlen_prepare, c, NULL, &varlen);
+    BAD(ftl_attention_varlen_prepare, c, runtime, &varlen);
+    ftl_decode decode = FTL_DECODE_INIT, no_decode = {0};
+    size_t bytes;
+    BAD(ftl_attention_decode, c, NULL, &decode, NULL);
+    BAD(ftl_attention_decode, c, runtime, NULL, NULL);
+    BAD(ftl_attention_decode, c, runtime, &no_decode, NULL);
+    BAD(ftl_attention_decode, c, runtime, &decode, NULL);
+    BAD(ftl_attention_decode_prepare, c, NULL, &decode);
+    BAD(ftl_attention_decode_prepare, c, runtime, &decode);
+    BAD(ftl_attention_decode_workspace, c, NULL, &decode, &bytes);
+    BAD(ftl_attention_decode_workspace, c, runtime, &decode, NULL);
+    BAD(ftl_attention_decode_workspace, c, runtime, &decode, &bytes);
 }
 
 /* What an earlier call said of a program is not said again of a launch. */

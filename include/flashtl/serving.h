@@ -1,0 +1,112 @@
+/* flashtl/serving.h: attention for engines that serve: sequences of any lengths, keys in pages.
+ *
+ * Lengths, starts and pages are tables in device memory, so that a launch depends on none of them:
+ * nothing is allocated, synchronised or compiled in a call whose kernel is there, and a graph that
+ * captured the call may be replayed with other contents of the same tables. The first call for a
+ * combination of element type, head sizes and options makes its kernel, as ftl_attention_forward
+ * does; ftl_..._prepare does so without launching. docs/serving.md has an engine's loop.
+ *
+ * No kernel looks whether a table is right: an entry that names no page, or a length past the end
+ * of what is there, reads and writes beside the tensors. With FLASHTL_CHECK=1 in the environment
+ * when the runtime is opened (or ftl_runtime_options.checks_tables) each call first waits for its
+ * stream, reads its tables and refuses what is wrong in one sentence.
+ */
+#ifndef FLASHTL_SERVING_H
+#define FLASHTL_SERVING_H
+
+#include "flashtl/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Keys and values in pages, each of page_len tokens, and which pages belong to which sequence:
+ * token i of a sequence is in place i % page_len of the page that entry i / page_len of its row of
+ * the table names. Of the tensors 'batch_stride' leads from page to page. page_len is a constant of
+ * the kernel: each value makes another one.
+ */
+typedef struct ftl_pages {
+    int64_t page_len;        /* tokens of a page, 1 to 1024; 0: keys and values lie in no pages */
+    int64_t count;           /* pages of the pools */
+    uint64_t table;          /* i32 (batch, columns): device address */
+    int64_t columns, stride; /* entries of a row, and from row to row */
+} ftl_pages;
+
+/* Attention over sequences of any lengths, one after the other in memory (cumulative lengths).
+ *
+ * Sequence b has the queries q_start[b] ... q_start[b + 1] - 1 of q and the keys kv_start[b] ...
+ * kv_start[b + 1] - 1 of k and v; with 'q_used' or 'kv_used' only the first so many of them. With
+ * pages it has the first kv_used[b] keys of its pages instead. Rows of o and lse of queries that no
+ * sequence has stay as they are. Start from FTL_VARLEN_INIT.
+ */
+typedef struct ftl_varlen {
+    size_t struct_bytes;         /* sizeof(ftl_varlen) */
+    ftl_type dtype;              /* of q, k, v and o: FTL_F16, or FTL_BF16 where the GPU has it */
+    int64_t batch;               /* sequences */
+    int64_t q_tokens, kv_tokens; /* rows of q, o and lse; of k and v, where they lie in no pages */
+    int64_t max_q_len;         /* a bound of the launch: queries of a sequence from this one on are
+                                  not computed */
+    int64_t q_heads, kv_heads; /* q_heads is a multiple of kv_heads */
+    int64_t head_dim, value_dim;     /* of q and k, of v and o; value_dim 0: the same */
+    ftl_attention_tensor q, k, v, o; /* (token, head, d); batch_stride is of pages alone */
+    ftl_attention_tensor lse;        /* log-sum-exp, f32 (token, head); address 0: not wanted */
+    uint64_t q_start, kv_start;      /* i32 (batch + 1): device addresses */
+    uint64_t q_used, kv_used;        /* i32 (batch), or 0: all; kv_used is needed with pages */
+    ftl_pages pages;
+    double scale;   /* above 0; 0: 1 / sqrt(head_dim) */
+    bool causal;    /* a query sees keys up to its own place, counted from the last ones */
+    bool is_first;  /* places are counted from the first ones instead */
+    int32_t window; /* above 0: and none window or more places away from that */
+    double softcap; /* above 0: scores become softcap * tanh(score / softcap) */
+} ftl_varlen;
+
+#define FTL_VARLEN_INIT FTL_STRUCT_INIT(ftl_varlen)
+
+/* Launches on a stream of the current CUDA context, asynchronously; statuses as of
+ * ftl_attention_forward. A sequence without keys gets zeros and a log-sum-exp of minus infinity.
+ */
+FTL_API ftl_status ftl_attention_varlen(ftl_context *context, ftl_runtime *runtime,
+                                        const ftl_varlen *varlen, void *stream);
+FTL_API ftl_status ftl_attention_varlen_prepare(ftl_context *context, ftl_runtime *runtime,
+                                                const ftl_varlen *varlen);
+
+/* Attention of the last q_len tokens of each sequence to its keys in pages: q_len is 1 while tokens
+ * are made one by one, more where several are guessed. Start from FTL_DECODE_INIT.
+ */
+typedef struct ftl_decode {
+    size_t struct_bytes; /* sizeof(ftl_decode) */
+    ftl_type dtype;      /* of q, k, v and o: FTL_F16, or FTL_BF16 where the GPU has it */
+    int64_t batch, q_len;
+    int64_t q_heads, kv_heads;       /* q_heads is a multiple of kv_heads */
+    int64_t head_dim, value_dim;     /* of q and k, of v and o; value_dim 0: the same */
+    ftl_attention_tensor q, k, v, o; /* k and v: the pools of pages */
+    ftl_attention_tensor lse;        /* log-sum-exp, f32 (batch, q_len, head); address 0: none */
+    ftl_pages pages;                 /* page_len is above 0 */
+    uint64_t kv_lens;                /* i32 (batch): keys of each sequence, the new ones included */
+    uint64_t workspace;              /* device address, a multiple of 16 */
+    size_t workspace_bytes;          /* at least what ftl_attention_decode_workspace says */
+    double scale;                    /* above 0; 0: 1 / sqrt(head_dim) */
+    bool causal;    /* query i of q_len sees keys up to i + kv_len - q_len; of no matter for 1 */
+    int32_t window; /* above 0: and none window or more places away from that */
+    double softcap; /* above 0: scores become softcap * tanh(score / softcap) */
+} ftl_decode;
+
+#define FTL_DECODE_INIT FTL_STRUCT_INIT(ftl_decode)
+
+/* As ftl_attention_varlen. q_heads / kv_heads is a constant of the kernel, too. */
+FTL_API ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runtime,
+                                        const ftl_decode *decode, void *stream);
+FTL_API ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtime *runtime,
+                                                const ftl_decode *decode);
+/* The bytes of device memory that calls with these sizes need beside their tensors, whatever the
+ * tables hold and for any smaller batch. Two calls that may run at the same time need one each.
+ * Addresses do not count. 0 is an answer. Statuses as of ftl_attention_decode.
+ */
+FTL_API ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
+                                                  const ftl_decode *decode, size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,663 @@
+#define _POSIX_C_SOURCE 200809L /* setenv */
+/* The calls of flashtl/serving.h: what a launch is given, as a machine that computes what the
+ * sketch means sees it, against attention written down plainly here.
+ */
+#include "base/convert.h"
+#include "base/os.h"
+#include "fake_cuda.h"
+#include "fake_library.h"
+#include "flashtl/execute.h"
+#include "flashtl/serving.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static fake_record *driver;
+static fake_compiler *compiler;
+static ftl_context *context, *own; /* own: of the pretended device */
+static ftl_runtime *runtime;
+
+static void open_runtime(bool checks_tables) {
+    ftl_runtime_options options = {.struct_bytes = sizeof options,
+                                   .cuda_library = FAKE_CUDA,
+                                   .nvrtc_library = FAKE_NVRTC,
+                                   .is_unverified = true,
+                                   .checks_tables = checks_tables};
+    assert_int_equal(ftl_runtime_open(context, &options, &runtime), FTL_OK);
+}
+
+static int setup(void **state) {
+    (void)state;
+    driver = record_of(FAKE_CUDA, "fake_cuda");
+    compiler = record_of(FAKE_NVRTC, "fake_nvrtc");
+    *driver = (fake_record){
+        .capability = 80, .device_count = 1, .driver_version = 13000, .parameter_bytes = 8};
+    *compiler = (fake_compiler){.major = 13};
+    assert_int_equal(ftl_context_new(&context), FTL_OK);
+    assert_int_equal(ftl_context_new(&own), FTL_OK);
+    open_runtime(false);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    ftl_runtime_close(runtime);
+    ftl_context_free(context);
+    ftl_context_free(own);
+    assert_int_equal(driver->loads, driver->unloads);
+    return 0;
+}
+
+/* --- a device that knows what the sketch means ------------------------------------------------ */
+
+enum { OPTIONS_MAX = 12, TENSORS_MAX = 16 };
+
+/* What a call is expected to have made its kernel of, and sizes that no parameter tells. */
+typedef struct meaning {
+    const char *operator_name, *settings[OPTIONS_MAX];
+    int32_t setting_count;
+    ftl_pin pins[6];
+    int32_t pin_count;
+    ftl_scalar sizes[4];
+    int32_t size_count;
+    char *sketch;
+    ftl_product *product;
+    int runs;
+} meaning;
+
+static void open_meaning(meaning *m) {
+    ftl_device device;
+    ftl_gpu gpu = FTL_GPU_INIT;
+    assert_int_equal(ftl_device_describe(context, runtime, 0, &device), FTL_OK);
+    assert_int_equal(
+        ftl_gpu_for_device(context, device.name, driver->capability, device.multiprocessors, &gpu),
+        FTL_OK);
+    assert_int_equal(ftl_sketch(own, m->operator_name, m->settings, m->setting_count, &m->sketch),
+                     FTL_OK);
+    ftl_options options = FTL_OPTIONS_INIT;
+    options.gpu = gpu.name, options.dtype = FTL_F16;
+    options.pins = m->pins, options.pin_count = m->pin_count;
+    const ftl_source source = {"sketch", m->sketch, strlen(m->sketch)};
+    if (ftl_build(own, &source, &options, &m->product) != FTL_OK)
+        fail_msg("%s", ftl_context_error(own));
+}
+
+static void close_meaning(meaning *m) {
+    ftl_product_free(m->product);
+    ftl_free(m->sketch);
+}
+
+static void read_sizes(const meaning *m, const ftl_plan *plan, const unsigned char *parameters,
+                       int64_t *sizes) {
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        int32_t value = -1;
+        if (plan->sizes[i].offset >= 0)
+            memcpy(&value, parameters + plan->sizes[i].offset, sizeof value);
+        for (int32_t k = 0; value < 0 && k < m->size_count; k++)
+            if (strcmp(m->sizes[k].name, plan->sizes[i].name) == 0)
+                value = (int32_t)m->sizes[k].value;
+        if (value < 0) fail_msg("size %s is not known", plan->sizes[i].name);
+        sizes[i] = value;
+    }
+}
+
+/* Runs the sketch on what the parameters name. */
+static void compute(void *user, const unsigned char *parameters) {
+    static const double no_scalars[64] = {0};
+    meaning *m = user;
+    const ftl_plan *plan = m->product->kernels[0].plan;
+    int64_t sizes[64];
+    ftl_tensor tensors[TENSORS_MAX];
+    ftl_scalar scalars[8];
+    read_sizes(m, plan, parameters, sizes);
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *of = &plan->tensors[t];
+        tensors[t] = (ftl_tensor){.name = of->name, .type = of->type, .axis_count = of->axis_count};
+        memcpy(&tensors[t].address, parameters + of->pointer_offset, 8);
+        for (int32_t i = 0; i < of->axis_count; i++) {
+            double extent;
+            assert_true(ftl_formula_evaluate(&of->axes[i].extent, sizes, no_scalars, &extent));
+            tensors[t].extents[i] = (int64_t)extent, tensors[t].strides[i] = 1;
+            if (of->axes[i].stride_offset >= 0)
+                memcpy(&tensors[t].strides[i], parameters + of->axes[i].stride_offset, 8);
+        }
+    }
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        float real;
+        int32_t whole;
+        memcpy(&real, parameters + plan->scalars[i].offset, 4);
+        memcpy(&whole, parameters + plan->scalars[i].offset, 4);
+        scalars[i] = (ftl_scalar){plan->scalars[i].name,
+                                  plan->scalars[i].type == FTL_I32 ? whole : (double)real};
+    }
+    const ftl_arguments arguments = {tensors, plan->tensor_count, scalars, plan->scalar_count};
+    const ftl_source source = {"sketch", m->sketch, strlen(m->sketch)};
+    if (ftl_interpret(own, &source, FTL_ROUNDED, &arguments) != FTL_OK) {
+        char *text = ftl_context_diagnostics(own, FTL_DIAGNOSTICS_TEXT);
+        fail_msg("%s\n%s", ftl_context_error(own), text);
+    }
+    m->runs++;
+}
+
+/* --- a batch, and attention written down ------------------------------------------------------ */
+
+enum { D = 16, HEADS = 4, KV_HEADS = 2, SEQUENCES_MAX = 8, TOKENS = 160, PAGE = 16, PAGES = 40 };
+enum { ROW = HEADS * D, KV_ROW = KV_HEADS * D + 8 /* a gap */, COLUMNS = 4 };
+static const uint16_t UNTOUCHED = 0x7fda;
+
+typedef struct batch {
+    int32_t count, q_start[SEQUENCES_MAX + 1], kv_start[SEQUENCES_MAX + 1];
+    int32_t q_used[SEQUENCES_MAX], kv_used[SEQUENCES_MAX];
+    int32_t table[SEQUENCES_MAX][COLUMNS + 1];
+    _Alignas(16) uint16_t q[TOKENS * ROW], o[TOKENS * ROW];
+    _Alignas(16) uint16_t k[PAGES * PAGE * KV_ROW], v[PAGES * PAGE * KV_ROW];
+    float lse[TOKENS * HEADS];
+} batch;
+
+static batch world;
+
+/* Small numbers that differ everywhere. */
+static void fill(uint16_t *to, int64_t count, unsigned seed) {
+    for (int64_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        double value = (double)(seed >> 20) / 2048 - 1;
+        convert_store(CONVERT_F16, &value, 1, to + i, 1);
+    }
+}
+
+static void begin(const int32_t *q_lens, const int32_t *kv_lens, int32_t count) {
+    batch *w = &world;
+    memset(w, 0, sizeof *w);
+    fill(w->q, TOKENS * ROW, 1), fill(w->k, PAGES * PAGE * KV_ROW, 2);
+    fill(w->v, PAGES * PAGE * KV_ROW, 3);
+    for (int i = 0; i < TOKENS * ROW; i++) w->o[i] = UNTOUCHED;
+    for (int i = 0; i < TOKENS * HEADS; i++) w->lse[i] = 12345;
+    w->count = count;
+    w->q_start[0] = 3, w->kv_start[0] = 5; /* rows before the first sequence are nobody's */
+    for (int32_t b = 0; b < count; b++) {
+        w->q_start[b + 1] = w->q_start[b] + q_lens[b];
+        w->kv_start[b + 1] = w->kv_start[b] + kv_lens[b];
+        w->q_used[b] = q_lens[b] - q_lens[b] / 3;
+        w->kv_used[b] = kv_lens[b] - kv_lens[b] / 4;
+        for (int32_t n = 0; n <= COLUMNS; n++) w->table[b][n] = (7 * (b * COLUMNS + n) + 3) % PAGES;
+    }
+    assert_true(w->q_start[count] <= TOKENS);
+}
+
+static uint64_t at(const void *pointer) {
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static double element(const uint16_t *of) {
+    double value;
+    convert_load(CONVERT_F16, of, 1, 1, &value);
+    return value;
+}
+
+typedef struct rules {
+    bool causal, is_first;
+    int32_t window;
+    double softcap;
+} rules;
+
+/* One row: 'keys' and 'values' give a row of each key. */
+static double attend(const rules *r, const uint16_t *q, const uint16_t *const *keys,
+                     const uint16_t *const *values, int64_t place, int64_t count, double *out) {
+    double weights[TOKENS], most = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < count; j++) {
+        double score = 0;
+        for (int i = 0; i < D; i++) score += element(q + i) * element(keys[j] + i);
+        score /= sqrt(D);
+        if (r->softcap > 0) score = r->softcap * tanh(score / r->softcap);
+        bool is_seen = !r->causal || j <= place;
+        if (r->window) is_seen = is_seen && j > place - r->window;
+        if (r->window && !r->causal) is_seen = is_seen && j < place + r->window;
+        weights[j] = is_seen ? score : -INFINITY;
+        most = fmax(most, weights[j]);
+    }
+    for (int i = 0; i < D; i++) out[i] = 0;
+    for (int64_t j = 0; j < count && most > -INFINITY; j++) sum += exp(weights[j] - most);
+    for (int64_t j = 0; j < count && sum > 0; j++)
+        for (int i = 0; i < D; i++) out[i] += exp(weights[j] - most) / sum * element(values[j] + i);
+    return sum > 0 ? most + log(sum) : -INFINITY;
+}
+
+/* A sequence's rows of keys (or values): in pages, or from 'first' on. */
+static void rows_of(const uint16_t *base, const int32_t *table, int64_t first, int64_t count,
+                    int head, const uint16_t **rows) {
+    for (int64_t j = 0; j < count; j++) {
+        int64_t row = table ? table[j / PAGE] * PAGE + j % PAGE : first + j;
+        rows[j] = base + row * KV_ROW + head * D;
+    }
+}
+
+static void expect_row(const rules *r, int64_t row, int head, const int32_t *table, int64_t first,
+                       int64_t place, int64_t keys, bool has_lse) {
+    const uint16_t *k[TOKENS], *v[TOKENS];
+    double want[D];
+    rows_of(world.k, table, first, keys, head / (HEADS / KV_HEADS), k);
+    rows_of(world.v, table, first, keys, head / (HEADS / KV_HEADS), v);
+    double lse = attend(r, world.q + row * ROW + head * D, k, v, place, keys, want);
+    for (int i = 0; i < D; i++) {
+        uint16_t *got = world.o + row * ROW + head * D + i;
+        if (!(fabs(element(got) - want[i]) < 4e-3))
+            fail_msg("row %d, head %d, %d: %g, not %g", (int)row, head, i, element(got), want[i]);
+        *got = UNTOUCHED; /* looked at */
+    }
+    float *sum = &world.lse[row * HEADS + head];
+    if (!has_lse) return;
+    bool is_near = isinf(lse) ? isinf(*sum) && *sum < 0 : fabs((double)*sum - lse) < 2e-3;
+    if (!is_near) fail_msg("row %d, head %d: log-sum-exp %g, not %g", (int)row, head, *sum, lse);
+    *sum = 12345;
+}
+
+static void expect_nothing_else(void) {
+    for (int i = 0; i < TOKENS * ROW; i++)
+        if (world.o[i] != UNTOUCHED) fail_msg("element %d was written", i);
+    for (int i = 0; i < TOKENS * HEADS; i++)
+        if (world.lse[i] != 12345) fail_msg("log-sum-exp %d was written", i);
+}
+
+/* --- sequences one after the other ------------------------------------------------------------ */
+
+static ftl_varlen varlen_of(void) {
+    ftl_varlen v = FTL_VARLEN_INIT;
+    v.dtype = FTL_F16, v.batch = world.count;
+    v.q_tokens = TOKENS, v.kv_tokens = PAGES * PAGE, v.max_q_len = 64;
+    v.q_heads = HEADS, v.kv_heads = KV_HEADS, v.head_dim = D;
+    v.q = (ftl_attention_tensor){at(world.q), 0, ROW, D};
+    v.o = (ftl_attention_tensor){at(world.o), 0, ROW, D};
+    v.k = (ftl_attention_tensor){at(world.k), 0, KV_ROW, D};
+    v.v = (ftl_attention_tensor){at(world.v), 0, KV_ROW, D};
+    v.q_start = at(world.q_start), v.kv_start = at(world.kv_start);
+    return v;
+}
+
+static void in_pages(ftl_pages *pages, ftl_attention_tensor *k, ftl_attention_tensor *v) {
+    *pages = (ftl_pages){.page_len = PAGE,
+                         .count = PAGES,
+                         .table = at(world.table),
+                         .columns = COLUMNS,
+                         .stride = COLUMNS + 1};
+    k->batch_stride = v->batch_stride = PAGE * KV_ROW;
+}
+
+enum { PAGED = 1, Q_USED = 2, KV_USED = 4, LSE = 8 };
+
+static void choose(meaning *m, bool is_chosen, const char *setting) {
+    if (is_chosen) m->settings[m->setting_count++] = setting;
+}
+
+static void pin(meaning *m, const char *name, const char *value) {
+    m->pins[m->pin_count++] = (ftl_pin){name, value};
+}
+
+/* By the kernels' own row: sequence, query, keys. */
+static void expect_varlen(const ftl_varlen *v, const rules *r, int flags) {
+    const batch *w = &world;
+    for (int32_t b = 0; b < w->count; b++) {
+        int64_t queries = w->q_start[b + 1] - w->q_start[b];
+        int64_t keys = w->kv_start[b + 1] - w->kv_start[b];
+        if (flags & Q_USED) queries = w->q_used[b];
+        if (flags & (KV_USED | PAGED)) keys = w->kv_used[b];
+        for (int64_t q = 0; q < queries && q < v->max_q_len; q++)
+            for (int head = 0; head < HEADS; head++)
+                expect_row(r, w->q_start[b] + q, head, flags & PAGED ? w->table[b] : NULL,
+                           w->kv_start[b], r->is_first ? q : q + keys - queries, keys, flags & LSE);
+    }
+    expect_nothing_else();
+}
+
+static void run_varlen(const rules *r, int flags, int64_t max_q_len) {
+    char window[32], softcap[32];
+    meaning m = {.operator_name = "varlen"};
+    snprintf(window, sizeof window, "window=%d", r->window);
+    snprintf(softcap, sizeof softcap, "softcap=%g", r->softcap);
+    choose(&m, r->causal, "causal"), choose(&m, r->is_first, "first");
+    choose(&m, flags & LSE, "lse"), choose(&m, flags & PAGED, "paged");
+    choose(&m, flags & Q_USED, "q_used");
+    choose(&m, (flags & (KV_USED | PAGED)) == KV_USED, "kv_used");
+    choose(&m, r->window > 0, window), choose(&m, r->softcap > 0, softcap);
+    pin(&m, "d", "16"), pin(&m, "dv", "16");
+    if (flags & PAGED) pin(&m, "page_len", "16");
+    m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
+    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
+    m.sizes[m.size_count++] = (ftl_scalar){"starts", world.count + 1};
+    open_meaning(&m);
+    ftl_varlen v = varlen_of();
+    v.causal = r->causal, v.is_first = r->is_first, v.window = r->window, v.softcap = r->softcap;
+    v.max_q_len = max_q_len;
+    if (flags & PAGED) in_pages(&v.pages, &v.k, &v.v);
+    if (flags & Q_USED) v.q_used = at(world.q_used);
+    if (flags & (KV_USED | PAGED)) v.kv_used = at(world.kv_used);
+    if (flags & LSE) v.lse = (ftl_attention_tensor){at(world.lse), 0, HEADS, 1};
+    driver->on_launch = compute, driver->user = &m;
+    if (ftl_attention_varlen(context, runtime, &v, NULL) != FTL_OK)
+        fail_msg("%s", ftl_context_error(context));
+    driver->on_launch = NULL;
+    assert_int_equal(m.runs, world.count > 0 && max_q_len > 0);
+    expect_varlen(&v, r, flags);
+    close_meaning(&m);
+}
+
+static const int32_t q_lens[] = {5, 0, 1, 4, 37, 0, 9}, kv_lens[] = {7, 3, 1, 0, 60, 0, 33};
+
+static void sequences_of_any_lengths(void **state) {
+    (void)state;
+    static const rules all[] = {{0},
+                                {.causal = true},
+                                {.causal = true, .is_first = true},
+                                {.causal = true, .window = 6},
+                                {.window = 5},
+                                {.window = 4, .is_first = true},
+                                {.causal = true, .softcap = 2, .is_first = true, .window = 9}};
+    for (int i = 0; i < (int)(sizeof all / sizeof *all); i++) {
+        begin(q_lens, kv_lens, 7);
+        run_varlen(&all[i], i % 2 ? LSE : 0, 64);
+    }
+}
+
+static void used_lengths_and_pages(void **state) {
+    (void)state;
+    static const rules causal = {.causal = true}, full = {0};
+    for (int flags = 0; flags < 8; flags++) {
+        if ((flags & PAGED) && (flags & KV_USED)) continue;
+        begin(q_lens, kv_lens, 7);
+        run_varlen(flags % 2 ? &full : &causal, flags | LSE, 40);
+    }
+}
+
+/* One, none, none with anything in it; a bound that leaves queries out, and one of 0. */
+static void few_sequences(void **state) {
+    (void)state;
+    static const int32_t none[] = {0, 0, 0};
+    static const rules causal = {.causal = true};
+    begin(q_lens + 4, kv_lens + 4, 1);
+    run_varlen(&causal, 0, 37);
+    begin(q_lens + 4, kv_lens + 4, 1);
+    run_varlen(&causal, LSE, 20);
+    begin(q_lens, kv_lens, 7);
+    run_varlen(&causal, PAGED, 0);
+    begin(none, none, 3);
+    run_varlen(&causal, LSE, 8);
+    begin(none, none, 0);
+    run_varlen(&causal, LSE, 8);
+}
+
+/* --- the last tokens of sequences ------------------------------------------------------------- */
+
+static ftl_decode decode_of(int64_t q_len) {
+    ftl_decode c = FTL_DECODE_INIT;
+    c.dtype = FTL_F16, c.batch = world.count, c.q_len = q_len;
+    c.q_heads = HEADS, c.kv_heads = KV_HEADS, c.head_dim = D;
+    c.q = (ftl_attention_tensor){at(world.q), q_len * ROW, ROW, D};
+    c.o = (ftl_attention_tensor){at(world.o), q_len * ROW, ROW, D};
+    c.k = (ftl_attention_tensor){at(world.k), 0, KV_ROW, D};
+    c.v = (ftl_attention_tensor){at(world.v), 0, KV_ROW, D};
+    c.kv_lens = at(world.kv_used);
+    in_pages(&c.pages, &c.k, &c.v);
+    return c;
+}
+
+static void run_decode(const rules *r, int64_t q_len, const char *rows, int flags) {
+    char window[32], softcap[32];
+    meaning m = {.operator_name = "paged_decode"};
+    snprintf(window, sizeof window, "window=%d", r->window);
+    snprintf(softcap, sizeof softcap, "softcap=%g", r->softcap);
+    choose(&m, true, "group=2"), choose(&m, r->causal, "causal"), choose(&m, flags & LSE, "lse");
+    choose(&m, r->window > 0, window), choose(&m, r->softcap > 0, softcap);
+    pin(&m, "d", "16"), pin(&m, "dv", "16"), pin(&m, "page_len", "16");
+    if (rows) pin(&m, "BM", rows);
+    m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
+    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
+    m.sizes[m.size_count++] = (ftl_scalar){"q_heads", HEADS};
+    m.sizes[m.size_count++] = (ftl_scalar){"batch", world.count};
+    open_meaning(&m);
+    ftl_decode c = decode_of(q_len);
+    c.causal = r->causal, c.window = r->window, c.softcap = r->softcap;
+    if (flags & LSE) c.lse = (ftl_attention_tensor){at(world.lse), q_len * HEADS, HEADS, 1};
+    size_t bytes = 1;
+    assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &bytes), FTL_OK);
+    assert_int_equal(bytes, 0);
+    driver->on_launch = compute, driver->user = &m;
+    if (ftl_attention_decode(context, runtime, &c, NULL) != FTL_OK)
+        fail_msg("%s", ftl_context_error(context));
+    driver->on_launch = NULL;
+    assert_int_equal(m.runs, 1);
+    for (int32_t b = 0; b < world.count; b++)
+        for (int64_t q = 0; q < q_len; q++)
+            for (int head = 0; head < HEADS; head++)
+                expect_row(r, b * q_len + q, head, world.table[b], 0, q + world.kv_used[b] - q_len,
+                           world.kv_used[b], flags & LSE);
+    expect_nothing_else();
+    close_meaning(&m);
+}
+
+static void last_tokens_over_pages(void **state) {
+    (void)state;
+    static const rules full = {0}, causal = {.causal = true};
+    static const rules near = {.causal = true, .window = 9, .softcap = 3};
+    begin(q_lens, kv_lens, 7);
+    run_decode(&full, 1, "16", 0);
+    begin(q_lens, kv_lens, 7);
+    run_decode(&causal, 4, "16", LSE);
+    begin(q_lens, kv_lens, 7);
+    run_decode(&near, 12, "32", LSE);
+    begin(q_lens, kv_lens, 2);
+    run_decode(&causal, 40, NULL, 0);
+}
+
+/* --- what a call costs ------------------------------------------------------------------------ */
+
+/* Tables may say anything: the same kernel, the same grid, nothing made, nothing waited for. */
+static void launches_go_by_no_table(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_varlen v = varlen_of();
+    ftl_decode c = decode_of(1);
+    assert_int_equal(ftl_attention_varlen_prepare(context, runtime, &v), FTL_OK);
+    assert_int_equal(ftl_attention_decode_prepare(context, runtime, &c), FTL_OK);
+    assert_int_equal(driver->launches, 0);
+    int compiles = compiler->compiles, allocations = driver->allocations;
+    driver->query_result = 600; /* never ready: a wait would not end */
+    assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_OK);
+    unsigned grid = driver->grid;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->grid, 7 * KV_HEADS);
+    memset(world.q_start, 0xff, sizeof world.q_start);
+    memset(world.kv_used, 0xff, sizeof world.kv_used);
+    assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_OK);
+    assert_int_equal(driver->grid, grid);
+    v.max_q_len = 4 * 64;
+    assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_OK);
+    assert_true(driver->grid > grid);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 5);
+    assert_int_equal(compiler->compiles, compiles);
+    assert_int_equal(driver->allocations, allocations);
+}
+
+static void kernels_by_page_group_and_rows(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    c.q_len = 8; /* 16 rows still */
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(compiler->compiles, 1);
+    c.q_len = 9;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    c.pages.page_len = 32;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    c.kv_heads = 1;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(compiler->compiles, 4);
+}
+
+/* --- wrong calls ------------------------------------------------------------------------------ */
+
+#define REFUSED(call, fresh, change, words)                                                        \
+    do {                                                                                           \
+        fresh;                                                                                     \
+        change;                                                                                    \
+        assert_int_equal(call, FTL_INVALID_ARGUMENT);                                              \
+        if (!strstr(ftl_context_error(context), words))                                            \
+            fail_msg("'%s' is not in '%s'", words, ftl_context_error(context));                    \
+    } while (0)
+
+static void wrong_calls_are_told(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_varlen v;
+    ftl_decode c;
+#define VARLEN(change, words)                                                                      \
+    REFUSED(ftl_attention_varlen(context, runtime, &v, NULL), v = varlen_of(), change, words)
+    VARLEN(v.struct_bytes = 8, "FTL_VARLEN_INIT");
+    VARLEN(v.batch = -1, "negative");
+    VARLEN(v.batch = INT32_MAX, "2^31");
+    VARLEN(v.max_q_len = -1, "negative");
+    VARLEN(v.pages.page_len = -1, "1 to 1024 tokens");
+    VARLEN(v.pages.page_len = 1025; v.kv_used = 4, "1 to 1024 tokens");
+    VARLEN(v.pages.page_len = 16, "kv_used is null");
+    VARLEN(v.q_start = 0, "q_start");
+    VARLEN(v.kv_start = at(world.kv_start) + 2, "kv_start");
+    VARLEN(v.k.length_stride = 7, "K_all");
+    VARLEN(v.kv_heads = 3, "q_heads % kv_heads");
+    VARLEN(v.dtype = FTL_F32, "FTL_F16 or FTL_BF16");
+    VARLEN(v.q_tokens = -1, "");
+#undef VARLEN
+#define DECODE(change, words)                                                                      \
+    REFUSED(ftl_attention_decode(context, runtime, &c, NULL), c = decode_of(1), change, words)
+    DECODE(c.struct_bytes = 8, "FTL_DECODE_INIT");
+    DECODE(c.q_len = -1, "negative");
+    DECODE(c.kv_heads = 3, "multiple of kv_heads");
+    DECODE(c.kv_heads = 0, "multiple of kv_heads");
+    DECODE(c.pages.page_len = 0, "page_len is 0");
+    DECODE(c.pages.page_len = 4096, "1 to 1024 tokens");
+    DECODE(c.pages.table = 0, "table");
+    DECODE(c.kv_lens = 0, "kv_lens");
+    DECODE(c.v.batch_stride = 9, "V_pool");
+    DECODE(c.scale = -1, "scale");
+#undef DECODE
+    assert_int_equal(driver->launches, 0);
+}
+
+/* --- tables that are wrong -------------------------------------------------------------------- */
+
+static void reopen_with_checks(bool by_environment) {
+    ftl_runtime_close(runtime);
+    if (by_environment) setenv("FLASHTL_CHECK", "1", 1);
+    open_runtime(!by_environment);
+    unsetenv("FLASHTL_CHECK");
+}
+
+static void refuse_varlen(ftl_varlen v, const char *words) {
+    int launches = driver->launches;
+    assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context), words);
+    assert_int_equal(driver->launches, launches);
+}
+
+static void wrong_tables_are_found_on_request(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        reopen_with_checks(way == 1);
+        begin(q_lens, kv_lens, 7);
+        ftl_varlen v = varlen_of();
+        assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_OK);
+        world.q_start[4] = 2;
+        refuse_varlen(v, "q_start[4] is 2, below the start before it: 9");
+        begin(q_lens, kv_lens, 7);
+        world.q_start[0] = -1;
+        refuse_varlen(v, "q_start[0] is -1, below the start before it: 0");
+        begin(q_lens, kv_lens, 7);
+        v.q_tokens = 58;
+        refuse_varlen(v, "q_start[7] is 59; there are 58 tokens");
+        v.q_tokens = TOKENS, v.max_q_len = 36;
+        refuse_varlen(v, "sequence 4 has 37 queries; max_q_len is 36");
+        v.max_q_len = 64, v.q_used = at(world.q_used);
+        world.q_used[2] = 2;
+        refuse_varlen(v, "q_used[2] is 2; it may be 0 to 1");
+        world.q_used[2] = -3;
+        refuse_varlen(v, "q_used[2] is -3; it may be 0 to 1");
+        v.q_used = 0, v.kv_used = at(world.kv_used);
+        world.kv_used[4] = 61;
+        refuse_varlen(v, "kv_used[4] is 61; it may be 0 to 60");
+        world.kv_used[4] = 60, world.kv_start[3] = 1;
+        refuse_varlen(v, "kv_start[3] is 1, below the start before it: 15");
+    }
+}
+
+static void refuse_decode(const char *words) {
+    ftl_decode c = decode_of(1);
+    ftl_varlen v = varlen_of();
+    in_pages(&v.pages, &v.k, &v.v);
+    v.kv_used = at(world.kv_used);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context), words);
+    assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_INVALID_ARGUMENT);
+    if (world.kv_used[4] <= COLUMNS * PAGE && world.kv_used[4] >= 0)
+        assert_string_equal(ftl_context_error(context), words);
+}
+
+static void wrong_pages_are_found_on_request(void **state) {
+    (void)state;
+    reopen_with_checks(false);
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    world.table[4][3] = 1000000; /* past the pages that are read: of no matter */
+    assert_int_equal(world.kv_used[4], 45);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    world.table[4][2] = -1;
+    refuse_decode("entry 2 of the table's row 4 is -1; there are 40 pages");
+    world.table[4][2] = PAGES;
+    refuse_decode("entry 2 of the table's row 4 is 40; there are 40 pages");
+    world.table[4][2] = world.table[4][0];
+    refuse_decode("row 4 of the table names page 35 twice, as entries 0 and 2");
+    begin(q_lens, kv_lens, 7);
+    world.kv_used[4] = COLUMNS * PAGE + 1;
+    refuse_decode("kv_lens[4] is 65; it may be 0 to 64");
+    world.kv_used[4] = -1;
+    refuse_decode("kv_lens[4] is -1; it may be 0 to 64");
+}
+
+static fake_graph graph;
+
+static fake_graph *captures(void *user, void *stream) {
+    (void)user;
+    return stream ? &graph : NULL;
+}
+
+/* A stream that is captured cannot be waited for. */
+static void captured_calls_are_not_checked(void **state) {
+    (void)state;
+    int stream = 0;
+    reopen_with_checks(false);
+    begin(q_lens, kv_lens, 7);
+    world.table[4][2] = -1;
+    driver->stream_graph = captures;
+    ftl_decode c = decode_of(1);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, &stream), FTL_OK);
+    assert_string_equal(ftl_context_take_warning(context),
+                        "tables are not checked while a stream is captured");
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(sequences_of_any_lengths),
+        TEST(used_lengths_and_pages),
+        TEST(few_sequences),
+        TEST(last_tokens_over_pages),
+        TEST(launches_go_by_no_table),
+        TEST(kernels_by_page_group_and_rows),
+        TEST(wrong_calls_are_told),
+        TEST(wrong_tables_are_found_on_request),
+        TEST(wrong_pages_are_found_on_request),
+        TEST(captured_calls_are_not_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
