@@ -1,6 +1,6 @@
 # CPU seconds of the long tests in gcc's build as `make test` runs it, about: CTest starts the longest first, so that no core waits for one at the end.
 foreach(entry
-        test_emulate_programs=33 documented=27 cli_noticed=25 waits_skips_programs=17 test_tune_faults=12 demo=12
+        python_wheel=60 test_emulate_programs=33 documented=27 cli_noticed=25 waits_skips_programs=17 test_tune_faults=12 demo=12
         allocations=11 cli_maximum=11 random_cuda_waits=11 cli_bytes=10 matrix_sample=10 random_cuda_mutants=10
         evaluate_references_hard=9 by_clang=9 evaluate_references_medium=8 compile_sample=8 random_equal=7
         waits_programs=7 evaluate_references_for_a100=7 random_sketch_mutants=7 evaluate_levels_and_samples=7

@@ -1,0 +1,29 @@
+# What the package of Python holds beside python/flashtl: one library, of compiler and command alike, and the command as
+# a few bytes that call it. Each file is plain, since an archive of a package has no links. (--wrap=stdin as in CMakeLists.txt: the
+# command reads file descriptor 0, never a FILE.)
+add_library(flashtl_main OBJECT src/cli/main.c)
+target_link_libraries(flashtl_main PRIVATE flashtl_tools)
+target_compile_definitions(flashtl_main PRIVATE main=flashtl_main)
+target_compile_options(flashtl_main PRIVATE -fvisibility=default)
+set_target_properties(flashtl_main PROPERTIES POSITION_INDEPENDENT_CODE ON)
+
+set(FLASHTL_COMMAND_SOURCES ${FLASHTL_CLI_SOURCES})
+list(FILTER FLASHTL_COMMAND_SOURCES EXCLUDE REGEX "/src/cli/main\\.c$")
+set_target_properties(flashtl_tools PROPERTIES POSITION_INDEPENDENT_CODE ON)
+add_library(flashtl_python SHARED ${FLASHTL_COMMAND_SOURCES} ${FLASHTL_EMBEDDED_IN_COMMAND} $<TARGET_OBJECTS:flashtl_main>
+            $<TARGET_OBJECTS:flashtl_objects> $<TARGET_OBJECTS:flashtl_tools>)
+set_target_properties(flashtl_python PROPERTIES OUTPUT_NAME flashtl LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python)
+target_link_libraries(flashtl_python PRIVATE flashtl_tools ${JANSSON_LIBRARY} m Threads::Threads ${CMAKE_DL_LIBS})
+target_link_options(flashtl_python PRIVATE -s -Wl,--exclude-libs,ALL)
+if(JANSSON_LIBRARY MATCHES "\\.a$")
+  target_sources(flashtl_python PRIVATE cmake/static_jansson.c)
+  target_link_options(flashtl_python PRIVATE -Wl,--wrap=stdin)
+endif()
+
+add_executable(flashtl_command python/command.c)
+set_target_properties(flashtl_command PROPERTIES OUTPUT_NAME flashtl RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python
+                      BUILD_RPATH "" INSTALL_RPATH "$ORIGIN/.." BUILD_WITH_INSTALL_RPATH ON)
+target_link_libraries(flashtl_command PRIVATE flashtl_python)
+target_link_options(flashtl_command PRIVATE -s)
+install(FILES $<TARGET_FILE:flashtl_python> DESTINATION flashtl COMPONENT python)
+install(PROGRAMS $<TARGET_FILE:flashtl_command> DESTINATION flashtl/bin COMPONENT python)

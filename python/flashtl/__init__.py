@@ -1,0 +1,22 @@
+"""FlashTL from Python: attention, and any kernel that a sketch describes, as functions on arrays.
+
+    import flashtl
+    o = flashtl.attention(q, k, v, causal=True)                   # (batch, heads, length, d)
+    kernel = flashtl.compile(open("my.tl").read(), gpu="h200", d=128, dv=128)
+    o, = kernel(Q=q, K=k, V=v, scale=128 ** -0.5)
+    print(kernel.tl, kernel.cuda, kernel.explain())
+
+Arrays of NumPy, tensors of PyTorch, and whatever else has DLPack. Neither CUDA nor PyTorch is needed to import it.
+"""
+from ._attention import attention
+from ._errors import DiagnosticError, Error
+from ._library import configure, gpus, sketch, version
+from ._program import Outputs, Program, Verification, compile
+
+__all__ = ["DiagnosticError", "Error", "Outputs", "Program", "Verification", "attention", "compile", "configure", "gpus", "sketch"]
+
+
+def __getattr__(name):
+    if name == "__version__":
+        return version()
+    raise AttributeError(f"module 'flashtl' has no attribute {name!r}")

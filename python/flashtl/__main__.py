@@ -1,0 +1,4 @@
+"""python -m flashtl: the command."""
+from ._command import main
+
+main()

@@ -1,0 +1,20 @@
+# The package of Python, built and installed as `pip install .` does it, into an environment that knows nothing of the source.
+# A sanitizer's library would need a Python of its own. 77: its packages, or PyTorch, cannot be had.
+if(NOT FLASHTL_SANITIZE)
+  set(python_run ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/python/tests/run.py)
+  set(python_work ${CMAKE_BINARY_DIR}/python-package)
+  add_test(NAME python_wheel COMMAND ${python_run} wheel ${CMAKE_SOURCE_DIR} ${python_work})
+  set_tests_properties(python_wheel PROPERTIES FIXTURES_SETUP python_package LABELS "python;slow" SKIP_RETURN_CODE 77
+                       PROCESSORS 2)
+  file(GLOB python_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/tests/test_*.py)
+  list(FILTER python_tests EXCLUDE REGEX "/test_torch\\.py$")
+  foreach(test ${python_tests})
+    get_filename_component(name ${test} NAME_WE)
+    string(REPLACE "test_" "python_" title ${name})
+    add_test(NAME ${title} COMMAND ${python_run} tests ${CMAKE_SOURCE_DIR} ${python_work} ${name})
+    set_tests_properties(${title} PROPERTIES FIXTURES_REQUIRED python_package LABELS python SKIP_RETURN_CODE 77
+                         ENVIRONMENT "FAKE_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda>;FAKE_NVRTC_LIBRARY=$<TARGET_FILE:fake_nvrtc>")
+  endforeach()
+  add_test(NAME python_torch COMMAND ${python_run} torch ${CMAKE_SOURCE_DIR} ${python_work} ${FLASHTL_PYTHON})
+  set_tests_properties(python_torch PROPERTIES FIXTURES_REQUIRED python_package LABELS python SKIP_RETURN_CODE 77)
+endif()
