@@ -72,6 +72,32 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
 
 /* --- control ---------------------------------------------------------------------------------- */
 
+/* Registers of a thread that a round loads, where it does nothing but load registers and work on
+ * them; 0: it does more.
+ */
+static int loaded_registers(emit *t, const tl_statement *loop) {
+    int registers = 0;
+    for (const tl_statement *s = loop->loop.body.first; s; s = s->next) {
+        bool is_load = s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_REGISTER;
+        bool is_elements = s->kind == TL_COMPUTE &&
+                           tl_operation_shape(s->compute.operation) == TL_SHAPE_ELEMENTWISE;
+        if (!is_load && !is_elements) return 0;
+        if (!is_load) continue;
+        const emit_tile *tile = emit_tile_in(t, tl_copy_target(s).symbol, TL_REGISTER);
+        if (!tile) return 0;
+        registers += tile->shape.down * tile->shape.across * tile->shape.elements;
+    }
+    return registers;
+}
+
+/* The loads of several rounds are on their way together, where each round waits for little. */
+static int rounds_at_once(emit *t, const tl_statement *loop) {
+    enum { ROUNDS_MOST = 8, REGISTERS_MOST = 64 };
+    int registers = t->is_async ? 0 : loaded_registers(t, loop), rounds = ROUNDS_MOST;
+    while (rounds > 1 && rounds * registers > REGISTERS_MOST) rounds /= 2;
+    return registers > 0 ? rounds : 1;
+}
+
 static void emit_for(emit *t, const tl_statement *s) {
     if (s->loop.is_grid_walk) {
         emit_open_walk(t, &s->loop.body);
@@ -90,7 +116,7 @@ static void emit_for(emit *t, const tl_statement *s) {
         emit_tracked_loop(t, &s->loop.body, name, from.text, end);
         return;
     }
-    emit_text(t, "#pragma unroll 1");
+    emit_text(t, "#pragma unroll %d", rounds_at_once(t, s));
     const char *cast = emit_is_wide(to) ? "(int)" : "";
     emit_open(t, "for (int %.*s = %.*s; %.*s < %s%.*s; %.*s++) {", STR_ARGS(name),
               STR_ARGS(from.text), STR_ARGS(name), cast, STR_ARGS(emit_within(t, to, 12)),

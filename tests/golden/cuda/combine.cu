@@ -124,7 +124,7 @@ combine(const __grid_constant__ combine_parameters args) {
         l[down] = 0.0f;
     }
     // for s = 0:splits
-#pragma unroll 1
+#pragma unroll 4
     for (int s = 0; s < args.splits; s++) {
         // Copy lse_part (BM) in coordinate [s, b, head, L = q_block] from global to register and get w
         {
