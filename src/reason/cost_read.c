@@ -4,10 +4,10 @@
 #include "reason/cost_model.h"
 
 #include "check/check.h"
+#include "reason/nominal.h"
 #include "reason/scalar.h"
 
 enum {
-    NOMINAL_LENGTH = 4096, /* of axes that are known at launch only */
     NEAR_FP32 = 5,     /* of its polynomial, and of the vote on the arguments: translate/near.c */
     SECTOR_BYTES = 32, /* what memory moves at once */
 };
@@ -48,12 +48,6 @@ static bool read_extents(cost_model *m) {
     return true;
 }
 
-static double nominal(cost_model *m, const tl_expr *length) {
-    int64_t value, pinned = NOMINAL_LENGTH;
-    reason_let_integer(m->r, "nominal_length", &pinned);
-    return (double)(reason_known(m->r, length, &value) ? (value > 0 ? value : 1) : pinned);
-}
-
 /* Iterations of a loop: length/size. */
 static void read_loops(cost_model *m, cost_item *it, const tl_statement *s) {
     it->share = 1;
@@ -64,7 +58,7 @@ static void read_loops(cost_model *m, cost_item *it, const tl_statement *s) {
         if (to->kind == TL_CALL && to->function == TL_FUNCTION_CEIL) to = to->items[0];
         bool is_walk = to->kind == TL_BINARY && to->operator== TL_OVER;
         it->loop_sizes[it->loop_count] = is_walk ? extent_of(m, to->right) : (cost_extent){1, -1};
-        it->loop_lengths[it->loop_count++] = is_walk                  ? nominal(m, to->left)
+        it->loop_lengths[it->loop_count++] = is_walk ? nominal_value(m->r, to->left)
                                              : to->kind == TL_INTEGER ? (double)to->integer
                                                                       : 16;
     }
@@ -285,7 +279,7 @@ static void read_grid(cost_model *m) {
         if (e->kind == TL_BINARY && e->operator== TL_OVER) {
             cost_extent size = extent_of(m, e->right);
             m->grid_sizes[m->grid_count] = size;
-            m->grid_lengths[m->grid_count++] = nominal(m, e->left);
+            m->grid_lengths[m->grid_count++] = nominal_value(m->r, e->left);
             if (size.value == 0 && m->grid_count == 1 && !m->has_products)
                 m->open_is_rows[size.open] = true;
         }

@@ -5,6 +5,7 @@
  */
 #include "reason/pins.h"
 #include "base/nearest.h"
+#include "reason/nominal.h"
 #include "reason/pass.h"
 #include "reason/tiles.h"
 #include "tl/names.h"
@@ -98,7 +99,8 @@ static bool is_decision(reason *r, str name) {
         }
     for (const reason_pass_entry *pin = reason_pin_list(); pin->name; pin++)
         if (str_is(name, pin->name)) return true;
-    return false;
+    str length = nominal_subject(name);
+    return length.length > 0 && tiles_is_length(r->kernel, length);
 }
 
 /* Is the name mentioned elsewhere than by its own let? */

@@ -81,6 +81,7 @@ static const reason_pass_entry pin_names[] = {
     {"copies_after",
      "1: in that loop, copies for later iterations start after the first product; 0: before it"},
     {"nominal_length", "for the cost model: the length of axes that are known at launch only"},
+    {"nominal_X", "for the cost model: what the length X, known at launch only, usually is"},
     {"resident", "blocks that must fit on one multiprocessor"},
     {NULL, NULL},
 };

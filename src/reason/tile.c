@@ -3,6 +3,7 @@
 #include "reason/bounds.h"
 #include "reason/cost.h"
 #include "reason/narrow.h"
+#include "reason/nominal.h"
 #include "reason/panels.h"
 #include "reason/warpgroups.h"
 #include "reason/ways.h"
@@ -480,7 +481,7 @@ static void write_choice(search *s) {
             reason_let(r, edit_z(r->memory, name), 1, "");
     }
     edit_remove_let(r->kernel, STR("resident"));
-    edit_remove_let(r->kernel, STR("nominal_length"));
+    nominal_drop(r);
 }
 
 static bool report_nothing(search *s) {
