@@ -72,6 +72,12 @@ add_test(NAME sparse_programs
 set_tests_properties(sparse_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
                      ENVIRONMENT "FLASHTL_CACHE=")
 
+# Few queries over many keys against NumPy, on the interpreter and the emulator.
+add_test(NAME decode_programs
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/decode_programs.py $<TARGET_FILE:flashtl> t4 a100 l40s h200)
+set_tests_properties(decode_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
+                     ENVIRONMENT "FLASHTL_CACHE=")
+
 # The sketches of examples/ against NumPy, and their way to CUDA.
 add_test(NAME example_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/example_programs.py $<TARGET_FILE:flashtl>

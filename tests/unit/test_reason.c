@@ -92,6 +92,10 @@ static void other_programs_are_complete(void **state) {
     everywhere((request){.sketch = "sketches/gemm_bias_gelu"});
     everywhere((request){.sketch = "sketches/chained_gemms", .pins = {"k=64", "e=128"}});
     everywhere((request){.sketch = "sketches/row_softmax"});
+    everywhere((request){.sketch = "sketches/attention_decode", .pins = {"d=128", "dv=128"}});
+    everywhere((request){.sketch = "sketches/attention_decode",
+                         .options = {"causal", "page_len=64", "lse"},
+                         .pins = {"d=64", "dv=64"}});
     everywhere((request){.sketch = "tests/exec/odd/gemm_row_scale"});
     everywhere(
         (request){.sketch = "tests/exec/odd/relu_squared_window", .pins = {"d=64", "dv=64"}});
@@ -593,8 +597,52 @@ static void pins_divide_by_something(void **state) {
                 "a100", TL_F16, divided[i][0], divided[i][1]);
 }
 
+/* What lengths usually are decides sizes, also through lets and sums; it is no part of the code. */
+static void usual_lengths_decide_sizes(void **state) {
+    (void)state;
+#define GROUPS(lets)                                                                               \
+    "kernel k\n" lets "let group = 4, rows = group*q_len\n"                                        \
+    "Input Q (h in heads, g in group; q in q_len, d)\nInput K (h in heads; kv in kv_len, d)\n"     \
+    "Output O f32 (h in heads, g in group; q in q_len, d)\n"                                       \
+    "let X (h in heads; r in rows, d) = Q[h, r % group, r/group, d]\n"                             \
+    "let Y (h in heads; r in rows, d) = O[h, r % group, r/group, d]\n"                             \
+    "Copy X from global to shared\nfor j = 0:kv_len/BN\nCopy K from global to shared\n"            \
+    "Compute GEMM X, K.T and get S\nCompute Softmax S\nCompute GEMM S, K and accumulate Y\nend\n"  \
+    "Copy Y from register to global\n"
+    static const struct {
+        const char *sketch, *pin;
+        bool is_few;
+    } cases[] = {
+        {GROUPS(""), NULL, false},
+        {GROUPS(""), "nominal_q_len=1", true},
+        {GROUPS(""), "nominal_rows=8", true},
+        {GROUPS(""), "nominal_q_len=512", false},
+        {GROUPS(""), "nominal_length=8", true},
+        {GROUPS("let nominal_q_len = 2\n"), NULL, true},
+        {GROUPS("let nominal_q_len = 2\n"), "nominal_q_len=512", false},
+        {GROUPS(""), "nominal_kv_len=1", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answer a;
+        request q = {.sketch = cases[i].sketch,
+                     .gpu = "a100",
+                     .dtype = TL_F16,
+                     .pins = {"d=64", cases[i].pin}};
+        ask(&q, &a);
+        if (!a.result.program) show(&a.diags, STR(""));
+        assert_non_null(a.result.program);
+        assert_int_equal(has(&a, "BM = 16"), cases[i].is_few);
+        assert_int_equal(has(&a, "role math with 1 warp "), cases[i].is_few);
+        assert_false(has(&a, "nominal"));
+        done(&a);
+    }
+    refused(GROUPS(""), "a100", TL_F16, "nominal_queries=1", "decision 'nominal_queries'");
+#undef GROUPS
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(usual_lengths_decide_sizes),
         cmocka_unit_test(bind_places_tiles),
         cmocka_unit_test(mask_values_have_room),
         cmocka_unit_test(softmax_is_online_where_allowed),

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Few queries over many keys against NumPy: groups of 1 to 16 heads, any number of splits, sequences of 0 and 1 keys and longer ones,
+pages that a table names beside pages of NaN that nobody does; and a sequence's bits are the same in any batch.
+decode_programs.py FLASHTL [GPU ...]; exit status 77 without NumPy."""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("decode_programs.py: NumPy is not here")
+    sys.exit(77)
+
+flashtl, gpus = os.path.abspath(sys.argv[1]), sys.argv[2:]
+random = np.random.default_rng(7)
+D, SCALE = 64, 0.15
+failures = checked = 0
+
+
+def normal(*shape):
+    return random.standard_normal(shape).astype(np.float16)
+
+
+def run(where, options, splits, given, names):
+    """The Outputs as arrays; None and what was said when it is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = lambda name: os.path.join(folder, name + ".npy")
+        command = [flashtl, "run", "--op", "decode", *options, *where, "--head-dim", str(D),
+                   "--let", f"splits={splits}", "--let", f"scale={SCALE}"]
+        for name, value in given.items():
+            np.save(at(name), value)
+            command += ["--in", f"{name}={at(name)}"]
+        for name in names:
+            command += ["--out", f"{name}={at(name)}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            return None, done.stderr.strip()
+        return [np.load(at(name)) for name in names], ""
+
+
+def attend(q, k, v, causal):
+    """q (heads, n, d), k and v (kv_heads, keys, d): the rows and their log-sum-exp."""
+    group, n, keys = q.shape[0] // k.shape[0], q.shape[1], k.shape[1]
+    k, v = (np.repeat(x.astype(np.float64), group, axis=0) for x in (k, v))
+    s = np.einsum("hqd,hkd->hqk", q.astype(np.float64), k) * SCALE
+    if causal:
+        s = np.where(np.arange(keys) > np.arange(n)[:, None] + keys - n, -np.inf, s)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    e = np.exp(s - np.where(np.isfinite(top), top, 0))
+    total = e.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + np.where(np.isfinite(top), top, 0))[..., 0]
+    return e / np.where(total > 0, total, 1) @ v, lse
+
+
+def judge(what, got, error, wanted, most=1e-3):
+    global failures, checked
+    checked += 1
+    if got is None:
+        failures += 1
+        print(f"FAILED {what}: {error}")
+        return
+    for one, right in zip(got, wanted):
+        one = one.astype(np.float64)
+        held = np.isfinite(right)
+        if one.shape != right.shape or not np.array_equal(np.isfinite(one), held):
+            failures += 1
+            print(f"FAILED {what}: the shapes or the infinities differ")
+            return
+        off = np.linalg.norm(one[held] - right[held]) / max(np.linalg.norm(right[held]), 1e-30)
+        if not off <= most and np.abs(one[held] - right[held]).max(initial=0) > 1e-6:
+            failures += 1
+            print(f"FAILED {what}: relative rms {off:.2e}")
+            return
+
+
+def stretched(where, group, q_len, kv_len, splits, causal):
+    """All sequences as long as one another."""
+    q, k, v = normal(2, 2 * group, q_len, D), normal(2, 2, kv_len, D), normal(2, 2, kv_len, D)
+    wanted = [attend(q[b], k[b], v[b], causal) for b in range(2)]
+    got, error = run(where, ["--lse", *["--causal"] * causal, "--with", f"group={group}"], splits, {"Q": q, "K": k, "V": v}, ["O", "lse"])
+    judge(f"{q_len} of {kv_len} keys, {group} heads, {splits} splits on {where}", got, error,
+          [np.stack([w[i] for w in wanted]) for i in range(2)])
+
+
+def ragged(where, group, q_len, lengths, splits, page):
+    """Each sequence of its own length, in room for 400 keys or in pages; what is no key is NaN."""
+    batch, kv_heads, room = len(lengths), 2, 400
+    q = normal(batch, kv_heads * group, q_len, D)
+    keys = [(normal(kv_heads, n, D), normal(kv_heads, n, D)) for n in lengths]
+    given = {"Q": q, "kv_lens": np.array(lengths, np.int32)}
+    options = ["--lse", "--causal", "--with", f"group={group}", "--with", f"page_len={page}" if page else "lengths"]
+    if page:
+        most = -(-room // page)
+        table = random.permutation(batch * most + 3)[:batch * most].reshape(batch, most).astype(np.int32)
+        pools = [np.full((batch * most + 3, page, kv_heads, D), np.nan, np.float16) for _ in range(2)]
+        for b, n in enumerate(lengths):
+            for i in range(n):
+                for pool, x in zip(pools, keys[b]):
+                    pool[table[b, i // page], i % page] = x[:, i]
+            table[b, -(-n // page):] = 0  # as engines leave it
+        given |= {"K": pools[0], "V": pools[1], "table": table}
+    else:
+        wide = [np.full((batch, kv_heads, room, D), np.nan, np.float16) for _ in range(2)]
+        for b, n in enumerate(lengths):
+            for x, one in zip(wide, keys[b]):
+                x[b, :, :n] = one
+        given |= {"K": wide[0], "V": wide[1]}
+    wanted = [attend(q[b], *keys[b], True) for b in range(batch)]
+    got, error = run(where, options, splits, given, ["O", "lse"])
+    what = f"lengths {lengths}, {group} heads, {splits} splits, pages {page} on {where}"
+    judge(what, got, error, [np.stack([w[i] for w in wanted]) for i in range(2)])
+    return given, options, got, what
+
+
+def alone(where, given, options, got, splits, what):
+    """The last sequence by itself has the bits that it has in the batch, and so it has a second time."""
+    global failures, checked
+    checked += 1
+    shared = ("K", "V") if "table" in given else ()
+    one = {name: x if name in shared else x[-1:] for name, x in given.items()}
+    for _ in range(2):
+        again, error = run(where, options, splits, one, ["O", "lse"])
+        if again is None or any(a.tobytes() != g[-1:].tobytes() for a, g in zip(again, got)):
+            failures += 1
+            print(f"FAILED alone: {what}: {error or 'other bits'}")
+            return
+
+
+for where in [["--on", "interpreter"]] + [["--gpu", gpu, "--on", "emulator"] for gpu in gpus]:
+    for group, kv_len, splits in (1, 333, 3), (4, 150, 1), (8, 65, 5), (16, 1, 2), (16, 130, 4), (4, 0, 3):
+        stretched(where, group, 1, kv_len, splits, False)
+    stretched(where, 4, 5, 200, 2, True)
+    stretched(where, 8, 3, 2, 2, True)
+    for page in 0, 16:
+        for group, q_len, splits in (4, 1, 3), (8, 2, 7):
+            given, options, got, what = ragged(where, group, q_len, [130, 0, 1, 400, 33, 64], splits, page)
+            if got is not None:
+                alone(where, given, options, got, splits, what)
+    ragged(where, 4, 1, [5, 70], 2, 1)
+print(f"{checked} checked, {failures} failed")
+sys.exit(failures > 0 or checked < 16)
