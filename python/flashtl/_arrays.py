@@ -61,14 +61,20 @@ def is_torch(value):
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def of_torch(name, tensor):
-    torch = sys.modules["torch"]
-    if tensor.requires_grad and torch.is_grad_enabled():
+def refuse_gradients(name, tensor):
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise ValueError(f"'{name}' requires gradients, and kernels are forward only: call this under torch.no_grad(), or in the "
                          "forward of a torch.autograd.Function")
+
+
+def of_torch(name, tensor):
+    torch = sys.modules["torch"]
+    refuse_gradients(name, tensor)
     device = str(tensor.device)
     if tensor.layout != torch.strided:
         raise TypeError(f"'{name}' is a sparse tensor; kernels take strided ones")
+    if tensor.is_neg():
+        raise TypeError(f"'{name}' is a view whose sign a kernel would not see; .resolve_neg() makes a plain tensor of it")
     if device != CPU and not device.startswith("cuda:"):
         raise ValueError(f"'{name}' is on the device '{device}'; kernels take tensors of the CPU and of NVIDIA GPUs")
     return Array(name, tensor.data_ptr(), type_of(name, str(tensor.dtype).rpartition(".")[2]), tuple(tensor.shape),

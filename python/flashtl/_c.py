@@ -35,7 +35,7 @@ class ftl_plan_axis(c.Structure):
 class ftl_plan_tensor(c.Structure):
     _fields_ = [("name", c.c_char_p), ("type", c.c_int), ("role", c.c_int), ("axes", ftl_plan_axis * AXES_MAX),
                 ("axis_count", c.c_int32), ("pointer_offset", c.c_int32), ("alignment_bytes", c.c_int32), ("use", c.c_int),
-                ("limit", ftl_formula), ("is_sum", c.c_bool)]
+                ("limit", ftl_formula), ("is_distinct", c.c_bool), ("is_sum", c.c_bool), ("is_kept", c.c_bool)]
 
 
 class ftl_plan_size(c.Structure):

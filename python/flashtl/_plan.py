@@ -17,7 +17,8 @@ class Axis:
 class Tensor:
     def __init__(self, plan, tensor):
         self.name, self.type = tensor.name.decode(), TYPE_NAMES[tensor.type]
-        self.is_input, self.is_output, self.is_sum = tensor.role == _c.INPUT, tensor.role == _c.OUTPUT, tensor.is_sum
+        self.is_input, self.is_output = tensor.role == _c.INPUT, tensor.role == _c.OUTPUT
+        self.begins_at_zero = tensor.is_sum or tensor.is_kept  # what a call makes of it: added to, or kept where nothing is written
         self.axes = [Axis(plan, tensor.axes[i]) for i in range(tensor.axis_count)]
 
     def __str__(self):

@@ -5,7 +5,7 @@ import numbers
 import threading
 
 from . import _c, _run
-from ._arrays import CPU, array_of, check_output, empty, is_array, is_torch, one_device
+from ._arrays import CPU, array_of, check_output, empty, is_array, is_torch, one_device, refuse_gradients
 from ._library import call, device_gpu, lib, source, text_of
 from ._plan import Plan
 
@@ -199,7 +199,7 @@ class Program:
         made = {}
         for tensor in plan.tensors.values():
             if tensor.is_output and tensor.name not in arrays:
-                value = empty(tensor.name, tensor.type, plan.shape(tensor, known), inputs, tensor.is_sum)
+                value = empty(tensor.name, tensor.type, plan.shape(tensor, known), inputs, tensor.begins_at_zero)
                 made[tensor.name] = value
                 arrays[tensor.name] = array_of(tensor.name, value)
             elif tensor.is_output:
@@ -259,14 +259,15 @@ def is_number(value):
 
 
 def number(name, value, plan):
+    if is_torch(value):
+        refuse_gradients(name, value)
+        value = value.detach()
     try:
         found = None if isinstance(value, (str, bytes, bytearray)) else float(value)
     except (TypeError, ValueError):
         found = None
     if found is None:
         raise TypeError(f"'{name}' is a number in the program; found {type(value).__name__}")
-    if is_torch(value) and value.requires_grad:
-        raise ValueError(f"'{name}' requires gradients, and kernels are forward only; float({name}) is its value")
     if name in plan.whole_scalars and found != math.floor(found):
         raise ValueError(f"'{name}' is a whole number in the program; found {found}")
     return found

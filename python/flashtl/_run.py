@@ -233,5 +233,5 @@ def verify(program, options, against, make):
         done = subprocess.run(command, input=program.text, capture_output=True, encoding="utf-8", env=environment())
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if not found or "total" not in found[-1]:
-        raise _library.Error(done.stderr.strip() or f"'flashtl verify' ended with status {done.returncode}", "CHECK_FAILED")
+        raise _library.Error(done.stderr.strip().removeprefix("flashtl: ") or f"'flashtl verify' ended with status {done.returncode}", "CHECK_FAILED")
     return make(found[:-1], found[-1])

@@ -40,6 +40,23 @@ for j = 0:columns/BN
     Copy S from register to global and get Y
 end
 """
+PLACE = """kernel place
+Input  X (row in rows, column in columns)
+Input  spot i32 (row in rows)
+Output C (s in slots, column in columns) kept
+let R (row in rows, column in columns) = C[spot[row], column]
+
+for j = 0:columns/BN
+    Copy X from global to register and get S
+    Copy S from register to global and get R
+end
+"""
+SUM = """kernel sum
+Input  X f32 (row in rows, column in columns)
+Output Y f32 (row in rows, column in columns)
+Copy X from global to register
+Copy X from register to global and accumulate Y
+"""
 
 
 def inputs(q_len=20, kv_len=30):
@@ -107,6 +124,26 @@ class Results(Case):
         self.says(ValueError, "'Y' is an Output, and its array may only be read", program, X=x, Z=z, Y=fixed)
         self.says(ValueError, "one place in memory", program, X=x, Z=z, Y=np.lib.stride_tricks.as_strided(fixed.copy(), (3, 40), (0, 2)))
         program(X=fixed, Z=np.broadcast_to(z[:1], (3, 40)))  # Inputs may be both
+
+    def test_outputs_that_begin_with_something(self):
+        """What is added to, and what is written in part: it is what is given, else 0."""
+        x, spots = random(2, 64), np.array([3, 1], np.int32)
+        for machine in ({}, {"on": "emulator", "gpu": "a100", "columns": 64}):
+            place, add = flashtl.compile(PLACE, **machine), flashtl.compile(SUM, **machine)
+            wanted = np.zeros((5, 64), np.float16)
+            wanted[spots] = x
+            np.testing.assert_array_equal(place(X=x, spot=spots, slots=5).C, wanted)
+            self.says(ValueError, "the length 'slots' of 'C'", place, X=x, spot=spots)
+            full = random(5, 64, seed=4)
+            wanted = full.copy()
+            wanted[spots] = x
+            self.assertIs(place(X=x, spot=spots, C=full).C, full)
+            np.testing.assert_array_equal(full, wanted)
+            one = x.astype(np.float32)
+            total = add(X=one).Y
+            np.testing.assert_array_equal(total, one)
+            add(X=one, Y=total)
+            np.testing.assert_array_equal(total, 2 * one)
 
     def test_dlpack(self):
         class Foreign:
@@ -204,7 +241,7 @@ class Texts(Case):
         found = flashtl.compile(wrong).verify(against=ATTENTION, shapes="70x300")
         self.assertFalse(found)
         self.assertGreater(found.failed, 0)
-        self.says(flashtl.Error, "--shapes", program.verify, shapes="many")
+        self.says(flashtl.Error, "shape 'many'", program.verify, shapes="many")
 
     def test_sketches_and_gpus(self):
         self.assertIn("h200", flashtl.gpus())

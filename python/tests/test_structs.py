@@ -1,10 +1,15 @@
-"""python/flashtl/_c.py says what the headers say: structs field by field, statuses, types."""
+#!/usr/bin/env python3
+"""python/flashtl/_c.py says what the headers say: structs field by field, statuses, types. Needs no package, no NumPy."""
 import ctypes as c
+import importlib.util
+import pathlib
 import re
+import unittest
 
-from flashtl import _c
-from helpers import Case, SOURCE
-
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("_c", SOURCE / "python/flashtl/_c.py")
+_c = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(_c)
 HEADERS = {path.name: re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) for path in (SOURCE / "include/flashtl").glob("*.h")}
 TEXT = "\n".join(HEADERS.values())
 PLAIN = {"size_t": c.c_size_t, "int32_t": c.c_int32, "int64_t": c.c_int64, "uint64_t": c.c_uint64, "double": c.c_double, "bool": c.c_bool}
@@ -35,7 +40,7 @@ def ctype_of(kind, stars, length):
     return {one * length} if length else {one}
 
 
-class Structs(Case):
+class Structs(unittest.TestCase):
     def test_every_struct(self):
         structs = [value for value in vars(_c).values() if isinstance(value, type) and issubclass(value, c.Structure)]
         self.assertGreater(len(structs), 15)
@@ -60,3 +65,7 @@ class Structs(Case):
         for name in ("OK", "REJECTED", "INVALID_ARGUMENT", "CHECK_FAILED"):
             self.assertEqual(int(listed[name]), getattr(_c, name))
         self.assertEqual(int(re.search(r"FTL_AXES_MAX = (\d+)", TEXT).group(1)), _c.AXES_MAX)
+
+
+if __name__ == "__main__":
+    unittest.main()

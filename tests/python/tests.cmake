@@ -1,3 +1,7 @@
+# The structs of the headers and those of ctypes: who changes one sees it at once.
+add_test(NAME python_structs COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/python/tests/test_structs.py)
+set_tests_properties(python_structs PROPERTIES LABELS "unit;script")
+
 # The package of Python, built and installed as `pip install .` does it, into an environment that knows nothing of the source.
 # A sanitizer's library would need a Python of its own. 77: its packages, or PyTorch, cannot be had.
 if(NOT FLASHTL_SANITIZE)
@@ -7,7 +11,7 @@ if(NOT FLASHTL_SANITIZE)
   set_tests_properties(python_wheel PROPERTIES FIXTURES_SETUP python_package LABELS "python;slow" SKIP_RETURN_CODE 77
                        PROCESSORS 2)
   file(GLOB python_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/tests/test_*.py)
-  list(FILTER python_tests EXCLUDE REGEX "/test_torch\\.py$")
+  list(FILTER python_tests EXCLUDE REGEX "/test_(torch|structs)\\.py$")
   foreach(test ${python_tests})
     get_filename_component(name ${test} NAME_WE)
     string(REPLACE "test_" "python_" title ${name})

@@ -1,0 +1,326 @@
+"""Arrays on a GPU, without one: a driver that records its launches, and of PyTorch as much as the package asks of it."""
+import contextlib
+import ctypes as c
+import itertools
+import os
+import subprocess
+import sys
+import types
+import unittest
+
+import numpy as np
+
+import flashtl
+import flashtl._again
+from flashtl import _c, _library
+from helpers import Case, random
+
+DRIVER, NVRTC = os.environ.get("FAKE_CUDA_LIBRARY"), os.environ.get("FAKE_NVRTC_LIBRARY")
+if not DRIVER:
+    raise unittest.SkipTest("FAKE_CUDA_LIBRARY names no driver")
+flashtl.configure(cuda_library=DRIVER, nvrtc_library=NVRTC, cache_folder="", verify=False)
+
+
+class Record(c.Structure):  # the beginning of fake_record
+    _fields_ = [*((name, c.c_int) for name in (
+        "init_result", "load_result", "launch_result", "query_result", "allocate_result", "encode_result", "capability", "device_count",
+        "driver_version", "loads", "unloads", "launches", "retains", "releases", "allocations", "encodings", "grid", "threads",
+        "shared_bytes", "shared_attribute", "module")), ("stream", c.c_void_p), ("parameter_bytes", c.c_size_t),
+        ("parameters", c.c_int64 * 512)]
+
+
+driver = Record.from_address(c.addressof(c.c_char.in_dll(c.CDLL(DRIVER), "fake_cuda")))
+driver.capability, driver.device_count, driver.driver_version, driver.parameter_bytes = 80, 2, 13000, 256
+
+# --- PyTorch as far as it is asked ---------------------------------------------------------------------------------------
+
+torch = types.ModuleType("torch")
+state = {"device": 0, "streams": {0: 0x99, 1: 0x77}, "grad": True}
+
+
+class Device(str):
+    type = property(lambda self: self.partition(":")[0])
+    index = property(lambda self: int(self.partition(":")[2] or 0))
+
+
+class Tensor:
+    """A tensor over NumPy's memory that says it is on a GPU."""
+
+    layout = object()
+    requires_grad = False
+
+    def __init__(self, array, device="cuda:0"):
+        self.array, self.device, self.shape, self.dtype = array, Device(device), array.shape, f"torch.{array.dtype.name}"
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def stride(self):
+        return tuple(step // self.array.itemsize for step in self.array.strides)
+
+    def is_neg(self):
+        return False
+
+    def __dlpack__(self):
+        raise AssertionError("a tensor of PyTorch is looked at, not exported")
+
+
+@contextlib.contextmanager
+def use(device):
+    before, state["device"] = state["device"], device
+    yield
+    state["device"] = before
+
+
+torch.Tensor, torch.strided, torch.float16, torch.float32, torch.uint8 = (
+    Tensor, Tensor.layout, "torch.float16", "torch.float32", "torch.uint8")
+torch.is_grad_enabled = lambda: state["grad"]
+torch.empty = torch.zeros = lambda shape, dtype, device: Tensor(np.zeros(shape, dtype.rpartition(".")[2]), device)
+torch.cuda = types.SimpleNamespace(current_device=lambda: state["device"], device=use, current_stream=lambda: types.SimpleNamespace(
+    cuda_stream=state["streams"][state["device"]]))
+sys.modules["torch"] = torch
+
+
+def tensor(*shape, dtype=np.float16, device="cuda:0", order=None):
+    order = order or range(len(shape))
+    whole = np.zeros([shape[i] for i in order], dtype)
+    return Tensor(whole.transpose(np.argsort(list(order))), device)
+
+
+# --- the tests -----------------------------------------------------------------------------------------------------------
+
+class Attention(Case):
+    def test_addresses_and_strides(self):
+        q = tensor(2, 8, 100, 64, order=(0, 2, 1, 3))  # (batch, length, heads, d) in memory
+        k, v = tensor(2, 2, 200, 64), tensor(2, 2, 200, 64)
+        before = driver.launches
+        o = flashtl.attention(q, k, v, causal=True, align="last")
+        self.assertEqual((o.shape, o.device, driver.launches, driver.stream), ((2, 8, 100, 64), "cuda:0", before + 1, 0x99))
+        words = list(driver.parameters[:16])
+        self.assertEqual(words[:4], [q.data_ptr(), 100 * 8 * 64, 64, 8 * 64])
+        for one in (k, v, o):
+            self.assertIn(one.data_ptr(), words)
+        o, lse = flashtl.attention(q, k, v, align="last", return_lse=True, alibi=tensor(8, dtype=np.float32))
+        self.assertEqual((lse.shape, lse.dtype), ((2, 8, 100), "torch.float32"))
+
+    def test_layouts_launch_alike(self):
+        array = np.zeros((2, 100, 8, 64), np.float16)
+        one, other = Tensor(array), Tensor(array.transpose(0, 2, 1, 3))
+        out = np.zeros_like(array)
+        flashtl.attention(one, one, one, out=Tensor(out), layout="blhd")
+        words = list(driver.parameters[:20])
+        flashtl.attention(other, other, other, out=Tensor(out.transpose(0, 2, 1, 3)))
+        self.assertEqual(words, list(driver.parameters[:20]))
+
+    def test_who_sees_what(self):
+        """The launches of each alignment, taken together, mask as they should."""
+        for (q_len, kv_len), align in itertools.product(((7, 7), (3, 9), (9, 3), (1, 8), (8, 1)), ("first", "last")):
+            q, k, out, lse = tensor(1, 2, q_len, 64), tensor(1, 2, kv_len, 64), tensor(1, 2, q_len, 64), None
+            seen, forward = np.zeros((q_len, kv_len), bool), _library.lib.ftl_attention_forward
+
+            def spy(context, runtime, attention, stream):
+                a = attention._obj
+                begin = (a.q.address - q.data_ptr()) // 128
+                self.assertEqual(begin, (a.o.address - out.data_ptr()) // 128)
+                self.assertEqual(begin, (a.lse.address - min(addresses)) // 4 if addresses.append(a.lse.address) is None else 0)
+                for i in range(a.q_len):
+                    seen[begin + i, :max(0, min(a.kv_len, i + a.kv_len - a.q_len + 1)) if a.causal else a.kv_len] = True
+                return forward(context, runtime, attention, stream)
+
+            addresses = []
+            _library.lib.ftl_attention_forward = spy
+            try:
+                flashtl.attention(q, k, k, out=out, causal=True, align=align, return_lse=True)
+            finally:
+                _library.lib.ftl_attention_forward = forward
+            i, j = np.ogrid[:q_len, :kv_len]
+            np.testing.assert_array_equal(seen, j <= i + (kv_len - q_len if align == "last" else 0))
+
+    def test_every_option_reaches_the_library(self):
+        given, forward = [], _library.lib.ftl_attention_forward
+
+        def spy(context, runtime, attention, stream):
+            given.append(_c.ftl_attention.from_buffer_copy(attention._obj))
+            return forward(context, runtime, attention, stream)
+
+        _library.lib.ftl_attention_forward = spy
+        try:
+            q, k, v, slopes = tensor(1, 4, 9, 64), tensor(1, 2, 9, 64), tensor(1, 2, 9, 32), tensor(4, dtype=np.float32)
+            flashtl.attention(q, k, v, causal=True, window=7, softcap=2.5, alibi=slopes, scale=0.3)
+            flashtl.attention(q, k, v)
+        finally:
+            _library.lib.ftl_attention_forward = forward
+        a, plain = given
+        self.assertEqual((a.batch, a.q_len, a.kv_len, a.q_heads, a.kv_heads, a.head_dim, a.value_dim), (1, 9, 9, 4, 2, 64, 32))
+        self.assertEqual((a.causal, a.window, a.softcap, a.alibi_slopes, a.scale, a.dtype), (True, 7, 2.5, slopes.data_ptr(), 0.3, 1))
+        self.assertEqual((plain.causal, plain.window, plain.softcap, plain.alibi_slopes, plain.scale, plain.lse.address),
+                         (False, 0, 0, 0, 0.125, 0))
+
+    def test_another_device_is_used_for_the_call(self):
+        q = tensor(1, 2, 9, 64, device="cuda:1")
+        flashtl.attention(q, q, q)
+        self.assertEqual((driver.stream, state["device"]), (0x77, 0))
+
+    def test_refused(self):
+        q, says, run = tensor(1, 2, 9, 64), self.says, flashtl.attention
+        before = driver.launches
+        says(ValueError, "'q' is on cuda:0 and 'v' on cuda:1", run, q, q, tensor(1, 2, 9, 64, device="cuda:1"))
+        says(ValueError, "'q' is on cuda:0 and 'k' on cpu", run, q, random(1, 2, 9, 64), q)
+        says(ValueError, "'q' is on cuda:0 and 'out' on cpu", run, q, q, q, out=np.zeros((1, 2, 9, 64), np.float16))
+        says(ValueError, "'q' is on the device 'meta'", run, tensor(1, 2, 9, 64, device="meta"), q, q)
+        says(ValueError, "these are on cuda:0", run, q, q, q, on="emulator", gpu="a100")
+        says(ValueError, "'k' along d must lie next to one another", run, q, tensor(1, 2, 9, 64, order=(0, 1, 3, 2)), q)
+        says(ValueError, "the slopes of 'alibi'", run, q, q, q, alibi=Tensor(np.zeros(4, np.float32)[::2]))
+        says(ValueError, "stride", run, q, q, Tensor(np.zeros((1, 2, 9, 65), np.float16)[..., :64]))
+        says(ValueError, "share memory", run, q, q, q, out=q)
+        sparse = tensor(1, 2, 9, 64)
+        sparse.layout = "torch.sparse_coo"
+        says(TypeError, "'v' is a sparse tensor", run, q, q, sparse)
+        self.assertEqual(driver.launches, before)
+
+    def test_gradients(self):
+        for which in range(3):
+            given = [tensor(1, 2, 9, 64) for _ in "qkv"]
+            given[which].requires_grad = True
+            self.says(ValueError, f"'{'qkv'[which]}' requires gradients", flashtl.attention, *given)
+            state["grad"] = False
+            flashtl.attention(*given)
+            state["grad"] = True
+
+    def test_empty(self):
+        for batch, q_len, kv_len in ((0, 9, 9), (1, 0, 9), (1, 9, 0)):
+            q, k = tensor(batch, 2, q_len, 64), tensor(batch, 2, kv_len, 64)
+            self.assertEqual(flashtl.attention(q, k, k).shape, (batch, 2, q_len, 64))
+
+
+    def test_again(self):
+        """A call like one before launches the same with other addresses; what its kind does not show is looked at anew."""
+        def made(**options):
+            return [tensor(1, 4, 9, 64, **options), tensor(1, 2, 12, 64), tensor(1, 2, 12, 64)]
+
+        for options in ({"causal": True, "align": "first"}, {"causal": True, "align": "last", "return_lse": True}, {"softcap": 3.0}):
+            first = made()  # kept, so that no address comes again
+            kept = flashtl.attention(*first, **options)
+            fresh = list(driver.parameters[:16])  # addresses and strides of Q, K, V and O
+            known = len(flashtl._again.calls)
+            given = made()
+            found = flashtl.attention(*given, **options)
+            again = list(driver.parameters[:16])
+            self.assertIsNot(found, kept)
+            self.assertEqual(len(flashtl._again.calls), known)
+            o, lse = found if "return_lse" in options else (found, None)
+            differs = {new for new, old in zip(again, fresh) if new != old}
+            self.assertEqual(differs, {one.data_ptr() for one in (*given, o)})
+            self.assertTrue(lse is None or lse.data_ptr() in list(driver.parameters[16:32]))
+            self.assertEqual(o.shape, (1, 4, 9, 64))
+            for which in range(3):
+                given[which].requires_grad = True
+                self.says(ValueError, f"'{'qkv'[which]}' requires gradients", flashtl.attention, *given, **options)
+                given[which].requires_grad = False
+            given[1].layout = "torch.sparse_coo"
+            self.says(TypeError, "'k' is a sparse tensor", flashtl.attention, *given, **options)
+        self.says(ValueError, "window is a whole number", flashtl.attention, *made(), causal=True, align="last", window=[3])
+        self.assertEqual(flashtl.attention(*made(order=(0, 2, 1, 3)), softcap=3.0).shape, (1, 4, 9, 64))  # of another kind
+        driver.launch_result = 700
+        try:
+            self.says(flashtl.Error, "illegal memory access", flashtl.attention, *made(), softcap=3.0)
+        finally:
+            driver.launch_result = 0
+
+    def test_again_with_two_launches(self):
+        q, k = tensor(1, 2, 12, 64), tensor(1, 2, 7, 64)
+        for _ in range(2):
+            before = driver.launches
+            o, lse = flashtl.attention(q, k, k, causal=True, align="first", return_lse=True)
+            self.assertEqual(driver.launches, before + 2)
+            words = list(driver.parameters[:40])  # of the second: queries past the last key
+            for place in (q.data_ptr() + 7 * 128, o.data_ptr() + 7 * 128, lse.data_ptr() + 7 * 4):
+                self.assertIn(place, words)
+
+
+class Programs(Case):
+    TEXT = flashtl.sketch("attention", causal=True)
+
+    def test_launch(self):
+        program = flashtl.compile(self.TEXT)
+        q, k = tensor(1, 4, 20, 64), tensor(1, 2, 30, 64)
+        before = driver.launches
+        found = program(Q=q, K=k, V=k, scale=1)
+        self.assertEqual((found.O.shape, found.O.device, driver.launches, driver.stream), ((1, 4, 20, 64), "cuda:0", before + 1, 0x99))
+        self.assertIn(found.O.data_ptr(), list(driver.parameters[:20]))
+        loads = driver.loads
+        program(Q=q, K=k, V=k, scale=1)
+        self.assertEqual(driver.loads, loads)  # made once
+        program(Q=tensor(1, 4, 20, 32), K=tensor(1, 2, 30, 32), V=k, scale=1)
+        self.assertEqual(driver.loads, loads + 1)  # for each head size
+
+    def test_refused(self):
+        program, q = flashtl.compile(self.TEXT), tensor(1, 2, 9, 64)
+        says = self.says
+        says(ValueError, "'Q' is on cuda:0 and 'K' on cuda:1", program, Q=q, K=tensor(1, 2, 9, 64, device="cuda:1"), V=q, scale=1)
+        says(ValueError, "these are on cuda:0", flashtl.compile(self.TEXT, on="interpreter"), Q=q, K=q, V=q, scale=1)
+        says(ValueError, "stride", program, Q=q, K=tensor(1, 2, 9, 64, order=(0, 1, 3, 2)), V=q, scale=1)
+        says(ValueError, "'O' is written while 'Q' is in use", program, Q=q, K=q, V=q, O=q, scale=1)
+        q.requires_grad = True
+        says(ValueError, "'Q' requires gradients", program, Q=q, K=q, V=q, scale=1)
+
+    def test_arrays_of_others(self):
+        class Foreign:
+            """An array on a GPU of which only DLPack's side is known."""
+
+            def __init__(self, array):
+                self.array, self.shape = array, array.shape
+                self.asked = None
+
+            def __dlpack_device__(self):
+                return 2, 1
+
+            def __dlpack__(self, stream=None):
+                self.asked = stream
+                capsule = self.array.__dlpack__()
+                get = c.pythonapi.PyCapsule_GetPointer
+                get.restype, get.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
+                place = get(capsule, b"dltensor")
+                c.c_int32.from_address(place + 8).value, c.c_int32.from_address(place + 12).value = 2, 1
+                self.keep = capsule
+                return capsule
+
+        program, q, o = flashtl.compile(self.TEXT), Foreign(np.zeros((1, 2, 9, 64), np.float16)), Foreign(np.zeros((1, 2, 9, 64), np.float16))
+        self.says(TypeError, "'O' is to be given, too", program, Q=q, K=q, V=q, scale=1)
+        before = driver.launches
+        program(Q=q, K=q, V=q, O=o, scale=1)
+        self.assertEqual((driver.launches, driver.stream, q.asked), (before + 1, None, 1))
+        self.assertEqual(driver.parameters[0], q.array.ctypes.data)
+        self.says(TypeError, "all arrays are PyTorch's, or none is", program, Q=tensor(1, 2, 9, 64, device="cuda:1"), K=q, V=q, O=o, scale=1)
+
+    def test_copies_of_the_cpus_arrays(self):
+        """What the fake kernel leaves of them comes back; nothing of the GPU's memory stays."""
+        x = random(3, 40)
+        program = flashtl.compile(flashtl.sketch("row_softmax"), on="gpu")
+        before = driver.allocations
+        found = program(X=x[:, ::-1])
+        self.assertEqual(found.Y.shape, (3, 40))
+        self.assertEqual(driver.allocations, before)
+
+    def test_a_launch_that_fails(self):
+        q = tensor(1, 2, 9, 64)
+        driver.launch_result = 700
+        try:
+            error = self.says(flashtl.Error, "illegal memory access", flashtl.attention, q, q, q)
+        finally:
+            driver.launch_result = 0
+        self.assertEqual(error.status, "KERNEL_FAULT")
+
+
+class Processes(Case):
+    def test_fork_after_use(self):
+        text = ("import os, sys; sys.path.insert(0, '.'); import test_gpu as t\n"
+                "q = t.tensor(1, 2, 9, 64); t.flashtl.attention(q, q, q)\n"
+                "child = os.fork()\n"
+                "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+                "try: t.flashtl.attention(q, q, q)\n"
+                "except t.flashtl.Error as why: print(why, flush=True); os._exit(5)\n"
+                "os._exit(0)")
+        run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 5, run.stderr)
+        self.assertIn("'spawn'", run.stdout)
