@@ -3,7 +3,7 @@
  * what products round their operands to, and from the sizes of terms rather than of sums: where
  * large terms cancel, errors stay. An infinite error says that a result may be infinite, NaN that
  * it may be anything, and so may what is made of it. Errors of different elements count as
- * independent.
+ * independent, but for what nearly equal ones are rounded by (errors_product.c).
  */
 #include "interpret/machine.h"
 
@@ -11,16 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILES_MOST = 6, ROOMS = 3 };
+enum { TILES_MOST = 6, ROOMS = 6 };
 
-enum { STEP = 8 }; /* terms that a product adds at a time, at least */
-/* Of products of 8 bits: a sum is cut so far below its largest term; how many terms at most are
- * summed so; a weight is between the type's steps, and is 2^8 where it is largest.
- */
-static const double CUT = 0x1p-13, OF_E4M3 = 0.026, OF_E5M2 = 0.052, LEAST_BYTE = 0x1p-18;
-enum { CUT_TERMS = 256, CUT_GROUP = 16 };
+/* Of products of 8 bits: a weight is between the type's steps, and is 2^8 where it is largest. */
+static const double OF_E4M3 = 0.026, OF_E5M2 = 0.052, LEAST_BYTE = 0x1p-18;
 static const double ROUNDED = 0x1p-24; /* half a step of f32, relative */
 static const double F32_MOST = 0x1.fffffep127, F32_LEAST = 0x1p-126;
+enum { FAR = 16 }; /* as many errors as no right kernel's element is off by */
 /* A uniform error's standard deviation, in steps. */
 static const double OF_STEP = 0.29;
 
@@ -32,8 +29,10 @@ struct errors {
     const tile *on; /* the one that is off by its errors */
     bool is_all;    /* all of them are */
     double sign;    /* up, then down */
-    double reach;   /* by how many of its errors */
-    bool turns;     /* the operation repeats itself along its operand */
+    int reach;      /* by how many of its errors: of a list */
+    const double *reaches;
+    bool turns;                                /* the operation repeats itself along its operand */
+    double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
 };
@@ -45,6 +44,7 @@ double *tile_errors(const machine *m, const tile *t) {
 void tile_copy_errors(const machine *m, tile *to, const tile *from) {
     if (!m->has_errors) return;
     memcpy(tile_errors(m, to), tile_errors(m, from), (size_t)tile_size(from) * sizeof *to->data);
+    memcpy(to->alike, from->alike, sizeof to->alike);
 }
 
 bool errors_open(machine *m) {
@@ -59,7 +59,7 @@ bool errors_open(machine *m) {
     return true;
 }
 
-static double *room(machine *m, int which, int64_t count) {
+double *errors_room(machine *m, int which, int64_t count) {
     struct errors *e = m->errors;
     if (count > e->room_counts[which]) {
         e->room_counts[which] = count;
@@ -85,6 +85,7 @@ static convert_format format_of(const machine *m, const machine_tensor *t) {
 void errors_of_load(machine *m, tile *t, const tl_symbol *tensor) {
     double *errors = tile_errors(m, t);
     memset(errors, 0, (size_t)tile_size(t) * sizeof *errors);
+    memset(t->alike, 0, sizeof t->alike);
     t->is_narrow = is_narrow(format_of(m, memory_tensor(m, tensor)));
 }
 
@@ -97,36 +98,14 @@ void errors_of_store(const machine *m, const tl_symbol *tensor, const double *va
     convert_format format = format_of(m, memory_tensor(m, tensor));
     for (int i = 0; i < width; i++) {
         double step = OF_STEP * convert_step(format, values[i]);
-        bool is_beyond = isfinite(values[i]) && !isfinite(convert_round(format, values[i]));
+        double most = fabs(values[i]) + (isfinite(errors[i]) ? FAR * errors[i] : 0);
+        bool is_beyond = isfinite(values[i]) && !isfinite(convert_round(format, most));
         out[i] = is_beyond ? (double)INFINITY : errors[i];
         if (isfinite(values[i]) && isfinite(out[i])) out[i] = sqrt(out[i] * out[i] + step * step);
     }
 }
 
 /* --- one element ------------------------------------------------------------------------------ */
-
-double errors_between(double result, double other) {
-    bool is_same = result == other || (isnan(result) && isnan(other));
-    return is_same ? 0 : fabs(other - result);
-}
-
-double errors_of_weight(const machine *m) {
-    if (m->multiplies_bytes) return m->errors->of_byte;
-    return 2 * OF_STEP * (m->errors->operand == CONVERT_BF16 ? 0x1p-8 : 0x1p-11);
-}
-
-double errors_of_least(const machine *m) {
-    if (m->multiplies_bytes) return LEAST_BYTE;
-    return m->errors->operand == CONVERT_BF16 ? 0x1p-126 : 0x1p-25;
-}
-
-/* What an operand errs by once it is rounded to what products take. */
-static double rounded(const machine *m, double value) {
-    if (!isfinite(value)) return 0;
-    if (m->multiplies_bytes) return m->errors->of_byte * fabs(value);
-    double kept = convert_round(m->errors->operand, value);
-    return isfinite(kept) ? OF_STEP * convert_step(m->errors->operand, value) : (double)INFINITY;
-}
 
 double errors_own(tl_operation operation, double result, double operand) {
     double size = fabs(result);
@@ -140,27 +119,72 @@ double errors_own(tl_operation operation, double result, double operand) {
            (result != 0 && size < F32_LEAST ? F32_LEAST : 0);
 }
 
+/* Whether a quotient's divisor passed 0 on the way. */
+static bool passes_pole(tl_operation operation, double result, double other, double first,
+                        double other_first) {
+    bool is_turned = signbit(result) != signbit(other) && result != 0 && other != 0;
+    if (operation == TL_RECIPROCAL) return is_turned;
+    return operation == TL_DIVIDE && is_turned && signbit(first) == signbit(other_first);
+}
+
+double errors_between(const machine *m, tl_operation operation, double result, double first,
+                      double other, double other_first) {
+    bool is_power = operation == TL_EXP || operation == TL_EXP2;
+    bool is_one_beyond = is_power && (fabs(result) > F32_MOST) != (fabs(other) > F32_MOST);
+    if (is_one_beyond || passes_pole(operation, result, other, first, other_first)) return NAN;
+    bool is_same = result == other || (isnan(result) && isnan(other));
+    return is_same ? 0 : fabs(other - result) / errors_reach(m);
+}
+
+double errors_of_weight(const machine *m) {
+    if (m->multiplies_bytes) return m->errors->of_byte;
+    return 2 * OF_STEP * (m->errors->operand == CONVERT_BF16 ? 0x1p-8 : 0x1p-11);
+}
+
+double errors_step(const machine *m, double value) {
+    if (m->multiplies_bytes) return m->errors->of_byte / OF_STEP * fabs(value);
+    return convert_step(m->errors->operand, value);
+}
+
+double errors_of_least(const machine *m) {
+    if (m->multiplies_bytes) return LEAST_BYTE;
+    return m->errors->operand == CONVERT_BF16 ? 0x1p-126 : 0x1p-25;
+}
+
+double errors_of_rounding(const machine *m, double value) {
+    if (!isfinite(value)) return 0;
+    if (m->multiplies_bytes) return m->errors->of_byte * fabs(value);
+    double kept = convert_round(m->errors->operand, value);
+    return isfinite(kept) ? OF_STEP * convert_step(m->errors->operand, value) : (double)INFINITY;
+}
+
 /* --- rows of elements ------------------------------------------------------------------------- */
 
 /* The larger of two is flat on one side of a bend, which an operand may lie past by more than one
- * of its errors, and a right kernel before it. All other operations are smooth, or steep on both
- * sides.
+ * of its errors, and a right kernel before it. What is neither linear nor such a choice curves: an
+ * operand several errors away may change the result by far more than so many times what one does.
+ * A list of reaches ends in 0.
  */
-double errors_reach(tl_operation operation) {
-    static const double FAR = 16;
-    return operation == TL_MAX || operation == TL_MIN ? FAR : 1;
+static const double *reaches_of(tl_operation operation) {
+    static const double straight[] = {1, 0}, curved[] = {1, 6, 0}, far[] = {FAR, 0};
+    const tl_operation_facts *f = tl_facts(operation);
+    if (f->chooses) return far;
+    return f->linear && operation != TL_DIVIDE ? straight : curved;
 }
 
 void errors_begin(machine *m, tl_operation operation) {
     m->errors->count = m->errors->next = 0;
     m->errors->on = NULL;
     m->errors->is_all = false;
-    m->errors->reach = errors_reach(operation);
+    m->errors->reaches = reaches_of(operation);
+    m->errors->reach = 0;
     m->errors->turns = operation == TL_SIN;
 }
 
 bool errors_next(machine *m) {
     struct errors *e = m->errors;
+    if (e->on && e->reaches[++e->reach] > 0) return true;
+    e->reach = 0;
     if (e->on && e->sign > 0) {
         e->sign = -1;
         return true;
@@ -171,13 +195,49 @@ bool errors_next(machine *m) {
 }
 
 bool errors_are_up(const machine *m) {
-    return m->errors->sign > 0;
+    return m->errors->sign > 0 && m->errors->reach == 0;
+}
+
+bool errors_are_last(const machine *m) {
+    return !(m->errors->reaches[m->errors->reach + 1] > 0);
+}
+
+double errors_reach(const machine *m) {
+    return m->errors->reaches[m->errors->reach];
+}
+
+const tile *errors_off(const machine *m) {
+    return m->errors->on;
+}
+
+void errors_begin_common(machine *m, const tile *target) {
+    m->errors->variance = 0;
+    for (int a = 0; a < target->axis_count; a++) m->errors->common[a] = 0;
+}
+
+/* A tile without an axis is off by the same all along it. */
+void errors_add_common(machine *m, const tile *target, const tile *from, double variance) {
+    if (!isfinite(variance)) return;
+    m->errors->variance += variance;
+    for (int a = 0; a < target->axis_count && from; a++) {
+        double alike = 1;
+        for (int k = 0; k < from->axis_count; k++)
+            if (str_equal(from->index[k], target->index[a])) alike = from->alike[k];
+        m->errors->common[a] += alike * variance;
+    }
+}
+
+void errors_end_common(machine *m, tile *target) {
+    const struct errors *e = m->errors;
+    for (int a = 0; a < target->axis_count; a++)
+        target->alike[a] = e->variance > 0 ? fmin(1, e->common[a] / e->variance) : 0;
 }
 
 bool errors_all(machine *m, tl_operation operation) {
     struct errors *e = m->errors;
     e->is_all = operation == TL_MULTIPLY && e->count > 1;
     e->sign = 1;
+    e->reach = 0;
     return e->is_all;
 }
 
@@ -188,7 +248,7 @@ double errors_apart(const machine *m, double value, double error) {
     static const double ANYWHERE = 1;
     if (m->errors->turns && !(error < ANYWHERE)) return (double)NAN;
     return value +
-           (isinf(error) ? copysign(error, value) : m->errors->sign * m->errors->reach * error);
+           (isinf(error) ? copysign(error, value) : m->errors->sign * errors_reach(m) * error);
 }
 
 bool errors_are_on(machine *m, const tile *t) {
@@ -200,160 +260,6 @@ bool errors_are_on(machine *m, const tile *t) {
     }
     if (e->count < TILES_MOST) e->tiles[e->count++] = t;
     return false;
-}
-
-/* --- products --------------------------------------------------------------------------------- */
-
-typedef struct operand {
-    const tile *t;
-    const double *errors;
-    int64_t rows, columns, row_step, step; /* as it is in the product */
-} operand;
-
-static operand operand_of(const machine *m, const tile *t, bool is_turned) {
-    operand o = {t, tile_errors(m, t), t->count[0], t->count[1], t->count[1], 1};
-    if (is_turned) o = (operand){t, o.errors, o.columns, o.rows, 1, t->count[1]};
-    return o;
-}
-
-static bool is_exact(const operand *o) {
-    if (!o->t->is_narrow) return false;
-    for (int64_t i = 0; i < tile_size(o->t); i++) {
-        if (o->errors[i] != 0) return false;
-    }
-    return true;
-}
-
-/* Squares of an operand's elements, row by row. */
-static double *squares(machine *m, int which, const operand *o) {
-    double *to = room(m, which, o->rows * o->columns);
-    for (int64_t i = 0; i < o->rows; i++) {
-        for (int64_t k = 0; k < o->columns; k++) {
-            double x = o->t->data[i * o->row_step + k * o->step];
-            to[i * o->columns + k] = x * x;
-        }
-    }
-    return to;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Where 'value' would be in what is sorted, before its equals or after them. */
-static int64_t place_of(const double *sorted, int64_t count, double value, bool is_after) {
-    int64_t low = 0, high = count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        bool is_before = is_after ? sorted[middle] <= value : sorted[middle] < value;
-        if (is_before) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
-
-/* Squares of an operand's errors, row by row. What a sum contracts runs along its rows or, of the
- * right operand, its columns: equal elements of it are rounded alike, so their errors do not
- * average out (keys that a table repeats).
- */
-static double *squares_of_errors(machine *m, int which, const operand *o, bool is_left) {
-    double *to = room(m, which, o->rows * o->columns);
-    int64_t lines = is_left ? o->rows : o->columns, count = is_left ? o->columns : o->rows;
-    int64_t line = is_left ? o->row_step : o->step, step = is_left ? o->step : o->row_step;
-    double *sorted = room(m, 2, count);
-    for (int64_t i = 0; i < lines; i++) {
-        const double *x = o->t->data + i * line, *e = o->errors + i * line;
-        for (int64_t k = 0; k < count; k++) sorted[k] = x[k * step];
-        if (!o->t->is_narrow) qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-        for (int64_t k = 0; k < count; k++) {
-            double value = x[k * step], square = e[k * step] * e[k * step];
-            if (!o->t->is_narrow && value != 0) {
-                int64_t equal =
-                    place_of(sorted, count, value, true) - place_of(sorted, count, value, false);
-                square += rounded(m, value) * rounded(m, value) * (double)equal;
-            }
-            to[is_left ? i * o->columns + k : k * o->columns + i] = square;
-        }
-    }
-    return to;
-}
-
-static void add_products(const operand *a, const operand *b, const double *x, const double *y,
-                         double *to) {
-    for (int64_t i = 0; i < a->rows; i++) {
-        for (int64_t k = 0; k < a->columns; k++) {
-            double factor = x[i * a->columns + k];
-            const double *from = y + k * b->columns;
-            for (int64_t j = 0; j < b->columns && factor != 0; j++)
-                to[i * b->columns + j] += factor * from[j];
-        }
-    }
-}
-
-static double norm(const operand *o, bool is_row, int64_t at) {
-    double sum = 0;
-    for (int64_t k = 0; k < (is_row ? o->columns : o->rows); k++) {
-        double x =
-            o->t->data[is_row ? at * o->row_step + k * o->step : k * o->row_step + at * o->step];
-        sum += x * x;
-    }
-    return sqrt(sum);
-}
-
-static double largest(const operand *o, bool is_row, int64_t at) {
-    double most = 0;
-    for (int64_t k = 0; k < (is_row ? o->columns : o->rows); k++) {
-        double x =
-            o->t->data[is_row ? at * o->row_step + k * o->step : k * o->row_step + at * o->step];
-        most = fmax(most, fabs(x));
-    }
-    return most;
-}
-
-/* What products of 8 bits cut off: every term so far below the largest one or the sum, towards 0.
- * Terms of both signs do so by chance, those of one sign together.
- */
-static double cut_off(int64_t terms, double most, double value) {
-    double groups = (double)(terms < CUT_TERMS ? terms : CUT_TERMS) / CUT_GROUP;
-    double chance = CUT * fmax(most, fabs(value)) * sqrt((double)terms);
-    return chance + CUT * fabs(value) * groups;
-}
-
-/* Sums of many terms in f32 err by their terms' size, whatever is left of it. */
-void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
-                       bool b_turned, bool accumulates) {
-    operand left = operand_of(m, a, a_turned), right = operand_of(m, b, b_turned);
-    double *errors = tile_errors(m, target);
-    int64_t count = tile_size(target), columns = right.columns;
-    for (int64_t i = 0; i < count; i++) errors[i] = accumulates ? errors[i] * errors[i] : 0;
-    if (!is_exact(&left)) {
-        add_products(&left, &right, squares_of_errors(m, 0, &left, true), squares(m, 1, &right),
-                     errors);
-    }
-    if (!is_exact(&right)) {
-        add_products(&left, &right, squares(m, 0, &left), squares_of_errors(m, 1, &right, false),
-                     errors);
-    }
-    double *sizes = room(m, 0, columns);
-    double *tops = room(m, 1, columns);
-    for (int64_t j = 0; j < columns; j++) sizes[j] = norm(&right, false, j);
-    for (int64_t j = 0; j < columns && m->multiplies_bytes; j++)
-        tops[j] = largest(&right, false, j);
-    for (int64_t i = 0; i < left.rows; i++) {
-        double size = norm(&left, true, i);
-        double top = m->multiplies_bytes ? largest(&left, true, i) : 0;
-        for (int64_t j = 0; j < columns; j++) {
-            double value = target->data[i * columns + j], *e = &errors[i * columns + j];
-            double sum = 2 * ROUNDED * size * sizes[j], own = errors_own(TL_CAST, value, 0);
-            /* what is cut off at each step, rather than rounded, adds up where terms have one sign
-             */
-            if (isfinite(own)) own += ROUNDED * fabs(value) * (4 + (double)left.columns / STEP);
-            double cut = m->multiplies_bytes ? cut_off(left.columns, top * tops[j], value) : 0;
-            *e = sqrt(*e + sum * sum + own * own + cut * cut);
-            if (!isfinite(*e)) *e = (double)NAN; /* infinities of both signs may have met */
-        }
-    }
 }
 
 /* --- reductions ------------------------------------------------------------------------------- */
@@ -403,6 +309,7 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
     int64_t step = is_turned ? from->count[1] : 1, line = is_turned ? 1 : from->count[1];
     double *errors = tile_errors(m, target), neutral = tl_neutral(operation);
     bool is_sum = tl_reduces_by_sum(operation), is_place = tl_facts(operation)->gives_place;
+    target->alike[0] = from->alike[is_turned ? 1 : 0];
     for (int64_t i = 0; i < tile_size(target); i++) {
         const double *x = from->data + i * line, *off = tile_errors(m, from) + i * line;
         double sum = 0, old = accumulates ? errors[i] : 0;

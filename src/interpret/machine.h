@@ -18,6 +18,7 @@ typedef struct machine_tensor {
     const tl_symbol *symbol;
     interpret_tensor memory;
     convert_format rounding; /* on a store, before the memory's own format */
+    double most;             /* the declared type saturates there */
     uint16_t *writers;       /* 0: nobody; else statement number + 1, in a dense row-major map */
     int64_t element_count;
     bool is_reported; /* one finding of a kind per tensor is enough */
@@ -43,7 +44,9 @@ typedef struct tile {
     convert_format format; /* of storage; F64 in EXACT */
     int64_t capacity;      /* elements that 'data' holds; with errors, as many of these follow */
     bool is_narrow;        /* as it is in memory: what a product takes without rounding */
-    tile_share share;      /* what its executor owns; all of it elsewhere */
+    /* With errors: the share of their variance that elements along an axis have in common. */
+    double alike[MACHINE_AXES_MAX];
+    tile_share share; /* what its executor owns; all of it elsewhere */
 } tile;
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -212,29 +215,51 @@ bool errors_are_stored(const machine *m, const tl_symbol *tensor);
 /* Of values that become elements of a tensor between kernels, in its type. */
 void errors_of_store(const machine *m, const tl_symbol *tensor, const double *values,
                      const double *errors, int width, double *out);
-void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
-                       bool b_turned, bool accumulates);
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
                          bool is_turned, const double *before);
 
-/* An elementwise row is computed twice more for each tile that it reads, with that tile off by its
- * errors times 'reach', up and down: 'begin' before the first time, 'next' until there is none.
- * Whoever reads a tile asks whether it is off.
+/* An elementwise row is computed again for each tile that it reads, with that tile off by its
+ * errors times each 'reach' of the operation, up and then down: 'begin' before the first time,
+ * 'next' until there is none. Whoever reads a tile asks whether it is off.
  */
 void errors_begin(machine *m, tl_operation operation);
 bool errors_next(machine *m);
-double errors_reach(tl_operation operation);
+double errors_reach(const machine *m);
+bool errors_are_last(const machine *m); /* of the reaches on that side */
+/* What errors of elements of 'target' have in common: 'begin' before its first row, 'add' for each
+ * variance that comes of the tile that is off (NULL: of the element's own arithmetic), 'end' after
+ * the last.
+ */
+void errors_begin_common(machine *m, const tile *target);
+void errors_add_common(machine *m, const tile *target, const tile *from, double variance);
+void errors_end_common(machine *m, tile *target);
+const tile *errors_off(const machine *m); /* the tile that is off */
 bool errors_are_on(machine *m, const tile *t);
-bool errors_are_up(const machine *m);
+bool errors_are_up(const machine *m); /* by the first reach */
 /* Once more with all tiles off, where an operation asks for it. */
 bool errors_all(machine *m, tl_operation operation);
 double errors_apart(const machine *m, double value, double error); /* that element of such a tile */
 /* Of an operation's own arithmetic, whose first operand is given. */
 double errors_own(tl_operation operation, double result, double operand);
-double errors_between(double result, double other); /* of two results */
+/* What two results differ by, of operands that are 'reach' errors apart, for each of these. NaN
+ * where all that lies between is possible: past a pole, or back from what has overflown.
+ */
+double errors_between(const machine *m, tl_operation operation, double result, double first,
+                      double other, double other_first);
 /* Of a share of a whole that was rounded to what products take, as weights are. */
 double errors_of_weight(const machine *m);
 double errors_of_least(const machine *m); /* below which an operand may be 0 */
+/* Of an operand once it is rounded to what products take, and the distance of the type's numbers
+ * there.
+ */
+double errors_of_rounding(const machine *m, double value);
+double errors_step(const machine *m, double value);
+double *errors_room(machine *m, int which, int64_t count); /* until it is asked for again */
+
+/* --- errors_product.c ------------------------------------------------------------------------- */
+
+void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
+                       bool b_turned, bool accumulates);
 
 /* --- sketch.c, code.c ------------------------------------------------------------------------- */
 

@@ -170,6 +170,11 @@ static void normalise(const lines *l, const sketch_softmax *softmax, const sketc
     }
 }
 
+/* What the scores of a line are all off by goes with its sum. */
+static void forget_common(const sketch_softmax *softmax, tile *t) {
+    if (softmax->axis >= 0) t->alike[t->axis_count == 1 ? 0 : softmax->axis] = 0;
+}
+
 static void remember_start(sketch *k, sketch_softmax *softmax) {
     const tl_compute *c = &softmax->statement->compute;
     softmax->rows.count = 0;
@@ -223,6 +228,7 @@ bool sketch_softmax_run(sketch *k, const tl_statement *s) {
         sketch_rows *rows = rows_at(k, softmax, &l);
         gather(&l, rows);
         normalise(&l, softmax, rows);
+        forget_common(softmax, t);
         return name_result(k, softmax);
     }
     sketch_rows *rows = rows_at(k, softmax, &l);
@@ -230,6 +236,7 @@ bool sketch_softmax_run(sketch *k, const tl_statement *s) {
     if (is_gathered) gather(&l, rows);
     if (softmax->is_known) {
         normalise(&l, softmax, rows);
+        forget_common(softmax, t);
         if (!k->m->is_exact) {
             tile_share share = tile_whole(t);
             tile_round(k->m, t, &share, CONVERT_F32);

@@ -13,34 +13,57 @@ typedef struct candidate {
 typedef struct chosen {
     candidate items[TL_TOP_MAX + 1];
     int count, most;
+    double reach, reach_off; /* of all others: how large one may be, and what it errs by */
 } chosen;
+
+static const double APART = 8;
 
 /* Two elements that a kernel's arithmetic may change the order of. */
 static bool are_close(const candidate *a, const candidate *b) {
-    static const double APART = 8;
     double off = a->value_off + b->value_off;
-    return off > 0 && !(fabs(a->value - b->value) > APART * off);
+    return off != 0 && !(fabs(a->value - b->value) > APART * off);
+}
+
+static void leave_out(chosen *c, const candidate *x) {
+    double reach = isnan(x->value_off) ? INFINITY : x->value + APART * x->value_off;
+    if (reach <= c->reach) return;
+    c->reach = reach, c->reach_off = x->value_off;
 }
 
 static void offer(chosen *c, candidate x) {
     if (!(x.value > -INFINITY)) return; /* neither is NaN an element */
     int at = c->count;
     while (at > 0 && c->items[at - 1].value < x.value) at--;
-    if (at > c->most) return;
+    if (at > c->most) {
+        leave_out(c, &x);
+        return;
+    }
+    if (c->count > c->most) leave_out(c, &c->items[c->most]);
     int moved = (c->count > c->most ? c->most : c->count) - at;
     memmove(&c->items[at + 1], &c->items[at], (size_t)moved * sizeof *c->items);
     c->items[at] = x;
     if (c->count <= c->most) c->count++;
 }
 
-/* A place is judged where no neighbour in order is close; a value errs by what close ones do. */
+static void open(candidate *x, double off) {
+    x->place_off = INFINITY;
+    if (!(x->value_off >= off)) x->value_off = off;
+}
+
+/* A place is judged where none that is close may pass it, however many lie between the two; a value
+ * errs by what close ones do.
+ */
 static void judge(chosen *c) {
-    for (int i = 0; i + 1 < c->count; i++) {
-        candidate *a = &c->items[i], *b = &c->items[i + 1];
-        if (!are_close(a, b)) continue;
-        a->place_off = b->place_off = INFINITY;
-        if (a->value_off < b->value_off) a->value_off = b->value_off;
-        else b->value_off = a->value_off;
+    candidate were[TL_TOP_MAX + 1];
+    memcpy(were, c->items, (size_t)c->count * sizeof *were);
+    for (int i = 0; i < c->count; i++) {
+        for (int k = c->count - 1; k > i; k--) {
+            if (!are_close(&were[i], &were[k])) continue;
+            double off = fmax(were[i].value_off, were[k].value_off);
+            for (int between = i; between <= k; between++) open(&c->items[between], off);
+            break;
+        }
+        if (c->reach > were[i].value - APART * were[i].value_off) open(&c->items[i], c->reach_off);
     }
 }
 
@@ -53,7 +76,7 @@ typedef struct top {
 } top;
 
 static void choose_in_row(const top *t, int64_t row) {
-    chosen c = {.most = t->most};
+    chosen c = {.most = t->most, .reach = -INFINITY};
     bool has_errors = t->m->has_errors;
     double *places = t->places->data + row * t->most, *values = t->values->data + row * t->most;
     double *places_off = has_errors ? tile_errors(t->m, t->places) + row * t->most : NULL;

@@ -252,28 +252,44 @@ static bool compute_row(scope *s, const tl_compute *c, const tile *target, const
     return f->row != NULL;
 }
 
-/* The same row again, with each tile that it reads off by its errors. */
+/* The same row again, with each tile that it reads off by its errors: up and down by the worst of
+ * the operation's reaches.
+ */
 static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_range *r, int64_t row,
                        const double *result, const double *first, bool accumulates) {
     machine *m = s->machine;
     double *errors = row_at(target, r, row) + target->capacity, *again = machine_vector(m);
     double *apart = machine_vector(m); /* what the first places of all tiles add up to */
-    if (!again || !apart) return false;
+    double *most = machine_vector(m);  /* of the reaches so far */
+    if (!again || !apart || !most) return false;
     memset(apart, 0, (size_t)r->width * sizeof *apart);
+    memset(most, 0, (size_t)r->width * sizeof *most);
+    double before = 0, own = 0, side = 0; /* variances of the row */
     for (int i = 0; i < r->width; i++) {
-        double own = errors_own(c->operation, result[i], first[i]);
-        errors[i] = (accumulates ? errors[i] * errors[i] : 0) + own * own;
+        double old = accumulates ? errors[i] * errors[i] : 0;
+        double arithmetic = errors_own(c->operation, result[i], first[i]);
+        errors[i] = old + arithmetic * arithmetic;
+        before += old, own += arithmetic * arithmetic;
     }
+    errors_add_common(m, target, target, before);
+    errors_add_common(m, target, NULL, own);
     int used = m->scratch_used;
     while (errors_next(m)) {
-        const double *unused;
-        if (!compute_row(s, c, target, r, row, again, &unused)) return false;
-        m->scratch_used = used;
+        const double *moved;
+        if (!compute_row(s, c, target, r, row, again, &moved)) return false;
+        bool is_last = errors_are_last(m), is_up = errors_are_up(m);
         for (int i = 0; i < r->width; i++) {
-            double off = errors_between(result[i], again[i]) / errors_reach(c->operation);
-            errors[i] += off * off / 2;
-            if (errors_are_up(m)) apart[i] += again[i] - result[i];
+            double off = errors_between(m, c->operation, result[i], first[i], again[i], moved[i]);
+            if (!(off <= most[i])) most[i] = off;
+            if (is_up) apart[i] += again[i] - result[i];
+            if (!is_last) continue;
+            errors[i] += most[i] * most[i] / 2;
+            side += most[i] * most[i] / 2;
+            most[i] = 0;
         }
+        if (is_last) errors_add_common(m, target, errors_off(m), side);
+        if (is_last) side = 0;
+        m->scratch_used = used;
     }
     if (errors_all(m, c->operation)) { /* of two factors near 0 only what both are off by tells */
         const double *unused;
@@ -306,12 +322,14 @@ bool tile_elementwise(scope *s, const tl_statement *at, tile *target, const tile
     row_range r = rows_of(target, share);
     s->at = at;
     bool is_done = true;
+    if (s->machine->has_errors) errors_begin_common(s->machine, target);
     for (int64_t row = r.first_row; row < r.end_row && is_done; row++) {
         int used = s->machine->scratch_used;
         is_done = elementwise_row(s, &at->compute, target, &r, row, accumulates);
         s->machine->scratch_used = used;
     }
     unbind_rows(s, target);
+    if (s->machine->has_errors) errors_end_common(s->machine, target);
     if (is_done) tile_round(s->machine, target, share, target->format);
     return is_done;
 }

@@ -1,0 +1,98 @@
+# Errors that go together, grow along a curve or pass a type's end are no fault; a small change beside them is one.
+product() { # BEFORE_THE_SECOND_PRODUCT AT_THE_END [OUTPUT_TYPE]
+cat <<TL
+kernel k
+let d = 32, e = 32
+Input  Q (b in batch; q in rows, d)
+Input  K (b in batch; t in places, d)
+Input  V (b in batch; t in places, e)
+Input  a f32
+Output O ${3:-} (b in batch; q in rows, e)
+Copy Q from global to ${4:-shared}
+${5:-}
+for i = 0:places/BN
+    Copy K from global to shared
+    Compute GEMM Q, K.T and get S
+    $1
+    Copy V from global to ${6:-shared}
+    ${7:-}
+    Compute GEMM S, V and accumulate O
+end
+$2
+Copy O from register to global
+TL
+}
+compare() { # NAME
+    flashtl verify right.tl --gpu l40s --on interpreter --shapes none --more 24 > right; right=$?
+    flashtl verify wrong.tl --gpu l40s --against right.tl --on interpreter --shapes none --more 24 > report; wrong=$?
+    echo "$1: $right; changed: $wrong"
+}
+nearly() { # OFFSET: every element is rounded in the same direction, and V has a mean
+    product "Compute MultiplyAdd S, 0.00000001, $1 and get S" "" f32 shared "" register "Compute Abs V and get V"
+}
+nearly 0.70001 > right.tl
+nearly 0.70101 > wrong.tl
+compare "operands that are nearly equal"
+norm="Compute Multiply Q, Q and get P
+Compute RowSum P and get r
+Compute Add r, 0.1 and get r
+Compute Rsqrt r and get r
+Compute Multiply Q, r and get Q"
+product "Compute Subtract S, 1.5 and get S" "" f32 register "$norm" register "Compute Abs V and get V" > right.tl
+product "Compute Subtract S, 1.52 and get S" "" f32 register "$norm" register "Compute Abs V and get V" > wrong.tl
+compare "an error that all scores of a row have"
+sigmoid() { # STEP
+    product "Compute Divide S, abs(a) + 0.01 and get S" "Compute Multiply O, -1 and get O
+Compute Exp O and get O
+Compute Add O, $1 and get O
+Compute Reciprocal O and get O"
+}
+sigmoid 1 > right.tl
+sigmoid 1.02 > wrong.tl
+compare "a sigmoid of what may have either sign"
+tail() { # FACTOR
+    product "Compute MultiplyAdd S, 0.125, 0.25 and get S" "Compute Erfc O and get O
+Compute Multiply O, $1 and get O" f32
+}
+tail 1 > right.tl
+tail 1.02 > wrong.tl
+compare "the tail of a steep function"
+passed_on() { # FACTOR
+    product "Compute Multiply S, S and get S" "" e5m2
+    cat <<TL
+kernel after
+let e = 32
+Input  O e5m2 (b in batch; q in rows, e)
+Input  W (b in batch; u in others, e)
+Output G f32 (b in batch; q in rows, u in others)
+Copy W from global to shared
+Copy O from global to shared
+Compute GEMM O, W.T and get F
+Compute Multiply F, $1 and get F
+Copy F from register to global and get G
+TL
+}
+passed_on 1 > right.tl
+passed_on 1.5 > wrong.tl
+compare "what a type of 8 bits holds of a larger number"
+places() { # FACTOR
+    cat <<TL
+kernel k
+let d = 32, h = 24, most = 16
+Input  A (query in rows, d)
+Input  Y (d, h)
+Output Best i32 (query in rows, most)
+Output Out (query in rows, h)
+Copy A from global to shared
+Copy Y from global to register
+Compute Multiply Y, Y and get Y
+Compute GEMM A, Y and get O
+Compute Max O, 0 and get O
+Compute RowTopK $1 and get top
+Copy top from register to global and get Best
+Copy O from register to global and get Out
+TL
+}
+places "O, most" > right.tl
+places "A, most" > wrong.tl
+compare "places that an element passes several of"
