@@ -1,0 +1,226 @@
+#include "derive/derive.h"
+
+#include "derive/write.h"
+
+#include <string.h>
+
+/* --- which kernels ---------------------------------------------------------------------------- */
+
+enum { TILED_MAX = 8, KERNELS_MAX = 8, LOADS_MAX = 32 };
+
+/* Gradients that walk the same axis. */
+typedef struct group {
+    str walk;
+    int loads[LOADS_MAX];
+    int count;
+} group;
+
+typedef struct derivation {
+    tape tape;
+    str tiled[TILED_MAX]; /* axes that blocks divide: of the Outputs' matrices, and the walked one */
+    int tiled_count;
+    group groups[KERNELS_MAX];
+    int group_count;
+    bool *reads_sum;
+    text_buffer *out;
+} derivation;
+
+static void add_tiled(derivation *d, str axis) {
+    for (int i = 0; i < d->tiled_count; i++)
+        if (str_equal(d->tiled[i], axis)) return;
+    if (d->tiled_count < TILED_MAX) d->tiled[d->tiled_count++] = axis;
+}
+
+static void find_tiled(derivation *d) {
+    const tape *t = &d->tape;
+    for (int i = 0; i < t->stores.count; i++) {
+        const tl_axes *axes = &t->stores.items[i].output->parameter.axes;
+        for (int k = tl_matrix_begin(axes); k < axes->count; k++)
+            if (!axes->items[k].is_bare) add_tiled(d, tl_axis_index(axes, k));
+    }
+    if (t->walked.length) add_tiled(d, t->walked);
+}
+
+/* The axis that a gradient is summed over: the tiled one that its Input lacks. */
+static bool find_walk(derivation *d, const tape_item *load, str *walk) {
+    *walk = STR("");
+    for (int i = 0; i < d->tiled_count; i++) {
+        if (tape_has_axis(&d->tape, load->value, d->tiled[i])) continue;
+        if (walk->length)
+            return tape_refuse(&d->tape, load->from, "the gradient of %.*s is a sum over %.*s and over %.*s: two walks, for which there is no rule yet",
+                               STR_ARGS(load->tensor), STR_ARGS(*walk), STR_ARGS(d->tiled[i]));
+        *walk = d->tiled[i];
+    }
+    return true;
+}
+
+static group *group_of(derivation *d, str walk) {
+    for (int i = 0; i < d->group_count; i++)
+        if (str_equal(d->groups[i].walk, walk)) return &d->groups[i];
+    if (d->group_count == KERNELS_MAX) return NULL;
+    d->groups[d->group_count] = (group){.walk = walk};
+    return &d->groups[d->group_count++];
+}
+
+static bool find_groups(derivation *d) {
+    tape *t = &d->tape;
+    if (t->delta != TAPE_NONE && str_equal(t->normalised, t->walked)) group_of(d, t->walked);
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        bool has_gradient = tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE;
+        str walk;
+        if (!has_gradient) continue;
+        if (!find_walk(d, item, &walk)) return false;
+        group *g = group_of(d, walk);
+        if (!g || g->count == LOADS_MAX) return tape_refuse(t, item->from, "there are too many gradients");
+        g->loads[g->count++] = i;
+    }
+    return true;
+}
+
+static bool is_wanted_name(const tape *t, str name) {
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        bool is_own = item->kind == TAPE_LOAD && str_equal(item->tensor, name);
+        if (is_own && tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE) return true;
+    }
+    return false;
+}
+
+/* --- the forward pass ------------------------------------------------------------------------- */
+
+static void append(derivation *d, tl_kernel *kernel, tl_block quoted) {
+    (void)d;
+    for (tl_statement *s = quoted.first, *next; s; s = next) {
+        next = s->next;
+        tl_block_append(&kernel->body, NULL, s);
+    }
+}
+
+static void add_output(derivation *d, tl_kernel *kernel, str name, str axes) {
+    tl_statement *last = NULL;
+    for (tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_OUTPUT) last = s;
+    tl_block output = tl_quote(d->tape.memory, "Output %.*s f32 (%.*s%.*s) // for the gradients", STR_ARGS(name),
+                               STR_ARGS(write_prefix(&d->tape)), STR_ARGS(axes));
+    tl_insert_after(&kernel->body, last, output.first);
+}
+
+static str axes_of(const tape *t, int value) {
+    const tape_value *v = &t->values.items[value];
+    str text = write_axis(t, v->axes[0]);
+    return v->axis_count < 2 ? text : str_format(t->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(write_axis(t, v->axes[1])));
+}
+
+static void leave_sums(derivation *d, tl_kernel *kernel) {
+    tape *t = &d->tape;
+    for (int i = 0; i < t->sums.count; i++) {
+        str tensor = write_sum_tensor(t, i), name = t->sums.items[i].name;
+        if (!d->reads_sum[i] || !str_ends(tensor, STR("_saved"))) continue;
+        add_output(d, kernel, tensor, axes_of(t, t->sums.items[i].value));
+        tl_statement *loop = kernel->body.first;
+        while (loop->kind != TL_FOR) loop = loop->next;
+        tl_block copy = tl_quote(t->memory, "Copy %.*s from register to global and get %.*s", STR_ARGS(name), STR_ARGS(tensor));
+        tl_insert_after(&kernel->body, loop, copy.first);
+    }
+}
+
+static void leave_lse(derivation *d, tl_kernel *kernel) {
+    tape *t = &d->tape;
+    if (t->weights == TAPE_NONE || t->lse_is_output) return;
+    tl_statement *softmax = NULL;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX) softmax = s;
+    if (!softmax->compute.maximum) {
+        softmax->compute.maximum = tl_quote_expr(t->memory, "m");
+        softmax->compute.sum = tl_quote_expr(t->memory, "l");
+    }
+    str m = softmax->compute.maximum->text, l = softmax->compute.sum->text;
+    const tape_value *v = &t->values.items[t->weights];
+    str row = v->axes[str_equal(v->axes[0], t->normalised)];
+    add_output(d, kernel, t->lse_tensor, write_axis(t, row));
+    append(d, kernel, tl_quote(t->memory, "Compute Log %.*s and get %.*s\nCompute Add %.*s, %.*s and get %.*s\nCopy %.*s from register to global",
+                               STR_ARGS(l), STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor), STR_ARGS(m), STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor)));
+}
+
+static tl_program *forward(derivation *d) {
+    tape *t = &d->tape;
+    tl_program *program = arena_new(t->memory, tl_program), *copy;
+    *program = (tl_program){.memory = t->memory, .first = t->kernel, .kernel_count = 1};
+    tl_kernel *next = t->kernel->next;
+    t->kernel->next = NULL;
+    copy = tl_program_copy(t->memory, program);
+    t->kernel->next = next;
+    leave_sums(d, copy->first);
+    leave_lse(d, copy->first);
+    return copy;
+}
+
+/* --- the program ------------------------------------------------------------------------------ */
+
+static str kernel_name(const derivation *d, const group *g) {
+    const tape *t = &d->tape;
+    str name = str_format(t->memory, "%.*s_gradient", STR_ARGS(t->kernel->name));
+    for (int i = 0; i < g->count; i++)
+        name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(t->items.items[g->loads[i]].tensor));
+    return name;
+}
+
+/* Of what lacks indices that its Output has, there is a gradient for each of them. */
+static void note_partial(derivation *d, const tape_item *load) {
+    const tape *t = &d->tape;
+    const tl_axes *own = &tape_wanted(t, load)->parameter.axes;
+    const tl_axes *all = &t->stores.items[0].output->parameter.axes;
+    str lacking = STR("");
+    for (int i = 0; i < tl_matrix_begin(all); i++) {
+        str index = tl_axis_index(all, i);
+        bool is_there = false;
+        for (int k = 0; k < tl_matrix_begin(own); k++) is_there |= str_equal(tl_axis_index(own, k), index);
+        if (!is_there)
+            lacking = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(lacking), lacking.length ? ", " : "", STR_ARGS(index));
+    }
+    if (lacking.length)
+        text_format(d->out, "// d%.*s: for each %.*s; summed over those that share %.*s it is the gradient.\n",
+                    STR_ARGS(load->tensor), STR_ARGS(lacking), STR_ARGS(load->tensor));
+}
+
+static bool write_group(derivation *d, const group *g) {
+    tape *t = &d->tape;
+    bool makes_delta = t->delta != TAPE_NONE && str_equal(t->normalised, t->walked);
+    bool is_first = makes_delta && str_equal(g->walk, t->walked);
+    write_kernel k = {.name = kernel_name(d, g), .loads = g->loads, .load_count = g->count, .walk = g->walk,
+                      .tiled = d->tiled, .tiled_count = d->tiled_count,
+                      .gives_delta = is_first, .takes_delta = makes_delta && !is_first};
+    for (int i = 0; i < d->tiled_count && !k.grid.length; i++)
+        if (!str_equal(d->tiled[i], g->walk)) k.grid = d->tiled[i];
+    for (int i = 0; i < g->count; i++) note_partial(d, &t->items.items[g->loads[i]]);
+    return write_gradients(t, &k, d->reads_sum, d->out);
+}
+
+static bool find_missing(tape *t) {
+    for (int i = 0; i < t->of_count; i++)
+        if (!is_wanted_name(t, t->of[i]))
+            return tape_refuse(t, NULL, "there is no gradient of %.*s: it is no Input of numbers that is copied from memory, or nothing depends on it", STR_ARGS(t->of[i]));
+    return true;
+}
+
+bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,
+                      text_buffer *out) {
+    derivation d = {.out = out};
+    tape *t = &d.tape;
+    if (!tape_read(t, kernel, memory, diags)) return false;
+    t->of = of, t->of_count = count;
+    d.reads_sum = arena_array(memory, bool, t->sums.count + 1);
+    if (!tape_reverse(t) || !find_missing(t)) return false;
+    find_tiled(&d);
+    if (!find_groups(&d)) return false;
+    text_buffer gradients, *own = out;
+    text_init_in(&gradients, memory);
+    d.out = &gradients;
+    for (int i = 0; i < d.group_count; i++)
+        if (!write_group(&d, &d.groups[i])) return false;
+    tl_print(forward(&d), own);
+    text_add_z(own, "\n");
+    text_add(own, (str){gradients.data, gradients.length});
+    return true;
+}

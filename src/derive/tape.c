@@ -1,0 +1,453 @@
+#include "derive/tape.h"
+
+#include <string.h>
+
+/* --- the tape --------------------------------------------------------------------------------- */
+
+bool tape_refuse(tape *t, const tl_statement *at, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str why = str_format_list(t->memory, format, arguments);
+    va_end(arguments);
+    diag_report(t->diags, DIAG_DERIVE_STUCK, at ? at->range : t->kernel->range, why);
+    return false;
+}
+
+int tape_new_value(tape *t, str name, const str *axes, int axis_count) {
+    tape_value v = {.name = name, .axis_count = axis_count, .adjoint = TAPE_NONE};
+    for (int i = 0; i < axis_count; i++) v.axes[i] = axes[i];
+    list_push(t->memory, &t->values, v);
+    return t->values.count - 1;
+}
+
+int tape_add(tape *t, tape_item item) {
+    list_push(t->memory, &t->items, item);
+    return item.value;
+}
+
+bool tape_has_axis(const tape *t, int value, str axis) {
+    const tape_value *v = &t->values.items[value];
+    for (int i = 0; i < v->axis_count; i++)
+        if (str_equal(v->axes[i], axis)) return true;
+    return false;
+}
+
+static const tl_axes *axes_in(const tl_statement *s, int binding) {
+    if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) return &s->parameter.axes;
+    return &s->let.items[binding].axes;
+}
+
+const tl_axis *tape_axis(const tape *t, str index) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        bool is_tensor = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        int lists = is_tensor ? 1 : s->kind == TL_LET ? s->let.count : 0;
+        for (int n = 0; n < lists; n++) {
+            const tl_axes *axes = axes_in(s, n);
+            for (int i = 0; i < axes->count; i++)
+                if (str_equal(tl_axis_index(axes, i), index)) return &axes->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+typedef enum section { BEFORE_LOOP, IN_LOOP, AFTER_LOOP } section;
+
+/* What a tile's name means at a place of the sketch. */
+typedef struct named {
+    str name;
+    int value;
+    section made;
+    bool is_filled, is_statistic; /* made of a softmax's m and l */
+} named;
+
+typedef struct reading {
+    tape *t;
+    section section;
+    LIST(named) names;
+} reading;
+
+static named *find_name(reading *r, str name) {
+    for (int i = 0; i < r->names.count; i++)
+        if (str_equal(r->names.items[i].name, name)) return &r->names.items[i];
+    return NULL;
+}
+
+static void set_name(reading *r, named what) {
+    named *old = find_name(r, what.name);
+    what.made = r->section;
+    if (old) *old = what;
+    else list_push(r->t->memory, &r->names, what);
+}
+
+static bool writes_name(const tl_statement *s, str name) {
+    const tl_expr *written = tl_written_name(s);
+    return written && str_equal(written->text, name);
+}
+
+/* Does the loop change what the name meant before it? */
+static bool is_changed_in_loop(const tape *t, str name) {
+    for (const tl_statement *s = t->loop ? t->loop->loop.body.first : NULL; s; s = s->next)
+        if (writes_name(s, name)) return true;
+    return false;
+}
+
+/* The value of a name here; TAPE_NONE: reported. */
+static int value_of(reading *r, const tl_statement *s, const tl_expr *name) {
+    tape *t = r->t;
+    const named *n = find_name(r, name->text);
+    bool is_carried = n && r->section == IN_LOOP && n->made == BEFORE_LOOP &&
+                      is_changed_in_loop(t, name->text);
+    for (int i = 0; i < t->sums.count && r->section == IN_LOOP; i++)
+        is_carried |= str_equal(t->sums.items[i].name, name->text);
+    if (is_carried)
+        tape_refuse(t, s, "%.*s goes on from block to block, for which there is no rule yet",
+                    STR_ARGS(name->text));
+    else if (!n)
+        tape_refuse(t, s, "%.*s is read before it is written", STR_ARGS(name->text));
+    return n && !is_carried ? n->value : TAPE_NONE;
+}
+
+static bool axes_of_name(reading *r, const tl_statement *s, const tl_expr *name, str out[2],
+                         int *count) {
+    const tl_tile *tile = s->kind == TL_COPY ? tl_copy_target(s).tile : tl_tile_of(name);
+    *count = tile ? tile->axis_count : 0;
+    if (*count < 1 || *count > TAPE_AXES)
+        return tape_refuse(r->t, s, "%.*s has %d axes here: gradients are derived for tiles of one or two",
+                           STR_ARGS(name->text), *count);
+    for (int i = 0; i < *count; i++) out[i] = tile->axes[i].index;
+    return true;
+}
+
+/* --- Copy ------------------------------------------------------------------------------------- */
+
+static const tape_item *find_load(const tape *t, str tensor) {
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        if (item->kind == TAPE_LOAD && str_equal(item->tensor, tensor)) return item;
+    }
+    return NULL;
+}
+
+static bool read_load(reading *r, const tl_statement *s) {
+    tape *t = r->t;
+    const tl_expr *into = s->copy.target ? s->copy.target : s->copy.what;
+    const tape_item *known = find_load(t, s->copy.what->text);
+    str axes[TAPE_AXES];
+    int count;
+    if (!axes_of_name(r, s, into, axes, &count)) return false;
+    bool is_walked = known && t->walked.length && tape_has_axis(t, known->value, t->walked);
+    if (is_walked && known->from->parent != s->parent)
+        return tape_refuse(t, s, "%.*s is copied in the loop and outside of it",
+                           STR_ARGS(s->copy.what->text));
+    int value = known ? known->value : TAPE_NONE;
+    if (!known) {
+        value = tape_new_value(t, into->text, axes, count);
+        tape_add(t, (tape_item){.kind = TAPE_LOAD, .value = value, .tensor = s->copy.what->text, .from = s});
+    }
+    set_name(r, (named){.name = into->text, .value = value});
+    return true;
+}
+
+static bool read_store(reading *r, const tl_statement *s) {
+    tape *t = r->t;
+    const tl_symbol *output = s->copy.target ? s->copy.target->symbol : s->copy.what->symbol;
+    if (s->copy.target_kind == TL_ACCUMULATE)
+        return tape_refuse(t, s, "what is accumulated in memory has no rule yet");
+    if (!output || !output->parameter || !output->is_output)
+        return tape_refuse(t, s, "a view of an Output has no rule yet");
+    const named *n = find_name(r, s->copy.what->text);
+    bool is_statistic = n && n->is_statistic;
+    int value = is_statistic ? TAPE_NONE : value_of(r, s, s->copy.what);
+    if (!is_statistic && value == TAPE_NONE) return false;
+    tape_store store = {s, output->parameter, value, is_statistic};
+    list_push(t->memory, &t->stores, store);
+    return true;
+}
+
+static bool read_copy(reading *r, const tl_statement *s) {
+    if (s->copy.place.is_given)
+        return tape_refuse(r->t, s, "a Copy with a coordinate has no rule yet: a sketch needs none");
+    if (s->copy.from == TL_GLOBAL) return read_load(r, s);
+    if (s->copy.to == TL_GLOBAL) return read_store(r, s);
+    return tape_refuse(r->t, s, "copies between shared memory and registers are for TL Code");
+}
+
+/* --- Compute ---------------------------------------------------------------------------------- */
+
+static bool names_no_tile(void *context, const tl_expr *e) {
+    (void)context;
+    bool is_name = e->kind == TL_NAME || e->kind == TL_ELEMENT;
+    const tl_symbol *symbol = is_name ? e->symbol : NULL;
+    return !symbol || symbol->kind != TL_SYMBOL_VARIABLE || symbol->parameter || symbol->view;
+}
+
+static bool read_operand(reading *r, const tl_statement *s, const tl_operand *operand, tape_operand *out) {
+    const tl_expr *e = operand->value;
+    bool is_tile = e->kind == TL_NAME && tl_tile_of(e);
+    *out = (tape_operand){TAPE_NONE, tl_expr_text(r->t->memory, e)};
+    if (is_tile) return (out->value = value_of(r, s, e)) != TAPE_NONE;
+    if (tl_visit(e, names_no_tile, NULL)) return true;
+    return tape_refuse(r->t, s, "an expression of tiles' elements, %.*s, has no rule yet",
+                       STR_ARGS(out->text));
+}
+
+typedef struct condition_names {
+    reading *r;
+    const tl_statement *s;
+    tape_item *item;
+} condition_names;
+
+static bool note_name(void *context, const tl_expr *e) {
+    condition_names *c = context;
+    const tl_symbol *symbol = e->kind == TL_NAME ? e->symbol : NULL;
+    bool is_tile = symbol && symbol->kind == TL_SYMBOL_VARIABLE && tl_tile_of(e);
+    if (!is_tile) return e->kind != TL_ELEMENT || names_no_tile(NULL, e);
+    if (c->item->use_count == TAPE_USES) return false;
+    int value = value_of(c->r, c->s, e);
+    c->item->uses[c->item->use_count++] = (tape_use){e->text, value};
+    return value != TAPE_NONE;
+}
+
+static bool read_condition(reading *r, const tl_statement *s, tape_item *item) {
+    condition_names c = {r, s, item};
+    item->condition = s->compute.condition;
+    if (tl_visit(item->condition, note_name, &c)) return true;
+    return diag_has_errors(r->t->diags) ||
+           tape_refuse(r->t, s, "the condition names more of tiles than there is a rule for");
+}
+
+/* What is summed from block to block: the sum's name means its end, after the loop. */
+static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str name) {
+    tape *t = r->t;
+    bool is_sum = item.operation == TL_GEMM || item.operation == TL_ROW_SUM ||
+                  tl_combining(item.operation) == TL_ADD;
+    if (!is_sum)
+        return tape_refuse(t, s, "%s accumulated from block to block has no gradient",
+                           tl_operation_name(item.operation));
+    for (int i = 0; i < t->sums.count; i++)
+        if (str_equal(t->sums.items[i].name, name)) item.sum = i + 1;
+    tape_add(t, item);
+    return item.sum || tape_refuse(t, s, "%.*s is written otherwise, too", STR_ARGS(name));
+}
+
+static int add_sum(tape *t, int old, int part) {
+    const tape_value *v = &t->values.items[old];
+    tape_item sum = {.kind = TAPE_COMPUTE, .operation = TL_ADD, .operand_count = 2,
+                     .operands = {{.value = old}, {.value = part}}};
+    sum.value = tape_new_value(t, v->name, v->axes, v->axis_count);
+    return tape_add(t, sum);
+}
+
+static bool read_into(reading *r, const tl_statement *s, tape_item item, const tl_expr *target) {
+    tape *t = r->t;
+    str axes[TAPE_AXES];
+    int count;
+    if (!axes_of_name(r, s, target, axes, &count)) return false;
+    item.value = tape_new_value(t, target->text, axes, count);
+    const named *old = find_name(r, target->text);
+    bool is_added = s->compute.target_kind == TL_ACCUMULATE;
+    bool is_here = old && (old->made == r->section || r->section == AFTER_LOOP) &&
+                   !(old->is_filled && r->section == IN_LOOP);
+    if (is_added && r->section == IN_LOOP && !is_here)
+        return read_into_sum(r, s, item, target->text);
+    int value = tape_add(t, item);
+    if (is_added && is_here) value = add_sum(t, old->value, value);
+    set_name(r, (named){.name = target->text, .value = value, .is_filled = item.operation == TL_FILL});
+    return true;
+}
+
+/* Statements of a softmax's m and l alone make statistics, which have no gradient. */
+static bool is_of_statistics(reading *r, const tl_statement *s) {
+    for (int i = 0; i < s->compute.operand_count; i++) {
+        const tl_expr *e = s->compute.operands[i].value;
+        const named *n = e->kind == TL_NAME ? find_name(r, e->text) : NULL;
+        if (n && n->is_statistic) return true;
+    }
+    return false;
+}
+
+static void read_statistic(reading *r, const tl_expr *target) {
+    set_name(r, (named){.name = target->text, .value = TAPE_NONE, .is_statistic = true});
+}
+
+static str contracted_axis(const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    tl_product_axes product;
+    tl_tile_axis axes[4];
+    if (c->operation == TL_GEMM)
+        return tl_product_of(&c->operands[0], &c->operands[1], &product) ? product.contracted.index : STR("");
+    int count = tl_operand_axes(&c->operands[0], axes);
+    return count ? axes[count - 1].index : STR("");
+}
+
+static bool read_mask(reading *r, const tl_statement *s) {
+    tape *t = r->t;
+    const tl_compute *c = &s->compute;
+    tape_item item = {.kind = TAPE_MASK, .operation = TL_MASK, .operand_count = 1, .from = s};
+    if (!read_operand(r, s, &c->operands[0], &item.operands[0])) return false;
+    if (item.operands[0].value == TAPE_NONE) return tape_refuse(t, s, "no tile is masked here");
+    if (!read_condition(r, s, &item)) return false;
+    if (c->operand_count > 1) item.fill = tl_expr_text(t->memory, c->operands[1].value);
+    const tape_value *v = &t->values.items[item.operands[0].value];
+    item.value = tape_new_value(t, v->name, v->axes, v->axis_count);
+    set_name(r, (named){.name = c->operands[0].value->text, .value = tape_add(t, item)});
+    return true;
+}
+
+/* exp(S - lse), with what the forward pass leaves. A row that saw nothing has a log-sum-exp of minus
+ * infinity: plus infinity makes its weights 0.
+ */
+static bool read_softmax(reading *r, const tl_statement *s) {
+    tape *t = r->t;
+    const tl_compute *c = &s->compute;
+    const tl_statement *loop;
+    int axis, scores = value_of(r, s, c->operands[0].value);
+    if (scores == TAPE_NONE) return false;
+    if (t->softmax) return tape_refuse(t, s, "this is the second Softmax, and there is a rule for one");
+    tape_value v = t->values.items[scores];
+    tl_softmax_axis(t->kernel, s, &loop, &axis);
+    if (v.axis_count != 2 || axis < 0) return tape_refuse(t, s, "a Softmax of a vector has no rule yet");
+    t->softmax = s;
+    t->normalised = v.axes[axis];
+    int loaded = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
+    tape_add(t, (tape_item){.kind = TAPE_LOAD, .value = loaded, .tensor = t->lse_tensor, .from = s});
+    int lse = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
+    tape_add(t, (tape_item){.kind = TAPE_MASK, .operation = TL_MASK, .value = lse, .operand_count = 3,
+                            .operands = {{.value = loaded}, {.value = loaded}, {TAPE_NONE, STR("-1e30")}},
+                            .compares = "<", .fill = STR("-log(0)"), .from = s});
+    int less = tape_new_value(t, v.name, v.axes, 2);
+    tape_add(t, (tape_item){.kind = TAPE_COMPUTE, .operation = TL_SUBTRACT, .value = less, .operand_count = 2,
+                            .operands = {{.value = scores}, {.value = lse}}, .from = s});
+    t->weights = tape_new_value(t, v.name, v.axes, 2);
+    tape_add(t, (tape_item){.kind = TAPE_COMPUTE, .operation = TL_EXP, .value = t->weights, .operand_count = 1,
+                            .operands = {{.value = less}}, .from = s});
+    t->scores = scores, t->shifted = less;
+    set_name(r, (named){.name = c->operands[0].value->text, .value = t->weights});
+    if (c->maximum) read_statistic(r, c->maximum), read_statistic(r, c->sum);
+    return true;
+}
+
+static bool read_compute(reading *r, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    if (c->operation == TL_SOFTMAX) return read_softmax(r, s);
+    if (c->operation == TL_MASK) return read_mask(r, s);
+    if (c->operation == TL_ROW_TOP_K || c->operation == TL_ROW_ARG_MAX)
+        return tape_refuse(r->t, s, "%s gives places, which have no gradient", tl_operation_name(c->operation));
+    if (is_of_statistics(r, s)) return read_statistic(r, c->target), true;
+    tape_item item = {.kind = TAPE_COMPUTE, .operation = c->operation, .operand_count = c->operand_count, .from = s};
+    for (int i = 0; i < c->operand_count; i++)
+        if (!read_operand(r, s, &c->operands[i], &item.operands[i])) return false;
+    bool contracts = c->operation == TL_GEMM || tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION;
+    if (contracts) item.over = contracted_axis(s);
+    return read_into(r, s, item, c->target);
+}
+
+/* --- the kernel ------------------------------------------------------------------------------- */
+
+static bool is_sum_of_loop(const tape *t, const tl_statement *s) {
+    if (s->kind != TL_COMPUTE || s->compute.target_kind != TL_ACCUMULATE) return false;
+    for (const tl_statement *other = t->loop->loop.body.first; other != s; other = other->next)
+        if (writes_name(other, s->compute.target->text) &&
+            (other->kind == TL_COPY || other->compute.target_kind != TL_ACCUMULATE))
+            return false;
+    return true;
+}
+
+/* Sums over the loop's blocks, each once; their ends are loaded where gradients need them. */
+static bool find_sums(reading *r) {
+    tape *t = r->t;
+    for (const tl_statement *s = t->loop ? t->loop->loop.body.first : NULL; s; s = s->next) {
+        if (!is_sum_of_loop(t, s)) continue;
+        bool is_known = false;
+        for (int i = 0; i < t->sums.count; i++)
+            is_known |= str_equal(t->sums.items[i].name, s->compute.target->text);
+        if (is_known) continue;
+        str axes[TAPE_AXES];
+        int count;
+        if (!axes_of_name(r, s, s->compute.target, axes, &count)) return false;
+        tape_sum sum = {.name = s->compute.target->text};
+        sum.value = tape_new_value(t, sum.name, axes, count);
+        list_push(t->memory, &t->sums, sum);
+    }
+    return true;
+}
+
+static void load_sums(reading *r) {
+    tape *t = r->t;
+    for (int i = 0; i < t->sums.count; i++) {
+        tape_sum *sum = &t->sums.items[i];
+        tape_add(t, (tape_item){.kind = TAPE_LOAD, .value = sum->value, .sum = i + 1});
+        set_name(r, (named){.name = sum->name, .value = sum->value});
+    }
+}
+
+static bool find_loop(tape *t) {
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_IF) return tape_refuse(t, s, "'if' has no rule: a sketch says it by a Mask");
+        if (s->kind == TL_HOLE) return tape_refuse(t, s, "something is missing here");
+        if (s->kind != TL_FOR) continue;
+        if (t->loop) return tape_refuse(t, s, "gradients are derived of sketches with one loop, and this is the second");
+        const tl_expr *length, *size;
+        if (!tl_loop_walks(s, &length, &size) || !size)
+            return tape_refuse(t, s, "gradients are derived of loops that walk an axis in blocks, `for j = 0:length/BN`");
+        tl_walked walked = tl_loop_indices(t->kernel, s, length);
+        if (walked.count != 1)
+            return tape_refuse(t, s, "the loop walks %d axes, and there is a rule for one", walked.count);
+        t->loop = s, t->walked = walked.names[0];
+    }
+    return true;
+}
+
+static bool read_block(reading *r, const tl_block *block) {
+    for (const tl_statement *s = block->first; s; s = s->next) {
+        if (s->kind == TL_FOR) {
+            r->section = IN_LOOP;
+            if (!read_block(r, &s->loop.body)) return false;
+            r->section = AFTER_LOOP;
+            r->t->body_items = r->t->items.count;
+            load_sums(r);
+        }
+        if (s->kind == TL_COPY && !read_copy(r, s)) return false;
+        if (s->kind == TL_COMPUTE && !read_compute(r, s)) return false;
+    }
+    return true;
+}
+
+/* The Output `Log l`, `Add _, m`: what the forward pass leaves of the softmax. */
+static void find_lse(tape *t) {
+    const tl_statement *log = NULL, *sum = NULL, *softmax = NULL;
+    t->lse_tensor = STR("lse");
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        bool is_softmax = s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX;
+        if (is_softmax && s->compute.maximum) softmax = s;
+        if (!softmax || s->kind != TL_COMPUTE) {
+            bool is_stored = sum && s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
+                             str_equal(s->copy.what->text, sum->compute.target->text);
+            if (!is_stored) continue;
+            t->lse_tensor = (s->copy.target ? s->copy.target : s->copy.what)->text;
+            t->lse_is_output = true;
+            return;
+        }
+        const tl_operand *a = s->compute.operands, *b = a + 1;
+        str m = softmax->compute.maximum->text, l = softmax->compute.sum->text;
+        if (s->compute.operation == TL_LOG && str_equal(a->value->text, l)) log = s;
+        if (s->compute.operation != TL_ADD || !log) continue;
+        str part = log->compute.target->text;
+        bool is_lse = (str_equal(a->value->text, part) && str_equal(b->value->text, m)) ||
+                      (str_equal(b->value->text, part) && str_equal(a->value->text, m));
+        if (is_lse) sum = s;
+    }
+}
+
+bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags) {
+    *t = (tape){.memory = memory, .diags = diags, .kernel = kernel,
+                .scores = TAPE_NONE, .shifted = TAPE_NONE, .weights = TAPE_NONE, .delta = TAPE_NONE};
+    reading r = {.t = t};
+    find_lse(t);
+    if (!find_loop(t) || !find_sums(&r) || !read_block(&r, &kernel->body)) return false;
+    if (!t->loop) t->body_items = t->items.count;
+    if (!t->stores.count) return tape_refuse(t, NULL, "the kernel stores nothing");
+    return true;
+}

@@ -1,0 +1,109 @@
+/* A sketch as a tape: what it computes for one pair of blocks, each result a value of its own, and
+ * after that the gradients of these values, added by adjoint.c. Values know the names of their axes,
+ * not which comes first: elementwise operations, masks and vectors go by names, so that the kernels
+ * that are written from the tape (write.c) may turn every tile as they need it.
+ */
+#ifndef FLASHTL_DERIVE_TAPE_H
+#define FLASHTL_DERIVE_TAPE_H
+
+#include "diag/diag.h"
+#include "tl/names.h"
+#include "tl/tl.h"
+
+enum { TAPE_NONE = -1, TAPE_AXES = 2, TAPE_OPERANDS = 3, TAPE_USES = 4 };
+
+typedef struct tape_value {
+    str name; /* as it would be called; empty: whatever it is a part of */
+    str axes[TAPE_AXES];
+    int axis_count;
+    int adjoint; /* the gradient so far: a value that may lack axes along which it is the same */
+} tape_value;
+
+typedef enum tape_kind {
+    TAPE_LOAD,    /* of a tensor, a view, or what the forward pass leaves */
+    TAPE_COMPUTE, /* products and reductions have 'over' */
+    TAPE_MASK
+} tape_kind;
+
+/* A value, or an expression that names none. */
+typedef struct tape_operand {
+    int value; /* TAPE_NONE: */
+    str text;
+} tape_operand;
+
+/* A name of a condition that means a value. */
+typedef struct tape_use {
+    str name;
+    int value;
+} tape_use;
+
+typedef struct tape_item {
+    tape_kind kind;
+    int value; /* that it makes */
+    tl_operation operation;
+    tape_operand operands[TAPE_OPERANDS];
+    int operand_count;
+    str over;   /* the axis that a product or a sum contracts */
+    int sum;    /* number of the tape's sum that it is added to, or (LOAD) that it loads; 0: of none */
+    str tensor; /* LOAD of no sum */
+    /* MASK: where this holds, or where operands[1] compares so with operands[2] */
+    const tl_expr *condition;
+    const char *compares;
+    str fill; /* empty: minus infinity */
+    tape_use uses[TAPE_USES];
+    int use_count;
+    const tl_statement *from; /* of the sketch, for messages */
+} tape_item;
+
+/* A sum over the blocks of the loop, or what a Fill before it leaves in it. */
+typedef struct tape_sum {
+    str name; /* of its tile */
+    int value;
+} tape_sum;
+
+/* An Output, and the value that is stored there. */
+typedef struct tape_store {
+    const tl_statement *copy, *output;
+    int value;
+    bool is_statistic; /* made of a softmax's m and l: no gradient comes to it */
+} tape_store;
+
+typedef struct tape {
+    arena *memory;
+    diag_list *diags;
+    tl_kernel *kernel;
+    const tl_statement *loop; /* NULL: there is none */
+    str walked;               /* by the loop: an index name; empty where there is none */
+    LIST(tape_value) values;
+    LIST(tape_item) items;
+    LIST(tape_sum) sums;
+    LIST(tape_store) stores;
+    int body_items;           /* items from here on are made after the loop */
+    const tl_statement *softmax;
+    str normalised;              /* the axis over which its weights sum to 1 */
+    int scores, shifted, weights; /* of the softmax: before it, less lse, after it */
+    str lse_tensor;              /* the Output that has the log-sum-exp, or will */
+    bool lse_is_output;          /* of the sketch itself */
+    int delta;                   /* sum of weights times their gradients, by row; TAPE_NONE */
+    const str *of;               /* the Inputs whose gradients are wanted; of_count 0: all */
+    int of_count;
+} tape;
+
+/* Reads a bound sketch of one kernel, axes inferred. False: reported. */
+bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags);
+
+/* Adds the gradients of all Inputs that the stores depend on. False: reported. */
+bool tape_reverse(tape *t);
+
+int tape_new_value(tape *t, str name, const str *axes, int axis_count);
+int tape_add(tape *t, tape_item item); /* its value */
+bool tape_has_axis(const tape *t, int value, str axis);
+/* The Input of a LOAD whose gradient is wanted; NULL: it has none. */
+const tl_statement *tape_wanted(const tape *t, const tape_item *load);
+/* The axis of the kernel's tensors with that index; NULL: there is none. */
+const tl_axis *tape_axis(const tape *t, str index);
+/* Reports that there is no gradient, at a statement (or the kernel). Always false. */
+bool tape_refuse(tape *t, const tl_statement *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

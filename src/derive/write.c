@@ -1,0 +1,490 @@
+#include "derive/write.h"
+
+#include <ctype.h>
+#include <string.h>
+
+typedef enum section { BEFORE, INSIDE, AFTER, SECTIONS } section;
+
+/* What is known of a value in one kernel. */
+typedef struct shown {
+    bool is_live;
+    section ready; /* from where on it can be read */
+    bool is_multiplied, is_computed_with; /* an operand of products; of anything else */
+    int last_use; /* key of the last item that reads it */
+    str name;     /* in registers; of a loaded one that products take, */
+    str shared;   /* and in shared memory */
+} shown;
+
+typedef LIST(str) words;
+
+typedef struct writer {
+    tape *t;
+    const write_kernel *k;
+    shown *values;
+    section *sections; /* by item */
+    bool *reads_sum;
+    words taken; /* names of this kernel's text */
+    text_buffer lines[SECTIONS];
+} writer;
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+static bool has_word(const words *w, str word) {
+    for (int i = 0; i < w->count; i++)
+        if (str_equal(w->items[i], word)) return true;
+    return false;
+}
+
+static void add_word(arena *memory, words *w, str word) {
+    if (!has_word(w, word)) list_push(memory, w, word);
+}
+
+static void add_words_of(arena *memory, words *w, str text) {
+    for (size_t i = 0; i < text.length;) {
+        size_t begin = i;
+        while (i < text.length && (isalnum((unsigned char)text.data[i]) || text.data[i] == '_')) i++;
+        if (i > begin) add_word(memory, w, (str){text.data + begin, i - begin});
+        else i++;
+    }
+}
+
+static str fresh(writer *w, str wanted) {
+    arena *memory = w->t->memory;
+    str name = wanted.length ? wanted : STR("t");
+    for (int n = 2; has_word(&w->taken, name); n++)
+        name = str_format(memory, "%.*s_%d", STR_ARGS(wanted.length ? wanted : STR("t")), n);
+    add_word(memory, &w->taken, name);
+    return name;
+}
+
+/* --- axes ------------------------------------------------------------------------------------- */
+
+str write_axis(const tape *t, str index) {
+    const tl_axis *axis = tape_axis(t, index);
+    if (!axis || axis->is_bare) return index;
+    return str_format(t->memory, "%.*s in %.*s", STR_ARGS(index), STR_ARGS(tl_expr_text(t->memory, axis->extent)));
+}
+
+str write_prefix(const tape *t) {
+    const tl_axes *axes = &t->stores.items[0].output->parameter.axes;
+    str text = STR("");
+    for (int i = 0; i < tl_matrix_begin(axes); i++)
+        text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
+                          STR_ARGS(write_axis(t, tl_axis_index(axes, i))));
+    return text.length ? str_format(t->memory, "%.*s; ", STR_ARGS(text)) : text;
+}
+
+static str axes_of_value(const tape *t, int value) {
+    const tape_value *v = &t->values.items[value];
+    str text = write_axis(t, v->axes[0]);
+    if (v->axis_count < 2) return text;
+    return str_format(t->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(write_axis(t, v->axes[1])));
+}
+
+static bool same_axes(const tape_value *a, const tape_value *b) {
+    if (a->axis_count != b->axis_count) return false;
+    if (a->axis_count == 1) return str_equal(a->axes[0], b->axes[0]);
+    bool is_turned = str_equal(a->axes[0], b->axes[1]) && str_equal(a->axes[1], b->axes[0]);
+    return is_turned || (str_equal(a->axes[0], b->axes[0]) && str_equal(a->axes[1], b->axes[1]));
+}
+
+/* Which axis of a matrix comes first in this kernel, for all tiles with these axes: as one lies that is
+ * loaded, or stored in the end; else the grid's axis, then the walked one.
+ */
+static str first_axis(const writer *w, int value) {
+    const tape *t = w->t;
+    const tape_value *v = &t->values.items[value];
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live;
+        if (is_loaded && same_axes(&t->values.items[item->value], v)) return t->values.items[item->value].axes[0];
+    }
+    for (int i = 0; i < w->k->load_count; i++) {
+        const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
+        if (same_axes(of, v)) return of->axes[0];
+    }
+    bool is_second = str_equal(v->axes[1], w->k->grid) ||
+                     (str_equal(v->axes[1], w->k->walk) && !str_equal(v->axes[0], w->k->grid));
+    return v->axes[is_second];
+}
+
+/* --- what is needed --------------------------------------------------------------------------- */
+
+static bool is_load(const writer *w, const tape_item *item) {
+    return item->kind == TAPE_LOAD || (w->k->takes_delta && item->value == w->t->delta);
+}
+
+static void need(writer *w, const tape_item *item, int value) {
+    if (value == TAPE_NONE) return;
+    shown *s = &w->values[value];
+    s->is_live = true;
+    if (item->operation == TL_GEMM) s->is_multiplied = true;
+    else s->is_computed_with = true;
+}
+
+static void find_live(writer *w) {
+    tape *t = w->t;
+    for (int i = 0; i < w->k->load_count; i++)
+        w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint].is_live = true;
+    if (w->k->gives_delta) w->values[t->delta].is_live = true;
+    for (int i = t->items.count - 1; i >= 0; i--) {
+        const tape_item *item = &t->items.items[i];
+        if (!w->values[item->value].is_live || is_load(w, item)) continue;
+        for (int k = 0; k < item->operand_count; k++) need(w, item, item->operands[k].value);
+        for (int k = 0; k < item->use_count; k++) need(w, item, item->uses[k].value);
+    }
+}
+
+static bool is_summed_over(const tape_item *item, str axis) {
+    return item->kind == TAPE_COMPUTE && item->over.length && str_equal(item->over, axis);
+}
+
+static section ready_of(const writer *w, const tape_item *item) {
+    section latest = BEFORE;
+    for (int k = 0; k < item->operand_count + item->use_count; k++) {
+        int value = k < item->operand_count ? item->operands[k].value : item->uses[k - item->operand_count].value;
+        if (value != TAPE_NONE && w->values[value].ready > latest) latest = w->values[value].ready;
+    }
+    return latest;
+}
+
+static bool reads_inside(const writer *w, const tape_item *item) {
+    for (int k = 0; k < item->operand_count; k++) {
+        int value = item->operands[k].value;
+        if (value != TAPE_NONE && w->values[value].ready == INSIDE) return true;
+    }
+    return false;
+}
+
+/* Where each item stands: before the loop, in it, or after it. */
+static bool find_sections(writer *w) {
+    tape *t = w->t;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        if (!w->values[item->value].is_live) continue;
+        bool is_loaded = is_load(w, item), is_summed = !is_loaded && is_summed_over(item, w->k->walk);
+        for (int n = 0; n < w->k->tiled_count && !is_loaded; n++)
+            if (is_summed_over(item, w->k->tiled[n]) && !is_summed)
+                return tape_refuse(t, item->from, "its gradient is a sum over %.*s and over %.*s: two walks, for which there is no rule yet",
+                                   STR_ARGS(item->over), STR_ARGS(w->k->walk));
+        section ready = is_loaded ? BEFORE : ready_of(w, item);
+        if (ready == BEFORE && (is_summed || tape_has_axis(t, item->value, w->k->walk))) ready = INSIDE;
+        if (ready == AFTER && (reads_inside(w, item) || is_summed || tape_has_axis(t, item->value, w->k->walk)))
+            return tape_refuse(t, item->from, "its gradient needs a second walk over %.*s, for which there is no rule yet", STR_ARGS(w->k->walk));
+        w->sections[i] = ready;
+        w->values[item->value].ready = is_summed ? AFTER : ready;
+    }
+    return true;
+}
+
+static int key_of(const writer *w, int item) {
+    return (int)w->sections[item] * w->t->items.count + item;
+}
+
+static void find_last_uses(writer *w) {
+    tape *t = w->t;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        if (!w->values[item->value].is_live || is_load(w, item)) continue;
+        for (int k = 0; k < item->operand_count + item->use_count; k++) {
+            int value = k < item->operand_count ? item->operands[k].value : item->uses[k - item->operand_count].value;
+            if (value != TAPE_NONE && w->values[value].last_use < key_of(w, i)) w->values[value].last_use = key_of(w, i);
+        }
+    }
+    int end = SECTIONS * t->items.count;
+    for (int i = 0; i < w->k->load_count; i++)
+        w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint].last_use = end;
+    if (w->k->gives_delta) w->values[t->delta].last_use = end;
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+static void add_line(writer *w, section where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add_line(writer *w, section where, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str line = str_format_list(w->t->memory, format, arguments);
+    va_end(arguments);
+    if (where == INSIDE) text_add_z(&w->lines[where], "    ");
+    text_add(&w->lines[where], line);
+    text_add_z(&w->lines[where], "\n");
+}
+
+str write_sum_tensor(const tape *t, int sum) {
+    const tape_sum *of = &t->sums.items[sum];
+    for (int i = 0; i < t->stores.count; i++)
+        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == of->value)
+            return t->stores.items[i].output->parameter.name;
+    return str_format(t->memory, "%.*s_saved", STR_ARGS(of->name));
+}
+
+static str tensor_of(const writer *w, const tape_item *item) {
+    if (item->kind != TAPE_LOAD) return STR("delta");
+    return item->sum ? write_sum_tensor(w->t, item->sum - 1) : item->tensor;
+}
+
+static void write_copy(writer *w, section where, str tensor, const char *space, str name) {
+    if (str_equal(tensor, name))
+        add_line(w, where, "Copy %.*s from global to %s", STR_ARGS(tensor), space);
+    else
+        add_line(w, where, "Copy %.*s from global to %s and get %.*s", STR_ARGS(tensor), space, STR_ARGS(name));
+}
+
+static void write_load(writer *w, int i, const tape_item *item) {
+    shown *s = &w->values[item->value];
+    str tensor = tensor_of(w, item);
+    bool is_named = has_word(&w->taken, tensor);
+    str name = is_named ? fresh(w, tensor) : tensor;
+    add_word(w->t->memory, &w->taken, name);
+    if (item->sum) w->reads_sum[item->sum - 1] = true;
+    if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
+    if (!s->is_computed_with) return;
+    s->name = s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
+    write_copy(w, w->sections[i], tensor, "register", s->name);
+}
+
+/* May the item write over this operand, the last to read it? */
+static bool may_replace(const writer *w, int i, const tape_item *item, int value) {
+    if (value == TAPE_NONE || item->operation == TL_GEMM || item->over.length) return false;
+    const shown *s = &w->values[value];
+    const tape_value *own = &w->t->values.items[item->value];
+    return s->last_use == key_of(w, i) && s->ready == w->sections[i] && s->name.length &&
+           same_axes(own, &w->t->values.items[value]);
+}
+
+static str name_of(writer *w, int i, const tape_item *item) {
+    int operands = item->kind == TAPE_MASK ? 1 : item->operand_count;
+    for (int k = 0; k < operands; k++)
+        if (may_replace(w, i, item, item->operands[k].value)) return w->values[item->operands[k].value].name;
+    return fresh(w, w->t->values.items[item->value].name);
+}
+
+static str operand_text(const writer *w, const tape_operand *operand) {
+    return operand->value == TAPE_NONE ? operand->text : w->values[operand->value].name;
+}
+
+static tl_expr *renamed(const writer *w, const tape_item *item, tl_expr *e) {
+    if (!e) return e;
+    for (int k = 0; k < item->use_count && e->kind == TL_NAME; k++)
+        if (str_equal(e->text, item->uses[k].name)) {
+            e->text = w->values[item->uses[k].value].name;
+            break;
+        }
+    renamed(w, item, e->left);
+    renamed(w, item, e->right);
+    for (int i = 0; i < e->item_count; i++) renamed(w, item, e->items[i]);
+    return e;
+}
+
+static void write_mask(writer *w, int i, const tape_item *item, str name) {
+    tape *t = w->t;
+    str of = operand_text(w, &item->operands[0]);
+    str condition = item->compares ? str_format(t->memory, "%.*s %s %.*s", STR_ARGS(operand_text(w, &item->operands[1])), item->compares, STR_ARGS(operand_text(w, &item->operands[2])))
+                                   : tl_expr_text(t->memory, renamed(w, item, tl_expr_copy(t->memory, item->condition)));
+    if (!str_equal(of, name)) add_line(w, w->sections[i], "Compute Multiply %.*s, 1 and get %.*s", STR_ARGS(of), STR_ARGS(name));
+    add_line(w, w->sections[i], "Compute Mask %.*s%s%.*s where %.*s", STR_ARGS(name), item->fill.length ? ", " : "", STR_ARGS(item->fill), STR_ARGS(condition));
+}
+
+/* A product's operand, its axes in this order. */
+static str turned(const writer *w, int value, str first) {
+    const shown *s = &w->values[value];
+    str name = s->shared.length ? s->shared : s->name;
+    if (str_equal(first_axis(w, value), first)) return name;
+    return str_format(w->t->memory, "%.*s.T", STR_ARGS(name));
+}
+
+static str other_axis(const tape *t, int value, str axis) {
+    const tape_value *v = &t->values.items[value];
+    return v->axes[str_equal(v->axes[0], axis)];
+}
+
+static void write_contraction(writer *w, int i, const tape_item *item, str name) {
+    tape *t = w->t;
+    const char *into = str_equal(item->over, w->k->walk) ? "accumulate" : "get";
+    if (item->operation != TL_GEMM) {
+        int of = item->operands[0].value;
+        bool is_first = str_equal(first_axis(w, of), item->over);
+        add_line(w, w->sections[i], "Compute %s %.*s%s and %s %.*s", tl_operation_name(item->operation), STR_ARGS(w->values[of].name), is_first ? ".T" : "", into, STR_ARGS(name));
+        return;
+    }
+    int a = item->operands[0].value, b = item->operands[1].value;
+    if (!str_equal(first_axis(w, item->value), other_axis(t, a, item->over))) {
+        int other = a;
+        a = b, b = other;
+    }
+    add_line(w, w->sections[i], "Compute GEMM %.*s, %.*s and %s %.*s", STR_ARGS(turned(w, a, other_axis(t, a, item->over))), STR_ARGS(turned(w, b, item->over)), into, STR_ARGS(name));
+}
+
+static void write_item(writer *w, int i) {
+    const tape_item *item = &w->t->items.items[i];
+    if (!w->values[item->value].is_live) return;
+    if (is_load(w, item)) {
+        write_load(w, i, item);
+        return;
+    }
+    str name = name_of(w, i, item);
+    w->values[item->value].name = name;
+    if (item->kind == TAPE_MASK) {
+        write_mask(w, i, item, name);
+        return;
+    }
+    if (item->over.length) {
+        write_contraction(w, i, item, name);
+        return;
+    }
+    str operands = STR("");
+    for (int k = 0; k < item->operand_count; k++)
+        operands = str_format(w->t->memory, "%.*s%s%.*s", STR_ARGS(operands), k ? ", " : "", STR_ARGS(operand_text(w, &item->operands[k])));
+    add_line(w, w->sections[i], "Compute %s %.*s and get %.*s", tl_operation_name(item->operation), STR_ARGS(operands), STR_ARGS(name));
+}
+
+/* --- the kernel ------------------------------------------------------------------------------- */
+
+static void write_store(writer *w, int value, str tensor) {
+    const shown *s = &w->values[value];
+    str name = s->name.length ? s->name : s->shared;
+    bool is_same = str_equal(name, tensor);
+    add_line(w, s->ready, "Copy %.*s from register to global%s%.*s", STR_ARGS(name), is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
+}
+
+static str gradient_name(const tape *t, const tape_item *load) {
+    return str_format(t->memory, "d%.*s", STR_ARGS(load->tensor));
+}
+
+static str type_text(const tape *t, tl_type type) {
+    return type == TL_OPEN ? STR("") : str_format(t->memory, "%s ", tl_type_name(type));
+}
+
+static str output_line(const tape *t, const tape_item *load) {
+    const tl_statement *input = tape_wanted(t, load);
+    return str_format(t->memory, "Output %.*s %.*s(%.*s%.*s)", STR_ARGS(gradient_name(t, load)), STR_ARGS(type_text(t, input->parameter.type)), STR_ARGS(write_prefix(t)),
+                      STR_ARGS(axes_of_value(t, load->value)));
+}
+
+/* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved. */
+static str input_line(const writer *w, const tape_item *item) {
+    const tape *t = w->t;
+    str tensor = tensor_of(w, item);
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_OUTPUT) continue;
+        bool is_own = str_equal(s->parameter.name, tensor);
+        bool is_gradient = tensor.length > 1 && tensor.data[0] == 'd' && str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
+        if (!is_own && !is_gradient) continue;
+        text_buffer axes;
+        text_init_in(&axes, t->memory);
+        tl_print_header(s, &axes);
+        str header = {axes.data, axes.length};
+        str_cut(&header, '(');
+        return str_format(t->memory, "Input %.*s %.*s(%.*s", STR_ARGS(tensor), STR_ARGS(type_text(t, s->parameter.type)), STR_ARGS(header));
+    }
+    return str_format(t->memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(tensor), STR_ARGS(write_prefix(t)), STR_ARGS(axes_of_value(t, item->value)));
+}
+
+static bool is_declared(const tape *t, str name) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (s->kind == TL_INPUT && str_equal(s->parameter.name, name)) return true;
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+            if (str_equal(s->let.items[i].name, name)) return true;
+    }
+    return false;
+}
+
+static bool declares_any(const tl_statement *s, const words *needed) {
+    if (s->kind == TL_INPUT) return has_word(needed, s->parameter.name);
+    for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+        if (has_word(needed, s->let.items[i].name)) return true;
+    return false;
+}
+
+static str header_of(const tape *t, const tl_statement *s) {
+    text_buffer text;
+    text_init_in(&text, t->memory);
+    tl_print_header(s, &text);
+    return (str){text.data, text.length};
+}
+
+/* Inputs and definitions that the text names, and those that these name. */
+static void write_declarations(const tape *t, words *needed, text_buffer *out) {
+    const tl_block *body = &t->kernel->body;
+    for (bool is_more = true; is_more;) {
+        int before = needed->count;
+        for (const tl_statement *s = body->first; s; s = s->next)
+            if (declares_any(s, needed)) add_words_of(t->memory, needed, header_of(t, s));
+        is_more = needed->count > before;
+    }
+    for (const tl_statement *s = body->first; s; s = s->next) {
+        if (!declares_any(s, needed)) continue;
+        text_add(out, header_of(t, s));
+        text_add_z(out, "\n");
+    }
+}
+
+static void write_body(writer *w, const words *taken, text_buffer *out) {
+    tape *t = w->t;
+    text_add(out, (str){w->lines[BEFORE].data, w->lines[BEFORE].length});
+    if (w->lines[INSIDE].length) {
+        const tl_axis *axis = tape_axis(t, w->k->walk);
+        str extent = tl_expr_text(t->memory, axis->extent);
+        const char *index = has_word(taken, STR("j")) ? "walk" : "j";
+        const char *block = has_word(taken, STR("BW")) ? "B_walk" : "BW";
+        text_format(out, "for %s = 0:%.*s/%s\n", index, STR_ARGS(extent), block);
+        text_add(out, (str){w->lines[INSIDE].data, w->lines[INSIDE].length});
+        text_add_z(out, "end\n");
+    }
+    text_add(out, (str){w->lines[AFTER].data, w->lines[AFTER].length});
+}
+
+static void write_text(writer *w, text_buffer *out) {
+    tape *t = w->t;
+    words needed = {0};
+    text_buffer body, outputs, inputs;
+    text_init_in(&body, t->memory);
+    text_init_in(&outputs, t->memory);
+    text_init_in(&inputs, t->memory);
+    write_body(w, &w->taken, &body);
+    for (int i = 0; i < w->k->load_count; i++) {
+        text_add(&outputs, output_line(t, &t->items.items[w->k->loads[i]]));
+        text_add_z(&outputs, "\n");
+    }
+    if (w->k->gives_delta)
+        text_format(&outputs, "Output delta f32 (%.*s%.*s)\n", STR_ARGS(write_prefix(t)), STR_ARGS(axes_of_value(t, t->delta)));
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        bool is_here = w->values[item->value].is_live && is_load(w, item);
+        if (!is_here || is_declared(t, tensor_of(w, item))) continue;
+        text_add(&inputs, input_line(w, item));
+        text_add_z(&inputs, "\n");
+    }
+    const text_buffer *texts[] = {&body, &outputs, &inputs};
+    for (int i = 0; i < 3; i++) add_words_of(t->memory, &needed, (str){texts[i]->data, texts[i]->length});
+    text_format(out, "kernel %.*s\n", STR_ARGS(w->k->name));
+    write_declarations(t, &needed, out);
+    for (int i = 2; i >= 0; i--) {
+        if (!i) text_add_z(out, "\n");
+        text_add(out, (str){texts[i]->data, texts[i]->length});
+    }
+    text_add_z(out, "\n");
+}
+
+bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out) {
+    writer w = {.t = t, .k = k, .reads_sum = reads_sum};
+    w.values = arena_array(t->memory, shown, t->values.count);
+    w.sections = arena_array(t->memory, section, t->items.count);
+    for (int i = 0; i < SECTIONS; i++) text_init_in(&w.lines[i], t->memory);
+    for (int i = 0; i < t->kernel->symbol_count; i++) {
+        const tl_symbol *symbol = t->kernel->symbols[i];
+        bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE;
+        if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN) add_word(t->memory, &w.taken, symbol->name);
+    }
+    find_live(&w);
+    if (!find_sections(&w)) return false;
+    find_last_uses(&w);
+    for (int i = 0; i < t->items.count; i++) write_item(&w, i);
+    for (int i = 0; i < k->load_count; i++) {
+        const tape_item *load = &t->items.items[k->loads[i]];
+        write_store(&w, t->values.items[load->value].adjoint, gradient_name(t, load));
+    }
+    if (k->gives_delta) write_store(&w, t->delta, STR("delta"));
+    write_text(&w, out);
+    return true;
+}

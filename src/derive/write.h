@@ -1,0 +1,31 @@
+/* From a tape to the sketches of its gradients. */
+#ifndef FLASHTL_DERIVE_WRITE_H
+#define FLASHTL_DERIVE_WRITE_H
+
+#include "derive/tape.h"
+
+/* One kernel: gradients of some Inputs, made by walking one axis. */
+typedef struct write_kernel {
+    str name;
+    const int *loads; /* items of the tape: the Inputs that it makes gradients of */
+    int load_count;
+    str grid, walk; /* axes: that tiles of the gradients are blocks of, and that is walked; may be empty */
+    const str *tiled; /* all axes that blocks divide */
+    int tiled_count;
+    bool gives_delta, takes_delta;
+} write_kernel;
+
+/* Appends the kernel's text. '*reads_sum' (by sum) is set where it needs one that the forward pass has
+ * to leave. False: reported.
+ */
+bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out);
+
+/* "b in batch, head in q_heads; " of the first Output: what is before the matrix in all that is given
+ * out by its rows. Empty where there is nothing.
+ */
+str write_prefix(const tape *t);
+str write_axis(const tape *t, str index); /* "q in q_len", or a bare "d" */
+/* The Output that has a sum as it is, else what it will be called in one of its own. */
+str write_sum_tensor(const tape *t, int sum);
+
+#endif
