@@ -13,6 +13,7 @@ typedef struct group {
     str walk;
     int loads[LOADS_MAX];
     int count;
+    bool is_delta; /* makes delta, for those after it, too */
 } group;
 
 typedef struct derivation {
@@ -42,10 +43,11 @@ static void find_tiled(derivation *d) {
 }
 
 /* The axis that a gradient is summed over: the tiled one that its Input lacks. */
-static bool find_walk(derivation *d, const tape_item *load, str *walk) {
+static bool find_walk(derivation *d, int at, str *walk) {
+    const tape_item *load = &d->tape.items.items[at];
     *walk = STR("");
     for (int i = 0; i < d->tiled_count; i++) {
-        if (tape_has_axis(&d->tape, load->value, d->tiled[i])) continue;
+        if (tape_has_axis(&d->tape, load->value, d->tiled[i]) || !write_meets(&d->tape, at, d->tiled[i])) continue;
         if (walk->length)
             return tape_refuse(&d->tape, load->from, "the gradient of %.*s is a sum over %.*s and over %.*s: two walks, for which there is no rule yet",
                                STR_ARGS(load->tensor), STR_ARGS(*walk), STR_ARGS(d->tiled[i]));
@@ -64,13 +66,14 @@ static group *group_of(derivation *d, str walk) {
 
 static bool find_groups(derivation *d) {
     tape *t = &d->tape;
-    if (t->delta != TAPE_NONE && str_equal(t->normalised, t->walked)) group_of(d, t->walked);
+    if (t->delta != TAPE_NONE && str_equal(t->normalised, t->walked))
+        group_of(d, t->delta_walks ? STR("delta") : t->walked)->is_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool has_gradient = tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE;
         str walk;
         if (!has_gradient) continue;
-        if (!find_walk(d, item, &walk)) return false;
+        if (!find_walk(d, i, &walk)) return false;
         group *g = group_of(d, walk);
         if (!g || g->count == LOADS_MAX) return tape_refuse(t, item->from, "there are too many gradients");
         g->loads[g->count++] = i;
@@ -160,41 +163,26 @@ static tl_program *forward(derivation *d) {
 
 static str kernel_name(const derivation *d, const group *g) {
     const tape *t = &d->tape;
-    str name = str_format(t->memory, "%.*s_gradient", STR_ARGS(t->kernel->name));
+    str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name), g->count ? "gradient" : "delta");
     for (int i = 0; i < g->count; i++)
         name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(t->items.items[g->loads[i]].tensor));
     return name;
 }
 
-/* Of what lacks indices that its Output has, there is a gradient for each of them. */
-static void note_partial(derivation *d, const tape_item *load) {
-    const tape *t = &d->tape;
-    const tl_axes *own = &tape_wanted(t, load)->parameter.axes;
-    const tl_axes *all = &t->stores.items[0].output->parameter.axes;
-    str lacking = STR("");
-    for (int i = 0; i < tl_matrix_begin(all); i++) {
-        str index = tl_axis_index(all, i);
-        bool is_there = false;
-        for (int k = 0; k < tl_matrix_begin(own); k++) is_there |= str_equal(tl_axis_index(own, k), index);
-        if (!is_there)
-            lacking = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(lacking), lacking.length ? ", " : "", STR_ARGS(index));
-    }
-    if (lacking.length)
-        text_format(d->out, "// d%.*s: for each %.*s; summed over those that share %.*s it is the gradient.\n",
-                    STR_ARGS(load->tensor), STR_ARGS(lacking), STR_ARGS(load->tensor));
-}
-
 static bool write_group(derivation *d, const group *g) {
     tape *t = &d->tape;
-    bool makes_delta = t->delta != TAPE_NONE && str_equal(t->normalised, t->walked);
-    bool is_first = makes_delta && str_equal(g->walk, t->walked);
-    write_kernel k = {.name = kernel_name(d, g), .loads = g->loads, .load_count = g->count, .walk = g->walk,
-                      .tiled = d->tiled, .tiled_count = d->tiled_count,
-                      .gives_delta = is_first, .takes_delta = makes_delta && !is_first};
+    bool is_alone = g->is_delta && t->delta_walks;
+    write_kernel k = {.name = kernel_name(d, g), .loads = g->loads, .load_count = g->count,
+                      .walk = is_alone ? t->walked : g->walk, .tiled = d->tiled, .tiled_count = d->tiled_count,
+                      .gives_delta = g->is_delta, .takes_delta = d->groups[0].is_delta && !g->is_delta};
     for (int i = 0; i < d->tiled_count && !k.grid.length; i++)
-        if (!str_equal(d->tiled[i], g->walk)) k.grid = d->tiled[i];
-    for (int i = 0; i < g->count; i++) note_partial(d, &t->items.items[g->loads[i]]);
-    return write_gradients(t, &k, d->reads_sum, d->out);
+        if (!str_equal(d->tiled[i], k.walk)) k.grid = d->tiled[i];
+    if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
+    for (int i = 0; i < g->count; i++) {
+        const tl_parameter *of = &tape_wanted(t, &t->items.items[g->loads[i]])->parameter;
+        if (!share_is_whole(t, of)) share_write(t, of, d->out);
+    }
+    return true;
 }
 
 static bool find_missing(tape *t) {

@@ -255,10 +255,11 @@ static bool reverse_mask(reversal *r, const tape_item *item, int g) {
 /* dS = P*(dP - delta) */
 static bool reverse_softmax(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
-    if (t->delta == TAPE_NONE) { /* the whole row is here */
+    if (t->delta == TAPE_NONE) { /* the whole row is here, or walked for it */
         int products = add_two(t, item->from, TL_MULTIPLY, of_value(t->weights), of_value(g));
         t->delta = products == TAPE_NONE ? products : add_row_sum(t, item->from, products, t->normalised);
         if (t->delta == TAPE_NONE) return false;
+        t->values.items[t->delta].name = STR("delta");
     }
     int rest = add_two(t, item->from, TL_SUBTRACT, of_value(spread(t, item->from, g, t->weights)), of_value(t->delta));
     if (rest == TAPE_NONE) return false;
@@ -310,7 +311,7 @@ static bool keeps_linear(const tape *t, const tape_item *item, unsigned operands
 }
 
 /* sum over the row of P*dP = sum over A of dA*A, where the sums A are linear in P (Euler's theorem):
- * without a walk of its own.
+ * without a walk of its own. Where something else is made of the weights, it takes that walk.
  */
 static bool find_delta(reversal *r) {
     tape *t = r->t;
@@ -321,8 +322,8 @@ static bool find_delta(reversal *r) {
     is_linear[t->weights] = true;
     str row = t->values.items[t->weights].axes[str_equal(t->values.items[t->weights].axes[0], t->normalised)];
     for (int i = 0; i < t->stores.count; i++)
-        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == t->weights)
-            return tape_refuse(t, t->stores.items[i].copy, "weights that are stored have no rule yet");
+        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == t->weights) t->delta_walks = true;
+    if (t->delta_walks) return true;
     for (int i = 0; i < t->body_items; i++) {
         tape_item item = t->items.items[i];
         unsigned operands = linear_operands(&item, is_linear);
@@ -331,8 +332,10 @@ static bool find_delta(reversal *r) {
             is_linear[item.value] = true;
             continue;
         }
-        if (!item.sum || !str_equal(item.over, t->normalised) || (operands & (operands - 1)))
-            return tape_refuse(t, item.from, "what is made of the softmax here is not linear in it: its gradient would need a walk of its own");
+        if (!item.sum || !str_equal(item.over, t->normalised) || (operands & (operands - 1))) {
+            t->delta = TAPE_NONE, t->delta_walks = true;
+            return true;
+        }
         int sum = t->sums.items[item.sum - 1].value, g = t->values.items[sum].adjoint;
         if (g == TAPE_NONE || is_counted[item.sum]) continue;
         is_counted[item.sum] = true;

@@ -85,6 +85,7 @@ typedef struct tape {
     str lse_tensor;              /* the Output that has the log-sum-exp, or will */
     bool lse_is_output;          /* of the sketch itself */
     int delta;                   /* sum of weights times their gradients, by row; TAPE_NONE */
+    bool delta_walks;            /* it takes a walk of its own */
     const str *of;               /* the Inputs whose gradients are wanted; of_count 0: all */
     int of_count;
 } tape;

@@ -124,15 +124,26 @@ static void need(writer *w, const tape_item *item, int value) {
 
 static void find_live(writer *w) {
     tape *t = w->t;
-    for (int i = 0; i < w->k->load_count; i++)
-        w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint].is_live = true;
-    if (w->k->gives_delta) w->values[t->delta].is_live = true;
+    for (int i = 0; i < w->k->load_count; i++) {
+        shown *gradient = &w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint];
+        gradient->is_live = gradient->is_computed_with = true; /* (stored from registers) */
+    }
+    if (w->k->gives_delta) w->values[t->delta].is_live = w->values[t->delta].is_computed_with = true;
     for (int i = t->items.count - 1; i >= 0; i--) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live || is_load(w, item)) continue;
         for (int k = 0; k < item->operand_count; k++) need(w, item, item->operands[k].value);
         for (int k = 0; k < item->use_count; k++) need(w, item, item->uses[k].value);
     }
+}
+
+bool write_meets(tape *t, int load, str axis) {
+    write_kernel k = {.loads = &load, .load_count = 1, .takes_delta = t->delta != TAPE_NONE};
+    writer w = {.t = t, .k = &k, .values = arena_array(t->memory, shown, t->values.count)};
+    find_live(&w);
+    for (int i = 0; i < t->values.count; i++)
+        if (w.values[i].is_live && tape_has_axis(t, i, axis)) return true;
+    return false;
 }
 
 static bool is_summed_over(const tape_item *item, str axis) {
@@ -348,7 +359,7 @@ static void write_store(writer *w, int value, str tensor) {
 }
 
 static str gradient_name(const tape *t, const tape_item *load) {
-    return str_format(t->memory, "d%.*s", STR_ARGS(load->tensor));
+    return share_gradient(t, &tape_wanted(t, load)->parameter);
 }
 
 static str type_text(const tape *t, tl_type type) {
@@ -356,8 +367,9 @@ static str type_text(const tape *t, tl_type type) {
 }
 
 static str output_line(const tape *t, const tape_item *load) {
-    const tl_statement *input = tape_wanted(t, load);
-    return str_format(t->memory, "Output %.*s %.*s(%.*s%.*s)", STR_ARGS(gradient_name(t, load)), STR_ARGS(type_text(t, input->parameter.type)), STR_ARGS(write_prefix(t)),
+    const tl_parameter *of = &tape_wanted(t, load)->parameter;
+    tl_type type = share_is_whole(t, of) ? of->type : TL_F32;
+    return str_format(t->memory, "Output %.*s %.*s(%.*s%.*s)", STR_ARGS(gradient_name(t, load)), STR_ARGS(type_text(t, type)), STR_ARGS(write_prefix(t)),
                       STR_ARGS(axes_of_value(t, load->value)));
 }
 
@@ -403,17 +415,18 @@ static str header_of(const tape *t, const tl_statement *s) {
     return (str){text.data, text.length};
 }
 
-/* Inputs and definitions that the text names, and those that these name. */
-static void write_declarations(const tape *t, words *needed, text_buffer *out) {
+void write_declared(const tape *t, str text, text_buffer *out) {
     const tl_block *body = &t->kernel->body;
+    words needed = {0};
+    add_words_of(t->memory, &needed, text);
     for (bool is_more = true; is_more;) {
-        int before = needed->count;
+        int before = needed.count;
         for (const tl_statement *s = body->first; s; s = s->next)
-            if (declares_any(s, needed)) add_words_of(t->memory, needed, header_of(t, s));
-        is_more = needed->count > before;
+            if (declares_any(s, &needed)) add_words_of(t->memory, &needed, header_of(t, s));
+        is_more = needed.count > before;
     }
     for (const tl_statement *s = body->first; s; s = s->next) {
-        if (!declares_any(s, needed)) continue;
+        if (!declares_any(s, &needed)) continue;
         text_add(out, header_of(t, s));
         text_add_z(out, "\n");
     }
@@ -436,7 +449,6 @@ static void write_body(writer *w, const words *taken, text_buffer *out) {
 
 static void write_text(writer *w, text_buffer *out) {
     tape *t = w->t;
-    words needed = {0};
     text_buffer body, outputs, inputs;
     text_init_in(&body, t->memory);
     text_init_in(&outputs, t->memory);
@@ -455,15 +467,13 @@ static void write_text(writer *w, text_buffer *out) {
         text_add(&inputs, input_line(w, item));
         text_add_z(&inputs, "\n");
     }
-    const text_buffer *texts[] = {&body, &outputs, &inputs};
-    for (int i = 0; i < 3; i++) add_words_of(t->memory, &needed, (str){texts[i]->data, texts[i]->length});
+    text_add(&inputs, (str){outputs.data, outputs.length});
+    text_add_z(&inputs, "\n");
+    text_add(&inputs, (str){body.data, body.length});
+    text_add_z(&inputs, "\n");
     text_format(out, "kernel %.*s\n", STR_ARGS(w->k->name));
-    write_declarations(t, &needed, out);
-    for (int i = 2; i >= 0; i--) {
-        if (!i) text_add_z(out, "\n");
-        text_add(out, (str){texts[i]->data, texts[i]->length});
-    }
-    text_add_z(out, "\n");
+    write_declared(t, (str){inputs.data, inputs.length}, out);
+    text_add(out, (str){inputs.data, inputs.length});
 }
 
 bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out) {

@@ -20,6 +20,9 @@ typedef struct write_kernel {
  */
 bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out);
 
+/* Does the gradient of the Input that this item loads depend on anything along the axis? */
+bool write_meets(tape *t, int load, str axis);
+
 /* "b in batch, head in q_heads; " of the first Output: what is before the matrix in all that is given
  * out by its rows. Empty where there is nothing.
  */
@@ -27,5 +30,15 @@ str write_prefix(const tape *t);
 str write_axis(const tape *t, str index); /* "q in q_len", or a bare "d" */
 /* The Output that has a sum as it is, else what it will be called in one of its own. */
 str write_sum_tensor(const tape *t, int sum);
+
+/* Inputs and definitions of the sketch that a text names, and those that these name. */
+void write_declared(const tape *t, str text, text_buffer *out);
+
+/* Is there one tile of the Outputs for each matrix of the Input? Else tiles share it. */
+bool share_is_whole(const tape *t, const tl_parameter *of);
+/* What a tile gives out: "dK", or "dK_parts" of what is shared. */
+str share_gradient(const tape *t, const tl_parameter *of);
+/* Appends the kernels that sum up the parts. */
+void share_write(tape *t, const tl_parameter *of, text_buffer *out);
 
 #endif

@@ -1,0 +1,144 @@
+/* Inputs that several tiles share: keys of a group of heads, weights of a whole batch. Each tile has a
+ * gradient of its own, and kernels that walk one index after the other sum them up.
+ */
+#include "derive/write.h"
+
+typedef struct share_axis {
+    str index, extent;
+} share_axis;
+
+enum { SHARE_AXES = TL_AXES_MAX };
+
+/* What a gradient is before a step: an index for each axis before its matrix. */
+typedef struct shared {
+    tape *t;
+    const tl_parameter *of;
+    share_axis axes[SHARE_AXES];
+    int count;
+    str tensor; /* that has it so far */
+} shared;
+
+static const tl_axes *all_axes(const tape *t) {
+    return &t->stores.items[0].output->parameter.axes;
+}
+
+/* The axis of the Input that an index chooses on: as it is, or (then *size) a block of so many. */
+static const tl_axis *own_axis(const tl_parameter *of, str index, const tl_expr **size) {
+    for (int i = 0; i < tl_matrix_begin(&of->axes); i++) {
+        const tl_axis *axis = &of->axes.items[i];
+        const tl_expr *e = axis->coordinate;
+        *size = NULL;
+        if (str_equal(tl_axis_index(&of->axes, i), index)) return axis;
+        bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
+        if (!is_block || !str_equal(e->left->text, index)) continue;
+        *size = e->right;
+        return axis;
+    }
+    return NULL;
+}
+
+bool share_is_whole(const tape *t, const tl_parameter *of) {
+    const tl_axes *all = all_axes(t);
+    for (int i = 0; i < tl_matrix_begin(all); i++) {
+        const tl_expr *size;
+        if (!own_axis(of, tl_axis_index(all, i), &size) || size) return false;
+    }
+    return true;
+}
+
+str share_gradient(const tape *t, const tl_parameter *of) {
+    return str_format(t->memory, share_is_whole(t, of) ? "d%.*s" : "d%.*s_parts", STR_ARGS(of->name));
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static str axes_text(const shared *s) {
+    str text = STR("");
+    arena *memory = s->t->memory;
+    for (int i = 0; i < s->count; i++)
+        text = str_format(memory, "%.*s%.*s in %.*s%s", STR_ARGS(text), STR_ARGS(s->axes[i].index),
+                          STR_ARGS(s->axes[i].extent), i + 1 < s->count ? ", " : "; ");
+    return text;
+}
+
+static str matrix_text(const shared *s, bool indices_alone) {
+    str text = STR("");
+    arena *memory = s->t->memory;
+    const tl_axes *axes = &s->of->axes;
+    for (int i = tl_matrix_begin(axes); i < axes->count; i++) {
+        str index = tl_axis_index(axes, i);
+        text = str_format(memory, "%.*s%s%.*s", STR_ARGS(text), text.length ? ", " : "",
+                          STR_ARGS(indices_alone ? index : write_axis(s->t, index)));
+    }
+    return text;
+}
+
+/* "kv_head" of "kv_heads" */
+static str name_block(const shared *s, str index, str extent) {
+    if (str_ends(extent, STR("s"))) return (str){extent.data, extent.length - 1};
+    return str_format(s->t->memory, "%.*s_block", STR_ARGS(index));
+}
+
+static str element_text(const shared *s, int summed, str at) {
+    str text = STR("");
+    arena *memory = s->t->memory;
+    for (int i = 0; i < s->count; i++)
+        text = str_format(memory, "%.*s%.*s, ", STR_ARGS(text), STR_ARGS(i == summed ? at : s->axes[i].index));
+    return text;
+}
+
+/* Sums over one index, or over those of a block of it. */
+static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into, bool is_last,
+                       text_buffer *out) {
+    arena *memory = s->t->memory;
+    share_axis axis = s->axes[summed];
+    str walked = size ? str_format(memory, "%.*s_of_block", STR_ARGS(axis.index)) : axis.index;
+    str count = size ? tl_expr_text(memory, size) : axis.extent;
+    str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count), STR_ARGS(walked))
+                  : axis.index;
+    str parts = str_format(memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(s->tensor), STR_ARGS(axes_text(s)),
+                           STR_ARGS(matrix_text(s, false)));
+    str element = element_text(s, summed, at);
+    if (size) s->axes[summed] = (share_axis){block, extent};
+    for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
+    if (!size) s->count--;
+    bool is_open = is_last && s->of->type == TL_OPEN;
+    const char *type = is_open ? "" : is_last ? tl_type_name(s->of->type) : "f32";
+    text_buffer text;
+    text_init_in(&text, memory);
+    text_format(&text, "%.*s\nOutput %.*s %s (%.*s%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
+                STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
+    if (s->of->condition)
+        text_format(&text, " where %.*s", STR_ARGS(tl_expr_text(memory, s->of->condition)));
+    text_format(&text, "\nlet part (%.*s in %.*s, %.*s) = %.*s[%.*s%.*s]\n\nfor n = 0:%.*s\n", STR_ARGS(walked),
+                STR_ARGS(count), STR_ARGS(matrix_text(s, false)), STR_ARGS(s->tensor), STR_ARGS(element),
+                STR_ARGS(matrix_text(s, true)), STR_ARGS(count));
+    text_format(&text, "    Copy part from global to register\n    Compute Cast part and accumulate %.*s\nend\n"
+                       "Copy %.*s from register to global\n\n", STR_ARGS(into), STR_ARGS(into));
+    text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
+    write_declared(s->t, (str){text.data, text.length}, out);
+    text_add(out, (str){text.data, text.length});
+    s->tensor = into;
+}
+
+void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
+    const tl_axes *all = all_axes(t);
+    shared s = {.t = t, .of = of, .tensor = share_gradient(t, of)};
+    int steps = 0;
+    for (int i = 0; i < tl_matrix_begin(all); i++) {
+        const tl_expr *size;
+        str index = tl_axis_index(all, i);
+        s.axes[s.count++] = (share_axis){index, tl_expr_text(t->memory, all->items[i].extent)};
+        steps += !own_axis(of, index, &size) || size;
+    }
+    for (int i = s.count - 1; i >= 0; i--) {
+        const tl_expr *size;
+        const tl_axis *own = own_axis(of, s.axes[i].index, &size);
+        if (own && !size) continue;
+        str extent = own ? tl_expr_text(t->memory, own->extent) : STR("");
+        str block = own ? name_block(&s, s.axes[i].index, extent) : STR("");
+        str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
+                           : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
+        write_step(&s, i, size, block, extent, into, !steps, out);
+    }
+}

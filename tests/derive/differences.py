@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Derived gradients against central differences of the sketch itself.
+
+    differences.py FLASHTL                       the sketches and examples that ship
+    differences.py FLASHTL --gpu t4 --on emulator  ... their kernels, too
+    differences.py FLASHTL FILE.tl ...           others
+
+The program that `flashtl derive` writes runs on the interpreter in f32; the sketch runs there with each Input moved a
+little to both sides along a random direction, at two distances, so that the error of the difference is of fourth order.
+A gradient passes where both agree along the direction, compared with the gradient's size. Exit status 77 without NumPy.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("differences.py: NumPy is not here")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SIZES = {"batch": 2, "q_heads": 4, "kv_heads": 2, "heads": 2, "q_len": 6, "kv_len": 9, "d": 4, "dv": 3, "m_len": 5, "n_len": 6,
+         "k_len": 7, "row_len": 4, "column_len": 7, "d_rotary": 2, "distances": 20, "doc_len": 8, "query_len": 5, "half": 2,
+         "k": 8, "e": 4, "n": 5}
+SCALARS = {"scale": 0.7, "eps": 0.1, "alpha": 0.6, "keep": 0.75}
+FEW = 5e-3  # of the gradient's root mean square: f32 arrays, differences of fourth order
+
+
+def sketch(*options):
+    return lambda flashtl: subprocess.run([flashtl, "sketch", *options], capture_output=True, text=True, check=True).stdout
+
+
+def example(name, *changes):
+    def read(_):
+        text = (ROOT / "examples" / f"{name}.tl").read_text()
+        for old, small in changes:
+            assert old in text, f"{name}.tl does not say '{old}'"
+            text = text.replace(old, small)
+        return text
+    return read
+
+
+# name -> how to get the text, and what the sizes are where they are tied.
+CASES = {
+    "mha": (sketch("mha"), {"kv_heads": 4}),
+    "mha --causal": (sketch("mha", "--causal"), {"kv_heads": 4}),
+    "mha --window 2": (sketch("mha", "--window", "2"), {"kv_heads": 4}),
+    "mha --alibi": (sketch("mha", "--alibi"), {"kv_heads": 4}),
+    "gqa --causal": (sketch("gqa", "--causal"), {}),
+    "gqa --causal --window 3": (sketch("gqa", "--causal", "--window", "3"), {}),
+    "gqa --causal, queries without keys": (sketch("gqa", "--causal"), {"q_len": 9, "kv_len": 5}),
+    "gqa --softcap 2 --alibi --lse": (sketch("gqa", "--causal", "--softcap", "2", "--alibi", "--lse"), {}),
+    "mqa --causal": (sketch("mqa", "--causal"), {"kv_heads": 1}),
+    "mla --causal": (sketch("mla", "--causal"), {}),
+    "chained_gemms": (sketch("chained_gemms"), {}),
+    "gemm_bias_gelu": (sketch("gemm_bias_gelu"), {}),
+    "row_softmax": (sketch("row_softmax"), {}),
+}
+
+
+class Failed(Exception):
+    pass
+
+
+def call(flashtl, *arguments, text=None):
+    done = subprocess.run([flashtl, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise Failed(f"flashtl {' '.join(map(str, arguments))}\n{done.stdout[-400:]}{done.stderr[-1200:]}")
+    return done.stdout
+
+
+def parameters(text, kind):
+    """{name: (type, [(index, extent)])} of a canonical text, each name once."""
+    found = {}
+    for name, type, axes in re.findall(rf"^{kind}\s+(\w+)(?: (f16|bf16|f32|i32))?(?: \(([^)]*(?:\([^)]*\)[^)]*)*)\))?", text, re.M):
+        parts = [part.strip() for part in re.split(r"[;,]", axes)] if axes else []
+        pairs = [tuple(part.split(" in ")) if " in " in part else (part, part) for part in parts]
+        found.setdefault(name, (type, pairs))
+    return found
+
+
+class Program:
+    def __init__(self, flashtl, text, sizes, how):
+        self.flashtl, self.text, self.sizes, self.how = flashtl, text, sizes, how
+
+    def run(self, arrays, scalars, wanted):
+        inputs = parameters(self.text, "Input")
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "program.tl").write_text(self.text)
+            arguments = ["run", folder / "program.tl", *self.how]
+            for name, array in arrays.items():
+                if name in inputs:
+                    np.save(folder / f"{name}.npy", array)
+                    arguments += ["--in", f"{name}={folder / name}.npy"]
+            for name, value in scalars.items():
+                if name in inputs:
+                    arguments += ["--let", f"{name}={value}"]
+            for name in wanted:
+                arguments += ["--out", f"{name}={folder / name}_out.npy"]
+            call(self.flashtl, *arguments)
+            return {name: np.load(folder / f"{name}_out.npy").astype(np.float64) for name in wanted}
+
+
+def draw(random, text, sizes):
+    arrays, scalars = {}, {}
+    for name, (type, axes) in parameters(text, "Input").items():
+        shape = [int(eval(extent.replace("/", "//"), {}, dict(sizes))) for _, extent in axes]
+        if not axes:
+            scalars[name] = SCALARS.get(name, 2 if type == "i32" else 0.5)
+        elif type == "i32":
+            arrays[name] = random.integers(0, 2, shape).astype(np.int32)
+        else:
+            arrays[name] = random.standard_normal(shape).astype(np.float32)
+    return arrays, scalars
+
+
+def difference(forward, arrays, scalars, weights, name, direction):
+    def loss(step):
+        moved = {**arrays, name: (arrays[name] + step * direction).astype(np.float32)}
+        made = forward.run(moved, scalars, list(weights))
+        return sum(float((weights[n] * made[n]).sum()) for n in weights)
+    near, far = ((loss(step) - loss(-step)) / (2 * step) for step in (0.02, 0.04))
+    return (4 * near - far) / 3
+
+
+def check(flashtl, text, sizes, how, random):
+    """The largest error by Input, of the gradient's size."""
+    text = call(flashtl, "fmt", "-", text=text)
+    derived = call(flashtl, "derive", "-", text=text)
+    arrays, scalars = draw(random, text, sizes)
+    gradients = [name for name in parameters(derived, "Output") if name[:1] == "d" and name[1:] in arrays]
+    outputs = [name for name in parameters(text, "Output") if f"d{name}" in parameters(derived, "Input")]
+    forward = Program(flashtl, text, sizes, ["--on", "interpreter", "--dtype", "f32"])
+    made = forward.run(arrays, scalars, outputs)
+    weights = {name: random.standard_normal(made[name].shape).astype(np.float32) for name in outputs}
+    given = {**arrays, **{f"d{name}": weights[name] for name in outputs}}
+    found = Program(flashtl, derived, sizes, how).run(given, scalars, gradients)
+    errors = {}
+    for gradient in gradients:
+        name = gradient[1:]
+        own = found[gradient]
+        direction = random.standard_normal(arrays[name].shape)
+        direction /= np.linalg.norm(direction)
+        size = np.linalg.norm(own) / np.sqrt(own.size)
+        want = difference(forward, arrays, scalars, weights, name, direction)
+        errors[gradient] = abs(want - float((own * direction).sum())) / (size + 1e-9)
+    return errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("flashtl")
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--only", default="", help="cases with this text in their name")
+    a = parser.parse_args()
+    cases = {f: (lambda _, f=f: pathlib.Path(f).read_text(), {}) for f in a.files} or CASES
+    bad = 0
+    for number, (name, (read, own)) in enumerate(cases.items()):
+        if a.only not in name:
+            continue
+        try:
+            errors = check(a.flashtl, read(a.flashtl), {**SIZES, **own}, ["--on", "interpreter", "--dtype", "f32"],
+                           np.random.default_rng(number))
+        except Failed as failed:
+            bad += 1
+            print(f"FAILED {name}: {failed}")
+            continue
+        good = errors and max(errors.values()) <= FEW
+        bad += not good
+        print(f"{'right' if good else 'WRONG'} {name}: " + ", ".join(f"{n} {e:.0e}" for n, e in errors.items()), flush=True)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
