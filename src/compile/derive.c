@@ -14,19 +14,21 @@ typedef struct derive_arguments {
 } derive_arguments;
 
 static bool is_sketch_of_one(ftl_context *context, const tl_program *program) {
-    const char *why = reason_is_code(program->first) ? "this is TL Code: gradients are derived of sketches"
-                      : program->first->next         ? "gradients are derived of one kernel, and this is the second"
-                                                     : NULL;
+    const char *why =
+        reason_is_code(program->first) ? "this is TL Code: gradients are derived of sketches"
+        : program->first->next ? "gradients are derived of one kernel, and this is the second"
+                               : NULL;
     const tl_kernel *at = program->first->next ? program->first->next : program->first;
     if (why) diag_report(&context->diags, DIAG_DERIVE_STUCK, at->range, str_from(why));
     return !why;
 }
 
-/* What was derived is read again as a person's text would be: it is printed in the canonical form, and
- * what the checks refuse is not handed over.
+/* What was derived is read again as a person's text would be: it is printed in the canonical form,
+ * and what the checks refuse is not handed over.
  */
 static ftl_status hand_over(ftl_context *context, derive_arguments *a, str text) {
-    str name = str_format(&context->memory, "%s (its gradients)", a->source->name ? a->source->name : "<text>");
+    str name = str_format(&context->memory, "%s (its gradients)",
+                          a->source->name ? a->source->name : "<text>");
     ftl_source derived = {name.data, text.data, text.length};
     tl_program *program = compile_bind(context, &derived);
     if (program && check_sketch(program, NULL, &context->diags)) tl_print(program, &a->out);
@@ -37,14 +39,16 @@ static ftl_status derive(ftl_context *context, void *arguments) {
     derive_arguments *a = arguments;
     arena *memory = &context->memory;
     tl_program *program = compile_bind(context, a->source);
-    if (!program || !check_sketch(program, NULL, &context->diags) || !is_sketch_of_one(context, program))
+    if (!program || !check_sketch(program, NULL, &context->diags) ||
+        !is_sketch_of_one(context, program))
         return compile_verdict(context);
     str *of = arena_array(memory, str, a->of_count + 1);
     for (int32_t i = 0; i < a->of_count; i++) of[i] = str_from(a->of[i]);
     text_buffer text;
     text_init_in(&text, memory);
-    bool is_derived = tl_infer_axes(program->first, memory, &context->diags) &&
-                      derive_gradients(program->first, of, a->of_count, memory, &context->diags, &text);
+    bool is_derived =
+        tl_infer_axes(program->first, memory, &context->diags) &&
+        derive_gradients(program->first, of, a->of_count, memory, &context->diags, &text);
     if (!is_derived) return compile_verdict(context);
     return hand_over(context, a, (str){text.data, text.length});
 }
@@ -56,7 +60,8 @@ ftl_status ftl_derive(ftl_context *context, const ftl_source *source, const char
     NEEDS(out);
     *out = NULL;
     if (of_count < 0 || (of_count && !of))
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the list of Inputs is null, or has a negative length");
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the list of Inputs is null, or has a negative length");
     derive_arguments a = {source, of, of_count, {0}};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
     ftl_status status = compile_guarded(context, derive, &a);

@@ -18,7 +18,8 @@ typedef struct group {
 
 typedef struct derivation {
     tape tape;
-    str tiled[TILED_MAX]; /* axes that blocks divide: of the Outputs' matrices, and the walked one */
+    str tiled[TILED_MAX]; /* axes that blocks divide: of the Outputs' matrices, and the walked one
+                           */
     int tiled_count;
     group groups[KERNELS_MAX];
     int group_count;
@@ -47,9 +48,13 @@ static bool find_walk(derivation *d, int at, str *walk) {
     const tape_item *load = &d->tape.items.items[at];
     *walk = STR("");
     for (int i = 0; i < d->tiled_count; i++) {
-        if (tape_has_axis(&d->tape, load->value, d->tiled[i]) || !write_meets(&d->tape, at, d->tiled[i])) continue;
+        if (tape_has_axis(&d->tape, load->value, d->tiled[i]) ||
+            !write_meets(&d->tape, at, d->tiled[i]))
+            continue;
         if (walk->length)
-            return tape_refuse(&d->tape, load->from, "the gradient of %.*s is a sum over %.*s and over %.*s: two walks, for which there is no rule yet",
+            return tape_refuse(&d->tape, load->from,
+                               "the gradient of %.*s is a sum over %.*s and over %.*s: two walks, "
+                               "for which there is no rule yet",
                                STR_ARGS(load->tensor), STR_ARGS(*walk), STR_ARGS(d->tiled[i]));
         *walk = d->tiled[i];
     }
@@ -70,12 +75,14 @@ static bool find_groups(derivation *d) {
         group_of(d, t->delta_walks ? STR("delta") : t->walked)->is_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
-        bool has_gradient = tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE;
+        bool has_gradient =
+            tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE;
         str walk;
         if (!has_gradient) continue;
         if (!find_walk(d, i, &walk)) return false;
         group *g = group_of(d, walk);
-        if (!g || g->count == LOADS_MAX) return tape_refuse(t, item->from, "there are too many gradients");
+        if (!g || g->count == LOADS_MAX)
+            return tape_refuse(t, item->from, "there are too many gradients");
         g->loads[g->count++] = i;
     }
     return true;
@@ -85,9 +92,51 @@ static bool is_wanted_name(const tape *t, str name) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool is_own = item->kind == TAPE_LOAD && str_equal(item->tensor, name);
-        if (is_own && tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE) return true;
+        if (is_own && tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE)
+            return true;
     }
     return false;
+}
+
+/* --- what has no gradient --------------------------------------------------------------------- */
+
+typedef struct mention {
+    str name;
+    bool is_found;
+} mention;
+
+static void find_element(void *context, tl_expr *e) {
+    mention *m = context;
+    if (e->kind == TL_ELEMENT && str_equal(e->text, m->name)) m->is_found = true;
+}
+
+/* Where the sketch reads an Input that no gradient was made of. */
+static const char *why_not(const tape *t, str name) {
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        mention m = {.name = name};
+        tl_each_expr(s, find_element, &m);
+        if (!m.is_found) continue;
+        return s->kind == TL_LET ? "it is read through a view"
+                                 : "its elements stand in expressions";
+    }
+    return "nothing that is given out depends on it";
+}
+
+/* Nothing is left out without a word. */
+static void write_notes(const derivation *d, text_buffer *out) {
+    const tape *t = &d->tape;
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        bool is_number =
+            s->kind == TL_INPUT && s->parameter.axes.count && s->parameter.type != TL_I32;
+        str name = s->kind == TL_INPUT ? s->parameter.name : STR("");
+        if (is_number && !t->of_count && !is_wanted_name(t, name))
+            text_format(out, "// There is no gradient of %.*s: %s.\n", STR_ARGS(name),
+                        why_not(t, name));
+    }
+    for (int i = 0; i < t->stores.count; i++)
+        if (t->stores.items[i].is_statistic)
+            text_format(out, "// %.*s counts as given: no gradient comes to it.\n",
+                        STR_ARGS(t->stores.items[i].output->parameter.name));
 }
 
 /* --- the forward pass ------------------------------------------------------------------------- */
@@ -104,15 +153,17 @@ static void add_output(derivation *d, tl_kernel *kernel, str name, str axes) {
     tl_statement *last = NULL;
     for (tl_statement *s = kernel->body.first; s; s = s->next)
         if (s->kind == TL_OUTPUT) last = s;
-    tl_block output = tl_quote(d->tape.memory, "Output %.*s f32 (%.*s%.*s) // for the gradients", STR_ARGS(name),
-                               STR_ARGS(write_prefix(&d->tape)), STR_ARGS(axes));
+    tl_block output = tl_quote(d->tape.memory, "Output %.*s f32 (%.*s%.*s) // for the gradients",
+                               STR_ARGS(name), STR_ARGS(write_prefix(&d->tape)), STR_ARGS(axes));
     tl_insert_after(&kernel->body, last, output.first);
 }
 
 static str axes_of(const tape *t, int value) {
     const tape_value *v = &t->values.items[value];
     str text = write_axis(t, v->axes[0]);
-    return v->axis_count < 2 ? text : str_format(t->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(write_axis(t, v->axes[1])));
+    return v->axis_count < 2 ? text
+                             : str_format(t->memory, "%.*s, %.*s", STR_ARGS(text),
+                                          STR_ARGS(write_axis(t, v->axes[1])));
 }
 
 static void leave_sums(derivation *d, tl_kernel *kernel) {
@@ -123,7 +174,8 @@ static void leave_sums(derivation *d, tl_kernel *kernel) {
         add_output(d, kernel, tensor, axes_of(t, t->sums.items[i].value));
         tl_statement *loop = kernel->body.first;
         while (loop->kind != TL_FOR) loop = loop->next;
-        tl_block copy = tl_quote(t->memory, "Copy %.*s from register to global and get %.*s", STR_ARGS(name), STR_ARGS(tensor));
+        tl_block copy = tl_quote(t->memory, "Copy %.*s from register to global and get %.*s",
+                                 STR_ARGS(name), STR_ARGS(tensor));
         tl_insert_after(&kernel->body, loop, copy.first);
     }
 }
@@ -142,8 +194,12 @@ static void leave_lse(derivation *d, tl_kernel *kernel) {
     const tape_value *v = &t->values.items[t->weights];
     str row = v->axes[str_equal(v->axes[0], t->normalised)];
     add_output(d, kernel, t->lse_tensor, write_axis(t, row));
-    append(d, kernel, tl_quote(t->memory, "Compute Log %.*s and get %.*s\nCompute Add %.*s, %.*s and get %.*s\nCopy %.*s from register to global",
-                               STR_ARGS(l), STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor), STR_ARGS(m), STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor)));
+    append(d, kernel,
+           tl_quote(t->memory,
+                    "Compute Log %.*s and get %.*s\nCompute Add %.*s, %.*s and get %.*s\nCopy %.*s "
+                    "from register to global",
+                    STR_ARGS(l), STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor), STR_ARGS(m),
+                    STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor)));
 }
 
 static tl_program *forward(derivation *d) {
@@ -163,18 +219,25 @@ static tl_program *forward(derivation *d) {
 
 static str kernel_name(const derivation *d, const group *g) {
     const tape *t = &d->tape;
-    str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name), g->count ? "gradient" : "delta");
+    str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name),
+                          g->count ? "gradient" : "delta");
     for (int i = 0; i < g->count; i++)
-        name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(t->items.items[g->loads[i]].tensor));
+        name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
+                          STR_ARGS(t->items.items[g->loads[i]].tensor));
     return name;
 }
 
 static bool write_group(derivation *d, const group *g) {
     tape *t = &d->tape;
     bool is_alone = g->is_delta && t->delta_walks;
-    write_kernel k = {.name = kernel_name(d, g), .loads = g->loads, .load_count = g->count,
-                      .walk = is_alone ? t->walked : g->walk, .tiled = d->tiled, .tiled_count = d->tiled_count,
-                      .gives_delta = g->is_delta, .takes_delta = d->groups[0].is_delta && !g->is_delta};
+    write_kernel k = {.name = kernel_name(d, g),
+                      .loads = g->loads,
+                      .load_count = g->count,
+                      .walk = is_alone ? t->walked : g->walk,
+                      .tiled = d->tiled,
+                      .tiled_count = d->tiled_count,
+                      .gives_delta = g->is_delta,
+                      .takes_delta = d->groups[0].is_delta && !g->is_delta};
     for (int i = 0; i < d->tiled_count && !k.grid.length; i++)
         if (!str_equal(d->tiled[i], k.walk)) k.grid = d->tiled[i];
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
@@ -188,7 +251,10 @@ static bool write_group(derivation *d, const group *g) {
 static bool find_missing(tape *t) {
     for (int i = 0; i < t->of_count; i++)
         if (!is_wanted_name(t, t->of[i]))
-            return tape_refuse(t, NULL, "there is no gradient of %.*s: it is no Input of numbers that is copied from memory, or nothing depends on it", STR_ARGS(t->of[i]));
+            return tape_refuse(t, NULL,
+                               "there is no gradient of %.*s: it is no Input of numbers that is "
+                               "copied from memory, or nothing depends on it",
+                               STR_ARGS(t->of[i]));
     return true;
 }
 
@@ -205,6 +271,7 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     text_buffer gradients, *own = out;
     text_init_in(&gradients, memory);
     d.out = &gradients;
+    write_notes(&d, &gradients);
     for (int i = 0; i < d.group_count; i++)
         if (!write_group(&d, &d.groups[i])) return false;
     tl_print(forward(&d), own);

@@ -12,8 +12,8 @@
 #include "tl/tl.h"
 
 /* Appends a program: the forward kernel with what it has to leave, then the gradients' kernels in
- * their order. 'kernel' is bound, its axes inferred; 'of' names the Inputs, count 0: all that numbers
- * are copied from. False: reported.
+ * their order. 'kernel' is bound, its axes inferred; 'of' names the Inputs, count 0: all that
+ * numbers are copied from. False: reported.
  */
 bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,
                       text_buffer *out);

@@ -30,7 +30,8 @@ const tl_statement *tape_wanted(const tape *t, const tape_item *load) {
     bool is_chosen = !t->of_count;
     for (int i = 0; i < t->of_count; i++) is_chosen |= str_equal(t->of[i], load->tensor);
     for (const tl_statement *s = t->kernel->body.first; is_chosen && s; s = s->next) {
-        bool is_number = s->kind == TL_INPUT && s->parameter.axes.count && s->parameter.type != TL_I32;
+        bool is_number =
+            s->kind == TL_INPUT && s->parameter.axes.count && s->parameter.type != TL_I32;
         if (is_number && str_equal(s->parameter.name, load->tensor)) return s;
     }
     return NULL;
@@ -55,7 +56,8 @@ static void find_active(reversal *r) {
         const tape_item *item = &r->t->items.items[i];
         bool is_active = tape_wanted(r->t, item) || has_active_operand(r, item);
         for (int k = 0; item->kind == TAPE_LOAD && item->sum && k < i; k++)
-            is_active |= r->t->items.items[k].sum == item->sum && has_active_operand(r, &r->t->items.items[k]);
+            is_active |= r->t->items.items[k].sum == item->sum &&
+                         has_active_operand(r, &r->t->items.items[k]);
         r->is_active[item->value] |= is_active;
     }
 }
@@ -65,7 +67,8 @@ static void find_active(reversal *r) {
 static bool covers(const tape_value *wide, const tape_value *narrow) {
     for (int i = 0; i < narrow->axis_count; i++) {
         bool is_there = false;
-        for (int k = 0; k < wide->axis_count; k++) is_there |= str_equal(wide->axes[k], narrow->axes[i]);
+        for (int k = 0; k < wide->axis_count; k++)
+            is_there |= str_equal(wide->axes[k], narrow->axes[i]);
         if (!is_there) return false;
     }
     return true;
@@ -93,27 +96,39 @@ static int add_elementwise(tape *t, tape_item item, const tl_statement *at) {
     for (int i = 0; i < item.operand_count; i++) {
         int value = item.operands[i].value;
         if (value != TAPE_NONE && !covers(&v, &t->values.items[value]))
-            return tape_refuse(t, at, "its gradient joins a row and a column, which has no rule yet"), TAPE_NONE;
+            return tape_refuse(t, at,
+                               "its gradient joins a row and a column, which has no rule yet"),
+                   TAPE_NONE;
     }
     item.from = at;
     item.value = tape_new_value(t, STR(""), v.axes, v.axis_count);
     return tape_add(t, item);
 }
 
-static int add_two(tape *t, const tl_statement *at, tl_operation operation, tape_operand a, tape_operand b) {
-    return add_elementwise(t, (tape_item){.kind = TAPE_COMPUTE, .operation = operation,
-                                          .operands = {a, b}, .operand_count = 2}, at);
+static int add_two(tape *t, const tl_statement *at, tl_operation operation, tape_operand a,
+                   tape_operand b) {
+    return add_elementwise(
+        t,
+        (tape_item){
+            .kind = TAPE_COMPUTE, .operation = operation, .operands = {a, b}, .operand_count = 2},
+        at);
 }
 
 static int add_row_sum(tape *t, const tl_statement *at, int of, str over) {
-    tape_item item = {.kind = TAPE_COMPUTE, .operation = TL_ROW_SUM, .operands = {of_value(of)},
-                      .operand_count = 1, .over = over, .from = at};
+    tape_item item = {.kind = TAPE_COMPUTE,
+                      .operation = TL_ROW_SUM,
+                      .operands = {of_value(of)},
+                      .operand_count = 1,
+                      .over = over,
+                      .from = at};
     const tape_value v = t->values.items[of];
     str rest[TAPE_AXES];
     int count = 0;
     for (int i = 0; i < v.axis_count; i++)
         if (!str_equal(v.axes[i], over)) rest[count++] = v.axes[i];
-    if (!count) return tape_refuse(t, at, "its gradient is one number a tile, which has no rule yet"), TAPE_NONE;
+    if (!count)
+        return tape_refuse(t, at, "its gradient is one number a tile, which has no rule yet"),
+               TAPE_NONE;
     item.value = tape_new_value(t, STR(""), rest, count);
     return tape_add(t, item);
 }
@@ -180,7 +195,10 @@ static int mask_step(tape *t, const tape_item *item, int g, str step) {
     str compares = str_cut(&words, ' ');
     sides[1] = str_trim(words);
     int wide = spread(t, item->from, g, item->value);
-    tape_item mask = {.kind = TAPE_MASK, .operation = TL_MASK, .operand_count = 3, .fill = STR("0"),
+    tape_item mask = {.kind = TAPE_MASK,
+                      .operation = TL_MASK,
+                      .operand_count = 3,
+                      .fill = STR("0"),
                       .compares = str_copy_z(t->memory, compares)};
     mask.operands[0] = of_value(wide);
     for (int i = 0; i < 2; i++) mask.operands[1 + i] = step_operand(item, g, g, sides[i]);
@@ -199,7 +217,8 @@ static int run_steps(tape *t, const tape_item *item, int g, const char *steps) {
         }
         tape_item one = {.kind = TAPE_COMPUTE, .operation = operation_named(str_cut(&step, ' '))};
         while (step.length)
-            one.operands[one.operand_count++] = step_operand(item, g, last, str_trim(str_cut(&step, ',')));
+            one.operands[one.operand_count++] =
+                step_operand(item, g, last, str_trim(str_cut(&step, ',')));
         last = add_elementwise(t, one, item->from);
     }
     return last;
@@ -215,7 +234,8 @@ static bool reverse_product(reversal *r, const tape_item *item, int g) {
         int own = item->operands[i].value, other = item->operands[1 - i].value;
         if (own >= r->value_count || !r->is_active[own]) continue;
         const tape_value v = t->values.items[own], w = t->values.items[other];
-        tape_item product = {.kind = TAPE_COMPUTE, .operation = TL_GEMM, .operand_count = 2, .from = item->from};
+        tape_item product = {
+            .kind = TAPE_COMPUTE, .operation = TL_GEMM, .operand_count = 2, .from = item->from};
         product.operands[i] = of_value(g), product.operands[1 - i] = of_value(other);
         product.over = w.axes[str_equal(w.axes[0], item->over)];
         product.value = tape_new_value(t, STR(""), v.axes, v.axis_count);
@@ -224,15 +244,18 @@ static bool reverse_product(reversal *r, const tape_item *item, int g) {
     return g != TAPE_NONE;
 }
 
-/* Where minus infinity was written and only exponentials are taken of it, gradients are 0 already. */
+/* Where minus infinity was written and only exponentials are taken of it, gradients are 0 already.
+ */
 static bool ends_in_weights(const tape *t, int value) {
     bool is_used = false;
     for (int i = 0; i < t->body_items; i++) {
         const tape_item *item = &t->items.items[i];
         for (int k = 0; k < item->operand_count; k++) {
             if (item->operands[k].value != value) continue;
-            bool is_exponential = item->operation == TL_EXP || item->operation == TL_EXP2 || item->value == t->shifted;
-            bool is_mask = item->kind == TAPE_MASK && !item->fill.length && ends_in_weights(t, item->value);
+            bool is_exponential = item->operation == TL_EXP || item->operation == TL_EXP2 ||
+                                  item->value == t->shifted;
+            bool is_mask =
+                item->kind == TAPE_MASK && !item->fill.length && ends_in_weights(t, item->value);
             if (!is_exponential && !is_mask) return false;
             is_used = true;
         }
@@ -243,7 +266,8 @@ static bool ends_in_weights(const tape *t, int value) {
 static bool reverse_mask(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
     if (item->compares) return true; /* (of the log-sum-exp) */
-    if (!item->fill.length && ends_in_weights(t, item->value)) return gain(r, item->from, item->operands[0].value, g);
+    if (!item->fill.length && ends_in_weights(t, item->value))
+        return gain(r, item->from, item->operands[0].value, g);
     int wide = spread(t, item->from, g, item->value);
     if (wide == TAPE_NONE) return false;
     tape_item mask = *item;
@@ -257,14 +281,18 @@ static bool reverse_softmax(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
     if (t->delta == TAPE_NONE) { /* the whole row is here, or walked for it */
         int products = add_two(t, item->from, TL_MULTIPLY, of_value(t->weights), of_value(g));
-        t->delta = products == TAPE_NONE ? products : add_row_sum(t, item->from, products, t->normalised);
+        t->delta =
+            products == TAPE_NONE ? products : add_row_sum(t, item->from, products, t->normalised);
         if (t->delta == TAPE_NONE) return false;
         t->values.items[t->delta].name = STR("delta");
     }
-    int rest = add_two(t, item->from, TL_SUBTRACT, of_value(spread(t, item->from, g, t->weights)), of_value(t->delta));
+    int rest = add_two(t, item->from, TL_SUBTRACT, of_value(spread(t, item->from, g, t->weights)),
+                       of_value(t->delta));
     if (rest == TAPE_NONE) return false;
-    t->values.items[rest].name = str_format(t->memory, "d%.*s", STR_ARGS(t->values.items[t->scores].name));
-    return gain(r, item->from, t->scores, add_two(t, item->from, TL_MULTIPLY, of_value(t->weights), of_value(rest)));
+    t->values.items[rest].name =
+        str_format(t->memory, "d%.*s", STR_ARGS(t->values.items[t->scores].name));
+    return gain(r, item->from, t->scores,
+                add_two(t, item->from, TL_MULTIPLY, of_value(t->weights), of_value(rest)));
 }
 
 static bool reverse_elementwise(reversal *r, const tape_item *item, int g) {
@@ -274,10 +302,12 @@ static bool reverse_elementwise(reversal *r, const tape_item *item, int g) {
         if (operand == TAPE_NONE || !r->is_active[operand]) continue;
         const char *steps = find_rule(item->operation, i);
         if (!steps)
-            return tape_refuse(t, item->from, "there is no gradient of %s", tl_operation_name(item->operation));
+            return tape_refuse(t, item->from, "there is no gradient of %s",
+                               tl_operation_name(item->operation));
         int part = run_steps(t, item, g, steps);
         if (part == TAPE_NONE) return false;
-        if (!gain(r, item->from, operand, narrow(t, item->from, part, item->value, operand))) return false;
+        if (!gain(r, item->from, operand, narrow(t, item->from, part, item->value, operand)))
+            return false;
     }
     return true;
 }
@@ -310,8 +340,9 @@ static bool keeps_linear(const tape *t, const tape_item *item, unsigned operands
     return is_along && tl_is_linear(item->operation, operands) && !item->sum;
 }
 
-/* sum over the row of P*dP = sum over A of dA*A, where the sums A are linear in P (Euler's theorem):
- * without a walk of its own. Where something else is made of the weights, it takes that walk.
+/* sum over the row of P*dP = sum over A of dA*A, where the sums A are linear in P (Euler's
+ * theorem): without a walk of its own. Where something else is made of the weights, it takes that
+ * walk.
  */
 static bool find_delta(reversal *r) {
     tape *t = r->t;
@@ -320,9 +351,11 @@ static bool find_delta(reversal *r) {
     bool *is_linear = arena_array(t->memory, bool, r->value_count);
     bool *is_counted = arena_array(t->memory, bool, t->sums.count + 1);
     is_linear[t->weights] = true;
-    str row = t->values.items[t->weights].axes[str_equal(t->values.items[t->weights].axes[0], t->normalised)];
+    str row = t->values.items[t->weights]
+                  .axes[str_equal(t->values.items[t->weights].axes[0], t->normalised)];
     for (int i = 0; i < t->stores.count; i++)
-        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == t->weights) t->delta_walks = true;
+        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == t->weights)
+            t->delta_walks = true;
     if (t->delta_walks) return true;
     for (int i = 0; i < t->body_items; i++) {
         tape_item item = t->items.items[i];
@@ -363,7 +396,8 @@ static bool load_gradients(reversal *r) {
         const tape_value v = t->values.items[store->value];
         str name = str_format(t->memory, "d%.*s", STR_ARGS(store->output->parameter.name));
         int g = tape_new_value(t, name, v.axes, v.axis_count);
-        tape_add(t, (tape_item){.kind = TAPE_LOAD, .value = g, .tensor = name, .from = store->copy});
+        tape_add(t,
+                 (tape_item){.kind = TAPE_LOAD, .value = g, .tensor = name, .from = store->copy});
         if (!gain(r, store->copy, store->value, g)) return false;
         is_any = true;
     }

@@ -1,5 +1,5 @@
-/* Inputs that several tiles share: keys of a group of heads, weights of a whole batch. Each tile has a
- * gradient of its own, and kernels that walk one index after the other sum them up.
+/* Inputs that several tiles share: keys of a group of heads, weights of a whole batch. Each tile
+ * has a gradient of its own, and kernels that walk one index after the other sum them up.
  */
 #include "derive/write.h"
 
@@ -47,7 +47,8 @@ bool share_is_whole(const tape *t, const tl_parameter *of) {
 }
 
 str share_gradient(const tape *t, const tl_parameter *of) {
-    return str_format(t->memory, share_is_whole(t, of) ? "d%.*s" : "d%.*s_parts", STR_ARGS(of->name));
+    return str_format(t->memory, share_is_whole(t, of) ? "d%.*s" : "d%.*s_parts",
+                      STR_ARGS(of->name));
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -83,21 +84,36 @@ static str element_text(const shared *s, int summed, str at) {
     str text = STR("");
     arena *memory = s->t->memory;
     for (int i = 0; i < s->count; i++)
-        text = str_format(memory, "%.*s%.*s, ", STR_ARGS(text), STR_ARGS(i == summed ? at : s->axes[i].index));
+        text = str_format(memory, "%.*s%.*s, ", STR_ARGS(text),
+                          STR_ARGS(i == summed ? at : s->axes[i].index));
     return text;
 }
 
+/* What the sketch demands of its lengths: a group of heads has as many everywhere. */
+static void add_conditions(const shared *s, text_buffer *out) {
+    const char *word = " where ";
+    for (const tl_statement *one = s->t->kernel->body.first; one; one = one->next) {
+        bool is_tensor =
+            (one->kind == TL_INPUT || one->kind == TL_OUTPUT) && one->parameter.axes.count;
+        if (!is_tensor || !one->parameter.condition) continue;
+        text_format(out, "%s%.*s", word,
+                    STR_ARGS(tl_expr_text(s->t->memory, one->parameter.condition)));
+        word = " and ";
+    }
+}
+
 /* Sums over one index, or over those of a block of it. */
-static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into, bool is_last,
-                       text_buffer *out) {
+static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into,
+                       bool is_last, text_buffer *out) {
     arena *memory = s->t->memory;
     share_axis axis = s->axes[summed];
     str walked = size ? str_format(memory, "%.*s_of_block", STR_ARGS(axis.index)) : axis.index;
     str count = size ? tl_expr_text(memory, size) : axis.extent;
-    str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count), STR_ARGS(walked))
+    str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count),
+                               STR_ARGS(walked))
                   : axis.index;
-    str parts = str_format(memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(s->tensor), STR_ARGS(axes_text(s)),
-                           STR_ARGS(matrix_text(s, false)));
+    str parts = str_format(memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(s->tensor),
+                           STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
     str element = element_text(s, summed, at);
     if (size) s->axes[summed] = (share_axis){block, extent};
     for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
@@ -108,13 +124,16 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     text_init_in(&text, memory);
     text_format(&text, "%.*s\nOutput %.*s %s (%.*s%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
                 STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
-    if (s->of->condition)
-        text_format(&text, " where %.*s", STR_ARGS(tl_expr_text(memory, s->of->condition)));
-    text_format(&text, "\nlet part (%.*s in %.*s, %.*s) = %.*s[%.*s%.*s]\n\nfor n = 0:%.*s\n", STR_ARGS(walked),
-                STR_ARGS(count), STR_ARGS(matrix_text(s, false)), STR_ARGS(s->tensor), STR_ARGS(element),
-                STR_ARGS(matrix_text(s, true)), STR_ARGS(count));
-    text_format(&text, "    Copy part from global to register\n    Compute Cast part and accumulate %.*s\nend\n"
-                       "Copy %.*s from register to global\n\n", STR_ARGS(into), STR_ARGS(into));
+    add_conditions(s, &text);
+    text_format(&text, "\nlet part (%.*s in %.*s; %.*s) = %.*s[%.*s%.*s]\n\nfor n = 0:%.*s\n",
+                STR_ARGS(walked), STR_ARGS(count), STR_ARGS(matrix_text(s, false)),
+                STR_ARGS(s->tensor), STR_ARGS(element), STR_ARGS(matrix_text(s, true)),
+                STR_ARGS(count));
+    text_format(
+        &text,
+        "    Copy part from global to register\n    Compute Cast part and accumulate %.*s\nend\n"
+        "Copy %.*s from register to global\n\n",
+        STR_ARGS(into), STR_ARGS(into));
     text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
     write_declared(s->t, (str){text.data, text.length}, out);
     text_add(out, (str){text.data, text.length});

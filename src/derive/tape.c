@@ -97,15 +97,14 @@ static bool is_changed_in_loop(const tape *t, str name) {
 static int value_of(reading *r, const tl_statement *s, const tl_expr *name) {
     tape *t = r->t;
     const named *n = find_name(r, name->text);
-    bool is_carried = n && r->section == IN_LOOP && n->made == BEFORE_LOOP &&
-                      is_changed_in_loop(t, name->text);
+    bool is_carried =
+        n && r->section == IN_LOOP && n->made == BEFORE_LOOP && is_changed_in_loop(t, name->text);
     for (int i = 0; i < t->sums.count && r->section == IN_LOOP; i++)
         is_carried |= str_equal(t->sums.items[i].name, name->text);
     if (is_carried)
         tape_refuse(t, s, "%.*s goes on from block to block, for which there is no rule yet",
                     STR_ARGS(name->text));
-    else if (!n)
-        tape_refuse(t, s, "%.*s is read before it is written", STR_ARGS(name->text));
+    else if (!n) tape_refuse(t, s, "%.*s is read before it is written", STR_ARGS(name->text));
     return n && !is_carried ? n->value : TAPE_NONE;
 }
 
@@ -114,7 +113,8 @@ static bool axes_of_name(reading *r, const tl_statement *s, const tl_expr *name,
     const tl_tile *tile = s->kind == TL_COPY ? tl_copy_target(s).tile : tl_tile_of(name);
     *count = tile ? tile->axis_count : 0;
     if (*count < 1 || *count > TAPE_AXES)
-        return tape_refuse(r->t, s, "%.*s has %d axes here: gradients are derived for tiles of one or two",
+        return tape_refuse(r->t, s,
+                           "%.*s has %d axes here: gradients are derived for tiles of one or two",
                            STR_ARGS(name->text), *count);
     for (int i = 0; i < *count; i++) out[i] = tile->axes[i].index;
     return true;
@@ -144,7 +144,9 @@ static bool read_load(reading *r, const tl_statement *s) {
     int value = known ? known->value : TAPE_NONE;
     if (!known) {
         value = tape_new_value(t, into->text, axes, count);
-        tape_add(t, (tape_item){.kind = TAPE_LOAD, .value = value, .tensor = s->copy.what->text, .from = s});
+        tape_add(t,
+                 (tape_item){
+                     .kind = TAPE_LOAD, .value = value, .tensor = s->copy.what->text, .from = s});
     }
     set_name(r, (named){.name = into->text, .value = value});
     return true;
@@ -168,7 +170,8 @@ static bool read_store(reading *r, const tl_statement *s) {
 
 static bool read_copy(reading *r, const tl_statement *s) {
     if (s->copy.place.is_given)
-        return tape_refuse(r->t, s, "a Copy with a coordinate has no rule yet: a sketch needs none");
+        return tape_refuse(r->t, s,
+                           "a Copy with a coordinate has no rule yet: a sketch needs none");
     if (s->copy.from == TL_GLOBAL) return read_load(r, s);
     if (s->copy.to == TL_GLOBAL) return read_store(r, s);
     return tape_refuse(r->t, s, "copies between shared memory and registers are for TL Code");
@@ -183,7 +186,8 @@ static bool names_no_tile(void *context, const tl_expr *e) {
     return !symbol || symbol->kind != TL_SYMBOL_VARIABLE || symbol->parameter || symbol->view;
 }
 
-static bool read_operand(reading *r, const tl_statement *s, const tl_operand *operand, tape_operand *out) {
+static bool read_operand(reading *r, const tl_statement *s, const tl_operand *operand,
+                         tape_operand *out) {
     const tl_expr *e = operand->value;
     bool is_tile = e->kind == TL_NAME && tl_tile_of(e);
     *out = (tape_operand){TAPE_NONE, tl_expr_text(r->t->memory, e)};
@@ -234,8 +238,11 @@ static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str
 
 static int add_sum(tape *t, int old, int part) {
     const tape_value *v = &t->values.items[old];
-    tape_item sum = {.kind = TAPE_COMPUTE, .operation = TL_ADD, .operand_count = 2,
-                     .operands = {{.value = old}, {.value = part}}};
+    tape_item sum = {.kind = TAPE_COMPUTE,
+                     .operation = TL_ADD,
+                     .operand_count = 2,
+                     .operands = {{.value = old}, {.value = part}},
+                     .accumulates = true};
     sum.value = tape_new_value(t, v->name, v->axes, v->axis_count);
     return tape_add(t, sum);
 }
@@ -254,7 +261,8 @@ static bool read_into(reading *r, const tl_statement *s, tape_item item, const t
         return read_into_sum(r, s, item, target->text);
     int value = tape_add(t, item);
     if (is_added && is_here) value = add_sum(t, old->value, value);
-    set_name(r, (named){.name = target->text, .value = value, .is_filled = item.operation == TL_FILL});
+    set_name(r,
+             (named){.name = target->text, .value = value, .is_filled = item.operation == TL_FILL});
     return true;
 }
 
@@ -277,7 +285,8 @@ static str contracted_axis(const tl_statement *s) {
     tl_product_axes product;
     tl_tile_axis axes[4];
     if (c->operation == TL_GEMM)
-        return tl_product_of(&c->operands[0], &c->operands[1], &product) ? product.contracted.index : STR("");
+        return tl_product_of(&c->operands[0], &c->operands[1], &product) ? product.contracted.index
+                                                                         : STR("");
     int count = tl_operand_axes(&c->operands[0], axes);
     return count ? axes[count - 1].index : STR("");
 }
@@ -296,8 +305,8 @@ static bool read_mask(reading *r, const tl_statement *s) {
     return true;
 }
 
-/* exp(S - lse), with what the forward pass leaves. A row that saw nothing has a log-sum-exp of minus
- * infinity: plus infinity makes its weights 0.
+/* exp(S - lse), with what the forward pass leaves. A row that saw nothing has a log-sum-exp of
+ * minus infinity: plus infinity makes its weights 0.
  */
 static bool read_softmax(reading *r, const tl_statement *s) {
     tape *t = r->t;
@@ -305,24 +314,41 @@ static bool read_softmax(reading *r, const tl_statement *s) {
     const tl_statement *loop;
     int axis, scores = value_of(r, s, c->operands[0].value);
     if (scores == TAPE_NONE) return false;
-    if (t->softmax) return tape_refuse(t, s, "this is the second Softmax, and there is a rule for one");
+    if (t->softmax)
+        return tape_refuse(t, s, "this is the second Softmax, and there is a rule for one");
     tape_value v = t->values.items[scores];
     tl_softmax_axis(t->kernel, s, &loop, &axis);
-    if (v.axis_count != 2 || axis < 0) return tape_refuse(t, s, "a Softmax of a vector has no rule yet");
+    if (v.axis_count != 2 || axis < 0)
+        return tape_refuse(t, s, "a Softmax of a vector has no rule yet");
     t->softmax = s;
     t->normalised = v.axes[axis];
     int loaded = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
-    tape_add(t, (tape_item){.kind = TAPE_LOAD, .value = loaded, .tensor = t->lse_tensor, .from = s});
+    tape_add(t,
+             (tape_item){.kind = TAPE_LOAD, .value = loaded, .tensor = t->lse_tensor, .from = s});
     int lse = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
-    tape_add(t, (tape_item){.kind = TAPE_MASK, .operation = TL_MASK, .value = lse, .operand_count = 3,
-                            .operands = {{.value = loaded}, {.value = loaded}, {TAPE_NONE, STR("-1e30")}},
-                            .compares = "<", .fill = STR("-log(0)"), .from = s});
+    tape_add(t, (tape_item){
+                    .kind = TAPE_MASK,
+                    .operation = TL_MASK,
+                    .value = lse,
+                    .operand_count = 3,
+                    .operands = {{.value = loaded}, {.value = loaded}, {TAPE_NONE, STR("-1e30")}},
+                    .compares = "<",
+                    .fill = STR("-log(0)"),
+                    .from = s});
     int less = tape_new_value(t, v.name, v.axes, 2);
-    tape_add(t, (tape_item){.kind = TAPE_COMPUTE, .operation = TL_SUBTRACT, .value = less, .operand_count = 2,
-                            .operands = {{.value = scores}, {.value = lse}}, .from = s});
+    tape_add(t, (tape_item){.kind = TAPE_COMPUTE,
+                            .operation = TL_SUBTRACT,
+                            .value = less,
+                            .operand_count = 2,
+                            .operands = {{.value = scores}, {.value = lse}},
+                            .from = s});
     t->weights = tape_new_value(t, v.name, v.axes, 2);
-    tape_add(t, (tape_item){.kind = TAPE_COMPUTE, .operation = TL_EXP, .value = t->weights, .operand_count = 1,
-                            .operands = {{.value = less}}, .from = s});
+    tape_add(t, (tape_item){.kind = TAPE_COMPUTE,
+                            .operation = TL_EXP,
+                            .value = t->weights,
+                            .operand_count = 1,
+                            .operands = {{.value = less}},
+                            .from = s});
     t->scores = scores, t->shifted = less;
     set_name(r, (named){.name = c->operands[0].value->text, .value = t->weights});
     if (c->maximum) read_statistic(r, c->maximum), read_statistic(r, c->sum);
@@ -334,12 +360,17 @@ static bool read_compute(reading *r, const tl_statement *s) {
     if (c->operation == TL_SOFTMAX) return read_softmax(r, s);
     if (c->operation == TL_MASK) return read_mask(r, s);
     if (c->operation == TL_ROW_TOP_K || c->operation == TL_ROW_ARG_MAX)
-        return tape_refuse(r->t, s, "%s gives places, which have no gradient", tl_operation_name(c->operation));
+        return tape_refuse(r->t, s, "%s gives places, which have no gradient",
+                           tl_operation_name(c->operation));
     if (is_of_statistics(r, s)) return read_statistic(r, c->target), true;
-    tape_item item = {.kind = TAPE_COMPUTE, .operation = c->operation, .operand_count = c->operand_count, .from = s};
+    tape_item item = {.kind = TAPE_COMPUTE,
+                      .operation = c->operation,
+                      .operand_count = c->operand_count,
+                      .from = s};
     for (int i = 0; i < c->operand_count; i++)
         if (!read_operand(r, s, &c->operands[i], &item.operands[i])) return false;
-    bool contracts = c->operation == TL_GEMM || tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION;
+    bool contracts =
+        c->operation == TL_GEMM || tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION;
     if (contracts) item.over = contracted_axis(s);
     return read_into(r, s, item, c->target);
 }
@@ -385,16 +416,22 @@ static void load_sums(reading *r) {
 
 static bool find_loop(tape *t) {
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_IF) return tape_refuse(t, s, "'if' has no rule: a sketch says it by a Mask");
+        if (s->kind == TL_IF)
+            return tape_refuse(t, s, "'if' has no rule: a sketch says it by a Mask");
         if (s->kind == TL_HOLE) return tape_refuse(t, s, "something is missing here");
         if (s->kind != TL_FOR) continue;
-        if (t->loop) return tape_refuse(t, s, "gradients are derived of sketches with one loop, and this is the second");
+        if (t->loop)
+            return tape_refuse(
+                t, s, "gradients are derived of sketches with one loop, and this is the second");
         const tl_expr *length, *size;
         if (!tl_loop_walks(s, &length, &size) || !size)
-            return tape_refuse(t, s, "gradients are derived of loops that walk an axis in blocks, `for j = 0:length/BN`");
+            return tape_refuse(t, s,
+                               "gradients are derived of loops that walk an axis in blocks, `for j "
+                               "= 0:length/BN`");
         tl_walked walked = tl_loop_indices(t->kernel, s, length);
         if (walked.count != 1)
-            return tape_refuse(t, s, "the loop walks %d axes, and there is a rule for one", walked.count);
+            return tape_refuse(t, s, "the loop walks %d axes, and there is a rule for one",
+                               walked.count);
         t->loop = s, t->walked = walked.names[0];
     }
     return true;
@@ -442,8 +479,13 @@ static void find_lse(tape *t) {
 }
 
 bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags) {
-    *t = (tape){.memory = memory, .diags = diags, .kernel = kernel,
-                .scores = TAPE_NONE, .shifted = TAPE_NONE, .weights = TAPE_NONE, .delta = TAPE_NONE};
+    *t = (tape){.memory = memory,
+                .diags = diags,
+                .kernel = kernel,
+                .scores = TAPE_NONE,
+                .shifted = TAPE_NONE,
+                .weights = TAPE_NONE,
+                .delta = TAPE_NONE};
     reading r = {.t = t};
     find_lse(t);
     if (!find_loop(t) || !find_sums(&r) || !read_block(&r, &kernel->body)) return false;

@@ -1,7 +1,7 @@
 /* A sketch as a tape: what it computes for one pair of blocks, each result a value of its own, and
- * after that the gradients of these values, added by adjoint.c. Values know the names of their axes,
- * not which comes first: elementwise operations, masks and vectors go by names, so that the kernels
- * that are written from the tape (write.c) may turn every tile as they need it.
+ * after that the gradients of these values, added by adjoint.c. Values know the names of their
+ * axes, not which comes first: elementwise operations, masks and vectors go by names, so that the
+ * kernels that are written from the tape (write.c) may turn every tile as they need it.
  */
 #ifndef FLASHTL_DERIVE_TAPE_H
 #define FLASHTL_DERIVE_TAPE_H
@@ -43,9 +43,10 @@ typedef struct tape_item {
     tl_operation operation;
     tape_operand operands[TAPE_OPERANDS];
     int operand_count;
-    str over;   /* the axis that a product or a sum contracts */
-    int sum;    /* number of the tape's sum that it is added to, or (LOAD) that it loads; 0: of none */
-    str tensor; /* LOAD of no sum */
+    str over; /* the axis that a product or a sum contracts */
+    int sum; /* number of the tape's sum that it is added to, or (LOAD) that it loads; 0: of none */
+    str tensor;       /* LOAD of no sum */
+    bool accumulates; /* an Add: the second operand is made to be added to the first */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */
     const tl_expr *condition;
     const char *compares;
@@ -78,15 +79,15 @@ typedef struct tape {
     LIST(tape_item) items;
     LIST(tape_sum) sums;
     LIST(tape_store) stores;
-    int body_items;           /* items from here on are made after the loop */
+    int body_items; /* items from here on are made after the loop */
     const tl_statement *softmax;
-    str normalised;              /* the axis over which its weights sum to 1 */
+    str normalised;               /* the axis over which its weights sum to 1 */
     int scores, shifted, weights; /* of the softmax: before it, less lse, after it */
-    str lse_tensor;              /* the Output that has the log-sum-exp, or will */
-    bool lse_is_output;          /* of the sketch itself */
-    int delta;                   /* sum of weights times their gradients, by row; TAPE_NONE */
-    bool delta_walks;            /* it takes a walk of its own */
-    const str *of;               /* the Inputs whose gradients are wanted; of_count 0: all */
+    str lse_tensor;               /* the Output that has the log-sum-exp, or will */
+    bool lse_is_output;           /* of the sketch itself */
+    int delta;                    /* sum of weights times their gradients, by row; TAPE_NONE */
+    bool delta_walks;             /* it takes a walk of its own */
+    const str *of;                /* the Inputs whose gradients are wanted; of_count 0: all */
     int of_count;
 } tape;
 

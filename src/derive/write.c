@@ -8,11 +8,11 @@ typedef enum section { BEFORE, INSIDE, AFTER, SECTIONS } section;
 /* What is known of a value in one kernel. */
 typedef struct shown {
     bool is_live;
-    section ready; /* from where on it can be read */
+    section ready;                        /* from where on it can be read */
     bool is_multiplied, is_computed_with; /* an operand of products; of anything else */
-    int last_use; /* key of the last item that reads it */
-    str name;     /* in registers; of a loaded one that products take, */
-    str shared;   /* and in shared memory */
+    int last_use;                         /* key of the last item that reads it */
+    str name;                             /* in registers; of a loaded one that products take, */
+    str shared;                           /* and in shared memory */
 } shown;
 
 typedef LIST(str) words;
@@ -42,7 +42,8 @@ static void add_word(arena *memory, words *w, str word) {
 static void add_words_of(arena *memory, words *w, str text) {
     for (size_t i = 0; i < text.length;) {
         size_t begin = i;
-        while (i < text.length && (isalnum((unsigned char)text.data[i]) || text.data[i] == '_')) i++;
+        while (i < text.length && (isalnum((unsigned char)text.data[i]) || text.data[i] == '_'))
+            i++;
         if (i > begin) add_word(memory, w, (str){text.data + begin, i - begin});
         else i++;
     }
@@ -62,7 +63,8 @@ static str fresh(writer *w, str wanted) {
 str write_axis(const tape *t, str index) {
     const tl_axis *axis = tape_axis(t, index);
     if (!axis || axis->is_bare) return index;
-    return str_format(t->memory, "%.*s in %.*s", STR_ARGS(index), STR_ARGS(tl_expr_text(t->memory, axis->extent)));
+    return str_format(t->memory, "%.*s in %.*s", STR_ARGS(index),
+                      STR_ARGS(tl_expr_text(t->memory, axis->extent)));
 }
 
 str write_prefix(const tape *t) {
@@ -88,8 +90,8 @@ static bool same_axes(const tape_value *a, const tape_value *b) {
     return is_turned || (str_equal(a->axes[0], b->axes[0]) && str_equal(a->axes[1], b->axes[1]));
 }
 
-/* Which axis of a matrix comes first in this kernel, for all tiles with these axes: as one lies that is
- * loaded, or stored in the end; else the grid's axis, then the walked one.
+/* Which axis of a matrix comes first in this kernel, for all tiles with these axes: as one lies
+ * that is loaded, or stored in the end; else the grid's axis, then the walked one.
  */
 static str first_axis(const writer *w, int value) {
     const tape *t = w->t;
@@ -97,7 +99,8 @@ static str first_axis(const writer *w, int value) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live;
-        if (is_loaded && same_axes(&t->values.items[item->value], v)) return t->values.items[item->value].axes[0];
+        if (is_loaded && same_axes(&t->values.items[item->value], v))
+            return t->values.items[item->value].axes[0];
     }
     for (int i = 0; i < w->k->load_count; i++) {
         const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
@@ -128,7 +131,8 @@ static void find_live(writer *w) {
         shown *gradient = &w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint];
         gradient->is_live = gradient->is_computed_with = true; /* (stored from registers) */
     }
-    if (w->k->gives_delta) w->values[t->delta].is_live = w->values[t->delta].is_computed_with = true;
+    if (w->k->gives_delta)
+        w->values[t->delta].is_live = w->values[t->delta].is_computed_with = true;
     for (int i = t->items.count - 1; i >= 0; i--) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live || is_load(w, item)) continue;
@@ -153,7 +157,8 @@ static bool is_summed_over(const tape_item *item, str axis) {
 static section ready_of(const writer *w, const tape_item *item) {
     section latest = BEFORE;
     for (int k = 0; k < item->operand_count + item->use_count; k++) {
-        int value = k < item->operand_count ? item->operands[k].value : item->uses[k - item->operand_count].value;
+        int value = k < item->operand_count ? item->operands[k].value
+                                            : item->uses[k - item->operand_count].value;
         if (value != TAPE_NONE && w->values[value].ready > latest) latest = w->values[value].ready;
     }
     return latest;
@@ -173,15 +178,23 @@ static bool find_sections(writer *w) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live) continue;
-        bool is_loaded = is_load(w, item), is_summed = !is_loaded && is_summed_over(item, w->k->walk);
+        bool is_loaded = is_load(w, item),
+             is_summed = !is_loaded && is_summed_over(item, w->k->walk);
         for (int n = 0; n < w->k->tiled_count && !is_loaded; n++)
             if (is_summed_over(item, w->k->tiled[n]) && !is_summed)
-                return tape_refuse(t, item->from, "its gradient is a sum over %.*s and over %.*s: two walks, for which there is no rule yet",
+                return tape_refuse(t, item->from,
+                                   "its gradient is a sum over %.*s and over %.*s: two walks, for "
+                                   "which there is no rule yet",
                                    STR_ARGS(item->over), STR_ARGS(w->k->walk));
         section ready = is_loaded ? BEFORE : ready_of(w, item);
-        if (ready == BEFORE && (is_summed || tape_has_axis(t, item->value, w->k->walk))) ready = INSIDE;
-        if (ready == AFTER && (reads_inside(w, item) || is_summed || tape_has_axis(t, item->value, w->k->walk)))
-            return tape_refuse(t, item->from, "its gradient needs a second walk over %.*s, for which there is no rule yet", STR_ARGS(w->k->walk));
+        if (ready == BEFORE && (is_summed || tape_has_axis(t, item->value, w->k->walk)))
+            ready = INSIDE;
+        if (ready == AFTER &&
+            (reads_inside(w, item) || is_summed || tape_has_axis(t, item->value, w->k->walk)))
+            return tape_refuse(
+                t, item->from,
+                "its gradient needs a second walk over %.*s, for which there is no rule yet",
+                STR_ARGS(w->k->walk));
         w->sections[i] = ready;
         w->values[item->value].ready = is_summed ? AFTER : ready;
     }
@@ -198,8 +211,10 @@ static void find_last_uses(writer *w) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live || is_load(w, item)) continue;
         for (int k = 0; k < item->operand_count + item->use_count; k++) {
-            int value = k < item->operand_count ? item->operands[k].value : item->uses[k - item->operand_count].value;
-            if (value != TAPE_NONE && w->values[value].last_use < key_of(w, i)) w->values[value].last_use = key_of(w, i);
+            int value = k < item->operand_count ? item->operands[k].value
+                                                : item->uses[k - item->operand_count].value;
+            if (value != TAPE_NONE && w->values[value].last_use < key_of(w, i))
+                w->values[value].last_use = key_of(w, i);
         }
     }
     int end = SECTIONS * t->items.count;
@@ -210,7 +225,8 @@ static void find_last_uses(writer *w) {
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-static void add_line(writer *w, section where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add_line(writer *w, section where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static void add_line(writer *w, section where, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -238,7 +254,8 @@ static void write_copy(writer *w, section where, str tensor, const char *space, 
     if (str_equal(tensor, name))
         add_line(w, where, "Copy %.*s from global to %s", STR_ARGS(tensor), space);
     else
-        add_line(w, where, "Copy %.*s from global to %s and get %.*s", STR_ARGS(tensor), space, STR_ARGS(name));
+        add_line(w, where, "Copy %.*s from global to %s and get %.*s", STR_ARGS(tensor), space,
+                 STR_ARGS(name));
 }
 
 static void write_load(writer *w, int i, const tape_item *item) {
@@ -250,7 +267,8 @@ static void write_load(writer *w, int i, const tape_item *item) {
     if (item->sum) w->reads_sum[item->sum - 1] = true;
     if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
     if (!s->is_computed_with) return;
-    s->name = s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
+    s->name =
+        s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
     write_copy(w, w->sections[i], tensor, "register", s->name);
 }
 
@@ -263,10 +281,15 @@ static bool may_replace(const writer *w, int i, const tape_item *item, int value
            same_axes(own, &w->t->values.items[value]);
 }
 
+static const tape_item *find_accumulation(const writer *w, int i);
+
 static str name_of(writer *w, int i, const tape_item *item) {
+    const tape_item *add = item->over.length ? find_accumulation(w, i) : NULL;
+    if (add) return w->values[add->operands[0].value].name;
     int operands = item->kind == TAPE_MASK ? 1 : item->operand_count;
     for (int k = 0; k < operands; k++)
-        if (may_replace(w, i, item, item->operands[k].value)) return w->values[item->operands[k].value].name;
+        if (may_replace(w, i, item, item->operands[k].value))
+            return w->values[item->operands[k].value].name;
     return fresh(w, w->t->values.items[item->value].name);
 }
 
@@ -290,10 +313,16 @@ static tl_expr *renamed(const writer *w, const tape_item *item, tl_expr *e) {
 static void write_mask(writer *w, int i, const tape_item *item, str name) {
     tape *t = w->t;
     str of = operand_text(w, &item->operands[0]);
-    str condition = item->compares ? str_format(t->memory, "%.*s %s %.*s", STR_ARGS(operand_text(w, &item->operands[1])), item->compares, STR_ARGS(operand_text(w, &item->operands[2])))
-                                   : tl_expr_text(t->memory, renamed(w, item, tl_expr_copy(t->memory, item->condition)));
-    if (!str_equal(of, name)) add_line(w, w->sections[i], "Compute Multiply %.*s, 1 and get %.*s", STR_ARGS(of), STR_ARGS(name));
-    add_line(w, w->sections[i], "Compute Mask %.*s%s%.*s where %.*s", STR_ARGS(name), item->fill.length ? ", " : "", STR_ARGS(item->fill), STR_ARGS(condition));
+    str condition =
+        item->compares
+            ? str_format(t->memory, "%.*s %s %.*s", STR_ARGS(operand_text(w, &item->operands[1])),
+                         item->compares, STR_ARGS(operand_text(w, &item->operands[2])))
+            : tl_expr_text(t->memory, renamed(w, item, tl_expr_copy(t->memory, item->condition)));
+    if (!str_equal(of, name))
+        add_line(w, w->sections[i], "Compute Multiply %.*s, 1 and get %.*s", STR_ARGS(of),
+                 STR_ARGS(name));
+    add_line(w, w->sections[i], "Compute Mask %.*s%s%.*s where %.*s", STR_ARGS(name),
+             item->fill.length ? ", " : "", STR_ARGS(item->fill), STR_ARGS(condition));
 }
 
 /* A product's operand, its axes in this order. */
@@ -309,13 +338,32 @@ static str other_axis(const tape *t, int value, str axis) {
     return v->axes[str_equal(v->axes[0], axis)];
 }
 
+/* The Add that a product or a sum is made for, where it can go right into the tile that it adds to.
+ */
+static const tape_item *find_accumulation(const writer *w, int i) {
+    const tape *t = w->t;
+    for (int k = i + 1; k < t->items.count; k++) {
+        const tape_item *add = &t->items.items[k];
+        bool is_of = add->accumulates && w->values[add->value].is_live &&
+                     add->operands[1].value == t->items.items[i].value;
+        if (!is_of) continue;
+        bool is_only = w->values[t->items.items[i].value].last_use == key_of(w, k) &&
+                       w->sections[k] == w->sections[i];
+        return is_only && may_replace(w, k, add, add->operands[0].value) ? add : NULL;
+    }
+    return NULL;
+}
+
 static void write_contraction(writer *w, int i, const tape_item *item, str name) {
     tape *t = w->t;
-    const char *into = str_equal(item->over, w->k->walk) ? "accumulate" : "get";
+    bool is_added = str_equal(item->over, w->k->walk) || find_accumulation(w, i);
+    const char *into = is_added ? "accumulate" : "get";
     if (item->operation != TL_GEMM) {
         int of = item->operands[0].value;
         bool is_first = str_equal(first_axis(w, of), item->over);
-        add_line(w, w->sections[i], "Compute %s %.*s%s and %s %.*s", tl_operation_name(item->operation), STR_ARGS(w->values[of].name), is_first ? ".T" : "", into, STR_ARGS(name));
+        add_line(w, w->sections[i], "Compute %s %.*s%s and %s %.*s",
+                 tl_operation_name(item->operation), STR_ARGS(w->values[of].name),
+                 is_first ? ".T" : "", into, STR_ARGS(name));
         return;
     }
     int a = item->operands[0].value, b = item->operands[1].value;
@@ -323,7 +371,9 @@ static void write_contraction(writer *w, int i, const tape_item *item, str name)
         int other = a;
         a = b, b = other;
     }
-    add_line(w, w->sections[i], "Compute GEMM %.*s, %.*s and %s %.*s", STR_ARGS(turned(w, a, other_axis(t, a, item->over))), STR_ARGS(turned(w, b, item->over)), into, STR_ARGS(name));
+    add_line(w, w->sections[i], "Compute GEMM %.*s, %.*s and %s %.*s",
+             STR_ARGS(turned(w, a, other_axis(t, a, item->over))),
+             STR_ARGS(turned(w, b, item->over)), into, STR_ARGS(name));
 }
 
 static void write_item(writer *w, int i) {
@@ -335,6 +385,8 @@ static void write_item(writer *w, int i) {
     }
     str name = name_of(w, i, item);
     w->values[item->value].name = name;
+    bool is_done = item->accumulates && str_equal(operand_text(w, &item->operands[1]), name);
+    if (is_done) return;
     if (item->kind == TAPE_MASK) {
         write_mask(w, i, item, name);
         return;
@@ -345,8 +397,10 @@ static void write_item(writer *w, int i) {
     }
     str operands = STR("");
     for (int k = 0; k < item->operand_count; k++)
-        operands = str_format(w->t->memory, "%.*s%s%.*s", STR_ARGS(operands), k ? ", " : "", STR_ARGS(operand_text(w, &item->operands[k])));
-    add_line(w, w->sections[i], "Compute %s %.*s and get %.*s", tl_operation_name(item->operation), STR_ARGS(operands), STR_ARGS(name));
+        operands = str_format(w->t->memory, "%.*s%s%.*s", STR_ARGS(operands), k ? ", " : "",
+                              STR_ARGS(operand_text(w, &item->operands[k])));
+    add_line(w, w->sections[i], "Compute %s %.*s and get %.*s", tl_operation_name(item->operation),
+             STR_ARGS(operands), STR_ARGS(name));
 }
 
 /* --- the kernel ------------------------------------------------------------------------------- */
@@ -355,7 +409,8 @@ static void write_store(writer *w, int value, str tensor) {
     const shown *s = &w->values[value];
     str name = s->name.length ? s->name : s->shared;
     bool is_same = str_equal(name, tensor);
-    add_line(w, s->ready, "Copy %.*s from register to global%s%.*s", STR_ARGS(name), is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
+    add_line(w, s->ready, "Copy %.*s from register to global%s%.*s", STR_ARGS(name),
+             is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
 }
 
 static str gradient_name(const tape *t, const tape_item *load) {
@@ -369,27 +424,32 @@ static str type_text(const tape *t, tl_type type) {
 static str output_line(const tape *t, const tape_item *load) {
     const tl_parameter *of = &tape_wanted(t, load)->parameter;
     tl_type type = share_is_whole(t, of) ? of->type : TL_F32;
-    return str_format(t->memory, "Output %.*s %.*s(%.*s%.*s)", STR_ARGS(gradient_name(t, load)), STR_ARGS(type_text(t, type)), STR_ARGS(write_prefix(t)),
+    return str_format(t->memory, "Output %.*s %.*s(%.*s%.*s)", STR_ARGS(gradient_name(t, load)),
+                      STR_ARGS(type_text(t, type)), STR_ARGS(write_prefix(t)),
                       STR_ARGS(axes_of_value(t, load->value)));
 }
 
-/* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved. */
+/* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved.
+ */
 static str input_line(const writer *w, const tape_item *item) {
     const tape *t = w->t;
     str tensor = tensor_of(w, item);
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         if (s->kind != TL_OUTPUT) continue;
         bool is_own = str_equal(s->parameter.name, tensor);
-        bool is_gradient = tensor.length > 1 && tensor.data[0] == 'd' && str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
+        bool is_gradient = tensor.length > 1 && tensor.data[0] == 'd' &&
+                           str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
         if (!is_own && !is_gradient) continue;
         text_buffer axes;
         text_init_in(&axes, t->memory);
         tl_print_header(s, &axes);
         str header = {axes.data, axes.length};
         str_cut(&header, '(');
-        return str_format(t->memory, "Input %.*s %.*s(%.*s", STR_ARGS(tensor), STR_ARGS(type_text(t, s->parameter.type)), STR_ARGS(header));
+        return str_format(t->memory, "Input %.*s %.*s(%.*s", STR_ARGS(tensor),
+                          STR_ARGS(type_text(t, s->parameter.type)), STR_ARGS(header));
     }
-    return str_format(t->memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(tensor), STR_ARGS(write_prefix(t)), STR_ARGS(axes_of_value(t, item->value)));
+    return str_format(t->memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(tensor),
+                      STR_ARGS(write_prefix(t)), STR_ARGS(axes_of_value(t, item->value)));
 }
 
 static bool is_declared(const tape *t, str name) {
@@ -459,7 +519,8 @@ static void write_text(writer *w, text_buffer *out) {
         text_add_z(&outputs, "\n");
     }
     if (w->k->gives_delta)
-        text_format(&outputs, "Output delta f32 (%.*s%.*s)\n", STR_ARGS(write_prefix(t)), STR_ARGS(axes_of_value(t, t->delta)));
+        text_format(&outputs, "Output delta f32 (%.*s%.*s)\n", STR_ARGS(write_prefix(t)),
+                    STR_ARGS(axes_of_value(t, t->delta)));
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool is_here = w->values[item->value].is_live && is_load(w, item);
@@ -484,7 +545,8 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     for (int i = 0; i < t->kernel->symbol_count; i++) {
         const tl_symbol *symbol = t->kernel->symbols[i];
         bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE;
-        if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN) add_word(t->memory, &w.taken, symbol->name);
+        if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN)
+            add_word(t->memory, &w.taken, symbol->name);
     }
     find_live(&w);
     if (!find_sections(&w)) return false;

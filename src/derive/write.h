@@ -9,22 +9,23 @@ typedef struct write_kernel {
     str name;
     const int *loads; /* items of the tape: the Inputs that it makes gradients of */
     int load_count;
-    str grid, walk; /* axes: that tiles of the gradients are blocks of, and that is walked; may be empty */
+    str grid, walk;   /* axes: that tiles of the gradients are blocks of, and that is walked; may be
+                         empty */
     const str *tiled; /* all axes that blocks divide */
     int tiled_count;
     bool gives_delta, takes_delta;
 } write_kernel;
 
-/* Appends the kernel's text. '*reads_sum' (by sum) is set where it needs one that the forward pass has
- * to leave. False: reported.
+/* Appends the kernel's text. '*reads_sum' (by sum) is set where it needs one that the forward pass
+ * has to leave. False: reported.
  */
 bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out);
 
 /* Does the gradient of the Input that this item loads depend on anything along the axis? */
 bool write_meets(tape *t, int load, str axis);
 
-/* "b in batch, head in q_heads; " of the first Output: what is before the matrix in all that is given
- * out by its rows. Empty where there is nothing.
+/* "b in batch, head in q_heads; " of the first Output: what is before the matrix in all that is
+ * given out by its rows. Empty where there is nothing.
  */
 str write_prefix(const tape *t);
 str write_axis(const tape *t, str index); /* "q in q_len", or a bare "d" */

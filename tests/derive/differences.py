@@ -25,7 +25,7 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SIZES = {"batch": 2, "q_heads": 4, "kv_heads": 2, "heads": 2, "q_len": 6, "kv_len": 9, "d": 4, "dv": 3, "m_len": 5, "n_len": 6,
          "k_len": 7, "row_len": 4, "column_len": 7, "d_rotary": 2, "distances": 20, "doc_len": 8, "query_len": 5, "half": 2,
-         "k": 8, "e": 4, "n": 5}
+         "k": 8, "e": 4, "n": 5, "group": 2, "blocks": 3, "rows": 3, "top": 2}
 SCALARS = {"scale": 0.7, "eps": 0.1, "alpha": 0.6, "keep": 0.75}
 FEW = 5e-3  # of the gradient's root mean square: f32 arrays, differences of fourth order
 
@@ -59,6 +59,12 @@ CASES = {
     "chained_gemms": (sketch("chained_gemms"), {}),
     "gemm_bias_gelu": (sketch("gemm_bias_gelu"), {}),
     "row_softmax": (sketch("row_softmax"), {}),
+    **{name: (example(name), {}) for name in ("chosen_blocks", "distance_bias", "gated_linear", "key_gradient", "pair_bias",
+                                              "query_gradient", "received", "residual_gemm", "retention", "rmsnorm_gemm_silu",
+                                              "rotary", "softmax_off_by_one", "swiglu", "tree_mask")},
+    "block_causal": (example("block_causal", ("let block = 32", "let block = 3")), {}),
+    "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
+    "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
 }
 
 
@@ -107,9 +113,15 @@ class Program:
 
 
 def draw(random, text, sizes):
-    arrays, scalars = {}, {}
+    arrays, scalars, sizes = {}, {}, dict(sizes)
+    for names in re.findall(r"^let ([^(\n]*)$", re.sub(r"\s*//.*", "", text), re.M):
+        for name, value in re.findall(r"(\w+) = ([^,]+)", names):
+            try:
+                sizes[name] = eval(value.replace("/", "//"), {}, sizes)
+            except NameError:
+                sizes.pop(name, None)  # made of scalars: no length
     for name, (type, axes) in parameters(text, "Input").items():
-        shape = [int(eval(extent.replace("/", "//"), {}, dict(sizes))) for _, extent in axes]
+        shape = [int(eval(extent.replace("/", "//"), {}, sizes)) for _, extent in axes]
         if not axes:
             scalars[name] = SCALARS.get(name, 2 if type == "i32" else 0.5)
         elif type == "i32":
