@@ -97,11 +97,11 @@ FTL_API ftl_status ftl_check_pins(ftl_context *context, const ftl_source *source
 FTL_API ftl_status ftl_reason(ftl_context *context, const ftl_source *source,
                               const ftl_options *options, char **code);
 
-/* Derives a sketch's gradients: a program of sketches, the forward pass (with what the gradients need
- * of it as further Outputs) first, then kernels that take the gradient dY of each Output Y and give out
- * the gradient dX of each Input X. 'of' names 'of_count' Inputs; 0: all tensors of numbers that are
- * copied as they are. '*out' is the caller's to free. OK, REJECTED (what has no gradient is said, with
- * its place), INVALID_ARGUMENT, NO_MEMORY.
+/* Derives a sketch's gradients: a program of sketches, the forward pass (with what the gradients
+ * need of it as further Outputs) first, then kernels that take the gradient dY of each Output Y and
+ * give out the gradient dX of each Input X. 'of' names 'of_count' Inputs; 0: all tensors of numbers
+ * that are copied as they are. '*out' is the caller's to free. OK, REJECTED (what has no gradient
+ * is said, with its place), INVALID_ARGUMENT, NO_MEMORY.
  */
 FTL_API ftl_status ftl_derive(ftl_context *context, const ftl_source *source, const char *const *of,
                               int32_t of_count, char **out);

@@ -59,9 +59,11 @@ ftl_status ftl_derive(ftl_context *context, const ftl_source *source, const char
     NEEDS(source);
     NEEDS(out);
     *out = NULL;
-    if (of_count < 0 || (of_count && !of))
+    bool is_list = of_count == 0 || (of_count > 0 && of);
+    for (int32_t i = 0; is_list && i < of_count; i++) is_list = of[i] != NULL;
+    if (!is_list)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "the list of Inputs is null, or has a negative length");
+                                "the list of Inputs is null, or an entry");
     derive_arguments a = {source, of, of_count, {0}};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
     ftl_status status = compile_guarded(context, derive, &a);

@@ -22,8 +22,32 @@ static const tl_axes *all_axes(const tape *t) {
     return &t->stores.items[0].output->parameter.axes;
 }
 
+/* Does a condition demand that two lengths are equal? */
+static bool demands_equal(const tl_expr *e, str a, str b) {
+    if (!e || e->kind != TL_BINARY) return false;
+    if (e->operator== TL_AND) return demands_equal(e->left, a, b) || demands_equal(e->right, a, b);
+    bool is_of_names =
+        e->operator== TL_EQUAL && e->left->kind == TL_NAME && e->right->kind == TL_NAME;
+    return is_of_names && ((str_equal(e->left->text, a) && str_equal(e->right->text, b)) ||
+                           (str_equal(e->left->text, b) && str_equal(e->right->text, a)));
+}
+
+/* Is each block of the axis one index? */
+static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
+    const tl_axis *all = tape_axis(t, index);
+    bool is_of_names = all && all->extent->kind == TL_NAME && axis->extent->kind == TL_NAME;
+    for (const tl_statement *s = t->kernel->body.first; is_of_names && s; s = s->next) {
+        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        if (is_parameter &&
+            demands_equal(s->parameter.condition, all->extent->text, axis->extent->text))
+            return true;
+    }
+    return false;
+}
+
 /* The axis of the Input that an index chooses on: as it is, or (then *size) a block of so many. */
-static const tl_axis *own_axis(const tl_parameter *of, str index, const tl_expr **size) {
+static const tl_axis *own_axis(const tape *t, const tl_parameter *of, str index,
+                               const tl_expr **size) {
     for (int i = 0; i < tl_matrix_begin(&of->axes); i++) {
         const tl_axis *axis = &of->axes.items[i];
         const tl_expr *e = axis->coordinate;
@@ -31,7 +55,7 @@ static const tl_axis *own_axis(const tl_parameter *of, str index, const tl_expr 
         if (str_equal(tl_axis_index(&of->axes, i), index)) return axis;
         bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
         if (!is_block || !str_equal(e->left->text, index)) continue;
-        *size = e->right;
+        *size = is_one_each(t, index, axis) ? NULL : e->right;
         return axis;
     }
     return NULL;
@@ -41,7 +65,7 @@ bool share_is_whole(const tape *t, const tl_parameter *of) {
     const tl_axes *all = all_axes(t);
     for (int i = 0; i < tl_matrix_begin(all); i++) {
         const tl_expr *size;
-        if (!own_axis(of, tl_axis_index(all, i), &size) || size) return false;
+        if (!own_axis(t, of, tl_axis_index(all, i), &size) || size) return false;
     }
     return true;
 }
@@ -148,11 +172,11 @@ void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
         const tl_expr *size;
         str index = tl_axis_index(all, i);
         s.axes[s.count++] = (share_axis){index, tl_expr_text(t->memory, all->items[i].extent)};
-        steps += !own_axis(of, index, &size) || size;
+        steps += !own_axis(t, of, index, &size) || size;
     }
     for (int i = s.count - 1; i >= 0; i--) {
         const tl_expr *size;
-        const tl_axis *own = own_axis(of, s.axes[i].index, &size);
+        const tl_axis *own = own_axis(t, of, s.axes[i].index, &size);
         if (own && !size) continue;
         str extent = own ? tl_expr_text(t->memory, own->extent) : STR("");
         str block = own ? name_block(&s, s.axes[i].index, extent) : STR("");

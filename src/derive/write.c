@@ -1,31 +1,7 @@
-#include "derive/write.h"
+#include "derive/writer.h"
 
 #include <ctype.h>
 #include <string.h>
-
-typedef enum section { BEFORE, INSIDE, AFTER, SECTIONS } section;
-
-/* What is known of a value in one kernel. */
-typedef struct shown {
-    bool is_live;
-    section ready;                        /* from where on it can be read */
-    bool is_multiplied, is_computed_with; /* an operand of products; of anything else */
-    int last_use;                         /* key of the last item that reads it */
-    str name;                             /* in registers; of a loaded one that products take, */
-    str shared;                           /* and in shared memory */
-} shown;
-
-typedef LIST(str) words;
-
-typedef struct writer {
-    tape *t;
-    const write_kernel *k;
-    shown *values;
-    section *sections; /* by item */
-    bool *reads_sum;
-    words taken; /* names of this kernel's text */
-    text_buffer lines[SECTIONS];
-} writer;
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -83,146 +59,6 @@ static str axes_of_value(const tape *t, int value) {
     return str_format(t->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(write_axis(t, v->axes[1])));
 }
 
-static bool same_axes(const tape_value *a, const tape_value *b) {
-    if (a->axis_count != b->axis_count) return false;
-    if (a->axis_count == 1) return str_equal(a->axes[0], b->axes[0]);
-    bool is_turned = str_equal(a->axes[0], b->axes[1]) && str_equal(a->axes[1], b->axes[0]);
-    return is_turned || (str_equal(a->axes[0], b->axes[0]) && str_equal(a->axes[1], b->axes[1]));
-}
-
-/* Which axis of a matrix comes first in this kernel, for all tiles with these axes: as one lies
- * that is loaded, or stored in the end; else the grid's axis, then the walked one.
- */
-static str first_axis(const writer *w, int value) {
-    const tape *t = w->t;
-    const tape_value *v = &t->values.items[value];
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live;
-        if (is_loaded && same_axes(&t->values.items[item->value], v))
-            return t->values.items[item->value].axes[0];
-    }
-    for (int i = 0; i < w->k->load_count; i++) {
-        const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
-        if (same_axes(of, v)) return of->axes[0];
-    }
-    bool is_second = str_equal(v->axes[1], w->k->grid) ||
-                     (str_equal(v->axes[1], w->k->walk) && !str_equal(v->axes[0], w->k->grid));
-    return v->axes[is_second];
-}
-
-/* --- what is needed --------------------------------------------------------------------------- */
-
-static bool is_load(const writer *w, const tape_item *item) {
-    return item->kind == TAPE_LOAD || (w->k->takes_delta && item->value == w->t->delta);
-}
-
-static void need(writer *w, const tape_item *item, int value) {
-    if (value == TAPE_NONE) return;
-    shown *s = &w->values[value];
-    s->is_live = true;
-    if (item->operation == TL_GEMM) s->is_multiplied = true;
-    else s->is_computed_with = true;
-}
-
-static void find_live(writer *w) {
-    tape *t = w->t;
-    for (int i = 0; i < w->k->load_count; i++) {
-        shown *gradient = &w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint];
-        gradient->is_live = gradient->is_computed_with = true; /* (stored from registers) */
-    }
-    if (w->k->gives_delta)
-        w->values[t->delta].is_live = w->values[t->delta].is_computed_with = true;
-    for (int i = t->items.count - 1; i >= 0; i--) {
-        const tape_item *item = &t->items.items[i];
-        if (!w->values[item->value].is_live || is_load(w, item)) continue;
-        for (int k = 0; k < item->operand_count; k++) need(w, item, item->operands[k].value);
-        for (int k = 0; k < item->use_count; k++) need(w, item, item->uses[k].value);
-    }
-}
-
-bool write_meets(tape *t, int load, str axis) {
-    write_kernel k = {.loads = &load, .load_count = 1, .takes_delta = t->delta != TAPE_NONE};
-    writer w = {.t = t, .k = &k, .values = arena_array(t->memory, shown, t->values.count)};
-    find_live(&w);
-    for (int i = 0; i < t->values.count; i++)
-        if (w.values[i].is_live && tape_has_axis(t, i, axis)) return true;
-    return false;
-}
-
-static bool is_summed_over(const tape_item *item, str axis) {
-    return item->kind == TAPE_COMPUTE && item->over.length && str_equal(item->over, axis);
-}
-
-static section ready_of(const writer *w, const tape_item *item) {
-    section latest = BEFORE;
-    for (int k = 0; k < item->operand_count + item->use_count; k++) {
-        int value = k < item->operand_count ? item->operands[k].value
-                                            : item->uses[k - item->operand_count].value;
-        if (value != TAPE_NONE && w->values[value].ready > latest) latest = w->values[value].ready;
-    }
-    return latest;
-}
-
-static bool reads_inside(const writer *w, const tape_item *item) {
-    for (int k = 0; k < item->operand_count; k++) {
-        int value = item->operands[k].value;
-        if (value != TAPE_NONE && w->values[value].ready == INSIDE) return true;
-    }
-    return false;
-}
-
-/* Where each item stands: before the loop, in it, or after it. */
-static bool find_sections(writer *w) {
-    tape *t = w->t;
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        if (!w->values[item->value].is_live) continue;
-        bool is_loaded = is_load(w, item),
-             is_summed = !is_loaded && is_summed_over(item, w->k->walk);
-        for (int n = 0; n < w->k->tiled_count && !is_loaded; n++)
-            if (is_summed_over(item, w->k->tiled[n]) && !is_summed)
-                return tape_refuse(t, item->from,
-                                   "its gradient is a sum over %.*s and over %.*s: two walks, for "
-                                   "which there is no rule yet",
-                                   STR_ARGS(item->over), STR_ARGS(w->k->walk));
-        section ready = is_loaded ? BEFORE : ready_of(w, item);
-        if (ready == BEFORE && (is_summed || tape_has_axis(t, item->value, w->k->walk)))
-            ready = INSIDE;
-        if (ready == AFTER &&
-            (reads_inside(w, item) || is_summed || tape_has_axis(t, item->value, w->k->walk)))
-            return tape_refuse(
-                t, item->from,
-                "its gradient needs a second walk over %.*s, for which there is no rule yet",
-                STR_ARGS(w->k->walk));
-        w->sections[i] = ready;
-        w->values[item->value].ready = is_summed ? AFTER : ready;
-    }
-    return true;
-}
-
-static int key_of(const writer *w, int item) {
-    return (int)w->sections[item] * w->t->items.count + item;
-}
-
-static void find_last_uses(writer *w) {
-    tape *t = w->t;
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        if (!w->values[item->value].is_live || is_load(w, item)) continue;
-        for (int k = 0; k < item->operand_count + item->use_count; k++) {
-            int value = k < item->operand_count ? item->operands[k].value
-                                                : item->uses[k - item->operand_count].value;
-            if (value != TAPE_NONE && w->values[value].last_use < key_of(w, i))
-                w->values[value].last_use = key_of(w, i);
-        }
-    }
-    int end = SECTIONS * t->items.count;
-    for (int i = 0; i < w->k->load_count; i++)
-        w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint].last_use = end;
-    if (w->k->gives_delta) w->values[t->delta].last_use = end;
-}
-
 /* --- lines ------------------------------------------------------------------------------------ */
 
 static void add_line(writer *w, section where, const char *format, ...)
@@ -277,8 +113,8 @@ static bool may_replace(const writer *w, int i, const tape_item *item, int value
     if (value == TAPE_NONE || item->operation == TL_GEMM || item->over.length) return false;
     const shown *s = &w->values[value];
     const tape_value *own = &w->t->values.items[item->value];
-    return s->last_use == key_of(w, i) && s->ready == w->sections[i] && s->name.length &&
-           same_axes(own, &w->t->values.items[value]);
+    return s->last_use == writer_key(w, i) && s->ready == w->sections[i] && s->name.length &&
+           writer_same_axes(own, &w->t->values.items[value]);
 }
 
 static const tape_item *find_accumulation(const writer *w, int i);
@@ -329,7 +165,7 @@ static void write_mask(writer *w, int i, const tape_item *item, str name) {
 static str turned(const writer *w, int value, str first) {
     const shown *s = &w->values[value];
     str name = s->shared.length ? s->shared : s->name;
-    if (str_equal(first_axis(w, value), first)) return name;
+    if (str_equal(writer_first_axis(w, value), first)) return name;
     return str_format(w->t->memory, "%.*s.T", STR_ARGS(name));
 }
 
@@ -347,7 +183,7 @@ static const tape_item *find_accumulation(const writer *w, int i) {
         bool is_of = add->accumulates && w->values[add->value].is_live &&
                      add->operands[1].value == t->items.items[i].value;
         if (!is_of) continue;
-        bool is_only = w->values[t->items.items[i].value].last_use == key_of(w, k) &&
+        bool is_only = w->values[t->items.items[i].value].last_use == writer_key(w, k) &&
                        w->sections[k] == w->sections[i];
         return is_only && may_replace(w, k, add, add->operands[0].value) ? add : NULL;
     }
@@ -360,14 +196,14 @@ static void write_contraction(writer *w, int i, const tape_item *item, str name)
     const char *into = is_added ? "accumulate" : "get";
     if (item->operation != TL_GEMM) {
         int of = item->operands[0].value;
-        bool is_first = str_equal(first_axis(w, of), item->over);
+        bool is_first = str_equal(writer_first_axis(w, of), item->over);
         add_line(w, w->sections[i], "Compute %s %.*s%s and %s %.*s",
                  tl_operation_name(item->operation), STR_ARGS(w->values[of].name),
                  is_first ? ".T" : "", into, STR_ARGS(name));
         return;
     }
     int a = item->operands[0].value, b = item->operands[1].value;
-    if (!str_equal(first_axis(w, item->value), other_axis(t, a, item->over))) {
+    if (!str_equal(writer_first_axis(w, item->value), other_axis(t, a, item->over))) {
         int other = a;
         a = b, b = other;
     }
@@ -379,7 +215,7 @@ static void write_contraction(writer *w, int i, const tape_item *item, str name)
 static void write_item(writer *w, int i) {
     const tape_item *item = &w->t->items.items[i];
     if (!w->values[item->value].is_live) return;
-    if (is_load(w, item)) {
+    if (writer_loads(w, item)) {
         write_load(w, i, item);
         return;
     }
@@ -523,7 +359,7 @@ static void write_text(writer *w, text_buffer *out) {
                     STR_ARGS(axes_of_value(t, t->delta)));
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
-        bool is_here = w->values[item->value].is_live && is_load(w, item);
+        bool is_here = w->values[item->value].is_live && writer_loads(w, item);
         if (!is_here || is_declared(t, tensor_of(w, item))) continue;
         text_add(&inputs, input_line(w, item));
         text_add_z(&inputs, "\n");
@@ -548,9 +384,7 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
         if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN)
             add_word(t->memory, &w.taken, symbol->name);
     }
-    find_live(&w);
-    if (!find_sections(&w)) return false;
-    find_last_uses(&w);
+    if (!writer_plan(&w)) return false;
     for (int i = 0; i < t->items.count; i++) write_item(&w, i);
     for (int i = 0; i < k->load_count; i++) {
         const tape_item *load = &t->items.items[k->loads[i]];

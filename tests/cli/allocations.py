@@ -28,6 +28,7 @@ COMMANDS = (
     ("reason", "my.tl", "--gpu", "h200", "--head-dim", "64"),
     ("reason", "--op", "gqa", "--causal", "--gpu", "t4", "--let", "BN=64"),
     ("explain", "my.tl", "--gpu", "a100", "--head-dim", "64"),
+    ("derive", "my.tl"),
     ("check", "my.tl"),
     ("check", "wrong.tl", "--json"),
     ("translate", "code.tl"),

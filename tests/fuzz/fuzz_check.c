@@ -3,6 +3,7 @@
  */
 #include "base/os.h"
 #include "check/check.h"
+#include "derive/derive.h"
 #include "tl/tl.h"
 
 #include <setjmp.h>
@@ -18,6 +19,17 @@ static double now_ms(void) {
     return (double)os_cpu_time_ns() / 1e6;
 }
 
+/* What a right sketch's gradients are, or why it has none. */
+static void derive(arena *memory, tl_program *program, str source) {
+    diag_list diags;
+    text_buffer text;
+    diag_init(&diags, memory, STR("fuzz"), source);
+    text_init_in(&text, memory);
+    bool is_ready = !program->first->next && tl_infer_axes(program->first, memory, &diags);
+    bool is_derived = is_ready && derive_gradients(program->first, NULL, 0, memory, &diags, &text);
+    if (is_ready && is_derived == diag_has_errors(&diags)) abort();
+}
+
 static void check(arena *memory, str source) {
     diag_list diags, problems, sketch_diags;
     gpu target;
@@ -26,7 +38,7 @@ static void check(arena *memory, str source) {
     diag_init(&sketch_diags, memory, STR("fuzz"), source);
     tl_program *program = tl_parse(memory, STR("fuzz"), source, &diags);
     if (diag_has_errors(&diags) || !tl_bind(program, &diags)) return;
-    check_sketch(program, NULL, &sketch_diags);
+    if (check_sketch(program, NULL, &sketch_diags)) derive(memory, program, source);
     for (tl_kernel *k = program->first; k; k = k->next) {
         check_facts facts;
         size_t errors = (size_t)diags.error_count;

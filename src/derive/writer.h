@@ -1,0 +1,42 @@
+/* What the files that write a kernel share: what is needed in it, where each item stands, and
+ * names. */
+#ifndef FLASHTL_DERIVE_WRITER_H
+#define FLASHTL_DERIVE_WRITER_H
+
+#include "derive/write.h"
+
+typedef enum section { BEFORE, INSIDE, AFTER, SECTIONS } section;
+
+/* What is known of a value in one kernel. */
+typedef struct shown {
+    bool is_live;
+    section ready;                        /* from where on it can be read */
+    bool is_multiplied, is_computed_with; /* an operand of products; of anything else */
+    int last_use;                         /* key of the last item that reads it */
+    str name;                             /* in registers; of a loaded one that products take, */
+    str shared;                           /* and in shared memory */
+} shown;
+
+typedef LIST(str) words;
+
+typedef struct writer {
+    tape *t;
+    const write_kernel *k;
+    shown *values;
+    section *sections; /* by item */
+    bool *reads_sum;
+    words taken; /* names of this kernel's text */
+    text_buffer lines[SECTIONS];
+} writer;
+
+/* Which values the kernel needs, and where each of their items stands. False: reported. */
+bool writer_plan(writer *w);
+/* Is the item copied from memory here? */
+bool writer_loads(const writer *w, const tape_item *item);
+/* Items in the order of the text. */
+int writer_key(const writer *w, int item);
+bool writer_same_axes(const tape_value *a, const tape_value *b); /* in either order */
+/* Which axis of a matrix comes first in this kernel, for all tiles with these axes. */
+str writer_first_axis(const writer *w, int value);
+
+#endif

@@ -1,0 +1,41 @@
+# Gradients of sketches: what is written, what it says of Inputs without one, and what is refused.
+flashtl sketch gqa --causal | flashtl derive
+echo "== some"
+flashtl derive --op mha --of V | grep '^kernel\|^Output'
+flashtl derive --op mha --of scale
+flashtl derive --op mha --of Q,Z
+echo "== none of what stands in expressions or is read through a view"
+flashtl derive --op mha --alibi --lse | grep '^//'
+cp "$TESTS"/../../examples/*.tl .
+flashtl derive chosen_blocks.tl | grep '^// There'
+echo "== refused"
+for name in layernorm maxsim mamba2; do flashtl derive $name.tl; echo "status $?"; done
+flashtl reason --op mha --gpu t4 --head-dim 64 | flashtl derive
+flashtl sketch mha | sed '$a kernel second' | flashtl derive
+cat > if.tl << 'TL'
+kernel branches
+Input  X (n in n_len, d)
+Output Y (n in n_len, d)
+Copy X from global to register
+if n_len > 4
+    Compute Exp X and get X
+end
+Copy X from register to global and get Y
+TL
+flashtl derive if.tl
+cat > weights.tl << 'TL'
+kernel elements
+Input  X (n in n_len, d)
+Input  w f32 (n in n_len)
+Output Y (n in n_len, d)
+Copy X from global to register
+Compute Multiply X, w[n] and get X
+Compute RowArgMax X and get place
+Copy X from register to global and get Y
+TL
+flashtl derive weights.tl
+flashtl derive nothing.tl
+flashtl derive
+echo "== whole programs pass the reasoner, for each class of GPU"
+flashtl derive --op gqa --causal -o program.tl
+for gpu in t4 a100 l40s h200; do flashtl reason program.tl --gpu $gpu --head-dim 64 | grep -c '^kernel'; done
