@@ -368,51 +368,8 @@ NUMBER_INLINE uint64_t to_u64(double x) {
     return x != x ? 1ull << 63 : x < 0.0 ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
 
-typedef float lanes_eight __attribute__((vector_size(32)));
-typedef int32_t lanes_eight_words __attribute__((vector_size(32)));
-typedef int16_t lanes_sixteen __attribute__((vector_size(32)));
-
-/* b += element j of each half of a. */
-#define LANES_SPREAD_ADD(b, a, j)                                                                  \
-    for (int i = 0; i < 16; i++) (b)[i] = (int16_t)((b)[i] + (a)[(i & 8) + (j)])
-
-#define LANES_NARROW(to, low, high)                                                                \
-    for (int i = 0; i < 16; i++) (to)[i] = (int16_t)(i < 8 ? (low)[i] : (high)[i - 8])
-#define LANES_WIDEN(low, high, from)                                                               \
-    for (int i = 0; i < 8; i++) (low)[i] = (from)[i], (high)[i] = (from)[i + 8]
-#define LANES_PAIR(to, low, high)                                                                  \
-    for (int i = 0; i < 16; i++) (to)[i] = i < 8 ? (low)[i] : (high)[i - 8]
-#define LANES_CUT(to, x, y, halves)                                                                \
-    for (int i = 0; i < 8; i++) (to)[i] = cut_sum((double)(x)[i] + (double)(y)[i], halves)
-#define LANES_CUT_WORDS(to, x, y)                                                                  \
-    for (int i = 0; i < 8; i++) (to)[i] = cut_sum((double)((x)[i] + (y)[i]), false)
-
-/* A sum of whole units to a float: towards zero; or, where one more rounding comes, so that the
- * last bit says whether anything was cut.
- */
-NUMBER_INLINE float cut_sum(double x, bool sticky) {
-    uint64_t bits = number_f64_bits(x), below = bits & 0x1fffffffu;
-    bits -= below;
-    if (sticky && below) bits |= 0x20000000u;
-    return (float)number_f64(bits);
-}
-
-/* By address: how wide vectors are passed by value depends on the processor's extensions. */
-static inline bool lanes_any(const lanes_sixteen *x) {
-    int any = 0;
-    for (int i = 0; i < 16; i++) any |= (*x)[i];
-    return any;
-}
-
 #define LANES_TARGET
 #define LANES_NAME(id) plain_##id
-#define LANES_MAXIMUM(a, b)                                                                        \
-    do {                                                                                           \
-        lanes_sixteen other = (b), less = (a) < other;                                             \
-        (a) = ((a) & ~less) | (other & less);                                                      \
-    } while (0)
-#define LANES_TRUNCATE(x) __builtin_convertvector((x), lanes_eight_words)
-#define LANES_ANY(x) lanes_any(&(x))
 #define LANES_EIGHT_F16(to, from)                                                                  \
     for (int i = 0; i < 4; i++) {                                                                  \
         (to)[2 * i] = number_from_f16((from)[i] & 0xffffu);                                        \
@@ -420,7 +377,7 @@ static inline bool lanes_any(const lanes_sixteen *x) {
     }
 #define LANES_TRANSPOSE                                                                            \
     for (int i = 0; i < 8; i++)                                                                    \
-        for (int j = 0; j < 8; j++) to[j][i] = from[i][j];
+        for (int j = 0; j < 8; j++) to[j * to_stride + i] = from[i * from_stride + j];
 #define LANES_MASK_OF                                                                              \
     uint32_t mask = 0;                                                                             \
     for (int l = 0; l < LANES; l++) mask |= (test[l] ? 1u : 0u) << l;                              \
@@ -430,9 +387,9 @@ static inline bool lanes_any(const lanes_sixteen *x) {
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 
-AVX2 static void transpose_avx2(float (*to)[8], const float (*from)[8]) {
+AVX2 static void transpose_avx2(float *to, int to_stride, const float *from, int from_stride) {
     __m256 a[8], b[8];
-    for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(from[i]);
+    for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(from + i * from_stride);
     for (int i = 0; i < 8; i += 2) { /* pairs of rows */
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
@@ -444,61 +401,16 @@ AVX2 static void transpose_avx2(float (*to)[8], const float (*from)[8]) {
         a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
     }
     for (int i = 0; i < 4; i++) { /* halves */
-        _mm256_storeu_ps(to[i], _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
-        _mm256_storeu_ps(to[i + 4], _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+        _mm256_storeu_ps(to + i * to_stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+        _mm256_storeu_ps(to + (i + 4) * to_stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
     }
-}
-
-AVX2 NUMBER_INLINE __m128 cut_four(__m128i x, __m128i y, bool sticky) {
-    const __m256d mask = _mm256_castsi256_pd(_mm256_set1_epi64x(0x1fffffff));
-    __m256d exact = _mm256_add_pd(_mm256_cvtepi32_pd(x), _mm256_cvtepi32_pd(y));
-    __m256d below = _mm256_and_pd(exact, mask), cut = _mm256_andnot_pd(mask, exact);
-    if (sticky) {
-        __m256i none = _mm256_cmpeq_epi64(_mm256_castpd_si256(below), _mm256_setzero_si256());
-        __m256i bit = _mm256_andnot_si256(none, _mm256_set1_epi64x(0x20000000));
-        cut = _mm256_or_pd(cut, _mm256_castsi256_pd(bit));
-    }
-    return _mm256_cvtpd_ps(cut);
-}
-
-AVX2 NUMBER_INLINE __m256 cut_eight(__m256i x, __m256i y, bool sticky) {
-    __m128 low = cut_four(_mm256_castsi256_si128(x), _mm256_castsi256_si128(y), sticky);
-    __m128 high = cut_four(_mm256_extracti128_si256(x, 1), _mm256_extracti128_si256(y, 1), sticky);
-    return _mm256_set_m128(high, low);
-}
-
-/* Where the sum fits a word: rounded to nearest, and one step back where that went too far. */
-AVX2 NUMBER_INLINE __m256 cut_words(__m256i x, __m256i y) {
-    __m256i sum = _mm256_add_epi32(x, y);
-    __m256 near = _mm256_cvtepi32_ps(sum);
-    __m256i beyond =
-        _mm256_cmpgt_epi32(_mm256_abs_epi32(_mm256_cvttps_epi32(near)), _mm256_abs_epi32(sum));
-    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(near), beyond));
 }
 
 #define LANES_TARGET AVX2
 #define LANES_NAME(id) avx2_##id
-#define LANES_MAXIMUM(a, b) (a) = (lanes_sixteen)_mm256_max_epi16((__m256i)(a), (__m256i)(b))
-#define LANES_TRUNCATE(x) (lanes_eight_words) _mm256_cvttps_epi32((__m256)(x))
-#define LANES_ANY(x) !_mm256_testz_si256((__m256i)(x), (__m256i)(x))
-#define LANES_SPREAD_ADD(b, a, j)                                                                  \
-    (b) += (lanes_sixteen)_mm256_shuffle_epi8((__m256i)(a),                                        \
-                                              _mm256_set1_epi16((short)(0x100 + 0x202 * (j))))
-#define LANES_NARROW(to, low, high)                                                                \
-    (to) = (lanes_sixteen)_mm256_permute4x64_epi64(                                                \
-        _mm256_packs_epi32((__m256i)(low), (__m256i)(high)), 0xd8)
-#define LANES_WIDEN(low, high, from)                                                               \
-    (low) = (lanes_eight_words)_mm256_cvtepi16_epi32(_mm256_castsi256_si128((__m256i)(from)));     \
-    (high) = (lanes_eight_words)_mm256_cvtepi16_epi32(_mm256_extracti128_si256((__m256i)(from), 1))
-#define LANES_PAIR(to, low, high)                                                                  \
-    (to) = (lanes_sixteen)_mm256_set_m128i(_mm_loadu_si128((const __m128i *)(const void *)(high)), \
-                                           _mm_loadu_si128((const __m128i *)(const void *)(low)))
-#define LANES_CUT(to, x, y, halves)                                                                \
-    (to) = (lanes_eight)cut_eight((__m256i)(x), (__m256i)(y), halves)
-#define LANES_CUT_WORDS(to, x, y) (to) = (lanes_eight)cut_words((__m256i)(x), (__m256i)(y))
 #define LANES_EIGHT_F16(to, from)                                                                  \
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from))));
-#define LANES_TRANSPOSE transpose_avx2(to, from);
+#define LANES_TRANSPOSE transpose_avx2(to, to_stride, from, from_stride);
 #define LANES_MASK_OF                                                                              \
     uint32_t mask = 0;                                                                             \
     for (int l = 0; l < LANES; l += 8)                                                             \

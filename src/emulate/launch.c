@@ -128,7 +128,7 @@ static void make_parameters(machine *m, const emulate_launch *launch) {
 static void make_wgmma(machine *m) {
     int groups = m->warp_count / MACHINE_GROUP_WARPS, tracked = m->function->tracked.count + 1;
     m->warpgroups = arena_array(m->memory, machine_warpgroup, groups + 1);
-    m->wgmma_rows = arena_alloc_array(m->memory, WGMMA_CHAIN_MAX, sizeof *m->wgmma_rows, 64);
+    m->wgmma_columns = arena_array(m->memory, sums_columns, WGMMA_COLUMNS_MAX);
     for (int n = 0; n < groups; n++)
         m->warpgroups[n].products = arena_array(m->memory, machine_product, MACHINE_PRODUCTS);
     for (int v = 0; v < m->warp_count; v++) {
@@ -366,6 +366,7 @@ static machine *make_machine(const emulate_module *module, const ptx_function *f
     m->memory = memory;
     m->code = f->code.items;
     m->set = lanes_choose(launch->plain);
+    m->sums = sums_choose(launch->plain);
     m->budget = launch->instruction_budget ? launch->instruction_budget : 1ull << 32;
     m->random = launch->seed;
     make_buffers(m, launch);

@@ -7,6 +7,7 @@
 #define FLASHTL_EMULATE_MACHINE_H
 
 #include "emulate/ptx.h"
+#include "emulate/sums.h"
 #include "emulate/tensor.h"
 
 #include <string.h>
@@ -236,7 +237,7 @@ enum { MACHINE_FACTORS = 64, MACHINE_COLUMNS = 256 }; /* powers of two */
 typedef struct machine_factor {
     uint32_t words[4][LANES];
     int number, k_count;
-    lanes_rows rows;
+    sums_rows rows;
 } machine_factor;
 
 /* The same for second factors: the warps of a block work on the same ones, one warp after the
@@ -244,7 +245,7 @@ typedef struct machine_factor {
 typedef struct machine_columns {
     uint32_t words[2][LANES];
     int number, k_count;
-    lanes_columns columns;
+    sums_columns columns;
 } machine_columns;
 
 typedef struct machine_count {
@@ -258,6 +259,7 @@ typedef struct machine {
     const ptx_function *function;
     const emulate_launch *launch;
     const lanes_set *set;
+    const sums_set *sums;
     int processor; /* whose matrix units add: a compute capability, 90 */
     arena *memory;
     const ptx_instruction *code;
@@ -279,10 +281,10 @@ typedef struct machine {
     struct {
         uint8_t *bytes;
         uint32_t size;
-    } spares[8];                                   /* free memory for bytes that are held */
-    machine_warpgroup *warpgroups;                 /* NULL without wgmma */
-    lanes_rows (*wgmma_rows)[MACHINE_GROUP_WARPS]; /* WGMMA_CHAIN_MAX first factors, expanded */
-    int64_t free_registers;                        /* setmaxnreg */
+    } spares[8];                   /* free memory for bytes that are held */
+    machine_warpgroup *warpgroups; /* NULL without wgmma */
+    sums_columns *wgmma_columns; /* a second factor, expanded, eight columns after eight columns */
+    int64_t free_registers;      /* setmaxnreg */
 
     uint8_t *shared;
     uint32_t shared_end, cell_count; /* from PTX_SHARED_BEGIN on; cells from 0 on */
@@ -484,15 +486,13 @@ void wgmma_finish(machine *m);
 
 /* --- wgmma_product.c -------------------------------------------------------------------------- */
 
-enum { WGMMA_PIECES_MAX = 1024, WGMMA_CHAIN_MAX = 8 };
+enum { WGMMA_PIECES_MAX = 1024, WGMMA_COLUMNS_MAX = 256 / 8 };
 /* Offsets of the 16-byte pieces of an operand in shared memory that this warp's part of the product
  * reads: of A its 16 rows, of B all. Returns their number.
  */
 int wgmma_pieces(const ptx_wgmma *form, uint64_t descriptor, bool is_a, int warp_in_group,
                  uint32_t offsets[WGMMA_PIECES_MAX]);
-/* Products that continue each other run together. */
-bool wgmma_continues(const machine *m, const machine_product *p, const machine_product *next);
-void wgmma_multiply(machine *m, int warpgroup, const machine_product *const *p, int count);
+void wgmma_multiply(machine *m, int warpgroup, const machine_product *p);
 
 /* --- registers.c ------------------------------------------------------------------------------ */
 
@@ -522,11 +522,15 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i);
 /* 8 rows of 16 bytes as floats, 'stride' floats from row to row. */
 void product_expand(const machine *m, ptx_number number, const uint32_t *row, float *to,
                     int stride);
-/* B by rows of k: its columns, in the accumulators' order, 8 or 4 or 16 values of k at a time. */
+/* Rows by k: to[k * stride + row], 8 or 4 or 16 values of k. */
+void product_expand_by_k(const machine *m, ptx_number number, const uint32_t *row, float *to,
+                         int stride);
+/* The same of a second factor: its columns, in the order of sums_columns. */
 void product_expand_columns(const machine *m, ptx_number number, const uint32_t *row,
                             float (*to)[8]);
-void product_gather(bool halves, uint32_t *const c[4], float sum[16][8]);
-void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]);
+/* Sums, from and to registers. */
+void product_gather(sums_product *p, uint32_t *const c[4]);
+void product_scatter(const sums_product *p, uint32_t *const d[4]);
 
 /* --- machine.c -------------------------------------------------------------------------------- */
 

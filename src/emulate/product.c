@@ -9,7 +9,6 @@
 #include "emulate/machine.h"
 
 #include "emulate/number.h"
-#include "emulate/sums.h"
 
 static void rows_of(const machine *m, const machine_warp *w, const int32_t *list, int count,
                     uint32_t *rows[]) {
@@ -97,60 +96,48 @@ void product_expand(const machine *m, ptx_number number, const uint32_t *row, fl
     }
 }
 
-void product_expand_columns(const machine *m, ptx_number number, const uint32_t *row,
-                            float (*to)[8]) {
-    float columns[8][16], ordered[8][8];
+void product_expand_by_k(const machine *m, ptx_number number, const uint32_t *row, float *to,
+                         int stride) {
+    float rows[8][16];
     int count = number == PTX_F16 || number == PTX_BF16 ? 8 : number == PTX_TF32 ? 4 : 16;
-    product_expand(m, number, row, columns[0], 16);
-    for (int k = 0; k < count; k += 8) {
-        for (int c = 0; c < 8; c++)
-            memcpy(ordered[c / 2 + c % 2 * 4], columns[c] + k, sizeof ordered[c]);
-        if (count == 4) {
-            for (int c = 0; c < 8; c++)
-                for (int j = 0; j < 4; j++) to[j][c] = ordered[c][j];
-        } else {
-            m->set->transpose(to + k, (const float(*)[8])ordered);
-        }
+    product_expand(m, number, row, rows[0], 16);
+    if (count == 4) {
+        for (int r = 0; r < 8; r++)
+            for (int k = 0; k < 4; k++) to[k * stride + r] = rows[r][k];
+        return;
     }
+    for (int k = 0; k < count; k += 8) m->set->transpose(to + k * stride, stride, rows[0] + k, 16);
 }
 
 /* Columns in the order 0 2 4 6 1 3 5 7: then half a row is one accumulator register's four lanes.
  */
-void product_gather(bool halves, uint32_t *const c[4], float sum[16][8]) {
+void product_expand_columns(const machine *m, ptx_number number, const uint32_t *row,
+                            float (*to)[8]) {
+    uint32_t ordered[LANES];
+    for (int c = 0; c < 8; c++) memcpy(ordered + 4 * (c / 2 + c % 2 * 4), row + 4 * c, 16);
+    product_expand_by_k(m, number, ordered, to[0], 8);
+}
+
+void product_gather(sums_product *p, uint32_t *const c[4]) {
     for (int h = 0; h < 2; h++)
-        for (int r = 0; r < 8; r++) {
-            float *row = sum[8 * h + r];
-            if (halves) {
-                for (int t = 0; t < 4; t++) {
-                    row[t] = number_from_f16(c[h][4 * r + t] & 0xffffu);
-                    row[t + 4] = number_from_f16(c[h][4 * r + t] >> 16);
-                }
-            } else {
-                memcpy(row, c[2 * h] + 4 * r, 16);
-                memcpy(row + 4, c[2 * h + 1] + 4 * r, 16);
+        if (p->halves) {
+            for (int l = 0; l < LANES; l++) {
+                p->sum[0][h * LANES + l] = number_from_f16(c[h][l] & 0xffffu);
+                p->sum[1][h * LANES + l] = number_from_f16(c[h][l] >> 16);
             }
+        } else {
+            for (int e = 0; e < 2; e++) memcpy(p->sum[e] + h * LANES, c[2 * h + e], PTX_ROW_BYTES);
         }
 }
 
-/* number_canonical of four, in one go. */
-static inline void canonical_four(uint32_t *to, const float *from) {
-    uint32_t bits[4];
-    memcpy(bits, from, sizeof bits);
-    for (int t = 0; t < 4; t++)
-        to[t] = (bits[t] & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : bits[t];
-}
-
-void product_scatter(bool halves, uint32_t *const d[4], float sum[16][8]) {
+void product_scatter(const sums_product *p, uint32_t *const d[4]) {
     for (int h = 0; h < 2; h++)
-        for (int r = 0; r < 8; r++) {
-            const float *row = sum[8 * h + r];
-            if (halves) {
-                for (int t = 0; t < 4; t++)
-                    d[h][4 * r + t] = number_to_f16(row[t]) | number_to_f16(row[t + 4]) << 16;
-            } else {
-                canonical_four(d[2 * h] + 4 * r, row);
-                canonical_four(d[2 * h + 1] + 4 * r, row + 4);
-            }
+        if (p->halves) {
+            for (int l = 0; l < LANES; l++)
+                d[h][l] = number_to_f16(p->sum[0][h * LANES + l]) |
+                          number_to_f16(p->sum[1][h * LANES + l]) << 16;
+        } else {
+            for (int e = 0; e < 2; e++) memcpy(d[2 * h + e], p->sum[e] + h * LANES, PTX_ROW_BYTES);
         }
 }
 
@@ -182,8 +169,8 @@ static uint32_t slot_of(int32_t row, uint32_t slots) {
 }
 
 /* The expanded first factor, made now or for an earlier product with the same contents. */
-static const lanes_rows *rows_of_factor(machine *m, const ptx_instruction *i, int32_t row,
-                                        uint32_t *const a[4], int count) {
+static const sums_rows *rows_of_factor(machine *m, const ptx_instruction *i, int32_t row,
+                                       uint32_t *const a[4], int count) {
     machine_factor *f = &m->factors[slot_of(row, MACHINE_FACTORS)];
     bool same = f->number == i->number + 1 && f->k_count == i->count;
     for (int n = 0; same && n < count; n++)
@@ -194,15 +181,15 @@ static const lanes_rows *rows_of_factor(machine *m, const ptx_instruction *i, in
     f->k_count = i->count;
     for (int n = 0; n < count; n++) {
         memcpy(f->words[n], a[n], sizeof f->words[n]);
-        float *to = f->rows.a + n % 2 * 8 * i->count + n / 2 * (16 / i->bytes);
-        product_expand(m, number, a[n], to, i->count);
+        float *to = f->rows.a[n / 2 * (16 / i->bytes)] + n % 2 * 8;
+        product_expand_by_k(m, number, a[n], to, 16);
     }
-    sums_prepare_rows(&f->rows, i->count, m->set, number);
+    sums_prepare_rows(&f->rows, i->count, m->sums, number);
     return &f->rows;
 }
 
-static const lanes_columns *columns_of_factor(machine *m, const ptx_instruction *i, int32_t row,
-                                              uint32_t *const b[2], int count) {
+static const sums_columns *columns_of_factor(machine *m, const ptx_instruction *i, int32_t row,
+                                             uint32_t *const b[2], int count) {
     machine_columns *f = &m->columns[row % MACHINE_COLUMNS];
     bool same = f->number == i->operation + 1 && f->k_count == i->count;
     for (int n = 0; same && n < count; n++)
@@ -215,7 +202,7 @@ static const lanes_columns *columns_of_factor(machine *m, const ptx_instruction 
         memcpy(f->words[n], b[n], sizeof f->words[n]);
         product_expand_columns(m, number, b[n], f->columns.b + n * (16 / i->bytes));
     }
-    sums_prepare_columns(&f->columns, i->count, m->set, number);
+    sums_prepare_columns(&f->columns, i->count, m->sums, number);
     return &f->columns;
 }
 
@@ -232,18 +219,14 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
         multiply_integers(m, w, i, d, a, b, c);
         return;
     }
-    sums_rule rule = sums_rule_of(m->processor, (ptx_number)i->number, k_count);
-    lanes_product p;
+    sums_product p;
     p.k_count = k_count;
-    p.group = rule.group;
-    p.fraction_bits = rule.fraction_bits;
-    p.result_bits = rule.result_bits;
+    p.rule = sums_rule_of(m->processor, (ptx_number)i->number, k_count);
     p.halves = i->number2 == PTX_F16;
     p.sum_least = p.halves ? -14 : -126;
     p.rows = rows_of_factor(m, i, list[sums], a, 2 * pieces);
     p.columns = columns_of_factor(m, i, list[sums + 2 * pieces], b, pieces);
-    product_gather(p.halves, c, p.sum);
-    for (uint32_t left = m->set->multiply(&p); left; left &= left - 1u)
-        sums_row(&p, machine_first_lane(left));
-    product_scatter(p.halves, d, p.sum);
+    product_gather(&p, c);
+    sums_multiply(&p, m->sums);
+    product_scatter(&p, d);
 }

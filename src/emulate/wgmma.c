@@ -249,20 +249,13 @@ static void return_registers(machine *m, machine_warp *w, uint32_t group) {
 /* The products up to a group; false after a finding. */
 static bool run_products(machine *m, machine_warp *w, machine_warpgroup *g, uint32_t group) {
     while (g->first != g->end && product_at(g, g->first)->group <= group) {
-        const machine_product *chain[WGMMA_CHAIN_MAX];
-        int count = 0;
-        do {
-            const machine_product *p = product_at(g, g->first);
-            if (p->issued != (1u << MACHINE_GROUP_WARPS) - 1u) {
-                fault(m, w, p->pc, -1, "not all warps of the warpgroup have issued it");
-                return false;
-            }
-            if (count && !wgmma_continues(m, chain[0], p)) break;
-            chain[count++] = p;
-            g->first++;
-        } while (count < WGMMA_CHAIN_MAX && g->first != g->end &&
-                 product_at(g, g->first)->group <= group);
-        wgmma_multiply(m, w->index / MACHINE_GROUP_WARPS, chain, count);
+        const machine_product *p = product_at(g, g->first);
+        if (p->issued != (1u << MACHINE_GROUP_WARPS) - 1u) {
+            fault(m, w, p->pc, -1, "not all warps of the warpgroup have issued it");
+            return false;
+        }
+        wgmma_multiply(m, w->index / MACHINE_GROUP_WARPS, p);
+        g->first++;
     }
     return true;
 }

@@ -8,8 +8,6 @@
  */
 #include "emulate/machine.h"
 
-#include "emulate/sums.h"
-
 typedef struct operand {
     uint32_t start, leading, stride; /* bytes */
     uint32_t span;                   /* of the swizzle; 16: none */
@@ -70,7 +68,7 @@ static void negate(float *numbers, int count) {
 
 /* A's 16 rows of a warp. */
 static void take_factor(machine *m, const ptx_wgmma *form, const machine_product *p, int warp,
-                        lanes_rows *to) {
+                        sums_rows *to) {
     const machine_warp *w = &m->warps[warp];
     int k_count = form->k_count, wide = k_count / 2; /* numbers in 16 bytes */
     operand o = operand_of(p->a, form->transposes_a);
@@ -78,27 +76,37 @@ static void take_factor(machine *m, const ptx_wgmma *form, const machine_product
     const int32_t *list = m->function->lists.items + form->a_list;
     for (int n = 0; n < 4; n++) {
         int half = n % 2, piece_of_k = n / 2;
-        float *at = to->a + half * 8 * k_count + piece_of_k * wide;
+        float *at = to->a[piece_of_k * wide] + 8 * half;
         if (form->a_list >= 0) {
-            product_expand(m, form->a_number, machine_words(m, w, list[n]), at, k_count);
+            product_expand_by_k(m, form->a_number, machine_words(m, w, list[n]), at, 16);
         } else if (!o.mn_major) {
             take_rows(m, &o, first + 8 * (uint32_t)half, (uint32_t)piece_of_k, words);
-            product_expand(m, form->a_number, words, at, k_count);
+            product_expand_by_k(m, form->a_number, words, at, 16);
         } else {
-            float by_k[8][8];
             take_rows(m, &o, first / 8 + (uint32_t)half, 8 * (uint32_t)piece_of_k, words);
-            product_expand(m, form->a_number, words, by_k[0], 8);
-            for (int r = 0; r < 8; r++)
-                for (int k = 0; k < 8; k++) at[r * k_count + k] = by_k[k][r];
+            product_expand(m, form->a_number, words, at, 16);
         }
     }
-    if (form->negates_a) negate(to->a, 16 * k_count);
-    sums_prepare_rows(to, k_count, m->set, form->a_number);
+    if (form->negates_a) negate(to->a[0], 16 * k_count);
+    sums_prepare_rows(to, k_count, m->sums, form->a_number);
 }
 
-/* B's columns 8j to 8j + 7, in the accumulators' order. */
+typedef float four __attribute__((vector_size(16)));
+
+/* Eight columns in the order of sums_columns. */
+static void order_columns(float *columns) {
+    four low, high, even, odd;
+    memcpy(&low, columns, sizeof low);
+    memcpy(&high, columns + 4, sizeof high);
+    even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+    odd = __builtin_shufflevector(low, high, 1, 3, 5, 7);
+    memcpy(columns, &even, sizeof even);
+    memcpy(columns + 4, &odd, sizeof odd);
+}
+
+/* B's columns 8j to 8j + 7. */
 static void take_columns(const machine *m, const ptx_wgmma *form, const operand *o, int j,
-                         lanes_columns *columns) {
+                         sums_columns *columns) {
     uint32_t words[LANES];
     for (int n = 0; n < 2; n++) {
         float(*to)[8] = columns->b + n * form->k_count / 2;
@@ -107,78 +115,50 @@ static void take_columns(const machine *m, const ptx_wgmma *form, const operand 
             product_expand_columns(m, form->b_number, words, to);
             continue;
         }
-        float by_k[8][8];
         take_rows(m, o, (uint32_t)j, 8 * (uint32_t)n, words);
-        product_expand(m, form->b_number, words, by_k[0], 8);
-        for (int k = 0; k < 8; k++)
-            for (int c = 0; c < 8; c++) to[k][c / 2 + c % 2 * 4] = by_k[k][c];
+        product_expand(m, form->b_number, words, to[0], 8);
+        for (int k = 0; k < 8; k++) order_columns(to[k]);
     }
     if (form->negates_b) negate(columns->b[0], 8 * form->k_count);
-    sums_prepare_columns(columns, form->k_count, m->set, form->b_number);
+    sums_prepare_columns(columns, form->k_count, m->sums, form->b_number);
 }
 
-static void prepare(lanes_product *product, const ptx_wgmma *form) {
-    sums_rule rule = sums_rule_of_group(form->a_number, form->k_count);
+static void prepare(sums_product *product, const ptx_wgmma *form) {
     product->k_count = form->k_count;
-    product->group = rule.group;
-    product->fraction_bits = rule.fraction_bits;
-    product->result_bits = rule.result_bits;
+    product->rule = sums_rule_of_group(form->a_number, form->k_count);
     product->halves = form->d_number == PTX_F16;
     product->sum_least = product->halves ? -14 : -126;
 }
 
-/* Whether two products add to the same registers in the same way. */
-bool wgmma_continues(const machine *m, const machine_product *p, const machine_product *next) {
+/* One warp's rows of the product. */
+static void multiply_rows(machine *m, const ptx_wgmma *form, const machine_product *p,
+                          machine_warp *w, sums_product *product) {
     const ptx_function *f = m->function;
-    const ptx_wgmma *a = &f->wgmmas.items[m->code[p->pc].list];
-    const ptx_wgmma *b = &f->wgmmas.items[m->code[next->pc].list];
-    if (a == b) return true;
-    if (a->n_count != b->n_count || a->d_number != b->d_number) return false;
-    const int32_t *sums = f->lists.items;
-    return memcmp(sums + a->d_list, sums + b->d_list, (size_t)a->d_count * sizeof *sums) == 0;
+    int registers = product->halves ? 2 : 4;
+    for (int j = 0; j < form->n_count / 8; j++) {
+        const int32_t *list = f->lists.items + form->d_list + j * registers;
+        uint32_t *sums[4];
+        for (int r = 0; r < registers; r++) sums[r] = w->sums[f->row_numbers[list[r]]];
+        if (p->adds) product_gather(product, sums);
+        else memset(product->sum, 0, sizeof product->sum);
+        product->columns = &m->wgmma_columns[j];
+        sums_multiply(product, m->sums);
+        product_scatter(product, sums);
+    }
 }
 
-/* Eight columns of one warp, through all products. */
-static void multiply_columns(machine *m, const machine_product *const *p, int count,
-                             lanes_product *products, uint32_t *const sums[4]) {
-    bool halves = products[0].halves;
-    if (p[0]->adds) product_gather(halves, sums, products[0].sum);
-    for (int n = 0; n < count; n++) {
-        lanes_product *product = &products[n];
-        if (!p[n]->adds) memset(product->sum, 0, sizeof product->sum);
-        else if (n) memcpy(product->sum, products[n - 1].sum, sizeof product->sum);
-        for (uint32_t left = m->set->multiply(product); left; left &= left - 1u)
-            sums_row(product, machine_first_lane(left));
-    }
-    product_scatter(halves, sums, products[count - 1].sum);
-}
-
-void wgmma_multiply(machine *m, int warpgroup, const machine_product *const *p, int count) {
-    const ptx_function *f = m->function;
-    lanes_product products[WGMMA_CHAIN_MAX];
-    lanes_columns columns[WGMMA_CHAIN_MAX];
-    const ptx_wgmma *forms[WGMMA_CHAIN_MAX];
-    operand operands[WGMMA_CHAIN_MAX];
-    lanes_rows(*rows)[MACHINE_GROUP_WARPS] = m->wgmma_rows;
-    int first = warpgroup * MACHINE_GROUP_WARPS;
-    for (int n = 0; n < count; n++) {
-        forms[n] = &f->wgmmas.items[m->code[p[n]->pc].list];
-        operands[n] = operand_of(p[n]->b, forms[n]->transposes_b);
-        prepare(&products[n], forms[n]);
-        products[n].columns = &columns[n];
-        for (int v = 0; v < MACHINE_GROUP_WARPS; v++)
-            take_factor(m, forms[n], p[n], first + v, &rows[n][v]);
-    }
-    int registers = products[0].halves ? 2 : 4;
-    for (int j = 0; j < forms[0]->n_count / 8; j++) {
-        for (int n = 0; n < count; n++) take_columns(m, forms[n], &operands[n], j, &columns[n]);
-        const int32_t *list = f->lists.items + forms[0]->d_list + j * registers;
-        for (int v = 0; v < MACHINE_GROUP_WARPS; v++) {
-            machine_warp *w = &m->warps[first + v];
-            uint32_t *sums[4];
-            for (int r = 0; r < registers; r++) sums[r] = w->sums[f->row_numbers[list[r]]];
-            for (int n = 0; n < count; n++) products[n].rows = &rows[n][v];
-            multiply_columns(m, p, count, products, sums);
-        }
+void wgmma_multiply(machine *m, int warpgroup, const machine_product *p) {
+    const ptx_wgmma *form = &m->function->wgmmas.items[m->code[p->pc].list];
+    operand second = operand_of(p->b, form->transposes_b);
+    sums_product product;
+    sums_rows rows;
+    prepare(&product, form);
+    product.rows = &rows;
+    for (int j = 0; j < form->n_count / 8; j++)
+        take_columns(m, form, &second, j, &m->wgmma_columns[j]);
+    for (int v = 0; v < MACHINE_GROUP_WARPS; v++) {
+        machine_warp *w = &m->warps[warpgroup * MACHINE_GROUP_WARPS + v];
+        take_factor(m, form, p, w->index, &rows);
+        multiply_rows(m, form, p, w, &product);
     }
 }
