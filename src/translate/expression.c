@@ -191,7 +191,7 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
                                 STR_ARGS(inside(t, at, s->axes->items[i].extent)));
         }
         text = emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(text),
-                           STR_ARGS(emit_within(t, at, VALUES_PRODUCT)),
+                           STR_ARGS(emit_within(t, at, VALUES_QUOTIENT)),
                            STR_ARGS(emit_stride(t, tensor, i)));
     }
     str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text));

@@ -72,9 +72,12 @@ static emit_value combined(emit *t, emit_value a, emit_value b, const char *sign
                            bound low, bound high) {
     emit_value out = {.precedence = precedence, .low = clamped(low), .high = clamped(high)};
     if (emit_is_wide(out) && !emit_is_wide(a) && !emit_is_wide(b)) a = widened(t, a);
-    int right = precedence + (sign[1] != '+' && sign[1] != '*');
-    out.text = emit_format(t, "%.*s%s%.*s", STR_ARGS(emit_within(t, a, precedence)), sign,
+    int left = sign[1] == '*' ? VALUES_QUOTIENT : precedence;
+    int right = sign[1] == '-' ? VALUES_QUOTIENT : precedence;
+    out.text = emit_format(t, "%.*s%s%.*s", STR_ARGS(emit_within(t, a, left)), sign,
                            STR_ARGS(emit_within(t, b, right)));
+    if (a.precedence == VALUES_QUOTIENT && left == VALUES_QUOTIENT)
+        out.precedence = VALUES_QUOTIENT; /* it begins with one: `a / b * c` */
     return out;
 }
 
@@ -181,9 +184,9 @@ emit_value values_quotient(emit *t, emit_value a, emit_value b, bool up) {
     }
     if (both_constant(a, b) && b.low >= 1) return emit_constant(t, out.low);
     if (!up && a.low >= 0 && b.low >= 1) {
-        out.text = emit_format(t, "%.*s / %.*s", STR_ARGS(emit_within(t, a, VALUES_PRODUCT)),
+        out.text = emit_format(t, "%.*s / %.*s", STR_ARGS(emit_within(t, a, VALUES_QUOTIENT)),
                                STR_ARGS(emit_within(t, b, VALUES_PREFIX)));
-        out.precedence = VALUES_PRODUCT;
+        out.precedence = VALUES_QUOTIENT;
         if (emit_is_wide(a) && !emit_is_wide(out)) {
             out.text = emit_format(t, "(int)(%.*s)", STR_ARGS(out.text));
             out.precedence = VALUES_PREFIX;
@@ -207,9 +210,9 @@ emit_value values_modulo(emit *t, emit_value a, emit_value b) {
     }
     bool wide = emit_is_wide(a) || emit_is_wide(b);
     if (a.low >= 0 && b.low >= 1) {
-        out.text = emit_format(t, "%.*s %% %.*s", STR_ARGS(emit_within(t, a, VALUES_PRODUCT)),
+        out.text = emit_format(t, "%.*s %% %.*s", STR_ARGS(emit_within(t, a, VALUES_QUOTIENT)),
                                STR_ARGS(emit_within(t, b, VALUES_PREFIX)));
-        out.precedence = VALUES_PRODUCT;
+        out.precedence = VALUES_QUOTIENT;
     } else {
         out.text = emit_format(t, "ftl_modulo%s(%.*s, %.*s)", wide ? "_wide" : "", STR_ARGS(a.text),
                                STR_ARGS(b.text));

@@ -4,14 +4,17 @@
 
 #include "translate/emit.h"
 
-/* How tightly C's operators bind: emit_value.precedence. */
+/* How tightly C's operators bind: emit_value.precedence. A product is told from a quotient or
+ * remainder, which bind alike: `a * (b * c)` needs no brackets, `a * (b / c)` does.
+ */
 enum {
     VALUES_OR = 4,
     VALUES_AND = 5,
     VALUES_EQUALITY = 8,
     VALUES_RELATION = 9,
     VALUES_SUM = 12,
-    VALUES_PRODUCT = 13,
+    VALUES_QUOTIENT = 13,
+    VALUES_PRODUCT = 14,
     VALUES_PREFIX = 15,
     VALUES_PRIMARY = 16
 };

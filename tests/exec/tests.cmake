@@ -86,3 +86,10 @@ add_test(NAME many_conditions_whole
          COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/conditions.tl --gpu h200 --head-dim 64 --let kv_len=256
                  --on interpreter --case 12)
 set_tests_properties(many_conditions_whole PROPERTIES LABELS exec)
+
+# Integers of every operator beside each other one.
+foreach(gpu t4 h200)
+    add_test(NAME brackets_${gpu}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/brackets.tl --gpu ${gpu} --let d=48 --on emulator --case 0..6)
+    set_tests_properties(brackets_${gpu} PROPERTIES LABELS exec)
+endforeach()
