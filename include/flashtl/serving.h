@@ -105,6 +105,41 @@ FTL_API ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtim
 FTL_API ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
                                                   const ftl_decode *decode, size_t *bytes);
 
+/* Puts new keys and values into their places of a cache in pages; keys, and queries where there are
+ * any, are rotated by their places before (rotary embedding). Nothing else of the cache changes.
+ * Start from FTL_APPEND_INIT.
+ *
+ * Of the first rotary_dim columns of a row, i and rotary_dim / 2 + i (or 2i and 2i + 1) become
+ * a * cosine - b * sine and b * cosine + a * sine of angle i at the row's place; the others stay.
+ */
+typedef struct ftl_append {
+    size_t struct_bytes;               /* sizeof(ftl_append) */
+    ftl_type dtype;                    /* of all rows: FTL_F16, or FTL_BF16 where the GPU has it */
+    int64_t tokens;                    /* new ones, of all sequences */
+    int64_t q_heads, kv_heads;         /* q_heads 0: there are no queries */
+    int64_t head_dim, value_dim;       /* of q and k, of v; value_dim 0: the same */
+    ftl_attention_tensor q, q_rotated; /* (token, head, d); in different memory */
+    ftl_attention_tensor k, v;         /* (token, head, d): the new ones */
+    ftl_attention_tensor k_pool, v_pool; /* (page, slot, head, d): batch_stride leads from page to
+                                            page, length_stride from slot to slot */
+    int64_t page_len, pages;             /* tokens of a page, 1 to 1024; pages of the pools */
+    uint64_t slots;        /* i32 (tokens): page * page_len + slot of each; no two are equal */
+    int64_t rotary_dim;    /* even, at most head_dim; 0: nothing is rotated, and q_heads is 0 */
+    bool is_interleaved;   /* 2i and 2i + 1 are rotated together */
+    uint64_t cosine, sine; /* f32 (places, rotary_dim / 2): device addresses, a multiple of 4 */
+    int64_t angle_stride;  /* from place to place */
+    int64_t places_count;  /* rows of these */
+    uint64_t places;       /* i32 (tokens): the row of each token */
+} ftl_append;
+
+#define FTL_APPEND_INIT FTL_STRUCT_INIT(ftl_append)
+
+/* As ftl_attention_varlen; one launch for keys and values, another for queries. */
+FTL_API ftl_status ftl_attention_append(ftl_context *context, ftl_runtime *runtime,
+                                        const ftl_append *append, void *stream);
+FTL_API ftl_status ftl_attention_append_prepare(ftl_context *context, ftl_runtime *runtime,
+                                                const ftl_append *append);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,7 +9,9 @@ typedef enum attention_operator {
     ATTENTION_DENSE,
     ATTENTION_SPARSE,
     ATTENTION_VARLEN,
-    ATTENTION_DECODE
+    ATTENTION_DECODE,
+    ATTENTION_APPEND,
+    ATTENTION_ROTATE
 } attention_operator;
 
 /* What decides a kernel. Compared as bytes: begun by attention_key_begin, which sets it to zero. */
@@ -17,8 +19,10 @@ typedef struct attention_key {
     int32_t operator, device, dtype, head_dim, value_dim;
     int32_t window, group, top; /* settings of the sketch; 0: not set */
     int32_t page_len, rows;     /* pins: of a page, of a tile's queries; 0: left to the reasoner */
+    int32_t half;               /* pin: columns that are rotated, halved */
     bool is_short;              /* made for short sequences */
     bool causal, is_first, has_alibi, has_lse, has_q_used, has_kv_used, is_paged;
+    bool is_interleaved, is_plain;
     double softcap;
 } attention_key;
 

@@ -101,10 +101,10 @@ static void choose_number(settings *s, bool is_chosen, const char *name, double 
 }
 
 static ftl_status write_sketch(ftl_context *context, recipe *r) {
-    static const char *const names[] = {[ATTENTION_DENSE] = "attention",
-                                        [ATTENTION_SPARSE] = "nsa_selected",
-                                        [ATTENTION_VARLEN] = "varlen",
-                                        [ATTENTION_DECODE] = "paged_decode"};
+    static const char *const names[] = {
+        [ATTENTION_DENSE] = "attention", [ATTENTION_SPARSE] = "nsa_selected",
+        [ATTENTION_VARLEN] = "varlen",   [ATTENTION_DECODE] = "paged_decode",
+        [ATTENTION_APPEND] = "append",   [ATTENTION_ROTATE] = "rotate"};
     const attention_key *key = r->key;
     settings s = {.count = 0};
     choose(&s, key->causal, "causal");
@@ -114,6 +114,8 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
     choose(&s, key->has_q_used, "q_used");
     choose(&s, key->has_kv_used, "kv_used");
     choose(&s, key->is_paged, "paged");
+    choose(&s, key->is_interleaved, "interleaved");
+    choose(&s, key->is_plain, "plain");
     choose_number(&s, key->window > 0, "window", key->window);
     choose_number(&s, key->softcap > 0, "softcap", key->softcap);
     choose_number(&s, key->group > 0, "group", key->group);
@@ -156,10 +158,11 @@ static void write_request(const recipe *r, bool is_short, request *q) {
                                .dtype = (ftl_type)key->dtype,
                                .pins = q->pins};
     pin(q, "d", key->head_dim);
-    pin(q, "dv", key->value_dim);
+    if (key->operator!= ATTENTION_ROTATE) pin(q, "dv", key->value_dim);
     if (is_short) q->pins[q->options.pin_count++] = (ftl_pin){"nominal_length", SHORT_NOMINAL};
     if (key->page_len) pin(q, "page_len", key->page_len);
     if (key->rows) pin(q, "BM", key->rows);
+    if (key->half) pin(q, "half", key->half);
     q->source = (ftl_source){"<attention>", r->sketch, strlen(r->sketch)};
 }
 
@@ -210,6 +213,7 @@ static void write_source(const recipe *r, bool is_short, text_buffer *out) {
                 is_short ? ", short" : "");
     if (key->page_len) text_format(out, "page_len %d\n", key->page_len);
     if (key->rows) text_format(out, "BM %d\n", key->rows);
+    if (key->half) text_format(out, "half %d\n", key->half);
     text_add_z(out, r->sketch);
     text_add_z(out, r->gpu_text);
     text_add_z(out, r->measured);

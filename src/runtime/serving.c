@@ -5,14 +5,9 @@
 #include "runtime/attention.h"
 #include "runtime/serving.h"
 
-enum { PAGE_LENGTH_MAX = 1024, ROWS_MIN = 16, ROWS_MAX = 64, TENSORS_MAX = 12 };
+enum { PAGE_LENGTH_MAX = 1024, ROWS_MIN = 16, ROWS_MAX = 64 };
 
 /* --- what a launch is given ------------------------------------------------------------------- */
-
-typedef struct given {
-    ftl_tensor tensors[TENSORS_MAX];
-    int32_t count;
-} given;
 
 static ftl_tensor *add(given *g, const char *name, uint64_t address, ftl_type type,
                        int32_t axis_count) {
@@ -25,13 +20,32 @@ static void axis(ftl_tensor *t, int32_t i, int64_t extent, int64_t stride) {
     t->extents[i] = extent, t->strides[i] = stride;
 }
 
-/* (token, head, d); without d: (token, head). */
-static void add_tokens(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
-                       int64_t tokens, int64_t heads, int64_t d) {
+void given_tokens(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
+                  int64_t tokens, int64_t heads, int64_t d) {
     ftl_tensor *to = add(g, name, t->address, type, d ? 3 : 2);
     axis(to, 0, tokens, t->length_stride);
     axis(to, 1, heads, t->head_stride);
     if (d) axis(to, 2, d, 1);
+}
+
+void given_pool(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
+                const ftl_pages *pages, int64_t heads, int64_t d) {
+    ftl_tensor *to = add(g, name, t->address, type, 4);
+    axis(to, 0, pages->count, t->batch_stride);
+    axis(to, 1, pages->page_len, t->length_stride);
+    axis(to, 2, heads, t->head_stride);
+    axis(to, 3, d, 1);
+}
+
+void given_list(given *g, const char *name, uint64_t address, int64_t count) {
+    axis(add(g, name, address, FTL_I32, 1), 0, count, 1);
+}
+
+void given_table(given *g, const char *name, uint64_t address, ftl_type type, int64_t rows,
+                 int64_t columns, int64_t stride) {
+    ftl_tensor *to = add(g, name, address, type, 2);
+    axis(to, 0, rows, stride);
+    axis(to, 1, columns, 1);
 }
 
 /* (batch, query, head, d); without d: (batch, query, head). */
@@ -44,30 +58,10 @@ static void add_queries(given *g, const char *name, const ftl_attention_tensor *
     if (d) axis(to, 3, d, 1);
 }
 
-/* (page, slot, head, d) */
-static void add_pool(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
-                     const ftl_pages *pages, int64_t heads, int64_t d) {
-    ftl_tensor *to = add(g, name, t->address, type, 4);
-    axis(to, 0, pages->count, t->batch_stride);
-    axis(to, 1, pages->page_len, t->length_stride);
-    axis(to, 2, heads, t->head_stride);
-    axis(to, 3, d, 1);
-}
-
-static void add_list(given *g, const char *name, uint64_t address, int64_t count) {
-    axis(add(g, name, address, FTL_I32, 1), 0, count, 1);
-}
-
-static void add_table(given *g, const ftl_pages *pages, int64_t batch) {
-    ftl_tensor *to = add(g, "table", pages->table, FTL_I32, 2);
-    axis(to, 0, batch, pages->stride);
-    axis(to, 1, pages->columns, 1);
-}
-
-static ftl_status check_pages(ftl_context *context, const ftl_pages *pages) {
-    if (pages->page_len >= 0 && pages->page_len <= PAGE_LENGTH_MAX) return FTL_OK;
+ftl_status serving_check_page(ftl_context *context, int64_t page_len) {
+    if (page_len >= 0 && page_len <= PAGE_LENGTH_MAX) return FTL_OK;
     return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "a page has 1 to %d tokens, not %lld",
-                            PAGE_LENGTH_MAX, (long long)pages->page_len);
+                            PAGE_LENGTH_MAX, (long long)page_len);
 }
 
 /* --- sequences one after the other ------------------------------------------------------------ */
@@ -83,7 +77,7 @@ static ftl_status check_varlen(ftl_context *context, const ftl_varlen *v) {
     if (v->pages.page_len > 0 && v->batch > 0 && !v->kv_used)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "kv_used is null: with pages it says how many keys there are");
-    return check_pages(context, &v->pages);
+    return serving_check_page(context, v->pages.page_len);
 }
 
 static ftl_status make_varlen_key(ftl_context *context, ftl_runtime *runtime, const ftl_varlen *v,
@@ -120,22 +114,23 @@ ftl_status ftl_attention_varlen_prepare(ftl_context *context, ftl_runtime *runti
 
 static void give_varlen(const ftl_varlen *v, const attention_key *key, given *g) {
     int64_t d = key->head_dim, dv = key->value_dim;
-    add_tokens(g, "Q_all", &v->q, v->dtype, v->q_tokens, v->q_heads, d);
-    add_tokens(g, "O_all", &v->o, v->dtype, v->q_tokens, v->q_heads, dv);
-    if (key->has_lse) add_tokens(g, "lse_all", &v->lse, FTL_F32, v->q_tokens, v->q_heads, 0);
-    add_list(g, "q_start", v->q_start, v->batch + 1);
-    if (key->has_q_used) add_list(g, "q_used", v->q_used, v->batch);
+    given_tokens(g, "Q_all", &v->q, v->dtype, v->q_tokens, v->q_heads, d);
+    given_tokens(g, "O_all", &v->o, v->dtype, v->q_tokens, v->q_heads, dv);
+    if (key->has_lse) given_tokens(g, "lse_all", &v->lse, FTL_F32, v->q_tokens, v->q_heads, 0);
+    given_list(g, "q_start", v->q_start, v->batch + 1);
+    if (key->has_q_used) given_list(g, "q_used", v->q_used, v->batch);
     if (key->is_paged) {
-        add_pool(g, "K_pool", &v->k, v->dtype, &v->pages, v->kv_heads, d);
-        add_pool(g, "V_pool", &v->v, v->dtype, &v->pages, v->kv_heads, dv);
-        add_table(g, &v->pages, v->batch);
-        add_list(g, "kv_lens", v->kv_used, v->batch);
+        given_pool(g, "K_pool", &v->k, v->dtype, &v->pages, v->kv_heads, d);
+        given_pool(g, "V_pool", &v->v, v->dtype, &v->pages, v->kv_heads, dv);
+        given_table(g, "table", v->pages.table, FTL_I32, v->batch, v->pages.columns,
+                    v->pages.stride);
+        given_list(g, "kv_lens", v->kv_used, v->batch);
         return;
     }
-    add_tokens(g, "K_all", &v->k, v->dtype, v->kv_tokens, v->kv_heads, d);
-    add_tokens(g, "V_all", &v->v, v->dtype, v->kv_tokens, v->kv_heads, dv);
-    add_list(g, "kv_start", v->kv_start, v->batch + 1);
-    if (key->has_kv_used) add_list(g, "kv_used", v->kv_used, v->batch);
+    given_tokens(g, "K_all", &v->k, v->dtype, v->kv_tokens, v->kv_heads, d);
+    given_tokens(g, "V_all", &v->v, v->dtype, v->kv_tokens, v->kv_heads, dv);
+    given_list(g, "kv_start", v->kv_start, v->batch + 1);
+    if (key->has_kv_used) given_list(g, "kv_used", v->kv_used, v->batch);
 }
 
 ftl_status ftl_attention_varlen(ftl_context *context, ftl_runtime *runtime, const ftl_varlen *v,
@@ -172,7 +167,7 @@ static ftl_status check_decode(ftl_context *context, const ftl_decode *c) {
     if (!c->pages.page_len)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "pages.page_len is 0: keys and values lie in pages here");
-    return check_pages(context, &c->pages);
+    return serving_check_page(context, c->pages.page_len);
 }
 
 /* Tiles of as few rows as hold all queries of a key head; of many rows the reasoner decides. */
@@ -226,10 +221,10 @@ static void give_decode(const ftl_decode *c, const attention_key *key, given *g)
     add_queries(g, "Q_all", &c->q, c->dtype, c, d);
     add_queries(g, "O_all", &c->o, c->dtype, c, dv);
     if (key->has_lse) add_queries(g, "lse_all", &c->lse, FTL_F32, c, 0);
-    add_pool(g, "K_pool", &c->k, c->dtype, &c->pages, c->kv_heads, d);
-    add_pool(g, "V_pool", &c->v, c->dtype, &c->pages, c->kv_heads, dv);
-    add_table(g, &c->pages, c->batch);
-    add_list(g, "kv_lens", c->kv_lens, c->batch);
+    given_pool(g, "K_pool", &c->k, c->dtype, &c->pages, c->kv_heads, d);
+    given_pool(g, "V_pool", &c->v, c->dtype, &c->pages, c->kv_heads, dv);
+    given_table(g, "table", c->pages.table, FTL_I32, c->batch, c->pages.columns, c->pages.stride);
+    given_list(g, "kv_lens", c->kv_lens, c->batch);
 }
 
 ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,

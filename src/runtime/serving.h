@@ -1,16 +1,40 @@
-/* Whether the tables of a call are right, on request: serving_check.c. */
+/* What the calls of flashtl/serving.h share. */
 #ifndef FLASHTL_RUNTIME_SERVING_H
 #define FLASHTL_RUNTIME_SERVING_H
 
 #include "flashtl/serving.h"
 
-/* Where the runtime checks tables: waits for the stream, reads them and says in one sentence what
- * is wrong (INVALID_ARGUMENT). A stream that is captured cannot be waited for: its calls are not
- * checked, with a warning. Also OK where nothing is to be checked; the statuses of reading.
+/* What a launch is given: tensors by the names that the sketch has for them. */
+enum { GIVEN_MAX = 12 };
+typedef struct given {
+    ftl_tensor tensors[GIVEN_MAX];
+    int32_t count;
+} given;
+
+/* (token, head, d); without d: (token, head). */
+void given_tokens(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
+                  int64_t tokens, int64_t heads, int64_t d);
+/* (page, slot, head, d) */
+void given_pool(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
+                const ftl_pages *pages, int64_t heads, int64_t d);
+/* (n); (row, column) */
+void given_list(given *g, const char *name, uint64_t address, int64_t count);
+void given_table(given *g, const char *name, uint64_t address, ftl_type type, int64_t rows,
+                 int64_t columns, int64_t stride);
+
+/* Of how many tokens may a page be? 0, for no pages, is for the caller to judge. */
+ftl_status serving_check_page(ftl_context *context, int64_t page_len);
+
+/* serving_check.c: where the runtime checks tables, waits for the stream, reads them and says in
+ * one sentence what is wrong (INVALID_ARGUMENT). A stream that is captured cannot be waited for:
+ * its calls are not checked, with a warning. Also OK where nothing is to be checked; the statuses
+ * of reading.
  */
 ftl_status serving_check_varlen(ftl_context *context, ftl_runtime *runtime, const ftl_varlen *v,
                                 void *stream);
 ftl_status serving_check_decode(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
+                                void *stream);
+ftl_status serving_check_append(ftl_context *context, ftl_runtime *runtime, const ftl_append *a,
                                 void *stream);
 
 #endif

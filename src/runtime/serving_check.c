@@ -9,7 +9,7 @@
 typedef struct checking {
     ftl_context *context;
     ftl_runtime *runtime;
-    int64_t batch;
+    int64_t batch; /* sequences, or tokens: entries of most tables */
 } checking;
 
 static const int64_t WAIT_MS = 60000; /* for what the stream has to do before */
@@ -162,4 +162,51 @@ ftl_status serving_check_decode(ftl_context *context, ftl_runtime *runtime, cons
     ftl_status status;
     if (!can_check(&c, stream, &status)) return status;
     return check_pages(&c, &d->pages, "kv_lens", d->kv_lens);
+}
+
+/* Entries from 0 on, below 'count'. */
+static ftl_status check_places(const checking *c, const char *name, uint64_t address, int64_t count,
+                               int32_t **out) {
+    *out = NULL;
+    if (!address) return FTL_OK;
+    ftl_status status = read_list(c, address, c->batch, out);
+    for (int64_t i = 0; i < c->batch && !status; i++) {
+        int64_t place = (*out)[i];
+        if (place >= 0 && place < count) continue;
+        status =
+            refuse(c, "%s[%" PRId64 "] is %" PRId64 "; there are %" PRId64, name, i, place, count);
+    }
+    return status;
+}
+
+static int compare_places(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Two tokens in one place: whichever is written last stays. Sorts the slots. */
+static ftl_status check_distinct(const checking *c, int32_t *slots) {
+    if (slots) qsort(slots, (size_t)c->batch, sizeof *slots, compare_places);
+    for (int64_t i = 1; slots && i < c->batch; i++) {
+        if (slots[i] == slots[i - 1])
+            return ftl_context_fail(c->context, FTL_INVALID_ARGUMENT,
+                                    "two entries of slots are %" PRId32, slots[i]);
+    }
+    return FTL_OK;
+}
+
+ftl_status serving_check_append(ftl_context *context, ftl_runtime *runtime, const ftl_append *a,
+                                void *stream) {
+    const checking c = {context, runtime, a->tokens};
+    ftl_status status;
+    int32_t *slots = NULL, *places = NULL;
+    if (!can_check(&c, stream, &status)) return status;
+    int64_t room = a->pages > 0 && a->pages <= INT32_MAX ? a->pages * a->page_len : 0;
+    status = check_places(&c, "slots", a->slots, room, &slots);
+    if (!status) status = check_distinct(&c, slots);
+    if (!status && a->rotary_dim)
+        status = check_places(&c, "places", a->places, a->places_count, &places);
+    free(slots);
+    free(places);
+    return status;
 }

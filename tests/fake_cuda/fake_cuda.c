@@ -268,7 +268,7 @@ EXPORT void fake_graph_end(fake_graph *graph) {
 
 EXPORT int cuStreamQuery(void *stream);
 EXPORT int cuStreamQuery(void *stream) {
-    (void)stream;
+    if (fake_cuda.on_query) return fake_cuda.on_query(fake_cuda.user, stream);
     return fake_cuda.query_result;
 }
 

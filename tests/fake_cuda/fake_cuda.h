@@ -57,6 +57,7 @@ typedef struct fake_record {
     uint64_t (*stream_id)(void *user, void *stream);
     fake_graph *(*stream_graph)(void *user, void *stream);
     int stream_id_result, capture_result, object_result, retain_result;
+    int (*on_query)(void *user, void *stream); /* set by the test: instead of query_result */
 } fake_record;
 
 /* cuDNN's backend without a GPU, under the symbol "fake_cudnn": descriptors that watch over the

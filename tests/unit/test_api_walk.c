@@ -458,6 +458,13 @@ static void attention(void **state) {
     BAD(ftl_attention_decode_workspace, c, NULL, &decode, &bytes);
     BAD(ftl_attention_decode_workspace, c, runtime, &decode, NULL);
     BAD(ftl_attention_decode_workspace, c, runtime, &decode, &bytes);
+    ftl_append append = FTL_APPEND_INIT, no_append = {0};
+    BAD(ftl_attention_append, c, NULL, &append, NULL);
+    BAD(ftl_attention_append, c, runtime, NULL, NULL);
+    BAD(ftl_attention_append, c, runtime, &no_append, NULL);
+    BAD(ftl_attention_append, c, runtime, &append, NULL);
+    BAD(ftl_attention_append_prepare, c, NULL, &append);
+    BAD(ftl_attention_append_prepare, c, runtime, &append);
 }
 
 /* What an earlier call said of a program is not said again of a launch. */

@@ -449,6 +449,136 @@ static void last_tokens_over_pages(void **state) {
     run_decode(&causal, 40, NULL, 0);
 }
 
+/* --- new keys --------------------------------------------------------------------------------- */
+
+enum { NEW = 21, PLACES = 50 };
+
+static struct {
+    _Alignas(16) uint16_t q[NEW * ROW], rotated[NEW * ROW], k[NEW * KV_ROW], v[NEW * KV_ROW];
+    float cosine[PLACES * D], sine[PLACES * D]; /* rows of D, of which a part is used */
+    int32_t slots[NEW], places[NEW];
+} fresh;
+
+static void begin_append(void) {
+    begin(q_lens, kv_lens, 7);
+    fill(fresh.q, NEW * ROW, 11), fill(fresh.k, NEW * KV_ROW, 12), fill(fresh.v, NEW * KV_ROW, 13);
+    memset(fresh.rotated, 0, sizeof fresh.rotated);
+    for (int i = 0; i < PLACES * D; i++) {
+        fresh.cosine[i] = (float)cos(i / D * pow(0.3, i % D));
+        fresh.sine[i] = (float)sin(i / D * pow(0.3, i % D));
+    }
+    for (int i = 0; i < NEW; i++) {
+        fresh.slots[i] = (i * 37 + 11) % (PAGES * PAGE), fresh.places[i] = (i * 7 + 3) % PLACES;
+    }
+}
+
+static ftl_append append_of(int64_t rotary_dim, bool is_interleaved) {
+    ftl_append a = FTL_APPEND_INIT;
+    a.dtype = FTL_F16, a.tokens = NEW;
+    a.q_heads = rotary_dim ? HEADS : 0, a.kv_heads = KV_HEADS, a.head_dim = D;
+    a.q = (ftl_attention_tensor){at(fresh.q), 0, ROW, D};
+    a.q_rotated = (ftl_attention_tensor){at(fresh.rotated), 0, ROW, D};
+    a.k = (ftl_attention_tensor){at(fresh.k), 0, KV_ROW, D};
+    a.v = (ftl_attention_tensor){at(fresh.v), 0, KV_ROW, D};
+    a.k_pool = (ftl_attention_tensor){at(world.k), PAGE * KV_ROW, KV_ROW, D};
+    a.v_pool = (ftl_attention_tensor){at(world.v), PAGE * KV_ROW, KV_ROW, D};
+    a.page_len = PAGE, a.pages = PAGES;
+    a.slots = at(fresh.slots);
+    a.rotary_dim = rotary_dim, a.is_interleaved = is_interleaved;
+    a.cosine = at(fresh.cosine), a.sine = at(fresh.sine);
+    a.angle_stride = D, a.places_count = PLACES, a.places = at(fresh.places);
+    return a;
+}
+
+static meaning *turns[2];
+static int turn;
+
+static void compute_in_turn(void *user, const unsigned char *parameters) {
+    (void)user;
+    assert_true(turn < 2);
+    compute(turns[turn++], parameters);
+}
+
+static void expect_near(const uint16_t *got, double want, const char *what, int i) {
+    if (!(fabs(element(got) - want) < 2e-3))
+        fail_msg("%s, %d: %g, not %g", what, i, element(got), want);
+}
+
+/* A row of D, rotated at a place. */
+static void rotate(const uint16_t *row, int32_t place, int64_t rotary_dim, bool is_interleaved,
+                   double *out) {
+    for (int i = 0; i < D; i++) out[i] = element(row + i);
+    for (int i = 0; i < rotary_dim / 2; i++) {
+        int first = is_interleaved ? 2 * i : i;
+        int second = is_interleaved ? 2 * i + 1 : (int)rotary_dim / 2 + i;
+        double c = (double)fresh.cosine[place * D + i], s = (double)fresh.sine[place * D + i];
+        double x = out[first], y = out[second];
+        out[first] = x * c - y * s, out[second] = y * c + x * s;
+    }
+}
+
+/* Each new row is in its place; all others are as they were before. */
+static void expect_pools(const batch *before, int64_t rotary_dim, bool is_interleaved) {
+    int token_of[PAGES * PAGE];
+    double want[D];
+    for (int s = 0; s < PAGES * PAGE; s++) token_of[s] = -1;
+    for (int i = 0; i < NEW; i++) token_of[fresh.slots[i]] = i;
+    for (int s = 0; s < PAGES * PAGE; s++) {
+        const uint16_t *k = world.k + s * KV_ROW, *v = world.v + s * KV_ROW;
+        if (token_of[s] < 0) {
+            assert_memory_equal(k, before->k + s * KV_ROW, KV_ROW * sizeof *k);
+            assert_memory_equal(v, before->v + s * KV_ROW, KV_ROW * sizeof *v);
+            continue;
+        }
+        const uint16_t *k_new = fresh.k + token_of[s] * KV_ROW;
+        assert_memory_equal(v, fresh.v + token_of[s] * KV_ROW, KV_HEADS * D * sizeof *v);
+        for (int h = 0; h < KV_HEADS; h++) {
+            rotate(k_new + h * D, fresh.places[token_of[s]], rotary_dim, is_interleaved, want);
+            for (int i = 0; i < D; i++) expect_near(k + h * D + i, want[i], "key", s);
+        }
+    }
+}
+
+static batch before_append;
+
+static void run_append(int64_t rotary_dim, bool is_interleaved, const char *half) {
+    meaning keys = {.operator_name = "append"}, queries = {.operator_name = "rotate"};
+    begin_append();
+    before_append = world;
+    choose(&keys, is_interleaved, "interleaved"), choose(&queries, is_interleaved, "interleaved");
+    choose(&keys, !rotary_dim, "plain");
+    pin(&keys, "d", "16"), pin(&keys, "dv", "16"), pin(&keys, "page_len", "16");
+    pin(&queries, "d", "16");
+    if (rotary_dim) pin(&keys, "half", half), pin(&queries, "half", half);
+    keys.sizes[keys.size_count++] = (ftl_scalar){"pages", PAGES};
+    open_meaning(&keys);
+    if (rotary_dim) open_meaning(&queries);
+    turn = 0, turns[0] = rotary_dim ? &queries : &keys, turns[1] = &keys;
+    driver->on_launch = compute_in_turn;
+    ftl_append a = append_of(rotary_dim, is_interleaved);
+    if (ftl_attention_append(context, runtime, &a, NULL) != FTL_OK)
+        fail_msg("%s", ftl_context_error(context));
+    driver->on_launch = NULL;
+    assert_int_equal(turn, rotary_dim ? 2 : 1);
+    expect_pools(&before_append, rotary_dim, is_interleaved);
+    for (int i = 0; rotary_dim && i < NEW * HEADS; i++) {
+        double want[D];
+        rotate(fresh.q + i * D, fresh.places[i / HEADS], rotary_dim, is_interleaved, want);
+        for (int e = 0; e < D; e++) expect_near(fresh.rotated + i * D + e, want[e], "query", i);
+    }
+    close_meaning(&keys);
+    if (rotary_dim) close_meaning(&queries);
+}
+
+static void new_keys_are_rotated_into_their_places(void **state) {
+    (void)state;
+    run_append(D, false, "8");
+    run_append(D, true, "8");
+    run_append(8, false, "4");
+    run_append(6, true, "3");
+    run_append(0, false, NULL);
+}
+
 /* --- what a call costs ------------------------------------------------------------------------ */
 
 /* Tables may say anything: the same kernel, the same grid, nothing made, nothing waited for. */
@@ -541,6 +671,23 @@ static void wrong_calls_are_told(void **state) {
     DECODE(c.v.batch_stride = 9, "V_pool");
     DECODE(c.scale = -1, "scale");
 #undef DECODE
+    begin_append();
+    ftl_append a;
+#define APPEND(change, words)                                                                      \
+    REFUSED(ftl_attention_append(context, runtime, &a, NULL), a = append_of(8, false), change,     \
+            words)
+    APPEND(a.struct_bytes = 8, "FTL_APPEND_INIT");
+    APPEND(a.tokens = -1, "negative");
+    APPEND(a.rotary_dim = 7, "rotary_dim is even");
+    APPEND(a.rotary_dim = D + 2, "rotary_dim is even");
+    APPEND(a.rotary_dim = 0, "q_heads has to be 0");
+    APPEND(a.q_rotated = a.q, "same memory");
+    APPEND(a.page_len = 0, "page_len is 0");
+    APPEND(a.page_len = 2048, "1 to 1024 tokens");
+    APPEND(a.tokens = PAGES * PAGE + 1; a.q_heads = 0, "tokens <= pages*page_len");
+    APPEND(a.slots = 0; a.q_heads = 0, "slot");
+    APPEND(a.cosine = 0, "cosine");
+#undef APPEND
     assert_int_equal(driver->launches, 0);
 }
 
@@ -623,6 +770,31 @@ static void wrong_pages_are_found_on_request(void **state) {
     refuse_decode("kv_lens[4] is -1; it may be 0 to 64");
 }
 
+static void refuse_append(const char *words) {
+    ftl_append a = append_of(8, false);
+    assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context), words);
+    begin_append();
+}
+
+static void wrong_places_are_found_on_request(void **state) {
+    (void)state;
+    reopen_with_checks(false);
+    begin_append();
+    ftl_append a = append_of(8, false);
+    assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_OK);
+    fresh.slots[20] = -1;
+    refuse_append("slots[20] is -1; there are 640");
+    fresh.slots[3] = PAGES * PAGE;
+    refuse_append("slots[3] is 640; there are 640");
+    fresh.slots[3] = fresh.slots[17];
+    refuse_append("two entries of slots are 0");
+    fresh.places[5] = PLACES;
+    refuse_append("places[5] is 50; there are 50");
+    fresh.places[0] = -2;
+    refuse_append("places[0] is -2; there are 50");
+}
+
 static fake_graph graph;
 
 static fake_graph *captures(void *user, void *stream) {
@@ -652,11 +824,13 @@ int main(void) {
         TEST(used_lengths_and_pages),
         TEST(few_sequences),
         TEST(last_tokens_over_pages),
+        TEST(new_keys_are_rotated_into_their_places),
         TEST(launches_go_by_no_table),
         TEST(kernels_by_page_group_and_rows),
         TEST(wrong_calls_are_told),
         TEST(wrong_tables_are_found_on_request),
         TEST(wrong_pages_are_found_on_request),
+        TEST(wrong_places_are_found_on_request),
         TEST(captured_calls_are_not_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
