@@ -57,6 +57,10 @@ set_tests_properties(maximum_moves PROPERTIES LABELS "exec;slow" SKIP_RETURN_COD
 add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c)
 target_link_libraries(launches PRIVATE flashtl_all)
 
+# An engine's steps on a GPU, likewise by hand: `ninja serving`.
+add_executable(serving EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/serving.c)
+target_link_libraries(serving PRIVATE flashtl_all)
+
 # Products of 8-bit floats by warpgroups; 77: NumPy or a CUDA compiler is not here.
 add_test(NAME bytes_of_warpgroups
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bytes.py $<TARGET_FILE:flashtl>)
