@@ -84,25 +84,13 @@ class Call:
 
     def check_shapes(self):
         q, k, v = self.q, self.k, self.v
-        if q.array.type not in ("f16", "bf16"):
-            raise TypeError(f"attention is of float16 or bfloat16; 'q' is {q.array.type}")
+        check_types(q.array, k.array, v.array)
         for one in (k, v):
-            if one.array.type != q.array.type:
-                raise TypeError(f"q, k and v are of one type; 'q' is {q.array.type} and '{one.array.name}' is {one.array.type}")
             if one.batch != q.batch:
                 raise ValueError(f"'q' has a batch of {q.batch}, and '{one.array.name}' one of {one.batch}")
-        for name, heads in (("q", q.heads), ("k", k.heads)):
-            if heads == 0:
-                raise ValueError(f"'{name}' has no heads")
         if k.heads != v.heads or k.length != v.length:
             raise ValueError(f"'k' has {k.heads} heads of {k.length} keys, and 'v' {v.heads} heads of {v.length} values")
-        if q.heads % k.heads:
-            raise ValueError(f"the heads of q are a multiple of those of k; found {q.heads} and {k.heads}")
-        if q.d != k.d:
-            raise ValueError(f"'q' has vectors of {q.d} elements, and 'k' of {k.d}")
-        for name, d in (("q", q.d), ("v", v.d)):
-            if d == 0 or d % HEAD_UNIT:
-                raise ValueError(f"head sizes are multiples of {HEAD_UNIT}; that of '{name}' is {d}")
+        check_heads(q, k, v)
         if self.alibi and (self.alibi.type != "f32" or self.alibi.shape != (q.heads,)):
             raise ValueError(f"'alibi' is float32 of {q.heads} slopes, one for each head of q; found {self.alibi.type} of the "
                              f"shape {self.alibi.shape}")
@@ -198,6 +186,28 @@ class Call:
         return made
 
 
+def check_types(q, k, v):
+    if q.type not in ("f16", "bf16"):
+        raise TypeError(f"attention is of float16 or bfloat16; 'q' is {q.type}")
+    for one in (k, v):
+        if one.type != q.type:
+            raise TypeError(f"q, k and v are of one type; 'q' is {q.type} and '{one.name}' is {one.type}")
+
+
+def check_heads(q, k, v):
+    """Of anything with heads and d."""
+    for name, heads in (("q", q.heads), ("k", k.heads)):
+        if heads == 0:
+            raise ValueError(f"'{name}' has no heads")
+    if q.heads % k.heads:
+        raise ValueError(f"the heads of q are a multiple of those of k; found {q.heads} and {k.heads}")
+    if q.d != k.d:
+        raise ValueError(f"'q' has vectors of {q.d} elements, and 'k' of {k.d}")
+    for name, d in (("q", q.d), ("v", v.d)):
+        if d == 0 or d % HEAD_UNIT:
+            raise ValueError(f"head sizes are multiples of {HEAD_UNIT}; that of '{name}' is {d}")
+
+
 def positive(name, value, is_whole=False):
     """A number above 0, or 0 for none."""
     if value is None:
@@ -228,19 +238,20 @@ def lse_rows(lse, begin, end):
     return renamed(lse, "lse", (batch, heads, end - begin), lse.strides, lse.address + begin * lse.strides[2] * 4)
 
 
+def attention_program(causal, window, softcap, has_alibi, has_lse, on, gpu):
+    text = sketch("attention", causal=causal, window=window or None, softcap=softcap or None, alibi=has_alibi, lse=has_lse)
+    return program_of(text, on, gpu, {})
+
+
 programs = {}
 PROGRAMS_MOST = 256
 
 
-def attention_program(*key):
-    """Made once for each choice of options, of which a process has few."""
+def program_of(text, on, gpu, pins):
+    """A program is made once for each choice of options, of which a process has few."""
+    key = (text, on, gpu, tuple(pins.items()))
     if key not in programs:
         if len(programs) >= PROGRAMS_MOST:
             programs.clear()
-        programs[key] = make_program(*key)
+        programs[key] = Program(text, gpu, None, None, on, "<attention>", pins)
     return programs[key]
-
-
-def make_program(causal, window, softcap, has_alibi, has_lse, on, gpu):
-    text = sketch("attention", causal=causal, window=window or None, softcap=softcap or None, alibi=has_alibi, lse=has_lse)
-    return Program(text, gpu, None, None, on, "<attention>", {})

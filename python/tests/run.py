@@ -29,9 +29,11 @@ def skip(why):
 def environment(folder, packages):
     """A fresh virtual environment with these packages, of the registry."""
     shutil.rmtree(folder, ignore_errors=True)
-    run(sys.executable, "-m", "venv", folder)
     if sys.version_info < (3, 9):
         skip("the package is for Python 3.9 and later")
+    made = subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True, text=True)
+    if made.returncode:
+        skip(f"cannot make a virtual environment: {(made.stdout + made.stderr).strip().splitlines()[:1]}")
     made = subprocess.run([folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages],
                           capture_output=True, text=True)
     if made.returncode:

@@ -324,3 +324,60 @@ class Processes(Case):
         run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
         self.assertEqual(run.returncode, 5, run.stderr)
         self.assertIn("'spawn'", run.stdout)
+
+
+class Serving(Case):
+    def spied(self, function, run):
+        """The structs that a library's function was given."""
+        given, real = [], getattr(_library.lib, function)
+
+        def spy(context, runtime, struct, *rest):
+            given.append(type(struct._obj).from_buffer_copy(struct._obj))
+            return real(context, runtime, struct, *rest)
+
+        setattr(_library.lib, function, spy)
+        try:
+            return run(), given[-1]
+        finally:
+            setattr(_library.lib, function, real)
+
+    def test_varlen(self):
+        q, k, v = tensor(30, 4, 64), tensor(50, 2, 64), tensor(50, 2, 32)
+        starts, others, used = (tensor(n, dtype=np.int32) for n in (4, 4, 3))
+        before = driver.launches
+        (o, lse), a = self.spied("ftl_attention_varlen", lambda: flashtl.varlen_attention(
+            q, k, v, starts, others, q_lens=used, causal=True, window=5, align="first", softcap=2.0, scale=0.5, return_lse=True))
+        self.assertEqual((o.shape, lse.shape, driver.launches, driver.stream), ((30, 4, 32), (30, 4), before + 1, 0x99))
+        self.assertEqual((a.batch, a.q_tokens, a.kv_tokens, a.max_q_len, a.q_heads, a.kv_heads, a.head_dim, a.value_dim),
+                         (3, 30, 50, 30, 4, 2, 64, 32))
+        self.assertEqual((a.q_start, a.kv_start, a.q_used, a.kv_used), (starts.data_ptr(), others.data_ptr(), used.data_ptr(), 0))
+        self.assertEqual((a.causal, a.is_first, a.window, a.softcap, a.scale), (True, True, 5, 2.0, 0.5))
+        for struct, one in ((a.q, q), (a.k, k), (a.v, v), (a.o, o)):
+            self.assertEqual((struct.address, struct.length_stride, struct.head_stride), (one.data_ptr(), *one.stride()[:2]))
+        self.assertEqual((a.lse.address, a.lse.length_stride, a.lse.head_stride), (lse.data_ptr(), 4, 1))
+
+    def test_pages(self):
+        q, k, v, table, lengths = (tensor(3, 2, 8, 64), tensor(9, 16, 2, 64), tensor(9, 16, 2, 64),
+                                   Tensor(np.zeros((3, 7), np.int32)[:, :5]), tensor(3, dtype=np.int32))
+        o, a = self.spied("ftl_attention_decode", lambda: flashtl.decode(q, k, v, table, lengths))
+        self.assertEqual((a.batch, a.q_len, a.q_heads, a.kv_heads, a.kv_lens, a.causal), (3, 2, 8, 2, lengths.data_ptr(), True))
+        pages = a.pages
+        self.assertEqual((pages.page_len, pages.count, pages.table, pages.columns, pages.stride), (16, 9, table.data_ptr(), 5, 7))
+        for struct, one in ((a.q, q), (a.k, k), (a.v, v), (a.o, o)):
+            self.assertEqual((struct.address, struct.batch_stride, struct.length_stride, struct.head_stride),
+                             (one.data_ptr(), *one.stride()[:3]))
+        starts = tensor(4, dtype=np.int32)
+        o, a = self.spied("ftl_attention_varlen", lambda: flashtl.varlen_attention(tensor(6, 8, 64), k, v, starts, table=table,
+                                                                                    kv_lens=lengths, max_q_len=2))
+        self.assertEqual((a.kv_used, a.kv_start, a.max_q_len, a.pages.count, a.k.batch_stride), (lengths.data_ptr(), 0, 2, 9, 2048))
+
+    def test_refused(self):
+        q, k, table, lengths = tensor(3, 1, 8, 64), tensor(9, 16, 2, 64), tensor(3, 5, dtype=np.int32), tensor(3, dtype=np.int32)
+        says, run, before = self.says, flashtl.decode, driver.launches
+        says(ValueError, "'q' is on cuda:0 and 'table' on cpu", run, q, k, k, table.array, lengths)
+        says(ValueError, "'kv_lens' must lie next to one another", run, q, k, k, table, Tensor(np.zeros(6, np.int32)[::2]))
+        says(ValueError, "'v' along d must lie next to one another", run, q, k, tensor(9, 16, 2, 64, order=(0, 1, 3, 2)), table, lengths)
+        says(ValueError, "these are on cuda:0", run, q, k, k, table, lengths, on="emulator", gpu="a100")
+        q.requires_grad = True
+        says(ValueError, "'q' requires gradients", run, q, k, k, table, lengths)
+        self.assertEqual(driver.launches, before)

@@ -1,0 +1,267 @@
+"""What engines that serve call: sequences of any lengths one after the other, keys in pages (include/flashtl/serving.h)."""
+import ctypes as c
+import math
+import sys
+
+from . import _c, _library
+from ._arrays import CPU, array_of, check_output, empty, one_device
+from ._attention import check_heads, check_types, positive, program_of, renamed
+from ._library import call, runtime, sketch
+from ._program import MACHINES
+
+
+def varlen_attention(q, k, v, q_starts, kv_starts=None, *, table=None, q_lens=None, kv_lens=None, max_q_len=None, causal=False,
+                     window=None, softcap=None, scale=None, align="last", return_lse=False, out=None, on=None, gpu=None):
+    """Attention over sequences of any lengths: o, or (o, lse), of q (token, heads, d).
+
+    Sequence b has the queries q_starts[b] ... q_starts[b + 1] - 1, and of k and v (token, heads, d) the keys kv_starts[b] ...
+    kv_starts[b + 1] - 1. With a table, k and v are pages, (page, slot, heads, d): token i of sequence b is in slot i % slots of page
+    table[b, i // slots], and kv_lens says how many it has.
+
+    q_lens, kv_lens  of each sequence only so many queries, or keys
+    max_q_len        queries of a sequence from this one on are not computed; all, where nothing is said
+    align            "last": a sequence's last query is at the place of its last key; "first": the first at the first key's
+
+    All tables are int32. Rows that no sequence has stay as they are in 'out', and are 0 where none is given. The other arguments are
+    those of attention().
+    """
+    call_ = Varlen(q, k, v, {"q_starts": q_starts, "kv_starts": kv_starts, "table": table, "q_lens": q_lens, "kv_lens": kv_lens}, out)
+    call_.choose(causal, window, softcap, scale, max_q_len, align)
+    return call_.run(return_lse, on, gpu)
+
+
+def decode(q, k, v, table, kv_lens, *, causal=True, window=None, softcap=None, scale=None, return_lse=False, out=None, on=None,
+           gpu=None):
+    """Attention of the last tokens of sequences to their keys in pages: o, or (o, lse), of q (batch, tokens, heads, d).
+
+    k and v are pages, (page, slot, heads, d): key i of sequence b is in slot i % slots of page table[b, i // slots]; kv_lens[b] is how
+    many it has, the new ones included. Both tables are int32. The other arguments are those of attention().
+    """
+    call_ = Decode(q, k, v, {"table": table, "kv_lens": kv_lens}, out)
+    call_.choose(causal, window, softcap, scale)
+    return call_.run(return_lse, on, gpu)
+
+
+class Rows:
+    """An array whose last two axes are heads and d; 'before' names the others."""
+
+    def __init__(self, array, before):
+        if len(array.shape) != len(before) + 2:
+            raise ValueError(f"'{array.name}' has the axes ({', '.join(before)}, heads, d); found an array of {len(array.shape)}")
+        self.array, self.before, self.heads, self.d = array, array.shape[:-2], array.shape[-2], array.shape[-1]
+
+    def struct(self):
+        """As the library has it: the first axis of two is 'batch', the one before heads 'length'."""
+        *first, length, head, unit = self.array.strides
+        if unit != 1 and self.d > 1 and not self.array.is_empty:
+            raise ValueError(f"the elements of '{self.array.name}' along d must lie next to one another; .contiguous() makes them")
+        return _c.ftl_attention_tensor(self.array.address, first[0] if first else 0, length, head)
+
+
+class Serving:
+    """What both calls have: arrays, tables, options, and where they run."""
+
+    def __init__(self, q, k, v, tables, out, q_axes, kv_axes):
+        self.q = Rows(array_of("q", q), q_axes)
+        self.k, self.v = Rows(array_of("k", k), kv_axes), Rows(array_of("v", v), kv_axes)
+        self.tables = {name: array_of(name, value) for name, value in tables.items() if value is not None}
+        self.out, self.given = out, None if out is None else Rows(array_of("out", out), q_axes)
+        self.inputs = [self.q.array, self.k.array, self.v.array, *self.tables.values()]
+        self.device = one_device([*self.inputs, *([self.given.array] if self.given else [])])
+        check_types(self.q.array, self.k.array, self.v.array)
+        if (self.k.before, self.k.heads) != (self.v.before, self.v.heads):
+            raise ValueError(f"'k' and 'v' differ in more than d: {self.k.array.shape} and {self.v.array.shape}")
+        check_heads(self.q, self.k, self.v)
+
+    def need(self, name, shape):
+        """A table, with these lengths; None fits any."""
+        table = self.tables.get(name)
+        if table is None:
+            return None
+        fits = len(table.shape) == len(shape) and all(want is None or want == has for want, has in zip(shape, table.shape))
+        if table.type != "i32" or not fits:
+            wanted = ", ".join("any" if want is None else str(want) for want in shape)
+            raise ValueError(f"'{name}' is int32 of the shape ({wanted}); found {table.type} of {table.shape}")
+        return table
+
+    def set_options(self, causal, window, softcap, scale):
+        self.causal, self.window = bool(causal), positive("window", window, is_whole=True)
+        self.softcap = positive("softcap", softcap)
+        self.scale = positive("scale", scale) or 1 / math.sqrt(self.q.d)
+
+    def run(self, return_lse, on, gpu):
+        if on not in (None, *MACHINES):
+            raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
+        if on not in (None, "gpu") and self.device != CPU:
+            raise ValueError(f"on='{on}' takes arrays of the CPU; these are on {self.device}")
+        shape = (*self.q.before, self.q.heads, self.v.d)
+        if self.given is None:
+            self.out = empty("out", self.q.array.type, shape, self.inputs, is_zero=True)
+            self.given = Rows(array_of("out", self.out), self.q.before)
+        else:
+            if self.given.array.shape != shape or self.given.array.type != self.q.array.type:
+                raise ValueError(f"'out' is {self.q.array.type} of the shape {shape}; found {self.given.array.type} of "
+                                 f"{self.given.array.shape}")
+            check_output(self.given.array, self.inputs)
+        lse = empty("lse", "f32", shape[:-1], self.inputs, is_zero=True) if return_lse else None
+        self.lse = array_of("lse", lse) if return_lse else None
+        self.on_cpu(on, gpu) if self.device == CPU else self.on_gpu()
+        return (self.out, lse) if return_lse else self.out
+
+    def on_cpu(self, on, gpu):
+        self.check_tables()
+        text, arrays, numbers, pins = self.program()
+        arrays = {"Q_all": self.q.array, "O_all": self.given.array, **arrays}
+        if self.lse:
+            arrays["lse_all"] = self.lse
+        named = {name: renamed(array, name, array.shape, array.strides) for name, array in arrays.items()}
+        program_of(text, on, gpu, pins).run_arrays(named, {"scale": self.scale, **numbers})
+
+    def on_gpu(self):
+        torch = sys.modules.get("torch")
+        if any(array.library is not torch or torch is None for array in self.inputs):
+            raise TypeError("on a GPU attention takes PyTorch's tensors; flashtl.compile takes those of others")
+        for table in self.tables.values():
+            if table.shape[-1] > 1 and table.strides[-1] != 1:
+                raise ValueError(f"the entries of '{table.name}' must lie next to one another; .contiguous() makes them")
+        with torch.cuda.device(self.q.array.ordinal):
+            self.launch(torch, c.c_void_p(torch.cuda.current_stream().cuda_stream))
+        _library.state["is_on_gpu"] = True
+
+    def fill(self, made):
+        """What the structs of both calls have."""
+        made.struct_bytes, made.dtype = c.sizeof(made), _c.TYPES[self.q.array.type]
+        made.q_heads, made.kv_heads, made.head_dim, made.value_dim = self.q.heads, self.k.heads, self.q.d, self.v.d
+        made.q, made.k, made.v, made.o = (rows.struct() for rows in (self.q, self.k, self.v, self.given))
+        if self.lse:
+            *first, length, head = self.lse.strides
+            made.lse = _c.ftl_attention_tensor(self.lse.address, first[0] if first else 0, length, head)
+        made.scale, made.causal, made.window, made.softcap = self.scale, self.causal, self.window, self.softcap
+        return made
+
+    def pages(self):
+        pages, slots = self.k.before
+        table = self.tables["table"]
+        return _c.ftl_pages(slots, pages, table.address, table.shape[1], table.strides[0])
+
+    def address(self, name):
+        return self.tables[name].address if name in self.tables else 0
+
+    def values(self, name):
+        return self.tables[name].bits().view("int32")
+
+    def check_starts(self, name, limit):
+        starts = self.values(name)
+        if starts[0] < 0 or (starts[1:] < starts[:-1]).any() or starts[-1] > limit:
+            raise ValueError(f"'{name}' is to rise from 0 or later to {limit} at most; found {short(starts)}")
+
+    def check_lengths(self, name, limit):
+        lengths = self.values(name)
+        if ((lengths < 0) | (lengths > limit)).any():
+            raise ValueError(f"'{name}' has lengths from 0 to {short(limit)}; found {short(lengths)}")
+
+    def check_pages(self):
+        """The pages that the keys of each sequence are in; entries after them may hold anything."""
+        import numpy
+        table, lengths, (pages, slots) = self.values("table"), self.values("kv_lens"), self.k.before
+        self.check_lengths("kv_lens", table.shape[1] * slots)
+        used = numpy.arange(table.shape[1]) * slots < lengths[:, None]
+        wrong = used & ((table < 0) | (table >= pages))
+        if wrong.any():
+            row, column = numpy.argwhere(wrong)[0]
+            raise ValueError(f"'table' names pages from 0 to {pages - 1}; found {table[row, column]} at ({row}, {column})")
+
+
+class Varlen(Serving):
+    def __init__(self, q, k, v, tables, out):
+        is_paged = tables["table"] is not None
+        super().__init__(q, k, v, tables, out, ["token"], ["page", "slot"] if is_paged else ["token"])
+        needed, other = ("kv_lens", "kv_starts") if is_paged else ("kv_starts", None)
+        if needed not in self.tables:
+            raise TypeError(f"'{needed}' is missing: " + ("with a table it says how many keys there are" if is_paged
+                                                          else "it says which keys belong to which sequence"))
+        if other in self.tables:
+            raise TypeError("'kv_starts' is not taken with a table: 'kv_lens' says how many keys there are")
+        starts = self.need("q_starts", [None])
+        if starts is None or not starts.shape[0]:
+            raise ValueError("'q_starts' has an entry for each sequence and one more; found none")
+        self.batch = starts.shape[0] - 1
+        self.need("kv_starts", [self.batch + 1])
+        self.need("q_lens", [self.batch])
+        self.need("kv_lens", [self.batch])
+        self.need("table", [self.batch, None])
+
+    def choose(self, causal, window, softcap, scale, max_q_len, align):
+        self.set_options(causal, window, softcap, scale)
+        if align not in ("first", "last"):
+            raise ValueError(f"align is 'first' or 'last'; found {align!r}")
+        self.is_first = align == "first"
+        self.max_q_len = self.q.before[0] if max_q_len is None else positive("max_q_len", max_q_len, is_whole=True)
+
+    def check_tables(self):
+        self.check_starts("q_starts", self.q.before[0])
+        starts = self.values("q_starts")
+        if "q_lens" in self.tables:
+            self.check_lengths("q_lens", starts[1:] - starts[:-1])
+        if "table" in self.tables:
+            return self.check_pages()
+        self.check_starts("kv_starts", self.k.before[0])
+        starts = self.values("kv_starts")
+        if "kv_lens" in self.tables:
+            self.check_lengths("kv_lens", starts[1:] - starts[:-1])
+
+    def program(self):
+        is_paged, names = "table" in self.tables, ("K_pool", "V_pool") if "table" in self.tables else ("K_all", "V_all")
+        text = sketch("varlen", causal=self.causal, first=self.is_first and (self.causal or self.window > 0),
+                      window=self.window or None, softcap=self.softcap or None, paged=is_paged, q_used="q_lens" in self.tables,
+                      kv_used="kv_lens" in self.tables and not is_paged, lse=bool(self.lse))
+        in_sketch = {"q_starts": "q_start", "kv_starts": "kv_start", "q_lens": "q_used", "kv_lens": "kv_lens" if is_paged else "kv_used"}
+        tables = {in_sketch.get(name, name): array for name, array in self.tables.items()}
+        pins = {"page_len": self.k.before[1]} if is_paged else {}
+        return text, {**dict(zip(names, (self.k.array, self.v.array))), **tables}, {"max_q_len": self.max_q_len}, pins
+
+    def launch(self, torch, stream):
+        made = self.fill(_c.ftl_varlen())
+        made.batch, made.q_tokens, made.max_q_len, made.is_first = self.batch, self.q.before[0], self.max_q_len, self.is_first
+        made.q_start, made.q_used, made.kv_used = (self.address(name) for name in ("q_starts", "q_lens", "kv_lens"))
+        if "table" in self.tables:
+            made.pages = self.pages()
+        else:
+            made.kv_tokens, made.kv_start = self.k.before[0], self.address("kv_starts")
+        call("ftl_attention_varlen", runtime(), c.byref(made), stream)
+
+
+class Decode(Serving):
+    def __init__(self, q, k, v, tables, out):
+        for name in ("table", "kv_lens"):
+            if tables[name] is None:
+                raise TypeError(f"'{name}' is missing")
+        super().__init__(q, k, v, tables, out, ["batch", "tokens"], ["page", "slot"])
+        self.need("table", [self.q.before[0], None])
+        self.need("kv_lens", [self.q.before[0]])
+
+    choose = Serving.set_options
+    check_tables = Serving.check_pages
+
+    def program(self):
+        text = sketch("paged_decode", group=self.q.heads // self.k.heads, causal=self.causal, window=self.window or None,
+                      softcap=self.softcap or None, lse=bool(self.lse))
+        arrays = {"K_pool": self.k.array, "V_pool": self.v.array, **self.tables}
+        return text, arrays, {}, {"page_len": self.k.before[1]}
+
+    def launch(self, torch, stream):
+        made = self.fill(_c.ftl_decode())
+        made.batch, made.q_len = self.q.before
+        made.pages, made.kv_lens = self.pages(), self.address("kv_lens")
+        size = c.c_size_t()
+        call("ftl_attention_decode_workspace", runtime(), c.byref(made), c.byref(size))
+        # Freed in the stream's order, as all of PyTorch's memory.
+        workspace = torch.empty((size.value,), dtype=torch.uint8, device=self.device) if size.value else None
+        made.workspace, made.workspace_bytes = workspace.data_ptr() if size.value else 0, size.value
+        call("ftl_attention_decode", runtime(), c.byref(made), stream)
+
+
+def short(values):
+    """A few numbers, for a sentence."""
+    listed = [int(value) for value in values] if getattr(values, "shape", ()) else [values]
+    return ", ".join(map(str, listed[:8])) + (", ..." if len(listed) > 8 else "")

@@ -1,0 +1,139 @@
+"""flashtl.varlen_attention and flashtl.decode on NumPy's arrays: each sequence as attention alone gives it, and what is refused."""
+import itertools
+
+import numpy as np
+
+import flashtl
+from helpers import Case, attention, random
+
+ROUNDING = 1e-3
+
+
+def ints(*values):
+    return np.array(values, np.int32)
+
+
+def alone(q, k, v, **options):
+    """(o, lse) of one sequence, (token, heads, d) each."""
+    o, lse = attention(*(x.transpose(1, 0, 2)[None] for x in (q, k, v)), **options)
+    return o[0].transpose(1, 0, 2), lse[0].transpose(1, 0)
+
+
+def pages_of(table, lengths, pool):
+    return [pool[table[b]].reshape(-1, *pool.shape[2:])[:length] for b, length in enumerate(lengths)]
+
+
+class Varlen(Case):
+    q_starts, kv_starts = ints(0, 5, 5, 12, 13), ints(2, 9, 12, 15, 15)
+    q, k, v = random(20, 4, 16), random(18, 2, 16, seed=2), random(18, 2, 24, seed=3)
+
+    def wanted(self, q_lens=None, kv_lens=None, max_q_len=99, **options):
+        o, lse = np.zeros((20, 4, 24)), np.zeros((20, 4))
+        for b in range(4):
+            begin, first = self.q_starts[b], self.kv_starts[b]
+            rows = (q_lens if q_lens is not None else np.diff(self.q_starts))[b]
+            keys = (kv_lens if kv_lens is not None else np.diff(self.kv_starts))[b]
+            one = alone(self.q[begin:begin + rows], self.k[first:first + keys], self.v[first:first + keys], **options)
+            done = min(rows, max_q_len)
+            o[begin:begin + done], lse[begin:begin + done] = one[0][:done], one[1][:done]
+        return o, lse
+
+    def test_options(self):
+        for causal, window, softcap, align in itertools.product((False, True), (None, 3), (None, 2.0), ("first", "last")):
+            options = {"causal": causal, "window": window, "softcap": softcap, "align": align}
+            o, lse = flashtl.varlen_attention(self.q, self.k, self.v, self.q_starts, self.kv_starts, return_lse=True, **options)
+            wanted, wanted_lse = self.wanted(**options)
+            self.close(o, wanted, ROUNDING)
+            self.close(lse, wanted_lse, 1e-6)
+
+    def test_parts_of_sequences(self):
+        for tables in ({"q_lens": ints(4, 0, 7, 1)}, {"kv_lens": ints(7, 1, 0, 0)}, {"max_q_len": 3}):
+            o, lse = flashtl.varlen_attention(self.q, self.k, self.v, self.q_starts, self.kv_starts, causal=True, return_lse=True, **tables)
+            wanted, wanted_lse = self.wanted(causal=True, **tables)
+            self.close(o, wanted, ROUNDING)
+            self.close(lse, wanted_lse, 1e-6)
+
+    def test_rows_of_no_sequence_stay(self):
+        out = random(20, 4, 24, seed=9)
+        before = out.copy()
+        self.assertIs(flashtl.varlen_attention(self.q, self.k, self.v, self.q_starts, self.kv_starts, out=out), out)
+        np.testing.assert_array_equal(out[13:], before[13:])
+        self.close(out[:13], self.wanted()[0][:13], ROUNDING)
+
+    def test_pages(self):
+        table, lengths = np.array([[3, 1, -1], [0, -1, 99], [2, 4, 5], [-7, 0, 0]], np.int32), ints(7, 4, 12, 0)
+        pools = random(6, 4, 2, 16, seed=4), random(6, 4, 2, 24, seed=5)
+        o, lse = flashtl.varlen_attention(self.q, *pools, self.q_starts, table=table, kv_lens=lengths, causal=True, return_lse=True)
+        for b, (k, v) in enumerate(zip(*(pages_of(np.clip(table, 0, 5), lengths, pool) for pool in pools))):
+            rows = slice(self.q_starts[b], self.q_starts[b + 1])
+            wanted, wanted_lse = alone(self.q[rows], k, v, causal=True)
+            self.close(o[rows], wanted, ROUNDING)
+            self.close(lse[rows], wanted_lse, 1e-6)
+
+    def test_emulator(self):
+        q, k, v = random(60, 4, 64), random(80, 2, 64, seed=2), random(80, 2, 64, seed=3)
+        tables = ints(0, 40, 60), ints(0, 15, 80)
+        found = flashtl.varlen_attention(q, k, v, *tables, causal=True, on="emulator", gpu="a100")
+        self.close(found, flashtl.varlen_attention(q, k, v, *tables, causal=True).astype(np.float64), 4e-3)
+
+    def test_refused(self):
+        def says(kind, text, q=self.q, k=self.k, v=self.v, q_starts=self.q_starts, kv_starts=self.kv_starts, **named):
+            self.says(kind, text, flashtl.varlen_attention, q, k, v, q_starts, kv_starts, **named)
+
+        says(ValueError, "'q' has the axes (token, heads, d)", q=self.q[None])
+        says(ValueError, "'k' has the axes (page, slot, heads, d)", table=ints(0)[None], kv_starts=None, kv_lens=ints(1))
+        says(ValueError, "'k' and 'v' differ in more than d", v=self.v[1:])
+        says(TypeError, "'k' is f32", k=self.k.astype(np.float32))
+        says(ValueError, "'k' has no heads", k=self.k[:, :0], v=self.v[:, :0])
+        says(TypeError, "'kv_starts' is missing", kv_starts=None)
+        says(TypeError, "'kv_lens' is missing", k=self.k[None], v=self.v[None], kv_starts=None, table=ints(0, 0, 0, 0)[:, None])
+        says(TypeError, "'kv_starts' is not taken with a table", k=self.k[None], v=self.v[None], table=ints(0, 0, 0, 0)[:, None],
+             kv_lens=ints(1, 1, 1, 1))
+        says(ValueError, "'q_starts' has an entry for each sequence", q_starts=ints())
+        says(ValueError, "'q_starts' is int32", q_starts=self.q_starts[None])
+        says(ValueError, "'kv_starts' is int32 of the shape (5)", kv_starts=self.kv_starts[1:])
+        says(ValueError, "'q_lens' is int32 of the shape (4)", q_lens=ints(1))
+        says(TypeError, "'q_lens' has the type int64", q_lens=np.ones(4, np.int64))
+        says(ValueError, "'q_starts' is to rise from 0 or later to 20", q_starts=ints(0, 5, 4, 12, 13))
+        says(ValueError, "found -1, 5", q_starts=ints(-1, 5, 5, 12, 13))
+        says(ValueError, "to 20 at most", q_starts=ints(0, 5, 5, 12, 21))
+        says(ValueError, "'kv_starts' is to rise from 0 or later to 18", kv_starts=ints(0, 1, 2, 3, 19))
+        says(ValueError, "'q_lens' has lengths from 0 to 5, 0, 7, 1; found 5, 1", q_lens=ints(5, 1, 7, 1))
+        says(ValueError, "'kv_lens' has lengths", kv_lens=ints(-1, 0, 0, 0))
+        says(ValueError, "max_q_len is a whole number", max_q_len=-1)
+        says(ValueError, "align is", align=None)
+        says(ValueError, "share memory", out=self.q, v=self.k)
+
+
+class Decode(Case):
+    table, lengths = np.array([[3, 1], [0, 99], [2, 5]], np.int32), ints(7, 3, 0)
+    q, k, v = random(3, 2, 8, 16), random(6, 4, 2, 16, seed=2), random(6, 4, 2, 24, seed=3)
+
+    def test_options(self):
+        for causal, window, softcap in itertools.product((False, True), (None, 2), (None, 2.0)):
+            options = {"causal": causal, "window": window, "softcap": softcap}
+            o, lse = flashtl.decode(self.q, self.k, self.v, self.table, self.lengths, return_lse=True, **options)
+            for b, (k, v) in enumerate(zip(*(pages_of(np.clip(self.table, 0, 5), self.lengths, pool) for pool in (self.k, self.v)))):
+                wanted, wanted_lse = alone(self.q[b], k, v, **options)
+                self.close(o[b], wanted, ROUNDING)
+                self.close(lse[b], wanted_lse, 1e-6)
+
+    def test_emulator(self):
+        q, k, v = random(2, 1, 8, 64), random(6, 16, 2, 64, seed=2), random(6, 16, 2, 64, seed=3)
+        table, lengths = np.array([[3, 1, 5], [0, 99, 4]], np.int32), ints(41, 16)
+        found = flashtl.decode(q, k, v, table, lengths, on="emulator", gpu="a100")
+        self.close(found, flashtl.decode(q, k, v, table, lengths).astype(np.float64), 4e-3)
+
+    def test_refused(self):
+        def says(kind, text, q=self.q, k=self.k, v=self.v, table=self.table, kv_lens=self.lengths, **named):
+            self.says(kind, text, flashtl.decode, q, k, v, table, kv_lens, **named)
+
+        says(ValueError, "'q' has the axes (batch, tokens, heads, d)", q=self.q[0])
+        says(ValueError, "'v' has the axes (page, slot, heads, d)", v=self.v[0])
+        says(TypeError, "'table' is missing", table=None)
+        says(ValueError, "'table' is int32 of the shape (3, any)", table=self.table[:2])
+        says(ValueError, "'kv_lens' is int32 of the shape (3)", kv_lens=ints(1))
+        says(ValueError, "'kv_lens' has lengths from 0 to 8", kv_lens=ints(1, 9, 1))
+        says(ValueError, "found 99 at (1, 1)", kv_lens=ints(1, 5, 1))
+        says(ValueError, "multiple of those of k; found 3 and 2", q=self.q[:, :, :3])
+        says(ValueError, "softcap is a number above 0", softcap=-1)
