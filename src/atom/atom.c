@@ -53,6 +53,10 @@ const atom_product *atom_find_product(str word, tl_type type, int *width) {
     return NULL;
 }
 
+tl_type atom_sum_type(tl_type operands) {
+    return operands == TL_I8 ? TL_I32 : TL_F32;
+}
+
 bool atom_has_width(const atom_product *atom, int width) {
     if (atom->n) return width == atom->n;
     return width >= ATOM_WIDTH_UNIT && width <= ATOM_WIDTH_MAX && width % ATOM_WIDTH_UNIT == 0;

@@ -29,6 +29,8 @@ typedef struct atom_mover {
  * not be a width that the hardware has (atom_has_width).
  */
 const atom_product *atom_find_product(str word, tl_type type, int *width);
+/* What sums of such operands are: i32 of whole numbers, which they are exact in, else f32. */
+tl_type atom_sum_type(tl_type operands);
 bool atom_has_width(const atom_product *atom, int width);
 /* Its sibling that contracts 8 at a time, for the end of an extent that is 8 mod 16. */
 const atom_product *atom_narrow_product(const atom_product *atom);

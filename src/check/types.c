@@ -46,11 +46,12 @@ static void check_byte_tile(types *t, const model_tile *tile) {
     if (!t->target || !is_byte(tile->type)) return;
     tl_layout_kind kind = tile->allocation->allocate.layout.kind;
     bool is_raw = tile->space == TL_SHARED || kind == TL_LINES;
-    bool multiplies = gpu_has(t->target, GPU_FEATURE_fp8_mma) && tile->type != TL_I8;
-    bool is_operand = multiplies && (kind == TL_MMA_A || kind == TL_MMA_C);
+    bool is_whole = tile->type == TL_I8;
+    bool multiplies = gpu_has(t->target, is_whole ? GPU_FEATURE_int8_mma : GPU_FEATURE_fp8_mma);
+    bool is_operand = multiplies && (kind == TL_MMA_A || (kind == TL_MMA_C && !is_whole));
     if (tile->axis_count == 2 && (is_raw || is_operand)) return;
-    fail(t, multiplies ? DIAG_TYPE_BYTE_TILE : DIAG_TYPE_BYTE, tile->declared, tile->name,
-         type_name(tile->type), STR(""));
+    fail(t, multiplies && !is_whole ? DIAG_TYPE_BYTE_TILE : DIAG_TYPE_BYTE, tile->declared,
+         tile->name, type_name(tile->type), STR(""));
 }
 
 /* --- Copy ------------------------------------------------------------------------------------- */
@@ -139,6 +140,8 @@ static void check_product_atom(types *t, const model_step *step, tl_type type) {
     if (!found) {
         const atom_product *named = atom_find_product(atom, TL_OPEN, NULL);
         if (!named) report_unknown(t, s, atom, false);
+        else if (tl_type_bytes(named->type) == tl_type_bytes(type))
+            fail(t, DIAG_ATOM_TYPE, s->range, atom, type_name(type), STR(""));
         else
             fail(t, DIAG_ATOM_OPERANDS, s->range, atom,
                  str_format(t->model->memory, "%d", tl_type_bytes(named->type) * 8),
@@ -174,14 +177,17 @@ static void check_product(types *t, const model_step *step) {
                       type_name(left->type), type_name(right->type));
         return;
     }
-    if (left->type == TL_F32 || left->type == TL_I32 || left->type == TL_I8) {
+    if (left->type == TL_F32 || left->type == TL_I32) {
         fail(t, DIAG_TYPE_OPERANDS, a->range, a->name, type_name(left->type), STR(""));
         return;
     }
-    if (step->has_target && t->model->tiles[step->target.tile].type != TL_F32) {
+    tl_type sums = atom_sum_type(left->type);
+    if (step->has_target && t->model->tiles[step->target.tile].type != sums) {
         diag_expected(fail(t, DIAG_TYPE_ACCUMULATOR, step->target.range, step->target.name,
-                           type_name(t->model->tiles[step->target.tile].type), STR("")),
-                      STR("f32"), type_name(t->model->tiles[step->target.tile].type));
+                           type_name(t->model->tiles[step->target.tile].type), type_name(sums)),
+                      type_name(sums), type_name(t->model->tiles[step->target.tile].type));
+    } else if (step->accumulates && sums == TL_I32) {
+        fail(t, DIAG_TYPE_WHOLE_SUM, s->range, step->target.name, STR(""), STR(""));
     }
     if (s->compute.atom.length) check_product_atom(t, step, left->type);
 }

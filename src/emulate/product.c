@@ -146,14 +146,14 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
                               uint32_t *const d[4], uint32_t *const a[4], uint32_t *const b[2],
                               uint32_t *const c[4]) {
     float x[16 * 32] = {0}, y[8 * 32] = {0};
-    int k_count = i->count, pieces = k_count / 16;
+    int k_count = i->count, pieces = k_count / 16, halves = i->flags & PTX_HALF ? 1 : 2;
     (void)w;
-    for (int n = 0; n < 2 * pieces; n++)
-        product_expand(m, (ptx_number)i->number, a[n], x + n % 2 * 8 * k_count + n / 2 * 16,
-                       k_count);
+    for (int n = 0; n < halves * pieces; n++)
+        product_expand(m, (ptx_number)i->number, a[n],
+                       x + n % halves * 8 * k_count + n / halves * 16, k_count);
     for (int n = 0; n < pieces; n++)
         product_expand(m, (ptx_number)i->operation, b[n], y + n * 16, k_count);
-    for (int row = 0; row < 16; row++)
+    for (int row = 0; row < 8 * halves; row++)
         for (int column = 0; column < 8; column++) {
             int slot = row / 8 * 2 + column % 2, lane = row % 8 * 4 + column / 2;
             int64_t sum = (int32_t)c[slot][lane];
@@ -208,13 +208,13 @@ static const sums_columns *columns_of_factor(machine *m, const ptx_instruction *
 
 void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     const int32_t *list = m->function->lists.items + i->list;
-    int k_count = i->count, pieces = k_count * i->bytes / 16;
-    int sums = i->number2 == PTX_F16 ? 2 : 4;
+    int k_count = i->count;
+    ptx_product_rows count = ptx_product_rows_of(i);
     uint32_t *d[4], *a[4], *b[2], *c[4];
-    rows_of(m, w, list, sums, d);
-    rows_of(m, w, list + sums, 2 * pieces, a);
-    rows_of(m, w, list + sums + 2 * pieces, pieces, b);
-    rows_of(m, w, list + sums + 3 * pieces, sums, c);
+    rows_of(m, w, list, count.sums, d);
+    rows_of(m, w, list + count.sums, count.left, a);
+    rows_of(m, w, list + count.sums + count.left, count.right, b);
+    rows_of(m, w, list + count.sums + count.left + count.right, count.sums, c);
     if (i->number2 == PTX_S32) {
         multiply_integers(m, w, i, d, a, b, c);
         return;
@@ -224,8 +224,8 @@ void product_multiply(machine *m, machine_warp *w, const ptx_instruction *i) {
     p.rule = sums_rule_of(m->processor, (ptx_number)i->number, k_count);
     p.halves = i->number2 == PTX_F16;
     p.sum_least = p.halves ? -14 : -126;
-    p.rows = rows_of_factor(m, i, list[sums], a, 2 * pieces);
-    p.columns = columns_of_factor(m, i, list[sums + 2 * pieces], b, pieces);
+    p.rows = rows_of_factor(m, i, list[count.sums], a, count.left);
+    p.columns = columns_of_factor(m, i, list[count.sums + count.left], b, count.right);
     product_gather(&p, c);
     sums_multiply(&p, m->sums);
     product_scatter(&p, d);

@@ -102,7 +102,8 @@ enum {
     PTX_SIGNED = 4,
     PTX_TRANSPOSED = 8,
     PTX_TOUCHES = 16, /* uses registers of wgmma */
-    PTX_RELAXED = 32  /* of an mbarrier: orders no other accesses */
+    PTX_RELAXED = 32, /* of an mbarrier: orders no other accesses */
+    PTX_HALF = 64     /* a product of 8 rows that contracts 16 bytes */
 };
 
 /* PTX_LOGIC and the combination in PTX_TEST. */
@@ -266,5 +267,17 @@ struct emulate_module {
     uint8_t *global_image, *constant_image;
     uint32_t global_bytes, constant_bytes;
 };
+
+/* Registers a thread of PTX_PRODUCT: D, which C has as many of, A and B, one after the other. */
+typedef struct ptx_product_rows {
+    int sums, left, right;
+} ptx_product_rows;
+
+static inline ptx_product_rows ptx_product_rows_of(const ptx_instruction *i) {
+    int pieces = i->count * i->bytes / 16;
+    bool is_half = (i->flags & PTX_HALF) != 0;
+    return (ptx_product_rows){i->number2 == PTX_F16 || is_half ? 2 : 4,
+                              is_half ? pieces : 2 * pieces, pieces};
+}
 
 #endif

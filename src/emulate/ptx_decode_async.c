@@ -236,9 +236,9 @@ static void note_instruction(ptx_reader *r, ptx_function *f, const ptx_instructi
     case PTX_STORE_MATRIX:
     case PTX_PACK: note_list(r, f, i->list, i->count, false); break;
     case PTX_PRODUCT: {
-        int pieces = i->count * i->bytes / 16, sums = i->number2 == PTX_F16 ? 2 : 4;
-        note_list(r, f, i->list, sums, true);
-        note_list(r, f, i->list + sums, 3 * pieces + sums, false);
+        ptx_product_rows rows = ptx_product_rows_of(i);
+        note_list(r, f, i->list, rows.sums, true);
+        note_list(r, f, i->list + rows.sums, rows.left + rows.right + rows.sums, false);
         break;
     }
     case PTX_BULK: {

@@ -184,14 +184,18 @@ bool ptx_decode_movmatrix(ptx_reader *r, const ptx_statement *s) {
            ptx_decode_row(r, &s->operands[1], 4, false, &i->in[0]);
 }
 
-/* mma.sync.aligned.m16n8kK.row.col.D.A.B.C: registers a thread, by the element's bits. */
+/* mma.sync.aligned.m16n8kK.row.col.D.A.B.C: registers a thread, by the element's bits. Of 8-bit
+ * integers m8n8k16, too: half of everything.
+ */
 bool ptx_decode_mma(ptx_reader *r, const ptx_statement *s) {
+    bool is_half = s->part_count == 10 && str_is(s->parts[3], "m8n8k16");
     if (s->part_count != 10 || s->operand_count != 4 || !str_is(s->parts[1], "sync") ||
-        !str_starts(s->parts[3], STR("m16n8k")) || !str_is(s->parts[4], "row") ||
+        (!str_starts(s->parts[3], STR("m16n8k")) && !is_half) || !str_is(s->parts[4], "row") ||
         !str_is(s->parts[5], "col"))
         return unknown(r, s);
     int64_t k = 0;
-    str k_text = {s->parts[3].data + 6, s->parts[3].length - 6};
+    size_t before = is_half ? 5 : 6; /* the letters before k's number */
+    str k_text = {s->parts[3].data + before, s->parts[3].length - before};
     ptx_number a, b, c, d;
     uint8_t a_bytes, b_bytes, c_bytes, d_bytes;
     if (!str_to_integer(k_text, &k) || !ptx_decode_number(s->parts[6], &d, &d_bytes) ||
@@ -206,22 +210,24 @@ bool ptx_decode_mma(ptx_reader *r, const ptx_statement *s) {
         (eight && (b == PTX_E4M3 || b == PTX_E5M2) && c == d && (d == PTX_F32 || d == PTX_F16)) ||
         (integer && (b == PTX_S8 || b == PTX_U8) && c == d && d == PTX_S32);
     int k_bytes = (int)k * a_bytes;
-    if (!known || (k_bytes != 16 && k_bytes != 32) || (eight && k_bytes != 32))
+    if (!known || (k_bytes != 16 && k_bytes != 32) || (eight && k_bytes != 32) ||
+        (is_half && !integer))
         return unknown(r, s);
-    int a_rows = k_bytes / 8, b_rows = k_bytes / 16, c_rows = d_bytes == 2 ? 2 : 4;
     ptx_instruction *i = ptx_decode_emit(r, s, PTX_PRODUCT);
     i->number = (uint8_t)a;
     i->operation = (uint8_t)b;
     i->number2 = (uint8_t)d;
     i->bytes = a_bytes;
     i->count = (uint8_t)k;
+    if (is_half) i->flags |= PTX_HALF;
     int counts[4];
     int32_t lists[4];
     for (int n = 0; n < 4; n++) {
         if (!ptx_decode_list(r, s, &s->operands[n], 4, n == 0, &lists[n], &counts[n])) return false;
     }
     i->list = lists[0]; /* D, A, B, C: one after the other */
-    return (counts[0] == c_rows && counts[1] == a_rows && counts[2] == b_rows &&
-            counts[3] == c_rows) ||
+    ptx_product_rows rows = ptx_product_rows_of(i);
+    return (counts[0] == rows.sums && counts[1] == rows.left && counts[2] == rows.right &&
+            counts[3] == rows.sums) ||
            ptx_decode_fail(r, s, "another number of registers was expected");
 }

@@ -70,9 +70,9 @@ static void visit_rows(rows_state *s, int32_t pc, rows_visitor *visit) {
     case PTX_STORE_MATRIX:
     case PTX_PACK: visit_list(s, pc, visit, i->list, i->count, false); break;
     case PTX_PRODUCT: {
-        int pieces = i->count * i->bytes / 16, sums = i->number2 == PTX_F16 ? 2 : 4;
-        visit_list(s, pc, visit, i->list, sums, true);
-        visit_list(s, pc, visit, i->list + sums, 3 * pieces + sums, false);
+        ptx_product_rows rows = ptx_product_rows_of(i);
+        visit_list(s, pc, visit, i->list, rows.sums, true);
+        visit_list(s, pc, visit, i->list + rows.sums, rows.left + rows.right + rows.sums, false);
         break;
     }
     case PTX_BULK: visit_bulk(s, pc, visit, &f->bulks.items[i->list]); break;

@@ -7,7 +7,9 @@
  *     the exponent of each is 8 more, numerator and denominator alike. The denominator adds them as
  *     they are rounded (pass place): many that are equal round alike;
  *   - sums go to f32 with each block where the GPU cuts them: a product gets a tile of its own, and
- *     an Add takes it over.
+ *     an Add takes it over;
+ *   - sums of i8 are i32, exact in any block, and go to f32 with each: no length makes them
+ * overflow.
  */
 #include "atom/atom.h"
 #include "reason/place.h"
@@ -176,6 +178,11 @@ static const char *read_weights(tl_statement *product, kinds *all) {
 
 /* --- may they? -------------------------------------------------------------------------------- */
 
+/* Whole numbers are summed up exactly, in 32 bits: no sum is too long for a block of them. */
+static bool is_whole(reason *r, const tl_statement *s) {
+    return type_of(r, edit_operand_name(s, 1)) == TL_I8;
+}
+
 static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
     str left = edit_operand_name(s, 0), right = edit_operand_name(s, 1);
     tl_type type = type_of(r, right), left_type = type_of(r, left);
@@ -196,10 +203,13 @@ static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
         if (deep % DEEP_UNIT)
             return reason_say(r, "the contracted length %lld is no multiple of %d", (long long)deep,
                               DEEP_UNIT);
-        if (deep > GPU_SHORT_SUM_MOST)
+        if (deep > GPU_SHORT_SUM_MOST && type != TL_I8)
             return reason_say(r, "%lld terms are too many for one sum", (long long)deep);
     }
     if (left_type != TL_OPEN) return NULL;
+    if (type == TL_I8)
+        return reason_say(r, "%.*s is computed: nothing says that whole numbers hold it",
+                          STR_ARGS(left));
     if (s->compute.operands[1].is_transposed)
         return reason_say(r,
                           "%.*s is computed, and %.*s does not lie across: their elements are in "
@@ -250,11 +260,22 @@ static tl_statement *rescale_of(tl_statement *s, str sum) {
     return factor.length ? scale : NULL;
 }
 
-static void promote_sums(reason *r) {
+/* The sum of one product, in i32, and the same in f32. */
+static void take_over_whole(reason *r, tl_statement *s) {
+    str sum = edit_target_name(s), part = edit_fresh_name(r->kernel, r->memory, "T");
+    edit_after(r->kernel, s,
+               tl_quote(r->memory, "Compute Cast %.*s and get %.*s // from i32", STR_ARGS(part),
+                        STR_ARGS(sum)));
+    s->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(part));
+}
+
+static void promote_sums(reason *r, bool cuts) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
-        bool adds = edit_is_product(s) && s->compute.target_kind == TL_ACCUMULATE;
-        if (!adds || !edit_loop_of(s)) continue;
+        if (!edit_is_product(s)) continue;
+        bool adds = s->compute.target_kind == TL_ACCUMULATE, whole = is_whole(r, s);
+        if (!adds && whole) take_over_whole(r, s);
+        if (!adds || !(whole || (cuts && edit_loop_of(s)))) continue;
         str sum = edit_target_name(s), part = edit_fresh_name(r->kernel, r->memory, "T");
         tl_statement *scale = rescale_of(s, sum);
         if (scale) {
@@ -276,7 +297,20 @@ static void promote_sums(reason *r) {
     }
 }
 
+static bool has_whole(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_product(s) && is_whole(r, s)) return true;
+    return false;
+}
+
+static bool has_float(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_product(s) && !is_whole(r, s)) return true;
+    return false;
+}
+
 static bool wants_promotion(reason *r) {
+    if (!has_float(r)) return false;
     int64_t wanted = gpu_cuts_byte_sums(r->target), cut = wanted;
     reason_let_integer(r, "promote", &wanted);
     reason_offers_switch(r, "promote", wanted != 0);
@@ -293,7 +327,8 @@ static bool wants_promotion(reason *r) {
     return wanted != 0;
 }
 
-static bool has_unit(const reason *r) {
+static bool has_unit(reason *r) {
+    if (has_whole(r) && !has_float(r)) return gpu_has(r->target, GPU_FEATURE_int8_mma);
     return gpu_product_rate(r->target, 1, false) > gpu_product_rate(r->target, 2, false);
 }
 
@@ -312,8 +347,9 @@ bool reason_bytes(reason *r) {
                             STR_ARGS(r->kernel->name));
     }
     kinds all = {0};
-    const char *why = !gpu_has(r->target, GPU_FEATURE_fp8_mma) ? "the GPU has no products of 8 bits"
-                      : wanted == WIDE                         ? reason_pin_word(r, "products")
+    bool has_products = gpu_has(r->target, GPU_FEATURE_fp8_mma) || has_unit(r);
+    const char *why = !has_products                ? "the GPU has no products of 8 bits"
+                      : wanted == WIDE             ? reason_pin_word(r, "products")
                       : !is_pinned && !has_unit(r) ? "the GPU has no faster ones by warps"
                                                    : refusal(r, &all);
     place_plan plan = {.warps = 4};
@@ -330,7 +366,11 @@ bool reason_bytes(reason *r) {
         reason_offers_choice(r, "products", NARROW, (const int64_t[]){NARROW, WIDE}, 2);
         reason_decide(r, "products", "are of 8 bits: all their Inputs are, and the GPU has them");
         raise_weights(r, &all);
-        if (wants_promotion(r)) promote_sums(r);
+        bool cuts = wants_promotion(r);
+        if (has_whole(r))
+            reason_decide(r, "sums of whole numbers",
+                          "are i32, exact in each block, and go to f32 with it");
+        promote_sums(r, cuts);
     }
     edit_remove_let(r->kernel, STR("promote"));
     return true;

@@ -219,6 +219,13 @@ bool tiles_operand_axes(const tiles_list *t, const tl_operand *o, str *row, str 
     return true;
 }
 
+/* Products of i8 as they are: pass bytes has let their sums go to f32 block by block. */
+static bool adds_whole(const reason *r, tiles_list *t, const tl_statement *s) {
+    if (!edit_is_product(s) || !tiles_multiplies_bytes(r->kernel)) return false;
+    const tiles_tile *right = tiles_find(t, edit_operand_name(s, 1));
+    return right && right->storage == TL_I8;
+}
+
 /* What the statement makes, in the order of the text. */
 static void read_statement(reason *r, tiles_list *t, tl_statement *s) {
     if (s->kind == TL_COPY && (s->copy.from == TL_GLOBAL || s->copy.to == TL_GLOBAL)) {
@@ -230,6 +237,7 @@ static void read_statement(reason *r, tiles_list *t, tl_statement *s) {
         tiles_tile *target = tile_named(r, t, edit_target_name(s), s);
         if (tl_facts(s->compute.operation)->gives_place && target->storage == TL_OPEN)
             target->storage = TL_I32;
+        if (adds_whole(r, t, s)) target->storage = TL_I32;
         tl_expr *named[2] = {s->compute.maximum, s->compute.sum};
         for (int i = 0; i < 2; i++)
             if (named[i]) tile_named(r, t, named[i]->text, s);

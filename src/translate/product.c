@@ -79,18 +79,21 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
 static bool make_product(product *p) {
     const tl_compute *c = &p->s->compute;
     p->target = emit_target_of(p->t, p->s);
+    if (!p->target || p->target->space != TL_REGISTER || p->target->is_vector) {
+        refuse(p, STR("this GEMM"), "the result is a tile in registers as mma_C");
+        return false;
+    }
     if (c->is_async) {
         refuse(p, STR("an asynchronous GEMM"),
                "its instructions are not in the table of atoms yet");
         return false;
     }
-    if (!p->target || p->target->space != TL_REGISTER || p->target->type != TL_F32 ||
-        p->target->is_vector) {
-        refuse(p, STR("this GEMM"), "the result is an f32 tile in registers as mma_C");
-        return false;
-    }
     if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
         return false;
+    if (p->target->type != atom_sum_type(p->a.tile->type)) {
+        refuse(p, STR("this GEMM"), "the result is an f32 tile, of i8 an i32 tile");
+        return false;
+    }
     const atom_product *atom = atom_find_product(c->atom, p->a.tile->type, NULL);
     if (!atom || !atom->wrapper || p->a.tile->type != p->b.tile->type) {
         refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),

@@ -5,7 +5,7 @@
 #include "verify/verify.h"
 
 typedef struct narrow {
-    bool products; /* some product takes 8-bit operands: few bits of its sums are kept */
+    bool products; /* some product takes 8-bit floats: few bits of its sums are kept */
     bool weights;  /* the left one is computed, and rounded to 8 bits: */
     bool has_e5m2; /* those of e5m2, else e4m3 */
 } narrow;

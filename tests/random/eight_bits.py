@@ -36,7 +36,7 @@ class EightBits:
         first = r.choices(list(TYPES), list(TYPES.values()))[0]
         kind = r.random() if not self.plain else 0
         if self.plain:
-            first = "e5m2" if self.plain == "warps" and r.random() < 0.3 else "e4m3"
+            first = r.choice(("e4m3", "e4m3", "e5m2", "i8")) if self.plain == "warps" else "e4m3"
         if kind < 0.65:
             return [first] * count
         if kind < 0.8:                              # a cache: the first operand has 16 bits

@@ -412,7 +412,7 @@ class Evaluation:
             v = a @ b
             size, rest = finite(a) @ finite(b), finite(a) @ np.where(np.isfinite(eb), eb, 0) + np.where(np.isfinite(ea), ea, 0) @ (finite(b) + np.where(np.isfinite(eb), eb, 0))
         e = rest + size * ONE * (2 + math.sqrt(n)) + TINY
-        if self.is_narrow and kinds[1] in BYTES:
+        if self.is_narrow and kinds[1] in ("e4m3", "e5m2"):
             e = e + noise.cut(a, b)
             if self.tiles[operands[0].name].is_weight:
                 e = e + noise.of_weights(a, b, kinds[1], bool(self.program.pins.get("linear_weights")))

@@ -51,6 +51,32 @@ typedef struct row {
     "    Copy S (BM, BN) in coordinate [L = i, L = j] from register to global\n"                   \
     "end\n"
 
+/* The same of whole numbers. */
+#define WHOLE                                                                                      \
+    "kernel whole for t4\n"                                                                        \
+    "let d = 64, BM = 64, BN = 64\n"                                                               \
+    "Input Q i8 (q in q_len, d)\n"                                                                 \
+    "Input K i8 (kv in kv_len, d)\n"                                                               \
+    "Output S f32 (q in q_len, kv in kv_len)\n"                                                    \
+    "grid i in q_len/BM, j in kv_len/BN\n"                                                         \
+    "Allocate Q, K in shared i8 (BM, d) swizzled 64\n"                                             \
+    "role math with 4 warps\n"                                                                     \
+    "    Allocate Q, K in register i8 (BM, d) as lines\n"                                          \
+    "    Allocate T in register i32 (BM, BM) as mma_C\n"                                           \
+    "    Allocate S in register f32 (BM, BM) as mma_C\n"                                           \
+    "    Copy Q (BM, d) in coordinate [L = i] from global to register\n"                           \
+    "    Copy K (BM, d) in coordinate [L = j] from global to register\n"                           \
+    "    Copy Q from register to shared\n"                                                         \
+    "    Copy K from register to shared\n"                                                         \
+    "    Wait Q_shared\n"                                                                          \
+    "    Wait K_shared\n"                                                                          \
+    "    Compute GEMM Q_shared, K_shared.T and get T by m16n8k32\n"                                \
+    "    Release Q_shared\n"                                                                       \
+    "    Release K_shared\n"                                                                       \
+    "    Compute Cast T and get S\n"                                                               \
+    "    Copy S (BM, BM) in coordinate [L = i, L = j] from register to global\n"                   \
+    "end\n"
+
 /* More turns than roles, by far. */
 #define TURNS                                                                                      \
     "kernel turns for h200\n"                                                                      \
@@ -272,6 +298,26 @@ static const row rows[] = {
      "f16 and bf16",
      {{"Input K f16", "Input K bf16"}, {"Allocate K in shared f16", "Allocate K in shared bf16"}}},
     {PRODUCT, DIAG_TYPE_OPERANDS, "Q_shared is f32", {{"f16", "f32"}}},
+    {WHOLE,
+     DIAG_TYPE_ACCUMULATOR,
+     "adds in i32",
+     {{"Allocate T in register i32", "Allocate T in register f32"}}},
+    {WHOLE,
+     DIAG_TYPE_WHOLE_SUM,
+     "131,071 terms",
+     {{"Compute GEMM", "Compute Fill 0 and get T\n    Compute GEMM"},
+      {"and get T by", "and accumulate T by"}}},
+    {WHOLE,
+     DIAG_ATOM_TYPE,
+     "m64n64k32 does not take operands of i8",
+     {{"for t4", "for h200"}, {"m16n8k32", "m64n64k32"}}},
+    {WHOLE, DIAG_ATOM_OPERANDS, "these have 8", {{"m16n8k32", "m16n8k16"}}},
+    {WHOLE,
+     DIAG_TYPE_PRODUCT,
+     "i8 and f16",
+     {{"Allocate Q, K in shared i8 (BM, d) swizzled 64",
+       "Allocate Q in shared i8 (BM, d) swizzled 64\nAllocate K in shared f16 (BM, d) swizzled "
+       "128"}}},
     {PRODUCT,
      DIAG_TYPE_ACCUMULATOR,
      "adds in f32",
@@ -716,6 +762,8 @@ static void unchanged_programs_are_right(void **state) {
     diag_list diags;
     arena_init(&memory, 1 << 27);
     check(&memory, STR(PRODUCT), &diags);
+    assert_int_equal(diags.error_count, 0);
+    check(&memory, STR(WHOLE), &diags);
     assert_int_equal(diags.error_count, 0);
     arena_done(&memory);
 }
