@@ -20,6 +20,8 @@
 
 /* --- what is timed ---------------------------------------------------------------------------- */
 
+/* Kernels of a program that is timed. */
+enum { BENCH_KERNELS_MAX = 8 };
 enum { BENCH_NAME_BYTES = 48, BENCH_ROW_BYTES = 128, BENCH_CONTENDERS_MAX = 4 };
 
 /* A kernel and what it means. All of it the caller's; 'text.plan' and 'text.cuda' (or 'text.image')

@@ -53,6 +53,7 @@ static double count_bytes(const bench_case *c) {
     double bytes = 0, scalars[SET_TENSORS_MAX] = {0};
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         set_tensor tensor;
+        if (plan->tensors[i].role == FTL_WORKSPACE) continue;
         if (!set_lay_out(plan, &plan->tensors[i], c->sizes, scalars, &tensor)) continue;
         bytes += (double)tensor.elements * (double)ftl_type_bytes(plan->tensors[i].type);
     }

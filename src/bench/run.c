@@ -3,6 +3,7 @@
 #include "base/number.h"
 #include "base/os.h"
 #include "bench/set.h"
+#include "verify/program.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,8 +38,8 @@ typedef struct bench {
     const bench_options *options;
     ftl_timer *timer;
     set_noise noise;
-    const bench_program *loaded; /* whose module this is */
-    ftl_module *module;
+    const bench_program *loaded; /* whose modules these are */
+    ftl_module *modules[BENCH_KERNELS_MAX];
     bench_set *set;
     set_sample sample;
     unsigned char *output; /* of the case at hand, on the host */
@@ -64,8 +65,17 @@ static ftl_status launch(bench *b, contender *c) {
     int32_t copy = c->next;
     c->next = (c->next + 1) % b->set->copies;
     if (c->rival) return c->rival->launch(c->rival->user, b->context, copy);
-    ftl_arguments arguments = set_arguments(b->set, copy);
-    return ftl_module_launch(b->context, b->module, &arguments, NULL);
+    const verify_program *text = &b->loaded->text;
+    ftl_arguments all = set_arguments(b->set, copy);
+    ftl_status status = FTL_OK;
+    for (int32_t i = 0; i < program_kernel_count(text) && !status; i++) {
+        ftl_tensor tensors[SET_TENSORS_MAX];
+        ftl_scalar scalars[SET_TENSORS_MAX];
+        ftl_arguments own =
+            text->kernels ? program_arguments(text->kernels[i].plan, &all, tensors, scalars) : all;
+        status = ftl_module_launch(b->context, b->modules[i], &own, NULL);
+    }
+    return status;
 }
 
 static ftl_status time_burst(bench *b, contender *c, int launches, double *each_ms) {
@@ -130,12 +140,21 @@ ftl_status bench_load(ftl_context *context, ftl_runtime *runtime, const bench_pr
                                  text->image->length, out);
 }
 
-static ftl_status load_module(bench *b, const bench_program *program) {
-    if (b->loaded == program) return FTL_OK;
-    ftl_module_free(b->module);
-    b->module = NULL;
+static void free_modules(bench *b) {
+    for (int32_t i = 0; i < BENCH_KERNELS_MAX; i++) ftl_module_free(b->modules[i]);
+    memset(b->modules, 0, sizeof b->modules);
     b->loaded = NULL;
-    ftl_status status = bench_load(b->context, b->runtime, program, &b->module);
+}
+
+static ftl_status load_modules(bench *b, const bench_program *program) {
+    if (b->loaded == program) return FTL_OK;
+    free_modules(b);
+    const verify_program *text = &program->text;
+    ftl_status status = FTL_OK;
+    if (!text->kernels) status = bench_load(b->context, b->runtime, program, &b->modules[0]);
+    for (int32_t i = 0; text->kernels && i < text->kernel_count && !status; i++)
+        status = ftl_module_load(b->context, b->runtime, text->kernels[i].plan,
+                                 text->kernels[i].cuda, &b->modules[i]);
     if (!status) b->loaded = program;
     return status;
 }
@@ -147,7 +166,7 @@ static ftl_status open_contender(bench *b, contender *c) {
     c->is_open = true;
     ftl_status status =
         c->rival ? c->rival->open(c->rival->user, b->context, b->runtime, b->set->what, &memory)
-                 : load_module(b, b->set->what->program);
+                 : load_modules(b, b->set->what->program);
     if (!status) status = run_once(b, c);
     if (status) return leave(b, c, status);
     judge(b, c, &c->figure->error_before);
@@ -324,7 +343,7 @@ ftl_status bench_run(ftl_context *context, ftl_runtime *runtime, const bench_cas
             options->on_result(options->user, &results[i], i + 1, count, left_s);
         }
     }
-    ftl_module_free(b.module);
+    free_modules(&b);
     ftl_timer_free(b.timer);
     set_noise_free(&b.noise);
     free(b.output);

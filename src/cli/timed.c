@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HIDDEN = 2048 };
+enum { HIDDEN = 2048, TIMED_BYTES_MAX = 16 << 20 };
 
 /* --- the machine ------------------------------------------------------------------------------ */
 
@@ -31,13 +31,19 @@ void timed_close(timed_machine *machine) {
 void timed_kernel_done(timed_kernel *kernel) {
     ftl_product_free(kernel->product);
     ftl_free(kernel->sketch);
+    arena_done(&kernel->memory);
     *kernel = (timed_kernel){0};
 }
 
 static void describe(timed_kernel *k, const ftl_source *source) {
     k->code = (ftl_source){source->name, k->product->code, strlen(k->product->code)};
-    k->program.text.plan = k->product->kernels[0].plan;
-    k->program.text.cuda = k->product->kernels[0].cuda;
+    const ftl_product *product = k->product;
+    k->program.text.plan = verify_merge_plans(product->kernels, product->kernel_count, &k->memory);
+    k->program.text.cuda = product->kernels[0].cuda;
+    if (product->kernel_count > 1) {
+        k->program.text.kernels = product->kernels;
+        k->program.text.kernel_count = product->kernel_count;
+    }
     k->program.text.code = k->code;
     if (k->product->sketch) k->program.text.sketch = *source;
 }
@@ -52,6 +58,7 @@ ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell
     char d[24], dv[24];
     *out = (timed_kernel){
         .program = {.dtype = dtype, .head_dim = cell->head_dim, .value_dim = cell->value_dim}};
+    arena_init(&out->memory, TIMED_BYTES_MAX);
     if (cell->is_causal) out->settings[0] = "causal";
     out->program.text.operator_name = "attention";
     out->program.text.settings = out->settings;
@@ -99,15 +106,17 @@ ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request
     ftl_options options = request->options;
     if (!options.gpu) options.gpu = machine->gpu.name;
     *out = (timed_kernel){.program = timed_shape(request)};
+    arena_init(&out->memory, TIMED_BYTES_MAX);
     ftl_status status = ftl_build(c->context, &request->source, &options, &out->product);
     if (status) return status;
-    if (out->product->kernel_count != 1) {
+    if (out->product->kernel_count > BENCH_KERNELS_MAX) {
         return ftl_context_fail(c->context, FTL_INVALID_ARGUMENT,
-                                "a program of one kernel is timed; this one has %d",
-                                out->product->kernel_count);
+                                "a program of up to %d kernels is timed; this one has %d",
+                                BENCH_KERNELS_MAX, out->product->kernel_count);
     }
     describe(out, &request->source);
-    return FTL_OK;
+    if (out->program.text.plan) return FTL_OK;
+    return ftl_context_fail(c->context, FTL_NO_MEMORY, "out of memory");
 }
 
 /* --- cases ------------------------------------------------------------------------------------ */

@@ -26,6 +26,7 @@ typedef struct timed_kernel {
     ftl_source code;
     const char *settings[4];
     bool is_short; /* made for short sequences */
+    arena memory;  /* of the plan of several kernels */
 } timed_kernel;
 void timed_kernel_done(timed_kernel *kernel);
 

@@ -34,6 +34,10 @@ static bool look_up(void *user, const tl_expr *e, tl_value *value) {
         return true;
     }
     if (e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT) return false;
+    if (e->symbol && e->symbol->kind == TL_SYMBOL_INDEX) { /* all tiles count as the first one */
+        *value = (tl_value){.integer = 0};
+        return true;
+    }
     a->missing = name;
     return false;
 }

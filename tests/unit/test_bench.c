@@ -277,6 +277,85 @@ static void inputs_outgrow_the_cache(void **state) {
     assert_int_equal(r.figures[0].verdict, BENCH_FINE);
 }
 
+/* --- programs of several kernels ---------------------------------------------------------------
+ */
+
+static const ftl_product *split;
+
+static void *pointer_of(const ftl_plan *plan, const char *name, const unsigned char *parameters) {
+    void *address = NULL;
+    for (int32_t i = 0; i < plan->tensor_count; i++)
+        if (strcmp(plan->tensors[i].name, name) == 0)
+            memcpy(&address, parameters + plan->tensors[i].pointer_offset, sizeof address);
+    assert_non_null(address);
+    return address;
+}
+
+/* The first leaves a mark in the workspace, the second takes it up. */
+static void on_part(void *user, const unsigned char *parameters) {
+    (void)user;
+    const ftl_plan *plan = split->kernels[world.launches % 2].plan;
+    float *workspace = pointer_of(plan, "O_part", parameters);
+    if (world.launches % 2 == 0) {
+        *workspace = 7;
+    } else {
+        assert_true(*workspace == 7);
+        *workspace = 0;
+        memset(pointer_of(plan, "O", parameters), 0, sizeof(uint16_t) * BATCH * Q_HEADS * D);
+    }
+    world.launches++;
+    driver->clock_ms += 1;
+}
+
+/* A launch is one of each, the time is that of all, and what they hand over is not their traffic.
+ */
+static void kernels_of_a_program_run_in_turn(void **state) {
+    (void)state;
+    enum { KEYS = 128, SPLITS = 2 };
+    static const char *const options[] = {"group=2"};
+    char *text;
+    const ftl_pin pins[] = {{"d", "16"}, {"dv", "16"}, {"q_len", "1"}};
+    ftl_options wanted = {.struct_bytes = sizeof(ftl_options),
+                          .gpu = "a100",
+                          .dtype = FTL_F16,
+                          .pins = pins,
+                          .pin_count = 3};
+    assert_int_equal(ftl_sketch(context, "decode", options, 1, &text), FTL_OK);
+    ftl_source source = {"<decode>", text, strlen(text)};
+    ftl_product *made;
+    assert_int_equal(ftl_build(context, &source, &wanted, &made), FTL_OK);
+    split = made;
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    program = (bench_program){
+        .text = {.sketch = source,
+                 .plan = verify_merge_plans(made->kernels, made->kernel_count, &memory),
+                 .kernels = made->kernels,
+                 .kernel_count = made->kernel_count},
+        .dtype = FTL_F16};
+    const ftl_scalar sizes[] = {{"batch", BATCH},
+                                {"q_len", 1},
+                                {"kv_len", KEYS},
+                                {"q_heads", Q_HEADS},
+                                {"kv_heads", KV_HEADS},
+                                {"splits", SPLITS},
+                                {"d", D},
+                                {"dv", D},
+                                {"group", 2}};
+    assert_int_equal(bench_case_set(context, &one, &program, sizes, 9, 1), FTL_OK);
+    assert_true(one.bytes == 2.0 * BATCH * D * (2 * Q_HEADS + 2 * KEYS * KV_HEADS));
+    assert_true(one.flops == 4.0 * BATCH * Q_HEADS * KEYS * D);
+    driver->on_launch = on_part;
+    bench_result r;
+    assert_int_equal(time_it((bench_options){0}, false, &r), FTL_OK);
+    assert_int_equal(r.figures[0].verdict, BENCH_FINE);
+    assert_true(fabs(r.figures[0].milliseconds - 2) < 1e-4);
+    assert_true(world.launches > 2 && world.launches % 2 == 0);
+    arena_done(&memory);
+    ftl_product_free(made);
+    ftl_free(text);
+}
+
 /* --- what is not a figure --------------------------------------------------------------------- */
 
 static void wrong_kernel_is_not_timed(void **state) {
@@ -653,6 +732,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {WORLD_TEST(figures_are_those_of_the_clock),
                                        WORLD_TEST(contenders_take_turns),
                                        WORLD_TEST(inputs_outgrow_the_cache),
+                                       WORLD_TEST(kernels_of_a_program_run_in_turn),
                                        WORLD_TEST(wrong_kernel_is_not_timed),
                                        WORLD_TEST(kernel_that_goes_wrong_is_found_after),
                                        WORLD_TEST(one_bit_is_enough),
