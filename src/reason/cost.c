@@ -283,14 +283,14 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *o
 
 /* What a tile reads no other one does, so that memory is the limit, or what a block does in a row.
  */
-static double few_rows_clocks(const cost_model *m, const cost_choice *c, const cost_result *t,
+static double few_rows_clocks(const cost_model *m, const cost_choice *c, cost_result *t,
                               double memory_rate) {
     static const double IN_A_ROW = 13; /* of what all units do side by side */
-    double read = t->cache * CACHE_BYTES_PER_CLOCK / memory_rate;
-    double own = iterations(m, c) * ROUND_CLOCKS +
-                 IN_A_ROW * (t->tensor + t->shared + t->fp32 + t->exp2) / (double)c->warps;
-    double most = fmax(t->clocks, own / t->resident);
-    return pow(pow(most, TOGETHER) + pow(read, TOGETHER), 1 / TOGETHER);
+    t->read = t->cache * CACHE_BYTES_PER_CLOCK / memory_rate;
+    t->alone = iterations(m, c) * ROUND_CLOCKS +
+               IN_A_ROW * (t->tensor + t->shared + t->fp32 + t->exp2) / (double)c->warps;
+    double most = fmax(t->clocks, t->alone / t->resident);
+    return pow(pow(most, TOGETHER) + pow(t->read, TOGETHER), 1 / TOGETHER);
 }
 
 static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) {

@@ -33,6 +33,7 @@ typedef struct cost_result {
     double tensor, shared, fp32, exp2, cache, barriers; /* clocks a tile, each alone */
     double elements, chain; /* warpgroups: what all issue; what one waits for in a row */
     double blocks;          /* warpgroups: iterations of a tile's loop, on average over the tiles */
+    double alone, read;     /* few rows: of a block by itself; of its bytes from device memory */
     double clocks;          /* per tile, including overlap with other blocks */
     double tflops;          /* of the whole GPU, products only */
     double gigabytes_per_s; /* of device memory, where that is the limit */

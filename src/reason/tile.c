@@ -5,6 +5,7 @@
 #include "reason/narrow.h"
 #include "reason/nominal.h"
 #include "reason/panels.h"
+#include "reason/shares.h"
 #include "reason/warpgroups.h"
 #include "reason/ways.h"
 
@@ -522,6 +523,7 @@ bool reason_tile(reason *r) {
     if (s.ways.kept_count == 0) try_blocks(&s);
     if (!ways_choose(&s.ways, s.way)) return report_nothing(&s);
     ways_explain(r, s.model, &s.ways);
+    shares_explain(r, &s.ways.kept[0].choice);
     offer_choice(&s);
     write_choice(&s);
     if (r->predicted_tflops == 0) r->predicted_tflops = s.ways.kept[0].result.tflops;

@@ -640,8 +640,63 @@ static void usual_lengths_decide_sizes(void **state) {
 #undef GROUPS
 }
 
+/* What `explain` says of how many blocks share a loop: the second column, or NULL. */
+static const reason_column *shares_of(const answer *a) {
+    for (int i = 0; i < a->result.decision_count; i++) {
+        const reason_decision *d = &a->result.decisions[i];
+        if (str_is(d->subject, "blocks that share a loop"))
+            return &d->tables.items[0].columns.items[1];
+    }
+    return NULL;
+}
+
+static int64_t cell(const reason_column *column, int row) {
+    int64_t value = 0;
+    assert_true(str_to_integer(column->cells[row], &value));
+    return value;
+}
+
+/* The more tiles there are, the fewer blocks share one's loop; the longer the loop, the more do;
+ * and a GPU with fewer multiprocessors needs fewer. The code does not depend on it.
+ */
+static void blocks_share_long_loops(void **state) {
+    (void)state;
+    enum { FEW = 1, ROWS = 6 };
+    static const char *const gpus_small_first[] = {"t4", "h200"};
+    int64_t found[2][2];
+    for (int g = 0; g < 2; g++)
+        for (int length = 0; length < 2; length++) {
+            answer a;
+            request q = {.sketch = "sketches/attention_decode",
+                         .gpu = gpus_small_first[g],
+                         .dtype = TL_F16,
+                         .pins = {"d=128", "dv=128",
+                                  length ? "nominal_kv_len=65536" : "nominal_kv_len=2048"}};
+            ask(&q, &a);
+            const reason_column *splits = shares_of(&a);
+            assert_non_null(splits);
+            assert_true(str_is(splits->name, "splits"));
+            for (int i = 1; i < ROWS; i++) assert_true(cell(splits, i) <= cell(splits, i - 1));
+            assert_true(cell(splits, FEW) > 1 && cell(splits, ROWS - 1) <= 8);
+            assert_false(has(&a, "nominal"));
+            found[g][length] = cell(splits, FEW);
+            done(&a);
+        }
+    assert_true(found[0][0] <= found[0][1] && found[1][0] <= found[1][1]);
+    assert_true(found[0][1] < found[1][1]);
+    answer a;
+    request whole = {.sketch = "sketches/attention",
+                     .gpu = "h200",
+                     .dtype = TL_F16,
+                     .pins = {"d=128", "dv=128", "nominal_q_len=1"}};
+    ask(&whole, &a);
+    assert_null(shares_of(&a));
+    done(&a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_share_long_loops),
         cmocka_unit_test(usual_lengths_decide_sizes),
         cmocka_unit_test(bind_places_tiles),
         cmocka_unit_test(mask_values_have_room),
