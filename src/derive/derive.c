@@ -79,6 +79,7 @@ static bool find_groups(derivation *d) {
             tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE;
         str walk;
         if (!has_gradient) continue;
+        if (!share_is_known(t, item->from, &tape_wanted(t, item)->parameter)) return false;
         if (!find_walk(d, i, &walk)) return false;
         group *g = group_of(d, walk);
         if (!g || g->count == LOADS_MAX)
@@ -141,14 +142,6 @@ static void write_notes(const derivation *d, text_buffer *out) {
 
 /* --- the forward pass ------------------------------------------------------------------------- */
 
-static void append(derivation *d, tl_kernel *kernel, tl_block quoted) {
-    (void)d;
-    for (tl_statement *s = quoted.first, *next; s; s = next) {
-        next = s->next;
-        tl_block_append(&kernel->body, NULL, s);
-    }
-}
-
 static void add_output(derivation *d, tl_kernel *kernel, str name, str axes) {
     tl_statement *last = NULL;
     for (tl_statement *s = kernel->body.first; s; s = s->next)
@@ -187,19 +180,25 @@ static void leave_lse(derivation *d, tl_kernel *kernel) {
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX) softmax = s;
     if (!softmax->compute.maximum) {
-        softmax->compute.maximum = tl_quote_expr(t->memory, "m");
-        softmax->compute.sum = tl_quote_expr(t->memory, "l");
+        str names[2] = {tape_free_name(t, "m"), tape_free_name(t, "l")};
+        softmax->compute.maximum = tl_quote_expr(t->memory, "%.*s", STR_ARGS(names[0]));
+        softmax->compute.sum = tl_quote_expr(t->memory, "%.*s", STR_ARGS(names[1]));
     }
     str m = softmax->compute.maximum->text, l = softmax->compute.sum->text;
     const tape_value *v = &t->values.items[t->weights];
     str row = v->axes[str_equal(v->axes[0], t->normalised)];
     add_output(d, kernel, t->lse_tensor, write_axis(t, row));
-    append(d, kernel,
-           tl_quote(t->memory,
-                    "Compute Log %.*s and get %.*s\nCompute Add %.*s, %.*s and get %.*s\nCopy %.*s "
-                    "from register to global",
-                    STR_ARGS(l), STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor), STR_ARGS(m),
-                    STR_ARGS(t->lse_tensor), STR_ARGS(t->lse_tensor)));
+    tl_statement *at = softmax->parent ? softmax->parent : softmax; /* before m and l change */
+    str lse = t->lse_tensor;
+    tl_block lines = tl_quote(t->memory,
+                              "Compute Log %.*s and get %.*s\nCompute Add %.*s, %.*s and get "
+                              "%.*s\nCopy %.*s from register to global",
+                              STR_ARGS(l), STR_ARGS(lse), STR_ARGS(lse), STR_ARGS(m), STR_ARGS(lse),
+                              STR_ARGS(lse));
+    for (tl_statement *s = lines.first, *next; s; at = s, s = next) {
+        next = s->next;
+        tl_insert_after(&kernel->body, at, s);
+    }
 }
 
 static tl_program *forward(derivation *d) {

@@ -11,27 +11,6 @@ bool writer_same_axes(const tape_value *a, const tape_value *b) {
     return is_turned || (str_equal(a->axes[0], b->axes[0]) && str_equal(a->axes[1], b->axes[1]));
 }
 
-/* Which axis of a matrix comes first in this kernel, for all tiles with these axes: as one lies
- * that is loaded, or stored in the end; else the grid's axis, then the walked one.
- */
-str writer_first_axis(const writer *w, int value) {
-    const tape *t = w->t;
-    const tape_value *v = &t->values.items[value];
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live;
-        if (is_loaded && writer_same_axes(&t->values.items[item->value], v))
-            return t->values.items[item->value].axes[0];
-    }
-    for (int i = 0; i < w->k->load_count; i++) {
-        const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
-        if (writer_same_axes(of, v)) return of->axes[0];
-    }
-    bool is_second = str_equal(v->axes[1], w->k->grid) ||
-                     (str_equal(v->axes[1], w->k->walk) && !str_equal(v->axes[0], w->k->grid));
-    return v->axes[is_second];
-}
-
 /* --- what is needed --------------------------------------------------------------------------- */
 
 bool writer_loads(const writer *w, const tape_item *item) {
@@ -144,8 +123,56 @@ static void find_last_uses(writer *w) {
     if (w->k->gives_delta) w->values[t->delta].last_use = end;
 }
 
+/* --- orders of axes ----------------------------------------------------------------------------
+ */
+
+/* A product may have either axis first: as what is stored of it has; as other tiles with these axes
+ * lie in memory; else the grid's axis, then the walked one.
+ */
+static str first_of_product(const writer *w, int value) {
+    const tape *t = w->t;
+    const tape_value *v = &t->values.items[value];
+    for (int i = 0; i < w->k->load_count; i++) {
+        const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
+        if (of->adjoint == value) return of->axes[0];
+    }
+    for (int i = 0; i < w->k->load_count; i++) {
+        const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
+        if (writer_same_axes(of, v)) return of->axes[0];
+    }
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        const tape_value *other = &t->values.items[item->value];
+        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live;
+        if (is_loaded && writer_same_axes(other, v)) return other->axes[0];
+    }
+    bool is_second = str_equal(v->axes[1], w->k->grid) ||
+                     (str_equal(v->axes[1], w->k->walk) && !str_equal(v->axes[0], w->k->grid));
+    return v->axes[is_second];
+}
+
+/* An elementwise result lies as the first of its widest operands does. */
+static void find_orders(writer *w) {
+    const tape *t = w->t;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        shown *s = &w->values[item->value];
+        if (!s->is_live) continue;
+        s->first = t->values.items[item->value].axes[0];
+        bool is_product = item->operation == TL_GEMM && !writer_loads(w, item);
+        if (is_product) s->first = first_of_product(w, item->value);
+        for (int k = 0; k < item->operand_count && !is_product && !writer_loads(w, item); k++) {
+            int value = item->operands[k].value;
+            if (value == TAPE_NONE || t->values.items[value].axis_count < 2) continue;
+            s->first = w->values[value].first;
+            break;
+        }
+    }
+}
+
 bool writer_plan(writer *w) {
     find_live(w);
+    find_orders(w);
     if (!find_sections(w)) return false;
     find_last_uses(w);
     return true;

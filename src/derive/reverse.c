@@ -1,6 +1,7 @@
 /* Gradients of what a tape computes, statement by statement from its end. */
 #include "derive/tape.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* --- rules ------------------------------------------------------------------------------------ */
@@ -295,8 +296,33 @@ static bool reverse_softmax(reversal *r, const tape_item *item, int g) {
                 add_two(t, item->from, TL_MULTIPLY, of_value(t->weights), of_value(rest)));
 }
 
+static bool names_axis(str text, str axis) {
+    for (size_t i = 0; i + axis.length <= text.length; i++) {
+        bool is_word =
+            (!i || !(isalnum((unsigned char)text.data[i - 1]) || text.data[i - 1] == '_')) &&
+            memcmp(text.data + i, axis.data, axis.length) == 0;
+        size_t end = i + axis.length;
+        char after = end < text.length ? text.data[end] : ' ';
+        if (is_word && !isalnum((unsigned char)after) && after != '_') return true;
+    }
+    return false;
+}
+
+/* An expression may differ along an axis that the gradient, the same everywhere on it, has lost. */
+static bool meets_expression(const tape *t, const tape_item *item, int g) {
+    const tape_value *v = &t->values.items[item->value];
+    for (int i = 0; i < v->axis_count; i++)
+        for (int k = 0; k < item->operand_count && !tape_has_axis(t, g, v->axes[i]); k++)
+            if (item->operands[k].value == TAPE_NONE &&
+                names_axis(item->operands[k].text, v->axes[i]))
+                return true;
+    return false;
+}
+
 static bool reverse_elementwise(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
+    if (meets_expression(t, item, g)) g = spread(t, item->from, g, item->value);
+    if (g == TAPE_NONE) return false;
     for (int i = 0; i < item->operand_count; i++) {
         int operand = item->operands[i].value;
         if (operand == TAPE_NONE || !r->is_active[operand]) continue;
@@ -404,6 +430,20 @@ static bool load_gradients(reversal *r) {
     return is_any || tape_refuse(t, NULL, "no Output depends on an Input whose gradient is wanted");
 }
 
+/* What is stored has all axes. */
+static bool widen_gradients(reversal *r, int item_count) {
+    tape *t = r->t;
+    for (int i = 0; i < item_count; i++) {
+        const tape_item item = t->items.items[i];
+        int g = t->values.items[item.value].adjoint;
+        if (!tape_wanted(t, &item) || g == TAPE_NONE) continue;
+        g = spread(t, item.from, g, item.value);
+        if (g == TAPE_NONE) return false;
+        t->values.items[item.value].adjoint = g;
+    }
+    return true;
+}
+
 bool tape_reverse(tape *t) {
     int item_count = t->items.count, value_count = t->values.count;
     reversal r = {.t = t, .value_count = value_count};
@@ -415,5 +455,5 @@ bool tape_reverse(tape *t) {
     if (!find_delta(&r)) return false;
     for (int i = t->body_items - 1; i >= 0; i--)
         if (!reverse_item(&r, t->items.items[i])) return false;
-    return true;
+    return widen_gradients(&r, item_count);
 }

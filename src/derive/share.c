@@ -5,6 +5,7 @@
 
 typedef struct share_axis {
     str index, extent;
+    int own; /* the Input's axis that it chooses on; -1: none */
 } share_axis;
 
 enum { SHARE_AXES = TL_AXES_MAX };
@@ -45,27 +46,41 @@ static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
     return false;
 }
 
-/* The axis of the Input that an index chooses on: as it is, or (then *size) a block of so many. */
-static const tl_axis *own_axis(const tape *t, const tl_parameter *of, str index,
-                               const tl_expr **size) {
+/* The axis of the Input that an index chooses on, as it is or (then *size) a block of so many; -1:
+ * none.
+ */
+static int own_axis(const tape *t, const tl_parameter *of, str index, const tl_expr **size) {
+    *size = NULL;
     for (int i = 0; i < tl_matrix_begin(&of->axes); i++) {
         const tl_axis *axis = &of->axes.items[i];
         const tl_expr *e = axis->coordinate;
-        *size = NULL;
-        if (str_equal(tl_axis_index(&of->axes, i), index)) return axis;
+        if (str_equal(tl_axis_index(&of->axes, i), index)) return i;
         bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
         if (!is_block || !str_equal(e->left->text, index)) continue;
         *size = is_one_each(t, index, axis) ? NULL : e->right;
-        return axis;
+        return i;
     }
-    return NULL;
+    return -1;
+}
+
+bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of) {
+    const tl_axes *all = all_axes(t);
+    int found = 0;
+    for (int i = 0; i < tl_matrix_begin(all); i++) {
+        const tl_expr *size;
+        found += own_axis(t, of, tl_axis_index(all, i), &size) >= 0;
+    }
+    return found == tl_matrix_begin(&of->axes) ||
+           tape_refuse(t, at,
+                       "which matrix of %.*s a tile takes is said in a way that has no rule yet",
+                       STR_ARGS(of->name));
 }
 
 bool share_is_whole(const tape *t, const tl_parameter *of) {
     const tl_axes *all = all_axes(t);
     for (int i = 0; i < tl_matrix_begin(all); i++) {
         const tl_expr *size;
-        if (!own_axis(t, of, tl_axis_index(all, i), &size) || size) return false;
+        if (own_axis(t, of, tl_axis_index(all, i), &size) < 0 || size) return false;
     }
     return true;
 }
@@ -84,6 +99,17 @@ static str axes_text(const shared *s) {
         text = str_format(memory, "%.*s%.*s in %.*s%s", STR_ARGS(text), STR_ARGS(s->axes[i].index),
                           STR_ARGS(s->axes[i].extent), i + 1 < s->count ? ", " : "; ");
     return text;
+}
+
+/* When nothing is left to be summed: in the Input's order. */
+static void take_own_order(shared *s) {
+    share_axis ordered[SHARE_AXES];
+    int count = 0;
+    for (int own = 0; own < tl_matrix_begin(&s->of->axes); own++)
+        for (int i = 0; i < s->count; i++)
+            if (s->axes[i].own == own) ordered[count++] = s->axes[i];
+    for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
+    s->count = count;
 }
 
 static str matrix_text(const shared *s, bool indices_alone) {
@@ -120,7 +146,7 @@ static void add_conditions(const shared *s, text_buffer *out) {
         bool is_tensor =
             (one->kind == TL_INPUT || one->kind == TL_OUTPUT) && one->parameter.axes.count;
         if (!is_tensor || !one->parameter.condition) continue;
-        text_format(out, "%s%.*s", word,
+        text_format(out, "%s(%.*s)", word,
                     STR_ARGS(tl_expr_text(s->t->memory, one->parameter.condition)));
         word = " and ";
     }
@@ -131,6 +157,7 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
                        bool is_last, text_buffer *out) {
     arena *memory = s->t->memory;
     share_axis axis = s->axes[summed];
+    str part = tape_free_name(s->t, "part");
     str walked = size ? str_format(memory, "%.*s_of_block", STR_ARGS(axis.index)) : axis.index;
     str count = size ? tl_expr_text(memory, size) : axis.extent;
     str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count),
@@ -139,9 +166,10 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     str parts = str_format(memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(s->tensor),
                            STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
     str element = element_text(s, summed, at);
-    if (size) s->axes[summed] = (share_axis){block, extent};
+    if (size) s->axes[summed] = (share_axis){block, extent, axis.own};
     for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
     if (!size) s->count--;
+    if (is_last) take_own_order(s);
     bool is_open = is_last && s->of->type == TL_OPEN;
     const char *type = is_open ? "" : is_last ? tl_type_name(s->of->type) : "f32";
     text_buffer text;
@@ -149,37 +177,52 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     text_format(&text, "%.*s\nOutput %.*s %s (%.*s%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
                 STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
     add_conditions(s, &text);
-    text_format(&text, "\nlet part (%.*s in %.*s; %.*s) = %.*s[%.*s%.*s]\n\nfor n = 0:%.*s\n",
-                STR_ARGS(walked), STR_ARGS(count), STR_ARGS(matrix_text(s, false)),
+    text_format(&text, "\nlet %.*s (%.*s in %.*s; %.*s) = %.*s[%.*s%.*s]\n\nfor %.*s = 0:%.*s\n",
+                STR_ARGS(part), STR_ARGS(walked), STR_ARGS(count), STR_ARGS(matrix_text(s, false)),
                 STR_ARGS(s->tensor), STR_ARGS(element), STR_ARGS(matrix_text(s, true)),
-                STR_ARGS(count));
+                STR_ARGS(tape_free_name(s->t, "j")), STR_ARGS(count));
     text_format(
         &text,
-        "    Copy part from global to register\n    Compute Cast part and accumulate %.*s\nend\n"
+        "    Copy %.*s from global to register\n    Compute Cast %.*s and accumulate %.*s\nend\n"
         "Copy %.*s from register to global\n\n",
-        STR_ARGS(into), STR_ARGS(into));
+        STR_ARGS(part), STR_ARGS(part), STR_ARGS(into), STR_ARGS(into));
     text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
     write_declared(s->t, (str){text.data, text.length}, out);
     text_add(out, (str){text.data, text.length});
     s->tensor = into;
 }
 
-void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
+/* All indices of a tile. Returns how many steps are to be taken. */
+static int open_shared(shared *s, tape *t, const tl_parameter *of) {
     const tl_axes *all = all_axes(t);
-    shared s = {.t = t, .of = of, .tensor = share_gradient(t, of)};
     int steps = 0;
+    *s = (shared){.t = t, .of = of, .tensor = share_gradient(t, of)};
     for (int i = 0; i < tl_matrix_begin(all); i++) {
         const tl_expr *size;
-        str index = tl_axis_index(all, i);
-        s.axes[s.count++] = (share_axis){index, tl_expr_text(t->memory, all->items[i].extent)};
-        steps += !own_axis(t, of, index, &size) || size;
+        str index = tl_axis_index(all, i), extent = tl_expr_text(t->memory, all->items[i].extent);
+        int own = own_axis(t, of, index, &size);
+        s->axes[s->count++] = (share_axis){index, extent, own};
+        steps += own < 0 || size;
     }
-    for (int i = s.count - 1; i >= 0; i--) {
+    return steps;
+}
+
+str share_axes(tape *t, const tl_parameter *of) {
+    shared s;
+    if (!open_shared(&s, t, of)) take_own_order(&s);
+    return str_format(t->memory, "%.*s%.*s", STR_ARGS(axes_text(&s)),
+                      STR_ARGS(matrix_text(&s, false)));
+}
+
+void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
+    shared s;
+    int steps = open_shared(&s, t, of);
+    for (int i = s.count - 1; i >= 0 && steps; i--) {
         const tl_expr *size;
-        const tl_axis *own = own_axis(t, of, s.axes[i].index, &size);
-        if (own && !size) continue;
-        str extent = own ? tl_expr_text(t->memory, own->extent) : STR("");
-        str block = own ? name_block(&s, s.axes[i].index, extent) : STR("");
+        int own = own_axis(t, of, s.axes[i].index, &size);
+        if (own >= 0 && !size) continue;
+        str extent = own < 0 ? STR("") : tl_expr_text(t->memory, of->axes.items[own].extent);
+        str block = own < 0 ? STR("") : name_block(&s, s.axes[i].index, extent);
         str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
                            : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
         write_step(&s, i, size, block, extent, into, !steps, out);

@@ -50,6 +50,17 @@ const tl_axis *tape_axis(const tape *t, str index) {
     return NULL;
 }
 
+str tape_free_name(const tape *t, const char *wanted) {
+    str name = str_from(wanted);
+    for (int n = 2;; n++) {
+        const tl_symbol *symbol = tl_find_symbol(t->kernel, name);
+        bool is_gone = symbol && (symbol->kind == TL_SYMBOL_LOOP || symbol->kind == TL_SYMBOL_OPEN);
+        bool is_taken = (symbol && !is_gone) || tl_find_index(t->kernel, name);
+        if (!is_taken) return name;
+        name = str_format(t->memory, "%s_%d", wanted, n);
+    }
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 typedef enum section { BEFORE_LOOP, IN_LOOP, AFTER_LOOP } section;
@@ -455,7 +466,7 @@ static bool read_block(reading *r, const tl_block *block) {
 /* The Output `Log l`, `Add _, m`: what the forward pass leaves of the softmax. */
 static void find_lse(tape *t) {
     const tl_statement *log = NULL, *sum = NULL, *softmax = NULL;
-    t->lse_tensor = STR("lse");
+    t->lse_tensor = tape_free_name(t, "lse");
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         bool is_softmax = s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX;
         if (is_softmax && s->compute.maximum) softmax = s;

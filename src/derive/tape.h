@@ -102,6 +102,8 @@ int tape_add(tape *t, tape_item item); /* its value */
 bool tape_has_axis(const tape *t, int value, str axis);
 /* The Input of a LOAD whose gradient is wanted; NULL: it has none. */
 const tl_statement *tape_wanted(const tape *t, const tape_item *load);
+/* 'wanted', or wanted_2, ...: what nothing of the sketch but its loop is called. */
+str tape_free_name(const tape *t, const char *wanted);
 /* The axis of the kernel's tensors with that index; NULL: there is none. */
 const tl_axis *tape_axis(const tape *t, str index);
 /* Reports that there is no gradient, at a statement (or the kernel). Always false. */

@@ -165,7 +165,7 @@ static void write_mask(writer *w, int i, const tape_item *item, str name) {
 static str turned(const writer *w, int value, str first) {
     const shown *s = &w->values[value];
     str name = s->shared.length ? s->shared : s->name;
-    if (str_equal(writer_first_axis(w, value), first)) return name;
+    if (str_equal(w->values[value].first, first)) return name;
     return str_format(w->t->memory, "%.*s.T", STR_ARGS(name));
 }
 
@@ -196,14 +196,14 @@ static void write_contraction(writer *w, int i, const tape_item *item, str name)
     const char *into = is_added ? "accumulate" : "get";
     if (item->operation != TL_GEMM) {
         int of = item->operands[0].value;
-        bool is_first = str_equal(writer_first_axis(w, of), item->over);
+        bool is_first = str_equal(w->values[of].first, item->over);
         add_line(w, w->sections[i], "Compute %s %.*s%s and %s %.*s",
                  tl_operation_name(item->operation), STR_ARGS(w->values[of].name),
                  is_first ? ".T" : "", into, STR_ARGS(name));
         return;
     }
     int a = item->operands[0].value, b = item->operands[1].value;
-    if (!str_equal(writer_first_axis(w, item->value), other_axis(t, a, item->over))) {
+    if (!str_equal(w->values[item->value].first, other_axis(t, a, item->over))) {
         int other = a;
         a = b, b = other;
     }
@@ -257,12 +257,11 @@ static str type_text(const tape *t, tl_type type) {
     return type == TL_OPEN ? STR("") : str_format(t->memory, "%s ", tl_type_name(type));
 }
 
-static str output_line(const tape *t, const tape_item *load) {
+static str output_line(tape *t, const tape_item *load) {
     const tl_parameter *of = &tape_wanted(t, load)->parameter;
     tl_type type = share_is_whole(t, of) ? of->type : TL_F32;
-    return str_format(t->memory, "Output %.*s %.*s(%.*s%.*s)", STR_ARGS(gradient_name(t, load)),
-                      STR_ARGS(type_text(t, type)), STR_ARGS(write_prefix(t)),
-                      STR_ARGS(axes_of_value(t, load->value)));
+    return str_format(t->memory, "Output %.*s %.*s(%.*s)", STR_ARGS(gradient_name(t, load)),
+                      STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, of)));
 }
 
 /* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved.
@@ -328,15 +327,14 @@ void write_declared(const tape *t, str text, text_buffer *out) {
     }
 }
 
-static void write_body(writer *w, const words *taken, text_buffer *out) {
+static void write_body(writer *w, text_buffer *out) {
     tape *t = w->t;
     text_add(out, (str){w->lines[BEFORE].data, w->lines[BEFORE].length});
     if (w->lines[INSIDE].length) {
         const tl_axis *axis = tape_axis(t, w->k->walk);
         str extent = tl_expr_text(t->memory, axis->extent);
-        const char *index = has_word(taken, STR("j")) ? "walk" : "j";
-        const char *block = has_word(taken, STR("BW")) ? "B_walk" : "BW";
-        text_format(out, "for %s = 0:%.*s/%s\n", index, STR_ARGS(extent), block);
+        text_format(out, "for %.*s = 0:%.*s/%.*s\n", STR_ARGS(tape_free_name(t, "j")),
+                    STR_ARGS(extent), STR_ARGS(tape_free_name(t, "BW")));
         text_add(out, (str){w->lines[INSIDE].data, w->lines[INSIDE].length});
         text_add_z(out, "end\n");
     }
@@ -349,7 +347,7 @@ static void write_text(writer *w, text_buffer *out) {
     text_init_in(&body, t->memory);
     text_init_in(&outputs, t->memory);
     text_init_in(&inputs, t->memory);
-    write_body(w, &w->taken, &body);
+    write_body(w, &body);
     for (int i = 0; i < w->k->load_count; i++) {
         text_add(&outputs, output_line(t, &t->items.items[w->k->loads[i]]));
         text_add_z(&outputs, "\n");

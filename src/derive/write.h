@@ -37,6 +37,11 @@ void write_declared(const tape *t, str text, text_buffer *out);
 
 /* Is there one tile of the Outputs for each matrix of the Input? Else tiles share it. */
 bool share_is_whole(const tape *t, const tl_parameter *of);
+/* Are the Input's matrices told by the tile's indices in a way that share.c knows? False: reported.
+ */
+bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of);
+/* The axes of what a tile gives out, as text. */
+str share_axes(tape *t, const tl_parameter *of);
 /* What a tile gives out: "dK", or "dK_parts" of what is shared. */
 str share_gradient(const tape *t, const tl_parameter *of);
 /* Appends the kernels that sum up the parts. */

@@ -12,6 +12,7 @@ typedef struct shown {
     bool is_live;
     section ready;                        /* from where on it can be read */
     bool is_multiplied, is_computed_with; /* an operand of products; of anything else */
+    str first;                            /* axis of its tile, where it has two */
     int last_use;                         /* key of the last item that reads it */
     str name;                             /* in registers; of a loaded one that products take, */
     str shared;                           /* and in shared memory */
@@ -36,7 +37,4 @@ bool writer_loads(const writer *w, const tape_item *item);
 /* Items in the order of the text. */
 int writer_key(const writer *w, int item);
 bool writer_same_axes(const tape_value *a, const tape_value *b); /* in either order */
-/* Which axis of a matrix comes first in this kernel, for all tiles with these axes. */
-str writer_first_axis(const writer *w, int value);
-
 #endif
