@@ -13,6 +13,7 @@ typedef struct group {
     str walk;
     int loads[LOADS_MAX];
     int count;
+    bool takes_rows;
     bool is_delta; /* makes delta, for those after it, too */
 } group;
 
@@ -43,21 +44,31 @@ static void find_tiled(derivation *d) {
     if (t->walked.length) add_tiled(d, t->walked);
 }
 
-/* The axis that a gradient is summed over: the tiled one that its Input lacks. */
-static bool find_walk(derivation *d, int at, str *walk) {
+/* Each row of the Outputs: what a gradient sums along it, it takes whole. */
+static str row_axis(const tape *t) {
+    const tl_axes *axes = &t->stores.items[0].output->parameter.axes;
+    return axes->count - tl_matrix_begin(axes) > 1 ? tl_axis_index(axes, axes->count - 1) : STR("");
+}
+
+/* The axis that a gradient is summed over: the tiled one that its Input lacks. Of two, rows are
+ * taken whole.
+ */
+static bool find_walk(derivation *d, int at, str *walk, bool *takes_rows) {
     const tape_item *load = &d->tape.items.items[at];
-    *walk = STR("");
+    str lacking[TILED_MAX], row = row_axis(&d->tape);
+    int count = 0;
     for (int i = 0; i < d->tiled_count; i++) {
-        if (tape_has_axis(&d->tape, load->value, d->tiled[i]) ||
-            !write_meets(&d->tape, at, d->tiled[i]))
-            continue;
-        if (walk->length)
-            return tape_refuse(&d->tape, load->from,
-                               "the gradient of %.*s is a sum over %.*s and over %.*s: two walks, "
-                               "for which there is no rule yet",
-                               STR_ARGS(load->tensor), STR_ARGS(*walk), STR_ARGS(d->tiled[i]));
-        *walk = d->tiled[i];
+        bool is_own = tape_has_axis(&d->tape, load->value, d->tiled[i]);
+        if (!is_own && write_meets(&d->tape, at, d->tiled[i])) lacking[count++] = d->tiled[i];
     }
+    *takes_rows =
+        count == 2 && row.length && (str_equal(lacking[0], row) || str_equal(lacking[1], row));
+    if (count > 2 || (count == 2 && !*takes_rows))
+        return tape_refuse(&d->tape, load->from,
+                           "the gradient of %.*s is a sum over %.*s and over %.*s: two walks, for "
+                           "which there is no rule yet",
+                           STR_ARGS(load->tensor), STR_ARGS(lacking[0]), STR_ARGS(lacking[1]));
+    *walk = count ? lacking[*takes_rows && str_equal(lacking[0], row)] : STR("");
     return true;
 }
 
@@ -78,13 +89,15 @@ static bool find_groups(derivation *d) {
         bool has_gradient =
             tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE;
         str walk;
+        bool takes_rows;
         if (!has_gradient) continue;
         if (!share_is_known(t, item->from, &tape_wanted(t, item)->parameter)) return false;
-        if (!find_walk(d, i, &walk)) return false;
+        if (!find_walk(d, i, &walk, &takes_rows)) return false;
         group *g = group_of(d, walk);
         if (!g || g->count == LOADS_MAX)
             return tape_refuse(t, item->from, "there are too many gradients");
         g->loads[g->count++] = i;
+        g->takes_rows |= takes_rows;
     }
     return true;
 }
@@ -237,8 +250,15 @@ static bool write_group(derivation *d, const group *g) {
                       .tiled_count = d->tiled_count,
                       .gives_delta = g->is_delta,
                       .takes_delta = d->groups[0].is_delta && !g->is_delta};
-    for (int i = 0; i < d->tiled_count && !k.grid.length; i++)
-        if (!str_equal(d->tiled[i], k.walk)) k.grid = d->tiled[i];
+    str tiled[TILED_MAX];
+    k.tiled = tiled, k.tiled_count = 0;
+    for (int i = 0; i < d->tiled_count; i++) {
+        bool is_whole = (g->takes_rows || g->is_delta) && str_equal(d->tiled[i], row_axis(t)) &&
+                        !str_equal(d->tiled[i], k.walk);
+        if (is_whole) continue;
+        tiled[k.tiled_count++] = d->tiled[i];
+        if (!k.grid.length && !str_equal(d->tiled[i], k.walk)) k.grid = d->tiled[i];
+    }
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
     for (int i = 0; i < g->count; i++) {
         const tl_parameter *of = &tape_wanted(t, &t->items.items[g->loads[i]])->parameter;
