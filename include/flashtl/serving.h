@@ -99,8 +99,9 @@ FTL_API ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runti
 FTL_API ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtime *runtime,
                                                 const ftl_decode *decode);
 /* The bytes of device memory that calls with these sizes need beside their tensors, whatever the
- * tables hold and for any smaller batch. Two calls that may run at the same time need one each.
- * Addresses do not count. 0 is an answer. Statuses as of ftl_attention_decode.
+ * tables hold, however many columns they have, and for any smaller batch. Two calls that may run at
+ * the same time need one each. Addresses do not count. Makes the kernels, whose tiles decide it.
+ * Statuses as of ftl_attention_decode.
  */
 FTL_API ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
                                                   const ftl_decode *decode, size_t *bytes);

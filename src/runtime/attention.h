@@ -18,8 +18,8 @@ typedef enum attention_operator {
 typedef struct attention_key {
     int32_t operator, device, dtype, head_dim, value_dim;
     int32_t window, group, top; /* settings of the sketch; 0: not set */
-    int32_t page_len, rows;     /* pins: of a page, of a tile's queries; 0: left to the reasoner */
-    int32_t half;               /* pin: columns that are rotated, halved */
+    int32_t page_len, half;     /* pins: of a page; columns that are rotated, halved. 0: none */
+    int32_t nominal_q_len;      /* queries that the reasoner is asked for; 0: as the sketch says */
     bool is_short;              /* made for short sequences */
     bool causal, is_first, has_alibi, has_lse, has_q_used, has_kv_used, is_paged;
     bool is_interleaved, is_plain;
@@ -42,8 +42,10 @@ ftl_status attention_key_begin(ftl_context *context, ftl_runtime *runtime,
 /* The scale that is meant: 0 stands for 1 / sqrt(head_dim). */
 double attention_scale(double scale, int64_t head_dim);
 
-/* attention_kernels.c: finds the kernel, or makes it. */
+/* attention_kernels.c: finds the kernel, or makes it. Decoding has two, which run in turn: the
+ * splits of keys, and their combination.
+ */
 ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
-                          ftl_module **module);
+                          ftl_module **modules);
 
 #endif

@@ -20,9 +20,18 @@ enum { SLOTS = 1024 }; /* a power of two; kernels in one process */
 
 typedef struct attention_kernel {
     attention_key key;
-    ftl_module *module;
-    bool is_borrowed; /* the module is another kernel's */
+    ftl_module *modules[MODULE_KERNELS_MAX];
+    bool is_borrowed; /* the modules are another's */
 } attention_kernel;
+
+static int32_t count_of(const attention_key *key) {
+    return key->operator== ATTENTION_DECODE ? 2 : 1;
+}
+
+static void free_modules(attention_kernel *kernel) {
+    for (int32_t i = 0; i < MODULE_KERNELS_MAX && !kernel->is_borrowed; i++)
+        ftl_module_free(kernel->modules[i]);
+}
 
 struct attention_table {
     mtx_t lock; /* held while a kernel is made */
@@ -41,7 +50,7 @@ void attention_table_free(attention_table *table) {
     if (!table) return;
     for (int i = 0; i < SLOTS; i++) {
         attention_kernel *kernel = atomic_load(&table->slots[i]);
-        if (kernel && !kernel->is_borrowed) ftl_module_free(kernel->module);
+        if (kernel) free_modules(kernel);
         free(kernel);
     }
     mtx_destroy(&table->lock);
@@ -103,7 +112,7 @@ static void choose_number(settings *s, bool is_chosen, const char *name, double 
 static ftl_status write_sketch(ftl_context *context, recipe *r) {
     static const char *const names[] = {
         [ATTENTION_DENSE] = "attention", [ATTENTION_SPARSE] = "nsa_selected",
-        [ATTENTION_VARLEN] = "varlen",   [ATTENTION_DECODE] = "paged_decode",
+        [ATTENTION_VARLEN] = "varlen",   [ATTENTION_DECODE] = "decode",
         [ATTENTION_APPEND] = "append",   [ATTENTION_ROTATE] = "rotate"};
     const attention_key *key = r->key;
     settings s = {.count = 0};
@@ -120,6 +129,7 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
     choose_number(&s, key->softcap > 0, "softcap", key->softcap);
     choose_number(&s, key->group > 0, "group", key->group);
     choose_number(&s, key->top > 0, "top", key->top);
+    choose_number(&s, key->operator== ATTENTION_DECODE, "page_len", key->page_len);
     return ftl_sketch(context, names[key->operator], s.items, s.count, &r->sketch);
 }
 
@@ -160,8 +170,9 @@ static void write_request(const recipe *r, bool is_short, request *q) {
     pin(q, "d", key->head_dim);
     if (key->operator!= ATTENTION_ROTATE) pin(q, "dv", key->value_dim);
     if (is_short) q->pins[q->options.pin_count++] = (ftl_pin){"nominal_length", SHORT_NOMINAL};
-    if (key->page_len) pin(q, "page_len", key->page_len);
-    if (key->rows) pin(q, "BM", key->rows);
+    bool is_said = key->operator== ATTENTION_DECODE; /* by the sketch */
+    if (key->page_len && !is_said) pin(q, "page_len", key->page_len);
+    if (key->nominal_q_len) pin(q, "nominal_q_len", key->nominal_q_len);
     if (key->half) pin(q, "half", key->half);
     q->source = (ftl_source){"<attention>", r->sketch, strlen(r->sketch)};
 }
@@ -212,7 +223,7 @@ static void write_source(const recipe *r, bool is_short, text_buffer *out) {
     text_format(out, "dtype %d, d %d, dv %d%s\n", key->dtype, key->head_dim, key->value_dim,
                 is_short ? ", short" : "");
     if (key->page_len) text_format(out, "page_len %d\n", key->page_len);
-    if (key->rows) text_format(out, "BM %d\n", key->rows);
+    if (key->nominal_q_len) text_format(out, "nominal_q_len %d\n", key->nominal_q_len);
     if (key->half) text_format(out, "half %d\n", key->half);
     text_add_z(out, r->sketch);
     text_add_z(out, r->gpu_text);
@@ -231,10 +242,10 @@ static ftl_status borrow(ftl_context *context, ftl_runtime *runtime, const recip
     key.is_short = false;
     ftl_status status = make(context, runtime, &key, &other);
     if (status) return status;
-    kernel->module = other->module;
+    memcpy(kernel->modules, other->modules, sizeof kernel->modules);
     kernel->is_borrowed = true;
     write_source(r, false, &long_source);
-    module_cache_also(context, runtime, text_str(&long_source), source);
+    module_cache_also(context, runtime, text_str(&long_source), source, count_of(&key));
     text_done(&long_source);
     return FTL_OK;
 }
@@ -246,16 +257,18 @@ static ftl_status find_module(ftl_context *context, ftl_runtime *runtime,
                               attention_kernel *kernel) {
     recipe r;
     bool is_one = false;
+    int32_t count = count_of(&kernel->key);
     ftl_status status = open_recipe(context, runtime, &kernel->key, &r);
     if (!status) {
         text_buffer text;
         write_source(&r, kernel->key.is_short, &text);
         str source = text_str(&text);
-        if (!module_load_cached(context, runtime, source, &kernel->module)) {
+        if (!module_load_cached(context, runtime, source, count, kernel->modules)) {
             if (kernel->key.is_short) status = is_one_kernel(context, &r, &is_one);
             if (!status && is_one) status = borrow(context, runtime, &r, source, kernel);
             else if (!status)
-                status = module_make_source(context, runtime, source, build, &r, &kernel->module);
+                status =
+                    module_make_source(context, runtime, source, build, &r, count, kernel->modules);
         }
         text_done(&text);
     }
@@ -283,7 +296,7 @@ static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attenti
         status =
             ftl_context_fail(context, FTL_NO_MEMORY, "more than %d kernels in one runtime", SLOTS);
     if (status) {
-        if (!kernel->is_borrowed) ftl_module_free(kernel->module);
+        free_modules(kernel);
         free(kernel);
         return status;
     }
@@ -293,7 +306,7 @@ static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attenti
 }
 
 ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
-                          ftl_module **module) {
+                          ftl_module **modules) {
     int slot;
     attention_kernel *kernel = find(runtime->attention, key, &slot);
     ftl_status status = FTL_OK;
@@ -302,6 +315,6 @@ ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const atte
         status = make(context, runtime, key, &kernel);
         mtx_unlock(&runtime->attention->lock);
     }
-    if (!status) *module = kernel->module;
+    for (int32_t i = 0; !status && i < count_of(key); i++) modules[i] = kernel->modules[i];
     return status;
 }

@@ -303,6 +303,14 @@ ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime
     return runtime_cuda_status(context, cuda, result, "find the current GPU");
 }
 
+ftl_status runtime_multiprocessors(ftl_context *context, ftl_runtime *runtime, int device,
+                                   int *count) {
+    const cuda_driver *cuda = &runtime->cuda;
+    return runtime_cuda_status(context, cuda,
+                               cuda->device_attribute(count, ATTRIBUTE_MULTIPROCESSORS, device),
+                               "count the GPU's multiprocessors");
+}
+
 /* --- memory, streams, time -------------------------------------------------------------------- */
 
 ftl_status ftl_device_allocate(ftl_context *context, ftl_runtime *runtime, size_t bytes,

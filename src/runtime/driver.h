@@ -55,6 +55,9 @@ ftl_status runtime_cuda_status(ftl_context *context, const cuda_driver *cuda, in
 /* Capability of the current CUDA context's device, as 10 * major + minor. */
 ftl_status runtime_current_capability(ftl_context *context, ftl_runtime *runtime, int *capability);
 
+ftl_status runtime_multiprocessors(ftl_context *context, ftl_runtime *runtime, int device,
+                                   int *count);
+
 /* "13.0", or "none": what would compile, for cache keys. Does not open NVRTC where the cache folder
  * still knows the version of the same file.
  */

@@ -115,36 +115,66 @@ static void store(ftl_context *context, ftl_runtime *runtime, const char digits[
     free(text);
 }
 
-/* The key of a source on the current device; false where nothing is cached. */
-static bool current_key(ftl_context *context, ftl_runtime *runtime, str source, cache_key *key) {
+/* The key of a kernel of what a source names: the first one's is that of the source alone. */
+static void make_key_of(ftl_runtime *runtime, str source, int32_t kernel, int capability,
+                        cache_key *key) {
+    if (!kernel) {
+        make_key(runtime, source, capability, key);
+        return;
+    }
+    text_buffer text;
+    text_init(&text, SOURCE_BYTES_MAX);
+    text_format(&text, "kernel %d of\n", (int)kernel);
+    text_add(&text, source);
+    make_key(runtime, text_str(&text), capability, key);
+    text_done(&text);
+}
+
+/* The keys of a source on the current device; false where nothing is cached. */
+static bool current_keys(ftl_context *context, ftl_runtime *runtime, str source, int32_t count,
+                         cache_key *keys) {
     int capability = 0;
     if (!runtime->cache_folder || runtime_current_capability(context, runtime, &capability))
         return false;
-    make_key(runtime, source, capability, key);
+    for (int32_t i = 0; i < count; i++) make_key_of(runtime, source, i, capability, &keys[i]);
     return true;
 }
 
-bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, ftl_module **out) {
-    cache_key key;
-    *out = NULL;
-    return current_key(context, runtime, source, &key) &&
-           load_cached(context, runtime, key.digits, !runtime->is_unverified, out);
+static void unload(ftl_module **modules, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        ftl_module_free(modules[i]);
+        modules[i] = NULL;
+    }
 }
 
-void module_cache_also(ftl_context *context, ftl_runtime *runtime, str source, str other) {
-    cache_key from, to;
-    cache_entry entry;
-    os_error why;
-    if (!current_key(context, runtime, source, &from) ||
-        !current_key(context, runtime, other, &to)) {
+bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, int32_t count,
+                        ftl_module **out) {
+    cache_key keys[MODULE_KERNELS_MAX];
+    for (int32_t i = 0; i < count; i++) out[i] = NULL;
+    bool is_all = current_keys(context, runtime, source, count, keys);
+    for (int32_t i = 0; i < count && is_all; i++)
+        is_all = load_cached(context, runtime, keys[i].digits, !runtime->is_unverified, &out[i]);
+    if (!is_all) unload(out, count);
+    return is_all;
+}
+
+void module_cache_also(ftl_context *context, ftl_runtime *runtime, str source, str other,
+                       int32_t count) {
+    cache_key from[MODULE_KERNELS_MAX], to[MODULE_KERNELS_MAX];
+    if (!current_keys(context, runtime, source, count, from) ||
+        !current_keys(context, runtime, other, count, to)) {
         return;
     }
-    /* What cannot be written is made anew by the next process: no harm. */
-    if (cache_read(runtime->cache_folder, from.digits, &entry) == CACHE_FOUND &&
-        !cache_write(runtime->cache_folder, to.digits, &entry, &why)) {
-        ftl_context_warn(context, "the kernel is not cached: %s", why.text);
+    for (int32_t i = 0; i < count; i++) {
+        cache_entry entry;
+        os_error why;
+        /* What cannot be written is made anew by the next process: no harm. */
+        if (cache_read(runtime->cache_folder, from[i].digits, &entry) == CACHE_FOUND &&
+            !cache_write(runtime->cache_folder, to[i].digits, &entry, &why)) {
+            ftl_context_warn(context, "the kernel is not cached: %s", why.text);
+        }
+        cache_done(&entry);
     }
-    cache_done(&entry);
 }
 
 /* --- making what is not there ----------------------------------------------------------------- */
@@ -165,13 +195,6 @@ static ftl_status compile(ftl_context *context, ftl_runtime *runtime, int capabi
     ftl_status status = choose_target(context, runtime, kernel->plan, capability, target);
     if (status) return status;
     return ftl_compile_cuda(context, runtime, kernel->cuda, name, target, image);
-}
-
-static void unload(ftl_module **modules, int32_t count) {
-    for (int32_t i = 0; i < count; i++) {
-        ftl_module_free(modules[i]);
-        modules[i] = NULL;
-    }
 }
 
 static ftl_status load_and_store(ftl_context *context, ftl_runtime *runtime, const making *m,
@@ -210,18 +233,21 @@ static ftl_status make(ftl_context *context, ftl_runtime *runtime, int capabilit
 /* --- what others ask for ---------------------------------------------------------------------- */
 
 ftl_status module_make_source(ftl_context *context, ftl_runtime *runtime, str source,
-                              module_build *build, void *user, ftl_module **out) {
-    *out = NULL;
+                              module_build *build, void *user, int32_t count, ftl_module **out) {
     int capability = 0;
-    cache_key key;
+    cache_key keys[MODULE_KERNELS_MAX];
     const ftl_product *product = NULL;
+    for (int32_t i = 0; i < count; i++) out[i] = NULL;
     ftl_status status = runtime_current_capability(context, runtime, &capability);
     if (status) return status;
-    if (runtime->cache_folder) make_key(runtime, source, capability, &key);
+    bool is_cached = current_keys(context, runtime, source, count, keys);
     status = build(context, user, &product);
     if (status) return status;
-    const making one = {product, product->kernels, 1, runtime->cache_folder ? &key : NULL, out};
-    return make(context, runtime, capability, &one);
+    if (product->kernel_count != count)
+        return ftl_context_fail(context, FTL_REJECTED, "the program has %d kernels, not %d",
+                                (int)product->kernel_count, (int)count);
+    const making all = {product, product->kernels, count, is_cached ? keys : NULL, out};
+    return make(context, runtime, capability, &all);
 }
 
 /* What decides a kernel's text and, of a product, what it should compute. */

@@ -15,20 +15,25 @@ ftl_plan *module_copy_plan(const ftl_plan *plan); /* NULL without memory */
  * verdict, unless the runtime's options say otherwise.
  */
 
-/* From the cache alone; false when it has nothing usable. */
-bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, ftl_module **out);
+/* A program has one kernel or a few, which are in the cache as entries of their own. */
+enum { MODULE_KERNELS_MAX = 2 };
 
-/* Puts what the cache has for one source there for another one, too, which gives the same kernel.
+/* From the cache alone; false when it has nothing usable: then all are NULL. */
+bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, int32_t count,
+                        ftl_module **out);
+
+/* Puts what the cache has for one source there for another one, too, which gives the same kernels.
  */
-void module_cache_also(ftl_context *context, ftl_runtime *runtime, str source, str other);
+void module_cache_also(ftl_context *context, ftl_runtime *runtime, str source, str other,
+                       int32_t count);
 
 /* Makes the product when the cache has no kernel; it stays the callee's. */
 typedef ftl_status module_build(ftl_context *context, void *user, const ftl_product **product);
 
-/* Makes the one kernel that 'source' (everything that decides its text) names, and that the cache
+/* Makes the kernels that 'source' (everything that decides their texts) names, and that the cache
  * lacks, for the current device: by 'build', the compiler and a verification.
  */
 ftl_status module_make_source(ftl_context *context, ftl_runtime *runtime, str source,
-                              module_build *build, void *user, ftl_module **out);
+                              module_build *build, void *user, int32_t count, ftl_module **out);
 
 #endif

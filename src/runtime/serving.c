@@ -5,57 +5,47 @@
 #include "runtime/attention.h"
 #include "runtime/serving.h"
 
-enum { PAGE_LENGTH_MAX = 1024, ROWS_MIN = 16, ROWS_MAX = 64 };
+enum { PAGE_LENGTH_MAX = 1024 };
 
 /* --- what a launch is given ------------------------------------------------------------------- */
 
-static ftl_tensor *add(given *g, const char *name, uint64_t address, ftl_type type,
-                       int32_t axis_count) {
+ftl_tensor *given_add(given *g, const char *name, uint64_t address, ftl_type type,
+                      int32_t axis_count) {
     ftl_tensor *t = &g->tensors[g->count++];
     *t = (ftl_tensor){.name = name, .address = address, .type = type, .axis_count = axis_count};
     return t;
 }
 
-static void axis(ftl_tensor *t, int32_t i, int64_t extent, int64_t stride) {
+void given_axis(ftl_tensor *t, int32_t i, int64_t extent, int64_t stride) {
     t->extents[i] = extent, t->strides[i] = stride;
 }
 
 void given_tokens(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
                   int64_t tokens, int64_t heads, int64_t d) {
-    ftl_tensor *to = add(g, name, t->address, type, d ? 3 : 2);
-    axis(to, 0, tokens, t->length_stride);
-    axis(to, 1, heads, t->head_stride);
-    if (d) axis(to, 2, d, 1);
+    ftl_tensor *to = given_add(g, name, t->address, type, d ? 3 : 2);
+    given_axis(to, 0, tokens, t->length_stride);
+    given_axis(to, 1, heads, t->head_stride);
+    if (d) given_axis(to, 2, d, 1);
 }
 
 void given_pool(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
                 const ftl_pages *pages, int64_t heads, int64_t d) {
-    ftl_tensor *to = add(g, name, t->address, type, 4);
-    axis(to, 0, pages->count, t->batch_stride);
-    axis(to, 1, pages->page_len, t->length_stride);
-    axis(to, 2, heads, t->head_stride);
-    axis(to, 3, d, 1);
+    ftl_tensor *to = given_add(g, name, t->address, type, 4);
+    given_axis(to, 0, pages->count, t->batch_stride);
+    given_axis(to, 1, pages->page_len, t->length_stride);
+    given_axis(to, 2, heads, t->head_stride);
+    given_axis(to, 3, d, 1);
 }
 
 void given_list(given *g, const char *name, uint64_t address, int64_t count) {
-    axis(add(g, name, address, FTL_I32, 1), 0, count, 1);
+    given_axis(given_add(g, name, address, FTL_I32, 1), 0, count, 1);
 }
 
 void given_table(given *g, const char *name, uint64_t address, ftl_type type, int64_t rows,
                  int64_t columns, int64_t stride) {
-    ftl_tensor *to = add(g, name, address, type, 2);
-    axis(to, 0, rows, stride);
-    axis(to, 1, columns, 1);
-}
-
-/* (batch, query, head, d); without d: (batch, query, head). */
-static void add_queries(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
-                        const ftl_decode *c, int64_t d) {
-    ftl_tensor *to = add(g, name, t->address, type, d ? 4 : 3);
-    axis(to, 0, c->batch, t->batch_stride);
-    axis(to, 1, c->q_len, t->length_stride);
-    axis(to, 2, c->q_heads, t->head_stride);
-    if (d) axis(to, 3, d, 1);
+    ftl_tensor *to = given_add(g, name, address, type, 2);
+    given_axis(to, 0, rows, stride);
+    given_axis(to, 1, columns, 1);
 }
 
 ftl_status serving_check_page(ftl_context *context, int64_t page_len) {
@@ -147,97 +137,5 @@ ftl_status ftl_attention_varlen(ftl_context *context, ftl_runtime *runtime, cons
     ftl_scalar scalars[2] = {{"scale", attention_scale(v->scale, v->head_dim)},
                              {"max_q_len", (double)longest}};
     ftl_arguments arguments = {g.tensors, g.count, scalars, 2};
-    return ftl_module_launch(context, module, &arguments, stream);
-}
-
-/* --- the last tokens of sequences ------------------------------------------------------------- */
-
-static ftl_status check_decode(ftl_context *context, const ftl_decode *c) {
-    if (!c || c->struct_bytes < sizeof *c)
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "the call is null, or not begun with FTL_DECODE_INIT");
-    if (c->batch < 0 || c->q_len < 0 || c->q_len > INT32_MAX)
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "neither batch nor q_len may be negative, nor q_len 2^31 or more");
-    bool is_grouped = c->kv_heads > 0 && c->q_heads > 0 && c->q_heads % c->kv_heads == 0 &&
-                      c->q_heads / c->kv_heads <= INT16_MAX;
-    if (!is_grouped)
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "q_heads must be a multiple of kv_heads, both above 0");
-    if (!c->pages.page_len)
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "pages.page_len is 0: keys and values lie in pages here");
-    return serving_check_page(context, c->pages.page_len);
-}
-
-/* Tiles of as few rows as hold all queries of a key head; of many rows the reasoner decides. */
-static int32_t rows_of_tile(int64_t rows) {
-    int32_t most = ROWS_MIN;
-    while (most < ROWS_MAX && most < rows) most *= 2;
-    return rows <= most ? most : 0;
-}
-
-static ftl_status make_decode_key(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
-                                  attention_key *key) {
-    NEEDS(runtime);
-    ftl_status status = check_decode(context, c);
-    if (status) return status;
-    const attention_common common = {.operator= ATTENTION_DECODE,
-                                     .dtype = c->dtype,
-                                     .head_dim = c->head_dim,
-                                     .value_dim = c->value_dim,
-                                     .scale = c->scale,
-                                     .softcap = c->softcap,
-                                     .window = c->window};
-    status = attention_key_begin(context, runtime, &common, key);
-    if (status) return status;
-    key->group = (int32_t)(c->q_heads / c->kv_heads);
-    key->page_len = (int32_t)c->pages.page_len;
-    key->rows = rows_of_tile(c->q_len * key->group);
-    key->causal = c->causal;
-    key->has_lse = c->lse.address != 0;
-    return FTL_OK;
-}
-
-ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtime *runtime,
-                                        const ftl_decode *decode) {
-    ftl_module *module;
-    attention_key key;
-    ftl_status status = make_decode_key(context, runtime, decode, &key);
-    return status ? status : attention_find(context, runtime, &key, &module);
-}
-
-/* One kernel walks all keys of a sequence: nothing lies between kernels. */
-ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
-                                          const ftl_decode *decode, size_t *bytes) {
-    NEEDS(bytes);
-    *bytes = 0;
-    attention_key key;
-    return make_decode_key(context, runtime, decode, &key);
-}
-
-static void give_decode(const ftl_decode *c, const attention_key *key, given *g) {
-    int64_t d = key->head_dim, dv = key->value_dim;
-    add_queries(g, "Q_all", &c->q, c->dtype, c, d);
-    add_queries(g, "O_all", &c->o, c->dtype, c, dv);
-    if (key->has_lse) add_queries(g, "lse_all", &c->lse, FTL_F32, c, 0);
-    given_pool(g, "K_pool", &c->k, c->dtype, &c->pages, c->kv_heads, d);
-    given_pool(g, "V_pool", &c->v, c->dtype, &c->pages, c->kv_heads, dv);
-    given_table(g, "table", c->pages.table, FTL_I32, c->batch, c->pages.columns, c->pages.stride);
-    given_list(g, "kv_lens", c->kv_lens, c->batch);
-}
-
-ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
-                                void *stream) {
-    ftl_module *module;
-    attention_key key;
-    ftl_status status = make_decode_key(context, runtime, c, &key);
-    if (!status) status = attention_find(context, runtime, &key, &module);
-    if (!status) status = serving_check_decode(context, runtime, c, stream);
-    if (status) return status;
-    given g = {.count = 0};
-    give_decode(c, &key, &g);
-    ftl_scalar scale = {"scale", attention_scale(c->scale, c->head_dim)};
-    ftl_arguments arguments = {g.tensors, g.count, &scale, 1};
     return ftl_module_launch(context, module, &arguments, stream);
 }

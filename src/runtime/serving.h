@@ -11,6 +11,9 @@ typedef struct given {
     int32_t count;
 } given;
 
+ftl_tensor *given_add(given *g, const char *name, uint64_t address, ftl_type type,
+                      int32_t axis_count);
+void given_axis(ftl_tensor *t, int32_t i, int64_t extent, int64_t stride);
 /* (token, head, d); without d: (token, head). */
 void given_tokens(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
                   int64_t tokens, int64_t heads, int64_t d);

@@ -52,7 +52,7 @@ typedef struct both {
 } both;
 
 static both q, q_rotated, o, lse, k_new, v_new, k_pool, v_pool, cosine, sine;
-static both starts, lengths, slots, places, table;
+static both workspace, starts, lengths, slots, places, table;
 
 /* Statuses of FlashTL's and of the driver's. */
 #define must(status, what) check_status((int)(status), what)
@@ -126,6 +126,7 @@ static void set_up(const char *cache) {
     k_pool = room(PAGES * PAGE * KV_HEADS * D * 2), v_pool = room(k_pool.bytes);
     cosine = room(PLACES * D / 2 * 4), sine = room(cosine.bytes);
     starts = room((BATCH + 1) * 4), lengths = room(BATCH * 4), table = room(BATCH * COLUMNS * 4);
+    workspace = room(64 << 20);
     slots = room(TOKENS * 4), places = room(TOKENS * 4);
     fill(q), fill(k_new), fill(v_new), fill(k_pool), fill(v_pool);
     for (int i = 0; i < PLACES * D / 2; i++) {
@@ -202,7 +203,7 @@ static ftl_decode decode_call(void) {
     c.head_dim = D, c.q = rows_of(q, HEADS), c.o = rows_of(o, HEADS), c.k = pool_of(k_pool);
     c.v = pool_of(v_pool), c.lse = (ftl_attention_tensor){lse.device, HEADS, HEADS, 1};
     c.kv_lens = lengths.device, c.pages = all_pages();
-    must(ftl_attention_decode_workspace(context, runtime, &c, &c.workspace_bytes), "workspace");
+    c.workspace = workspace.device, c.workspace_bytes = workspace.bytes;
     return c;
 }
 
@@ -395,6 +396,9 @@ static void time_decode(void *stream, int64_t batch, int64_t keys, int64_t page_
                                        HEADS_OF_KEYS * LONG_D, LONG_D};
     c.v.address = pools[1], c.kv_lens = lens;
     c.pages = (ftl_pages){page_len, count, entries, columns, columns};
+    must(ftl_attention_decode_workspace(context, runtime, &c, &c.workspace_bytes), "workspace");
+    must(c.workspace_bytes > workspace.bytes, "workspace");
+    c.workspace = workspace.device;
     must(ftl_timer_new(context, runtime, &timer), "timer");
     double best_ms = 1e9;
     for (int round = 0; round < 8; round++) {

@@ -64,6 +64,9 @@ typedef struct meaning {
     int32_t size_count;
     char *sketch;
     ftl_product *product;
+    ftl_tensor tensors[TENSORS_MAX]; /* of the launches so far */
+    ftl_scalar scalars[8];
+    int32_t tensor_count, scalar_count, launches;
     int runs;
 } meaning;
 
@@ -103,36 +106,59 @@ static void read_sizes(const meaning *m, const ftl_plan *plan, const unsigned ch
     }
 }
 
-/* Runs the sketch on what the parameters name. */
-static void compute(void *user, const unsigned char *parameters) {
+/* A tensor that two kernels have is the same to both. */
+static void take_tensor(meaning *m, const ftl_tensor *tensor) {
+    for (int32_t i = 0; i < m->tensor_count; i++) {
+        const ftl_tensor *known = &m->tensors[i];
+        if (strcmp(known->name, tensor->name) != 0) continue;
+        assert_int_equal(known->address, tensor->address);
+        assert_memory_equal(known->extents, tensor->extents, sizeof known->extents);
+        assert_memory_equal(known->strides, tensor->strides, sizeof known->strides);
+        return;
+    }
+    assert_true(m->tensor_count < TENSORS_MAX);
+    m->tensors[m->tensor_count++] = *tensor;
+}
+
+static void take_tensors(meaning *m, const ftl_plan *plan, const unsigned char *parameters) {
     static const double no_scalars[64] = {0};
-    meaning *m = user;
-    const ftl_plan *plan = m->product->kernels[0].plan;
     int64_t sizes[64];
-    ftl_tensor tensors[TENSORS_MAX];
-    ftl_scalar scalars[8];
     read_sizes(m, plan, parameters, sizes);
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *of = &plan->tensors[t];
-        tensors[t] = (ftl_tensor){.name = of->name, .type = of->type, .axis_count = of->axis_count};
-        memcpy(&tensors[t].address, parameters + of->pointer_offset, 8);
+        ftl_tensor tensor = {.name = of->name, .type = of->type, .axis_count = of->axis_count};
+        memcpy(&tensor.address, parameters + of->pointer_offset, 8);
         for (int32_t i = 0; i < of->axis_count; i++) {
             double extent;
             assert_true(ftl_formula_evaluate(&of->axes[i].extent, sizes, no_scalars, &extent));
-            tensors[t].extents[i] = (int64_t)extent, tensors[t].strides[i] = 1;
+            tensor.extents[i] = (int64_t)extent, tensor.strides[i] = 1;
             if (of->axes[i].stride_offset >= 0)
-                memcpy(&tensors[t].strides[i], parameters + of->axes[i].stride_offset, 8);
+                memcpy(&tensor.strides[i], parameters + of->axes[i].stride_offset, 8);
         }
+        take_tensor(m, &tensor);
     }
+}
+
+static void take_scalars(meaning *m, const ftl_plan *plan, const unsigned char *parameters) {
     for (int32_t i = 0; i < plan->scalar_count; i++) {
         float real;
         int32_t whole;
         memcpy(&real, parameters + plan->scalars[i].offset, 4);
         memcpy(&whole, parameters + plan->scalars[i].offset, 4);
-        scalars[i] = (ftl_scalar){plan->scalars[i].name,
-                                  plan->scalars[i].type == FTL_I32 ? whole : (double)real};
+        m->scalars[m->scalar_count++] = (ftl_scalar){
+            plan->scalars[i].name, plan->scalars[i].type == FTL_I32 ? whole : (double)real};
     }
-    const ftl_arguments arguments = {tensors, plan->tensor_count, scalars, plan->scalar_count};
+}
+
+/* Takes what the parameters name; with the last kernel's launch, runs the sketch on it. */
+static void compute(void *user, const unsigned char *parameters) {
+    meaning *m = user;
+    assert_true(m->launches < m->product->kernel_count);
+    const ftl_plan *plan = m->product->kernels[m->launches++].plan;
+    take_tensors(m, plan, parameters);
+    take_scalars(m, plan, parameters);
+    if (m->launches < m->product->kernel_count) return;
+    const ftl_arguments arguments = {m->tensors, m->tensor_count, m->scalars, m->scalar_count};
     const ftl_source source = {"sketch", m->sketch, strlen(m->sketch)};
     if (ftl_interpret(own, &source, FTL_ROUNDED, &arguments) != FTL_OK) {
         char *text = ftl_context_diagnostics(own, FTL_DIAGNOSTICS_TEXT);
@@ -144,7 +170,12 @@ static void compute(void *user, const unsigned char *parameters) {
 /* --- a batch, and attention written down ------------------------------------------------------ */
 
 enum { D = 16, HEADS = 4, KV_HEADS = 2, SEQUENCES_MAX = 8, TOKENS = 160, PAGE = 16, PAGES = 40 };
-enum { ROW = HEADS * D, KV_ROW = KV_HEADS * D + 8 /* a gap */, COLUMNS = 4 };
+enum {
+    ROW = HEADS * D,
+    KV_ROW = KV_HEADS * D + 8 /* a gap */,
+    COLUMNS = 20,
+    KEYS = COLUMNS * PAGE
+};
 static const uint16_t UNTOUCHED = 0x7fda;
 
 typedef struct batch {
@@ -154,6 +185,7 @@ typedef struct batch {
     _Alignas(16) uint16_t q[TOKENS * ROW], o[TOKENS * ROW];
     _Alignas(16) uint16_t k[PAGES * PAGE * KV_ROW], v[PAGES * PAGE * KV_ROW];
     float lse[TOKENS * HEADS];
+    _Alignas(16) unsigned char workspace[1 << 23];
 } batch;
 
 static batch world;
@@ -170,6 +202,7 @@ static void fill(uint16_t *to, int64_t count, unsigned seed) {
 static void begin(const int32_t *q_lens, const int32_t *kv_lens, int32_t count) {
     batch *w = &world;
     memset(w, 0, sizeof *w);
+    memset(w->workspace, 0x7f, sizeof w->workspace); /* NaN */
     fill(w->q, TOKENS * ROW, 1), fill(w->k, PAGES * PAGE * KV_ROW, 2);
     fill(w->v, PAGES * PAGE * KV_ROW, 3);
     for (int i = 0; i < TOKENS * ROW; i++) w->o[i] = UNTOUCHED;
@@ -205,7 +238,7 @@ typedef struct rules {
 /* One row: 'keys' and 'values' give a row of each key. */
 static double attend(const rules *r, const uint16_t *q, const uint16_t *const *keys,
                      const uint16_t *const *values, int64_t place, int64_t count, double *out) {
-    double weights[TOKENS], most = -INFINITY, sum = 0;
+    double weights[KEYS], most = -INFINITY, sum = 0;
     for (int64_t j = 0; j < count; j++) {
         double score = 0;
         for (int i = 0; i < D; i++) score += element(q + i) * element(keys[j] + i);
@@ -235,7 +268,7 @@ static void rows_of(const uint16_t *base, const int32_t *table, int64_t first, i
 
 static void expect_row(const rules *r, int64_t row, int head, const int32_t *table, int64_t first,
                        int64_t place, int64_t keys, bool has_lse) {
-    const uint16_t *k[TOKENS], *v[TOKENS];
+    const uint16_t *k[KEYS], *v[KEYS];
     double want[D];
     rows_of(world.k, table, first, keys, head / (HEADS / KV_HEADS), k);
     rows_of(world.v, table, first, keys, head / (HEADS / KV_HEADS), v);
@@ -398,18 +431,27 @@ static ftl_decode decode_of(int64_t q_len) {
     c.v = (ftl_attention_tensor){at(world.v), 0, KV_ROW, D};
     c.kv_lens = at(world.kv_used);
     in_pages(&c.pages, &c.k, &c.v);
+    c.workspace = at(world.workspace), c.workspace_bytes = sizeof world.workspace;
     return c;
 }
 
-static void run_decode(const rules *r, int64_t q_len, const char *rows, int flags) {
+static int64_t splits_of(const meaning *m) {
+    for (int32_t i = 0; i < m->tensor_count; i++)
+        if (strcmp(m->tensors[i].name, "O_part") == 0) return m->tensors[i].extents[3];
+    return 0;
+}
+
+static void run_decode(const rules *r, int64_t q_len, const char *nominal, int flags,
+                       int64_t splits) {
     char window[32], softcap[32];
-    meaning m = {.operator_name = "paged_decode"};
+    meaning m = {.operator_name = "decode"};
     snprintf(window, sizeof window, "window=%d", r->window);
     snprintf(softcap, sizeof softcap, "softcap=%g", r->softcap);
-    choose(&m, true, "group=2"), choose(&m, r->causal, "causal"), choose(&m, flags & LSE, "lse");
+    choose(&m, true, "group=2"), choose(&m, true, "page_len=16");
+    choose(&m, r->causal && q_len > 1, "causal"), choose(&m, flags & LSE, "lse");
     choose(&m, r->window > 0, window), choose(&m, r->softcap > 0, softcap);
-    pin(&m, "d", "16"), pin(&m, "dv", "16"), pin(&m, "page_len", "16");
-    if (rows) pin(&m, "BM", rows);
+    pin(&m, "d", "16"), pin(&m, "dv", "16");
+    if (nominal) pin(&m, "nominal_q_len", nominal);
     m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
     m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
     m.sizes[m.size_count++] = (ftl_scalar){"q_heads", HEADS};
@@ -418,14 +460,17 @@ static void run_decode(const rules *r, int64_t q_len, const char *rows, int flag
     ftl_decode c = decode_of(q_len);
     c.causal = r->causal, c.window = r->window, c.softcap = r->softcap;
     if (flags & LSE) c.lse = (ftl_attention_tensor){at(world.lse), q_len * HEADS, HEADS, 1};
-    size_t bytes = 1;
-    assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &bytes), FTL_OK);
-    assert_int_equal(bytes, 0);
+    assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &c.workspace_bytes),
+                     FTL_OK);
+    assert_true(c.workspace_bytes > 0 && c.workspace_bytes <= sizeof world.workspace);
     driver->on_launch = compute, driver->user = &m;
     if (ftl_attention_decode(context, runtime, &c, NULL) != FTL_OK)
         fail_msg("%s", ftl_context_error(context));
     driver->on_launch = NULL;
     assert_int_equal(m.runs, 1);
+    assert_int_equal(splits_of(&m), splits);
+    for (size_t i = c.workspace_bytes; i < sizeof world.workspace; i++)
+        assert_int_equal(world.workspace[i], 0x7f);
     for (int32_t b = 0; b < world.count; b++)
         for (int64_t q = 0; q < q_len; q++)
             for (int head = 0; head < HEADS; head++)
@@ -439,14 +484,48 @@ static void last_tokens_over_pages(void **state) {
     (void)state;
     static const rules full = {0}, causal = {.causal = true};
     static const rules near = {.causal = true, .window = 9, .softcap = 3};
+    static const rules around = {.window = 70};
+    static const int32_t few[] = {1, 1}, many[] = {400, 171};
     begin(q_lens, kv_lens, 7);
-    run_decode(&full, 1, "16", 0);
+    run_decode(&full, 1, NULL, 0, 2);
+    begin(few, many, 2); /* 300 and 129 keys: several splits, the last of which have none */
+    run_decode(&causal, 1, NULL, LSE, 2);
+    begin(few, many, 2);
+    run_decode(&around, 3, "4", LSE, 2);
     begin(q_lens, kv_lens, 7);
-    run_decode(&causal, 4, "16", LSE);
+    run_decode(&causal, 4, "4", LSE, 2);
     begin(q_lens, kv_lens, 7);
-    run_decode(&near, 12, "32", LSE);
+    run_decode(&near, 12, "16", LSE, 2);
     begin(q_lens, kv_lens, 2);
-    run_decode(&causal, 40, NULL, 0);
+    run_decode(&causal, 40, "64", 0, 2);
+}
+
+/* What a batch needs does for any smaller one, and splits are no more than there is room for. */
+static void workspaces_do_for_smaller_batches(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    size_t before = 0;
+    unsigned most = 0;
+    for (int64_t size = 1; size < 5000; size = 3 * size / 2 + 1) {
+        size_t bytes;
+        c.batch = size, c.workspace_bytes = SIZE_MAX;
+        assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &bytes), FTL_OK);
+        assert_true(bytes >= before);
+        before = bytes, driver->on_launch = NULL;
+        c.pages.columns = 512; /* 8,192 keys */
+        assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &bytes), FTL_OK);
+        assert_int_equal(bytes, before); /* however long sequences may be */
+        c.pages.columns = COLUMNS;
+        assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+        most = driver->grid > most ? driver->grid : most;
+    }
+    assert_true(most >= 4999 / 3 * 2 * KV_HEADS / 2);
+    c.workspace_bytes = before - 1;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
+    assert_non_null(strstr(ftl_context_error(context), "ftl_attention_decode_workspace"));
+    c.workspace_bytes = before, c.workspace += 8;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
 }
 
 /* --- new keys --------------------------------------------------------------------------------- */
@@ -595,7 +674,6 @@ static void launches_go_by_no_table(void **state) {
     assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_OK);
     unsigned grid = driver->grid;
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
-    assert_int_equal(driver->grid, 7 * KV_HEADS);
     memset(world.q_start, 0xff, sizeof world.q_start);
     memset(world.kv_used, 0xff, sizeof world.kv_used);
     assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_OK);
@@ -604,26 +682,52 @@ static void launches_go_by_no_table(void **state) {
     assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_OK);
     assert_true(driver->grid > grid);
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
-    assert_int_equal(driver->launches, 5);
+    assert_int_equal(driver->launches, 7); /* decoding has two */
     assert_int_equal(compiler->compiles, compiles);
     assert_int_equal(driver->allocations, allocations);
 }
 
-static void kernels_by_page_group_and_rows(void **state) {
+static void kernels_by_page_group_and_queries(void **state) {
     (void)state;
     begin(q_lens, kv_lens, 7);
     ftl_decode c = decode_of(1);
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
-    c.q_len = 8; /* 16 rows still */
+    c.batch = 3, c.causal = true; /* one query sees all keys */
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
-    assert_int_equal(compiler->compiles, 1);
-    c.q_len = 9;
+    assert_int_equal(compiler->compiles, 2);
+    c.q_len = 5;
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    c.q_len = 8;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(compiler->compiles, 4);
     c.pages.page_len = 32;
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
     c.kv_heads = 1;
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
-    assert_int_equal(compiler->compiles, 4);
+    assert_int_equal(compiler->compiles, 8);
+}
+
+/* Both kernels of decoding are in the cache: the next start compiles none. */
+static void programs_of_two_kernels_are_cached(void **state) {
+    (void)state;
+    char folder[256];
+    os_error why;
+    assert_true(os_temporary_folder(folder, &why));
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    for (int start = 0; start < 3; start++) {
+        ftl_runtime *other;
+        ftl_runtime_options options = FTL_RUNTIME_OPTIONS_INIT;
+        options.cuda_library = FAKE_CUDA, options.nvrtc_library = FAKE_NVRTC;
+        options.cache_folder = folder, options.is_unverified = true;
+        assert_int_equal(ftl_runtime_open(context, &options, &other), FTL_OK);
+        assert_int_equal(ftl_attention_decode(context, other, &c, NULL), FTL_OK);
+        ftl_runtime_close(other);
+        assert_int_equal(compiler->compiles, 2);
+        assert_int_equal(driver->loads, 2 * (start + 1));
+        assert_int_equal(driver->unloads, driver->loads);
+    }
+    os_remove_folder(folder);
 }
 
 /* --- wrong calls ------------------------------------------------------------------------------ */
@@ -668,7 +772,10 @@ static void wrong_calls_are_told(void **state) {
     DECODE(c.pages.page_len = 4096, "1 to 1024 tokens");
     DECODE(c.pages.table = 0, "table");
     DECODE(c.kv_lens = 0, "kv_lens");
-    DECODE(c.v.batch_stride = 9, "V_pool");
+    DECODE(c.v.batch_stride = 9, "'V'");
+    DECODE(c.workspace = 0, "workspace has 0 bytes");
+    DECODE(c.workspace_bytes = 64, "workspace has 64 bytes");
+    DECODE(c.pages.columns = -1, "columns");
     DECODE(c.scale = -1, "scale");
 #undef DECODE
     begin_append();
@@ -762,12 +869,12 @@ static void wrong_pages_are_found_on_request(void **state) {
     world.table[4][2] = PAGES;
     refuse_decode("entry 2 of the table's row 4 is 40; there are 40 pages");
     world.table[4][2] = world.table[4][0];
-    refuse_decode("row 4 of the table names page 35 twice, as entries 0 and 2");
+    refuse_decode("row 4 of the table names page 3 twice, as entries 0 and 2");
     begin(q_lens, kv_lens, 7);
     world.kv_used[4] = COLUMNS * PAGE + 1;
-    refuse_decode("kv_lens[4] is 65; it may be 0 to 64");
+    refuse_decode("kv_lens[4] is 321; it may be 0 to 320");
     world.kv_used[4] = -1;
-    refuse_decode("kv_lens[4] is -1; it may be 0 to 64");
+    refuse_decode("kv_lens[4] is -1; it may be 0 to 320");
 }
 
 static void refuse_append(const char *words) {
@@ -826,7 +933,9 @@ int main(void) {
         TEST(last_tokens_over_pages),
         TEST(new_keys_are_rotated_into_their_places),
         TEST(launches_go_by_no_table),
-        TEST(kernels_by_page_group_and_rows),
+        TEST(kernels_by_page_group_and_queries),
+        TEST(programs_of_two_kernels_are_cached),
+        TEST(workspaces_do_for_smaller_batches),
         TEST(wrong_calls_are_told),
         TEST(wrong_tables_are_found_on_request),
         TEST(wrong_pages_are_found_on_request),

@@ -1,0 +1,217 @@
+/* The last tokens of sequences over keys in pages: a kernel for splits of the keys, and one that
+ * puts them together. How many splits there are goes by batch, heads and GPU, not by what tables
+ * hold.
+ */
+#include "runtime/serving.h"
+
+#include "base/needs.h"
+#include "runtime/attention.h"
+
+#include <string.h>
+
+enum { NOMINAL_MAX = 128, SPLITS_MAX = 256, SPLIT_KEYS_MIN = 128 };
+
+static ftl_status check_decode(ftl_context *context, const ftl_decode *c) {
+    if (!c || c->struct_bytes < sizeof *c)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the call is null, or not begun with FTL_DECODE_INIT");
+    if (c->batch < 0 || c->q_len < 0 || c->q_len > INT32_MAX || c->batch > INT32_MAX)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "neither batch nor q_len may be negative, or 2^31 or more");
+    bool is_grouped = c->kv_heads > 0 && c->q_heads > 0 && c->q_heads % c->kv_heads == 0 &&
+                      c->q_heads / c->kv_heads <= INT16_MAX && c->q_heads <= INT32_MAX;
+    if (!is_grouped)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "q_heads must be a multiple of kv_heads, both above 0");
+    if (!c->pages.page_len)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "pages.page_len is 0: keys and values lie in pages here");
+    if (c->pages.columns < 0 || c->pages.columns > INT32_MAX)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "pages.columns may not be negative, or 2^31 or more");
+    return serving_check_page(context, c->pages.page_len);
+}
+
+/* A kernel is right for any number of queries; it is made for about as many as there are. */
+static int32_t nominal_queries(int64_t q_len) {
+    int32_t nominal = 1;
+    while (nominal < NOMINAL_MAX && nominal < q_len) nominal *= 2;
+    return nominal > 1 ? nominal : 0;
+}
+
+static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
+                           attention_key *key) {
+    NEEDS(runtime);
+    ftl_status status = check_decode(context, c);
+    if (status) return status;
+    const attention_common common = {.operator= ATTENTION_DECODE,
+                                     .dtype = c->dtype,
+                                     .head_dim = c->head_dim,
+                                     .value_dim = c->value_dim,
+                                     .scale = c->scale,
+                                     .softcap = c->softcap,
+                                     .window = c->window};
+    status = attention_key_begin(context, runtime, &common, key);
+    if (status) return status;
+    key->group = (int32_t)(c->q_heads / c->kv_heads);
+    key->page_len = (int32_t)c->pages.page_len;
+    key->nominal_q_len = nominal_queries(c->q_len);
+    key->causal = c->causal && c->q_len != 1; /* one query sees all keys */
+    key->has_lse = c->lse.address != 0;
+    return FTL_OK;
+}
+
+/* --- splits ----------------------------------------------------------------------------------- */
+
+/* What a call divides keys by, and what lies between its kernels. */
+typedef struct division {
+    int64_t splits;
+    size_t sums_bytes, bytes; /* of O_part; of that and lse_part, for any smaller batch */
+} division;
+
+/* The blocks that one split of one sequence has: all walks but those. */
+static int64_t blocks_of_sequence(const ftl_plan *plan, const ftl_decode *c) {
+    static const double no_scalars[64] = {0};
+    int64_t sizes[64] = {0}, blocks = 1;
+    for (int32_t i = 0; i < plan->size_count && i < 64; i++) {
+        const char *name = plan->sizes[i].name;
+        sizes[i] = strcmp(name, "q_len") == 0      ? c->q_len
+                   : strcmp(name, "q_heads") == 0  ? c->q_heads
+                   : strcmp(name, "kv_heads") == 0 ? c->kv_heads
+                                                   : 1;
+    }
+    for (int32_t i = 0; i < plan->walk_count; i++) {
+        double tiles;
+        if (!ftl_formula_evaluate(&plan->walks[i], sizes, no_scalars, &tiles) || tiles < 1)
+            tiles = 1;
+        blocks = tiles < INT32_MAX && blocks < INT32_MAX ? blocks * (int64_t)tiles : INT32_MAX;
+    }
+    return blocks;
+}
+
+/* As many as run at once, but none of few keys. What a batch needs grows with it: either its own
+ * rows fill the GPU, or as many rows of splits do.
+ */
+static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
+                         const attention_key *key, const ftl_plan *plan, division *out) {
+    int multiprocessors = 0;
+    ftl_status status = runtime_multiprocessors(context, runtime, key->device, &multiprocessors);
+    if (status) return status;
+    int64_t resident = (int64_t)multiprocessors * plan->blocks_per_sm;
+    int64_t at_once = resident / blocks_of_sequence(plan, c); /* splits, of all sequences */
+    int64_t most = c->pages.columns * c->pages.page_len / SPLIT_KEYS_MIN;
+    if (most > SPLITS_MAX) most = SPLITS_MAX;
+    int64_t splits = c->batch > 0 ? at_once / c->batch : 1;
+    if (splits > most) splits = most;
+    out->splits = splits > 1 ? splits : 1;
+    int64_t parts = at_once > c->batch ? at_once : c->batch;
+    __extension__ __int128 sums = (__int128)parts * c->q_heads * c->q_len;
+    __extension__ __int128 bytes = sums * (key->value_dim + 1) * 4;
+    if (bytes > INT64_MAX / 2)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "batch, q_heads and q_len are too large together");
+    out->sums_bytes = (size_t)(c->batch * out->splits * c->q_heads * c->q_len * key->value_dim * 4);
+    out->bytes = (size_t)bytes;
+    return FTL_OK;
+}
+
+static ftl_status prepare(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
+                          attention_key *key, ftl_module *modules[2], division *parts) {
+    ftl_status status = make_key(context, runtime, c, key);
+    if (!status) status = attention_find(context, runtime, key, modules);
+    if (status) return status;
+    return divide(context, runtime, c, key, ftl_module_plan(modules[0]), parts);
+}
+
+ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtime *runtime,
+                                        const ftl_decode *decode) {
+    ftl_module *modules[2];
+    attention_key key;
+    division parts;
+    return prepare(context, runtime, decode, &key, modules, &parts);
+}
+
+ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
+                                          const ftl_decode *decode, size_t *bytes) {
+    NEEDS(bytes);
+    *bytes = 0;
+    ftl_module *modules[2];
+    attention_key key;
+    division parts;
+    ftl_status status = prepare(context, runtime, decode, &key, modules, &parts);
+    if (!status) *bytes = parts.bytes;
+    return status;
+}
+
+/* --- the call --------------------------------------------------------------------------------- */
+
+/* (batch, head; query, d); without d: (batch, head; query). */
+static void give_queries(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
+                         const ftl_decode *c, int64_t d) {
+    ftl_tensor *to = given_add(g, name, t->address, type, d ? 4 : 3);
+    given_axis(to, 0, c->batch, t->batch_stride);
+    given_axis(to, 1, c->q_heads, t->head_stride);
+    given_axis(to, 2, c->q_len, t->length_stride);
+    if (d) given_axis(to, 3, d, 1);
+}
+
+/* (batch, head, query, split, d), dense; without d: (batch, head, query, split). */
+static void give_part(given *g, const char *name, uint64_t address, const ftl_decode *c,
+                      int64_t splits, int64_t d) {
+    ftl_tensor *to = given_add(g, name, address, FTL_F32, d ? 5 : 4);
+    int64_t row = splits * (d ? d : 1);
+    given_axis(to, 0, c->batch, c->q_heads * c->q_len * row);
+    given_axis(to, 1, c->q_heads, c->q_len * row);
+    given_axis(to, 2, c->q_len, row);
+    given_axis(to, 3, splits, d ? d : 1);
+    if (d) given_axis(to, 4, d, 1);
+}
+
+static void give_parts(given *g, const ftl_decode *c, const attention_key *key,
+                       const division *parts) {
+    give_part(g, "O_part", c->workspace, c, parts->splits, key->value_dim);
+    give_part(g, "lse_part", c->workspace + parts->sums_bytes, c, parts->splits, 0);
+}
+
+static ftl_status launch_splits(ftl_context *context, ftl_module *module, const ftl_decode *c,
+                                const attention_key *key, const division *parts, void *stream) {
+    given g = {.count = 0};
+    give_queries(&g, "Q", &c->q, c->dtype, c, key->head_dim);
+    given_pool(&g, "K", &c->k, c->dtype, &c->pages, c->kv_heads, key->head_dim);
+    given_pool(&g, "V", &c->v, c->dtype, &c->pages, c->kv_heads, key->value_dim);
+    given_table(&g, "table", c->pages.table, FTL_I32, c->batch, c->pages.columns, c->pages.stride);
+    given_list(&g, "kv_lens", c->kv_lens, c->batch);
+    give_parts(&g, c, key, parts);
+    ftl_scalar scale = {"scale", attention_scale(c->scale, c->head_dim)};
+    ftl_arguments arguments = {g.tensors, g.count, &scale, 1};
+    return ftl_module_launch(context, module, &arguments, stream);
+}
+
+static ftl_status launch_combination(ftl_context *context, ftl_module *module, const ftl_decode *c,
+                                     const attention_key *key, const division *parts,
+                                     void *stream) {
+    given g = {.count = 0};
+    give_parts(&g, c, key, parts);
+    give_queries(&g, "O", &c->o, c->dtype, c, key->value_dim);
+    if (key->has_lse) give_queries(&g, "lse", &c->lse, FTL_F32, c, 0);
+    ftl_arguments arguments = {g.tensors, g.count, NULL, 0};
+    return ftl_module_launch(context, module, &arguments, stream);
+}
+
+ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
+                                void *stream) {
+    ftl_module *modules[2];
+    attention_key key;
+    division parts;
+    ftl_status status = prepare(context, runtime, c, &key, modules, &parts);
+    if (!status) status = serving_check_decode(context, runtime, c, stream);
+    if (status || !c->batch || !c->q_len) return status;
+    if (!c->workspace || c->workspace % 16 || c->workspace_bytes < parts.bytes)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "the workspace has %zu bytes at a multiple of 16; the call needs "
+                                "%zu (ftl_attention_decode_workspace)",
+                                c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0,
+                                parts.bytes);
+    status = launch_splits(context, modules[0], c, &key, &parts, stream);
+    return status ? status : launch_combination(context, modules[1], c, &key, &parts, stream);
+}
