@@ -86,26 +86,24 @@ double convert_round(convert_format format, double value) {
     }
 }
 
-/* In the range of normal values and away from overflow the cut alone is right, and vectorises; of
- * 0, too. */
-WIDE_VECTORS static void round_normal(const format_shape *shape, double *values, size_t count) {
-    enum { CHUNK = 32 };
+/* As round_shape, without a branch, for the formats that overflow to infinity: a subnormal's units
+ * are counted by adding a number whose own unit is that one.
+ */
+WIDE_VECTORS static void round_open(const format_shape *shape, double *values, size_t count) {
+    const int64_t sign = INT64_MIN, infinite = (int64_t)bits_of((double)INFINITY);
     int cut = 52 - shape->fraction;
-    uint64_t half = (UINT64_C(1) << (cut - 1)) - 1, mask = ~((UINT64_C(1) << cut) - 1);
-    double least = shape->normal, most = shape->most;
-    for (size_t first = 0; first < count; first += CHUNK) {
-        double *at = values + first;
-        size_t length = count - first < CHUNK ? count - first : CHUNK;
-        int others = 0;
-        for (size_t i = 0; i < length; i++) {
-            double size = fabs(at[i]);
-            others += !((size >= least) & (size <= most)) & (size != 0);
-        }
-        for (size_t i = 0; others && i < length; i++) at[i] = round_shape(shape, at[i]);
-        for (size_t i = 0; !others && i < length; i++) {
-            uint64_t bits = bits_of(at[i]);
-            at[i] = from_bits((bits + half + ((bits >> cut) & 1)) & mask);
-        }
+    int64_t half = (INT64_C(1) << (cut - 1)) - 1, mask = -(INT64_C(1) << cut);
+    int64_t normal = (int64_t)bits_of(shape->normal), most = (int64_t)bits_of(shape->most);
+    double counter = shape->unit * 0x1.8p52;
+    for (size_t i = 0; i < count; i++) {
+        int64_t value = (int64_t)bits_of(values[i]), size = value & ~sign;
+        int64_t small = (int64_t)bits_of((from_bits((uint64_t)size) + counter) - counter);
+        int64_t odd = (int64_t)((uint64_t)size >> cut & 1);
+        int64_t rounded = (size + half + odd) & mask;
+        rounded = rounded > most ? infinite : rounded;
+        rounded = size < normal ? small : rounded;
+        rounded = size > infinite ? size : rounded;
+        values[i] = from_bits((uint64_t)(rounded | (value & sign)));
     }
 }
 
@@ -121,7 +119,11 @@ void convert_round_all(convert_format format, double *values, size_t count) {
     case CONVERT_I32:
         for (size_t i = 0; i < count; i++) values[i] = round_whole(format, values[i]);
         break;
-    default: round_normal(&shapes[format], values, count); break;
+    case CONVERT_F16:
+    case CONVERT_BF16: round_open(&shapes[format], values, count); break;
+    default:
+        for (size_t i = 0; i < count; i++) values[i] = round_shape(&shapes[format], values[i]);
+        break;
     }
 }
 
@@ -137,6 +139,19 @@ double convert_step(convert_format format, double value) {
     if (size > shape->most) size = shape->most;
     frexp(size, &exponent); /* of a significand below 1 */
     return ldexp(1, exponent - 1 - shape->fraction);
+}
+
+WIDE_VECTORS void convert_steps(convert_format format, const double *values, size_t count,
+                                double *restrict steps) {
+    const format_shape *shape = &shapes[format];
+    double normal = shape->normal, most = shape->most, unit = shape->unit;
+    double smallest = from_bits((uint64_t)(1023 - shape->fraction) << 52); /* of 1 to 2 */
+    for (size_t i = 0; i < count; i++) {
+        double size = fabs(values[i]);
+        uint64_t bits = bits_of(size > most ? most : size);
+        double step = from_bits(bits & UINT64_C(0x7ff0000000000000)) * smallest;
+        steps[i] = size >= normal ? step : unit;
+    }
 }
 
 static uint32_t f32_bits(double value) {
@@ -211,14 +226,14 @@ double convert_from_bits(convert_format format, uint32_t bits) {
 static inline double from_half(bool is_f16, const unsigned char *at) {
     uint16_t half;
     memcpy(&half, at, sizeof half);
-    bool is_special = (half & 0x7c00u) == 0x7c00u;
     uint32_t bits = (uint32_t)half << 16;
-    if (is_f16) bits = (half & 0x7fffu) << 13 | (is_special ? 0x7f800000u : 0);
-    float size;
-    memcpy(&size, &bits, sizeof size);
-    if (!is_f16) return (double)size;
-    double value = (double)size * (is_special ? 1 : 0x1p112);
-    return half & 0x8000u ? -value : value;
+    if (is_f16) {
+        uint32_t special = (half & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0;
+        bits = (bits & 0x80000000u) | (half & 0x7fffu) << 13 | special;
+    }
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value * (is_f16 ? 0x1p112 : 1);
 }
 
 WIDE_VECTORS static void load_halves(bool is_f16, const unsigned char *at, ptrdiff_t step,

@@ -124,7 +124,7 @@ static bool sample_gemm(sampling *s) {
         double *values = arena_array(&s->memory, double, rows *columns + 1);
         reference_gemm(load(s, a, row * k, rows, k, k), load(s, b, column * k, columns, k, k),
                        bias < 0 ? NULL : load(s, bias, column, 1, 0, columns), rows, columns, k,
-                       CONVERT_F64, values, &s->memory);
+                       CONVERT_F64, values);
         is_kept = keep(s, values, row * n + column, rows, n, columns);
         arena_reset(&s->memory, mark);
     }

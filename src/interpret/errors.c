@@ -5,10 +5,11 @@
  * it may be anything, and so may what is made of it. Errors of different elements count as
  * independent, but for what nearly equal ones are rounded by (errors_product.c).
  */
+#include "base/wide.h"
 #include "interpret/machine.h"
 
+#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { TILES_MOST = 6, ROOMS = 6 };
@@ -107,33 +108,42 @@ void errors_of_store(const machine *m, const tl_symbol *tensor, const double *va
 
 /* --- one element ------------------------------------------------------------------------------ */
 
-double errors_own(tl_operation operation, double result, double operand) {
-    double size = fabs(result);
+WIDE_VECTORS void errors_own(tl_operation operation, const double *results, const double *firsts,
+                             int width, double *out) {
     bool is_power = operation == TL_EXP || operation == TL_EXP2;
-    bool has_overflown =
-        is_power && isinf(result) && isfinite(operand); /* and others, too, by f32 */
-    if (has_overflown || (isfinite(result) && size > F32_MOST)) return (double)INFINITY;
-    if (!isfinite(result)) return 0;
-    if (isinf(operand) && result == 0) return 0; /* the power of what is masked: not 0 times inf */
-    return tl_facts(operation)->error(size, fabs(operand)) +
-           (result != 0 && size < F32_LEAST ? F32_LEAST : 0);
+    tl_facts(operation)->errors(results, firsts, width, out);
+    for (int i = 0; i < width; i++) {
+        double size = fabs(results[i]), first = fabs(firsts[i]);
+        bool is_number = size <= DBL_MAX, is_infinite = size > DBL_MAX;
+        /* of a power, also by f32 */
+        bool has_overflown = is_power & is_infinite & (first <= DBL_MAX);
+        bool is_small = (size != 0) & (size < F32_LEAST);
+        bool is_masked = (first > DBL_MAX) & (size == 0); /* not 0 times infinity */
+        double own = out[i] + (is_small ? F32_LEAST : 0);
+        own = is_number ? own : 0;
+        own = is_masked ? 0 : own;
+        has_overflown |= is_number & (size > F32_MOST);
+        out[i] = has_overflown ? (double)INFINITY : own;
+    }
 }
 
-/* Whether a quotient's divisor passed 0 on the way. */
-static bool passes_pole(tl_operation operation, double result, double other, double first,
-                        double other_first) {
-    bool is_turned = signbit(result) != signbit(other) && result != 0 && other != 0;
-    if (operation == TL_RECIPROCAL) return is_turned;
-    return operation == TL_DIVIDE && is_turned && signbit(first) == signbit(other_first);
-}
-
-double errors_between(const machine *m, tl_operation operation, double result, double first,
-                      double other, double other_first) {
+WIDE_VECTORS void errors_between(const machine *m, tl_operation operation, errors_results a,
+                                 errors_results b, int width, double *out) {
     bool is_power = operation == TL_EXP || operation == TL_EXP2;
-    bool is_one_beyond = is_power && (fabs(result) > F32_MOST) != (fabs(other) > F32_MOST);
-    if (is_one_beyond || passes_pole(operation, result, other, first, other_first)) return NAN;
-    bool is_same = result == other || (isnan(result) && isnan(other));
-    return is_same ? 0 : fabs(other - result) / errors_reach(m);
+    bool is_reciprocal = operation == TL_RECIPROCAL, is_quotient = operation == TL_DIVIDE;
+    double reach = errors_reach(m);
+    for (int i = 0; i < width; i++) {
+        double x = a.results[i], y = b.results[i];
+        bool is_one_beyond = is_power & ((fabs(x) > F32_MOST) != (fabs(y) > F32_MOST));
+        bool is_turned = (copysign(1, x) != copysign(1, y)) & (x != 0) & (y != 0);
+        bool is_kept = copysign(1, a.firsts[i]) == copysign(1, b.firsts[i]);
+        /* a quotient's divisor passed 0 on the way */
+        bool passes_pole = is_turned & (is_reciprocal | (is_quotient & is_kept));
+        bool is_same = (x == y) | ((x != x) & (y != y));
+        double off = is_same ? 0 : fabs(y - x) / reach;
+        off = is_one_beyond ? (double)NAN : off;
+        out[i] = passes_pole ? (double)NAN : off;
+    }
 }
 
 double errors_of_weight(const machine *m) {
@@ -151,11 +161,22 @@ double errors_of_least(const machine *m) {
     return m->errors->operand == CONVERT_BF16 ? 0x1p-126 : 0x1p-25;
 }
 
-double errors_of_rounding(const machine *m, double value) {
-    if (!isfinite(value)) return 0;
-    if (m->multiplies_bytes) return m->errors->of_byte * fabs(value);
-    double kept = convert_round(m->errors->operand, value);
-    return isfinite(kept) ? OF_STEP * convert_step(m->errors->operand, value) : (double)INFINITY;
+void errors_of_rounding(const machine *m, const double *values, int64_t count, double *out) {
+    enum { CHUNK = 64 };
+    double steps[CHUNK], kept[CHUNK];
+    convert_format format = m->errors->operand;
+    for (int64_t first = 0; first < count; first += CHUNK) {
+        const double *x = values + first;
+        int length = count - first < CHUNK ? (int)(count - first) : CHUNK;
+        convert_steps(format, x, (size_t)length, steps);
+        memcpy(kept, x, (size_t)length * sizeof *kept);
+        convert_round_all(format, kept, (size_t)length);
+        for (int i = 0; i < length; i++) {
+            double off = isfinite(kept[i]) ? OF_STEP * steps[i] : (double)INFINITY;
+            if (m->multiplies_bytes) off = m->errors->of_byte * fabs(x[i]);
+            out[first + i] = isfinite(x[i]) ? off : 0;
+        }
+    }
 }
 
 /* --- rows of elements ------------------------------------------------------------------------- */
@@ -244,11 +265,17 @@ bool errors_all(machine *m, tl_operation operation) {
 /* What has overflown did so to its own side. Where an angle may be anywhere on the circle, two
  * places tell nothing of what is between them.
  */
-double errors_apart(const machine *m, double value, double error) {
+WIDE_VECTORS void errors_apart(const machine *m, const double *values, const double *errors,
+                               int64_t step, int width, double *out) {
     static const double ANYWHERE = 1;
-    if (m->errors->turns && !(error < ANYWHERE)) return (double)NAN;
-    return value +
-           (isinf(error) ? copysign(error, value) : m->errors->sign * errors_reach(m) * error);
+    double reach = m->errors->sign * errors_reach(m);
+    bool turns = m->errors->turns;
+    for (int64_t i = 0; i < width; i++) {
+        double value = values[i * step], error = errors[i * step];
+        double off = isinf(error) ? copysign(error, value) : reach * error;
+        bool is_anywhere = turns & !(error < ANYWHERE);
+        out[i] = is_anywhere ? (double)NAN : value + off;
+    }
 }
 
 bool errors_are_on(machine *m, const tile *t) {

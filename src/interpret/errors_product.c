@@ -2,6 +2,7 @@
  * Elements that are nearly equal are rounded alike, so that their errors add up where others
  * average out.
  */
+#include "base/product.h"
 #include "interpret/machine.h"
 
 #include <math.h>
@@ -52,18 +53,22 @@ static double *squares(machine *m, int which, const operand *o) {
 /* Squares of an operand's errors, and of those that rounding adds, row by row. */
 static double *squares_of_errors(machine *m, int which, const operand *o) {
     double *to = errors_room(m, which, o->rows * o->columns);
+    bool is_rounded = !o->t->is_narrow;
     for (int64_t i = 0; i < o->rows; i++) {
+        double *out = to + i * o->columns;
+        for (int64_t k = 0; k < o->columns; k++) out[k] = o->t->data[i * o->row_step + k * o->step];
+        if (is_rounded) errors_of_rounding(m, out, o->columns, out);
         for (int64_t k = 0; k < o->columns; k++) {
-            int64_t at = i * o->row_step + k * o->step;
-            double off = o->t->is_narrow ? 0 : errors_of_rounding(m, o->t->data[at]);
-            to[i * o->columns + k] = o->errors[at] * o->errors[at] + off * off;
+            double error = o->errors[i * o->row_step + k * o->step], off = is_rounded ? out[k] : 0;
+            out[k] = error * error + off * off;
         }
     }
     return to;
 }
 
-static void add_products(const operand *a, const operand *b, const double *x, const double *y,
-                         double *to) {
+/* Of what is beyond all numbers a factor of 0 takes nothing. */
+static void add_open_products(const operand *a, const operand *b, const double *x, const double *y,
+                              double *to) {
     for (int64_t i = 0; i < a->rows; i++) {
         for (int64_t k = 0; k < a->columns; k++) {
             double factor = x[i * a->columns + k];
@@ -72,6 +77,18 @@ static void add_products(const operand *a, const operand *b, const double *x, co
                 to[i * b->columns + j] += factor * from[j];
         }
     }
+}
+
+static void add_products(const operand *a, const operand *b, const double *x, const double *y,
+                         double *to) {
+    bool is_open = false;
+    for (int64_t i = 0; i < b->rows * b->columns; i++) is_open |= !isfinite(y[i]);
+    if (is_open) {
+        add_open_products(a, b, x, y, to);
+        return;
+    }
+    product_add(a->rows, a->columns, b->columns, (product_matrix){x, a->columns, 1},
+                (product_matrix){y, b->columns, 1}, to, b->columns);
 }
 
 /* --- what operands are rounded by ------------------------------------------------------------- */
@@ -158,7 +175,8 @@ static void add_line(const machine *m, const contraction *c) {
             if (!(c->sorted[end].value - value < step)) break;
         int64_t count = end - first;
         double share = count > 1 ? alike(group, count, step) : 0;
-        double off = share > 0 ? errors_of_rounding(m, value) : 0;
+        double off = 0;
+        if (share > 0) errors_of_rounding(m, &value, 1, &off);
         if (off > 0) add_group(c, group, count, share * off * off);
     }
 }
@@ -302,18 +320,22 @@ void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, c
     for (int64_t j = 0; j < columns; j++) sizes[j] = norm(&right, false, j);
     for (int64_t j = 0; j < columns && m->multiplies_bytes; j++)
         tops[j] = largest(&right, false, j);
+    double *own = errors_room(m, 2, columns);
     for (int64_t i = 0; i < left.rows; i++) {
         double size = norm(&left, true, i);
         double top = m->multiplies_bytes ? largest(&left, true, i) : 0;
+        const double *values = target->data + i * columns;
+        double *e = errors + i * columns;
+        errors_own(TL_CAST, values, values, (int)columns, own);
         for (int64_t j = 0; j < columns; j++) {
-            double value = target->data[i * columns + j], *e = &errors[i * columns + j];
-            double sum = 2 * ROUNDED * size * sizes[j], own = errors_own(TL_CAST, value, 0);
             /* what is cut off at each step, rather than rounded, adds up where terms have one sign
              */
-            if (isfinite(own)) own += ROUNDED * fabs(value) * (4 + (double)left.columns / STEP);
-            double cut = m->multiplies_bytes ? cut_off(left.columns, top * tops[j], value) : 0;
-            *e = sqrt(*e + sum * sum + own * own + cut * cut);
-            if (!isfinite(*e)) *e = (double)NAN; /* infinities of both signs may have met */
+            double sum = 2 * ROUNDED * size * sizes[j],
+                   drift = ROUNDED * fabs(values[j]) * (4 + (double)left.columns / STEP);
+            double off = isfinite(own[j]) ? own[j] + drift : own[j];
+            double cut = m->multiplies_bytes ? cut_off(left.columns, top * tops[j], values[j]) : 0;
+            double all = sqrt(e[j] + sum * sum + off * off + cut * cut);
+            e[j] = isfinite(all) ? all : (double)NAN; /* infinities of both signs may have met */
         }
     }
     double along[] = {common_of(m, &right, &left, false, errors),

@@ -30,19 +30,6 @@ void machine_reserve(machine *m, int64_t width) {
     m->scratch = machine_block(m, (size_t)grown * MACHINE_SCRATCH_VECTORS, sizeof *m->scratch);
 }
 
-double *machine_pack(machine *m, int64_t count) {
-    if (count > m->pack_count || !m->pack) {
-        if (count > MACHINE_TILE_ELEMENTS) {
-            machine_stop(m, DIAG_INTERPRET_TILE_TOO_LARGE, (diag_range){0},
-                         str_format(m->memory, "%lld", (long long)count));
-            return NULL;
-        }
-        m->pack_count = count;
-        m->pack = machine_block(m, (size_t)count, sizeof *m->pack);
-    }
-    return m->pack;
-}
-
 bool machine_step(machine *m, const tl_statement *s) {
     if (++m->steps <= m->most_steps) return !m->has_failed;
     if (!m->has_failed) {

@@ -99,8 +99,6 @@ struct machine {
     bool *has_launch_value;
     double *scratch; /* vectors of 'scratch_width' lanes */
     int scratch_width, scratch_used;
-    double *pack;
-    int64_t pack_count;
     const tl_statement **statements; /* by number */
     int statement_count;
     int last_number; /* of machine_statement_number */
@@ -112,7 +110,6 @@ struct machine {
 
 void *machine_block(machine *m, size_t count, size_t bytes); /* zeroed; belongs to the arena */
 void machine_reserve(machine *m, int64_t width);      /* scratch vectors of that many lanes */
-double *machine_pack(machine *m, int64_t count);      /* room until the next call; NULL: reported */
 bool machine_tiles_exist(machine *m);                 /* those that the caller asks for */
 bool machine_step(machine *m, const tl_statement *s); /* false when steps ran out */
 int machine_statement_number(machine *m, const tl_statement *s);
@@ -238,21 +235,27 @@ bool errors_are_on(machine *m, const tile *t);
 bool errors_are_up(const machine *m); /* by the first reach */
 /* Once more with all tiles off, where an operation asks for it. */
 bool errors_all(machine *m, tl_operation operation);
-double errors_apart(const machine *m, double value, double error); /* that element of such a tile */
-/* Of an operation's own arithmetic, whose first operand is given. */
-double errors_own(tl_operation operation, double result, double operand);
+/* Elements of such a tile, 'step' apart. */
+void errors_apart(const machine *m, const double *values, const double *errors, int64_t step,
+                  int width, double *out);
+/* Of an operation's own arithmetic, whose first operands are given. */
+void errors_own(tl_operation operation, const double *results, const double *firsts, int width,
+                double *out);
 /* What two results differ by, of operands that are 'reach' errors apart, for each of these. NaN
  * where all that lies between is possible: past a pole, or back from what has overflown.
  */
-double errors_between(const machine *m, tl_operation operation, double result, double first,
-                      double other, double other_first);
+typedef struct errors_results {
+    const double *results, *firsts; /* of the operands the first */
+} errors_results;
+void errors_between(const machine *m, tl_operation operation, errors_results a, errors_results b,
+                    int width, double *out);
 /* Of a share of a whole that was rounded to what products take, as weights are. */
 double errors_of_weight(const machine *m);
 double errors_of_least(const machine *m); /* below which an operand may be 0 */
-/* Of an operand once it is rounded to what products take, and the distance of the type's numbers
+/* Of operands once they are rounded to what products take; and the distance of the type's numbers
  * there.
  */
-double errors_of_rounding(const machine *m, double value);
+void errors_of_rounding(const machine *m, const double *values, int64_t count, double *out);
 double errors_step(const machine *m, double value);
 double *errors_room(machine *m, int which, int64_t count); /* until it is asked for again */
 

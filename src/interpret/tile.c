@@ -1,4 +1,5 @@
 /* Copies and arithmetic on whole tiles, or on the share of one executor. */
+#include "base/product.h"
 #include "base/wide.h"
 #include "interpret/machine.h"
 
@@ -62,6 +63,24 @@ static row_range rows_of(const tile *t, const tile_share *share) {
     return r;
 }
 
+/* Long rows part by part, so that a statement's intermediate rows stay in the cache. */
+static row_range part_from(const row_range *all, int64_t lane) {
+    enum { LANES = 512 };
+    row_range part = *all;
+    int64_t left = all->first_lane + all->width - lane;
+    part.first_lane = lane;
+    part.width = (int)(left < LANES ? left : LANES);
+    return part;
+}
+
+static row_range first_part(const row_range *all) {
+    return part_from(all, all->first_lane);
+}
+
+static row_range next_part(const row_range *all, const row_range *part) {
+    return part_from(all, part->first_lane + part->width);
+}
+
 static double *row_at(const tile *t, const row_range *r, int64_t row) {
     return t->data + row * r->stride + r->first_lane;
 }
@@ -109,7 +128,9 @@ bool tile_load(scope *s, tile *t, const tile_share *share, const tile_view *view
             return false;
         m->scratch_used = used;
     }
-    tile_round(m, t, share, t->format);
+    bool is_kept =
+        !view->tensor->view && memory_tensor(m, view->tensor)->memory.format == t->format;
+    if (!is_kept) tile_round(m, t, share, t->format);
     return true;
 }
 
@@ -145,50 +166,9 @@ bool tile_store(scope *s, const tile *t, const tile_share *share, const tile_vie
 
 /* --- products --------------------------------------------------------------------------------- */
 
-/* to[i][j] += a[i][k] b[k][j] for four rows at a time. */
-WIDE_VECTORS
-static void multiply(int64_t rows, int64_t inner, int64_t columns, const double *a, int64_t a_row,
-                     int64_t a_step, const double *b, double *to, int64_t to_row) {
-    int64_t i = 0;
-    for (; i + 4 <= rows; i += 4) {
-        double *restrict t0 = to + i * to_row, *restrict t1 = t0 + to_row;
-        double *restrict t2 = t1 + to_row, *restrict t3 = t2 + to_row;
-        for (int64_t k = 0; k < inner; k++) {
-            const double *at = a + i * a_row + k * a_step;
-            double x0 = at[0], x1 = at[a_row], x2 = at[2 * a_row], x3 = at[3 * a_row];
-            const double *restrict y = b + k * columns;
-            for (int64_t j = 0; j < columns; j++) {
-                double value = y[j];
-                t0[j] += x0 * value;
-                t1[j] += x1 * value;
-                t2[j] += x2 * value;
-                t3[j] += x3 * value;
-            }
-        }
-    }
-    for (; i < rows; i++) {
-        double *restrict t0 = to + i * to_row;
-        for (int64_t k = 0; k < inner; k++) {
-            double x0 = a[i * a_row + k * a_step];
-            const double *restrict y = b + k * columns;
-            for (int64_t j = 0; j < columns; j++) t0[j] += x0 * y[j];
-        }
-    }
-}
-
-/* b's columns [first, end) as a dense inner x columns matrix. */
-static const double *packed(machine *m, const tile *b, bool is_turned, int64_t first, int64_t end) {
-    int64_t inner = is_turned ? b->count[1] : b->count[0], columns = end - first;
-    bool is_dense = !is_turned && first == 0 && end == b->count[1];
-    if (is_dense) return b->data;
-    double *to = machine_pack(m, inner * columns);
-    if (!to) return NULL;
-    for (int64_t j = 0; j < columns; j++) {
-        const double *from = b->data + (is_turned ? (first + j) * b->count[1] : first + j);
-        int64_t step = is_turned ? 1 : b->count[1];
-        for (int64_t k = 0; k < inner; k++) to[k * columns + j] = from[k * step];
-    }
-    return to;
+static product_matrix matrix_of(const tile *t, bool is_turned) {
+    int64_t row = t->count[1];
+    return is_turned ? (product_matrix){t->data, 1, row} : (product_matrix){t->data, row, 1};
 }
 
 bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a, bool a_turned,
@@ -201,11 +181,9 @@ bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a
     for (int64_t i = 0; i < rows && !accumulates; i++) {
         memset(to + i * target->count[1], 0, (size_t)columns * sizeof *to);
     }
-    const double *right = packed(m, b, b_turned, share->first[1], share->end[1]);
-    if (!right) return false;
-    int64_t a_row = a_turned ? 1 : a->count[1], a_step = a_turned ? a->count[1] : 1;
-    multiply(rows, inner, columns, a->data + share->first[0] * a_row, a_row, a_step, right, to,
-             target->count[1]);
+    product_matrix left = matrix_of(a, a_turned), right = matrix_of(b, b_turned);
+    left.data += share->first[0] * left.row, right.data += share->first[1] * right.column;
+    product_add(rows, inner, columns, left, right, to, target->count[1]);
     tile_round(m, target, share, target->format);
     if (m->has_errors) errors_of_product(m, target, a, a_turned, b, b_turned, accumulates);
     return true;
@@ -252,6 +230,16 @@ static bool compute_row(scope *s, const tl_compute *c, const tile *target, const
     return f->row != NULL;
 }
 
+/* Adds the worst of an operation's reaches, and what its squares add up to. */
+static double add_worst(const double *most, int width, double *errors) {
+    double sum = 0;
+    for (int i = 0; i < width; i++) {
+        errors[i] += most[i] * most[i] / 2;
+        sum += most[i] * most[i] / 2;
+    }
+    return sum;
+}
+
 /* The same row again, with each tile that it reads off by its errors: up and down by the worst of
  * the operation's reaches.
  */
@@ -261,15 +249,16 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
     double *errors = row_at(target, r, row) + target->capacity, *again = machine_vector(m);
     double *apart = machine_vector(m); /* what the first places of all tiles add up to */
     double *most = machine_vector(m);  /* of the reaches so far */
-    if (!again || !apart || !most) return false;
+    double *off = machine_vector(m);
+    if (!again || !apart || !most || !off) return false;
     memset(apart, 0, (size_t)r->width * sizeof *apart);
     memset(most, 0, (size_t)r->width * sizeof *most);
-    double before = 0, own = 0, side = 0; /* variances of the row */
+    double before = 0, own = 0; /* variances of the row */
+    errors_own(c->operation, result, first, r->width, off);
     for (int i = 0; i < r->width; i++) {
         double old = accumulates ? errors[i] * errors[i] : 0;
-        double arithmetic = errors_own(c->operation, result[i], first[i]);
-        errors[i] = old + arithmetic * arithmetic;
-        before += old, own += arithmetic * arithmetic;
+        errors[i] = old + off[i] * off[i];
+        before += old, own += off[i] * off[i];
     }
     errors_add_common(m, target, target, before);
     errors_add_common(m, target, NULL, own);
@@ -277,19 +266,15 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
     while (errors_next(m)) {
         const double *moved;
         if (!compute_row(s, c, target, r, row, again, &moved)) return false;
-        bool is_last = errors_are_last(m), is_up = errors_are_up(m);
-        for (int i = 0; i < r->width; i++) {
-            double off = errors_between(m, c->operation, result[i], first[i], again[i], moved[i]);
-            if (!(off <= most[i])) most[i] = off;
-            if (is_up) apart[i] += again[i] - result[i];
-            if (!is_last) continue;
-            errors[i] += most[i] * most[i] / 2;
-            side += most[i] * most[i] / 2;
-            most[i] = 0;
-        }
-        if (is_last) errors_add_common(m, target, errors_off(m), side);
-        if (is_last) side = 0;
         m->scratch_used = used;
+        errors_between(m, c->operation, (errors_results){result, first},
+                       (errors_results){again, moved}, r->width, off);
+        for (int i = 0; i < r->width; i++) most[i] = !(off[i] <= most[i]) ? off[i] : most[i];
+        bool is_up = errors_are_up(m);
+        for (int i = 0; i < r->width && is_up; i++) apart[i] += again[i] - result[i];
+        if (!errors_are_last(m)) continue;
+        errors_add_common(m, target, errors_off(m), add_worst(most, r->width, errors));
+        memset(most, 0, (size_t)r->width * sizeof *most);
     }
     if (errors_all(m, c->operation)) { /* of two factors near 0 only what both are off by tells */
         const double *unused;
@@ -297,7 +282,7 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
         m->scratch_used = used;
         for (int i = 0; i < r->width; i++) {
             double both = again[i] - result[i] - apart[i];
-            if (isfinite(both)) errors[i] += both * both;
+            errors[i] += isfinite(both) ? both * both : 0;
         }
     }
     for (int i = 0; i < r->width; i++) errors[i] = sqrt(errors[i]);
@@ -322,14 +307,19 @@ bool tile_elementwise(scope *s, const tl_statement *at, tile *target, const tile
     row_range r = rows_of(target, share);
     s->at = at;
     bool is_done = true;
-    if (s->machine->has_errors) errors_begin_common(s->machine, target);
-    for (int64_t row = r.first_row; row < r.end_row && is_done; row++) {
-        int used = s->machine->scratch_used;
-        is_done = elementwise_row(s, &at->compute, target, &r, row, accumulates);
-        s->machine->scratch_used = used;
+    bool has_errors = s->machine->has_errors;
+    if (has_errors) errors_begin_common(s->machine, target);
+    /* what rows with errors have in common is added up row by row */
+    row_range part = has_errors ? r : first_part(&r);
+    for (; part.width > 0 && is_done; part = next_part(&r, &part)) {
+        for (int64_t row = r.first_row; row < r.end_row && is_done; row++) {
+            int used = s->machine->scratch_used;
+            is_done = elementwise_row(s, &at->compute, target, &part, row, accumulates);
+            s->machine->scratch_used = used;
+        }
     }
     unbind_rows(s, target);
-    if (s->machine->has_errors) errors_end_common(s->machine, target);
+    if (has_errors) errors_end_common(s->machine, target);
     if (is_done) tile_round(s->machine, target, share, target->format);
     return is_done;
 }
@@ -358,10 +348,12 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
     row_range r = rows_of(target, share);
     s->at = at;
     bool is_done = true;
-    for (int64_t row = r.first_row; row < r.end_row && is_done; row++) {
-        int used = s->machine->scratch_used;
-        is_done = mask_row(s, &at->compute, target, &r, row);
-        s->machine->scratch_used = used;
+    for (row_range part = first_part(&r); part.width > 0 && is_done; part = next_part(&r, &part)) {
+        for (int64_t row = r.first_row; row < r.end_row && is_done; row++) {
+            int used = s->machine->scratch_used;
+            is_done = mask_row(s, &at->compute, target, &part, row);
+            s->machine->scratch_used = used;
+        }
     }
     unbind_rows(s, target);
     if (is_done) tile_round(s->machine, target, share, target->format);

@@ -1,4 +1,5 @@
 /* What names and expressions are worth: once, or for a row of elements. */
+#include "base/wide.h"
 #include "interpret/machine.h"
 
 #include <math.h>
@@ -156,21 +157,33 @@ double *machine_vector(machine *m) {
     return NULL;
 }
 
+WIDE_VECTORS static void fill_ramp(double first, double step, int width, double *out) {
+    for (int i = 0; i < width; i++) out[i] = first + step * i;
+}
+
 const double *lanes_items(machine *m, lanes values, int width) {
     if (values.kind == LANES_MANY) return values.items;
     double *items = machine_vector(m);
     if (!items) return NULL;
     double step = values.kind == LANES_RAMP ? 1 : 0;
-    for (int i = 0; i < width; i++) items[i] = values.value + step * i;
+    fill_ramp(values.value, step, width, items);
     return items;
 }
+
+/* What is under a condition counts in the lanes where its values are as wanted. */
+typedef struct row_guard {
+    const struct row_guard *outer;
+    const double *values;
+    bool wants_true;
+} row_guard;
 
 typedef struct row_context {
     scope *s;
     const tile *of;
     int64_t row, first_lane;
     int width;
-    const uint8_t *active;
+    const uint8_t *active;  /* by the caller; NULL: all */
+    const row_guard *guard; /* of the conditions around, the innermost */
     int depth;
 } row_context;
 
@@ -202,37 +215,61 @@ static double apply_one(tl_operator operator, tl_division division, double a, do
 #define EACH_LANE(expression)                                                                      \
     for (int i = 0; i < width; i++) out[i] = (expression)
 
-static void apply_rows(tl_operator operator, tl_division division, const double *a, const double *b,
-                       int width, double *out) {
+/* Loops of one operator each: that is what vectorises. */
+WIDE_VECTORS static void apply_rows(tl_operator operator, tl_division division, const double *a,
+                                    const double *b, int width, double *restrict out) {
     switch (operator) {
     case TL_PLUS: EACH_LANE(a[i] + b[i]); break;
     case TL_MINUS: EACH_LANE(a[i] - b[i]); break;
     case TL_TIMES: EACH_LANE(a[i] * b[i]); break;
+    case TL_MODULO: EACH_LANE(a[i] - floor(a[i] / b[i]) * b[i]); break;
     case TL_LESS: EACH_LANE(a[i] < b[i]); break;
     case TL_LESS_EQUAL: EACH_LANE(a[i] <= b[i]); break;
     case TL_GREATER: EACH_LANE(a[i] > b[i]); break;
     case TL_GREATER_EQUAL: EACH_LANE(a[i] >= b[i]); break;
+    case TL_EQUAL: EACH_LANE(a[i] == b[i]); break;
+    case TL_NOT_EQUAL: EACH_LANE(a[i] != b[i]); break;
     default: EACH_LANE(apply_one(operator, division, a[i], b[i])); break;
     }
 }
 
-/* Lanes where 'decided' does not settle the result already. */
-static bool narrow(row_context *c, const double *values, bool wants_true, const uint8_t **active) {
-    uint8_t *narrowed = (uint8_t *)machine_vector(c->s->machine);
-    if (!narrowed) return false;
-    for (int i = 0; i < c->width; i++) {
-        narrowed[i] = (!c->active || c->active[i]) && (values[i] != 0) == wants_true;
-    }
-    *active = narrowed;
-    return true;
+WIDE_VECTORS static void either_row(bool is_or, const double *a, const double *b, int width,
+                                    double *restrict out) {
+    if (is_or) EACH_LANE((a[i] != 0) | (b[i] != 0));
+    else EACH_LANE((a[i] != 0) & (b[i] != 0));
 }
 
-static bool row_under(row_context *c, const tl_expr *e, const uint8_t *active, lanes *out) {
-    const uint8_t *outer = c->active;
-    c->active = active;
+WIDE_VECTORS static void select_row(const double *condition, const double *yes, const double *no,
+                                    int width, double *restrict out) {
+    EACH_LANE(condition[i] != 0 ? yes[i] : no[i]);
+}
+
+WIDE_VECTORS static void choose_row(bool wants_most, const double *a, const double *b, int width,
+                                    double *restrict out) {
+    if (wants_most) EACH_LANE(b[i] > a[i] ? b[i] : a[i]);
+    else EACH_LANE(b[i] < a[i] ? b[i] : a[i]);
+}
+
+static bool row_under(row_context *c, const tl_expr *e, const double *values, bool wants_true,
+                      lanes *out) {
+    row_guard guard = {c->guard, values, wants_true};
+    c->guard = &guard;
     bool is_done = row_of(c, e, out);
-    c->active = outer;
+    c->guard = guard.outer;
     return is_done;
+}
+
+/* The lanes that all conditions around leave to be computed; NULL: all. False: no memory. */
+static bool active_lanes(const row_context *c, const uint8_t **active) {
+    *active = c->active;
+    if (!c->guard) return true;
+    uint8_t *left = (uint8_t *)machine_vector(c->s->machine);
+    if (!left) return false;
+    for (int i = 0; i < c->width; i++) left[i] = !c->active || c->active[i];
+    for (const row_guard *g = c->guard; g; g = g->outer)
+        for (int i = 0; i < c->width; i++) left[i] &= (g->values[i] != 0) == g->wants_true;
+    *active = left;
+    return true;
 }
 
 static bool row_logic(row_context *c, const tl_expr *e, lanes *out) {
@@ -246,14 +283,11 @@ static bool row_logic(row_context *c, const tl_expr *e, lanes *out) {
         return true;
     }
     const double *x = lanes_items(m, a, c->width);
-    const uint8_t *active;
-    if (!x || !narrow(c, x, !is_or, &active) || !row_under(c, e->right, active, &b)) return false;
+    if (!x || !row_under(c, e->right, x, !is_or, &b)) return false;
     const double *y = lanes_items(m, b, c->width);
     double *z = machine_vector(m);
     if (!y || !z) return false;
-    for (int i = 0; i < c->width; i++) {
-        z[i] = is_or ? x[i] != 0 || y[i] != 0 : x[i] != 0 && y[i] != 0;
-    }
+    either_row(is_or, x, y, c->width, z);
     *out = (lanes){.kind = LANES_MANY, .items = z};
     return true;
 }
@@ -293,14 +327,12 @@ static bool row_select(row_context *c, const tl_expr *e, lanes *out) {
     if (!row_of(c, e->items[0], &condition)) return false;
     if (condition.kind == LANES_ONE) return row_of(c, e->items[condition.value != 0 ? 1 : 2], out);
     const double *x = lanes_items(m, condition, c->width);
-    const uint8_t *active[2];
-    if (!x || !narrow(c, x, true, &active[0]) || !narrow(c, x, false, &active[1])) return false;
-    if (!row_under(c, e->items[1], active[0], &yes)) return false;
-    if (!row_under(c, e->items[2], active[1], &no)) return false;
+    if (!x || !row_under(c, e->items[1], x, true, &yes)) return false;
+    if (!row_under(c, e->items[2], x, false, &no)) return false;
     const double *y = lanes_items(m, yes, c->width), *n = lanes_items(m, no, c->width);
     double *z = machine_vector(m);
     if (!y || !n || !z) return false;
-    for (int i = 0; i < c->width; i++) z[i] = x[i] != 0 ? y[i] : n[i];
+    select_row(x, y, n, c->width, z);
     *out = (lanes){.kind = LANES_MANY, .items = z};
     return true;
 }
@@ -313,6 +345,12 @@ static double call_one(tl_function function, double x) {
     }
     const tl_operation_facts *f = tl_facts(tl_function_operation(function));
     return f->of ? f->of(x, 0, 0) : x;
+}
+
+static void call_row(tl_function function, const double *x, int width, double *out) {
+    const tl_operation_facts *f = tl_facts(tl_function_operation(function));
+    if (f->row) f->row(x, x, x, width, out);
+    else EACH_LANE(call_one(function, x[i]));
 }
 
 static bool row_least_or_most(row_context *c, const tl_expr *e, lanes *out) {
@@ -330,9 +368,7 @@ static bool row_least_or_most(row_context *c, const tl_expr *e, lanes *out) {
         const double *x = lanes_items(m, *out, c->width), *y = lanes_items(m, next, c->width);
         double *z = machine_vector(m);
         if (!x || !y || !z) return false;
-        for (int i = 0; i < c->width; i++) {
-            z[i] = (wants_most ? y[i] > x[i] : y[i] < x[i]) ? y[i] : x[i];
-        }
+        choose_row(wants_most, x, y, c->width, z);
         *out = (lanes){.kind = LANES_MANY, .items = z};
     }
     return true;
@@ -358,7 +394,7 @@ static bool row_call(row_context *c, const tl_expr *e, lanes *out) {
     const double *items = lanes_items(c->s->machine, x, c->width);
     double *z = machine_vector(c->s->machine);
     if (!items || !z) return false;
-    for (int i = 0; i < c->width; i++) z[i] = call_one(e->function, items[i]);
+    call_row(e->function, items, c->width, z);
     *out = (lanes){.kind = LANES_MANY, .items = z};
     return true;
 }
@@ -400,14 +436,16 @@ static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     double *z = machine_vector(m);
     if (!z) return false;
     /* A single element is read for all lanes if any of them wants it. */
-    bool is_wanted = !c->active;
-    for (int i = 0; i < c->width && !is_wanted; i++) is_wanted = c->active[i];
+    const uint8_t *wanted;
+    if (!active_lanes(c, &wanted)) return false;
+    bool is_wanted = !wanted;
+    for (int i = 0; i < c->width && !is_wanted; i++) is_wanted = wanted[i];
     if (is_one && !is_wanted) {
         *out = one(0);
         return true;
     }
     int width = is_one ? 1 : c->width;
-    const uint8_t *active = is_one ? NULL : c->active;
+    const uint8_t *active = is_one ? NULL : wanted;
     /* a view is no tile: its elements are in the tensor */
     bool may_end = m->is_code && c->of && uses_place(c->s, e);
     bool is_read = may_end ? memory_read_clipped(c->s, e->symbol, at, width, active, z, e->range)
@@ -447,13 +485,9 @@ static bool row_tile(row_context *c, const tl_expr *e, lanes *out) {
         step *= t->count[k];
     }
     if (m->has_errors && errors_are_on(m, t)) {
-        const double *errors = tile_errors(m, t);
         double *z = machine_vector(m);
         if (!z) return false;
-        for (int i = 0; i < c->width; i++) {
-            int64_t at = offset + i * lane_step;
-            z[i] = errors_apart(m, t->data[at], errors[at]);
-        }
+        errors_apart(m, t->data + offset, tile_errors(m, t) + offset, lane_step, c->width, z);
         *out = lane_step ? (lanes){.kind = LANES_MANY, .items = z} : one(z[0]);
         return true;
     }

@@ -1,9 +1,14 @@
 /* The table of operations. */
 #include "tl/operation.h"
 
+#include "base/wide.h"
 #include "tl/holds.h"
 
 #include <math.h>
+#include <string.h>
+
+/* Results are put together apart from operands, of which the target may be one. */
+enum { CHUNK = 64 };
 
 /* Codes of e4m3 are numbers in rising order, eight to a power of two from 2^-6 on. */
 static double of_code(double code) {
@@ -20,9 +25,15 @@ static double of_code(double code) {
         (void)a, (void)b, (void)c;                                                                 \
         return made;                                                                               \
     }                                                                                              \
-    static void row_##id(const double *a, const double *b, const double *c, int count,             \
-                         double *out) {                                                            \
-        for (int i = 0; i < count; i++) out[i] = of_##id(a[i], b[i], c[i]);                        \
+    WIDE_VECTORS static void row_##id(const double *a, const double *b, const double *c,           \
+                                      int count, double *out) {                                    \
+        for (int first = 0; first < count; first += CHUNK) {                                       \
+            double made_here[CHUNK];                                                               \
+            int length = count - first < CHUNK ? count - first : CHUNK;                            \
+            for (int i = first; i < first + length; i++)                                           \
+                made_here[i - first] = of_##id(a[i], b[i], c[i]);                                  \
+            memcpy(out + first, made_here, (size_t)length * sizeof *out);                          \
+        }                                                                                          \
     }                                                                                              \
     static bool exact_##id(double a, double b, double result) {                                    \
         (void)a, (void)b, (void)result;                                                            \
@@ -31,6 +42,10 @@ static double of_code(double code) {
     static double error_##id(double size, double operand) {                                        \
         (void)size, (void)operand;                                                                 \
         return deviation;                                                                          \
+    }                                                                                              \
+    WIDE_VECTORS static void errors_##id(const double *results, const double *firsts, int count,   \
+                                         double *restrict out) {                                   \
+        for (int i = 0; i < count; i++) out[i] = error_##id(fabs(results[i]), fabs(firsts[i]));    \
     }
 #include "tl/operations.def"
 
@@ -44,10 +59,10 @@ static const tl_operation_facts rows[] = {
      .of = PER_ELEMENT(TL_SHAPE_##rule) ? of_##id : NULL,                                          \
      .row = PER_ELEMENT(TL_SHAPE_##rule) ? row_##id : NULL,                                        \
      .is_exact = exact_##id,                                                                       \
-     .error = error_##id,                                                                          \
+     .errors = errors_##id,                                                                        \
      __VA_ARGS__},
 #include "tl/operations.def"
-    {.name = "", .shape = TL_SHAPE_ELEMENTWISE, .is_exact = exact_GEMM, .error = error_GEMM},
+    {.name = "", .shape = TL_SHAPE_ELEMENTWISE, .is_exact = exact_GEMM, .errors = errors_GEMM},
 };
 
 const tl_operation_facts *tl_facts(tl_operation operation) {

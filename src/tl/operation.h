@@ -55,7 +55,7 @@ typedef struct tl_operation_facts {
     double (*of)(double a, double b, double c);
     void (*row)(const double *a, const double *b, const double *c, int count, double *out);
     bool (*is_exact)(double a, double b, double result);
-    double (*error)(double size, double operand);
+    void (*errors)(const double *results, const double *firsts, int count, double *out);
     unsigned waves; /* what it may be of a finite operand other than 0: HOLDS_... (tl/holds.h) */
     double neutral; /* the operand that leaves the other as it is... */
     tl_side neutral_side;     /* ... on this side */

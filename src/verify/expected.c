@@ -193,7 +193,7 @@ static int64_t extent(const case_data *data, const char *name, int axis) {
 static void gemm(const case_data *data, convert_format model, arena *memory, double *to) {
     reference_gemm(matrix_named(data, "A", 0, memory), matrix_named(data, "B", 0, memory),
                    matrix_named(data, "bias", 0, memory), extent(data, "A", 0),
-                   extent(data, "B", 0), extent(data, "A", 1), model, to, memory);
+                   extent(data, "B", 0), extent(data, "A", 1), model, to);
 }
 
 static void chained(const case_data *data, convert_format model, arena *memory, double *to) {

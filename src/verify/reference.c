@@ -1,23 +1,14 @@
 /* The operators that are no attention. */
 #include "verify/reference.h"
-#include "verify/reference_product.h"
+
+#include "base/product.h"
 
 #include <math.h>
+#include <string.h>
 
-static void product(const double *a, const double *b, int64_t step_column, int64_t step_x,
-                    int64_t m, int64_t n, int64_t k, double *c, arena *scratch) {
-    arena_mark mark = arena_here(scratch);
-    double *rows = arena_array(scratch, double, k *PRODUCT_ROWS + 1);
-    double *sums = arena_array(scratch, double, n *PRODUCT_ROWS + 1);
-    for (int64_t i = 0; i < m; i += PRODUCT_ROWS) {
-        int64_t count = m - i < PRODUCT_ROWS ? m - i : PRODUCT_ROWS;
-        product_interleave(a + i * k, k, count, k, rows);
-        product_rows(rows, b, step_column, step_x, n, k, sums);
-        for (int64_t r = 0; r < count; r++) {
-            for (int64_t j = 0; j < n; j++) c[(i + r) * n + j] = sums[j * PRODUCT_ROWS + r];
-        }
-    }
-    arena_reset(scratch, mark);
+static void product(const double *a, product_matrix b, int64_t m, int64_t n, int64_t k, double *c) {
+    memset(c, 0, (size_t)(m * n) * sizeof *c);
+    product_add(m, k, n, (product_matrix){a, k, 1}, b, c, n);
 }
 
 static double gelu(double x) {
@@ -25,8 +16,8 @@ static double gelu(double x) {
 }
 
 void reference_gemm(const double *a, const double *b, const double *bias, int64_t m, int64_t n,
-                    int64_t k, convert_format model, double *c, arena *scratch) {
-    product(a, b, k, 1, m, n, k, c, scratch);
+                    int64_t k, convert_format model, double *c) {
+    product(a, (product_matrix){b, 1, k}, m, n, k, c);
     convert_round_all(model, c, (size_t)(m * n));
     for (int64_t i = 0; bias && i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
@@ -43,9 +34,9 @@ void reference_chained(const double *a, const double *b, const double *c, int64_
     double *strip = arena_array(scratch, double, ROWS *n + 1);
     for (int64_t i = 0; i < m; i += ROWS) {
         int64_t rows = m - i < ROWS ? m - i : ROWS;
-        product(a + i * d, b, d, 1, rows, n, d, strip, scratch);
+        product(a + i * d, (product_matrix){b, 1, d}, rows, n, d, strip);
         convert_round_all(model, strip, (size_t)(rows * n));
-        product(strip, c, 1, dv, rows, dv, n, out + i * dv, scratch);
+        product(strip, (product_matrix){c, dv, 1}, rows, dv, n, out + i * dv);
     }
     convert_round_all(model, out, (size_t)(m * dv));
     arena_reset(scratch, mark);

@@ -53,7 +53,7 @@ void reference_attention_keys(const reference_attention *p, int64_t i, int64_t *
 /* GELU(A B^T + bias) with the error function, A (m, k), B (n, k); without bias (NULL) just A B^T.
  */
 void reference_gemm(const double *a, const double *b, const double *bias, int64_t m, int64_t n,
-                    int64_t k, convert_format model, double *c, arena *scratch);
+                    int64_t k, convert_format model, double *c);
 /* (A B^T) C: A (m, d), B (n, d), C (n, dv). */
 void reference_chained(const double *a, const double *b, const double *c, int64_t m, int64_t n,
                        int64_t d, int64_t dv, convert_format model, double *out, arena *scratch);

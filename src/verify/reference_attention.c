@@ -1,6 +1,6 @@
-/* Attention, row by row: all scores of a row, its maximum, its sum. Eight rows share the loads. */
+/* Attention, row by row: all scores of a row, its maximum, its sum. */
+#include "base/product.h"
 #include "verify/reference.h"
-#include "verify/reference_product.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,50 +16,52 @@ void reference_attention_keys(const reference_attention *p, int64_t i, int64_t *
     if (*end < *begin) *end = *begin;
 }
 
-/* One score, after the product. A model rounds where a framework would store the matrix; a bias is
- * f32 there, and so is its sum with the scores.
+/* Scores of row i from key 'first' on, after the product. A model rounds where a framework would
+ * store the matrix; a bias is f32 there, and so is its sum with the scores.
  */
-static double finish_score(const reference_attention *p, double score, int64_t i, int64_t j,
-                           convert_format model) {
-    score = convert_round(model, score);
-    if (p->softcap > 0) score = convert_round(model, p->softcap * tanh(score / p->softcap));
-    if (p->slope != 0) {
-        double distance = fabs((double)(j - (i + p->kv_len - p->q_len)));
-        score -= p->slope * distance;
+static void finish_scores(const reference_attention *p, int64_t i, int64_t first, int64_t count,
+                          convert_format model, double *scores) {
+    int64_t place = i + p->kv_len - p->q_len;
+    convert_round_all(model, scores, (size_t)count);
+    if (p->softcap > 0) {
+        for (int64_t j = 0; j < count; j++) scores[j] = p->softcap * tanh(scores[j] / p->softcap);
+        convert_round_all(model, scores, (size_t)count);
     }
-    return score;
+    for (int64_t j = 0; p->slope != 0 && j < count; j++)
+        scores[j] -= p->slope * fabs((double)(first + j - place));
 }
 
-/* Scores (keys, 8) to weights, in place; keys that a row does not see get 0. */
-static void softmax_row(const reference_attention *p, int64_t i, int r, int64_t from, int64_t to,
-                        convert_format model, double *scores, double *lse) {
+/* Of a few rows: the keys [from, to) that any of them sees, and their scores, rows of to - from. */
+typedef struct rows_work {
+    int64_t from, to;
+    double *scores;
+} rows_work;
+
+/* Scores to weights, in place; keys that a row does not see get 0. */
+static void softmax_row(const reference_attention *p, int64_t i, const rows_work *w, int64_t row,
+                        convert_format model, double *lse) {
     int64_t begin, end;
     reference_attention_keys(p, i, &begin, &end);
-    double most = -INFINITY, sum = 0;
-    for (int64_t j = begin; j < end; j++) {
-        double *score = &scores[(j - from) * PRODUCT_ROWS + r];
-        *score = finish_score(p, *score, i, j, model);
-        if (*score > most || isnan(*score)) most = *score;
-    }
-    for (int64_t j = from; j < to; j++) {
-        double *score = &scores[(j - from) * PRODUCT_ROWS + r];
-        *score = j >= begin && j < end ? exp(*score - most) : 0;
-        sum += *score;
-    }
-    double inverse = begin < end ? 1 / sum : 0;
-    for (int64_t j = begin; j < end; j++) {
-        double *score = &scores[(j - from) * PRODUCT_ROWS + r];
-        *score = convert_round(model, *score * inverse);
-    }
-    if (lse) *lse = begin < end ? most + log(sum) : -INFINITY;
+    double *scores = w->scores + row * (w->to - w->from), most = -INFINITY, sum = 0;
+    if (begin >= end) begin = end = w->from;
+    double *seen = scores + (begin - w->from);
+    int64_t count = end - begin;
+    finish_scores(p, i, begin, count, model, seen);
+    for (int64_t j = 0; j < count; j++) most = seen[j] > most || isnan(seen[j]) ? seen[j] : most;
+    for (int64_t j = 0; j < count; j++) seen[j] = exp(seen[j] - most);
+    for (int64_t j = 0; j < count; j++) sum += seen[j];
+    double inverse = count ? 1 / sum : 0;
+    for (int64_t j = 0; j < count; j++) seen[j] *= inverse;
+    convert_round_all(model, seen, (size_t)count);
+    memset(scores, 0, (size_t)(begin - w->from) * sizeof *scores);
+    memset(seen + count, 0, (size_t)(w->to - end) * sizeof *scores);
+    if (lse) *lse = count ? most + log(sum) : -INFINITY;
 }
 
-typedef struct work {
-    double *q, *k, *scores, *out; /* k: NULL, or the keys as the model stores them */
-} work;
-
-static void eight_rows(const reference_attention *p, int64_t first, int64_t rows,
-                       convert_format model, const work *w, double *out, double *lse) {
+/* 'keys': as the model stores them, or NULL. */
+static void some_rows(const reference_attention *p, int64_t first, int64_t rows,
+                      convert_format model, const double *keys, double *scores, double *out,
+                      double *lse) {
     int64_t from = p->kv_len, to = 0, begin, end;
     for (int64_t r = 0; r < rows; r++) {
         reference_attention_keys(p, first + r, &begin, &end);
@@ -68,41 +70,33 @@ static void eight_rows(const reference_attention *p, int64_t first, int64_t rows
         if (end > to) to = end;
     }
     if (from > to) from = to;
-    product_interleave(p->q + first * p->d, p->d, rows, p->d, w->q);
-    const double *k = w->k ? w->k : p->k;
-    if (to > from) product_rows(w->q, k + from * p->d, p->d, 1, to - from, p->d, w->scores);
-    if (!w->k) {
-        for (int64_t x = 0; x < (to - from) * PRODUCT_ROWS; x++) w->scores[x] *= p->scale;
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        softmax_row(p, first + r, (int)r, from, to, model, w->scores, lse ? &lse[r] : NULL);
-    }
-    if (to > from) {
-        product_rows(w->scores, p->v + from * p->dv, 1, p->dv, p->dv, to - from, w->out);
-    } else {
-        memset(w->out, 0, (size_t)(p->dv * PRODUCT_ROWS) * sizeof *w->out);
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t e = 0; e < p->dv; e++) {
-            out[r * p->dv + e] = convert_round(model, w->out[e * PRODUCT_ROWS + r]);
-        }
-    }
+    int64_t count = to - from;
+    product_matrix q = {p->q + first * p->d, p->d, 1}, v = {p->v + from * p->dv, p->dv, 1};
+    product_matrix turned = {(keys ? keys : p->k) + from * p->d, 1, p->d};
+    rows_work w = {from, to, scores};
+    memset(scores, 0, (size_t)(rows * count) * sizeof *scores);
+    product_add(rows, p->d, count, q, turned, scores, count);
+    for (int64_t x = 0; x < rows * count && !keys; x++) scores[x] *= p->scale;
+    for (int64_t r = 0; r < rows; r++)
+        softmax_row(p, first + r, &w, r, model, lse ? &lse[r] : NULL);
+    memset(out, 0, (size_t)(rows * p->dv) * sizeof *out);
+    product_add(rows, count, p->dv, (product_matrix){scores, count, 1}, v, out, p->dv);
+    convert_round_all(model, out, (size_t)(rows * p->dv));
 }
 
 void reference_attention_rows(const reference_attention *p, int64_t first, int64_t count,
                               convert_format model, double *out, double *lse, arena *scratch) {
+    enum { ROWS = 32 }; /* share the loads of keys and values */
     arena_mark mark = arena_here(scratch);
-    work w = {.q = arena_array(scratch, double, p->d *PRODUCT_ROWS + 1),
-              .scores = arena_array(scratch, double, p->kv_len *PRODUCT_ROWS + 1),
-              .out = arena_array(scratch, double, p->dv *PRODUCT_ROWS + 1)};
+    double *scores = arena_array(scratch, double, p->kv_len *ROWS + 1), *keys = NULL;
     if (model != CONVERT_F64) { /* the scale goes into the keys, another order of operations */
-        w.k = arena_array(scratch, double, p->kv_len * p->d + 1);
-        for (int64_t x = 0; x < p->kv_len * p->d; x++) w.k[x] = p->k[x] * p->scale;
-        convert_round_all(model, w.k, (size_t)(p->kv_len * p->d));
+        keys = arena_array(scratch, double, p->kv_len * p->d + 1);
+        for (int64_t x = 0; x < p->kv_len * p->d; x++) keys[x] = p->k[x] * p->scale;
+        convert_round_all(model, keys, (size_t)(p->kv_len * p->d));
     }
-    for (int64_t r = 0; r < count; r += PRODUCT_ROWS) {
-        int64_t rows = count - r < PRODUCT_ROWS ? count - r : PRODUCT_ROWS;
-        eight_rows(p, first + r, rows, model, &w, out + r * p->dv, lse ? lse + r : NULL);
+    for (int64_t r = 0; r < count; r += ROWS) {
+        int64_t rows = count - r < ROWS ? count - r : ROWS;
+        some_rows(p, first + r, rows, model, keys, scores, out + r * p->dv, lse ? lse + r : NULL);
     }
     arena_reset(scratch, mark);
 }
@@ -131,9 +125,10 @@ static double one_row(const reference_attention *p, int64_t i, int64_t begin, in
             score += term;
             size = fmax(size, fmax(fabs(term), fabs(score)));
         }
-        weights[j] = finish_score(p, score * p->scale, i, j, CONVERT_F64);
-        most = fmax(most, weights[j]);
+        weights[j] = score * p->scale;
     }
+    finish_scores(p, i, begin, end - begin, CONVERT_F64, weights + begin);
+    for (int64_t j = begin; j < end; j++) most = fmax(most, weights[j]);
     for (int64_t j = begin; j < end; j++) sum += weights[j] = exp(weights[j] - most);
     for (int64_t j = begin; j < end; j++) weights[j] /= sum;
     return CUT * size * fabs(p->scale) * (1 + 0.35 * sqrt((double)p->d));

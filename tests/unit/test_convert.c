@@ -156,11 +156,49 @@ static void many_are_as_one(void **state) {
     free(bits);
 }
 
+/* Of every two neighbours the middle, and what is beside it; of both signs, many in a row. */
+static void many_middles_are_as_one(void **state) {
+    (void)state;
+    enum { HALF = 1 << 15, EACH = 3 };
+    double *values = malloc(2 * EACH * HALF * sizeof *values),
+           *many = malloc(2 * EACH * HALF * sizeof *many);
+    assert_true(values && many);
+    for (int f = CONVERT_F16; f <= CONVERT_E5M2; f++) {
+        convert_format format = (convert_format)f;
+        if (format == CONVERT_F32) continue;
+        size_t count = 0;
+        for (uint32_t bits = 0; bits + 1 < pattern_count(format) / 2; bits++) {
+            double low = convert_from_bits(format, bits),
+                   high = convert_from_bits(format, bits + 1);
+            if (!isfinite(low)) break;
+            double middle = isfinite(high) ? low + (high - low) / 2 : 2 * low;
+            double sides[EACH] = {nextafter(middle, 0), middle, nextafter(middle, 1e300)};
+            for (int i = 0; i < EACH; i++) values[count++] = sides[i], values[count++] = -sides[i];
+        }
+        memcpy(many, values, count * sizeof *many);
+        convert_round_all(format, many, count);
+        for (size_t i = 0; i < count; i++)
+            assert_true(is_same(many[i], convert_round(format, values[i])));
+        convert_steps(format, values, count, many);
+        for (size_t i = 0; i < count; i++) assert_true(many[i] == convert_step(format, values[i]));
+    }
+    const double odd[] = {0, -0.0, (double)NAN, (double)INFINITY, -(double)INFINITY};
+    double steps[5];
+    convert_steps(CONVERT_F16, odd, 5, steps);
+    for (int i = 0; i < 5; i++) assert_true(steps[i] == convert_step(CONVERT_F16, odd[i]));
+    free(values);
+    free(many);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_come_back),   cmocka_unit_test(midpoints_go_to_even),
-        cmocka_unit_test(known_values),         cmocka_unit_test(bytes_are_whole),
-        cmocka_unit_test(memory_takes_strides), cmocka_unit_test(many_are_as_one),
+        cmocka_unit_test(patterns_come_back),
+        cmocka_unit_test(midpoints_go_to_even),
+        cmocka_unit_test(known_values),
+        cmocka_unit_test(bytes_are_whole),
+        cmocka_unit_test(memory_takes_strides),
+        cmocka_unit_test(many_are_as_one),
+        cmocka_unit_test(many_middles_are_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

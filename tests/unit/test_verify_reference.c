@@ -230,9 +230,9 @@ static void products_by_hand(void **state) {
     const double a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8}, b_turned[] = {5, 7, 6, 8},
                  bias[] = {0.5, -22};
     double c[4];
-    reference_gemm(a, b_turned, NULL, 2, 2, 2, CONVERT_F64, c, *state);
+    reference_gemm(a, b_turned, NULL, 2, 2, 2, CONVERT_F64, c);
     assert_true(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50);
-    reference_gemm(a, b_turned, bias, 2, 2, 2, CONVERT_F64, c, *state);
+    reference_gemm(a, b_turned, bias, 2, 2, 2, CONVERT_F64, c);
     assert_close(c[0], 19.5, 1e-12);
     assert_true(c[1] == 0); /* GELU(0) */
     /* A B^T = (17 23; 39 53), times C = (1 0; 0 2) */
@@ -255,15 +255,15 @@ static void references_agree_with_each_other(void **state) {
     random_normal(9, 2, 0, N * DV, c);
     for (int i = 0; i < N * DV; i++) c_turned[i % DV * N + i / DV] = c[i];
     /* attention = softmax(a b^T) c */
-    reference_gemm(a, b, NULL, M, N, D, CONVERT_F64, s, *state);
+    reference_gemm(a, b, NULL, M, N, D, CONVERT_F64, s);
     reference_softmax(s, M, N, CONVERT_F64, p);
-    reference_gemm(p, c_turned, NULL, M, DV, N, CONVERT_F64, y, *state);
+    reference_gemm(p, c_turned, NULL, M, DV, N, CONVERT_F64, y);
     reference_attention all = {
         .q = a, .k = b, .v = c, .q_len = M, .kv_len = N, .d = D, .dv = DV, .scale = 1};
     reference_attention_rows(&all, 0, M, CONVERT_F64, out, NULL, *state);
     for (int i = 0; i < M * DV; i++) assert_close(out[i], y[i], 1e-12);
     /* chained = two products */
-    reference_gemm(s, c_turned, NULL, M, DV, N, CONVERT_F64, y, *state);
+    reference_gemm(s, c_turned, NULL, M, DV, N, CONVERT_F64, y);
     reference_chained(a, b, c, M, N, D, DV, CONVERT_F64, out, *state);
     for (int i = 0; i < M * DV; i++) assert_close(out[i], y[i], 1e-11);
 }
