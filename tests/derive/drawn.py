@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Derived gradients of random sketches, against differences that NumPy takes in float64.
+"""Derived gradients of random sketches, against differences of float64 by NumPy.
 
     drawn.py FLASHTL --seed 1 --count 100 [--jobs 2]
 

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Attention's gradients, derived from the sketch, beside PyTorch's on the GPU at hand.
+
+    pip install . && bench/gradients.py                 the grid of docs/gradients.md
+    bench/gradients.py --sketch 'mha --causal --softcap 30' --lengths 2048
+
+Times the kernels of `flashtl derive` for dQ, dK and dV in turns with FlashAttention-2's and cuDNN's backward passes in
+PyTorch's scaled_dot_product_attention, where these can say the sketch, and compares results. Queries and keys are N(0, 1).
+"""
+import argparse
+import shlex
+import statistics
+import subprocess
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import flashtl
+
+TOKENS, WIDTH, ROUNDS, CALLS = 16384, 2048, 7, 10
+PEERS = {"FA2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+
+
+def burst(function):
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(CALLS):
+        function()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / CALLS
+
+
+def in_turns(functions):
+    """Median milliseconds of each, all of them once a round."""
+    for function in functions.values():
+        function()
+    times = {name: [] for name in functions}
+    for _ in range(ROUNDS):
+        for name, function in functions.items():
+            times[name].append(burst(function))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def text_of(sketch):
+    """The forward kernel, and those of the gradients."""
+    made = subprocess.run(["flashtl", "sketch", *shlex.split(sketch)], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["flashtl", "derive"], input=made, capture_output=True, text=True, check=True).stdout
+    second = text.index("\nkernel ", text.index("kernel ") + 1)
+    return text[:second], text[second:]
+
+
+def functions_of(forward, gradients, d, shape, causal, with_peers):
+    q, k, v, do = (torch.randn(*shape, device="cuda", dtype=torch.float16) for _ in range(4))
+    scale = d ** -0.5
+    made = forward(Q=q, K=k, V=v, scale=scale)
+    functions = {"derived": lambda: gradients(Q=q, K=k, V=v, dO=do, O=made.O, lse=made.lse, scale=scale)}
+    for name, backend in PEERS.items() if with_peers else ():
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        with sdpa_kernel(backend):
+            o = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
+        functions[name] = lambda o=o, leaves=leaves: torch.autograd.grad(o, leaves, do, retain_graph=True)
+    return functions
+
+
+def difference(functions):
+    """The largest relative difference of a gradient from the first peer's."""
+    ours, theirs = functions["derived"](), functions["FA2"]()
+    pairs = zip((ours.dQ, ours.dK, ours.dV), theirs)
+    return max(float((a.float() - b.float()).norm() / b.float().norm()) for a, b in pairs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sketch", action="append", help="'mha --causal': as of `flashtl sketch`; else mha, causal and full")
+    parser.add_argument("--lengths", default="512,2048,8192")
+    parser.add_argument("--head-dims", default="64,128")
+    a = parser.parse_args()
+    torch.manual_seed(0)
+    print(torch.cuda.get_device_name(), torch.__version__)
+    for sketch in a.sketch or ["mha --causal", "mha"]:
+        forward_text, gradients_text = text_of(sketch)
+        for d in map(int, a.head_dims.split(",")):
+            forward, gradients = (flashtl.compile(text, d=d, dv=d) for text in (forward_text, gradients_text))
+            for length in map(int, a.lengths.split(",")):
+                causal, heads, batch = "--causal" in sketch, WIDTH // d, max(1, TOKENS // length)
+                plain = sketch in ("mha", "mha --causal")
+                functions = functions_of(forward, gradients, d, (batch, heads, length, d), causal, plain)
+                off = f", {difference(functions):.1e} from FA2's" if plain else ""
+                flops = 10 * batch * heads * length * length * d / (2 if causal else 1)
+                rates = ", ".join(f"{name} {flops / ms / 1e9:.0f}" for name, ms in in_turns(functions).items())
+                print(f"{sketch}, d {d}, {length}: {rates} TFLOPS{off}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
