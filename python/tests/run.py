@@ -13,8 +13,7 @@ import subprocess
 import sys
 import zipfile
 
-BYTES_MOST = 3_000_000
-TOOLS, PACKAGES = ["scikit-build-core>=0.10"], ["numpy", "ml_dtypes"]
+PACKAGES = ["numpy", "ml_dtypes"]
 
 
 def run(*command, **named):
@@ -26,56 +25,17 @@ def skip(why):
     sys.exit(77)
 
 
-def environment(folder, packages):
-    """A fresh virtual environment with these packages, of the registry."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if sys.version_info < (3, 9):
-        skip("the package is for Python 3.9 and later")
-    made = subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True, text=True)
-    if made.returncode:
-        skip(f"cannot make a virtual environment: {(made.stdout + made.stderr).strip().splitlines()[:1]}")
-    made = subprocess.run([folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages],
-                          capture_output=True, text=True)
-    if made.returncode:
-        skip(f"cannot install {', '.join(packages)}: {made.stderr.strip().splitlines()[-1:]}")
-    return folder / "bin/python"
-
-
-def check(wheel):
-    """One small file for every Python, with everything in it and nothing else."""
-    with zipfile.ZipFile(wheel) as archive:
-        names = sorted(archive.namelist())
-        metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
-    size = wheel.stat().st_size
-    folders = {name.split("/")[0] for name in names}
-    problems = [f"{size} bytes; at most {BYTES_MOST}"] if size > BYTES_MOST else []
-    problems += [] if wheel.name.split("-")[2:4] == ["py3", "none"] else [f"it is called {wheel.name}"]
-    problems += [] if len(folders) == 2 else [f"it holds {folders}"]
-    problems += [f"{name} is missing" for name in ("flashtl/libflashtl.so", "flashtl/bin/flashtl") if name not in names]
-    problems += [f"{name} does not belong there" for name in names if name.endswith((".c", ".h", ".pyc", ".so.0.1"))]
-    problems += [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "numpy" not in line and "extra" not in line]
-    if problems:
-        sys.exit("the wheel: " + "; ".join(problems))
-    print(f"{wheel.name}: {size} bytes")
-
-
 def build(source, work):
-    work.mkdir(parents=True, exist_ok=True)
-    for old in work.glob("*.whl"):
-        old.unlink()
+    """tools/wheel.py's wheel, in WORK/env."""
     shutil.rmtree(work / "env", ignore_errors=True)
-    tools = environment(work / "tools", TOOLS)
-    # The folder of objects stays from run to run, as build-test does.
-    named = dict(os.environ)
-    if shutil.which("ccache"):
-        named.setdefault("CMAKE_C_COMPILER_LAUNCHER", "ccache")
-    named["PATH"] = f"{tools.parent}:{named['PATH']}"
-    run(tools, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", source, "-w", work, "--no-deps", "--no-build-isolation",
-        "-C", f"build-dir={work / 'build'}", env=named)
-    wheel, = work.glob("*.whl")
-    check(wheel)
-    python = environment(work / "env", PACKAGES)
-    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", wheel)
+    made = subprocess.run([sys.executable, source / "tools/wheel.py", work])
+    if made.returncode:
+        sys.exit(made.returncode)
+    python, why = wheel.make_environment(work / "env", PACKAGES)
+    if not python:
+        skip(f"cannot install {why}")
+    file, = work.glob("*.whl")
+    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", file)
 
 
 def tests(python, source, work, names, **variables):
@@ -101,8 +61,8 @@ def torch(source, work, python):
     print("PyTorch", found.stdout.strip())
     target = work / "beside"  # the package alone, for a Python that is not ours
     shutil.rmtree(target, ignore_errors=True)
-    wheel, = work.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    file, = work.glob("*.whl")
+    with zipfile.ZipFile(file) as archive:
         archive.extractall(target)
     (target / "flashtl/bin/flashtl").chmod(0o755)
     tests(pathlib.Path(python), source, work, ["test_torch"], PYTHONPATH=str(target))
@@ -110,6 +70,9 @@ def torch(source, work, python):
 
 what, source, work, *rest = sys.argv[1:]
 source, work = pathlib.Path(source).resolve(), pathlib.Path(work).resolve()
+sys.path.insert(0, str(source / "tools"))
+sys.dont_write_bytecode = True
+import wheel  # noqa: E402
 if what == "wheel":
     build(source, work)
 elif what == "tests":
