@@ -234,8 +234,8 @@ static bool leaves_warpgroups(search *s) {
     return true;
 }
 
-/* Elements of 8 bits stay as they are where that is asked for and warpgroups can multiply them so;
- * else they widen. False: reported.
+/* Elements of 8 bits stay as they are where warpgroups can multiply them so; else, and where that
+ * is asked for, they widen. False: reported.
  */
 static bool try_bytes(search *s) {
     enum { WIDE = 16, NARROW = 8 };
@@ -254,7 +254,7 @@ static bool try_bytes(search *s) {
                             STR_ARGS(r->kernel->name));
     if (!narrow_are_multiplied(cost_plan(s->model))) return true;
     const char *why = narrow_refusal(r, cost_plan(s->model));
-    if (!why && wanted != NARROW) why = "products=8 would multiply them as they are";
+    if (!why && wanted == WIDE) why = reason_pin_word(r, "products");
     if (!why && (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))))
         why = "warps of this GPU have no such products";
     if (!why && s->pinned_warpgroups < 0 && s->way >= WARPGROUP_WAYS) {

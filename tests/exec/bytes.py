@@ -91,7 +91,7 @@ def sketch(what, shape, pins=(), climbs=False):
     arrays = {"Q": q, "K": k, "V": v, "k_scale": factor}
     name = "codes" if "linear_weights=1" in pins else "attention_sketch"
     for on in ("interpreter", "emulator"):
-        got = run("attention_sketch", arrays, "O", [f"scale={scale!r}", f"d={d}", f"dv={d}", "products=8", *pins], on)
+        got = run("attention_sketch", arrays, "O", [f"scale={scale!r}", f"d={d}", f"dv={d}", *pins], on)
         judge(name, f"{what}, {on}", got, s, np.repeat(v, group, 1))
 
 
@@ -143,7 +143,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     refused()
     gemm("gemm", [])
-    gemm("gemm_sketch", ["products=8"])
+    gemm("gemm_sketch", [])
     sketch("d 128", (2, 4, 2, 150, 400, 128))
     sketch("d 128 that climbs", (1, 2, 1, 150, 400, 128), climbs=True)
     sketch("d 128, a maximum that moves with every block", (1, 2, 2, 150, 400, 128), ["guard=0"])
@@ -158,6 +158,6 @@ with tempfile.TemporaryDirectory() as folder:
     attention("codes", "scores that climb", np.abs(normal(2, 1, 70, D)),
               e4m3(np.abs(normal(2, 1, 400, D)) * rising), normal(2, 1, D, 400))
     planted("codes", "codes", {}, [])
-    for pins in (["products=8"], ["products=8", "linear_weights=1"]):
-        planted("attention_sketch", " ".join(pins), {"k_scale": np.ones((1, 1))}, [f"d={D}", f"dv={D}"] + pins)
+    for pins in ([], ["linear_weights=1"]):
+        planted("attention_sketch", " ".join(pins) or "exact weights", {"k_scale": np.ones((1, 1))}, [f"d={D}", f"dv={D}"] + pins)
 print("right")
